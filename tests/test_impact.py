@@ -265,7 +265,7 @@ def test_too_few_runs_leave_the_signs_unresolved_and_doubtful(network: Topology,
     impact = measured(network, fake_testbed, ImpactOptions(window_ns=2 * SECOND, runs=1))
     assert set(decisions(impact).values()) == {"unresolved"} and len(fake_testbed.trials) == 1
     assert not impact.plausible and "A-X, B-X, C-X help or hurt" in impact.doubts[0]
-    assert any("do not tell whether" in text for text in impact.warnings)
+    assert any("do not show whether" in text for text in impact.warnings)
 
 
 def test_what_does_not_matter_stays_optional_because_another_may_need_it(

@@ -1,4 +1,4 @@
-"""What is written to terminals: tables and text in which nothing that others wrote is obeyed.
+"""Output to terminals: tables and text in which nothing that others wrote is obeyed.
 
 Brackets are no markup, names between colons no pictures, and what does not print is shown as an escape
 (`mptune._text.visible`). A separate module, so that only those who draw with rich import it.

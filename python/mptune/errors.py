@@ -25,7 +25,7 @@ from mptune._text import bounded, in_one_line, quoted
 #: - stalled: nothing arrived in order for too long
 #: - overloaded: the machine was too busy for real time
 #: - fallback: the connection became plain TCP
-#: - died: a process ended, a testbed gave up, or either said nothing
+#: - died: a process ended, a testbed gave up, or either was silent
 #: - refused: a process or the kernel would not do what it was asked
 #: - unreachable: there was no connection, or no byte arrived
 #: - incomplete: the limit came before the last byte, or before what was to be measured
@@ -91,7 +91,7 @@ class MptuneError(Exception):
 
 
 class InputError(MptuneError):
-    """Bad input: says where it is, which key, and what was expected.
+    """Bad input: its place, the key, and the expectation.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ class TrialError(MptuneError):
 
     @property
     def failure(self) -> Failure:
-        """What is recorded of it."""
+        """The failure as it is recorded."""
         return Failure(self.kind, str(self))
 
 
@@ -153,7 +153,7 @@ class Interrupted(KeyboardInterrupt):
     Parameters
     ----------
     so_far : the best answer yet, as a sentence; empty where there is none.
-    interrupt : what it was before; its notes, which the user is told, are kept.
+    interrupt : the original one; its notes, which the user sees, are kept.
     """
 
     def __init__(self, so_far: str = "", interrupt: KeyboardInterrupt | None = None) -> None:
@@ -164,7 +164,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 def one_of(known: Iterable[object], found: object) -> str:
-    """What is said of a name that is not among the known ones, wherever it was written."""
+    """Error text for an unknown name, wherever it was written."""
     shown = "none" if found is None else quoted(found)
     return f"expected one of {', '.join(map(str, known))}, found {shown}"
 

@@ -2,7 +2,7 @@
 
 Reading takes regular files alone, through symbolic links too. A FIFO or a terminal would wait for ever, and a
 device may have no end, or do something when it is opened: so all of them are looked at first, opened without
-waiting, and looked at again. What is read has a limit, whatever the size that the file is said to have.
+waiting, and looked at again. What is read has a limit, whatever size the file is reported to have.
 
 Writing goes to a temporary file beside the target, is forced to the disk, and takes the target's place at
 the end; until then, and after a failure, the target is as it was. A symbolic link is followed: the file at
@@ -12,7 +12,7 @@ keeps its mode and, where that is permitted, its owner. Between the last look an
 else who may write to the directory can still put something else there; the system offers nothing against
 that.
 
-What is raised is an OSError whose `strerror` says in words what is wrong; callers know which option it was.
+Errors are OSErrors whose `strerror` has the reason in words; callers know the option concerned.
 """
 
 import errno
@@ -72,7 +72,7 @@ def read_text(path: Path, *, encoding: str = "utf-8", limit: int = LIMIT) -> str
 
 
 def read_json(path: Path) -> Any:
-    """What a regular file of JSON contains.
+    """Read a regular file of JSON.
 
     Raises
     ------
@@ -85,12 +85,12 @@ def read_json(path: Path) -> Any:
 
 
 def reason(error: Exception) -> str:
-    """What is wrong, without the name of the file, which the caller has."""
+    """Reason of an error without the file's name, which the caller has."""
     return getattr(error, "strerror", None) or str(error)
 
 
 def is_file(path: Path) -> bool:
-    """Whether there is a regular file, whatever the path."""
+    """True if there is a regular file, whatever the path."""
     try:
         return stat.S_ISREG(path.stat().st_mode)
     except (OSError, ValueError):

@@ -61,7 +61,7 @@ def numbered(pm: str, given: Mapping[str, Any], number: Callable[[str, str], int
 
 
 def refusals(pm: str, given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What a path manager itself does not accept of its options, whatever the topology.
+    """Options that a path manager itself refuses, whatever the topology.
 
     Yields
     ------

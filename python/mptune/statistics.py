@@ -87,7 +87,7 @@ def half_width(values: Sequence[float], confidence: float = CONFIDENCE) -> float
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """How much the mean of one sample exceeds that of another, independent one.
+    """Excess of one sample's mean over that of another, independent one.
 
     Attributes
     ----------
@@ -102,7 +102,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def difference(before: Sequence[float], after: Sequence[float]) -> Difference:
-    """How much larger `after` is, by Welch's t-interval: the variances may differ.
+    """Excess of `after`, by Welch's t-interval: the variances may differ.
 
     B. L. Welch, "The generalization of Student's problem when several different population variances are
     involved", Biometrika 34, 1947.
@@ -132,7 +132,7 @@ def difference(before: Sequence[float], after: Sequence[float]) -> Difference:
 
 
 class Paired(msgspec.Struct, frozen=True, kw_only=True):
-    """How much one sample exceeds another, value by value.
+    """Excess of one sample over another, value by value.
 
     Attributes
     ----------
@@ -148,7 +148,7 @@ class Paired(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def paired(before: Sequence[float], after: Sequence[float]) -> Paired:
-    """How much larger `after` is, by the t-interval of the differences: what pairs share cancels out.
+    """Excess of `after`, by the t-interval of the differences: common parts of a pair cancel out.
 
     Raises
     ------
@@ -238,7 +238,7 @@ def model_error_needed(
 
 
 def same_mean(samples: Sequence[Sequence[float]], level: float) -> bool:
-    """Whether samples may have one mean, their variances being anything: Welch's test does not reject it.
+    """True if samples may have one mean, their variances being anything: Welch's test does not reject it.
 
     B. L. Welch, "On the comparison of several mean values: an alternative approach", Biometrika 38, 1951.
     False if a sample has fewer than two values, because then nothing could be rejected.

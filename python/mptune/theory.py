@@ -18,7 +18,7 @@ _BIT_NS_PER_BYTE = 8 * 1_000_000_000
 
 
 class Subflow(msgspec.Struct, frozen=True, kw_only=True):
-    """What the formulas need to know about one subflow.
+    """Parameters of one subflow for the formulas.
 
     Attributes
     ----------

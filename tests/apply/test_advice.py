@@ -358,7 +358,7 @@ def test_everything_is_readable_at_usual_widths(run: Make, width: int, monkeypat
     assert shown.exit_code == 0, shown.stderr
     assert max(map(len, shown.stdout.splitlines())) <= width
     words = " ".join(shown.stdout.split())
-    for part in ("What to expect", "What could go wrong", "MPTCP endpoint 10.0.2.2 dev wwan0", "* * "):
+    for part in ("Expected effect", "Risks", "MPTCP endpoint 10.0.2.2 dev wwan0", "* * "):
         assert part in words
     assert "…" not in shown.stdout
 

@@ -171,7 +171,7 @@ def test_the_status_says_what_became_of_everything(fake):
     for words in (
         "this machine: settings of a run since 19",
         "4 5 6   1 2 3    7    changed by somebody else",
-        "at work on the same settings: mptcpd",
+        "managing the same settings: mptcpd",
         "unless you confirm: mptune apply --confirm",
         "because nobody confirmed x within 60 s: 2 settings are as before",
         "not put back: c: d",

@@ -109,9 +109,9 @@ def test_settings_that_wait_to_be_confirmed_are_not_said_to_stay(run, within, mo
     assert said.exit_code == 0, said.stderr
     told = " ".join(said.stdout.split())
     if within is None:
-        assert "The gain is there: the settings stay." in told
+        assert "The gain is confirmed: the settings stay." in told
         assert told.endswith(f"mptune rollback {place} puts everything back.")
     else:
-        assert "the settings stay" not in told and "The gain is there." in told
+        assert "the settings stay" not in told and "The gain is confirmed." in told
         back = "Everything is put back in 540 s unless you confirm:"
         assert told.endswith(f"{back} mptune apply {place} --confirm")

@@ -108,13 +108,13 @@ def test_a_sweep_needs_no_numbers_and_its_report_shows_none(real: Any, tmp_path:
     assert by_title["Paths"][0]["rate_mbps"] == 41
     for row in by_title["Paths"][1:]:
         assert row["rate_mbps"] is row["base_rtt_ms"] is row["queue_kib"] is None
-    assert [row["measured"] for row in by_title["What was measured, and how"]] == [
+    assert [row["measured"] for row in by_title["Measurements and their methods"]] == [
         "2026-11-22, 5 probes",
         "2026-11-22, smallest of 20",
     ]
     assert "Question marks" in network.lead
     assert any("not known: 8 (The network, below)" in text for text in warnings(run))
-    assert "What was measured, and how" in (out / "report.html").read_text()
+    assert "Measurements and their methods" in (out / "report.html").read_text()
     (assumed,) = (text for text in warnings(run) if "are assumed" in text)
     assert assumed.endswith("the results are only as good as those values.")
     config = out / "config.json"

@@ -74,7 +74,7 @@ def test_without_the_gain_everything_is_as_before(world, answered, tmp_path):
             command_line("apply", alone, "--verify", *BRIEF), capture_output=True, text=True, check=False
         )
     assert done.returncode == 1
-    assert "The gain is not shown: the settings do not stay." in done.stdout
+    assert "The gain is not confirmed: the settings do not stay." in done.stdout
     assert "S was rolled back" in done.stdout and "R was rolled back" in done.stdout
 
 

@@ -132,5 +132,5 @@ def test_a_message_of_the_verifier_is_cut_to_the_line_that_says_why() -> None:
         "libbpf: prog 'x': -- BEGIN PROG LOAD LOG --\n0: R1=ctx()\n; tp->x = 1;\nonly read is supported\n"
         "processed 3 insns (limit 1000000)\n-- END PROG LOAD LOG --\n"
     )
-    assert _libbpf._line(log) == "the verifier says: only read is supported"
+    assert _libbpf._line(log) == "the verifier reports: only read is supported"
     assert _libbpf._line("libbpf: failed to find x\n") == "failed to find x"

@@ -1,4 +1,4 @@
-"""Which congestion controls differ: compared run by run, where both were measured."""
+"""Differences between congestion controls: compared run by run, where both were measured."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""How the decision was reached: who dropped out when and why, on a race whose course is known."""
+"""Course of the decision: who dropped out when and why, on a race whose course is known."""
 
 from pathlib import Path
 from typing import Any
@@ -209,7 +209,7 @@ def test_the_figure_is_written(learned: RunData, tmp_path: Path, monkeypatch: py
     _, *figures = files.write_report([learned], tmp_path)
     assert [one.name for one in figures] == ["reached.svg", "reached.png", "reached.pdf"]
     text = figures[0].read_text(encoding="utf-8")
-    for expected in ("How the decision was reached", "time on the testbed", "may miss (%)", "candidates"):
+    for expected in ("Course of the decision", "time on the testbed", "may miss (%)", "candidates"):
         assert expected in text
 
 
@@ -232,7 +232,7 @@ def test_a_belief_shows_its_best_curves(learned: RunData) -> None:
     assert "best 8 of 20" in response.lead
     (models,) = [one for one in response.tables if "model" in one.title]
     assert [row["cc"] for row in models.rows] == [f"cc{number}" for number in range(1019, 1012, -1)]
-    assert not [one for one in response.tables if one.title == "How well it fits"]
+    assert not [one for one in response.tables if one.title == "Quality of the fit"]
 
 
 def test_without_resamples_there_are_no_columns_for_intervals(learned: RunData, optimised: RunData) -> None:

@@ -336,7 +336,7 @@ def test_a_fit_without_variance_has_no_r_square(optimised: RunData) -> None:
 
 
 def test_assumed_values_are_told_with_their_reasons(optimised: RunData) -> None:
-    assumed = rows(optimised, "topology", "What is assumed, and why")
+    assumed = rows(optimised, "topology", "Assumptions and their reasons")
     assert optimised.topology is not None
     reasons = [one.assumed for one in optimised.topology.provenance.values() if one.assumed is not None]
     assert [row["assumed because"] for row in assumed] == reasons

@@ -154,7 +154,7 @@ def sweep(
     ------
     InputError : no such topology or keyword, or a value or directory that cannot be.
     MptuneError : the directory cannot be written, or no dask scheduler answers.
-    KeyboardInterrupt : Ctrl-C; its notes say what is kept.
+    KeyboardInterrupt : Ctrl-C; its notes list what is kept.
 
     Examples
     --------
@@ -192,7 +192,7 @@ def optimise(
     InputError : no such topology or keyword, or a value or directory that cannot be.
     MptuneError : too many trials failed for an answer, the directory cannot be written, or no dask scheduler
         answers.
-    KeyboardInterrupt : Ctrl-C; its notes say what is kept.
+    KeyboardInterrupt : Ctrl-C; its notes list what is kept.
 
     Examples
     --------
@@ -343,7 +343,7 @@ def compare(topology: Network, *, progress: bool = False, **options: Unpack[Comp
     Raises
     ------
     InputError : no such topology or keyword, or a value that cannot be.
-    MptuneError : this machine cannot run trials on its kernel (`mptune doctor` says why).
+    MptuneError : this machine cannot run trials on its kernel (`mptune doctor` has the reason).
 
     Examples
     --------

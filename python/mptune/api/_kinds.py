@@ -1,4 +1,4 @@
-"""Which options each function has: the structs of its command, and what that command asks for beside them."""
+"""Options of each function: the structs of its command, and the options that the command adds to them."""
 
 from mptune.campaign.definition import SweepOptions
 from mptune.decision.comparison import CompareOptions
@@ -13,14 +13,14 @@ from mptune.runner.one_trial import RunOptions
 
 
 class OneTrialOptions(Options, frozen=True, kw_only=True):
-    """Where one trial is run."""
+    """Testbed and execution of one trial."""
 
     testbed: Testbed = "simulated"
     reverse: Reverse = False
 
 
 class ComparedOptions(Options, frozen=True, kw_only=True):
-    """Where the simulator is compared with a kernel."""
+    """Testbed on which the simulator is compared with a kernel."""
 
     testbed: Testbed = "namespaces"
     reverse: Reverse = False

@@ -66,7 +66,7 @@ def _text(name: str, value: object) -> str:
 
 
 def _one_of(known: Sequence[str], found: str) -> str:
-    """What is said of an unknown keyword: the known ones that are like it, or some of them."""
+    """Error text for an unknown keyword: the known ones that resemble it, or some of them."""
     like = difflib.get_close_matches(found, known, 5)
     named = ", ".join(like) if like else bounded(", ".join(known), 150)
     return f"expected one of {named}, found {quoted(found)}"

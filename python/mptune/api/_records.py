@@ -1,4 +1,4 @@
-"""What the functions of the face return: results as records, frames, charts, and as notebooks show them."""
+"""Results of the face's functions: as records, frames, charts, and notebook output."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ def _html(
     below = "".join(
         f"<p>{escaped(note)}</p>" for note in (*notes, *(f"\u26a0 {warning}" for warning in warnings))
     )
-    shown = frame.where(frame.notna(), float("nan"))  # a column of None would say so in every row
+    shown = frame.where(frame.notna(), float("nan"))  # a column of None would print it in every row
     table = shown.to_html(index=False, border=0, na_rep="", float_format=lambda value: f"{value:.4g}")
     return f"<p><b>{escaped(headline)}</b></p>{table}{below}"
 
 
 def _short(record: object, headline: str) -> str:
-    """What a console shows: all that is in it would be pages."""
+    """A short `repr` for consoles: all fields would fill pages."""
     return f"<{type(record).__name__}: {headline}>"
 
 
@@ -110,7 +110,7 @@ class OneTrial(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.observation.failed is None else str(self.observation.failed)
 
     def as_dict(self) -> dict[str, Any]:
-        """What `mptune run --json` prints: Mbit/s, s and ms."""
+        """The document of `mptune run --json`: Mbit/s, s and ms."""
         return trial_document(self.trial, self.observation)
 
     def frame(self) -> pd.DataFrame:
@@ -194,7 +194,7 @@ class ImpactFactors(msgspec.Struct, frozen=True, kw_only=True):
         return self.impact.sets.standby
 
     def as_dict(self) -> dict[str, Any]:
-        """What `mptune impact --json` prints: factors without unit, RTTs in ms."""
+        """The document of `mptune impact --json`: factors without unit, RTTs in ms."""
         return impact_document(self.impact)
 
     def frame(self) -> pd.DataFrame:
@@ -277,7 +277,7 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
     def frame(self) -> pd.DataFrame:
         """A row per coefficient: name, value, error, t, p, low, high (95 %), robust_error, robust_p (HC3).
 
-        Values, errors and intervals are Mbit/s per power of MiB, as the formula says.
+        Values, errors and intervals are Mbit/s per power of MiB, as in the formula.
         """
         return _frame([msgspec.to_builtins(estimate) for estimate in self.analysis.best.estimates()])
 
@@ -542,7 +542,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         return means.rename(columns={"mean": value, "count": "runs"}).reset_index()
 
     def _confirmed(self, answer: Answer) -> pd.DataFrame:
-        """What was confirmed, Mbit/s."""
+        """The confirmed configurations, Mbit/s."""
         return _frame(
             [
                 {

@@ -1,4 +1,4 @@
-"""What messages say of options, in Python's words: keywords for flags.
+"""Options in messages, in Python's words: keywords for flags.
 
 Messages are written for the command line, by whoever checks the value, and name flags. Here the flags of a
 function's command become its keywords. Commands that a message advises (`mptune fit --factor`) stay.
@@ -52,7 +52,7 @@ def in_python(function: str) -> Callable[[str], str]:
         name, kind = flags[flag if flag in flags else off]
         after = "" if value is None else f" {value}"
         if found.start() == 0 and found[0] == found.string:
-            return name  # all that is said is which option
+            return name  # the message only names the option
         if name == "force" or kind is SWITCH or kind is TOGGLE:
             return f"{name}={flag in flags}{after}"
         if kind is None or value is None or not _is_value(kind, value):
@@ -63,7 +63,7 @@ def in_python(function: str) -> Callable[[str], str]:
 
 
 def _is_value(kind: Kind[Any], word: str) -> bool:
-    """Whether a word after a flag is its value; of a kind that takes any word, none is."""
+    """True if a word after a flag is its value; of a kind that takes any word, none is."""
     return _accepts(kind, word) and not _accepts(kind, "?")
 
 

@@ -1,4 +1,4 @@
-"""What a finished run says to machines: its answer, its network, and where it was measured.
+"""The parts of a finished run that matter to machines: its answer, its network, and its testbed.
 
 It reads and checks; what follows for the machines is `mptune.apply.plan`'s business.
 """
@@ -20,7 +20,7 @@ _NOT_LINUX = "MPTCP "
 
 
 class Gain(msgspec.Struct, frozen=True, kw_only=True):
-    """What the answer gains over the default, run by run, Mbit/s; `share` of the default's mean."""
+    """The answer's gain over the default, run by run, Mbit/s; `share` of the default's mean."""
 
     mean: float | None = None
     low: float | None = None
@@ -50,7 +50,7 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def testbed(self) -> str:
-        """Where it was measured; empty if that is unknown."""
+        """The testbed of the run; empty if that is unknown."""
         return str(self.options.get("testbed") or "")
 
     @property
@@ -60,7 +60,7 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_reversed(self) -> bool:
-        """Whether data go to the file's sender: a download by whoever opens the connections."""
+        """True if data go to the file's sender: a download by whoever opens the connections."""
         return self.topology.name.endswith(REVERSED)
 
     @property

@@ -1,4 +1,4 @@
-"""What a program is, as far as it decides whether a library can be preloaded into it.
+"""A program file, examined for whether a library can be preloaded into it.
 
 It reads files and starts nothing. Layouts: the ELF specification (gabi, chapters 4 and 5), and Go's
 `debug/buildinfo` for the section that Go's linker writes.
@@ -50,7 +50,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     loaded : the file that the kernel loads: of a script its interpreter.
     obstacle : why no library can be preloaded; None if one can.
     detail : what makes it so, as a part of a sentence.
-    go_version : of a program written in Go, as far as it says so.
+    go_version : of a program written in Go, if it is recorded.
     """
 
     path: Path
@@ -61,7 +61,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def go_has_mptcp(self) -> bool:
-        """Whether a Go program knows MPTCP by itself."""
+        """True if a Go program knows MPTCP by itself."""
         found = re.match(r"go(\d+)\.(\d+)", self.go_version or "")
         return found is not None and (int(found[1]), int(found[2])) >= _GO_WITH_MPTCP
 
@@ -141,7 +141,7 @@ def _obstacles(loaded: Path, elf: _Elf, go: str | None) -> Iterator[tuple[Obstac
 
 
 def _gained(path: Path) -> str | None:
-    """What makes the loader distrust its environment (AT_SECURE), if this user starts the program."""
+    """The privilege that makes the loader distrust its environment (AT_SECURE) for this user, if any."""
     status = path.stat()
     if os.statvfs(path).f_flag & os.ST_NOSUID:
         return None
@@ -196,7 +196,7 @@ def _read(path: Path) -> _Elf:
 
 
 class _Layout(NamedTuple):
-    """Where the fields of a table's entry are: formats, and places in what they unpack."""
+    """Layout of a table's entries: formats, and the indices of the fields in the unpacked tuples."""
 
     segment: str
     segment_fields: tuple[int, int, int, int]

@@ -1,4 +1,4 @@
-"""What the connections of a program did, from the lines that the preloaded library has written.
+"""Statistics of a program's connections, from the lines that the preloaded library has written.
 
 The library describes a connection as often as a process closes or shuts it down, or ends; here that becomes
 one record per connection. Shapes of the lines: `crates/mptune-preload/src/report.rs`. It prints nothing.
@@ -28,7 +28,7 @@ Kind = Literal["mptcp", "fallback", "tcp"]
 
 
 class Subflow(msgspec.Struct, kw_only=True):
-    """A subflow of a connection, or the one of plain TCP; what the kernel does not say is None."""
+    """A subflow of a connection, or the one of plain TCP; values that the kernel does not report are None."""
 
     id: int | None = None
     local: str | None = None
@@ -88,13 +88,13 @@ class Connection(msgspec.Struct, kw_only=True):
 
     @property
     def was_established(self) -> bool:
-        """Whether the peer ever answered: a handshake gives an RTT, and what is gone has its counters."""
+        """True if the peer ever answered: a handshake gives an RTT, and what is gone has its counters."""
         known = any(subflow.rtt_ns is not None for subflow in self.subflows)
         return known or bool(self.acked_bytes) or bool(self.received_bytes)
 
 
 class Refusals(msgspec.Struct, kw_only=True):
-    """How often something could not be had, and why."""
+    """Number of refusals of one kind, and their reason."""
 
     what: str
     error: str
@@ -103,7 +103,7 @@ class Refusals(msgspec.Struct, kw_only=True):
 
 
 class Statistics(msgspec.Struct, kw_only=True):
-    """What a program and its children did.
+    """Statistics of a program and its children.
 
     Attributes
     ----------
@@ -132,13 +132,13 @@ def collected() -> Iterator[Path]:
 
 
 def read(file: Path) -> Statistics:
-    """What the lines of a file say."""
+    """Read the lines of a file."""
     with file.open("rb") as lines:
         return gathered(lines)
 
 
 def gathered(lines: Iterable[bytes]) -> Statistics:
-    """What lines say; those that are damaged (a full disk) are left out."""
+    """Aggregate lines; damaged ones (a full disk) are left out."""
     connections: dict[int, Connection] = {}
     refused: dict[tuple[str, int], int] = {}
     for line in lines:

@@ -1,4 +1,4 @@
-"""Which subflows Linux opens by itself for given endpoints, and the endpoints nearest to a wanted set.
+"""The subflows that Linux opens by itself for given endpoints, and the endpoints nearest to a desired set.
 
 The rules are those of the kernel's own path manager (net/mptcp/pm_kernel.c, before Linux 6.16 pm_netlink.c;
 `ip-mptcp(8)`). Endpoints belong to addresses, not to paths:
@@ -49,7 +49,7 @@ class Endpoints(NamedTuple):
 
 
 class Used(NamedTuple):
-    """What the kernel makes of endpoints, in the order in which it opens them; the first subflow comes first.
+    """The subflows that the kernel opens for endpoints, in that order; the first subflow comes first.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class Used(NamedTuple):
 
 
 def used(endpoints: Endpoints) -> Used:
-    """What the kernel opens; routing is taken to select the address where connections begin."""
+    """Subflows that the kernel opens; routing is assumed to select the address where connections begin."""
     opened = [endpoints.initial, *_further(endpoints)]
     kept, left_out = opened[: 1 + MOST], opened[1 + MOST :]
     standby = [pair for pair in kept if endpoints.uses[pair[0]] == "backup"]
@@ -174,5 +174,5 @@ def _best_use(
 
 
 def _missed(given: set[Pair], wanted: set[Pair], weights: Mapping[Pair, float]) -> tuple[int, float]:
-    """How many are not wanted, and what those that are missing cost."""
+    """Number of surplus subflows, and the weight of the missing ones."""
     return len(given - wanted), math.fsum(weights.get(pair, 1.0) for pair in wanted - given)

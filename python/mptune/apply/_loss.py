@@ -1,4 +1,4 @@
-"""What is lost where the kernel uses other subflows than the answer: measured where it was, else simulated.
+"""Loss where the kernel uses other subflows than the answer: from the run's trials, else simulated.
 
 It decides nothing; the sets are `mptune.apply.plan`'s.
 """

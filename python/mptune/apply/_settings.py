@@ -31,7 +31,7 @@ _FLAGS = {"subflow": ("subflow",), "backup": ("subflow", "backup"), "fullmesh": 
 
 
 class Unknown(msgspec.Struct, frozen=True, kw_only=True):
-    """What a placeholder stands for, as an error says it.
+    """The value behind a placeholder, as an error names it.
 
     Attributes
     ----------
@@ -46,12 +46,12 @@ class Unknown(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Present(msgspec.Struct, frozen=True, kw_only=True):
-    """What was read on a machine.
+    """Values read on a machine.
 
     Attributes
     ----------
     sysctls : values by name, with single blanks.
-    interfaces, rules : as the agent's role `host` tells them ("look").
+    interfaces, rules : as the agent's role `host` reports them ("look").
     congestion_controls : those that its kernel knows now.
     endpoints : addresses with their flags; None if they could not be read.
     limits : further subflows of a connection, and addresses accepted; None if they could not be read.
@@ -80,7 +80,7 @@ class Present(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Intent(msgspec.Struct, frozen=True, kw_only=True):
-    """What is intended for a host.
+    """Intended configuration of a host.
 
     Attributes
     ----------
@@ -113,7 +113,7 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Made(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings with a sentence for each, and what else is to be said.
+    """Settings with a sentence for each, and notes.
 
     Attributes
     ----------
@@ -223,7 +223,7 @@ class _Maker:
         told = {"kind": "limits", "subflows": further, "add_addr_accepted": accepted}
         if self._intent.opens:
             number = f"{further} subflow{'' if further == 1 else 's'} beside the first"
-            heard = f", and hears of {accepted} more addresses of the other side" if accepted else ""
+            heard = f", and accepts {accepted} more announced addresses" if accepted else ""
             yield told, f"A connection opens {number if further else 'no subflow beside the first'}{heard}."
         else:
             yield told, f"A connection may be joined by {further} subflow{'' if further == 1 else 's'}."

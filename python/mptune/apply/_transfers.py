@@ -1,7 +1,7 @@
 """A transfer between two machines by an ordinary program: it sets nothing, and gets what the machines give.
 
 No buffer, no congestion control, no path, no local address: the agent's role `transfer` at both ends. What
-several of them say is `mptune.apply.verify`'s business.
+several of them mean is `mptune.apply.verify`'s business.
 """
 
 import secrets
@@ -36,7 +36,7 @@ class Where(Protocol):
 
 
 class Course(NamedTuple):
-    """Where a transfer goes.
+    """Endpoints of a transfer.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class Course(NamedTuple):
 
 
 class Got(msgspec.Struct, frozen=True, kw_only=True):
-    """What a program got.
+    """Result of a program's transfers.
 
     Attributes
     ----------
@@ -126,7 +126,7 @@ def _path(subflow: Mapping[str, Any]) -> str:
 
 
 def _results(sender: Talker, receiver: Talker, opener: Talker, within_s: float) -> tuple[Message, Message]:
-    """What both ends say; who opens knows best why there was no connection."""
+    """Results of both ends; the opening side knows best why there was no connection."""
     found: dict[Talker, Message] = {}
     end = time.monotonic() + within_s
     while len(found) < 2:

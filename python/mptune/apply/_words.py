@@ -12,7 +12,7 @@ _BUFFERS = ("net.ipv4.tcp_wmem", "net.ipv4.tcp_rmem")
 
 
 def title(row: Setting) -> str:
-    """What a setting is called."""
+    """Title of a setting."""
     match row["kind"]:
         case "sysctl":
             return str(row["name"])
@@ -63,7 +63,7 @@ def _size(program: str) -> str:
 
 
 def cost(row: Setting, *, opens: bool) -> str:
-    """Who else is concerned, as a sentence."""
+    """Other programs and connections that a setting concerns, as a sentence."""
     match row["kind"]:
         case "sysctl":
             return _of_sysctl(row["name"], row["value"])
@@ -93,7 +93,7 @@ def _of_sysctl(name: str, wanted: str) -> str:
     if name == "net.ipv4.tcp_congestion_control":
         return "Concerns every new TCP connection of this machine whose program names none."
     if name == "net.mptcp.enabled":
-        return "Programs that do not ask for MPTCP notice nothing."
+        return "Programs that do not ask for MPTCP are not affected."
     if name == "net.mptcp.path_manager":
         return "A program that manages paths (mptcpd, mptune) gets no new connections."
     return f"Concerns every TCP socket of this machine ({wanted} is the kernel's default)."

@@ -28,7 +28,7 @@ from mptune.units import MIB, format_size
 #: Looks at the machine of a site, as `mptune.apply.machine.look`.
 Look = Callable[[Site, str, Callable[[Seen], Any]], Any]
 
-#: Connections for which the memory is said, unless the user names a number.
+#: Connections for which the memory is stated, unless the user names a number.
 CONNECTIONS = 100
 
 #: Where trials of a testbed ran, as a sentence ends.
@@ -59,12 +59,12 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def changes(self) -> bool:
-        """Whether anything would be changed, as far as is known."""
+        """True if anything would be changed, as far as is known."""
         return self.present != self.wanted
 
 
 class HostAdvice(msgspec.Struct, frozen=True, kw_only=True):
-    """What would be set on one machine.
+    """Advice for one machine.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ class HostAdvice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Expected(msgspec.Struct, frozen=True, kw_only=True):
-    """What was seen of the answer, Mbit/s.
+    """Throughput of the answer as measured, Mbit/s.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True):
     baseline : what it was compared with, in words; None if it was not.
     gain : over that; `share` of its mean.
     on_kernel, gain_on_kernel : 95 % intervals of both on a kernel, by the error of the simulator; None where
-        they were measured on one, and in runs of versions that did not say it.
+        they were measured on one, and in runs of versions that did not record it.
     is_kernel_default : whether that is what a kernel does that is left alone.
     text : all of it in sentences.
     """
@@ -118,12 +118,12 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Differing(msgspec.Struct, frozen=True, kw_only=True):
-    """Where less is set than the answer asks for, and what that costs.
+    """A difference from the answer, and its cost.
 
     Attributes
     ----------
     loss : None where there is nothing to compare.
-    text : what it costs, as a sentence; empty where there is nothing to say.
+    text : what it costs, as a sentence; empty where it has none.
     """
 
     difference: Difference
@@ -132,7 +132,7 @@ class Differing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Advice(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that is said of a run.
+    """All advice on a run.
 
     Attributes
     ----------
@@ -171,8 +171,8 @@ def advise(
     ----------
     host : key, name or ssh of the only site to show; None shows both.
     opened_by : as in `mptune.apply.plan.outline`.
-    connections : for which the memory is said.
-    simulate : whether the simulator may say what other subflows cost.
+    connections : for which the memory is stated.
+    simulate : whether the simulator may predict the cost of other subflows.
     daemon : as in `mptune.apply.plan.outline`.
     look : looks at machines.
 
@@ -213,7 +213,7 @@ def to_files(advice: Advice) -> list[HostPlan]:
 
     Raises
     ------
-    MptuneError : a machine was not read; the message says why.
+    MptuneError : a machine was not read; the message has the reason.
     """
     for host in advice.hosts:
         if host.read is None:
@@ -277,7 +277,7 @@ def _host(found: Outline, host: HostPlan, connections: int, look: Look) -> HostA
 
 
 def _with_settings(host: HostPlan, seen: Seen) -> Present:
-    """What was read, with the limits, and with the daemon's policies if the plan adds to them."""
+    """Values read, with the limits, and with the daemon's policies if the plan adds to them."""
     assert seen.present is not None
     if seen.read is None:
         return seen.present
@@ -292,7 +292,7 @@ def _with_settings(host: HostPlan, seen: Seen) -> Present:
 
 
 def _reading(plan: HostPlan, seen: Seen) -> Reading:
-    """What can be read of the plan's settings."""
+    """Present values of the plan's settings, where they can be read."""
     placeholders = [unknown.placeholder for unknown in plan.unknown]
     asked = [
         setting
@@ -309,7 +309,7 @@ def _present(plan: HostPlan, seen: Seen, reading: Reading) -> list[Setting | Non
 
 
 def _from_sysctls(row: Setting, seen: Seen) -> Setting | None:
-    """What was read with the machine's facts."""
+    """A value from the machine's facts."""
     if row["kind"] == "sysctl" and seen.present is not None and row["name"] in seen.present.sysctls:
         return {**row, "value": seen.present.sysctls[row["name"]]}
     return None
@@ -331,7 +331,7 @@ def _wanted(setting: Setting, now: Setting | None) -> str:
 def _of_host(
     found: Outline, plan: HostPlan, lines: tuple[Line, ...], seen: Seen, connections: int
 ) -> Iterator[str]:
-    """What may go wrong on a machine."""
+    """Risks on one machine."""
     intent = plan.intent
     yield _memory(intent, seen, connections)
     yield from _lowered(lines)
@@ -350,7 +350,7 @@ def _of_host(
 
 
 def _others(plan: HostPlan, seen: Seen, reading: Reading) -> Iterator[str]:
-    """Who makes the same, and endpoints that are there and not planned."""
+    """Programs that make the same settings, and existing endpoints that are not planned."""
     if reading.foreign:
         names = ", ".join(reading.foreign)
         yield f"At work here: {names}. `mptune apply` refuses unless --despite names who may lose."
@@ -373,7 +373,7 @@ def _devices(plan: HostPlan) -> set[str]:
 
 
 def _memory(intent: Intent, seen: Seen, connections: int) -> str:
-    """What full buffers of many connections take: send and receive buffer of each."""
+    """Memory of many connections with full buffers: send and receive buffer of each."""
     amount = 2 * intent.buffer_bytes
     whole = connections * amount
     number = "a connection" if connections == 1 else f"{connections:,} connections"
@@ -434,7 +434,7 @@ def _expected(found: Outline) -> Expected:
         ends = _ends(gain.low, gain.high, "+")
         text.append(f"That is {digits(gain.mean, 3, '+')} Mbit/s{ends}{percent}, over {baseline}.")
         text.append(
-            "That is one subflow, as a kernel does that is left alone, but for buffer and congestion control."
+            "That is one subflow, as with the kernel's defaults, except for buffer and congestion control."
             if is_default
             else "A kernel that is left alone does something else: without endpoints it has one subflow. "
             "That was not measured, so what is gained over it is unknown."
@@ -461,7 +461,7 @@ def _expected(found: Outline) -> Expected:
 
 
 def _on_kernel(expected: OnKernel | None, gain: GainOnKernel | None) -> Iterator[str]:
-    """What the simulator's error makes of both, as sentences."""
+    """The kernel's expected throughput and gain, from the simulator's error, as sentences."""
     if expected is None:
         yield "No kernel error estimate: a version without one made this run."
     elif expected.low_mbps is None or expected.high_mbps is None:
@@ -518,7 +518,7 @@ def _lost(lost: Loss) -> str:
 
 
 def _risks(found: Outline) -> Iterator[str]:
-    """What may go wrong wherever it is set."""
+    """Risks on every machine."""
     answer = found.answered.answer
     others: Literal["sender", "receiver"] = "receiver" if found.opener == "sender" else "sender"
     if answer.protocol != "tcp":

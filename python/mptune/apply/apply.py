@@ -34,7 +34,7 @@ class Refused(MptuneError):
         self.exit_code = 2 if because == "input" else 1
 
 
-#: What helps, beside what the reason says.
+#: Remedies, beside the one in the reason.
 _REMEDIES = {
     "foreign": ": let it go on with --despite NAME, or stop it",
     "drift": "; --force overwrites it",
@@ -73,7 +73,7 @@ HERE = Target("this machine")
 
 
 class Wanted(NamedTuple):
-    """What a machine is to have: `settings` once it is known what it is like."""
+    """Settings for a machine: `settings` once its facts are known."""
 
     target: Target
     settings: Callable[[Place], Sequence[Setting]]
@@ -115,7 +115,7 @@ Orders = Sequence[tuple[Place, Sequence[Setting]]]
 
 
 def ready(wanted: Sequence[Wanted], places: Sequence[Place], despite: Sequence[str] = ()) -> Orders:
-    """What machines in use are to have, once it is known what they are like; nothing is changed.
+    """Orders for machines in use, once their facts are known; nothing is changed.
 
     Raises
     ------
@@ -166,7 +166,7 @@ def confirm(targets: Sequence[Target]) -> list[tuple[str, Confirmed]]:
 
 
 def status(targets: Sequence[Target]) -> list[tuple[str, Status]]:
-    """What was made on machines and what became of it.
+    """Settings of mptune on machines, and their present state.
 
     Raises
     ------
@@ -195,7 +195,7 @@ def confirm_on(place: Place) -> Confirmed:
 
 
 def status_of(place: Place) -> Status:
-    """What was made on a machine in use."""
+    """Settings of mptune on a machine in use."""
     return records.record(ask(place, {"action": "status"}, "status"), Status)
 
 
@@ -224,7 +224,7 @@ def _each(targets: Iterable[Target], act: Callable[[Place], T]) -> list[tuple[st
 
 
 def _take_back(places: Sequence[Place], error: MptuneError) -> None:
-    """Undo what was done on other machines, and say so in the error."""
+    """Undo the changes on other machines, and report it in the error."""
     for place in reversed(places):
         try:
             kept = roll_back_on(place).kept

@@ -52,19 +52,19 @@ _CC_ROOM = 16
 _CC_SYSCTL = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control")
 #: What this kernel's filters of system calls can do.
 _SECCOMP = Path("/proc/sys/kernel/seccomp/actions_avail")
-#: What the kernel says of this process: also how many filters it has.
+#: The kernel's status of this process, with the number of its filters.
 _STATUS = Path("/proc/self/status")
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What a program is to get.
+    """Settings for a program.
 
     Attributes
     ----------
     protocol : "tcp" leaves sockets as they are, for answers that are plain TCP.
     cc : name in mptune or in the kernel; None leaves it to the system.
     buffer_bytes : SO_SNDBUF and SO_RCVBUF; None leaves them to autotuning.
-    notes : what else there is to say about it.
+    notes : further remarks.
     """
 
     protocol: Literal["mptcp", "tcp"] = "mptcp"
@@ -94,7 +94,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def summary(self) -> str:
-        """What is used, in one line."""
+        """The settings in use, in one line."""
         wanted = self.wanted
         parts = ["MPTCP" if wanted.protocol == "mptcp" else "plain TCP"]
         other = f" (the kernel's {self.kernel_cc})" if self.kernel_cc != wanted.cc else ""
@@ -106,7 +106,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def from_run(directory: Path) -> Wanted:
-    """What the answer of a run means for a program.
+    """Settings for a program from the answer of a run.
 
     Raises
     ------
@@ -192,7 +192,7 @@ def watch(planned: Plan) -> tuple[int, Statistics]:
 
 
 def _options(planned: Plan) -> list[str]:
-    """What the agent is to give the sockets."""
+    """Options of the agent for the sockets."""
     options = ["--tcp"] if planned.wanted.protocol == "tcp" else []
     if planned.kernel_cc is not None:
         options += ["--cc", planned.kernel_cc]
@@ -202,7 +202,7 @@ def _options(planned: Plan) -> list[str]:
 
 
 def _is_supervised(program: Program, wanted: Wanted, *, statistics: bool, asked: bool) -> bool:
-    """Whether another process makes its sockets.
+    """True if another process makes its sockets.
 
     Raises
     ------
@@ -234,7 +234,7 @@ def _is_supervised(program: Program, wanted: Wanted, *, statistics: bool, asked:
 
 
 def _can_supervise() -> bool:
-    """Whether a process may answer system calls of another one here."""
+    """True if a process may answer system calls of another one here."""
     with suppress(OSError):
         return "user_notif" in _SECCOMP.read_text().split()
     return False
@@ -297,7 +297,7 @@ def _available() -> list[str]:
 
 
 def _capped(wanted: int | None) -> tuple[str, ...]:
-    """What the kernel makes of the buffers, if it is less."""
+    """Warnings where the kernel's limits reduce the buffers."""
     if wanted is None:
         return ()
     found = []
@@ -345,7 +345,7 @@ def _filters() -> int:
 
 
 def _go(own: Mapping[str, str], wanted: Wanted, value: int) -> dict[str, str]:
-    """Whether programs written in Go make MPTCP sockets by themselves, if the user has not chosen."""
+    """The environment that makes Go programs use MPTCP, unless the user has set it."""
     go = own.get("GODEBUG", "")
     if wanted.protocol == "tcp" or f"{_GO}=" in go:
         return {}

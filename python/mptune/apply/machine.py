@@ -1,6 +1,6 @@
-"""What is set on a machine now: this one, or one that ssh reaches. Nothing is changed.
+"""Present settings of a machine: this one, or one that ssh reaches. Nothing is changed.
 
-Everything that is asked of a machine is asked here. What cannot be read is left out, and the reason is said.
+Everything that is asked of a machine is asked here. What cannot be read is left out, with the reason.
 """
 
 import json
@@ -124,7 +124,7 @@ def _seen(machine: SshMachine, how: str) -> Seen:
 
 
 def is_here(site: Site) -> bool:
-    """Whether this machine has one of the site's addresses."""
+    """True if this machine has one of the site's addresses."""
     given = {
         str(ip_address(text))
         for interface in site.interfaces
@@ -143,7 +143,7 @@ def _here(use: Callable[[Seen], Any]) -> Any:
             host.tell({"action": "look", "id": 1, "names": list(NAMES), "pairs": []})
             looked = host.expect("looked", _ANSWER_S)
     except (MptuneError, OSError) as error:
-        # Not half of it: only the agent tells routes and rules.
+        # Not half of it: only the agent reports routes and rules.
         return use(Seen(reason=str(error)))
     present = msgspec.structs.replace(_present(looked), endpoints=_own_endpoints(), memory_bytes=_memory())
     return use(Seen(how="this machine", present=present, strict=_strict(looked), read=_read_here))
@@ -213,7 +213,7 @@ def _read_directly(wanted: Setting) -> Setting | None:
 
 
 def _ip(*words: str) -> str | None:
-    """What iproute2 prints; None if there is none, or it fails."""
+    """Output of iproute2; None if there is none, or it fails."""
     program = shutil.which("ip") or "/usr/sbin/ip"
     try:
         done = subprocess.run(

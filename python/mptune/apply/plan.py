@@ -1,4 +1,4 @@
-"""What would be set on which machine: from a finished run to settings, without touching any machine.
+"""Settings for the machines of a finished run, without touching any machine.
 
     run directory -> outline (which subflows the kernel will use) -> intent of each host -> settings
 
@@ -7,7 +7,7 @@ by `resolve`, from what was read there; until then a plan has placeholders: `<ip
 the value of a sysctl `*` for what is there now, and `>=` for a value that is only ever raised.
 
 Endpoints belong to interfaces, not to paths, so the kernel cannot have every set of subflows: what it will
-use is computed (`mptune.apply._kernel_set`), and what differs from the answer is said.
+use is computed (`mptune.apply._kernel_set`), and differences from the answer are reported.
 """
 
 from pathlib import Path
@@ -47,7 +47,7 @@ _SAME_PATH = ("ndiffports", "binder")
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a machine cannot do what the answer asks for.
+    """A part of the answer that a machine cannot have.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HostPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What would be set on the machine of one site.
+    """Settings for the machine of one site.
 
     Attributes
     ----------
@@ -112,7 +112,7 @@ class Outline(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan(run: Path, *, daemon: bool = False) -> list[HostPlan]:
-    """What would be set on the sender's and on the receiver's machine.
+    """Plan the settings of the sender's and the receiver's machine.
 
     Raises
     ------
@@ -198,7 +198,7 @@ class _View:
 
     @property
     def sites(self) -> tuple[Site, Site]:
-        """Who opens connections, and the other side."""
+        """The site that opens connections, and the other one."""
         both = self.topology.sender, self.topology.receiver
         return both if self.opener == "sender" else (both[1], both[0])
 
@@ -209,12 +209,12 @@ class _View:
 
     @property
     def initial(self) -> Pair:
-        """Where connections began in the trials."""
+        """The path on which connections began in the trials."""
         return self._pairs[self.answer.initial_path or self.topology.initial_path]
 
     @property
     def standby(self) -> list[Pair]:
-        """What the answer keeps in reserve; PCDC keeps everything."""
+        """The standby paths of the answer; with PCDC, all others."""
         named = [self._pairs[label] for label in self.answer.standby]
         carrying = {path.label for path in self.topology.for_mptcp(self.label(self.initial)).paths}
         rest = [pair for label, pair in self._pairs.items() if label in carrying]
@@ -223,7 +223,7 @@ class _View:
 
     @property
     def weights(self) -> dict[Pair, float]:
-        """What a subflow matters, from impact factors."""
+        """Weights of subflows, from impact factors."""
         return {
             self._pairs[label]: max(abs(omega), 1e-6)
             for label, omega in self.answered.omegas.items()
@@ -248,7 +248,7 @@ class _View:
 
 
 class _Found(msgspec.Struct, frozen=True, kw_only=True):
-    """Endpoints, what the kernel makes of them, and what is to be said of it."""
+    """Endpoints, the subflows that the kernel opens for them, and notes."""
 
     endpoints: Endpoints
     used: Used
@@ -298,7 +298,7 @@ def _steered(view: _View) -> _Found:
 
 
 def _of_subflows(view: _View, endpoints: Endpoints, found: Used) -> list[str]:
-    """What has to be known about where connections begin, and about what waits."""
+    """Conditions on the initial path, and notes on standby subflows."""
     opening, accepting = view.sites
     first, there = endpoints.initial
     notes = [
@@ -320,7 +320,7 @@ def _of_subflows(view: _View, endpoints: Endpoints, found: Used) -> list[str]:
 
 
 def _set_differences(view: _View, endpoints: Endpoints, found: Used) -> list[Difference]:
-    """Where the kernel uses other subflows than the answer."""
+    """Differences between the kernel's subflows and the answer's."""
     pm = view.answer.opm
     if pm in _SAME_PATH and len(view.wanted) <= 1:
         got = ", ".join(view.labels(found.active))

@@ -1,7 +1,7 @@
 """A run as a policy of mptune's daemon: two files on the machine of the site that sends.
 
 `policy.json` in a directory of the run's name has the answer, as the daemon reads it
-(crates/mptune-agent/src/daemon/answer.rs). `policy.toml` says which destinations get which policy; in it this
+(crates/mptune-agent/src/daemon/answer.rs). `policy.toml` assigns policies to destinations; in it this
 owns one block, between two comments, and leaves everything else as it is. Nothing here touches a machine.
 """
 
@@ -27,7 +27,7 @@ from mptune.trial import FAMILIES, PLAIN_TCP
 FILE = "/etc/mptune/policy.toml"
 #: Where the answers are.
 DIRECTORY = PurePosixPath("/var/lib/mptune/policies")
-#: Where the daemon listens, unless the file says otherwise.
+#: The daemon's socket, unless the file sets another.
 SOCKET = "/run/mptune/daemon.sock"
 
 #: Reads that file.
@@ -57,7 +57,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def directory(self) -> PurePosixPath:
-        """Where its answer is."""
+        """Directory of its answer."""
         return DIRECTORY / self.name
 
 
@@ -76,7 +76,7 @@ def policy_of(answered: Answered) -> Policy:
 
 
 def content(found: Mapping[str, Any], where: str) -> str | None:
-    """The content of `FILE`, as a machine told it; None if there is none.
+    """The content of `FILE`, as read on a machine; None if there is none.
 
     Raises
     ------
@@ -216,7 +216,7 @@ def options_of(answered: Answered) -> dict[str, Any]:
 
 
 def expected_of(answered: Answered) -> tuple[float | None, float | None, float | None]:
-    """What an answer promises, Mbit/s: confirmed, otherwise predicted, and the interval that holds it."""
+    """Promised throughput of an answer, Mbit/s: confirmed, otherwise predicted, with its interval."""
     answer = answered.answer
     found = answer.confirmed
     if found.mean is None:
@@ -242,7 +242,7 @@ _NEW = "# Policies of mptune's daemon (mptune daemon --help).\n"
 
 
 def block(policy: Policy, destinations: Sequence[str]) -> str:
-    """What this owns in the file."""
+    """The block of the file that belongs to mptune."""
     name = policy.name
     to = ", ".join(f'"{destination}"' for destination in destinations)
     lines = [
@@ -319,7 +319,7 @@ def _overlap(one: object, other: str) -> bool:
 
 
 def _socket(text: str) -> str:
-    """Where the daemon listens, by its file."""
+    """The daemon's socket, by its policy file."""
     daemon = tomllib.loads(text).get("daemon", {})
     found = daemon.get("socket") if isinstance(daemon, dict) else None
     return found if isinstance(found, str) else SOCKET

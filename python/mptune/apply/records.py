@@ -1,4 +1,4 @@
-"""What the agent's role `settings` says, as records (crates/mptune-agent/src/settings/protocol.rs).
+"""Messages of the agent's role `settings`, as records (crates/mptune-agent/src/settings/protocol.rs).
 
 A setting stays the JSON object that it is: its kind, what identifies it, and a value.
 """
@@ -50,7 +50,7 @@ class Present(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of asking a machine's daemon to read its files again; `absent` is that none runs."""
+    """The daemon's answer to a request to reload its files; `absent` if no daemon runs."""
 
     state: Literal["reloaded", "absent", "refused"]
     reason: str = ""
@@ -109,7 +109,7 @@ class Reverted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """What was made on a machine and what became of it.
+    """Settings of mptune on a machine, and their present state.
 
     Attributes
     ----------
@@ -131,7 +131,7 @@ def record(message: dict[str, Any], kind: type[_Record]) -> _Record:
 
 
 def name(setting: Setting) -> str:
-    """What identifies a setting, in a table."""
+    """Identifier of a setting, for tables."""
     match setting["kind"]:
         case "sysctl":
             return str(setting["name"])

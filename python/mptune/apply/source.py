@@ -1,4 +1,4 @@
-"""Where settings come from: a run, by its plan, or a file of them; and which machines that names.
+"""Sources of settings: a run, by its plan, or a file; and the machines that they name.
 
 A file is a list of settings for one machine, or an object with a list for each machine.
 """
@@ -34,7 +34,7 @@ _NAMES = (
 
 
 def from_file(path: Path, hosts: Sequence[str]) -> list[Wanted]:
-    """What a file wants.
+    """Settings from a file.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def from_file(path: Path, hosts: Sequence[str]) -> list[Wanted]:
 
 
 def from_run(run: Path, hosts: Sequence[str], *, daemon: bool = False) -> list[Wanted]:
-    """What a run wants, by its plan.
+    """Settings from a run, by its plan.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def _limits(place: Place) -> tuple[int, int] | None:
 
 
 def _policies(place: Place) -> str | None:
-    """What the daemon of a machine has."""
+    """Policies of a machine's daemon."""
     (found,) = ask(place, {"action": "read", "settings": [{**POLICIES}]}, "read")["present"]
     return content(found, place.name)
 

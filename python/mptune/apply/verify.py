@@ -42,7 +42,7 @@ _WIRE = 1.1 * 1500 / 1408
 
 
 class How(msgspec.Struct, frozen=True, kw_only=True):
-    """How it is measured.
+    """Parameters of the measurement.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class How(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True):
-    """What programs got, before or after.
+    """Throughput of programs, before or after.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether the gain is there.
+    """The decision whether the gain is confirmed.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Verified(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of it; without the gain `rolled_back` says of each machine what was put back."""
+    """Outcome; without the gain `rolled_back` lists the settings put back on each machine."""
 
     applied: dict[str, Applied]
     verdict: Verdict
@@ -105,7 +105,7 @@ Progress = Callable[[Literal["before", "after"], int, int], None]
 
 
 def judged(before: Side, after: Side, expected_mbps: float) -> Verdict:
-    """Whether the settings may stay.
+    """Judge whether the settings may stay.
 
     They may if the gain is more than `NEEDED` of the promised one, with 95 % confidence (one-sided, Welch);
     where nothing is promised over what programs got before, if it is more than nothing.
@@ -147,7 +147,7 @@ def judged(before: Side, after: Side, expected_mbps: float) -> Verdict:
 
 
 def expected_mbps(outline: Outline) -> float:
-    """What a run promises: what fresh trials confirmed, otherwise what its model predicts."""
+    """Promised throughput of a run: confirmed by fresh trials, otherwise predicted by its model."""
     answer = outline.answered.answer
     return answer.otp_mbps if answer.confirmed.mean is None else answer.confirmed.mean
 
@@ -188,7 +188,7 @@ def after_s(how: How) -> float:
 
 
 def notice(outline: Outline, how: How) -> str:
-    """What is sent, as a sentence."""
+    """The data to be sent, as a sentence."""
     sender, receiver = outline.answered.topology.sender.name, outline.answered.topology.receiver.name
     most = _most_bytes(outline, how)
     limit = "" if most is None else f", {most * 2 * how.runs / 1e6:.3g} MB of payload in all at most"
@@ -219,7 +219,7 @@ def apply(
     Raises
     ------
     InputError : settings of mptune are there already, or what is wanted cannot be had (`check` comes first).
-    MptuneError : a machine or a transfer failed; everything is as before, or the message says what is not.
+    MptuneError : a machine or a transfer failed; everything is as before, or the message lists what is not.
     KeyboardInterrupt : Ctrl-C; the same, in its notes.
     """
     with applying.use([target.target for target in wanted]) as places:
@@ -258,7 +258,7 @@ def _unwaited(applied: dict[str, Applied], confirm_within_s: int | None) -> dict
 
 
 def _refuse_earlier(places: Sequence[Place]) -> None:
-    """What programs got before mptune is not known where its settings are already."""
+    """Refuse machines that have settings of mptune: the throughput without them is unknown."""
     for place in places:
         status = applying.status_of(place)
         if status.settings:
@@ -273,7 +273,7 @@ def _refuse_earlier(places: Sequence[Place]) -> None:
 
 
 def _course(outline: Outline, places: Sequence[Place]) -> Course:
-    """Who opens a connection to whom: the machines are in the order of the plan, the sender first."""
+    """The two ends of a connection: the machines are in the order of the plan, the sender first."""
     sender, receiver = places
     address = _reached(outline)
     opener_sends = outline.opener == "sender"
@@ -292,7 +292,7 @@ def _reached(outline: Outline) -> str:
 
     Raises
     ------
-    InputError : the file does not say it.
+    InputError : the file does not contain it.
     """
     answered = outline.answered
     topology, family = answered.topology, answered.answer.family or DEFAULT_FAMILY
@@ -337,7 +337,7 @@ def _measured(course: Course, outline: Outline, how: How, advance: Callable[[int
 
 @contextmanager
 def _undone(places: Sequence[Place], targets: Sequence[Target]) -> Iterator[list[object]]:
-    """Whatever ends the block early, everything is put back, and the error says so.
+    """Whatever ends the block early, everything is put back, and the error reports it.
 
     The block adds to the list once everything is made.
     """

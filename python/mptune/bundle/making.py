@@ -157,9 +157,9 @@ def _store(store: Path, work: Path) -> Path:
 
 
 def _again(definition: Definition, work: Path) -> Path | None:
-    """The campaign file that asks for the same again; None where a file cannot say it.
+    """The campaign file that repeats the run; None where no file can express it.
 
-    It was held against the run if its topology is a shipped scenario: what a file of the user's own says
+    It was held against the run if its topology is a shipped scenario: the contents of a user's own file
     is in `topology.json`.
     """
     file = definition.topology.file or ""
@@ -177,7 +177,7 @@ def _again(definition: Definition, work: Path) -> Path | None:
 
 
 def _measured(run: RunData) -> dict[str, Any]:
-    """What config.json says, and what the testbed said about the first trial that the report shows."""
+    """Contents of config.json, and the testbed's metadata of the first trial in the report."""
     trial = next((observation.metadata for observation in run.observations.values()), {})
     config = run.config
     return {"time": config.time, "versions": config.versions, "platform": config.platform, "one trial": trial}

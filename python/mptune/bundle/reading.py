@@ -41,7 +41,7 @@ _CHUNK = 2**20
 
 
 def is_bundle(path: Path) -> bool:
-    """Whether a path is to be read as a bundle: everything that is a file."""
+    """True if a path is to be read as a bundle: everything that is a file."""
     return path.is_file()
 
 
@@ -60,7 +60,7 @@ def opened(places: Sequence[Path]) -> Iterator[list[Path]]:
             if not is_bundle(place):
                 found.append(place)
                 continue
-            # The names above the run tell several bundles of runs with the same name apart.
+            # The names above the run distinguish bundles of runs with the same name.
             target = Path(work) / str(number) / place.stem
             target.mkdir(parents=True)
             found.append(_unpacked(place, target))
@@ -77,7 +77,7 @@ def figures(bundle: Path) -> dict[str, bytes]:
 
 
 def versions(bundle: Path) -> dict[str, str]:
-    """Versions that drew the figures of a bundle; empty if it does not say."""
+    """Versions that drew the figures of a bundle; empty if they are not recorded."""
     with _opened(bundle) as archive:
         try:
             drawn = json.loads(archive.held("environment.json"))["drawn"]

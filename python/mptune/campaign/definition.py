@@ -1,4 +1,4 @@
-"""What a campaign is asked to do: from a campaign file, from the flags of `mptune optimise`, or from a store.
+"""Definition of a campaign: from a campaign file, from the flags of `mptune optimise`, or from a store.
 
 It checks and converts; it runs nothing (see `mptune.campaign.execution`). A campaign is one of two things:
 the main job (`OptimiseOptions`) or a plain factorial sweep (`SweepOptions`), possibly repeated over days.
@@ -174,7 +174,7 @@ class SweepOptions(Options, frozen=True, kw_only=True):
 
     @property
     def rounds(self) -> int:
-        """How many times the sweep is run."""
+        """Number of times the sweep is run."""
         return rounds_of(self.every_ns, self.for_ns)
 
     @property
@@ -336,7 +336,7 @@ def _check_interval(definition: Definition, testbed: testbeds.Testbed, place: Pl
 
 
 class _Head(Options, frozen=True, kw_only=True):
-    """What every campaign file has."""
+    """Keys of every campaign file."""
 
     topology: Annotated[str, Option(TEXT, "A topology file, or a shipped scenario.", key="topology")]
     name: Annotated[str | None, Option(TEXT, "What lists and reports call the campaign.", key="name")] = None

@@ -68,7 +68,7 @@ def start(
 ) -> Result | SizesResult | None:
     """Run a campaign in a new directory.
 
-    Defaults that its testbed lacks are left out, and said.
+    Defaults that its testbed lacks are left out, with a notice.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def resume(
 
 
 def _testbed(definition: Definition, reporter: Reporter) -> Testbed:
-    """Where a campaign is run."""
+    """The testbed of a campaign."""
     testbed = testbeds.create(definition.testbed)
     if definition.options.for_ns is not None:
         # A campaign of days outlives a night in which a host is switched off.
@@ -168,7 +168,7 @@ class _Run:
         return None
 
     def _notice(self) -> str:
-        """What the user has to know before the first trial."""
+        """Notice to the user before the first trial."""
         definition, options = self._definition, self._definition.options
         modes = (options.buffer_modes if isinstance(options, SweepOptions) else ()) or (options.buffer_mode,)
         return testbeds.notice(

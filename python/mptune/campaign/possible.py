@@ -1,4 +1,4 @@
-"""What a campaign leaves out because its testbed lacks it: only of what nobody asked for by name.
+"""Factors that a campaign leaves out because its testbed lacks them: only those nobody named.
 
 A default is a proposal, for which another kernel, another user's rights or a module that is not loaded is no
 reason to refuse a campaign. What was written by name is never left out: the testbed refuses it.

@@ -1,6 +1,6 @@
-"""How much a campaign still sends, and what its store says that it sent before.
+"""Data that a campaign still sends, and data that its store recorded as sent.
 
-Bytes are the testbed's business, and so are limits; this module tells it what is known of the trials.
+Bytes are the testbed's business, and so are limits; this module only knows the trials.
 """
 
 from mptune.campaign.definition import Definition, SweepOptions

@@ -1,4 +1,4 @@
-"""Files of recordings: a line that says what it is, a line of JSON, and the compressed arrays of all runs."""
+"""Files of recordings: a line with its name, a line of JSON, and the compressed arrays of all runs."""
 
 from __future__ import annotations
 

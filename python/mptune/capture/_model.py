@@ -1,4 +1,4 @@
-"""What a recording is: runs of one trial with their packets and samples, and what was tried."""
+"""Model of a recording: runs of one trial with their packets and samples, and the trial itself."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NONE = 2**64 - 1
 #: How packets leave, by their numbers.
 FATES = ("under way", "arrived", "dropped", "lost", "cut")
 ARRIVED = FATES.index("arrived")
-#: Flags of TCP, and the bit of `options` that says the segment had been received before.
+#: Flags of TCP, and the bit of `options` that marks a segment received before.
 SYN, ACK, DUPLICATE = 1 << 1, 1 << 4, 1 << 7
 
 #: What a sender thought of one of its subflows: windows in segments, NaN where there is no threshold yet.
@@ -78,7 +78,7 @@ def empty_samples(count: int) -> np.ndarray[Any, Any]:
 
 
 class About(msgspec.Struct, frozen=True, kw_only=True):
-    """What was tried, and where.
+    """The recorded trial, and its testbed.
 
     Attributes
     ----------

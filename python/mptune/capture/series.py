@@ -23,7 +23,7 @@ STEP_S = 0.005
 #: A retransmission after the subflow was silent for this long is that of a timer (Linux `TCP_RTO_MIN`: 200 ms
 #: from the last acknowledgement; a loss probe comes earlier).
 _RTO_S = 0.15
-#: A packet that has not left the network after this long was dropped by a queue that does not say which.
+#: A packet that has not left the network after this long was dropped by a queue that does not report drops.
 _VANISHED_S = 5.0
 
 Array = Any
@@ -70,7 +70,7 @@ class Curves(msgspec.Struct, kw_only=True):
     ----------
     times : the grid.
     window : bytes left of the receiver's window; NaN before the first acknowledgement.
-    in_order : bytes acknowledged in the data sequence space when the receiver said so.
+    in_order : bytes acknowledged in the data sequence space when the receiver acknowledged them.
     segment : payload of a full segment.
     """
 
@@ -198,7 +198,7 @@ def _vanished(sent: Array) -> Array:
 
 
 def _inflight(times: Array, sent_at: Array, highest: Array, back: Array, start: int) -> Array:
-    """What was sent less what the sender knows to have arrived."""
+    """Data sent less data acknowledged."""
     import numpy as np
 
     back_at = _seconds(back["left"], start)
@@ -253,7 +253,7 @@ def _round_trips(times: Array, arrived: Array, arrived_at: Array, back: Array) -
 
 
 def _connection(packets: Array, times: Array, start: int) -> tuple[Array, Array]:
-    """What the window leaves, and what is in order, of the whole connection."""
+    """Room in the window, and data in order, of the whole connection."""
     import numpy as np
 
     back = packets[(packets["route"] % 2 == 1) & (packets["data_ack"] != NONE)]

@@ -1,4 +1,4 @@
-"""How `mptune buffers` shows its sizes: formulas applied, tables and `--json`.
+"""Output of `mptune buffers`: formulas applied, tables and `--json`.
 
 The formulas themselves are in `mptune.theory`.
 """

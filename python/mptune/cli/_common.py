@@ -1,4 +1,4 @@
-"""What all commands share: global options, error handling and output.
+"""Parts that all commands share: global options, error handling and output.
 
 It knows no particular command. The contract: results on stdout, one line per error on stderr, exit codes
 0 (done), 1 (could not be done), 2 (the input is wrong), 130 (interrupted).
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def complete_scenarios(incomplete: str) -> list[str]:
-    """What a shell completes; files it finds itself."""
+    """Completions for a topology; the shell adds files itself."""
     from mptune.topology import shipped
 
     return [name for name in shipped() if name.startswith(incomplete)]
@@ -244,7 +244,7 @@ def console() -> Console:
 
 
 def _of_output(error: Exception) -> bool:
-    """Whether output cannot be written: of files and sockets every error is caught where they are used."""
+    """True if output cannot be written: of files and sockets every error is caught where they are used."""
     return isinstance(error, OSError) and error.filename is None and error.errno in _FULL
 
 

@@ -1,4 +1,4 @@
-"""How `mptune status` shows the daemon."""
+"""The daemon in the output of `mptune status`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def show_daemon(out: Console, status: Mapping[str, Any]) -> None:
-    """What it does, by policy, which interfaces it uses, and what is wrong."""
+    """Print its state: policies, interfaces, and problems."""
     mode, file = status["mode"], status["policy_file"]
     head = f"daemon: process {status['pid']}, mode {mode}, {file}"
     out.print(head, style="bold", markup=False)
@@ -46,7 +46,7 @@ def show_daemon(out: Console, status: Mapping[str, Any]) -> None:
 
 
 def troubles(status: Mapping[str, Any]) -> list[str]:
-    """What somebody should look at, each in a sentence."""
+    """Problems that need attention, each a sentence."""
     found = [] if status["in_force"] else ["somebody else has changed the kernel's path manager: new "
                                            "connections are not steered; a reload sets it again"]  # fmt: skip
     if status["reload_refused"]:
@@ -55,7 +55,7 @@ def troubles(status: Mapping[str, Any]) -> list[str]:
         if policy["notice"]:
             found.append(f"{policy['name']}: {policy['notice']}")
         if policy["suspended"]:
-            found.append(f"{policy['name']}: somebody measures, new connections are left alone")
+            found.append(f"{policy['name']}: a measurement is running, new connections are not steered")
     return found
 
 

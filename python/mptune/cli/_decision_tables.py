@@ -1,4 +1,4 @@
-"""How a decision is shown: the models compared, the chosen one, the trade-off.
+"""Tables of a decision: the models compared, the chosen one, the trade-off.
 
 It formats a `Decision` and computes nothing.
 """

@@ -1,4 +1,4 @@
-"""How `mptune fit` shows its result: the formula and what matters first, then the evidence.
+"""Output of `mptune fit`: the formula and the factors that matter first, then the evidence.
 
 It formats an `Analysis` and computes nothing.
 """
@@ -54,7 +54,7 @@ def _summary(analysis: Analysis) -> str:
 
 
 def _factors(analysis: Analysis) -> list[str]:
-    """Which factors matter and which do not."""
+    """The factors that matter, and those that do not."""
     sentences = []
     for verdict in analysis.verdicts:
         name = _NAMES.get(verdict.family, verdict.family)
@@ -216,7 +216,7 @@ def _buffer(analysis: Analysis, key: Combination) -> str:
 
 
 def _used(analysis: Analysis, factor: str) -> bool:
-    """Whether a factor is in the model."""
+    """True if a factor is in the model."""
     return any(term.factor == factor for term in analysis.best.terms)
 
 

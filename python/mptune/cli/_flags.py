@@ -122,7 +122,7 @@ def _flag(name: str, one: Declared) -> inspect.Parameter:
 
 
 def _names(kind: Any) -> Callable[[str], list[str]]:
-    """What a shell completes: the names that the help lists, and the last one of a list."""
+    """Completions: the names that the help lists, for the last one of a list."""
 
     def complete(incomplete: str) -> list[str]:
         before, comma, last = incomplete.rpartition(",") if kind.several else ("", "", incomplete)

@@ -49,7 +49,7 @@ def reading(
     ccs: Sequence[str] = (),
     pms: Sequence[str] = (),
 ) -> ReadOptions:
-    """How to read a file of measurements.
+    """Options for reading a file of measurements.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""How `mptune buffers --measure` shows what is enough, and the formulas of measured paths."""
+"""Output of `mptune buffers --measure`: sufficient buffers, and the formulas of measured paths."""
 
 from __future__ import annotations
 

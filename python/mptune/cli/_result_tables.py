@@ -1,4 +1,4 @@
-"""How `mptune optimise` shows its result: the answer in a sentence, then the evidence.
+"""Output of `mptune optimise`: the answer in a sentence, then the evidence.
 
 It formats a `Result` and computes nothing. Tables of the decision itself are in `_decision_tables`.
 """
@@ -34,7 +34,7 @@ def show(out: Console, result: Result, directory: Path) -> None:
         _rounds(out, result.rounds)
     if result.confirmation is not None:
         _confirmation(out, result.confirmation)
-    # Without other networks the confirmation says the same about answer and opponent.
+    # Without other networks the confirmation has the same trials of answer and opponent.
     if any(finalist.worst is not None for finalist in result.finalists) or (
         result.finalists and not result.reached
     ):
@@ -52,7 +52,7 @@ def show(out: Console, result: Result, directory: Path) -> None:
 def where_it_is(
     out: Console, warnings: Sequence[str], directory: Path, held: str = "Observations and result"
 ) -> None:
-    """Print what to take into account, and where the files are; `held` says what they are."""
+    """Print the warnings, and the paths of the files; `held` is a phrase for their contents."""
     if warnings:
         out.print("\nTake into account", style="bold")
         for warning in warnings:
@@ -78,7 +78,7 @@ def _confirmation(out: Console, confirmation: Confirmation) -> None:
 
 
 def _measured(confirmation: Confirmation) -> Iterator[tuple[str, Configuration, Summary | None]]:
-    """What was confirmed, by name."""
+    """The confirmed configurations, by name."""
     yield "recommended", confirmation.recommended, confirmation.confirmed
     yield "default", confirmation.default, confirmation.baseline
     against = confirmation.against_tcp

@@ -1,4 +1,4 @@
-"""What every command that runs a campaign does: report what is kept on Ctrl-C, and draw the report."""
+"""Common part of commands that run a campaign: report kept trials on Ctrl-C, and draw the report."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mptune.store.directory import STORE
 
 @contextmanager
 def keeping(directory: Path, *, report: bool = True) -> Iterator[None]:
-    """Draw the report of the campaign that the block ran; on Ctrl-C say what is known and kept, exit 130.
+    """Draw the report of the campaign that the block ran; on Ctrl-C report what is kept, exit 130.
 
     So does a limit of the user's that is reached, with the exit code of wrong input.
     """

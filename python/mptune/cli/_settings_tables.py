@@ -1,4 +1,4 @@
-"""How `mptune apply`, `status` and `rollback` show settings."""
+"""Output of `mptune apply`, `status` and `rollback`."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ _STATES = {
     "unfinished": "unfinished: an apply was killed",
     "renewed": "measured again by the daemon",
     "changed": "changed by somebody else",
-    "gone": "what it belonged to is gone",
+    "gone": "its device or route is gone",
 }
 
 
 def show_applied(out: Console, machine: str, applied: Applied) -> None:
-    """What was made on a machine."""
+    """Print the settings made on a machine."""
     from mptune.apply import records
 
     changed = [setting for setting in applied.settings if setting.changed]
     same = len(applied.settings) - len(changed)
-    already = f", {same} as wanted already" if same else ""
+    already = f", {same} already as planned" if same else ""
     out.print(f"{machine}: {_count(changed)} made{already}", style="bold", markup=False)
     shown = table("setting", "before", "now")
     for change in changed:
@@ -48,7 +48,7 @@ def show_applied(out: Console, machine: str, applied: Applied) -> None:
 
 
 def _show_told(out: Console, told: Told | None) -> None:
-    """What the daemon says, if it is concerned."""
+    """Print the daemon's answer, if it is concerned."""
     if told is None:
         return
     words = {
@@ -60,7 +60,7 @@ def _show_told(out: Console, told: Told | None) -> None:
 
 
 def show_verdict(out: Console, found: Verified) -> None:
-    """What programs got before and after, and what follows."""
+    """Print the throughput of programs before and after, and the verdict."""
     verdict = found.verdict
     shown = table("programs got", "Mbit/s", "95 % interval", "transfers", "protocol", "subflows", "cc")
     for name, side in (("before", verdict.before), ("after", verdict.after)):
@@ -69,10 +69,10 @@ def show_verdict(out: Console, found: Verified) -> None:
     out.print(verdict.text, markup=False)
     if verdict.kept:
         waits = any(applied.confirm is not None for applied in found.applied.values())
-        said = "The gain is there." if waits else "The gain is there: the settings stay."
+        said = "The gain is confirmed." if waits else "The gain is confirmed: the settings stay."
         out.print(said, style="bold", markup=False)
         return
-    out.print("The gain is not shown: the settings do not stay.", style="bold", markup=False)
+    out.print("The gain is not confirmed: the settings do not stay.", style="bold", markup=False)
     for sentence in found.rolled_back:
         out.print(f"  {sentence}", markup=False)
 
@@ -87,13 +87,13 @@ def _side(side: Side) -> tuple[str, ...]:
 
 
 def show_waiting(out: Console, waiting: Waiting, command: str) -> None:
-    """How long somebody may still confirm, and how."""
+    """Print the time left to confirm, and the command."""
     left = units.format_time(round(max(waiting.left_s, 0)) * 1_000_000_000)
     out.print(f"Everything is put back in {left} unless you confirm: {command}", style="bold", markup=False)
 
 
 def show_status(out: Console, machine: str, status: Status, command: str) -> None:
-    """What was made on a machine and what became of it."""
+    """Print the settings of mptune on a machine, and their present state."""
     from mptune.apply import records
 
     out.print(f"{machine}: {_headline(status)}", style="bold", markup=False)
@@ -104,7 +104,7 @@ def show_status(out: Console, machine: str, status: Status, command: str) -> Non
     if status.settings:
         out.print(shown)
     if status.foreign:
-        out.print(f"at work on the same settings: {', '.join(status.foreign)}", markup=False)
+        out.print(f"managing the same settings: {', '.join(status.foreign)}", markup=False)
     if status.confirm is not None:
         show_waiting(out, status.confirm, command)
     back = status.reverted
@@ -119,7 +119,7 @@ def show_status(out: Console, machine: str, status: Status, command: str) -> Non
 
 
 def show_rolled_back(out: Console, machine: str, done: RolledBack) -> None:
-    """What was put back on a machine, and what was not."""
+    """Print the settings that were put back on a machine, and those that were not."""
     if not done.restored and not done.kept:
         out.print(f"{machine}: there was nothing to put back", markup=False)
         return

@@ -1,4 +1,4 @@
-"""How an answer by size of transfer is shown: what to set for each size, and the times behind it.
+"""Output of an answer by size of transfer: the choice for each size, and the times behind it.
 
 It formats a `SizesResult` and computes nothing. Throughput is shown by `_result_tables`.
 """
@@ -61,7 +61,7 @@ def _times(times: Times) -> list[str]:
 
 
 def _compared(out: Console, result: SizesResult) -> None:
-    """How clear each choice was."""
+    """Print how clear each choice was."""
     shown = table("| transfer", "| compared", "| like the fastest", "fastest", "| buffer", "| mean (s)")
     for answer in result.answers:
         best = answer.fastest

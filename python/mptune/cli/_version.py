@@ -1,6 +1,6 @@
-"""What `mptune --version` says: the versions of its parts, this machine's kernel, and what is there to use.
+"""Output of `mptune --version`: the versions of its parts, this machine's kernel, and available features.
 
-Not `mptune doctor`, which tries what trials need and says what to do: this looks at files and asks for one
+Not `mptune doctor`, which tries what trials need and proposes remedies: this looks at files and asks for one
 socket, so that it can stand in a report of a fault.
 """
 
@@ -32,7 +32,7 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Features(msgspec.Struct, frozen=True, kw_only=True):
-    """What of the package is there, and what it finds on this machine.
+    """Parts of the package that are present, and those available on this machine.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def about() -> About:
-    """What is installed here, and where it runs."""
+    """Versions installed here, and the platform."""
     return About(
         mptune=__version__,
         core=_core.version(),

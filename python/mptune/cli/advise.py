@@ -30,8 +30,8 @@ def register(app: typer.Typer) -> None:
         "mptune advise runs/home-server                     # both machines, read over ssh if they can be",
         "mptune advise runs/home-server --host S            # one of them: its key, name or ssh",
         "mptune advise runs/home-server --files settings    # sysctl.d, systemd, NetworkManager and others",
-        "mptune advise runs/download --opened-by receiver   # who receives the data opens connections",
-        "mptune advise runs/home-server --daemon            # with mptune's daemon on who sends",
+        "mptune advise runs/download --opened-by receiver   # the receiver opens the connections",
+        "mptune advise runs/home-server --daemon            # with mptune's daemon on the sender",
         "mptune advise runs/demo --no-look --json           # asks no machine",
     )
 
@@ -49,7 +49,7 @@ def advise(
         str | None,
         Option(
             choice(lambda: _SIDES),
-            "Which side of the data opens the connections.",
+            "Side that opens the connections.",
             flag="--opened-by",
             unset="the file's sender",
         ),
@@ -59,7 +59,9 @@ def advise(
     ] = 100,
     daemon: Annotated[
         bool,
-        typer.Option("--daemon", help="What `mptune apply --daemon` sets: a policy instead of endpoints."),
+        typer.Option(
+            "--daemon", help="Show what `mptune apply --daemon` sets: a policy instead of endpoints."
+        ),
     ] = False,
     look: Annotated[
         bool, typer.Option("--look/--no-look", help="Read what is set on the machines now.")
@@ -109,9 +111,9 @@ def _show(out: Console, found: Advice) -> None:
     out.print(found.answer, style="bold", markup=False)
     for host in found.hosts:
         _show_host(out, host)
-    _paragraphs(out, "What to expect", found.expected.text)
-    _paragraphs(out, "Where it is not what the answer asks for", map(_difference, found.differs))
-    _paragraphs(out, "What could go wrong", found.risks)
+    _paragraphs(out, "Expected effect", found.expected.text)
+    _paragraphs(out, "Differences from the answer", map(_difference, found.differs))
+    _paragraphs(out, "Risks", found.risks)
 
 
 def _show_host(out: Console, host: HostAdvice) -> None:
@@ -121,11 +123,11 @@ def _show_host(out: Console, host: HostAdvice) -> None:
     out.print(where, style="dim", markup=False)
     out.print(_table(host))
     if host.lines:
-        out.print("Why, and who else is concerned", markup=False)
+        out.print("Reasons, and other programs concerned", markup=False)
     for number, line in enumerate(host.lines, 1):
         _item(out, f"{number:>3}", f"{line.why} {line.cost}")
     _items(out, "Not among the settings", host.notes)
-    _items(out, "What could go wrong there", host.risks)
+    _items(out, "Risks there", host.risks)
 
 
 def _table(host: HostAdvice) -> Table:

@@ -35,7 +35,7 @@ _SECOND_NS = 1_000_000_000
 
 
 class ApplyOptions(Options, frozen=True, kw_only=True):
-    """How settings are applied."""
+    """Options of applying settings."""
 
     confirm_within: Annotated[
         int | None,
@@ -102,7 +102,7 @@ def apply(
     daemon: Annotated[
         bool,
         typer.Option(
-            "--daemon", help="Give who sends a policy of mptune's daemon, and no endpoints or limits."
+            "--daemon", help="Give the sender a policy of mptune's daemon instead of endpoints and limits."
         ),
     ] = False,
     verify: Annotated[
@@ -112,7 +112,7 @@ def apply(
         ),
     ] = False,
     confirm: Annotated[
-        bool, typer.Option("--confirm", help="Nothing new: keep what --confirm-within would put back.")
+        bool, typer.Option("--confirm", help="Apply nothing new; keep what --confirm-within would put back.")
     ] = False,
     force: Annotated[
         bool, typer.Option("--force", help="Overwrite what somebody else changed since the last apply.")
@@ -156,7 +156,7 @@ def apply(
 
 
 def _show(run: Path | None, hosts: Sequence[str], done: Sequence[tuple[str, Applied]]) -> None:
-    """What was made, and how to keep it or to go back."""
+    """Print the settings made, and how to keep them or go back."""
     from mptune.cli._settings_tables import show_applied, show_waiting
 
     out = console()

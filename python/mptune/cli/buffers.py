@@ -143,7 +143,7 @@ def buffers(
 
 
 def _measured(topology: str, options: PracticalOptions, where: MeasuringOptions, quiet: bool) -> Measured:
-    """What was measured of a topology."""
+    """Measurements of a topology."""
     from mptune import testbeds
     from mptune.optimisation.practical import measure_practical
     from mptune.runner.progress import Reporter

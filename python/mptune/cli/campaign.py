@@ -94,7 +94,7 @@ def run(
 
 
 def _place(file: str, *, repeated: bool) -> Place:
-    """Where an option was written: in the file, but for a repetition by flags."""
+    """Place of an option: the file, except for a repetition by flags."""
     here = in_file(file)
     return lambda declaration: (
         by_flag(declaration)

@@ -125,7 +125,7 @@ def _verdict(comparison: Comparison) -> str:
 
 
 def _optima(comparison: Comparison) -> list[str]:
-    """What each side recommends."""
+    """Recommendation of each side."""
     simulated, kernel = comparison.simulated_optimum, comparison.kernel_optimum
     if simulated is None or kernel is None:
         return ["No recommendation: on one side every configuration stalled or failed."]
@@ -153,12 +153,12 @@ def _number(cell: Cell) -> str:
 
 
 def _is_alone(row: Row) -> bool:
-    """Whether there is a simulated throughput, and none of the kernel."""
+    """True if there is a simulated throughput, and none of the kernel."""
     return row.kernel.throughput_mbps is None and row.simulated.throughput_mbps is not None
 
 
 def _kernel(row: Row) -> str:
-    """What the kernel gave; where it gave nothing, what the simulator leads to expect of it (95 %)."""
+    """The kernel's throughput; without one, the expectation from the simulator (95 %)."""
     expected = row.expected
     if not _is_alone(row) or expected is None or expected.low_mbps is None or expected.high_mbps is None:
         return _number(row.kernel)

@@ -63,7 +63,7 @@ def daemon(
 ) -> None:
     """Keep every MPTCP connection of this machine under the policy of its destination. Needs root.
 
-    The policy file says which destinations get what: the answer of a run, or a path manager. New connections
+    The policy file assigns the answer of a run, or a path manager, to destinations. New connections
     are steered from now on, opened or accepted, over IPv4 and IPv6; those that live when the daemon ends keep
     their subflows, and the kernel manages new ones again, however the daemon ended. `mptune status` shows
     what it does (--metrics for Prometheus), `mptune watch` the connections and what it did to them.

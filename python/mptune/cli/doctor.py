@@ -28,7 +28,7 @@ _SHOWN = 5
 
 
 class IntegrityOptions(Options, frozen=True, kw_only=True):
-    """How much `--integrity` transfers."""
+    """Amount of transfers of `--integrity`."""
 
     transfers: Annotated[
         int,
@@ -101,7 +101,7 @@ def doctor(
 
 
 def _doctor_integrity(options: IntegrityOptions, *, quiet: bool, as_json: bool) -> None:
-    """Many transfers, and what they say about this kernel."""
+    """Many transfers, and the verdict on this kernel."""
     from mptune.linux.integrity import examine
     from mptune.runner.progress import Reporter
 
@@ -124,7 +124,7 @@ def _doctor_integrity(options: IntegrityOptions, *, quiet: bool, as_json: bool) 
 
 
 def _integrity_lines(found: Integrity) -> list[str]:
-    """What people read."""
+    """The findings as text."""
     from mptune.linux.integrity import PAGE, PROVOKED
 
     mib = found.transferred_bytes / 2**20
@@ -192,7 +192,7 @@ _CC = "congestion control "
 
 
 def _advise(out: Console, found: Sequence[tuple[str, Sequence[Finding]]]) -> None:
-    """What to do, once for all that it concerns.
+    """Print remedies, each once for all findings that it concerns.
 
     Parameters
     ----------

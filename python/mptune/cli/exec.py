@@ -85,7 +85,9 @@ def exec_(
             "otherwise only where nothing can be preloaded into the program itself.",
         ),
     ] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print on stderr what is used.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Print the settings in use on stderr.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Run one program with MPTCP, a congestion control and buffers; nothing else is touched.
@@ -115,7 +117,7 @@ def exec_(
 
 
 def _wanted(run: str | None, cc: str | None, buffer: int | None) -> Wanted:
-    """What a run says, and above it what the command line says."""
+    """Settings from a run, overridden by the command line."""
     import msgspec
 
     from mptune.apply.exec import Wanted, from_run
@@ -208,7 +210,7 @@ def _remarks(found: Statistics) -> list[str]:
         ),
         "fell back to TCP": sum(connection.kind == "fallback" for connection in found.connections),
         "TCP": sum(connection.kind == "tcp" for connection in found.connections),
-        "not seen to end (the process was killed, or closed it in another way)": sum(
+        "end not observed (the process was killed, or closed it in another way)": sum(
             connection.kind is None for connection in found.connections
         ),
         "not answered": found.failed,

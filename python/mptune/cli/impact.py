@@ -119,7 +119,7 @@ def _interval(path: PathImpact) -> str:
 
 
 def _effort(measured: Impact) -> str:
-    """What it took, how sure it is, and whether it can be believed."""
+    """Effort, certainty and plausibility of the measurement."""
     trials = f"{measured.trials} trial" + "s" * (measured.trials != 1)
     return (
         f"{trials} of {format_time(measured.measured_ns)} together; the decisions are all right with a "

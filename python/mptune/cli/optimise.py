@@ -86,7 +86,7 @@ def optimise(
     sacrifice of the best throughput; ends when that is certain, or the budget is used up; compares the
     answer with plain TCP on the best paths, and recommends that if it is clearly faster; and confirms it by
     measuring it and the plain default (fullmesh, cubic, largest buffer) again with new seeds. All
-    observations, the result and a report are written to the run directory. Ctrl-C says the best answer so
+    observations, the result and a report are written to the run directory. Ctrl-C prints the best answer so
     far; mptune campaign resume continues an interrupted run; mptune report writes every figure as a file.
 
     With --transfer the answer is for transfers of these sizes instead: for each size the configuration with

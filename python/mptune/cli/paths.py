@@ -92,7 +92,7 @@ def _result(topology: Topology) -> dict[str, Any]:
 
 
 def _host(site: Site) -> dict[str, Any]:
-    """How a site is reached, and what its interfaces are there."""
+    """SSH name of a site, and its interfaces there."""
     names = ("abbr", "device", "ipv4", "ipv6", "metered", "max_data_bytes")
     interfaces = [{name: getattr(interface, name) for name in names} for interface in site.interfaces]
     return {"site": site.abbr, "ssh": site.ssh, "interfaces": interfaces}
@@ -164,7 +164,7 @@ def _print_more(out: Console, topology: Topology) -> None:
 
 
 def _reached(site: Site) -> str:
-    """How a real host is reached, and what its interfaces are there."""
+    """SSH name of a real host, and its interfaces there."""
     parts = [f"{site.abbr}: ssh {site.ssh}"]
     for interface in site.interfaces:
         places = [text for text in (interface.device, interface.ipv4, interface.ipv6) if text is not None]

@@ -32,16 +32,16 @@ class ProbeOptions(Options, frozen=True, kw_only=True):
 
     max_data: Annotated[
         int,
-        Option(size(least=_LEAST_DATA), "Most data that is moved, both ways together.", flag="--max-data"),
+        Option(size(least=_LEAST_DATA), "Maximum data to transfer, both ways together.", flag="--max-data"),
     ] = 19 * units.MIB
     max_time: Annotated[
-        int, Option(time(positive=True), "Most time; it grows if connections time out.", flag="--max-time")
+        int, Option(time(positive=True), "Maximum time; it grows if connections time out.", flag="--max-time")
     ] = 60_000_000_000
     sender_interfaces: Annotated[
         tuple[str, ...],
         Option(
             _DEVICES,
-            "The sender's interfaces that take part.",
+            "Interfaces of the sender to probe.",
             flag="--sender-interfaces",
             unset="all routed",
         ),
@@ -54,9 +54,9 @@ class ProbeOptions(Options, frozen=True, kw_only=True):
         str | None,
         Option(
             choice(lambda: ("ipv4", "ipv6")),
-            "Addresses that are used.",
+            "Address family to use.",
             flag="--family",
-            unset="what there is",
+            unset="those present",
         ),
     ] = None
     port: Annotated[
@@ -78,8 +78,8 @@ def register(app: typer.Typer) -> None:
 
 
 def probe(
-    sender: Annotated[str, typer.Argument(metavar="SENDER", help="Who sends the data, as ssh knows it.")],
-    receiver: Annotated[str, typer.Argument(metavar="RECEIVER", help="Who receives them.")],
+    sender: Annotated[str, typer.Argument(metavar="SENDER", help="Sending host, as ssh knows it.")],
+    receiver: Annotated[str, typer.Argument(metavar="RECEIVER", help="Receiving host.")],
     options: ProbeOptions,
     out: Annotated[Path, typer.Option(metavar="FILE", help="The topology file to write.")],
     force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")] = False,

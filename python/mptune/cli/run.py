@@ -109,7 +109,7 @@ def _print(trial: Trial, observation: Observation) -> None:
 
 
 def _not_in_the_total(trial: Trial, observation: Observation) -> Iterator[tuple[str, int]]:
-    """What the subflows carried besides, as far as two decimals of Mbit/s show it, bytes."""
+    """Data of the subflows that are not in the total, where two decimals of Mbit/s show it, bytes."""
     from mptune.runner.one_trial import uncounted
 
     repeated, waiting = uncounted(trial, observation)
@@ -119,7 +119,7 @@ def _not_in_the_total(trial: Trial, observation: Observation) -> Iterator[tuple[
 
 
 def _coped(metadata: Mapping[str, Any]) -> str:
-    """How the connection coped with its script: "take-over 231 ms, 48 KiB repeated on other subflows"."""
+    """Effects of the script on the connection: "take-over 231 ms, 48 KiB repeated on other subflows"."""
     takeover, repeated = (metadata.get(name) for name in AFTER_A_SCRIPT)
     parts = [] if takeover is None else [f"take-over {takeover:.0f} ms"]
     if repeated is not None:

@@ -77,7 +77,7 @@ def _asked(policy: Path | None, action: str) -> Mapping[str, Any]:
 
 
 def _daemon(policy: Path | None) -> Mapping[str, Any] | None:
-    """What the daemon of this machine says; None if there is none, or it lets nobody in."""
+    """Status of this machine's daemon; None if there is none, or it refuses access."""
     from mptune.daemon.client import NoDaemon
 
     try:

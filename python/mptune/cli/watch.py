@@ -54,7 +54,7 @@ def watch(
     """Show MPTCP connections and their subflows: rates, RTTs, losses, roles, and what limits them.
 
     Everything comes from the kernel's own counters; nothing is captured or changed, whoever opened the
-    connections. It works without root as far as the kernel allows, and says what is missing. With root a
+    connections. It works without root as far as the kernel allows, and reports what is missing. With root a
     subflow can be made standby or active, after a question. Where the output is no terminal it prints one
     table, as --once does.
     """
@@ -115,7 +115,7 @@ def _print_lines(talkers: Mapping[str, Talker], *, once: bool, late_s: float) ->
 
 
 def _machines(talkers: Mapping[str, Talker], *, reports: int, late_s: float) -> dict[str, Machine]:
-    """What the agents say in their first reports."""
+    """Machines, from the first reports of their agents."""
     from mptune.monitor.figures import Machine
     from mptune.monitor.shape import census
 

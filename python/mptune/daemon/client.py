@@ -16,7 +16,7 @@ from mptune.errors import MptuneError
 
 #: Environment variable with another path of the socket.
 VARIABLE = "MPTUNE_DAEMON_SOCKET"
-#: Where the socket is unless the policy file says otherwise.
+#: Path of the socket unless the policy file sets another.
 USUAL = Path("/run/mptune/daemon.sock")
 
 #: Seconds that an answer may take.
@@ -33,7 +33,7 @@ class NoDaemon(MptuneError):
 
 
 def usual_socket() -> Path:
-    """Where the socket is if nothing else is known."""
+    """Default path of the socket."""
     return Path(os.environ.get(VARIABLE) or USUAL)
 
 

@@ -98,7 +98,7 @@ class Measuring:
         try:
             wanted = policies.read(self._file).remeasure
         except MptuneError:
-            return  # the daemon says what is wrong with a file that is reloaded
+            return  # the daemon reports errors in a file that is reloaded
         if wanted is None or not wanted.left(now):
             return
         # The hours may go over midnight: the night has the date of its end.

@@ -22,7 +22,7 @@ VARIABLE = "MPTUNE_POLICY"
 #: Where it is usually.
 USUAL = Path("/etc/mptune/policy.toml")
 
-#: Time on the testbed where the file does not say.
+#: Time on the testbed unless the file sets it.
 _BUDGET_NS = 600_000_000_000
 
 
@@ -72,7 +72,7 @@ def place(named: Path | None) -> Path:
 
 
 def socket_of(named: Path | None) -> Path:
-    """Where the daemon of a policy file listens; also where that file is missing or wrong."""
+    """Socket of a policy file's daemon; also where that file is missing or wrong."""
     if not os.environ.get(client.VARIABLE):
         try:
             daemon = tomllib.loads(files.read_text(place(named))).get("daemon", {})

@@ -14,7 +14,7 @@ from mptune.linux import agent
 _ANSWER_S = 30.0
 #: Exit status of the agent where the policy file is wrong.
 _WRONG = 2
-#: Most characters of what it says of a policy file.
+#: Largest length of its report on a policy file, characters.
 _EXPECTED = 200
 
 
@@ -29,7 +29,7 @@ def command(*options: str) -> list[str]:
 
 
 def check(file: Path) -> dict[str, Any]:
-    """What a policy file says.
+    """Check a policy file and return its contents.
 
     Raises
     ------
@@ -62,7 +62,7 @@ def _answer(*options: str) -> dict[str, Any]:
 
 
 def error_of(status: int, said: Sequence[str]) -> MptuneError:
-    """The error that the agent's last line tells."""
+    """The error in the agent's last line."""
     line = said[-1] if said else f"mptune-agent daemon: ended with status {status}"
     if status != _WRONG:
         return MptuneError(line)

@@ -1,10 +1,10 @@
 """Measuring again what no longer holds: one night's work, begun by a timer or by `mptune daemon`.
 
-The daemon says which answers are outdated. The run that an answer came from is beside it, in `run`: its
+The daemon reports outdated answers. The run that an answer came from is beside it, in `run`: its
 campaign is run once more, by the adaptive strategy, within the budget and the data that the policy file
 allows, while the daemon leaves new connections of that policy alone. The new answer replaces the old one only
 when everything is there, and goes back if the daemon refuses it. Whatever fails leaves all as it was, and the
-daemon's journal says why.
+daemon's journal has the reason.
 """
 
 import shutil
@@ -51,7 +51,7 @@ Measure = Callable[[Definition, Path, Reporter], object]
 
 
 class Done(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one policy.
+    """Outcome for one policy.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ def remeasure(
 
 
 def _share(allowed: Remeasure, left: timedelta, to_come: int, count: int) -> Remeasure:
-    """What one of several policies may use: its part of the data, and of the time that is left."""
+    """Share of one of several policies in the data, and in the time that is left."""
     least_ns = round(_LEAST / timedelta(microseconds=1)) * 1000
     time_ns = round(left / timedelta(microseconds=1) * 1000 * _SHARE / to_come)
     data = allowed.max_data_bytes
@@ -109,7 +109,7 @@ def _share(allowed: Remeasure, left: timedelta, to_come: int, count: int) -> Rem
 
 
 def _one(policies: Policies, name: str, allowed: Remeasure, reporter: Reporter, measure: Measure) -> Done:
-    """Measure one policy again, and say in the daemon's journal what became of it."""
+    """Measure one policy again, and log the outcome in the daemon's journal."""
     try:
         done = Done(policy=name, measured=True, why=_renew(policies, name, allowed, reporter, measure))
     except (MptuneError, OSError) as error:
@@ -154,7 +154,7 @@ def _measure(definition: Definition, directory: Path, reporter: Reporter) -> obj
 
 
 def definition_of(run: Path) -> Definition:
-    """What a run was asked.
+    """Definition of a run.
 
     Raises
     ------

@@ -18,7 +18,7 @@ SERVICE, REMEASURE, TIMER = "mptune.service", "mptune-remeasure.service", "mptun
 
 
 class Programs(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the programs are: the agent, and the command line of mptune."""
+    """Paths of the programs: the agent, and the command line of mptune."""
 
     agent: Path
     mptune: tuple[str, ...]
@@ -116,7 +116,7 @@ WantedBy=multi-user.target
 
 
 def remeasure(programs: Programs, policy: Path) -> str:
-    """What the timer starts: whoever may measure between the hosts, by ssh, as an administrator does."""
+    """The service that the timer starts: as a user who may measure between the hosts, by ssh."""
     command = " ".join(map(_word, programs.mptune))
     return f"""\
 [Unit]

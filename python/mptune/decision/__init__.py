@@ -27,7 +27,7 @@ MAX_RESAMPLES = 100_000
 
 
 class DecisionOptions(Options, frozen=True, kw_only=True):
-    """How to decide.
+    """Options of the decision.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class DecisionOptions(Options, frozen=True, kw_only=True):
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """What was decided, and on what grounds.
+    """A decision and its grounds.
 
     Attributes
     ----------
@@ -172,7 +172,7 @@ def _with_answer(front: tuple[FrontPoint, ...], sacrifice: float, optimum: Optim
 
 
 def too_few_sizes(model: str, sizes: int) -> str | None:
-    """What is wrong with the number of buffer sizes there are or will be, if anything.
+    """Error text for too few buffer sizes, present or to come; None if there are enough.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""How far the simulator is from the kernel: the same configurations measured on both, in numbers.
+"""Agreement of simulator and kernel: the same configurations measured on both, in numbers.
 
 Pure statistics of observations that others made (`mptune.cli.compare`, benchmarks/fidelity). A run that
 stalled or failed gives no number on its side; it is counted instead.
@@ -118,7 +118,7 @@ def summarise_runs(observations: Sequence[Observation], stall_ns: int) -> Cell:
 
 
 def is_stalled(observation: Observation, stall_ns: int) -> bool:
-    """Whether a run came to a halt: it says so, or its series shows nothing for `stall_ns`."""
+    """True if a run came to a halt: its failure is a stall, or its series is 0 for `stall_ns`."""
     if observation.failed is not None and observation.failed.kind == "stalled":
         return True
     bins = observation.bins
@@ -151,7 +151,7 @@ def compare(rows: Sequence[Row]) -> Comparison:
 
 
 def optimum(rows: Sequence[Row], side: Literal["simulated", "kernel"]) -> Row | None:
-    """What a testbed recommends: the smallest buffer within `SACRIFICE` of its best throughput.
+    """Recommendation of a testbed: the smallest buffer within `SACRIFICE` of its best throughput.
 
     Of several with that buffer the one with the highest throughput; a configuration of which any run gave no
     number is never recommended. None if there is no other.

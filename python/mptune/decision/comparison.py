@@ -1,6 +1,6 @@
 """Measures the same configurations in the simulator and on a kernel: this machine's, or those of two hosts.
 
-What the numbers say is `mptune.decision.agreement`'s, how they are shown `mptune.cli.compare`'s.
+`mptune.decision.agreement` interprets the numbers, `mptune.cli.compare` shows them.
 """
 
 import itertools

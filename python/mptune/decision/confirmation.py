@@ -48,7 +48,7 @@ class AgainstTcp(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
-    """What fresh trials gave, Mbit/s.
+    """Results of fresh trials, Mbit/s.
 
     Attributes
     ----------
@@ -80,14 +80,14 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_tight(self) -> bool:
-        """Whether the mean of the recommended configuration is known well enough."""
+        """True if the mean of the recommended configuration is known well enough."""
         confirmed = self.confirmed
         if confirmed is None or confirmed.low is None or confirmed.high is None:
             return False
         return confirmed.high - confirmed.low <= 2 * TIGHT * confirmed.mean
 
     def misses(self, target_mbps: float) -> bool | None:
-        """Whether the recommended configuration gives less than a target; None where that is open."""
+        """True if the recommended configuration gives less than a target; None where that is open."""
         if self.mean_mbps >= target_mbps:
             return False
         if self.confirmed is None:
@@ -156,7 +156,7 @@ def _confirmation(
     other: Configuration | None,
     found: Sequence[Sequence[Record]],
 ) -> Confirmation:
-    """What the trials of each configuration say."""
+    """Confirmation from the trials of each configuration."""
     ours, theirs, *rest = found
     others = rest[0] if rest else []
     return Confirmation(
@@ -241,7 +241,7 @@ def verdict(decision: Decision, points: Sequence[SweepPoint], confirmation: Conf
 
 
 def _against_trials(optimum: Optimum, target_mbps: float, confirmation: Confirmation) -> list[str]:
-    """Whether fresh trials agree with the prediction and reach the target."""
+    """Warnings where fresh trials contradict the prediction or miss the target."""
     predicted_mbps, confirmed = optimum.throughput_mbps, confirmation.confirmed
     if confirmed is None:
         reason = confirmation.records[0].failed
@@ -276,7 +276,7 @@ def _against_trials(optimum: Optimum, target_mbps: float, confirmation: Confirma
 
 
 def _against_default(gain: Summary | None) -> list[str]:
-    """Whether it is slower than doing nothing."""
+    """Warning if the answer is slower than the default."""
     if gain is None or gain.high is None or gain.high >= 0:
         return []
     return [
@@ -286,7 +286,7 @@ def _against_default(gain: Summary | None) -> list[str]:
 
 
 def _against_sweep(points: Sequence[SweepPoint], optimum: Optimum, target_mbps: float) -> list[str]:
-    """Whether the sweep itself reached the target with a smaller buffer than the model asks for.
+    """Warning if the sweep itself reached the target with a smaller buffer than the model asks for.
 
     A point counts with the lower end of its interval, so that the luckiest of many is not believed.
     """
@@ -309,7 +309,7 @@ def _against_sweep(points: Sequence[SweepPoint], optimum: Optimum, target_mbps: 
 
 
 def _falls_again(points: Sequence[SweepPoint], optimum: Optimum, target_mbps: float) -> list[str]:
-    """Whether the recommended combination missed the target with more buffer than is recommended.
+    """Warning if the recommended combination missed the target with more buffer than is recommended.
 
     A point counts with the upper end of its interval, so that it must miss it for sure.
     """

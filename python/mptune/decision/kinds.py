@@ -1,4 +1,4 @@
-"""What kind of network and configuration a trial is, and whether that kind was compared with a kernel.
+"""Kind of network and configuration of a trial, and whether that kind was compared with a kernel.
 
 The error of the simulator is learnt by kind (`mptune.decision.model_error`) from drawn networks
 (benchmarks/fidelity.py), whose figures have the same regimes.
@@ -23,7 +23,7 @@ REGIMES: Final = tuple(f"{low} to {high}" for low, high in pairwise(BOUNDS))
 #: Losses up to this many parts per billion are light.
 LIGHT_PPB: Final = 1_000_000
 
-#: Subflows of ndiffports unless told (`crates/mptune-core/src/pathmanager/ndiffports.rs`).
+#: Subflows of ndiffports by default (`crates/mptune-core/src/pathmanager/ndiffports.rs`).
 _NDIFFPORTS = 2
 
 #: Durations of saturated trials as shares of the compared one: others start, and lose, too differently.
@@ -35,7 +35,7 @@ Range = tuple[float, float]
 
 
 class Compared(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What was compared with a kernel: names, and smallest and largest of each quantity.
+    """Range of the comparison with a kernel: names, and smallest and largest of each quantity.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def factors(trial: Trial) -> dict[str, str]:
-    """What the error is learnt by: factor -> regime.
+    """Factors of the model error: factor -> regime.
 
     `subflows` are those that carry data, which the path manager may choose among more.
     """
@@ -99,34 +99,45 @@ def _outside(trial: Trial, compared: Compared) -> Iterator[str]:
     ):
         if name not in names:
             yield f"the {what} {name} is not validated"
-    yield from _beyond("networks of", " paths", [len(topology.paths)], compared.paths, _plain)
+    yield from _beyond("network", "networks of", " paths", [len(topology.paths)], compared.paths, _plain)
     rates = [path.rate_bps for path in topology.paths]
-    yield from _beyond("paths of", "", rates, compared.path_bps, _rate)
-    yield from _beyond("networks of", " in all", [total_bps(topology)], compared.total_bps, _rate)
+    yield from _beyond("network", "paths of", "", rates, compared.path_bps, _rate)
+    yield from _beyond("network", "networks of", " in all", [total_bps(topology)], compared.total_bps, _rate)
     rtts = [path.base_rtt_ns for path in topology.paths]
-    yield from _beyond("RTTs of", "", rtts, compared.rtt_ns, lambda number: format_time(round(number), 3))
+    yield from _beyond(
+        "network", "RTTs of", "", rtts, compared.rtt_ns, lambda number: format_time(round(number), 3)
+    )
     losses = [path.loss_ppb for path in topology.paths]
-    yield from _beyond("losses of", "", losses, compared.loss_ppb, lambda number: f"{number / 1e7:.3g} %")
-    yield from _beyond("buffers of", " products", [products(trial)], compared.products, _plain)
+    yield from _beyond(
+        "network", "losses of", "", losses, compared.loss_ppb, lambda number: f"{number / 1e7:.3g} %"
+    )
+    yield from _beyond("trial", "buffers of", " products", [products(trial)], compared.products, _plain)
     if isinstance(trial.workload, Transfer):
         sizes = [trial.workload.bytes]
         yield from _beyond(
-            "transfers of", "", sizes, compared.transfer_bytes, lambda number: format_size(round(number), 3)
+            "trial",
+            "transfers of",
+            "",
+            sizes,
+            compared.transfer_bytes,
+            lambda number: format_size(round(number), 3),
         )
     else:
         low, high = (share * compared.duration_ns for share in DURATIONS)
         lasts = [trial.workload.duration_ns]
-        yield from _beyond("trials of", "", lasts, (low, high), lambda number: format_time(round(number), 3))
+        yield from _beyond(
+            "trial", "trials of", "", lasts, (low, high), lambda number: format_time(round(number), 3)
+        )
 
 
 def _beyond(
-    what: str, unit: str, values: Sequence[float], within: Range, shown: Callable[[float], str]
+    whose: str, what: str, unit: str, values: Sequence[float], within: Range, shown: Callable[[float], str]
 ) -> Iterator[str]:
     """A value that is not within the range, if there is one."""
     for value in values:
         if not within[0] <= value <= within[1]:
             low, high = shown(within[0]), shown(within[1])
-            yield f"validated only for {what} {low} to {high}{unit}, found {shown(value)}"
+            yield f"validated only for {what} {low} to {high}{unit}; this {whose} has {shown(value)}"
 
 
 def products(trial: Trial) -> float:
@@ -136,12 +147,12 @@ def products(trial: Trial) -> float:
 
 
 def product_bytes(topology: Topology) -> int:
-    """What all paths together have in flight: the sum of the rates times the largest RTT."""
+    """Bandwidth-delay product of all paths: the sum of the rates times the largest RTT."""
     return total_bps(topology) * max(path.base_rtt_ns for path in topology.paths) // _BIT_NS_PER_BYTE
 
 
 def total_bps(topology: Topology) -> int:
-    """What all paths together can carry."""
+    """Capacity of all paths together."""
     sites = topology.sender.interfaces, topology.receiver.interfaces
     up = sum(site.up_effects.mean_rate_bps(site.up_bps) or 0 for site in sites[0])
     down = sum(site.down_effects.mean_rate_bps(site.down_bps) or 0 for site in sites[1])

@@ -1,4 +1,4 @@
-"""How far a kernel may be from what the simulator says: learnt from drawn networks, and said with an answer.
+"""Error of the simulator against a kernel: learnt from drawn networks, and stated with an answer.
 
 The simulator was compared with a kernel on networks that nobody chose (benchmarks/fidelity.py); what came of
 it is in `model_error.json`, which that command writes. This module reads it and applies it. How it is learnt
@@ -32,7 +32,7 @@ _Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
 class Validated(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the intervals are worth on networks that they were not learnt from.
+    """Coverage of the intervals on networks that they were not learnt from.
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ class Scale(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class ModelError(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What was learnt, and from what.
+    """The learnt error, and the data behind it.
 
     Attributes
     ----------
@@ -120,7 +120,7 @@ class ModelError(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return outside(trial, self.compared)
 
     def expected(self, trial: Trial, simulated: Sequence[float]) -> "OnKernel":
-        """What a kernel is expected to give where the simulator gave this.
+        """Expected throughput on a kernel for a simulated one.
 
         Parameters
         ----------
@@ -149,7 +149,7 @@ class ModelError(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class OnKernel(msgspec.Struct, frozen=True):
-    """What a kernel is expected to give where the simulator gave `mean_mbps`.
+    """Expected throughput on a kernel where the simulator gave `mean_mbps`.
 
     Attributes
     ----------
@@ -171,7 +171,7 @@ class OnKernel(msgspec.Struct, frozen=True):
 
     @property
     def sentence(self) -> str:
-        """What to expect on a kernel, or why that is not known."""
+        """The expectation on a kernel as a sentence, or the reason why there is none."""
         if self.low_mbps is None or self.high_mbps is None:
             return f"No kernel error estimate: {self.unknown}."
         return (
@@ -207,7 +207,7 @@ class GainOnKernel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def gain(ours: OnKernel, theirs: OnKernel) -> GainOnKernel:
-    """How much more one configuration gives on a kernel than another.
+    """Gain of one configuration over another on a kernel.
 
     From the two intervals, as if their errors were independent (MOVER: Zou and Donner, Statistics in Medicine
     27, 2008). Errors in one network have much in common, which makes it too wide rather than too narrow.
@@ -226,7 +226,7 @@ def gain(ours: OnKernel, theirs: OnKernel) -> GainOnKernel:
 
 @cache
 def shipped() -> ModelError:
-    """What is shipped with this version.
+    """The model error shipped with this version.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Whether an answer survives fresh trials and networks that are not quite as stated, and what does if not.
+"""Check of an answer in fresh trials and perturbed networks, and its replacement if it fails.
 
 A few finalists with the same buffer are measured with new seeds, in the network as stated and in networks
 whose numbers are off by some share. The favourite, which the model chose, stays unless it is beaten. Nothing
@@ -18,7 +18,7 @@ from mptune.trial import Combination
 #: by run, is above zero with 95 % confidence.
 REGRET = 0.01
 
-#: What every kernel runs unless told otherwise. Another congestion control is the answer only if it gives
+#: The default of every kernel. Another congestion control is the answer only if it gives
 #: more: it would have to be chosen, loaded and watched for nothing.
 FAMILIAR_CC = "cubic"
 
@@ -29,7 +29,7 @@ SURVIVAL = 0.02
 
 
 class Finalist(msgspec.Struct, frozen=True, kw_only=True):
-    """What a configuration gave, Mbit/s.
+    """Results of a configuration, Mbit/s.
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ def survivor(
 
 
 def _is_as_good(finalist: Finalist, other: Finalist) -> bool:
-    """Whether it gives as much, there and elsewhere, but for a little."""
+    """True if it gives as much, there and elsewhere, but for a little."""
     mine, theirs = (
         (it.throughput.mean if it.throughput else 0.0, it.average or 0.0) for it in (finalist, other)
     )
@@ -122,7 +122,7 @@ def is_beaten(
     found: Sequence[Finalist],
     sacrifice: float,
 ) -> bool:
-    """Whether plain TCP is the better answer.
+    """True if plain TCP is the better answer.
 
     MPTCP survives the failure of a path, so it stays unless TCP is faster by more than `SURVIVAL` in the
     network as stated, and in every other network keeps to the sacrifice or does no worse than MPTCP.
@@ -171,7 +171,7 @@ def without_mptcp(mptcp: Combination, tcp: Combination, found: Sequence[Finalist
 
 
 def _clearly_faster(ones: Sequence[float], others: Sequence[float], margin: float = REGRET) -> bool:
-    """Whether the runs of one are faster than those of the other by more than a share, pair by pair."""
+    """True if the runs of one are faster than those of the other by more than a share, pair by pair."""
     if _mean(ones) <= (1 + margin) * _mean(others):
         return False
     gain = summarise([one - other for one, other in zip(ones, others, strict=True)])

@@ -16,7 +16,7 @@ from mptune.response import Curve
 from mptune.trial import Combination
 from mptune.units import MIB
 
-#: Share of the best throughput given up for a smaller buffer unless the user says otherwise: delta of MPCOA
+#: Share of the best throughput given up for a smaller buffer unless the user chooses another: delta of MPCOA
 #: Eq. 10, with the value of the paper.
 SACRIFICE = 0.07
 
@@ -244,7 +244,7 @@ class Candidates:
 
 
 class Profile:
-    """What a combination holds from each buffer up to `reach` times that, within the range.
+    """Throughput that a combination sustains from each buffer up to `reach` times that, within the range.
 
     Parameters
     ----------
@@ -317,7 +317,7 @@ def select(
 def _is_fullmesh_again(
     combination: Combination, curves: Mapping[Combination, Curve], homogeneous: Collection[str]
 ) -> bool:
-    """Whether a combination is PCDC with every subflow, and FullMesh was measured too."""
+    """True if a combination is PCDC with every subflow, and FullMesh was measured too."""
     fullmesh = combination._replace(pm="fullmesh")
     plain = combination.pm == "pcdc" and not combination.subflows
     return plain and combination.cc in homogeneous and fullmesh in curves

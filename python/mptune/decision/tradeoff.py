@@ -56,7 +56,7 @@ def pareto_front(
 
 
 def _dominates(optimum: Optimum, other: Optimum) -> bool:
-    """Whether one needs no more buffer for no less throughput, and is better in one of them."""
+    """True if one needs no more buffer for no less throughput, and is better in one of them."""
     if optimum.buffer_mib > other.buffer_mib or optimum.throughput_mbps < other.throughput_mbps:
         return False
     return optimum.buffer_mib < other.buffer_mib or optimum.throughput_mbps > other.throughput_mbps

@@ -1,4 +1,4 @@
-"""How sure an optimum is: the runs are resampled, the models refitted and the choice repeated.
+"""Uncertainty of an optimum: the runs are resampled, the models refitted and the choice repeated.
 
 The bootstrap of Efron (1979) within each configuration: as many runs as there were, drawn from them
 with replacement. Deviations from the mean are stretched by sqrt(n / (n - 1)), since a sample of n runs
@@ -13,7 +13,7 @@ the estimate. The buffer jumps when another combination wins, and what lies on t
 must not be mirrored: its interval reaches over both, and is the wider for it. The monotone model is the
 exception: its intervals are too narrow (the bootstrap is inconsistent for isotonic regression).
 
-What is resampled is the noise between runs. The model is not chosen anew. What it says between two measured
+What is resampled is the noise between runs. The model is not chosen anew. Its values between two measured
 buffers is an assumption, unless the user named a formula: the buffer of every resample is therefore drawn
 from the whole gap in which it lies, any size in it being as likely (`Blur`). Without any noise the interval
 is that gap but for 5 % of it.
@@ -48,7 +48,7 @@ Interval = tuple[float, float]
 
 
 class Uncertainty(msgspec.Struct, frozen=True, kw_only=True):
-    """How much the choice depends on the luck of the runs.
+    """Dependence of the choice on the luck of the runs.
 
     Attributes
     ----------
@@ -66,12 +66,12 @@ class Uncertainty(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Choice(NamedTuple):
-    """What was chosen in one resample.
+    """The choice in one resample.
 
     Attributes
     ----------
     optimum : the choice by the model.
-    buffer_mib : its buffer, or another one that the observations do not tell from it (`Blur`).
+    buffer_mib : its buffer, or another one that the observations do not distinguish from it (`Blur`).
     """
 
     optimum: Optimum

@@ -1,8 +1,8 @@
 """Impact factors by withdrawal, and the optional and standby sets that follow from them.
 
 The impact factor of a subflow is the share of the throughput that the connection loses without it (MPCOA
-Eq. 5). Two designs measure it: `_paired` (the default) and `_eq5` (the papers'). `_sequential` says when
-enough trials are done, `_judge` what they say. This package measures and partitions; the core's path
+Eq. 5). Two designs measure it: `_paired` (the default) and `_eq5` (the papers'). `_sequential` decides when
+enough trials are done, `_judge` interprets them. This package measures and partitions; the core's path
 managers use the sets.
 """
 
@@ -91,7 +91,7 @@ def measure_alone(
     ----------
     topology : already in the direction that is meant; `measuring.reverse` is not looked at.
     executor : where trials are run; threads by default.
-    reporter : says what to expect, and shows the progress.
+    reporter : prints the expected duration, and shows the progress.
 
     Raises
     ------

@@ -36,7 +36,7 @@ def alone(
     executor: Executor | None,
     reporter: Reporter,
 ) -> Impact:
-    """What `mptune.impact.measure_alone` does, given the design's measurement and the length of its runs."""
+    """Implement `mptune.impact.measure_alone`, given the design's measurement and the length of its runs."""
     stack.check_on(measuring.testbed)
     runner = TrialRunner(testbeds.create(measuring.testbed), measuring.jobs, executor=executor)
     for sentence in topology.ruled_out:
@@ -64,7 +64,7 @@ def alone(
 
 
 def _patience(options: ImpactOptions, one_ns: int) -> str:
-    """How long it takes in real time, before the first trial has ended."""
+    """Duration in real time, before the first trial has ended."""
     runs = f"{options.most_runs} run" + "s" * (options.most_runs != 1)
     lasting = f"{runs} of {format_time(one_ns)}"
     if options.design == "paired":

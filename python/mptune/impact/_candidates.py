@@ -1,6 +1,6 @@
 """Sets of subflows that are worth comparing, from the impact factors of one congestion control.
 
-The impact factor of a subflow is measured while all others carry data; it does not say what several of them
+The impact factor of a subflow is measured while all others carry data; it does not show what several of them
 do without the others. So the sets compete, and fewer of them where the factors can be believed. Nothing is
 measured here.
 """

@@ -86,7 +86,7 @@ def _mean(path: PathImpact) -> float | None:
 
 
 def _warnings(records: Sequence[Record], sets: SubflowSets, doubts: Sequence[str]) -> Iterator[str]:
-    """What the user should know, in sentences: the doubts, and what was done in spite of them."""
+    """Warnings, as sentences: doubts, and decisions made in spite of them."""
     yield from doubts
     failed = [record for record in records if record.failed is not None]
     if failed:
@@ -115,7 +115,7 @@ def _doubts(paths: Sequence[PathImpact], records: Sequence[Record]) -> Iterator[
     unresolved = [path.path for path in paths if path.omega is not None and path.decision == "unresolved"]
     if unresolved:
         yield (
-            f"the trials do not tell whether {', '.join(unresolved)} {_helps(unresolved)}; "
+            f"the trials do not show whether {', '.join(unresolved)} {_helps(unresolved)}; "
             "the sign of the mean decides."
         )
     if len(unknown) < len(paths) and all(

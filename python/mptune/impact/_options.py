@@ -26,7 +26,7 @@ _RUNS = {"paired": 32, "eq5": 10}
 
 
 class ImpactOptions(Options, frozen=True, kw_only=True):
-    """How impact factors are measured.
+    """Options of measuring impact factors.
 
     Attributes
     ----------
@@ -38,14 +38,14 @@ class ImpactOptions(Options, frozen=True, kw_only=True):
     buffer_mode, family : as in `Trial`.
     settle_ns : left out at the beginning of every window; None is 0 with "eq5", which is the papers'
         formula, and follows from the RTTs with "paired".
-    zero : one of `ZERO_RULES`, for "eq5"; the papers say both (errata E5, E26).
+    zero : one of `ZERO_RULES`, for "eq5"; the papers have both (errata E5, E26).
     """
 
     design: Annotated[
         str,
         Option(
             choice(lambda: DESIGNS),
-            "How impact factors are measured: with and without each subflow in turn, or the papers' way.",
+            "Method for impact factors: with and without each subflow in turn, or the papers' Eq. 5.",
             key="impact.design",
             flag="--impact",
         ),

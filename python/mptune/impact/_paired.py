@@ -40,7 +40,7 @@ _SETTLE_LEAST_NS = 2_000_000_000
 
 
 def settle_ns(topology: Topology, options: ImpactOptions) -> int:
-    """What is left out at the beginning of each window, nanoseconds: at most half of it if not asked for."""
+    """Time left out at the beginning of each window, nanoseconds: by default at most half of it."""
     if options.settle_ns is not None:
         return options.settle_ns
     # The least is enough for an RTT of 200 ms, if it is not known.

@@ -1,4 +1,4 @@
-"""What impact factors give: their statistics, the sets that follow, and whether to believe them.
+"""Result of measuring impact factors: statistics, the resulting sets, and their plausibility.
 
 Structs, and the papers' rule for the sets (MPCOA Eq. 6). It measures nothing and computes no statistics.
 """
@@ -61,7 +61,7 @@ class Impact(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     doubts : why the factors are not to be believed, in sentences; empty if they are plausible.
-    homogeneous : plausible, every subflow helps, and they cannot be told apart: MPCOA's rule for FullMesh.
+    homogeneous : plausible, every subflow helps, and they are indistinguishable: MPCOA's rule for FullMesh.
     design : one of `mptune.impact.DESIGNS`.
     trials : that it took, with the failed ones.
     measured_ns : duration of those trials together, simulated or real, nanoseconds.
@@ -81,12 +81,12 @@ class Impact(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def plausible(self) -> bool:
-        """Whether the factors can be shares of the throughput, with every sign known."""
+        """True if the factors can be shares of the throughput, with every sign known."""
         return not self.doubts
 
 
 def warnings_of(impacts: Iterable[Impact]) -> list[str]:
-    """Warnings of several congestion controls; what several of them say is said once."""
+    """Warnings of several congestion controls; one that several share appears once."""
     found: dict[str, list[str]] = {}
     for impact in impacts:
         for text in impact.warnings:

@@ -46,7 +46,7 @@ def looks(most: int) -> tuple[int, ...]:
 def verdicts(
     factors: Mapping[str, Sequence[float]], planned: Sequence[int], least: int = FIRST
 ) -> dict[str, Verdict]:
-    """What is known about each subflow.
+    """Verdict on each subflow so far.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def verdicts(
 
 
 def verdict(values: Sequence[float], error_rate: float, least: int = FIRST) -> Verdict:
-    """What one look says about one subflow."""
+    """Verdict of one look on one subflow."""
     half = half_width(values, 1 - error_rate)
     if half is None:
         return Verdict("unresolved")

@@ -1,4 +1,4 @@
-"""What mptune does with the Linux kernel: namespaces, addresses, processes, and what this machine can do.
+"""The Linux side of mptune: namespaces, addresses, processes, and this machine's abilities.
 
 Nothing here measures or decides. `mptune.testbeds.namespaces` combines these parts; the emulator of the
 compiled core and the agent move the packets.

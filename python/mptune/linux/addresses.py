@@ -1,4 +1,4 @@
-"""How the interfaces of a topology appear on the machines of the two sites: devices and addresses.
+"""Interfaces of a topology on the machines of the two sites: devices and addresses.
 
 An address pair names a path. Inside the two namespaces the names are agreed: interface i of the sender has
 10.64.i.1 and fd64:0:i::1, interface j of the receiver 10.65.j.1 and fd65:0:j::1, and packets from an address
@@ -44,7 +44,7 @@ class NamedInterface(msgspec.Struct, frozen=True, kw_only=True):
         return self.ipv6 if family == "ipv6" else self.ipv4
 
     def reached_at(self, family: str) -> str | None:
-        """Where the other site reaches it."""
+        """Address at which the other site reaches it."""
         return self.public.get(family, self.address(family))
 
 

@@ -1,4 +1,4 @@
-"""Where the agent is, and how it is started: the program `mptune-agent` (crate mptune-agent).
+"""Path and command line of the agent, the program `mptune-agent` (crate mptune-agent).
 
 It is part of the package but needs no Python: the same file runs on machines that have neither. It is
 controlled by lines of JSON, which depend on its role.

@@ -67,7 +67,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Start(NamedTuple):
-    """How a connection under an assignment begins.
+    """Beginning of a connection under an assignment.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class Start(NamedTuple):
 
 
 def start(assignment: Assignment, default: str) -> Start:
-    """How a connection begins if the topology's initial path is `default`.
+    """Beginning of a connection if the topology's initial path is `default`.
 
     Raises
     ------

@@ -41,7 +41,7 @@ _BEGIN_S = 20.0
 
 
 def lateness_s() -> float:
-    """How late this machine wakes up from a short sleep: all but 1 in 50 times it is at most this, seconds.
+    """Wake-up latency of this machine after a short sleep: its 98 % quantile, seconds.
 
     It is measured with priority over other programs, as the emulator has. Without root, a machine that is
     busy is late too.
@@ -108,7 +108,7 @@ class Awake:
         os.write(descriptor, struct.pack("=i", 0))
 
     def _start(self, stack: ExitStack) -> Child | None:
-        """The busy process; None if it cannot be had: trials run without it, and say when they were late."""
+        """The busy process; None if it cannot start: trials run without it, and report late wake-ups."""
         child = Child("awake", agent.command("awake"), leftovers.new_run())
         stack.callback(child.end, 0.0)  # it has nothing to finish
         try:

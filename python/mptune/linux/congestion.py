@@ -1,4 +1,4 @@
-"""Which congestion controls a trial can use here, and how to add missing ones.
+"""Congestion controls that a trial can use here, and how to add missing ones.
 
 It only reads; the administrator loads modules, and `mptune.linux.bpf` loads BPF programs.
 """

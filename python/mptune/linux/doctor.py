@@ -1,4 +1,4 @@
-"""What this machine can do for mptune, and how to fix the rest.
+"""Abilities of this machine for mptune, and how to add missing ones.
 
 It looks and tries; it changes nothing. Items that a trial needs are *required*: the namespaces testbed runs
 if no required item is missing. `mptune.cli.doctor` shows the findings.
@@ -47,7 +47,7 @@ _OPTIONAL = {
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One item examined; `remedy` says what to do, if anything."""
+    """One item examined; `remedy` is empty if there is nothing to do."""
 
     name: str
     state: State
@@ -69,7 +69,7 @@ def examine() -> list[Finding]:
 
 
 def ready(findings: list[Finding]) -> bool:
-    """Whether the namespaces testbed can run."""
+    """True if the namespaces testbed can run."""
     return not any(finding.required and finding.state == "missing" for finding in findings)
 
 
@@ -92,7 +92,7 @@ def _missing(findings: Iterable[Finding]) -> str | None:
 
 
 def _of_trials() -> list[Finding]:
-    """What trials need, some of it only some trials."""
+    """Findings on requirements of trials; some concern only some trials."""
     return [*_inside(), _agent()]
 
 
@@ -251,7 +251,7 @@ def _cores() -> Finding:
 
 
 def _wake_up() -> Finding:
-    """How late a processor that sleeps wakes up, which trials in real time must not depend on."""
+    """Wake-up latency of an idle processor, on which trials in real time must not depend."""
     late_s = awake.lateness_s()
     soon = late_s <= awake.LATE_S
     return Finding(

@@ -67,7 +67,7 @@ class Meter(Generic[Half]):
 
     @property
     def port(self) -> int:
-        """Where the receiver listens, once it does."""
+        """Port of the receiver, once it listens."""
         port: int = self._listening["port"]
         return port
 

@@ -36,7 +36,7 @@ class _Ending(msgspec.Struct):
 
 
 class _Flow(msgspec.Struct):
-    """What each half may report of a subflow."""
+    """Fields that each half may report of a subflow."""
 
     local: _End
     remote: _End
@@ -59,7 +59,7 @@ class _Flow(msgspec.Struct):
 
 
 class _Report(msgspec.Struct):
-    """What each half may report; one lacks what only the other knows."""
+    """Fields that each half may report; one lacks those that only the other knows."""
 
     ending: _Ending
     connected: bool | None = None
@@ -171,7 +171,7 @@ def failure(job: Mapping[str, Any], ending: Message, sender: Message, receiver: 
 
 
 def _silence(halves: Mapping[str, Message]) -> list[str]:
-    """What happened while nothing arrived."""
+    """Probable reasons for silence: unanswered probes and timeouts."""
     told = []
     for name, half in halves.items():
         moved = half.get("counters_since_progress", {})
@@ -222,7 +222,7 @@ def _mirrored_ends(flow: Message) -> tuple[Any, Any] | None:
 
 
 def _numbers(flow: Message) -> tuple[Any, Any] | None:
-    """Numbers of both addresses; None for plain TCP, and if the kernel does not tell."""
+    """Numbers of both addresses; None for plain TCP, and if the kernel does not report them."""
     numbers = flow.get("local_id"), flow.get("remote_id")
     return None if None in numbers else numbers
 

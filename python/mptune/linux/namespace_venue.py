@@ -24,7 +24,7 @@ _PRIORITY = 1
 
 
 class Links(msgspec.Struct, frozen=True, kw_only=True):
-    """What is between the namespaces.
+    """Network between the namespaces.
 
     Attributes
     ----------

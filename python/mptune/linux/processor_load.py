@@ -1,4 +1,4 @@
-"""How busy the machine is, and how many trials it can run at once.
+"""Processor load of the machine, and the number of trials it can run at once.
 
 Trials on the kernel run in real time: with too little processor time, a trial measures the processors.
 """
@@ -60,7 +60,7 @@ def _ticks(pid: int | None) -> int:
 
 
 class Waiting:
-    """How long a single-threaded process was ready to run but did not, from now on.
+    """Time that a single-threaded process was ready to run but did not, from now on.
 
     The kernel drops the count when the process ends; regular calls of `look` keep it.
     """

@@ -6,7 +6,7 @@ until they come in time again. What is looked at is what a trial needs: how late
 short sleeps, as an idle emulator would, and how much of its processor time the host took away (steal,
 proc_stat(5)).
 
-It decides nothing about a trial: one that ran on a machine that did not become quiet says by itself whether
+It decides nothing about a trial: one that ran on a machine that did not become quiet itself records whether
 it was overloaded.
 """
 
@@ -34,14 +34,14 @@ _LEAST = 1 / 32
 
 
 class Noise(NamedTuple):
-    """What a look found: how late the machine wakes up, s, and the share of its time that the host took."""
+    """Measured noise: wake-up latency, s, and the share of processor time taken by the host (steal)."""
 
     late_s: float
     stolen: float
 
     @property
     def quiet(self) -> bool:
-        """Whether a trial could run now."""
+        """True if a trial could run now."""
         return self.late_s <= LATE_S and self.stolen <= STOLEN
 
     def __str__(self) -> str:
@@ -88,7 +88,7 @@ class Quiet:
 
         Raises
         ------
-        KeyboardInterrupt : `interrupted` says so.
+        KeyboardInterrupt : `interrupted` returned true.
         """
         if (first := self._probe()).quiet:
             self._note(None, in_vain=False)

@@ -1,6 +1,6 @@
 """Somebody at the other end of lines of JSON: a process of this machine, or one on another machine.
 
-It is told messages and says messages; the caller knows their meaning. What is the same for all of them is
+It receives and sends messages; the caller knows their meaning. What is the same for all of them is
 here; how lines travel, and what an end looks like, is the subclass's business. Nothing blocks without a
 limit.
 """
@@ -67,7 +67,7 @@ class Talker(ABC):
 
     @abstractmethod
     def death(self) -> str:
-        """How it ended, in a sentence, with the last line of its standard error."""
+        """Reason of its end, in a sentence, with the last line of its standard error."""
 
     @property
     @abstractmethod
@@ -124,7 +124,7 @@ def last_words(stderr: str) -> str:
 
 
 def manner(status: int | None) -> str:
-    """How a process ended, from its status as `subprocess` has it; None if it has not."""
+    """Reason of a process's end, from its `subprocess` status; None if it still runs."""
     if status is None:
         return "closed its output"
     return f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"

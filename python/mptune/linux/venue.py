@@ -1,4 +1,4 @@
-"""Where a trial takes place: two sites, roles of the agent on each, and the network between them.
+"""Venue of a trial: two sites, roles of the agent on each, and the network between them.
 
 `mptune.linux.kernel_trial` has the course of a trial, which is the same everywhere; a venue has what differs:
 two namespaces with an emulated network (`mptune.linux.namespace_venue`), or two hosts with a real one
@@ -18,7 +18,7 @@ About = dict[str, int | float | str]
 
 
 class Foundation(Protocol):
-    """What roles stand on: a talker, or a machine."""
+    """Foundation of roles: a talker, or a machine."""
 
     @property
     def kind(self) -> FailureKind:
@@ -31,7 +31,7 @@ class Foundation(Protocol):
         ...
 
     def death(self) -> str:
-        """How it went, in a sentence."""
+        """Reason of its end, in a sentence."""
         ...
 
 
@@ -60,12 +60,12 @@ class Venue(Protocol):
 
     @property
     def foundations(self) -> Sequence[Foundation]:
-        """What the roles stand on: its death explains theirs."""
+        """Foundations of the roles: the end of one explains theirs."""
         ...
 
     @property
     def companions(self) -> Sequence[Talker]:
-        """What must not end before the trial does, besides its roles."""
+        """Talkers, besides its roles, that must not end before the trial does."""
         ...
 
     def prepare(self) -> None:
@@ -77,7 +77,7 @@ class Venue(Protocol):
         ...
 
     def open(self) -> None:
-        """Connections are the path managers' from now on, which are told next."""
+        """Connections are the path managers' from now on, which are informed next."""
         ...
 
     def confirm(self) -> None:

@@ -1,4 +1,4 @@
-"""What a machine is to a testbed: a place that runs roles of the agent and has settings and facts.
+"""Machine as a testbed sees it: a place that runs roles of the agent and has settings and facts.
 
 How it is reached is in the file of its kind.
 """
@@ -14,7 +14,7 @@ Looked = dict[str, Any]
 
 
 class MachineError(MptuneError):
-    """A machine cannot be used: the message says which, why, and what to do.
+    """A machine cannot be used: the message has its name, the reason and a remedy.
 
     Attributes
     ----------
@@ -88,7 +88,7 @@ class Machine(Protocol):
         ...
 
     def death(self) -> str:
-        """How it was lost, in a sentence."""
+        """Reason of the loss, in a sentence."""
         ...
 
     def hurry(self) -> None:

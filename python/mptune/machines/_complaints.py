@@ -1,4 +1,4 @@
-"""What ssh complains about, passed on in one line with what to do about it."""
+"""Errors of ssh, passed on in one line with a remedy."""
 
 import re
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""What a host may say: the door through which its lines come in.
+"""Messages that a host may send: parsing and checks of its lines.
 
 A host may be broken, or in other hands: a line is JSON of a known kind with fields of the right types, and of
 bounded length, or it is the end of the session. Who reads a message afterwards finds the types that are
@@ -22,12 +22,12 @@ LINE_BYTES = 8 << 20
 QUEUED, UNASKED = 10_000, 10_000
 #: Bytes of them.
 QUEUED_BYTES = 64 << 20
-#: Bytes kept of what ssh writes to its standard error: the last, where it says why it ended.
+#: Bytes kept of what ssh writes to its standard error: the last ones, which have the reason of its end.
 STDERR_BYTES = 64 << 10
 
 
 class Misbehaved(Exception):
-    """A host does what no agent of this version does; the text says what."""
+    """A host violates the protocol of this version's agent; the text describes the violation."""
 
 
 class Lines:

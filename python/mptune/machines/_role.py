@@ -94,7 +94,7 @@ class RemoteRole(Talker):
             self._read = -1
 
     def death(self) -> str:
-        """How it ended, in a sentence."""
+        """Reason of its end, in a sentence."""
         self._over.wait(GRACE_S)
         return self._how or f"{self.name} closed its output"
 

@@ -16,7 +16,7 @@ def ended(machines: list[SshMachine]) -> Iterator[None]:
 
     Raises
     ------
-    KeyboardInterrupt : Ctrl-C; its notes say which host could not be reached.
+    KeyboardInterrupt : Ctrl-C; its notes name any host that could not be reached.
     """
     try:
         yield

@@ -215,7 +215,7 @@ class SshMachine:
                 raise self._failed(*self._complaint()) from None
 
     def _ready(self, reading: Sequence[int] = (), writing: Sequence[int] = ()) -> bool:
-        """Whether there is progress within `_SILENCE_S`, and before it is too late."""
+        """True if there is progress within `_SILENCE_S`, and before it is too late."""
         end = min(time.monotonic() + _SILENCE_S, self._late)
         while (left := end - time.monotonic()) > 0:
             if self._interrupted():
@@ -231,7 +231,7 @@ class SshMachine:
         return False
 
     def _waited(self, late: str, silent: str) -> str:
-        """How long was waited in vain."""
+        """Error text after waiting in vain."""
         if time.monotonic() >= self._late:
             return f"{late} in time ({_GREET_S:g} s)"
         return f"{silent} within {_SILENCE_S:g} s"
@@ -267,7 +267,7 @@ class SshMachine:
         return self.name if self.name == self.target else f"{self.name} ({self.target})"
 
     def _complaint(self) -> Complaint:
-        """What ssh, or the agent, wrote before it ended."""
+        """Error output of ssh, or of the agent, before it ended."""
         status = self._status()
         self._hear_errors()
         return complaint(self.target, self._errors.decode(errors="replace"), f"ssh {manner(status)}")
@@ -355,7 +355,7 @@ class SshMachine:
         return self._death is not None
 
     def death(self) -> str:
-        """How it ended, in a sentence."""
+        """Reason of its end, in a sentence."""
         return self._death or f"{self.name} closed the session"
 
     def hurry(self) -> None:
@@ -403,7 +403,7 @@ class SshMachine:
         try:
             self._move()
         except Misbehaved as error:
-            # Nothing that it says from now on is heard, not even its farewell.
+            # Its messages are ignored from now on, even its farewell.
             self.kind, self.unheard = "refused", True
             self._die(f"{self.name}: {error}")
         except Exception as error:  # whatever it is: nobody must wait for a session that nothing serves
@@ -442,7 +442,7 @@ class SshMachine:
                 self._hear_all()
 
     def _beat(self) -> None:
-        """Let the host know that somebody is here; if it has to hurry, let it say so too."""
+        """Let the host know that somebody is here; if it has to hurry, ask for a reply."""
         if self._hurried is None:
             self._send({"action": "beat"})
         else:  # to restore nothing is an order like others, and answered
@@ -524,7 +524,7 @@ def connect(target: str, name: str, interrupted: Callable[[], bool] = lambda: Fa
 
     Raises
     ------
-    MachineError : the host cannot be reached or used; the message says why, and what to do.
+    MachineError : the host cannot be reached or used; the message has the reason and a remedy.
     KeyboardInterrupt : it was given up.
     """
     try:

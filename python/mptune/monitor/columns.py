@@ -1,4 +1,4 @@
-"""What a row says, column by column, and how wide it is; `docs/how-to/watch.md` has where it comes from.
+"""Cells of a row, column by column, and their widths; `docs/how-to/watch.md` has the sources of the values.
 
 A cell is a text and a tone; which colour a tone has is the screen's business.
 """
@@ -108,7 +108,7 @@ def who(connection: ConnectionSeen) -> str:
 
 
 def name(row: Row) -> Cell:
-    """What a row is about."""
+    """Name of a row."""
     if row.subflow is not None:
         now = row.subflow.now
         local = now.local if now.device is None else f"{now.device} {_address(now.local)}"
@@ -218,7 +218,7 @@ def layout(width: int) -> list[tuple[Column, int]]:
 
 
 def details(row: Row) -> list[str]:
-    """What a row does not say in its columns, in lines for the row that is selected."""
+    """Details of the selected row, in lines: values without a column."""
     return [visible(line) for line in _details(row)]
 
 

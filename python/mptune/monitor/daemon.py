@@ -1,6 +1,6 @@
-"""What the daemon of this machine did, if there is one: the only thing that is known of it here.
+"""Events of this machine's daemon, if there is one; nothing else of it is known here.
 
-Its UNIX socket gives a line of JSON about every second in the shape of `Census`, whose `events` say what it
+Its UNIX socket gives a line of JSON about every second in the shape of `Census`, whose `events` list what it
 did and why. Whoever connects only reads. Nothing else of these lines is used: connections come from the
 agent's role `watch`, with the daemon or without it.
 """
@@ -36,7 +36,7 @@ def connect() -> "DaemonEvents | None":
 
 
 class DaemonEvents:
-    """What it does from now on."""
+    """Events from now on."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._socket, self._partial = connection, b""
@@ -47,7 +47,7 @@ class DaemonEvents:
         return self._socket.fileno()
 
     def take(self) -> list[Happening]:
-        """What it did since the last time, without waiting."""
+        """Events since the last call, without waiting."""
         found: list[Happening] = []
         while not self.ended:
             try:

@@ -101,7 +101,7 @@ class ConnectionSeen(msgspec.Struct):
 
     @property
     def limit(self) -> Limit | None:
-        """What holds back the busiest of its subflows."""
+        """Limit of its busiest subflow."""
         return None if self.busiest is None else self.busiest.figures.limit
 
 

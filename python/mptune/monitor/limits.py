@@ -1,4 +1,4 @@
-"""What holds a subflow back, from the times that the kernel counts (`struct tcp_info`).
+"""Limit of a subflow, from the times that the kernel counts (`struct tcp_info`).
 
 `busy_time` is the time with data to send or unacknowledged; parts of it are `rwnd_limited` (the peer's
 receive window had no room) and `sndbuf_limited` (the send buffer had none). The rest of the busy time the
@@ -25,7 +25,7 @@ MEANINGS: dict[Limit, str] = {
 
 
 def limit(before: Subflow, now: Subflow, elapsed_ns: int) -> Limit | None:
-    """What held it back for the largest part of the time between two reports; None if that is not known."""
+    """Limit for the largest part of the time between two reports; None if that is not known."""
     busy = _between(before.busy_ns, now.busy_ns)
     window = _between(before.rwnd_limited_ns, now.rwnd_limited_ns)
     buffer = _between(before.sndbuf_limited_ns, now.sndbuf_limited_ns)
@@ -43,7 +43,7 @@ def limit(before: Subflow, now: Subflow, elapsed_ns: int) -> Limit | None:
 
 
 def _between(before: int | None, now: int | None) -> int | None:
-    """How much a total has grown; None if it is not known, or is another one's."""
+    """Growth of a total; None if it is not known, or the counter belongs to another subflow."""
     if before is None or now is None or now < before:
         return None
     return now - before

@@ -1,4 +1,4 @@
-"""Whether a subflow that is established is answered, from what the kernel counts.
+"""Liveness of an established subflow, from the kernel's counters.
 
 TCP notices only of a subflow with something unacknowledged: its timer runs out again and again, each time
 after twice as long. The subflow stays established meanwhile, for a quarter of an hour by default. One that is

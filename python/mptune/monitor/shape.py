@@ -1,7 +1,7 @@
-"""What the agent's role `watch` reports at a moment, and the daemon: connections and their subflows.
+"""Reports of the agent's role `watch`, and events of the daemon: connections and their subflows.
 
 Fields are those of the agent's lines (crates/mptune-agent/src/watch/protocol.rs); None is what the kernel
-does not tell.
+does not report.
 """
 
 from typing import Any
@@ -40,7 +40,7 @@ class Subflow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ends(self) -> tuple[str, str]:
-        """What tells it from others of its connection."""
+        """Addresses that identify it within its connection."""
         return (self.local, self.remote)
 
 
@@ -64,7 +64,7 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Happening(msgspec.Struct, frozen=True, kw_only=True):
-    """What the daemon did and why.
+    """An event of the daemon and its reason.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Where reports come from: the agent's role `watch`, here or on a machine that ssh reaches."""
+"""Sources of reports: the agent's role `watch`, here or on a machine that ssh reaches."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager

@@ -1,4 +1,4 @@
-"""Which rows there are, and in which order: sorting, filtering, pinning, opening connections.
+"""Rows and their order: sorting, filtering, pinning, opening connections.
 
 Pure: the same reports and the same wishes give the same rows.
 """
@@ -24,7 +24,7 @@ class Row(NamedTuple):
 
     @property
     def key(self) -> Key:
-        """What it is, from report to report."""
+        """Identity of a row, from report to report."""
         ends = () if self.subflow is None else self.subflow.now.ends
         return (self.machine.name, self.connection.now.token, *ends)
 
@@ -48,7 +48,7 @@ _UPWARDS = {"name"}
 
 
 class View:
-    """What somebody wants to see.
+    """State of the view: sorting, filter, pins and opened connections.
 
     Attributes
     ----------

@@ -88,7 +88,7 @@ class Declared(NamedTuple):
 
         Raises
         ------
-        InputError : naming the flag, or what `place` says.
+        InputError : naming the flag, or the place that `place` gives.
         """
         try:
             value = self.option.kind.parse(text)
@@ -116,7 +116,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Base of the structs whose fields are options."""
 
     def conflicts(self) -> Iterator[tuple[str, str]]:
-        """What is wrong with the options together: a field, dotted in a part, and what was expected of it."""
+        """Conflicts between options: a field, dotted in a part, and the expectation that it violates."""
         return iter(())
 
     def completed(self) -> Self:
@@ -155,7 +155,7 @@ def value_of(options: Options, fields: tuple[str, ...]) -> Any:
 
 
 def left_alone(options: Options, field: str) -> bool:
-    """Whether nobody wrote a tuple of values: it is the declared default, not one that is equal to it.
+    """True if nobody wrote a tuple of values: it is the declared default, not one that is equal to it.
 
     What is parsed, or read from a store, is always another object.
     """
@@ -256,7 +256,7 @@ def _built(kind: type[O], values: Mapping[tuple[str, ...], Any], given: O | None
 
 
 class Given(Generic[O]):
-    """What was written for the options of a struct, on the command line unless `place` says where."""
+    """Options given for a struct, on the command line unless `place` names another source."""
 
     def __init__(
         self, kind: type[O], texts: Mapping[tuple[str, ...], str], place: Place | None = None
@@ -265,7 +265,7 @@ class Given(Generic[O]):
 
     @property
     def given(self) -> bool:
-        """Whether anything was written."""
+        """True if anything was written."""
         return bool(self._texts)
 
     def text(self, *fields: str) -> str | None:

@@ -2,7 +2,7 @@
 
 A path manager declares its options in its own file of the core (`mptune.path_managers`). Here each path
 manager with options becomes a struct of them, `PathManagerOptions` has one of these per path manager, and
-whatever has that as a field has the flags, the tables and the checks. It says nothing of single options.
+whatever has that as a field has the flags, the tables and the checks. It names no single option.
 """
 
 import itertools
@@ -38,7 +38,7 @@ class _OfOne(Options, frozen=True, kw_only=True):
         return {name: value for name, value in values.items() if value is not None}
 
     def conflicts(self) -> Iterator[tuple[str, str]]:
-        """What the policy itself refuses, and a path in two of its lists: each says what a path is for."""
+        """Conflicts that the policy itself refuses, and paths in two of its lists."""
         yield from path_managers.refusals(self.pm, self.given())
         lists = [option.name for option in path_managers.options()[self.pm] if option.kind == "paths"]
         for combination, other in itertools.combinations(lists, 2):

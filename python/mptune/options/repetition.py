@@ -23,7 +23,7 @@ Lasting = Annotated[
 
 
 def wrong_repetition(every_ns: int | None, for_ns: int | None) -> Iterator[tuple[str, str]]:
-    """What is wrong with the two together: the field, and what was expected of it."""
+    """Conflicts between the two options: the field, and the expectation that it violates."""
     if (every_ns is None) != (for_ns is None):
         missing = "every_ns" if every_ns is None else "for_ns"
         yield missing, "expected together with the other of every and for"
@@ -32,5 +32,5 @@ def wrong_repetition(every_ns: int | None, for_ns: int | None) -> Iterator[tuple
 
 
 def rounds_of(every_ns: int | None, for_ns: int | None) -> int:
-    """How many rounds that makes; the last one begins before the end."""
+    """Number of rounds; the last one begins before the end."""
     return 1 if every_ns is None or for_ns is None else -(-for_ns // every_ns)

@@ -52,7 +52,7 @@ Script = Annotated[
 
 
 def wrong_times(script: Sequence[ScriptedAction], end_ns: int | None) -> Iterator[str]:
-    """What is wrong with the times of a script, for `Options.conflicts`.
+    """Errors in the times of a script, for `Options.conflicts`.
 
     Parameters
     ----------

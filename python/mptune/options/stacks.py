@@ -29,7 +29,7 @@ class StackOptions(Options, frozen=True, kw_only=True):
         str,
         Option(
             choice(lambda: STACKS),
-            "Whose MPTCP: upstream Linux, or the kernels v0.9x of the papers.",
+            "MPTCP implementation: upstream Linux, or v0.9x, the papers' kernels.",
             key="stack",
         ),
     ] = DEFAULT_STACK
@@ -41,7 +41,7 @@ class StackOptions(Options, frozen=True, kw_only=True):
         str | None,
         Option(
             choice(_accountings),
-            "What counts as buffer use, if not what the stack counts.",
+            "What counts as buffer use.",
             key="transport.accounting",
             unset=_UNSET,
         ),
@@ -73,7 +73,7 @@ class StackOptions(Options, frozen=True, kw_only=True):
         bool | None,
         Option(
             TOGGLE,
-            "Data is ECN-capable, so that links that mark need not drop.",
+            "Send ECN-capable data, which links can mark instead of dropping.",
             key="transport.ecn",
             unset="on",
         ),

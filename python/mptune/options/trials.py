@@ -57,7 +57,7 @@ BufferMode = Annotated[
     str,
     Option(
         choice(buffer_modes),
-        "Whether the buffers have that size, or grow up to it as tcp_rmem and tcp_wmem let them.",
+        "fixed: the buffers have that size; auto: they grow up to it, as tcp_rmem and tcp_wmem allow.",
         key="buffer_mode",
         alone=True,
     ),
@@ -66,7 +66,7 @@ Protocol = Annotated[
     str,
     Option(
         choice(lambda: PROTOCOLS),
-        "What the two ends speak; tcp is plain TCP on the initial path.",
+        "Transport protocol; tcp is plain TCP on the initial path.",
         flag="--protocol",
     ),
 ]
@@ -74,7 +74,7 @@ Family = Annotated[
     str,
     Option(
         choice(lambda: FAMILIES),
-        "What carries every subflow; over ipv6 headers take 20 bytes more of each packet.",
+        "Address family of every subflow; IPv6 headers take 20 more bytes of each packet.",
         key="transport.family",
         alone=True,
     ),
@@ -126,7 +126,7 @@ Schedulers = Annotated[
 ]
 StackNames = Annotated[
     tuple[str, ...],
-    Option(several(choice(lambda: STACKS)), "Whose MPTCP (linux, v0.9x).", key="factors.stack"),
+    Option(several(choice(lambda: STACKS)), "MPTCP implementations (linux, v0.9x).", key="factors.stack"),
 ]
 Transfers = Annotated[tuple[int, ...], Option(several(size()), "Sizes of transfers.", key="factors.transfer")]
 
@@ -169,7 +169,7 @@ def check_labels(options: Options, topology: Topology, place: Place = by_flag) -
 
 
 class MeasuringOptions(Options, frozen=True, kw_only=True):
-    """Where trials are run, in which direction, and how many at once."""
+    """Testbed, direction and parallelism of trials."""
 
     testbed: Testbed = "simulated"
     reverse: Reverse = False

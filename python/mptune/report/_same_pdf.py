@@ -1,7 +1,7 @@
 """A PDF file brought into one form: the same drawing gives the same bytes.
 
 The library that writes the files numbers and orders their objects as its hash tables happen to be ordered,
-differently each time. Here resources are sorted by their names, which say the same in every file, and objects
+differently each time. Here resources are sorted by their names, which are the same in every file, and objects
 are numbered as they are reached from the root. It understands what that library writes (a plain table of
 references, no object streams), and returns anything else unchanged.
 """

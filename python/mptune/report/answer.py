@@ -57,7 +57,7 @@ def _sentences(run: RunData, found: Choices) -> str:
 
 
 def _without_answer(run: RunData) -> str:
-    """What a sweep found; it makes no recommendation."""
+    """Summary of a sweep, which makes no recommendation."""
     done = len(run.trials) - len(run.failures)
     stacks = dict.fromkeys(row.stack for row in run.trials)
     modes = dict.fromkeys(f"{name.buffer_mode} buffers" for name in run.trials)
@@ -116,7 +116,7 @@ def _confirmed(answer: Answer) -> str:
 
 
 def _on_kernel(answer: Answer) -> str:
-    """What a kernel may give instead of the simulator; nothing where it was measured on one."""
+    """Expected throughput on a kernel; empty for a run that was measured on one."""
     expected = answer.on_kernel
     if expected is None:
         return ""

@@ -65,7 +65,7 @@ class Choices(msgspec.Struct, frozen=True):
 
 
 def logarithmic(sizes: Sequence[float]) -> Callable[[float], float]:
-    """Where a size lies on a logarithmic axis over these sizes, from 0 to 1; 0.5 of a single one."""
+    """Position of a size on a logarithmic axis over these sizes, from 0 to 1; 0.5 of a single one."""
     low, high = math.log(min(sizes)), math.log(max(sizes))
     if low == high:
         return lambda size: 0.5

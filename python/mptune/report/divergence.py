@@ -42,7 +42,7 @@ def check_suffix(path: Path, option: str) -> None:
 
 
 def write_figure(path: Path, found: Divergence, reference: Side, other: Side, lead: str) -> None:
-    """Draw the figure in the format that the file's name says.
+    """Draw the figure in the format of the file's suffix.
 
     Raises
     ------
@@ -100,7 +100,7 @@ def figure(found: Divergence, reference: Side, other: Side, lead: str) -> Spec:
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
         "title": {
-            "text": "Where they part",
+            "text": "First difference",
             "subtitle": textwrap.wrap(lead, 150),
             "anchor": "start",
             "offset": 16,

@@ -1,4 +1,4 @@
-"""How a run was measured, and what a reader must know before trusting its numbers."""
+"""Measurement conditions of a run, and caveats for its reader."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ _REASONS = 20
 
 
 def warnings(run: RunData) -> list[str]:
-    """What to take into account, as sentences."""
+    """Warnings, as sentences."""
     answer = run.answer or run.by_size
     told = [] if answer is None else answer.warnings
     return [*told, *_failures(run), *_network(run)]
@@ -23,7 +23,7 @@ def warnings(run: RunData) -> list[str]:
 
 def _failures(run: RunData) -> Iterator[str]:
     failed = run.failures
-    if failed and run.answer is None and run.by_size is None:  # an answer's warnings already say it
+    if failed and run.answer is None and run.by_size is None:  # an answer's warnings already report it
         yield f"{len(failed)} of {len(run.trials)} trials failed and are left out (reasons at the end)."
     overloaded = sum(trial.failed is not None and trial.failed.kind == "overloaded" for trial in failed)
     if overloaded:

@@ -1,4 +1,4 @@
-"""What a response model promises: throughput as a function of buffer, path manager, congestion control.
+"""Interface of response models: throughput as a function of buffer, path manager, congestion control.
 
 MPCOA's f5 (Eq. 8) as an interface. A model is fitted to observations and answers four questions per
 (path manager, congestion control): what throughput at this buffer, with what uncertainty, where is
@@ -68,7 +68,7 @@ def means(samples: Sequence[Sample]) -> list[Mean]:
 
 
 class FitQuality(msgspec.Struct, frozen=True, kw_only=True):
-    """How well the curves of one path manager follow its observations.
+    """Quality of fit of one path manager's curves.
 
     Attributes
     ----------
@@ -138,7 +138,7 @@ class Curve(ABC):
         return left
 
     def first_reach(self, below: float, reached: float, wanted: float) -> float:
-        """Where the curve first reaches a throughput between two buffers, at the second at the latest."""
+        """Smallest buffer between two at which the curve reaches a throughput; the second if none does."""
         if self.predict(below) >= wanted:
             return below
         for _ in range(60):
@@ -175,7 +175,7 @@ class Response(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelError(msgspec.Struct, frozen=True, kw_only=True):
-    """How well a model predicts observations it was not fitted to.
+    """Prediction error of a model on observations held out of its fit.
 
     Attributes
     ----------

@@ -18,7 +18,7 @@ class Polyline(Curve):
     ----------
     knots : buffers, MiB, ascending.
     values : throughput at each, Mbit/s.
-    description : what `formula` says.
+    description : the text of `formula`.
     covariance : of the values, row by row, (Mbit/s)^2; None where the fit leaves no degree of freedom.
     t_value : two-sided quantile of Student's t that goes with it.
     """
@@ -62,7 +62,7 @@ class Polyline(Curve):
         return max(self._corners(low, high), key=lambda point: (point[1], -point[0]))
 
     def smallest_buffer(self, wanted: float, low: float, high: float) -> float | None:
-        """Where the curve first reaches a throughput within [low, high], MiB; None if it does not."""
+        """Smallest buffer in [low, high] that reaches a throughput, MiB; None if there is none."""
         previous: tuple[float, float] | None = None
         for buffer, value in self._corners(low, high):
             if value >= wanted:

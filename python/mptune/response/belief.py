@@ -2,7 +2,7 @@
 
 The mean and the covariance of `mptune.response.process` after what was observed, at the measured buffers and
 between them: for measurements that are not the same for all combinations, as those of the adaptive strategy.
-A combination with one observation has a curve, with an interval that says how little that is.
+A combination with one observation has a curve, with an accordingly wide interval.
 """
 
 import itertools
@@ -129,7 +129,7 @@ def _covariance(process: Process, points: Points, fitted: Fitted, arm: int, leve
     across = process.covariance(arms, sizes, points.arm, points.size, hypothesis)
     jags = process.jags(levels, arms, hypothesis) ** 2
     own = points.arm == arm
-    # What was observed there tells about the jag too.
+    # Observations there inform about the jag too.
     across[points.size[own], np.flatnonzero(own)] += jags[points.size[own]]
     before = process.covariance(arms, sizes, arms, sizes, hypothesis) + np.diag(jags)
     after: Floats = before - across @ np.linalg.solve(fitted.within, across.T)

@@ -30,7 +30,7 @@ _ROUNDING = 1e-14
 
 
 class Vertex(NamedTuple):
-    """Where a concave equation peaks, in the units of the equation."""
+    """Peak of a concave equation, in the units of the equation."""
 
     buffer: float
     throughput: float
@@ -70,7 +70,7 @@ class Equation(msgspec.Struct, frozen=True, kw_only=True):
         return self.intercept + (self.linear + self.quadratic * x) * x
 
     def contains(self, buffer: float) -> bool:
-        """Whether a buffer lies within the domain; always true without one."""
+        """True if a buffer lies within the domain; always true without one."""
         return self.domain is None or self.domain[0] <= buffer <= self.domain[1]
 
     def check(self, buffer: float, where: str) -> None:

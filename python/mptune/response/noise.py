@@ -1,4 +1,4 @@
-"""How much runs of one configuration scatter, learned from all that have several.
+"""Scatter of the runs of one configuration, learned from all that have several.
 
 Near its plateau a connection repeats itself within a percent; where it collapses now and then, runs differ by
 a factor. So configurations share what they know about their scatter with those of a like throughput, and an
@@ -21,7 +21,7 @@ FIRST, FIRST_WEIGHT = 0.03, 2.0
 #: many octaves apart.
 _NEAR, _OCTAVES = 0.15, 1.0
 
-#: How much more the same arm tells than another one of a like throughput.
+#: Weight of the same arm, relative to another one of a similar throughput.
 _OWN_ARM = 3.0
 
 #: How many observations the scatter of the others weighs against a configuration's own.

@@ -8,7 +8,7 @@ Gaussian Processes for Machine Learning, 2006, section 4.2.1). What the sum miss
 throughput has them where buffers are short. A prediction, e.g. a simulator's, may stand for the mean.
 
 How much the congestion control matters, how large the jags are and how good the prediction is, only the
-observations can tell: these are hypotheses, each as credible as it makes them likely.
+observations decide on: these are hypotheses, weighted by the likelihood that each gives them.
 
 Used by `mptune.response.belief`, and by the adaptive strategy for what is not measured yet.
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Arm(NamedTuple):
-    """What is compared: a combination, and the subflows that it uses.
+    """An arm: a combination, and the subflows that it uses.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ MIDDLE = 0.5
 
 
 class Hypothesis(NamedTuple):
-    """What only observations can tell; factors of the standard deviations above.
+    """Hyperparameters that observations decide on; factors of the standard deviations above.
 
     Attributes
     ----------
@@ -134,7 +134,7 @@ _JUDGING = 150
 
 
 class Points(NamedTuple):
-    """What was observed: indices of arm and buffer, mean throughput as a share, and the variance of that."""
+    """Observed points: indices of arm and buffer, mean throughput as a share, and its variance."""
 
     arm: "Indices"
     size: "Indices"
@@ -152,7 +152,7 @@ class Points(NamedTuple):
 
 
 class Fitted(NamedTuple):
-    """What the observations are under a hypothesis.
+    """Fit of the observations under a hypothesis.
 
     Attributes
     ----------
@@ -222,7 +222,7 @@ class Process:
         return hypothesis.curves * (subflows + hypothesis.control * control + own)
 
     def weights(self, points: Points) -> "Floats":
-        """How credible every hypothesis is."""
+        """Posterior probability of every hypothesis."""
         import numpy as np
 
         judging = points.highest(_JUDGING)
@@ -240,7 +240,7 @@ class Process:
         return self.hypotheses[int(self.weights(points).argmax())]
 
     def fit(self, points: Points, hypothesis: Hypothesis) -> Fitted:
-        """What the observations are under a hypothesis."""
+        """Fit the observations under a hypothesis."""
         import numpy as np
 
         mean: Floats = np.full(self.shape, MIDDLE)
@@ -262,7 +262,7 @@ class Process:
         return total
 
     def pulled(self, points: Points, weights: "Floats", hypothesis: Hypothesis) -> "Floats":
-        """How weights of the points move the curves; shape (columns of weights, arms, buffers)."""
+        """Change of the curves by weights of the points; shape (columns of weights, arms, buffers)."""
         import numpy as np
 
         # By arms that were observed and all buffers, without the matrix of all with all.
@@ -283,7 +283,7 @@ class Process:
         return rough
 
     def _level(self, points: Points) -> float:
-        """What a prediction has to be multiplied by."""
+        """Factor to multiply a prediction with."""
         assert self._predicted is not None
         there = self._predicted[points.arm, points.size]
         squares = float(there @ there)
@@ -311,7 +311,7 @@ def _covariance(part: Part, apart: "Floats") -> "Floats":
 
 
 def _alike(arms: Sequence[Arm]) -> "tuple[Floats, Floats]":
-    """How much two arms have in common of their subflows, 0 to 1, and whether they have the same control."""
+    """Share of subflows that two arms have in common, 0 to 1, and whether they have the same control."""
     import numpy as np
 
     count = len(arms)

@@ -123,11 +123,11 @@ class Growth(Curve):
         return float(self.r * self.h * u / bs * math.exp(-u) - self.d)
 
     def _steepest(self) -> float:
-        """Where the rise is steepest: the inflection point, or the beginning for h = 1."""
+        """Buffer of the steepest rise: the inflection point, or the beginning for h = 1."""
         return float(self.b0 * max(1 - 1 / self.h, 0.0) ** (1 / self.h))
 
     def _peak(self, high: float) -> float:
-        """Where the slope falls to 0 after the steepest point; `high` if not before that."""
+        """Buffer where the slope falls to 0 after the steepest point; `high` if not before that."""
         left = max(self._steepest(), 1e-9 * self.b0)
         return _zero(self._slope, left, high) if left < high and self._slope(left) > 0 else min(left, high)
 
@@ -305,7 +305,7 @@ def _range_of_b0(buffers: tuple[float, ...], h: float) -> tuple[float, float]:
 
 
 def _significant(data: Data, level: _Found, falling: _Found) -> bool:
-    """Whether there is a decline that explains more than chance: partial F test over the means.
+    """True if there is a decline that explains more than chance: partial F test over the means.
 
     Over the means, because otherwise a curve that misses a knee would find a decline significant that only
     bends it back towards the plateau.
@@ -322,7 +322,7 @@ def _significant(data: Data, level: _Found, falling: _Found) -> bool:
 
 
 def _zero(function: Callable[[float], float], left: float, right: float) -> float:
-    """Where a function falls through 0 between two points, by bisection; `right` if it does not."""
+    """Downward zero crossing of a function between two points, by bisection; `right` if there is none."""
     if function(right) > 0:
         return right
     for _ in range(60):

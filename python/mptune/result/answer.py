@@ -56,7 +56,7 @@ class TcpBaseline(Interval, frozen=True, kw_only=True):
 
     @property
     def manager(self) -> str:
-        """What stands in the place of a path manager, with the path."""
+        """Path manager, or its substitute for plain TCP, with the path."""
         return plain_tcp(self.path)
 
 
@@ -113,7 +113,7 @@ class FrontRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RoundAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What a round of a repeated campaign answered, Mbit/s; impact factors and sets by congestion control."""
+    """Answer of a round of a repeated campaign, Mbit/s; impact factors and sets by congestion control."""
 
     opm: str
     occ: str
@@ -173,7 +173,7 @@ class Ends(msgspec.Struct, frozen=True):
 
 
 class UncertaintyRow(msgspec.Struct, frozen=True, kw_only=True):
-    """How much the choice depends on the luck of the runs (`mptune.decision.uncertainty.Uncertainty`)."""
+    """Dependence of the choice on the luck of the runs (`mptune.decision.uncertainty.Uncertainty`)."""
 
     resamples: int
     single_runs: bool
@@ -197,7 +197,7 @@ class TrialCounts(msgspec.Struct, frozen=True):
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """What was believed after some trials (`mptune.optimisation.learning.Step`).
+    """Belief after some trials (`mptune.optimisation.learning.Step`).
 
     Attributes
     ----------
@@ -224,7 +224,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reached(msgspec.Struct, frozen=True, kw_only=True):
-    """How a strategy that learns reached the decision (`mptune.optimisation.learning.Reached`)."""
+    """Course of an adaptive strategy's decision (`mptune.optimisation.learning.Reached`)."""
 
     strategy: str = ""
     certainty_asked: float
@@ -285,17 +285,17 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_belief(self) -> bool:
-        """Whether the curves are a belief: all combinations together, many of them from few observations."""
+        """True if the curves are a belief: all combinations together, many of them from few observations."""
         return self.model == BELIEF
 
     @property
     def is_tcp(self) -> bool:
-        """Whether plain TCP is the answer."""
+        """True if plain TCP is the answer."""
         return self.protocol == PLAIN_TCP
 
     @property
     def is_fixed(self) -> bool:
-        """Whether the buffer is one that programs set, and not a limit of autotuning."""
+        """True if the buffer is one that programs set, and not a limit of autotuning."""
         return self.buffer_mode in (None, FIXED)
 
     @property
@@ -304,7 +304,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         return plain_tcp(*self.subflows) if self.is_tcp else self.opm
 
     def confirmed_ones(self) -> Iterator[tuple[str, str, str, float, Interval]]:
-        """What was confirmed with new seeds: name, path manager, congestion control, MiB, Mbit/s."""
+        """Configurations confirmed with new seeds: name, path manager, congestion control, MiB, Mbit/s."""
         yield "recommended", self.manager, self.occ, self.obs_mib, self.confirmed
         found: list[tuple[str, Baseline | TcpBaseline]] = []
         if self.default is not None:

@@ -164,7 +164,7 @@ def counts(records: Sequence[Record]) -> TrialCounts:
 
 
 def _reached(reached: learning.Reached) -> Reached:
-    """How the decision was reached: seconds, bytes, Mbit/s; a candidate by its place in the list."""
+    """Course of the decision: seconds, bytes, Mbit/s; a candidate by its index in the list."""
     candidates = sorted({one for step in reached.steps for one in (*step.contenders, step.combination)})
     place = {candidate: index for index, candidate in enumerate(candidates)}
     return Reached(
@@ -393,7 +393,7 @@ def _gain(gain: Summary | None, baseline: Summary | None) -> Gain:
 
 
 def _against_tcp(against: confirmation.AgainstTcp | None) -> AgainstTcp | None:
-    """What MPTCP gains over the best plain TCP."""
+    """Gain of MPTCP over the best plain TCP."""
     if against is None:
         return None
     tcp = against.tcp

@@ -88,7 +88,7 @@ def _size(answer: SizeAnswer) -> SizeChoice:
 
 
 def _configuration(point: SizePoint) -> dict[str, Any]:
-    """What was set."""
+    """The configuration that was set."""
     combination = point.combination
     return {
         "transfer_bytes": point.transfer_bytes,

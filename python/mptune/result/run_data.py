@@ -1,4 +1,4 @@
-"""A finished run as data for a report: what its documents and trials say, without figures or sentences.
+"""A finished run as data for a report: its documents and trials, without figures or sentences.
 
 `mptune.result.reading` reads it from a run directory, and `mptune.report.sections` chooses what is shown. A
 run decided from measurements made elsewhere has no trials, and a sweep has no answer.
@@ -32,7 +32,7 @@ class TrialRow(msgspec.Struct, frozen=True, kw_only=True):
     pm : the path manager; of plain TCP `mptune.trial.PLAIN_TCP`.
     manager : the path manager with its subflows, if those were chosen, and with the stack and the mode of the
         buffers if not all trials have the same; of plain TCP, that and its path.
-    stack : whose MPTCP it was, as a sentence says it, over IPv6 if it was.
+    stack : the MPTCP implementation in words, with "over IPv6" if so.
     started : seconds since 1970.
     initial_path : None leaves it to the topology, or it is the path of plain TCP.
     subflows : those that carry data, where they are chosen and not left to the path manager.
@@ -172,5 +172,5 @@ class RunData(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def many_paths(self) -> bool:
-        """Whether the initial path is a factor of the sweep."""
+        """True if the initial path is a factor of the sweep."""
         return len({trial.initial_path for trial in self.trials if trial.purpose == "sweep"}) > 1

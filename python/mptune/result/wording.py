@@ -34,7 +34,7 @@ _NAMED = 4
 
 
 def answer(result: Result) -> list[str]:
-    """What to set, what to expect, the comparisons with the default and TCP, and how certain it is."""
+    """The configuration, the expected throughput, the comparisons with default and TCP, and the certainty."""
     comparisons = _comparison(result.confirmation), _against_tcp(result.confirmation)
     return [
         _sentence(result),
@@ -56,7 +56,7 @@ def sizes_answer(result: SizesResult) -> list[str]:
 
 
 def _size_sentence(result: SizesResult, size_answer: SizeAnswer) -> str:
-    """What to set for one size."""
+    """Instruction for one size."""
     chosen = size_answer.chosen
     return instruction(
         f"{result.name}, transfers of {format_size(size_answer.transfer_bytes)}",
@@ -114,7 +114,7 @@ def instruction(
     family: str = "",
     initial_path: str = "",
 ) -> str:
-    """What to set, as a sentence.
+    """Instruction: the settings, as a sentence.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ def instruction(
 
 
 def _sentence(result: Result) -> str:
-    """What to set."""
+    """Instruction of a result."""
     optimum = result.optimum
     standby = () if result.confirmation is None else result.confirmation.recommended.standby_order
     return instruction(
@@ -178,7 +178,7 @@ def _expectation(result: Result) -> str:
 
 
 def _on_kernel(result: Result) -> list[str]:
-    """What a kernel may give where the simulator says this, as sentences: throughput, and gain."""
+    """Expected throughput and gain on a kernel for a simulated answer, as sentences."""
     ours, theirs = result.on_kernel, result.default_on_kernel
     if ours is None:
         return []
@@ -204,7 +204,7 @@ def _comparison(confirmation: Confirmation | None) -> str:
 
 
 def _against_tcp(confirmation: Confirmation | None) -> str:
-    """What MPTCP gains over plain TCP, as a sentence; empty where they were not compared."""
+    """Gain of MPTCP over plain TCP, as a sentence; empty where they were not compared."""
     if confirmation is None or confirmation.against_tcp is None:
         return ""
     against = confirmation.against_tcp
@@ -224,7 +224,7 @@ def _against_tcp(confirmation: Confirmation | None) -> str:
 
 
 def _sureness(result: Result) -> list[str]:
-    """How much the choice depends on chance, as sentences."""
+    """Dependence of the choice on chance, as sentences."""
     uncertainty, reached = result.decision.uncertainty, result.reached
     if uncertainty is None:
         return []
@@ -251,7 +251,7 @@ def _between(uncertainty: Uncertainty) -> str:
 
 
 def _certain(reached: Reached, sacrifice: float) -> str:
-    """How sure the answer is, and what that took, as a sentence."""
+    """Certainty of the answer, and its cost, as a sentence."""
     last = reached.steps[-1]
     claim = (
         f"{percent_certain(last.certainty)} certain that this is within {100 * last.room:.2g} % of what the "
@@ -272,7 +272,7 @@ def _certain(reached: Reached, sacrifice: float) -> str:
 
 
 def _open(reached: Reached, chosen: Combination) -> list[str]:
-    """What could not be told apart from the chosen one, as sentences."""
+    """Candidates statistically tied with the chosen one, as sentences."""
     last = reached.steps[-1]
     told = [PREDICTION[last.prior]] if last.prior else []
     if last.drift is not None:
@@ -307,7 +307,7 @@ def hours(time_ns: int) -> str:
 
 
 def _over_time(rounds: Sequence[Round]) -> list[str]:
-    """Which round the answer is of, and in which it changed; nothing for a single round."""
+    """Round of the answer, and rounds in which it changed; empty for a single round."""
     answered = [round_ for round_ in rounds if round_.answered is not None]
     if not answered:
         return []

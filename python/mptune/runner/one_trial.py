@@ -93,7 +93,7 @@ def measure_one(
 
     Parameters
     ----------
-    reporter : says what the user has to know before it begins.
+    reporter : prints notices to the user before it begins.
 
     Returns
     -------
@@ -155,7 +155,7 @@ def uncounted(trial: Trial, observation: Observation) -> Uncounted:
 
 
 def trial_document(trial: Trial, observation: Observation) -> dict[str, Any]:
-    """What `mptune run --json` prints: throughputs in Mbit/s of payload, times in s and ms."""
+    """The document of `mptune run --json`: throughputs in Mbit/s of payload, times in s and ms."""
     seconds = observation.duration_ns / 1e9
     result: dict[str, Any] = {
         "throughput_mbps": observation.throughput_bps / 1e6,

@@ -44,19 +44,17 @@ class DivergeOptions(Options, frozen=True, kw_only=True):
         int,
         Option(
             count(1, 20),
-            "Runs on either side, with a seed each; what those on the kernel do not agree on is chance.",
+            "Runs on either side, with a seed each; differences between the kernel's own runs are chance.",
             flag="--runs",
         ),
     ] = 3
     seed: Annotated[int, Option(count(), "Seed of the first run; the others follow.", flag="--seed")] = 1
     tolerance: Annotated[
-        float, Option(share(), "Smaller differences are none, as a share of the value.", flag="--tolerance")
+        float, Option(share(), "Ignore smaller differences, as a share of the value.", flag="--tolerance")
     ] = 0.1
     span_ns: Annotated[
         int,
-        Option(
-            time(positive=True), "Shorter differences are none, nor are those within an RTT.", flag="--span"
-        ),
+        Option(time(positive=True), "Ignore shorter differences, and those within an RTT.", flag="--span"),
     ] = 50_000_000
     stack: StackOptions = StackOptions()
     pm_options: PathManagerOptions = PathManagerOptions()

@@ -87,7 +87,7 @@ class Tally:
 
 
 class TrialRunner(NamedTuple):
-    """Where trials are run.
+    """Runner of trials on a testbed.
 
     Attributes
     ----------

@@ -148,7 +148,7 @@ class Store:
 
         Fields with their default value are left out, so that a later version with more fields still
         recognises the trials of an earlier one; so is the stack on a testbed that has only one, apart from
-        what its kernel can be told.
+        the abilities of its kernel.
         """
         leave_out = {"topology", *(set(MEMBERS) - set(TOLD) if only_stack(testbed) else ())}
         parts = [testbed, planned.purpose, planned.round, planned.run, planned.withdrawn]
@@ -555,7 +555,7 @@ def _connected(path: Path, *, write: bool) -> Iterator[sqlite3.Connection]:
 
 @contextmanager
 def _opened(path: Path, *, write: bool) -> Iterator[sqlite3.Connection]:
-    """The file as it is; SQLite's errors become lines that say what to do."""
+    """The file as it is; SQLite's errors become lines with a remedy."""
     for suffix in ("-wal", "-shm", "-journal"):
         beside = path.with_name(path.name + suffix)
         if os.path.lexists(beside) and not is_file(beside):
@@ -600,12 +600,12 @@ def _address(path: Path, *, write: bool) -> str:
     return f"{path.absolute().as_uri()}?mode={mode}"
 
 
-#: What SQLite says where the content of a file is wrong, not the disk or the time.
+#: Errors of SQLite that mean wrong content of a file, not the disk or the time.
 _OF_ITS_CONTENT = ("malformed", "no such table", "no such column", "not an error", "unsupported file format")
 
 
 def _explained(path: Path, error: sqlite3.Error) -> MptuneError:
-    """SQLite's error as a line that says what to do."""
+    """SQLite's error as a line with a remedy."""
     free = os.statvfs(path.parent).f_bavail * os.statvfs(path.parent).f_frsize
     if "full" in str(error):
         return MptuneError(

@@ -193,12 +193,12 @@ def publish(path: Path) -> Iterator[Path]:
 
 
 def is_unfinished(path: Path) -> bool:
-    """Whether a directory has a campaign without a result."""
+    """True if a directory has a campaign without a result."""
     return files.is_file(path / STORE) and not files.is_file(path / CONFIG)
 
 
 def is_finished(path: Path) -> bool:
-    """Whether a directory has a campaign with its result."""
+    """True if a directory has a campaign with its result."""
     return files.is_file(path / STORE) and files.is_file(path / CONFIG)
 
 
@@ -308,7 +308,7 @@ def _write_csv(path: Path, header: Sequence[str], table: Iterable[Sequence[objec
 
 
 def _is_run(path: Path) -> bool:
-    """Whether a directory has a run of mptune."""
+    """True if a directory has a run of mptune."""
     try:
         return bool(files.read_json(path / CONFIG)["kind"] == _KIND)
     except (OSError, ValueError, KeyError, TypeError):

@@ -1,4 +1,4 @@
-"""Which answer is the best if the curves are these, and what any other one loses: for every draw of a belief.
+"""Best answer, and loss of any other, for every draw of a belief about the curves.
 
 The best answer is the smallest buffer with which some arm comes within the sacrifice of the best throughput
 of all (MPCOA Eq. 10), and does not collapse with larger ones. Nothing here is random.
@@ -36,7 +36,7 @@ UNSTEADY = 1.0
 
 
 class Answers(NamedTuple):
-    """What every configuration is worth in every draw.
+    """Value of every configuration in every draw.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class Answers(NamedTuple):
         missing = self.missing[:, arm, size]
         mean, spread = float(missing.mean()), max(float(missing.std()), 1e-9)
         counted = float((missing <= room).mean())
-        # So few draws say nothing of a few in a thousand: as if normal.
+        # So few draws cannot show a few in a thousand: as if normal.
         return round(min(counted, NormalDist(mean, spread).cdf(room)), 9)
 
     def room(self, arm: int, size: int, certainty: float) -> float:

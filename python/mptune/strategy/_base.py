@@ -32,12 +32,12 @@ class Ask(NamedTuple):
 
 
 class Told(NamedTuple):
-    """What a trial gave.
+    """Result of a trial.
 
     Attributes
     ----------
     throughput_mbps : 0 for a connection that stalled, which is a result; None where the testbed failed, which
-        says nothing about the configuration.
+        is no evidence about the configuration.
     seconds : that it took on the testbed, with its set-up; None for the question's `trial_s`.
     at_s : when it ended, in seconds since any moment that is the same for all; None where it is not known.
     """
@@ -49,7 +49,7 @@ class Told(NamedTuple):
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be decided, and what it may cost.
+    """The decision to make, and its budget.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     prior_error: tuple[float, float] | None = None
 
     def left(self, spent_s: float) -> int:
-        """How many trials may be asked for together, after this many seconds."""
+        """Number of trials that may still be asked for together, after this many seconds."""
         if self.budget_s is None:
             return self.batch
         # A little more: sums of many durations are not exact.
@@ -114,7 +114,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     arm, size : indices as in `Ask`.
     throughput_mbps, interval_mbps : what to expect there, and its 95 % interval.
     certainty : probability that its throughput is at most `room` below what the sacrifice allows.
-    room : share of the throughput: 0.02, or what can be said with the certainty asked for.
+    room : share of the throughput: 0.02, or what the certainty asked for allows.
     contenders, shares : arms that may still hold the best answer, the likeliest first, and how likely each
         is.
     sizes : smallest and largest index of a buffer that may still be the answer.
@@ -149,7 +149,7 @@ class Strategy(Protocol):
         ...
 
     def tell(self, observations: Sequence[Told]) -> None:
-        """What trials gave; also those of an earlier, interrupted run."""
+        """Receive results of trials; also those of an earlier, interrupted run."""
         ...
 
     def verdict(self) -> Verdict | None:

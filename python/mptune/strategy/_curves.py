@@ -1,4 +1,4 @@
-"""What is believed about the throughput of every arm with every buffer, by draws.
+"""Belief about the throughput of every arm with every buffer, by draws.
 
 A belief is a number of draws of all curves of `mptune.response.Process` together, which agree with what was
 observed as far as its noise allows (Matheron's rule; Wilson et al., Efficiently Sampling Functions from
@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 #: Draws of a belief: the fewer, the larger the grid, for the time that a belief takes.
 MOST_DRAWS, LEAST_DRAWS, DRAWN = 256, 128, 2**18
 
-#: Observations that tell about other configurations too: those of the largest throughputs. It bounds the
+#: Observations used for other configurations too: those of the largest throughputs. It bounds the
 #: time that a belief takes.
 TELLING = 300
 
@@ -32,7 +32,7 @@ class Drawn(NamedTuple):
     Attributes
     ----------
     draws : throughputs, as shares, shape (draws, arms, buffers).
-    predicted : how credible it is that the prediction, if there is one, tells something; 0 to 1.
+    predicted : probability that the prediction, if there is one, is informative; 0 to 1.
     """
 
     draws: Floats
@@ -105,7 +105,7 @@ class Curves:
         jags = rough * self._jags[some]
         squares = rough[points.arm, points.size] ** 2
         known = squares / (squares + points.variances)
-        # What tells nothing about others is all that is known of itself.
+        # An observation that informs about no others is all that is known of its own configuration.
         alone = np.ones(levels.shape, dtype=bool)
         alone[telling.arm, telling.size] = False
         known[alone[points.arm, points.size]] = 1.0

@@ -1,4 +1,4 @@
-"""What all trials of a configuration say together, and how far that may be from what it gives on average.
+"""Evidence of all trials of a configuration, and its distance from the configuration's true mean.
 
 Runs scatter, and the network may have changed in the meantime. What comes out is as large as the grid,
 however many trials there were.
@@ -54,7 +54,7 @@ class Evidence(NamedTuple):
 
 
 def gathered(trials: Sequence[Told], shape: tuple[int, int], octaves: Floats) -> Evidence:
-    """What trials say; at least one has a result. The order of the trials is that of the sums."""
+    """Combine trials; at least one has a result. The order of the trials is that of the sums."""
     ones = [trial for trial in trials if trial.throughput_mbps is not None]
     cell = np.array([message.ask.arm * shape[1] + message.ask.size for message in ones])
     at_s = np.array([np.nan if message.at_s is None else message.at_s for message in ones], dtype=float)
@@ -110,7 +110,7 @@ def _drift(cell: Indices, values: Floats, levels: Floats, at_s: Floats) -> Drift
         changes = new / np.maximum(old, 1e-9) - 1
         if len(both) < 2:
             continue
-        # Without the one that says it loudest: it may have stalled.
+        # Without the strongest evidence: it may have stalled.
         loudest = int(np.argmax(np.round(np.abs(changes) * np.sqrt(known), 9)))
         known[loudest] = 0.0
         change = float(known @ changes / known.sum())

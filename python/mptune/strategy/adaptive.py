@@ -1,7 +1,7 @@
 """Measure what may still change the answer, and stop when nothing is likely to.
 
 Every draw of the belief about the curves (`mptune.strategy._curves`) has a best answer, and the answer so
-far a regret (`mptune.strategy._answers`). The next trial is the one that tells most about the configurations
+far a regret (`mptune.strategy._answers`). The next trial is the one most informative about the configurations
 that are to blame for it. As in top-two Thompson sampling (Russo, Operations Research 68, 2020), these are
 answers and challengers drawn from the belief. It ends when the answer holds with the certainty asked for and
 a smaller buffer is not in sight.
@@ -35,7 +35,7 @@ PROOF = 4
 #: Buffers this many octaves apart are about the same, and large ones so many from the largest, at most.
 NEAR, LARGE = 0.5, 1.0
 
-#: A trial is not worth it if it tells less than this share of what the best one would, had it runs left.
+#: A trial is not worth it below this share of the best one's information, had that runs left.
 FUTILE = 0.1
 
 #: What is to blame, at most, and how many standard errors of a covariance are chance.
@@ -80,7 +80,7 @@ class Adaptive:
         self._belief = None
 
     def ask(self) -> list[Ask]:
-        """The trials that tell most about the answer."""
+        """The trials most informative about the answer."""
         left = self._question.left(self._spent_s())
         if not left:
             return []
@@ -203,7 +203,7 @@ class Adaptive:
         return []
 
     def _proof(self, place: tuple[int, int], left: int) -> list[Ask]:
-        """What has to be measured before an answer is certain, whatever is believed.
+        """Trials without which no answer is certain, whatever is believed.
 
         More runs of it if it has too few, and its neighbours in the buffer if they have none: the belief
         takes curves for smoother than their corners are. And all subflows and congestion controls, with about
@@ -247,7 +247,7 @@ class Adaptive:
         return [self._asked(arm, size, int(self._runs[arm, size]))] if overdue.any() else []
 
     def _telling(self, belief: "_Belief", left: int) -> list[Ask]:
-        """Trials that tell about what is to blame for the regret of the answer, each after the ones before.
+        """Trials informative about the causes of the answer's regret, each after the ones before.
 
         To blame is in every draw the better answer and what has the best throughput of all, and in all draws
         the answer itself.
@@ -264,7 +264,7 @@ class Adaptive:
             blamed = np.sort(np.argsort(-total, kind="stable")[:BLAMED])
         variance, noise, runs = flat.var(axis=0), belief.noise.ravel(), self._runs.ravel().copy()
         common = apart.T @ apart[:, blamed] / len(regret)
-        # What so few draws say of a covariance is uncertain by this much.
+        # A covariance of so few draws is uncertain by this much.
         chance = CHANCE * np.sqrt(variance[:, None] * variance[blamed] / len(regret))
         found: list[Ask] = []
         for _ in range(left):
@@ -275,7 +275,7 @@ class Adaptive:
             most = worth.max()
             worth[runs >= question.runs] = -1.0
             chosen = int(np.argmax(worth))
-            # Where what matters has all its runs, the others tell next to nothing.
+            # Where what matters has all its runs, the others have hardly any information.
             if worth[chosen] < max(0.0, FUTILE * most):
                 break
             found.append(self._asked(chosen // sizes, chosen % sizes, int(runs[chosen])))
@@ -297,7 +297,7 @@ class Adaptive:
 
 
 class _Belief(NamedTuple):
-    """What follows from the observations; throughputs as shares of the largest observed.
+    """Belief after the observations; throughputs as shares of the largest observed.
 
     Attributes
     ----------
@@ -326,7 +326,7 @@ class _Belief(NamedTuple):
         return cls(evidence, draws, predicted, noise, found, found.choice(noise))
 
     def regret(self, place: tuple[int, int]) -> float:
-        """What this answer is expected to lose."""
+        """Expected loss of this answer."""
         return round(float(self.answers.regret[:, place[0], place[1]].mean()), 9)
 
 
@@ -341,7 +341,7 @@ def _sort_key(arm: Arm) -> tuple[object, ...]:
 
 
 def _rank(index: int, count: int) -> int:
-    """How often a range has to be halved until this index is at an end of a part."""
+    """Number of times a range has to be halved until this index is at an end of a part."""
     step, rank = count - 1, 0
     while step > 0 and index % step:
         step, rank = step // 2, rank + 1

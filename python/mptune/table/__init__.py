@@ -160,7 +160,7 @@ def _varying(
 
 
 def _shared(kept: Sequence[tuple[Measurement, Mapping[str, str]]]) -> bool:
-    """Whether there are several runs, each with a single seed."""
+    """True if there are several runs, each with a single seed."""
     seeds: dict[str | None, set[str]] = {}
     for measurement, named in kept:
         seeds.setdefault(measurement.run, set()).add(named["seed"])
@@ -226,7 +226,7 @@ def _at(path: str, number: int, column: Column, expected: str) -> InputError:
 
 
 def _wanted(measurement: Measurement, options: ReadOptions) -> bool:
-    """Whether a row has one of the requested congestion controls and path managers."""
+    """True if a row has one of the requested congestion controls and path managers."""
     by_cc = not options.ccs or measurement.levels["cc"] in options.ccs
     return by_cc and (not options.pms or measurement.levels.get("pm", options.pms[0]) in options.pms)
 

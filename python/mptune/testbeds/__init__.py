@@ -70,7 +70,7 @@ def notice(
     sending: Workload | None = None,
     sent: Mapping[tuple[str, str], int] = MappingProxyType({}),
 ) -> str:
-    """What the user has to know before trials begin on a testbed; empty if there is nothing.
+    """Notice to the user before trials begin on a testbed; empty if there is nothing.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ from mptune.trial import Observation, Trial, Workload
 
 
 class Testbed(ABC):
-    """Where trials are run.
+    """A testbed: it runs trials.
 
     Attributes
     ----------
@@ -109,7 +109,7 @@ class Testbed(ABC):
     def be_patient(  # noqa: B027 - a hook
         self, patience_s: float, say: Callable[[str], None]
     ) -> None:
-        """Wait so long for a machine that is away, and call `say` with a sentence about it."""
+        """Wait so long for a machine that is away, and report it by `say`."""
 
     # ---- what is sent ------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""What a host reported about itself ("look" of the agent's role `host`), and what that means for a trial.
+"""Facts that a host reported ("look" of the agent's role `host`), and their consequences for a trial.
 
 Everything that a host lacks is an `InputError` that names the topology's key: it is found before the first
 trial, and another trial would not change it.
@@ -66,7 +66,7 @@ class HostFacts:
 
     @property
     def while_connecting(self) -> dict[str, str]:
-        """What is set until both ends have the connection: the path manager, and never to give up MPTCP."""
+        """Settings until both ends have the connection: the path manager, and never to give up MPTCP."""
         gives_up = self.side == "local" and self.sysctls.get(_GIVES_UP, "0") != "0"
         return {**self.userspace, **({_GIVES_UP: "0"} if gives_up else {})}
 
@@ -219,7 +219,7 @@ class HostFacts:
 
 
 def managed(trial: Trial, privileged: bool) -> bool:
-    """Whether one of our path managers steers it: not plain TCP, nor the default without privileges."""
+    """True if one of our path managers steers it: not plain TCP, nor the default without privileges."""
     return trial.protocol != PLAIN_TCP and (privileged or trial.pm != "default")
 
 

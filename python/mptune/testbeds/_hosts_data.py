@@ -1,4 +1,4 @@
-"""How much trials between hosts send, and the limits on that (`max_data` of an interface).
+"""Data sent by trials between hosts, and the limits on that (`max_data` of an interface).
 
 It counts what this program sent, payload and headers, and knows nothing of other programs.
 """
@@ -94,7 +94,7 @@ def notice(
     sending: Workload | None = None,
     sent: Sent = MappingProxyType({}),
 ) -> str:
-    """How much is sent at most, as far as rates are known, and over which metered interfaces; a sentence.
+    """Upper bound on the data sent, as far as rates are known, and metered interfaces; a sentence.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def notice(
 
 
 def _share(limit: int | None, before: int, to_come: int | None) -> str:
-    """How much is sent over an interface, of how much; empty if nothing is known."""
+    """Data sent over an interface, and its limit; empty if nothing is known."""
     if limit is None:
         return "" if to_come is None else f" (at most {_shown(to_come)})"
     left = max(0, limit - before)

@@ -49,7 +49,7 @@ def observe(
     plan : the instructions that the processes were given.
     busy : share of all processors that was in use during the trial.
     testbed : where it was.
-    overload : why it cannot be trusted, besides what the outcome itself says.
+    overload : why it cannot be trusted, besides the reasons in the outcome itself.
     """
     from mptune.linux.assignment import labels
 
@@ -175,7 +175,7 @@ def _of_emulator(report: dict[str, Any]) -> Metadata:
 
 
 def _of_manager(outcome: Outcome) -> Metadata:
-    """What the path manager did (times in ms), its problems, take-over times, what it saw of the buffers."""
+    """Record of the path manager: events (times in ms), problems, take-over times, buffer limits."""
     metadata: Metadata = {}
     for connection in outcome.managed:
         changes = [

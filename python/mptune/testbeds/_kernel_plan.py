@@ -124,7 +124,7 @@ def links(
     named: Mapping[Side, tuple[NamespaceInterface, ...]],
     recording: Mapping[str, Any] | None = None,
 ) -> Links:
-    """What the emulator runs between two namespaces with these interfaces, and what it records."""
+    """Configuration of the emulator between two namespaces with these interfaces, and its recordings."""
     from mptune.linux.namespace_venue import Links
 
     return Links(
@@ -172,7 +172,7 @@ def _script(trial: Trial) -> tuple[Action, ...]:
 
 
 def _meter(trial: Trial, kernel_cc: str, thresholds: list[int]) -> dict[str, Any]:
-    """What is sent, and how it is measured."""
+    """Configuration of the meter."""
     workload = trial.workload
     return {
         "cc": kernel_cc,

@@ -1,4 +1,4 @@
-"""How long a connection is silent after a path is cut: one measure for every testbed.
+"""Silence of a connection after a path is cut: one measure for every testbed.
 
 It reads the script and the series; it does not know where they come from.
 """

@@ -7,12 +7,12 @@ from mptune.trial import Observation
 #: How often a trial is repeated because the machine was too busy for it.
 REPETITIONS = 1
 
-#: Where an observation says how long was waited for a quiet machine, seconds.
+#: Key of an observation's wait for a quiet machine, seconds.
 _WAITED = "waited_for_quiet_s"
 
 
 def overloaded(observation: Observation) -> bool:
-    """Whether the machine was too busy for real time, whatever else happened."""
+    """True if the machine was too busy for real time, whatever else happened."""
     return "overloaded" in observation.metadata
 
 
@@ -36,7 +36,7 @@ def in_time(
 
 
 def again(failed: Observation, measure: Callable[[], Observation]) -> Observation:
-    """Run a trial again; the observation says how many times it was, and how long was waited in all."""
+    """Run a trial again; the observation records the number of repetitions and the total wait."""
     observation = measure()
     before, now = failed.metadata, observation.metadata
     now["repeated"] = int(before.get("repeated", 0)) + 1
@@ -45,6 +45,6 @@ def again(failed: Observation, measure: Callable[[], Observation]) -> Observatio
 
 
 def waited(observation: Observation, seconds: float) -> None:
-    """Note that so long was waited for a quiet machine, in addition to what it says already."""
+    """Add a wait for a quiet machine to those that it records already."""
     if seconds:
         observation.metadata[_WAITED] = round(float(observation.metadata.get(_WAITED, 0.0)) + seconds, 1)

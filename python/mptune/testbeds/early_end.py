@@ -11,7 +11,7 @@ from mptune.trial import BIN_NS, bits_per_second
 
 
 class EarlyEnd(NamedTuple):
-    """What a trial that ended early would have given: how long it lasts, and its throughput.
+    """A trial ended early, as replayed from a full one: its duration and throughput.
 
     Attributes
     ----------
@@ -23,7 +23,7 @@ class EarlyEnd(NamedTuple):
 
 
 def replayed(bins: Iterable[int], duration_ns: int) -> EarlyEnd | None:
-    """Where a trial would have ended; None if it would have lasted for the whole duration.
+    """Replay a trial up to its early end; None if it would have lasted for the whole duration.
 
     Parameters
     ----------

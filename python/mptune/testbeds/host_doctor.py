@@ -1,4 +1,4 @@
-"""What two hosts can do for trials, and how to fix the rest: `mptune doctor --hosts`.
+"""Abilities of two hosts for trials, and how to add missing ones: `mptune doctor --hosts`.
 
 It looks over ssh and changes nothing; for wrong addresses and routes it gives the lines to paste. Items that
 a trial with a path manager needs are *required*.
@@ -78,7 +78,7 @@ def examine(topology: Topology) -> tuple[HostFindings, ...]:
 
 
 def ready(hosts: Sequence[HostFindings]) -> bool:
-    """Whether trials can run between them."""
+    """True if trials can run between them."""
     return not any(
         finding.required and finding.state == "missing" for host in hosts for finding in host.findings
     )
@@ -157,7 +157,7 @@ def _enabled(facts: HostFacts) -> Finding:
 
 
 def _congestion_controls(facts: HostFacts) -> Iterator[Finding]:
-    """Where each of them comes from, for a sender."""
+    """Source of each congestion control, for a sender."""
     for cc in _core.congestion_controls():
         name = f"congestion control {cc}"
         try:
@@ -262,7 +262,7 @@ def _of_interfaces(
         elif wrong:
             ways = ", ".join(f"{source} leaves by {way or 'no device'}" for source, way in wrong.items())
             lines = [line for source in wrong for line in _rule(source, named_interface, device)]
-            # Trials use the other family where the interface has one, unless --family says otherwise.
+            # Trials use the other family where the interface has one, unless --family is given.
             needed = named_interface.address(DEFAULT_FAMILY) in (None, *wrong)
             yield Finding(
                 name=f"interface {label}",

@@ -61,9 +61,9 @@ class HostsTestbed(Testbed):
         self._checked: dict[object, Trial] = {}
         self._turn = threading.Lock()
         self._interrupted = threading.Event()
-        #: What to say about hosts that did not take leave.
+        #: Notes on hosts that did not take leave.
         self._unheard: list[str] = []
-        #: How long to wait for a host that is away, and how to say so.
+        #: Longest wait for a host that is away, and the callback that reports it.
         self._patience_s = 0.0
         self._say: Callable[[str], None] = lambda sentence: None
         self._closing = weakref.finalize(self, _close, self._machines, self._programs)
@@ -75,7 +75,7 @@ class HostsTestbed(Testbed):
         sending: Workload | None,
         sent: _hosts_data.Sent,
     ) -> str:
-        """How much is sent at most, and what concerns other programs on the hosts."""
+        """Notice: upper bound on the data sent, and effects on other programs of the hosts."""
         said = _hosts_data.notice(topology, sending, sent)
         if any(mode != FIXED for mode in buffer_modes):
             said += (
@@ -126,7 +126,7 @@ class HostsTestbed(Testbed):
         ------
         MptuneError : a host cannot be reached or used.
         InputError : a trial that was checked cannot run on them.
-        KeyboardInterrupt : Ctrl-C; its notes say which host could not be told.
+        KeyboardInterrupt : Ctrl-C; its notes name any host that could not be informed.
         """
         with self._parting():
             with self._turn:
@@ -176,7 +176,7 @@ class HostsTestbed(Testbed):
         ------
         MptuneError : a host cannot be reached or used.
         InputError : naming the option or the key.
-        KeyboardInterrupt : Ctrl-C; its notes say which host could not be told.
+        KeyboardInterrupt : Ctrl-C; its notes name any host that could not be informed.
         """
         with self._parting(), self._turn:
             facts = self._facts(trial.topology)
@@ -191,8 +191,8 @@ class HostsTestbed(Testbed):
         InputError : the hosts cannot run such a trial, or it exceeds what an interface may still send.
         MptuneError : a host cannot be reached or used at all.
         TrialError : a host that was used before cannot be reached now.
-        KeyboardInterrupt : Ctrl-C, or `interrupt` from another thread; its notes say which host could not be
-            told.
+        KeyboardInterrupt : Ctrl-C, or `interrupt` from another thread; its notes name any host that could
+            not be informed.
         """
         self.check(trial)
         with self._parting(), self._turn:
@@ -256,7 +256,7 @@ class HostsTestbed(Testbed):
         return observation
 
     def _facts(self, topology: Topology) -> dict[Side, HostFacts]:
-        """What both hosts report about themselves now.
+        """Present facts of both hosts.
 
         Raises
         ------
@@ -328,11 +328,11 @@ class HostsTestbed(Testbed):
             raise sender.refuse_cc(cc, str(error)) from None
 
     def _waits(self, target: str, error: MachineError) -> bool:
-        """Whether a host that cannot be used is only away, and not one that never can be."""
+        """True if a host that cannot be used is only away, and not one that never can be."""
         return target in self._known or (self._patience_s > 0 and error.away)
 
     def _lost(self) -> bool:
-        """Whether a host has stopped answering."""
+        """True if a host has stopped answering."""
         try:
             for machine in self._machines.values():
                 machine.look()
@@ -384,7 +384,7 @@ def _close(machines: dict[str, SshMachine], programs: dict[str, Programs]) -> No
 
 
 def _spoiled(observation: Observation) -> bool:
-    """Whether it is repeated: after any other failure it is not, because a host may be gone."""
+    """True if it is repeated: after any other failure it is not, because a host may be gone."""
     return observation.failed is not None and observation.failed.kind == "overloaded"
 
 
@@ -405,7 +405,7 @@ def check_site(topology: Topology, site: Site) -> None:
 
 
 def _lasting(trial: Trial, facts: HostFacts) -> dict[str, str]:
-    """What is set on a host for the whole trial."""
+    """Settings of a host for the whole trial."""
     from mptune.linux.sandbox import sysctls
 
     wanted: dict[str, str] = {}
@@ -417,7 +417,7 @@ def _lasting(trial: Trial, facts: HostFacts) -> dict[str, str]:
 
 
 def _about(facts: Mapping[Side, HostFacts], named: Mapping[Side, tuple[NamedInterface, ...]]) -> About:
-    """What could explain a result, from both ends."""
+    """Metadata that may explain a result, from both ends."""
     about: About = {"kernel": str(facts["local"].looked.get("kernel", "")), "scheduler": "default"}
     for side, fact in facts.items():
         end = "sender" if side == "local" else "receiver"

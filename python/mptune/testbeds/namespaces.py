@@ -50,7 +50,7 @@ class NamespacesTestbed(Testbed):
 
     Raises
     ------
-    MptuneError : this machine cannot run them; the message says what is missing.
+    MptuneError : this machine cannot run them; the message names what is missing.
     """
 
     name = "namespaces"
@@ -127,7 +127,7 @@ class NamespacesTestbed(Testbed):
         return _overload.in_time(first, lambda: self._attempt(trial, alone=True)[0])
 
     def note(self) -> str:
-        """How long was waited so far, for the progress."""
+        """Time waited so far, for the progress."""
         return self._quiet.note()
 
     def record(self, trial: Trial) -> tuple[Observation, Run]:

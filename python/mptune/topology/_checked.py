@@ -1,4 +1,4 @@
-"""What holds for every topology, whether it was a topology file or is read from a run or a store.
+"""Invariants of every topology, from a topology file, a run or a store.
 
 Names and places end up in command lines, configuration files, playbooks, names of directories and on
 terminals: what could be more than a name there is refused here, once. `_values` checks numbers as they are

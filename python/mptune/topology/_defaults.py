@@ -1,4 +1,4 @@
-"""What a topology file may leave out about its links, and the reason for each default.
+"""Defaults for link properties that a topology file leaves out, each with its reason.
 
 A default is an assumption like any other: its reason is shown next to it wherever values are listed. Effects
 that a file does not mention do not occur; the parameters of those it does mention are in `_effects`.
@@ -74,9 +74,9 @@ def core_jitter(core_rtt_ns: int) -> Assumption[int]:
 
 #: Why a core segment without a rate has none.
 NO_CAP = "no rate given: the access links are the bottlenecks"
-#: Why source routes are ignored unless the file says otherwise.
+#: Reason why source routes are ignored by default.
 NO_LSRR = "not given: routers on the Internet ignore loose source routes (path-management study, V-A)"
-#: Why the first path is the initial one unless the file says otherwise.
+#: Reason why the first path is the initial one by default.
 FIRST_PATH = "not given: the first pair of interfaces; the papers try every initial path"
 FIRST_WITH_MPTCP = "not given: the first pair of interfaces between which MPTCP passes"
 #: Source of plain values in a file that names no source.

@@ -48,7 +48,7 @@ class Group:
         self._origin = ledger.origin(key, self._table, origin)
 
     def has(self, name: str) -> bool:
-        """Whether the table gives this value."""
+        """True if the table gives this value."""
         return getattr(self._table, name) is not None
 
     def value(self, name: str, kind: Kind[T]) -> T:

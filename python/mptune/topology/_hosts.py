@@ -1,4 +1,4 @@
-"""What a topology file says of real hosts: how to reach them, their devices, and what may be moved over them.
+"""Real hosts in a topology file: how to reach them, their devices, and their data limits.
 
 Text that ends up in a command line or a system call is checked here; whether there is such a host or device
 is for the testbed to find out.

@@ -1,4 +1,4 @@
-"""What is known of the paths between two real hosts, whose topology file may leave out rates and RTTs.
+"""Known properties of paths between real hosts, whose topology file may leave out rates and RTTs.
 
 The values themselves have a placeholder (`_sites.UNKNOWN`), so whoever computes with them asks here first.
 """
@@ -19,7 +19,7 @@ class Known(NamedTuple):
 
 
 def known(path: Path, sender: Site, receiver: Site, missing: Collection[str]) -> Known:
-    """What is known of a path: its rate and queue are those of the slowest link, whichever that is."""
+    """Known properties of a path: rate and queue are those of the slowest link, whichever that is."""
     links = (rate_key(sender, path.local.abbr, "up"), rate_key(receiver, path.remote.abbr, "down"))
     has_rate = not any(key in missing for key in links)
     has_rtt = rtt_key(path) not in missing
@@ -42,7 +42,7 @@ def possible(sender: Site, receiver: Site, paths: Sequence[Path]) -> Iterator[st
 
 
 def wanted(key: str) -> str:
-    """What is expected at such a key."""
+    """Expected value of such a key."""
     return "an RTT" if key.endswith(_RTT) else "a rate"
 
 

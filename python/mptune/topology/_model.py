@@ -1,4 +1,4 @@
-"""What a topology file becomes: two sites, the paths between them, and background traffic.
+"""Model of a topology file: two sites, the paths between them, and background traffic.
 
 No TOML and no units here (see `_load`), and no simulation.
 """
@@ -103,12 +103,12 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return pd.DataFrame(self.path_rows())
 
     def __repr__(self) -> str:
-        """What a console shows; all that is in it would be pages."""
+        """A short `repr` for consoles: all fields would fill pages."""
         ends = f"{self.sender.abbr} to {self.receiver.abbr}"
         return f"<{type(self).__name__} {self.name}: {ends}, {len(self.paths)} paths>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the paths, and how many numbers are assumed."""
+        """HTML for notebooks: the paths, and the number of assumed values."""
         assumed = sum(bool(provenance.assumed) for provenance in self.provenance.values())
         ends = f"{self.sender.name} to {self.receiver.name}"
         table = self.frame().to_html(index=False, border=0)
@@ -118,7 +118,7 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
 
     def known(self, path: Path) -> Known:
-        """What is known of one of its paths."""
+        """Known properties of one of its paths."""
         return known(path, self.sender, self.receiver, self.missing)
 
     def check_known(self, user: str) -> None:
@@ -138,7 +138,7 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             )
 
     def for_mptcp(self, initial_path: str | None = None) -> "Topology":
-        """The network that is left to MPTCP: without the paths of which the file says that it cannot pass.
+        """The network that is left to MPTCP: without the paths that it cannot pass according to the file.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""What is known of MPTCP on paths: which of them its subflows can use, and the network that is left of that.
+"""MPTCP on paths: the paths that subflows can use, and the network that is left of that.
 
 Middleboxes remove the options of MPTCP on some paths (`mptune probe` finds out). Plain TCP passes there all
 the same. Whoever makes a trial does not have to think of it: `Trial` has the network that is left.
@@ -24,19 +24,19 @@ _Origins = Mapping[str, Provenance]
 
 
 def begins(paths: Sequence[Path]) -> Path:
-    """The path on which connections begin unless something else is said: the first that carries MPTCP."""
+    """Default path on which connections begin: the first that carries MPTCP."""
     return next((path for path in paths if path.core.mptcp != NONE), paths[0])
 
 
 def all_carry(paths: Sequence[Path]) -> bool:
-    """Whether nothing is known that keeps MPTCP from a path."""
+    """True if nothing is known that keeps MPTCP from a path."""
     return all(path.core.mptcp in (None, FULL) for path in paths)
 
 
 def carrying(paths: Sequence[Path], first: Path, origins: _Origins) -> tuple[Path, ...]:
     """The paths that carry subflows of a connection that begins on the first.
 
-    Nothing more is said of MPTCP on them, so that what is left is left as it is.
+    Their values for MPTCP are removed, so that the rest stays as it is.
 
     Raises
     ------
@@ -62,7 +62,7 @@ def ruled_out(paths: Sequence[Path], origins: _Origins) -> Iterator[str]:
 
 
 def _how(path: Path, origins: _Origins) -> str:
-    """Where that is known from."""
+    """Origin of that knowledge."""
     origin = origins.get(f"core.segments.{path.label}.mptcp")
     told = None if origin is None else origin.measured or origin.assumed or origin.source
     return (told or "the topology file").rstrip(".")

@@ -1,6 +1,6 @@
 """The parts of a topology when sender and receiver are exchanged.
 
-What is said of a site's links stays with the site: up stays up, down stays down. What is said relative to
+Values of a site's links stay with the site: up stays up, down stays down. Values relative to
 the direction of the data stays relative to it: a core segment loses data, not ACKs, whichever way the data
 go, and a TCP connection of others runs in their direction. So the result is what the same file means with
 `sender` and `receiver` exchanged and the two halves of every path's label with them.
@@ -57,7 +57,7 @@ def reverse_background(flow: Background, labels: Mapping[str, str]) -> Backgroun
 def reverse_provenance(
     provenance: Mapping[str, Provenance], labels: Mapping[str, str]
 ) -> dict[str, Provenance]:
-    """Where every value comes from, by the keys that it has the other way round."""
+    """Origin of every value, by its keys in the reverse direction."""
     found = {}
     for key, each_provenance in provenance.items():
         if key == "initial_path" or (key.startswith("background[") and key.endswith((".path", ".link"))):
@@ -77,7 +77,7 @@ def reverse_missing(
 
 
 def _place(name: str, labels: Mapping[str, str]) -> str:
-    """What a path, or a link, is called the other way round."""
+    """Name of a path, or a link, in the reverse direction."""
     label, _, way = name.rpartition(" ")
     return f"{labels[label]} {way}" if way in _CORE_WAYS else labels.get(name, name)
 

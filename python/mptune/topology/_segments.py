@@ -37,7 +37,7 @@ def read_paths(
     Parameters
     ----------
     core_table : the file's `[core]` as written.
-    origin : origin of plain values unless a nearer table says otherwise.
+    origin : origin of plain values unless a nearer table has another.
     folder : where relative names of trace files start.
 
     Raises
@@ -89,7 +89,7 @@ class _Level(NamedTuple):
 
 
 class _Cap(NamedTuple):
-    """What limits a segment's rate, bit/s (for a trace its mean), and the queue in front of it, bytes."""
+    """Limit of a segment's rate, bit/s (for a trace its mean), and the queue in front of it, bytes."""
 
     effects: Fields
     rate_bps: int | None = None
@@ -137,7 +137,7 @@ class _SegmentReader:
         )
 
     def _mptcp(self) -> Carries | None:
-        """What becomes of MPTCP there; None if that is not known."""
+        """Treatment of MPTCP by a segment; None if that is not known."""
         (level, *_) = self._levels
         if not isinstance(level.table, SegmentTable) or level.table.mptcp is None:
             return None

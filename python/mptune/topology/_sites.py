@@ -13,7 +13,7 @@ from mptune.topology._effects import Effects
 #: Stands for a rate, a queue or a delay that is not known (`Topology.missing`); no rate and no queue is 0.
 UNKNOWN = 0
 
-#: What becomes of MPTCP on a path, as the file says it (`mptune.topology._mptcp`).
+#: What becomes of MPTCP on a path, by the file (`mptune.topology._mptcp`).
 Carries = Literal["full", "first", "none"]
 
 _PPB = 10**9
@@ -21,7 +21,7 @@ _BIT_NS_PER_BYTE = 8 * 10**9
 
 
 class Provenance(msgspec.Struct, frozen=True, kw_only=True, rename={"by": "measured"}):
-    """Where one value comes from: exactly one of `source` (published there), `assumed` (why) and `measured`.
+    """Origin of one value: exactly one of `source` (published there), `assumed` (why) and `measured`.
 
     `default` says that the file did not give the value at all.
 
@@ -97,7 +97,7 @@ class Site(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class CoreSegment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What lies between two access links, seen from the data sender.
+    """A segment between two access links, seen from the data sender.
 
     Attributes
     ----------

@@ -29,7 +29,7 @@ class Trace(NamedTuple):
 
     @property
     def mean_bps(self) -> int:
-        """What the trace lets through in the long run if fully used, rounded down."""
+        """Long-run mean rate of a fully used trace, rounded down."""
         return len(self.times_ms) * _BIT_MS_PER_OPPORTUNITY // self.times_ms[-1]
 
 

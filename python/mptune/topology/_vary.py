@@ -1,6 +1,6 @@
 """Values of a topology that are not certain, each with its range, and the topology with one of them changed.
 
-A value is uncertain where it is assumed, or where it was measured and says between which ends. The range of a
+A value is uncertain where it is assumed, or where it was measured with an interval. The range of a
 measured one is that; of an assumed one it is stated here. Published values are taken as they are.
 """
 

@@ -1,4 +1,4 @@
-"""How much random loss a path must have for single-path TCP to reach a published throughput.
+"""Random loss of a path for which single-path TCP reaches a published throughput.
 
 Used for writing topology files: the papers publish RTTs and throughputs of long paths, but no loss rates. A
 loss found this way is an assumption, and its reason begins with "from the response function". It is a

@@ -4,7 +4,7 @@ The model is that of Sprout (Winstein, Sivaraman and Balakrishnan, NSDI 2013, se
 constants: packets can leave at the times of a Poisson process whose rate moves in Brownian motion of
 200 packets/s per square root of a second, updated every 20 ms. It stays between 0 and a highest rate (1000
 packets/s there) by reflection; Sprout's outages, in which the rate sticks at 0, are left out. A trace is
-an assumption, not a measurement: say so where it is used.
+an assumption, not a measurement: state that where it is used.
 """
 
 from math import log, sqrt

@@ -1,4 +1,4 @@
-"""What all formats share: files, and settings as command lines of iproute2 and bpftool."""
+"""Parts that all formats share: files, and settings as command lines of iproute2 and bpftool."""
 
 import base64
 import re

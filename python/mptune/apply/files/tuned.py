@@ -32,7 +32,7 @@ def files(host: HostPlan) -> list[File]:
 
 
 def _script(starts: list[str], stops: list[str]) -> bytes:
-    """What TuneD calls with start, stop, or verify."""
+    """The script that TuneD calls with start, stop, or verify."""
     lines = [
         "#!/bin/sh",
         HEADER,

@@ -1,4 +1,4 @@
-"""Where two recordings of the same trial part: a model and the kernel, or two kernels.
+"""First divergence of two recordings of the same trial: a model and the kernel, or two kernels.
 
 `_bands` has what runs of one side have in common, `_finding` looks for the first time at which the other
 side leaves that, `_kinds` names the kind of difference, `_words` describes it. Recordings are made by

@@ -66,7 +66,7 @@ class Side(msgspec.Struct, kw_only=True):
         return rows - np.pad(rows, ((0, 0), (steps, 0)))[:, : rows.shape[1]]
 
     def recent_s(self, subflow: str) -> float:
-        """How long a while is, seconds: two RTTs or more."""
+        """Length of a short while, seconds: two RTTs or more."""
         return max(_RECENT_S, 2 * self.rtt_s(subflow))
 
     def rtt_s(self, subflow: str) -> float:
@@ -95,7 +95,7 @@ class Band(NamedTuple):
     high: Array
 
     def distance(self, other: Band) -> Array:
-        """How far apart two bands are; 0 where they touch."""
+        """Distance between two bands; 0 where they touch."""
         import numpy as np
 
         return np.maximum(np.maximum(self.low - other.high, other.low - self.high), 0.0)
@@ -123,9 +123,9 @@ def _largest(values: Array, reach: int) -> Array:
 
 
 def chance(rows: Array, lag_s: float, memory_s: float) -> Array:
-    """How far runs of one side are from the band of the others, at the worst within a time before.
+    """Largest distance of one side's runs from the band of the others, within a time before.
 
-    What they will differ by later says nothing about now. A single run says nothing about chance: it is 0.
+    Later differences prove nothing about now. A single run shows no chance: it is 0.
     """
     import numpy as np
 

@@ -22,7 +22,7 @@ _SEGMENTS, _LEAST_RTT_S = 4, 0.002
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """What counts as a difference.
+    """Thresholds above which a difference counts.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Departure(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a quantity leaves the reference's band for the first time.
+    """First departure of a quantity from the reference's band.
 
     Attributes
     ----------
@@ -111,7 +111,7 @@ def _compared(reference: Side, other: Side) -> list[tuple[str, str]]:
 
 
 def lag_of(side: Side, subflow: str) -> float:
-    """What is this much earlier or later is the same."""
+    """Tolerated time shift: the same value this much earlier or later is no difference."""
     return min(max(_LAG_OF_RTT * side.rtt_s(subflow), _LEAST_LAG_S), _MOST_LAG_S)
 
 
@@ -144,7 +144,7 @@ def _allowed(reference: Side, quantity: str, high: Array, limits: Limits) -> Arr
 
 
 def _first_run(flags: Array, length: int) -> int | None:
-    """Where at least this many in a row are true for the first time."""
+    """Index of the first run of at least this many true values."""
     import numpy as np
 
     edges = np.flatnonzero(np.diff(np.concatenate([[0], flags.astype(np.int8), [0]])))

@@ -1,7 +1,7 @@
-"""What kind of difference a divergence looks like: hints by rules, with what speaks for them.
+"""Kinds of divergence: hints by rules, with their evidence.
 
 Each rule looks at a short time before and after, where causes precede: the first that holds is named. They
-say where to look, no more.
+show where to look, no more.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class _Scene:
 
 
 def kind_of(reference: Side, other: Side, subflow: str, quantity: str, at_s: float) -> Kind:
-    """What a difference looks like."""
+    """The kind that a difference resembles."""
     name = subflow or _busiest(reference)
     scene = _Scene(reference, other, name, quantity, at_s)
     if not all(scene.flows):
@@ -193,7 +193,7 @@ def _recovery(scene: _Scene) -> Kind | None:
 
 
 def _limited(run: Curves) -> Array:
-    """Where the receiver's window has no room."""
+    """Times at which the receiver's window has no room."""
     import numpy as np
 
     room = _ROOM_SEGMENTS * run.segment

@@ -98,7 +98,7 @@ def _values(departure: Departure, reference: Side, other: Side) -> str:
 
 
 def table_around(found: Divergence, reference: Side, other: Side) -> list[Moment]:
-    """What both sides did around the first divergence, moment by moment; empty without one."""
+    """Both sides around the first divergence, moment by moment; empty without one."""
     if found.first is None:
         return []
     first = found.first

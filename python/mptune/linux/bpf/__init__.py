@@ -88,7 +88,7 @@ def programs() -> list[str]:
 
 
 def has_library() -> bool:
-    """Whether this machine has the library that registers the programs."""
+    """True if this machine has the library that registers the programs."""
     return _libbpf.available()
 
 
@@ -129,7 +129,7 @@ def availability(cc: str) -> Availability:
 
 
 def kernel_name(cc: str) -> str | None:
-    """Name of `cc` for TCP_CONGESTION, or None (`availability` says why).
+    """Name of `cc` for TCP_CONGESTION, or None (`availability` has the reason).
 
     The name of a program that is not registered yet works inside `loaded`.
     """
@@ -150,7 +150,7 @@ def loaded(ccs: Iterable[str]) -> Iterator[dict[str, str]]:
 
     Raises
     ------
-    MptuneError : one of them is not available on this kernel; the message says why, and none is registered.
+    MptuneError : one of them is not available on this kernel (the message has why); none is registered.
     """
     with ExitStack() as stack:
         names = {}
@@ -196,7 +196,7 @@ def load(cc: str) -> Availability:
 
 
 def is_loaded(cc: str) -> bool:
-    """Whether `load` keeps `cc` registered."""
+    """True if `load` keeps `cc` registered."""
     return (PINS / (PREFIX + cc)).exists()
 
 
@@ -292,7 +292,7 @@ def _obstacle(cc: str) -> str | None:
 
 
 def _privileged() -> bool:
-    """Whether this process may register programs: root, not just root of a user namespace."""
+    """True if this process may register programs: root, not just root of a user namespace."""
     if Path("/proc/self/uid_map").read_text().split() != ["0", "0", "4294967295"]:
         return False
     lines = Path("/proc/self/status").read_text().splitlines()

@@ -111,7 +111,7 @@ class _ProgramInfo(ctypes.Structure):
 
 
 def available() -> bool:
-    """Whether this machine has the library."""
+    """True if this machine has the library."""
     try:
         ctypes.CDLL(_LIBRARY)
     except OSError:
@@ -222,7 +222,7 @@ def _line(message: str) -> str:
         return lines[0].removeprefix("libbpf: ") if lines else ""
     apart = ("libbpf:", "-- END", "processed ", "verification time ", "stack depth ", "mark_precise:")
     said = [line for line in lines if not line.startswith(apart)]
-    return f"the verifier says: {said[-1]}" if said else "the verifier refuses it"
+    return f"the verifier reports: {said[-1]}" if said else "the verifier refuses it"
 
 
 def registered() -> list[Registered]:

@@ -1,4 +1,4 @@
-"""How often this kernel's MPTCP delivers wrong payload: many transfers, every byte compared.
+"""Rate of wrong payload delivered by this kernel's MPTCP: many transfers, every byte compared.
 
 A kernel that never did so in n transfers does so, with 95 % confidence, in fewer than 3 of n (the rule of
 three). Besides transfers as any program makes them there are a few provoked ones, which meet a known fault of
@@ -44,7 +44,7 @@ class Wrong(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Integrity(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found.
+    """Findings.
 
     Attributes
     ----------

@@ -83,7 +83,7 @@ def _mark(pid: int) -> str | None:
 
 
 def _owner_lives(run: str) -> bool:
-    """Whether the program that made the mark is still running; unreadable marks have no owner."""
+    """True if the program that made the mark is still running; unreadable marks have no owner."""
     owner, _, rest = run.partition("-")
     start, _, _ = rest.partition("-")
     return owner.isdecimal() and start.isdecimal() and _start_time(int(owner)) == int(start)

@@ -199,7 +199,7 @@ class Netlink:
 
 
 def encoded(message: Any) -> bytes:
-    """What follows the header of a message of pyroute2's."""
+    """Payload of a pyroute2 message, after the header."""
     message.encode()
     return bytes(message.data)[_HEADER.size :]
 

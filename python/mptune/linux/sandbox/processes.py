@@ -93,10 +93,10 @@ class Child(Talker):
             self._messages.extend(json.loads(line) for line in lines if line.strip())
 
     def death(self) -> str:
-        """How it ended, in a sentence, with the last line of its standard error."""
+        """Reason of its end, in a sentence, with the last line of its standard error."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(GRACE_S)
-        # The end of it is enough: its last line is told.
+        # The end of it is enough: only its last line is reported.
         self._stderr.seek(max(0, self._stderr.seek(0, os.SEEK_END) - _TOLD_BYTES))
         said = self._stderr.read(_TOLD_BYTES).decode(errors="replace")
         return f"{self.name} {manner(self._process.poll())}{last_words(said)}"

@@ -52,7 +52,7 @@ class WatchApp(App[None]):
     Parameters
     ----------
     talkers : the agent's role `watch`, by the name of the machine.
-    machines : what they have said already, by the same names.
+    machines : reports received so far, by the same names.
     daemon : the daemon of this machine, if there is one.
     """
 
@@ -134,7 +134,7 @@ class WatchApp(App[None]):
     # What is heard.
 
     def _hear(self, name: str, talker: Talker) -> None:
-        """Take in what an agent says; of several reports at once each counts."""
+        """Take in an agent's reports; of several at once each counts."""
         machine = self._machines[name]
         for message in talker.take():
             try:

@@ -42,7 +42,7 @@ class Confirm(ModalScreen[bool]):
 
 
 class Help(ModalScreen[None]):
-    """What the keys do and the columns mean."""
+    """Help on keys and columns."""
 
     DEFAULT_CSS = (
         "Help {"

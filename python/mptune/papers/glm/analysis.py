@@ -61,7 +61,7 @@ class AnalysisOptions(Options, frozen=True, kw_only=True):
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether the buffer or a factor matters.
+    """Significance of the buffer or a factor.
 
     Attributes
     ----------
@@ -210,7 +210,7 @@ def _rivals(fits: Sequence[FormFit], best: FormFit, validation: Validation | Non
 
 
 def _few(measurements: Measurements, coding: Coding) -> list[str]:
-    """Whether there are fewer observations than the study requires."""
+    """Warning if there are fewer observations than the study requires."""
     variables = {BUFFER: 1, **{factor: len(levels) - 1 for factor, levels in coding.levels.items()}}
     needed, found = POINTS * sum(variables.values()), len(measurements.rows)
     if found >= needed:
@@ -223,7 +223,7 @@ def _few(measurements: Measurements, coding: Coding) -> list[str]:
 
 
 def _verdict(fit: FormFit, family: str) -> Verdict:
-    """Whether one family matters."""
+    """Significance of one family of terms."""
     test, robust_p, gain = fit.family_test(family)
     in_model = any(term.family == family or (family == BUFFER and term.power) for term in fit.terms)
     return Verdict(family=family, in_model=in_model, test=test, robust_p=robust_p, gain=gain)

@@ -265,7 +265,7 @@ def _check_sizes(measurements: Measurements, factor: str, levels: Sequence[str])
 
 
 def _dependent(matrix: "Array") -> bool:
-    """Whether a column is a combination of the others."""
+    """True if a column is a combination of the others."""
     import numpy as np
 
     if matrix.shape[0] < matrix.shape[1]:

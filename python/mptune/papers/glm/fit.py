@@ -184,7 +184,7 @@ class FormFit:
         ]
 
     def family_test(self, family: str) -> tuple[FTest, float | None, float]:
-        """Whether a factor (or the buffer) matters: all its terms together, in the model or not.
+        """Test of a factor (or the buffer): all its terms together, in the model or not.
 
         Returns the partial F test, the p of the same hypothesis with HC3 errors, and the increase of R-square
         by the terms (0 if the throughput does not vary).
@@ -280,7 +280,7 @@ class FormFit:
         )
 
     def _lack_of_fit(self) -> float | None:
-        """Whether the residuals are larger than the scatter of repeated configurations explains."""
+        """Lack-of-fit test: p-value of residuals larger than the scatter of repeated configurations."""
         from scipy.special import fdtrc
 
         used = [factor for factor in self.coding.levels if any(t.factor == factor for t in self.terms)]

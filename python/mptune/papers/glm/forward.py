@@ -117,7 +117,7 @@ def _candidates(design: Design, chosen: Sequence[Term], missing: Sequence[Term],
 
 
 def _waits(term: Term, chosen: Sequence[Term]) -> bool:
-    """Whether a term needs the buffer in the model first."""
+    """True if a term needs the buffer in the model first."""
     return term.power > 0 and term != _FIRST and _FIRST not in chosen
 
 

@@ -1,6 +1,6 @@
 """The papers' derived numbers, recomputed with mptune's own functions.
 
-One module per paper says what follows from what; `_base` says when a number counts as reproduced. Known
+One module per paper derives its numbers; `_base` decides when a number counts as reproduced. Known
 contradictions are in `contradictions`; anything else that does not follow is a bug, in the facts
 (`mptune.papers.published`) or in mptune. Nothing is measured here.
 """
@@ -50,11 +50,11 @@ class Reproduction(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def as_documented(self) -> bool:
-        """Whether exactly the documented contradictions occur."""
+        """True if exactly the documented contradictions occur."""
         return not self.undocumented and not self.absent
 
     def counts(self, paper: str | None = None) -> dict[Verdict, int]:
-        """How many numbers have each verdict, in one paper or in all."""
+        """Number of values with each verdict, in one paper or in all."""
         verdicts = [check.verdict for check in self.checks if paper in (None, check.paper)]
         return {verdict: verdicts.count(verdict) for verdict in VERDICTS}
 

@@ -1,4 +1,4 @@
-"""What a reproduced number is, how far rounding may move it, and the resulting verdict.
+"""A reproduced number, the effect of rounding on it, and the resulting verdict.
 
 A paper prints rounded numbers and computes others from them. Every printed number is therefore an
 interval here (half a unit of its last digit to either side), and so is what is recomputed from printed

@@ -71,7 +71,7 @@ def path_count(sites: str, local: str, remote: str) -> int:
 
 
 def nominal_limit_mbps(sites: str, local: str, remote: str) -> float:
-    """What the published access rates allow between two sites, Mbit/s."""
+    """Throughput limit by the published access rates between two sites, Mbit/s."""
     up = sum(Decimal(row["up_kbit_s"]) for row in isps(sites, local))
     down = sum(Decimal(row["down_kbit_s"]) for row in isps(sites, remote))
     return float(min(up, down) / 1000)

@@ -236,7 +236,7 @@ def _leaders(models: Models, buffers: BufferRange, printed: Printed) -> str:
 
 
 def _acceptance(scenario: str) -> list[Check]:
-    """What a fit must satisfy (section 3, step 6), and how many terms the design can tell apart."""
+    """Acceptance tests of a fit (section 3, step 6), and the number of terms the design can separate."""
     row = one("mpcoa_table4_results", scenario=scenario)
     r_square, p = (
         one("mpcoa_prose_numbers", item=f"{item} acceptance threshold")["value"]

@@ -1,4 +1,4 @@
-"""Where the papers are known to contradict themselves, each other or their own formulas.
+"""Known contradictions of the papers with themselves, each other or their own formulas.
 
 This is the only list: `mptune reproduce` succeeds when exactly these occur. The numbers are those of the
 errata in `mptune/papers/published/README.md`.
@@ -100,7 +100,7 @@ DOCUMENTED: tuple[Documented, ...] = (
         erratum="E11",
         explanation=(
             "The equations contain each congestion control as a dummy and as its square, which is the "
-            "same number, and the dummies add up to one: the design cannot tell the terms apart, so "
+            "same number, and the dummies add up to one: the design cannot separate the terms, so "
             "they cannot each have a p-value."
         ),
         keys=_keys("""
@@ -193,7 +193,7 @@ DOCUMENTED: tuple[Documented, ...] = (
     Documented(
         erratum="E28",
         explanation=(
-            "PCDC is said to improve performance; from UiB to HU it halves the throughput of Cubic. "
+            "PCDC is claimed to improve performance; from UiB to HU it halves the throughput of Cubic. "
             "There its optional set has one subflow, whose impact factor ranged from -0.34 to 0.97."
         ),
         keys=_keys("pcdc/gain/UiB-HU/Cubic"),
@@ -221,7 +221,7 @@ DOCUMENTED: tuple[Documented, ...] = (
         explanation=(
             "MPTCP stays below the best single path from KU to HiG, and from NTNU to HiN with Cubic "
             "and the worst initial path, against the study's own Rule 1. With OLIA it exceeds the "
-            "best single path that it is said not to exceed (whose congestion control is not stated)."
+            "best single path that it is claimed not to exceed (whose congestion control is not stated)."
         ),
         keys=_keys("""
             pathmgmt/rule1/KU-HiG/Cubic/any

@@ -122,7 +122,7 @@ def _worked_examples() -> list[Check]:
 
 
 def _vertex() -> list[Check]:
-    """Where Eq. 5 peaks, and how high."""
+    """Position and height of Eq. 5's peak."""
 
     def vertex(part: int, values: Sequence[float]) -> float:
         found = _equation(values).vertex()

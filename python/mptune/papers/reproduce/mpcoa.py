@@ -1,4 +1,4 @@
-"""MPCOA (Electronics 2021): Tables 2 to 5, Eq. 13-15, and what the figures and the prose say.
+"""MPCOA (Electronics 2021): Tables 2 to 5, Eq. 13-15, and claims of the figures and the prose.
 
 The models and the optimum have their own files beside this one.
 """

@@ -109,7 +109,7 @@ def _repetition(name: str, row: Row, other: str) -> Check:
 
 
 def _initial(row: Row) -> str:
-    """Which initial path a row is about, in one word."""
+    """Initial path of a row, in one word."""
     return row["path"].removeprefix("e.g. ").partition(" ")[0]
 
 

@@ -1,4 +1,4 @@
-"""PCDC (LCN 2020): optional sets from impact factors, improvements, and what the prose says.
+"""PCDC (LCN 2020): optional sets from impact factors, improvements, and claims of the prose.
 
 Completion times are measurements; only statements about them can be checked, and only where their values are
 printed.

@@ -49,7 +49,7 @@ class Elapsed(msgspec.Struct, frozen=True):
 
 
 def race(steps: Rows, elapsed: Elapsed) -> Spec:
-    """How many candidates may still be the best, and above that how many competed.
+    """Number of candidates that may still be the best, and above it the number that competed.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def race(steps: Rows, elapsed: Elapsed) -> Spec:
 
 
 def certainty(steps: Rows, elapsed: Elapsed) -> Spec:
-    """What the answer so far may miss, with the certainty that was asked for.
+    """Largest possible loss of the answer so far, with the certainty asked for.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What all charts share: colours and marks of names, axes, ink, and the fading of what is not selected.
+"""Parts that all charts share: colours and marks of names, axes, ink, and fading of unselected marks.
 
 Colours are those of Okabe and Ito (2008), which people with any colour vision can distinguish; marks differ
 as well, for print without colour. It knows no data.
@@ -176,7 +176,7 @@ def zoomable(spec: Spec, axes: Sequence[str]) -> Spec:
 
 
 def _first_field(layers: Sequence[Mapping[str, Any]], axis: str) -> str:
-    """What the first layer has along an axis; the selection is named after it."""
+    """Field of the first layer on an axis; the selection is named after it."""
     field: str = layers[0]["encoding"][axis]["field"]
     return field
 
@@ -224,7 +224,7 @@ FEW_STEPS = (1, 2, 5)
 
 
 def round_sizes(sizes: Iterable[float], steps: Sequence[int] = _STEPS) -> list[float]:
-    """What to write along a logarithmic axis; on a narrow one Vega itself would write 3, 5, 7, 9 and 20."""
+    """Ticks of a logarithmic axis; on a narrow one Vega itself would print 3, 5, 7, 9 and 20."""
     found = list(sizes)
     low, high = min(found), max(found)
     decades = range(math.floor(math.log10(low)), math.floor(math.log10(high)) + 1)

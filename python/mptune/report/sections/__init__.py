@@ -1,4 +1,4 @@
-"""What a report shows: sections with figures, the tables behind them, and how to read them.
+"""Sections of a report: figures, the tables behind them, and how to read them.
 
 A section is one function of a run in one of the files here, and one line below; a section without data is
 left out. Rows are prepared here and drawn by `mptune.report.charts`; `mptune.report.page` and

@@ -1,4 +1,4 @@
-"""What a section is, and the statistics that several of them show. It knows no chart and no page."""
+"""The section, and statistics that several of them show. It knows no chart and no page."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any

@@ -27,7 +27,7 @@ from mptune.result.run_data import RunData
 
 
 def compared(runs: Sequence[RunData]) -> Iterator[Section]:
-    """What fresh trials of each run gave, and how the runs differ."""
+    """Fresh trials of each run, and the differences between the runs."""
     rows: Rows = []
     for run in runs:
         rows += _best_of(run) if run.answer is None else _confirmed(run, run.answer)
@@ -169,7 +169,7 @@ def compared_fronts(runs: Sequence[RunData]) -> Iterator[Section]:
     crosses = "; 95 % intervals where there are any" if "buffer_low_mib" in rows[0] else ""
     yield Section(
         name="compared-trade-off",
-        title="What a smaller buffer costs in each run",
+        title="Cost of a smaller buffer in each run",
         lead=f"The smallest buffer for every sacrifice (percent){crosses}. Neither axis starts at 0.",
         panels=[Panel(chart=trade_off(rows, colours, steps=colours))],
         key=colours,

@@ -11,7 +11,7 @@ from mptune.report.sections.sweep import cc_key
 from mptune.result.run_data import RunData
 from mptune.statistics import CONFIDENCE, Paired, holm, paired
 
-#: With fewer runs a t-test says next to nothing.
+#: With fewer runs a t-test has hardly any power.
 _RUNS = 3
 
 #: Throughputs by run, by where they were measured: everything but the congestion control and the run.
@@ -54,7 +54,7 @@ def differing(run: RunData, choices: Choices) -> Iterator[Section]:
     shown = sum(row["differ"] == "yes" for row in rows)
     yield Section(
         name="differing",
-        title="Which congestion controls differ",
+        title="Differences between congestion controls",
         lead="How much more the first of a pair gives: mean over the configurations measured with both, and "
         "its 95 % interval. Runs share their seeds, so they are compared run by run. Filled marks differ "
         "by more than chance at 5 % after Holm's correction for the number of pairs "
@@ -64,14 +64,14 @@ def differing(run: RunData, choices: Choices) -> Iterator[Section]:
             Table(
                 title="Pair by pair",
                 rows=rows,
-                headings={"p": "p, corrected", "differ": "do they differ?"},
+                headings={"p": "p, corrected", "differ": "significant"},
             )
         ],
     )
 
 
 def _compared(first: _Measured, second: _Measured) -> tuple[Paired, int] | None:
-    """How much more the first gives, and over how many configurations; None with too little in common.
+    """Gain of the first over the second, and the number of configurations; None with too few in common.
 
     The mean over the configurations is taken within each run: configurations of a run share its seed, so
     runs are what is independent.

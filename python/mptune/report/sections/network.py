@@ -43,7 +43,7 @@ def network(run: RunData, choices: Choices) -> Iterator[Section]:
         lead += " Assumed values are listed below, with the reasons."
     if topology.missing:
         lead += " Question marks stand for rates and RTTs that are not known."
-    listed = (("What was measured, and how", measured), ("What is assumed, and why", assumed))
+    listed = (("Measurements and their methods", measured), ("Assumptions and their reasons", assumed))
     yield Section(
         name="topology",
         title="The network",

@@ -45,13 +45,13 @@ class _Done(NamedTuple):
 
     @property
     def throughput_mbps(self) -> float | None:
-        """0 for a connection that stalled; None where the trial says nothing."""
+        """0 for a connection that stalled; None where the trial proves nothing."""
         failed = self.trial.failed
         return 0.0 if failed is not None and failed.kind == "stalled" else self.trial.throughput_mbps
 
 
 class Dropped(NamedTuple):
-    """What became of a candidate.
+    """Fate of a candidate.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ def reached(run: RunData, choices: Choices) -> Iterator[Section]:
     rows = [_fate_row(fate, done, unit, unit_s) for fate in fates]
     yield Section(
         name="reached",
-        title="How the decision was reached",
+        title="Course of the decision",
         lead=" ".join([*sentences(run, answer, told), *_reading(told)]),
         panels=[
             Panel(title="Candidates", chart=charts.race(steps, elapsed)),
@@ -98,7 +98,7 @@ def reached(run: RunData, choices: Choices) -> Iterator[Section]:
         open=[Table(title=_open_title(len(rows)), rows=rows[:_ROWS], headings=_HEADINGS)],
         tables=[
             *([Table(title="Every candidate", rows=rows, headings=_HEADINGS)] if len(rows) > _ROWS else ()),
-            Table(title="What was believed after each step", rows=steps, source="result.json"),
+            Table(title="Belief after each step", rows=steps, source="result.json"),
             Table(title="Trials in their order", rows=without(trials, "shown", "share")),
         ],
     )
@@ -120,7 +120,7 @@ def _open_title(count: int) -> str:
 
 
 def _reading(told: Reached) -> Iterator[str]:
-    """How to read the figure."""
+    """Sentences on reading the figure."""
     asked = f"{100 * told.certainty_asked:g} %"
     yield "Candidates: those that may still be the best; dashed: all that competed."
     yield f"Certainty: what the answer may miss at most, with {asked} certainty."
@@ -128,7 +128,7 @@ def _reading(told: Reached) -> Iterator[str]:
 
 
 def sentences(run: RunData, answer: Answer, told: Reached) -> Iterator[str]:
-    """How certain, after how much, what ended it, and what measuring everything would have taken."""
+    """Certainty, effort, reason of the end, and the effort of a full grid."""
     last = told.steps[-1]
     certain = f"{100 * last.certainty:.3g} % certain within {100 * last.room:.2g} %"
     asked = f"{100 * told.certainty_asked:g} % asked for"
@@ -149,7 +149,7 @@ def sentences(run: RunData, answer: Answer, told: Reached) -> Iterator[str]:
 
 
 def grid_trials(run: RunData) -> int | None:
-    """Trials of every combination asked for with every buffer; None if the options do not say."""
+    """Trials of every combination asked for with every buffer; None if the options do not determine it."""
     options = run.config.options
     try:
         combinations = len(options["pms"]) * len(options["ccs"]) * max(1, len(options["initial_paths"]))
@@ -181,7 +181,7 @@ def in_order(run: RunData, told: Reached) -> list[_Done]:
 
 
 def fates_of(answer: Answer, answering: Name, done: Sequence[_Done]) -> list[Dropped]:
-    """What became of every candidate: the best first, then what is still open, then the last to drop out."""
+    """Fates of all candidates: the best, then those still open, then the dropped ones, the latest first."""
     told = answer.reached
     if told is None:
         return []
@@ -309,7 +309,7 @@ def _step_rows(told: Reached, column: str, unit_s: float) -> Rows:
 
 
 def _grey_first(rows: Rows, others: str) -> Rows:
-    """What is drawn later covers what was drawn before."""
+    """Grey rows first: later marks cover earlier ones."""
     return sorted(rows, key=lambda row: row["shown"] != others)
 
 

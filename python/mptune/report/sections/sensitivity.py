@@ -43,14 +43,14 @@ def sensitivity(run: RunData, choices: Choices) -> Iterator[Section]:
     changes = [row for row in everything if row["changes"]]
     columns = "value of", "from", "throughput_mbps", "instead", "instead_mbps"
     told = Table(
-        title="Where the answer would change",
+        title="Changes of the answer",
         rows=[{name: row[name] for name in columns} for row in changes],
         source="result.json",
         headings={"from": "from, to", "instead_mbps": "that gives (Mbit/s)"},
     )
     yield Section(
         name="sensitivity",
-        title="What the answer hangs on",
+        title="Sensitivity of the answer",
         lead=_lead(found, len(changing), len(found.values) - len(shown)),
         panels=[Panel(chart=sensitivity_chart(drawn, found.throughput_mbps, colours))],
         key=colours,
@@ -66,13 +66,13 @@ def sensitivity(run: RunData, choices: Choices) -> Iterator[Section]:
 
 
 def _is_felt(varied: Varied, found: Sensitivity) -> bool:
-    """Whether the throughput changes by more than is worth a row."""
+    """True if the throughput changes by more than is worth a row."""
     least = _SLIGHT * found.throughput_mbps
     return any(abs(end.throughput_mbps - found.throughput_mbps) >= least for end in varied.ends)
 
 
 def _lead(found: Sensitivity, changing: int, hidden: int) -> str:
-    """How to read it, what was tried, and what it cost."""
+    """Introduction: how to read the figure, the values tried, and their cost."""
     count = number_of(len(found.values), "value")
     verdict = f"{changing or 'None'} of {count} would change the answer."
     rest = f" Not drawn: {hidden} with less effect." if hidden else ""

@@ -183,7 +183,7 @@ def round_trips(run: RunData, choices: Choices) -> Iterator[Section]:
 
 
 def _role_of(name: str) -> str:
-    """What a configuration was confirmed as."""
+    """Role of a configuration in the confirmation."""
     return name.partition(":")[0]
 
 
@@ -248,7 +248,7 @@ def by_configuration(run: RunData, trials: Sequence[TrialRow]) -> dict[str, list
 
 
 def _role(trial: TrialRow, answer: Answer) -> str:
-    """What a confirming trial is of."""
+    """Role of a confirming trial."""
     if (trial.pm, trial.cc, trial.buffer_bytes) == (answer.opm, answer.occ, answer.obs_bytes):
         return _RECOMMENDED
     if (trial.pm, trial.cc) == (answer.opm, answer.occ) and trial.buffer_bytes < answer.obs_bytes:

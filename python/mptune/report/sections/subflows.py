@@ -58,7 +58,7 @@ def sets(run: RunData, choices: Choices) -> Iterator[Section]:
     ]
     yield Section(
         name="impact-factors",
-        title="What each subflow contributes",
+        title="Contribution of each subflow",
         lead="Impact factor: the share of the throughput that is lost without the subflow. Filled "
         f"marks carry data under pcdc; hollow ones stand by: nothing is lost without them. Spread: {SPREAD}",
         panels=panels,

@@ -139,7 +139,7 @@ def _models(answer: Answer, best: Sequence[tuple[str, str]] | None) -> Iterator[
         largest = max((p for p in fit.p_values.values() if p is not None), default=None)
         fits.append({"pm": fit.pm, "r_squared": fit.r_squared, "largest_p_value": largest, "n": fit.n})
     if fits:
-        yield Table(title="How well it fits", rows=fits, source="result.json")
+        yield Table(title="Quality of the fit", rows=fits, source="result.json")
     if answer.comparison:
         errors = [
             {"model": row.model, "error_mbps": row.rms_mbps, "chosen": row.model == answer.model}
@@ -177,7 +177,7 @@ def bars(run: RunData, choices: Choices) -> Iterator[Section]:
 
 
 def single_runs(run: RunData, choices: Choices) -> Iterator[Section]:
-    """How the runs of each configuration are distributed, with the two buffers of `bars`."""
+    """Distribution of the runs of each configuration, with the two buffers of `bars`."""
     best = worth_showing(run)
     swept = [
         each_trial for each_trial in run.swept if best is None or (each_trial.manager, each_trial.cc) in best
@@ -206,7 +206,7 @@ def single_runs(run: RunData, choices: Choices) -> Iterator[Section]:
     picked = f" ({_MOST_RUNS} of up to {many}, from the smallest to the largest)" if many > _MOST_RUNS else ""
     yield Section(
         name="single-runs",
-        title="How the runs are spread",
+        title="Spread of the runs",
         lead=f"Each mark is a run{over}{picked}; box: from quartile to quartile, vertical line: median. The "
         "throughput axes do not start at 0, and each has its own range.",
         panels=[

@@ -30,7 +30,7 @@ def trade_off(run: RunData, choices: Choices) -> Iterator[Section]:
         ),
         *_traditional(answer.traditional, answer.obs_mib),
     ]
-    title = "What a smaller buffer costs"
+    title = "Cost of a smaller buffer"
     if len(rows) == 1:
         told = "One buffer gives the best throughput, and none needs less for half of it: nothing to trade."
         yield Section(name="trade-off", title=title, lead=told, tables=tables)
@@ -93,4 +93,4 @@ def _traditional(sizes: dict[str, TraditionalSize], obs_mib: float) -> Iterator[
         for name, size in sizes.items()
     ]
     if rows:
-        yield Table(title="What the traditional formulas give", rows=rows, source="result.json")
+        yield Table(title="Traditional formulas", rows=rows, source="result.json")

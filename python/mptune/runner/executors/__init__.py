@@ -24,11 +24,11 @@ EXECUTORS: dict[str, Callable[["ExecutorOptions", int | None], Executor]] = {
 
 
 class ExecutorOptions(Options, frozen=True, kw_only=True):
-    """Where trials are run: in this process, or on the workers of a dask scheduler."""
+    """Executor of the trials: this process, or the workers of a dask scheduler."""
 
     executor: Annotated[
         str,
-        Option(choice(lambda: EXECUTORS), "What runs the trials.", flag="--executor", key="executor"),
+        Option(choice(lambda: EXECUTORS), "Executor of the trials.", flag="--executor", key="executor"),
     ] = Threads.name
     scheduler: Annotated[
         str | None,

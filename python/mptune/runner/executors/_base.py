@@ -1,4 +1,4 @@
-"""What an executor is: it runs the trials of a testbed somewhere, and hands each over as it ends.
+"""Interface of executors: one runs the trials of a testbed, and hands each over as it ends.
 
 A new executor is one file next to this one and one line in `mptune.runner.executors`. An executor plans
 nothing, keeps nothing and knows no purpose.
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Executor(Protocol):
-    """Where the trials of a campaign are run."""
+    """Executor of a campaign's trials."""
 
     name: str
 
@@ -41,7 +41,7 @@ class Executor(Protocol):
         ...
 
     def note(self) -> str:
-        """What is shown beside the progress; empty if there is nothing."""
+        """Note beside the progress; empty if there is nothing."""
         ...
 
 

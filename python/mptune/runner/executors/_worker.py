@@ -1,4 +1,4 @@
-"""What runs on a worker of another machine: trials, by value, if the worker has the same mptune.
+"""Code for a worker of another machine: trials, by value, if the worker has the same mptune.
 
 A worker of dask calls `run` by its name, with bytes and names as arguments.
 """

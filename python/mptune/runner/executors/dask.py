@@ -37,7 +37,7 @@ _ANSWER_S, _RETURN_S = 10.0, 300.0
 #: How often this process asks which workers there are and looks for what is late, seconds.
 _LOOK_UP_S = 0.5
 
-#: Longest wait for an observation that a worker says it has, seconds; after it the trial is run again.
+#: Longest wait for an observation that a worker has announced, seconds; after it the trial is run again.
 _FETCH_S = 5.0
 
 #: Batches given out per thread of the workers: one to run, and one to begin with when it ends.
@@ -71,7 +71,7 @@ class Dask:
         self._note = ""
 
     def check(self, testbed: Testbed) -> None:
-        """Refuse a testbed that is this machine or two others; say what to install."""
+        """Refuse a testbed that is this machine or two others; name what to install."""
         if not testbed.anywhere:
             raise InputError(
                 "--executor", "", f"expected threads with the testbed {testbed.name}, found {self.name}"
@@ -79,7 +79,7 @@ class Dask:
         _library()
 
     def note(self) -> str:
-        """How many workers there are, or what is waited for."""
+        """Number of workers, or the object of the wait."""
         return self._note
 
     @contextmanager
@@ -118,7 +118,7 @@ class Dask:
             ) from None
 
     def places(self, workers: int) -> int:
-        """How many trials are given out at once to this many threads of workers."""
+        """Number of trials in flight for this many threads of workers."""
         self._note = f"{workers} at once" if workers else f"waiting for workers at {self._scheduler}"
         return min(workers, self._workers or workers) * _PER_THREAD
 
@@ -128,7 +128,7 @@ class Dask:
 
     @property
     def timeout_s(self) -> float:
-        """How long a worker may have a trial before another one gets it too."""
+        """Time after which a trial is given to another worker too."""
         return self._timeout_s
 
 
@@ -184,7 +184,7 @@ class _Run(Generic[T]):
             self._client.close(timeout=_FETCH_S)
 
     def _look_up(self) -> None:
-        """Who is there, and what is late; a scheduler that went away is waited for."""
+        """Update the list of workers and late trials; wait for a scheduler that went away."""
         if (now := time.monotonic()) - self._looked_at < _LOOK_UP_S:
             return
         self._looked_at = now
