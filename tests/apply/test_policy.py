@@ -171,4 +171,6 @@ def test_advice_shows_the_policy_beside_what_is_there(run: Callable[..., Path]):
     said = CliRunner().invoke(app, ["advise", str(run("files", **ACROSS)), "--daemon", "--files", "there"])
     assert said.exit_code == 2 and "--files: expected without --daemon" in said.stderr
     shown = CliRunner().invoke(app, ["advise", str(run("again", **ACROSS)), "--daemon", "--no-look"])
-    assert "policy.toml" in shown.output and "endpoint" not in shown.output.lower().split("what to expect")[0]
+    assert (
+        "policy.toml" in shown.output and "endpoint" not in shown.output.lower().split("expected effect")[0]
+    )
