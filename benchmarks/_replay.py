@@ -319,7 +319,7 @@ class Planned:
 
     def tell(self, told: Told) -> None:
         """Goes to the plan."""
-        value = told.throughput_mbps or 0.0
+        value = told.value or 0.0
         self._seen.setdefault((told.ask.arm, told.ask.size), []).append(value)
         try:
             self._next = self._plan.send(value)

@@ -29,7 +29,7 @@ from mptune.runner.runner import TrialRunner
 from mptune.testbeds import create as testbed
 from mptune.topology import Topology, load
 from mptune.trial import Bulk, Configuration
-from mptune.trial.records import throughputs
+from mptune.trial.metrics import THROUGHPUT
 from mptune.trial.stacks import STACKS
 from mptune.units import MIB, format_size
 
@@ -230,7 +230,7 @@ def simulate(
     return [
         Curve(
             published=one,
-            mbps={size: throughputs(list(itertools.islice(records, runs))) for size in ones},
+            mbps={size: THROUGHPUT.values(list(itertools.islice(records, runs))) for size in ones},
         )
         for one, ones in zip(known, sizes, strict=True)
     ]

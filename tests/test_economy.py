@@ -107,7 +107,7 @@ def test_a_trial_that_is_ended_early_costs_its_seconds_and_says_what_the_rule_sa
     world = replay.World(known, 1, half)
     told = world.measure(Ask(0, 3, 0))
     assert told.seconds == 0.5 + replay.SET_UP_S
-    assert told.throughput_mbps == pytest.approx(100, abs=1.1)
+    assert told.value == pytest.approx(100, abs=1.1)
     assert replay.course(Scripted([3, 2]), world, TRIAL_S, 100.0, [100.0]).spent_s == 3.0
 
 
@@ -121,8 +121,8 @@ def test_a_part_of_a_trial_costs_and_says_its_part(replay, known):
     known.payload[0, 3, :, :5] = 0
     world = replay.World(known, 1)
     first, whole = (world.measure(Part(0, 3, 0, part)) for part in (0.5, 1.0))
-    assert (first.throughput_mbps, first.seconds) == (0, 0.5 + replay.SET_UP_S)
-    assert whole.throughput_mbps == pytest.approx(50, abs=1)
+    assert (first.value, first.seconds) == (0, 0.5 + replay.SET_UP_S)
+    assert whole.value == pytest.approx(50, abs=1)
 
 
 def test_runs_come_in_another_order_with_another_seed_but_each_once(replay):
@@ -131,12 +131,12 @@ def test_runs_come_in_another_order_with_another_seed_but_each_once(replay):
 
     def first(seed):
         world = replay.World(known, seed)
-        return [world.measure(Ask(*place, 0)).throughput_mbps for place in every]
+        return [world.measure(Ask(*place, 0)).value for place in every]
 
     assert first(1) == first(1) != first(2)
     for place in every:
         world = replay.World(known, 3)
-        values = sorted(world.measure(Ask(*place, run)).throughput_mbps for run in range(2))
+        values = sorted(world.measure(Ask(*place, run)).value for run in range(2))
         assert values == pytest.approx(sorted(known.mbps[place]))
 
 

@@ -43,7 +43,7 @@ class Means:
         self.given: list[list[float]] = []
 
     def curves(self, configurations) -> dict[Combination, Curve]:
-        self.given.append([one.throughput_mbps for one in configurations])
+        self.given.append([one.value for one in configurations])
         self.squares = [one.squares for one in configurations]
         return {}
 
@@ -52,9 +52,7 @@ def test_resampled_means_scatter_as_means_of_runs_do() -> None:
     """Their standard deviation is the unbiased one of the runs over sqrt(n), and their mean the mean."""
     samples = [Sample(Combination("fullmesh", "a"), 1.0, y, i) for i, y in enumerate([8.0, 9.0, 13.0])]
     model = Means()
-    response = MODELS["smooth"].fit(
-        [*samples, *(Sample(s.combination, 2.0, s.throughput_mbps) for s in samples)]
-    )
+    response = MODELS["smooth"].fit([*samples, *(Sample(s.combination, 2.0, s.value) for s in samples)])
     assert len(list(Resampler(samples, response, model).curves(20_000, seed=1))) == 20_000  # type: ignore[arg-type]
     drawn = np.array(model.given)[:, 0]
     assert drawn.mean() == pytest.approx(10.0, abs=0.05)
@@ -73,7 +71,7 @@ def test_a_single_run_is_drawn_about_its_curve() -> None:
     list(resampler.curves(2000, seed=1))
     drawn = np.array(model.given)
     curve = response.curves[Combination("fullmesh", "a")]
-    residuals = [s.throughput_mbps - curve.predict(s.buffer_mib) for s in samples]
+    residuals = [s.value - curve.predict(s.buffer_mib) for s in samples]
     for column, sample in enumerate(samples):
         around = drawn[:, column] - curve.predict(sample.buffer_mib)
         assert np.abs(around[:, None] - np.array(residuals)).min(axis=1).max() < 1e-9

@@ -41,8 +41,7 @@ def test_recovers_the_curves_whatever_the_reference_level(reference: str) -> Non
 
 def test_path_managers_are_fitted_apart() -> None:
     tilted = [
-        Sample(Combination("pcdc", s.combination.cc), s.buffer_mib, 2 * s.throughput_mbps)
-        for s in observations()
+        Sample(Combination("pcdc", s.combination.cc), s.buffer_mib, 2 * s.value) for s in observations()
     ]
     response = Quadratic().fit(observations() + tilted)
     full, pcdc = (response.curves[Combination(pm, "olia")] for pm in ("fullmesh", "pcdc"))
@@ -54,7 +53,7 @@ def test_r_square_and_p_values_of_a_straight_case() -> None:
     """One congestion control: R-square = SSR/SST by hand; the significant terms are found so."""
     data = [s for s in observations(noise=2.0) if s.combination.cc == "cubic"]
     quality = Quadratic().fit(data).qualities[0]
-    x, y = [s.buffer_mib for s in data], np.array([s.throughput_mbps for s in data])
+    x, y = [s.buffer_mib for s in data], np.array([s.value for s in data])
     fitted = np.polyval(np.polyfit(x, y, 2), x)
     assert quality.r_squared == pytest.approx(((fitted - y.mean()) ** 2).sum() / ((y - y.mean()) ** 2).sum())
     assert set(quality.p_values) == {"intercept (cubic)", "bs (cubic)", "bs^2"}

@@ -16,7 +16,7 @@ from mptune.runner.runner import TrialRunner
 from mptune.statistics import Summary, summarise
 from mptune.testbeds.simulated import SimulatedTestbed
 from mptune.trial import DEFAULT_FAMILY, FIXED, Bulk, Configuration
-from mptune.trial.records import throughputs
+from mptune.trial.metrics import THROUGHPUT
 
 #: Seeds of a simulated comparison, and the least pairs of measured trials that replace it.
 _SEEDS = 5
@@ -138,8 +138,8 @@ def _simulated(outline: Outline) -> Loss:
         return Loss(
             source="simulated",
             testbed=SimulatedTestbed.name,
-            asked=_summary(throughputs(records[:_SEEDS])),
-            got=_summary(throughputs(records[_SEEDS:])),
+            asked=_summary(THROUGHPUT.values(records[:_SEEDS])),
+            got=_summary(THROUGHPUT.values(records[_SEEDS:])),
             change=None,
             share=None,
         )

@@ -20,7 +20,7 @@ from mptune.runner.running import Advance
 from mptune.statistics import Summary, summarise
 from mptune.topology import Topology
 from mptune.trial import PLAIN_TCP, Configuration, Record
-from mptune.trial.records import throughputs
+from mptune.trial.metrics import THROUGHPUT
 
 #: Prediction and confirmation disagree when they differ by more than this share of the confirmed
 #: mean, and by more than its interval explains.
@@ -162,8 +162,8 @@ def _confirmation(
     return Confirmation(
         recommended=recommended,
         default=default,
-        confirmed=_summary(throughputs(ours)),
-        baseline=_summary(throughputs(theirs)),
+        confirmed=_summary(THROUGHPUT.values(ours)),
+        baseline=_summary(THROUGHPUT.values(theirs)),
         gain=_gain(ours, theirs),
         against_tcp=None if other is None else _against_tcp(recommended, ours, other, others),
         records=(*ours, *theirs, *others),
@@ -186,7 +186,7 @@ def turned(confirmation: Confirmation) -> Confirmation:
     return msgspec.structs.replace(
         confirmation,
         recommended=recommended,
-        confirmed=_summary(throughputs(others)),
+        confirmed=_summary(THROUGHPUT.values(others)),
         gain=_gain(others, theirs),
         records=(*others, *theirs, *ours),
     )
@@ -202,21 +202,15 @@ def _against_tcp(
     return AgainstTcp(
         mptcp=mptcp,
         tcp=tcp,
-        with_mptcp=_summary(throughputs(with_mptcp)),
-        with_tcp=_summary(throughputs(with_tcp)),
+        with_mptcp=_summary(THROUGHPUT.values(with_mptcp)),
+        with_tcp=_summary(THROUGHPUT.values(with_tcp)),
         gain=_gain(with_mptcp, with_tcp),
     )
 
 
 def _gain(ones: Sequence[Record], others: Sequence[Record]) -> Summary | None:
     """Throughput of some trials minus that of others, run by run; None where no run succeeded with both."""
-    return _summary(
-        [
-            one.throughput_mbps - other.throughput_mbps
-            for one, other in zip(ones, others, strict=True)
-            if one.throughput_mbps is not None and other.throughput_mbps is not None
-        ]
-    )
+    return _summary(THROUGHPUT.gains(ones, others))
 
 
 def verdict(decision: Decision, points: Sequence[SweepPoint], confirmation: Confirmation | None) -> list[str]:

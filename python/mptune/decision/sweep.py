@@ -12,6 +12,7 @@ from mptune.errors import MptuneError
 from mptune.response import Sample
 from mptune.statistics import Summary, summarise
 from mptune.trial import Combination, Record
+from mptune.trial.metrics import THROUGHPUT, Metric
 from mptune.trial.records import is_tcp
 from mptune.units import MIB
 
@@ -29,14 +30,16 @@ def sweep_points(samples: Sequence[Sample]) -> tuple[SweepPoint, ...]:
     by_configuration: dict[tuple[Combination, float], list[float]] = {}
     for sample in samples:
         key = sample.combination, sample.buffer_mib
-        by_configuration.setdefault(key, []).append(sample.throughput_mbps)
+        by_configuration.setdefault(key, []).append(sample.value)
     return tuple(
         SweepPoint(combination=combination, buffer_mib=buffer, throughput=summarise(values))
         for (combination, buffer), values in by_configuration.items()
     )
 
 
-def sweep_samples(records: Sequence[Record], optional: Mapping[str, tuple[str, ...]]) -> list[Sample]:
+def sweep_samples(
+    records: Sequence[Record], optional: Mapping[str, tuple[str, ...]], metric: Metric = THROUGHPUT
+) -> list[Sample]:
     """Every usable observation, not the means: see `mptune.response.quadratic`.
 
     Parameters
@@ -48,11 +51,9 @@ def sweep_samples(records: Sequence[Record], optional: Mapping[str, tuple[str, .
     MptuneError : there is none at all.
     """
     samples = [
-        Sample(
-            combination_of(record, optional), record.buffer_bytes / MIB, record.throughput_mbps, record.run
-        )
+        Sample(combination_of(record, optional), record.buffer_bytes / MIB, metric.worth(value), record.run)
         for record in records
-        if record.throughput_mbps is not None
+        if (value := metric.of(record)) is not None
     ]
     if not samples:
         raise MptuneError(f"every trial of the sweep failed (first reason: {records[0].failed})")

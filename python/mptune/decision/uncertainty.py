@@ -172,7 +172,7 @@ class Resampler:
         for sample in samples:
             grouped.setdefault((sample.combination, sample.buffer_mib), []).append(sample)
         self._keys = list(grouped)
-        self._values = [[each_sample.throughput_mbps for each_sample in ones] for ones in grouped.values()]
+        self._values = [[each_sample.value for each_sample in ones] for ones in grouped.values()]
         self._runs = [[each_sample.run for each_sample in ones] for ones in grouped.values()]
         self._model = model
         self._curves = response.curves

@@ -26,6 +26,7 @@ from mptune.statistics import Summary, quantile, summarise
 from mptune.testbeds import stack_title
 from mptune.topology import Topology
 from mptune.trial import Combination, Configuration, Record
+from mptune.trial.metrics import COMPLETION
 from mptune.units import format_size
 
 #: The percentile shown beside the mean.
@@ -269,8 +270,7 @@ def _confirm(
     answers = []
     for size, (fastest, point, alike) in chosen.items():
         ours, theirs = records[size][:runs], records[size][runs:]
-        pairs = [(_completion(mine), _completion(other)) for mine, other in zip(ours, theirs, strict=True)]
-        gains = [other - mine for mine, other in pairs if mine is not None and other is not None]
+        gains = COMPLETION.gains(ours, theirs)
         recommended, plain = by_size[size]
         answers.append(
             SizeAnswer(
@@ -315,24 +315,21 @@ def _points(records: Sequence[Record], optional: Mapping[str, tuple[str, ...]]) 
             buffer_bytes=buffer,
             transfer_bytes=int(ones[0].settings["transfer_bytes"]),
             times=_times(ones),
-            by_run={record.run: took for record in ones if (took := _completion(record)) is not None},
+            by_run={record.run: took for record in ones if (took := COMPLETION.of(record)) is not None},
         )
         for (combination, buffer), ones in grouped.items()
     )
 
 
-def _completion(record: Record) -> float | None:
-    """Completion time, seconds; None if the transfer did not arrive whole."""
-    return None if record.failed is not None else record.completion_s
-
-
 def _times(records: Sequence[Record]) -> Times:
     """Statistics of the trials of one configuration."""
-    done = sorted(took for record in records if (took := _completion(record)) is not None)
+    done = sorted(COMPLETION.values(records))
     return Times(
         summary=summarise(done) if done else None,
         percentile=quantile(done, PERCENTILE) if done else None,
-        failed=sum(_completion(record) is None and record.failed_kind != "overloaded" for record in records),
+        failed=sum(
+            COMPLETION.of(record) is None and record.failed_kind != "overloaded" for record in records
+        ),
     )
 
 

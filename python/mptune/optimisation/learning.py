@@ -349,7 +349,7 @@ class _Sweep:
                     seconds=self._before_s + self._spent_s,
                     combination=self._arms[verdict.arm],
                     buffer_bytes=self._buffers[verdict.size],
-                    throughput_mbps=verdict.throughput_mbps,
+                    throughput_mbps=verdict.value,
                     certainty=verdict.certainty,
                     room=verdict.room,
                     contenders=tuple(self._arms[contender] for contender in verdict.contenders),
@@ -404,7 +404,7 @@ class _Sweep:
         optimum = Optimum(
             **combination._asdict(),
             buffer_mib=size,
-            throughput_mbps=verdict.throughput_mbps if curve is None else curve.predict(size),
+            throughput_mbps=verdict.value if curve is None else curve.predict(size),
         )
         low, high = verdict.sizes
         # The answer lies above the buffer before the smallest that may do.
@@ -412,7 +412,7 @@ class _Sweep:
         uncertainty = Uncertainty(
             resamples=0,
             obs_mib=(min(ends[0], size), max(ends[1], size)),
-            otp_mbps=verdict.interval_mbps,
+            otp_mbps=verdict.interval,
             wins={
                 self._arms[arm]: share for arm, share in zip(verdict.contenders, verdict.shares, strict=True)
             },

@@ -45,7 +45,7 @@ from mptune.runner.runner import TrialRunner
 from mptune.testbeds import stack_title
 from mptune.topology import Topology
 from mptune.trial import PLAIN_TCP, Record
-from mptune.trial.records import throughputs
+from mptune.trial.metrics import THROUGHPUT
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
@@ -243,7 +243,7 @@ def on_kernel(job: Job, confirmation: Confirmation) -> tuple[OnKernel, OnKernel]
             run=0,
             base_seed=job.options.seed,
         )
-        simulated = throughputs(confirmation.records[place * runs : (place + 1) * runs])
+        simulated = THROUGHPUT.values(confirmation.records[place * runs : (place + 1) * runs])
         found.append(shipped().expected(planned.trial, simulated))
     return found[0], found[1]
 

@@ -25,7 +25,7 @@ from mptune.statistics import Summary, summarise
 from mptune.theory import RTO_NS, Subflow
 from mptune.topology import Topology
 from mptune.trial import DEFAULT_FAMILY, Bulk, Configuration, Record
-from mptune.trial.records import throughputs
+from mptune.trial.metrics import THROUGHPUT
 from mptune.units import SIZES
 
 #: Share of the plateau with which a buffer is enough.
@@ -181,7 +181,7 @@ def _practical(path: str, records: Sequence[Record], options: PracticalOptions) 
     """What is enough from one initial path."""
     means = {}
     for size in options.buffers:
-        found = throughputs([record for record in records if record.buffer_bytes == size])
+        found = THROUGHPUT.values([record for record in records if record.buffer_bytes == size])
         if found:
             means[size] = summarise(found).mean
     if not means:
@@ -198,7 +198,7 @@ def _practical(path: str, records: Sequence[Record], options: PracticalOptions) 
 
 def _alone(path: str, records: Sequence[Record]) -> Alone:
     """Throughput and RTT of a path alone."""
-    found = throughputs(records)
+    found = THROUGHPUT.values(records)
     rtts = [
         sub.rtt_ms for record in records if record.failed is None for sub in record.subflows if sub.rtt_ms
     ]

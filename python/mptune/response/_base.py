@@ -24,17 +24,18 @@ MAX_P = 0.05
 
 
 class Sample(NamedTuple):
-    """One observed throughput: the input of a fit. Failed trials never become one.
+    """One observation: the input of a fit. Failed trials never become one.
 
     Attributes
     ----------
+    value : throughput, Mbit/s, or the worth of another metric (`mptune.trial.metrics`).
     run : number of the run; runs with the same number were measured under the same conditions (the same seed,
     the same hour). A fit ignores it; a comparison keeps such runs together.
     """
 
     combination: Combination
     buffer_mib: float
-    throughput_mbps: float
+    value: float
     run: int = 0
 
 
@@ -49,7 +50,7 @@ class Mean(NamedTuple):
 
     combination: Combination
     buffer_mib: float
-    throughput_mbps: float
+    value: float
     n: int
     squares: float
 
@@ -58,7 +59,7 @@ def means(samples: Sequence[Sample]) -> list[Mean]:
     """Configurations in the order of their first sample."""
     grouped: dict[tuple[Combination, float], list[float]] = {}
     for sample in samples:
-        grouped.setdefault((sample.combination, sample.buffer_mib), []).append(sample.throughput_mbps)
+        grouped.setdefault((sample.combination, sample.buffer_mib), []).append(sample.value)
     found = []
     for (combination, buffer), values in grouped.items():
         mean = math.fsum(values) / len(values)

@@ -87,11 +87,11 @@ class SeparateModel(ABC):
         curves = self._curves(configurations, with_errors=True)
         squares = dict.fromkeys((s.combination.pm for s in samples), 0.0)
         for configuration in configurations:
-            residual = configuration.throughput_mbps - curves[configuration.combination].predict(
+            residual = configuration.value - curves[configuration.combination].predict(
                 configuration.buffer_mib
             )
             squares[configuration.combination.pm] += configuration.n * residual**2 + configuration.squares
-        observed = {pm: [s.throughput_mbps for s in samples if s.combination.pm == pm] for pm in squares}
+        observed = {pm: [s.value for s in samples if s.combination.pm == pm] for pm in squares}
         qualities = tuple(
             FitQuality(pm=pm, r_squared=r_squared(squares[pm], ys), p_values={}, n=len(ys))
             for pm, ys in observed.items()
@@ -100,7 +100,7 @@ class SeparateModel(ABC):
             model=self.name,
             curves=curves,
             qualities=qualities,
-            r_squared=r_squared(math.fsum(squares.values()), [s.throughput_mbps for s in samples]),
+            r_squared=r_squared(math.fsum(squares.values()), [s.value for s in samples]),
             warnings=tuple(text for quality in qualities for text in acceptance_warnings(quality)),
         )
 
@@ -124,7 +124,7 @@ class SeparateModel(ABC):
         ordered = sorted(configurations, key=lambda mean: mean.buffer_mib)
         return Data(
             buffers=tuple(mean.buffer_mib for mean in ordered),
-            values=np.array([point.throughput_mbps for point in ordered]),
+            values=np.array([point.value for point in ordered]),
             counts=tuple(mean.n for mean in ordered),
             squares=math.fsum(mean.squares for mean in ordered),
         )

@@ -77,7 +77,7 @@ def cross_validate(model: ResponseModel, samples: Sequence[Sample]) -> ModelErro
         for train, test in _folds(samples):
             curves = model.curves(means(train))
             for sample in test:
-                residual = sample.throughput_mbps - curves[sample.combination].predict(sample.buffer_mib)
+                residual = sample.value - curves[sample.combination].predict(sample.buffer_mib)
                 squares.setdefault(sample.combination.pm, []).append(residual**2)
     except (MptuneError, KeyError):
         squares = {}

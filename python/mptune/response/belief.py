@@ -57,16 +57,16 @@ class Belief:
         curves = self._curves(configurations, with_errors=True)
         squares = dict.fromkeys((sample.combination.pm for sample in samples), 0.0)
         for configuration in configurations:
-            residual = configuration.throughput_mbps - curves[configuration.combination].predict(
+            residual = configuration.value - curves[configuration.combination].predict(
                 configuration.buffer_mib
             )
             squares[configuration.combination.pm] += configuration.n * residual**2 + configuration.squares
-        observed = {pm: [s.throughput_mbps for s in samples if s.combination.pm == pm] for pm in squares}
+        observed = {pm: [s.value for s in samples if s.combination.pm == pm] for pm in squares}
         qualities = tuple(
             FitQuality(pm=pm, r_squared=r_squared(squares[pm], ys), p_values={}, n=len(ys))
             for pm, ys in observed.items()
         )
-        overall = r_squared(math.fsum(squares.values()), [sample.throughput_mbps for sample in samples])
+        overall = r_squared(math.fsum(squares.values()), [sample.value for sample in samples])
         return Response(
             model=self.name,
             curves=curves,
@@ -90,7 +90,7 @@ class Belief:
     def _curves(self, configurations: Sequence[Mean], *, with_errors: bool) -> dict[Combination, Curve]:
         import numpy as np
 
-        scale = max(configuration.throughput_mbps for configuration in configurations)
+        scale = max(configuration.value for configuration in configurations)
         if scale <= 0:
             raise MptuneError("no observation delivered anything: there is no curve")
         combinations = sorted({configuration.combination for configuration in configurations})
@@ -149,7 +149,7 @@ def _points(
     arm = np.array([arms[point.combination] for point in ordered])
     size = np.array([sizes[point.buffer_mib] for point in ordered])
     runs = np.array([point.n for point in ordered])
-    levels[arm, size] = [point.throughput_mbps / scale for point in ordered]
+    levels[arm, size] = [point.value / scale for point in ordered]
     squares[arm, size] = [point.squares / scale**2 for point in ordered]
     freedom[arm, size] = runs - 1
     between = Noise(squares, freedom, levels, np.log2(np.array(knots))).between

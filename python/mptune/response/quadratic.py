@@ -114,9 +114,7 @@ class Quadratic:
             model=self.name,
             curves={combination: curve for fit in fits for combination, curve in fit.curves().items()},
             qualities=tuple(fit.quality for fit in fits),
-            r_squared=r_squared(
-                math.fsum(fit.squared_residuals for fit in fits), [s.throughput_mbps for s in samples]
-            ),
+            r_squared=r_squared(math.fsum(fit.squared_residuals for fit in fits), [s.value for s in samples]),
             warnings=tuple(text for fit in fits for text in acceptance_warnings(fit.quality)),
         )
 
@@ -138,7 +136,7 @@ class Quadratic:
             ]
             design = _Design(manager, [(mean.combination.cc, mean.buffer_mib) for mean in ones])
             roots = np.sqrt([mean.n for mean in ones])
-            observed = roots * [mean.throughput_mbps for mean in ones]
+            observed = roots * [mean.value for mean in ones]
             coefficients = np.linalg.lstsq(design.matrix * roots[:, None], observed, rcond=None)[0]
             for cc in design.ccs:
                 c0, c1, c2 = (design.selection(cc) @ coefficients).tolist()
@@ -203,7 +201,7 @@ class _PathManagerFit:
         samples = [sample for sample in samples if sample.combination.manager == pm]
         self._any = samples[0].combination
         self._design = _Design(pm, [(sample.combination.cc, sample.buffer_mib) for sample in samples])
-        observed = [sample.throughput_mbps for sample in samples]
+        observed = [sample.value for sample in samples]
         self._result: Any = OLS(np.array(observed), self._design.matrix).fit()
         self.squared_residuals = float(self._result.ssr)
         self.quality = FitQuality(

@@ -36,14 +36,15 @@ class Told(NamedTuple):
 
     Attributes
     ----------
-    throughput_mbps : 0 for a connection that stalled, which is a result; None where the testbed failed, which
-        is no evidence about the configuration.
+    value : throughput, Mbit/s, or the worth of another metric (`mptune.trial.metrics`); 0 for a connection
+        that stalled, which is a result; None where the testbed failed, which is no evidence about the
+        configuration.
     seconds : that it took on the testbed, with its set-up; None for the question's `trial_s`.
     at_s : when it ended, in seconds since any moment that is the same for all; None where it is not known.
     """
 
     ask: Ask
-    throughput_mbps: float | None
+    value: float | None
     seconds: float | None = None
     at_s: float | None = None
 
@@ -112,13 +113,13 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     arm, size : indices as in `Ask`.
-    throughput_mbps, interval_mbps : what to expect there, and its 95 % interval.
+    value, interval : what to expect there, and its 95 % interval.
     certainty : probability that its throughput is at most `room` below what the sacrifice allows.
     room : share of the throughput: 0.02, or what the certainty asked for allows.
     contenders, shares : arms that may still hold the best answer, the likeliest first, and how likely each
         is.
     sizes : smallest and largest index of a buffer that may still be the answer.
-    scatter_mbps : standard deviation of its throughput between runs.
+    scatter : standard deviation of its value between runs.
     more_s : seconds on the testbed after which it is expected to be certain: 0 if it is, None if that is not
         in sight.
     prior : whether the question's prior is "followed" or was "dropped"; empty without one.
@@ -128,14 +129,14 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     arm: int
     size: int
-    throughput_mbps: float
-    interval_mbps: tuple[float, float]
+    value: float
+    interval: tuple[float, float]
     certainty: float
     room: float
     contenders: tuple[int, ...]
     shares: tuple[float, ...]
     sizes: tuple[int, int]
-    scatter_mbps: float = 0.0
+    scatter: float = 0.0
     more_s: float | None = None
     prior: str = ""
     drift: Drift | None = None

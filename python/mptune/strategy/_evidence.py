@@ -55,10 +55,10 @@ class Evidence(NamedTuple):
 
 def gathered(trials: Sequence[Told], shape: tuple[int, int], octaves: Floats) -> Evidence:
     """Combine trials; at least one has a result. The order of the trials is that of the sums."""
-    ones = [trial for trial in trials if trial.throughput_mbps is not None]
+    ones = [trial for trial in trials if trial.value is not None]
     cell = np.array([message.ask.arm * shape[1] + message.ask.size for message in ones])
     at_s = np.array([np.nan if message.at_s is None else message.at_s for message in ones], dtype=float)
-    values = np.array([message.throughput_mbps for message in ones], dtype=float)
+    values = np.array([message.value for message in ones], dtype=float)
 
     def total(per_trial: Floats) -> Floats:
         return np.bincount(cell, per_trial, shape[0] * shape[1]).astype(np.float64, copy=False)

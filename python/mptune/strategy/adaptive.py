@@ -116,14 +116,14 @@ class Adaptive:
         return Verdict(
             arm=self._order[arm],
             size=size,
-            throughput_mbps=round(float(here.mean()), 9),
-            interval_mbps=(least, most),
+            value=round(float(here.mean()), 9),
+            interval=(least, most),
             certainty=certainty,
             room=room,
             contenders=tuple(self._order[contender] for contender in contenders),
             shares=tuple(float(likely[contender]) / len(found.arm) for contender in contenders),
             sizes=(int(low), int(high)),
-            scatter_mbps=round(math.sqrt(belief.noise[arm, size]) * scale, 9),
+            scatter=round(math.sqrt(belief.noise[arm, size]) * scale, 9),
             more_s=self._more_s(belief, room),
             prior=prior,
             drift=belief.evidence.drift,
@@ -136,7 +136,7 @@ class Adaptive:
         """The belief; None as long as there is nothing to base it on."""
         if self._belief is None:
             trials = [self._told[ask] for ask in sorted(self._told)]
-            seen = any(trial.throughput_mbps is not None for trial in trials)
+            seen = any(trial.value is not None for trial in trials)
             if seen or self._question.prior:
                 evidence = gathered(trials, self._curves.shape, self._octaves) if seen else None
                 self._belief = _Belief.after(evidence, self._curves, self._octaves, self._question.sacrifice)

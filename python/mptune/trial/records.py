@@ -3,7 +3,7 @@
 A failed trial has a reason and no throughput, so that no mean can include it.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -178,13 +178,6 @@ def record(planned: PlannedTrial, observation: Observation) -> Record:
             for subflow in observation.subflows
         ),
     )
-
-
-def throughputs(records: Sequence[Record]) -> list[float]:
-    """Throughputs of the trials that did not fail, Mbit/s."""
-    return [
-        trial_record.throughput_mbps for trial_record in records if trial_record.throughput_mbps is not None
-    ]
 
 
 #: Settings of the workload, in the order of a trial's key: where its field stands, and last.
