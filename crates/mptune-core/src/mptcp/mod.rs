@@ -9,6 +9,7 @@ mod connection;
 mod io;
 mod options;
 mod packet;
+mod protocol;
 mod reassembly;
 mod receiver;
 pub mod scheduler;
@@ -18,7 +19,8 @@ mod subflow;
 
 pub use connection::{Connection, RoleChange, Stall};
 pub use io::{Io, Timer};
-pub use options::{ConnectionOptions, Family, Protocol, ScriptedAction, ScriptedEvent};
+pub use options::{ConnectionOptions, Family, ScriptedAction, ScriptedEvent};
 pub use packet::{Ack, Content, Mapping, Packet, Segment};
+pub use protocol::{Protocol, Rules};
 pub use series::{BIN, Series};
 pub use subflow::{Subflow, Totals};

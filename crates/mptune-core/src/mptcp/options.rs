@@ -1,25 +1,14 @@
 //! What a connection should do, and what is done to it from outside.
 
-use super::accounting::memory::full_payload;
 use super::accounting::{Accounting, BufferMode};
-use super::packet::{ACK_SIZE, DATA_HEADER, SYN_SIZE, TCP_ACK_SIZE, TCP_SYN_SIZE};
+use super::packet::DATA_HEADER;
+use super::protocol::Protocol;
 use super::scheduler;
 use crate::congestion::Controller;
 use crate::pathmanager::{self, PathId, TransferSize};
 use crate::units::{Bytes, Nanos};
 use crate::workload::Workload;
 use serde::Deserialize;
-
-/// What the two ends speak.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Protocol {
-    /// Multipath TCP.
-    #[default]
-    Mptcp,
-    /// Plain TCP: one subflow, no options of MPTCP, and nothing at the level of the connection.
-    Tcp,
-}
 
 /// What carries the packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
@@ -116,29 +105,22 @@ pub struct ConnectionOptions {
 }
 
 impl ConnectionOptions {
-    /// Plain TCP.
-    pub fn is_tcp(&self) -> bool {
-        self.protocol == Protocol::Tcp
-    }
-
-    /// Payload bytes of a full segment: under Linux accounting the DSS option takes up some of them.
+    /// Payload bytes of a full segment: under Linux accounting options take up some of them.
     pub fn full_segment(&self) -> u32 {
         match self.accounting {
-            Accounting::Linux if !self.is_tcp() => full_payload(self.mss),
-            Accounting::Linux | Accounting::Payload => self.mss,
+            Accounting::Linux => self.mss - self.protocol.rules().option_size(),
+            Accounting::Payload => self.mss,
         }
     }
 
     /// Bytes of a pure ACK without SACK blocks.
     pub fn ack_size(&self) -> u32 {
-        let size = if self.is_tcp() { TCP_ACK_SIZE } else { ACK_SIZE };
-        size + self.family.longer_header()
+        self.protocol.rules().ack_size() + self.family.longer_header()
     }
 
     /// Bytes of a packet of a handshake.
     pub fn syn_size(&self) -> u32 {
-        let size = if self.is_tcp() { TCP_SYN_SIZE } else { SYN_SIZE };
-        size + self.family.longer_header()
+        self.protocol.rules().syn_size() + self.family.longer_header()
     }
 
     /// Bytes that come before the payload of a full segment in its packet.

@@ -8,17 +8,9 @@ use crate::units::Seq;
 /// segment is a 1500-byte packet. The DSS option of a data segment is not counted: it would take the
 /// payload to 1428 bytes in the same packet, which is up to the chosen segment size.
 pub const DATA_HEADER: u32 = 52;
-/// A pure ACK of plain TCP: headers alone.
-pub const TCP_ACK_SIZE: u32 = 52;
-/// MPTCP adds the DSS option with a DATA_ACK (RFC 8684 section 3.3).
-pub const ACK_SIZE: u32 = 64;
 /// Each SACK block adds 8 bytes, the first one 4 more for the option's header and padding (RFC 2018).
 const SACK_HEAD: u32 = 4;
 const SACK_BLOCK: u32 = 8;
-/// SYN with MSS, SACK-permitted, timestamps, window scale and MP_CAPABLE or MP_JOIN.
-pub const SYN_SIZE: u32 = 72;
-/// The same without MP_CAPABLE.
-pub const TCP_SYN_SIZE: u32 = 60;
 
 /// Where the payload of a segment lies in the data: the mapping of a DSS option (RFC 8684 section 3.3.1).
 /// Both ends have it from here alone: the sender when the segment leaves, the receiver when it arrives.

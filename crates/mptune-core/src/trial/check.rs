@@ -3,7 +3,6 @@
 use super::script::ScriptAction;
 use super::spec::TrialSpec;
 use crate::error::SpecError;
-use crate::mptcp::Protocol;
 use crate::pathmanager::PathId;
 
 /// Limit on scripted events: each may reopen subflows, which are numbered with 16 bits.
@@ -38,9 +37,9 @@ impl TrialSpec {
         self.check_paths()
     }
 
-    /// Plain TCP has one path, and nobody who manages it.
+    /// Without others, a subflow has one path, and nobody who manages it.
     fn check_protocol(&self) -> Result<(), SpecError> {
-        if self.protocol == Protocol::Mptcp {
+        if self.protocol.rules().is_multipath() {
             return Ok(());
         }
         if self.pm != "default" {

@@ -82,13 +82,8 @@ impl SendTuning {
         Self { limit, whole_is_limited: false, windows, subflows: Vec::new() }
     }
 
-    /// Of a plain TCP: the only buffer there is, which is limited (`tcp_sndbuf_expand`).
-    pub fn of_tcp(limit: Bytes, windows: Bytes) -> Self {
-        Self { whole_is_limited: true, ..Self::linux(limit, windows) }
-    }
-
-    /// As the kernels v0.9x do it (`mptcp_update_sndbuf`): the sum is limited.
-    pub fn v0_9x(limit: Bytes, windows: Bytes) -> Self {
+    /// The sum is limited, as in the kernels v0.9x (`mptcp_update_sndbuf`), or where there is one buffer.
+    pub fn limited(limit: Bytes, windows: Bytes) -> Self {
         Self { whole_is_limited: true, ..Self::linux(limit, windows) }
     }
 
@@ -170,7 +165,7 @@ mod tests {
 
     #[test]
     fn the_older_sender_limits_the_whole() {
-        let mut tuning = SendTuning::v0_9x(100_000, 2);
+        let mut tuning = SendTuning::limited(100_000, 2);
         tuning.expand(0, 30, 1000);
         assert_eq!(tuning.whole(), 60_000);
         tuning.expand(1, 30, 1000);
@@ -183,7 +178,7 @@ mod tests {
             limit in 1u64..1 << 24,
             windows in prop::collection::vec((0usize..4, 0u64..10_000), 1..100),
         ) {
-            let (mut linux, mut older) = (SendTuning::linux(limit, 2), SendTuning::v0_9x(limit, 2));
+            let (mut linux, mut older) = (SendTuning::linux(limit, 2), SendTuning::limited(limit, 2));
             let mut before = 0;
             for (subflow, segments) in windows {
                 let grew = linux.expand_memory(subflow, segments);

@@ -16,6 +16,7 @@ mod receive;
 mod send;
 mod window;
 
+pub use autotuning::SendTuning;
 pub use choice::{Accounting, BufferMode, MODES, NAMES};
 pub use miscount::Miscount;
 pub use receive::ReceiveBuffer;

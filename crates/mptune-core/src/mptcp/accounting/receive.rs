@@ -60,13 +60,8 @@ impl ReceiveBuffer {
         match options.accounting {
             Accounting::Payload => Self::Payload(PayloadWindow::new(options)),
             Accounting::Linux => {
-                let of = match (options.buffer_mode, options.is_tcp()) {
-                    (BufferMode::Fixed, false) => ReceiveMemory::new,
-                    (BufferMode::Fixed, true) => ReceiveMemory::of_tcp,
-                    (BufferMode::Auto, false) => ReceiveMemory::growing,
-                    (BufferMode::Auto, true) => ReceiveMemory::growing_of_tcp,
-                };
-                Self::Linux(Box::new(of(bytes, full)))
+                let rules = options.protocol.rules();
+                Self::Linux(Box::new(rules.receive_memory(options.buffer_mode, bytes, full)))
             }
         }
     }

@@ -3,7 +3,7 @@
 
 use super::autotuning::SendTuning;
 use super::choice::{Accounting, BufferMode};
-use super::memory::{Extent, SendMemory};
+use super::memory::{Extent, SendMemory, fixed_limit};
 use super::miscount::Miscount;
 use super::receive::ReceiveBuffer;
 use super::window::SendWindow;
@@ -18,9 +18,8 @@ fn tuning(options: &ConnectionOptions) -> Option<Box<SendTuning>> {
     let windows = options.controller.buffered_windows();
     (options.buffer_mode == BufferMode::Auto).then(|| {
         Box::new(match options.accounting {
-            Accounting::Payload => SendTuning::v0_9x(limit, windows),
-            Accounting::Linux if options.is_tcp() => SendTuning::of_tcp(limit, windows),
-            Accounting::Linux => SendTuning::linux(limit, windows),
+            Accounting::Payload => SendTuning::limited(limit, windows),
+            Accounting::Linux => options.protocol.rules().send_tuning(limit, windows),
         })
     })
 }
@@ -73,22 +72,15 @@ impl SendBuffer {
         match options.accounting {
             Accounting::Payload => buffer.count_payload(options),
             Accounting::Linux => {
-                let memory = buffer.first_memory(options, receiver.edge());
+                let grown = buffer.tuning.as_ref().map(|grows| grows.whole());
+                let limit = grown.unwrap_or_else(|| fixed_limit(options.send_buffer));
+                let (total, edge) = (options.workload.bytes(), receiver.edge());
+                let memory = options.protocol.rules().send_memory(limit, full, total, edge);
                 buffer.memory = Some(Box::new(memory));
                 buffer.update_window_edge();
             }
         }
         buffer
-    }
-
-    fn first_memory(&self, options: &ConnectionOptions, edge: Bytes) -> SendMemory {
-        let (full, send, total) = (self.full, options.send_buffer, options.workload.bytes());
-        match (&self.tuning, options.is_tcp()) {
-            (None, false) => SendMemory::new(send, full, total, edge),
-            (None, true) => SendMemory::of_tcp(send, full, total, edge),
-            (Some(grows), false) => SendMemory::with(grows.whole(), full, total, edge),
-            (Some(grows), true) => SendMemory::of_tcp_with(grows.whole(), full, total, edge),
-        }
     }
 
     fn count_payload(&mut self, options: &ConnectionOptions) {

@@ -4,7 +4,6 @@ use super::Connection;
 use super::change::RoleChange;
 use crate::mptcp::io::Io;
 use crate::mptcp::options::{ScriptedAction, ScriptedEvent};
-use crate::mptcp::subflow::{Phase, Subflow};
 use crate::pathmanager::{Order, Report, Role, SubflowId};
 use crate::units::{NEVER, Nanos};
 
@@ -40,13 +39,11 @@ impl Connection {
     }
 
     /// Which subflows may carry data: the active ones, or if no active one is alive the backup
-    /// subflows (RFC 8684 section 3.3.8). Plain TCP goes on after a timeout: it has nothing else.
+    /// subflows (RFC 8684 section 3.3.8).
     pub(super) fn update_roles(&mut self, now: Nanos) {
         let set = |role: Role| {
             let subflows = self.subflows.iter().enumerate();
-            let serves =
-                |one: &Subflow| one.alive() || self.is_tcp && one.phase == Phase::Established;
-            let chosen = subflows.filter(|(_, subflow)| serves(subflow) && subflow.role == role);
+            let chosen = subflows.filter(|(_, subflow)| subflow.alive() && subflow.role == role);
             chosen.fold(0, |set, (id, _)| set | 1 << id)
         };
         let (active, standby): (u64, u64) = (set(Role::Active), set(Role::Standby));

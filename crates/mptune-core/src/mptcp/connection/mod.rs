@@ -51,8 +51,6 @@ pub struct Connection {
     script: VecDeque<ScriptedAction>,
     script_timer: Source,
     fully_established: bool,
-    /// It is plain TCP.
-    is_tcp: bool,
     /// Bytes of a packet of a handshake.
     syn_size: u32,
     /// Roles that changed after the subflows were opened, if the path manager wants samples.
@@ -68,7 +66,7 @@ impl Connection {
         io.queue.set(script_timer, options.start);
         let receiver = DataReceiver::new(&options);
         let sender = DataSender::new(number, &options, receiver.buffer(), io);
-        let (is_tcp, syn_size) = (options.is_tcp(), options.syn_size());
+        let syn_size = options.syn_size();
         let (paths, size) = (io.paths.as_slice(), options.size);
         let assignment =
             Assignment::with_policy(options.path_manager, paths, size, io.lsrr_honoured);
@@ -89,7 +87,6 @@ impl Connection {
             script: script.into(),
             script_timer,
             fully_established: false,
-            is_tcp,
             syn_size,
             changes: Vec::new(),
             sampling,

@@ -87,15 +87,13 @@ impl Connection {
     }
 
     /// A subflow timed out: what it carries may be lost for long, so other subflows carry it as well,
-    /// unless that takes more than a timeout. Plain TCP has no others, and continues by itself.
+    /// unless that takes more than a timeout or there are none.
     fn on_timeout(&mut self, io: &mut Io, id: SubflowId) {
         let subflow = &mut self.subflows[id];
         subflow.timed_out = true;
-        if !subflow.failing && !self.sender.judges_silence() {
+        if !subflow.failing && self.sender.gives_up_at_timeout() {
             subflow.failing = true;
-            if !self.is_tcp {
-                self.sender.reinject_undelivered(subflow);
-            }
+            self.sender.reinject_undelivered(subflow);
             self.update_roles(io.now);
         }
         let consecutive = self.subflows[id].sender.consecutive_timeouts();

@@ -15,7 +15,7 @@ mod silence;
 mod timers;
 mod transmitting;
 
-use super::accounting::{Miscount, ReceiveBuffer, SendBuffer};
+use super::accounting::{Accounting, Miscount, ReceiveBuffer, SendBuffer};
 use super::io::Io;
 use super::options::ConnectionOptions;
 use super::packet::Ack;
@@ -49,6 +49,7 @@ pub struct DataSender {
     /// Linux' connection-level retransmission and the application waiting for room, under Linux
     /// accounting.
     timers: Option<Timers>,
+    gives_up_at_timeout: bool,
     opportunistic: bool,
     tso: bool,
     ecn: bool,
@@ -66,7 +67,9 @@ impl DataSender {
         receiver: &ReceiveBuffer,
         io: &mut Io,
     ) -> Self {
-        let cut = options.scheduler.style() == Style::Push && !options.is_tcp();
+        let is_multipath = options.protocol.rules().is_multipath();
+        let cut = options.scheduler.style() == Style::Push && is_multipath;
+        let gives_up_at_timeout = is_multipath && options.accounting == Accounting::Payload;
         let buffer = SendBuffer::new(options, receiver, cut);
         let queue_limit = buffer.subflow_segments();
         let grows = buffer.grows();
@@ -82,6 +85,7 @@ impl DataSender {
             notify_at: Seq::MAX,
             blocking: Blocking::new(),
             timers: Timers::new(number, options.accounting, io),
+            gives_up_at_timeout,
             opportunistic: options.opportunistic,
             tso: options.tso,
             ecn: options.ecn,

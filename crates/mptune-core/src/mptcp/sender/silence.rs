@@ -31,9 +31,10 @@ fn has_unfinished(subflow: &Subflow) -> bool {
 }
 
 impl DataSender {
-    /// The connection judges which subflows are silent, by its own timer.
-    pub fn judges_silence(&self) -> bool {
-        self.timers.is_some()
+    /// A subflow that times out fails, and others carry what it carries; otherwise the connection judges by its
+    /// own timer which ones are silent, or there are no others.
+    pub fn gives_up_at_timeout(&self) -> bool {
+        self.gives_up_at_timeout
     }
 
     /// A period of the retransmission timer ends.

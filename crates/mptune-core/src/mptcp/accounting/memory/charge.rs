@@ -19,11 +19,6 @@ const SK_BUFF: u32 = 256;
 /// Linux `SKB_SMALL_HEAD_CACHE_SIZE`: the smallest buffer.
 const SMALL_HEAD: u32 = 576;
 
-/// Payload bytes of a full segment, for an MSS that leaves no room for the DSS option.
-pub fn full_payload(mss: u32) -> u32 {
-    mss - DSS_SIZE
-}
-
 /// Bytes of memory charged for a received packet with this much payload. Also used for plain TCP, whose
 /// packets lack the DSS option, and for IPv6, whose header is 20 bytes longer: only payloads within 24 bytes
 /// of the end of a size class differ.
@@ -42,7 +37,7 @@ mod tests {
     #[test]
     fn a_full_packet_takes_a_buffer_of_2_kib() {
         // Measured with `ss -tmi` on Linux 6.18: receive queues are multiples of 2304 bytes.
-        assert_eq!(full_payload(1448), 1424);
+        assert_eq!(1448 - DSS_SIZE, 1424);
         assert_eq!(truesize(1424), 2304);
     }
 

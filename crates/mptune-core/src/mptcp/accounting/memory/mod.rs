@@ -13,7 +13,7 @@ mod receive;
 mod send;
 mod subflow;
 
-pub use charge::{DSS_SIZE, full_payload, truesize};
+pub use charge::{DSS_SIZE, truesize};
 pub use receive::ReceiveMemory;
-pub use send::{Extent, SendMemory, WRITING};
+pub use send::{Extent, SendMemory, WRITING, fixed_limit};
 pub use subflow::{Compression, SubflowMemory};

@@ -9,11 +9,11 @@
 //! derived (Linux `net/ipv4/tcp_input.c`, `tcp_data_queue_ofo`; `include/net/tcp.h`, `tcp_space`). A
 //! missing segment always finds memory there: the queue is pruned for it (`tcp_prune_queue`).
 
-use super::charge::{DSS_SIZE, truesize};
+use super::charge::truesize;
 use super::send::doubled;
 use super::subflow::{DEFAULT_RATIO, RATIO_BITS, SubflowMemory, ratio};
-use crate::mptcp::accounting::Miscount;
 use crate::mptcp::accounting::autotuning::{FIRST_RECEIVE, ReceiveTuning};
+use crate::mptcp::accounting::{BufferMode, Miscount};
 use crate::units::{Bytes, MICROSECOND, Nanos, Seq};
 
 /// Linux `SOCK_MIN_RCVBUF`: one packet of 2 KiB with its header.
@@ -53,9 +53,11 @@ pub struct ReceiveMemory {
     full_cost: Bytes,
     /// The announced MSS minus timestamps (Linux `advmss`).
     segment: Bytes,
-    /// It is the memory of a plain TCP, and that of TCP's out-of-order queue.
-    is_tcp: bool,
+    /// What a segment in the out-of-order queue of a TCP takes of it, and all in the last one's do.
+    queue_cost: Bytes,
     queued: Bytes,
+    /// The share of payload is that of the last subflow measured, at once.
+    measures_at_once: bool,
     /// Memory of the out-of-order queue.
     held: Bytes,
     /// Memory of what is in order and not yet read.
@@ -76,48 +78,32 @@ pub struct ReceiveMemory {
 }
 
 impl ReceiveMemory {
-    /// For this value of `SO_RCVBUF`; full segments have `full` bytes of payload.
-    pub fn new(buffer: Bytes, full: u32) -> Self {
-        Self::with_segment(buffer, full, full + DSS_SIZE, false)
+    /// For this value of `SO_RCVBUF`, or one that grows up to this value of `net.ipv4.tcp_rmem[2]`; full segments
+    /// have `full` bytes of payload, and the announced MSS minus timestamps is `segment`.
+    pub fn new(mode: BufferMode, bytes: Bytes, full: u32, segment: u32) -> Self {
+        match mode {
+            BufferMode::Fixed => {
+                let limit = doubled(bytes).max(SMALLEST_BUFFER);
+                // From half the memory.
+                Self::with(limit, limit, shift_for(limit / 2), full, segment)
+            }
+            BufferMode::Auto => {
+                let most = bytes.min(i32::MAX as Bytes).max(SMALLEST_BUFFER);
+                let shift = shift_for(most.max(LARGEST_DEFAULT));
+                let mut memory = Self::with(most.min(FIRST_RECEIVE), most, shift, full, segment);
+                memory.tuning = Some(ReceiveTuning::linux(memory.segment));
+                memory
+            }
+        }
     }
 
-    /// The same of a plain TCP.
-    pub fn of_tcp(buffer: Bytes, full: u32) -> Self {
-        Self::with_segment(buffer, full, full, true)
+    /// It is that of the connection's only TCP: its out-of-order queue is charged here too, and what its segments
+    /// show of their memory counts at once (Linux `tcp_measure_rcv_mss`, `tcp_rcvbuf_grow`).
+    pub fn of_the_only_socket(self) -> Self {
+        Self { queue_cost: self.full_cost, measures_at_once: true, ..self }
     }
 
-    fn with_segment(buffer: Bytes, full: u32, segment: u32, is_tcp: bool) -> Self {
-        let limit = doubled(buffer).max(SMALLEST_BUFFER);
-        // From half the memory.
-        Self::with(limit, limit, shift_for(limit / 2), (full, segment), is_tcp)
-    }
-
-    /// One that grows up to this value of `net.ipv4.tcp_rmem[2]`.
-    pub fn growing(most: Bytes, full: u32) -> Self {
-        Self::growing_with_segment(most, full, full + DSS_SIZE, false)
-    }
-
-    /// The same of a plain TCP (Linux `net/ipv4/tcp_input.c`, `tcp_rcvbuf_grow`).
-    pub fn growing_of_tcp(most: Bytes, full: u32) -> Self {
-        Self::growing_with_segment(most, full, full, true)
-    }
-
-    fn growing_with_segment(most: Bytes, full: u32, segment: u32, is_tcp: bool) -> Self {
-        let most = most.min(i32::MAX as Bytes).max(SMALLEST_BUFFER);
-        let shift = shift_for(most.max(LARGEST_DEFAULT));
-        let first = most.min(FIRST_RECEIVE);
-        let mut memory = Self::with(first, most, shift, (full, segment), is_tcp);
-        memory.tuning = Some(ReceiveTuning::linux(memory.segment));
-        memory
-    }
-
-    fn with(
-        limit: Bytes,
-        most: Bytes,
-        shift: u32,
-        (full, segment): (u32, u32),
-        is_tcp: bool,
-    ) -> Self {
+    fn with(limit: Bytes, most: Bytes, shift: u32, full: u32, segment: u32) -> Self {
         let full = Bytes::from(full);
         let mut memory = Self {
             first: limit,
@@ -131,8 +117,9 @@ impl ReceiveMemory {
             full,
             full_cost: Bytes::from(truesize(full as u32)),
             segment: Bytes::from(segment),
-            is_tcp,
+            queue_cost: 0,
             queued: 0,
+            measures_at_once: false,
             held: 0,
             unread: 0,
             read_at: 0,
@@ -167,13 +154,11 @@ impl ReceiveMemory {
         subflow.largest.unwrap_or_else(|| self.first_window())
     }
 
-    /// So many full segments are in the out-of-order queue of the only TCP; for MPTCP, each subflow's queue
+    /// So many full segments are in the out-of-order queue of a TCP. Below a connection of several, each queue
     /// is charged to its own socket, which does not determine the window.
     #[inline]
     pub fn charge_queue(&mut self, holding: u32) {
-        if self.is_tcp {
-            self.queued = Bytes::from(holding) * self.full_cost;
-        }
+        self.queued = Bytes::from(holding) * self.queue_cost;
     }
 
     /// A new segment arrived on a subflow: returns whether the largest window that it may offer grew, by
@@ -182,8 +167,7 @@ impl ReceiveMemory {
     /// `rcv_ssthresh` (`ss -tin`) grew from 2,095,704 to 2,588,672.
     #[inline]
     pub fn grows(&mut self, subflow: &mut SubflowMemory, payload: u32) -> bool {
-        // The only socket of a plain TCP knows at once (`tcp_measure_rcv_mss`).
-        if subflow.measure(payload) && self.is_tcp {
+        if subflow.measure(payload) && self.measures_at_once {
             self.ratio = subflow.ratio.unwrap_or(DEFAULT_RATIO);
         }
         !subflow.is_largest && self.grows_further(subflow, payload)
@@ -452,10 +436,20 @@ mod tests {
 
     const KIB: Bytes = 1024;
 
+    /// Of MPTCP, with this value of `SO_RCVBUF`.
+    fn fixed(buffer: Bytes) -> ReceiveMemory {
+        ReceiveMemory::new(BufferMode::Fixed, buffer, 1424, 1448)
+    }
+
+    /// Of MPTCP, up to this value of `tcp_rmem[2]`.
+    fn growing(most: Bytes) -> ReceiveMemory {
+        ReceiveMemory::new(BufferMode::Auto, most, 1424, 1448)
+    }
+
     #[test]
     fn without_a_scale_the_window_is_whole_segments() {
         // Captured on Linux 6.18 with SO_RCVBUF of 33 KiB and segments of 1424 bytes: windows of 28 and 23 segments.
-        let mut memory = ReceiveMemory::new(33 * KIB, 1424);
+        let mut memory = fixed(33 * KIB);
         let mut subflow = grown(&mut memory);
         assert_eq!(memory.offer(SECOND, &mut subflow), 28 * 1424);
         assert_eq!(whole_segments(32_900, 33_792, 1424, 0), 23 * 1424);
@@ -467,8 +461,8 @@ mod tests {
     #[test]
     fn the_window_is_what_linux_6_18_offers() {
         // `ss -tmi` on Linux 6.18 with SO_RCVBUF of 64 and 128 KiB: snd_wnd 80106 and 161004.
-        assert_eq!(ReceiveMemory::new(64 * KIB, 1424).rest_window(), 80_106);
-        assert_eq!(ReceiveMemory::new(128 * KIB, 1424).rest_window(), 161_004);
+        assert_eq!(fixed(64 * KIB).rest_window(), 80_106);
+        assert_eq!(fixed(128 * KIB).rest_window(), 161_004);
     }
 
     /// A subflow that may offer its maximum, and whose segment size is known.
@@ -482,7 +476,7 @@ mod tests {
     #[test]
     fn a_subflow_on_which_nothing_came_yet_halves_what_memory_holds() {
         // Captured on Linux 6.18 with SO_RCVBUF of 275 KiB, rounded to the window's scale of 8 bytes.
-        let mut memory = ReceiveMemory::new(275 * KIB, 1424);
+        let mut memory = fixed(275 * KIB);
         let mut first = grown(&mut memory);
         let mut joined = SubflowMemory::default();
         memory.join(&mut joined);
@@ -499,7 +493,7 @@ mod tests {
     fn a_silent_subflow_narrows_the_window_at_the_end_of_an_rtt_and_so_it_widens_again() {
         // Recorded on Linux 6.18, RTT of 44 ms: a subflow joined at 157.6 ms; windows grew until the
         // application read at 199.7 ms, an RTT after 155.4 ms.
-        let mut memory = ReceiveMemory::new(275 * KIB, 1424);
+        let mut memory = fixed(275 * KIB);
         let mut first = grown(&mut memory);
         first.rtt = 44 * MILLISECOND;
         let mut joined = SubflowMemory::default();
@@ -521,7 +515,7 @@ mod tests {
 
     #[test]
     fn a_larger_segment_or_more_memory_lets_a_fully_grown_window_grow_again() {
-        let mut memory = ReceiveMemory::growing(1 << 20, 1424);
+        let mut memory = growing(1 << 20);
         let mut subflow = SubflowMemory::default();
         while memory.grows(&mut subflow, 1300) {}
         assert!(!memory.grows(&mut subflow, 1300));
@@ -534,7 +528,7 @@ mod tests {
     #[test]
     fn the_largest_window_of_a_subflow_grows_by_two_segments_for_each_that_arrives() {
         // `rcv_ssthresh` (`ss -tin`) on Linux 6.18 with SO_RCVBUF of 2 MiB.
-        let mut memory = ReceiveMemory::new(2048 * KIB, 1424);
+        let mut memory = fixed(2048 * KIB);
         let mut subflow = SubflowMemory::default();
         assert!(!memory.grows(&mut subflow, 100), "a small segment");
         assert!(!memory.grows(&mut subflow, 700), "one that wastes memory");
@@ -553,7 +547,7 @@ mod tests {
     #[test]
     fn what_the_books_cannot_explain_is_a_miscount() {
         let found = |change: fn(&mut ReceiveMemory), waiting: &[u32], delivered| {
-            let mut memory = ReceiveMemory::new(64 * KIB, 1424);
+            let mut memory = fixed(64 * KIB);
             memory.on_delivered(0, 1000);
             memory.hold(0, 100);
             change(&mut memory);
@@ -572,7 +566,7 @@ mod tests {
 
     #[test]
     fn a_start_is_known_by_its_lower_32_bits() {
-        let mut memory = ReceiveMemory::new(64 * KIB, 1424);
+        let mut memory = fixed(64 * KIB);
         let mut subflow = SubflowMemory::default();
         (memory.delivered, memory.edge) = ((1 << 32) - 1000, 0);
         let window = window(&mut memory, &mut subflow);
@@ -583,7 +577,7 @@ mod tests {
 
     #[test]
     fn segments_held_shrink_the_window_but_never_move_its_edge_back() {
-        let mut memory = ReceiveMemory::new(64 * KIB, 1424);
+        let mut memory = fixed(64 * KIB);
         let mut subflow = SubflowMemory::default();
         let first = window(&mut memory, &mut subflow);
         (0..20).for_each(|_| memory.hold(0, 1424));
@@ -598,7 +592,7 @@ mod tests {
     fn a_window_shrinks_by_what_another_subflow_delivered() {
         // Traced on Linux 6.18 (`tcp_probe`, `ack_update_msk`): all subflows offer the same edge, and an
         // idle one's window fell from 7,372,096 to 5,706,200 bytes when another one filled a gap.
-        let mut memory = ReceiveMemory::new(64 * KIB, 1424);
+        let mut memory = fixed(64 * KIB);
         let (mut idle, mut busy) = (SubflowMemory::default(), SubflowMemory::default());
         let first = window(&mut memory, &mut idle);
         let edge = memory.edge();
@@ -614,7 +608,7 @@ mod tests {
     #[test]
     fn an_unread_segment_narrows_the_window_unless_that_would_shrink_it() {
         // `ss` and packets on Linux 6.18, 64 KiB: 79474 after a gap was filled, otherwise 80106.
-        let mut memory = ReceiveMemory::new(64 * KIB, 1424);
+        let mut memory = fixed(64 * KIB);
         let mut subflow = grown(&mut memory);
         memory.on_delivered(10, 1424);
         assert_eq!(memory.offer(20, &mut subflow), 79_474);
@@ -629,18 +623,18 @@ mod tests {
         // 80,106 bytes are 56.25 full segments, and 56 take 129,024 of 131,072 bytes. Cut into 58, one
         // of which is missing, 57 take 131,328.
         let held = |segments: u32, payload: u32| {
-            let mut memory = ReceiveMemory::new(64 * KIB, 1424);
+            let mut memory = fixed(64 * KIB);
             (0..segments).for_each(|_| memory.hold(7, payload));
             (memory.is_full(), memory.overflowed_at)
         };
         assert_eq!(held(56, 1424), (false, None));
-        assert!(58 * 1380 < ReceiveMemory::new(64 * KIB, 1424).rest_window());
+        assert!(58 * 1380 < fixed(64 * KIB).rest_window());
         assert_eq!(held(57, 1380), (true, Some(7)));
     }
 
     #[test]
     fn the_smallest_buffer_offers_a_window_again_once_it_is_read() {
-        let mut memory = ReceiveMemory::new(1, 1424);
+        let mut memory = fixed(1);
         let mut subflow = SubflowMemory::default();
         for _ in 0..3 {
             memory.on_delivered(0, 1);
@@ -650,7 +644,7 @@ mod tests {
 
     #[test]
     fn growing_memory_is_what_the_window_needs_and_no_more_than_the_limit() {
-        let mut memory = ReceiveMemory::growing(400_000, 1424);
+        let mut memory = growing(400_000);
         assert_eq!((memory.limit(), memory.shift), (131_072, 7));
         // Half of it minus a segment, as `ss -tin` shows on a new connection: rcv_ssthresh 64088.
         assert_eq!(memory.first_window(), 64_088);
@@ -673,7 +667,7 @@ mod tests {
 
     #[test]
     fn a_subflow_that_joins_after_the_growth_keeps_the_first_size() {
-        let mut memory = ReceiveMemory::growing(1 << 20, 1424);
+        let mut memory = growing(1 << 20);
         memory.limit = 1 << 20;
         let (mut early, mut late) = (SubflowMemory::default(), SubflowMemory::default());
         early.grow(memory.limit);
@@ -687,7 +681,7 @@ mod tests {
 
     #[test]
     fn a_small_limit_is_what_a_connection_begins_with() {
-        assert_eq!(ReceiveMemory::growing(65_536, 1424).limit(), 65_536);
+        assert_eq!(growing(65_536).limit(), 65_536);
     }
 
     #[test]
@@ -697,17 +691,19 @@ mod tests {
             memory.charge_queue(holding);
             memory.offer(0, &mut SubflowMemory::default())
         };
-        let [empty, full] = [0, 800].map(|n| offered(ReceiveMemory::of_tcp(1024 * KIB, 1448), n));
+        let tcp =
+            || ReceiveMemory::new(BufferMode::Fixed, 1024 * KIB, 1448, 1448).of_the_only_socket();
+        let [empty, full] = [0, 800].map(|n| offered(tcp(), n));
         let free = (2048 * KIB - 800 * 2304) / 2;
         assert!(full < empty && Bytes::from(full) <= free + 64, "{full} of {free}, {empty}");
-        let [empty, full] = [0, 800].map(|n| offered(ReceiveMemory::new(1024 * KIB, 1424), n));
+        let [empty, full] = [0, 800].map(|n| offered(fixed(1024 * KIB), n));
         assert_eq!(full, empty, "under MPTCP it is the subflow's");
     }
 
     #[test]
     fn any_buffer_offers_a_window_that_its_scale_can_express() {
         for buffer in (1..40).map(|power| 1 << power) {
-            let mut memory = ReceiveMemory::new(buffer, 1424);
+            let mut memory = fixed(buffer);
             let window = memory.offer(0, &mut SubflowMemory::default());
             assert!(window > 0 && window <= 65_535 << 14, "{buffer}: {window}");
             assert!(memory.edge() >= Bytes::from(window));

@@ -23,6 +23,11 @@ pub(super) fn doubled(value: Bytes) -> Bytes {
     value.saturating_mul(2).min(i32::MAX as Bytes)
 }
 
+/// `sk_sndbuf` for this value of `SO_SNDBUF`.
+pub fn fixed_limit(buffer: Bytes) -> Bytes {
+    doubled(buffer).max(SMALLEST_BUFFER)
+}
+
 /// Full segments in a send queue of this much memory, at least one.
 fn packets_in(memory: Bytes, full: u32) -> Bytes {
     (memory / Bytes::from(full + OVERHEAD)).max(1)
@@ -54,12 +59,12 @@ impl Extent {
 #[derive(Debug)]
 pub struct SendMemory {
     full: u32,
-    /// `sk_sndbuf`; of plain TCP, the payload that fits it.
+    /// `sk_sndbuf`; of packets, their payload that fits it.
     limit: Bytes,
     /// What a full segment takes of the limit in a subflow's send queue.
     cost: u32,
-    /// Bytes of a fragment; none for plain TCP, which fills packets one after another. And where the
-    /// fragment of `next` ends.
+    /// Bytes of a fragment; none where packets are filled one after another. And where the fragment of `next`
+    /// ends.
     fragment: Option<Bytes>,
     fragment_end: Bytes,
     /// Bytes of the whole transfer.
@@ -80,24 +85,15 @@ pub struct SendMemory {
 }
 
 impl SendMemory {
-    /// With an empty buffer.
-    pub fn new(buffer: Bytes, full: u32, total: Bytes, edge: Bytes) -> Self {
-        Self::with(doubled(buffer).max(SMALLEST_BUFFER), full, total, edge)
-    }
-
-    /// The same, for a value of `sk_sndbuf` that may change.
-    pub fn with(limit: Bytes, full: u32, total: Bytes, edge: Bytes) -> Self {
+    /// An empty buffer with this value of `sk_sndbuf`, which may change, for `total` bytes in all; the
+    /// receiver's window ends at `edge`.
+    pub fn new(limit: Bytes, full: u32, total: Bytes, edge: Bytes) -> Self {
         Self::filled(full, limit, full + OVERHEAD, Some(FRAGMENT), total, edge)
     }
 
-    /// The same of a plain TCP: there is one send queue, and the packets in it take the memory (Linux
-    /// `net/ipv4/tcp.c`, `tcp_sendmsg_locked`; `include/net/sock.h`, `sk_stream_memory_free`).
-    pub fn of_tcp(buffer: Bytes, full: u32, total: Bytes, edge: Bytes) -> Self {
-        Self::of_tcp_with(doubled(buffer).max(SMALLEST_BUFFER), full, total, edge)
-    }
-
-    /// The same of a plain TCP, for a value of `sk_sndbuf` that may change.
-    pub fn of_tcp_with(limit: Bytes, full: u32, total: Bytes, edge: Bytes) -> Self {
+    /// The same where there is one send queue, and the packets in it take the memory (Linux `net/ipv4/tcp.c`,
+    /// `tcp_sendmsg_locked`; `include/net/sock.h`, `sk_stream_memory_free`).
+    pub fn of_packets(limit: Bytes, full: u32, total: Bytes, edge: Bytes) -> Self {
         Self::filled(full, payload_of_packets(limit, full), full, None, total, edge)
     }
 
@@ -130,8 +126,8 @@ impl SendMemory {
 
     /// The buffer grew to this value of `sk_sndbuf`.
     pub fn set_limit(&mut self, limit: Bytes) {
-        let is_tcp = self.fragment.is_none();
-        let limit = if is_tcp { payload_of_packets(limit, self.full) } else { limit };
+        let of_packets = self.fragment.is_none();
+        let limit = if of_packets { payload_of_packets(limit, self.full) } else { limit };
         self.limit = self.limit.max(limit);
     }
 
@@ -320,7 +316,7 @@ mod tests {
     use super::*;
 
     fn memory(edge: Bytes, total: Bytes) -> SendMemory {
-        SendMemory::new(1 << 20, 1000, total, edge)
+        SendMemory::new(2 << 20, 1000, total, edge)
     }
 
     #[test]
@@ -391,7 +387,7 @@ mod tests {
     #[test]
     fn the_application_fills_twice_the_value_and_waits_for_a_third_of_it() {
         // Linux `sk_stream_is_writeable`: 200,000 bytes are filled to the end of the seventh fragment.
-        let mut sender = SendMemory::new(100_000, 1000, Bytes::MAX, Bytes::MAX);
+        let mut sender = SendMemory::new(200_000, 1000, Bytes::MAX, Bytes::MAX);
         let filled = 7 * FRAGMENT;
         let all = sender.segments(true);
         assert_eq!(Bytes::from(all), filled.div_ceil(1000));
@@ -416,7 +412,7 @@ mod tests {
     #[test]
     fn plain_tcp_fills_its_buffer_with_packets_and_knows_no_fragments() {
         // 200,000 bytes hold 141 packets of 1000 bytes of payload with 416 more of memory.
-        let mut sender = SendMemory::of_tcp(100_000, 1000, Bytes::MAX, Bytes::MAX);
+        let mut sender = SendMemory::of_packets(200_000, 1000, Bytes::MAX, Bytes::MAX);
         assert_eq!((sender.segments(false), sender.subflow_segments()), (141, 141));
         for _ in 0..141 {
             sender.take();

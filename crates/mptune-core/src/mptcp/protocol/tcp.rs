@@ -1,0 +1,42 @@
+//! Plain TCP (RFC 9293): one subflow, whose socket is that of the connection.
+
+use super::rules::Rules;
+use crate::mptcp::accounting::memory::{ReceiveMemory, SendMemory};
+use crate::mptcp::accounting::{BufferMode, SendTuning};
+use crate::units::Bytes;
+
+/// Plain TCP.
+pub(super) struct Tcp;
+
+impl Rules for Tcp {
+    /// Headers alone.
+    fn ack_size(&self) -> u32 {
+        52
+    }
+
+    /// SYN with MSS, SACK-permitted, timestamps and window scale.
+    fn syn_size(&self) -> u32 {
+        60
+    }
+
+    fn option_size(&self) -> u32 {
+        0
+    }
+
+    fn is_multipath(&self) -> bool {
+        false
+    }
+
+    fn receive_memory(&self, mode: BufferMode, bytes: Bytes, full: u32) -> ReceiveMemory {
+        ReceiveMemory::new(mode, bytes, full, full).of_the_only_socket()
+    }
+
+    fn send_memory(&self, limit: Bytes, full: u32, total: Bytes, edge: Bytes) -> SendMemory {
+        SendMemory::of_packets(limit, full, total, edge)
+    }
+
+    /// The only buffer there is, which is limited (Linux `tcp_sndbuf_expand`).
+    fn send_tuning(&self, limit: Bytes, windows: Bytes) -> SendTuning {
+        SendTuning::limited(limit, windows)
+    }
+}
