@@ -1,5 +1,6 @@
 """The main job between hosts of which not everything is known: the same answer, without what needs it."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from mptune import testbeds, theory
 from mptune.errors import InputError
 from mptune.impact import ImpactOptions
 from mptune.impact._paired import settle_ns
+from mptune.optimisation.budget import Budget
 from mptune.optimisation.job import Job
 from mptune.optimisation.main_job import left_out, optimise
 from mptune.optimisation.options import OptimiseOptions
@@ -69,7 +71,7 @@ def test_the_simulator_predicts_only_what_it_knows(hosts: Topology, network: Top
 
     assert job(network).has_prior and not job(hosts).has_prior
     real_time = msgspec.structs.replace(OPTIONS, prior=False)
-    assert not job(hosts)._replace(options=real_time).wants_prior
+    assert not replace(job(hosts), options=real_time).wants_prior
 
 
 def test_buffers_of_impact_factors_are_emptied_long_before_a_window_ends(
@@ -79,7 +81,7 @@ def test_buffers_of_impact_factors_are_emptied_long_before_a_window_ends(
 
     def impact(topology: Topology) -> ImpactOptions:
         options = msgspec.structs.replace(OPTIONS, budget_ns=60 * SECOND)
-        return Job(topology, TrialRunner(real), options, Reporter(quiet=True)).impact_options
+        return Budget(topology, options, real.set_up_s).impact
 
     rate_bps = sum(one.up_bps for one in network.sender.interfaces)
     rate_bps = min(rate_bps, sum(one.down_bps for one in network.receiver.interfaces))

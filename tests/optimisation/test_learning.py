@@ -10,9 +10,10 @@ import pytest
 
 from mptune.errors import Failure, InputError, Interrupted, MptuneError
 from mptune.impact import ImpactOptions
-from mptune.optimisation.learning import geometric, so_far
+from mptune.optimisation.arms import geometric
 from mptune.optimisation.main_job import Result, optimise
 from mptune.optimisation.options import OptimiseOptions
+from mptune.optimisation.reached import so_far
 from mptune.result import wording
 from mptune.runner.runner import TrialRunner
 from mptune.store import Campaign, Store, create

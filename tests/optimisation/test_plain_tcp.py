@@ -311,7 +311,7 @@ def test_the_favourites_sets_are_compared_with_fresh_seeds(
     fake_testbed.gives = {"A-X": 100.0, "B-X": 3.0, "C-X": -1.0}
     ccs = ("olia", "reno", "vegas", "scalable")
     result = run(network, fake_testbed, ccs=ccs)
-    monkeypatch.setattr("mptune.optimisation.job.again", lambda *_: [])
+    monkeypatch.setattr("mptune.optimisation.shortlist.again", lambda *_: [])
     before = {one.combination for one in run(network, fake_testbed, ccs=ccs).finalists}
     added = {one.combination for one in result.finalists} - before
     assert added and {one.cc for one in added} == {result.finalists[0].combination.cc}

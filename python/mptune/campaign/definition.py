@@ -16,7 +16,8 @@ from mptune import testbeds
 from mptune._text import quoted
 from mptune.errors import InputError
 from mptune.impact import ImpactOptions, SubflowSets
-from mptune.optimisation.job import Job, configuration
+from mptune.optimisation.budget import Budget
+from mptune.optimisation.job import configuration
 from mptune.optimisation.options import OptimiseOptions, withdrawals
 from mptune.optimisation.papers import BUFFERS, CCS, PMS
 from mptune.options import TEXT, Option, Options, Place, Tables, by_flag, choice, error_about, in_file
@@ -43,8 +44,6 @@ from mptune.options.trials import (
     check_labels,
 )
 from mptune.runner.executors import ExecutorOptions
-from mptune.runner.progress import Reporter
-from mptune.runner.runner import TrialRunner
 from mptune.tables import read_toml
 from mptune.topology import Topology, check_name, from_document, load
 from mptune.trial import DEFAULT_FAMILY, FIXED, Configuration, Workload, workloads_of
@@ -310,8 +309,7 @@ def check_times(definition: Definition, testbed: testbeds.Testbed, place: Place 
     InputError : naming the option where it was written.
     """
     if isinstance(definition.options, OptimiseOptions):
-        job = Job(definition.topology, TrialRunner(testbed), definition.options, Reporter(quiet=True))
-        job.check_budget(place)
+        Budget(definition.topology, definition.options, testbed.set_up_s).check(place)
     _check_interval(definition, testbed, place)
 
 

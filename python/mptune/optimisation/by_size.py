@@ -9,6 +9,7 @@ no file.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import msgspec
 
@@ -16,9 +17,10 @@ from mptune.decision.robustness import REGRET
 from mptune.decision.selection import LAST_CHOICE, THROUGHPUT_TIE
 from mptune.decision.sweep import combination_of, named
 from mptune.errors import MptuneError
-from mptune.impact import Impact, SubflowSets, warnings_of
-from mptune.optimisation.candidates import SCREEN_RUNS, screen_buffers, screened
-from mptune.optimisation.job import Job, failures, optional_sets
+from mptune.impact import Impact, warnings_of
+from mptune.optimisation.candidates import SCREEN_RUNS, asked, competing, screen_buffers, screened
+from mptune.optimisation.impacts import measure_impacts
+from mptune.optimisation.job import Job, failures
 from mptune.optimisation.options import DEFAULT_CC, DEFAULT_PM, OptimiseOptions
 from mptune.runner.progress import Reporter
 from mptune.runner.runner import TrialRunner
@@ -125,13 +127,13 @@ def optimise_by_size(
     """
     options.check()
     job = Job(topology, runner, options, reporter or Reporter(quiet=True))
-    impacts, impact_records = job.impacts()
-    sets = {impact.cc: impact.sets for impact in impacts}
-    screening, combinations = _screen(job, impacts, sets)
-    swept = _sweep(job, combinations, sets)
-    points = {size: _points(records, optional_sets(sets)) for size, records in swept.items()}
+    impacts = measure_impacts(job, options.impact)
+    job = replace(job, sets=impacts.sets)
+    screening, combinations = _screen(job, impacts.factors)
+    swept = _sweep(job, combinations)
+    points = {size: _points(records, job.optional) for size, records in swept.items()}
     chosen = {size: choose(found) for size, found in points.items()}
-    answers, confirming = _confirm(job, points, chosen, sets)
+    answers, confirming = _confirm(job, points, chosen)
     all_swept = [record for records in swept.values() for record in records]
     return SizesResult(
         name=topology.name,
@@ -139,15 +141,15 @@ def optimise_by_size(
         stack=stack_title(runner.testbed.name, msgspec.structs.asdict(options.stack.chosen())),
         buffer_mode=options.buffer_mode,
         family=options.family,
-        impacts=tuple(impacts),
+        impacts=impacts.factors,
         answers=answers,
         warnings=(
-            *warnings_of(impacts),
+            *warnings_of(impacts.factors),
             *failures(all_swept, "sweep"),
             *failures(confirming, "confirmation"),
             *(text for answer in answers for text in _verdict(answer)),
         ),
-        records=(*impact_records, *screening, *all_swept, *confirming),
+        records=(*impacts.records, *screening, *all_swept, *confirming),
     )
 
 
@@ -208,20 +210,19 @@ def _mean(point: SizePoint) -> float:
     return point.times.summary.mean
 
 
-def _screen(
-    job: Job, impacts: Sequence[Impact], sets: Mapping[str, SubflowSets]
-) -> tuple[list[Record], dict[int, list[Combination]]]:
+def _screen(job: Job, impacts: Sequence[Impact]) -> tuple[list[Record], dict[int, list[Combination]]]:
     """The combinations to sweep for each size: those asked for, and sets of subflows that come near the best.
 
     The trials are transfers too: what is good for a saturated sender need not be for a small one.
     """
-    options, asked, competing = job.options, job.asked(), job.competing(impacts)
-    if not competing:
-        return [], dict.fromkeys(options.transfers, asked)
+    options, usual = job.options, asked(job.options)
+    others = competing(options, job.mptcp, impacts)
+    if not others:
+        return [], dict.fromkeys(options.transfers, usual)
     by_size = {
         size: [
-            job.of_size(size).configuration(one, buffer, sets)
-            for one in (*asked, *competing)
+            job.of_size(size).configuration(one, buffer)
+            for one in (*usual, *others)
             for buffer in screen_buffers(sizes_worth_measuring(options.buffers, size))
         ]
         for size in options.transfers
@@ -230,18 +231,16 @@ def _screen(
     records = _measured(job, by_size, "screen", runs, "screening")
     combinations = {}
     for size, ones in records.items():
-        found = named(ones, optional_sets(sets))
-        combinations[size] = [*asked, *screened(found, options.sacrifice, asked)]
+        found = named(ones, job.optional)
+        combinations[size] = [*usual, *screened(found, options.sacrifice, usual)]
     return [record for ones in records.values() for record in ones], combinations
 
 
-def _sweep(
-    job: Job, combinations: Mapping[int, Sequence[Combination]], sets: Mapping[str, SubflowSets]
-) -> dict[int, list[Record]]:
+def _sweep(job: Job, combinations: Mapping[int, Sequence[Combination]]) -> dict[int, list[Record]]:
     """Every combination with every buffer that makes a difference, for each size."""
     by_size = {
         size: [
-            job.of_size(size).configuration(combination, buffer, sets)
+            job.of_size(size).configuration(combination, buffer)
             for combination in combinations[size]
             for buffer in sizes_worth_measuring(job.options.buffers, size)
         ]
@@ -254,14 +253,13 @@ def _confirm(
     job: Job,
     points: Mapping[int, tuple[SizePoint, ...]],
     chosen: Mapping[int, tuple[SizePoint, SizePoint, int]],
-    sets: Mapping[str, SubflowSets],
 ) -> tuple[tuple[SizeAnswer, ...], list[Record]]:
     """Every choice and the default again, with seeds that nothing else uses."""
     options, default = job.options, Combination(DEFAULT_PM, DEFAULT_CC)
     by_size = {
         size: [
-            job.of_size(size).configuration(point.combination, point.buffer_bytes, sets),
-            job.of_size(size).configuration(default, max(options.buffers), sets),
+            job.of_size(size).configuration(point.combination, point.buffer_bytes),
+            job.of_size(size).configuration(default, max(options.buffers)),
         ]
         for size, (_, point, _) in chosen.items()
     }

@@ -5,6 +5,7 @@ The sign of an impact factor proposes a set; measurement disposes. The sets that
 Nothing is measured here.
 """
 
+import itertools
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
@@ -15,6 +16,9 @@ from mptune.decision.robustness import Finalist
 from mptune.decision.selection import whole_buffer
 from mptune.decision.sweep import SweepPoint
 from mptune.decision.uncertainty import gap
+from mptune.impact import Impact
+from mptune.impact import candidates as proposed
+from mptune.optimisation.options import OptimiseOptions
 from mptune.topology import Topology
 from mptune.trial import Combination, Record
 from mptune.units import MIB, format_size
@@ -36,6 +40,46 @@ MOST = 4
 #: Brief trials last this part of any other trial, but no less than `_SHORTEST_NS` if those do.
 _PART = 3
 _SHORTEST_NS = 5_000_000_000
+
+
+#: How often the buffer is enlarged because fresh trials miss the target.
+ENLARGEMENTS = 3
+
+
+def asked(options: OptimiseOptions) -> list[Combination]:
+    """Every path manager with every congestion control and initial path."""
+    paths = _initial_paths(options)
+    return [
+        Combination(pm, cc, (), path) for pm, cc, path in itertools.product(options.pms, options.ccs, paths)
+    ]
+
+
+def competing(options: OptimiseOptions, topology: Topology, impacts: Iterable[Impact]) -> list[Combination]:
+    """Other sets of subflows for PCDC that might be better, from every initial path.
+
+    Parameters
+    ----------
+    topology : what is left to MPTCP.
+    """
+    if not sets_compete(options, topology):
+        return []
+    return [
+        Combination("pcdc", impact.cc, candidate.optional, path)
+        for impact in impacts
+        for candidate in proposed(impact, topology)
+        if candidate.optional != impact.sets.optional and len(candidate.optional) < len(topology.paths)
+        for path in _initial_paths(options)
+    ]
+
+
+def sets_compete(options: OptimiseOptions, topology: Topology) -> bool:
+    """Whether PCDC may have other sets than its own."""
+    return options.sets == "compete" and "pcdc" in options.pms and len(topology.paths) > 1
+
+
+def _initial_paths(options: OptimiseOptions) -> tuple[str, ...]:
+    """Every initial path; an empty one leaves it to the topology and the path manager."""
+    return options.initial_paths or ("",)
 
 
 def brief_ns(duration_ns: int) -> int:

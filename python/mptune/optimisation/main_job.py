@@ -15,7 +15,7 @@ elsewhere instead of the first three steps, `mptune.optimisation.by_size` asks f
 """
 
 import math
-from collections.abc import Sequence
+from dataclasses import replace
 
 import msgspec
 
@@ -27,17 +27,26 @@ from mptune.decision.robustness import (
     Finalist,
 )
 from mptune.decision.selection import Optimum
-from mptune.decision.sweep import SweepPoint, sweep_points, sweep_samples
-from mptune.errors import Interrupted, LimitReached
+from mptune.decision.sweep import SweepPoint
 from mptune.impact import (
     Impact,
     warnings_of,
 )
-from mptune.optimisation.job import Contest, Job, Screening, failures, optional_sets
-from mptune.optimisation.learning import Reached, learn, so_far
+from mptune.optimisation.budget import Budget
+from mptune.optimisation.candidates import asked
+from mptune.optimisation.confirming import Confirming
+from mptune.optimisation.contest import Contest
+from mptune.optimisation.impacts import measure_impacts
+from mptune.optimisation.job import Job, failures
+from mptune.optimisation.learning import learn
 from mptune.optimisation.options import OptimiseOptions
+from mptune.optimisation.plain_tcp import PlainTcp
+from mptune.optimisation.reached import Reached, telling
 from mptune.optimisation.rounds import Answered, Round
+from mptune.optimisation.screening import Screened, Screening
 from mptune.optimisation.sensitivity import Sensitivity, vary
+from mptune.optimisation.shortlist import Shortlist
+from mptune.optimisation.sweep import Sweep
 from mptune.response import Response
 from mptune.runner.planning import plan_run
 from mptune.runner.progress import Reporter
@@ -165,64 +174,59 @@ def optimise(
     """
     options.check()
     job = Job(topology, runner, options, reporter or Reporter(quiet=True), round_)
-    job.check_budget()
-    impacts, impact_records = job.impacts()
-    sets = {impact.cc: impact.sets for impact in impacts}
-    screening, reached = Screening(), None
-    swept: Sequence[Record]
+    budget = Budget(topology, options, runner.testbed.set_up_s)
+    budget.check()
+    impacts = measure_impacts(job, budget.impact)
+    job, budget = replace(job, sets=impacts.sets), budget.after(impacts.records)
+    screened = Screened()
     if options.learns:
-        learned = learn(job, impacts, sets, math.fsum(map(job.seconds, impact_records)))
-        swept, decision, reached = learned.records, learned.decision, learned.reached
+        swept = learn(job, budget, impacts.factors)
     else:
-        screening = job.screen(impacts, sets)
-        homogeneous = {impact.cc for impact in impacts if impact.homogeneous}
-        swept, decision = job.decide([*job.asked(), *screening.staying], sets, homogeneous)
-    points = sweep_points(sweep_samples(swept, optional_sets(sets)))
-    try:
-        contest = Contest(decision) if job.is_lean else job.settle(decision, points, sets, screening.records)
-        contest = job.face_tcp(contest, sets)
-        before = (*impact_records, *screening.records, *screening.brief, *swept)
-        contest, confirmation = job.confirm(contest, sets, points, before)
-    except KeyboardInterrupt as error:
-        raise Interrupted(so_far(reached.steps if reached else ()), error) from None
-    except LimitReached as error:
-        error.so_far = so_far(reached.steps if reached else ())
-        raise
+        screened = Screening(job, impacts).run()
+        swept = Sweep(job, impacts.homogeneous).run([*asked(options), *screened.staying])
+    budget = budget.after((*screened.records, *screened.brief, *swept.records))
+    with telling(swept.steps):
+        contest = Contest(swept.decision)
+        if not job.is_lean:
+            contest = Shortlist(job, swept.points, screened.records).run(swept.decision)
+        contest = PlainTcp(job).face(contest)
+        confirmed = Confirming(job, budget.after(contest.records), swept.points).run(contest)
+    contest, confirmation = confirmed.contest, confirmed.confirmation
     decision = contest.decision
-    sensitivity, varied = vary(job, contest, confirmation, sets) if options.sensitivity else (None, [])
+    sensitivity, varied = vary(job, confirmed) if options.sensitivity else (None, [])
     ours, theirs = (None, None) if job.is_real else on_kernel(job, confirmation)
     return Result(
         name=topology.name,
         decision=decision,
         buffer_bytes=confirmation.recommended.buffer_bytes,
-        points=points,
+        points=swept.points,
         topology=topology,
         stack=stack_title(runner.testbed.name, msgspec.structs.asdict(options.stack.chosen())),
         buffer_mode=options.buffer_mode,
         family=options.family,
-        impacts=tuple(impacts),
+        impacts=impacts.factors,
         subflows=_subflows(topology, confirmation),
         finalists=contest.finalists,
         confirmation=confirmation,
-        reached=reached,
+        reached=swept.reached,
         traditional=traditional(topology),
         on_kernel=ours,
         default_on_kernel=theirs,
         warnings=(
             *topology.ruled_out,
             *left_out(topology, prediction=job.wants_prior),
-            *warnings_of(impacts),
-            *failures(swept, "sweep"),
+            *warnings_of(impacts.factors),
+            *failures(swept.records, "sweep"),
             *decision.response.warnings,
             *contest.sentences,
             *failures(confirmation.records, "confirmation"),
-            *verdict(decision, points, confirmation),
+            *verdict(decision, swept.points, confirmation),
         ),
         records=(
-            *impact_records,
-            *screening.records,
-            *screening.brief,
-            *swept,
+            *impacts.records,
+            *screened.records,
+            *screened.brief,
+            *swept.records,
             *contest.records,
             *confirmation.records,
             *varied,

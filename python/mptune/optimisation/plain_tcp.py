@@ -1,12 +1,18 @@
 """Plain TCP beside MPTCP: on which paths, and with which congestion controls, it is worth measuring.
 
 MPTCP should be at least as fast as TCP on the best path (RFC 6356 section 2, goal 1). Which path that is
-depends on rate, RTT and loss alike, so all of them are screened in short trials. Nothing is measured here;
-whether TCP is the answer is said by `mptune.decision.robustness.is_beaten`.
+depends on rate, RTT and loss alike, so all of them are screened in short trials. Whether TCP is the answer is
+said by `mptune.decision.robustness.is_beaten`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from mptune.decision.selection import whole_buffer
+from mptune.optimisation.candidates import SCREEN_RUNS
+from mptune.optimisation.contest import Contest, by_combination, compare
+from mptune.optimisation.job import Job
+from mptune.optimisation.options import DEFAULT_CC
 from mptune.topology import Topology
 from mptune.trial import Combination, Record
 
@@ -18,6 +24,46 @@ _ALONE = {"lia": "reno", "olia": "reno", "balia": "reno", "wvegas": "vegas"}
 #: Combinations of a path and a congestion control that stay after the screening, at most; and how close to
 #: the fastest one they must come, as slow start weighs more in a short trial.
 _STAYING, _NEAR = 2, 0.8
+
+
+@dataclass(frozen=True)
+class PlainTcp:
+    """The step: the outcome of the shortlist beside plain TCP on the fastest paths, with the same buffer."""
+
+    job: Job
+
+    def face(self, contest: Contest) -> Contest:
+        """The outcome with the fastest plain TCP as its opponent, or as the answer if it is better.
+
+        Where only what the answer needs is measured, the confirmation compares the two.
+        """
+        job, options = self.job, self.job.options
+        if not options.off_by:
+            return contest
+        optimum = contest.decision.optimum
+        size = whole_buffer(optimum.buffer_mib)
+        ccs, runs = ((optimum.cc,), 1) if job.is_lean else ((optimum.cc, DEFAULT_CC), SCREEN_RUNS)
+        fast, records = self._screen(ccs, size, runs)
+        contest = contest.with_trials(records, *([] if fast or not records else [none_of(records)]))
+        if job.is_lean or not (options.tcp and fast):
+            return replace(contest, opponent=next(iter(fast), None))
+        compared = compare(job, fast, size)
+        tcp = max(fast, key=lambda combination: sum(compared.stated[combination]))
+        contest = contest.with_trials(compared.records)
+        return contest.facing(tcp, contest.compared.beside(compared), size, options.sacrifice)
+
+    def _screen(self, ccs: Sequence[str], size: int, runs: int) -> tuple[list[Combination], list[Record]]:
+        """The fastest plain TCP by short trials on every path, and these."""
+        job = self.job
+        every = everywhere(job.topology, ccs)
+        records = job.measure(
+            [job.configuration(combination, size) for combination in every],
+            "screen",
+            runs,
+            "plain TCP",
+            workload=job.brief,
+        )
+        return fastest(by_combination(every, records)), records
 
 
 def everywhere(topology: Topology, ccs: Iterable[str]) -> list[Combination]:

@@ -7,19 +7,18 @@ covers the configurations of the shortlist with the buffer of the answer, and th
 buffer: a change that only something else would profit from is not seen.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import fmean
 
 import msgspec
 
-from mptune.decision.confirmation import Confirmation
 from mptune.decision.robustness import REGRET, SURVIVAL
-from mptune.impact import SubflowSets
-from mptune.optimisation.candidates import SCREEN_RUNS, brief_ns
-from mptune.optimisation.job import Contest, Job
+from mptune.optimisation.candidates import SCREEN_RUNS
+from mptune.optimisation.confirming import Confirmed
+from mptune.optimisation.job import Job
 from mptune.runner.planning import plan_trials
 from mptune.topology import uncertain
-from mptune.trial import Bulk, Configuration, Record
+from mptune.trial import Configuration, Record
 
 #: Most values that are varied, those that concern the answer's paths first.
 MOST_VALUES = 60
@@ -85,18 +84,16 @@ class Sensitivity(msgspec.Struct, frozen=True, kw_only=True):
     values: tuple[Varied, ...]
 
 
-def vary(
-    job: Job, contest: Contest, confirmation: Confirmation, sets: Mapping[str, SubflowSets]
-) -> tuple[Sensitivity, list[Record]]:
+def vary(job: Job, confirmed: Confirmed) -> tuple[Sensitivity, list[Record]]:
     """Vary every uncertain value alone; the result, and the trials.
 
     At most `MOST_VALUES` values, two ends, six configurations, `SCREEN_RUNS` runs of a third of the duration
     (`brief_ns`).
     """
     topology, options = job.topology, job.options
-    ones = _contenders(job, contest, confirmation, sets)
+    ones = _contenders(job, confirmed)
     found = list(uncertain(topology, options.off_by))
-    ours = set(confirmation.recommended.active or contest.decision.optimum.subflows)
+    ours = set(confirmed.confirmation.recommended.active or confirmed.contest.decision.optimum.subflows)
     found.sort(key=lambda one: bool(ours) and not ours.intersection(one.paths))
     shown = found[:MOST_VALUES]
     networks = [
@@ -108,13 +105,12 @@ def vary(
             if there is not None
         ),
     ]
-    workload = Bulk(duration_ns=brief_ns(options.duration_ns))
     planned = [
         trial
         for network in networks
         for trial in plan_trials(
             network,
-            [contender.configuration.under(workload) for contender in ones],
+            [contender.configuration.under(job.brief) for contender in ones],
             purpose="vary",
             runs=SCREEN_RUNS,
             base_seed=options.seed,
@@ -149,17 +145,16 @@ def vary(
         throughput_mbps=ours_mbps,
         contenders=tuple(contender.name for contender in ones[1:]),
         runs=SCREEN_RUNS,
-        duration_s=workload.duration_ns / 1e9,
+        duration_s=job.brief.duration_ns / 1e9,
         trials=len(planned),
         left_out=len(found) - len(shown),
         values=tuple(varied),
     ), records
 
 
-def _contenders(
-    job: Job, contest: Contest, confirmation: Confirmation, sets: Mapping[str, SubflowSets]
-) -> list[Contender]:
+def _contenders(job: Job, confirmed: Confirmed) -> list[Contender]:
     """The answer, itself with twice the buffer, its opponent across protocols, the best of other sets."""
+    contest, confirmation = confirmed.contest, confirmed.confirmation
     answer, size = contest.decision.optimum.combination, confirmation.recommended.buffer_bytes
     double = msgspec.structs.replace(confirmation.recommended, buffer_bytes=2 * size)
     ones = [
@@ -183,7 +178,7 @@ def _contenders(
         if combination.manager not in seen and room[alike]:
             seen.add(combination.manager)
             room[alike] -= 1
-            configuration = job.configuration(combination, size, sets)
+            configuration = job.configuration(combination, size)
             ones.append(
                 Contender(name=f"{combination.manager} with {combination.cc}", configuration=configuration)
             )

@@ -197,14 +197,14 @@ class TrialCounts(msgspec.Struct, frozen=True):
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """Belief after some trials (`mptune.optimisation.learning.Step`).
+    """Belief after some trials (`mptune.optimisation.reached.Step`).
 
     Attributes
     ----------
     candidate, contenders : indices of candidates.
     throughput_mbps : of the best answer so far; documents of older versions lack it.
     buffers : smallest and largest that may still be the answer, bytes.
-    more_s, drift : as in `mptune.optimisation.learning.Step`.
+    more_s, drift : as in `mptune.optimisation.reached.Step`.
     prior : what became of the prediction, as in `mptune.result.wording.PREDICTION`; None without one.
     """
 
@@ -224,7 +224,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reached(msgspec.Struct, frozen=True, kw_only=True):
-    """Course of an adaptive strategy's decision (`mptune.optimisation.learning.Reached`)."""
+    """Course of an adaptive strategy's decision (`mptune.optimisation.reached.Reached`)."""
 
     strategy: str = ""
     certainty_asked: float

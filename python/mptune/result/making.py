@@ -18,8 +18,8 @@ from mptune.decision.tradeoff import FrontPoint
 from mptune.decision.uncertainty import Uncertainty
 from mptune.files import writing_table
 from mptune.impact import Impact
-from mptune.optimisation import learning
 from mptune.optimisation.main_job import Result
+from mptune.optimisation.reached import Reached as HowReached
 from mptune.optimisation.rounds import Round
 from mptune.response import BELIEF
 from mptune.result import wording
@@ -163,7 +163,7 @@ def counts(records: Sequence[Record]) -> TrialCounts:
     return TrialCounts(len(records), sum(record.failed is not None for record in records))
 
 
-def _reached(reached: learning.Reached) -> Reached:
+def _reached(reached: HowReached) -> Reached:
     """Course of the decision: seconds, bytes, Mbit/s; a candidate by its index in the list."""
     candidates = sorted({one for step in reached.steps for one in (*step.contenders, step.combination)})
     place = {candidate: index for index, candidate in enumerate(candidates)}

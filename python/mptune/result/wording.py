@@ -10,8 +10,8 @@ from mptune.decision.confirmation import Confirmation
 from mptune.decision.model_error import gain
 from mptune.decision.uncertainty import Uncertainty
 from mptune.optimisation.by_size import SizeAnswer, SizesResult, Times
-from mptune.optimisation.learning import Reached, percent_certain
 from mptune.optimisation.main_job import Result
+from mptune.optimisation.reached import Reached, percent_certain
 from mptune.optimisation.rounds import Round
 from mptune.statistics import Summary
 from mptune.strategy import ROOM

@@ -1,0 +1,168 @@
+"""Time on the testbed: what there is of it, what each step may use, and what was used.
+
+A budget counts the trials of a round with their set-up. What a trial took comes from its record, so a resumed
+campaign has spent as much as one that was never interrupted. Nothing is measured here.
+"""
+
+import math
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from mptune.impact import ImpactOptions, run_ns
+from mptune.optimisation.candidates import asked, brief_ns
+from mptune.optimisation.options import CONFIRM_SHARE, IMPACT_SHARE, OptimiseOptions
+from mptune.options import Place, by_flag, error_about, written
+from mptune.theory import traditional
+from mptune.topology import Topology
+from mptune.trial import BIN_NS, Record
+from mptune.units import format_time
+
+#: Windows of impact factors are not made shorter than this to fit a budget, nanoseconds.
+_SHORTEST_WINDOW_NS = 1_000_000_000
+
+#: Buffers of impact factors hold no more than the network carries in this share of a window: what is queued
+#: on a subflow when it is withdrawn is still sent.
+_QUEUED_SHARE = 0.25
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The time for a round; without a limit there is enough for everything.
+
+    Attributes
+    ----------
+    set_up_s : seconds that a trial takes beside its duration.
+    spent_s : seconds that the trials so far took.
+    """
+
+    topology: Topology
+    options: OptimiseOptions
+    set_up_s: float
+    spent_s: float = 0.0
+
+    # ---- trials ------------------------------------------------------------------------------------
+
+    @property
+    def trial_s(self) -> float:
+        """Seconds that a trial of full length takes on the testbed, with its set-up."""
+        return self._lasting_s(self.options.duration_ns)
+
+    def _lasting_s(self, duration_ns: int) -> float:
+        return duration_ns / 1e9 + self.set_up_s
+
+    def seconds(self, record: Record) -> float:
+        """Seconds that a trial took on the testbed, once for every time it was repeated."""
+        lasted_s = record.settings["duration_ns"] / 1e9 if record.duration_s is None else record.duration_s
+        return (1 + record.repeated) * (lasted_s + self.set_up_s)
+
+    def after(self, records: Iterable[Record]) -> "Budget":
+        """The budget after further trials."""
+        return replace(self, spent_s=self.spent_s + math.fsum(map(self.seconds, records)))
+
+    # ---- what a step may use -----------------------------------------------------------------------
+
+    @property
+    def impact(self) -> ImpactOptions:
+        """Options of the impact factors: as many and as long runs as the budget's share for them has."""
+        impact, budget_s = self.options.impact, self.options.budget_s
+        if budget_s is None or "pcdc" not in self.options.pms:
+            return impact
+        run_s = self._impact_s(impact)
+        runs = max(1, min(impact.most_runs, int(IMPACT_SHARE * budget_s / run_s)))
+        part = min(1.0, IMPACT_SHARE * budget_s / run_s)
+        window_ns = max(_SHORTEST_WINDOW_NS, int(part * impact.length_ns / BIN_NS) * BIN_NS)
+        window_ns = min(window_ns, impact.length_ns)
+        buffer_bytes = min(impact.buffer_bytes, _drained(self.topology, _QUEUED_SHARE * window_ns))
+        return msgspec.structs.replace(impact, runs=runs, window_ns=window_ns, buffer_bytes=buffer_bytes)
+
+    @property
+    def sweep_s(self) -> float | None:
+        """Seconds that are left for the sweep; None for as many as it needs."""
+        budget_s = self.options.budget_s
+        return None if budget_s is None else budget_s - self.spent_s - self._reserved_s
+
+    @property
+    def fresh_runs(self) -> int:
+        """Runs with new seeds: as many as asked for, but no more than the budget's share for them has."""
+        wanted, budget_s = self.options.fresh_runs, self.options.budget_s
+        if budget_s is None:
+            return wanted
+        # The answer, the default, and plain TCP.
+        return max(1, min(wanted, int(CONFIRM_SHARE * budget_s / (3 * self.trial_s))))
+
+    def affordable(self, count: int) -> int:
+        """How many runs of so many configurations are left of the budget; without one as many as usual."""
+        budget_s = self.options.budget_s
+        if budget_s is None:
+            return self.fresh_runs
+        return max(0, int((budget_s - self.spent_s) / (count * self.trial_s)))
+
+    # ---- whether it is enough ----------------------------------------------------------------------
+
+    def check(self, place: Place = by_flag) -> None:
+        """Refuse a budget in which not every candidate can be tried once.
+
+        Raises
+        ------
+        InputError : saying how much makes sense, and the longest trials for which it is enough.
+        """
+        options = self.options
+        if self._is_enough:
+            return
+        least, found = format_time(math.ceil(self._least_s) * 10**9), format_time(options.budget_ns or 0)
+        each = (
+            f"for a trial of {format_time(options.duration_ns)} of each of {len(asked(options))} candidates"
+        )
+        fitting, helps = self._fitting_ns, "fewer candidates take less"
+        if fitting is not None:
+            helps = f"{written(type(options), 'duration_ns', fitting, place)} fits"
+        expected = f"expected at least {least}, {each} and to confirm the answer, found {found}; {helps}"
+        raise error_about(type(options), ("budget_ns",), expected, place)
+
+    @property
+    def _is_enough(self) -> bool:
+        return self.options.budget_s is None or self.options.budget_s >= self._least_s
+
+    @property
+    def _reserved_s(self) -> float:
+        """Seconds that are kept for the confirmation and for plain TCP."""
+        screen_s = len(self.topology.paths) * self._lasting_s(brief_ns(self.options.duration_ns))
+        return 3 * self.fresh_runs * self.trial_s + (screen_s if self.options.off_by else 0.0)
+
+    @property
+    def _least_s(self) -> float:
+        """Seconds for one trial of every candidate, the shortest impact factors and the confirmation."""
+        options, least_s = self.options, 0.0
+        if "pcdc" in options.pms:
+            shortest = msgspec.structs.replace(options.impact, runs=1, window_ns=_SHORTEST_WINDOW_NS)
+            least_s = self._impact_s(shortest)
+        return least_s + len(asked(options)) * self.trial_s + self._reserved_s
+
+    @property
+    def _fitting_ns(self) -> int | None:
+        """The longest duration of trials, in whole seconds, for which the budget is enough."""
+        for seconds in range(self.options.duration_ns // 10**9, 0, -1):
+            if self._with(seconds * 10**9)._is_enough:
+                return seconds * 10**9
+        return None
+
+    def _with(self, duration_ns: int) -> "Budget":
+        """The same budget for trials of another duration."""
+        return replace(self, options=msgspec.structs.replace(self.options, duration_ns=duration_ns))
+
+    def _impact_s(self, options: ImpactOptions) -> float:
+        """Seconds of one run of the impact factors of every congestion control."""
+        return len(self.options.ccs) * run_ns(self.topology, options) / 1e9
+
+
+def _drained(topology: Topology, time_ns: float) -> int:
+    """The largest buffer that a network empties in this time, but no less than it needs (Eq. 1), bytes."""
+    if topology.missing:
+        return sys.maxsize
+    senders = {path.local.abbr: path.local.up_bps for path in topology.paths}
+    receivers = {path.remote.abbr: path.remote.down_bps for path in topology.paths}
+    rate_bps = min(sum(senders.values()), sum(receivers.values()))
+    return max(int(rate_bps * time_ns / 8e9), traditional(topology)["eq1"])

@@ -1,0 +1,108 @@
+"""The answer against its rivals: fresh trials of some combinations with one buffer, and what they change.
+
+`shortlist`, `plain_tcp` and `confirming` measure and put together; here are the outcome, and the trials that
+all of them compare.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from mptune.decision import Decision
+from mptune.decision.revision import moved
+from mptune.decision.robustness import Finalist, finalists, is_beaten, without_mptcp
+from mptune.optimisation.job import Job
+from mptune.topology import perturbed
+from mptune.trial import Combination, Record
+
+#: Networks that are not quite as stated.
+OTHER_NETWORKS = 8
+
+#: Throughputs of combinations, Mbit/s, in the same order in all of them; 0 for a failed trial.
+Throughputs = Mapping[Combination, Sequence[float]]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Throughputs with the same seeds for all; `others` are networks off in everything at once."""
+
+    stated: Throughputs = field(default_factory=dict)
+    others: Throughputs = field(default_factory=dict)
+    records: tuple[Record, ...] = ()
+
+    def finalists(self, size: int) -> tuple[Finalist, ...]:
+        """What each combination gave, with this buffer (bytes)."""
+        return finalists(size, self.stated, self.others)
+
+    def beside(self, other: "Compared") -> "Compared":
+        """Both together."""
+        return Compared(
+            {**self.stated, **other.stated},
+            {**self.others, **other.others},
+            (*self.records, *other.records),
+        )
+
+
+def compare(job: Job, combinations: Sequence[Combination], size: int) -> Compared:
+    """Trials in the network as stated and in others, with a buffer of this size (bytes)."""
+    options = job.options
+    configurations = [job.configuration(combination, size) for combination in combinations]
+    records = job.measure(configurations, "shortlist", options.fresh_runs, "shortlist")
+    stated = by_combination(combinations, records)
+    others: dict[Combination, list[float]] = {combination: [] for combination in combinations}
+    for number in range(0 if job.is_real else OTHER_NETWORKS):
+        other = perturbed(job.topology, options.off_by, number)
+        more = job.measure(configurations, "shortlist", 1, f"network {number + 1} off by", other)
+        records += more
+        for combination, values in by_combination(combinations, more).items():
+            others[combination] += values
+    return Compared(stated, others, tuple(records))
+
+
+def by_combination(
+    combinations: Sequence[Combination], records: Sequence[Record]
+) -> dict[Combination, list[float]]:
+    """Throughputs in this order, equally many trials of each; 0 for a failed one, Mbit/s."""
+    runs = len(records) // len(combinations)
+    values = [record.throughput_mbps or 0.0 for record in records]
+    return {combination: values[i * runs : (i + 1) * runs] for i, combination in enumerate(combinations)}
+
+
+@dataclass(frozen=True)
+class Contest:
+    """What the rivals led to: the decision, changed if another finalist was better, and why.
+
+    Attributes
+    ----------
+    compared : what the finalists gave, in the last comparison.
+    records : the trials of all comparisons, and of plain TCP.
+    opponent : the best plain TCP, or the best MPTCP where plain TCP is the answer; None where none was tried.
+    """
+
+    decision: Decision
+    finalists: tuple[Finalist, ...] = ()
+    sentences: tuple[str, ...] = ()
+    records: tuple[Record, ...] = ()
+    compared: Compared = field(default_factory=Compared)
+    opponent: Combination | None = None
+
+    def with_trials(self, records: Sequence[Record], *sentences: str) -> "Contest":
+        """The contest after further trials, and what is said of them."""
+        return replace(self, records=(*self.records, *records), sentences=(*self.sentences, *sentences))
+
+    def facing(self, tcp: Combination, compared: Compared, size: int, sacrifice: float) -> "Contest":
+        """The outcome beside plain TCP, which is the answer where it is clearly faster than the best MPTCP.
+
+        Parameters
+        ----------
+        compared : what both gave with the same buffer, `size` (bytes).
+        """
+        mptcp, found = self.decision.optimum.combination, compared.finalists(size)
+        beside = replace(self, compared=compared, finalists=found, opponent=tcp)
+        if not is_beaten(mptcp, tcp, compared.stated, found, sacrifice):
+            return beside
+        return replace(
+            beside,
+            decision=moved(self.decision, tcp, compared.stated[tcp]),
+            sentences=(*self.sentences, without_mptcp(mptcp, tcp, found)),
+            opponent=mptcp,
+        )

@@ -1,0 +1,48 @@
+"""First step: impact factors of every congestion control, if PCDC needs them, and the sets that follow."""
+
+from dataclasses import dataclass
+
+from mptune.impact import Impact, ImpactOptions, SubflowSets, measure_impact
+from mptune.optimisation.job import Job
+from mptune.trial import Record
+
+
+@dataclass(frozen=True)
+class Impacts:
+    """What the impact factors told.
+
+    Attributes
+    ----------
+    factors : by congestion control; empty where PCDC was not asked for.
+    records : the trials they come from.
+    """
+
+    factors: tuple[Impact, ...] = ()
+    records: tuple[Record, ...] = ()
+
+    @property
+    def sets(self) -> dict[str, SubflowSets]:
+        """PCDC's sets by congestion control."""
+        return {impact.cc: impact.sets for impact in self.factors}
+
+    @property
+    def homogeneous(self) -> set[str]:
+        """Congestion controls under which all subflows are worth the same."""
+        return {impact.cc for impact in self.factors if impact.homogeneous}
+
+
+def measure_impacts(job: Job, options: ImpactOptions) -> Impacts:
+    """Impact factors with these options, which a budget may have made shorter."""
+    if "pcdc" not in job.options.pms:
+        return Impacts()
+    with job.phase("impact factors") as progress:
+        factors, records = measure_impact(
+            job.topology,
+            job.runner,
+            job.options.ccs,
+            options,
+            stack=job.options.stack.chosen(),
+            round_=job.round_,
+            progress=progress,
+        )
+    return Impacts(tuple(factors), tuple(records))

@@ -1,0 +1,108 @@
+"""The sweep of the papers' strategy: every combination with every buffer, then what the decision asks for.
+
+While the optimum is at an end of the buffers, beyond it; then around it. `learning` has the sweep of a
+strategy that chooses its trials; both end as `Swept`.
+"""
+
+import bisect
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from mptune.decision import Decision, decide
+from mptune.decision.sweep import SweepPoint, stalls, sweep_points, sweep_samples
+from mptune.optimisation.candidates import between, beyond
+from mptune.optimisation.job import Job
+from mptune.optimisation.reached import Reached, Step
+from mptune.trial import Combination, Record
+
+#: How often the sweep is extended beyond its smallest or largest buffer.
+EXTENSIONS = 3
+
+#: How often buffers around the optimum are added: another one may be it afterwards.
+REFINEMENTS = 3
+
+
+@dataclass(frozen=True)
+class Swept:
+    """The trials of a sweep, and the decision on them.
+
+    Attributes
+    ----------
+    points : the trials by configuration.
+    reached : how the decision was reached; None for a grid.
+    """
+
+    records: tuple[Record, ...]
+    decision: Decision
+    points: tuple[SweepPoint, ...]
+    reached: Reached | None = None
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """What was believed on the way; nothing for a grid."""
+        return () if self.reached is None else self.reached.steps
+
+    @classmethod
+    def of(
+        cls, job: Job, records: Sequence[Record], decision: Decision, reached: Reached | None = None
+    ) -> "Swept":
+        """The sweep with its points."""
+        return cls(tuple(records), decision, sweep_points(sweep_samples(records, job.optional)), reached)
+
+
+class Sweep:
+    """The step, with the buffers and trials so far.
+
+    Parameters
+    ----------
+    homogeneous : congestion controls under which all subflows are worth the same.
+    """
+
+    def __init__(self, job: Job, homogeneous: Collection[str]) -> None:
+        self._job, self._homogeneous = job, homogeneous
+        self._records: list[Record] = []
+        #: Buffers of every combination, bytes, ascending.
+        self._measured: dict[Combination, list[int]] = {}
+
+    def run(self, combinations: Sequence[Combination]) -> Swept:
+        """Sweep these combinations, and decide."""
+        options = self._job.options
+        self._measure(combinations, options.buffers, "sweep")
+        extensions, refinements = EXTENSIONS, REFINEMENTS
+        while options.extend and not options.on_grid:
+            decision = self._decide(0)
+            near, sizes = beyond(decision, self._measured) if extensions else ([], [])
+            name, extensions = "beyond the ends", extensions - 1
+            if not sizes and refinements:
+                near, sizes = between(decision, self._measured)
+                name, extensions, refinements = "around the optimum", extensions + 1, refinements - 1
+            if not sizes:
+                break
+            self._measure(near, sizes, name)
+        return Swept.of(self._job, self._records, self._decide(options.resamples))
+
+    def _measure(self, combinations: Sequence[Combination], sizes: Sequence[int], name: str) -> None:
+        """Trials of what was not measured yet."""
+        job = self._job
+        new = [
+            (combination, size)
+            for combination in combinations
+            for size in sizes
+            if size not in self._measured.get(combination, ())
+        ]
+        for combination, size in new:
+            bisect.insort(self._measured.setdefault(combination, []), size)
+        configurations = [job.configuration(combination, size) for combination, size in new]
+        self._records += job.measure(configurations, "sweep", job.options.runs_each, name)
+
+    def _decide(self, resamples: int) -> Decision:
+        job, optional = self._job, self._job.optional
+        return decide(
+            sweep_samples(self._records, optional),
+            msgspec.structs.replace(job.options, resamples=resamples),
+            homogeneous=self._homogeneous,
+            stalled=stalls(self._records, optional),
+            reporter=job.reporter,
+        )
