@@ -14,7 +14,7 @@ from mptune.apply import advice, plan, policy
 from mptune.apply.machine import Seen
 from mptune.cli import app
 from mptune.errors import InputError
-from mptune.linux import assignment
+from mptune.linux import assignment, daemon
 from tests.apply.worlds import HOME, looked
 
 PATHS = ("F-T", "F-V", "M-T", "M-V")
@@ -25,7 +25,12 @@ ACROSS: dict[str, Any] = {
     "subflows": ["F-T", "M-V"],
     "standby": ["M-T", "F-V"],
 }
-NEW = '# mptune apply: a\n[[policy]]\nname = "a"\nto = ["10.0.0.1/32"]\n# end of mptune apply: a\n'
+NEW = (
+    '# mptune apply: a\n[[policy]]\nname = "a"\nto = ["10.0.0.1/32"]\nrun = "/var/lib/mptune/policies/a"\n'
+    "# end of mptune apply: a\n"
+)
+HOURS = '[remeasure]\nhours = "02:00-05:00"\n\n'
+OTHER = '[[policy]]\nname = "b"\nto = ["10.1.0.0/16", "fd00::/8"]\npolicy = "guard"\n'
 
 
 def sides(run: Path, **present: Any) -> tuple[plan.HostPlan, plan.HostPlan]:
@@ -84,7 +89,7 @@ def test_the_file_names_the_other_sites_addresses_and_the_socket(run: Callable[.
         }
     ]
     (unread,) = (files(sides(run("other", **ACROSS))[0])["policy.toml"],)
-    assert unread["reload"] == policy.SOCKET and unread["content"].startswith("# ")
+    assert unread["reload"] == str(daemon.SOCKET) and unread["content"].startswith("# ")
 
 
 def test_a_download_keeps_the_endpoints_of_who_opens_connections(run: Callable[..., Path]):
@@ -121,20 +126,21 @@ def test_an_address_that_nobody_knows_is_asked_for(run: Callable[..., Path]):
         ("", NEW),
         ("# mine\n", "# mine\n\n" + NEW),
         ("# mine", "# mine\n\n" + NEW),
-        ("[remeasure]\nhours = 1\n\n", "[remeasure]\nhours = 1\n\n" + NEW),
+        (HOURS, HOURS + NEW),
         (f"# one\n{NEW}# two\n", f"# one\n{NEW}# two\n"),
         (f"# one\n{NEW.replace('10.0.0.1', '10.0.0.2')}# two\n", f"# one\n{NEW}# two\n"),
         (
-            '[[policy]]\nname = "b"\nto = ["10.1.0.0/16", "fd00::/8"]\n',
-            '[[policy]]\nname = "b"\nto = ["10.1.0.0/16", "fd00::/8"]\n\n' + NEW,
+            OTHER,
+            OTHER + "\n" + NEW,
         ),
         (NEW.replace("apply: a", "apply: ab").replace('"a"', '"ab"').replace("0.1", "9.9"), None),
     ],
 )
 def test_the_block_is_added_or_replaced_and_the_rest_stays(before, after):
-    found = policy.added(before, NEW, "a", "FILE")
+    found, _ = policy.added(before, NEW, "a", "FILE")
     assert found == (after if after is not None else before + "\n" + NEW)
-    assert policy.added(found, NEW, "a", "FILE") == found
+    again, said = policy.added(found, NEW, "a", "FILE")
+    assert again == found and "a" in [one["name"] for one in said["policies"]]
 
 
 @pytest.mark.parametrize(
@@ -142,9 +148,17 @@ def test_the_block_is_added_or_replaced_and_the_rest_stays(before, after):
     [
         ("policy = [", "expected TOML"),
         ('policy = "x"', r"FILE: policy: expected tables"),
-        ("policy = []\n", r"FILE: (policy: )?expected"),
-        ('[[policy]]\nname = "a"\nto = []', r"policy\[0\]\.name: expected another name"),
-        ('[[policy]]\nname = "b"\nto = ["10.0.0.0/8"]', r"policy\[0\]\.to: expected none .*10\.0\.0\.0/8"),
+        ("policy = []\n", r"FILE: line \d+: expected TOML"),
+        (
+            OTHER.replace('"b"', '"a"'),
+            r"FILE: policy\[1\]\.name: expected a name of its own, found \"a\" twice",
+        ),
+        (
+            OTHER.replace("10.1.0.0/16", "10.0.0.0/8"),
+            r"policy\[1\]\.to\[0\]: expected a prefix that no other .*10\.0\.0\.1/32 beside policy \"b\"",
+        ),
+        (OTHER.replace("guard", "fast"), r"FILE: policy\[0\]\.policy: expected one of "),
+        (OTHER + NEW + 'open = "always"\n', "expected tables .* that another one can follow"),
     ],
 )
 def test_what_the_daemon_would_refuse_is_refused_before_anything_is_made(before, words):

@@ -6,10 +6,9 @@ owns one block, between two comments, and leaves everything else as it is. Nothi
 """
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from ipaddress import ip_address, ip_network
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -18,17 +17,15 @@ import msgspec
 from mptune.apply._answered import Answered
 from mptune.errors import InputError
 from mptune.files import name_of
-from mptune.linux import assignment
+from mptune.linux import assignment, daemon
 from mptune.linux.addresses import NamedInterface, Side
 from mptune.topology import Interface
 from mptune.trial import FAMILIES, PLAIN_TCP
 
 #: Where the daemon looks by default.
-FILE = "/etc/mptune/policy.toml"
+FILE = str(daemon.FILE)
 #: Where the answers are.
 DIRECTORY = PurePosixPath("/var/lib/mptune/policies")
-#: The daemon's socket, unless the file sets another.
-SOCKET = "/run/mptune/daemon.sock"
 
 #: Reads that file.
 POLICIES = {"kind": "file", "path": FILE, "absent": True}
@@ -40,7 +37,6 @@ _LETTERS, _LONGEST = re.compile(r"[^A-Za-z0-9._-]+"), 64
 _TAKEN = "default"
 
 Setting = dict[str, Any]
-_Network = IPv4Network | IPv6Network
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,15 +102,14 @@ def settings(
     InputError : an address of the other site is not known, or the file has what does not go with it.
     """
     known = _Known(policy, own)
-    text = added(present, block(policy, known.destinations), policy.name, f"{FILE} on {where}")
-    socket = _socket(text)
+    text, checked = added(present, block(policy, known.destinations), policy.name, f"{FILE} on {where}")
     other = policy.answered.topology.receiver.name
     yield (
         {"kind": "file", "path": str(policy.directory / "policy.json"), "content": _json(known.document)},
         "The answer, as the daemon reads it.",
     )
     yield (
-        {"kind": "file", "path": FILE, "content": text, "reload": socket},
+        {"kind": "file", "path": FILE, "content": text, "reload": checked["socket"]},
         f"Connections with {other} get it ({', '.join(known.destinations)}); what others wrote stays.",
     )
 
@@ -256,70 +251,28 @@ def block(policy: Policy, destinations: Sequence[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def added(present: str | None, new: str, name: str, where: str) -> str:
-    """The content of the file with a block, in the place of an earlier one of the same name.
+#: What follows the block: blank lines and comments, then another table or nothing.
+_FOLLOWING = re.compile(r"(\s|#.*\n)*(\[|(#.*)?\Z)")
+
+
+def added(present: str | None, new: str, name: str, where: str) -> tuple[str, dict[str, Any]]:
+    """The file with a block, in the place of an earlier one of the same name; and what it then says.
 
     Raises
     ------
-    InputError : it is no TOML, or has another policy of that name or for some of those destinations.
+    InputError : the daemon would refuse it, before or after: another policy has that name or some of those
+        destinations; or what follows the block would belong to it.
     """
     before = _NEW if present is None else present
     begin, end = (re.escape(label.format(name)) for label in (_BEGIN, _END))
     own = re.compile(rf"^{begin}\n.*?^{end}\n?", re.DOTALL | re.MULTILINE)
-    others = _parsed(own.sub("", before), where)
-    ours = tomllib.loads(new)["policy"][0]
-    _check(others, ours, where)
-    if own.search(before):
-        text = own.sub(lambda _: new, before, count=1)
+    daemon.check_text(own.sub("", before), where)
+    if (earlier := own.search(before)) is not None:
+        above, below = before[: earlier.start()], before[earlier.end() :]
     else:
         gap = "" if not before or before.endswith("\n\n") else "\n" if before.endswith("\n") else "\n\n"
-        text = f"{before}{gap}{new}"
-    after = _parsed(text, where)
-    policies = [each_name for each_name in after.pop("policy") if each_name != ours]
-    if {**after, **({"policy": policies} if policies or "policy" in others else {})} != others:
+        above, below = before + gap, ""
+    if not _FOLLOWING.match(below):
         raise InputError(where, "policy", "expected tables [[policy]] that another one can follow")
-    return text
-
-
-def _parsed(text: str, where: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(where, "", f"expected TOML: {error}") from None
-
-
-def _check(others: Mapping[str, Any], ours: Mapping[str, Any], where: str) -> None:
-    """Refuse what the daemon would refuse, and what somebody else decided already."""
-    policies = others.get("policy", [])
-    if not isinstance(policies, list):
-        raise InputError(where, "policy", "expected tables [[policy]]")
-    for number, policy in enumerate(policies):
-        name = policy.get("name")
-        if name == ours["name"]:
-            expected = f"expected another name: {name} is the run's, and this one mptune did not write"
-            raise InputError(where, f"policy[{number}].name", expected)
-        for text in policy.get("to", ()):
-            both = [(text, mine) for mine in ours["to"] if _overlap(text, mine)]
-            if both:
-                expected = f"expected none of the run's destinations, found {text}, which has {both[0][1]}"
-                raise InputError(where, f"policy[{number}].to", expected)
-
-
-def _overlap(one: object, other: str) -> bool:
-    try:
-        first: _Network = ip_network(str(one), strict=False)
-    except ValueError:
-        return False
-    second = ip_network(other)
-    if isinstance(first, IPv4Network) and isinstance(second, IPv4Network):
-        return first.overlaps(second)
-    if isinstance(first, IPv6Network) and isinstance(second, IPv6Network):
-        return first.overlaps(second)
-    return False
-
-
-def _socket(text: str) -> str:
-    """The daemon's socket, by its policy file."""
-    daemon = tomllib.loads(text).get("daemon", {})
-    found = daemon.get("socket") if isinstance(daemon, dict) else None
-    return found if isinstance(found, str) else SOCKET
+    text = f"{above}{new}{below}"
+    return text, daemon.check_text(text, where)

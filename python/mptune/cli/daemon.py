@@ -100,10 +100,10 @@ def daemon(
 
 def _check(policy: Path | None, *, as_json: bool) -> None:
     from mptune.cli._tables import table
-    from mptune.daemon import policies, program
+    from mptune.daemon import policies
+    from mptune.linux import daemon
 
-    checked = program.check(policies.place(policy))
-    policies.read(policy)  # amounts, which Python reads
+    checked = daemon.check(policies.place(policy))
     if as_json:
         emit_json(checked)
         return
@@ -184,9 +184,9 @@ def _tell(done: Sequence[Done]) -> None:
 
 
 def _restore(*, as_json: bool) -> None:
-    from mptune.daemon import program
+    from mptune.linux import daemon
 
-    found = program.restore()
+    found = daemon.restore()
     if as_json:
         emit_json(found)
     else:

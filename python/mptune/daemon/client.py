@@ -13,11 +13,10 @@ from types import TracebackType
 from typing import Any, Self
 
 from mptune.errors import MptuneError
+from mptune.linux.daemon import SOCKET
 
 #: Environment variable with another path of the socket.
 VARIABLE = "MPTUNE_DAEMON_SOCKET"
-#: Path of the socket unless the policy file sets another.
-USUAL = Path("/run/mptune/daemon.sock")
 
 #: Seconds that an answer may take.
 _ANSWER_S = 10.0
@@ -34,7 +33,7 @@ class NoDaemon(MptuneError):
 
 def usual_socket() -> Path:
     """Default path of the socket."""
-    return Path(os.environ.get(VARIABLE) or USUAL)
+    return Path(os.environ.get(VARIABLE) or SOCKET)
 
 
 class Client:

@@ -13,8 +13,9 @@ from datetime import date, datetime
 from pathlib import Path
 
 from mptune import interrupts
-from mptune.daemon import policies, program
+from mptune.daemon import policies
 from mptune.errors import MptuneError
+from mptune.linux import daemon
 
 #: Seconds between two looks at the clock.
 _TICK_S = 30.0
@@ -31,11 +32,11 @@ def run(named: Path | None, say: Callable[[str], None]) -> None:
     MptuneError : it is not possible here, or the daemon died.
     """
     file = policies.place(named)
-    program.check(file)
+    daemon.check(file)
     # Of its own group: Ctrl-C is for this program, which ends it and waits for it. If this one is killed,
     # the agent ends too.
     child = subprocess.Popen(
-        program.command("--policy", str(file), "--attended"),
+        daemon.command("--policy", str(file), "--attended"),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -62,7 +63,7 @@ def run(named: Path | None, say: Callable[[str], None]) -> None:
                 child.kill()  # its watchdog puts back what it could not
         listener.join(_END_S)
     if child.returncode:
-        raise program.error_of(child.returncode, said)
+        raise daemon.error_of(child.returncode, said)
 
 
 def _wait(child: subprocess.Popen[str], seconds: float) -> None:

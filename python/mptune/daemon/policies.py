@@ -1,7 +1,6 @@
 """The policy file as far as Python needs it: the socket, the runs, and when measurements may be repeated.
 
-The agent reads and checks it (crates/mptune-agent/src/daemon/policy.rs); this asks it first, so that there is
-one who knows the file.
+The agent reads and checks it (crates/mptune-agent/src/daemon/policy.rs); this asks what it says.
 """
 
 import os
@@ -9,21 +8,15 @@ import tomllib
 from datetime import datetime, timedelta
 from datetime import time as Time
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
-from mptune import files, units
-from mptune.daemon import client, program
-from mptune.errors import InputError
+from mptune import files
+from mptune.daemon import client
+from mptune.linux import daemon
 
 #: Environment variable with another path of the file.
 VARIABLE = "MPTUNE_POLICY"
-#: Where it is usually.
-USUAL = Path("/etc/mptune/policy.toml")
-
-#: Time on the testbed unless the file sets it.
-_BUDGET_NS = 600_000_000_000
 
 
 class Remeasure(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,15 +61,14 @@ class Policies(msgspec.Struct, frozen=True, kw_only=True):
 
 def place(named: Path | None) -> Path:
     """The policy file that is meant."""
-    return named if named is not None else Path(os.environ.get(VARIABLE) or USUAL)
+    return named if named is not None else Path(os.environ.get(VARIABLE) or daemon.FILE)
 
 
 def socket_of(named: Path | None) -> Path:
     """Socket of a policy file's daemon; also where that file is missing or wrong."""
     if not os.environ.get(client.VARIABLE):
         try:
-            daemon = tomllib.loads(files.read_text(place(named))).get("daemon", {})
-            return Path(daemon["socket"])
+            return Path(tomllib.loads(files.read_text(place(named)))["daemon"]["socket"])
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             pass
     return client.usual_socket()
@@ -87,31 +79,19 @@ def read(named: Path | None) -> Policies:
 
     Raises
     ------
-    InputError : the agent refuses it, or an amount in it is none.
+    InputError : the agent refuses it.
     """
     file = place(named)
-    checked = program.check(file)
-    content = tomllib.loads(files.read_text(file))
-    rows = checked["policies"]
+    checked = daemon.check(file)
+    rows, hours = checked["policies"], checked["remeasure"]
     return Policies(
         file=file,
         socket=Path(checked["socket"]),
         runs={row["name"]: Path(row["run"]) for row in rows if row["run"] is not None},
-        remeasure=_remeasure(file, content.get("remeasure")),
+        remeasure=None if hours is None else _remeasure(**hours),
     )
 
 
-def _remeasure(file: Path, found: dict[str, Any] | None) -> Remeasure | None:
-    if found is None:
-        return None
-    begin, _, end = found["hours"].partition("-")
-    key = ""
-    try:
-        key = "max_data"
-        max_data = units.parse_size(found[key]) if key in found else None
-        key = "budget"
-        budget = units.parse_time(found[key]) if key in found else _BUDGET_NS
-    except ValueError as error:
-        raise InputError(str(file), f"remeasure.{key}", str(error)) from None
-    begin_at, end_at = (Time.fromisoformat(entry.strip()) for entry in (begin, end))
-    return Remeasure(begin=begin_at, end=end_at, max_data_bytes=max_data, budget_ns=budget)
+def _remeasure(begin_min: int, end_min: int, max_data_bytes: int | None, budget_ns: int) -> Remeasure:
+    begin, end = (Time(*divmod(minutes, 60)) for minutes in (begin_min, end_min))
+    return Remeasure(begin=begin, end=end, max_data_bytes=max_data_bytes, budget_ns=budget_ns)

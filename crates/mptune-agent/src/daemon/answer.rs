@@ -4,7 +4,8 @@
 
 use super::table::Table;
 use crate::files;
-use crate::paths::assignment::{Assignment, Told};
+use crate::paths::assignment::{Assignment, Terms, Told};
+use mptune_core::pathmanager::OptionMap;
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 
@@ -66,6 +67,13 @@ pub struct Expectation {
 }
 
 impl Answer {
+    /// An answer on another machine, of which nothing is known; for checks of what is around it.
+    pub fn elsewhere(directory: PathBuf) -> Self {
+        let assignment = Assignment::of_host("", "default", &OptionMap::new(), Terms::default());
+        let assignment = assignment.expect("the path manager default has no options");
+        Self { directory, pm: String::new(), assignment, measured_at: None, expectation: None }
+    }
+
     /// Reads the answer in a run's directory.
     ///
     /// # Errors

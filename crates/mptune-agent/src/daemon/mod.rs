@@ -6,8 +6,9 @@
 //! `watchdog` sees to it that nothing is left behind, `socket` has the readers, `steering` is what connections
 //! are steered by. Everything it says goes to standard error, a line each.
 //!
-//! `--check` reads the file and no more; `--restore` puts back what a daemon has left that was killed together
-//! with its watchdog. Both answer with a line of JSON.
+//! `--check` reads the file and no more; with `--policy -` it is text for another machine, on the standard input.
+//! `--restore` puts back what a daemon has left that was killed together with its watchdog. Both answer with a
+//! line of JSON.
 //!
 //! Exit status: 0 after an end in order, 1 if it cannot be done here, 2 if the policy file is wrong.
 
@@ -37,6 +38,7 @@ use crate::control::GRACE;
 use crate::log::say;
 use crate::{signals, sys};
 use serde_json::{Value, json};
+use std::path::Path;
 
 /// The role; returns the exit status.
 pub fn main(arguments: &Arguments) -> i32 {
@@ -44,6 +46,10 @@ pub fn main(arguments: &Arguments) -> i32 {
         return restore();
     }
     let file = policy::place(arguments.daemon.policy.as_deref());
+    if !arguments.daemon.check && file == Path::new(policy::TEXT) {
+        say("--policy: expected a file without --check, found -");
+        return 2;
+    }
     let plan = match Plan::read(&file) {
         Ok(plan) => plan,
         Err(reason) => {
@@ -89,6 +95,12 @@ fn checked(plan: &Plan) -> Value {
         "policy_file": plan.file,
         "socket": plan.socket,
         "policies": policies.collect::<Vec<_>>(),
+        "remeasure": plan.remeasure.as_ref().map(|one| json!({
+            "begin_min": one.ends[0],
+            "end_min": one.ends[1],
+            "max_data_bytes": one.max_data_bytes,
+            "budget_ns": one.budget_ns,
+        })),
     })
 }
 

@@ -1,7 +1,7 @@
 //! The policy file: which connections get what. Read, checked as a whole, and refused in one line.
 //!
 //! Nothing here changes anything, and nothing asks the kernel: a file that is right here may name devices that
-//! are not there yet.
+//! are not there yet. Python reads no policy file: it asks `--check` (python/mptune/linux/daemon.py).
 
 use super::answer::{Answer, Expectation};
 use super::prefix::Prefix;
@@ -14,6 +14,7 @@ use mptune_core::pathmanager::OptionMap;
 use serde_json::{Map, Value};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::io::Read;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -35,9 +36,27 @@ const LONGEST: u64 = 1 << 20;
 /// Longest name of a device (IFNAMSIZ) and of a policy.
 const LONGEST_DEVICE: usize = 15;
 const LONGEST_NAME: usize = 64;
-/// The units of python/mptune/units.py, which reads these values.
-const SIZES: [&str; 7] = ["B", "KiB", "MiB", "GiB", "kB", "MB", "GB"];
-const TIMES: [&str; 5] = ["ms", "s", "min", "h", "d"];
+/// Instead of a file: text for another machine, on the standard input. The answers of its runs are there.
+pub const TEXT: &str = "-";
+/// Units in bytes, and in nanoseconds.
+const SIZES: [(&str, u64); 7] = [
+    ("B", 1),
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+    ("kB", 1_000),
+    ("MB", 1_000_000),
+    ("GB", 1_000_000_000),
+];
+const TIMES: [(&str, u64); 5] = [
+    ("ms", 1_000_000),
+    ("s", 1_000_000_000),
+    ("min", 60_000_000_000),
+    ("h", 3_600_000_000_000),
+    ("d", 86_400_000_000_000),
+];
+/// Time on the network where the file does not say.
+const BUDGET_NS: u64 = 600_000_000_000;
 
 /// How connections are steered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,15 +110,21 @@ pub struct Rule {
     assignment: Assignment,
 }
 
-/// When and how measurements may be repeated; read by the Python side.
+/// When and how measurements may be repeated, which is for Python to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remeasure {
-    /// Hours of the day.
+    /// Hours of the day, as in the file.
     pub hours: String,
-    /// Most data.
+    /// Most data, as in the file.
     pub max_data: Option<String>,
-    /// Most time on the network.
+    /// Most time on the network, as in the file.
     pub budget: Option<String>,
+    /// The hours' ends in minutes of the day.
+    pub ends: [u32; 2],
+    /// Most data of a night, bytes; none for no limit.
+    pub max_data_bytes: Option<u64>,
+    /// Most time on the network for one policy, nanoseconds.
+    pub budget_ns: u64,
 }
 
 /// The policy file that is meant.
@@ -117,7 +142,14 @@ impl Plan {
         let named = |reason: &dyn std::fmt::Display| {
             format!("{}: expected a policy file, found {reason}", file.display())
         };
-        let text = files::text(file, LONGEST).map_err(|error| named(&error))?;
+        let text = if file == Path::new(TEXT) {
+            let mut text = String::new();
+            let read = std::io::stdin().take(LONGEST).read_to_string(&mut text);
+            read.map_err(|error| named(&error))?;
+            text
+        } else {
+            files::text(file, LONGEST).map_err(|error| named(&error))?
+        };
         Self::checked(file, &table::parsed(file, &text)?)
     }
 
@@ -359,6 +391,9 @@ impl Rule {
 /// The answer of a run, whose directory is relative to the policy file.
 fn answer(table: &Table<'_>, run: &str) -> Result<Answer, String> {
     let directory = table.file().parent().unwrap_or(Path::new("")).join(run);
+    if table.file() == Path::new(TEXT) {
+        return Ok(Answer::elsewhere(directory));
+    }
     Answer::read(&directory).map_err(|reason| {
         reason.unwrap_or_else(|| {
             let there = if directory.is_dir() { "a directory without it" } else { "no directory" };
@@ -373,24 +408,21 @@ impl Remeasure {
         let table = Table::new(file, "remeasure", values, &["hours", "max_data", "budget"])?;
         let hours = table.needed("hours")?;
         let ends = hours.split_once('-').map(|(from, to)| (minute(from), minute(to)));
-        if !matches!(ends, Some((Some(from), Some(to))) if from != to) {
+        let Some((Some(from), Some(to))) = ends.filter(|(from, to)| from != to) else {
             let expected =
                 format!("expected hours of the day such as 02:00-05:00, found {hours:?}");
             return Err(table.wrong("hours", &expected));
-        }
-        let amount = |key, units: &[&str], example| {
-            let Some(text) = table.text(key)? else { return Ok(None) };
-            if is_amount(text, units) {
-                return Ok(Some(text.to_owned()));
-            }
-            let units = units.join(", ");
-            Err(table.wrong(key, &format!("expected {example} (units: {units}), found {text:?}")))
         };
-        Ok(Self {
-            hours: hours.to_owned(),
-            max_data: amount("max_data", &SIZES, "a size such as 2GB")?,
-            budget: amount("budget", &TIMES, "a time such as 10min")?,
-        })
+        let amount = |key, units, what, finest| -> Result<_, String> {
+            let Some(text) = table.text(key)? else { return Ok((None, None)) };
+            let value = amount(text, units, what, finest);
+            let value = value.map_err(|why| table.wrong(key, &format!("{why}, found {text:?}")))?;
+            Ok((Some(text.to_owned()), Some(value)))
+        };
+        let (max_data, max_data_bytes) = amount("max_data", &SIZES[..], "size such as 2GB", "1 B")?;
+        let (budget, ns) = amount("budget", &TIMES[..], "time such as 10min", "1 ns")?;
+        let (hours, budget_ns) = (hours.to_owned(), ns.unwrap_or(BUDGET_NS));
+        Ok(Self { hours, max_data, budget, ends: [from, to], max_data_bytes, budget_ns })
     }
 }
 
@@ -404,12 +436,28 @@ fn minute(text: &str) -> Option<u32> {
     Some(number(hour, 24)? * 60 + number(minute, 60)?)
 }
 
-/// A number above 0 with one of these units.
-fn is_amount(text: &str, units: &[&str]) -> bool {
+/// A number above 0 with one of these units, exactly; otherwise what was expected.
+fn amount(text: &str, units: &[(&str, u64)], what: &str, finest: &str) -> Result<u64, String> {
     let text = text.trim();
     let end = text.find(|one: char| !one.is_ascii_digit() && one != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(end);
-    number.parse().is_ok_and(|number: f64| number > 0.0) && units.contains(&unit.trim())
+    let (number, named) = (&text[..end], text[end..].trim());
+    let (whole, part) = number.split_once('.').unwrap_or((number, ""));
+    let part = part.trim_end_matches('0');
+    let digits: Option<u128> = format!("0{whole}{part}").parse().ok();
+    let unit = units.iter().find(|(unit, _)| *unit == named);
+    let (Some(digits @ 1..), Some((_, unit))) = (digits, unit) else {
+        let names: Vec<_> = units.iter().map(|(unit, _)| *unit).collect();
+        return Err(format!("expected a {what} (units: {})", names.join(", ")));
+    };
+    let (kind, _) = what.split_once(' ').unwrap_or((what, ""));
+    let scale = u32::try_from(part.len()).ok().and_then(|decimals| 10_u128.checked_pow(decimals));
+    let value = digits.checked_mul(u128::from(*unit)).zip(scale);
+    let Some((value, scale)) = value.filter(|(value, scale)| value % scale == 0) else {
+        return Err(format!("expected a {kind} in steps of {finest}"));
+    };
+    i64::try_from(value / scale)
+        .map(i64::unsigned_abs)
+        .map_err(|_| format!("expected a smaller {kind}"))
 }
 
 #[cfg(test)]
@@ -449,7 +497,12 @@ mod tests {
         assert_eq!(plan.rule_for("1.1.1.1".parse().unwrap()).pm, "fullmesh");
         assert_eq!((plan.mode, plan.keep_endpoints), (Mode::Auto, false));
         assert_eq!(plan.socket, Path::new("/run/mptune/daemon.sock"));
-        assert_eq!(plan.remeasure.unwrap().hours, "22:30-05:00");
+        let remeasure = plan.remeasure.unwrap();
+        assert_eq!((&*remeasure.hours, remeasure.ends), ("22:30-05:00", [22 * 60 + 30, 5 * 60]));
+        assert_eq!(
+            (remeasure.max_data_bytes, remeasure.budget_ns),
+            (Some(2_000_000_000), BUDGET_NS)
+        );
         assert_eq!(super::Plan::checked(Path::new("/f"), &Map::new()).unwrap().rules.len(), 1);
     }
 
@@ -602,6 +655,39 @@ mod tests {
             assert!(reason.starts_with(&expected), "{text}: {reason} / {expected}");
             assert!(!reason.contains('\n'), "{reason}");
         }
+    }
+
+    #[test]
+    fn an_amount_is_exact_or_refused() {
+        let size = |text| amount(text, &SIZES, "size such as 2GB", "1 B");
+        assert_eq!(size("1.5 KiB"), Ok(1536));
+        assert_eq!(size("0.2500 kB"), Ok(250));
+        assert_eq!(size(" 007B "), Ok(7));
+        assert_eq!(size("9223372036854775807 B"), Ok(i64::MAX as u64));
+        assert_eq!(size("9223372036854775808 B"), Err("expected a smaller size".into()));
+        let finest = format!("0.{}1 GB", "0".repeat(60));
+        for finer in ["0.5 B", "0.0000000001GB", &finest] {
+            assert!(
+                size(finer).unwrap_err().starts_with("expected a size in steps of 1 B"),
+                "{finer}"
+            );
+        }
+        for wrong in ["", "2", "GB", ".GB", "0 GB", "0.0GB", "1.2.3 GB", "-1 GB", "2 gb", "1e9 B"] {
+            assert!(
+                size(wrong).unwrap_err().starts_with("expected a size such as 2GB (units: B, ")
+            );
+        }
+    }
+
+    #[test]
+    fn text_for_another_machine_may_name_runs_that_are_not_here() {
+        let text = "[[policy]]\nname = \"a\"\nto = [\"10.9.0.0/16\"]\nrun = \"/nowhere\"\n";
+        let file = Path::new(TEXT);
+        let plan = Plan::checked(file, &table::parsed(file, text).unwrap()).unwrap();
+        assert_eq!(plan.rules[0].run.as_deref(), Some(Path::new("/nowhere")));
+        let twice = [text, text].concat();
+        let reason = Plan::checked(file, &table::parsed(file, &twice).unwrap()).unwrap_err();
+        assert!(reason.starts_with("-: policy[1].name: expected a name of its own"), "{reason}");
     }
 
     #[test]

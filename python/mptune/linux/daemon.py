@@ -1,4 +1,7 @@
-"""The agent in its role `daemon`: started, or run for one answer."""
+"""The agent in its role `daemon`: started, or run for one answer.
+
+The agent alone knows what a policy file may say.
+"""
 
 import json
 import subprocess
@@ -9,6 +12,10 @@ from typing import Any
 from mptune._text import bounded
 from mptune.errors import InputError, MptuneError
 from mptune.linux import agent
+
+#: The policy file, unless the user says otherwise, and where the daemon listens, unless that file does.
+FILE = Path("/etc/mptune/policy.toml")
+SOCKET = Path("/run/mptune/daemon.sock")
 
 #: Seconds that reading a file or putting a setting back may take.
 _ANSWER_S = 30.0
@@ -38,6 +45,23 @@ def check(file: Path) -> dict[str, Any]:
     return _answer("--policy", str(file), "--check")
 
 
+def check_text(text: str, where: str) -> dict[str, Any]:
+    """What the policy file of another machine says; the answers of its runs are there and not read.
+
+    Parameters
+    ----------
+    where : what to call the file in errors.
+
+    Raises
+    ------
+    InputError : it is wrong: `where`, key, what was expected and what was found.
+    """
+    try:
+        return _answer("--policy", "-", "--check", text=text)
+    except InputError as error:
+        raise InputError(where, "", str(error).removeprefix("-: ")) from None
+
+
 def restore() -> dict[str, Any]:
     """Put back what a daemon has left that was killed; what was put back, and what could not be.
 
@@ -48,10 +72,10 @@ def restore() -> dict[str, Any]:
     return _answer("--restore")
 
 
-def _answer(*options: str) -> dict[str, Any]:
+def _answer(*options: str, text: str = "") -> dict[str, Any]:
     try:
         done = subprocess.run(
-            command(*options), capture_output=True, text=True, check=False, timeout=_ANSWER_S
+            command(*options), input=text, capture_output=True, text=True, check=False, timeout=_ANSWER_S
         )
     except (OSError, subprocess.SubprocessError) as error:
         raise MptuneError(f"{agent.PROGRAM}: {error}") from None
