@@ -131,9 +131,7 @@ def _sending(seconds: float) -> dict[str, Any]:
     length_ns = round(seconds * 1e9)
     return {
         "buffer_bytes": BUFFER_BYTES,
-        "duration_ns": length_ns,
-        "transfer_bytes": None,
-        "deadline_ns": length_ns,
+        "workload": {"kind": "bulk", "duration_ns": length_ns},
         "bin_ns": 100_000_000,
         "stall_ns": length_ns,
         "thresholds_bytes": [],

@@ -153,12 +153,15 @@ def _readable(end: str) -> str:
     return f"{socket.inet_ntoa(bytes.fromhex(address)[::-1])}:{int(port, 16)}"
 
 
-def job(**changes: Any) -> Message:
-    """The configuration that both halves receive."""
-    limits = {"deadline_ns": 30 * SECOND, "stall_ns": 10 * SECOND}
-    goal = {"duration_ns": None, "transfer_bytes": None}
-    token = secrets.token_hex(16)
-    return {**limits, **goal, "cc": "cubic", "buffer_bytes": 1 << 20, "seed": 1, "token": token, **changes}
+def job(
+    *, duration_ns: int = 0, transfer_bytes: int = 0, deadline_ns: int = 30 * SECOND, **changes: Any
+) -> Message:
+    """The configuration that both halves receive: for a time, or with a size that is not 0."""
+    workload = {"kind": "bulk", "duration_ns": duration_ns}
+    if transfer_bytes:
+        workload = {"kind": "transfer", "bytes": transfer_bytes, "deadline_ns": deadline_ns}
+    usual = {"cc": "cubic", "buffer_bytes": 1 << 20, "seed": 1, "stall_ns": 10 * SECOND}
+    return {**usual, "workload": workload, "token": secrets.token_hex(16), **changes}
 
 
 def last_line(meter: Meter, during: Callable[[Message, Meter], object] | None = None) -> Message:

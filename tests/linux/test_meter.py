@@ -7,7 +7,7 @@ import pytest
 from mptune.errors import TrialError
 from mptune.linux.meter import Meter
 
-JOB = {"buffer_bytes": 4096, "transfer_bytes": None, "duration_ns": 9}
+JOB = {"buffer_bytes": 4096, "workload": {"kind": "bulk", "duration_ns": 9}}
 STOP = {"action": "stop"}
 
 

@@ -6,7 +6,7 @@ from mptune.linux.meter_report import join, join_subflows
 
 SENDER = ("10.64.0.1:4000", "10.64.1.1:4001")
 RECEIVER = ("10.65.0.1:5000", "10.65.1.1:5000")
-JOB = {"buffer_bytes": 4096, "transfer_bytes": None}
+JOB = {"buffer_bytes": 4096, "workload": {"kind": "bulk", "duration_ns": 9}}
 
 
 def ours(number, **known):
@@ -142,7 +142,7 @@ def test_plain_tcp_is_a_fallback():
 
 
 def test_a_transfer_that_was_stopped_and_one_without_a_byte_have_failed():
-    transfer = {**JOB, "transfer_bytes": 9}
+    transfer = {**JOB, "workload": {"kind": "transfer", "bytes": 9}}
     assert join(transfer, sender("stopped"), receiver("stopped"))["failed"] == "stopped after 7 of 9 bytes"
     assert join(JOB, sender(), receiver(in_order_bytes=0))["failed"] == "no byte arrived"
 

@@ -82,11 +82,12 @@ def test_without_one_the_path_manager_chooses_it(trial):
 def test_the_kernels_name_of_the_congestion_control_is_used(trial):
     made = plan(trial(), "mptune_olia")
     assert made.meter["cc"] == "mptune_olia"
-    assert made.meter["buffer_bytes"] == 2**20 and made.meter["duration_ns"] == 5 * SECOND
-    assert (
-        made.meter["transfer_bytes"] is None
-        and links(trial(), interfaces(trial().topology)).seed == made.meter["seed"] == 7
-    )
+    assert made.meter["buffer_bytes"] == 2**20 and made.meter["workload"] == {
+        "kind": "bulk",
+        "duration_ns": 5 * SECOND,
+        "ends_early": False,
+    }
+    assert links(trial(), interfaces(trial().topology)).seed == made.meter["seed"] == 7
 
 
 def test_a_saturated_sender_has_no_end_and_a_transfer_has(trial):
@@ -94,7 +95,7 @@ def test_a_saturated_sender_has_no_end_and_a_transfer_has(trial):
     made = plan(trial(transfer_bytes=1000, deadline_ns=9 * SECOND), "olia")
     assert made.assignment.transfer_bytes == 1000
     assert plan(trial(size_known=False), "olia").assignment.transfer_bytes is None
-    assert made.limit_s == 9 and made.meter["deadline_ns"] == 9 * SECOND
+    assert made.limit_s == 9 and made.meter["workload"]["deadline_ns"] == 9 * SECOND
 
 
 def test_two_plans_of_a_trial_differ_by_their_token_alone(trial):

@@ -122,7 +122,7 @@ class Meter(Generic[Half]):
     @property
     def _in_vain(self) -> bool:
         """Nothing arrived for the whole duration."""
-        return self._job["duration_ns"] is not None and not self._accepted
+        return self._job["workload"]["kind"] == "bulk" and not self._accepted
 
     def _joined(self) -> dict[str, Any]:
         sender, receiver = self._reports.get(self.sender), self._reports[self.receiver]

@@ -165,8 +165,8 @@ def failure(job: Mapping[str, Any], ending: Message, sender: Message, receiver: 
         return Failure(_FAILURES.get(kind, "died"), ending["reason"])
     if arrived == 0:
         return Failure("unreachable", "no byte arrived")
-    if kind == "stopped" and job["transfer_bytes"] is not None:
-        return Failure("incomplete", f"stopped after {arrived} of {job['transfer_bytes']} bytes")
+    if kind == "stopped" and (size := job["workload"].get("bytes")) is not None:
+        return Failure("incomplete", f"stopped after {arrived} of {size} bytes")
     return None
 
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from mptune.errors import InputError
 from mptune.testbeds._outages import bin_ns
-from mptune.trial import Bulk, Transfer, Trial, size_of
+from mptune.trial import Bulk, Trial, size_of
 from mptune.trial.stacks import refusal
 
 if TYPE_CHECKING:
@@ -173,14 +175,10 @@ def _script(trial: Trial) -> tuple[Action, ...]:
 
 def _meter(trial: Trial, kernel_cc: str, thresholds: list[int]) -> dict[str, Any]:
     """Configuration of the meter."""
-    workload = trial.workload
     return {
         "cc": kernel_cc,
         "buffer_bytes": trial.buffer_bytes if trial.buffer_mode == "fixed" else None,
-        "duration_ns": None if isinstance(workload, Transfer) else workload.duration_ns,
-        "transfer_bytes": size_of(workload),
-        "ends_early": isinstance(workload, Bulk) and workload.ends_early,
-        "deadline_ns": workload.limit_ns,
+        "workload": msgspec.to_builtins(trial.workload),
         "bin_ns": bin_ns(trial),
         "stall_ns": stall_ns(trial),
         "thresholds_bytes": thresholds,

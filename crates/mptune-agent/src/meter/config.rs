@@ -1,11 +1,14 @@
 //! What a half is asked to do: the first line on standard input.
 
+use mptune_core::workload::Workload;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use std::net::IpAddr;
 
 /// Bytes of a token.
 pub const TOKEN_BYTES: usize = 16;
+/// Payload bytes of the smallest full segment (RFC 9293, section 3.7.1).
+const LEAST_SEGMENT: u32 = 536;
 /// What the trial's connection begins with, and no other.
 pub type Token = [u8; TOKEN_BYTES];
 
@@ -19,17 +22,8 @@ pub struct Job {
     /// the kernel, which lets them grow up to its limits.
     #[serde(default)]
     pub buffer_bytes: Option<u32>,
-    /// Saturated sender for this long; none for a transfer.
-    #[serde(default)]
-    pub duration_ns: Option<u64>,
-    /// Transfer of this many bytes; none for a saturated sender.
-    #[serde(default)]
-    pub transfer_bytes: Option<u64>,
-    /// The receiver ends a saturated measurement as soon as its throughput is known well enough.
-    #[serde(default)]
-    pub ends_early: bool,
-    /// Give up after this long.
-    pub deadline_ns: u64,
+    /// What is sent, as in the simulator.
+    pub workload: Workload,
     /// Width of the bins of the series.
     #[serde(default = "bin_ns")]
     pub bin_ns: u64,
@@ -115,16 +109,10 @@ impl Job {
     /// # Errors
     /// One line with the key and what was expected there.
     fn checked(mut self) -> Result<Self, String> {
-        if self.duration_ns.is_some() == self.transfer_bytes.is_some() {
-            return Err("configuration: expected one of duration_ns and transfer_bytes".to_owned());
-        }
-        if self.ends_early && self.duration_ns.is_none() {
-            return Err("configuration: ends_early: expected with duration_ns only".to_owned());
-        }
+        self.workload
+            .validate(LEAST_SEGMENT)
+            .map_err(|error| format!("configuration: {}: {}", error.key, error.expected))?;
         let positive = [
-            ("duration_ns", self.duration_ns),
-            ("transfer_bytes", self.transfer_bytes),
-            ("deadline_ns", Some(self.deadline_ns)),
             ("bin_ns", Some(self.bin_ns)),
             ("samples_ns", self.samples_ns),
             ("stall_ns", Some(self.stall_ns)),
@@ -141,11 +129,6 @@ impl Job {
         }
         self.thresholds_bytes.sort_unstable();
         Ok(self)
-    }
-
-    /// When the measurement ends at the latest.
-    pub fn limit_ns(&self) -> u64 {
-        self.duration_ns.unwrap_or(u64::MAX).min(self.deadline_ns)
     }
 }
 
@@ -184,8 +167,8 @@ fn same_family(key: &str, wanted: &IpAddr, found: &IpAddr) -> Result<(), String>
 mod tests {
     use super::*;
 
-    const JOB: &str = r#"{"cc": "cubic", "buffer_bytes": 4194304, "duration_ns": 5000000000,
-        "deadline_ns": 60000000000, "stall_ns": 10000000000, "thresholds_bytes": [1048576, 524288]}"#;
+    const JOB: &str = r#"{"cc": "cubic", "buffer_bytes": 4194304,
+        "workload": {"kind": "bulk", "duration_ns": 5000000000}, "stall_ns": 10000000000, "thresholds_bytes": [1048576, 524288]}"#;
 
     fn sender(job: &str) -> Result<SenderConfig, String> {
         let line = format!(
@@ -200,7 +183,7 @@ mod tests {
         let job = sender(JOB).unwrap().job;
         assert_eq!((job.bin_ns, job.mptcp, job.seed), (100_000_000, true, 0));
         assert_eq!(job.thresholds_bytes, [524_288, 1_048_576]);
-        assert_eq!(job.limit_ns(), 5_000_000_000);
+        assert_eq!(job.workload.limit(), 5_000_000_000);
     }
 
     #[test]
@@ -227,14 +210,10 @@ mod tests {
     fn errors_name_what_is_wrong() {
         let cases = [
             ("\"cc\"", "\"ccc\"", "ccc"),
-            ("\"duration_ns\": 5000000000,", "", "duration_ns and transfer_bytes"),
-            ("\"cc\"", "\"transfer_bytes\": 1, \"cc\"", "duration_ns and transfer_bytes"),
-            ("5000000000", "0", "duration_ns"),
-            (
-                "\"duration_ns\": 5000000000",
-                "\"transfer_bytes\": 1, \"ends_early\": true",
-                "ends_early",
-            ),
+            ("\"workload\"", "\"load\"", "load"),
+            ("\"kind\": \"bulk\", ", "", "kind"),
+            ("bulk", "transfer", "duration_ns"),
+            ("\"duration_ns\": 5000000000", "\"duration_ns\": 0", "workload.duration_ns"),
             ("4194304", "2147483648", "buffer_bytes"),
         ];
         for (from, to, expected) in cases {

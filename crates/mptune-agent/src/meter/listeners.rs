@@ -146,7 +146,8 @@ mod tests {
 
     fn config(joins: &str) -> ReceiverConfig {
         let line = format!(
-            r#"{{"job": {{"cc": "cubic", "buffer_bytes": 65536, "duration_ns": 1, "deadline_ns": 1,
+            r#"{{"job": {{"cc": "cubic", "buffer_bytes": 65536,
+                "workload": {{"kind": "bulk", "duration_ns": 1}},
                 "stall_ns": 1, "mptcp": true}}, "address": "127.0.0.1", "joins": {joins}}}"#
         );
         serde_json::from_str(&line).unwrap()

@@ -135,9 +135,9 @@ impl<'a> Receiver<'a> {
             last_byte_ns: None,
             corrupt_at: None,
             early_end: job
-                .duration_ns
-                .filter(|_| job.ends_early)
-                .map(|duration_ns| EarlyEnd::new(duration_ns, job.bin_ns)),
+                .workload
+                .ends_early()
+                .then(|| EarlyEnd::new(job.workload.limit(), job.bin_ns)),
             ended_early: None,
             subflows: Ledger::new(job.bin_ns),
             recorder: Recorder::new(),
@@ -262,10 +262,11 @@ impl<'a> Receiver<'a> {
         let stalled_ns = self.progress_ns.saturating_add(self.job.stall_ns);
         if !self.clock.aligned() {
             // Nothing is sampled or complete before the handshake is known, which wakes this half.
-            return stalled_ns
-                .min(self.clock.at_ns(self.job.limit_ns()).saturating_add(ALIGN_PATIENCE_NS));
+            return stalled_ns.min(
+                self.clock.at_ns(self.job.workload.limit()).saturating_add(ALIGN_PATIENCE_NS),
+            );
         }
-        self.clock.at_ns(self.sample_ns.min(self.job.limit_ns())).min(stalled_ns)
+        self.clock.at_ns(self.sample_ns.min(self.job.workload.limit())).min(stalled_ns)
     }
 
     /// Handles what is due now.
@@ -295,14 +296,14 @@ impl<'a> Receiver<'a> {
     }
 
     fn check_time(&mut self, now_ns: u64) {
-        let due_ns = self.job.duration_ns.map(|duration_ns| self.clock.at_ns(duration_ns));
+        let due_ns = self.job.workload.duration().map(|duration_ns| self.clock.at_ns(duration_ns));
         if let Some(over_ns) = self.last_byte_ns.or(due_ns.filter(|due_ns| now_ns >= *due_ns)) {
             if self.clock.aligned() {
                 self.half.end(Ending::Complete);
             } else if now_ns >= over_ns.saturating_add(ALIGN_PATIENCE_NS) {
                 self.fail("the sender's handshake was never reported");
             }
-        } else if self.clock.since_connect_ns(now_ns) >= self.job.deadline_ns {
+        } else if self.clock.since_connect_ns(now_ns) >= self.job.workload.limit() {
             let reason = self.placed("the deadline passed");
             self.half.end(Ending::Incomplete(reason));
         } else if now_ns >= self.progress_ns.saturating_add(self.job.stall_ns) {
@@ -327,7 +328,7 @@ impl<'a> Receiver<'a> {
 
     /// A reason with the time and the progress made.
     fn placed(&self, reason: &str) -> String {
-        let expected = self.job.transfer_bytes.map(|bytes| format!(" of {bytes}"));
+        let expected = self.job.workload.length().map(|bytes| format!(" of {bytes}"));
         let expected = expected.unwrap_or_default();
         let at = seconds(self.clock.since_connect_ns(self.half.now_ns()));
         let bytes = self.arrived_bytes;
@@ -337,7 +338,7 @@ impl<'a> Receiver<'a> {
     /// Checks and counts what was read.
     fn take(&mut self, now_ns: u64, data: &[u8]) {
         let offset = self.arrived_bytes;
-        let room = self.job.transfer_bytes.map_or(u64::MAX, |bytes| bytes - offset);
+        let room = self.job.workload.length().map_or(u64::MAX, |bytes| bytes - offset);
         let within = data.len().min(usize::try_from(room).unwrap_or(usize::MAX));
         let beyond = (within < data.len()).then_some(offset + within as u64);
         self.arrived_bytes += within as u64;
@@ -351,7 +352,7 @@ impl<'a> Receiver<'a> {
             self.corrupt_at = Some(at);
             let reason = format!("payload differs from what was sent at byte {at}");
             self.half.end(Ending::Corrupt(reason));
-        } else if self.job.transfer_bytes == Some(self.arrived_bytes) {
+        } else if self.job.workload.length() == Some(self.arrived_bytes) {
             self.last_byte_ns = Some(now_ns);
             self.check_time(now_ns);
         }
@@ -360,7 +361,7 @@ impl<'a> Receiver<'a> {
     /// Counts bytes that arrived at `at_ns` on this half's clock.
     fn count(&mut self, at_ns: u64, bytes: u64) {
         let since_ns = self.clock.since_connect_ns(at_ns);
-        if self.job.duration_ns.is_none_or(|duration_ns| since_ns <= duration_ns) {
+        if self.job.workload.duration().is_none_or(|duration_ns| since_ns <= duration_ns) {
             self.in_order_bytes += bytes;
             self.bins.add(since_ns, bytes);
         }
@@ -380,7 +381,7 @@ impl<'a> Receiver<'a> {
     /// When it stopped counting, since the connection was requested.
     fn end_ns(&self) -> u64 {
         let now_ns = self.clock.since_connect_ns(self.half.now_ns());
-        let whole_ns = self.job.duration_ns.filter(|duration_ns| now_ns >= *duration_ns);
+        let whole_ns = self.job.workload.duration().filter(|duration_ns| now_ns >= *duration_ns);
         let early_ns = self.ended_early.map(|ended| ended.at);
         self.completion_ns().or(early_ns).or(whole_ns).unwrap_or(now_ns)
     }
@@ -440,7 +441,7 @@ mod tests {
 
     fn job(goal: &str) -> Job {
         let line = format!(
-            r#"{{"cc": "cubic", "buffer_bytes": 65536, "seed": 7, {goal}, "deadline_ns": 60000000000,
+            r#"{{"cc": "cubic", "buffer_bytes": 65536, "seed": 7, {goal},
                 "stall_ns": 5000000000}}"#
         );
         serde_json::from_str(&line).unwrap()
@@ -473,7 +474,8 @@ mod tests {
 
     #[test]
     fn a_transfer_ends_with_its_last_byte() {
-        let transfer = (r#""transfer_bytes": 10000"#, 1);
+        let transfer =
+            (r#""workload": {"kind": "transfer", "bytes": 10000, "deadline_ns": 60000000000}"#, 1);
         taken(transfer, &payload(9_999), 1_460, |receiver| {
             assert_eq!((receiver.completion_ns(), receiver.half.ending()), (None, None));
         });
@@ -488,7 +490,10 @@ mod tests {
     fn a_wrong_byte_ends_it() {
         let mut stream = payload(10_000);
         stream[7_000] ^= 1;
-        for goal in [r#""transfer_bytes": 10000"#, r#""duration_ns": 60000000000"#] {
+        for goal in [
+            r#""workload": {"kind": "transfer", "bytes": 10000, "deadline_ns": 60000000000}"#,
+            r#""workload": {"kind": "bulk", "duration_ns": 60000000000}"#,
+        ] {
             taken((goal, 1), &stream, 77, |receiver| {
                 assert_eq!(receiver.corrupt_at, Some(7_000));
                 let ending = receiver.half.ending();
@@ -499,9 +504,14 @@ mod tests {
 
     #[test]
     fn bytes_after_the_duration_do_not_count() {
-        taken((r#""duration_ns": 1"#, 2), &payload(10_000), 10_000, |receiver| {
-            assert_eq!((receiver.in_order_bytes, receiver.half.ending()), (0, None));
-        });
+        taken(
+            (r#""workload": {"kind": "bulk", "duration_ns": 1}"#, 2),
+            &payload(10_000),
+            10_000,
+            |receiver| {
+                assert_eq!((receiver.in_order_bytes, receiver.half.ending()), (0, None));
+            },
+        );
     }
 
     /// When a saturated measurement of 20 s ends that gets `bytes` of each bin, and how much it expects.
@@ -520,8 +530,8 @@ mod tests {
 
     #[test]
     fn a_steady_measurement_ends_early_if_asked_to() {
-        let goal = r#""duration_ns": 20000000000"#;
-        let asked = format!(r#"{goal}, "ends_early": true"#);
+        let goal = r#""workload": {"kind": "bulk", "duration_ns": 20000000000}"#;
+        let asked = goal.replace('}', r#", "ends_early": true}"#);
         let found = ended(&asked, |_| 1_000).unwrap();
         assert!(found.at < 10 * SECOND && found.expected == 200_000, "{found:?}");
         assert_eq!(ended(goal, |_| 1_000), None);
@@ -530,7 +540,8 @@ mod tests {
 
     #[test]
     fn an_early_end_is_reported_where_it_looked() {
-        let goal = r#""duration_ns": 20000000000, "ends_early": true"#;
+        let goal =
+            r#""workload": {"kind": "bulk", "duration_ns": 20000000000, "ends_early": true}"#;
         taken((goal, 0), &[], 1, |receiver| {
             let bin_ns = receiver.job.bin_ns;
             (0..60).for_each(|bin| receiver.count((bin + 1) * bin_ns, 1_000));
@@ -545,15 +556,23 @@ mod tests {
 
     #[test]
     fn an_extra_byte_is_wrong() {
-        taken((r#""transfer_bytes": 9000"#, 1), &payload(9_001), 9_001, |receiver| {
-            assert_eq!((receiver.corrupt_at, receiver.in_order_bytes), (Some(9_000), 9_000));
-            assert!(matches!(receiver.half.ending(), Some(Ending::Corrupt(_))));
-        });
+        taken(
+            (r#""workload": {"kind": "transfer", "bytes": 9000, "deadline_ns": 60000000000}"#, 1),
+            &payload(9_001),
+            9_001,
+            |receiver| {
+                assert_eq!((receiver.corrupt_at, receiver.in_order_bytes), (Some(9_000), 9_000));
+                assert!(matches!(receiver.half.ending(), Some(Ending::Corrupt(_))));
+            },
+        );
     }
 
     #[test]
     fn bytes_that_arrive_before_the_senders_report_are_binned_later() {
-        let (job, mut control) = (job(r#""transfer_bytes": 10000"#), Control::new().unwrap());
+        let (job, mut control) = (
+            job(r#""workload": {"kind": "transfer", "bytes": 10000, "deadline_ns": 60000000000}"#),
+            Control::new().unwrap(),
+        );
         let mut receiver = Receiver::new(&job, Half::new(&mut control));
         receiver.clock = Clock::new(2 * SECOND, 200_000_000);
         let payload = payload(10_000);
@@ -570,7 +589,10 @@ mod tests {
 
     #[test]
     fn without_the_senders_report_there_is_no_result() {
-        let (job, mut control) = (job(r#""transfer_bytes": 100"#), Control::new().unwrap());
+        let (job, mut control) = (
+            job(r#""workload": {"kind": "transfer", "bytes": 100, "deadline_ns": 60000000000}"#),
+            Control::new().unwrap(),
+        );
         let mut receiver = Receiver::new(&job, Half::new(&mut control));
         receiver.take(SECOND, &payload(100));
         receiver.check_time(2 * SECOND);
@@ -590,7 +612,7 @@ mod tests {
 
     #[test]
     fn a_stall_is_reported_with_its_beginning() {
-        let goal = r#""duration_ns": 30000000000"#;
+        let goal = r#""workload": {"kind": "bulk", "duration_ns": 30000000000}"#;
         assert_eq!(checked(goal, 6 * SECOND - 1), None);
         let ending = checked(goal, 6 * SECOND);
         assert!(
@@ -600,12 +622,18 @@ mod tests {
 
     #[test]
     fn the_end_of_the_duration_comes_before_a_stall() {
-        assert_eq!(checked(r#""duration_ns": 6000000000"#, 6 * SECOND), Some(Ending::Complete));
+        assert_eq!(
+            checked(r#""workload": {"kind": "bulk", "duration_ns": 6000000000}"#, 6 * SECOND),
+            Some(Ending::Complete)
+        );
     }
 
     #[test]
     fn a_transfer_has_a_deadline() {
-        let ending = checked(r#""transfer_bytes": 5"#, 60 * SECOND);
+        let ending = checked(
+            r#""workload": {"kind": "transfer", "bytes": 5, "deadline_ns": 60000000000}"#,
+            60 * SECOND,
+        );
         assert!(matches!(ending, Some(Ending::Incomplete(reason)) if reason.contains("deadline")));
     }
 }

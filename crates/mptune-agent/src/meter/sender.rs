@@ -117,7 +117,7 @@ struct Payload {
 impl Payload {
     /// All of it, with the first piece generated.
     fn new(job: &Job) -> Self {
-        let total = job.transfer_bytes.unwrap_or(u64::MAX);
+        let total = job.workload.bytes();
         let (pattern, data) = (Pattern::new(job.seed), vec![0; WRITE_BYTES]);
         let mut payload = Self { pattern, sent: data.len(), data, made: 0, total };
         payload.refill();
@@ -213,7 +213,7 @@ impl<'a> Sender<'a> {
     }
 
     fn await_connection(&mut self, stream: &TcpStream) -> io::Result<()> {
-        let limit_ns = self.job.limit_ns();
+        let limit_ns = self.job.workload.limit();
         while self.half.ending().is_none() {
             if let Some(error) = stream.take_error()? {
                 return Err(error);
@@ -271,7 +271,7 @@ impl<'a> Sender<'a> {
 
     /// When something is due even if nothing can be sent.
     fn next_ns(&self) -> u64 {
-        let due_ns = self.sample_ns.min(self.job.duration_ns.unwrap_or(u64::MAX));
+        let due_ns = self.sample_ns.min(self.job.workload.duration().unwrap_or(u64::MAX));
         let due_ns = self.samples.as_ref().map_or(due_ns, |samples| due_ns.min(samples.due_ns()));
         if self.thresholds_ahead() { due_ns.min(self.threshold_ns) } else { due_ns }
     }
@@ -279,7 +279,7 @@ impl<'a> Sender<'a> {
     /// Handles what is due now. The receiver ends a transfer: only it knows when everything arrived.
     fn look(&mut self, stream: &TcpStream) {
         let now_ns = self.half.now_ns();
-        if self.job.duration_ns.is_some_and(|duration_ns| now_ns >= duration_ns) {
+        if self.job.workload.duration().is_some_and(|duration_ns| now_ns >= duration_ns) {
             self.half.end(Ending::Complete);
             return;
         }
@@ -373,7 +373,7 @@ mod tests {
 
     fn job(goal: &str) -> Job {
         let line = format!(
-            r#"{{"cc": "cubic", "buffer_bytes": 65536, "seed": 7, {goal}, "deadline_ns": 1, "stall_ns": 1}}"#
+            r#"{{"cc": "cubic", "buffer_bytes": 65536, "seed": 7, {goal}, "stall_ns": 1}}"#
         );
         serde_json::from_str(&line).unwrap()
     }
@@ -384,7 +384,9 @@ mod tests {
         let mut expected = vec![0; size];
         Pattern::new(7).fill(0, &mut expected);
         for piece in [1_459, WRITE_BYTES, usize::MAX] {
-            let mut payload = Payload::new(&job(&format!(r#""transfer_bytes": {size}"#)));
+            let mut payload = Payload::new(&job(&format!(
+                r#""workload": {{"kind": "transfer", "bytes": {size}, "deadline_ns": 1}}"#
+            )));
             let mut sent = Vec::new();
             while !payload.next().is_empty() {
                 let bytes = payload.next().len().min(piece);
@@ -399,7 +401,9 @@ mod tests {
     fn the_token_comes_first() {
         let digits = "00112233445566778899aabbccddeeff";
         for size in [1, WRITE_BYTES + 7] {
-            let goal = format!(r#""transfer_bytes": {size}, "token": "{digits}""#);
+            let goal = format!(
+                r#""workload": {{"kind": "transfer", "bytes": {size}, "deadline_ns": 1}}, "token": "{digits}""#
+            );
             let mut payload = Payload::new(&job(&goal));
             let mut sent = Vec::new();
             while !payload.next().is_empty() {
@@ -415,7 +419,7 @@ mod tests {
 
     #[test]
     fn a_saturated_sender_never_runs_out() {
-        let mut payload = Payload::new(&job(r#""duration_ns": 1"#));
+        let mut payload = Payload::new(&job(r#""workload": {"kind": "bulk", "duration_ns": 1}"#));
         for _ in 0..100 {
             assert_eq!(payload.next().len(), WRITE_BYTES);
             payload.advance(WRITE_BYTES);

@@ -45,6 +45,22 @@ impl Workload {
         }
     }
 
+    /// How long it sends, if a time ends it.
+    pub fn duration(&self) -> Option<Nanos> {
+        match self {
+            Self::Bulk(bulk) => Some(bulk.duration_ns),
+            Self::Transfer(_) => None,
+        }
+    }
+
+    /// Total payload bytes, if they end it.
+    pub fn length(&self) -> Option<Bytes> {
+        match self {
+            Self::Bulk(_) => None,
+            Self::Transfer(transfer) => Some(transfer.bytes),
+        }
+    }
+
     /// When the trial ends at the latest.
     pub fn limit(&self) -> Nanos {
         match self {
@@ -63,11 +79,13 @@ impl Workload {
         matches!(self, Self::Bulk(Bulk { ends_early: true, .. }))
     }
 
-    /// Checks everything the simulation relies on.
+    /// Checks everything that a simulation or a measurement relies on.
+    ///
+    /// `segment`: payload bytes of a full segment, or the least that they can be.
     ///
     /// # Errors
     /// The first key that is wrong.
-    pub(crate) fn validate(&self, segment: u32) -> Result<(), SpecError> {
+    pub fn validate(&self, segment: u32) -> Result<(), SpecError> {
         match self {
             Self::Bulk(bulk) => bulk.validate(),
             Self::Transfer(transfer) => transfer.validate(segment),
