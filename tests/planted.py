@@ -73,7 +73,7 @@ FAULTS = (
     ),
     Fault(
         "the path manager's subflows never become standby",
-        "crates/mptune-agent/src/paths/netlink/commands.rs",
+        "crates/mptune-agent/src/kernel/mptcp_pm/commands.rs",
         "if backup { vec![Flag::Backup] } else { Vec::new() }",
         "if backup && backup_flag(false).len() == 1 { vec![Flag::Backup] } else { Vec::new() }",
         AGENT,

@@ -7,7 +7,7 @@
 //! session removes its own file first (`--unlink`). `--greet` changes nothing: the role `host` greets in any
 //! case; a controller shows with it that it waits for the greeting.
 
-use crate::sys;
+use crate::kernel::sys;
 use std::path::{Path, PathBuf};
 
 /// The role that starts others, for a controller on another machine.

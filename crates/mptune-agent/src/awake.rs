@@ -13,8 +13,8 @@
 //! the processor's instruction for waiting, which leaves a core's other thread most of its speed.
 
 use crate::control::{Control, Input};
+use crate::kernel::sys;
 use crate::role;
-use crate::sys;
 use serde::Serialize;
 use std::io::ErrorKind;
 use std::sync::mpsc::{Sender, channel};

@@ -13,7 +13,7 @@
 //! and the calls into libbpf (`libbpf`).
 
 use crate::control::{Control, Input};
-use crate::libbpf::Libbpf;
+use crate::kernel::libbpf::Libbpf;
 use crate::role;
 use serde::{Deserialize, Serialize};
 use std::fs;

@@ -1,8 +1,8 @@
 //! Standard input, standard output and signals of the agent, none of which it waits for without a
 //! limit: the measurement continues whatever the other end of a pipe does.
 
-use crate::signals;
-use crate::sys::{self, Watch};
+use crate::kernel::signals;
+use crate::kernel::sys::{self, Watch};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::VecDeque;

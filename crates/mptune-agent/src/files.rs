@@ -129,7 +129,7 @@ mod tests {
         std::fs::create_dir(&folder).unwrap();
         let (pipe, socket, link) =
             (folder.join("pipe"), folder.join("socket"), folder.join("link"));
-        crate::sys::tests::make_pipe(&CString::new(pipe.as_os_str().as_bytes()).unwrap());
+        crate::kernel::sys::tests::make_pipe(&CString::new(pipe.as_os_str().as_bytes()).unwrap());
         let _listener = UnixListener::bind(&socket).unwrap();
         symlink("/dev/zero", &link).unwrap();
         let said = |path: &Path| read(path, 10).unwrap_err().to_string();

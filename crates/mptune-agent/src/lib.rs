@@ -3,13 +3,12 @@
 //! Every role exchanges lines of JSON on standard input and output, ends with its standard input
 //! and writes no files, except for the journals of the roles `host` and `settings`, and files that are settings.
 //! The role `daemon` is no such role: it is a service, which reads its policy file and has a socket; and `exec`
-//! becomes another program. What the roles share is here: the command line (`arguments`), the lines and signals (`control`), how a role begins and
-//! ends and what it may do (`role`), addresses in the kernel's layout (`address`), and the only files with
-//! unsafe code: system calls (`sys`, `signals`, `seccomp`) and the machine's own libbpf (`libbpf`).
+//! becomes another program. At the ground is `kernel`: what Linux offers, each thing once, and all unsafe code. What the
+//! roles share besides is here: the command line (`arguments`), the lines and signals (`control`), how a role begins and
+//! ends and what it may do (`role`).
 
 #![cfg(target_os = "linux")]
 
-mod address;
 mod arguments;
 mod awake;
 mod congestion;
@@ -18,16 +17,13 @@ pub mod daemon;
 mod exec;
 mod files;
 mod host;
-mod libbpf;
+mod kernel;
 mod log;
 pub mod meter;
 pub mod paths;
 pub mod probe;
 mod role;
-mod seccomp;
 mod settings;
-mod signals;
-mod sys;
 mod transfer;
 mod watch;
 

@@ -3,7 +3,7 @@
 //! Names of devices and programs, refusals of the kernel and lines of files are data: what does not print in
 //! them is shown as an escape. Reports in JSON do not pass here; JSON has escapes of its own.
 
-use crate::sys::{self, Watch};
+use crate::kernel::sys::{self, Watch};
 use std::io::Write;
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! How every role begins and ends, and what it may do.
 
 use crate::control::Control;
+use crate::kernel::sys;
 use crate::log;
-use crate::sys;
 use serde::Serialize;
 use std::fs;
 

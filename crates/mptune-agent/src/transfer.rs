@@ -18,12 +18,12 @@
 //! asks for the connection, or has it. Whose input ends, ends. Not here: whose settings are good ones, and what
 //! several transfers say together (the controller knows).
 
-use crate::address;
 use crate::control::{Control, Input};
+use crate::kernel::address;
+use crate::kernel::sys::{self, Watch};
 use crate::meter::pattern::Pattern;
 use crate::meter::socket::{self, Buffers};
 use crate::role;
-use crate::sys::{self, Watch};
 use serde::{Deserialize, Serialize};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};

@@ -216,7 +216,7 @@ fn is_saturated(interval_ns: u64, then: &Tracked, now: &Seen, busy: &Busy) -> bo
 mod tests {
     use super::*;
     use crate::daemon::policy::Plan;
-    use crate::paths::pair::Pair;
+    use crate::kernel::pair::Pair;
     use std::path::Path;
 
     const SECOND: u64 = 1_000_000_000;

@@ -5,10 +5,10 @@
 //! something new: the kernel's order of preference is that of its flags. Nothing is changed here.
 
 use super::status::InterfaceStatus;
-use crate::host::routes::{Routes, own_address};
+use crate::kernel::error::Error;
+use crate::kernel::netlink::Netlink;
+use crate::kernel::routes::{Routes, own_address};
 use crate::paths::hosting::{AddressChange, Hosting};
-use crate::paths::netlink::error::Error;
-use crate::paths::netlink::socket::Netlink;
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressMessage, AddressScope};
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};

@@ -2,10 +2,10 @@
 //!
 //! Read from the kernel's socket statistics alone. It costs about 5 microseconds a connection.
 
-use crate::meter::info::{MptcpInfo, TcpInfo};
-use crate::paths::netlink::diag::{Counting, Diag};
-use crate::paths::netlink::error::Error;
-use crate::paths::pair::Pair;
+use crate::kernel::diag::{Counting, Diag};
+use crate::kernel::error::Error;
+use crate::kernel::info::{MptcpInfo, TcpInfo};
+use crate::kernel::pair::Pair;
 use std::collections::HashMap;
 
 /// A `struct mptcp_info` is shorter; kernels that cannot report connections report TCP sockets instead.

@@ -35,8 +35,8 @@ use self::policy::Plan;
 use self::service::Service;
 use crate::arguments::Arguments;
 use crate::control::GRACE;
+use crate::kernel::{signals, sys};
 use crate::log::say;
-use crate::{signals, sys};
 use serde_json::{Value, json};
 use std::path::Path;
 

@@ -4,8 +4,8 @@
 
 use crate::files;
 use crate::host::places::{self, Namespace};
-use crate::paths::netlink::error::Error;
-use crate::settings::pm::{BACKUP, Endpoint, FULLMESH, Limits, SUBFLOW};
+use crate::kernel::error::Error;
+use crate::kernel::mptcp_pm::endpoints::{BACKUP, Endpoint, FULLMESH, Limits, SUBFLOW};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind, Write};

@@ -1,9 +1,9 @@
 //! What the daemon did and why: kept for readers, and said in one line each.
 
+use crate::kernel::sys;
 use crate::log::{say, visible};
 use crate::paths::happening::{Happening, What};
 use crate::paths::hosting::Hosting;
-use crate::sys;
 use serde::Serialize;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -139,7 +139,7 @@ impl Records {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::paths::pair::Pair;
+    use crate::kernel::pair::Pair;
     use std::net::IpAddr;
 
     struct Host;

@@ -18,11 +18,11 @@ use super::status::{self, RemeasureStatus, Status};
 use super::steering::Steering;
 use super::watchdog::{Ability, Knob, Watchdog};
 use crate::host::{places, settings};
+use crate::kernel::signals;
+use crate::kernel::sys::{self, Watch};
 use crate::paths::manager::Manager;
 use crate::paths::policies::Policies;
 use crate::paths::survey::Resynced;
-use crate::signals;
-use crate::sys::{self, Watch};
 use serde::Serialize;
 use serde_json::json;
 use std::fs::File;
@@ -137,7 +137,7 @@ impl Service {
     ) -> Result<Self, String> {
         let suspended = Suspended::default();
         let prepared = (|| {
-            let failed = |error: crate::paths::netlink::error::Error| error.to_string();
+            let failed = |error: crate::kernel::error::Error| error.to_string();
             let addresses = Rc::new(Addresses::open(plan.interfaces.clone()).map_err(failed)?);
             let policies = Box::new(ByDestination::new(&plan, &suspended));
             let server = Server::open(&plan.socket)?;
@@ -263,7 +263,7 @@ impl Service {
     /// Waits, and does what is due.
     fn turn(&mut self) -> Result<(), Ending> {
         let ready = self.wait()?;
-        let failed = |error: crate::paths::netlink::error::Error| Ending::Failed(error.to_string());
+        let failed = |error: crate::kernel::error::Error| Ending::Failed(error.to_string());
         if ready.addresses {
             for change in self.addresses.step().map_err(failed)? {
                 self.steering.on_address(&change).map_err(failed)?;

@@ -14,7 +14,7 @@
 //! connection that asked for it. A reader that does not read loses lines, and later learns how many; it never holds
 //! up the daemon.
 
-use crate::sys::{self, Watch};
+use crate::kernel::sys::{self, Watch};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, VecDeque};
 use std::fs::{self, Permissions};

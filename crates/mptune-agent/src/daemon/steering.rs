@@ -1,10 +1,10 @@
 //! What the two modes of the daemon have in common.
 
+use crate::kernel::error::Error;
+use crate::kernel::pair::Pair;
 use crate::paths::happening::Happening;
 use crate::paths::hosting::AddressChange;
 use crate::paths::manager::Manager;
-use crate::paths::netlink::error::Error;
-use crate::paths::pair::Pair;
 use crate::paths::policies::Policies;
 use crate::paths::survey::Resynced;
 use std::os::fd::BorrowedFd;

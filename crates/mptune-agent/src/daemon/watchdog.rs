@@ -10,7 +10,7 @@ use crate::host::journal::{self, Journal, Restored};
 use crate::host::lock::Lock;
 use crate::host::places;
 use crate::host::settings::{self, Values};
-use crate::sys::Watch;
+use crate::kernel::sys::Watch;
 use std::fs::{self, File};
 use std::io;
 use std::path::PathBuf;

@@ -13,8 +13,8 @@
 mod filter;
 mod supervisor;
 
+use crate::kernel::seccomp;
 use crate::log;
-use crate::seccomp;
 use std::ffi::OsString;
 use std::io::{self, Read};
 use std::os::fd::AsFd;

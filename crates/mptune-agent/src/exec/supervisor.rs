@@ -3,8 +3,8 @@
 //! What it cannot do it leaves to the kernel: the program gets what it would have got without. If it is killed, the
 //! program's connections live on, and making another TCP socket fails with ENOSYS.
 
-use crate::seccomp::{self, Call};
-use crate::sys;
+use crate::kernel::seccomp::{self, Call};
+use crate::kernel::sys;
 use std::fs;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

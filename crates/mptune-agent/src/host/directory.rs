@@ -5,7 +5,7 @@
 //! found by others (the socket of the daemon) is elsewhere.
 
 use crate::files;
-use crate::sys;
+use crate::kernel::sys;
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};

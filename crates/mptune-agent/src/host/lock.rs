@@ -7,8 +7,8 @@
 
 use super::directory::Directory;
 use super::places;
-use crate::signals;
-use crate::sys::{self, Watch};
+use crate::kernel::signals;
+use crate::kernel::sys::{self, Watch};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};

@@ -1,11 +1,11 @@
 //! The facts of a host that matter to measurements between hosts. Nothing is changed.
 
-use super::routes::{Address, DefaultRoute, Link, Routes, Rule};
 use super::settings::{self, Values};
 use super::{places, settings::shown};
-use crate::paths::netlink::error::Error;
-use crate::paths::netlink::family;
-use crate::sys;
+use crate::kernel::error::Error;
+use crate::kernel::mptcp_pm::family;
+use crate::kernel::routes::{Address, DefaultRoute, Link, Routes, Rule};
+use crate::kernel::sys;
 use crate::{congestion, role};
 use serde::Serialize;
 use std::collections::BTreeMap;

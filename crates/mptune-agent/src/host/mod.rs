@@ -32,7 +32,6 @@ mod look;
 pub mod places;
 mod protocol;
 mod roles;
-pub mod routes;
 pub mod settings;
 
 use self::directory::Directory;
@@ -43,8 +42,8 @@ use self::protocol::{Ended, Hello, Message, Order, PROTOCOL};
 use self::roles::{News, Roles};
 use self::settings::Values;
 use crate::control::{Control, Input};
+use crate::kernel::sys::{self, Watch};
 use crate::role;
-use crate::sys::{self, Watch};
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};

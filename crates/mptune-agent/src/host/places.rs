@@ -3,7 +3,7 @@
 //! The environment variables are for tests, which need neither root nor this machine's settings.
 
 use super::directory::Directory;
-use crate::sys;
+use crate::kernel::sys;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, DirBuilder};
 use std::io;

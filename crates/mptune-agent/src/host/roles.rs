@@ -4,7 +4,7 @@
 
 use super::guardian::SELF;
 use super::protocol::Ended;
-use crate::sys::Watch;
+use crate::kernel::sys::Watch;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 use std::io::{self, ErrorKind, Read, Write};

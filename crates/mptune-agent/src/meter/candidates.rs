@@ -4,9 +4,9 @@
 //! something arrives, none is waited for, and those that are wrong, slow or too many are reset. The token
 //! is compared only when all of it is there, so that it cannot be guessed a byte at a time.
 
+use crate::kernel::sys::{self, Watch};
 use crate::meter::config::{TOKEN_BYTES, Token};
 use crate::meter::socket;
-use crate::sys::{self, Watch};
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read};
 use std::net::TcpStream;

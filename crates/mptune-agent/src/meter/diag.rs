@@ -4,8 +4,8 @@
 //! `MPTCP_FULL_INFO` has neither. Layouts: Linux `include/uapi/linux/netlink.h`, `sock_diag.h`,
 //! `inet_diag.h` and `mptcp.h`. The kernel answers within the request's system call.
 
-use crate::address;
-use crate::sys;
+use crate::kernel::address;
+use crate::kernel::sys;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr};

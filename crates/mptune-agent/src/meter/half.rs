@@ -2,12 +2,12 @@
 //! what they saw of the connection.
 
 use crate::control::{Control, Input};
+use crate::kernel::sys::{self, Watch};
 use crate::meter::clock::Handshake;
 use crate::meter::counters::{Counters, Moved};
 use crate::meter::load::Load;
 use crate::meter::socket::Buffers;
 use crate::meter::subflows::SubflowReport;
-use crate::sys::{self, Watch};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::time::{Duration, Instant};

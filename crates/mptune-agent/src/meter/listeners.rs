@@ -6,10 +6,10 @@
 //! serve no one else: any other connection is reset, and without joins nothing listens any more
 //! once the connection exists.
 
-use crate::address;
+use crate::kernel::address;
+use crate::kernel::sys::{self, Watch};
 use crate::meter::config::ReceiverConfig;
 use crate::meter::socket;
-use crate::sys::{self, Watch};
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;

@@ -37,7 +37,6 @@ mod config;
 mod counters;
 mod diag;
 mod half;
-pub(crate) mod info;
 mod listeners;
 mod load;
 pub(crate) mod pattern;

@@ -2,6 +2,7 @@
 //! the measurement is over.
 
 use crate::control::Control;
+use crate::kernel::sys::Watch;
 use crate::meter::bins::Bins;
 use crate::meter::candidates::{Candidates, Chosen};
 use crate::meter::clock::{Clock, Handshake};
@@ -14,7 +15,6 @@ use crate::meter::pattern::Pattern;
 use crate::meter::socket;
 use crate::meter::subflows::Ledger;
 use crate::role;
-use crate::sys::Watch;
 use mptune_core::early_end::{EarlyEnd, Ended};
 use serde::Serialize;
 use std::io::{self, ErrorKind, Read};

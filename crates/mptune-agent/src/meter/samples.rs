@@ -1,6 +1,6 @@
 //! What the kernel says about each subflow of a sender, again and again: for a recording of the trial.
 
-use crate::meter::info::SubflowInfo;
+use crate::kernel::info::SubflowInfo;
 use serde::Serialize;
 use std::net::SocketAddr;
 
@@ -92,7 +92,7 @@ impl Sample {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::meter::info::TcpInfo;
+    use crate::kernel::info::TcpInfo;
 
     #[test]
     fn samples_are_due_at_multiples_of_the_interval() {

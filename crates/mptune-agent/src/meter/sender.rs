@@ -1,8 +1,9 @@
 //! The sending half: connects, writes the payload as fast as the socket accepts it, and reports what
 //! the kernel's transport did with it.
 
-use crate::address;
 use crate::control::Control;
+use crate::kernel::address;
+use crate::kernel::sys::{self, Watch};
 use crate::meter::config::{Job, SenderConfig, TOKEN_BYTES};
 use crate::meter::counters::Recorder;
 use crate::meter::diag::Diag;
@@ -12,7 +13,6 @@ use crate::meter::samples::{Sample, Samples};
 use crate::meter::socket::{self, NoStatistics};
 use crate::meter::subflows::Ledger;
 use crate::role;
-use crate::sys::{self, Watch};
 use serde::Serialize;
 use std::io::{self, ErrorKind, Write};
 use std::net::{SocketAddr, TcpStream};

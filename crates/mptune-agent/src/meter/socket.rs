@@ -1,8 +1,8 @@
 //! A socket of a measurement: creating it, setting it up, reading back settings and statistics, closing it.
 
-use crate::address;
-use crate::meter::info::{FullInfo, MptcpInfo, SubflowInfo, TcpInfo};
-use crate::sys;
+use crate::kernel::address;
+use crate::kernel::info::{FullInfo, MptcpInfo, SubflowInfo, TcpInfo};
+use crate::kernel::sys;
 use serde::Serialize;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream};

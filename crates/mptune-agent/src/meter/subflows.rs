@@ -2,9 +2,9 @@
 //!
 //! The kernel forgets a subflow when it closes; its last known state is kept here.
 
+use crate::kernel::info::{SubflowInfo, TcpInfo};
 use crate::meter::bins::Bins;
 use crate::meter::diag::SubflowDiag;
-use crate::meter::info::{SubflowInfo, TcpInfo};
 use serde::Serialize;
 use std::net::SocketAddr;
 

@@ -1,7 +1,7 @@
 //! What a path manager should do: a policy of the core with its options, and its paths, by the
 //! addresses that the kernel knows.
 
-use super::pair::Pair;
+use crate::kernel::pair::Pair;
 use mptune_core::error::SpecError;
 use mptune_core::pathmanager::{self as core, OptionMap, PathEnds, PathId, TransferSize};
 use serde::Deserialize;

@@ -1,6 +1,6 @@
 //! What was done to a connection, and why, for a journal.
 
-use super::pair::Pair;
+use crate::kernel::pair::Pair;
 use serde::Serialize;
 use std::sync::Arc;
 

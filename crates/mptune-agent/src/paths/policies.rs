@@ -1,7 +1,7 @@
 //! Who says what a connection gets: the seam between the manager and those who know policies.
 
 use super::assignment::Assignment;
-use super::pair::Pair;
+use crate::kernel::pair::Pair;
 use std::net::IpAddr;
 use std::rc::Rc;
 

@@ -17,10 +17,10 @@
 
 use super::assignment::Told;
 use super::connection::{Connection, PathChange};
-use super::netlink::diag::Statistics;
-use super::pair::Pair;
 use super::sampling::Sampled;
 use super::subflow::{Outage, PriorityChange};
+use crate::kernel::diag::Statistics;
+use crate::kernel::pair::Pair;
 use mptune_core::pathmanager::State;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;

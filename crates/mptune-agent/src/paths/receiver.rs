@@ -1,11 +1,11 @@
 //! The receiver's side: the kernel accepts further subflows as long as its events have a listener, and
 //! an address may also go away here.
 
-use super::netlink::commands::Commands;
-use super::netlink::error::Error;
-use super::netlink::events::{Change, Event, Events};
 use super::protocol::Message;
-use crate::sys;
+use crate::kernel::error::Error;
+use crate::kernel::mptcp_pm::commands::Commands;
+use crate::kernel::mptcp_pm::events::{Change, Event, Events};
+use crate::kernel::sys;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};

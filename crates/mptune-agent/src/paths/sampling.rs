@@ -14,10 +14,10 @@
 //!
 //! Nothing is decided here about subflows, and no clock is read.
 
-use super::netlink::diag::{Counted, Diag, Single};
-use super::netlink::error::Error;
-use super::pair::Pair;
-use crate::meter::info::{MptcpInfo, TcpInfo};
+use crate::kernel::diag::{Counted, Diag, Single};
+use crate::kernel::error::Error;
+use crate::kernel::info::{MptcpInfo, TcpInfo};
+use crate::kernel::pair::Pair;
 use mptune_core::pathmanager::{ConnectionStatistics, SubflowId, SubflowStatistics};
 use mptune_core::units::Nanos;
 use serde::Serialize;

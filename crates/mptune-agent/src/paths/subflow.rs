@@ -2,8 +2,8 @@
 //!
 //! All times are CLOCK_MONOTONIC, nanoseconds. Nothing is decided here.
 
-use super::netlink::diag::Statistics;
-use super::pair::Pair;
+use crate::kernel::diag::Statistics;
+use crate::kernel::pair::Pair;
 use mptune_core::pathmanager::PathId;
 use serde::Serialize;
 

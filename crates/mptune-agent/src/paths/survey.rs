@@ -3,7 +3,7 @@
 //! After lost events a survey is due at once, after a reload or the machine's sleep as well, and now and then
 //! without any reason. The comparison itself is `manager/resync.rs`.
 
-use crate::sys;
+use crate::kernel::sys;
 use serde::Serialize;
 
 /// Time between two surveys for which there is no reason, nanoseconds.

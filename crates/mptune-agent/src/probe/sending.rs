@@ -170,7 +170,7 @@ impl Flow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::{self, Watch};
+    use crate::kernel::sys::{self, Watch};
     use std::net::{IpAddr, SocketAddr};
     use std::time::Duration;
 

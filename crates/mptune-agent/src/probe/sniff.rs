@@ -3,8 +3,8 @@
 //! RFC 8684, section 3.1: the SYN has an MP_CAPABLE of 4 bytes, the SYN-ACK one of 12 with the key. A
 //! middlebox that copies unknown options sends the 4 bytes back.
 
-use crate::address;
-use crate::sys;
+use crate::kernel::address;
+use crate::kernel::sys;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 

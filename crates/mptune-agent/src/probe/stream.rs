@@ -12,8 +12,8 @@
 
 use super::packet::{TOKEN, padding};
 use super::protocol::{Subflow, View};
+use crate::kernel::sys;
 use crate::meter::socket;
-use crate::sys;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
@@ -84,7 +84,7 @@ pub fn view(stream: &TcpStream, mptcp: bool) -> View {
         Err(_) => (false, socket::statistics(stream, false).ok()),
     };
     let subflows = found.map(|found| found.subflows).unwrap_or_default();
-    let subflow = |flow: crate::meter::info::SubflowInfo| Subflow {
+    let subflow = |flow: crate::kernel::info::SubflowInfo| Subflow {
         local: flow.local,
         remote: flow.remote,
         received: flow.tcp.bytes_received,

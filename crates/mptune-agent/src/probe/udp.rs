@@ -1,8 +1,8 @@
 //! A socket for datagrams at one of the addresses.
 
 use super::packet::{HEAD, LARGEST};
-use crate::address;
-use crate::sys;
+use crate::kernel::address;
+use crate::kernel::sys;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};

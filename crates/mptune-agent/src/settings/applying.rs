@@ -10,8 +10,8 @@ use super::reverter;
 use super::setting::Setting;
 use super::sysctl::{ALLOWED, Sysctl};
 use super::{changing, congestion, reload};
+use crate::kernel::sys;
 use crate::role;
-use crate::sys;
 use std::collections::BTreeSet;
 use std::time::Duration;
 

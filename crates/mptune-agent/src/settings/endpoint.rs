@@ -4,9 +4,11 @@
 //! the kernel, so that the journal has it before the endpoint is there.
 
 use super::kind::{Kind, State, words};
-use super::pm::{self, BACKUP, FULLMESH, IMPLICIT, PathManager, SIGNAL, SUBFLOW};
 use super::steps;
-use crate::host::routes::Routes;
+use crate::kernel::mptcp_pm::endpoints::{
+    self as pm, BACKUP, FULLMESH, IMPLICIT, PathManager, SIGNAL, SUBFLOW,
+};
+use crate::kernel::routes::Routes;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::net::IpAddr;
@@ -165,7 +167,7 @@ impl Kind for Endpoint {
     }
 
     fn step(&self, from: &State, to: &State) -> Result<(), String> {
-        let text = |error: crate::paths::netlink::error::Error| error.to_string();
+        let text = |error: crate::kernel::error::Error| error.to_string();
         match (from, to) {
             (State::Endpoint { .. }, &State::Endpoint { id, flags, device }) => {
                 self.command(|manager| manager.set_flags(&self.of(id, flags, device)).map_err(text))

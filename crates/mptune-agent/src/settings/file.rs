@@ -7,7 +7,7 @@
 use super::kind::{Kind, State, words};
 use super::steps;
 use crate::files;
-use crate::sys;
+use crate::kernel::sys;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::fs::{self, File as Open, OpenOptions, Permissions};

@@ -10,7 +10,7 @@ use super::setting::Setting;
 use super::steps;
 use crate::files;
 use crate::host::places::{self, Namespace};
-use crate::sys;
+use crate::kernel::sys;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, OpenOptions};

@@ -32,7 +32,6 @@ mod journal;
 mod kind;
 mod limits;
 mod outcome;
-pub mod pm;
 mod protocol;
 mod reload;
 mod returning;

@@ -2,7 +2,7 @@
 
 use super::outcome::Told;
 use super::setting::Setting;
-use crate::sys;
+use crate::kernel::sys;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, ErrorKind, Write};

@@ -6,9 +6,9 @@
 
 use super::kind::{Kind, State, words};
 use super::steps;
-use crate::host::routes::Routes;
-use crate::paths::netlink::error::Error;
-use crate::paths::netlink::socket::Netlink;
+use crate::kernel::error::Error;
+use crate::kernel::netlink::Netlink;
+use crate::kernel::routes::Routes;
 use netlink_packet_core::{DefaultNla, Emitable, NLA_F_NESTED, NetlinkSerializable, NlasIterator};
 use netlink_sys::protocols::NETLINK_ROUTE;
 use serde::{Deserialize, Serialize};

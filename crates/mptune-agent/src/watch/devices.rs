@@ -1,8 +1,8 @@
 //! By which device the packets of a subflow leave, as the routes are now.
 
-use crate::host::routes::Routes;
-use crate::paths::netlink::error::Error;
-use crate::paths::pair::Pair;
+use crate::kernel::error::Error;
+use crate::kernel::pair::Pair;
+use crate::kernel::routes::Routes;
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 

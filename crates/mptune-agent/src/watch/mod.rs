@@ -12,8 +12,8 @@ mod protocol;
 use self::census::Lookout;
 use self::protocol::{Config, Message, Order};
 use crate::control::{Control, Input};
+use crate::kernel::sys;
 use crate::role;
-use crate::sys;
 use std::time::Duration;
 
 /// More often would be a load, nanoseconds.

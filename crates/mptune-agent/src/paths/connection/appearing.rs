@@ -9,12 +9,12 @@
 
 use super::ends::{Allowance, Appearing, Ends, Presence};
 use super::{Act, Connection};
+use crate::kernel::error::strerror;
+use crate::kernel::mptcp_pm::events::SubflowEvent;
+use crate::kernel::pair::Pair;
 use crate::paths::assignment::{Assignment, KernelPath};
 use crate::paths::happening::{Noted, What};
 use crate::paths::hosting::Hosting;
-use crate::paths::netlink::error::strerror;
-use crate::paths::netlink::events::SubflowEvent;
-use crate::paths::pair::Pair;
 use crate::paths::policies::Opened;
 use mptune_core::pathmanager::{Order, PathEnds, PathId, Report, Stack, State, SubflowId};
 use std::collections::{BTreeMap, BTreeSet};

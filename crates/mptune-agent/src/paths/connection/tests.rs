@@ -1,9 +1,9 @@
 //! A managed connection on an obedient kernel, and on one that refuses orders.
 
 use super::*;
-use crate::meter::info::{MptcpInfo, TcpInfo};
+use crate::kernel::info::{MptcpInfo, TcpInfo};
+use crate::kernel::mptcp_pm::events::Change;
 use crate::paths::assignment::Told;
-use crate::paths::netlink::events::Change;
 use crate::paths::protocol::ConnectionReport;
 use crate::paths::sampling::SubflowLook;
 use mptune_core::trial::{Outcome, TrialSpec};

@@ -9,12 +9,12 @@
 //! It mends and counts; what is to be done about a connection its policy decides.
 
 use super::Manager;
-use crate::paths::netlink::diag::{ESTABLISHED, Mptcp, Single, Surveyed};
-use crate::paths::netlink::error::Error;
-use crate::paths::pair::Pair;
+use crate::kernel::diag::{ESTABLISHED, Mptcp, Single, Surveyed};
+use crate::kernel::error::Error;
+use crate::kernel::pair::Pair;
+use crate::kernel::sys;
 use crate::paths::policies::Opened;
 use crate::paths::survey::Resynced;
-use crate::sys;
 use std::collections::{BTreeMap, HashSet};
 
 /// Connections that begin between two looks at the events: each opens a subflow or a few, whose events need room.

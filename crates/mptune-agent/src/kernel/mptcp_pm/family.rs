@@ -1,8 +1,8 @@
 //! The generic netlink family `mptcp_pm` of a network namespace: its number, its event group, and what all its
 //! commands have in common (include/uapi/linux/mptcp_pm.h).
 
-use super::error::Error;
-use super::socket::Netlink;
+use crate::kernel::error::Error;
+use crate::kernel::netlink::Netlink;
 use mptcp_pm::MptcpPathManagerAddressAttr as Part;
 use netlink_packet_core::{Emitable, NetlinkMessage, NetlinkPayload, Nla};
 use netlink_packet_generic::ctrl::nlas::{GenlCtrlAttrs, McastGrpAttrs};

@@ -4,8 +4,8 @@
 //! It knows no family: those of path management are in `family`, those of socket statistics in
 //! `diag`. Requests are answered in order, each within the call.
 
-use super::error::{Error, Refusal};
-use crate::sys::{self, Watch};
+use crate::kernel::error::{Error, Refusal};
+use crate::kernel::sys::{self, Watch};
 use netlink_packet_core::{
     DoneBuffer, ErrorBuffer, NLM_F_ACK, NLM_F_DUMP, NLM_F_REPLACE, NLM_F_REQUEST, NLMSG_DONE,
     NLMSG_ERROR, NetlinkBuffer, NetlinkSerializable, NlasIterator, nla_align,
@@ -338,7 +338,7 @@ mod tests {
     //! Answers as the kernel packs them, by hand.
 
     use super::*;
-    use crate::paths::netlink::testing::attribute;
+    use crate::kernel::testing::attribute;
 
     const NLM_F_CAPPED: u16 = 0x100;
     const NLM_F_ACK_TLVS: u16 = 0x200;

@@ -1,11 +1,11 @@
 //! Endpoints and limits of the kernel's own path manager, over the generic netlink family `mptcp_pm`
 //! (include/uapi/linux/mptcp_pm.h).
 //!
-//! The commands that name no connection; those that do are in `paths/netlink/commands`.
+//! The commands that name no connection; those that do are in `commands`.
 
-use crate::paths::netlink::error::Error;
-use crate::paths::netlink::family::{self, ATTR_ADDR, Command, address};
-use crate::paths::netlink::socket::{Netlink, Received};
+use crate::kernel::error::Error;
+use crate::kernel::mptcp_pm::family::{self, ATTR_ADDR, Command, address};
+use crate::kernel::netlink::{Netlink, Received};
 use mptcp_pm::{MptcpPathManagerAddressAttr as Part, MptcpPathManagerAddressAttrFlag as Flag};
 use netlink_packet_core::{
     DefaultNla, Emitable, NLA_F_NESTED, NlasIterator, parse_i32, parse_ip, parse_u8, parse_u16,

@@ -1,7 +1,7 @@
 //! Devices, addresses, routes and rules of this network namespace, over rtnetlink(7); read-only.
 
-use crate::paths::netlink::error::Error;
-use crate::paths::netlink::socket::{Netlink, Received};
+use crate::kernel::error::Error;
+use crate::kernel::netlink::{Netlink, Received};
 use netlink_packet_core::{NetlinkMessage, NetlinkPayload};
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};

@@ -4,8 +4,8 @@
 //! at the end, so a field is read at its offset and is none if the running kernel's structure
 //! ends before it; the headers of the build machine do not matter.
 
-use crate::address;
-use crate::sys::{FULL_INFO_HEADER, RawFullInfo};
+use crate::kernel::address;
+use crate::kernel::sys::{FULL_INFO_HEADER, RawFullInfo};
 use std::net::SocketAddr;
 
 /// `MPTCP_INFO_FLAG_FALLBACK`.

@@ -1,6 +1,6 @@
 //! Netlink attributes packed by hand, for the tests of the codecs.
 
-use crate::paths::pair::Pair;
+use crate::kernel::pair::Pair;
 use proptest::prelude::*;
 use std::net::{IpAddr, SocketAddr};
 

@@ -7,10 +7,10 @@
 //! and with those that are being opened; a close look at one; a census of all sockets that are open, TCP's or MPTCP's, with all there is; and
 //! the same for a single one.
 
-use super::error::Error;
-use super::socket::{Netlink, Received};
-use crate::paths::pair::Pair;
-use crate::sys::IPPROTO_MPTCP;
+use crate::kernel::error::Error;
+use crate::kernel::netlink::{Netlink, Received};
+use crate::kernel::pair::Pair;
+use crate::kernel::sys::IPPROTO_MPTCP;
 use netlink_packet_core::{
     DecodeError, DefaultNla, Emitable, NetlinkSerializable, NlaBuffer, NlasIterator, Parseable,
     parse_u8, parse_u32,

@@ -1,10 +1,10 @@
 //! Events of the kernel's MPTCP connections in one network namespace (include/uapi/linux/mptcp_pm.h),
 //! for IPv4 and IPv6.
 
-use super::error::Error;
 use super::family::{self, NAME};
-use super::socket::Netlink;
-use crate::paths::pair::Pair;
+use crate::kernel::error::Error;
+use crate::kernel::netlink::Netlink;
+use crate::kernel::pair::Pair;
 use netlink_packet_core::{
     DecodeError, ErrorContext, NetlinkMessage, NetlinkPayload, NlaBuffer, NlasIterator, Parseable,
     ParseableParametrized, parse_ip, parse_u8, parse_u16, parse_u16_be, parse_u32,
@@ -298,7 +298,7 @@ impl AsFd for Events {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::paths::netlink::testing::{attribute, ends};
+    use crate::kernel::testing::{attribute, ends};
     use proptest::prelude::*;
 
     fn parse(number: u8, body: &[Vec<u8>]) -> Event {

@@ -7,10 +7,10 @@
 //! `mptcp-pm` supports addresses only as used by the kernel's own path manager; the commands of
 //! include/uapi/linux/mptcp_pm.h that name a connection are written here, with their addresses.
 
-use super::error::{Error, Refusal};
 use super::family::{self, ATTR_ADDR, Command};
-use super::socket::Netlink;
-use crate::paths::pair::Pair;
+use crate::kernel::error::{Error, Refusal};
+use crate::kernel::netlink::Netlink;
+use crate::kernel::pair::Pair;
 use mptcp_pm::{MptcpPathManagerAddressAttr as Part, MptcpPathManagerAddressAttrFlag as Flag};
 use netlink_packet_core::{Emitable, NLA_F_NESTED, Nla, emit_u32};
 use std::net::SocketAddr;
@@ -215,7 +215,7 @@ mod tests {
     //! Messages against the layout of include/uapi/linux/mptcp_pm.h, packed by hand.
 
     use super::*;
-    use crate::paths::netlink::testing::{NESTED, attribute, ends};
+    use crate::kernel::testing::{NESTED, attribute, ends};
     use proptest::prelude::*;
     use std::net::IpAddr;
 

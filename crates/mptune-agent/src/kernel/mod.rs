@@ -1,0 +1,31 @@
+//! What the kernel offers, each thing once: the ground of the crate, below all roles.
+//!
+//! | module | |
+//! |---|---|
+//! | `sys`, `signals`, `seccomp` | system calls that `std` lacks; with `libbpf` the only files with unsafe code |
+//! | `libbpf` | the machine's own libbpf, which registers a congestion control |
+//! | `netlink` | a netlink socket: questions, dumps, commands, events |
+//! | `mptcp_pm` | its generic family of path management: commands, events, endpoints and limits |
+//! | `diag` | sockets as sock_diag reports them |
+//! | `info` | `struct tcp_info` and `struct mptcp_info` |
+//! | `routes` | devices, addresses, routes and rules |
+//! | `address`, `pair` | addresses in the kernel's layout; the two ends of a subflow |
+//!
+//! The codecs are those of the rust-netlink crates; what these lack (the commands and events of
+//! userspace path managers, the attributes of a subflow) is added on top of them. Nothing is decided
+//! here, and nothing here knows a role.
+
+pub mod address;
+pub mod diag;
+pub mod error;
+pub mod info;
+pub mod libbpf;
+pub mod mptcp_pm;
+pub mod netlink;
+pub mod pair;
+pub mod routes;
+pub mod seccomp;
+pub mod signals;
+pub mod sys;
+#[cfg(test)]
+mod testing;

@@ -1,0 +1,7 @@
+//! The kernel's generic netlink family `mptcp_pm`: what all its commands share (`family`), commands and events of
+//! userspace path managers, endpoints and limits of the kernel's own.
+
+pub mod commands;
+pub mod endpoints;
+pub mod events;
+pub mod family;
