@@ -7,15 +7,18 @@
 //! and with those that are being opened; a close look at one; a census of all sockets that are open, TCP's or MPTCP's, with all there is; and
 //! the same for a single one.
 
+mod subflow;
+
+pub use self::subflow::Mptcp;
 use crate::kernel::error::Error;
+use crate::kernel::info::TcpInfo;
 use crate::kernel::netlink::{Netlink, Received};
 use crate::kernel::pair::Pair;
 use crate::kernel::sys::IPPROTO_MPTCP;
 use netlink_packet_core::{
     DecodeError, DefaultNla, Emitable, NetlinkSerializable, NlaBuffer, NlasIterator, Parseable,
-    parse_u8, parse_u32,
+    parse_u32,
 };
-use netlink_packet_sock_diag::inet::nlas::TcpInfo;
 use netlink_packet_sock_diag::inet::{
     ExtensionFlags, InetRequest, InetResponseBuffer, InetResponseHeader, SocketId, StateFlags,
     Timer,
@@ -35,20 +38,8 @@ const LISTEN: u8 = 10;
 pub const ESTABLISHED: u8 = 1;
 /// TCP_SYN_SENT, likewise.
 const SYN_SENT: u8 = 2;
-const INET_ULP_INFO_MPTCP: u16 = 3;
 /// `idiag_cookie` that matches any.
 const NO_COOKIE: [u8; 8] = [0xff; 8];
-/// `tcpi_min_rtt` before the first sample.
-const NO_SAMPLE: u32 = u32::MAX;
-// MPTCP_SUBFLOW_FLAG_*: what this side asked for in the handshake and since.
-const FLAG_CAPABLE_THERE: u32 = 1 << 0;
-const FLAG_CAPABLE_HERE: u32 = 1 << 1;
-const FLAG_JOIN_THERE: u32 = 1 << 2;
-const FLAG_JOIN_HERE: u32 = 1 << 3;
-const FLAG_BACKUP_THERE: u32 = 1 << 4;
-const FLAG_BACKUP_HERE: u32 = 1 << 5;
-const FLAG_FULLY_ESTABLISHED: u32 = 1 << 6;
-
 /// Whether to query sockets of IPv4, of IPv6 or of both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Families {
@@ -69,31 +60,6 @@ impl Families {
     pub fn and(self, other: Self) -> Self {
         Self { v4: self.v4 || other.v4, v6: self.v6 || other.v6 }
     }
-}
-
-/// What the kernel reports about a subflow as part of an MPTCP connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Mptcp {
-    /// The connection's token here; 0 if the kernel does not report it.
-    pub token: u32,
-    /// The connection's token at the peer.
-    pub remote_token: u32,
-    /// The number of its local address.
-    pub local_id: u8,
-    /// The number of its remote address.
-    pub remote_id: u8,
-    /// This side made it standby.
-    pub backup: bool,
-    /// The peer made it standby.
-    pub backup_by_peer: bool,
-    /// This side opened it as the first of its connection.
-    pub opened_connection: bool,
-    /// The peer opened it as the first of its connection.
-    pub accepted_connection: bool,
-    /// This side opened it as a further one.
-    pub joined: bool,
-    /// Its connection is fully established (RFC 8684 section 3.1), and may have further subflows.
-    pub fully_established: bool,
 }
 
 /// A subflow at a close look.
@@ -154,6 +120,10 @@ pub enum Counting {
 pub struct Counted<'a> {
     /// Its ends.
     pub pair: Pair,
+    /// Consecutive retransmission timeouts.
+    pub timeouts: u32,
+    /// Bytes that it was given and that are not acknowledged.
+    pub queued: u32,
     /// Its state, a number of include/net/tcp_states.h.
     pub state: u8,
     /// Its inode, which a connection shares with its subflows; 0 if no program has it any more.
@@ -193,7 +163,7 @@ impl Diag {
         mut each: impl FnMut(Glance),
     ) -> Result<(), Error> {
         self.dump(families, StateFlags::ESTABLISHED, ExtensionFlags::empty(), |message| {
-            each(head(message.payload())?);
+            each(head(&InetResponseHeader::parse(message.payload())?));
             Ok(())
         })
     }
@@ -209,15 +179,15 @@ impl Diag {
         let states = StateFlags::ESTABLISHED | StateFlags::SYN_SENT;
         let both = Families { v4: true, v6: true };
         self.dump(both, states, ExtensionFlags::INFO, |message| {
-            let pair = head(message.payload())?.pair;
-            let header = InetResponseHeader::parse(message.payload())?;
-            if let (_, Some(mptcp)) = attributes(message.payload())?
-                && matches!(header.state, ESTABLISHED | SYN_SENT)
-            {
-                let (is_established, has_program) =
-                    (header.state == ESTABLISHED, header.inode != 0);
-                each(Surveyed { pair, mptcp, is_established, has_program });
-            }
+            counted(message.payload(), |found| {
+                if let Some(mptcp) = found.mptcp
+                    && matches!(found.state, ESTABLISHED | SYN_SENT)
+                {
+                    let (is_established, has_program) =
+                        (found.state == ESTABLISHED, found.inode != 0);
+                    each(Surveyed { pair: found.pair, mptcp, is_established, has_program });
+                }
+            })?;
             Ok(())
         })
     }
@@ -317,11 +287,9 @@ impl Diag {
         let questions: Vec<_> =
             pairs.iter().map(|pair| Single::Subflow(*pair).question()).collect();
         self.exact(&questions, |place, payload| {
-            let glance = head(payload)?;
-            if let (Some(info), Some(mptcp)) = attributes(payload)? {
-                each(place, Statistics::new(&glance, &info, &mptcp));
-            }
-            Ok(())
+            counted(payload, |found| {
+                found.statistics().into_iter().for_each(|seen| each(place, seen));
+            })
         })
     }
 
@@ -369,7 +337,8 @@ impl Single {
         match self {
             Self::Subflow(pair) => {
                 let family = if pair.local.is_ipv4() { AF_INET } else { AF_INET6 };
-                let (states, extensions) = (StateFlags::ESTABLISHED, ExtensionFlags::INFO);
+                let states = StateFlags::ESTABLISHED;
+                let extensions = ExtensionFlags::INFO | ExtensionFlags::CONG;
                 Counting::Tcp.question(request(family, states, extensions, between(pair)))
             }
             Self::Connection(token) => {
@@ -458,9 +427,8 @@ fn request(
 }
 
 /// What is known of every socket.
-fn head(payload: &[u8]) -> Result<Glance, DecodeError> {
-    let header = InetResponseHeader::parse(payload)?;
-    let socket = header.socket_id;
+fn head(header: &InetResponseHeader) -> Glance {
+    let socket = &header.socket_id;
     let pair = Pair {
         local: SocketAddr::new(socket.source_address, socket.source_port),
         remote: SocketAddr::new(socket.destination_address, socket.destination_port),
@@ -470,12 +438,14 @@ fn head(payload: &[u8]) -> Result<Glance, DecodeError> {
         _ => 0,
     };
     // `idiag_wqueue` of a TCP socket: from what is not acknowledged to what was written.
-    Ok(Glance { pair, timeouts, queued: header.send_queue })
+    Glance { pair, timeouts, queued: header.send_queue }
 }
 
+/// A socket with its attributes; unless `tcp_info` is requested there is none, and without CAP_NET_ADMIN there is
+/// nothing about MPTCP.
 fn counted(payload: &[u8], each: impl FnOnce(Counted<'_>)) -> Result<(), DecodeError> {
     let header = InetResponseHeader::parse(payload)?;
-    let pair = head(payload)?.pair;
+    let Glance { pair, timeouts, queued } = head(&header);
     let (mut info, mut cc, mut memory, mut mptcp) = (None, None, None, None);
     let attributes = payload.get(size_of::<InetResponseBuffer>()..).unwrap_or_default();
     for attribute in NlasIterator::new(attributes) {
@@ -490,6 +460,8 @@ fn counted(payload: &[u8], each: impl FnOnce(Counted<'_>)) -> Result<(), DecodeE
     }
     each(Counted {
         pair,
+        timeouts,
+        queued,
         state: header.state,
         inode: header.inode,
         device: header.socket_id.interface_id,
@@ -508,77 +480,70 @@ fn send_buffer(values: &[u8]) -> Option<(u32, u32)> {
     Some((number(5)?, number(3)?))
 }
 
-/// The attributes that matter here; unless `tcp_info` is requested there is none, and without
-/// CAP_NET_ADMIN there is nothing about MPTCP.
-fn attributes(payload: &[u8]) -> Result<(Option<TcpInfo>, Option<Mptcp>), DecodeError> {
-    let (mut info, mut mptcp) = (None, None);
-    let attributes = payload.get(size_of::<InetResponseBuffer>()..).unwrap_or_default();
-    for attribute in NlasIterator::new(attributes) {
-        let attribute = attribute?;
-        match attribute.kind() {
-            INET_DIAG_INFO => info = Some(TcpInfo::parse(attribute.value())?),
-            INET_DIAG_ULP_INFO => mptcp = Mptcp::parse(&attribute)?,
-            _ => {}
-        }
-    }
-    Ok((info, mptcp))
-}
-
-impl Statistics {
-    fn new(glance: &Glance, info: &TcpInfo, mptcp: &Mptcp) -> Self {
-        let min_rtt_ns = if info.min_rtt == NO_SAMPLE { 0 } else { u64::from(info.min_rtt) * 1000 };
-        Self {
-            timeouts: glance.timeouts,
-            min_rtt_ns,
-            silent_ms: info.last_ack_recv,
+impl Counted<'_> {
+    /// A subflow at a close look; none if it is no subflow.
+    fn statistics(&self) -> Option<Statistics> {
+        let mptcp = self.mptcp.filter(|_| !self.info.is_empty())?;
+        let info = TcpInfo::parse(self.info);
+        Some(Statistics {
+            timeouts: self.timeouts,
+            min_rtt_ns: info.min_rtt_ns,
+            silent_ms: u32::try_from(info.silent_ns / 1_000_000).unwrap_or(u32::MAX),
             acked_bytes: info.bytes_acked,
             unacked: info.unacked,
-            queued: glance.queued,
+            queued: self.queued,
             backup: mptcp.backup,
-        }
+        })
     }
 }
 
-impl Mptcp {
-    /// From the attribute for the protocol above TCP; none if that is not MPTCP.
-    fn parse(ulp: &NlaBuffer<&[u8]>) -> Result<Option<Self>, DecodeError> {
-        for attribute in NlasIterator::new(ulp.value()) {
-            let attribute = attribute?;
-            if attribute.kind() == INET_ULP_INFO_MPTCP {
-                return Self::parse_subflow(attribute.value()).map(Some);
-            }
-        }
-        Ok(None)
+#[cfg(test)]
+mod tests {
+    //! Answers as the kernel packs them, by hand.
+
+    use super::subflow::INET_ULP_INFO_MPTCP;
+    use super::*;
+    use crate::kernel::testing::attribute;
+
+    fn answer(flags: u32) -> Vec<u8> {
+        let subflow = [
+            attribute(1, &[9; 4]),
+            attribute(8, &flags.to_ne_bytes()),
+            attribute(9, &[3]),
+            attribute(10, &[2]),
+        ];
+        let nested = attribute(INET_ULP_INFO_MPTCP, &subflow.concat());
+        let mut bytes = vec![0; size_of::<InetResponseBuffer>()];
+        bytes[0] = AF_INET;
+        bytes.extend(attribute(INET_DIAG_INFO, &[0; 248]));
+        bytes.extend(attribute(INET_DIAG_CONG, b"cubic\0"));
+        bytes.extend(attribute(INET_DIAG_ULP_INFO, &[attribute(1, b"mptcp\0"), nested].concat()));
+        bytes
     }
 
-    /// enum MPTCP_SUBFLOW_ATTR_*
-    fn parse_subflow(buffer: &[u8]) -> Result<Self, DecodeError> {
-        let mut found = Self::default();
-        for attribute in NlasIterator::new(buffer) {
-            let attribute = attribute?;
-            let value = attribute.value();
-            match attribute.kind() {
-                1 => found.remote_token = parse_u32(value)?,
-                2 => found.token = parse_u32(value)?,
-                8 => found.note_flags(parse_u32(value)?),
-                9 => found.remote_id = parse_u8(value)?,
-                10 => found.local_id = parse_u8(value)?,
-                _ => {}
-            }
+    #[test]
+    fn a_subflow_is_read_with_its_role_at_both_ends() {
+        for (flags, here, there) in
+            [(0x1cf, false, false), (1 << 4, false, true), (1 << 5, true, false)]
+        {
+            let mut seen = false;
+            counted(&answer(flags), |found| {
+                let mptcp = found.mptcp.unwrap();
+                assert_eq!((mptcp.backup, mptcp.backup_by_peer), (here, there));
+                assert_eq!((mptcp.local_id, mptcp.remote_id), (2, 3));
+                assert_eq!((found.cc, found.info.len()), (&b"cubic\0"[..], 248));
+                seen = true;
+            })
+            .unwrap();
+            assert!(seen);
         }
-        Ok(found)
     }
 
-    fn note_flags(&mut self, flags: u32) {
-        self.backup = flags & FLAG_BACKUP_HERE != 0;
-        self.backup_by_peer = flags & FLAG_BACKUP_THERE != 0;
-        // One that asked, and was not answered by MPTCP, is plain TCP.
-        let capable = FLAG_CAPABLE_HERE | FLAG_CAPABLE_THERE;
-        self.opened_connection = flags & capable == capable;
-        let others = FLAG_CAPABLE_HERE | FLAG_JOIN_HERE | FLAG_JOIN_THERE;
-        self.accepted_connection = flags & (FLAG_CAPABLE_THERE | others) == FLAG_CAPABLE_THERE;
-        self.joined = flags & FLAG_JOIN_HERE != 0;
-        let further = FLAG_FULLY_ESTABLISHED | FLAG_JOIN_HERE | FLAG_JOIN_THERE;
-        self.fully_established = flags & further != 0;
+    #[test]
+    fn truncated_answers_are_harmless() {
+        let whole = answer(0);
+        for length in 0..whole.len() {
+            let _ = counted(&whole[..length], |found| assert_eq!(found.mptcp, None, "{length}"));
+        }
     }
 }

@@ -35,7 +35,6 @@ mod candidates;
 mod clock;
 mod config;
 mod counters;
-mod diag;
 mod half;
 mod listeners;
 mod load;

@@ -2,13 +2,13 @@
 //! the measurement is over.
 
 use crate::control::Control;
+use crate::kernel::diag::Diag;
 use crate::kernel::sys::Watch;
 use crate::meter::bins::Bins;
 use crate::meter::candidates::{Candidates, Chosen};
 use crate::meter::clock::{Clock, Handshake};
 use crate::meter::config::{Job, ReceiverConfig, TOKEN_BYTES};
 use crate::meter::counters::Recorder;
-use crate::meter::diag::Diag;
 use crate::meter::half::{Ending, Half, Seen, seconds};
 use crate::meter::listeners::Listeners;
 use crate::meter::pattern::Pattern;
@@ -374,7 +374,7 @@ impl<'a> Receiver<'a> {
             self.subflows.update(at_ns, &statistics.subflows);
         }
         if let Some(diag) = &mut self.diag {
-            self.subflows.identify(|info| diag.subflow(info.local, info.remote));
+            self.subflows.identify(diag);
         }
     }
 

@@ -3,10 +3,10 @@
 
 use crate::control::Control;
 use crate::kernel::address;
+use crate::kernel::diag::Diag;
 use crate::kernel::sys::{self, Watch};
 use crate::meter::config::{Job, SenderConfig, TOKEN_BYTES};
 use crate::meter::counters::Recorder;
-use crate::meter::diag::Diag;
 use crate::meter::half::{Ending, Half, Seen, seconds};
 use crate::meter::pattern::Pattern;
 use crate::meter::samples::{Sample, Samples};
@@ -314,8 +314,7 @@ impl<'a> Sender<'a> {
 
     fn sample(&mut self, stream: &TcpStream) {
         self.refresh(stream);
-        let diag = &mut self.diag;
-        self.subflows.diagnose(|info| diag.subflow(info.local, info.remote));
+        self.subflows.diagnose(&mut self.diag);
         self.recorder.look(self.progress_ns);
     }
 

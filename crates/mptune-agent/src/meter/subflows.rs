@@ -2,9 +2,10 @@
 //!
 //! The kernel forgets a subflow when it closes; its last known state is kept here.
 
+use crate::kernel::diag::{Counted, Diag, Single};
 use crate::kernel::info::{SubflowInfo, TcpInfo};
+use crate::kernel::pair::Pair;
 use crate::meter::bins::Bins;
-use crate::meter::diag::SubflowDiag;
 use serde::Serialize;
 use std::net::SocketAddr;
 
@@ -17,6 +18,37 @@ struct Entry {
     diag: SubflowDiag,
     /// Bytes that arrived on it and are no payload.
     left_out: u64,
+}
+
+/// Priority, address numbers and congestion control of a subflow, which `MPTCP_FULL_INFO` has not.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct SubflowDiag {
+    /// Carries no data while a non-backup subflow is alive; none for plain TCP.
+    backup: Option<bool>,
+    cc: Option<String>,
+    local_id: Option<u8>,
+    remote_id: Option<u8>,
+}
+
+impl SubflowDiag {
+    /// None if there is no such socket, or if it does not answer.
+    fn ask(diag: &mut Diag, info: &SubflowInfo) -> Option<Self> {
+        let (mut found, pair) = (None, Pair { local: info.local, remote: info.remote });
+        let asked =
+            diag.count(&[Single::Subflow(pair)], |_, counted| found = Some(Self::new(&counted)));
+        asked.ok().and(found)
+    }
+
+    fn new(counted: &Counted<'_>) -> Self {
+        let cc = String::from_utf8_lossy(counted.cc);
+        Self {
+            // Either end keeps this end's scheduler off it (net/mptcp/protocol.c, `mptcp_subflow_get_send`).
+            backup: counted.mptcp.map(|mptcp| mptcp.backup || mptcp.backup_by_peer),
+            cc: (!cc.is_empty()).then(|| cc.trim_end_matches('\0').to_owned()),
+            local_id: counted.mptcp.map(|mptcp| mptcp.local_id),
+            remote_id: counted.mptcp.map(|mptcp| mptcp.remote_id),
+        }
+    }
 }
 
 /// The kernel's number of a subflow, and its ends.
@@ -95,23 +127,19 @@ impl Ledger {
         self.entries.iter().map(|entry| first_time(entry.info.tcp)).sum()
     }
 
-    /// Asks `diag` about every open subflow; without an answer the last one is kept.
-    pub fn diagnose(&mut self, diag: impl FnMut(&SubflowInfo) -> Option<SubflowDiag>) {
-        self.ask(|_| true, diag);
+    /// Asks about every open subflow; without an answer the last one is kept.
+    pub fn diagnose(&mut self, diag: &mut Diag) {
+        self.ask(diag, |_| true);
     }
 
     /// The same about those whose addresses have no numbers yet, which never change.
-    pub fn identify(&mut self, diag: impl FnMut(&SubflowInfo) -> Option<SubflowDiag>) {
-        self.ask(|entry| entry.diag.local_id.is_none(), diag);
+    pub fn identify(&mut self, diag: &mut Diag) {
+        self.ask(diag, |entry| entry.diag.local_id.is_none());
     }
 
-    fn ask(
-        &mut self,
-        wanted: impl Fn(&Entry) -> bool,
-        mut diag: impl FnMut(&SubflowInfo) -> Option<SubflowDiag>,
-    ) {
-        for entry in self.entries.iter_mut().filter(|entry| !entry.closed && wanted(entry)) {
-            if let Some(found) = diag(&entry.info) {
+    fn ask(&mut self, diag: &mut Diag, asks: impl Fn(&Entry) -> bool) {
+        for entry in self.entries.iter_mut().filter(|entry| !entry.closed && asks(entry)) {
+            if let Some(found) = SubflowDiag::ask(diag, &entry.info) {
                 entry.diag = found;
             }
         }

@@ -322,7 +322,20 @@ mod tests {
 
     fn counted<'a>(pair: Pair, inode: u32, info: &'a [u8], mptcp: Option<Mptcp>) -> Counted<'a> {
         let (cc, memory, send_buffer) = (b"cubic\0", &[], None);
-        Counted { pair, state: 1, inode, device: 0, info, cc, memory, mptcp, send_buffer }
+        let (timeouts, queued, state, device) = (0, 0, 1, 0);
+        Counted {
+            pair,
+            timeouts,
+            queued,
+            state,
+            inode,
+            device,
+            info,
+            cc,
+            memory,
+            mptcp,
+            send_buffer,
+        }
     }
 
     fn of(token: u32) -> Option<Mptcp> {
