@@ -1,5 +1,7 @@
 //! Devices, addresses, routes and rules of this network namespace, over rtnetlink(7); read-only.
 
+pub mod raw;
+
 use crate::kernel::error::Error;
 use crate::kernel::netlink::{Netlink, Received};
 use netlink_packet_core::{NetlinkMessage, NetlinkPayload};
