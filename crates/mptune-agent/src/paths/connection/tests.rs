@@ -576,16 +576,21 @@ fn simulated(pm: &str, pm_options: &Value, further: Value) -> Outcome {
     });
     let mut spec = json!({
         "network": network, "pm": pm, "pm_options": pm_options, "cc": "reno", "scheduler": "minrtt",
-        "buffer_bytes": 1 << 22, "mss": 1448, "seed": 1, "deadline_ns": 600 * SECOND,
+        "buffer_bytes": 1 << 22, "mss": 1448, "seed": 1,
     });
     spec.as_object_mut().unwrap().extend(further.as_object().cloned().unwrap());
     serde_json::from_value::<TrialSpec>(spec).unwrap().run().unwrap()
 }
 
+/// As much as the connection takes, for this long.
+fn bulk(duration_ns: u64) -> Value {
+    json!({"kind": "bulk", "duration_ns": duration_ns})
+}
+
 #[test]
 fn the_subflows_are_those_of_the_simulator() {
-    let saturated = json!({"duration_ns": 2 * SECOND});
-    let transfer = json!({"transfer_bytes": 900 * KIB});
+    let saturated = bulk(2 * SECOND);
+    let transfer = json!({"kind": "transfer", "bytes": 900 * KIB, "deadline_ns": 600 * SECOND});
     for (pm, options, size) in [
         ("default", json!({}), &saturated),
         ("fullmesh", json!({}), &saturated),
@@ -596,11 +601,11 @@ fn the_subflows_are_those_of_the_simulator() {
         ("pcdc", json!({}), &transfer),
         ("pcdc", json!({"class_bytes": [100, 200]}), &transfer),
     ] {
-        let outcome = simulated(pm, &options, size.clone());
+        let outcome = simulated(pm, &options, json!({"workload": size}));
         let expected: Vec<_> = outcome.subflows.iter().map(|one| (one.path, one.active)).collect();
 
         let mut further = json!({"pm_options": options});
-        if let Some(bytes) = size.get("transfer_bytes") {
+        if let Some(bytes) = size.get("bytes") {
             further["transfer_bytes"] = bytes.clone();
         }
         let managed = assignment(pm, (3, 1), further);
@@ -619,7 +624,7 @@ fn the_subflows_are_those_of_the_simulator() {
 fn the_successor_is_that_of_the_simulator() {
     let options = json!({"active": [0], "standby_order": [2, 1]});
     let cut = json!([{"at_ns": SECOND, "path": 0, "action": "down"}]);
-    let further = json!({"duration_ns": 10 * SECOND, "script": cut});
+    let further = json!({"workload": bulk(10 * SECOND), "script": cut});
     let outcome = simulated("pcdc", &options, further);
     let carries = |bins: &[u64]| bins.iter().rev().take(10).sum::<u64>() > 0;
     let last = outcome.subflows.iter().filter(|one| carries(&one.bins)).map(|one| one.path);
