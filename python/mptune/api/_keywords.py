@@ -6,15 +6,19 @@ What an option does and its default are in its declaration; a test compares the 
 from collections.abc import Sequence
 from typing import TypedDict
 
+from mptune.trial.stacks import MemberKeywords
+
 #: A value as on the command line ("4MiB", "30s"), or a number.
 One = str | int | float
 #: Several of them: text with commas, or a sequence.
 Many = One | Sequence[One]
 
 
-class RunKeywords(TypedDict, total=False):
+class RunKeywords(MemberKeywords, total=False):
     """Keywords of `mptune.run`."""
 
+    stack: One | None
+    scheduler: One | None
     protocol: One | None
     pm: One | None
     cc: One | None
@@ -26,13 +30,6 @@ class RunKeywords(TypedDict, total=False):
     seed: int | None
     initial_path: One | None
     at: Many | None
-    stack: One | None
-    scheduler: One | None
-    accounting: One | None
-    opportunistic: bool | None
-    tso: bool | None
-    mss: int | None
-    ecn: bool | None
     held_up_share: int | None
     promised_gain: int | None
     first_retry: int | None
@@ -44,9 +41,11 @@ class RunKeywords(TypedDict, total=False):
     reverse: bool | None
 
 
-class ImpactKeywords(TypedDict, total=False):
+class ImpactKeywords(MemberKeywords, total=False):
     """Keywords of `mptune.impact_factors`."""
 
+    stack: One | None
+    scheduler: One | None
     impact: One | None
     runs: int | None
     duration: One | None
@@ -63,16 +62,9 @@ class ImpactKeywords(TypedDict, total=False):
     executor: One | None
     dask_scheduler: One | None
     trial_timeout: One | None
-    stack: One | None
-    scheduler: One | None
-    accounting: One | None
-    opportunistic: bool | None
-    tso: bool | None
-    mss: int | None
-    ecn: bool | None
 
 
-class SweepKeywords(TypedDict, total=False):
+class SweepKeywords(MemberKeywords, total=False):
     """Keywords of `mptune.sweep`."""
 
     pm: Many | None
@@ -86,11 +78,6 @@ class SweepKeywords(TypedDict, total=False):
     initial_path: Many | None
     stack: Many | None
     scheduler: Many | None
-    accounting: One | None
-    opportunistic: bool | None
-    tso: bool | None
-    mss: int | None
-    ecn: bool | None
     transfer: Many | None
     at: Many | None
     held_up_share: int | None
@@ -115,9 +102,11 @@ class SweepKeywords(TypedDict, total=False):
     trial_timeout: One | None
 
 
-class OptimiseKeywords(TypedDict, total=False):
+class OptimiseKeywords(MemberKeywords, total=False):
     """Keywords of `mptune.optimise`."""
 
+    stack: One | None
+    scheduler: One | None
     sacrifice: One | None
     selection: One | None
     model: One | None
@@ -137,13 +126,6 @@ class OptimiseKeywords(TypedDict, total=False):
     budget: One | None
     certainty: One | None
     prior: bool | None
-    stack: One | None
-    scheduler: One | None
-    accounting: One | None
-    opportunistic: bool | None
-    tso: bool | None
-    mss: int | None
-    ecn: bool | None
     held_up_share: int | None
     promised_gain: int | None
     first_retry: int | None

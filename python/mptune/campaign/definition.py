@@ -110,7 +110,7 @@ class SweepOptions(Options, frozen=True, kw_only=True):
             )
         if self.stacks and self.stack.stack != DEFAULT_STACK:
             yield "stacks", "expected either one stack or several as a factor, found both"
-        if self.schedulers and self.stack.scheduler is not None:
+        if self.schedulers and "scheduler" in self.stack.given:
             yield "schedulers", "expected either one scheduler or several as a factor, found both"
         if self.impact is not None and len(self.transports) > 1:
             yield (

@@ -4,25 +4,17 @@ Every command and campaign that measures has `StackOptions` as a parameter or as
 `mptune.trial.stacks`.
 """
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import msgspec
 
 from mptune import testbeds
 from mptune.options._declared import Option, Options, Place, by_flag, error_about
-from mptune.options._kinds import TOGGLE, choice, count
-from mptune.options.trials import scheduler_names
-from mptune.trial.stacks import DEFAULT_STACK, MEMBERS, STACKS, Stack, of_tcp, refusal
-
-#: What holds where a member is not given.
-_UNSET = "the stack's"
+from mptune.options._kinds import TOGGLE, Kind, choice, count
+from mptune.trial.stacks import DECLARED, DEFAULT_STACK, MEMBERS, STACKS, Member, Stack, of_tcp, refusal
 
 
-def _accountings() -> list[str]:
-    return testbeds.names("accountings")
-
-
-class StackOptions(Options, frozen=True, kw_only=True):
+class _OfStack(Options, frozen=True, kw_only=True):
     """Whose MPTCP is measured; the members left at None are the stack's."""
 
     stack: Annotated[
@@ -33,58 +25,16 @@ class StackOptions(Options, frozen=True, kw_only=True):
             key="stack",
         ),
     ] = DEFAULT_STACK
-    scheduler: Annotated[
-        str | None,
-        Option(choice(scheduler_names), "Another scheduler.", key="transport.scheduler", unset=_UNSET),
-    ] = None
-    accounting: Annotated[
-        str | None,
-        Option(
-            choice(_accountings),
-            "What counts as buffer use.",
-            key="transport.accounting",
-            unset=_UNSET,
-        ),
-    ] = None
-    opportunistic: Annotated[
-        bool | None,
-        Option(
-            TOGGLE,
-            "Opportunistic retransmission and penalisation.",
-            key="transport.opportunistic",
-            unset=_UNSET,
-        ),
-    ] = None
-    tso: Annotated[
-        bool | None,
-        Option(TOGGLE, "Segments leave in bursts, as with offload.", key="transport.tso", unset=_UNSET),
-    ] = None
-    mss: Annotated[
-        int | None,
-        Option(
-            count(64, 8960),
-            "Bytes of a full segment over IPv4; over IPv6 20 fewer fit.",
-            key="transport.mss",
-            unset=_UNSET,
-        ),
-    ] = None
 
-    ecn: Annotated[
-        bool | None,
-        Option(
-            TOGGLE,
-            "Send ECN-capable data, which links can mark instead of dropping.",
-            key="transport.ecn",
-            unset="on",
-        ),
-    ] = None
+    @property
+    def given(self) -> dict[str, Any]:
+        """The members that were given, by name."""
+        return {name: value for name in MEMBERS if (value := getattr(self, name)) is not None}
 
     def chosen(self, stack: str | None = None, protocol: str = "mptcp") -> Stack:
         """The bundle, of another stack if one is given, with the members that were given."""
-        values = {name: getattr(self, name) for name in MEMBERS}
-        given = {name: value for name, value in values.items() if value is not None}
         whole = STACKS[stack or self.stack]
-        return msgspec.structs.replace(of_tcp(whole) if protocol == "tcp" else whole, **given)
+        return msgspec.structs.replace(of_tcp(whole) if protocol == "tcp" else whole, **self.given)
 
     def check_on(self, testbed: str, place: Place = by_flag) -> None:
         """Refuse a stack or a member that a testbed does not have.
@@ -98,4 +48,28 @@ class StackOptions(Options, frozen=True, kw_only=True):
             return
         if refused := refusal(msgspec.structs.asdict(self.chosen()), only, testbed):
             name, expected = refused
-            raise error_about(StackOptions, (name,), expected, place)
+            raise error_about(type(self), (name,), expected, place)
+
+
+def _kind(member: Member, plain: type) -> Kind[Any]:
+    if (names := member.names) is not None:
+        return choice(lambda: testbeds.names(names))
+    return TOGGLE if plain is bool else count(*(member.bounds or ()))
+
+
+def _with_members() -> Any:
+    types = get_type_hints(Stack)
+    fields = []
+    for name, member in DECLARED.items():
+        kind = _kind(member, types[name])
+        option = Option(kind, member.help, key=f"transport.{name}", unset=member.unset)
+        fields.append((name, Annotated[types[name] | None, option], None))
+    return msgspec.defstruct(
+        "StackOptions", fields, bases=(_OfStack,), module=__name__, frozen=True, kw_only=True
+    )
+
+
+if TYPE_CHECKING:
+    StackOptions = _OfStack
+else:
+    StackOptions = _with_members()

@@ -71,7 +71,7 @@ class RunOptions(Options, frozen=True, kw_only=True):
             if action.action not in ("down", "up"):
                 yield "script", f"expected only down and up with --protocol tcp, found {action.action}"
         for name in ("scheduler", "opportunistic"):
-            if getattr(self.stack, name) is not None:
+            if name in self.stack.given:
                 yield f"stack.{name}", "expected only with --protocol mptcp, found with tcp"
 
     @property

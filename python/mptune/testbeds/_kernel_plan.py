@@ -13,7 +13,7 @@ import msgspec
 from mptune.errors import InputError
 from mptune.testbeds._outages import bin_ns
 from mptune.trial import Bulk, Trial, size_of
-from mptune.trial.stacks import refusal
+from mptune.trial.stacks import DECLARED, TOLD, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -143,7 +143,7 @@ def _settings(trial: Trial) -> dict[str, str]:
     from mptune.linux.sandbox import sysctls
 
     limits = sysctls.buffer_limits(trial.buffer_bytes) if trial.buffer_mode == "auto" else {}
-    return {"net.ipv4.tcp_ecn": "1" if trial.ecn else "0", **limits}
+    return {DECLARED[name].sysctl: str(int(trial.members[name])) for name in TOLD} | limits
 
 
 def _assignment(trial: Trial, named: Named) -> Assignment:

@@ -5,20 +5,17 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from mptune.topology import Topology
-from mptune.trial.stacks import DEFAULT_STACK, MEMBERS, STACKS
+from mptune.trial.stacks import MEMBERS, Members
 from mptune.trial.workloads import Workload
 
 #: Width of one bin of every throughput series, nanoseconds (100 ms).
 BIN_NS = 100_000_000
 
-#: Members of a trial that names no stack.
-_STACK = STACKS[DEFAULT_STACK]
-
 #: The mode of buffers that have a size; the others are in the core's list.
 FIXED = "fixed"
 
 #: Default maximum segment size: bytes of a full segment.
-MSS = _STACK.mss
+MSS = Members().mss
 
 
 #: What the two ends speak: the names of `Trial.protocol`.
@@ -55,8 +52,8 @@ class ScriptedAction(msgspec.Struct, frozen=True, kw_only=True):
     action: ScriptedWord
 
 
-class Trial(msgspec.Struct, frozen=True, kw_only=True):
-    """One measurement to make.
+class Trial(Members, frozen=True, kw_only=True):
+    """One measurement to make, with the members of its stack.
 
     Attributes
     ----------
@@ -65,8 +62,6 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         no scripted actions but down and up. Of the stack, its scheduler and scheduling rules then do nothing.
     family : "ipv4", or "ipv6" for every subflow; background connections of the simulator have the same.
     pm, cc : names from the core's lists.
-    scheduler, accounting, opportunistic, tso, mss, ecn : members of its stack (`mptune.trial.stacks`); the
-        default is upstream Linux.
     buffer_bytes : connection-level send buffer and receive buffer, bytes each: of payload, or with the
         accounting "linux" the value given to SO_SNDBUF and SO_RCVBUF, as on the kernel.
     buffer_mode : "fixed", or "auto": the buffers grow as needed and `buffer_bytes` is their limit, of
@@ -87,16 +82,10 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     workload: Workload
     protocol: Literal["mptcp", "tcp"] = "mptcp"
     family: str = DEFAULT_FAMILY
-    scheduler: str = _STACK.scheduler
-    opportunistic: bool = _STACK.opportunistic
-    accounting: str = _STACK.accounting
-    tso: bool = _STACK.tso
     initial_path: str | None = None
-    pm_options: dict[str, Any] = {}
+    pm_options: dict[str, Any] = {}  # noqa: RUF012 - msgspec copies it
     size_known: bool = True
     buffer_mode: str = FIXED
-    mss: int = MSS
-    ecn: bool = _STACK.ecn
     script: tuple[ScriptedAction, ...] = ()
 
     def __post_init__(self) -> None:

@@ -3,7 +3,7 @@
 A failed trial has a reason and no throughput, so that no mean can include it.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -112,8 +112,7 @@ def settings_of(trial: Trial, leave_out: Collection[str]) -> dict[str, Any]:
     changed: dict[str, Any] = {}
     sent = workloads.settings(trial.workload)
     for name, default in _DEFAULTS.items():
-        of_workload = name in _WORKLOAD or name in _WORKLOAD_LAST
-        value = sent.get(name, default) if of_workload else getattr(trial, name)
+        value = sent.get(name, default) if name in _WORKLOAD else getattr(trial, name)
         if name == "pm_options":
             changed.update(sorted(value.items()))
         elif name not in leave_out and value != default:
@@ -180,21 +179,29 @@ def record(planned: PlannedTrial, observation: Observation) -> Record:
     )
 
 
-#: Settings of the workload, in the order of a trial's key: where its field stands, and last.
-_WORKLOAD = {"duration_ns": None, "transfer_bytes": None, "deadline_ns": workloads.DEADLINE_NS}
-_WORKLOAD_LAST = {"ends_early": False}
+#: Settings of the workload, and what they are where it has none.
+_WORKLOAD = {
+    "duration_ns": None,
+    "transfer_bytes": None,
+    "deadline_ns": workloads.DEADLINE_NS,
+    "ends_early": False,
+}
+#: The order of version 0.2's settings in a trial's key; later ones come behind them, in their own order.
+_FIRST = (
+    *("topology", "pm", "cc", "buffer_bytes", "seed", "duration_ns", "transfer_bytes", "deadline_ns"),
+    *("protocol", "family", "scheduler", "opportunistic", "accounting", "tso", "initial_path", "pm_options"),
+    *("size_known", "buffer_mode", "mss", "ecn", "script", "ends_early"),
+)
 
 
-def _defaults() -> Iterator[tuple[str, Any]]:
-    """Names and defaults of all settings, in the order in which a trial's key has them."""
-    for field in msgspec.structs.fields(Trial):
-        if field.name == "workload":
-            yield from _WORKLOAD.items()
-        else:
-            yield field.name, field.default
-    yield from _WORKLOAD_LAST.items()
+def _defaults() -> dict[str, Any]:
+    """Defaults of all settings, in the order in which a trial's key has them."""
+    fields = {field.name: field.default for field in msgspec.structs.fields(Trial)}
+    del fields["workload"]
+    fields |= _WORKLOAD | msgspec.structs.asdict(VERSION_0_1)
+    return {name: fields[name] for name in (*_FIRST, *(name for name in fields if name not in _FIRST))}
 
 
 #: What a trial has where its settings say nothing. These are the defaults of version 0.1, whatever a trial's
 #: defaults are now: the settings, and the keys of stored trials, mean the same in every version.
-_DEFAULTS = dict(_defaults()) | msgspec.structs.asdict(VERSION_0_1)
+_DEFAULTS = _defaults()

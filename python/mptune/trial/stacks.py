@@ -6,14 +6,37 @@ member is the core's; the kernel testbeds have one stack only, that of the kerne
 HyStart is in neither bundle: Cubic has it on both, with the same thresholds (Linux `net/ipv4/tcp_cubic.c`).
 """
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal, TypedDict, get_type_hints
 
 import msgspec
 
 
-class Stack(msgspec.Struct, frozen=True, kw_only=True):
-    """What a stack does; the fields, its *members*, have the names of `Trial`.
+@dataclass(frozen=True)
+class Member:
+    """A member of a stack for users: an option of every command and of `[transport]`.
+
+    Attributes
+    ----------
+    help : its purpose.
+    names : of a word, the list of the core that has all of them (`mptune.testbeds.names`).
+    bounds : of a number.
+    unset : the value that holds where none is given, for the help.
+    sysctl : the kernel's setting for it; without one it is what the kernel is.
+    """
+
+    help: str
+    names: Literal["schedulers", "accountings"] | None = None
+    bounds: tuple[int, int] | None = None
+    unset: str = "the stack's"
+    sysctl: str = ""
+
+
+class Members(msgspec.Struct, frozen=True, kw_only=True):
+    """What a stack does; the defaults are those of upstream Linux.
+
+    Each field, a *member*, has the name that the core's `TrialSpec` has for it. A trial has them too.
 
     Attributes
     ----------
@@ -28,12 +51,35 @@ class Stack(msgspec.Struct, frozen=True, kw_only=True):
     ecn : data is ECN-capable (RFC 3168), so that links that mark do not have to drop it.
     """
 
-    scheduler: str
-    accounting: str
-    opportunistic: bool
-    tso: bool
-    mss: int
-    ecn: bool = True
+    scheduler: Annotated[str, Member("Another scheduler.", names="schedulers")] = "kernel"
+    accounting: Annotated[str, Member("What counts as buffer use.", names="accountings")] = "linux"
+    opportunistic: Annotated[bool, Member("Opportunistic retransmission and penalisation.")] = False
+    tso: Annotated[bool, Member("Segments leave in bursts, as with offload.")] = False
+    mss: Annotated[
+        int, Member("Bytes of a full segment over IPv4; over IPv6 20 fewer fit.", bounds=(64, 8960))
+    ] = 1448
+    ecn: Annotated[
+        bool,
+        Member(
+            "Send ECN-capable data, which links can mark instead of dropping.",
+            unset="on",
+            sysctl="net.ipv4.tcp_ecn",
+        ),
+    ] = True
+
+
+class MemberKeywords(TypedDict, total=False):
+    """The members as keywords of Python's callers; that the scheduler may be several is theirs to say."""
+
+    accounting: str | None
+    opportunistic: bool | None
+    tso: bool | None
+    mss: int | None
+    ecn: bool | None
+
+
+class Stack(Members, frozen=True, kw_only=True):
+    """A stack."""
 
 
 #: The stack `linux`: net/mptcp of this release. Another release whose members differ is a line of `STACKS`,
@@ -43,24 +89,35 @@ LINUX_VERSION: Final = "6.18"
 #: Every stack by its name. 1500 bytes on the wire are 1448 after the headers of IPv4 and TCP with timestamps,
 #: and 1428 after a DSS option with 32-bit DATA_ACK, 32-bit DSN and checksum (RFC 8684 section 3.3).
 STACKS: Final[Mapping[str, Stack]] = {
-    "linux": Stack(scheduler="kernel", accounting="linux", opportunistic=False, tso=False, mss=1448),
-    "v0.9x": Stack(scheduler="minrtt", accounting="payload", opportunistic=True, tso=False, mss=1428),
+    "linux": Stack(),
+    "v0.9x": Stack(scheduler="minrtt", accounting="payload", opportunistic=True, mss=1428),
 }
 
 #: Payload of a full segment of plain TCP in a packet of 1500 bytes, whatever the stack.
 _TCP_MSS: Final = 1448
 
 #: What version 0.1 simulated, which knew no stacks: stores and campaigns of that version mean it.
-VERSION_0_1: Final = Stack(scheduler="minrtt", accounting="payload", opportunistic=False, tso=False, mss=1448)
+VERSION_0_1: Final = Stack(scheduler="minrtt", accounting="payload")
 
 #: The stack of a trial that names none.
 DEFAULT_STACK: Final = "linux"
 
-#: The names of a stack's members.
-MEMBERS: Final = tuple(field.name for field in msgspec.structs.fields(Stack))
+
+def _members() -> Iterator[tuple[str, Member]]:
+    hints = get_type_hints(Members, include_extras=True)
+    for name in Members.__struct_fields__:
+        (member,) = hints[name].__metadata__
+        yield name, member
+
+
+#: The members of a stack by their names.
+DECLARED: Final = dict(_members())
+
+#: Their names.
+MEMBERS: Final = tuple(DECLARED)
 
 #: Members that a kernel can be told; the others are what it is.
-TOLD: Final = ("ecn",)
+TOLD: Final = tuple(name for name, member in DECLARED.items() if member.sysctl)
 
 
 def of_tcp(stack: Stack) -> Stack:
