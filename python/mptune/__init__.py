@@ -63,9 +63,9 @@ if not TYPE_CHECKING:  # they have the imports above, and know of no other name
             raise AttributeError(f"module 'mptune' has no attribute {name!r}")
         from importlib import import_module
 
-        found = getattr(import_module(f"mptune.{_ELSEWHERE.get(name, 'api')}"), name)
-        globals()[name] = found
-        return found
+        member = getattr(import_module(f"mptune.{_ELSEWHERE.get(name, 'api')}"), name)
+        globals()[name] = member
+        return member
 
 
 def __dir__() -> list[str]:

@@ -45,5 +45,5 @@ class DataTable(Table):
 
 def terminal(*, stderr: bool = False) -> Terminal:
     """The console of stdout or stderr: as wide as the terminal, unlimited for files and pipes."""
-    found = Terminal(stderr=stderr)
-    return found if found.is_terminal else Terminal(stderr=stderr, width=_UNLIMITED)
+    console = Terminal(stderr=stderr)
+    return console if console.is_terminal else Terminal(stderr=stderr, width=_UNLIMITED)

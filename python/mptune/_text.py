@@ -60,10 +60,10 @@ def bounded(text: str, most: int) -> str:
 def quoted(value: object) -> str:
     """Return what an error shows of a value that was found: on one line, of at most `QUOTED` characters."""
     try:
-        shown = repr(value) if isinstance(value, str) and len(value) <= QUOTED else _SHORT.repr(value)
+        text = repr(value) if isinstance(value, str) and len(value) <= QUOTED else _SHORT.repr(value)
     except (ValueError, RecursionError):  # a number of thousands of digits, or a table of itself
-        shown = f"<{type(value).__name__}>"
-    return bounded(visible(shown), QUOTED)
+        text = f"<{type(value).__name__}>"
+    return bounded(visible(text), QUOTED)
 
 
 def file_name(text: str, otherwise: str) -> str:

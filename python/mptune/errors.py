@@ -83,7 +83,7 @@ class MptuneError(Exception):
     exit_code = 1
 
     def __init__(self, *message: object) -> None:
-        super().__init__(*(_message(str(one)) for one in message))
+        super().__init__(*(_message(str(part)) for part in message))
 
     def reword(self, words: Callable[[str], str]) -> None:
         """Change the message, for readers who write options in another way."""
@@ -163,10 +163,10 @@ class Interrupted(KeyboardInterrupt):
             self.add_note(note)
 
 
-def one_of(known: Iterable[object], found: object) -> str:
+def one_of(known: Iterable[object], name: object) -> str:
     """Error text for an unknown name, wherever it was written."""
-    shown = "none" if found is None else quoted(found)
-    return f"expected one of {', '.join(map(str, known))}, found {shown}"
+    text = "none" if name is None else quoted(name)
+    return f"expected one of {', '.join(map(str, known))}, found {text}"
 
 
 def _message(text: str, most: int = _MESSAGE) -> str:

@@ -151,10 +151,10 @@ def _check(status: os.stat_result, path: Path) -> None:
     kind = stat.S_IFMT(status.st_mode)
     if kind == stat.S_IFREG:
         return
-    found = _KINDS.get(kind, "something else")
+    kind_found = _KINDS.get(kind, "something else")
     if kind == stat.S_IFDIR:
-        raise IsADirectoryError(errno.EISDIR, f"{found}, not a file", str(path))
-    raise OSError(errno.EINVAL, f"{found}, not a file", str(path))
+        raise IsADirectoryError(errno.EISDIR, f"{kind_found}, not a file", str(path))
+    raise OSError(errno.EINVAL, f"{kind_found}, not a file", str(path))
 
 
 def _leads_nowhere(path: Path) -> OSError:

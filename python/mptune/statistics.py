@@ -261,11 +261,9 @@ def same_mean(samples: Sequence[Sequence[float]], level: float) -> bool:
     weights = [len(one) / variance for one, variance in zip(samples, variances, strict=True)]
     total, groups = math.fsum(weights), len(samples)
     centre = math.fsum(w * mean for w, mean in zip(weights, means, strict=True)) / total
-    between = math.fsum(w * (mean - centre) ** 2 for w, mean in zip(weights, means, strict=True)) / (
-        groups - 1
-    )
+    among = math.fsum(w * (mean - centre) ** 2 for w, mean in zip(weights, means, strict=True)) / (groups - 1)
     unsure = math.fsum((1 - w / total) ** 2 / (len(row) - 1) for w, row in zip(weights, samples, strict=True))
-    ratio = between / (1 + 2 * (groups - 2) / (groups**2 - 1) * unsure)
+    ratio = among / (1 + 2 * (groups - 2) / (groups**2 - 1) * unsure)
     from scipy.special import fdtrc  # lazily: as above
 
     return float(fdtrc(groups - 1, (groups**2 - 1) / (3 * unsure), ratio)) > level

@@ -97,9 +97,9 @@ def _explained(error: msgspec.ValidationError, where: str, key: str) -> InputErr
     message, _, place = str(error).partition(" - at `$.")
     if missing := re.fullmatch(r"Object missing required field `(.+)`", message):
         return InputError(where, inside(key, missing[1]), "expected, but missing")
-    expected, found = re.findall(r"`(.+?)`", message)
-    wanted = _word(expected.removesuffix(" | null"))
-    return InputError(where, inside(key, place.rstrip("`")), f"expected {wanted}, found {_word(found)}")
+    expected, actual = re.findall(r"`(.+?)`", message)
+    required = _word(expected.removesuffix(" | null"))
+    return InputError(where, inside(key, place.rstrip("`")), f"expected {required}, found {_word(actual)}")
 
 
 def _word(type_name: str) -> str:

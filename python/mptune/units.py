@@ -113,8 +113,8 @@ def _parse(text: str, units: Mapping[str, int], what: str, example: str, finest:
         raise ValueError(f"{expected}, found {quoted(text)}")
     number, unit = match.groups()
     if unit not in units:
-        found = f"the unit {quoted(unit)}" if unit else f"{quoted(number)} without a unit"
-        raise ValueError(f"{expected}, found {found}")
+        description = f"the unit {quoted(unit)}" if unit else f"{quoted(number)} without a unit"
+        raise ValueError(f"{expected}, found {description}")
     value = _EXACT.multiply(Decimal(number), Decimal(units[unit]))
     if value < 0:
         raise ValueError(f"expected a {what} that is not negative, found {quoted(text.strip())}")

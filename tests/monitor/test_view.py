@@ -103,7 +103,7 @@ def test_connections_open_to_their_subflows(busy):
     view.open(rows[1])  # from a subflow its connection is closed
     assert len(view.rows([busy])) == 4
     assert view.open_all() and len(view.rows([busy])) == 9
-    view.open(view.rows([busy])[0], wanted=False)
+    view.open(view.rows([busy])[0], state=False)
     assert len(view.rows([busy])) == 7
     assert not view.open_all() and len(view.rows([busy])) == 4
 

@@ -40,8 +40,8 @@ Network = Topology | str | Path
 
 
 def _loaded(topology: Network, *, reverse: bool) -> Topology:
-    found = topology if isinstance(topology, Topology) else load(topology)
-    return found.reversed() if reverse else found
+    loaded = topology if isinstance(topology, Topology) else load(topology)
+    return loaded.reversed() if reverse else loaded
 
 
 @speaking("run")
@@ -114,7 +114,7 @@ def impact_factors(
     chosen, algorithm, measuring, where, stack = build(options, *KINDS["impact_factors"])
     loaded = _loaded(topology, reverse=measuring.reverse)
     with interrupts.noting():
-        found = measure_alone(
+        measured = measure_alone(
             loaded,
             algorithm.cc,
             chosen,
@@ -123,7 +123,7 @@ def impact_factors(
             executor=where.create(measuring.jobs),
             reporter=Reporter(quiet=not progress),
         )
-    return ImpactFactors(topology=loaded, impact=found)
+    return ImpactFactors(topology=loaded, impact=measured)
 
 
 @speaking("sweep")
@@ -224,10 +224,10 @@ def _campaign(
                 reporter=reporter,
             )
         except KeyboardInterrupt as error:
-            kept = "nothing is kept: `out` was not given"
+            note = "nothing is kept: `out` was not given"
             if out is not None:
-                kept = f"finished trials are kept; continue with: mptune campaign resume {directory}"
-            error.add_note(kept)
+                note = f"finished trials are kept; continue with: mptune campaign resume {directory}"
+            error.add_note(note)
             raise
         if out is not None:
             draw_run(directory)
@@ -356,11 +356,11 @@ def compare(topology: Network, *, progress: bool = False, **options: Unpack[Comp
     chosen, where = build(options, *KINDS["compare"])
     loaded = _loaded(topology, reverse=where.reverse)
     with interrupts.noting():
-        found = measure_both(
+        comparison = measure_both(
             loaded,
             chosen,
             testbed=where.testbed,
             workers=where.jobs,
             reporter=Reporter(quiet=not progress),
         )
-    return Agreement(topology=loaded, comparison=found)
+    return Agreement(topology=loaded, comparison=comparison)

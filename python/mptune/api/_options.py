@@ -24,12 +24,12 @@ def name_of(declaration: Declared) -> str:
 
 def keywords(kind: type[Options]) -> dict[str, Declared]:
     """Every option of a struct by its keyword; where two have one flag, the one with several values."""
-    found: dict[str, Declared] = {}
+    by_name: dict[str, Declared] = {}
     for declaration in declared(kind):
         name = name_of(declaration)
-        if not declaration.option.file_only and (name not in found or declaration.option.kind.several):
-            found[name] = declaration
-    return found
+        if not declaration.option.file_only and (name not in by_name or declaration.option.kind.several):
+            by_name[name] = declaration
+    return by_name
 
 
 def build(given: Mapping[str, Any], *kinds: type[Options]) -> list[Any]:
@@ -65,8 +65,8 @@ def _text(name: str, value: object) -> str:
     raise InputError(name, "", f"expected text, a number or a sequence of them, found {type(value).__name__}")
 
 
-def _one_of(known: Sequence[str], found: str) -> str:
+def _one_of(known: Sequence[str], name: str) -> str:
     """Error text for an unknown keyword: the known ones that resemble it, or some of them."""
-    like = difflib.get_close_matches(found, known, 5)
+    like = difflib.get_close_matches(name, known, 5)
     named = ", ".join(like) if like else bounded(", ".join(known), 150)
-    return f"expected one of {named}, found {quoted(found)}"
+    return f"expected one of {named}, found {quoted(name)}"

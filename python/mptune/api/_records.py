@@ -62,8 +62,8 @@ def _html(
     below = "".join(
         f"<p>{escaped(note)}</p>" for note in (*notes, *(f"\u26a0 {warning}" for warning in warnings))
     )
-    shown = frame.where(frame.notna(), float("nan"))  # a column of None would print it in every row
-    table = shown.to_html(index=False, border=0, na_rep="", float_format=lambda value: f"{value:.4g}")
+    filled = frame.where(frame.notna(), float("nan"))  # a column of None would print it in every row
+    table = filled.to_html(index=False, border=0, na_rep="", float_format=lambda value: f"{value:.4g}")
     return f"<p><b>{escaped(headline)}</b></p>{table}{below}"
 
 
@@ -120,8 +120,10 @@ class OneTrial(msgspec.Struct, frozen=True, kw_only=True):
         retransmissions are packets, timeouts a count.
         """
         left_out = ("counters", "series_mbps")
-        found = self.as_dict()["subflows"]
-        return _frame([{name: one[name] for name in one if name not in left_out} for one in found])
+        subflows = self.as_dict()["subflows"]
+        return _frame(
+            [{name: subflow[name] for name in subflow if name not in left_out} for subflow in subflows]
+        )
 
     def series(self) -> pd.DataFrame:
         """A row per subflow and 100 ms: subflow, place, t_s, throughput_mbps.
@@ -142,11 +144,11 @@ class OneTrial(msgspec.Struct, frozen=True, kw_only=True):
         return _figure("series", self._headline, "Delivered per 100 ms.", spec, colours)
 
     def _series(self) -> list[dict[str, Any]]:
-        found = self.observation
+        observation = self.observation
         return [
             {"subflow": subflow.path, "place": place, "t_s": number * BIN_NS / 1e9, "throughput_mbps": value}
-            for place, subflow in enumerate(found.subflows)
-            for number, value in enumerate(mbps_of_bins(subflow.bins, found.duration_ns))
+            for place, subflow in enumerate(observation.subflows)
+            for number, value in enumerate(mbps_of_bins(subflow.bins, observation.duration_ns))
         ]
 
     @property
@@ -237,8 +239,8 @@ class ImpactFactors(msgspec.Struct, frozen=True, kw_only=True):
         return _short(self, self._headline)
 
     def _repr_html_(self) -> str:
-        shown = self.frame()[["path", "carries_data", "decision", "mean", "low", "high", "rtt_ms"]]
-        return _html(self._headline, shown, warnings=map(in_python("impact_factors"), self.impact.warnings))
+        columns = self.frame()[["path", "carries_data", "decision", "mean", "low", "high", "rtt_ms"]]
+        return _html(self._headline, columns, warnings=map(in_python("impact_factors"), self.impact.warnings))
 
 
 class Fit(msgspec.Struct, frozen=True, kw_only=True):
@@ -506,11 +508,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         ------
         InputError : there is no such figure.
         """
-        found = {section.name: section for section in sections(self.data) if section.panels}
-        wanted = next(iter(found), "") if figure is None else figure
-        if wanted not in found:
-            raise InputError("figure", "", one_of(found, figure))
-        return _chart(found[wanted])
+        by_name = {section.name: section for section in sections(self.data) if section.panels}
+        chosen = next(iter(by_name), "") if figure is None else figure
+        if chosen not in by_name:
+            raise InputError("figure", "", one_of(by_name, figure))
+        return _chart(by_name[chosen])
 
     @property
     def _headline(self) -> str:
@@ -532,13 +534,13 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     def _means(self) -> pd.DataFrame:
         """Means over the runs of each configuration: completion times of transfers (s), or throughputs."""
-        found = self.frame()
-        if found.empty:
-            return found
+        frame = self.frame()
+        if frame.empty:
+            return frame
         by, value = ["manager", "cc", "buffer_mib"], "throughput_mbps"
-        if found["transfer_bytes"].notna().any():
+        if frame["transfer_bytes"].notna().any():
             by, value = ["transfer_bytes", *by], "completion_s"
-        means = found.groupby(by, sort=False)[value].agg(["mean", "min", "max", "count"])
+        means = frame.groupby(by, sort=False)[value].agg(["mean", "min", "max", "count"])
         return means.rename(columns={"mean": value, "count": "runs"}).reset_index()
 
     def _confirmed(self, answer: Answer) -> pd.DataFrame:

@@ -33,25 +33,25 @@ class _Keyword(NamedTuple):
 @cache
 def _flags(function: str) -> Mapping[str, _Keyword]:
     """Keywords of a function by the flags of its command."""
-    found = {flag: _Keyword(name) for flag, name in OWN.get(function, {}).items()}
+    flags = {flag: _Keyword(name) for flag, name in OWN.get(function, {}).items()}
     for kind in KINDS[function]:
         for name, keyword in keywords(kind).items():
-            found[keyword.flag] = _Keyword(name, keyword.option.kind)
-    return found
+            flags[keyword.flag] = _Keyword(name, keyword.option.kind)
+    return flags
 
 
 def in_python(function: str) -> Callable[[str], str]:
     """Give the translation of a text that the function's command would print."""
     flags = _flags(function)
 
-    def spoken(found: re.Match[str]) -> str:
-        flag, value = found["flag"], found["value"]
+    def spoken(match: re.Match[str]) -> str:
+        flag, value = match["flag"], match["value"]
         off = flag.replace("--no-", "--", 1)
-        if found["command"] or (flag not in flags and off not in flags):
-            return found[0]
+        if match["command"] or (flag not in flags and off not in flags):
+            return match[0]
         name, kind = flags[flag if flag in flags else off]
         after = "" if value is None else f" {value}"
-        if found.start() == 0 and found[0] == found.string:
+        if match.start() == 0 and match[0] == match.string:
             return name  # the message only names the option
         if name == "force" or kind is SWITCH or kind is TOGGLE:
             return f"{name}={flag in flags}{after}"

@@ -51,23 +51,23 @@ def reference() -> str:
 
 def _place(name: str) -> int:
     """Functions in the order of the work, then what they return, then errors."""
-    found = getattr(mptune, name)
-    if isinstance(found, FunctionType):
+    member = getattr(mptune, name)
+    if isinstance(member, FunctionType):
         return ["load", *KINDS, "open_run"].index(name)
-    return 100 + issubclass(found, Exception)
+    return 100 + issubclass(member, Exception)
 
 
 def _entry(name: str) -> Iterator[str]:
-    found = getattr(mptune, name)
-    doc = _doc(found)
+    member = getattr(mptune, name)
+    doc = _doc(member)
     yield from (f"## {name}", "")
-    if isinstance(found, FunctionType):
-        yield from ("```python", f"mptune.{name}{_signature(found)}", "```", "")
+    if isinstance(member, FunctionType):
+        yield from ("```python", f"mptune.{name}{_signature(member)}", "```", "")
     yield from (doc.text, "")
     for title in ("Parameters", "Returns", "Attributes"):
         yield from _list(title, list(_items(doc.sections.get(title, ""))))
-    if inspect.isclass(found) and not issubclass(found, Exception):
-        yield from _list("Properties and methods", list(_members(name, found)))
+    if inspect.isclass(member) and not issubclass(member, Exception):
+        yield from _list("Properties and methods", list(_members(name, member)))
     yield from _list("Raises", list(_items(doc.sections.get("Raises", ""))))
     if name in KINDS:
         yield from ("| keyword | what it is |", "|---|---|")
@@ -78,20 +78,20 @@ def _entry(name: str) -> Iterator[str]:
     yield from ("```pycon", doc.sections["Examples"].rstrip(), "```", "")
 
 
-def _doc(found: Any) -> _Doc:
-    text, *rest = _UNDERLINED.split(inspect.getdoc(found) or "")
+def _doc(member: Any) -> _Doc:
+    text, *rest = _UNDERLINED.split(inspect.getdoc(member) or "")
     return _Doc(text.strip(), dict(zip(rest[::2], rest[1::2], strict=True)))
 
 
-def _signature(found: FunctionType) -> str:
+def _signature(function: FunctionType) -> str:
     """Names and defaults; types are in the tables, and in editors."""
-    shown = inspect.signature(found)
+    signature = inspect.signature(function)
     parameters = [
-        parameter.replace(annotation=inspect.Parameter.empty) for parameter in shown.parameters.values()
+        parameter.replace(annotation=inspect.Parameter.empty) for parameter in signature.parameters.values()
     ]
-    result = str(shown.return_annotation).removeprefix("mptune.topology._model.")
-    if inspect.isclass(shown.return_annotation):
-        result = shown.return_annotation.__name__
+    result = str(signature.return_annotation).removeprefix("mptune.topology._model.")
+    if inspect.isclass(signature.return_annotation):
+        result = signature.return_annotation.__name__
     return f"{inspect.Signature(parameters)} -> {result}"
 
 
@@ -100,16 +100,16 @@ def _items(section: str) -> Iterator[tuple[str, str]]:
         yield f"`{match[1]}`", " ".join(match[2].split())
 
 
-def _members(name: str, found: type) -> Iterator[tuple[str, str]]:
-    for key, value in vars(found).items():
+def _members(name: str, kind: type) -> Iterator[tuple[str, str]]:
+    for key, value in vars(kind).items():
         listed = key in _PROMISED[name] if name in _PROMISED else not key.startswith("_")
         if listed and isinstance(value, property | FunctionType):
             arguments = "" if isinstance(value, property) else str(_parameters(value))
             doc = _doc(value)
-            told = [" ".join(doc.text.split())]
-            told += (f"{key}: {text}" for key, text in _items(doc.sections.get("Parameters", "")))
-            told += (f"Raises {key}: {text}" for key, text in _items(doc.sections.get("Raises", "")))
-            yield f"`{key}{arguments}`", " ".join(told)
+            texts = [" ".join(doc.text.split())]
+            texts += (f"{key}: {text}" for key, text in _items(doc.sections.get("Parameters", "")))
+            texts += (f"Raises {key}: {text}" for key, text in _items(doc.sections.get("Raises", "")))
+            yield f"`{key}{arguments}`", " ".join(texts)
 
 
 def _parameters(method: FunctionType) -> inspect.Signature:

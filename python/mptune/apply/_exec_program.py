@@ -62,8 +62,8 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def go_has_mptcp(self) -> bool:
         """True if a Go program knows MPTCP by itself."""
-        found = re.match(r"go(\d+)\.(\d+)", self.go_version or "")
-        return found is not None and (int(found[1]), int(found[2])) >= _GO_WITH_MPTCP
+        match = re.match(r"go(\d+)\.(\d+)", self.go_version or "")
+        return match is not None and (int(match[1]), int(match[2])) >= _GO_WITH_MPTCP
 
 
 class _Segment(NamedTuple):
@@ -189,8 +189,8 @@ def _read(path: Path) -> _Elf:
     layout = _WIDE if wide else _NARROW
     return _Elf(
         (content[4], content[5], machine),
-        [_segment(content, segments + size * one, order, layout) for one in range(count)],
-        _sections(content, [sections + entry * one for one in range(others)], names, order, layout),
+        [_segment(content, segments + size * index, order, layout) for index in range(count)],
+        _sections(content, [sections + entry * index for index in range(others)], names, order, layout),
         content,
     )
 
@@ -208,19 +208,19 @@ _NARROW = _Layout("7I", (0, 6, 1, 4), "6I")
 
 
 def _segment(content: mmap.mmap, at: int, order: str, layout: _Layout) -> _Segment:
-    found = struct.unpack_from(order + layout.segment, content, at)
-    return _Segment(*(found[place] for place in layout.segment_fields))
+    fields = struct.unpack_from(order + layout.segment, content, at)
+    return _Segment(*(fields[place] for place in layout.segment_fields))
 
 
 def _sections(
     content: mmap.mmap, places: list[int], names: int, order: str, layout: _Layout
 ) -> dict[bytes, tuple[int, int]]:
     """Place and size of each section by its name; none if the program was stripped of the table."""
-    found = [struct.unpack_from(order + layout.section, content, at) for at in places]
-    if names >= len(found):
+    sections = [struct.unpack_from(order + layout.section, content, at) for at in places]
+    if names >= len(sections):
         return {}
-    start = found[names][4]
-    ends = [(content.find(b"\0", start + header[0]), header) for header in found]
+    start = sections[names][4]
+    ends = [(content.find(b"\0", start + header[0]), header) for header in sections]
     return {content[start + header[0] : end]: (header[4], header[5]) for end, header in ends}
 
 

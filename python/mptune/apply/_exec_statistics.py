@@ -47,14 +47,14 @@ class Subflow(msgspec.Struct, kw_only=True):
     rwnd_limited_ns: int | None = None
     sndbuf_limited_ns: int | None = None
 
-    def update(self, found: dict[str, Any]) -> None:
+    def update(self, row: dict[str, Any]) -> None:
         """Take newer figures; what a closing socket no longer knows stays."""
-        for name, value in found.items():
+        for name, value in row.items():
             if name != "state" and name in self.__struct_fields__ and value is not None:
                 setattr(self, name, value)
         if self.acked_bytes is not None and self.sent_bytes is not None:
             self.acked_bytes = min(self.acked_bytes, self.sent_bytes)  # FIN counts as a byte
-        state = found.get("state")
+        state = row.get("state")
         if isinstance(state, int):
             self.state = _STATES[state] if state < len(_STATES) else "unknown"
 
@@ -187,17 +187,17 @@ def _add(connection: Connection, line: dict[str, Any]) -> None:
         _add_tcp(connection, line["tcp"])
     else:
         _limit_acked(connection)
-    for found in line.get("subflows", ()):
-        named = {name: found[name] for name in ("id", "local", "remote")}
-        _subflow(connection, found["id"]).update({**named, **found["tcp"]})
+    for row in line.get("subflows", ()):
+        named = {name: row[name] for name in ("id", "local", "remote")}
+        _subflow(connection, row["id"]).update({**named, **row["tcp"]})
 
 
-def _add_tcp(connection: Connection, found: dict[str, Any]) -> None:
+def _add_tcp(connection: Connection, row: dict[str, Any]) -> None:
     """Plain TCP is a connection of one subflow with the same addresses."""
     flow = _subflow(connection, None)
-    flow.update({**found, "local": connection.local, "remote": connection.remote})
-    again = flow.retransmitted_bytes or 0
-    connection.sent_bytes = None if flow.sent_bytes is None else flow.sent_bytes - again
+    flow.update({**row, "local": connection.local, "remote": connection.remote})
+    retransmitted = flow.retransmitted_bytes or 0
+    connection.sent_bytes = None if flow.sent_bytes is None else flow.sent_bytes - retransmitted
     connection.acked_bytes, connection.received_bytes = flow.acked_bytes, flow.received_bytes
 
 

@@ -65,9 +65,9 @@ class Used(NamedTuple):
 def used(endpoints: Endpoints) -> Used:
     """Subflows that the kernel opens; routing is assumed to select the address where connections begin."""
     opened = [endpoints.initial, *_further(endpoints)]
-    kept, left_out = opened[: 1 + MOST], opened[1 + MOST :]
-    standby = [pair for pair in kept if endpoints.uses[pair[0]] == "backup"]
-    return Used(tuple(pair for pair in kept if pair not in standby), tuple(standby), tuple(left_out))
+    possible, left_out = opened[: 1 + MOST], opened[1 + MOST :]
+    standby = [pair for pair in possible if endpoints.uses[pair[0]] == "backup"]
+    return Used(tuple(pair for pair in possible if pair not in standby), tuple(standby), tuple(left_out))
 
 
 def _further(endpoints: Endpoints) -> Iterator[Pair]:
@@ -85,7 +85,7 @@ def _further(endpoints: Endpoints) -> Iterator[Pair]:
 def nearest(
     size: tuple[int, int],
     initial: Pair,
-    wanted: Collection[Pair],
+    asked: Collection[Pair],
     standby: Collection[Pair] = (),
     weights: Mapping[Pair, float] | None = None,
 ) -> Endpoints:
@@ -104,9 +104,9 @@ def nearest(
 
     def cost(endpoints: Endpoints) -> tuple[int, float, int]:
         count = sum(use != "none" for use in endpoints.uses) + len(endpoints.announced)
-        return *_missed(set(used(endpoints).active), set(wanted), weights), count
+        return *_missed(set(used(endpoints).active), set(asked), weights), count
 
-    best = min(_candidates(size, initial, wanted, weights), key=cost)
+    best = min(_candidates(size, initial, asked, weights), key=cost)
     silent = {local for local, _ in standby} - {initial[0]}
     uses: list[Use] = [
         "backup" if use == "none" and local in silent else use for local, use in enumerate(best.uses)
@@ -116,33 +116,33 @@ def nearest(
 
 def _needed(endpoints: Endpoints) -> Endpoints:
     """Without those that open nothing because of the limit; the kernel takes no more than `MOST` either."""
-    found = used(endpoints)
-    kept = {*found.active, *found.standby}
+    given = used(endpoints)
+    needed = {*given.active, *given.standby}
     uses: list[Use] = []
     for local, use in enumerate(endpoints.uses):
         room = sum(earlier != "none" for earlier in uses) < MOST
-        uses.append(use if room and any(pair[0] == local for pair in kept) else "none")
-    announced = (number for number in endpoints.announced if any(pair[1] == number for pair in kept))
+        uses.append(use if room and any(pair[0] == local for pair in needed) else "none")
+    announced = (number for number in endpoints.announced if any(pair[1] == number for pair in needed))
     return endpoints._replace(uses=tuple(uses), announced=tuple(announced))
 
 
 def _candidates(
-    size: tuple[int, int], initial: Pair, wanted: Collection[Pair], weights: Mapping[Pair, float]
+    size: tuple[int, int], initial: Pair, asked: Collection[Pair], weights: Mapping[Pair, float]
 ) -> Iterator[Endpoints]:
     """For each selection of announced addresses, with and without a mesh, the best use of every interface."""
-    for announced in _announced(size[1], initial[1], wanted):
+    for announced in _announced(size[1], initial[1], asked):
         for meshed in (False, True):
             uses = tuple(
-                _best_use(local, initial, announced, meshed, wanted, weights) for local in range(size[0])
+                _best_use(local, initial, announced, meshed, asked, weights) for local in range(size[0])
             )
             if meshed == ("fullmesh" in uses):
                 yield Endpoints(initial, uses, announced)
 
 
-def _announced(count: int, there: int, wanted: Collection[Pair]) -> Iterator[tuple[int, ...]]:
+def _announced(count: int, there: int, asked: Collection[Pair]) -> Iterator[tuple[int, ...]]:
     others = [remote for remote in range(count) if remote != there]
     if len(others) > _MANY:
-        needed = {remote for _, remote in wanted}
+        needed = {remote for _, remote in asked}
         yield ()
         yield tuple(remote for remote in others if remote in needed)[:MOST]
         return
@@ -155,12 +155,12 @@ def _best_use(
     initial: Pair,
     announced: Sequence[int],
     meshed: bool,
-    wanted: Collection[Pair],
+    asked: Collection[Pair],
     weights: Mapping[Pair, float],
 ) -> Use:
     """The use of one interface whose active subflows differ least from the wanted ones."""
     first, there = initial
-    mine = {pair for pair in wanted if pair[0] == local}
+    mine = {pair for pair in asked if pair[0] == local}
     whole = {(local, there), *((local, remote) for remote in announced)}
     gives: dict[Use, set[Pair]] = {"none": set(), "subflow": {(local, there)}}
     if local == first:
@@ -173,6 +173,6 @@ def _best_use(
     return min(gives, key=lambda use: _missed(gives[use], mine, weights))
 
 
-def _missed(given: set[Pair], wanted: set[Pair], weights: Mapping[Pair, float]) -> tuple[int, float]:
+def _missed(given: set[Pair], asked: set[Pair], weights: Mapping[Pair, float]) -> tuple[int, float]:
     """Number of surplus subflows, and the weight of the missing ones."""
-    return len(given - wanted), math.fsum(weights.get(pair, 1.0) for pair in wanted - given)
+    return len(given - asked), math.fsum(weights.get(pair, 1.0) for pair in asked - given)

@@ -54,8 +54,8 @@ def loss(outline: Outline, *, simulate: bool = True) -> Loss | str:
     ----------
     simulate : whether the simulator may be asked if there are no such trials.
     """
-    if (found := _measured(outline)) is not None:
-        return found
+    if (measured := _measured(outline)) is not None:
+        return measured
     if not simulate:
         return "What that costs was not measured."
     try:

@@ -134,9 +134,9 @@ def flags(use: str) -> tuple[str, ...]:
 
 def addresses(device: Mapping[str, Any], family: str | None = None) -> list[str]:
     """Addresses of a device that others can reach, of a family or of both."""
-    found = [ip_address(address["ip"].partition("%")[0]) for address in device["addresses"]]
+    candidates = [ip_address(address["ip"].partition("%")[0]) for address in device["addresses"]]
     version = {"ipv4": 4, "ipv6": 6}.get(family or "")
-    return [str(one) for one in found if not one.is_link_local and version in (None, one.version)]
+    return [str(one) for one in candidates if not one.is_link_local and version in (None, one.version)]
 
 
 def settings(intent: Intent, present: Present | None) -> Made:
@@ -194,24 +194,24 @@ class _Maker:
         if all(own):
             yield from settings_of_policy(policy, own, self._present.policies, self._intent.site.name)
             return
-        for interface, found in zip(self._intent.site.interfaces, own, strict=True):
-            if not found:
+        for interface, address in zip(self._intent.site.interfaces, own, strict=True):
+            if not address:
                 family = self._intent.family
                 self._placeholder(interface, family, read=self._present.device(interface) is not None)
 
     def _own(self, interface: Interface) -> dict[str, str]:
         """Its own addresses by family."""
         device = self._present.device(interface)
-        found: dict[str, str] = {}
+        own: dict[str, str] = {}
         for family in FAMILIES:
             given: str | None = getattr(interface, family)
             there = [] if device is None else addresses(device, family)
             text = None if given is None else str(ip_address(given))
             if text is not None and (text in there or device is None):
-                found[family] = text
+                own[family] = text
             elif there:
-                found[family] = there[0]
-        return found
+                own[family] = there[0]
+        return own
 
     def _limits(self, further: int, accepted: int) -> _Made:
         if not self._intent.opens:
@@ -220,13 +220,13 @@ class _Maker:
                 self.unread.append("the MPTCP limits")
             else:
                 further, accepted = max(further, now[0]), max(accepted, now[1])
-        told = {"kind": "limits", "subflows": further, "add_addr_accepted": accepted}
+        limits = {"kind": "limits", "subflows": further, "add_addr_accepted": accepted}
         if self._intent.opens:
             number = f"{further} subflow{'' if further == 1 else 's'} beside the first"
             heard = f", and accepts {accepted} more announced addresses" if accepted else ""
-            yield told, f"A connection opens {number if further else 'no subflow beside the first'}{heard}."
+            yield limits, f"A connection opens {number if further else 'no subflow beside the first'}{heard}."
         else:
-            yield told, f"A connection may be joined by {further} subflow{'' if further == 1 else 's'}."
+            yield limits, f"A connection may be joined by {further} subflow{'' if further == 1 else 's'}."
 
     def _endpoints(self) -> _Made:
         for index, endpoint in self._intent.endpoints:
@@ -243,8 +243,8 @@ class _Maker:
     def _device(self, interface: Interface) -> str | None:
         if interface.device is not None:
             return interface.device
-        found = self._present.device(interface)
-        return None if found is None else str(found["device"])
+        device = self._present.device(interface)
+        return None if device is None else str(device["device"])
 
     def _address(self, interface: Interface, *, announced: bool = False) -> str:
         """Its own address, or where others reach it; a placeholder if neither is known."""
@@ -367,10 +367,10 @@ class _Maker:
         if (net := self._connected(device)) is not None:
             return {**route, "to": net}
         table = self._table(interface, device)
-        found = [
+        matching = [
             default_route for default_route in device["default_routes"] if default_route["family"] == family
         ]
-        exact = [entry for entry in found if entry["table"] == table]
+        exact = [entry for entry in matching if entry["table"] == table]
         if not exact:
             return None
         best = min(exact, key=lambda entry: int(entry["metric"]))

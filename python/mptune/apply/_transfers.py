@@ -90,7 +90,7 @@ def transfer(
     ------
     TrialError : there was no connection, nothing arrived, or a machine is gone.
     """
-    told: dict[str, Any] = {
+    order: dict[str, Any] = {
         "mptcp": course.mptcp,
         "duration_ns": round(seconds * 1e9),
         "most_bytes": most_bytes,
@@ -102,9 +102,9 @@ def transfer(
         guard([course.opener, course.other]),
     ):
         here = _EVERYWHERE[course.version]
-        listener.tell({**told, "listen": here, "sends": not course.opener_sends})
+        listener.tell({**order, "listen": here, "sends": not course.opener_sends})
         port = listener.expect("listening", _STEP_S)["port"]
-        opener.tell({**told, "connect": course.address, "port": port, "sends": course.opener_sends})
+        opener.tell({**order, "connect": course.address, "port": port, "sends": course.opener_sends})
         sender, receiver = (opener, listener) if course.opener_sends else (listener, opener)
         sent, received = _results(sender, receiver, opener, seconds + _STEP_S)
     for end in (received, sent):
@@ -127,22 +127,22 @@ def _path(subflow: Mapping[str, Any]) -> str:
 
 def _results(sender: Talker, receiver: Talker, opener: Talker, within_s: float) -> tuple[Message, Message]:
     """Results of both ends; the opening side knows best why there was no connection."""
-    found: dict[Talker, Message] = {}
+    results: dict[Talker, Message] = {}
     end = time.monotonic() + within_s
-    while len(found) < 2:
-        waiting = [one for one in (sender, receiver) if one not in found]
+    while len(results) < 2:
+        waiting = [one for one in (sender, receiver) if one not in results]
         select.select(waiting, [], [], max(0.0, end - time.monotonic()))
         for talker in waiting:
             for message in talker.take():
                 if message.get("event") == "error":
                     raise TrialError(f"{talker.name}: {message.get('reason')}", "refused")
                 if message.get("event") == "result":
-                    found[talker] = message
-            if talker not in found and talker.ended:
+                    results[talker] = message
+            if talker not in results and talker.ended:
                 raise TrialError(talker.death(), talker.kind)
-        if opener in found and found[opener]["failed"]:
-            raise TrialError(f"{opener.name}: {found[opener]['failed']}", "unreachable")
+        if opener in results and results[opener]["failed"]:
+            raise TrialError(f"{opener.name}: {results[opener]['failed']}", "unreachable")
         if time.monotonic() > end:
-            silent = " and ".join(talker.name for talker in (sender, receiver) if talker not in found)
+            silent = " and ".join(talker.name for talker in (sender, receiver) if talker not in results)
             raise TrialError(f"{silent}: no result within {within_s:g} s")
-    return found[sender], found[receiver]
+    return results[sender], results[receiver]

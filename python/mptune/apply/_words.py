@@ -85,7 +85,7 @@ def cost(row: Setting, *, opens: bool) -> str:
             return "Does nothing until a route or a program names it; needs root, and memory for the program."
 
 
-def _of_sysctl(name: str, wanted: str) -> str:
+def _of_sysctl(name: str, value: str) -> str:
     if name in _BUFFERS:
         return "Concerns every TCP socket of this machine whose program sets no buffer."
     if name.endswith("mem_max"):
@@ -96,4 +96,4 @@ def _of_sysctl(name: str, wanted: str) -> str:
         return "Programs that do not ask for MPTCP are not affected."
     if name == "net.mptcp.path_manager":
         return "A program that manages paths (mptcpd, mptune) gets no new connections."
-    return f"Concerns every TCP socket of this machine ({wanted} is the kernel's default)."
+    return f"Concerns every TCP socket of this machine ({value} is the kernel's default)."

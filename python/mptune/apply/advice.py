@@ -180,31 +180,31 @@ def advise(
     ------
     InputError : it is no finished run with one answer, or has no such host.
     """
-    found = outline(run, opened_by, daemon=daemon)
+    outlined = outline(run, opened_by, daemon=daemon)
     chosen = [
         host_plan
-        for host_plan in found.hosts
+        for host_plan in outlined.hosts
         if host in (None, host_plan.site, host_plan.name, host_plan.ssh)
     ]
     if not chosen:
-        raise InputError("--host", "", one_of((plan.site for plan in found.hosts), host))
+        raise InputError("--host", "", one_of((plan.site for plan in outlined.hosts), host))
     # Once each: both sides have the same stack.
     differences = dict.fromkeys(
         (difference.what, difference.asked, difference) for plan in chosen for difference in plan.differs
     )
-    hosts = tuple(_host(found, plan, connections, look) for plan in chosen)
+    hosts = tuple(_host(outlined, plan, connections, look) for plan in chosen)
     return Advice(
         run=str(run),
-        answer=found.answered.answer.answer[0],
-        opener=found.opener,
-        initial_path=found.initial,
-        wanted=found.wanted,
-        used=found.used,
-        standby=found.standby,
+        answer=outlined.answered.answer.answer[0],
+        opener=outlined.opener,
+        initial_path=outlined.initial,
+        wanted=outlined.wanted,
+        used=outlined.used,
+        standby=outlined.standby,
         hosts=hosts,
-        expected=_expected(found),
-        differs=tuple(_differing(found, difference, simulate) for _, _, difference in differences),
-        risks=tuple(_risks(found)),
+        expected=_expected(outlined),
+        differs=tuple(_differing(outlined, difference, simulate) for _, _, difference in differences),
+        risks=tuple(_risks(outlined)),
     )
 
 
@@ -238,7 +238,7 @@ def document(advice: Advice) -> dict[str, Any]:
 # A host.
 
 
-def _host(found: Outline, host: HostPlan, connections: int, look: Look) -> HostAdvice:
+def _host(outlined: Outline, host: HostPlan, connections: int, look: Look) -> HostAdvice:
     def use(seen: Seen) -> HostAdvice:
         plan = host if seen.present is None else resolve(host, _with_settings(host, seen))
         reading = _reading(plan, seen)
@@ -266,7 +266,7 @@ def _host(found: Outline, host: HostPlan, connections: int, look: Look) -> HostA
             lines=lines,
             notes=plan.notes,
             risks=(
-                *_of_host(found, plan, lines, seen, connections),
+                *_of_host(outlined, plan, lines, seen, connections),
                 *_others(plan, seen, reading),
             ),
             plan=plan,
@@ -286,8 +286,8 @@ def _with_settings(host: HostPlan, seen: Seen) -> Present:
         *([] if host.intent.policy is None else [POLICIES]),
     ]
     read = seen.read(asked).present if asked else ()
-    found = [each for each in read if each["kind"] == "file"]
-    text = content(found[0], host.name) if found and host.intent.policy is not None else None
+    files = [each for each in read if each["kind"] == "file"]
+    text = content(files[0], host.name) if files and host.intent.policy is not None else None
     return msgspec.structs.replace(seen.present, policies=text, limits=limits_in(read))
 
 
@@ -329,20 +329,20 @@ def _wanted(setting: Setting, now: Setting | None) -> str:
 
 
 def _of_host(
-    found: Outline, plan: HostPlan, lines: tuple[Line, ...], seen: Seen, connections: int
+    outlined: Outline, plan: HostPlan, lines: tuple[Line, ...], seen: Seen, connections: int
 ) -> Iterator[str]:
     """Risks on one machine."""
     intent = plan.intent
     yield _memory(intent, seen, connections)
     yield from _lowered(lines)
-    yield from _metered(found, plan)
+    yield from _metered(outlined, plan)
     strict = [name for name in seen.strict if name in _devices(plan)]
     if strict:
         yield (
             f"The reverse path filter of {', '.join(strict)} is strict: joins fail without a word unless "
             "packets of each address leave by its own device (`mptune doctor --hosts`)."
         )
-    elif len(intent.leaves_by) > 1 and found.used != found.wanted[:1]:
+    elif len(intent.leaves_by) > 1 and outlined.used != outlined.wanted[:1]:
         yield (
             "Packets of each address have to leave by its own device, or joins fail without a word "
             "(`mptune doctor --hosts` shows the routes and rules to add)."
@@ -377,13 +377,15 @@ def _memory(intent: Intent, seen: Seen, connections: int) -> str:
     amount = 2 * intent.buffer_bytes
     whole = connections * amount
     number = "a connection" if connections == 1 else f"{connections:,} connections"
-    told = f"{number} with full buffers: {format_size(whole, 3)}"
+    buffers = f"{number} with full buffers: {format_size(whole, 3)}"
     available = None if seen.present is None else seen.present.memory_bytes
     if available is None:
-        return f"Memory of {told} (2 x {format_size(intent.buffer_bytes, 3)} each); free memory is unknown."
+        return (
+            f"Memory of {buffers} (2 x {format_size(intent.buffer_bytes, 3)} each); free memory is unknown."
+        )
     free = f"of {format_size(available, 3)} available, enough for {available // amount:,}"
     warning = " That is more than there is." if whole > available else ""
-    return f"Memory of {told} {free}.{warning}"
+    return f"Memory of {buffers} {free}.{warning}"
 
 
 def _lowered(lines: tuple[Line, ...]) -> Iterator[str]:
@@ -400,18 +402,18 @@ def _lowered(lines: tuple[Line, ...]) -> Iterator[str]:
             )
 
 
-def _metered(found: Outline, plan: HostPlan) -> Iterator[str]:
+def _metered(outlined: Outline, plan: HostPlan) -> Iterator[str]:
     """Interfaces that cost money and would be used."""
-    topology = found.answered.topology
+    topology = outlined.answered.topology
     sender = plan.part == "sender"
     ends = {path.label: (path.local if sender else path.remote) for path in topology.paths}
     for interface in plan.intent.site.interfaces:
         if not interface.metered:
             continue
         abbr = interface.abbr
-        if any(ends[label].abbr == abbr for label in found.used):
+        if any(ends[label].abbr == abbr for label in outlined.used):
             yield f"{abbr} is metered, and would carry data of every such connection."
-        elif any(ends[label].abbr == abbr for label in found.standby):
+        elif any(ends[label].abbr == abbr for label in outlined.standby):
             yield (
                 f"{abbr} is metered: a standby subflow costs handshakes, and carries everything when the "
                 "others fail."
@@ -421,9 +423,9 @@ def _metered(found: Outline, plan: HostPlan) -> Iterator[str]:
 # What is to be expected.
 
 
-def _expected(found: Outline) -> Expected:
-    answer, gain = found.answered.answer, found.answered.gain
-    testbed = found.answered.testbed or None
+def _expected(outlined: Outline) -> Expected:
+    answer, gain = outlined.answered.answer, outlined.answered.gain
+    testbed = outlined.answered.testbed or None
     where = _WHERE.get(testbed or "", "where it was measured")
     default = answer.default
     is_default = default is not None and default.pm == "default"
@@ -495,10 +497,10 @@ def _ends(low: float | None, high: float | None, sign: str = "") -> str:
     return f" (95 %: {digits(low, 4 if not sign else 3, sign)} to {digits(high, 4 if not sign else 3, sign)})"
 
 
-def _differing(found: Outline, difference: Difference, simulate: bool) -> Differing:
+def _differing(outlined: Outline, difference: Difference, simulate: bool) -> Differing:
     if difference.what != "subflows":
         return Differing(difference=difference, loss=None, text="")
-    lost = loss(found, simulate=simulate)
+    lost = loss(outlined, simulate=simulate)
     if isinstance(lost, str):
         return Differing(difference=difference, loss=None, text=lost)
     return Differing(difference=difference, loss=lost, text=_lost(lost))
@@ -517,10 +519,10 @@ def _lost(lost: Loss) -> str:
     )
 
 
-def _risks(found: Outline) -> Iterator[str]:
+def _risks(outlined: Outline) -> Iterator[str]:
     """Risks on every machine."""
-    answer = found.answered.answer
-    others: Literal["sender", "receiver"] = "receiver" if found.opener == "sender" else "sender"
+    answer = outlined.answered.answer
+    others: Literal["sender", "receiver"] = "receiver" if outlined.opener == "sender" else "sender"
     if answer.protocol != "tcp":
         yield (
             f"Connections that the {others} opens are another matter: endpoints `subflow` belong to who "

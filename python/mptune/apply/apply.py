@@ -80,7 +80,7 @@ class Wanted(NamedTuple):
 
 
 def apply(
-    wanted: Sequence[Wanted],
+    requests: Sequence[Wanted],
     *,
     run: str,
     confirm_within_s: int | None = None,
@@ -105,8 +105,8 @@ def apply(
     Refused : one of the machines; those before it were rolled back.
     MptuneError : one of them cannot be reached.
     """
-    with use([target.target for target in wanted]) as places:
-        orders = ready(wanted, places, despite)
+    with use([target.target for target in requests]) as places:
+        orders = ready(requests, places, despite)
         return make(orders, run=run, confirm_within_s=confirm_within_s, despite=despite, force=force)
 
 
@@ -114,7 +114,7 @@ def apply(
 Orders = Sequence[tuple[Place, Sequence[Setting]]]
 
 
-def ready(wanted: Sequence[Wanted], places: Sequence[Place], despite: Sequence[str] = ()) -> Orders:
+def ready(requests: Sequence[Wanted], places: Sequence[Place], despite: Sequence[str] = ()) -> Orders:
     """Orders for machines in use, once their facts are known; nothing is changed.
 
     Raises
@@ -122,7 +122,10 @@ def ready(wanted: Sequence[Wanted], places: Sequence[Place], despite: Sequence[s
     Refused : one of the machines would do nothing.
     MptuneError : one of them is gone.
     """
-    orders = [(place, _with_objects(one.settings(place))) for one, place in zip(wanted, places, strict=True)]
+    orders = [
+        (place, _with_objects(request.settings(place)))
+        for request, place in zip(requests, places, strict=True)
+    ]
     for place, settings in orders:
         _refuse_early(place, settings, despite)
     return orders
@@ -227,11 +230,11 @@ def _take_back(places: Sequence[Place], error: MptuneError) -> None:
     """Undo the changes on other machines, and report it in the error."""
     for place in reversed(places):
         try:
-            kept = roll_back_on(place).kept
-            said = f"{place.name} was rolled back" + ("" if not kept else f" but for {kept[0].name}")
+            left = roll_back_on(place).kept
+            outcome = f"{place.name} was rolled back" + ("" if not left else f" but for {left[0].name}")
         except MptuneError as another:
-            said = f"{place.name} could not be rolled back: {another}"
-        error.args = (f"{error}; {said}",)
+            outcome = f"{place.name} could not be rolled back: {another}"
+        error.args = (f"{error}; {outcome}",)
 
 
 def _refuse_early(place: Place, settings: Sequence[Setting], despite: Sequence[str]) -> None:

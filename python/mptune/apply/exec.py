@@ -95,14 +95,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def summary(self) -> str:
         """The settings in use, in one line."""
-        wanted = self.wanted
-        parts = ["MPTCP" if wanted.protocol == "mptcp" else "plain TCP"]
-        other = f" (the kernel's {self.kernel_cc})" if self.kernel_cc != wanted.cc else ""
-        parts.append("the system's congestion control" if wanted.cc is None else f"{wanted.cc}{other}")
-        size = wanted.buffer_bytes
+        settings = self.wanted
+        parts = ["MPTCP" if settings.protocol == "mptcp" else "plain TCP"]
+        other = f" (the kernel's {self.kernel_cc})" if self.kernel_cc != settings.cc else ""
+        parts.append("the system's congestion control" if settings.cc is None else f"{settings.cc}{other}")
+        size = settings.buffer_bytes
         parts.append("autotuned buffers" if size is None else f"buffers of {format_size(size)}")
         how = ["its sockets are made by another process"] if self.supervised else []
-        return "; ".join([", ".join(parts), *how, *wanted.notes])
+        return "; ".join([", ".join(parts), *how, *settings.notes])
 
 
 def from_run(directory: Path) -> Wanted:
@@ -132,7 +132,7 @@ def from_run(directory: Path) -> Wanted:
 
 
 def plan(
-    command: Sequence[str], wanted: Wanted, *, statistics: bool = False, supervised: bool = False
+    command: Sequence[str], settings: Wanted, *, statistics: bool = False, supervised: bool = False
 ) -> Plan:
     """Check that a program can be started as wanted, and how.
 
@@ -147,17 +147,17 @@ def plan(
     MptuneError : the library is missing.
     """
     program = find(command[0])
-    supervised = _is_supervised(program, wanted, statistics=statistics, asked=supervised)
-    kernel_cc = None if wanted.cc is None else _usable(wanted.cc)
+    supervised = _is_supervised(program, settings, statistics=statistics, asked=supervised)
+    kernel_cc = None if settings.cc is None else _usable(settings.cc)
     own = os.environ
     return Plan(
         program=program,
         command=tuple(command),
-        wanted=wanted,
+        wanted=settings,
         kernel_cc=kernel_cc,
-        warnings=_capped(wanted.buffer_bytes),
+        warnings=_capped(settings.buffer_bytes),
         # Go's own MPTCP sockets would be left alone, so it makes TCP sockets.
-        environment=_go(own, wanted, 0) if supervised else _environment(own, wanted, kernel_cc),
+        environment=_go(own, settings, 0) if supervised else _environment(own, settings, kernel_cc),
         supervised=supervised,
     )
 
@@ -201,7 +201,7 @@ def _options(planned: Plan) -> list[str]:
     return options
 
 
-def _is_supervised(program: Program, wanted: Wanted, *, statistics: bool, asked: bool) -> bool:
+def _is_supervised(program: Program, settings: Wanted, *, statistics: bool, asked: bool) -> bool:
     """True if another process makes its sockets.
 
     Raises
@@ -216,11 +216,11 @@ def _is_supervised(program: Program, wanted: Wanted, *, statistics: bool, asked:
     if obstacle is None:
         return asked
     given = {
-        "--cc": wanted.cc is not None,
-        "--buffer": wanted.buffer_bytes is not None,
+        "--cc": settings.cc is not None,
+        "--buffer": settings.buffer_bytes is not None,
         "--stats": statistics,
     }
-    does_it_itself = obstacle == "go" and (wanted.protocol == "tcp" or program.go_has_mptcp)
+    does_it_itself = obstacle == "go" and (settings.protocol == "tcp" or program.go_has_mptcp)
     if does_it_itself and not asked and not any(given.values()):
         return False
     if obstacle in _SUPERVISABLE and _can_supervise():
@@ -296,25 +296,25 @@ def _available() -> list[str]:
     return file.read_text().split() if file.exists() else []
 
 
-def _capped(wanted: int | None) -> tuple[str, ...]:
+def _capped(size: int | None) -> tuple[str, ...]:
     """Warnings where the kernel's limits reduce the buffers."""
-    if wanted is None:
+    if size is None:
         return ()
-    found = []
+    warnings = []
     with socket.socket() as trial:
         for option, limit in ((socket.SO_SNDBUF, "wmem_max"), (socket.SO_RCVBUF, "rmem_max")):
-            trial.setsockopt(socket.SOL_SOCKET, option, min(wanted, _LARGEST))
+            trial.setsockopt(socket.SOL_SOCKET, option, min(size, _LARGEST))
             given = trial.getsockopt(socket.SOL_SOCKET, option) // 2  # the kernel doubles it
-            if given < wanted:
+            if given < size:
                 side = "send" if option == socket.SO_SNDBUF else "receive"
-                found.append(
+                warnings.append(
                     f"the {side} buffer is {format_size(given)}, the kernel's limit; "
-                    f"sudo sysctl -w net.core.{limit}={wanted} raises it"
+                    f"sudo sysctl -w net.core.{limit}={size} raises it"
                 )
-    return tuple(found)
+    return tuple(warnings)
 
 
-def _environment(own: Mapping[str, str], wanted: Wanted, kernel_cc: str | None) -> dict[str, str]:
+def _environment(own: Mapping[str, str], settings: Wanted, kernel_cc: str | None) -> dict[str, str]:
     """Variables for the library, for the loader that preloads it, and for children written in Go."""
     if not LIBRARY.is_file():
         raise MptuneError(f"{LIBRARY} is missing: {REMEDY}")
@@ -322,31 +322,31 @@ def _environment(own: Mapping[str, str], wanted: Wanted, kernel_cc: str | None) 
     if any(letter in ": \t\n" for letter in library):
         raise MptuneError(f"{library} has a blank or colon in it, which LD_PRELOAD cannot take: move mptune")
     others = [word for word in own.get("LD_PRELOAD", "").replace(":", " ").split() if word != library]
-    size = wanted.buffer_bytes
-    found = {
+    size = settings.buffer_bytes
+    variables = {
         "LD_PRELOAD": ":".join([library, *others]),
-        f"{_PREFIX}PROTOCOL": wanted.protocol,
+        f"{_PREFIX}PROTOCOL": settings.protocol,
         f"{_PREFIX}CC": kernel_cc or "",
         f"{_PREFIX}BUFFER": "" if size is None else str(min(size, _LARGEST)),
         f"{_PREFIX}STATS": "",
         f"{_PREFIX}FILTERS": str(_filters()),
     }
-    return found | _go(own, wanted, 1)
+    return variables | _go(own, settings, 1)
 
 
 def _filters() -> int:
     """Filters of system calls that this process has already, as in a container: programs know of them."""
     with suppress(OSError):
         lines = (line.split() for line in _STATUS.read_text().splitlines())
-        found = {name: value for name, value, *_ in (words for words in lines if len(words) > 1)}
+        status = {name: value for name, value, *_ in (words for words in lines if len(words) > 1)}
         # Linux counts them from 5.9 on.
-        return int(found.get("Seccomp_filters:", found.get("Seccomp:", "0")))
+        return int(status.get("Seccomp_filters:", status.get("Seccomp:", "0")))
     return 0
 
 
-def _go(own: Mapping[str, str], wanted: Wanted, value: int) -> dict[str, str]:
+def _go(own: Mapping[str, str], settings: Wanted, value: int) -> dict[str, str]:
     """The environment that makes Go programs use MPTCP, unless the user has set it."""
     go = own.get("GODEBUG", "")
-    if wanted.protocol == "tcp" or f"{_GO}=" in go:
+    if settings.protocol == "tcp" or f"{_GO}=" in go:
         return {}
     return {"GODEBUG": f"{go},{_GO}={value}".lstrip(",")}

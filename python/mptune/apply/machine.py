@@ -113,8 +113,8 @@ def look(site: Site, file: str, use: Callable[[Seen], Any]) -> Any:
 
 
 def _seen(machine: SshMachine, how: str) -> Seen:
-    def read(wanted: Sequence[Setting]) -> Reading:
-        return _read_by(lambda: machine.start("settings"), wanted) or Reading()
+    def read(settings: Sequence[Setting]) -> Reading:
+        return _read_by(lambda: machine.start("settings"), settings) or Reading()
 
     try:
         looked = machine.look(NAMES)
@@ -150,9 +150,9 @@ def _here(use: Callable[[Seen], Any]) -> Any:
 
 
 def _present(looked: Mapping[str, Any]) -> Present:
-    found: Mapping[str, str | None] = looked["sysctls"]
+    sysctls: Mapping[str, str | None] = looked["sysctls"]
     return Present(
-        sysctls={name: " ".join(value.split()) for name, value in found.items() if value is not None},
+        sysctls={name: " ".join(value.split()) for name, value in sysctls.items() if value is not None},
         interfaces=tuple(looked["interfaces"]),
         rules=tuple(looked["rules"]),
         congestion_controls=tuple(looked["congestion_controls"]["available"]),
@@ -163,8 +163,8 @@ def _present(looked: Mapping[str, Any]) -> Present:
 def _strict(looked: Mapping[str, Any]) -> tuple[str, ...]:
     """The larger of the two values counts (ip-sysctl.rst)."""
     whole = looked.get("rp_filter_all") or 0
-    found = looked["interfaces"]
-    return tuple(entry["device"] for entry in found if max(whole, entry.get("rp_filter") or 0) == 1)
+    interfaces = looked["interfaces"]
+    return tuple(entry["device"] for entry in interfaces if max(whole, entry.get("rp_filter") or 0) == 1)
 
 
 # The agent's role `settings`, or what stands in for it.
@@ -174,42 +174,42 @@ def _child(role: str) -> Child:
     return Child(f"{role} on this machine", agent.command(role), leftovers.new_run())
 
 
-def _read_here(wanted: Sequence[Setting]) -> Reading:
-    found = _read_by(lambda: _child("settings"), wanted)
-    if found is None:
-        read = map(_read_directly, wanted)
-        found = Reading(present=tuple(row for row in read if row is not None))
-    return found
+def _read_here(settings: Sequence[Setting]) -> Reading:
+    reading = _read_by(lambda: _child("settings"), settings)
+    if reading is None:
+        read = map(_read_directly, settings)
+        reading = Reading(present=tuple(row for row in read if row is not None))
+    return reading
 
 
-def _read_by(start: Callable[[], Talker], wanted: Sequence[Setting]) -> Reading | None:
+def _read_by(start: Callable[[], Talker], settings: Sequence[Setting]) -> Reading | None:
     """Ask an agent; None if it has no such role, or refuses."""
     with suppress(MptuneError, OSError), start() as talker:
-        talker.tell({"action": "read", "settings": list(wanted)})
-        said = talker.expect("read", _ANSWER_S)
-        return Reading(present=tuple(said["present"]), foreign=tuple(said.get("foreign", ())))
+        talker.tell({"action": "read", "settings": list(settings)})
+        answer = talker.expect("read", _ANSWER_S)
+        return Reading(present=tuple(answer["present"]), foreign=tuple(answer.get("foreign", ())))
     return None
 
 
-def _read_directly(wanted: Setting) -> Setting | None:
+def _read_directly(setting: Setting) -> Setting | None:
     """The present value of a setting of this machine; None if it is unknown."""
-    if wanted["kind"] == "sysctl":
-        value = sysctls.read(wanted["name"])
-        return None if value is None else {**wanted, "value": value}
-    if wanted["kind"] == "limits":
+    if setting["kind"] == "sysctl":
+        value = sysctls.read(setting["name"])
+        return None if value is None else {**setting, "value": value}
+    if setting["kind"] == "limits":
         return _own_limits()
-    if wanted["kind"] == "endpoint":
+    if setting["kind"] == "endpoint":
         endpoints = _own_endpoints()
         if endpoints is None:
             return None
-        has = endpoints.get(wanted["address"])
-        row = {"kind": "endpoint", "address": wanted["address"]}
+        has = endpoints.get(setting["address"])
+        row = {"kind": "endpoint", "address": setting["address"]}
         return {**row, "absent": True} if has is None else {**row, "flags": list(has)}
-    if wanted["kind"] == "congestion":
+    if setting["kind"] == "congestion":
         known = (sysctls.read("net.ipv4.tcp_available_congestion_control") or "").split()
-        row = {"kind": "congestion", "name": wanted["name"]}
-        return row if wanted["name"] in known else {**row, "absent": True}
-    return _own_route(wanted)
+        row = {"kind": "congestion", "name": setting["name"]}
+        return row if setting["name"] in known else {**row, "absent": True}
+    return _own_route(setting)
 
 
 def _ip(*words: str) -> str | None:
@@ -226,10 +226,10 @@ def _ip(*words: str) -> str | None:
 
 def _json(text: str | None) -> list[dict[str, Any]]:
     try:
-        found: list[dict[str, Any]] = json.loads(text) if text else []
+        rows: list[dict[str, Any]] = json.loads(text) if text else []
     except ValueError:
         return []
-    return found
+    return rows
 
 
 def _own_interfaces() -> list[dict[str, Any]]:
@@ -257,21 +257,21 @@ def _own_endpoints() -> dict[str, tuple[str, ...]] | None:
 
 def _own_limits() -> Setting | None:
     words = (_ip("mptcp", "limits", "show") or "").split()
-    found = dict(zip(words[::2], words[1::2], strict=False))
-    if not {"subflows", "add_addr_accepted"} <= set(found):
+    values = dict(zip(words[::2], words[1::2], strict=False))
+    if not {"subflows", "add_addr_accepted"} <= set(values):
         return None
-    numbers = {name: int(found[name]) for name in ("subflows", "add_addr_accepted")}
+    numbers = {name: int(values[name]) for name in ("subflows", "add_addr_accepted")}
     return {"kind": "limits", **numbers}
 
 
-def _own_route(wanted: Setting) -> Setting | None:
-    family = "-6" if ":" in wanted["to"] else "-4"
-    place = ("table", str(wanted["table"]), "exact", wanted["to"], "dev", wanted["device"])
+def _own_route(setting: Setting) -> Setting | None:
+    family = "-6" if ":" in setting["to"] else "-4"
+    place = ("table", str(setting["table"]), "exact", setting["to"], "dev", setting["device"])
     text = _ip(family, "-j", "-d", "route", "show", *place)
     if text is None:
         return None
     routes = _json(text)
-    row = {name: value for name, value in wanted.items() if name != "congctl"}
+    row = {name: value for name, value in setting.items() if name != "congctl"}
     if not routes:
         return {**row, "absent": True}
     metrics = routes[0].get("metrics") or [{}]

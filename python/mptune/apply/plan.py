@@ -162,15 +162,15 @@ def outline_of(answered: Answered, opened_by: Part | None = None, *, daemon: boo
     opener: Part = opened_by or ("receiver" if answered.is_reversed else "sender")
     view = _View(answered, opener)
     policy = policy_of(answered) if daemon else None
-    found = _tcp(view) if view.is_tcp else _steered(view) if policy and view.sender_opens else _mptcp(view)
+    subflows = _tcp(view) if view.is_tcp else _steered(view) if policy and view.sender_opens else _mptcp(view)
     return Outline(
         answered=answered,
         opener=opener,
-        initial=view.label(found.endpoints.initial),
+        initial=view.label(subflows.endpoints.initial),
         wanted=tuple(view.labels(view.wanted)),
-        used=tuple(view.labels(found.used.active)),
-        standby=tuple(view.labels(found.used.standby)),
-        hosts=tuple(_host(view, part, found, policy) for part in ("sender", "receiver")),
+        used=tuple(view.labels(subflows.used.active)),
+        standby=tuple(view.labels(subflows.used.standby)),
+        hosts=tuple(_host(view, part, subflows, policy) for part in ("sender", "receiver")),
     )
 
 
@@ -271,12 +271,12 @@ def _tcp(view: _View) -> _Found:
 
 def _mptcp(view: _View) -> _Found:
     endpoints = view.nearest(view.initial)
-    found = _kernel_set.used(endpoints)
+    used = _kernel_set.used(endpoints)
     return _Found(
         endpoints=endpoints,
-        used=found,
-        notes=tuple(_of_subflows(view, endpoints, found)),
-        differs=tuple(_set_differences(view, endpoints, found)),
+        used=used,
+        notes=tuple(_of_subflows(view, endpoints, used)),
+        differs=tuple(_set_differences(view, endpoints, used)),
     )
 
 
@@ -297,7 +297,7 @@ def _steered(view: _View) -> _Found:
     )
 
 
-def _of_subflows(view: _View, endpoints: Endpoints, found: Used) -> list[str]:
+def _of_subflows(view: _View, endpoints: Endpoints, used: Used) -> list[str]:
     """Conditions on the initial path, and notes on standby subflows."""
     opening, accepting = view.sites
     first, there = endpoints.initial
@@ -306,63 +306,63 @@ def _of_subflows(view: _View, endpoints: Endpoints, found: Used) -> list[str]:
         f"routes them by {opening.interfaces[first].abbr}, and programs connect to the address of "
         f"{accepting.interfaces[there].abbr}. No setting does that."
     ]
-    asked = [pair for pair in view.standby if pair not in found.standby and pair not in found.active]
+    asked = [pair for pair in view.standby if pair not in used.standby and pair not in used.active]
     if asked and view.answer.standby:
         notes.append(
             f"Not kept in reserve: {', '.join(view.labels(asked))}; a standby endpoint belongs to an "
             "interface that carries nothing, and reaches only the address where connections begin."
         )
-    if len(found.standby) > 1:
+    if len(used.standby) > 1:
         notes.append("Standby subflows take over all at once when every active one fails, not in an order.")
     if view.answer.opm == "pcdc" and len(view.wanted) > 1:
         notes.append("The kernel knows no size classes: short transfers use the same subflows as long ones.")
     return notes
 
 
-def _set_differences(view: _View, endpoints: Endpoints, found: Used) -> list[Difference]:
+def _set_differences(view: _View, endpoints: Endpoints, used: Used) -> list[Difference]:
     """Differences between the kernel's subflows and the answer's."""
     pm = view.answer.opm
     if pm in _SAME_PATH and len(view.wanted) <= 1:
-        got = ", ".join(view.labels(found.active))
+        got = ", ".join(view.labels(used.active))
         because = (
             "The kernel's path manager opens one subflow for each pair of addresses, so that several on one "
             "path cannot be had."
         )
         return [Difference(what="subflows", asked=f"several on {got} ({pm})", got=got, because=because)]
-    missing = view.labels(set(view.wanted) - set(found.active))
-    surplus = view.labels(set(found.active) - set(view.wanted))
+    missing = view.labels(set(view.wanted) - set(used.active))
+    surplus = view.labels(set(used.active) - set(view.wanted))
     if not missing and not surplus:
         return []
-    said = ["Endpoints belong to interfaces, not to paths."]
+    reasons = ["Endpoints belong to interfaces, not to paths."]
     if missing:
-        said.append(f"Without {', '.join(missing)}.")
+        reasons.append(f"Without {', '.join(missing)}.")
     if surplus:
-        said.append(f"With {', '.join(surplus)}, which the answer keeps silent.")
+        reasons.append(f"With {', '.join(surplus)}, which the answer keeps silent.")
     most = _kernel_set.MOST
-    if missing and len(found.active) + len(found.standby) > most:
-        said.append(f"The kernel opens {most} subflows beside the first at most.")
-    said.extend(_better_beginning(view, endpoints, found))
+    if missing and len(used.active) + len(used.standby) > most:
+        reasons.append(f"The kernel opens {most} subflows beside the first at most.")
+    reasons.extend(_better_beginning(view, endpoints, used))
     return [
         Difference(
             what="subflows",
             asked=", ".join(view.labels(view.wanted)),
-            got=", ".join(view.labels(found.active)),
-            because=" ".join(said),
+            got=", ".join(view.labels(used.active)),
+            because=" ".join(reasons),
         )
     ]
 
 
-def _better_beginning(view: _View, endpoints: Endpoints, found: Used) -> list[str]:
+def _better_beginning(view: _View, endpoints: Endpoints, used: Used) -> list[str]:
     """A path to begin on that would bring the kernel nearer to the answer."""
 
-    def missed(one: Used) -> tuple[int, int]:
-        given, wanted = set(one.active), set(view.wanted)
-        return len(given - wanted), len(wanted - given)
+    def missed(use: Used) -> tuple[int, int]:
+        given, asked = set(use.active), set(view.wanted)
+        return len(given - asked), len(asked - given)
 
     others = [pair for pair in view.wanted if pair != endpoints.initial]
     tried = {pair: missed(_kernel_set.used(view.nearest(pair))) for pair in others}
     best = min(tried, key=tried.__getitem__, default=None)
-    if best is None or tried[best] >= missed(found):
+    if best is None or tried[best] >= missed(used):
         return []
     nearer = "exactly the answer's subflows" if not any(tried[best]) else "subflows nearer to the answer's"
     return [f"Connections that begin on {view.label(best)} could have {nearer}."]
@@ -371,7 +371,7 @@ def _better_beginning(view: _View, endpoints: Endpoints, found: Used) -> list[st
 # A host.
 
 
-def _host(view: _View, part: Part, found: _Found, policy: Policy | None) -> HostPlan:
+def _host(view: _View, part: Part, subflows: _Found, policy: Policy | None) -> HostPlan:
     opening = part == view.opener
     steers = policy is not None and part == "sender"
     # Who only accepts what the daemon opens needs no endpoints, but room for all.
@@ -385,10 +385,10 @@ def _host(view: _View, part: Part, found: _Found, policy: Policy | None) -> Host
         other=other,
         family=family,
         opens=opening,
-        limits=None if steers else _joined(found) if joined else _limits(view, found, opening),
-        endpoints=() if steers or joined else _endpoints(found, opening),
+        limits=None if steers else _joined(subflows) if joined else _limits(view, subflows, opening),
+        endpoints=() if steers or joined else _endpoints(subflows, opening),
         cc=answer.occ if part == "sender" else None,
-        leaves_by=_carrying(found, opening),
+        leaves_by=_carrying(subflows, opening),
         sends=part == "sender",
         buffer_mode=answer.buffer_mode or FIXED,
         buffer_bytes=answer.obs_bytes,
@@ -403,10 +403,10 @@ def _host(view: _View, part: Part, found: _Found, policy: Policy | None) -> Host
         settings=(),
         why=(),
         notes=(),
-        differs=(*_of_stack(view), *(found.differs if opening else ()), *_of_buffer(view)),
+        differs=(*_of_stack(view), *(subflows.differs if opening else ()), *_of_buffer(view)),
         unknown=(),
         unread=(),
-        intent=msgspec.structs.replace(intent, notes=found.notes if opening else ()),
+        intent=msgspec.structs.replace(intent, notes=subflows.notes if opening else ()),
     )
     return _built(host, host.intent, None)
 
@@ -423,33 +423,33 @@ def _built(host: HostPlan, intent: Intent, present: Present | None) -> HostPlan:
     )
 
 
-def _limits(view: _View, found: _Found, opening: bool) -> tuple[int, int] | None:
+def _limits(view: _View, subflows: _Found, opening: bool) -> tuple[int, int] | None:
     """Further subflows, and addresses accepted; None leaves them alone."""
     if view.is_tcp:
         return None
-    further = len(found.used.active) + len(found.used.standby) - 1
+    further = len(subflows.used.active) + len(subflows.used.standby) - 1
     if not opening:
         return (further, 0) if further else None
-    return further, len(found.endpoints.announced)
+    return further, len(subflows.endpoints.announced)
 
 
-def _joined(found: _Found) -> tuple[int, int] | None:
+def _joined(subflows: _Found) -> tuple[int, int] | None:
     """Subflows that a daemon at the other side may open beside the first."""
-    further = min(len(found.used.active) + len(found.used.standby) - 1, _kernel_set.MOST)
+    further = min(len(subflows.used.active) + len(subflows.used.standby) - 1, _kernel_set.MOST)
     return (further, 0) if further else None
 
 
-def _endpoints(found: _Found, opening: bool) -> tuple[tuple[int, tuple[str, ...]], ...]:
+def _endpoints(subflows: _Found, opening: bool) -> tuple[tuple[int, tuple[str, ...]], ...]:
     """Interfaces with an endpoint, and its flags."""
     if not opening:
-        return tuple((index, ("signal",)) for index in found.endpoints.announced)
-    uses = enumerate(found.endpoints.uses)
+        return tuple((index, ("signal",)) for index in subflows.endpoints.announced)
+    uses = enumerate(subflows.endpoints.uses)
     return tuple((index, flags(use)) for index, use in uses if use != "none")
 
 
-def _carrying(found: _Found, opening: bool) -> tuple[int, ...]:
+def _carrying(subflows: _Found, opening: bool) -> tuple[int, ...]:
     """Interfaces of a side with a subflow."""
-    pairs = (*found.used.active, *found.used.standby)
+    pairs = (*subflows.used.active, *subflows.used.standby)
     return tuple(sorted({pair[0 if opening else 1] for pair in pairs}))
 
 

@@ -71,16 +71,16 @@ def policy_of(answered: Answered) -> Policy:
     return Policy(name=_named(name_of(answered.directory)), answered=answered)
 
 
-def content(found: Mapping[str, Any], where: str) -> str | None:
+def content(setting: Mapping[str, Any], where: str) -> str | None:
     """The content of `FILE`, as read on a machine; None if there is none.
 
     Raises
     ------
     InputError : it is no text.
     """
-    if found.get("absent"):
+    if setting.get("absent"):
         return None
-    text: str | None = found["content"]
+    text: str | None = setting["content"]
     if text is None:
         raise InputError(f"{FILE} on {where}", "", "expected TOML, found what is no UTF-8")
     return text
@@ -138,13 +138,13 @@ class _Known:
     def _given(self, interface: Interface) -> dict[str, str]:
         """The addresses at which the other site is reached."""
         given = {family: getattr(interface, family) for family in FAMILIES}
-        found = {family: str(ip_address(text)) for family, text in given.items() if text is not None}
-        if not found:
+        addresses = {family: str(ip_address(text)) for family, text in given.items() if text is not None}
+        if not addresses:
             topology = self._answered.topology
             key = f"sites.{topology.receiver.abbr}.interfaces.{interface.abbr}.ipv4"
             expected = "expected its address, by which the daemon knows connections; `mptune probe` writes it"
             raise InputError(topology.file, key, expected)
-        return found
+        return addresses
 
     @property
     def destinations(self) -> list[str]:
@@ -155,7 +155,7 @@ class _Known:
     @property
     def document(self) -> dict[str, Any]:
         answered, answer = self._answered, self._answered.answer
-        told = assignment.told(
+        message = assignment.told(
             assignment.Assignment(pm=answer.opm, paths=self._paths, pm_options=options_of(answered))
         )
         expected = expected_of(answered)
@@ -167,8 +167,8 @@ class _Known:
             "testbed": answered.testbed or None,
             "stack": "linux",
             "pm": answer.opm,
-            "pm_options": told["pm_options"],
-            "paths": told["paths"],
+            "pm_options": message["pm_options"],
+            "paths": message["paths"],
             "congestion": answer.occ,
             "buffer_bytes": answer.obs_bytes,
             "expected_mbit_s": expected[0],
@@ -194,8 +194,8 @@ def _json(document: Mapping[str, Any]) -> str:
 
 def _named(name: str) -> str:
     """A name that policies may have, as near to a given one as possible."""
-    found = _LETTERS.sub("-", name).strip("-.")[:_LONGEST] or "run"
-    return f"{found}-run" if found == _TAKEN else found
+    text = _LETTERS.sub("-", name).strip("-.")[:_LONGEST] or "run"
+    return f"{text}-run" if text == _TAKEN else text
 
 
 def options_of(answered: Answered) -> dict[str, Any]:
@@ -213,12 +213,12 @@ def options_of(answered: Answered) -> dict[str, Any]:
 def expected_of(answered: Answered) -> tuple[float | None, float | None, float | None]:
     """Promised throughput of an answer, Mbit/s: confirmed, otherwise predicted, with its interval."""
     answer = answered.answer
-    found = answer.confirmed
-    if found.mean is None:
+    confirmed = answer.confirmed
+    if confirmed.mean is None:
         return answer.otp_mbps, None, None
-    if found.low is None or found.high is None:
-        return found.mean, None, None
-    return found.mean, max(0.0, found.low), found.high
+    if confirmed.low is None or confirmed.high is None:
+        return confirmed.mean, None, None
+    return confirmed.mean, max(0.0, confirmed.low), confirmed.high
 
 
 def _time(text: str) -> str | None:

@@ -44,20 +44,20 @@ def from_file(path: Path, hosts: Sequence[str]) -> list[Wanted]:
     ------
     InputError : it is no such file, or names other machines.
     """
-    found = _read(path)
-    if isinstance(found, list):
+    document = _read(path)
+    if isinstance(document, list):
         if len(hosts) > 1:
             raise InputError(str(path), "", "expected an object with a list for each --host, found one list")
         target = Target(hosts[0], hosts[0]) if hosts else HERE
-        return [_fixed(target, _settings(path, "", found))]
-    if not isinstance(found, dict) or not found:
+        return [_fixed(target, _settings(path, "", document))]
+    if not isinstance(document, dict) or not document:
         raise InputError(str(path), "", "expected a list of settings, or one for each machine")
     for host in hosts:
-        if host not in found:
-            raise InputError("--host", "", one_of(found, host))
+        if host not in document:
+            raise InputError("--host", "", one_of(document, host))
     return [
         _fixed(Target(host, host), _settings(path, host, settings))
-        for host, settings in found.items()
+        for host, settings in document.items()
         if not hosts or host in hosts
     ]
 
@@ -87,11 +87,11 @@ def machines(run: Path | None, hosts: Sequence[str]) -> list[Target]:
 def _plans(run: Path, hosts: Sequence[str], *, daemon: bool = False) -> list[tuple[Target, HostPlan]]:
     from mptune.apply import plan as planning  # with pandas, which a file of settings does not need
 
-    found = {plan.site: plan for plan in planning.plan(run, daemon=daemon)}
+    plans = {plan.site: plan for plan in planning.plan(run, daemon=daemon)}
     for host in hosts:
-        if host not in found:
-            raise InputError("--host", "", one_of(found, host))
-    chosen = [plan for site, plan in found.items() if not hosts or site in hosts]
+        if host not in plans:
+            raise InputError("--host", "", one_of(plans, host))
+    chosen = [plan for site, plan in plans.items() if not hosts or site in hosts]
     here = [plan.site for plan in chosen if plan.ssh is None]
     if len(here) > 1:
         expected = f"expected which of {', '.join(here)} is this machine: the topology has no ssh ="
@@ -125,8 +125,8 @@ def _limits(place: Place) -> tuple[int, int] | None:
 
 def _policies(place: Place) -> str | None:
     """Policies of a machine's daemon."""
-    (found,) = ask(place, {"action": "read", "settings": [{**POLICIES}]}, "read")["present"]
-    return content(found, place.name)
+    (policies,) = ask(place, {"action": "read", "settings": [{**POLICIES}]}, "read")["present"]
+    return content(policies, place.name)
 
 
 def _read(path: Path) -> Any:
@@ -138,14 +138,14 @@ def _read(path: Path) -> Any:
         raise InputError(str(path), "", f"expected JSON: {error}") from None
 
 
-def _settings(path: Path, key: str, found: object) -> list[Setting]:
-    if not isinstance(found, list) or not found:
+def _settings(path: Path, key: str, document: object) -> list[Setting]:
+    if not isinstance(document, list) or not document:
         raise InputError(str(path), key, "expected a list of settings")
-    for number, entry in enumerate(found):
+    for number, entry in enumerate(document):
         if not isinstance(entry, dict) or not isinstance(entry.get("kind"), str):
             where = f"{key}[{number}]" if key else f"[{number}]"
             raise InputError(str(path), where, 'expected an object with "kind"')
-    return found
+    return document
 
 
 def _fixed(target: Target, settings: Sequence[Setting]) -> Wanted:

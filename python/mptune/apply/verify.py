@@ -117,7 +117,7 @@ def judged(before: Side, after: Side, expected_mbps: float) -> Verdict:
     gain = difference(before.mbps, after.mbps)
     promised = expected_mbps - before.summary.mean
     needed = max(0.0, NEEDED * promised)
-    kept = gain.least > needed
+    confirmed = gain.least > needed
     share = gain.mean / before.summary.mean if before.summary.mean else None
     percent = "" if share is None else f", {100 * share:+.1f} %"
     at_least = digits(gain.least, 3, "+")
@@ -141,7 +141,7 @@ def judged(before: Side, after: Side, expected_mbps: float) -> Verdict:
         share=share,
         promised=promised,
         needed=needed,
-        kept=kept,
+        kept=confirmed,
         text=text,
     )
 
@@ -200,7 +200,7 @@ def notice(outline: Outline, how: How) -> str:
 
 def apply(
     outline: Outline,
-    wanted: Sequence[Wanted],
+    requests: Sequence[Wanted],
     how: How,
     *,
     run: str,
@@ -213,7 +213,7 @@ def apply(
 
     Parameters
     ----------
-    outline : the plan that `wanted` is made from.
+    outline : the plan that `requests` is made from.
     run, confirm_within_s, despite, force : as in `mptune.apply.apply.apply`.
 
     Raises
@@ -222,12 +222,12 @@ def apply(
     MptuneError : a machine or a transfer failed; everything is as before, or the message lists what is not.
     KeyboardInterrupt : Ctrl-C; the same, in its notes.
     """
-    with applying.use([target.target for target in wanted]) as places:
+    with applying.use([target.target for target in requests]) as places:
         _refuse_earlier(places)
-        orders = applying.ready(wanted, places, despite)
+        orders = applying.ready(requests, places, despite)
         course = _course(outline, places)
         before = _measured(course, outline, how, lambda done: progress("before", done, how.runs))
-        targets = [target.target for target in wanted]
+        targets = [target.target for target in requests]
         with _undone(places, targets) as made:
             # A machine that cannot be reached any more has to go back by itself.
             within_s = round(after_s(how)) if confirm_within_s is None else confirm_within_s
@@ -240,8 +240,8 @@ def apply(
                     applying.confirm_on(place)
             if verdict.kept:
                 return Verified(applied=_unwaited(applied, confirm_within_s), verdict=verdict)
-        told = _roll_back(places, targets)
-        return Verified(applied=applied, verdict=verdict, rolled_back=tuple(told))
+        lines = _roll_back(places, targets)
+        return Verified(applied=applied, verdict=verdict, rolled_back=tuple(lines))
 
 
 def _make(
@@ -299,12 +299,12 @@ def _reached(outline: Outline) -> str:
     path = topology.path(outline.initial, "initial path")
     ends: tuple[Interface, Interface] = (path.local, path.remote)
     site, end = (topology.receiver, ends[1]) if outline.opener == "sender" else (topology.sender, ends[0])
-    found: str | None = getattr(end, family)
-    if found is None:
+    address: str | None = getattr(end, family)
+    if address is None:
         key = f"sites.{site.abbr}.interfaces.{end.abbr}.{family}"
         expected = "expected the address to which programs connect; `mptune probe` writes it"
         raise InputError(topology.file, key, expected)
-    return found
+    return address
 
 
 def _most_bytes(outline: Outline, how: How) -> int | None:
@@ -324,12 +324,12 @@ def _most_bytes(outline: Outline, how: How) -> int | None:
 def _measured(course: Course, outline: Outline, how: How, advance: Callable[[int], None]) -> Side:
     """A few transfers, one after the other."""
     most = _most_bytes(outline, how)
-    found: list[Got] = []
+    results: list[Got] = []
     for number in range(how.runs):
-        found.append(transfer(course, how.seconds, LIMIT if most is None else most, applying.hurrying))
+        results.append(transfer(course, how.seconds, LIMIT if most is None else most, applying.hurrying))
         advance(number + 1)
-    mbps = tuple(got.mbps for got in found)
-    return Side(mbps=mbps, summary=summarise(mbps), last=found[-1])
+    mbps = tuple(got.mbps for got in results)
+    return Side(mbps=mbps, summary=summarise(mbps), last=results[-1])
 
 
 # Going back.
@@ -371,7 +371,7 @@ def _rolled_back(place: Place, target: Target | None) -> str:
     end = time.monotonic() + _BUSY_S
     while True:
         try:
-            kept = applying.roll_back_on(place).kept
+            left = applying.roll_back_on(place).kept
         except Refused as error:
             # An order that was begun is carried out first.
             if error.because == "busy" and time.monotonic() < end:
@@ -382,8 +382,8 @@ def _rolled_back(place: Place, target: Target | None) -> str:
             if target is not None:
                 return _called_again(place, target)
             return f"{place.name} was not reached: {error}; it rolls back automatically, as nobody confirms"
-        if kept:
-            return f"{place.name} was rolled back but for {', '.join(name.name for name in kept)}"
+        if left:
+            return f"{place.name} was rolled back but for {', '.join(name.name for name in left)}"
         return f"{place.name} was rolled back"
 
 

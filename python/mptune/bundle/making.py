@@ -129,9 +129,9 @@ def _collected(run: RunData, directory: Path, label: str, work: Path, parquet: b
             tables = export(opened, work / "tables", "parquet" if parquet else "csv", series=True, zone=zone)
         files |= {f"tables/{table.name}": table for table in tables}
         files[f"{label}/{STORE}"] = _store(store, work)
-        again = _again(from_settings(campaign.settings, str(store)), work)
-        if again is not None:
-            files["campaign.toml"] = again
+        campaign_file = _again(from_settings(campaign.settings, str(store)), work)
+        if campaign_file is not None:
+            files["campaign.toml"] = campaign_file
             commands.insert(0, f"mptune campaign run campaign.toml --out {label}")
     for path in write_report([run], work / "report"):
         files[path.relative_to(work / "report").as_posix()] = path
@@ -185,12 +185,12 @@ def _measured(run: RunData) -> dict[str, Any]:
 
 def _described(run: RunData, label: str, licence: str) -> Described:
     answer = run.answer or run.by_size
-    told = (
+    text = (
         " ".join(answer.answer) if answer is not None else f"Observations of {run.name}; no recommendation."
     )
     return Described(
         name=f"mptune run: {run.name}",
-        description=told,
+        description=text,
         published=run.config.time,
         licence=licence,
         version=str(run.config.versions.get("mptune", "unknown")),

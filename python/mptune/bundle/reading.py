@@ -55,16 +55,16 @@ def opened(places: Sequence[Path]) -> Iterator[list[Path]]:
     MptuneError : there is no room to unpack it.
     """
     with TemporaryDirectory(prefix="mptune-") as work:
-        found = []
+        directories = []
         for number, place in enumerate(places):
             if not is_bundle(place):
-                found.append(place)
+                directories.append(place)
                 continue
             # The names above the run distinguish bundles of runs with the same name.
             target = Path(work) / str(number) / place.stem
             target.mkdir(parents=True)
-            found.append(_unpacked(place, target))
-        yield found
+            directories.append(_unpacked(place, target))
+        yield directories
 
 
 def figures(bundle: Path) -> dict[str, bytes]:

@@ -146,11 +146,11 @@ class SweepOptions(Options, frozen=True, kw_only=True):
             yield "pms", f"expected pcdc where impact factors are measured, found {', '.join(self.pms)}"
         if pcdc and not (measured or self._active):
             yield "pms", "expected the sets of pcdc or how to measure them (impact), found neither"
-        told = self.pm_options.of("pcdc")
+        given = self.pm_options.of("pcdc")
         for name in ("standby_order", "rtt_ns"):
-            if told.get(name) and not self._active:
+            if given.get(name) and not self._active:
                 yield f"pm_options.pcdc.{name}", "expected only with active subflows"
-        if both := [label for label in told.get("standby_order", ()) if label in self._active]:
+        if both := [label for label in given.get("standby_order", ()) if label in self._active]:
             yield (
                 "pm_options.pcdc.standby_order",
                 f"expected no subflow that is active, found {quoted(both[0])}",
@@ -256,8 +256,8 @@ def from_settings(settings: dict[str, Any], where: str = "the campaign's setting
     try:
         return _from_settings(settings)
     except (KeyError, TypeError, ValueError) as error:
-        said = f"no {error}" if isinstance(error, KeyError) else str(error)
-        raise InputError(where, "settings", f"expected those of a campaign: {said}") from None
+        reason = f"no {error}" if isinstance(error, KeyError) else str(error)
+        raise InputError(where, "settings", f"expected those of a campaign: {reason}") from None
 
 
 def _from_settings(settings: dict[str, Any]) -> Definition:
@@ -328,8 +328,8 @@ def _check_interval(definition: Definition, testbed: testbeds.Testbed, place: Pl
         if isinstance(options, OptimiseOptions) and options.budget_ns is not None:
             least = options.budget_ns
     if options.every_ns < least:
-        needed, found = format_time(least), format_time(options.every_ns)
-        expected = f"expected at least {needed}, which the trials of a round take, found {found}"
+        needed, interval = format_time(least), format_time(options.every_ns)
+        expected = f"expected at least {needed}, which the trials of a round take, found {interval}"
         raise error_about(type(options), ("every_ns",), expected, place)
 
 

@@ -197,7 +197,7 @@ class _Run:
         if options.every_ns is None:
             return optimise(self._definition.topology, self._runner, options, reporter=self._reporter)
         waits = testbeds.only_stack(self._definition.testbed) is not None
-        found: Result | None = None
+        previous: Result | None = None
         rounds: list[Round] = []
         records: list[Record] = []
         for number in range(options.rounds):
@@ -213,14 +213,14 @@ class _Run:
                 # What one bad hour gives is no reason to end a campaign of days.
                 rounds.append(Round(number=number, at_ns=at_ns, answered=None, failed=str(error)))
                 continue
-            told = () if found is None else changes(found.answered, new.answered)
-            rounds.append(Round(number=number, at_ns=at_ns, answered=new.answered, changes=told))
+            changed = () if previous is None else changes(previous.answered, new.answered)
+            rounds.append(Round(number=number, at_ns=at_ns, answered=new.answered, changes=changed))
             records += new.records
-            found = new
-        if found is None:
+            previous = new
+        if previous is None:
             raise MptuneError(f"no round has an answer (the first: {rounds[0].failed})")
         topology = self._definition.topology
-        return replace(found, topology=topology, rounds=tuple(rounds), records=tuple(records))
+        return replace(previous, topology=topology, rounds=tuple(rounds), records=tuple(records))
 
     def _by_size(self, options: OptimiseOptions) -> SizesResult:
         result = optimise_by_size(self._definition.topology, self._runner, options, reporter=self._reporter)

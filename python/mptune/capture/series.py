@@ -119,14 +119,14 @@ def _names(packets: Array, labels: tuple[str, ...]) -> dict[int, tuple[str, int]
 
     carried = packets[(packets["length"] > 0) & (packets["route"] % 2 == 0)]
     flows, first = np.unique(carried["flow"], return_index=True)
-    found: dict[int, tuple[str, int]] = {}
+    names: dict[int, tuple[str, int]] = {}
     seen: dict[int, int] = {}
     for flow, index in zip(flows.tolist(), first.tolist(), strict=True):
         path = int(carried["route"][index]) // 2
         seen[path] = seen.get(path, 0) + 1
         label = labels[path] if path < len(labels) else str(path)
-        found[flow] = (label if seen[path] == 1 else f"{label} #{seen[path]}", path)
-    return found
+        names[flow] = (label if seen[path] == 1 else f"{label} #{seen[path]}", path)
+    return names
 
 
 def _seconds(nanoseconds: Array, start: int) -> Array:
@@ -161,7 +161,7 @@ def _subflow(own: Array, name: str, path: int, times: Array, start: int) -> Subf
     highest = _highest(ends)
     before = np.concatenate([[0], highest[:-1]]).astype("u8") if len(sent) else highest
     fresh = np.where(ends > before, ends - np.maximum(before, sent["seq"]), 0)
-    again = ends <= before
+    retransmitted = ends <= before
     arrived = sent[sent["fate"] == ARRIVED]
     arrived = arrived[np.argsort(arrived["left"], kind="stable")]
     _, first = np.unique(arrived["seq"], return_index=True)
@@ -169,7 +169,7 @@ def _subflow(own: Array, name: str, path: int, times: Array, start: int) -> Subf
     new[first] = True
     arrived_at = _seconds(arrived["left"], start)
     gone = _vanished(sent) | (sent["fate"] > ARRIVED)
-    repeats = sent_at[again]
+    repeats = sent_at[retransmitted]
     quiet = np.diff(sent_at, prepend=sent_at[:1]) > _RTO_S
     return Subflow(
         name=name,
@@ -184,7 +184,7 @@ def _subflow(own: Array, name: str, path: int, times: Array, start: int) -> Subf
         first_data=float(sent_at[0]) if len(sent_at) else None,
         drops=sent_at[gone],
         repeats=repeats,
-        timeouts=sent_at[again & quiet],
+        timeouts=sent_at[retransmitted & quiet],
         sent_at=sent_at,
         arrived_at=arrived_at,
         acks_at=_seconds(back["entered"], start),

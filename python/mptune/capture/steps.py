@@ -50,14 +50,14 @@ def steps(run: Run, labels: tuple[str, ...], width_ns: int) -> list[Step]:
     if run.unrecorded and len(packets):
         end_ns = min(end_ns, int(packets["entered"][-1]) - begin)
     count = end_ns // width_ns
-    found: list[Step] = []
+    result: list[Step] = []
     for path, label in enumerate(labels):
         mine = samples[(samples["path"] == path) & (samples["srtt"] > 0)]
         flows = _flows(packets, path)
         for place, number in enumerate(np.unique(mine["subflow"])):
             own = mine[mine["subflow"] == number]
-            again = _again(packets, flows[place]) if place < len(flows) else np.empty(0, "u8")
-            numbers = np.bincount(((again - begin) // width_ns).astype("i8"), minlength=count)
+            retransmitted = _again(packets, flows[place]) if place < len(flows) else np.empty(0, "u8")
+            numbers = np.bincount(((retransmitted - begin) // width_ns).astype("i8"), minlength=count)
             name = label if place == 0 else f"{label} ({place + 1})"
             of_step = own["t"] // width_ns
             for index in range(count):
@@ -65,7 +65,7 @@ def steps(run: Run, labels: tuple[str, ...], width_ns: int) -> list[Step]:
                 if low == high:
                     continue
                 rtts = own["srtt"][low:high] / 1e6
-                found.append(
+                result.append(
                     Step(
                         subflow=name,
                         t_s=index * width_ns / 1e9,
@@ -75,7 +75,7 @@ def steps(run: Run, labels: tuple[str, ...], width_ns: int) -> list[Step]:
                         retransmitted=int(numbers[index]),
                     )
                 )
-    return found
+    return result
 
 
 def _flows(packets: Any, path: int) -> list[int]:

@@ -25,10 +25,10 @@ def show(result: Result | SizesResult | None, directory: Path, as_json: bool) ->
 
     if as_json:
         if result is None:
-            found = {}
+            files = {}
         else:
-            found = sizes_document(result) if isinstance(result, SizesResult) else result_document(result)
-        emit_json({**found, "directory": str(directory), "report": str(directory / PAGE)})
+            files = sizes_document(result) if isinstance(result, SizesResult) else result_document(result)
+        emit_json({**files, "directory": str(directory), "report": str(directory / PAGE)})
     elif result is None:
         console().print(f"All trials are done. Observations: {directory}", markup=False)
         console().print(f"Report: {directory / PAGE}", markup=False)
@@ -44,19 +44,19 @@ def recall(directory: Path, as_json: bool) -> None:
 
     answer = directory / RESULT
     try:
-        found = read_json(answer)
+        document = read_json(answer)
     except FileNotFoundError:
-        found = {}
+        document = {}
     except (OSError, ValueError) as error:
         raise InputError(str(directory), RESULT, f"expected a readable JSON file: {reason(error)}") from None
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise InputError(str(directory), RESULT, "expected an object")
     if as_json:
-        emit_json({**found, "directory": str(directory), "report": str(directory / PAGE)})
+        emit_json({**document, "directory": str(directory), "report": str(directory / PAGE)})
         return
     out = console()
     out.print("Complete: there is nothing left to run (--again decides anew, from its trials).", markup=False)
-    for line in found.get("answer", []):
+    for line in document.get("answer", []):
         out.print(line, markup=False)
     out.print(f"Observations and result: {directory}", markup=False)
     out.print(f"Report: {directory / PAGE}", markup=False)

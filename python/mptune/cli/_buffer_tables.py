@@ -67,7 +67,7 @@ def document(case: Case, connections: int, recommendation: Answer | None) -> dic
     subflows = list(case.subflows.values())
     if not subflows:
         return {"name": case.name, "rtt": case.rtt, "paths": [], "mptcp": None}
-    found = sizes(subflows)
+    sizes_of_subflows = sizes(subflows)
     return {
         "name": case.name,
         "rtt": case.rtt,
@@ -75,16 +75,18 @@ def document(case: Case, connections: int, recommendation: Answer | None) -> dic
             {"path": label, **_inputs([subflow]), "bytes": sizes([subflow])}
             for label, subflow in case.subflows.items()
         ],
-        "mptcp": {**_inputs(subflows), "bytes": found},
+        "mptcp": {**_inputs(subflows), "bytes": sizes_of_subflows},
         "connections": connections,
-        "memory_bytes": {key: connections * size for key, size in found.items()},
-        "memory_linux_bytes": {key: _LINUX_FACTOR * connections * size for key, size in found.items()},
+        "memory_bytes": {key: connections * size for key, size in sizes_of_subflows.items()},
+        "memory_linux_bytes": {
+            key: _LINUX_FACTOR * connections * size for key, size in sizes_of_subflows.items()
+        },
         "warnings": _warnings(case, recommendation),
         "recommendation": None
         if recommendation is None
         else {
             **msgspec.to_builtins(recommendation),
-            "share_of": {key: recommendation.obs_bytes / size for key, size in found.items()},
+            "share_of": {key: recommendation.obs_bytes / size for key, size in sizes_of_subflows.items()},
             "memory_bytes": connections * recommendation.obs_bytes,
             "memory_linux_bytes": _LINUX_FACTOR * connections * recommendation.obs_bytes,
         },
@@ -136,13 +138,13 @@ def show(out: Console, case: Case, connections: int, recommendation: Answer | No
         style="bold",
         markup=False,
     )
-    shown = table("buffer", "| KiB", "| MiB", "| bytes", *_memory_columns(connections, recommendation))
+    listing = table("buffer", "| KiB", "| MiB", "| bytes", *_memory_columns(connections, recommendation))
     rows = dict(zip(_COVERED.values(), sizes(subflows).values(), strict=True))
     if recommendation is not None:
         rows["recommended"] = recommendation.obs_bytes
     for text, size in rows.items():
-        shown.add_row(text, *_columns(size, connections, recommendation))
-    out.print(shown)
+        listing.add_row(text, *_columns(size, connections, recommendation))
+    out.print(listing)
     if recommendation is not None:
         out.print(f"\n{_recommended(recommendation)}", markup=False)
     out.print(f"\n{_WHAT_TO_SET}", markup=False)

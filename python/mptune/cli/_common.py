@@ -158,11 +158,11 @@ def _options(
     if version:
         from mptune.cli._version import about, lines
 
-        found = about()
+        versions = about()
         if as_json:
-            emit_json(found)
+            emit_json(versions)
         else:
-            echo("\n".join(lines(found)))
+            echo("\n".join(lines(versions)))
         raise typer.Exit
     if as_json:
         raise InputError("--json", "", "expected with --version, or after a command")
@@ -255,9 +255,9 @@ def _usage(error: BaseException) -> str:
     return f"{message.rstrip('.')} ({command} --help)"
 
 
-def tell_interrupt(error: KeyboardInterrupt, kept: str = "") -> None:
+def tell_interrupt(error: KeyboardInterrupt, note: str = "") -> None:
     """Say that Ctrl-C came, what is kept, the best answer so far, and what it left undone."""
-    echo(f"mptune: interrupted{kept}", err=True)
+    echo(f"mptune: interrupted{note}", err=True)
     answer = error.so_far if isinstance(error, Interrupted) else ""
     for line in (answer, *getattr(error, "__notes__", ())):
         if line:

@@ -18,13 +18,13 @@ def show_daemon(out: Console, status: Mapping[str, Any]) -> None:
     mode, file = status["mode"], status["policy_file"]
     head = f"daemon: process {status['pid']}, mode {mode}, {file}"
     out.print(head, style="bold", markup=False)
-    shown = table(
+    listing = table(
         "policy", "path manager", "| connections", "| active", "| standby", "| demotions", "| outages",
         "| errors", "| sent MiB", "| expected Mbit/s", "| seen Mbit/s",
     )  # fmt: skip
     for policy in status["policies"]:
         numbers = ("connections", "active", "standby", "demotions", "outages", "errors")
-        shown.add_row(
+        listing.add_row(
             policy["name"],
             policy["pm"],
             *(str(policy[name]) for name in numbers),
@@ -32,7 +32,7 @@ def show_daemon(out: Console, status: Mapping[str, Any]) -> None:
             _range(policy, "expected"),
             _range(policy, "seen"),
         )
-    out.print(shown, markup=False)
+    out.print(listing, markup=False)
     devices = table("interface", "address", "used")
     for interface in status["interfaces"]:
         devices.add_row(
@@ -47,18 +47,18 @@ def show_daemon(out: Console, status: Mapping[str, Any]) -> None:
 
 def troubles(status: Mapping[str, Any]) -> list[str]:
     """Problems that need attention, each a sentence."""
-    found = [] if status["in_force"] else ["somebody else has changed the kernel's path manager: new "
+    sentences = [] if status["in_force"] else ["somebody else has changed the kernel's path manager: new "
                                            "connections are not steered; a reload sets it again"]  # fmt: skip
     if status["reload_refused"]:
-        found.append(f"the last reload was refused: {status['reload_refused']}")
+        sentences.append(f"the last reload was refused: {status['reload_refused']}")
     for policy in status["policies"]:
         if policy["notice"]:
-            found.append(f"{policy['name']}: {policy['notice']}")
+            sentences.append(f"{policy['name']}: {policy['notice']}")
         if policy["suspended"]:
-            found.append(f"{policy['name']}: a measurement is running, new connections are not steered")
-    return found
+            sentences.append(f"{policy['name']}: a measurement is running, new connections are not steered")
+    return sentences
 
 
-def _range(one: Mapping[str, Any], what: str) -> str:
-    low, high = one[f"{what}_low_mbit_s"], one[f"{what}_high_mbit_s"]
+def _range(policy: Mapping[str, Any], what: str) -> str:
+    low, high = policy[f"{what}_low_mbit_s"], policy[f"{what}_high_mbit_s"]
     return "" if low is None or high is None else f"{low:.4g} to {high:.4g}"

@@ -29,21 +29,21 @@ def show(out: Console, decision: Decision) -> None:
 def _comparison(out: Console, response: Response) -> None:
     """Cross-validated error of every model, the chosen one marked."""
     pms = [quality.pm for quality in response.qualities]
-    shown = table("", "model", "| error (Mbit/s)", *(f"| {pm}" for pm in pms))
+    listing = table("", "model", "| error (Mbit/s)", *(f"| {pm}" for pm in pms))
     for error in response.comparison:
-        shown.add_row(
+        listing.add_row(
             "*" if error.model == response.model else "",
             error.model,
             "-" if error.rms_mbps is None else digits(error.rms_mbps),
             *("-" if pm not in error.by_pm else digits(error.by_pm[pm]) for pm in pms),
         )
-    section(out, "Models by their error at buffers and runs held out of the fit (* chosen)", shown)
+    section(out, "Models by their error at buffers and runs held out of the fit (* chosen)", listing)
 
 
 def _models(out: Console, decision: Decision) -> None:
     """Curves with their maxima and how well they fit; of a belief, which has many, the best."""
     response, columns = decision.response, ("path manager", "CC", "model (bs in MiB)")
-    shown = table(*columns, "| max (Mbit/s)", "| at (MiB)")
+    listing = table(*columns, "| max (Mbit/s)", "| at (MiB)")
     rows = [
         (curve.maximum(decision.buffers[0], decision.buffers[-1]), each_curve, curve)
         for each_curve, curve in response.curves.items()
@@ -52,9 +52,9 @@ def _models(out: Console, decision: Decision) -> None:
         rows = sorted(rows, key=lambda row: -row[0][1])[:_CURVES]
     for (buffer, maximum), combination, curve in rows:
         name = combination.manager, combination.cc
-        shown.add_row(*name, curve.formula(), digits(maximum), f"{buffer:.2f}")
+        listing.add_row(*name, curve.formula(), digits(maximum), f"{buffer:.2f}")
     quality = "the best first" if response.model == BELIEF else _r_squares(response)
-    section(out, f"Response model ({response.model}); {quality}", shown)
+    section(out, f"Response model ({response.model}); {quality}", listing)
     if left := len(response.curves) - len(rows):
         out.print(f"and {left} {'other' if left == 1 else 'others'} (curves.csv)", markup=False)
 
@@ -64,14 +64,14 @@ def _front(out: Console, decision: Decision) -> None:
     # Without resamples there are no intervals.
     intervals = any(point.buffer_interval or point.throughput_interval for point in decision.front)
     share = ("95 %",) if intervals else ()
-    shown = table(
+    listing = table(
         "| sacrifice", "path manager", "CC", "| buffer (MiB)", *share, "| throughput (Mbit/s)", *share
     )
     for point in decision.front:
         if point.sacrifice in (*_PRINTED, decision.options.sacrifice):
             optimum = point.optimum
             buffer, throughput = point.buffer_interval, point.throughput_interval
-            shown.add_row(
+            listing.add_row(
                 f"{100 * point.sacrifice:g} %",
                 optimum.combination.manager,
                 optimum.cc,
@@ -80,7 +80,7 @@ def _front(out: Console, decision: Decision) -> None:
                 digits(optimum.throughput_mbps),
                 *(["-" if throughput is None else ends(*throughput)] if intervals else ()),
             )
-    section(out, "Trade-off: the smallest buffer for each sacrifice of throughput", shown)
+    section(out, "Trade-off: the smallest buffer for each sacrifice of throughput", listing)
 
 
 def _r_squares(response: Response) -> str:

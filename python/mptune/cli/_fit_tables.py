@@ -93,7 +93,7 @@ def _validation(analysis: Analysis) -> list[str]:
 
 def _forms(out: Console, analysis: Analysis) -> None:
     """Table of the forms."""
-    shown = table(
+    listing = table(
         "form",
         "terms",
         "| R-square",
@@ -107,7 +107,7 @@ def _forms(out: Console, analysis: Analysis) -> None:
     for fit in analysis.fits:
         quality = fit.quality()
         error = None if analysis.validation is None else analysis.validation.errors[fit.form]
-        shown.add_row(
+        listing.add_row(
             fit.form,
             ", ".join(term.label(fit.design.form.regressor) for term in fit.terms) or "-",
             _fixed(quality.r_squared),
@@ -118,30 +118,30 @@ def _forms(out: Console, analysis: Analysis) -> None:
             _p(quality.p),
             "-" if error is None else f"{100 * error:.1f} %",
         )
-    section(out, "Forms (throughput in Mbit/s over the buffer B in MiB)", shown)
+    section(out, "Forms (throughput in Mbit/s over the buffer B in MiB)", listing)
 
 
 def _steps(out: Console, analysis: Analysis) -> None:
     """Terms in the order in which they entered."""
     regressor = analysis.best.design.form.regressor
-    shown = table("| step", "term", "| F", "| df", "| p")
+    listing = table("| step", "term", "| F", "| df", "| p")
     for number, step in enumerate(analysis.best.steps, start=1):
         names = ", ".join(term.label(regressor) for term in step.terms)
-        shown.add_row(
+        listing.add_row(
             str(number),
             f"{names} removed" if step.removed else names,
             _digits(step.test.f),
             str(step.test.df),
             _p(step.test.p),
         )
-    section(out, f"Forward inclusion, {analysis.best.form} form, alpha {analysis.options.alpha:g}", shown)
+    section(out, f"Forward inclusion, {analysis.best.form} form, alpha {analysis.options.alpha:g}", listing)
 
 
 def _estimates(out: Console, analysis: Analysis) -> None:
     """Coefficients with both kinds of errors."""
-    shown = table("term", "| estimate", "| error", "| t", "| p", "| robust error", "| robust p")
+    listing = table("term", "| estimate", "| error", "| t", "| p", "| robust error", "| robust p")
     for estimate in analysis.best.estimates():
-        shown.add_row(
+        listing.add_row(
             estimate.name,
             f"{estimate.value:.5g}",
             "-" if estimate.error is None else f"{estimate.error:.3g}",
@@ -152,14 +152,14 @@ def _estimates(out: Console, analysis: Analysis) -> None:
         )
     references = [f"{factor} {levels[-1]}" for factor, levels in analysis.best.coding.levels.items()]
     against = f" (against {', '.join(references)})" if references else ""
-    section(out, f"Coefficients{against}; robust: HC3", shown)
+    section(out, f"Coefficients{against}; robust: HC3", listing)
 
 
 def _matters(out: Console, analysis: Analysis) -> None:
     """Each family as a whole."""
-    shown = table("", "in the model", "| F", "| df", "| p", "| robust p", "| R-square gained")
+    listing = table("", "in the model", "| F", "| df", "| p", "| robust p", "| R-square gained")
     for verdict in analysis.verdicts:
-        shown.add_row(
+        listing.add_row(
             verdict.family,
             "yes" if verdict.in_model else "no",
             _digits(verdict.test.f),
@@ -168,20 +168,20 @@ def _matters(out: Console, analysis: Analysis) -> None:
             _p(verdict.robust_p),
             _fixed(max(verdict.gain, 0.0)),
         )
-    section(out, "What matters (all terms of each together)", shown)
+    section(out, "What matters (all terms of each together)", listing)
 
 
 def _equations(out: Console, analysis: Analysis) -> None:
     """Equations with domain, vertex and the buffer for the target."""
     target = analysis.options.target_mbps
-    wanted = [] if target is None else [f"| buffer for {target:g} Mbit/s"]
-    shown = table(
-        "path manager", "CC", "equation", "domain (MiB)", "| vertex (MiB)", "| there (Mbit/s)", *wanted
+    targeted = [] if target is None else [f"| buffer for {target:g} Mbit/s"]
+    listing = table(
+        "path manager", "CC", "equation", "domain (MiB)", "| vertex (MiB)", "| there (Mbit/s)", *targeted
     )
     for key, equation in list(analysis.equations.items())[:_MOST]:
         low, high = equation.domain or (0.0, 0.0)
         vertex = equation.vertex()
-        shown.add_row(
+        listing.add_row(
             key.pm or "any",
             key.cc or "any",
             equation.formula(),
@@ -193,26 +193,26 @@ def _equations(out: Console, analysis: Analysis) -> None:
     averaged = [f for f in analysis.best.coding.levels if f not in ("pm", "cc") and _used(analysis, f)]
     more = f"; at the mean of {', '.join(averaged)}" if averaged else ""
     left = len(analysis.equations) - _MOST
-    section(out, f"Equations{more}{f'; {left} more with --json' if left > 0 else ''}", shown)
+    section(out, f"Equations{more}{f'; {left} more with --json' if left > 0 else ''}", listing)
 
 
 def _ranking(out: Console, analysis: Analysis) -> None:
     """Congestion controls from best to worst."""
     if not analysis.ranking:
         return
-    shown = table("| rank", "CC", "| Mbit/s", "| behind", "| p (Holm)")
+    listing = table("| rank", "CC", "| Mbit/s", "| behind", "| p (Holm)")
     for number, rank in enumerate(analysis.ranking, start=1):
         behind = "-" if not rank.behind_mbps else _digits(rank.behind_mbps)
-        shown.add_row(str(number), rank.cc, _digits(rank.throughput_mbps), behind, _p(rank.p))
-    section(out, "Congestion controls at the average buffer, against the best", shown)
+        listing.add_row(str(number), rank.cc, _digits(rank.throughput_mbps), behind, _p(rank.p))
+    section(out, "Congestion controls at the average buffer, against the best", listing)
 
 
 def _buffer(analysis: Analysis, key: Combination) -> str:
     """Buffer for the target, or why there is none."""
-    found, domain = analysis.targets[key], analysis.equations[key].domain
-    if isinstance(found, str):
+    buffer, domain = analysis.targets[key], analysis.equations[key].domain
+    if isinstance(buffer, str):
         return "above the maximum"
-    return f"{found:.4g} MiB" if domain is None or found > domain[0] else f"<= {found:.4g} MiB"
+    return f"{buffer:.4g} MiB" if domain is None or buffer > domain[0] else f"<= {buffer:.4g} MiB"
 
 
 def _used(analysis: Analysis, factor: str) -> bool:

@@ -37,16 +37,19 @@ def with_flags(function: Callable[..., None]) -> Callable[..., None]:
     A parameter of type `Given[S]` gets the text as written, one of type S gets the built struct.
     """
     hints = get_type_hints(function, include_extras=True)
-    shown: list[inspect.Parameter] = []
+    parameters: list[inspect.Parameter] = []
     made: list[_Parameter] = []
     for parameter in inspect.signature(function).parameters.values():
-        found = _declared(parameter, hints[parameter.name])
-        if found is None:
+        declarations = _declared(parameter, hints[parameter.name])
+        if declarations is None:
             hint = hints[parameter.name]
-            shown.append(parameter.replace(annotation=hint, kind=inspect.Parameter.KEYWORD_ONLY))
+            parameters.append(parameter.replace(annotation=hint, kind=inspect.Parameter.KEYWORD_ONLY))
         else:
-            made.append(found)
-            shown += [_flag(f"{found.name}_{number}", option) for number, option in enumerate(found.flags)]
+            made.append(declarations)
+            parameters += [
+                _flag(f"{declarations.name}_{number}", option)
+                for number, option in enumerate(declarations.flags)
+            ]
 
     @wraps(function)
     def command(**values: Any) -> None:
@@ -55,8 +58,10 @@ def with_flags(function: Callable[..., None]) -> Callable[..., None]:
             values[name.name] = name.make(_written(raw))
         function(**values)
 
-    command.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]  # what typer reads
-    command.__annotations__ = {each_parameter.name: each_parameter.annotation for each_parameter in shown}
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what typer reads
+    command.__annotations__ = {
+        each_parameter.name: each_parameter.annotation for each_parameter in parameters
+    }
     return command
 
 
@@ -105,17 +110,23 @@ def _written(raw: Mapping[tuple[str, ...], Any]) -> dict[tuple[str, ...], str]:
     return {fields: text for fields, text in texts.items() if raw[fields] != []}
 
 
-def _flag(name: str, one: Declared) -> inspect.Parameter:
+def _flag(name: str, declaration: Declared) -> inspect.Parameter:
     """A flag as typer wants it."""
-    kind: Any = one.option.kind
-    required = one.default is msgspec.NODEFAULT
+    kind: Any = declaration.option.kind
+    required = declaration.default is msgspec.NODEFAULT
     if kind is SWITCH or kind is TOGGLE:
-        flag = one.flag if kind is SWITCH else f"{one.flag}/--no-{one.flag.removeprefix('--')}"
-        hint: Any = Annotated[bool | None, typer.Option(flag, help=one.described)]
+        flag = (
+            declaration.flag
+            if kind is SWITCH
+            else f"{declaration.flag}/--no-{declaration.flag.removeprefix('--')}"
+        )
+        hint: Any = Annotated[bool | None, typer.Option(flag, help=declaration.described)]
     else:
         text: Any = list[str] if kind.several else str
         names = _names(kind) if kind.known() else None
-        option = typer.Option(one.flag, help=one.described, metavar=kind.metavar, autocompletion=names)
+        option = typer.Option(
+            declaration.flag, help=declaration.described, metavar=kind.metavar, autocompletion=names
+        )
         hint = Annotated[text if required else text | None, option]
     default = inspect.Parameter.empty if required else None
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)

@@ -84,9 +84,9 @@ def named(flag: str, texts: Sequence[str]) -> tuple[str, ...]:
     ------
     InputError : one is there twice.
     """
-    found = words(",".join(texts))
+    names = words(",".join(texts))
     try:
-        check_distinct(found)
+        check_distinct(names)
     except ValueError as error:
         raise InputError(flag, "", str(error)) from None
-    return found
+    return names

@@ -54,10 +54,12 @@ def show_practical(out: Console, measured: Measured, nominal: Sequence[Subflow],
     """Print what is enough from each initial path, then the formulas, nominal (if known) and measured."""
     from mptune.cli._tables import section, table
 
-    shown = table("initial path", "| plateau (Mbit/s)", "| enough (KiB)")
+    listing = table("initial path", "| plateau (Mbit/s)", "| enough (KiB)")
     for practical in measured.practical:
-        shown.add_row(practical.initial_path, digits(practical.plateau_mbps), _size(practical))
-    section(out, "Measured: the smallest buffer with 95 % of the largest throughput (fullmesh, cubic)", shown)
+        listing.add_row(practical.initial_path, digits(practical.plateau_mbps), _size(practical))
+    section(
+        out, "Measured: the smallest buffer with 95 % of the largest throughput (fullmesh, cubic)", listing
+    )
     alone = table("path alone", "| Mbit/s", "| RTT, median")
     for each in measured.alone:
         alone.add_row(each.path, digits(each.throughput.mean), units.format_time(each.rtt_ns, 4))

@@ -63,9 +63,9 @@ def where_it_is(
 
 def _confirmation(out: Console, confirmation: Confirmation) -> None:
     """The configurations side by side."""
-    shown = table("", "path manager", "CC", "| buffer (MiB)", "| mean (Mbit/s)", "95 % interval", "| runs")
+    listing = table("", "path manager", "CC", "| buffer (MiB)", "| mean (Mbit/s)", "95 % interval", "| runs")
     for name, configuration, summary in _measured(confirmation):
-        shown.add_row(
+        listing.add_row(
             name,
             configuration.manager,
             configuration.cc,
@@ -74,7 +74,7 @@ def _confirmation(out: Console, confirmation: Confirmation) -> None:
             "-" if summary is None else wording.interval(summary).strip(" ()") or "-",
             "0" if summary is None else str(summary.n),
         )
-    section(out, "Confirmed with new seeds", shown)
+    section(out, "Confirmed with new seeds", listing)
 
 
 def _measured(confirmation: Confirmation) -> Iterator[tuple[str, Configuration, Summary | None]]:
@@ -88,41 +88,45 @@ def _measured(confirmation: Confirmation) -> Iterator[tuple[str, Configuration, 
         yield "best TCP", against.tcp, against.with_tcp
 
 
-def _sensitivity(out: Console, found: Sensitivity) -> None:
+def _sensitivity(out: Console, sensitivity: Sensitivity) -> None:
     """Values that would change the answer, and how many would not."""
-    shown = table("value", "from", "to", "| then (Mbit/s)", "instead", "| gives (Mbit/s)")
+    listing = table("value", "from", "to", "| then (Mbit/s)", "instead", "| gives (Mbit/s)")
     changing = 0
-    for varied in found.values:
+    for varied in sensitivity.values:
         ends = [end for end in varied.ends if end.instead is not None]
         changing += bool(ends)
         for end in ends:
             ours, theirs = digits(end.throughput_mbps), digits(end.best_mbps)
-            shown.add_row(varied.key, varied.stated, end.value, ours, end.best, theirs)
-    count = len(found.values)
+            listing.add_row(varied.key, varied.stated, end.value, ours, end.best, theirs)
+    count = len(sensitivity.values)
     if not changing:
         out.print(f"\nNone of {count} uncertain values would change the answer, each varied alone.")
         return
-    section(out, f"{changing} of {count} uncertain values would change the answer, each varied alone", shown)
+    section(
+        out, f"{changing} of {count} uncertain values would change the answer, each varied alone", listing
+    )
 
 
 def _rounds(out: Console, rounds: Sequence[Round]) -> None:
     """The answer of each round, and below it what changed and why; the answer above is that of the last."""
-    shown = table("| round", "| after", "path manager", "CC", "| buffer (MiB)", "| mean (Mbit/s)", "subflows")
+    listing = table(
+        "| round", "| after", "path manager", "CC", "| buffer (MiB)", "| mean (Mbit/s)", "subflows"
+    )
     for round_ in rounds:
         when = str(round_.number + 1), wording.hours(round_.at_ns)
-        found = round_.answered
-        if found is None:
-            shown.add_row(*when, "-", "-", "-", "-", round_.failed)
+        answered = round_.answered
+        if answered is None:
+            listing.add_row(*when, "-", "-", "-", "-", round_.failed)
             continue
-        shown.add_row(
+        listing.add_row(
             *when,
-            found.optimum.pm,
-            found.optimum.cc,
-            f"{found.buffer_bytes / MIB:.2f}",
-            "-" if found.confirmed is None else digits(found.confirmed.mean),
-            ", ".join(found.subflows),
+            answered.optimum.pm,
+            answered.optimum.cc,
+            f"{answered.buffer_bytes / MIB:.2f}",
+            "-" if answered.confirmed is None else digits(answered.confirmed.mean),
+            ", ".join(answered.subflows),
         )
-    section(out, "Rounds", shown)
+    section(out, "Rounds", listing)
     for round_ in rounds:
         if round_.changes:
             out.print(f"Round {round_.number + 1}: {' '.join(round_.changes)}", markup=False)
@@ -130,10 +134,10 @@ def _rounds(out: Console, rounds: Sequence[Round]) -> None:
 
 def _finalists(out: Console, finalists: Sequence[Finalist]) -> None:
     """The shortlist: throughput as stated, and the worst share of the best in networks that are off."""
-    shown = table("path manager", "CC", "| mean (Mbit/s)", "95 % interval", "| worst case")
+    listing = table("path manager", "CC", "| mean (Mbit/s)", "95 % interval", "| worst case")
     for finalist in finalists:
         summary = finalist.throughput
-        shown.add_row(
+        listing.add_row(
             finalist.combination.manager,
             finalist.combination.cc,
             "-" if summary is None else digits(summary.mean),
@@ -144,7 +148,7 @@ def _finalists(out: Console, finalists: Sequence[Finalist]) -> None:
     section(
         out,
         f"Shortlist with {size:.2f} MiB (worst case over the perturbed networks, as a share of the best)",
-        shown,
+        listing,
     )
 
 
@@ -157,20 +161,20 @@ def _traditional(out: Console, result: Result) -> None:
         "table5": "3 (max RTT + max RTO) * sum of access rates (MPCOA Table 5)",
     }
     size = result.buffer_bytes
-    shown = table("traditional buffer", "| MiB", "| recommended is")
+    listing = table("traditional buffer", "| MiB", "| recommended is")
     for name, traditional in result.traditional.items():
-        shown.add_row(names[name], digits(traditional / MIB), f"{digits(100 * size / traditional, 3)} %")
-    section(out, "Theory", shown)
+        listing.add_row(names[name], digits(traditional / MIB), f"{digits(100 * size / traditional, 3)} %")
+    section(out, "Theory", listing)
 
 
 def impact_factors(out: Console, impacts: Sequence[Impact]) -> None:
     """Mean impact factors; a star marks the optional set."""
-    shown = table("path", *(f"| {impact.cc}" for impact in impacts))
+    listing = table("path", *(f"| {impact.cc}" for impact in impacts))
     for index, first in enumerate(impacts[0].paths):
         cells = []
         for impact in impacts:
             omega = impact.paths[index].omega
             star = "*" if first.path in impact.sets.optional else " "
             cells.append(f"{'-' if omega is None else f'{omega.mean:.3f}'}{star}")
-        shown.add_row(first.path, *cells)
-    section(out, "Impact factors (mean; * carries data under pcdc)", shown)
+        listing.add_row(first.path, *cells)
+    section(out, "Impact factors (mean; * carries data under pcdc)", listing)

@@ -35,45 +35,45 @@ def show_applied(out: Console, machine: str, applied: Applied) -> None:
     same = len(applied.settings) - len(changed)
     already = f", {same} already as planned" if same else ""
     out.print(f"{machine}: {_count(changed)} made{already}", style="bold", markup=False)
-    shown = table("setting", "before", "now")
+    listing = table("setting", "before", "now")
     for change in changed:
-        shown.add_row(
+        listing.add_row(
             records.name(change.setting), records.value(change.before), records.value(change.setting)
         )
     if changed:
-        out.print(shown)
+        out.print(listing)
     if applied.dropped:
         out.print(f"as before again: {', '.join(applied.dropped)}", markup=False)
     _show_told(out, applied.daemon)
 
 
-def _show_told(out: Console, told: Told | None) -> None:
+def _show_told(out: Console, answer: Told | None) -> None:
     """Print the daemon's answer, if it is concerned."""
-    if told is None:
+    if answer is None:
         return
     words = {
         "reloaded": "The daemon has read its policy again: new connections get it.",
         "absent": "No daemon runs there; its policy counts once it is started (mptune daemon).",
-        "refused": f"The daemon keeps the policy that it had: {told.reason}",
+        "refused": f"The daemon keeps the policy that it had: {answer.reason}",
     }
-    out.print(words[told.state], markup=False)
+    out.print(words[answer.state], markup=False)
 
 
-def show_verdict(out: Console, found: Verified) -> None:
+def show_verdict(out: Console, verified: Verified) -> None:
     """Print the throughput of programs before and after, and the verdict."""
-    verdict = found.verdict
-    shown = table("programs got", "Mbit/s", "95 % interval", "transfers", "protocol", "subflows", "cc")
+    verdict = verified.verdict
+    listing = table("programs got", "Mbit/s", "95 % interval", "transfers", "protocol", "subflows", "cc")
     for name, side in (("before", verdict.before), ("after", verdict.after)):
-        shown.add_row(name, *_side(side))
-    out.print(shown)
+        listing.add_row(name, *_side(side))
+    out.print(listing)
     out.print(verdict.text, markup=False)
     if verdict.kept:
-        waits = any(applied.confirm is not None for applied in found.applied.values())
+        waits = any(applied.confirm is not None for applied in verified.applied.values())
         said = "The gain is confirmed." if waits else "The gain is confirmed: the settings stay."
         out.print(said, style="bold", markup=False)
         return
     out.print("The gain is not confirmed: the settings do not stay.", style="bold", markup=False)
-    for sentence in found.rolled_back:
+    for sentence in verified.rolled_back:
         out.print(f"  {sentence}", markup=False)
 
 
@@ -97,12 +97,12 @@ def show_status(out: Console, machine: str, status: Status, command: str) -> Non
     from mptune.apply import records
 
     out.print(f"{machine}: {_headline(status)}", style="bold", markup=False)
-    shown = table("setting", "before", "applied", "now", "")
+    listing = table("setting", "before", "applied", "now", "")
     for standing in status.settings:
         values = (records.value(setting) for setting in (standing.before, standing.setting, standing.present))
-        shown.add_row(records.name(standing.setting), *values, _STATES[standing.state])
+        listing.add_row(records.name(standing.setting), *values, _STATES[standing.state])
     if status.settings:
-        out.print(shown)
+        out.print(listing)
     if status.foreign:
         out.print(f"managing the same settings: {', '.join(status.foreign)}", markup=False)
     if status.confirm is not None:
@@ -129,8 +129,8 @@ def show_rolled_back(out: Console, machine: str, done: RolledBack) -> None:
         _show_told(out, done.daemon)
 
 
-def _show_kept(out: Console, kept: list[Kept]) -> None:
-    for name in kept:
+def _show_kept(out: Console, left: list[Kept]) -> None:
+    for name in left:
         out.print(f"  not put back: {name.name}: {name.reason}", markup=False)
 
 

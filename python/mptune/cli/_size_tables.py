@@ -29,7 +29,7 @@ def show(out: Console, result: SizesResult, directory: Path) -> None:
 
 def _confirmed(out: Console, result: SizesResult) -> None:
     """Answer and default side by side, for each size."""
-    shown = table(
+    listing = table(
         *("| transfer", "", "path manager", "CC", "initial path", "| buffer"),
         *("| mean (s)", "95 % interval", "| 95th percentile (s)", "| runs"),
     )
@@ -39,8 +39,8 @@ def _confirmed(out: Console, result: SizesResult) -> None:
             ("default", answer.default, answer.baseline),
         ):
             size = format_size(answer.transfer_bytes) if name == "answer" else ""
-            shown.add_row(size, name, *_configuration(configuration), *_times(times))
-    section(out, "Completion times with new seeds", shown)
+            listing.add_row(size, name, *_configuration(configuration), *_times(times))
+    section(out, "Completion times with new seeds", listing)
 
 
 def _configuration(configuration: Configuration) -> list[str]:
@@ -62,10 +62,10 @@ def _times(times: Times) -> list[str]:
 
 def _compared(out: Console, result: SizesResult) -> None:
     """Print how clear each choice was."""
-    shown = table("| transfer", "| compared", "| like the fastest", "fastest", "| buffer", "| mean (s)")
+    listing = table("| transfer", "| compared", "| like the fastest", "fastest", "| buffer", "| mean (s)")
     for answer in result.answers:
         best = answer.fastest
-        shown.add_row(
+        listing.add_row(
             format_size(answer.transfer_bytes),
             str(len(answer.points)),
             str(answer.alike),
@@ -74,5 +74,5 @@ def _compared(out: Console, result: SizesResult) -> None:
             _times(best.times)[0],
         )
     section(
-        out, "Choices (like the fastest: within 1 %, or not slower with 95 % confidence, run by run)", shown
+        out, "Choices (like the fastest: within 1 %, or not slower with 95 % confidence, run by run)", listing
     )

@@ -73,20 +73,20 @@ def about() -> About:
     )
 
 
-def lines(found: About) -> list[str]:
+def lines(about_: About) -> list[str]:
     """The same as text; the first line is the name and the version alone."""
-    kernel, has = found.kernel, found.features
+    kernel, has = about_.kernel, about_.features
     programs = f"{len(has.bpf_objects)} ({', '.join(has.bpf_objects)})" if has.bpf_objects else "none"
     rows = (
-        ("core", found.core),
-        ("python", f"{found.python}, {found.machine}"),
+        ("core", about_.core),
+        ("python", f"{about_.python}, {about_.machine}"),
         ("kernel", f"{kernel.name} {kernel.release}, {kernel.reason or 'MPTCP available'}"),
         ("agent", has.agent or "none"),
         ("preload library", "yes" if has.preload else "none"),
         ("BPF programs", programs + ("" if has.libbpf or not has.bpf_objects else "; no libbpf.so.1 here")),
         ("parquet", f"pyarrow {has.parquet}" if has.parquet else "none"),
     )
-    return [f"mptune {found.mptune}", *(f"{name:<17}{value}" for name, value in rows)]
+    return [f"mptune {about_.mptune}", *(f"{name:<17}{value}" for name, value in rows)]
 
 
 def _kernel() -> Kernel:

@@ -87,7 +87,7 @@ def advise(
         expected = "expected without --no-look: files hold what is set on the machines"
         raise InputError("--files", "", expected)
     side = None if opened_by is None else "sender" if opened_by == "sender" else "receiver"
-    found = advice.advise(
+    advised = advice.advise(
         run,
         host=host,
         opened_by=side,  # type: ignore[arg-type]
@@ -95,25 +95,25 @@ def advise(
         daemon=daemon,
         look=look_at if look else unlooked,
     )
-    written = [] if files is None else write(advice.to_files(found), files, force=force)
+    written = [] if files is None else write(advice.to_files(advised), files, force=force)
     if as_json:
-        told = advice.document(found)
-        emit_json(told if files is None else {**told, "files": [str(path) for path in written]})
+        document = advice.document(advised)
+        emit_json(document if files is None else {**document, "files": [str(path) for path in written]})
     else:
-        _show(console(), found)
+        _show(console(), advised)
     if written and not as_json:
         console().print(f"\nWritten to {files}; its README lists the destination of each file.", markup=False)
-    for host_advice in found.hosts:
+    for host_advice in advised.hosts:
         plan.check(host_advice.plan)
 
 
-def _show(out: Console, found: Advice) -> None:
-    out.print(found.answer, style="bold", markup=False)
-    for host in found.hosts:
+def _show(out: Console, advised: Advice) -> None:
+    out.print(advised.answer, style="bold", markup=False)
+    for host in advised.hosts:
         _show_host(out, host)
-    _paragraphs(out, "Expected effect", found.expected.text)
-    _paragraphs(out, "Differences from the answer", map(_difference, found.differs))
-    _paragraphs(out, "Risks", found.risks)
+    _paragraphs(out, "Expected effect", advised.expected.text)
+    _paragraphs(out, "Differences from the answer", map(_difference, advised.differs))
+    _paragraphs(out, "Risks", advised.risks)
 
 
 def _show_host(out: Console, host: HostAdvice) -> None:
@@ -134,36 +134,36 @@ def _table(host: HostAdvice) -> Table:
     """Settings with their present and wanted values, wrapped where the terminal is narrow."""
     from mptune._terminal import DataTable
 
-    shown = DataTable(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    shown.add_column("", justify="right", no_wrap=True)
+    listing = DataTable(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    listing.add_column("", justify="right", no_wrap=True)
     for name in ("setting", "now", "would be"):
-        shown.add_column(name, overflow="fold")
+        listing.add_column(name, overflow="fold")
     for number, line in enumerate(host.lines, 1):
         now = "unknown" if line.present is None else line.present
         style = None if line.changes else "dim"
         cells = (str(number), line.title, now, line.wanted if line.changes else "the same")
-        shown.add_row(*cells, style=style)
-    return shown
+        listing.add_row(*cells, style=style)
+    return listing
 
 
 def _difference(differing: Differing) -> str:
-    told = differing.difference
-    return f"{told.asked} -> {told.got}. {told.because} {differing.text}".rstrip()
+    difference = differing.difference
+    return f"{difference.asked} -> {difference.got}. {difference.because} {differing.text}".rstrip()
 
 
 def _paragraphs(out: Console, title: str, texts: Iterable[str]) -> None:
-    told = list(texts)
-    if told:
+    sentences = list(texts)
+    if sentences:
         out.print(f"\n{title}", style="bold", markup=False)
-    for text in told:
+    for text in sentences:
         _item(out, "-", text)
 
 
 def _items(out: Console, title: str, texts: Iterable[str]) -> None:
-    told = list(texts)
-    if told:
+    sentences = list(texts)
+    if sentences:
         out.print(title, markup=False)
-    for text in told:
+    for text in sentences:
         _item(out, "  -", text)
 
 

@@ -201,27 +201,27 @@ def _verified(
         raise InputError("--verify", "", "expected RUN, whose promise is verified, found --settings")
     outline = plan.outline(run, daemon=daemon)
     verify.check(outline, hosts, how, order["confirm_within_s"])
-    wanted = _wanted(run, None, hosts, daemon=daemon)
+    requests = _wanted(run, None, hosts, daemon=daemon)
     reporter = Reporter(quiet=quiet)
     reporter.say(verify.notice(outline, how))
 
     def progress(phase: str, done: int, total: int) -> None:
         reporter.say(f"{phase}: {done} of {total} transfers")
 
-    return verify.apply(outline, wanted, how, progress=progress, **order)
+    return verify.apply(outline, requests, how, progress=progress, **order)
 
 
-def _show_verified(run: Path | None, found: Verified, *, as_json: bool) -> None:
+def _show_verified(run: Path | None, verified: Verified, *, as_json: bool) -> None:
     if as_json:
-        emit_json(found)
+        emit_json(verified)
     else:
         from mptune.cli._settings_tables import show_verdict
 
-        show_verdict(console(), found)
-        if found.verdict.kept:
+        show_verdict(console(), verified)
+        if verified.verdict.kept:
             # Last what is still to be done.
-            _show(run, (), list(found.applied.items()))
-    if not found.verdict.kept:
+            _show(run, (), list(verified.applied.items()))
+    if not verified.verdict.kept:
         raise typer.Exit(1)
 
 

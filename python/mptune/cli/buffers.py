@@ -131,8 +131,8 @@ def buffers(
     recommendation = None if run is None else _recommendation(run)
     measured = None if topology is None or not measure else _measured(topology, options.build(), where, quiet)
     if as_json:
-        found = {} if measured is None else practical_document(measured, rto)
-        emit_json({**document(case, connections, recommendation), **found})
+        practical = {} if measured is None else practical_document(measured, rto)
+        emit_json({**document(case, connections, recommendation), **practical})
         return
     if case.subflows:
         show(console(), case, connections, recommendation)
@@ -178,8 +178,8 @@ def _case(
     InputError : both or neither are given, or an option does not apply to them.
     """
     if (topology is None) == (not paths):
-        found = "neither" if topology is None else "both"
-        raise InputError("TOPOLOGY, --path", "", f"expected one of them, found {found}")
+        given = "neither" if topology is None else "both"
+        raise InputError("TOPOLOGY, --path", "", f"expected one of them, found {given}")
     if topology is None:
         if rtt is not None:
             raise InputError("--rtt", "", "expected only with a TOPOLOGY: each --path has its own RTT")
@@ -250,10 +250,10 @@ def _recommendation(run: str) -> Answer:
 
     file = Path(run) / "result.json"
     try:
-        found = msgspec.convert(read_json(file), Answer)
+        answer = msgspec.convert(read_json(file), Answer)
     except OSError as error:
         reason = error.strerror or str(error)
         raise InputError("--run", str(file), f"expected the result of a run, found: {reason}") from None
     except ValueError as error:
         raise InputError("--run", str(file), f"expected the result of a run, found: {error}") from None
-    return found
+    return answer

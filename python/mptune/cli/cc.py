@@ -36,13 +36,13 @@ def list_all(as_json: JsonOption = False) -> None:
     from mptune.cli._tables import table
     from mptune.linux import bpf
 
-    found = [bpf.availability(cc) for cc in testbeds.names("congestion_controls")]
+    availabilities = [bpf.availability(cc) for cc in testbeds.names("congestion_controls")]
     if as_json:
-        emit_json(found)
+        emit_json(availabilities)
         return
     out = console()
-    shown = table("congestion control", "in the kernel", "from", "state")
-    for availability in found:
+    listing = table("congestion control", "in the kernel", "from", "state")
+    for availability in availabilities:
         state = (
             "registered"
             if availability.registered
@@ -50,8 +50,8 @@ def list_all(as_json: JsonOption = False) -> None:
             if availability.kernel_name
             else availability.reason
         )
-        shown.add_row(availability.cc, availability.kernel_name or "-", availability.source or "-", state)
-    out.print(shown)
+        listing.add_row(availability.cc, availability.kernel_name or "-", availability.source or "-", state)
+    out.print(listing)
 
 
 def load(names: NamesArgument, as_json: JsonOption = False) -> None:
@@ -74,16 +74,16 @@ def load(names: NamesArgument, as_json: JsonOption = False) -> None:
         for availability in done:
             bpf.unload(availability.cc)
         raise
-    found = [bpf.availability(cc) for cc in names]
+    availabilities = [bpf.availability(cc) for cc in names]
     if as_json:
-        emit_json(found)
+        emit_json(availabilities)
         return
-    for availability in found:
+    for availability in availabilities:
         how = "loaded" if availability.source == "bpf" else "already in the kernel, nothing to load"
         echo(f"{availability.cc}: {how}; its name for TCP_CONGESTION is {availability.kernel_name}")
     restricted = [
         each_availability.kernel_name
-        for each_availability in found
+        for each_availability in availabilities
         if each_availability.kernel_name not in bpf.allowed()
     ]
     if restricted:
@@ -113,21 +113,21 @@ def status(as_json: JsonOption = False) -> None:
     from mptune.cli._tables import table
     from mptune.linux import bpf
 
-    found = bpf.status()
+    registered = bpf.status()
     if as_json:
-        emit_json(found)
+        emit_json(registered)
         return
-    if not found:
+    if not registered:
         echo("no BPF program of mptune is registered")
         return
-    shown = table("congestion control", "in the kernel", "kept by")
-    for each_status in found:
-        shown.add_row(
+    listing = table("congestion control", "in the kernel", "kept by")
+    for each_status in registered:
+        listing.add_row(
             each_status.cc,
             each_status.kernel_name,
             "mptune cc load" if each_status.pinned else "a running program",
         )
-    console().print(shown)
+    console().print(listing)
 
 
 def _check(names: list[str]) -> None:

@@ -24,11 +24,11 @@ def clean(as_json: JsonOption = False) -> None:
 
     from mptune.linux.sandbox.leftovers import end_strays
 
-    found = end_strays()
+    ended = end_strays()
     if as_json:
-        emit_json({"ended": [msgspec.to_builtins(stray) for stray in found]})
+        emit_json({"ended": [msgspec.to_builtins(stray) for stray in ended]})
         return
-    for stray in found:
+    for stray in ended:
         echo(f"ended process {stray.pid}: {stray.command}")
-    if not found:
+    if not ended:
         echo("nothing was left behind")

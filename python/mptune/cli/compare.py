@@ -89,11 +89,11 @@ def _show(out: Console, name: str, comparison: Comparison) -> None:
     out.print(f"{name}: {_verdict(comparison)}", style="bold", markup=False)
     for sentence in _optima(comparison):
         out.print(sentence, markup=False)
-    shown = table(
+    listing = table(
         "path manager", "CC", "| buffer", "| simulated (Mbit/s)", "| kernel (Mbit/s)", "| error", "no number"
     )
     for row in comparison.rows:
-        shown.add_row(
+        listing.add_row(
             row.pm,
             row.cc,
             units.format_size(row.buffer_bytes),
@@ -103,7 +103,7 @@ def _show(out: Console, name: str, comparison: Comparison) -> None:
             "; ".join(_trouble(row)),
         )
     out.print()
-    out.print(shown)
+    out.print(listing)
     unknown = [row.expected.unknown for row in comparison.rows if _is_alone(row) and row.expected]
     for reason in sorted(set(filter(None, unknown))):
         out.print(f"No kernel error estimate: {reason}.", markup=False)
@@ -131,9 +131,12 @@ def _optima(comparison: Comparison) -> list[str]:
         return ["No recommendation: on one side every configuration stalled or failed."]
     if simulated is kernel:
         return [f"Both recommend {_configuration(kernel)}."]
-    kept = "" if comparison.kept is None else f", which keeps {comparison.kept:.1%} of the throughput there"
+    retained = (
+        "" if comparison.kept is None else f", which keeps {comparison.kept:.1%} of the throughput there"
+    )
     return [
-        f"The kernel recommends {_configuration(kernel)}, the simulator {_configuration(simulated)}{kept}."
+        f"The kernel recommends {_configuration(kernel)}, "
+        f"the simulator {_configuration(simulated)}{retained}."
     ]
 
 

@@ -107,10 +107,10 @@ def _check(policy: Path | None, *, as_json: bool) -> None:
     if as_json:
         emit_json(checked)
         return
-    shown = table("policy", "destinations", "path manager", "| expected Mbit/s", "run")
+    listing = table("policy", "destinations", "path manager", "| expected Mbit/s", "run")
     for each_policy in checked["policies"]:
         expected = each_policy["expected_mbit_s"]
-        shown.add_row(
+        listing.add_row(
             each_policy["name"],
             ", ".join(each_policy["to"]) or "all others",
             each_policy["pm"],
@@ -118,7 +118,7 @@ def _check(policy: Path | None, *, as_json: bool) -> None:
             each_policy["run"] or "",
         )
     out = console()
-    out.print(shown, markup=False)
+    out.print(listing, markup=False)
     out.print(f"{checked['policy_file']} is right.", markup=False)
 
 
@@ -129,8 +129,8 @@ def _unit(policy: Path | None, directory: Path | None, *, as_json: bool) -> None
     file = policies.place(policy).absolute()
     begin = None
     if file.exists():
-        wanted = policies.read(file).remeasure
-        begin = None if wanted is None else wanted.begin
+        remeasure = policies.read(file).remeasure
+        begin = None if remeasure is None else remeasure.begin
     programs = units.Programs(agent=agent.program().absolute(), mptune=_mptune())
     texts = units.texts(programs, file, begin)
     if as_json:
@@ -156,8 +156,8 @@ def _write(directory: Path, texts: dict[str, str]) -> None:
 def _mptune() -> tuple[str, ...]:
     """The command line of mptune in a unit, which has no PATH of its own."""
     beside = Path(sys.executable).parent / "mptune"
-    found = str(beside) if beside.exists() else shutil.which("mptune")
-    return (found,) if found else (sys.executable, "-m", "mptune.cli")
+    path = str(beside) if beside.exists() else shutil.which("mptune")
+    return (path,) if path else (sys.executable, "-m", "mptune.cli")
 
 
 def _remeasure(policy: Path | None, *, quiet: bool, as_json: bool) -> None:
@@ -186,13 +186,13 @@ def _tell(done: Sequence[Done]) -> None:
 def _restore(*, as_json: bool) -> None:
     from mptune.linux import daemon
 
-    found = daemon.restore()
+    restored = daemon.restore()
     if as_json:
-        emit_json(found)
+        emit_json(restored)
     else:
-        for name in found["names"]:
+        for name in restored["names"]:
             echo(f"{name}: as before")
-        if not (found["names"] or found["kept"]):
+        if not (restored["names"] or restored["kept"]):
             echo("Nothing was left to put back.")
-    for name, reason in found["kept"].items():
+    for name, reason in restored["kept"].items():
         raise MptuneError(f"{name}: {reason}")

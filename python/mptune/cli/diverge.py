@@ -93,15 +93,15 @@ def diverge(
         reference, other = _record(topology, options, reverse=reverse, quiet=quiet, keep=record)
     else:
         reference, other = _read(traces, record, reverse=reverse)
-    found = find(reference, other, Limits(tolerance=options.tolerance, span_s=options.span_ns / 1e9))
-    said = paragraph(found, reference, other)
-    moments = table_around(found, reference, other)
+    divergence = find(reference, other, Limits(tolerance=options.tolerance, span_s=options.span_ns / 1e9))
+    summary = paragraph(divergence, reference, other)
+    moments = table_around(divergence, reference, other)
     if out is not None:
-        write_figure(Path(out), found, reference, other, said)
+        write_figure(Path(out), divergence, reference, other, summary)
     if as_json:
-        emit_json(_document(found, reference, other, said, moments))
+        emit_json(_document(divergence, reference, other, summary, moments))
     else:
-        _show(console(), found, said, moments)
+        _show(console(), divergence, summary, moments)
 
 
 def _record(
@@ -118,11 +118,11 @@ def _record(
     loaded = load_topology(topology, reverse=reverse)
     check_labels(options, loaded)
     options.stack.check_on(NamespacesTestbed.name)
-    kept = {} if keep is None else _kept(Path(keep))
+    files = {} if keep is None else _kept(Path(keep))
     trials, reporter = options.trials(loaded), Reporter(quiet=quiet)
     simulated = record(SimulatedTestbed(), trials, reporter)
     kernel = record(NamespacesTestbed(), trials, reporter)
-    for name, file in kept.items():
+    for name, file in files.items():
         write({_KERNEL: kernel, _SIMULATED: simulated}[name], file)
     return _sides((_KERNEL, kernel), (_SIMULATED, simulated))
 
@@ -136,10 +136,10 @@ def _kept(directory: Path) -> dict[str, Path]:
     except OSError as error:
         expected = f"expected a writable directory, found {directory}: {error.strerror}"
         raise InputError("--record", "", expected) from None
-    found = {name: directory / f"{name}.trace" for name in (_KERNEL, _SIMULATED)}
-    for file in found.values():
+    files = {name: directory / f"{name}.trace" for name in (_KERNEL, _SIMULATED)}
+    for file in files.values():
         check_writable(file, "--record")
-    return found
+    return files
 
 
 def _read(traces: tuple[str, str], keep: str | None, *, reverse: bool) -> tuple[Side, Side]:
@@ -166,16 +166,16 @@ def _sides(*named: tuple[str, Recording]) -> tuple[Side, Side]:
 
 
 def _document(
-    found: Divergence, reference: Side, other: Side, said: str, moments: list[Moment]
+    divergence: Divergence, reference: Side, other: Side, summary: str, moments: list[Moment]
 ) -> dict[str, Any]:
     """`--json`: seconds, and KiB, ms and segments around the divergence."""
     return {
-        "summary": said,
-        "diverged": found.first is not None,
-        "first": found.first,
-        "kind": found.kind,
-        "departures": found.all,
-        "alike_until_s": found.alike_until_s,
+        "summary": summary,
+        "diverged": divergence.first is not None,
+        "first": divergence.first,
+        "kind": divergence.kind,
+        "departures": divergence.all,
+        "alike_until_s": divergence.alike_until_s,
         "around": moments,
         "sides": [
             {
@@ -194,11 +194,11 @@ def _mbps(run: Run) -> float:
     return run.in_order_bytes * 8e3 / run.duration_ns
 
 
-def _show(out: Console, found: Divergence, said: str, moments: list[Moment]) -> None:
+def _show(out: Console, divergence: Divergence, summary: str, moments: list[Moment]) -> None:
     from mptune.cli._tables import section, table
 
-    out.print(said, markup=False)
-    if found.first is None:
+    out.print(summary, markup=False)
+    if divergence.first is None:
         return
     around = table("| time (s)", "side", *(f"| {name}" for name in _COLUMNS))
     for moment in moments:
@@ -215,9 +215,9 @@ def _show(out: Console, found: Divergence, said: str, moments: list[Moment]) -> 
             str(moment.lost),
             str(moment.repeated),
         )
-    section(out, f"Around it, on {found.first.subflow or 'the busiest subflow'}", around)
+    section(out, f"Around it, on {divergence.first.subflow or 'the busiest subflow'}", around)
     firsts = table("| time (s)", "subflow", "quantity", "| times the tolerance")
-    for departure in found.all:
+    for departure in divergence.all:
         firsts.add_row(
             f"{departure.at_s:.3f}", departure.subflow or "all", departure.quantity, f"{departure.excess:.1f}"
         )

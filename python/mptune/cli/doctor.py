@@ -107,49 +107,52 @@ def _doctor_integrity(options: IntegrityOptions, *, quiet: bool, as_json: bool) 
 
     limit_s = None if options.within is None else options.within / 1e9
     with Reporter(quiet=quiet).phase("integrity", "transfers") as advance:
-        found = examine(options.transfers, limit_s, advance)
+        integrity = examine(options.transfers, limit_s, advance)
     if as_json:
         emit_json(
             {
-                "intact": not found.wrong,
-                "fewer_than_one_in": found.fewer_than_one_in,
-                **msgspec.to_builtins(found),
+                "intact": not integrity.wrong,
+                "fewer_than_one_in": integrity.fewer_than_one_in,
+                **msgspec.to_builtins(integrity),
             }
         )
     else:
-        for line in _integrity_lines(found):
+        for line in _integrity_lines(integrity):
             console().print(line, markup=False, soft_wrap=True)
-    if found.wrong:
+    if integrity.wrong:
         raise typer.Exit(1)
 
 
-def _integrity_lines(found: Integrity) -> list[str]:
+def _integrity_lines(integrity: Integrity) -> list[str]:
     """The findings as text."""
     from mptune.linux.integrity import PAGE, PROVOKED
 
-    mib = found.transferred_bytes / 2**20
-    done = f"{number_of(found.transfers, 'transfer')}, {mib:.0f} MiB in {found.seconds:.0f} s"
-    lines = [f"Linux {found.kernel}, MPTCP over two subflows between namespaces: {done}."]
-    if found.fewer_than_one_in is not None:
+    mib = integrity.transferred_bytes / 2**20
+    done = f"{number_of(integrity.transfers, 'transfer')}, {mib:.0f} MiB in {integrity.seconds:.0f} s"
+    lines = [f"Linux {integrity.kernel}, MPTCP over two subflows between namespaces: {done}."]
+    if integrity.fewer_than_one_in is not None:
         lines.append(
-            f"No wrong payload: fewer than 1 in {found.fewer_than_one_in} such transfers (95 % confidence)."
+            f"No wrong payload: fewer than 1 in {integrity.fewer_than_one_in} such transfers "
+            "(95 % confidence)."
         )
-    elif found.plain_wrong:
-        often = found.transfers / found.plain_wrong
-        lines.append(f"WRONG PAYLOAD in {found.plain_wrong} of them: about 1 in {often:.0f}.")
+    elif integrity.plain_wrong:
+        often = integrity.transfers / integrity.plain_wrong
+        lines.append(f"WRONG PAYLOAD in {integrity.plain_wrong} of them: about 1 in {often:.0f}.")
     else:
         lines.append("Too few to judge.")
-    if found.not_provoked is not None:
-        lines.append(f"The known fault was not provoked: {found.not_provoked}.")
+    if integrity.not_provoked is not None:
+        lines.append(f"The known fault was not provoked: {integrity.not_provoked}.")
     else:
-        was = f"WRONG PAYLOAD in {found.provoked_wrong}" if found.provoked_wrong else "no wrong payload"
+        was = (
+            f"WRONG PAYLOAD in {integrity.provoked_wrong}" if integrity.provoked_wrong else "no wrong payload"
+        )
         lines.append(
             f"{PROVOKED} transfers in which a subflow joins while the receiver's socket is in use: {was}."
         )
-    lines += [f"  {_wrong_line(wrong)}" for wrong in found.wrong[:_SHOWN]]
-    if len(found.wrong) > _SHOWN:
-        lines.append(f"  and {len(found.wrong) - _SHOWN} more (--json shows all)")
-    if found.wrong:
+    lines += [f"  {_wrong_line(wrong)}" for wrong in integrity.wrong[:_SHOWN]]
+    if len(integrity.wrong) > _SHOWN:
+        lines.append(f"  and {len(integrity.wrong) - _SHOWN} more (--json shows all)")
+    if integrity.wrong:
         lines.append(f"What is known about it, and what to do: {PAGE}")
     return lines
 
@@ -178,11 +181,11 @@ def _show(out: Console, findings: list[Finding], able: bool) -> None:
 
     verdict = "can" if able else "cannot"
     out.print(f"Trials {verdict} run on this machine's own MPTCP (--testbed namespaces).\n", style="bold")
-    shown = table("", "state", "found")
+    listing = table("", "state", "found")
     for finding in findings:
         needed = " *" if finding.required else ""
-        shown.add_row(f"{finding.name}{needed}", finding.state, finding.found)
-    out.print(shown)
+        listing.add_row(f"{finding.name}{needed}", finding.state, finding.found)
+    out.print(listing)
     out.print("* required", style="dim")
     _advise(out, [("", findings)])
 
@@ -271,13 +274,13 @@ def _show_hosts(out: Console, hosts: Sequence[HostFindings], able: bool) -> None
     from mptune.cli._tables import table
 
     verdict = "can" if able else "cannot"
-    between = " and ".join(host.name for host in hosts)
-    out.print(f"Trials {verdict} run between {between} (--testbed hosts).\n", style="bold", markup=False)
-    shown = table("", *(host.name for host in hosts))
-    found = [{finding.name: finding for finding in host.findings} for host in hosts]
-    for name in dict.fromkeys(name for row in found for name in row):
-        shown.add_row(name, *("" if name not in row else _cell(row[name]) for row in found))
-    out.print(shown)
+    pair = " and ".join(host.name for host in hosts)
+    out.print(f"Trials {verdict} run between {pair} (--testbed hosts).\n", style="bold", markup=False)
+    listing = table("", *(host.name for host in hosts))
+    by_name = [{finding.name: finding for finding in host.findings} for host in hosts]
+    for name in dict.fromkeys(name for row in by_name for name in row):
+        listing.add_row(name, *("" if name not in row else _cell(row[name]) for row in by_name))
+    out.print(listing)
     _advise(out, [(host.name, host.findings) for host in hosts])
 
 

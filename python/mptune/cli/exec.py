@@ -102,17 +102,17 @@ def exec_(
     """
     from mptune.apply import exec as programs
 
-    wanted = _wanted(run, cc, buffer)
+    settings = _wanted(run, cc, buffer)
     watched = stats or as_json
-    planned = programs.plan(command, wanted, statistics=watched, supervised=supervise)
+    planned = programs.plan(command, settings, statistics=watched, supervised=supervise)
     for warning in planned.warnings:
         echo(f"mptune: {warning}", err=True)
     if (verbose or watched) and not as_json:
         echo(f"mptune: {planned.summary}", err=True)
     if not watched:
         programs.start(planned)
-    code, found = programs.watch(planned)
-    _show(planned, code, found, as_json=as_json)
+    code, statistics = programs.watch(planned)
+    _show(planned, code, statistics, as_json=as_json)
     raise typer.Exit(code)
 
 
@@ -124,24 +124,24 @@ def _wanted(run: str | None, cc: str | None, buffer: int | None) -> Wanted:
 
     if cc is not None and not _CC.fullmatch(cc):
         raise InputError("--cc", "", f"expected the name of a congestion control, found {quoted(cc)}")
-    wanted = Wanted() if run is None else from_run(Path(run))
+    settings = Wanted() if run is None else from_run(Path(run))
     if cc is not None:
-        wanted = msgspec.structs.replace(wanted, cc=cc)
+        settings = msgspec.structs.replace(settings, cc=cc)
     if buffer is not None:
-        wanted = msgspec.structs.replace(wanted, buffer_bytes=buffer)
-    return wanted
+        settings = msgspec.structs.replace(settings, buffer_bytes=buffer)
+    return settings
 
 
-def _show(planned: Plan, code: int, found: Statistics, *, as_json: bool) -> None:
+def _show(planned: Plan, code: int, statistics: Statistics, *, as_json: bool) -> None:
     if as_json:
-        emit_json(_document(planned, code, found), err=True)
+        emit_json(_document(planned, code, statistics), err=True)
         return
     from mptune._terminal import terminal
 
-    _print(terminal(stderr=True), found)
+    _print(terminal(stderr=True), statistics)
 
 
-def _document(planned: Plan, code: int, found: Statistics) -> dict[str, Any]:
+def _document(planned: Plan, code: int, statistics: Statistics) -> dict[str, Any]:
     """`--json`: sizes in bytes, times in nanoseconds; what nobody knows is null."""
     return {
         "command": planned.command,
@@ -152,27 +152,27 @@ def _document(planned: Plan, code: int, found: Statistics) -> dict[str, Any]:
         "buffer_bytes": planned.wanted.buffer_bytes,
         "notes": planned.wanted.notes,
         "warnings": planned.warnings,
-        "connections": found.connections,
-        "failed": found.failed,
-        "refused": found.refused,
+        "connections": statistics.connections,
+        "failed": statistics.failed,
+        "refused": statistics.refused,
     }
 
 
-def _print(out: Console, found: Statistics) -> None:
+def _print(out: Console, statistics: Statistics) -> None:
     from mptune.cli._tables import table
 
     numbers = ("| sent", "| received", "| repeated", "| RTT", "| lowest RTT")
-    shown = table("connection", "kind", "subflow", *numbers, "CC")
-    for connection in found.connections[:_SHOWN]:
+    listing = table("connection", "kind", "subflow", *numbers, "CC")
+    for connection in statistics.connections[:_SHOWN]:
         flows: list[Subflow | None] = [*connection.subflows] or [None]
         for number, flow in enumerate(flows):
             name, kind, cc = (
                 (_name(connection), _kind(connection), connection.cc or "-") if number == 0 else ("", "", "")
             )
-            shown.add_row(name, kind, *_cells(flow), cc)
-    if found.connections:
-        out.print(shown)
-    for line in _remarks(found):
+            listing.add_row(name, kind, *_cells(flow), cc)
+    if statistics.connections:
+        out.print(listing)
+    for line in _remarks(statistics):
         out.print(line, markup=False)
 
 
@@ -199,28 +199,30 @@ def _cells(flow: Subflow | None) -> list[str]:
     ]
 
 
-def _remarks(found: Statistics) -> list[str]:
+def _remarks(statistics: Statistics) -> list[str]:
     """One line on all connections, and what is not in the table."""
     several = sum(
-        1 for connection in found.connections if connection.kind == "mptcp" and len(connection.subflows) > 1
+        1
+        for connection in statistics.connections
+        if connection.kind == "mptcp" and len(connection.subflows) > 1
     )
     counts = {
         f"MPTCP ({several} with several subflows)": sum(
-            connection.kind == "mptcp" for connection in found.connections
+            connection.kind == "mptcp" for connection in statistics.connections
         ),
-        "fell back to TCP": sum(connection.kind == "fallback" for connection in found.connections),
-        "TCP": sum(connection.kind == "tcp" for connection in found.connections),
+        "fell back to TCP": sum(connection.kind == "fallback" for connection in statistics.connections),
+        "TCP": sum(connection.kind == "tcp" for connection in statistics.connections),
         "end not observed (the process was killed, or closed it in another way)": sum(
-            connection.kind is None for connection in found.connections
+            connection.kind is None for connection in statistics.connections
         ),
-        "not answered": found.failed,
+        "not answered": statistics.failed,
     }
     listed = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
     lines = [f"mptune: connections: {listed or 'none'}"]
-    if len(found.connections) > _SHOWN:
+    if len(statistics.connections) > _SHOWN:
         lines.append(f"mptune: the first {_SHOWN} are shown, --json has all")
     lines += [
         f"mptune: {refusals.what} refused {refusals.count} times: {refusals.error} ({refusals.reason})"
-        for refusals in found.refused
+        for refusals in statistics.refused
     ]
     return lines

@@ -90,7 +90,7 @@ def _show(out: Console, name: str, measured: Impact) -> None:
     if sets.standby:
         out.print(f"Standby, best first: {', '.join(sets.standby)}.")
     columns = ("median", "min", "max", "q10", "q90")
-    shown = table(
+    listing = table(
         "path",
         "| mean",
         "| interval",
@@ -106,8 +106,8 @@ def _show(out: Console, name: str, measured: Impact) -> None:
             "-" if path.omega is None else f"{getattr(path.omega, column):.4f}"
             for column in ("mean", *columns)
         )
-        shown.add_row(path.path, mean, _interval(path), path.decision, *others, rtt, kind)
-    section(out, "Impact factors", shown)
+        listing.add_row(path.path, mean, _interval(path), path.decision, *others, rtt, kind)
+    section(out, "Impact factors", listing)
     out.print(f"\n{_effort(measured)}", markup=False)
     for warning in measured.warnings:
         out.print(f"! {warning}", markup=False)

@@ -153,9 +153,11 @@ def _measure(
     from mptune.cli._run_directory import keeping
 
     with keeping(directory):
-        found = start(definition, directory, force=force, workers=jobs, executor=executor, reporter=reporter)
-    assert found is not None  # the main job has a result
-    return found
+        outcome = start(
+            definition, directory, force=force, workers=jobs, executor=executor, reporter=reporter
+        )
+    assert outcome is not None  # the main job has a result
+    return outcome
 
 
 def _read(

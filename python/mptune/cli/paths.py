@@ -149,7 +149,7 @@ def _print_more(out: Console, topology: Topology) -> None:
     for link in topology.links:
         if link.words:
             alike.setdefault("; ".join(link.words), []).append(link.name)
-    more = [f"{', '.join(names)}: {found}" for found, names in alike.items()]
+    more = [f"{', '.join(names)}: {text}" for text, names in alike.items()]
     others = [background_in_words(flow) for flow in topology.background]
     hosts = [_reached(site) for site in (topology.sender, topology.receiver) if site.ssh is not None]
     for title, lines in (

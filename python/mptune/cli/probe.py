@@ -100,12 +100,12 @@ def probe(
     with ExitStack() as stack:
         machines = _machines(stack, {"sender": sender, "receiver": receiver})
         progress = stack.enter_context(Reporter(quiet=quiet).phase("probe", "stages"))
-        found = course.probe(machines, _wish(options, sender, receiver), advance=progress)
-    _write(out, found)
+        probed = course.probe(machines, _wish(options, sender, receiver), advance=progress)
+    _write(out, probed)
     if as_json:
-        emit_json(found)
+        emit_json(probed)
         return
-    _show(console(), found)
+    _show(console(), probed)
     console().print(f"\nWritten to {out}; mptune paths {out} shows it.", markup=False)
 
 
@@ -121,11 +121,11 @@ def _machines(stack: ExitStack, targets: dict[End, str]) -> dict[End, Machine]:
 
     open_: list[SshMachine] = []
     stack.enter_context(sessions.ended(open_))
-    found: dict[End, Machine] = {}
+    by_end: dict[End, Machine] = {}
     for end, target in targets.items():
-        found[end] = machine = ssh.connect(target, target)
+        by_end[end] = machine = ssh.connect(target, target)
         open_.append(machine)
-    return found
+    return by_end
 
 
 def _wish(options: ProbeOptions, sender: str, receiver: str) -> Wish:
@@ -141,13 +141,13 @@ def _wish(options: ProbeOptions, sender: str, receiver: str) -> Wish:
     )
 
 
-def _write(out: Path, found: Probed) -> None:
+def _write(out: Path, probed: Probed) -> None:
     """Write the file, all of it or nothing, once it is known to load."""
     from mptune.probe import file
     from mptune.tables import parse_toml
     from mptune.topology import from_tables
 
-    content = file.text(found, out.stem).encode()
+    content = file.text(probed, out.stem).encode()
     from_tables(parse_toml(content, str(out)), str(out), out.name, out.parent)
     try:
         files.write(out, content)
@@ -155,37 +155,37 @@ def _write(out: Path, found: Probed) -> None:
         raise MptuneError(f"{out}: {error.strerror}") from None
 
 
-def _show(out: Console, found: Probed) -> None:
-    paths = number_of(len(found.paths), "path")
-    out.print(f"{paths} in {found.seconds:.0f} s and {found.bytes / 1e6:.1f} MB\n", style="bold")
-    _show_sites(out, (found.sender, found.receiver))
-    _show_paths(out, found.paths)
-    for name in found.leaving:
+def _show(out: Console, probed: Probed) -> None:
+    paths = number_of(len(probed.paths), "path")
+    out.print(f"{paths} in {probed.seconds:.0f} s and {probed.bytes / 1e6:.1f} MB\n", style="bold")
+    _show_sites(out, (probed.sender, probed.receiver))
+    _show_paths(out, probed.paths)
+    for name in probed.leaving:
         out.print(f"\n{name}", style="bold", markup=False)
         for line in name.remedy:
             out.print(f"  {line}", markup=False)
-    for note in found.notes:
+    for note in probed.notes:
         out.print(f"\n{note}", markup=False)
 
 
 def _show_sites(out: Console, sites: tuple[SiteFound, ...]) -> None:
     from mptune.cli._tables import table
 
-    shown = table("interface", "address", "up", "down")
+    listing = table("interface", "address", "up", "down")
     for site in sites:
         for interface in site.interfaces:
             rates = [
                 "-" if rate is None else _rate(rate.value, rate.at_least)
                 for rate in (interface.up, interface.down)
             ]
-            shown.add_row(f"{site.name} {interface.nic.device}", interface.nic.ip, *rates)
-    out.print(shown)
+            listing.add_row(f"{site.name} {interface.nic.device}", interface.nic.ip, *rates)
+    out.print(listing)
 
 
 def _show_paths(out: Console, paths: list[PathFound]) -> None:
     from mptune.cli._tables import table
 
-    shown = table(
+    listing = table(
         "path", "RTT min/median/95 %", "there", "back", "loss there/back", "loaded RTT", "MTU", "NAT", "MPTCP"
     )
     for path in paths:
@@ -195,7 +195,7 @@ def _show_paths(out: Console, paths: list[PathFound]) -> None:
             if rtt is None
             else "/".join(f"{ns / 1e6:.4g}" for ns in (rtt.min_ns, rtt.median_ns, rtt.p95_ns)) + " ms"
         )
-        shown.add_row(
+        listing.add_row(
             path.label,
             times,
             _way(path.up),
@@ -207,7 +207,7 @@ def _show_paths(out: Console, paths: list[PathFound]) -> None:
             "-" if path.mptcp is None else path.mptcp.kind,
         )
     out.print()
-    out.print(shown)
+    out.print(listing)
     remarks = {path.mptcp.kind: path.mptcp.because for path in paths if path.mptcp is not None}
     for kind, because in remarks.items():
         out.print(f"MPTCP {kind}: {because}", style="dim", markup=False)

@@ -51,8 +51,8 @@ def report(
     page, *drawn = write_report(read, beside if out is None else Path(out), figures=figures)
     held = _against(first, drawn) if len(places) == 1 and drawn and is_bundle(first) else None
     if as_json:
-        told = {"report": str(page), "figures": [str(path) for path in drawn]}
-        emit_json(told if held is None else {**told, "differing": held[0]})
+        document = {"report": str(page), "figures": [str(path) for path in drawn]}
+        emit_json(document if held is None else {**document, "differing": held[0]})
         return
     console().print(str(page), markup=False)
     if held is not None:
@@ -65,9 +65,9 @@ def _against(bundle: Path, drawn: list[Path]) -> tuple[list[str], str]:
     from mptune.bundle.reading import figures, versions
     from mptune.files import read_bytes
 
-    kept, here = figures(bundle), drawn_with()
+    bundled, here = figures(bundle), drawn_with()
     new = {path.name: read_bytes(path) for path in drawn}
-    differing = sorted(name for name in kept.keys() | new.keys() if kept.get(name) != new.get(name))
+    differing = sorted(name for name in bundled.keys() | new.keys() if bundled.get(name) != new.get(name))
     if not differing:
         return [], f"{len(new)} files of figures, the same bytes as in {bundle}"
     others = [f"{name} {text}" for name, text in versions(bundle).items() if here.get(name) != text]

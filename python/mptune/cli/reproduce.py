@@ -70,21 +70,21 @@ def reproduce(
     if only is not None and only not in VERDICTS:
         raise InputError("--only", "", one_of(VERDICTS, only))
     result = recompute(chosen)
-    shown = [check for check in result.checks if only in (None, check.verdict)]
+    selected = [check for check in result.checks if only in (None, check.verdict)]
     if as_json:
-        emit_json(_document(chosen, result, shown))
+        emit_json(_document(chosen, result, selected))
     else:
-        _show(console(), chosen, result, shown)
+        _show(console(), chosen, result, selected)
     if not result.as_documented:
         raise MptuneError(_fault(result))
 
 
-def _document(papers: Sequence[str], result: Reproduction, shown: Sequence[Check]) -> dict[str, Any]:
+def _document(papers: Sequence[str], result: Reproduction, checks: Sequence[Check]) -> dict[str, Any]:
     """`--json`: all counts, the numbers asked for, and what is not as documented."""
     return {
         "papers": papers,
         "counts": {**{paper: result.counts(paper) for paper in papers}, "total": result.counts()},
-        "checks": shown,
+        "checks": checks,
         "undocumented": result.undocumented,
         "absent": result.absent,
     }
@@ -101,17 +101,17 @@ def _fault(result: Reproduction) -> str:
     return f"not as documented: {'; '.join(parts)}"
 
 
-def _show(out: Console, papers: Sequence[str], result: Reproduction, shown: Sequence[Check]) -> None:
+def _show(out: Console, papers: Sequence[str], result: Reproduction, checks: Sequence[Check]) -> None:
     """A table per paper, the errata behind the contradictions, and the totals."""
     from mptune.papers.reproduce import PAPERS
 
     for paper in papers:
         out.print(f"{PAPERS[paper].title}: {_counted(result.counts(paper))}", style="bold", markup=False)
-        rows = [check for check in shown if check.paper == paper]
+        rows = [check for check in checks if check.paper == paper]
         if rows:
             out.print(_table(rows))
         out.print()
-    _show_explanations(out, shown)
+    _show_explanations(out, checks)
     out.print(f"Total: {_counted(result.counts())}", style="bold", markup=False)
 
 

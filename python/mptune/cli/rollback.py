@@ -43,7 +43,7 @@ def rollback(
     if as_json:
         emit_json(dict(done))
     else:
-        for machine, found in done:
-            show_rolled_back(console(), machine, found)
-    if any(found.kept for _, found in done):
+        for machine, rolled_back in done:
+            show_rolled_back(console(), machine, rolled_back)
+    if any(rolled_back.kept for _, rolled_back in done):
         raise typer.Exit(1)

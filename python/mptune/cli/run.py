@@ -98,8 +98,8 @@ def _print(trial: Trial, observation: Observation) -> None:
             str(subflow.retransmitted),
             str(subflow.timeouts),
         )
-    for what, beyond in _not_in_the_total(trial, observation):
-        table.add_row(what, "", f"-{beyond * 8 / 1e6 / seconds:.2f}", "", "", "", "", "")
+    for what, amount in _not_in_the_total(trial, observation):
+        table.add_row(what, "", f"-{amount * 8 / 1e6 / seconds:.2f}", "", "", "", "", "")
     for flow in observation.background:
         rate = f"{flow.bytes * 8e3 / max(flow.duration_ns, 1):.2f}"
         table.add_row(flow.path, "background", rate, "", "", "", str(flow.retransmitted), "")

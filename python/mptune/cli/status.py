@@ -55,15 +55,15 @@ def status(
     done = applying.status(source.machines(run, hosts))
     daemon = _daemon(policy) if run is None and not hosts else None
     if as_json:
-        shown: dict[str, object] = dict(done)
+        document: dict[str, object] = dict(done)
         if daemon is not None:
-            shown["daemon"] = daemon
-        emit_json(shown)
+            document["daemon"] = daemon
+        emit_json(document)
         return
     from mptune.cli._settings_tables import show_status
 
-    for machine, found in done:
-        show_status(console(), machine, found, confirming(run, hosts))
+    for machine, state in done:
+        show_status(console(), machine, state, confirming(run, hosts))
     if daemon is not None:
         from mptune.cli._daemon_tables import show_daemon
 

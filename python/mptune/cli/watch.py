@@ -85,18 +85,18 @@ def _targets(host: str | None, hosts: str | None) -> dict[str, str]:
     topology = load_topology(hosts, reverse=False)
     sites = (topology.sender, topology.receiver)
     alike = topology.sender.name == topology.receiver.name
-    found = {(site.abbr if alike else site.name): site.ssh for site in sites if site.ssh is not None}
-    if not found:
+    targets = {(site.abbr if alike else site.name): site.ssh for site in sites if site.ssh is not None}
+    if not targets:
         raise InputError(hosts, "sites", "expected ssh at one site at least, found none")
-    return found
+    return targets
 
 
 def _print_lines(talkers: Mapping[str, Talker], *, once: bool, late_s: float) -> None:
     """Print reports as they come until Ctrl-C, or the first of each machine."""
 
     def put(name: str, message: Message) -> None:
-        shown = {"host": name, **message} if name else message
-        emit_json(shown, indent=-1)
+        document = {"host": name, **message} if name else message
+        emit_json(document, indent=-1)
 
     try:
         for name, talker in talkers.items():
@@ -119,11 +119,11 @@ def _machines(talkers: Mapping[str, Talker], *, reports: int, late_s: float) -> 
     from mptune.monitor.figures import Machine
     from mptune.monitor.shape import census
 
-    found = {name: Machine(name) for name in talkers}
+    machines = {name: Machine(name) for name in talkers}
     for _ in range(reports):
         for name, talker in talkers.items():
-            found[name].update(census(talker.expect("connections", late_s)))
-    return found
+            machines[name].update(census(talker.expect("connections", late_s)))
+    return machines
 
 
 def _run_screen(talkers: Mapping[str, Talker], machines: Mapping[str, Machine]) -> None:
@@ -146,12 +146,12 @@ def _show(out: Console, machines: Mapping[str, Machine]) -> None:
 
     view = View()
     view.open_all()
-    shown = table(*(f"| {name.title}" if name.number else name.title for name in COLUMNS))
+    listing = table(*(f"| {name.title}" if name.number else name.title for name in COLUMNS))
     rows = view.rows(machines.values())
     for row in rows:
-        shown.add_row(*(said(column, row).text for column in COLUMNS))
+        listing.add_row(*(said(column, row).text for column in COLUMNS))
     if rows:
-        out.print(shown, markup=False)
+        out.print(listing, markup=False)
     else:
         out.print("No MPTCP connections.")
     for machine in machines.values():

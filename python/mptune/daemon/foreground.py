@@ -44,8 +44,8 @@ def run(named: Path | None, say: Callable[[str], None]) -> None:
         errors="replace",
         process_group=0,
     )
-    said: list[str] = []
-    listener = threading.Thread(target=_pass_on, args=(child, said, say), daemon=True)
+    output: list[str] = []
+    listener = threading.Thread(target=_pass_on, args=(child, output, say), daemon=True)
     listener.start()
     measuring = Measuring(file, say)
     try:
@@ -63,7 +63,7 @@ def run(named: Path | None, say: Callable[[str], None]) -> None:
                 child.kill()  # its watchdog puts back what it could not
         listener.join(_END_S)
     if child.returncode:
-        raise daemon.error_of(child.returncode, said)
+        raise daemon.error_of(child.returncode, output)
 
 
 def _wait(child: subprocess.Popen[str], seconds: float) -> None:
@@ -77,11 +77,11 @@ def _wait(child: subprocess.Popen[str], seconds: float) -> None:
             continue
 
 
-def _pass_on(child: subprocess.Popen[str], said: list[str], say: Callable[[str], None]) -> None:
+def _pass_on(child: subprocess.Popen[str], output: list[str], say: Callable[[str], None]) -> None:
     assert child.stderr is not None
     for line in child.stderr:
-        said[:] = [line.rstrip("\n")]
-        say(said[0])
+        output[:] = [line.rstrip("\n")]
+        say(output[0])
 
 
 class Measuring:
@@ -97,13 +97,13 @@ class Measuring:
         if self._child is not None and self._child.poll() is None:
             return
         try:
-            wanted = policies.read(self._file).remeasure
+            remeasure = policies.read(self._file).remeasure
         except MptuneError:
             return  # the daemon reports errors in a file that is reloaded
-        if wanted is None or not wanted.left(now):
+        if remeasure is None or not remeasure.left(now):
             return
         # The hours may go over midnight: the night has the date of its end.
-        night = (now + wanted.left(now)).date()
+        night = (now + remeasure.left(now)).date()
         if night != self._night:
             self._night = night
             self._child = subprocess.Popen(

@@ -232,10 +232,10 @@ def renewed(old: dict[str, Any], run: Path) -> dict[str, Any]:
 
 def _document(file: Path) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = files.read_json(file)
+        document: dict[str, Any] = files.read_json(file)
     except (OSError, ValueError) as error:
         raise InputError(str(file), "", f"expected the answer of a run: {files.reason(error)}") from None
-    return found
+    return document
 
 
 def _write(file: Path, document: dict[str, Any]) -> None:
@@ -255,10 +255,10 @@ def _exchange(policies: Policies, place: Path, work: Path) -> None:
 
 
 def _exchanged(policies: Policies, place: Path, work: Path) -> None:
-    kept = work / "kept"
-    kept.mkdir()
-    shutil.copy2(place / ANSWER, kept / ANSWER)
-    (place / RUN).rename(kept / RUN)
+    backup = work / "kept"
+    backup.mkdir()
+    shutil.copy2(place / ANSWER, backup / ANSWER)
+    (place / RUN).rename(backup / RUN)
     try:
         (work / RUN).rename(place / RUN)
         (work / ANSWER).replace(place / ANSWER)
@@ -267,8 +267,8 @@ def _exchanged(policies: Policies, place: Path, work: Path) -> None:
     except BaseException:
         if (place / RUN).exists():
             (place / RUN).rename(work / "refused")
-        (kept / RUN).rename(place / RUN)
-        (kept / ANSWER).replace(place / ANSWER)
+        (backup / RUN).rename(place / RUN)
+        (backup / ANSWER).replace(place / ANSWER)
         with suppress(MptuneError), Client(policies.socket) as client:
             client.ask("reload")
         raise

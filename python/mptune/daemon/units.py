@@ -32,11 +32,11 @@ def texts(programs: Programs, policy: Path, begin: Time | None) -> dict[str, str
     policy : the policy file.
     begin : when the quiet hours begin; None if nothing is measured again.
     """
-    found = {SERVICE: service(programs, policy)}
+    units = {SERVICE: service(programs, policy)}
     if begin is not None:
-        found[REMEASURE] = remeasure(programs, policy)
-        found[TIMER] = timer(begin)
-    return found
+        units[REMEASURE] = remeasure(programs, policy)
+        units[TIMER] = timer(begin)
+    return units
 
 
 def service(programs: Programs, policy: Path) -> str:

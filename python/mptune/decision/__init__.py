@@ -121,9 +121,9 @@ def decide(
             curves, buffers, homogeneous=homogeneous, measured=limits, ceilings=ceilings, floors=floors
         )
 
-    found = candidates(response.curves)
-    optimum = found.best(options.sacrifice, options.selection)
-    front = _with_answer(pareto_front(found, SACRIFICES, options.selection), options.sacrifice, optimum)
+    ranked = candidates(response.curves)
+    optimum = ranked.best(options.sacrifice, options.selection)
+    front = _with_answer(pareto_front(ranked, SACRIFICES, options.selection), options.sacrifice, optimum)
     uncertainty = None
     if options.resamples:
         # A formula that the user named is believed between the measured buffers; a grid has nothing there.
@@ -132,12 +132,12 @@ def decide(
 
         def choose(curves: dict[Combination, Curve]) -> list[Choice]:
             """The answer, then that to each sacrifice of the front."""
-            again, share = candidates(curves), shares.random()
+            resampled, share = candidates(curves), shares.random()
             asked = options.sacrifice, *(point.sacrifice for point in front)
-            found = [again.best(sacrifice, options.selection) for sacrifice in asked]
+            ranked = [resampled.best(sacrifice, options.selection) for sacrifice in asked]
             return [
                 Choice(each_optimum, each_optimum.buffer_mib) if exact else blur(each_optimum, share)
-                for each_optimum in found
+                for each_optimum in ranked
             ]
 
         resampler = Resampler(samples, response, MODELS[response.model])

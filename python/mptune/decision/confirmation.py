@@ -122,7 +122,7 @@ def confirm(
     more : whether to add one of each.
     """
     configurations = [recommended, default] if other is None else [recommended, default, other]
-    found: list[list[Record]] = [[] for _ in configurations]
+    results: list[list[Record]] = [[] for _ in configurations]
 
     def measure(first: int, count: int) -> Confirmation:
         planned = [
@@ -137,10 +137,10 @@ def confirm(
             for configuration in configurations
             for run in range(first, first + count)
         ]
-        records = runner.measure(planned, progress=progress, before=sum(map(len, found)))
-        for number, own in enumerate(found):
+        records = runner.measure(planned, progress=progress, before=sum(map(len, results)))
+        for number, own in enumerate(results):
             own += records[number * count : (number + 1) * count]
-        return _confirmation(recommended, default, other, found)
+        return _confirmation(recommended, default, other, results)
 
     confirmation = measure(0, runs)
     # A limit that the user set ends what was only an addition.
@@ -154,10 +154,10 @@ def _confirmation(
     recommended: Configuration,
     default: Configuration,
     other: Configuration | None,
-    found: Sequence[Sequence[Record]],
+    results: Sequence[Sequence[Record]],
 ) -> Confirmation:
     """Confirmation from the trials of each configuration."""
-    ours, theirs, *rest = found
+    ours, theirs, *rest = results
     others = rest[0] if rest else []
     return Confirmation(
         recommended=recommended,

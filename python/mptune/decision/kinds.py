@@ -81,10 +81,10 @@ def outside(trial: Trial, compared: Compared) -> str:
 
 def _outside(trial: Trial, compared: Compared) -> Iterator[str]:
     topology = trial.topology
-    wanted = msgspec.structs.asdict(STACKS[DEFAULT_STACK])
+    members = msgspec.structs.asdict(STACKS[DEFAULT_STACK])
     if trial.protocol == PLAIN_TCP:
         yield "plain TCP is not validated"
-    if trial.members != wanted:
+    if trial.members != members:
         yield f"the stack {describe(trial.members)} is not validated"
     if trial.family != DEFAULT_FAMILY:
         yield f"{trial.family} is not validated"
@@ -131,13 +131,13 @@ def _outside(trial: Trial, compared: Compared) -> Iterator[str]:
 
 
 def _beyond(
-    whose: str, what: str, unit: str, values: Sequence[float], within: Range, shown: Callable[[float], str]
+    whose: str, what: str, unit: str, values: Sequence[float], within: Range, text: Callable[[float], str]
 ) -> Iterator[str]:
     """A value that is not within the range, if there is one."""
     for value in values:
         if not within[0] <= value <= within[1]:
-            low, high = shown(within[0]), shown(within[1])
-            yield f"validated only for {what} {low} to {high}{unit}; this {whose} has {shown(value)}"
+            low, high = text(within[0]), text(within[1])
+            yield f"validated only for {what} {low} to {high}{unit}; this {whose} has {text(value)}"
 
 
 def products(trial: Trial) -> float:

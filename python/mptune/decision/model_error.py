@@ -66,8 +66,8 @@ class Scale(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     def of(self, kind: Mapping[str, str]) -> float:
         """The spread of a kind (`mptune.decision.kinds.factors`)."""
-        found = [self.effects.get(factor, {}).get(regime, 0.0) for factor, regime in kind.items()]
-        return self.spread * math.exp(math.fsum(found))
+        effects = [self.effects.get(factor, {}).get(regime, 0.0) for factor, regime in kind.items()]
+        return self.spread * math.exp(math.fsum(effects))
 
     def interval(self, mean: float, kind: Mapping[str, str], variance: float) -> tuple[float, float]:
         """95 % interval for the kernel's mean: the only place where the formula stands.
@@ -244,10 +244,10 @@ def read(path: Path) -> ModelError:
     """
     where = str(path)
     try:
-        found = read_json(path)
-        schema = found.get("schema") if isinstance(found, dict) else None
+        document = read_json(path)
+        schema = document.get("schema") if isinstance(document, dict) else None
         if schema != SCHEMA:
             raise InputError(where, "schema", f"expected {SCHEMA}, found {quoted(schema)}")
-        return msgspec.convert(found, ModelError)
+        return msgspec.convert(document, ModelError)
     except (OSError, ValueError) as error:
         raise InputError(where, "", f"expected what the simulator's error was learnt as: {error}") from None

@@ -59,7 +59,7 @@ def finalists(
     others : throughput in each of the other networks, 0 where it failed; in the same order in all of them.
     """
     best = [max(values) for values in zip(*others.values(), strict=True)]
-    found = []
+    result = []
     for combination, values in stated.items():
         shares = [mine / most for mine, most in zip(others[combination], best, strict=True) if most]
         finalist = Finalist(
@@ -69,14 +69,14 @@ def finalists(
             worst=min(shares, default=None),
             average=math.prod(shares) ** (1 / len(shares)) if shares else None,
         )
-        found.append(finalist)
-    return tuple(found)
+        result.append(finalist)
+    return tuple(result)
 
 
 def survivor(
     favourite: Combination,
     stated: Mapping[Combination, Sequence[float]],
-    found: Sequence[Finalist],
+    finalists_: Sequence[Finalist],
     sacrifice: float,
 ) -> Combination:
     """The favourite, or the finalist that is better.
@@ -88,11 +88,11 @@ def survivor(
     """
     sound = [
         each_finalist.combination
-        for each_finalist in found
+        for each_finalist in finalists_
         if each_finalist.worst is None or each_finalist.worst >= 1 - sacrifice
     ]
     if not sound:
-        averages = {finalist.combination: finalist.average or 0.0 for finalist in found}
+        averages = {finalist.combination: finalist.average or 0.0 for finalist in finalists_}
         needed = (1 - sacrifice) * max(averages.values())
         sound = [combination for combination, average in averages.items() if average >= needed]
     best = favourite if favourite in sound else max(sound, key=lambda one: (_mean(stated[one]), one))
@@ -102,7 +102,7 @@ def survivor(
             break
     familiar, by = (
         best._replace(cc=FAMILIAR_CC),
-        {each_finalist.combination: each_finalist for each_finalist in found},
+        {each_finalist.combination: each_finalist for each_finalist in finalists_},
     )
     return familiar if familiar in sound and _is_as_good(by[familiar], by[best]) else best
 
@@ -119,7 +119,7 @@ def is_beaten(
     mptcp: Combination,
     tcp: Combination,
     stated: Mapping[Combination, Sequence[float]],
-    found: Sequence[Finalist],
+    finalists_: Sequence[Finalist],
     sacrifice: float,
 ) -> bool:
     """True if plain TCP is the better answer.
@@ -127,14 +127,16 @@ def is_beaten(
     MPTCP survives the failure of a path, so it stays unless TCP is faster by more than `SURVIVAL` in the
     network as stated, and in every other network keeps to the sacrifice or does no worse than MPTCP.
     """
-    worst = {finalist.combination: 1.0 if finalist.worst is None else finalist.worst for finalist in found}
+    worst = {
+        finalist.combination: 1.0 if finalist.worst is None else finalist.worst for finalist in finalists_
+    }
     holds = worst[tcp] >= min(1 - sacrifice, worst[mptcp])
     return holds and _clearly_faster(stated[tcp], stated[mptcp], SURVIVAL)
 
 
-def change(favourite: Combination, chosen: Combination, found: Sequence[Finalist], off_by: float) -> str:
+def change(favourite: Combination, chosen: Combination, finalists_: Sequence[Finalist], off_by: float) -> str:
     """Why the model's favourite is not the answer, as a sentence."""
-    by = {finalist.combination: finalist for finalist in found}
+    by = {finalist.combination: finalist for finalist in finalists_}
     ours, theirs = by[favourite], by[chosen]
     name = f"{chosen.manager} with {chosen.cc}"
     if ours.throughput is None:
@@ -157,9 +159,9 @@ def change(favourite: Combination, chosen: Combination, found: Sequence[Finalist
     )
 
 
-def without_mptcp(mptcp: Combination, tcp: Combination, found: Sequence[Finalist]) -> str:
+def without_mptcp(mptcp: Combination, tcp: Combination, finalists_: Sequence[Finalist]) -> str:
     """Why plain TCP is the answer, and at what price, as a sentence."""
-    by = {finalist.combination: finalist.throughput for finalist in found}
+    by = {finalist.combination: finalist.throughput for finalist in finalists_}
     ours, theirs = by[mptcp], by[tcp]
     assert theirs is not None  # it was faster
     best = f"the best MPTCP, {mptcp.manager} with {mptcp.cc},"
@@ -174,7 +176,7 @@ def _clearly_faster(ones: Sequence[float], others: Sequence[float], margin: floa
     """True if the runs of one are faster than those of the other by more than a share, pair by pair."""
     if _mean(ones) <= (1 + margin) * _mean(others):
         return False
-    gain = summarise([one - other for one, other in zip(ones, others, strict=True)])
+    gain = summarise([mine - other for mine, other in zip(ones, others, strict=True)])
     return gain.low is None or gain.low > 0
 
 

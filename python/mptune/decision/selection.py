@@ -97,11 +97,11 @@ class BufferRange(msgspec.Struct, frozen=True, kw_only=True):
             return max(curve.predict(bs) for bs in self.grid)
         return curve.maximum(self.grid[0], self.grid[-1])[1]
 
-    def smallest(self, curve: Curve, wanted: float) -> float | None:
+    def smallest(self, curve: Curve, throughput: float) -> float | None:
         """Smallest buffer that reaches a throughput, MiB (Eq. 10); None if none does."""
         if self.on_grid:
-            return next((bs for bs in self.grid if curve.predict(bs) >= wanted), None)
-        return curve.smallest_buffer(wanted, self.grid[0], self.grid[-1])
+            return next((bs for bs in self.grid if curve.predict(bs) >= throughput), None)
+        return curve.smallest_buffer(throughput, self.grid[0], self.grid[-1])
 
 
 def _global_targets(maxima: Mapping[Combination, float], sacrifice: float) -> dict[Combination, float]:
@@ -212,26 +212,26 @@ class Candidates:
         maxima = {c: max(maximum, floors.get(c, 0.0)) for c, maximum in self.maxima.items()}
         targets = how.targets(maxima, sacrifice)
         for reach in how.reaches:
-            if found := self._reaching(targets, reach):
-                return _smallest(found)
+            if optima := self._reaching(targets, reach):
+                return _smallest(optima)
         # No combination holds its target over the last reach: the target is the best that one can hold.
         held = {c: self._profile(c, how.reaches[-1]).most for c in self.maxima}
         return _smallest(self._reaching(how.targets(held, sacrifice), how.reaches[-1]))
 
     def _reaching(self, targets: Mapping[Combination, float], reach: float) -> list[Optimum]:
         """The smallest sufficient buffer of every combination that has one."""
-        found = []
-        for combination, wanted in targets.items():
+        optima = []
+        for combination, target in targets.items():
             curve, range_ = self._curves[combination], self._ranges[combination]
             if reach > 1:
-                buffer = self._profile(combination, reach).smallest(wanted)
+                buffer = self._profile(combination, reach).smallest(target)
             else:
-                buffer = range_.smallest(curve, wanted)
+                buffer = range_.smallest(curve, target)
             if buffer is not None:
-                found.append(
+                optima.append(
                     Optimum(**combination._asdict(), buffer_mib=buffer, throughput_mbps=curve.predict(buffer))
                 )
-        return found
+        return optima
 
     def _profile(self, combination: Combination, reach: float) -> "Profile":
         key = combination, reach
@@ -267,20 +267,20 @@ class Profile:
         self._held = held(self._points, heights, reach)
         self.most = max(self._held)
 
-    def smallest(self, wanted: float) -> float | None:
+    def smallest(self, throughput: float) -> float | None:
         """Smallest buffer from which a throughput is held, MiB; None if there is none."""
         for index, held in enumerate(self._held):
-            if held >= wanted:
+            if held >= throughput:
                 here, before = self._points[index], self._points[max(index - 1, 0)]
-                if self._on_grid or self._curve.predict(before) >= wanted:
+                if self._on_grid or self._curve.predict(before) >= throughput:
                     return here
-                return self._curve.first_reach(before, here, wanted)
+                return self._curve.first_reach(before, here, throughput)
         return None
 
     def _spaced(self, grid: Sequence[float]) -> list[float]:
         steps = self._BETWEEN + 1
-        between = [a + i * (b - a) / steps for a, b in itertools.pairwise(grid) for i in range(steps)]
-        return [*between, grid[-1]]
+        inner = [a + i * (b - a) / steps for a, b in itertools.pairwise(grid) for i in range(steps)]
+        return [*inner, grid[-1]]
 
 
 def held(points: Sequence[float], heights: Sequence[float], reach: float) -> list[float]:
@@ -323,10 +323,10 @@ def _is_fullmesh_again(
     return plain and combination.cc in homogeneous and fullmesh in curves
 
 
-def _smallest(found: Sequence[Optimum]) -> Optimum:
+def _smallest(optima: Sequence[Optimum]) -> Optimum:
     """Smallest buffer; among equal ones the fastest; among those the simplest path manager."""
-    least = min(optimum.buffer_mib for optimum in found)
-    small = [optimum for optimum in found if optimum.buffer_mib <= least + BUFFER_TIE_MIB]
+    least = min(optimum.buffer_mib for optimum in optima)
+    small = [optimum for optimum in optima if optimum.buffer_mib <= least + BUFFER_TIE_MIB]
     most = max(optimum.throughput_mbps for optimum in small)
     equal = [o for o in small if o.throughput_mbps >= most - THROUGHPUT_TIE * abs(most)]
     return min(equal, key=lambda o: (o.pm == LAST_CHOICE, -o.throughput_mbps))

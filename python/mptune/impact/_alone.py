@@ -56,9 +56,9 @@ def alone(
     if all(path.omega is None for path in measured.paths):
         raise MptuneError(f"no impact factors: {' '.join(measured.warnings)}")
     if stack.chosen().accounting == "linux" and options.design == "paired":
-        found = [record.throughput_mbps for record in records if record.throughput_mbps is not None]
+        throughputs = [record.throughput_mbps for record in records if record.throughput_mbps is not None]
         measured = msgspec.structs.replace(
-            measured, warnings=(*measured.warnings, *_too_much_buffer(cc, options, found))
+            measured, warnings=(*measured.warnings, *_too_much_buffer(cc, options, throughputs))
         )
     return measured
 

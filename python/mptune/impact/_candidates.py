@@ -30,10 +30,10 @@ def candidates(impact: Impact, topology: Topology) -> tuple[SubflowSets, ...]:
         ("single", (_single(impact, ranked),)),
         *nearby,
     ]
-    found: dict[frozenset[str], SubflowSets] = {}
+    by_set: dict[frozenset[str], SubflowSets] = {}
     for name, active in named:
-        found.setdefault(frozenset(active), _set(impact, labels, ranked, name, active))
-    return tuple(found.values())
+        by_set.setdefault(frozenset(active), _set(impact, labels, ranked, name, active))
+    return tuple(by_set.values())
 
 
 def _ranked(impact: Impact, labels: Sequence[str]) -> list[str]:

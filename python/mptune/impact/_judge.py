@@ -129,7 +129,7 @@ def _helps(paths: Sequence[str]) -> str:
 
 
 def _path_impact(
-    label: str, records: Sequence[Record], omegas: Sequence[float], found: Verdict
+    label: str, records: Sequence[Record], omegas: Sequence[float], verdict: Verdict
 ) -> PathImpact:
     """Statistics of one subflow: in MPCOA's design of the trials that withdrew it, otherwise of all."""
     subflows = [
@@ -144,9 +144,9 @@ def _path_impact(
         path=label,
         omega=summarise(omegas) if omegas else None,
         rtt_ms=summarise(rtts).mean if rtts else None,
-        decision=found.decision,
-        low=found.low,
-        high=found.high,
+        decision=verdict.decision,
+        low=verdict.low,
+        high=verdict.high,
         carried_mbps=summarise([subflow_record.throughput_mbps for subflow_record in subflows]).mean
         if subflows
         else None,

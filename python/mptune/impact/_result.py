@@ -87,11 +87,11 @@ class Impact(msgspec.Struct, frozen=True, kw_only=True):
 
 def warnings_of(impacts: Iterable[Impact]) -> list[str]:
     """Warnings of several congestion controls; one that several share appears once."""
-    found: dict[str, list[str]] = {}
+    ccs_of: dict[str, list[str]] = {}
     for impact in impacts:
         for text in impact.warnings:
-            found.setdefault(text.removeprefix(f"{impact.cc}: "), []).append(impact.cc)
-    return [f"{', '.join(ccs)}: {text}" for text, ccs in found.items()]
+            ccs_of.setdefault(text.removeprefix(f"{impact.cc}: "), []).append(impact.cc)
+    return [f"{', '.join(ccs)}: {text}" for text, ccs in ccs_of.items()]
 
 
 def partition(means: Mapping[str, float | None], zero: str = "standby") -> SubflowSets:

@@ -46,21 +46,21 @@ def lateness_s() -> float:
     It is measured with priority over other programs, as the emulator has. Without root, a machine that is
     busy is late too.
     """
-    found: list[float] = []
+    delays: list[float] = []
     # The priority is that of a thread.
-    thread = threading.Thread(target=_nap, args=[found])
+    thread = threading.Thread(target=_nap, args=[delays])
     thread.start()
     thread.join()
-    return sorted(found)[-2]
+    return sorted(delays)[-2]
 
 
-def _nap(found: list[float]) -> None:
+def _nap(delays: list[float]) -> None:
     with suppress(PermissionError):
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
     for _ in range(_NAPS):
         start = time.monotonic()
         time.sleep(_NAP_S)
-        found.append(time.monotonic() - start - _NAP_S)
+        delays.append(time.monotonic() - start - _NAP_S)
 
 
 class Awake:

@@ -85,9 +85,9 @@ def _answer(*options: str, text: str = "") -> dict[str, Any]:
     raise error_of(done.returncode, done.stderr.splitlines())
 
 
-def error_of(status: int, said: Sequence[str]) -> MptuneError:
+def error_of(status: int, output: Sequence[str]) -> MptuneError:
     """The error in the agent's last line."""
-    line = said[-1] if said else f"mptune-agent daemon: ended with status {status}"
+    line = output[-1] if output else f"mptune-agent daemon: ended with status {status}"
     if status != _WRONG:
         return MptuneError(line)
     where, colon, expected = line.partition(": ")

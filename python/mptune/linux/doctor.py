@@ -101,11 +101,11 @@ def _agent() -> Finding:
     try:
         version = agent.version()
     except MptuneError as error:
-        found, _, remedy = str(error).partition("; ")
-        return Finding(name="agent", state="missing", found=found, remedy=remedy, required=True)
+        state, _, remedy = str(error).partition("; ")
+        return Finding(name="agent", state="missing", found=state, remedy=remedy, required=True)
     if version != _core.version():
-        found = f"version {version} beside mptune {_core.version()}"
-        return Finding(name="agent", state="missing", found=found, remedy=agent.REMEDY, required=True)
+        state = f"version {version} beside mptune {_core.version()}"
+        return Finding(name="agent", state="missing", found=state, remedy=agent.REMEDY, required=True)
     return Finding(name="agent", state="ok", found=f"mptune-agent {version}", required=True)
 
 
@@ -142,12 +142,12 @@ def _congestion_controls() -> list[Finding]:
     findings = []
     for cc in _core.congestion_controls():
         reason = congestion.obstacle(cc)
-        found = "in the kernel" if cc in known else "as a BPF program"
+        source = "in the kernel" if cc in known else "as a BPF program"
         findings.append(
             Finding(
                 name=f"congestion control {cc}",
                 state="ok" if reason is None else "missing",
-                found=found if reason is None else "not available",
+                found=source if reason is None else "not available",
                 remedy=reason,
             )
         )
@@ -187,12 +187,12 @@ def _bpf() -> Finding:
 
 def _buffers() -> Finding:
     """Largest buffer for programs without privilege (SO_SNDBUF; trials use SO_SNDBUFFORCE)."""
-    found = {name: int(sysctls.read(f"net.core.{name}") or 0) for name in ("rmem_max", "wmem_max")}
-    enough = min(found.values()) >= _LARGEST_BUFFER
+    limits = {name: int(sysctls.read(f"net.core.{name}") or 0) for name in ("rmem_max", "wmem_max")}
+    enough = min(limits.values()) >= _LARGEST_BUFFER
     return Finding(
         name="socket buffers",
         state="ok" if enough else "limited",
-        found=", ".join(f"net.core.{name} = {value}" for name, value in found.items()),
+        found=", ".join(f"net.core.{name} = {value}" for name, value in limits.items()),
         remedy=None
         if enough
         else "limits programs without privilege when they use a recommended buffer: "
@@ -264,7 +264,7 @@ def _wake_up() -> Finding:
 
 def _tools() -> list[Finding]:
     """Programs for a second opinion."""
-    wanted = {"iperf3": "install iperf3", "mptcpize": "install mptcpize (part of mptcpd)"}
+    remedies = {"iperf3": "install iperf3", "mptcpize": "install mptcpize (part of mptcpd)"}
     seek: Callable[[str], str | None] = shutil.which
     return [
         Finding(
@@ -273,5 +273,5 @@ def _tools() -> list[Finding]:
             found=seek(tool) or "not installed",
             remedy=f"{remedy}, for a second opinion" if seek(tool) is None else None,
         )
-        for tool, remedy in wanted.items()
+        for tool, remedy in remedies.items()
     ]

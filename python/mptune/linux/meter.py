@@ -86,9 +86,9 @@ class Meter(Generic[Half]):
         for half in self.halves:
             for message in half.take():
                 self._hear(half, message)
-        said = list(self._messages)
+        messages = list(self._messages)
         self._messages.clear()
-        return said
+        return messages
 
     def _hear(self, half: Half, message: Message) -> None:
         match message["event"]:
@@ -97,8 +97,8 @@ class Meter(Generic[Half]):
                 self._reports[half] = message
                 self._pass_end_on(half, message)
             case "connected":
-                said = {key: message[key] for key in ("handshake_ns", "rtt_ns")}
-                self.receiver.tell({"action": "connected", **said})
+                times = {key: message[key] for key in ("handshake_ns", "rtt_ns")}
+                self.receiver.tell({"action": "connected", **times})
                 self._messages.append(message)
             case "error":
                 self._messages.append({**message, "reason": f"{half.name}: {message['reason']}"})
@@ -137,13 +137,13 @@ class Meter(Generic[Half]):
         """
         end = time.monotonic() + within_s
         while True:
-            said = deque(self.take())
-            while said:
-                message = said.popleft()
+            pending = deque(self.take())
+            while pending:
+                message = pending.popleft()
                 if message["event"] == "error":
                     raise TrialError(message["reason"], "refused")
                 if message["event"] == event:
-                    self._messages = said
+                    self._messages = pending
                     return message
             self.check()
             if time.monotonic() > end:

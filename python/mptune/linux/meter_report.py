@@ -151,16 +151,16 @@ def _ending(endings: list[Message]) -> Message:
 
 def _effective(halves: Mapping[str, Message]) -> dict[str, int]:
     """Buffers in effect at both ends; Linux shows twice the requested size."""
-    found = {name: half.get("buffers", {}) for name, half in halves.items()}
-    return {f"{name}_{kind}": size for name, sizes in found.items() for kind, size in sizes.items()}
+    buffers = {name: half.get("buffers", {}) for name, half in halves.items()}
+    return {f"{name}_{kind}": size for name, sizes in buffers.items() for kind, size in sizes.items()}
 
 
 def failure(job: Mapping[str, Any], ending: Message, sender: Message, receiver: Message) -> Failure | None:
     """Why there is no usable number; for a stall also the counters during it and the subflows that probe."""
     arrived, kind = receiver["in_order_bytes"], ending["kind"]
     if kind == "stalled":
-        told = [ending["reason"], *_silence({"receiver": receiver, "sender": sender})]
-        return Failure("stalled", "; ".join(told))
+        reasons = [ending["reason"], *_silence({"receiver": receiver, "sender": sender})]
+        return Failure("stalled", "; ".join(reasons))
     if kind in _FAILURES or kind == _LOST:
         return Failure(_FAILURES.get(kind, "died"), ending["reason"])
     if arrived == 0:
@@ -172,16 +172,16 @@ def failure(job: Mapping[str, Any], ending: Message, sender: Message, receiver: 
 
 def _silence(halves: Mapping[str, Message]) -> list[str]:
     """Probable reasons for silence: unanswered probes and timeouts."""
-    told = []
+    reasons = []
     for name, half in halves.items():
         moved = half.get("counters_since_progress", {})
         if moved:
-            told.append(f"{name}: " + ", ".join(f"{counter} +{by}" for counter, by in moved.items()))
+            reasons.append(f"{name}: " + ", ".join(f"{counter} +{by}" for counter, by in moved.items()))
     for flow in halves["sender"].get("subflows", []):
         if flow["probes"]:
             ends = f"{_address(flow['local'])} to {_address(flow['remote'])}"
-            told.append(f"{ends}: {flow['probes']} probes without an answer")
-    return told
+            reasons.append(f"{ends}: {flow['probes']} probes without an answer")
+    return reasons
 
 
 def join_subflows(sender: list[Message], receiver: list[Message], *, single: bool = False) -> list[Message]:
@@ -196,20 +196,20 @@ def join_subflows(sender: list[Message], receiver: list[Message], *, single: boo
     single : it is plain TCP, which exchanges no numbers and has one connection.
     """
     unmatched = list(receiver)
-    found: dict[int, Message] = {}
+    by_place: dict[int, Message] = {}
     for ends, mirrored in ((_ends, _mirrored_ends), (_numbers, _mirrored_numbers)):
         for index, ours in enumerate(sender):
-            wanted = ends(ours)
-            if index in found or wanted is None:
+            ends_of_ours = ends(ours)
+            if index in by_place or ends_of_ours is None:
                 continue
             # Ends may be used again after a subflow closed; both see the same order.
-            theirs = next((row for row in unmatched if mirrored(row) == wanted), None)
+            theirs = next((row for row in unmatched if mirrored(row) == ends_of_ours), None)
             if theirs is not None:
                 unmatched.remove(theirs)
-                found[index] = theirs
-    if single and len(sender) == len(unmatched) == 1 and not found:
-        found[0] = unmatched.pop()
-    joined = [_subflow(ours["local"], ours["remote"], ours, found.get(i)) for i, ours in enumerate(sender)]
+                by_place[index] = theirs
+    if single and len(sender) == len(unmatched) == 1 and not by_place:
+        by_place[0] = unmatched.pop()
+    joined = [_subflow(ours["local"], ours["remote"], ours, by_place.get(i)) for i, ours in enumerate(sender)]
     return joined + [_subflow(entry["remote"], entry["local"], None, entry) for entry in unmatched]
 
 
@@ -236,7 +236,7 @@ def _subflow(local: str, remote: str, sender: Message | None, receiver: Message 
     """One subflow; `local` is the sender's end."""
     known = sender or {"backup": None, "cc": None, "timeouts": None, "closed": True}
     limits = ("busy_ns", "rwnd_limited_ns", "sndbuf_limited_ns")
-    told = ("srtt_ns", "min_rtt_ns", "retransmitted", "cwnd", "probes", *limits)
+    keys = ("srtt_ns", "min_rtt_ns", "retransmitted", "cwnd", "probes", *limits)
     return {
         "local": _address(local),
         "local_port": _port(local),
@@ -246,7 +246,7 @@ def _subflow(local: str, remote: str, sender: Message | None, receiver: Message 
         "remote_port": _port(remote),
         "bytes": receiver["bytes"] if receiver else 0,
         "bins": receiver["bins"] if receiver else [],
-        **{key: known.get(key, 0) for key in told},
+        **{key: known.get(key, 0) for key in keys},
         **{key: known[key] for key in ("timeouts", "backup", "cc", "closed")},
     }
 

@@ -92,16 +92,16 @@ class NamespaceVenue:
         """Tell the emulator what it is to run."""
         links = self._links
         interfaces = self._sites.devices(links.interfaces)
-        told = {"network": links.network, "seed": links.seed, "interfaces": interfaces}
+        order = {"network": links.network, "seed": links.seed, "interfaces": interfaces}
         if links.recording is not None:
-            told["recording"] = dict(links.recording)
-        self._emulator.tell(told)
+            order["recording"] = dict(links.recording)
+        self._emulator.tell(order)
 
     def lay_out(self) -> None:
         """Give the emulator's devices their addresses and routes."""
         self._emulator.expect("ready", STEP_S)
-        found = self._sites.configure(self._links.interfaces)
-        self.about |= {f"offloads {device}": features for device, features in found.items()}
+        offloads = self._sites.configure(self._links.interfaces)
+        self.about |= {f"offloads {device}": features for device, features in offloads.items()}
 
     def open(self) -> None:
         """Nothing: every connection in the namespaces is the trial's."""

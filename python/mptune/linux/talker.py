@@ -86,9 +86,9 @@ class Talker(ABC):
     def take(self) -> list[Message]:
         """Its messages so far, without waiting."""
         self._receive()
-        said = list(self._messages)
+        messages = list(self._messages)
         self._messages.clear()
-        return said
+        return messages
 
     def expect(self, event: str, within_s: float) -> Message:
         """Wait for a message of that kind and discard earlier ones; later ones can still be taken.
@@ -99,16 +99,16 @@ class Talker(ABC):
         """
         end, others = time.monotonic() + within_s, 0
         while True:
-            said = deque(self.take())
-            while said:
-                message = said.popleft()
+            pending = deque(self.take())
+            while pending:
+                message = pending.popleft()
                 others += 1
                 if others > _OTHERS:
                     raise TrialError(f"{self.name}: more than {_OTHERS} messages before {event!r}", "refused")
                 if message.get("event") == "error":
                     raise TrialError(f"{self.name}: {message.get('reason')}", "refused")
                 if message.get("event") == event:
-                    self._messages = said
+                    self._messages = pending
                     return message
             if self._ended:
                 raise TrialError(self.death(), self.kind)

@@ -64,6 +64,6 @@ def complaint(target: str, stderr: str, otherwise: str) -> Complaint:
         for line in lines:
             if re.search(pattern, line):
                 # Its own line, without the program's name.
-                said = line.removeprefix("ssh: ").strip("@ ").rstrip(".")
-                return remedy._replace(text=remedy.text.format(target=target, said=said))
+                message = line.removeprefix("ssh: ").strip("@ ").rstrip(".")
+                return remedy._replace(text=remedy.text.format(target=target, said=message))
     return Complaint(lines[-1].removeprefix("ssh: ") if lines else otherwise)

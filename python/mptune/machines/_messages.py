@@ -210,14 +210,14 @@ def message_of(line: bytes, host: str) -> Message:
         msgspec.convert(message, _KINDS[event])
         if event == "said" and not isinstance(message["line"].get("event"), str):
             raise Misbehaved("it passed on a message without a kind")
-        told: Message = _told(message, host)
+        message_: Message = _told(message, host)
     except msgspec.ValidationError as error:
         raise Misbehaved(f"it sent a message that is not as expected: {error}") from None
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise Misbehaved(f"it sent a line that is no JSON: {quoted(line[:100])}") from None
     except RecursionError:
         raise Misbehaved("it sent a message of too many brackets inside each other") from None
-    return told
+    return message_
 
 
 def _told(thing: Any, host: str) -> Any:

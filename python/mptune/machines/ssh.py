@@ -241,13 +241,13 @@ class SshMachine:
         if (word := _bootstrap.said(line)) is not None:
             raise self._failed(_bootstrap.refusal(*word, self._delivery))
         try:
-            found = msgspec.json.decode(line)
+            greeting = msgspec.json.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return None
-        if not isinstance(found, dict) or "event" not in found:
+        if not isinstance(greeting, dict) or "event" not in greeting:
             return None
-        ours, theirs = _core.version(), found.get("version")
-        if found["event"] == "hello" and (found.get("protocol") != _PROTOCOL or theirs != ours):
+        ours, theirs = _core.version(), greeting.get("version")
+        if greeting["event"] == "hello" and (greeting.get("protocol") != _PROTOCOL or theirs != ours):
             theirs = bounded(theirs, QUOTED) if isinstance(theirs, str) else quoted(theirs)
             raise self._failed(f"its mptune-agent is version {theirs}, this is {ours}: install the same")
         try:
@@ -295,16 +295,16 @@ class SshMachine:
     def start(self, role: str, name: str | None = None) -> RemoteRole:
         """Start the agent in a role."""
         number = next(self._numbers)
-        found = RemoteRole(f"{name or role} on {self.name}", number, self._send)
+        role_ = RemoteRole(f"{name or role} on {self.name}", number, self._send)
         with self._lock:
             death = self._death
             if death is None:
-                self._roles[number] = found
+                self._roles[number] = role_
         if death is None:
             self._send({"action": "start", "id": number, "role": role})
         else:
-            found.finished(death, killed=True, kind=self.kind)
-        return found
+            role_.finished(death, killed=True, kind=self.kind)
+        return role_
 
     def set(self, settings: Mapping[str, str]) -> dict[str, str]:
         """Change sysctls, all of them or none, and return what they were."""
@@ -312,8 +312,8 @@ class SshMachine:
 
     def restore(self, names: Sequence[str] | None = None) -> dict[str, str]:
         """Put these sysctls back, or all that were set; return those left as they are, with the reason."""
-        kept: dict[str, str] = self.collect(self.ask("restore", names=names))["kept"]
-        return kept
+        left: dict[str, str] = self.collect(self.ask("restore", names=names))["kept"]
+        return left
 
     def look(self, names: Sequence[str] = (), pairs: Sequence[tuple[str, str]] = ()) -> Looked:
         """Facts of the host; nothing is changed."""
@@ -481,8 +481,8 @@ class SshMachine:
                 else:
                     signal = message.get("signal")
                     how = manner(-signal if signal else message.get("status"))
-                    said = last_words(message.get("stderr") or "")
-                    role.finished(f"{role.name} {how}{said}", killed=signal is not None)
+                    words = last_words(message.get("stderr") or "")
+                    role.finished(f"{role.name} {how}{words}", killed=signal is not None)
             case _:
                 with self._lock:
                     waiting = self._requests.get(number)

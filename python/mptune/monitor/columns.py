@@ -212,9 +212,9 @@ COLUMNS = (
 
 def layout(width: int) -> list[tuple[Column, int]]:
     """The columns that fit a screen, with their widths; a blank stands between two."""
-    shown = [column for column in COLUMNS if column.from_width <= width]
-    rest = width - sum(column.width + 1 for column in shown if column.width)
-    return [(column, column.width or max(8, rest)) for column in shown]
+    fitting = [column for column in COLUMNS if column.from_width <= width]
+    rest = width - sum(column.width + 1 for column in fitting if column.width)
+    return [(column, column.width or max(8, rest)) for column in fitting]
 
 
 def details(row: Row) -> list[str]:

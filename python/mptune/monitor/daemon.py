@@ -48,7 +48,7 @@ class DaemonEvents:
 
     def take(self) -> list[Happening]:
         """Events since the last call, without waiting."""
-        found: list[Happening] = []
+        happenings: list[Happening] = []
         while not self.ended:
             try:
                 chunk = self._socket.recv(_CHUNK)
@@ -60,8 +60,8 @@ class DaemonEvents:
             self.ended = not chunk or len(self._partial) > _LINE_BYTES
             for line in lines:
                 with contextlib.suppress(ValueError, MptuneError):
-                    found += census(json.loads(line)).events
-        return found
+                    happenings += census(json.loads(line)).events
+        return happenings
 
     def close(self) -> None:
         """Disconnect."""

@@ -48,16 +48,18 @@ class Figures:
     @property
     def loss(self) -> float | None:
         """Retransmitted part of the payload that was sent."""
-        acked, again = (sum(column) for column in zip(*self._moved, strict=True)) if self._moved else (0, 0)
-        return again / (acked + again) if acked + again else None
+        acked, retransmitted = (
+            (sum(column) for column in zip(*self._moved, strict=True)) if self._moved else (0, 0)
+        )
+        return retransmitted / (acked + retransmitted) if acked + retransmitted else None
 
-    def add(self, sent: int | None, received: int | None, again: int | None, elapsed_ns: int) -> None:
+    def add(self, sent: int | None, received: int | None, retransmitted: int | None, elapsed_ns: int) -> None:
         """Add what was moved since the last report."""
         self.sent_bps = _rate(sent, elapsed_ns)
         self.received_bps = _rate(received, elapsed_ns)
         self.course.append(self.rate_bps or 0.0)
-        if sent is not None and again is not None:
-            self._moved.append((sent, again))
+        if sent is not None and retransmitted is not None:
+            self._moved.append((sent, retransmitted))
 
 
 class SubflowSeen(msgspec.Struct):
@@ -155,8 +157,8 @@ def _connection(before: ConnectionSeen | None, now: Connection, elapsed_ns: int)
     sent = _sum(_grown(a.acked_bytes, b.acked_bytes) for a, b in pairs) if sent is None else sent
     if received is None:
         received = _sum(_grown(a.received_bytes, b.received_bytes) for a, b in pairs)
-    again = _sum(_grown(a.retransmitted_bytes, b.retransmitted_bytes) for a, b in pairs)
-    before.figures.add(sent, received, again, elapsed_ns)
+    retransmitted = _sum(_grown(a.retransmitted_bytes, b.retransmitted_bytes) for a, b in pairs)
+    before.figures.add(sent, received, retransmitted, elapsed_ns)
     return ConnectionSeen(now, before.figures, subflows)
 
 

@@ -26,13 +26,13 @@ def started(targets: Mapping[str, str], interval_ns: int) -> Iterator[dict[str, 
     MptuneError : the agent is missing, or a machine cannot be reached.
     """
     with ExitStack() as stack:
-        found: dict[str, Talker] = {}
+        talkers: dict[str, Talker] = {}
         for name, target in targets.items():
             machine = ssh.connect(target, name)
             stack.callback(machine.close)
-            found[name] = stack.enter_context(machine.start("watch"))
+            talkers[name] = stack.enter_context(machine.start("watch"))
         if not targets:
-            found[""] = stack.enter_context(Child("watch", agent.command("watch"), leftovers.new_run()))
-        for talker in found.values():
+            talkers[""] = stack.enter_context(Child("watch", agent.command("watch"), leftovers.new_run()))
+        for talker in talkers.values():
             talker.tell({"interval_ns": interval_ns})
-        yield found
+        yield talkers

@@ -70,11 +70,11 @@ class View:
         self.sort = names[(names.index(self.sort) + 1) % len(names)]
         return self.sort
 
-    def open(self, row: Row, wanted: bool | None = None) -> None:
+    def open(self, row: Row, state: bool | None = None) -> None:
         """Show the subflows of a row's connection, or do not; the other way if nothing is wanted."""
         key = _of_connection(row)
-        wanted = not self._is_opened(key) if wanted is None else wanted
-        here, there = (self._opened, self._closed) if wanted else (self._closed, self._opened)
+        state = not self._is_opened(key) if state is None else state
+        here, there = (self._opened, self._closed) if state else (self._closed, self._opened)
         here.add(key)
         there.discard(key)
 
@@ -91,18 +91,18 @@ class View:
 
     def rows(self, machines: Iterable[Machine]) -> list[Row]:
         """The rows, pinned ones first."""
-        found = [
+        connections = [
             (machine, all_connection)
             for machine, all_connection in all_connections(machines)
             if self._wanted(machine, all_connection)
         ]
         # By the token where all else is equal, so that idle ones stay where they are.
-        found.sort(key=lambda pair: pair[1].now.token)
+        connections.sort(key=lambda pair: pair[1].now.token)
         downwards = (self.sort not in _UPWARDS) != self.turned
-        found.sort(key=lambda pair: SORTS[self.sort](pair[1]), reverse=downwards)
-        found.sort(key=lambda pair: (pair[0].name, pair[1].now.token) not in self._pinned)
+        connections.sort(key=lambda pair: SORTS[self.sort](pair[1]), reverse=downwards)
+        connections.sort(key=lambda pair: (pair[0].name, pair[1].now.token) not in self._pinned)
         rows: list[Row] = []
-        for machine, connection in found:
+        for machine, connection in connections:
             key = (machine.name, connection.now.token)
             opened = self._is_opened(key)
             rows.append(Row(machine, connection, None, opened, key in self._pinned))
@@ -116,8 +116,8 @@ class View:
     def _wanted(self, machine: Machine, connection: ConnectionSeen) -> bool:
         if not self.text or (machine.name, connection.now.token) in self._pinned:
             return True
-        said = _searchable(machine, connection)
-        return all(word in said for word in self.text.lower().split())
+        text = _searchable(machine, connection)
+        return all(word in text for word in self.text.lower().split())
 
 
 def _of_connection(row: Row) -> Key:
@@ -126,7 +126,7 @@ def _of_connection(row: Row) -> Key:
 
 def _searchable(machine: Machine, connection: ConnectionSeen) -> str:
     now = connection.now
-    said = [
+    parts = [
         machine.name,
         now.command,
         now.pid,
@@ -136,10 +136,10 @@ def _searchable(machine: Machine, connection: ConnectionSeen) -> str:
         now.family,
         now.state,
     ]
-    said.append("fallback" if now.fallback else None)
+    parts.append("fallback" if now.fallback else None)
     for subflow in connection.subflows:
         role = {True: "standby", False: "active", None: None}[subflow.now.backup]
         role = "lost" if is_lost(subflow.now) else role
-        said += [subflow.now.local, subflow.now.remote, subflow.now.device, subflow.now.cc, role]
-        said.append(subflow.figures.limit)
-    return " ".join(str(part) for part in said if part is not None).lower()
+        parts += [subflow.now.local, subflow.now.remote, subflow.now.device, subflow.now.cc, role]
+        parts.append(subflow.figures.limit)
+    return " ".join(str(part) for part in parts if part is not None).lower()

@@ -190,8 +190,8 @@ def error_about(
 def written(kind: type[Options], field: str, value: object, place: Place = by_flag) -> str:
     """A value of an option as the user would write it where the others were written."""
     (one,) = (declaration for declaration in declared(kind) if declaration.fields == (field,))
-    shown, (where, key) = one.option.kind.show(value), place(one)
-    return f'{key} = "{shown}"' if key else f"{where} {shown}"
+    text, (where, key) = one.option.kind.show(value), place(one)
+    return f'{key} = "{text}"' if key else f"{where} {text}"
 
 
 def _declared(kind: type[Options], prefix: tuple[str, ...], given: Options | None) -> Iterator[Declared]:

@@ -106,8 +106,8 @@ def count(least: int = 0, most: int = units.LIMIT, *, zero: str = "") -> Kind[in
     def check(value: int) -> None:
         if not least <= value <= most:
             low = f"{least} ({zero})" if zero else f"{least}"
-            wanted = f"{low} or more" if most == units.LIMIT else f"{low} to {most}"
-            raise ValueError(f"expected {wanted}, found {value}")
+            range_ = f"{low} or more" if most == units.LIMIT else f"{low} to {most}"
+            raise ValueError(f"expected {range_}, found {value}")
 
     def parse(text: str) -> int:
         # As people write numbers; Python's own syntax has more, and no end.
@@ -123,8 +123,8 @@ def time(*, positive: bool = False, step_ns: int = 0) -> Kind[int]:
 
     def check(value: int) -> None:
         if step_ns and (value <= 0 or value % step_ns):
-            wanted = f"a positive multiple of {step_ns / 1e9:g} s"
-            raise ValueError(f"expected {wanted}, found {units.format_time(value)}")
+            multiple = f"a positive multiple of {step_ns / 1e9:g} s"
+            raise ValueError(f"expected {multiple}, found {units.format_time(value)}")
         if value < int(positive):
             raise ValueError(f"expected more than 0, found {units.format_time(value)}")
 
@@ -138,8 +138,8 @@ def size(*, least: int = 1) -> Kind[int]:
 
     def check(value: int) -> None:
         if value < least:
-            wanted = "more than 0" if least == 1 else f"at least {units.format_size(least)}"
-            raise ValueError(f"expected {wanted}, found {units.format_size(value)}")
+            range_ = "more than 0" if least == 1 else f"at least {units.format_size(least)}"
+            raise ValueError(f"expected {range_}, found {units.format_size(value)}")
 
     return Kind("SIZE", units.parse_size, lambda value: units.format_size(value).replace(" ", ""), check)
 

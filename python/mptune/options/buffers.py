@@ -58,10 +58,10 @@ def parse_buffers(text: str) -> tuple[int, ...]:
 
 def _exact(text: str) -> Decimal | None:
     """Exact bytes of one size, so that the steps of a range add up. None for anything else."""
-    found = _NUMBER.fullmatch(text.strip())
-    if found is None or (found[2] and found[2] not in SIZES):
+    match = _NUMBER.fullmatch(text.strip())
+    if match is None or (match[2] and match[2] not in SIZES):
         return None
-    return Decimal(found[1]) * SIZES[found[2] or "MiB"]
+    return Decimal(match[1]) * SIZES[match[2] or "MiB"]
 
 
 def _range(low: Decimal, high: Decimal, step: Decimal, *, text: str) -> Iterable[Decimal]:

@@ -33,15 +33,15 @@ def same(pdf: bytes) -> bytes:
         stream = _STREAM.search(body)
         cut = len(body) if stream is None else stream.start()
         objects[int(head[1])] = _RESOURCES.sub(_sorted, body[:cut]), body[cut:]
-    roots = [int(one[1]) for one in (root, info) if one is not None]
+    roots = [int(match[1]) for match in (root, info) if match is not None]
     numbers = _numbered(roots, objects)
     if set(numbers) - set(objects):
         return pdf
     return _written(pdf[: starts[0]], [numbers[number] for number in roots], numbers, objects)
 
 
-def _sorted(found: re.Match[bytes]) -> bytes:
-    lines: list[bytes] = found[0].splitlines(keepends=True)
+def _sorted(match: re.Match[bytes]) -> bytes:
+    lines: list[bytes] = match[0].splitlines(keepends=True)
     ordered = sorted(lines, key=_by_number)
     return b"".join(ordered)
 
@@ -55,10 +55,10 @@ def _numbered(roots: list[int], objects: dict[int, tuple[bytes, bytes]]) -> dict
     order = dict.fromkeys(roots)
     queue = list(order)
     for number in queue:
-        for found in _REFERENCE.findall(objects.get(number, (b"",))[0]):
-            if int(found) not in order:
-                order[int(found)] = None
-                queue.append(int(found))
+        for reference in _REFERENCE.findall(objects.get(number, (b"",))[0]):
+            if int(reference) not in order:
+                order[int(reference)] = None
+                queue.append(int(reference))
     return {old: new for new, old in enumerate(order, start=1)}
 
 

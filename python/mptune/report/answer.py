@@ -14,7 +14,7 @@ from mptune.result.wording import ends
 BESIDE = "trade-off"
 
 
-def answer(run: RunData, found: Choices, beside: str) -> str:
+def answer(run: RunData, choices_: Choices, beside: str) -> str:
     """Return the answer in sentences with its slider, and the trade-off beside it.
 
     Parameters
@@ -30,28 +30,28 @@ def answer(run: RunData, found: Choices, beside: str) -> str:
     more = run.answer.answer[1:]
     evidence = "".join(f"<p>{escaped(sentence)}</p>" for sentence in more)
     text = (
-        f'<div class="text"><h2>Answer</h2>{_sentences(run, found)}{_slider(found)}'
+        f'<div class="text"><h2>Answer</h2>{_sentences(run, choices_)}{_slider(choices_)}'
         f'<p id="prediction" hidden></p><div id="evidence">{evidence}{_confirmed(run.answer)}</div></div>'
     )
     figure = f'<div class="beside" id="{BESIDE}">{beside}</div>' if beside else ""
     return f'<section id="answer" class="answer">{text}{figure}</section>'
 
 
-def _by_size(found: SizesAnswer) -> str:
+def _by_size(sizes: SizesAnswer) -> str:
     """For each size what to set, and below it what to expect."""
     return "".join(
         f"<p{'' if number % 2 else ' class=sentence'}>{escaped(sentence)}</p>"
-        for number, sentence in enumerate(found.answer)
+        for number, sentence in enumerate(sizes.answer)
     )
 
 
-def _sentences(run: RunData, found: Choices) -> str:
+def _sentences(run: RunData, choices_: Choices) -> str:
     """Stack the sentences of all choices: the place is as high as the longest one, so nothing jumps."""
     other = ' class="other"'
     labels = () if run.topology is None else [path.label for path in run.topology.paths]
     sentences = "".join(
-        f"<p{'' if index == found.answer else other}>{prose(name.sentence, labels)}</p>"
-        for index, name in enumerate(found.all)
+        f"<p{'' if index == choices_.answer else other}>{prose(name.sentence, labels)}</p>"
+        for index, name in enumerate(choices_.all)
     )
     return f'<div id="sentence" class="sentence" aria-live="polite">{sentences}</div>'
 
@@ -62,13 +62,13 @@ def _without_answer(run: RunData) -> str:
     stacks = dict.fromkeys(row.stack for row in run.trials)
     modes = dict.fromkeys(f"{name.buffer_mode} buffers" for name in run.trials)
     with_ = f"{' and '.join(stacks)} and {' and '.join(modes)}"
-    told = f"{run.name}, with {with_}: {done} observations; a sweep makes no recommendation."
+    text = f"{run.name}, with {with_}: {done} observations; a sweep makes no recommendation."
     if not run.shown:
-        return f"{told}{_fastest(run)}"
+        return f"{text}{_fastest(run)}"
     name = run.shown[0]
     rates = [trial.throughput_mbps or 0.0 for trial in run.shown]
     return (
-        f"{told} Largest mean throughput: {digits(sum(rates) / len(rates))} Mbit/s ({len(rates)} runs, "
+        f"{text} Largest mean throughput: {digits(sum(rates) / len(rates))} Mbit/s ({len(rates)} runs, "
         f"{ends(min(rates), max(rates))}) with {_configuration(name)}."
     )
 
@@ -121,10 +121,10 @@ def _on_kernel(answer: Answer) -> str:
     if expected is None:
         return ""
     if expected.low_mbps is None or expected.high_mbps is None:
-        told = escaped(f"no estimate: {expected.unknown}")
+        text = escaped(f"no estimate: {expected.unknown}")
     else:
-        told = ends(expected.low_mbps, expected.high_mbps)
-    return f'<tr class="on-kernel"><th scope="row">on a kernel</th><td>recommended</td><td>{told}</td></tr>'
+        text = ends(expected.low_mbps, expected.high_mbps)
+    return f'<tr class="on-kernel"><th scope="row">on a kernel</th><td>recommended</td><td>{text}</td></tr>'
 
 
 def _between(interval: Interval) -> str:
@@ -134,13 +134,13 @@ def _between(interval: Interval) -> str:
     return digits(interval.mean) + ("" if low is None or high is None else f" ({ends(low, high)})")
 
 
-def _slider(found: Choices) -> str:
-    if len(found.all) < 2:
+def _slider(choices_: Choices) -> str:
+    if len(choices_.all) < 2:
         return ""
     return (
         '<div class="slider"><label for="sacrifice">Throughput to give up for a smaller buffer</label>'
-        f'<input id="sacrifice" type="range" min="0" max="{len(found.all) - 1}" step="1" '
-        f'value="{found.answer}" data-answer="{found.answer}">'
-        f'<output id="given-up" for="sacrifice">{escaped(found.all[found.answer].sacrifice)}</output>'
+        f'<input id="sacrifice" type="range" min="0" max="{len(choices_.all) - 1}" step="1" '
+        f'value="{choices_.answer}" data-answer="{choices_.answer}">'
+        f'<output id="given-up" for="sacrifice">{escaped(choices_.all[choices_.answer].sacrifice)}</output>'
         '<button type="button" id="back" hidden>Back to the recommended choice</button></div>'
     )

@@ -105,12 +105,12 @@ def _answer(run: RunData, answer: Answer) -> Choice:
 
 
 def _other(run: RunData, answer: Answer, row: FrontRow) -> Choice:
-    between = _between(row.throughput_mbps_low, row.throughput_mbps_high)
+    interval = _between(row.throughput_mbps_low, row.throughput_mbps_high)
     needed = ""
     if row.buffer_mib_low is not None and row.buffer_mib_high is not None:
         ends = wording.ends(row.buffer_mib_low, row.buffer_mib_high, 3)
         needed = f" In 95 % of the resamples it needed {ends} MiB."
-    predicted = f"The {answer.model} model predicts {digits(row.throughput_mbps)} Mbit/s{between}."
+    predicted = f"The {answer.model} model predicts {digits(row.throughput_mbps)} Mbit/s{interval}."
     unconfirmed = " It was not confirmed; the recommended choice was." if answer.confirmed.runs else ""
     subflows, standby = (row.subflows.split(), ()) if row.subflows else _subflows(run, row.pm, row.cc)
     size = whole_buffer(row.buffer_mib)

@@ -41,7 +41,7 @@ def check_suffix(path: Path, option: str) -> None:
         raise InputError(option, "", f"expected a file that ends in {', '.join(SUFFIXES)}, found {path.name}")
 
 
-def write_figure(path: Path, found: Divergence, reference: Side, other: Side, lead: str) -> None:
+def write_figure(path: Path, divergence: Divergence, reference: Side, other: Side, lead: str) -> None:
     """Draw the figure in the format of the file's suffix.
 
     Raises
@@ -52,7 +52,7 @@ def write_figure(path: Path, found: Divergence, reference: Side, other: Side, le
     import vl_convert
 
     check_suffix(path, str(path))
-    spec = figure(found, reference, other, lead)
+    spec = figure(divergence, reference, other, lead)
     drawn: str | bytes
     match path.suffix:
         case ".svg":
@@ -69,12 +69,12 @@ def write_figure(path: Path, found: Divergence, reference: Side, other: Side, le
         raise MptuneError(f"{path}: {error.strerror}") from None
 
 
-def figure(found: Divergence, reference: Side, other: Side, lead: str) -> Spec:
+def figure(divergence: Divergence, reference: Side, other: Side, lead: str) -> Spec:
     """Vega-Lite of all panels: a row per subflow."""
     import textwrap
 
     colours = Key(field="side", title="", names=(reference.name, other.name))
-    middle = 0.0 if found.first is None else found.first.at_s
+    middle = 0.0 if divergence.first is None else divergence.first.at_s
     names = tuple(dict.fromkeys((*reference.subflows, *other.subflows)))
     views: list[Spec] = []
     datasets: dict[str, Any] = {}
@@ -87,7 +87,7 @@ def figure(found: Divergence, reference: Side, other: Side, lead: str) -> Spec:
                 rows,
                 colours,
                 title.format(reference=reference.name),
-                None if found.first is None else middle,
+                None if divergence.first is None else middle,
                 dashed="window" if quantity == "inflight" else "",
             )
             number = len(views)
@@ -153,7 +153,7 @@ def _windows(side: Side, name: str) -> Any:
     """Median congestion window of a side's runs, bytes; NaN where there is no sample."""
     import numpy as np
 
-    found = [run.subflows[name].cwnd * run.segment for run in side.runs if name in run.subflows]
-    if not found:
+    windows = [run.subflows[name].cwnd * run.segment for run in side.runs if name in run.subflows]
+    if not windows:
         return np.full(len(side.runs[0].times), np.nan)
-    return np.median(np.stack(found), axis=0)
+    return np.median(np.stack(windows), axis=0)

@@ -83,14 +83,14 @@ def _path(
     ends: tuple[float, float, float],
     colour: str,
     carries: bool,
-    told: bool,
+    known_roles: bool,
     shape: Geometry,
 ) -> list[str]:
     """Curves from both interfaces to the label of a path."""
     start, y, end = ends
     near, far = (shape.width - shape.label) / 2, (shape.width + shape.label) / 2
     width = 3.5 if carries else 1.3
-    dash = "" if carries or not told else ' stroke-dasharray="5 4"'
+    dash = "" if carries or not known_roles else ' stroke-dasharray="5 4"'
     look = f'fill="none" stroke="{colour}" stroke-width="{width}"{dash}'
     label = f"{path.label}  {_known(known.base_rtt_ns, format_time, 'RTT')}"
     if shape.rate:

@@ -54,14 +54,14 @@ def write_report(runs: Sequence[RunData], directory: Path, *, figures: bool = Tr
     MptuneError : a file cannot be written.
     """
     first, *others = runs
-    found = sections(first, others)
+    drawn = sections(first, others)
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(str(directory), "", f"expected a writable directory: {error.strerror}") from None
     with written_into(directory):
-        written = [_write(directory / PAGE, page(first, others, found).encode())]
-        for section in found if figures else ():
+        written = [_write(directory / PAGE, page(first, others, drawn).encode())]
+        for section in drawn if figures else ():
             if section.panels or section.drawing is not None:
                 written += [
                     _write(directory / FIGURES / f"{section.name}.{kind}", text)

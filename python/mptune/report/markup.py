@@ -39,22 +39,26 @@ _OUTLINES = {
 }
 
 
-def tables(found: Sequence[Table]) -> str:
+def tables(shown_tables: Sequence[Table]) -> str:
     """Tables under their titles."""
-    return "".join(f"<h3>{escaped(name.title)}</h3>{table(name)}" for name in found)
+    return "".join(f"<h3>{escaped(name.title)}</h3>{table(name)}" for name in shown_tables)
 
 
-def table(one: Table) -> str:
+def table(table_: Table) -> str:
     """Rows under headings with units; rows beyond `MAX_ROWS` are in the named file."""
-    if not one.rows:
+    if not table_.rows:
         return "<p>None.</p>"
-    columns = list(one.rows[0])
-    headings = [one.headings.get(name) or heading(name) for name in columns]
+    columns = list(table_.rows[0])
+    headings = [table_.headings.get(name) or heading(name) for name in columns]
     head = "".join(f'<th scope="col">{escaped(text)}</th>' for text in headings)
-    rows = "".join(f"<tr>{''.join(_cell(row[name]) for name in columns)}</tr>" for row in one.rows[:MAX_ROWS])
-    left = len(one.rows) - MAX_ROWS
-    more = f"<p>{left} more rows: {escaped(one.source)}.</p>" if left > 0 else ""
-    return scrolled(f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>", one.title) + more
+    rows = "".join(
+        f"<tr>{''.join(_cell(row[name]) for name in columns)}</tr>" for row in table_.rows[:MAX_ROWS]
+    )
+    left = len(table_.rows) - MAX_ROWS
+    more = f"<p>{left} more rows: {escaped(table_.source)}.</p>" if left > 0 else ""
+    return (
+        scrolled(f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>", table_.title) + more
+    )
 
 
 def prose(text: str, unbroken: Sequence[str]) -> str:

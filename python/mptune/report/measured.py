@@ -17,8 +17,8 @@ _REASONS = 20
 def warnings(run: RunData) -> list[str]:
     """Warnings, as sentences."""
     answer = run.answer or run.by_size
-    told = [] if answer is None else answer.warnings
-    return [*told, *_failures(run), *_network(run)]
+    sentences = [] if answer is None else answer.warnings
+    return [*sentences, *_failures(run), *_network(run)]
 
 
 def _failures(run: RunData) -> Iterator[str]:
@@ -54,32 +54,32 @@ def in_short(run: RunData) -> dict[str, object]:
     """The few facts that everyone wants: where, when, how often, with what."""
     config, trials = run.config, run.trials
     options = config.options
-    told: dict[str, object] = {"started": config.time.replace("T", " ")}
+    facts: dict[str, object] = {"started": config.time.replace("T", " ")}
     if trials:
-        told["testbed"] = ", ".join(dict.fromkeys(trial.testbed for trial in trials))
+        facts["testbed"] = ", ".join(dict.fromkeys(trial.testbed for trial in trials))
         counts = Counter(trial.purpose for trial in trials)
-        told["trials"] = ", ".join(f"{number} {purpose}" for purpose, number in counts.items())
-        told["failed"] = len(run.failures)
+        facts["trials"] = ", ".join(f"{number} {purpose}" for purpose, number in counts.items())
+        facts["failed"] = len(run.failures)
     else:
-        told["measured"] = f"elsewhere: {options.get('from', 'given measurements')}"
+        facts["measured"] = f"elsewhere: {options.get('from', 'given measurements')}"
     if "duration_ns" in options and not options.get("transfers"):
-        told["each trial"] = f"{options['duration_ns'] / 1e9:g} s"
+        facts["each trial"] = f"{options['duration_ns'] / 1e9:g} s"
     if "seed" in options:
-        told["base of the seeds"] = options["seed"]
+        facts["base of the seeds"] = options["seed"]
     for fit in () if run.answer is None or run.answer.is_belief else run.answer.fits:
-        told[f"R-square, {fit.pm}"] = "none" if fit.r_squared is None else digits(fit.r_squared, 4)
-    told["mptune"] = config.versions.get("mptune", "unknown")
-    told["platform"] = config.platform
-    return told
+        facts[f"R-square, {fit.pm}"] = "none" if fit.r_squared is None else digits(fit.r_squared, 4)
+    facts["mptune"] = config.versions.get("mptune", "unknown")
+    facts["platform"] = config.platform
+    return facts
 
 
 def in_full(run: RunData) -> dict[str, object]:
     """Every version and option, and what the testbed reports about the first trial shown over time."""
-    told: dict[str, object] = {f"version of {name}": text for name, text in run.config.versions.items()}
-    told |= {f"option {name}": value for name, value in in_words(run.config.options).items()}
+    facts: dict[str, object] = {f"version of {name}": text for name, text in run.config.versions.items()}
+    facts |= {f"option {name}": value for name, value in in_words(run.config.options).items()}
     for observation in list(run.observations.values())[:1]:
-        told |= {f"testbed: {name}": value for name, value in observation.metadata.items()}
-    return told
+        facts |= {f"testbed: {name}": value for name, value in observation.metadata.items()}
+    return facts
 
 
 def reasons(run: RunData) -> Table | None:

@@ -26,7 +26,7 @@ _ZOOM = "Ctrl + wheel zooms, dragging moves, a double click shows everything aga
 
 def page(run: RunData, others: Sequence[RunData], sections: Sequence[Section]) -> str:
     """HTML text of a report."""
-    found = choices(run)
+    choices_ = choices(run)
     specs = {
         f"{section.name}-{number}": markup.shortened(
             {**zoomable(panel.chart, panel.zoom), "config": look(page=True)}
@@ -34,7 +34,7 @@ def page(run: RunData, others: Sequence[RunData], sections: Sequence[Section]) -
         for section in sections
         for number, panel in enumerate(section.panels)
     }
-    slider = [{"sacrifice": choice.sacrifice, "prediction": choice.prediction} for choice in found.all]
+    slider = [{"sacrifice": choice.sacrifice, "prediction": choice.prediction} for choice in choices_.all]
     beside = next((section for section in sections if section.name == BESIDE), None)
     below = [section for section in sections if section.name != BESIDE]
     body = [
@@ -42,7 +42,7 @@ def page(run: RunData, others: Sequence[RunData], sections: Sequence[Section]) -
         f"<header><p>mptune report</p><h1>{escaped(run.name)}</h1><p>{escaped(_byline(run, others))}</p>"
         "</header>",
         "<main>",
-        answer(run, found, _content(beside)),
+        answer(run, choices_, _content(beside)),
         _warnings(run),
         _contents(below),
         *(_section(each_section) for each_section in below),
@@ -86,10 +86,10 @@ def _byline(run: RunData, others: Sequence[RunData]) -> str:
 
 
 def _warnings(run: RunData) -> str:
-    found = measured.warnings(run)
-    if not found:
+    sentences = measured.warnings(run)
+    if not sentences:
         return ""
-    items = "".join(f"<li>{escaped(text)}</li>" for text in found)
+    items = "".join(f"<li>{escaped(text)}</li>" for text in sentences)
     return f'<section id="warnings" class="warnings"><h2>Take into account</h2><ul>{items}</ul></section>'
 
 

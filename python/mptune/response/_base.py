@@ -60,12 +60,12 @@ def means(samples: Sequence[Sample]) -> list[Mean]:
     grouped: dict[tuple[Combination, float], list[float]] = {}
     for sample in samples:
         grouped.setdefault((sample.combination, sample.buffer_mib), []).append(sample.value)
-    found = []
+    result = []
     for (combination, buffer), values in grouped.items():
         mean = math.fsum(values) / len(values)
         squares = math.fsum((value - mean) ** 2 for value in values)
-        found.append(Mean(combination, buffer, mean, len(values), squares))
-    return found
+        result.append(Mean(combination, buffer, mean, len(values), squares))
+    return result
 
 
 class FitQuality(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,12 +114,12 @@ class Curve(ABC):
         buffer = self._climb(left, right)
         return max([(points[best], self.predict(points[best])), (buffer, self.predict(buffer))], key=_height)
 
-    def smallest_buffer(self, wanted: float, low: float, high: float) -> float | None:
+    def smallest_buffer(self, throughput: float, low: float, high: float) -> float | None:
         """Smallest buffer within [low, high] that reaches a throughput, MiB; None if none does."""
         previous = low
         for point in sorted([*self._points(low, high), self.maximum(low, high)[0]]):
-            if self.predict(point) >= wanted:
-                return self.first_reach(previous, point, wanted)
+            if self.predict(point) >= throughput:
+                return self.first_reach(previous, point, throughput)
             previous = point
         return None
 
@@ -138,13 +138,13 @@ class Curve(ABC):
                 left += third
         return left
 
-    def first_reach(self, below: float, reached: float, wanted: float) -> float:
+    def first_reach(self, below: float, reached: float, throughput: float) -> float:
         """Smallest buffer between two at which the curve reaches a throughput; the second if none does."""
-        if self.predict(below) >= wanted:
+        if self.predict(below) >= throughput:
             return below
         for _ in range(60):
             middle = (below + reached) / 2
-            if self.predict(middle) >= wanted:
+            if self.predict(middle) >= throughput:
                 reached = middle
             else:
                 below = middle

@@ -61,14 +61,14 @@ class Polyline(Curve):
         """Highest knot or end within [low, high]; the smallest buffer of equal ones."""
         return max(self._corners(low, high), key=lambda point: (point[1], -point[0]))
 
-    def smallest_buffer(self, wanted: float, low: float, high: float) -> float | None:
+    def smallest_buffer(self, throughput: float, low: float, high: float) -> float | None:
         """Smallest buffer in [low, high] that reaches a throughput, MiB; None if there is none."""
         previous: tuple[float, float] | None = None
         for buffer, value in self._corners(low, high):
-            if value >= wanted:
+            if value >= throughput:
                 if previous is None:
                     return buffer
-                share = (wanted - previous[1]) / (value - previous[1])
+                share = (throughput - previous[1]) / (value - previous[1])
                 return min(previous[0] + share * (buffer - previous[0]), buffer)
             previous = buffer, value
         return None

@@ -114,8 +114,8 @@ class Belief:
             count = int((points.arm == arm).sum())
             text = f"belief after {count} buffer{'' if count == 1 else 's'}"
             covariance = _covariance(process, points, fitted, arm, levels[arm]) if with_errors else None
-            shown = None if covariance is None else (covariance * scale**2).tolist()
-            curves[combination] = Polyline(knots, (levels[arm] * scale).tolist(), text, shown, _NORMAL)
+            rows = None if covariance is None else (covariance * scale**2).tolist()
+            curves[combination] = Polyline(knots, (levels[arm] * scale).tolist(), text, rows, _NORMAL)
         return curves
 
 
@@ -152,15 +152,15 @@ def _points(
     levels[arm, size] = [point.value / scale for point in ordered]
     squares[arm, size] = [point.squares / scale**2 for point in ordered]
     freedom[arm, size] = runs - 1
-    between = Noise(squares, freedom, levels, np.log2(np.array(knots))).between
-    return Points(arm, size, levels[arm, size], between[arm, size] / runs)
+    scatter = Noise(squares, freedom, levels, np.log2(np.array(knots))).between
+    return Points(arm, size, levels[arm, size], scatter[arm, size] / runs)
 
 
 def _knots(buffers: Sequence[float]) -> list[float]:
     """The measured buffers and evenly many octaves between them."""
-    found = [buffers[0]]
+    knots = [buffers[0]]
     for low, high in itertools.pairwise(buffers):
         steps = max(1, math.ceil(math.log2(high / low) / _APART))
-        found += [low * (high / low) ** (step / steps) for step in range(1, steps)]
-        found.append(high)
-    return found
+        knots += [low * (high / low) ** (step / steps) for step in range(1, steps)]
+        knots.append(high)
+    return knots

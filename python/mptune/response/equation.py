@@ -101,24 +101,24 @@ class Equation(msgspec.Struct, frozen=True, kw_only=True):
         best = max(candidates, key=lambda buffer: (self.predict(buffer), -buffer))
         return Vertex(best, self.predict(best))
 
-    def smallest_buffer(self, wanted: float, low: float, high: float) -> float | None:
+    def smallest_buffer(self, throughput: float, low: float, high: float) -> float | None:
         """Smallest buffer within [low, high] that reaches a throughput; None if none does.
 
         Between the ends it is the crossing on the rising branch: for a concave equation the smaller root
         (GLM study section VI, MPCOA Eq. 10).
         """
-        if self.predict(low) >= wanted:
+        if self.predict(low) >= throughput:
             return low
         top = self.maximum(low, high)
         # The throughput of the vertex itself may be a rounding error more than the equation gives there.
-        if top.throughput < wanted - _ROUNDING * (abs(self.intercept) + abs(wanted)):
+        if top.throughput < throughput - _ROUNDING * (abs(self.intercept) + abs(throughput)):
             return None
-        rising = self._rising_crossing(wanted)
+        rising = self._rising_crossing(throughput)
         if rising is None:
             return top.buffer
         return min(max(_BUFFER_OF[self.regressor](rising), low), top.buffer)
 
-    def inverse(self, wanted: float, where: str = "wanted throughput") -> float:
+    def inverse(self, throughput: float, where: str = "wanted throughput") -> float:
         """Smallest buffer for a throughput, within the domain (without one, from 0 upwards).
 
         It is the lower end of the domain if even that reaches it.
@@ -128,9 +128,9 @@ class Equation(msgspec.Struct, frozen=True, kw_only=True):
         InputError : the throughput is above the vertex, or above that of the domain's largest buffer; `where`
         is the option or file it came from.
         """
-        low, high = self.domain or (0.0, self._far(wanted))
-        found = self.smallest_buffer(wanted, low, high)
-        if found is None:
+        low, high = self.domain or (0.0, self._far(throughput))
+        buffer = self.smallest_buffer(throughput, low, high)
+        if buffer is None:
             top = self.maximum(low, high)
             vertex = self.vertex()
             at_vertex = vertex is not None and vertex.buffer == top.buffer
@@ -139,9 +139,9 @@ class Equation(msgspec.Struct, frozen=True, kw_only=True):
                 where,
                 "",
                 f"expected at most {top.throughput:.10g} {self.throughput_unit}, {at} "
-                f"(with {top.buffer:.10g} {self.buffer_unit}), found {wanted:.10g}",
+                f"(with {top.buffer:.10g} {self.buffer_unit}), found {throughput:.10g}",
             )
-        return found
+        return buffer
 
     def formula(self, throughput: str = "T", buffer: str = "B", digits: int = 4) -> str:
         """Return the equation as text, such as "T = 6.649e+06 + 5.029 B - 3.301e-08 B^2"."""
@@ -151,22 +151,22 @@ class Equation(msgspec.Struct, frozen=True, kw_only=True):
             terms.append(f"{signed(self.quadratic, digits)} {x}^2")
         return " ".join(terms)
 
-    def _rising_crossing(self, wanted: float) -> float | None:
-        """The x at which the polynomial crosses `wanted` upwards (for a concave one the smaller root).
+    def _rising_crossing(self, throughput: float) -> float | None:
+        """The x at which the polynomial crosses `throughput` upwards (for a concave one the smaller root).
 
         There its slope is the square root of the discriminant; dividing by `slope + linear` instead of
         `2 quadratic` keeps the digits when that is tiny, and holds for a straight line as well.
         """
-        discriminant = self.linear * self.linear - 4 * self.quadratic * (self.intercept - wanted)
+        discriminant = self.linear * self.linear - 4 * self.quadratic * (self.intercept - throughput)
         slope = math.sqrt(max(discriminant, 0.0))
         if self.linear + slope > 0:
-            return 2 * (wanted - self.intercept) / (self.linear + slope)
+            return 2 * (throughput - self.intercept) / (self.linear + slope)
         return (slope - self.linear) / (2 * self.quadratic) if self.quadratic > 0 else None
 
-    def _far(self, wanted: float) -> float:
+    def _far(self, throughput: float) -> float:
         """Upper end of an unknown domain: the vertex, or the crossing where there is none."""
         vertex = self.vertex()
-        far = self._rising_crossing(wanted) if vertex is None else vertex.buffer
+        far = self._rising_crossing(throughput) if vertex is None else vertex.buffer
         return max(0.0, far or 0.0)
 
 

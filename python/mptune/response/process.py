@@ -147,8 +147,8 @@ class Points(NamedTuple):
 
         if len(self.means) <= count:
             return self
-        kept = np.sort(np.argsort(-np.round(self.means, 9), kind="stable")[:count])
-        return Points(self.arm[kept], self.size[kept], self.means[kept], self.variances[kept])
+        highest_ = np.sort(np.argsort(-np.round(self.means, 9), kind="stable")[:count])
+        return Points(self.arm[highest_], self.size[highest_], self.means[highest_], self.variances[highest_])
 
 
 class Fitted(NamedTuple):

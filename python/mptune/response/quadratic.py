@@ -83,9 +83,9 @@ class Parabola(Curve):
         """Vertex of a concave parabola if it lies within [low, high], or else the better end."""
         return self.equation.maximum(low, high)
 
-    def smallest_buffer(self, wanted: float, low: float, high: float) -> float | None:
+    def smallest_buffer(self, throughput: float, low: float, high: float) -> float | None:
         """Inverse in closed form: the crossing on the rising branch, bounded below by `low` (errata E3)."""
-        return self.equation.smallest_buffer(wanted, low, high)
+        return self.equation.smallest_buffer(throughput, low, high)
 
     @property
     def coefficients(self) -> tuple[float, float, float]:
@@ -127,7 +127,7 @@ class Quadratic:
         """
         import numpy as np
 
-        found: dict[Combination, Curve] = {}
+        curves_: dict[Combination, Curve] = {}
         for manager in dict.fromkeys(configuration.combination.manager for configuration in configurations):
             ones = [
                 configuration
@@ -140,8 +140,8 @@ class Quadratic:
             coefficients = np.linalg.lstsq(design.matrix * roots[:, None], observed, rcond=None)[0]
             for cc in design.ccs:
                 c0, c1, c2 = (design.selection(cc) @ coefficients).tolist()
-                found[ones[0].combination._replace(cc=cc)] = Parabola((c0, c1, c2))
-        return found
+                curves_[ones[0].combination._replace(cc=cc)] = Parabola((c0, c1, c2))
+        return curves_
 
 
 class _Design:

@@ -105,16 +105,16 @@ class Growth(Curve):
         best = max(candidates, key=lambda bs: (self.predict(bs), -bs))
         return best, self.predict(best)
 
-    def smallest_buffer(self, wanted: float, low: float, high: float) -> float | None:
+    def smallest_buffer(self, throughput: float, low: float, high: float) -> float | None:
         """Smallest buffer within [low, high] that reaches a throughput, MiB; None if none does."""
-        if self.predict(low) >= wanted:
+        if self.predict(low) >= throughput:
             return low
         top, height = self.maximum(low, high)
-        if height < wanted:
+        if height < throughput:
             return None
         if self.d:
-            return self.first_reach(self._valley(low, top), top, wanted)
-        rest = 1 - (wanted - self.t0) / self.r
+            return self.first_reach(self._valley(low, top), top, throughput)
+        rest = 1 - (throughput - self.t0) / self.r
         return top if rest <= 0 else min(max(self.b0 * (-math.log(rest)) ** (1 / self.h), low), top)
 
     def _slope(self, bs: float) -> float:
@@ -258,8 +258,8 @@ def _solve(data: Data, b0: float, h: float, *, decline: bool) -> _Found:
     roots = np.sqrt(np.array(data.counts, dtype=float))
 
     def estimate(columns: "Array") -> list[float]:
-        found = np.linalg.lstsq(columns * roots[:, None], data.values * roots, rcond=None)[0]
-        return [float(one) for one in found]
+        solution = np.linalg.lstsq(columns * roots[:, None], data.values * roots, rcond=None)[0]
+        return [float(coefficient) for coefficient in solution]
 
     columns = _columns(data.buffers, b0, h, decline)
     coefficients = estimate(columns)

@@ -306,15 +306,15 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     def confirmed_ones(self) -> Iterator[tuple[str, str, str, float, Interval]]:
         """Configurations confirmed with new seeds: name, path manager, congestion control, MiB, Mbit/s."""
         yield "recommended", self.manager, self.occ, self.obs_mib, self.confirmed
-        found: list[tuple[str, Baseline | TcpBaseline]] = []
+        rows: list[tuple[str, Baseline | TcpBaseline]] = []
         if self.default is not None:
-            found.append(("default", self.default))
+            rows.append(("default", self.default))
         if self.against_tcp is not None:
             if self.is_tcp:
-                found.append(("best MPTCP", self.against_tcp.mptcp))
+                rows.append(("best MPTCP", self.against_tcp.mptcp))
             else:
-                found.append(("best TCP", self.against_tcp.tcp))
-        for name, pair in found:
+                rows.append(("best TCP", self.against_tcp.tcp))
+        for name, pair in rows:
             yield name, pair.manager, pair.cc, pair.buffer_mib, pair
 
 

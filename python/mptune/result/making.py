@@ -154,8 +154,8 @@ def answer_of(result: Result) -> Answer:
 
 def result_document(result: Result) -> dict[str, Any]:
     """The answer as JSON; what only some answers have is left out of the others."""
-    found = document(answer_of(result))
-    return {name: value for name, value in found.items() if value or name not in ("sensitivity", "rounds")}
+    content = document(answer_of(result))
+    return {name: value for name, value in content.items() if value or name not in ("sensitivity", "rounds")}
 
 
 def counts(records: Sequence[Record]) -> TrialCounts:
@@ -165,7 +165,9 @@ def counts(records: Sequence[Record]) -> TrialCounts:
 
 def _reached(reached: HowReached) -> Reached:
     """Course of the decision: seconds, bytes, Mbit/s; a candidate by its index in the list."""
-    candidates = sorted({one for step in reached.steps for one in (*step.contenders, step.combination)})
+    candidates = sorted(
+        {combination for step in reached.steps for combination in (*step.contenders, step.combination)}
+    )
     place = {candidate: index for index, candidate in enumerate(candidates)}
     return Reached(
         strategy=reached.strategy,
@@ -197,28 +199,28 @@ def _reached(reached: HowReached) -> Reached:
 
 def _round(round_: Round) -> RoundRow:
     """A round of a repeated campaign."""
-    found = round_.answered
+    answered = round_.answered
     return RoundRow(
         round=round_.number,
         at_s=round_.at_ns / 1e9,
         failed=round_.failed or None,
         changes=round_.changes,
         answer=None
-        if found is None
+        if answered is None
         else RoundAnswer(
-            opm=found.optimum.pm,
-            occ=found.optimum.cc,
-            initial_path=found.optimum.initial_path or None,
-            subflows=found.subflows,
-            obs_bytes=found.buffer_bytes,
-            otp_mbps=found.optimum.throughput_mbps,
-            confirmed=_interval(found.confirmed),
-            gain=_interval(found.gain),
+            opm=answered.optimum.pm,
+            occ=answered.optimum.cc,
+            initial_path=answered.optimum.initial_path or None,
+            subflows=answered.subflows,
+            obs_bytes=answered.buffer_bytes,
+            otp_mbps=answered.optimum.throughput_mbps,
+            confirmed=_interval(answered.confirmed),
+            gain=_interval(answered.gain),
             omega={
                 impact.cc: {path.path: path.omega.mean if path.omega else None for path in impact.paths}
-                for impact in found.impacts
+                for impact in answered.impacts
             },
-            optional={impact.cc: impact.sets.optional for impact in found.impacts},
+            optional={impact.cc: impact.sets.optional for impact in answered.impacts},
         ),
     )
 
@@ -411,8 +413,8 @@ def _against_tcp(against: confirmation.AgainstTcp | None) -> AgainstTcp | None:
 
 def document(content: msgspec.Struct | Mapping[str, Any]) -> dict[str, Any]:
     """Finish a document: built-in types, and rounded numbers."""
-    found: dict[str, Any] = msgspec.to_builtins(content)
-    return {key: _rounded(value) for key, value in found.items()}
+    document_: dict[str, Any] = msgspec.to_builtins(content)
+    return {key: _rounded(value) for key, value in document_.items()}
 
 
 def _rounded(thing: Any) -> Any:

@@ -76,11 +76,11 @@ def _size_evidence(name: SizeAnswer) -> str:
     """Completion times from new seeds, beside the default's, and the gain."""
     default, gain, baseline = name.default, name.gain, name.baseline.summary
     plain = f"{default.pm}, {default.cc} and {default.buffer_bytes / MIB:g} MiB"
-    told = f"Expect {_took(name.confirmed)}; {plain}: {_took(name.baseline)}."
+    sentence = f"Expect {_took(name.confirmed)}; {plain}: {_took(name.baseline)}."
     if gain is None or baseline is None:
-        return told
+        return sentence
     share = f", {100 * gain.mean / baseline.mean:+.1f} %" if baseline.mean else ""
-    return f"{told} Time saved: {digits(gain.mean, 3, '+')} s{interval(gain, 3, '+')}{share}."
+    return f"{sentence} Time saved: {digits(gain.mean, 3, '+')} s{interval(gain, 3, '+')}{share}."
 
 
 def _new(runs: int) -> str:
@@ -274,9 +274,9 @@ def _certain(reached: Reached, sacrifice: float) -> str:
 def _open(reached: Reached, chosen: Combination) -> list[str]:
     """Candidates statistically tied with the chosen one, as sentences."""
     last = reached.steps[-1]
-    told = [PREDICTION[last.prior]] if last.prior else []
+    sentences = [PREDICTION[last.prior]] if last.prior else []
     if last.drift is not None:
-        told.append(
+        sentences.append(
             f"The network's throughput drifted by {100 * last.drift:+.0f} % during the measurement: this "
             "answer is for its end."
         )
@@ -284,16 +284,16 @@ def _open(reached: Reached, chosen: Combination) -> list[str]:
         f"{contender.manager} with {contender.cc}" for contender in last.contenders if contender != chosen
     ]
     if not others:
-        return told
+        return sentences
     more = f" and {len(others) - _NAMED} others" if len(others) > _NAMED else ""
-    told.append(f"Statistically tied: {', '.join(others[:_NAMED])}{more}.")
+    sentences.append(f"Statistically tied: {', '.join(others[:_NAMED])}{more}.")
     if reached.ended != "certain":
         low, high = (format_size(size, 3) for size in last.buffers)
-        between = f"The buffer lies between {low} and {high}" if low != high else ""
+        interval_ = f"The buffer lies between {low} and {high}" if low != high else ""
         longer = f"some {lasting(last.more_s)} more would decide" if last.more_s else ""
-        if said := "; ".join(filter(None, (between, longer))):
-            told.append(f"{said[0].upper()}{said[1:]}.")
-    return told
+        if text := "; ".join(filter(None, (interval_, longer))):
+            sentences.append(f"{text[0].upper()}{text[1:]}.")
+    return sentences
 
 
 def lasting(seconds: float) -> str:
@@ -312,9 +312,11 @@ def _over_time(rounds: Sequence[Round]) -> list[str]:
     if not answered:
         return []
     changed = [f"{round_.number + 1} (after {hours(round_.at_ns)})" for round_ in answered if round_.changes]
-    told = f"The answer changed in round {', '.join(changed)}." if changed else "The answer never changed."
+    sentence = (
+        f"The answer changed in round {', '.join(changed)}." if changed else "The answer never changed."
+    )
     last = answered[-1]
-    return [f"This is the answer of round {last.number + 1}, {hours(last.at_ns)} after the first. {told}"]
+    return [f"This is the answer of round {last.number + 1}, {hours(last.at_ns)} after the first. {sentence}"]
 
 
 def interval(summary: Summary, count: int = 4, sign: str = "") -> str:

@@ -114,14 +114,14 @@ def measure_one(
     }
     stack = asked.pop("stack").chosen(protocol=options.protocol)
     trial = Trial(topology=topology, **asked, **msgspec.structs.asdict(stack))
-    told = testbeds.notice(
+    notice = testbeds.notice(
         testbed,
         topology,
         buffer_modes=(options.buffer_mode,),
         sending=trial.workload,
     )
     shown = reporter or Reporter(quiet=True)
-    for sentence in (*(topology.ruled_out if options.protocol == "mptcp" else ()), told):
+    for sentence in (*(topology.ruled_out if options.protocol == "mptcp" else ()), notice):
         shown.say(sentence)
     return trial, testbeds.create(testbed).run(trial)
 
@@ -145,13 +145,13 @@ def uncounted(trial: Trial, observation: Observation) -> Uncounted:
     The simulator counts what a subflow is first to deliver. A kernel counts everything that arrives, and how
     much its sender sent again, of which not all need have arrived twice: `repeated` is at most that.
     """
-    beyond = max(0, sum(subflow.bytes for subflow in observation.subflows) - observation.in_order_bytes)
+    excess = max(0, sum(subflow.bytes for subflow in observation.subflows) - observation.in_order_bytes)
     if isinstance(trial.workload, Transfer) and observation.completion_ns is not None:
-        return Uncounted(beyond, 0)
+        return Uncounted(excess, 0)
     if testbeds.only_stack(observation.testbed) is None:
-        return Uncounted(0, beyond)
-    repeated = min(beyond, int(observation.metadata.get("reinjected_bytes", 0)))
-    return Uncounted(repeated, beyond - repeated)
+        return Uncounted(0, excess)
+    repeated = min(excess, int(observation.metadata.get("reinjected_bytes", 0)))
+    return Uncounted(repeated, excess - repeated)
 
 
 def trial_document(trial: Trial, observation: Observation) -> dict[str, Any]:

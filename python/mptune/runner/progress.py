@@ -83,9 +83,9 @@ class _PlainLines:
         self._last = now
         rate = done / max(now - self._start, 1e-9)
         left = f", {(total - done) / rate:.0f} s left" if done < total else ""
-        said = f"; {note}" if note else ""
+        suffix = f"; {note}" if note else ""
         self._stream.write(
-            in_one_line(f"{self._name}: {done}/{total} {self._unit}, {pace(rate, self._unit)}{left}{said}")
+            in_one_line(f"{self._name}: {done}/{total} {self._unit}, {pace(rate, self._unit)}{left}{suffix}")
             + "\n"
         )
         self._stream.flush()

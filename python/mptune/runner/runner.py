@@ -122,10 +122,10 @@ class TrialRunner(NamedTuple):
         """
         tally = Tally()
 
-        def keep(one: PlannedTrial, observation: Observation) -> Record:
-            kept = reduce(one, observation)
-            tally.add(kept)
-            return kept
+        def keep(trial: PlannedTrial, observation: Observation) -> Record:
+            reduced = reduce(trial, observation)
+            tally.add(reduced)
+            return reduced
 
         if self.store is not None:
             return self._resume(self.store, planned, keep, tally, progress, before)
@@ -163,9 +163,9 @@ class TrialRunner(NamedTuple):
 
         def keep(index: int, started: float, observation: Observation) -> Record:
             key, one = order[index]
-            kept = reduce(one, observation)
-            store.finish(key, one, observation, kept, testbed=self.testbed.name, started=started)
-            return kept
+            reduced = reduce(one, observation)
+            store.finish(key, one, observation, reduced, testbed=self.testbed.name, started=started)
+            return reduced
 
         def advance(done: int, total: int, note: str = "") -> None:
             if progress is not None:

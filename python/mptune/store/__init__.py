@@ -334,8 +334,8 @@ class Store:
 
     def records(self, keys: Iterable[bytes]) -> dict[bytes, Record]:
         """Records of finished trials, by key."""
-        wanted = frozenset(keys)
-        if not wanted:
+        asked = frozenset(keys)
+        if not asked:
             return {}
         subflows: dict[int, list[SubflowRecord]] = {}
         for trial, path, active, *rest in self._read(
@@ -346,7 +346,7 @@ class Store:
         return {
             row["key"]: _record(row, subflows.get(row["id"], ()))
             for row in self.rows(f"SELECT id, key, {_RECORD} FROM trial")
-            if row["key"] in wanted
+            if row["key"] in asked
         }
 
     def trials(self) -> list[StoredTrial]:
@@ -647,8 +647,8 @@ def _failure(kind: FailureKind | None, reason: str) -> Failure | None:
 
 def _unpacked(packed: bytes) -> Observation:
     """An observation; version 0.1 kept only the reason for a failure."""
-    found = msgspec.msgpack.decode(packed)
-    failed = found.get("failed")
+    content = msgspec.msgpack.decode(packed)
+    failed = content.get("failed")
     if isinstance(failed, str):
-        found["failed"] = {"kind": schema.failure_kind(failed), "reason": failed}
-    return msgspec.convert(found, Observation)
+        content["failed"] = {"kind": schema.failure_kind(failed), "reason": failed}
+    return msgspec.convert(content, Observation)

@@ -157,13 +157,13 @@ def version(connection: sqlite3.Connection, where: str) -> int:
     InputError : it is another program's SQLite file, or a store of a later version of mptune.
     """
     (identity,) = connection.execute("PRAGMA application_id").fetchone()
-    (found,) = connection.execute("PRAGMA user_version").fetchone()
+    (number,) = connection.execute("PRAGMA user_version").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    if identity != APPLICATION_ID and (identity or found or tables):
+    if identity != APPLICATION_ID and (identity or number or tables):
         raise InputError(where, "", "is not a campaign store but another program's database")
-    if found > VERSION:
-        raise InputError(where, "", f"expected at most version {VERSION}, found {found}: update mptune")
-    return int(found)
+    if number > VERSION:
+        raise InputError(where, "", f"expected at most version {VERSION}, found {number}: update mptune")
+    return int(number)
 
 
 def prepare(connection: sqlite3.Connection, where: str) -> None:
@@ -173,11 +173,11 @@ def prepare(connection: sqlite3.Connection, where: str) -> None:
     ------
     InputError : as `version`.
     """
-    found = version(connection, where)
-    if found == VERSION:
+    version_ = version(connection, where)
+    if version_ == VERSION:
         return
     connection.create_function("failure_kind", 1, failure_kind, deterministic=True)
-    script = "".join(MIGRATIONS[found:])
+    script = "".join(MIGRATIONS[version_:])
     connection.executescript(
         f"BEGIN IMMEDIATE; {script} PRAGMA application_id = {APPLICATION_ID}; "
         f"PRAGMA user_version = {VERSION}; COMMIT;"

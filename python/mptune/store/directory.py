@@ -64,8 +64,8 @@ def check_writable(path: Path, *, force: bool, where: str = "--out") -> None:
     InputError : it has other content, it has a run and `force` is not set, or it cannot be created.
     """
     try:
-        found = path.lstat()
-        if stat.S_ISLNK(found.st_mode):
+        status = path.lstat()
+        if stat.S_ISLNK(status.st_mode):
             path.stat()
     except (FileNotFoundError, NotADirectoryError):
         if path.is_symlink():
@@ -282,9 +282,9 @@ def _settings(records: Iterable[Record]) -> list[str]:
     return [*_SETTINGS, *sorted(others - set(_SETTINGS))]
 
 
-def _texts(one: Record, names: Iterable[str]) -> list[object]:
+def _texts(record: Record, names: Iterable[str]) -> list[object]:
     """Settings of a trial."""
-    return [_text(setting(one, name)) for name in names]
+    return [_text(setting(record, name)) for name in names]
 
 
 def _text(value: object) -> object:

@@ -89,9 +89,9 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         # A little more: sums of many durations are not exact.
         return max(0, min(self.batch, int((self.budget_s - spent_s) / self.trial_s + 1e-6)))
 
-    def cost(self, one: Told) -> float:
+    def cost(self, trial: Told) -> float:
         """Seconds that a trial took."""
-        return self.trial_s if one.seconds is None else one.seconds
+        return self.trial_s if trial.seconds is None else trial.seconds
 
 
 class Drift(msgspec.Struct, frozen=True, kw_only=True):

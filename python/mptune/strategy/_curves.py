@@ -76,10 +76,10 @@ class Curves:
         weights = process.weights(points)
         # Rounded: which draw belongs to which hypothesis has to be the same on every machine.
         ends = np.rint(np.round(np.cumsum(weights), 6) * self._count).astype(int)
-        found, start = [], 0
+        drawn, start = [], 0
         for hypothesis, end in zip(process.hypotheses, map(int, ends), strict=True):
             if end > start:
-                found.append(
+                drawn.append(
                     self._under(process.fit(telling, hypothesis), points, telling, slice(start, end))
                 )
             start = end
@@ -88,7 +88,7 @@ class Curves:
             for w, hypothesis in zip(weights, process.hypotheses, strict=True)
             if hypothesis.error is not None
         )
-        return Drawn(np.concatenate(found), float(np.round(predicted, 6)))
+        return Drawn(np.concatenate(drawn), float(np.round(predicted, 6)))
 
     def _under(self, fitted: Fitted, points: Points, telling: Points, some: slice) -> Floats:
         """Some of the draws, under one hypothesis."""

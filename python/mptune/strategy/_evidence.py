@@ -97,7 +97,7 @@ def _drift(cell: Indices, values: Floats, levels: Floats, at_s: Floats) -> Drift
         return None
     cell, at_s = cell[timed], at_s[timed]
     shares = values[timed] / levels[cell]
-    found: list[tuple[float, Drift]] = []
+    candidates: list[tuple[float, Drift]] = []
     for moment in np.quantile(at_s, np.arange(1, MOMENTS) / MOMENTS, method="lower"):
         after = at_s > moment
         squares, freedom = _within(cell * 2 + after, shares)
@@ -116,8 +116,8 @@ def _drift(cell: Indices, values: Floats, levels: Floats, at_s: Floats) -> Drift
         change = float(known @ changes / known.sum())
         errors = abs(change) * float(np.sqrt(known.sum() / noise))
         if errors >= SHOWN and abs(change) >= LEAST:
-            found.append((round(errors, 6), Drift(change=round(change, 6), at_s=float(moment))))
-    return max(found, key=lambda row: row[0])[1] if found else None
+            candidates.append((round(errors, 6), Drift(change=round(change, 6), at_s=float(moment))))
+    return max(candidates, key=lambda row: row[0])[1] if candidates else None
 
 
 def _overdue(cell: Indices, at_s: Floats, cells: int) -> Flags:

@@ -96,17 +96,17 @@ class Adaptive:
         belief = self._believe()
         if belief is None or belief.evidence is None:
             return None
-        found, (arm, size) = belief.answers, belief.choice
-        likely = np.bincount(found.arm, minlength=len(self._order))
+        answers_, (arm, size) = belief.answers, belief.choice
+        likely = np.bincount(answers_.arm, minlength=len(self._order))
         contenders = sorted(
-            np.flatnonzero(likely > len(found.arm) / 100), key=lambda number: (-likely[number], number)
+            np.flatnonzero(likely > len(answers_.arm) / 100), key=lambda number: (-likely[number], number)
         )
-        low, high = np.quantile(found.size, _ENDS, method="nearest")
-        certainty, room = found.holds(arm, size, ROOM), ROOM
+        low, high = np.quantile(answers_.size, _ENDS, method="nearest")
+        certainty, room = answers_.holds(arm, size, ROOM), ROOM
         supported = self._supported(belief)
         if certainty < self._question.certainty or supported > ROOM:
             certainty = self._question.certainty
-            room = max(found.room(arm, size, certainty), supported)
+            room = max(answers_.room(arm, size, certainty), supported)
         prior = ""
         if self._question.prior:
             prior = "followed" if belief.predicted >= CREDIBLE else "dropped"
@@ -121,7 +121,7 @@ class Adaptive:
             certainty=certainty,
             room=room,
             contenders=tuple(self._order[contender] for contender in contenders),
-            shares=tuple(float(likely[contender]) / len(found.arm) for contender in contenders),
+            shares=tuple(float(likely[contender]) / len(answers_.arm) for contender in contenders),
             sizes=(int(low), int(high)),
             scatter=round(math.sqrt(belief.noise[arm, size]) * scale, 9),
             more_s=self._more_s(belief, room),
@@ -212,9 +212,9 @@ class Adaptive:
         """
         arm, size = place
         sizes = len(self._octaves)
-        wanted = min(PROOF, self._question.runs)
-        asked = [self._asked(arm, size, run) for run in range(int(self._runs[place]), wanted)]
-        beside = [one for one in (size - 1, size + 1) if 0 <= one < sizes]
+        runs = min(PROOF, self._question.runs)
+        asked = [self._asked(arm, size, run) for run in range(int(self._runs[place]), runs)]
+        beside = [index for index in (size - 1, size + 1) if 0 <= index < sizes]
         asked += [self._asked(arm, number, 0) for number in beside if not self._runs[arm, number]]
         near = np.abs(self._octaves - self._octaves[size]) <= NEAR
         large = self._octaves >= self._octaves[-1] - LARGE
@@ -225,17 +225,17 @@ class Adaptive:
     def _unseen(self, arm: int, sizes: Flags) -> list[int]:
         """As few arms as have all subflows and congestion controls not measured there, the likest to this."""
         seen = [bool(runs[sizes].any()) for runs in self._runs]
-        wanted = set[object]().union(*self._kinds)
-        wanted -= set[object]().union(*(kinds for kinds, some in zip(self._kinds, seen, strict=True) if some))
-        found = []
-        while wanted:
+        unseen = set[object]().union(*self._kinds)
+        unseen -= set[object]().union(*(kinds for kinds, some in zip(self._kinds, seen, strict=True) if some))
+        asks = []
+        while unseen:
             own = self._kinds[arm]
             number = max(
-                range(len(seen)), key=lambda i: (len(wanted & self._kinds[i]), len(own & self._kinds[i]), -i)
+                range(len(seen)), key=lambda i: (len(unseen & self._kinds[i]), len(own & self._kinds[i]), -i)
             )
-            found.append(number)
-            wanted -= self._kinds[number]
-        return found
+            asks.append(number)
+            unseen -= self._kinds[number]
+        return asks
 
     def _again(self, belief: "_Belief") -> list[Ask]:
         """The best of what was measured only long ago, if it is overdue: the network may have changed."""
@@ -266,7 +266,7 @@ class Adaptive:
         common = apart.T @ apart[:, blamed] / len(regret)
         # A covariance of so few draws is uncertain by this much.
         chance = CHANCE * np.sqrt(variance[:, None] * variance[blamed] / len(regret))
-        found: list[Ask] = []
+        asks: list[Ask] = []
         for _ in range(left):
             blame = np.stack([np.bincount(ones, regret, flat.shape[1]) for ones in to_blame]).sum(axis=0)
             # By how much the trial is expected to move what is believed of it.
@@ -278,7 +278,7 @@ class Adaptive:
             # Where what matters has all its runs, the others have hardly any information.
             if worth[chosen] < max(0.0, FUTILE * most):
                 break
-            found.append(self._asked(chosen // sizes, chosen % sizes, int(runs[chosen])))
+            asks.append(self._asked(chosen // sizes, chosen % sizes, int(runs[chosen])))
             runs[chosen] += 1
             learned = variance[chosen] / (variance[chosen] + noise[chosen])
             regret[(to_blame == chosen).any(axis=0)] *= 1 - learned
@@ -287,7 +287,7 @@ class Adaptive:
             common -= np.outer(share, common[chosen])
             apart = apart - np.outer(apart[:, chosen], share)
             variance = np.maximum(variance - share * with_it, 0.0)
-        return found
+        return asks
 
     def _more_s(self, belief: "_Belief", room: float) -> float | None:
         """Errors fall with the root of the time, and the regret of larger buffers with the time."""
@@ -322,8 +322,8 @@ class _Belief(NamedTuple):
         draws, predicted = curves.draws(evidence.points if evidence else None)
         levels = draws.mean(axis=0)
         noise = evidence.noise(levels, octaves) if evidence else np.full_like(levels, FIRST**2)
-        found = answers(draws, octaves, sacrifice)
-        return cls(evidence, draws, predicted, noise, found, found.choice(noise))
+        answers_ = answers(draws, octaves, sacrifice)
+        return cls(evidence, draws, predicted, noise, answers_, answers_.choice(noise))
 
     def regret(self, place: tuple[int, int]) -> float:
         """Expected loss of this answer."""

@@ -91,7 +91,7 @@ def read_measurements(path: str, options: ReadOptions | None = None) -> Measurem
         raise InputError(path, "", "expected a header and a row per observation, found an empty file")
     columns = find_columns(path, header, options)
     ours = set(header) >= _OURS
-    kept: list[tuple[Measurement, dict[str, str]]] = []
+    rows: list[tuple[Measurement, dict[str, str]]] = []
     failed = 0
     for number, cells in table:
         if len(cells) != len(header):
@@ -107,20 +107,20 @@ def read_measurements(path: str, options: ReadOptions | None = None) -> Measurem
         if ours and named.get("round", "0") != "0":
             measurement = msgspec.structs.replace(measurement, run=f"{named['round']}/{measurement.run}")
         if _wanted(measurement, options):
-            kept.append((measurement, named))
-    asked = [pair.levels.get("initial_path") for pair, _ in kept]
+            rows.append((measurement, named))
+    asked = [pair.levels.get("initial_path") for pair, _ in rows]
     unset = {"initial_path"} if ours and set(asked) == {_UNSET} else set()
-    found = Measurements(
+    measurements = Measurements(
         path=path,
-        rows=tuple(measurement for measurement, _ in kept),
+        rows=tuple(measurement for measurement, _ in rows),
         factors=tuple(name for name in columns if name not in {*NO_FACTORS, *unset}),
         failed=failed,
         unused=() if ours else _unused(header, columns),
-        varying=_varying(header, columns, kept, ours=ours),
-        shared_runs=ours and _shared(kept),
+        varying=_varying(header, columns, rows, ours=ours),
+        shared_runs=ours and _shared(rows),
     )
-    _check(found, options)
-    return found
+    _check(measurements, options)
+    return measurements
 
 
 def pooled(measurements: Measurements) -> list[str]:
@@ -144,25 +144,25 @@ def _completed(cells: Sequence[str], columns: Mapping[str, Column]) -> list[str]
 def _varying(
     header: Sequence[str],
     columns: Mapping[str, Column],
-    kept: Sequence[tuple[Measurement, Mapping[str, str]]],
+    rows: Sequence[tuple[Measurement, Mapping[str, str]]],
     *,
     ours: bool,
 ) -> tuple[str, ...]:
     """Columns that are not read, but vary between rows whose factors are all the same."""
     known = {column.header for column in columns.values()} | (_NOT_VARIED if ours else set())
-    found = []
+    names = []
     for name in header:
         first: dict[tuple[str, ...], str] = {}
-        cells = ((tuple(measurement.levels.values()), named[name]) for measurement, named in kept)
+        cells = ((tuple(measurement.levels.values()), named[name]) for measurement, named in rows)
         if name not in known and any(first.setdefault(levels, cell) != cell for levels, cell in cells):
-            found.append(name)
-    return tuple(found)
+            names.append(name)
+    return tuple(names)
 
 
-def _shared(kept: Sequence[tuple[Measurement, Mapping[str, str]]]) -> bool:
+def _shared(rows: Sequence[tuple[Measurement, Mapping[str, str]]]) -> bool:
     """True if there are several runs, each with a single seed."""
     seeds: dict[str | None, set[str]] = {}
-    for measurement, named in kept:
+    for measurement, named in rows:
         seeds.setdefault(measurement.run, set()).add(named["seed"])
     return len(seeds) > 1 and all(len(ones) == 1 for ones in seeds.values())
 
@@ -237,42 +237,46 @@ def _unused(header: Sequence[str], columns: Mapping[str, Column]) -> tuple[str, 
     return tuple(name for name in header if name not in used)
 
 
-def _check(found: Measurements, options: ReadOptions) -> None:
+def _check(measurements: Measurements, options: ReadOptions) -> None:
     """Refuse data that are not sufficient for any procedure."""
     for option, factor, names in (("--cc", "cc", options.ccs), ("--pm", "pm", options.pms)):
-        missing = [name for name in names if all(row.levels.get(factor, name) != name for row in found.rows)]
+        missing = [
+            name for name in names if all(row.levels.get(factor, name) != name for row in measurements.rows)
+        ]
         if missing:
             raise InputError(
-                option, "", f"expected names that occur in {found.path}, found {quoted(missing[0])}"
+                option, "", f"expected names that occur in {measurements.path}, found {quoted(missing[0])}"
             )
-    if not found.rows:
-        raise InputError(found.path, "", "expected one row per observation, found no usable row")
-    for factor in found.factors:
-        _check_spelling(found, factor)
-    sizes = {row.buffer_mib for row in found.rows}
+    if not measurements.rows:
+        raise InputError(measurements.path, "", "expected one row per observation, found no usable row")
+    for factor in measurements.factors:
+        _check_spelling(measurements, factor)
+    sizes = {row.buffer_mib for row in measurements.rows}
     if len(sizes) == 1:
         raise InputError(
-            found.path, "buffer", f"expected at least two sizes, found {sizes.pop():.6g} MiB in every row"
+            measurements.path,
+            "buffer",
+            f"expected at least two sizes, found {sizes.pop():.6g} MiB in every row",
         )
-    for cc in found.levels("cc"):
-        rows = [row.row for row in found.rows if row.levels["cc"] == cc]
+    for cc in measurements.levels("cc"):
+        rows = [row.row for row in measurements.rows if row.levels["cc"] == cc]
         if len(rows) == 1:
             raise InputError(
-                found.path,
+                measurements.path,
                 f"row {rows[0]}, cc",
                 f"expected at least two observations of {quoted(cc)}, found only this one",
             )
 
 
-def _check_spelling(found: Measurements, factor: str) -> None:
+def _check_spelling(measurements: Measurements, factor: str) -> None:
     """Refuse two levels that differ only in capitalisation: one is misspelt."""
     seen: dict[str, str] = {}
-    for row in found.rows:
+    for row in measurements.rows:
         level = row.levels[factor]
         first = seen.setdefault(level.casefold(), level)
         if first != level:
             raise InputError(
-                found.path,
+                measurements.path,
                 f"row {row.row}, {factor}",
                 f"expected one spelling, found {quoted(level)} after {quoted(first)}",
             )

@@ -105,39 +105,39 @@ def find_columns(path: str, header: Sequence[str], options: ReadOptions) -> dict
             raise InputError(
                 path, "row 1", f"expected a different header for each column, found {quoted(name)} twice"
             )
-    found: dict[str, Column] = {}
+    columns: dict[str, Column] = {}
     for role, wanted in options.columns.items():
         if role not in ROLES.values():
             raise InputError("--column", "", one_of(dict.fromkeys(ROLES.values()), role))
-        found[role] = _located(path, header, wanted, "--column")
+        columns[role] = _located(path, header, wanted, "--column")
     for index, name in enumerate(header):
         meant = ROLES.get(_base(name))
         if meant is None or meant in options.columns or name in options.columns.values():
             continue
-        if meant in found:
+        if meant in columns:
             raise InputError(
                 path,
                 "row 1",
-                f"expected one column for {meant}, found {quoted(found[meant].header)} and {quoted(name)}",
+                f"expected one column for {meant}, found {quoted(columns[meant].header)} and {quoted(name)}",
             )
-        found[meant] = Column(index, name)
+        columns[meant] = Column(index, name)
     for role in _REQUIRED:
-        if role not in found:
+        if role not in columns:
             raise InputError(
                 path,
                 "row 1",
                 f"expected a column for {role} such as {quoted(_EXAMPLE[role])}, found {_listed(header)}",
             )
     for role, given in (("throughput", options.throughput_unit), ("buffer", options.buffer_unit)):
-        column = found[role]
+        column = columns[role]
         scale = _UNITS[role][_unit(path, role, column.header, given)] / KEPT[role][0]
-        found[role] = msgspec.structs.replace(column, scale=scale)
+        columns[role] = msgspec.structs.replace(column, scale=scale)
     for name in options.factors:
         if name in NO_FACTORS:
             raise InputError("--factor", "", f"expected a column of levels, found {quoted(name)}")
-        if name not in found:
-            found[name] = _located(path, header, name, "--factor")
-    return {role: found[role] for role in sorted(found, key=lambda role: role != "cc")}
+        if name not in columns:
+            columns[name] = _located(path, header, name, "--factor")
+    return {role: columns[role] for role in sorted(columns, key=lambda role: role != "cc")}
 
 
 def _located(path: str, header: Sequence[str], name: str, option: str) -> Column:

@@ -57,12 +57,12 @@ def _programs(host: HostPlan) -> list[Setting]:
     ------
     InputError : one is not.
     """
-    found = of_kind(host, "congestion")
-    for row in found:
+    controls = of_kind(host, "congestion")
+    for row in controls:
         if not re.fullmatch(r"[A-Za-z0-9_]+", row["name"]):
             expected = "expected letters, digits and _ only"
             raise InputError("congestion control", "", f"{expected}, found {quoted(row['name'])}")
-    return found
+    return controls
 
 
 def sysctls(host: HostPlan) -> list[Value]:
@@ -72,12 +72,12 @@ def sysctls(host: HostPlan) -> list[Value]:
     ------
     InputError : a value that a machine reported is none.
     """
-    found = [Value(row["name"], str(row["value"])) for row in of_kind(host, "sysctl")]
-    for name, value in found:
+    values = [Value(row["name"], str(row["value"])) for row in of_kind(host, "sysctl")]
+    for name, value in values:
         # TuneD has functions in values, "${f:exec:...}"; no sysctl that is set here needs such letters.
         if not re.fullmatch(r"[\w.-]+", name) or not re.fullmatch(r"[\w .:/+-]*", value):
             raise InputError(f"sysctl {name}", "", f"expected numbers and names, found {quoted(value)}")
-    return found
+    return values
 
 
 def of_mptcp(host: HostPlan) -> Iterator[Command]:
@@ -102,10 +102,10 @@ def of_routes(host: HostPlan) -> Iterator[Command]:
         family = "-6" if ":" in row["to"] else "-4"
         place = shlex.join(["table", str(row["table"])])
         device = shlex.join(["dev", row["device"]])
-        shown = f"ip {family} route show {place} exact {shlex.quote(row['to'])} {device}"
+        listed = f"ip {family} route show {place} exact {shlex.quote(row['to'])} {device}"
         plain = "head -n 1 | sed -e 's/ congctl [^ ]*//' -e 's/ linkdown//' -e 's/ dead//'"
-        found = f'route="$({shown} | {plain})" && [ -n "$route" ]'
-        change = f"{found} && ip {family} route change $route {device} {place}"
+        selected = f'route="$({listed} | {plain})" && [ -n "$route" ]'
+        change = f"{selected} && ip {family} route change $route {device} {place}"
         cc = shlex.quote(row["congctl"])
         yield Command(("sh", "-c", f"{change} congctl {cc}"), ("sh", "-c", change))
 

@@ -77,8 +77,8 @@ def _tasks(host: HostPlan) -> Iterator[Task]:
 
 
 def _copy(name: str, source: str, file: File) -> Task:
-    told = {"src": source, "dest": file.place, "owner": "root", "group": "root", "mode": "0644"}
-    return {"name": name, "ansible.builtin.copy": told}
+    copied = {"src": source, "dest": file.place, "owner": "root", "group": "root", "mode": "0644"}
+    return {"name": name, "ansible.builtin.copy": copied}
 
 
 def _task(row: Task) -> str:

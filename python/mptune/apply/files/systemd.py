@@ -26,14 +26,14 @@ _PLACE = "/etc/systemd/system"
 def files(host: HostPlan) -> list[File]:
     """One or two units and the BPF programs; nothing if sysctls are all."""
     congestion, paths = list(of_programs(host)), [*of_mptcp(host), *of_routes(host)]
-    found = []
+    units = []
     if congestion:
         head = [
             "Description=Congestion controls of mptune as BPF programs",
             f"Before={PATHS}",
         ]
-        found.append(_unit(CONGESTION, head, congestion))
-        found += programs(host)
+        units.append(_unit(CONGESTION, head, congestion))
+        units += programs(host)
     if paths:
         head = [
             "Description=MPTCP endpoints and congestion control of routes, as mptune found them",
@@ -41,8 +41,8 @@ def files(host: HostPlan) -> list[File]:
             "After=network-online.target",
             *([f"Requires={CONGESTION}", f"After={CONGESTION}"] if congestion else []),
         ]
-        found.append(_unit(PATHS, head, paths))
-    return found
+        units.append(_unit(PATHS, head, paths))
+    return units
 
 
 def units(host: HostPlan) -> list[str]:

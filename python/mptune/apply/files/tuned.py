@@ -23,12 +23,14 @@ def files(host: HostPlan) -> list[File]:
     profile += [f"{sysctl.name}={sysctl.value}" for sysctl in sysctls(host)]
     if commands:
         profile += ["", "[script]", "script=${i:PROFILE_DIR}/script.sh"]
-    found = [File("mptune/tuned.conf", ("\n".join(profile) + "\n").encode(), f"{_PLACE}/tuned.conf")]
+    written = [File("mptune/tuned.conf", ("\n".join(profile) + "\n").encode(), f"{_PLACE}/tuned.conf")]
     if commands:
         starts = [shlex.join(command.start) for command in commands]
         stops = [shlex.join(command.stop) for command in reversed(commands) if command.stop is not None]
-        found.append(File("mptune/script.sh", _script(starts, stops), f"{_PLACE}/script.sh", executable=True))
-    return [*found, *programs(host)]
+        written.append(
+            File("mptune/script.sh", _script(starts, stops), f"{_PLACE}/script.sh", executable=True)
+        )
+    return [*written, *programs(host)]
 
 
 def _script(starts: list[str], stops: list[str]) -> bytes:

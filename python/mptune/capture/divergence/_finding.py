@@ -124,9 +124,9 @@ def _departure(reference: Side, other: Side, subflow: str, quantity: str, limits
     apart = mine.distance(band(other.lately(subflow, quantity), 0.0))
     allowed = _allowed(reference, quantity, mine.high, limits) + chance(rows, lag_s, _MEMORY_S)
     with np.errstate(invalid="ignore"):
-        beyond = apart > allowed
+        exceeds = apart > allowed
     span = max(limits.span_s, reference.rtt_s(subflow))
-    index = _first_run(beyond, max(round(span / STEP_S), 1))
+    index = _first_run(exceeds, max(round(span / STEP_S), 1))
     if index is None:
         return None
     stop = index + max(round(span / STEP_S), 1)
@@ -157,15 +157,15 @@ def _alike_until(reference: Side, limits: Limits) -> float | None:
     """When the reference's own runs part: one of them leaves the band of the others."""
     import numpy as np
 
-    found = []
+    times = []
     for subflow, quantity in _compared(reference, reference):
         lag_s = lag_of(reference, subflow)
         rows = reference.lately(subflow, quantity)
         own = chance(rows, lag_s, 0.0)
         with np.errstate(invalid="ignore"):
-            beyond = own > _allowed(reference, quantity, band(rows, lag_s).high, limits)
+            exceeds = own > _allowed(reference, quantity, band(rows, lag_s).high, limits)
         span = max(limits.span_s, reference.rtt_s(subflow))
-        index = _first_run(beyond, max(round(span / STEP_S), 1))
+        index = _first_run(exceeds, max(round(span / STEP_S), 1))
         if index is not None:
-            found.append(index * STEP_S)
-    return min(found, default=None)
+            times.append(index * STEP_S)
+    return min(times, default=None)

@@ -69,11 +69,11 @@ class _Scene:
 
     def first(self, events: Callable[[Subflow], Array], high: float) -> list[float | None]:
         """The first event up to a time, median of each side's runs that have one; None if most have none."""
-        found: list[float | None] = []
+        values: list[float | None] = []
         for flows in self.flows:
             firsts = [float(at[0]) for flow in flows if len(at := events(flow)) and at[0] <= high]
-            found.append(median(firsts) if 2 * len(firsts) > len(flows) else None)
-        return found
+            values.append(median(firsts) if 2 * len(firsts) > len(flows) else None)
+        return values
 
     def mean(self, values: Callable[[Curves, Subflow], Array]) -> list[float]:
         """Mean over the time around, the median of each side's runs."""
@@ -93,8 +93,8 @@ class _Scene:
 
     def said(self, values: list[float | None] | list[float], text: str) -> str:
         """Both sides' values in words: "kernel 0.31 s, simulated none"."""
-        shown = [text.format(value) if value is not None else "none" for value in values]
-        return ", ".join(f"{side.name} {name}" for side, name in zip(self.sides, shown, strict=True))
+        texts = [text.format(value) if value is not None else "none" for value in values]
+        return ", ".join(f"{side.name} {name}" for side, name in zip(self.sides, texts, strict=True))
 
 
 def kind_of(reference: Side, other: Side, subflow: str, quantity: str, at_s: float) -> Kind:
@@ -103,9 +103,9 @@ def kind_of(reference: Side, other: Side, subflow: str, quantity: str, at_s: flo
     scene = _Scene(reference, other, name, quantity, at_s)
     if not all(scene.flows):
         return Kind("start of the subflow", f"one side has no subflow {name}")
-    for found in _rules(scene):
-        if found is not None:
-            return found
+    for kind in _rules(scene):
+        if kind is not None:
+            return kind
     return Kind("unknown", "no rule holds: see the table and the figure")
 
 
@@ -184,10 +184,10 @@ def _slow_start(scene: _Scene) -> Kind | None:
 
 def _recovery(scene: _Scene) -> Kind | None:
     """Both repeat what was lost, but not alike."""
-    again = scene.counts(lambda subflow: subflow.repeats, scene.low - BEFORE_S, scene.high)
-    if max(again) == 0:
+    retransmitted = scene.counts(lambda subflow: subflow.repeats, scene.low - BEFORE_S, scene.high)
+    if max(retransmitted) == 0:
         return None
-    evidence = scene.said(again, "{:.0f}") + " segments sent again in the 0.5 s around"
+    evidence = scene.said(retransmitted, "{:.0f}") + " segments sent again in the 0.5 s around"
     lost = scene.counts(lambda subflow: subflow.drops, scene.low - BEFORE_S, scene.high)
     return Kind("loss recovery", f"{evidence}; lost: " + scene.said(lost, "{:.0f}"))
 

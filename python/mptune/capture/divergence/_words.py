@@ -54,27 +54,28 @@ def unit_of(quantity: str) -> tuple[str, float]:
     return unit, factor
 
 
-def paragraph(found: Divergence, reference: Side, other: Side) -> str:
+def paragraph(divergence: Divergence, reference: Side, other: Side) -> str:
     """When, where, what differed, what it looks like, and what speaks for that."""
     ours, theirs = reference.recording.about, other.recording.about
     runs = f"{len(reference.runs)} {'run' if len(reference.runs) == 1 else 'runs'}"
     what = (
-        f"{found.other} ({theirs.release}) against {runs} of {found.reference} ({ours.release}) "
+        f"{divergence.other} ({theirs.release}) against {runs} of {divergence.reference} ({ours.release}) "
         f"on {ours.topology}, {ours.trial['pm']}, {ours.trial['cc']}"
     )
     alike = (
         ""
-        if found.alike_until_s is None
-        else f" The {runs} of {found.reference} stay together until {found.alike_until_s:.3f} s; "
+        if divergence.alike_until_s is None
+        else f" The {runs} of {divergence.reference} stay together until {divergence.alike_until_s:.3f} s; "
         "differences as large as theirs do not count from then on."
     )
-    if found.first is None or found.kind is None:
+    if divergence.first is None or divergence.kind is None:
         end = reference.runs[0].times[-1]
         return f"{what}: no divergence in {end:g} s.{alike}"
-    first = found.first
+    first = divergence.first
     return (
         f"{what}: first divergence at {first.at_s:.3f} s, {_described(first)}: "
-        f"{_values(first, reference, other)}. It looks like {found.kind.name} ({found.kind.evidence}).{alike}"
+        f"{_values(first, reference, other)}. "
+        f"It looks like {divergence.kind.name} ({divergence.kind.evidence}).{alike}"
     )
 
 
@@ -92,16 +93,16 @@ def _values(departure: Departure, reference: Side, other: Side) -> str:
     parts = []
     for side in (reference, other):
         values = side.lately(departure.subflow, departure.quantity)[:, index] * factor
-        shown = [f"{value:.4g}" for value in (values.min(), values.max())]
-        parts.append(f"{side.name} {shown[0] if shown[0] == shown[1] else '-'.join(shown)} {unit}")
+        ends = [f"{value:.4g}" for value in (values.min(), values.max())]
+        parts.append(f"{side.name} {ends[0] if ends[0] == ends[1] else '-'.join(ends)} {unit}")
     return ", ".join(parts) + f" at {index * STEP_S:.3f} s"
 
 
-def table_around(found: Divergence, reference: Side, other: Side) -> list[Moment]:
+def table_around(divergence: Divergence, reference: Side, other: Side) -> list[Moment]:
     """Both sides around the first divergence, moment by moment; empty without one."""
-    if found.first is None:
+    if divergence.first is None:
         return []
-    first = found.first
+    first = divergence.first
     subflow = first.subflow or max(
         reference.runs[0].subflows, key=lambda name: float(reference.runs[0].subflows[name].delivered[-1])
     )

@@ -155,12 +155,12 @@ def loaded(ccs: Iterable[str]) -> Iterator[dict[str, str]]:
     with ExitStack() as stack:
         names = {}
         for cc in dict.fromkeys(ccs):
-            found = availability(cc)
-            if found.kernel_name is None:
-                raise MptuneError(f"{cc}: {found.reason}")
-            if found.source == "bpf" and (descriptor := _hold(cc)) is not None:
+            available = availability(cc)
+            if available.kernel_name is None:
+                raise MptuneError(f"{cc}: {available.reason}")
+            if available.source == "bpf" and (descriptor := _hold(cc)) is not None:
                 stack.callback(os.close, descriptor)
-            names[cc] = found.kernel_name
+            names[cc] = available.kernel_name
         yield names
 
 
@@ -175,21 +175,21 @@ def load(cc: str) -> Availability:
     ------
     MptuneError : it is not available on this kernel, or there is no BPF file system to keep it in.
     """
-    found = availability(cc)
-    if found.kernel_name is None:
-        raise MptuneError(f"{cc}: {found.reason}")
-    if found.source == "bpf" and not _privileged():
+    available = availability(cc)
+    if available.kernel_name is None:
+        raise MptuneError(f"{cc}: {available.reason}")
+    if available.source == "bpf" and not _privileged():
         raise MptuneError(f"{cc}: loading it needs root")
-    if found.source == "bpf" and not is_loaded(cc):
+    if available.source == "bpf" and not is_loaded(cc):
         _require_bpf_file_system()
         descriptor = _hold(cc)
         if descriptor is None:
             raise MptuneError(
-                f"{cc}: {found.kernel_name} was registered by another program, without a link to keep"
+                f"{cc}: {available.kernel_name} was registered by another program, without a link to keep"
             )
         try:
             PINS.mkdir(exist_ok=True)
-            _libbpf.pin(descriptor, PINS / found.kernel_name)
+            _libbpf.pin(descriptor, PINS / available.kernel_name)
         finally:
             os.close(descriptor)
     return availability(cc)
@@ -230,12 +230,12 @@ def status() -> list[Status]:
     MptuneError : this user has no permission (CAP_SYS_ADMIN).
     """
     hooks = _libbpf.programs()
-    found = []
+    registrations = []
     for link in _libbpf.registered():
         if link.name.startswith(PREFIX):
             own = [hook for hook in hooks if hook.btf == link.btf]
             cc = link.name.removeprefix(PREFIX)
-            found.append(
+            registrations.append(
                 Status(
                     cc=cc,
                     kernel_name=link.name,
@@ -244,7 +244,7 @@ def status() -> list[Status]:
                     ns=sum(hook.ns for hook in own),
                 )
             )
-    return sorted(found, key=lambda entry: entry.cc)
+    return sorted(registrations, key=lambda entry: entry.cc)
 
 
 def _hold(cc: str) -> int | None:

@@ -41,9 +41,9 @@ _PRINTING = threading.Lock()
 class LibbpfError(MptuneError):
     """A call failed; `number` is the errno, and the message contains libbpf's explanation."""
 
-    def __init__(self, call: str, number: int, said: str = "") -> None:
+    def __init__(self, call: str, number: int, reason: str = "") -> None:
         self.number = number
-        super().__init__(f"{call}: {os.strerror(number)}" + (f" ({said})" if said else ""))
+        super().__init__(f"{call}: {os.strerror(number)}" + (f" ({reason})" if reason else ""))
 
 
 class Registered(msgspec.Struct, frozen=True, kw_only=True):
@@ -150,67 +150,67 @@ def register(path: Path) -> int:
     LibbpfError : the kernel refused it; EEXIST if the name is taken, EPERM without the privilege.
     """
     library = _libbpf()
-    with _reasons() as said, _opened(library, path) as loading:
+    with _reasons() as log, _opened(library, path) as loading:
         found = library.bpf_object__next_map(loading, None)
         if not found:
             raise LibbpfError(path.name, errno.ENOENT, "no struct_ops map in it")
         struct_ops = ctypes.c_void_p(found)
         library.bpf_map__set_map_flags(struct_ops, _F_LINK)
-        _check("loading", library.bpf_object__load(loading), said)
-        return _attached(library, struct_ops, said)
+        _check("loading", library.bpf_object__load(loading), log)
+        return _attached(library, struct_ops, log)
 
 
-def _attached(library: Any, struct_ops: ctypes.c_void_p, said: list[str]) -> int:
+def _attached(library: Any, struct_ops: ctypes.c_void_p, log: list[str]) -> int:
     """Descriptor of a new link of the map, the caller's own.
 
     libbpf before 1.2 does not know links of struct_ops: it fills the map and gives the map as its link.
     """
     found = library.bpf_map__attach_struct_ops(struct_ops)
     if not found:
-        raise LibbpfError("registering", ctypes.get_errno(), _reason(said))
+        raise LibbpfError("registering", ctypes.get_errno(), _reason(log))
     link = ctypes.c_void_p(found)
     descriptor = int(library.bpf_link__fd(link))
     library.bpf_link__disconnect(link)  # the descriptor stays open: from here on it is the caller's
     library.bpf_link__destroy(link)
     if descriptor != library.bpf_map__fd(struct_ops):
         return descriptor
-    return _check("registering", library.bpf_link_create(descriptor, 0, _ATTACH_STRUCT_OPS, None), said)
+    return _check("registering", library.bpf_link_create(descriptor, 0, _ATTACH_STRUCT_OPS, None), log)
 
 
-def _reason(said: list[str]) -> str:
+def _reason(log: list[str]) -> str:
     """The most useful message: the verifier's, or the first."""
-    return next((line for line in said if line.startswith("the verifier")), said[0] if said else "")
+    return next((line for line in log if line.startswith("the verifier")), log[0] if log else "")
 
 
 @contextmanager
 def _opened(library: Any, path: Path) -> Iterator[ctypes.c_void_p]:
-    found = library.bpf_object__open_file(os.fsencode(path), None)
-    if not found:
+    opened = library.bpf_object__open_file(os.fsencode(path), None)
+    if not opened:
         raise LibbpfError(f"opening {path.name}", ctypes.get_errno())
     try:
-        yield ctypes.c_void_p(found)
+        yield ctypes.c_void_p(opened)
     finally:
-        library.bpf_object__close(ctypes.c_void_p(found))
+        library.bpf_object__close(ctypes.c_void_p(opened))
 
 
 @contextmanager
 def _reasons() -> Iterator[list[str]]:
     """Collect the messages that libbpf would print to stderr, one line each."""
     library, libc = _libbpf(), ctypes.CDLL(None)
-    said: list[str] = []
+    log: list[str] = []
 
     def keep(level: int, form: bytes, arguments: int) -> int:
         if level <= _KEPT_LEVEL:
             message = ctypes.create_string_buffer(_LONGEST)
             libc.vsnprintf(message, len(message), form, ctypes.c_void_p(arguments))
-            said.append(_line(message.value.decode(errors="replace")))
+            log.append(_line(message.value.decode(errors="replace")))
         return 0
 
     with _PRINTING:
         callback = _PRINT(keep)
         before = library.libbpf_set_print(callback)
         try:
-            yield said
+            yield log
         finally:
             library.libbpf_set_print(ctypes.c_void_p(before))
 
@@ -221,8 +221,8 @@ def _line(message: str) -> str:
     if "BEGIN PROG LOAD LOG" not in message:
         return lines[0].removeprefix("libbpf: ") if lines else ""
     apart = ("libbpf:", "-- END", "processed ", "verification time ", "stack depth ", "mark_precise:")
-    said = [line for line in lines if not line.startswith(apart)]
-    return f"the verifier reports: {said[-1]}" if said else "the verifier refuses it"
+    messages = [line for line in lines if not line.startswith(apart)]
+    return f"the verifier reports: {messages[-1]}" if messages else "the verifier refuses it"
 
 
 def registered() -> list[Registered]:
@@ -232,7 +232,7 @@ def registered() -> list[Registered]:
     ------
     LibbpfError : EPERM without CAP_SYS_ADMIN.
     """
-    found = []
+    names = []
     for number, descriptor in _every("link"):
         link = _info(descriptor, _LinkInfo())
         os.close(descriptor)
@@ -245,8 +245,8 @@ def registered() -> list[Registered]:
         struct_ops = _info(descriptor, _MapInfo())
         os.close(descriptor)
         name = struct_ops.name.decode()
-        found.append(Registered(name=name, link=number, map=link.map_id, btf=struct_ops.btf_id))
-    return found
+        names.append(Registered(name=name, link=number, map=link.map_id, btf=struct_ops.btf_id))
+    return names
 
 
 def programs() -> list[Program]:
@@ -256,12 +256,12 @@ def programs() -> list[Program]:
     ------
     LibbpfError : EPERM without CAP_SYS_ADMIN.
     """
-    found = []
+    names = []
     for number, descriptor in _every("prog"):
         info = _info(descriptor, _ProgramInfo())
         os.close(descriptor)
         if info.type == _PROG_TYPE_STRUCT_OPS:
-            found.append(
+            names.append(
                 Program(
                     name=info.name.decode(),
                     id=number,
@@ -270,7 +270,7 @@ def programs() -> list[Program]:
                     ns=info.run_time_ns,
                 )
             )
-    return found
+    return names
 
 
 def hold(link: int) -> int | None:
@@ -320,7 +320,7 @@ def _info(descriptor: int, info: _Info) -> _Info:
     return info
 
 
-def _check(call: str, result: int, said: list[str]) -> int:
+def _check(call: str, result: int, log: list[str]) -> int:
     if result < 0:
-        raise LibbpfError(call, -result, _reason(said))
+        raise LibbpfError(call, -result, _reason(log))
     return int(result)

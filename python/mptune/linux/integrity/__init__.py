@@ -136,15 +136,15 @@ def _course(
         for _ in range(count):
             size = _PROVOKED_BYTES if provoked else sizes.randint(*_SIZES)
             process.tell({"size": size, "provoked": provoked})
-            found = process.expect("transferred", _TRANSFER_S)
-            if found["wrong"] or found["received"] != size:
+            result = process.expect("transferred", _TRANSFER_S)
+            if result["wrong"] or result["received"] != size:
                 wrong.append(
                     Wrong(
                         size=size,
                         provoked=provoked,
-                        at=found["wrong"][0][0] if found["wrong"] else None,
-                        wrong_bytes=sum(length for _, length in found["wrong"]),
-                        missing=size - found["received"],
+                        at=result["wrong"][0][0] if result["wrong"] else None,
+                        wrong_bytes=sum(length for _, length in result["wrong"]),
+                        missing=size - result["received"],
                     )
                 )
             yield size

@@ -59,15 +59,15 @@ def main() -> int:
     first = sys.stdin.readline()
     if not first:
         return 0
-    wanted = json.loads(first)
-    payload = random.Random(wanted["seed"]).randbytes(wanted["largest"])
+    network = json.loads(first)
+    payload = random.Random(network["seed"]).randbytes(network["largest"])
     try:
-        _configure(wanted)
+        _configure(network)
         here, there = socket.socketpair()
         if os.fork() == 0:
-            _receive_all(wanted["remote"], payload, there)
+            _receive_all(network["remote"], payload, there)
         here.recv(1)
-        _enter(wanted["local"], syscalls.CLONE_NEWNET)
+        _enter(network["local"], syscalls.CLONE_NEWNET)
         _tell({"event": "ready"})
         for line in sys.stdin:
             _tell({"event": "transferred", **_send(payload, here, **json.loads(line))})
@@ -88,16 +88,16 @@ def _enter(path: str, kind: int) -> None:
     os.close(descriptor)
 
 
-def _configure(wanted: dict[str, Any]) -> None:
+def _configure(network: dict[str, Any]) -> None:
     """The pairs of devices, their addresses, token buckets, routes by source, and limits."""
-    _enter(wanted["remote"], syscalls.CLONE_NEWNET)
-    remote = os.open(wanted["remote"], os.O_RDONLY | os.O_CLOEXEC)
+    _enter(network["remote"], syscalls.CLONE_NEWNET)
+    remote = os.open(network["remote"], os.O_RDONLY | os.O_CLOEXEC)
     with IPRoute() as far, MPTCP() as far_limits:
         far_limits.limits("set", subflows=1, rcv_add_addrs=0)
-        _enter(wanted["local"], syscalls.CLONE_NEWNET)
+        _enter(network["local"], syscalls.CLONE_NEWNET)
         with IPRoute() as near, MPTCP() as limits:
             limits.limits("set", subflows=1, rcv_add_addrs=0)
-            for path, rate in enumerate(wanted["bits_s"]):
+            for path, rate in enumerate(network["bits_s"]):
                 peer = {"ifname": f"r{path}", "net_ns_fd": remote}
                 near.link("add", ifname=f"l{path}", kind="veth", peer=peer)
                 for side, name, last in ((near, f"l{path}", 1), (far, f"r{path}", 2)):
@@ -167,8 +167,8 @@ def _line(receiver: socket.socket) -> dict[str, Any]:
         if not piece:
             raise OSError("the receiver has ended")
         line += piece
-    found: dict[str, Any] = json.loads(line)
-    return found
+    order: dict[str, Any] = json.loads(line)
+    return order
 
 
 def _receive_all(namespace: str, payload: bytes, link: socket.socket) -> None:

@@ -43,19 +43,19 @@ def strays() -> list[Stray]:
 
 def end_strays() -> list[Stray]:
     """End all strays, by force if necessary, and return those that were found."""
-    found = strays()
+    ended = strays()
     for number in (signal.SIGTERM, signal.SIGKILL):
-        for stray in found:
+        for stray in ended:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 if _mark(stray.pid) == stray.run:  # its number may be another process's by now
                     os.kill(stray.pid, number)
-        _wait_until_gone(found)
-    return found
+        _wait_until_gone(ended)
+    return ended
 
 
-def _wait_until_gone(found: list[Stray]) -> None:
+def _wait_until_gone(processes: list[Stray]) -> None:
     end = time.monotonic() + _GRACE_S
-    while time.monotonic() < end and any(_mark(stray.pid) == stray.run for stray in found):
+    while time.monotonic() < end and any(_mark(stray.pid) == stray.run for stray in processes):
         time.sleep(0.01)
 
 
@@ -78,8 +78,8 @@ def _mark(pid: int) -> str | None:
     except OSError:
         return None
     prefix = f"{VARIABLE}=".encode()
-    found = [entry for entry in environment.split(b"\0") if entry.startswith(prefix)]
-    return found[0].removeprefix(prefix).decode(errors="replace") if found else None
+    marks = [entry for entry in environment.split(b"\0") if entry.startswith(prefix)]
+    return marks[0].removeprefix(prefix).decode(errors="replace") if marks else None
 
 
 def _owner_lives(run: str) -> bool:

@@ -114,15 +114,15 @@ def _enter(namespace: str) -> None:
 
 def _offloads(device: str) -> list[str]:
     """Segmentation and aggregation by a device, which change the packets on the wire (ethtool(8))."""
-    found = []
+    offloads = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         for name, command in _OFFLOADS.items():
             value = ctypes.create_string_buffer(struct.pack("=II", command, 0))
             request = struct.pack("16sP8x", device.encode(), ctypes.addressof(value))
             fcntl.ioctl(any_socket, _SIOCETHTOOL, request)
             if struct.unpack_from("=II", value)[1]:
-                found.append(name)
-    return found
+                offloads.append(name)
+    return offloads
 
 
 def _reason(error: OSError | TrialError) -> str:

@@ -106,7 +106,7 @@ class Sites:
         """
         offloads: dict[str, str] = {}
         for side, named in interfaces.items():
-            wanted = [
+            orders = [
                 {
                     "device": interface.device,
                     "ipv4": interface.ipv4,
@@ -115,7 +115,7 @@ class Sites:
                 }
                 for interface in named
             ]
-            self.holder.tell({"action": "configure", "side": side, "interfaces": wanted})
+            self.holder.tell({"action": "configure", "side": side, "interfaces": orders})
         for side in interfaces:
             found = self.holder.expect("configured", STEP_S)["offloads"]
             offloads |= {f"{side} {device}": features for device, features in found.items()}

@@ -206,12 +206,12 @@ def encoded(message: Any) -> bytes:
 
 def attributes(message: bytes, offset: int = 0) -> dict[int, bytes]:
     """The attributes from an offset on: values by type, without the flags that a type may carry."""
-    found = {}
+    values = {}
     while offset + _ATTRIBUTE.size <= len(message):
         length, kind = _ATTRIBUTE.unpack_from(message, offset)
-        found[kind & _NLA_TYPE_MASK] = message[offset + _ATTRIBUTE.size : offset + length]
+        values[kind & _NLA_TYPE_MASK] = message[offset + _ATTRIBUTE.size : offset + length]
         offset += max(_ATTRIBUTE.size, (length + 3) & ~3)
-    return found
+    return values
 
 
 def _messages(datagram: bytes) -> Iterator[bytes]:

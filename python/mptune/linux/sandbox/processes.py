@@ -98,8 +98,8 @@ class Child(Talker):
             self._process.wait(GRACE_S)
         # The end of it is enough: only its last line is reported.
         self._stderr.seek(max(0, self._stderr.seek(0, os.SEEK_END) - _TOLD_BYTES))
-        said = self._stderr.read(_TOLD_BYTES).decode(errors="replace")
-        return f"{self.name} {manner(self._process.poll())}{last_words(said)}"
+        output = self._stderr.read(_TOLD_BYTES).decode(errors="replace")
+        return f"{self.name} {manner(self._process.poll())}{last_words(output)}"
 
     def close(self) -> None:
         """End its input, which ends it; its last messages can still be taken."""

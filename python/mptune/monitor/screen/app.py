@@ -175,8 +175,8 @@ class WatchApp(App[None]):
         limits = self._limits()
         self.query_one("#limits").display = bool(limits)
         self.query_one("#limits", Static).update(limits)
-        shown = "\n".join(visible(happening.line) for happening in self._happenings)
-        self.query_one("#happenings", Static).update(shown or "the daemon did nothing yet")
+        lines = "\n".join(visible(happening.line) for happening in self._happenings)
+        self.query_one("#happenings", Static).update(lines or "the daemon did nothing yet")
         self._draw_details()
 
     @on(Table.Selected)

@@ -135,14 +135,14 @@ class Table(ScrollView, can_focus=True):
 
 
 def _segments(row: Row, width: int, selected: bool) -> list[Segment]:
-    found = []
+    segments = []
     for place, (column, size) in enumerate(layout(width)):
         text, tone = said(column, row)
         # Colours on an inverted line would be hard to read.
         style = _SELECTED if selected else _STYLES[tone]
         if place == 0 and row.subflow is None:
             style += _BOLD
-        shown = text.rjust(size) if column.number else text
+        cell = text.rjust(size) if column.number else text
         blank = " " if place else ""
-        found.append(Segment(blank + set_cell_size(shown, size), style))
-    return found
+        segments.append(Segment(blank + set_cell_size(cell, size), style))
+    return segments

@@ -212,12 +212,12 @@ def _rivals(fits: Sequence[FormFit], best: FormFit, validation: Validation | Non
 def _few(measurements: Measurements, coding: Coding) -> list[str]:
     """Warning if there are fewer observations than the study requires."""
     variables = {BUFFER: 1, **{factor: len(levels) - 1 for factor, levels in coding.levels.items()}}
-    needed, found = POINTS * sum(variables.values()), len(measurements.rows)
-    if found >= needed:
+    needed, observed = POINTS * sum(variables.values()), len(measurements.rows)
+    if observed >= needed:
         return []
     counted = ", ".join(f"{number} of {name}" for name, number in variables.items())
     return [
-        f"{found} observations of {sum(variables.values())} variables ({counted}): the study requires "
+        f"{observed} observations of {sum(variables.values())} variables ({counted}): the study requires "
         f"{POINTS} of each, that is {needed}; factors that do not matter here may matter with more."
     ]
 
@@ -231,16 +231,16 @@ def _verdict(fit: FormFit, family: str) -> Verdict:
 
 def _targets(equations: dict[Combination, Equation], wanted_mbps: float) -> dict[Combination, float | str]:
     """Buffer for a throughput by each equation, or why there is none."""
-    found: dict[Combination, float | str] = {}
+    buffers: dict[Combination, float | str] = {}
     for key, equation in equations.items():
         try:
-            found[key] = equation.inverse(wanted_mbps, "--target")
+            buffers[key] = equation.inverse(wanted_mbps, "--target")
         except InputError as error:
-            found[key] = error.expected
-    if not any(isinstance(buffer, float) for buffer in found.values()):
+            buffers[key] = error.expected
+    if not any(isinstance(buffer, float) for buffer in buffers.values()):
         best = max(equations.values(), key=lambda one: one.maximum(*(one.domain or (0.0, 0.0))).throughput)
         best.inverse(wanted_mbps, "--target")
-    return found
+    return buffers
 
 
 def _validate(fits: Sequence[FormFit], fitted: Measurements, fresh: Measurements) -> Validation:

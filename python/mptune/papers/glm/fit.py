@@ -153,12 +153,12 @@ class FormFit:
     def estimates(self) -> list[Estimate]:
         """Coefficients in the order of the design."""
         robust, quantile = self.robust_covariance, t_value(self.df_resid)
-        found = []
+        rows = []
         for i, name in enumerate(self.design.labels(self.terms)):
             value = float(self.coefficients[i])
             error = float(self._result.bse[self._first + i]) if self.scatter else 0.0
             robust_error = None if robust is None else math.sqrt(robust[i, i])
-            found.append(
+            rows.append(
                 Estimate(
                     name=name,
                     value=value,
@@ -171,7 +171,7 @@ class FormFit:
                     robust_p=self.p_of_t(value / robust_error) if robust_error else None,
                 )
             )
-        return found
+        return rows
 
     def term_tests(self) -> list[TermTest]:
         """Each term against the model without it."""

@@ -107,12 +107,12 @@ def _candidates(design: Design, chosen: Sequence[Term], missing: Sequence[Term],
     if not missing or (together := _f_test(design, *projection, missing)).p > alpha:
         return []
     singles = {term: _f_test(design, *projection, [term]) for term in missing if not _waits(term, base)}
-    found: dict[tuple[Term, ...], FTest] = {
+    tests: dict[tuple[Term, ...], FTest] = {
         (term,): test for term, test in singles.items() if test.p <= alpha
     }
     return [
         Step(terms=(_FIRST, *terms) if needs_buffer and any(t.power for t in terms) else terms, test=test)
-        for terms, test in (found or {tuple(missing): together}).items()
+        for terms, test in (tests or {tuple(missing): together}).items()
     ]
 
 

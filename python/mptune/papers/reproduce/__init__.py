@@ -61,12 +61,12 @@ class Reproduction(msgspec.Struct, frozen=True, kw_only=True):
 
 def reproduce(papers: Sequence[str] = tuple(PAPERS)) -> Reproduction:
     """Recompute every derived number of the papers, by their names in `PAPERS`."""
-    found = [check for paper in papers for check in PAPERS[paper].checks()]
-    contradicting = {check.key for check in found if check.verdict == "contradicts"}
+    checks = [check for paper in papers for check in PAPERS[paper].checks()]
+    contradicting = {check.key for check in checks if check.verdict == "contradicts"}
     known = {key: documented for documented in DOCUMENTED for key in documented.keys}
     expected = [key for key in known if key.partition("/")[0] in papers]
     return Reproduction(
-        checks=tuple(_explained(check, known) for check in found),
+        checks=tuple(_explained(check, known) for check in checks),
         undocumented=tuple(sorted(contradicting - known.keys())),
         absent=tuple(key for key in expected if key not in contradicting),
     )

@@ -32,10 +32,10 @@ def one(name: str, **wanted: str) -> Row:
     ------
     LookupError : no such row, or more than one.
     """
-    found = table(name, **wanted)
-    if len(found) != 1:
-        raise LookupError(f"{name}: {len(found)} rows with {wanted}")
-    return found[0]
+    rows = table(name, **wanted)
+    if len(rows) != 1:
+        raise LookupError(f"{name}: {len(rows)} rows with {wanted}")
+    return rows[0]
 
 
 def claim(paper: str, name: str) -> Row:

@@ -87,12 +87,12 @@ class Models:
 
 def checks() -> list[Check]:
     """Equations, Table 4, its maxima, and the acceptance of the fits."""
-    found = []
+    result = []
     for scenario in SCENARIOS:
         models = Models(scenario)
-        found += [*_table_4(scenario, models), *_equation(scenario, models)]
-        found += [*_maximum(scenario, models), *_acceptance(scenario)]
-    return found
+        result += [*_table_4(scenario, models), *_equation(scenario, models)]
+        result += [*_maximum(scenario, models), *_acceptance(scenario)]
+    return result
 
 
 def minimum_norm(c0: Sequence[float], c1: Sequence[float], c2: float) -> dict[str, float]:
@@ -126,7 +126,7 @@ def _table_4(scenario: str, models: Models) -> list[Check]:
         for bs in swept().grid
     ]
     fitted = MODELS["quadratic"].fit(samples).curves
-    found = []
+    checks = []
     for pm in PMS:
         for k, cc in enumerate(CCS, start=1):
             curve = cast("Parabola", fitted[Combination(pm.lower(), cc.lower())])
@@ -135,7 +135,7 @@ def _table_4(scenario: str, models: Models) -> list[Check]:
                     continue
                 inputs = [equations[pm][t] for t in _terms_of(name, k) if t in equations[pm]]
                 room = sum(each_input.high - each_input.value for each_input in inputs)
-                found.append(
+                checks.append(
                     number(
                         f"mpcoa/table4/{scenario}/{pm}/{cc}/{name}",
                         "Table 4",
@@ -145,7 +145,7 @@ def _table_4(scenario: str, models: Models) -> list[Check]:
                         _UNITS[name],
                     )
                 )
-    return found
+    return checks
 
 
 def _evaluate(equation: Mapping[str, Printed], k: int, bs: float) -> float:
@@ -166,11 +166,11 @@ def _terms_of(name: str, k: int) -> tuple[str, ...]:
 
 def _equation(scenario: str, models: Models) -> list[Check]:
     """Eq. 13-15 from Table 4, by minimum norm."""
-    found = []
+    checks = []
     for pm in PMS:
         coefficients = [each_printed for cc in CCS for each_printed in models.of(pm, cc)]
         for term, printed in _printed_equation(scenario, pm).items():
-            found.append(
+            checks.append(
                 number(
                     f"mpcoa/equation/{scenario}/{pm}/{term}",
                     f"Eq. {SCENARIOS[scenario]}",
@@ -180,7 +180,7 @@ def _equation(scenario: str, models: Models) -> list[Check]:
                     "",
                 )
             )
-    return found
+    return checks
 
 
 def _term(term: str, values: Sequence[float]) -> float:
@@ -198,7 +198,7 @@ def _maximum(scenario: str, models: Models) -> list[Check]:
         maxima = [curve.maximum(buffers.grid[0], buffers.grid[-1]) for curve in curves]
         return max(maxima, key=lambda maximum: maximum[1])[position]
 
-    found = [
+    checks = [
         number(
             f"mpcoa/maximum/{scenario}/{name}",
             "Table 4",
@@ -214,7 +214,7 @@ def _maximum(scenario: str, models: Models) -> list[Check]:
     ]
     pms = row["pm_at_max_per_prose"].partition(" (")[0]
     return [
-        *found,
+        *checks,
         names(
             f"mpcoa/maximum/{scenario}/combination",
             f"5.{SCENARIOS[scenario] - 12}",
@@ -228,8 +228,8 @@ def _maximum(scenario: str, models: Models) -> list[Check]:
 def _leaders(models: Models, buffers: BufferRange, printed: Printed) -> str:
     """Combinations whose maximum is printed like the largest one: the paper calls them equal (E4)."""
     maxima = {name: buffers.maximum(curve) for name, curve in models.curves().items()}
-    shown = round(max(maxima.values()), printed.decimals)
-    leaders = [name for name, maximum in maxima.items() if round(maximum, printed.decimals) == shown]
+    largest = round(max(maxima.values()), printed.decimals)
+    leaders = [name for name, maximum in maxima.items() if round(maximum, printed.decimals) == largest]
     pms = [pm for pm in PMS if any(leader.pm == pm.lower() for leader in leaders)]
     ccs = [cc for cc in CCS if any(leader.cc == cc.lower() for leader in leaders)]
     return f"{' or '.join(pms)}/{' or '.join(ccs)}"

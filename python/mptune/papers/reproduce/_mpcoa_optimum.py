@@ -34,13 +34,13 @@ Formula = Callable[[Sequence[Subflow]], int]
 
 def checks() -> list[Check]:
     """Table 5, scenario by scenario."""
-    found = []
+    result = []
     for name in SCENARIOS:
         scenario = _Scenario(name)
         for reading in _READINGS:
-            found += _solution(scenario, reading)
-        found += [*_on_grid(scenario), *_from_printed(scenario), *_traditional(scenario.row)]
-    return found
+            result += _solution(scenario, reading)
+        result += [*_on_grid(scenario), *_from_printed(scenario), *_traditional(scenario.row)]
+    return result
 
 
 class _Scenario:
@@ -67,12 +67,12 @@ class _Scenario:
 
     def nearby(self, reading: str) -> set[str]:
         """Combinations chosen when one coefficient moves to an end of its rounding interval."""
-        found = set()
+        buffers = set()
         for i, coefficient in enumerate(self.models.coefficients):
             for end in (coefficient.low, coefficient.high):
                 values = [*self.as_printed[:i], end, *self.as_printed[i + 1 :]]
-                found.add(_spelled(self.solve(reading, values)))
-        return found
+                buffers.add(_spelled(self.solve(reading, values)))
+        return buffers
 
 
 def impact_factors(scenario: str, cc: str) -> dict[str, float | None]:
@@ -181,8 +181,8 @@ def _from_printed(scenario: _Scenario) -> list[Check]:
 
     def smallest(values: Sequence[float]) -> float:
         # Out of reach for some of the numbers that round to the printed maximum: then the range's end.
-        found = buffers.smallest(Parabola((values[1], values[2], values[3])), keep * values[0])
-        return buffers.grid[-1] if found is None else found
+        buffer = buffers.smallest(Parabola((values[1], values[2], values[3])), keep * values[0])
+        return buffers.grid[-1] if buffer is None else buffer
 
     def at_obs(values: Sequence[float]) -> float:
         return Parabola((values[1], values[2], values[3])).predict(values[0])
@@ -224,13 +224,13 @@ def _traditional(row: Row) -> list[Check]:
         "introduction": ("(RTTmax + RTOmax) sum BW, section 1", theory.table5, 3),
     }
     scenario, printed = row["scenario"], rounded(row["traditional_B_MiB"])
-    found = []
+    checks = []
     for name, (what, formula, divisor) in by_formula.items():
         size = _traditional_mib(row, formula, divisor)
         key = f"mpcoa/traditional/{scenario}/{name}"
-        found.append(number(key, "Table 5", f"traditional B {scenario}, {what}", printed, size, "MiB"))
+        checks.append(number(key, "Table 5", f"traditional B {scenario}, {what}", printed, size, "MiB"))
     return [
-        *found,
+        *checks,
         *_shares(row, "printed", "B as printed", printed),
         *_shares(row, "eq1", "B by Eq. 1", _as_input(_traditional_mib(row, theory.timer_retransmission, 1))),
         *_rule_of_thumb(row, printed),

@@ -69,7 +69,7 @@ def _example() -> list[Check]:
     rows = table("buffersizes_example_fiber_adsl")
     answer, paths = rows[-1], [(float(r["bandwidth_Mbit_s"]), float(r["rtt_ms"])) for r in rows[:-1]]
     sizes = {name: buffer_bytes(formula, paths) for name, (_, _, formula) in _EQUATIONS.items()}
-    found = [
+    checks = [
         number(
             f"buffersizes/example/{name}",
             "III",
@@ -82,27 +82,27 @@ def _example() -> list[Check]:
     ]
     prose = claim("buffersizes", "buffer per connection in the example")
     total = known(sizes["eq3"] / _KIB**2)
-    found.append(
+    checks.append(
         number("buffersizes/example/total", prose["where"], prose["claim"], stated(prose), total, "MiB")
     )
-    return found
+    return checks
 
 
 def _paths() -> list[Check]:
     """Numbers of paths, from the ISPs of Table I."""
-    found = []
+    checks = []
     for row in table("claims", paper="buffersizes", unit="paths"):
         pair = row["claim"].removeprefix("paths ")
         count = known(path_count("buffersizes_table1_sites", *pair.split("-")))
         key = f"buffersizes/paths/{pair}"
-        found.append(number(key, row["where"], f"number of paths {pair}", stated(row), count, "paths"))
-    return found
+        checks.append(number(key, row["where"], f"number of paths {pair}", stated(row), count, "paths"))
+    return checks
 
 
 def _practical_sizes() -> list[Check]:
     """Practical sizes: prose against Table III, and the rules drawn from them."""
     rows = table("buffersizes_table3_sizes")
-    found = [
+    checks = [
         number(
             f"buffersizes/practical/{row['scenario']}",
             row["practical_prose_where"].partition(":")[0],
@@ -127,8 +127,8 @@ def _practical_sizes() -> list[Check]:
     }
     for key, (name, value) in recomputed.items():
         row = claim("buffersizes", name)
-        found.append(number(f"buffersizes/sizes/{key}", row["where"], name, stated(row), value, row["unit"]))
-    return found
+        checks.append(number(f"buffersizes/sizes/{key}", row["where"], name, stated(row), value, row["unit"]))
+    return checks
 
 
 def _rtts() -> list[Check]:
@@ -139,29 +139,29 @@ def _rtts() -> list[Check]:
         "mean RTT low": (min, "rtt_avg_ms"),
         "mean RTT high": (max, "rtt_avg_ms"),
     }
-    found = []
+    checks = []
     for quantity, (extreme, column) in pick.items():
         row = one("buffersizes_prose_throughput", scenario="UDE and HU", quantity=quantity)
         value = known(extreme([float(measured[column]) for measured in rows]))
         key = f"buffersizes/rtt/{quantity.replace(' ', '-')}"
-        found.append(number(key, row["where"], f"{quantity} UDE and HU", rounded(row["value"]), value, "ms"))
+        checks.append(number(key, row["where"], f"{quantity} UDE and HU", rounded(row["value"]), value, "ms"))
     row = one("buffersizes_prose_throughput", quantity="maximum RTT")
     value = taken(_path(row["scenario"], row["path"])["rtt_max_ms"])
     quantity = f"maximum RTT {row['path']}"
     return [
-        *found,
+        *checks,
         number("buffersizes/rtt/maximum", row["where"], quantity, rounded(row["value"]), value, "ms"),
     ]
 
 
 def _throughputs() -> list[Check]:
     """TCP throughputs named in the prose, from Table II."""
-    found = []
+    checks = []
     for row in table("buffersizes_prose_throughput", protocol="TCP", quantity="throughput"):
         if row["comparison"] == "upper bound":
             continue
         path = f"{row['scenario']} {row['path']}"
-        found.append(
+        checks.append(
             number(
                 f"buffersizes/tcp/{row['scenario']}/{row['path']}",
                 row["where"].partition(";")[0],
@@ -171,7 +171,7 @@ def _throughputs() -> list[Check]:
                 "Mbit/s",
             )
         )
-    return [*found, *_ude_to_hu()]
+    return [*checks, *_ude_to_hu()]
 
 
 def _ude_to_hu() -> list[Check]:
@@ -211,12 +211,12 @@ def _ude_to_hu() -> list[Check]:
 
 def _mptcp() -> list[Check]:
     """MPTCP against the single paths: below the best one, above all others (section V-B)."""
-    found = []
+    checks = []
     for row in table("buffersizes_prose_throughput", protocol="MPTCP", quantity="throughput"):
         scenario, mptcp = row["scenario"], exact(row["value"])
         *others, best = sorted(float(path["tcp_throughput_Mbit_s"]) for path in _measured(scenario))
         for name, reference, comparison in (("best", best, "below"), ("others", others[-1], "above")):
-            found.append(
+            checks.append(
                 number(
                     f"buffersizes/mptcp/{scenario}/{name}",
                     row["where"].partition(" ")[0],
@@ -226,7 +226,7 @@ def _mptcp() -> list[Check]:
                     "Mbit/s",
                 )
             )
-    return found
+    return checks
 
 
 def _measured(scenario: str) -> list[Row]:

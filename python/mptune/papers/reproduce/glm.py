@@ -47,18 +47,18 @@ def checks() -> list[Check]:
 
 def _equation_4() -> list[Check]:
     """Eq. 4 from the estimates of Table IV; Vegas is the reference level and has no term."""
-    found = []
+    checks = []
     for row in table("glm_eq4_eq5", equation="4"):
         parameter = {"intercept": "Intercept"}.get(row["term"], row["term"])
         estimate = one("glm_table4_coefficients", parameter=parameter)[_ESTIMATE]
         what = f"Eq. 4, {row['term']}{' ' + row['cc'] if row['cc'] else ''}, from Table IV"
         key = f"glm/eq4/{row['term']}"
-        found.append(number(key, "Eq. 4", what, rounded(row["coefficient"]), taken(estimate), ""))
+        checks.append(number(key, "Eq. 4", what, rounded(row["coefficient"]), taken(estimate), ""))
     best = claim("glm", "best congestion control")
     slopes = {row["cc"]: float(row[_ESTIMATE]) for row in table("glm_table4_coefficients") if row["cc"]}
     steepest = max(slopes, key=lambda cc: slopes[cc])
     what = f"{best['claim']}: the steepest slope of Table IV"
-    return [*found, names("glm/best-cc", best["where"], what, best["value"], steepest)]
+    return [*checks, names("glm/best-cc", best["where"], what, best["value"], steepest)]
 
 
 def _equation_5() -> list[Check]:
@@ -106,28 +106,28 @@ def _fit() -> list[Check]:
 def _worked_examples() -> list[Check]:
     """T for a buffer and B for a throughput, Scalable (section VI), and the same in bytes."""
     forward, inverse = _example("T(B=20,000,000), Scalable"), _example("B for T=20,000,000 bit/s, Scalable")
-    buffer, wanted = (float(row["inputs"].partition("=")[2].split()[0]) for row in (forward, inverse))
+    buffer, target = (float(row["inputs"].partition("=")[2].split()[0]) for row in (forward, inverse))
     throughput = reach(lambda values: _equation(values).predict(buffer), _coefficients())
-    size = reach(lambda values: _equation(values).inverse(wanted), _coefficients())
-    found = [
+    size = reach(lambda values: _equation(values).inverse(target), _coefficients())
+    checks = [
         _worked("forward", forward, throughput),
         _worked("inverse", inverse, size),
         _worked("forward-bytes", _example("T(B=20,000,000), Scalable, in bytes"), _per_byte(throughput)),
-        _worked("inverse-bytes", _example("T=20,000,000 bit/s in bytes"), known(wanted / 8)),
+        _worked("inverse-bytes", _example("T=20,000,000 bit/s in bytes"), known(target / 8)),
     ]
     for key, row, inside in (("forward", forward, known(buffer)), ("inverse", inverse, size)):
         what = f"B of {row['item']}, against the domain of Eq. 4"
-        found.append(number(f"glm/example/{key}-domain", "VI", what, _interval(*_ends()), inside, "byte"))
-    return found
+        checks.append(number(f"glm/example/{key}-domain", "VI", what, _interval(*_ends()), inside, "byte"))
+    return checks
 
 
 def _vertex() -> list[Check]:
     """Position and height of Eq. 5's peak."""
 
     def vertex(part: int, values: Sequence[float]) -> float:
-        found = _equation(values).vertex()
-        assert found is not None, "Eq. 5 is concave"
-        return found[part]
+        peak = _equation(values).vertex()
+        assert peak is not None, "Eq. 5 is concave"
+        return peak[part]
 
     buffer, throughput = (reach(partial(vertex, part), _coefficients()) for part in (0, 1))
     cut = f"the decimals are cut off, not rounded: {buffer.value:.2f}"
@@ -142,7 +142,7 @@ def _domain() -> list[Check]:
     """The domain of Eq. 4 against the kernel's limit, Table II's buffers and the validation's."""
     low, high = _ends()
     limit = one("all_measurement_settings", paper="004", setting="buffer limit")
-    found = [
+    checks = [
         number(
             "glm/domain/limit",
             "VI",
@@ -157,8 +157,8 @@ def _domain() -> list[Check]:
         row = _example(f"validation buffer interval {end}")
         key, what = f"glm/domain/validation-{end}", f"{row['item']}, against the domain of Eq. 4"
         value = known(float(row["value"]))
-        found.append(number(key, row["where"], what, _interval(low, high), value, "byte"))
-    return found
+        checks.append(number(key, row["where"], what, _interval(low, high), value, "byte"))
+    return checks
 
 
 def _table_2() -> list[Check]:
@@ -230,18 +230,18 @@ def _against_traditional(row: Row, rates: Sequence[float], traditional: float) -
     """Buffers by Eq. 5 over the one by Eq. 2: for 20 Mbit/s, and for the throughput Eq. 2 was given."""
     smaller, full = claim("glm", "buffer over Eq. 2"), sum(rates)
 
-    def share(wanted: float, values: Sequence[float]) -> float:
-        return _equation(values).inverse(wanted) / traditional
+    def share(throughput: float, values: Sequence[float]) -> float:
+        return _equation(values).inverse(throughput) / traditional
 
-    found = []
+    checks = []
     for key, mbps in (("20-mbps", 20.0), ("same-throughput", full)):
         what = f"B by Eq. 5 for {mbps:g} Mbit/s over B by Eq. 2 (for {full:g} Mbit/s)"
         value = reach(partial(share, 1e6 * mbps), _coefficients())
-        found.append(number(f"glm/eq2/{key}", smaller["where"], what, stated(smaller), value, "times"))
+        checks.append(number(f"glm/eq2/{key}", smaller["where"], what, stated(smaller), value, "times"))
     most = reach(lambda values: values[0] / 1e6, [rounded(_example("T at maximum, Scalable")["value"])])
     what = "largest predicted throughput, against the bandwidths of Eq. 2"
     limit = bound(f"{full:g}", "at most")
-    return [*found, number("glm/eq2/bandwidths", row["where"], what, limit, most, "Mbit/s")]
+    return [*checks, number("glm/eq2/bandwidths", row["where"], what, limit, most, "Mbit/s")]
 
 
 def _design() -> list[Check]:
@@ -250,11 +250,11 @@ def _design() -> list[Check]:
     count = sum(row["abbr"] == "UiO" for row in sites) * sum(row["abbr"] == "UiT" for row in sites)
     sizes, ccs = (float(_example(item)["value"]) for item in ("validation buffer sizes", "CC algorithms"))
     points = _example("validation points (B,Ek)")
-    found = [_worked("paths", _example("paths n*m"), known(count))]
+    checks = [_worked("paths", _example("paths n*m"), known(count))]
     what = "validation points: sizes times congestion controls"
     published = exact(points["value"])
     return [
-        *found,
+        *checks,
         number("glm/validation-points", points["where"], what, published, known(sizes * ccs), "points"),
     ]
 

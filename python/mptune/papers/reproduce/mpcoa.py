@@ -50,33 +50,35 @@ def checks() -> list[Check]:
 
 def _counts() -> list[Check]:
     """Numbers of subflows and of buffer sizes, and the coefficient named as an example."""
-    found = []
+    checks = []
     for scenario in SCENARIOS:
         row = one("mpcoa_prose_numbers", item=f"number of subflows {scenario}")
         count = known(path_count(_SITES, *scenario.split("-")))
         key = f"mpcoa/subflows/{scenario}"
-        found.append(number(key, row["where"], row["item"], exact(row["value"]), count, "subflows"))
+        checks.append(number(key, row["where"], row["item"], exact(row["value"]), count, "subflows"))
     points = one("mpcoa_prose_numbers", item="buffer grid points")
     size = known(len(swept().grid))
-    found.append(number("mpcoa/grid", points["where"], points["item"], exact(points["value"]), size, "sizes"))
+    checks.append(
+        number("mpcoa/grid", points["where"], points["item"], exact(points["value"]), size, "sizes")
+    )
     example = one("mpcoa_prose_numbers", item="example p-value coefficient (SRL-HU FullMesh bs)")
     bs = one("mpcoa_eq13_15_coefficients", scenario="SRL-HU", pm="FullMesh", term="bs")
     coefficient = taken(bs["coefficient_tp_Mbit_s_bs_MiB"])
     what = "coefficient of bs, FullMesh SRL-HU, prose against Eq. 13"
     key = "mpcoa/example-coefficient"
-    return [*found, number(key, example["where"], what, rounded(example["value"]), coefficient, "")]
+    return [*checks, number(key, example["where"], what, rounded(example["value"]), coefficient, "")]
 
 
 def _table_3() -> list[Check]:
     """Optional sets from the impact factors of Table 2."""
-    found = []
+    checks = []
     for row in table("mpcoa_table3_optional_subflows"):
         sets = partition(_mpcoa_optimum.impact_factors(row["scenario"], row["cc"]))
         what = f"optional set {row['scenario']} {row['cc']}"
         published = " ".join(sorted(row["optional_subflows_space_separated"].split()))
         key = f"mpcoa/table3/{row['scenario']}/{row['cc']}"
-        found.append(names(key, "Table 3", what, published, " ".join(sorted(sets.optional))))
-    return found
+        checks.append(names(key, "Table 3", what, published, " ".join(sorted(sets.optional))))
+    return checks
 
 
 def _figure_6() -> list[Check]:
@@ -86,19 +88,19 @@ def _figure_6() -> list[Check]:
     improvement = one("mpcoa_prose_numbers", item="Hybla PCDC over FullMesh improvement, SRL-HU")
     always = claim("mpcoa", "gain of PCDC over FullMesh at 30 MiB SRL-HU")
     best = claim("mpcoa", "best measured combination SRL-HU")
-    found = []
+    checks = []
     for cc in CCS:
         inputs = [rounded(mean["PCDC", cc]), rounded(mean["FullMesh", cc])]
         gain = reach(lambda values: 100 * (values[0] / values[1] - 1), inputs)
         what = f"gain of PCDC over FullMesh SRL-HU {cc}"
-        found.append(number(f"mpcoa/fig6/gain/{cc}", "Fig. 6", what, stated(always), gain, "percent"))
+        checks.append(number(f"mpcoa/fig6/gain/{cc}", "Fig. 6", what, stated(always), gain, "percent"))
         if cc == "Hybla":
             published = rounded(improvement["value"])
             key = "mpcoa/fig6/improvement"
-            found.append(number(key, improvement["where"], improvement["item"], published, gain, "percent"))
+            checks.append(number(key, improvement["where"], improvement["item"], published, gain, "percent"))
     pm, cc = max(mean, key=lambda combination: float(mean[combination]))
-    found.append(names("mpcoa/fig6/best", best["where"], best["claim"], best["value"], f"{pm}/{cc}"))
-    return [*found, _baseline(rows)]
+    checks.append(names("mpcoa/fig6/best", best["where"], best["claim"], best["value"], f"{pm}/{cc}"))
+    return [*checks, _baseline(rows)]
 
 
 def _baseline(rows: list[Row]) -> Check:
@@ -117,12 +119,12 @@ def _baseline(rows: list[Row]) -> Check:
 
 def _predictions() -> list[Check]:
     """The models at 30 MiB against the measurements at 30 MiB."""
-    found = []
+    checks = []
     for row in table(_MEASURED):
         models = Models(row["scenario"])
         at = [exact(row["buffer_MiB"]), *models.of(row["pm"], row["cc"])]
         value = reach(lambda values: values[1] + (values[2] + values[3] * values[0]) * values[0], at)
-        found.append(
+        checks.append(
             number(
                 f"mpcoa/fig{row['figure']}/model/{row['pm']}/{row['cc']}",
                 f"Fig. {row['figure']}",
@@ -132,18 +134,18 @@ def _predictions() -> list[Check]:
                 "Mbit/s",
             )
         )
-    return found
+    return checks
 
 
 def _nominal_rates() -> list[Check]:
     """Largest measured and predicted throughputs against the rates of Table 1."""
-    found = []
+    checks = []
     for scenario in SCENARIOS:
         limit = nominal_limit_mbps(_SITES, *scenario.split("-"))
         measured = max((row[_MEAN] for row in table(_MEASURED, scenario=scenario)), key=float)
         predicted = one("mpcoa_table4_results", scenario=scenario)["tp_max_Mbit_s"]
         for name, text in (("measured", measured), ("predicted", predicted)):
-            found.append(
+            checks.append(
                 number(
                     f"mpcoa/nominal/{scenario}/{name}",
                     "Table 1",
@@ -153,7 +155,7 @@ def _nominal_rates() -> list[Check]:
                     "Mbit/s",
                 )
             )
-    return found
+    return checks
 
 
 def _homogeneity() -> list[Check]:

@@ -19,13 +19,13 @@ def checks() -> list[Check]:
 
 def _paths() -> list[Check]:
     """Numbers of paths, from the ISPs of Table I."""
-    found = []
+    checks = []
     for row in table("claims", paper="pathmgmt", comparison="="):
         pair = row["claim"].split()[-1]
         count = known(path_count("pathmgmt_table1_sites", *pair.split("-")))
         key = f"pathmgmt/paths/{pair}"
-        found.append(number(key, row["where"], f"number of {row['claim']}", stated(row), count, row["unit"]))
-    return found
+        checks.append(number(key, row["where"], f"number of {row['claim']}", stated(row), count, row["unit"]))
+    return checks
 
 
 def _rule_1() -> list[Check]:
@@ -37,15 +37,15 @@ def _rule_1() -> list[Check]:
         "UiB-HKC": "Uninett-CERNET (best)",
         "NTNU-HiN": "Uninett-Uninett",
     }
-    found = []
+    checks = []
     for scenario, path in best.items():
         single = _said(scenario, path=path)
         for row in table(_SAID, scenario=scenario, protocol="MPTCP"):
             what = f"{scenario} {row['cc']}, {row['path']}: {row['value']} over {single['value']} Mbit/s"
             key = f"pathmgmt/rule1/{scenario}/{row['cc']}/{_initial(row)}"
             ratio = _ratio(row, single)
-            found.append(number(key, row["where"], what, stated(rule), ratio, rule["unit"]))
-    return found
+            checks.append(number(key, row["where"], what, stated(rule), ratio, rule["unit"]))
+    return checks
 
 
 def _comparisons() -> list[Check]:
@@ -84,21 +84,21 @@ def _repeated() -> list[Check]:
         "KU-HiG": ("best path (KanREN-Uninett)", "bad path (KanREN-PowerTech)"),
         "NTNU-HiN": ("Uninett-Uninett", "Uninett-Broadnet"),
     }
-    found = []
+    checks = []
     for scenario, paths in tcp.items():
         for path in paths:
             row = next(row for row in table(_SAID, scenario=scenario, path=path) if row["cc"] != "OLIA")
             name = path.rpartition("(")[2].rstrip(")")
             ends = dict(zip(("from_isp", "to_isp"), name.split("-"), strict=True))
             other = one("buffersizes_table2_rtt_throughput", scenario=scenario, **ends)
-            found.append(_repetition(f"{scenario}/TCP/{name}", row, other["tcp_throughput_Mbit_s"]))
+            checks.append(_repetition(f"{scenario}/TCP/{name}", row, other["tcp_throughput_Mbit_s"]))
     for scenario in ("KU-HiG", "NTNU-HiN"):
         other = one(
             "buffersizes_prose_throughput", scenario=scenario, protocol="MPTCP", quantity="throughput"
         )
         for row in table(_SAID, scenario=scenario, protocol="MPTCP", cc="Cubic"):
-            found.append(_repetition(f"{scenario}/MPTCP/{_initial(row)}", row, other["value"]))
-    return found
+            checks.append(_repetition(f"{scenario}/MPTCP/{_initial(row)}", row, other["value"]))
+    return checks
 
 
 def _repetition(name: str, row: Row, other: str) -> Check:

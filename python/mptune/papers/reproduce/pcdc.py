@@ -38,24 +38,24 @@ def checks() -> list[Check]:
 
 def _paths() -> list[Check]:
     """Numbers of subflows, from the ISPs of Table I."""
-    found = []
+    checks = []
     for row in table("claims", paper="pcdc", unit="paths"):
         pair = row["claim"].removeprefix("paths ")
         count = known(path_count(_SITES, *pair.split("-")))
         key = f"pcdc/paths/{pair}"
-        found.append(number(key, row["where"], f"number of subflows {pair}", stated(row), count, "paths"))
-    return found
+        checks.append(number(key, row["where"], f"number of subflows {pair}", stated(row), count, "paths"))
+    return checks
 
 
 def _subsets() -> list[Check]:
     """Optional sets from the printed means, and from what a mean printed as zero may have been."""
-    found = []
+    checks = []
     for row in table("pcdc_chosen_subsets"):
         name, where = _IMPACT[row["scenario"]]
         means = {f"{r['from_isp']}-{r['to_isp']}": r["omega_mean"] for r in table(name, cc=row["cc"])}
         printed = partition({path: float(text) for path, text in means.items()})
         unrounded = partition({path: _LEFT_OF_ZERO.get(text, float(text)) for path, text in means.items()})
-        found.append(
+        checks.append(
             names(
                 f"pcdc/subset/{row['scenario']}/{row['cc']}",
                 row["where"],
@@ -66,7 +66,7 @@ def _subsets() -> list[Check]:
                 note="a mean printed as 0.00 is above zero, one printed as -0.00 below (E26)",
             )
         )
-    return found
+    return checks
 
 
 def _listed(paths: list[str] | tuple[str, ...]) -> str:
@@ -77,11 +77,11 @@ def _listed(paths: list[str] | tuple[str, ...]) -> str:
 def _lowest_rtt() -> list[Check]:
     """The subflow that L1 streams take between UiB and UNIS: the one with the lowest mean RTT."""
     stated_path = claim("pcdc", "path with the lowest RTT UiB-UNIS")
-    found = []
+    checks = []
     for cc in ("Cubic", "OLIA"):
         rows = table(_IMPACT["UiB-UNIS"][0], cc=cc)
         best = min(rows, key=lambda row: float(row["rtt_mean_ms"]))
-        found.append(
+        checks.append(
             names(
                 f"pcdc/lowest-rtt/UiB-UNIS/{cc}",
                 stated_path["where"],
@@ -90,13 +90,13 @@ def _lowest_rtt() -> list[Check]:
                 f"{best['from_isp']}-{best['to_isp']}",
             )
         )
-    return found
+    return checks
 
 
 def _gains() -> list[Check]:
     """Improvement of PCDC over FullMesh: where a percentage is printed, and as claimed in general."""
     general = claim("pcdc", "gain of PCDC over FullMesh")
-    found = []
+    checks = []
     for row in table(_MEASURED, pm="PCDC"):
         scenario, cc, where = row["scenario"], row["cc"], f"Fig. {row['figure']}"
         fullmesh = one(_MEASURED, scenario=scenario, cc=cc, pm="FullMesh")
@@ -104,32 +104,32 @@ def _gains() -> list[Check]:
         gain = reach(lambda values: 100 * (values[0] / values[1] - 1), inputs)
         what = f"gain of PCDC over FullMesh {scenario} {cc}"
         key = f"pcdc/gain/{scenario}/{cc}"
-        found.append(number(key, where, what, stated(general), gain, "percent"))
+        checks.append(number(key, where, what, stated(general), gain, "percent"))
         if text := row["published_improvement_percent_of_pcdc"]:
-            found.append(number(f"{key}/percent", where, what, rounded(text), gain, "percent"))
-    return found
+            checks.append(number(f"{key}/percent", where, what, rounded(text), gain, "percent"))
+    return checks
 
 
 def _nominal_rates() -> list[Check]:
     """Largest throughput of each scenario against the rates of Table I."""
-    found = []
+    checks = []
     for scenario in _IMPACT:
         limit = nominal_limit_mbps(_SITES, *scenario.split("-"))
         most = max((row[_MEAN] for row in table(_MEASURED, scenario=scenario)), key=float)
         what = f"largest throughput {scenario}, against the rates of Table I"
         limited = bound(f"{limit:g}", "at most")
-        found.append(number(f"pcdc/nominal/{scenario}", "Table I", what, limited, taken(most), "Mbit/s"))
-    return found
+        checks.append(number(f"pcdc/nominal/{scenario}", "Table I", what, limited, taken(most), "Mbit/s"))
+    return checks
 
 
 def _rates_of_sites() -> list[Check]:
     """Access rates that PCDC and MPCOA both print, a year apart."""
-    found = []
+    checks = []
     for site in ("HU", "HiN", "UNIS"):
         for row in table("pcdc_table1_sites", abbr=site):
             isp = "CnUnicom" if row["isp"] == "China Unicom" else row["isp"]
             later = one("mpcoa_table1_sites", site_abbr=site, isp=isp)
-            found.append(
+            checks.append(
                 names(
                     f"pcdc/rates/{site}/{isp}",
                     "Table I",
@@ -138,7 +138,7 @@ def _rates_of_sites() -> list[Check]:
                     f"{later['down_kbit_s']}/{later['up_kbit_s']}",
                 )
             )
-    return found
+    return checks
 
 
 def _completion_times() -> list[Check]:
@@ -147,10 +147,10 @@ def _completion_times() -> list[Check]:
     centre = one("pcdc_completion_time_prose", quantity="spread centre (slightly around)")
     nearest = min(labels, key=lambda label: abs(label - float(centre["value"])))
     what = f"{centre['cc']}/{centre['pm']} {centre['payload_KiB']} KiB, nearest label of Fig. 7"
-    found = [number("pcdc/fig7/centre", centre["where"], what, exact(centre["value"]), known(nearest), "ms")]
+    checks = [number("pcdc/fig7/centre", centre["where"], what, exact(centre["value"]), known(nearest), "ms")]
     for end, value in (("low", min(labels)), ("high", max(labels))):
         row = one("pcdc_completion_time_prose", quantity=f"very short-lived flows {end} (around)")
         what = f"completion time {end}, labels of Fig. 7"
         published = rounded(row["value"], "around")
-        found.append(number(f"pcdc/fig7/{end}", row["where"], what, published, known(value), "ms"))
-    return found
+        checks.append(number(f"pcdc/fig7/{end}", row["where"], what, published, known(value), "ms"))
+    return checks

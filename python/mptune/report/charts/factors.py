@@ -67,13 +67,13 @@ def intervals(rows: Rows, colours: Key, *, down: str, title: str, zero: bool) ->
     x = horizontal(THROUGHPUT, zero=zero, padding=0 if zero else 12)
     offset = alt.YOffset(f"{colours.field}:N", sort=list(colours.names))
     place = base("rows").encode(y=y, yOffset=offset, color=colours.colour())
-    shown = tips(rows, down, colours.field, "mean_mbps", "low_mbps", "high_mbps")
+    tooltip = tips(rows, down, colours.field, "mean_mbps", "low_mbps", "high_mbps")
     return layered(
         place.mark_rule(strokeWidth=2).encode(
             x=x("low_mbps"), x2="high_mbps:Q", opacity=colours.opacity(0.7)
         ),
         place.mark_point(filled=True, size=50).encode(
-            x=x("mean_mbps"), shape=colours.shape(), opacity=colours.opacity(), tooltip=shown
+            x=x("mean_mbps"), shape=colours.shape(), opacity=colours.opacity(), tooltip=tooltip
         ),
         data={"rows": rows},
         height=max(90, 18 * len(rows) + 10 * len(names)),

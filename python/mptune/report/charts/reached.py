@@ -73,8 +73,8 @@ def certainty(steps: Rows, elapsed: Elapsed) -> Spec:
     steps : column of `elapsed`, room_percent, certainty_percent.
     """
     x, y = elapsed.axis(), vertical("may miss (%)", domainMin=0, nice=True)
-    shown = tips(steps, elapsed.column, "room_percent", "certainty_percent")
-    place = base("steps").encode(x=x, y=y("room_percent"), tooltip=shown)
+    tooltip = tips(steps, elapsed.column, "room_percent", "certainty_percent")
+    place = base("steps").encode(x=x, y=y("room_percent"), tooltip=tooltip)
     layers = [
         place.mark_line(interpolate="step-after", strokeWidth=2),
         place.mark_point(filled=True, size=20),
@@ -99,7 +99,7 @@ def trials(rows: Rows, steps: Rows, colours: Key, elapsed: Elapsed) -> Spec:
     y = vertical(LOG_BUFFER, values=round_sizes(sizes, FEW_STEPS), type="log", nice=False, padding=8)
     ends = {"y": y("smallest_mib"), "y2": "largest_mib:Q"}
     size = alt.Size("share:Q", scale=alt.Scale(domain=[0, 1], range=[_SMALL, _LARGE]), legend=None)
-    shown = tips(rows, elapsed.column, "candidate", "buffer_mib", "throughput_mbps")
+    tooltip = tips(rows, elapsed.column, "candidate", "buffer_mib", "throughput_mbps")
     grey = PALETTE[NAMED]
     # The line shows where only one buffer is left.
     open_ones = base("steps").mark_area(
@@ -116,7 +116,7 @@ def trials(rows: Rows, steps: Rows, colours: Key, elapsed: Elapsed) -> Spec:
             color=colours.colour(),
             shape=colours.shape(),
             opacity=colours.opacity(0.8),
-            tooltip=shown,
+            tooltip=tooltip,
         ),
     ]
     return layered(*layers, data={"steps": steps, "trials": rows}, height=_HEIGHT)

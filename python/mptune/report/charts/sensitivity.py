@@ -29,7 +29,7 @@ def sensitivity(rows: Rows, stated_mbps: float, colours: Key) -> Spec:
         labelExpr="split(datum.label, '\\n')",
     )
     place = base("rows").encode(y=alt.Y("line:N", sort=names, axis=axis))
-    shown = tips(lines, "value of", "stated", "is", "throughput_mbps", "best", "best_mbps")
+    tooltip = tips(lines, "value of", "stated", "is", "throughput_mbps", "best", "best_mbps")
     layers = [
         base("stated").mark_rule(strokeDash=[4, 3], style="soft").encode(x=x("stated_mbps")),
         place.mark_rule(strokeWidth=2).encode(
@@ -42,7 +42,7 @@ def sensitivity(rows: Rows, stated_mbps: float, colours: Key) -> Spec:
             shape=alt.condition("datum.largest", alt.value("triangle-up"), alt.value("triangle-down")),
             fillOpacity=alt.condition("datum.changes", alt.value(1), alt.value(0)),
             opacity=colours.opacity(),
-            tooltip=shown,
+            tooltip=tooltip,
         ),
     ]
     data = {"rows": lines, "stated": [{"stated_mbps": stated_mbps}]}

@@ -225,8 +225,8 @@ FEW_STEPS = (1, 2, 5)
 
 def round_sizes(sizes: Iterable[float], steps: Sequence[int] = _STEPS) -> list[float]:
     """Ticks of a logarithmic axis; on a narrow one Vega itself would print 3, 5, 7, 9 and 20."""
-    found = list(sizes)
-    low, high = min(found), max(found)
+    ordered = list(sizes)
+    low, high = min(ordered), max(ordered)
     decades = range(math.floor(math.log10(low)), math.floor(math.log10(high)) + 1)
     candidates = [step * 10.0**decade for decade in decades for step in steps]
     within = [candidate for candidate in candidates if low <= candidate <= high]

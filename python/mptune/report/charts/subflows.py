@@ -34,7 +34,7 @@ def omegas(rows: Rows, colours: Key, *, reach: float | None = None) -> Spec:
     limits = {} if reach is None else {"domain": [-reach, reach]}
     x = horizontal("impact factor, share of the throughput", nice=False, padding=8, **limits)
     place = _subflow_by_subflow(rows, colours, "path")
-    shown = tips(rows, "path", colours.field, "mean", "min", "max", "q10", "q90")
+    tooltip = tips(rows, "path", colours.field, "mean", "min", "max", "q10", "q90")
     filled = alt.condition("datum.carries_data", alt.value(1), alt.value(0))
     layers = [
         base("zero").mark_rule(strokeDash=[4, 3], style="soft").encode(x=x("zero")),
@@ -48,7 +48,7 @@ def omegas(rows: Rows, colours: Key, *, reach: float | None = None) -> Spec:
             shape=colours.shape(),
             fillOpacity=filled,
             opacity=colours.opacity(),
-            tooltip=shown,
+            tooltip=tooltip,
         ),
     ]
     data = {"rows": rows, "zero": [{"zero": 0}]}
@@ -64,7 +64,7 @@ def round_trips(rows: Rows, colours: Key) -> Spec:
     """
     x = horizontal("RTT (ms)", domainMin=0, nice=False, padding=8)
     place = _subflow_by_subflow(rows, colours, "subflow")
-    shown = tips(rows, "subflow", colours.field, "smallest_rtt_ms", "rtt_ms", "min_rtt_ms", "max_rtt_ms")
+    tooltip = tips(rows, "subflow", colours.field, "smallest_rtt_ms", "rtt_ms", "min_rtt_ms", "max_rtt_ms")
     layers = [
         place.mark_rule(strokeWidth=4).encode(
             x=x("smallest_rtt_ms"), x2="rtt_ms:Q", opacity=colours.opacity(0.35)
@@ -72,7 +72,7 @@ def round_trips(rows: Rows, colours: Key) -> Spec:
         place.mark_rule().encode(x=x("min_rtt_ms"), x2="max_rtt_ms:Q", opacity=colours.opacity()),
         place.mark_tick(thickness=2, size=_ROW).encode(x=x("smallest_rtt_ms"), opacity=colours.opacity()),
         place.mark_point(filled=True, size=40).encode(
-            x=x("rtt_ms"), shape=colours.shape(), opacity=colours.opacity(), tooltip=shown
+            x=x("rtt_ms"), shape=colours.shape(), opacity=colours.opacity(), tooltip=tooltip
         ),
     ]
     return layered(*layers, data={"rows": rows}, height=_high(rows, colours, "subflow"))
@@ -87,13 +87,13 @@ def retransmissions(rows: Rows, colours: Key) -> Spec:
     """
     x = horizontal("retransmitted segments per MB delivered", domainMin=0, nice=False, padding=8)
     place = _subflow_by_subflow(rows, colours, "subflow")
-    shown = tips(rows, "subflow", colours.field, "again_per_mb", "min_again_per_mb", "max_again_per_mb")
+    tooltip = tips(rows, "subflow", colours.field, "again_per_mb", "min_again_per_mb", "max_again_per_mb")
     layers = [
         place.mark_rule().encode(
             x=x("min_again_per_mb"), x2="max_again_per_mb:Q", opacity=colours.opacity(0.6)
         ),
         place.mark_point(filled=True, size=40).encode(
-            x=x("again_per_mb"), shape=colours.shape(), opacity=colours.opacity(), tooltip=shown
+            x=x("again_per_mb"), shape=colours.shape(), opacity=colours.opacity(), tooltip=tooltip
         ),
     ]
     return layered(*layers, data={"rows": rows}, height=_high(rows, colours, "subflow"))

@@ -133,7 +133,7 @@ def single_runs(runs: Rows, boxes: Rows, colours: Key) -> Spec:
     def place(data: str) -> Any:
         return base(data).encode(y=y, yOffset=offset, color=colours.colour())
 
-    shown = tips(runs, colours.field, "cc", "run", "throughput_mbps")
+    tooltip = tips(runs, colours.field, "cc", "run", "throughput_mbps")
     layers = [
         place("boxes")
         .mark_rule(strokeWidth=_BOX)
@@ -143,7 +143,7 @@ def single_runs(runs: Rows, boxes: Rows, colours: Key) -> Spec:
         .encode(x=x("median_mbps"), opacity=colours.opacity()),
         place("runs")
         .mark_point(filled=True, size=18)
-        .encode(x=x("throughput_mbps"), opacity=colours.opacity(0.75), tooltip=shown),
+        .encode(x=x("throughput_mbps"), opacity=colours.opacity(0.75), tooltip=tooltip),
     ]
     data = {"runs": runs, "boxes": boxes}
     return layered(*layers, data=data, height=(_BOX + 3) * len(boxes) + 10 * len(names))
@@ -175,9 +175,9 @@ def spread_bars(
     offset = alt.XOffset(f"{colours.field}:N", sort=list(colours.names))
     place = base("rows").encode(x=x, xOffset=offset, opacity=colours.opacity())
     mean, low, high, q10, q90 = (f"{name}_{unit}" for name in ("mean", "min", "max", "q10", "q90"))
-    shown = tips(rows, colours.field, across, mean, low, high, q10, q90)
+    tooltip = tips(rows, colours.field, across, mean, low, high, q10, q90)
     layers = [
-        place.mark_bar().encode(y=y(mean), color=colours.colour(), tooltip=shown),
+        place.mark_bar().encode(y=y(mean), color=colours.colour(), tooltip=tooltip),
         place.mark_rule(strokeWidth=1).encode(y=y(low), y2=f"{high}:Q"),
         place.mark_rule(strokeWidth=4).encode(y=y(q10), y2=f"{q90}:Q"),
     ]

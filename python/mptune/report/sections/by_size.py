@@ -70,12 +70,12 @@ def _confirmed(run: RunData, sizes: tuple[SizeChoice, ...]) -> Rows:
 
 def _times(run: RunData, transfer_bytes: int, choice: SizeChoice | SizeTimes) -> list[float]:
     """Completion times of the confirming trials of a configuration, seconds."""
-    wanted = transfer_bytes, choice.pm, choice.cc, choice.buffer_bytes
+    configuration = transfer_bytes, choice.pm, choice.cc, choice.buffer_bytes
     return [
         trial.completion_s
         for trial in run.trials
         if trial.purpose == "confirm" and trial.failed is None and trial.completion_s is not None
-        if (trial.transfer_bytes, trial.pm, trial.cc, trial.buffer_bytes) == wanted
+        if (trial.transfer_bytes, trial.pm, trial.cc, trial.buffer_bytes) == configuration
     ]
 
 

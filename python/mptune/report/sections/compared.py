@@ -32,11 +32,11 @@ def compared(runs: Sequence[RunData]) -> Iterator[Section]:
     for run in runs:
         rows += _best_of(run) if run.answer is None else _confirmed(run, run.answer)
     colours = key("configuration", "configuration", rows, marks=True)
-    told = "Means with 95 % intervals, of fresh trials where there are any; the axis does not start at 0."
+    lead = "Means with 95 % intervals, of fresh trials where there are any; the axis does not start at 0."
     yield Section(
         name="compared",
         title="The runs compared",
-        lead=told if rows else "No throughputs to compare.",
+        lead=lead if rows else "No throughputs to compare.",
         panels=[Panel(chart=intervals(rows, colours, down="run", title="run", zero=False))] if rows else [],
         key=colours if rows else None,
         open=[_differences(runs)],
@@ -78,12 +78,12 @@ def _confirmed(run: RunData, answer: Answer) -> Iterator[dict[str, Any]]:
 
 def _differences(runs: Sequence[RunData]) -> Table:
     """Answers and settings that differ between runs, one row each and one column per run."""
-    told = [_settings(run) for run in runs]
-    names = dict.fromkeys(name for row in told for name in row)
+    settings = [_settings(run) for run in runs]
+    names = dict.fromkeys(name for row in settings for name in row)
     rows = [
-        {"setting": name, **{f"run {number}": entry.get(name, "") for number, entry in enumerate(told)}}
+        {"setting": name, **{f"run {number}": entry.get(name, "") for number, entry in enumerate(settings)}}
         for name in names
-        if len({entry.get(name, "") for entry in told}) > 1
+        if len({entry.get(name, "") for entry in settings}) > 1
     ]
     headings = {f"run {number}": run.label for number, run in enumerate(runs)}
     return Table(title="What differs", rows=rows, source="config.json", headings=headings)
@@ -91,14 +91,14 @@ def _differences(runs: Sequence[RunData]) -> Table:
 
 def _settings(run: RunData) -> dict[str, str]:
     answer = run.answer
-    told = {"network": run.name}
+    settings = {"network": run.name}
     if answer is not None:
-        told["answer"] = f"{answer.manager} with {answer.occ}, {answer.obs_mib:.2f} MiB"
-        told["model"] = answer.model
-    told |= in_words(run.config.options)
-    told["version of mptune"] = run.config.versions.get("mptune", "")
-    told["platform"] = run.config.platform
-    return told
+        settings["answer"] = f"{answer.manager} with {answer.occ}, {answer.obs_mib:.2f} MiB"
+        settings["model"] = answer.model
+    settings |= in_words(run.config.options)
+    settings["version of mptune"] = run.config.versions.get("mptune", "")
+    settings["platform"] = run.config.platform
+    return settings
 
 
 def compared_responses(runs: Sequence[RunData]) -> Iterator[Section]:
@@ -116,11 +116,11 @@ def compared_responses(runs: Sequence[RunData]) -> Iterator[Section]:
         return
     colours = _run_key(runs)
     top = max([row["max_mbps"] for row in points] + [row["predicted_mbps"] for row in curves])
-    told = "; ".join(f"{label}: {name}" for label, name in names.items())
+    legend = "; ".join(f"{label}: {name}" for label, name in names.items())
     yield Section(
         name="compared-response",
         title="The best combination of each run over the buffer",
-        lead=f"{told}. Marks: mean of the runs, minimum and maximum; lines: the fitted models, "
+        lead=f"{legend}. Marks: mean of the runs, minimum and maximum; lines: the fitted models, "
         "with their 95 % intervals where they have one.",
         panels=[Panel(chart=response(points, curves, colours, top=HEADROOM * top))],
         key=colours,
@@ -196,11 +196,11 @@ def compared_completions(runs: Sequence[RunData]) -> Iterator[Section]:
     rows.sort(key=lambda row: row["transfer_bytes"])
     colours = _run_key(runs)
     fastest = {row["run"]: f"{row['manager']} with {row['cc']}, {row['buffer_mib']:.4g} MiB" for row in rows}
-    told = "; ".join(f"{label}: {name}" for label, name in fastest.items())
+    legend = "; ".join(f"{label}: {name}" for label, name in fastest.items())
     yield Section(
         name="compared-completion",
         title="Completion time over transfer size in each run",
-        lead=f"{told}. Bar: mean of the runs; {SPREAD}",
+        lead=f"{legend}. Bar: mean of the runs; {SPREAD}",
         panels=[Panel(chart=completion(rows, colours, top=HEADROOM * max(row["max_s"] for row in rows)))],
         key=colours,
         tables=[Table(title="Completion times", rows=without(rows, "transfer"))],

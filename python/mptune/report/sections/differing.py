@@ -26,16 +26,16 @@ def differing(run: RunData, choices: Choices) -> Iterator[Section]:
             place = trial.manager, trial.buffer_bytes, trial.initial_path, trial.round
             measured.setdefault(trial.cc, {}).setdefault(place, {})[trial.run] = trial.throughput_mbps
     names = [name for name in cc_key(run).names if name in measured]
-    found = [
+    pairs = [
         (first, second, *result)
         for first, second in itertools.combinations(names, 2)
         if (result := _compared(measured[first], measured[second])) is not None
     ]
-    if not found:
+    if not pairs:
         return
-    corrected = holm([difference.p for _, _, difference, _ in found])
+    corrected = holm([difference.p for _, _, difference, _ in pairs])
     rows: Rows = []
-    for (first, second, by, places), p in zip(found, corrected, strict=True):
+    for (first, second, by, places), p in zip(pairs, corrected, strict=True):
         better, other, sign = (first, second, 1) if by.mean >= 0 else (second, first, -1)
         ends = sorted((sign * by.low, sign * by.high))
         rows.append(
@@ -51,14 +51,14 @@ def differing(run: RunData, choices: Choices) -> Iterator[Section]:
             }
         )
     rows.sort(key=lambda row: -row["mean_mbps"])
-    shown = sum(row["differ"] == "yes" for row in rows)
+    significant = sum(row["differ"] == "yes" for row in rows)
     yield Section(
         name="differing",
         title="Differences between congestion controls",
         lead="How much more the first of a pair gives: mean over the configurations measured with both, and "
         "its 95 % interval. Runs share their seeds, so they are compared run by run. Filled marks differ "
         "by more than chance at 5 % after Holm's correction for the number of pairs "
-        f"({len(rows)}): {shown} of them.",
+        f"({len(rows)}): {significant} of them.",
         panels=[Panel(chart=differences(rows))],
         tables=[
             Table(

@@ -57,9 +57,9 @@ def completion_rows(run: RunData) -> Rows:
         if trial.purpose == "sweep" and trial.transfer_bytes and trial.failed is None
     ]
     largest = max((trial.buffer_bytes for trial in done), default=0)
-    shown = [with_path(run, each_trial) for each_trial in done if each_trial.buffer_bytes == largest]
+    selected = [with_path(run, each_trial) for each_trial in done if each_trial.buffer_bytes == largest]
     columns = "manager", "cc", "buffer_mib", "transfer_bytes"
-    rows = grouped(shown, columns, lambda trial: trial.completion_s, "s")
+    rows = grouped(selected, columns, lambda trial: trial.completion_s, "s")
     rows.sort(key=lambda row: row["transfer_bytes"])
     return [{**row, "transfer": f"{row['transfer_bytes'] / 1024:.4g}"} for row in rows]
 

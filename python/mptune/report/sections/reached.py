@@ -68,11 +68,11 @@ def reached(run: RunData, choices: Choices) -> Iterator[Section]:
     answer = run.answer
     if answer is None or answer.reached is None or not answer.reached.steps:
         return
-    told, done = answer.reached, in_order(run, answer.reached)
+    course, done = answer.reached, in_order(run, answer.reached)
     if not done:
         return
-    unit, unit_s = ("min", 60.0) if told.steps[-1].seconds >= _MINUTES_S else ("s", 1.0)
-    ends = done[0].begun_s / unit_s, told.steps[-1].seconds / unit_s
+    unit, unit_s = ("min", 60.0) if course.steps[-1].seconds >= _MINUTES_S else ("s", 1.0)
+    ends = done[0].begun_s / unit_s, course.steps[-1].seconds / unit_s
     elapsed = charts.Elapsed(f"after_{unit}", unit, ends)
     fates = fates_of(answer, run.answering, done)
     tried = Counter(step.trial.name for step in done)
@@ -83,12 +83,12 @@ def reached(run: RunData, choices: Choices) -> Iterator[Section]:
     others = f"{left} {'other' if left == 1 else 'others'}"
     colours = Key(field="shown", title="candidate", names=(*named, *((others,) if left else ())), marks=True)
     trials = _trial_rows(done, named, others, elapsed.column, unit_s)
-    steps = _step_rows(told, elapsed.column, unit_s)
+    steps = _step_rows(course, elapsed.column, unit_s)
     rows = [_fate_row(fate, done, unit, unit_s) for fate in fates]
     yield Section(
         name="reached",
         title="Course of the decision",
-        lead=" ".join([*sentences(run, answer, told), *_reading(told)]),
+        lead=" ".join([*sentences(run, answer, course), *_reading(course)]),
         panels=[
             Panel(title="Candidates", chart=charts.race(steps, elapsed)),
             Panel(title="Certainty", chart=charts.certainty(steps, elapsed)),
@@ -119,24 +119,24 @@ def _open_title(count: int) -> str:
     return f"When candidates dropped out: the last {_ROWS} of {count}"
 
 
-def _reading(told: Reached) -> Iterator[str]:
+def _reading(course: Reached) -> Iterator[str]:
     """Sentences on reading the figure."""
-    asked = f"{100 * told.certainty_asked:g} %"
+    asked = f"{100 * course.certainty_asked:g} %"
     yield "Candidates: those that may still be the best; dashed: all that competed."
     yield f"Certainty: what the answer may miss at most, with {asked} certainty."
     yield "Trials: a mark for each, larger with more throughput; grey: buffers that may still be the answer."
 
 
-def sentences(run: RunData, answer: Answer, told: Reached) -> Iterator[str]:
+def sentences(run: RunData, answer: Answer, course: Reached) -> Iterator[str]:
     """Certainty, effort, reason of the end, and the effort of a full grid."""
-    last = told.steps[-1]
+    last = course.steps[-1]
     certain = f"{100 * last.certainty:.3g} % certain within {100 * last.room:.2g} %"
-    asked = f"{100 * told.certainty_asked:g} % asked for"
-    after = f"after {last.trials} trials and {lasting(told.spent_s)} on the testbed"
-    if told.ended == "certain":
+    asked = f"{100 * course.certainty_asked:g} % asked for"
+    after = f"after {last.trials} trials and {lasting(course.spent_s)} on the testbed"
+    if course.ended == "certain":
         yield f"It ended because the answer was {certain} ({asked}), {after}."
-    elif told.ended == "budget":
-        budget = "" if told.budget_s is None else f" of {lasting(told.budget_s)}"
+    elif course.ended == "budget":
+        budget = "" if course.budget_s is None else f" of {lasting(course.budget_s)}"
         yield f"The budget{budget} ended it: the answer is {certain} ({asked}), {after}."
     else:
         yield f"It ended because everything was measured: the answer is {certain} ({asked}), {after}."
@@ -158,7 +158,7 @@ def grid_trials(run: RunData) -> int | None:
         return None
 
 
-def in_order(run: RunData, told: Reached) -> list[_Done]:
+def in_order(run: RunData, course: Reached) -> list[_Done]:
     """The trials of the sweep in the order in which they were asked for, a step's in any order.
 
     The end of a trial lies evenly between those of its step and of the one before.
@@ -166,12 +166,12 @@ def in_order(run: RunData, told: Reached) -> list[_Done]:
     round_ = run.answering_round
     swept = [trial for trial in run.trials if trial.purpose == "sweep" and round_ in (None, trial.round)]
     swept.sort(key=lambda trial: trial.started)
-    first, last = told.steps[0], told.steps[-1]
+    first, last = course.steps[0], course.steps[-1]
     each_s = run.config.options.get("duration_ns", 0) / 1e9
     if last.trials > first.trials:
         each_s = (last.seconds - first.seconds) / (last.trials - first.trials)
     done, number, begun_s = [], 0, first.seconds - first.trials * each_s
-    for step in told.steps:
+    for step in course.steps:
         count = step.trials - number
         for place, trial in enumerate(swept[number : step.trials], 1):
             begin, end = (begun_s + at * (step.seconds - begun_s) / count for at in (place - 1, place))
@@ -182,24 +182,24 @@ def in_order(run: RunData, told: Reached) -> list[_Done]:
 
 def fates_of(answer: Answer, answering: Name, done: Sequence[_Done]) -> list[Dropped]:
     """Fates of all candidates: the best, then those still open, then the dropped ones, the latest first."""
-    told = answer.reached
-    if told is None:
+    course = answer.reached
+    if course is None:
         return []
-    names = [candidate.name for candidate in told.candidates]
-    last = told.steps[-1]
+    names = [candidate.name for candidate in course.candidates]
+    last = course.steps[-1]
     best, still_open = names[last.candidate], [names[contender] for contender in last.contenders]
-    found = [Dropped(best, None, "the answer" if best == answering else "the best of these")]
-    found += [Dropped(pair, None, "still open") for pair in still_open if pair != best]
-    known = {each_dropped.name for each_dropped in found}
+    fates = [Dropped(best, None, "the answer" if best == answering else "the best of these")]
+    fates += [Dropped(pair, None, "still open") for pair in still_open if pair != best]
+    known = {each_dropped.name for each_dropped in fates}
     out = []
     for name in dict.fromkeys([*names, *(finished.trial.name for finished in done)]):
         if name not in known:
-            step = _out(told, name, names, done)
+            step = _out(course, name, names, done)
             out.append(Dropped(name, step, why(name, step, done, answer.sacrifice)))
     out.sort(
         key=lambda dropped: (-_trials_until(dropped), -_best(_means(dropped.name, done))[1], dropped.name)
     )
-    return found + out
+    return fates + out
 
 
 def _rank(dropped: Dropped, tried: Mapping[Name, int]) -> tuple[bool, int]:
@@ -210,15 +210,17 @@ def _trials_until(dropped: Dropped) -> float:
     return math.inf if dropped.until is None else dropped.until.trials
 
 
-def _out(told: Reached, name: Name, names: Sequence[Name], done: Sequence[_Done]) -> Step:
+def _out(course: Reached, name: Name, names: Sequence[Name], done: Sequence[_Done]) -> Step:
     """The first step at which a candidate was out for good."""
     place = names.index(name) if name in names else None
-    inside = [number for number, step in enumerate(told.steps) if place in (*step.contenders, step.candidate)]
+    inside = [
+        number for number, step in enumerate(course.steps) if place in (*step.contenders, step.candidate)
+    ]
     if inside:
-        return told.steps[inside[-1] + 1]
+        return course.steps[inside[-1] + 1]
     # It was never likely: out as soon as it was tried.
     tried = next((finished.number for finished in done if finished.trial.name == name), 0)
-    return next(step for step in told.steps if step.trials >= tried)
+    return next(step for step in course.steps if step.trials >= tried)
 
 
 def why(name: Name, step: Step, done: Sequence[_Done], sacrifice: float) -> str:
@@ -290,12 +292,12 @@ def _fate_row(dropped: Dropped, done: Sequence[_Done], unit: str, unit_s: float)
     }
 
 
-def _step_rows(told: Reached, column: str, unit_s: float) -> Rows:
+def _step_rows(course: Reached, column: str, unit_s: float) -> Rows:
     return [
         {
             column: step.seconds / unit_s,
             "trials": step.trials,
-            "best": _said(told.candidates[step.candidate].name),
+            "best": _said(course.candidates[step.candidate].name),
             "buffer_mib": step.buffer_bytes / MIB,
             "certainty_percent": 100 * step.certainty,
             "room_percent": 100 * step.room,
@@ -304,7 +306,7 @@ def _step_rows(told: Reached, column: str, unit_s: float) -> Rows:
             "smallest_mib": step.buffers[0] / MIB,
             "largest_mib": step.buffers[1] / MIB,
         }
-        for step in told.steps
+        for step in course.steps
     ]
 
 

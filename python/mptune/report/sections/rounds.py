@@ -15,23 +15,23 @@ _HOUR_S = 3600
 
 def rounds(run: RunData, choices: Choices) -> Iterator[Section]:
     """Throughput and answer of every round, and the changes between them."""
-    found = () if run.answer is None else run.answer.rounds
-    rows = [_row(row, row.answer) for row in found if row.answer is not None]
+    answers = () if run.answer is None else run.answer.rounds
+    rows = [_row(row, row.answer) for row in answers if row.answer is not None]
     if len(rows) < 2:
         return
-    changes: Rows = [{**_when(row), "what": text} for row in found for text in _said(row)]
+    changes: Rows = [{**_when(row), "what": text} for row in answers for text in _said(row)]
     colours = key("configuration", "path manager and congestion control", rows, marks=True)
-    told = "The table of changes has the reasons." if changes else "The answer never changed."
+    sentence = "The table of changes has the reasons." if changes else "The answer never changed."
     yield Section(
         name="rounds",
         title="The answer over time",
-        lead=f"Throughput of each round's answer with new seeds, with its 95 % interval. {told}",
+        lead=f"Throughput of each round's answer with new seeds, with its 95 % interval. {sentence}",
         panels=[Panel(chart=charts.intervals(rows, colours, down="when", title="after", zero=True))],
         key=colours,
         open=[Table(title="Changes", rows=changes, source="result.json")] if changes else (),
         tables=[
             Table(title="Answers by round", rows=rows, source="result.json"),
-            Table(title="Impact factors by round", rows=_omegas(found), source="impact.json"),
+            Table(title="Impact factors by round", rows=_omegas(answers), source="impact.json"),
         ],
     )
 
@@ -60,7 +60,7 @@ def _row(row: RoundRow, answer: RoundAnswer) -> dict[str, Any]:
     }
 
 
-def _omegas(found: tuple[RoundRow, ...]) -> Rows:
+def _omegas(answers: tuple[RoundRow, ...]) -> Rows:
     """Impact factors of every round; `carries_data` is whether the path is in the optional set."""
     return [
         {
@@ -70,7 +70,7 @@ def _omegas(found: tuple[RoundRow, ...]) -> Rows:
             "impact_factor": omega,
             "carries_data": path in row.answer.optional.get(cc, ()),
         }
-        for row in found
+        for row in answers
         if row.answer is not None
         for cc, by_path in row.answer.omega.items()
         for path, omega in by_path.items()

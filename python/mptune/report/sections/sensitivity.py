@@ -37,12 +37,12 @@ def sensitivity(run: RunData, choices: Choices) -> Iterator[Section]:
     changing = [varied for varied in found.values if any(end.instead for end in varied.ends)]
     worth = [varied for varied in found.values if varied in changing or _is_felt(varied, found)]
     # Something is drawn even where nothing matters: that is the news then.
-    shown = {_words(one.key) for one in (worth or found.values)[:_DRAWN]}
+    shown = {_words(value.key) for value in (worth or found.values)[:_DRAWN]}
     drawn = [row for row in everything if row["value of"] in shown]
     colours = Key(field="then", title="at that end", names=(_STAYS, _CHANGES))
     changes = [row for row in everything if row["changes"]]
     columns = "value of", "from", "throughput_mbps", "instead", "instead_mbps"
-    told = Table(
+    table = Table(
         title="Changes of the answer",
         rows=[{name: row[name] for name in columns} for row in changes],
         source="result.json",
@@ -54,7 +54,7 @@ def sensitivity(run: RunData, choices: Choices) -> Iterator[Section]:
         lead=_lead(found, len(changing), len(found.values) - len(shown)),
         panels=[Panel(chart=sensitivity_chart(drawn, found.throughput_mbps, colours))],
         key=colours,
-        open=[told] if changes else (),
+        open=[table] if changes else (),
         tables=[
             Table(
                 title="Every value that was varied",
@@ -65,24 +65,24 @@ def sensitivity(run: RunData, choices: Choices) -> Iterator[Section]:
     )
 
 
-def _is_felt(varied: Varied, found: Sensitivity) -> bool:
+def _is_felt(varied: Varied, result: Sensitivity) -> bool:
     """True if the throughput changes by more than is worth a row."""
-    least = _SLIGHT * found.throughput_mbps
-    return any(abs(end.throughput_mbps - found.throughput_mbps) >= least for end in varied.ends)
+    least = _SLIGHT * result.throughput_mbps
+    return any(abs(end.throughput_mbps - result.throughput_mbps) >= least for end in varied.ends)
 
 
-def _lead(found: Sensitivity, changing: int, hidden: int) -> str:
+def _lead(result: Sensitivity, changing: int, hidden: int) -> str:
     """Introduction: how to read the figure, the values tried, and their cost."""
-    count = number_of(len(found.values), "value")
+    count = number_of(len(result.values), "value")
     verdict = f"{changing or 'None'} of {count} would change the answer."
     rest = f" Not drawn: {hidden} with less effect." if hidden else ""
-    more = f" Not tried: {number_of(found.left_out, 'further value')}." if found.left_out else ""
+    more = f" Not tried: {number_of(result.left_out, 'further value')}." if result.left_out else ""
     return (
         "Each value that is assumed, or measured with an interval, was varied alone. Marks: throughput of "
         "the answer with the smallest (point down) and the largest value (point up), filled where the answer "
         f"would change; dashed: as stated. The axis does not start at 0. "
-        f"{verdict}{rest}{more} It took {found.trials} simulated trials of "
-        f"{found.duration_s:g} s: {found.runs} at each end with the answer, {', '.join(found.contenders)}."
+        f"{verdict}{rest}{more} It took {result.trials} simulated trials of "
+        f"{result.duration_s:g} s: {result.runs} at each end with the answer, {', '.join(result.contenders)}."
     )
 
 
@@ -90,7 +90,7 @@ def _lead(found: Sensitivity, changing: int, hidden: int) -> str:
 _ONLY_DRAWN = ("stated_mbps", "from", "between", "instead_mbps", "then", "largest", "changes")
 
 
-def _row(varied: Varied, end: End, found: Sensitivity) -> dict[str, object]:
+def _row(varied: Varied, end: End, result: Sensitivity) -> dict[str, object]:
     first, last = varied.ends[0].value, varied.ends[-1].value
     # With a single end the range begins or ends at the stated value.
     low, high = (first, last) if len(varied.ends) > 1 else (varied.stated, last)
@@ -100,7 +100,7 @@ def _row(varied: Varied, end: End, found: Sensitivity) -> dict[str, object]:
         "is": end.value,
         "because": varied.because,
         "throughput_mbps": end.throughput_mbps,
-        "stated_mbps": found.throughput_mbps,
+        "stated_mbps": result.throughput_mbps,
         "best": end.best,
         "best_mbps": end.best_mbps,
         "instead": end.instead or "",

@@ -127,7 +127,7 @@ def round_trips(run: RunData, choices: Choices) -> Iterator[Section]:
         }
         for (name, subflow), mine in groups.items()
     ]
-    again = [
+    retransmissions = [
         {"name": name, "subflow": subflow, "retransmitted": sum(row["retransmitted"] for row in mine)}
         for (name, subflow), mine in groups.items()
     ]
@@ -178,7 +178,7 @@ def round_trips(run: RunData, choices: Choices) -> Iterator[Section]:
         lead=f"Segments sent again per second, stacked, {once}{nothing}",
         panels=made,
         key=colours,
-        tables=[Table(title=table, rows=again, source=TABLE)],
+        tables=[Table(title=table, rows=retransmissions, source=TABLE)],
     )
 
 

@@ -110,14 +110,14 @@ def went_through(run: RunData, choices: Choices) -> Iterator[Section]:
 
 def _by_subflow(name: str, seen: Sequence[Observation]) -> Iterator[dict[str, object]]:
     """RTTs and retransmissions of a configuration's subflows, over its runs."""
-    found: dict[str, list[tuple[SubflowObservation, Observation]]] = {}
+    by_name: dict[str, list[tuple[SubflowObservation, Observation]]] = {}
     for observation in seen:
         for label, subflow in labelled(observation.subflows):
-            found.setdefault(label, []).append((subflow, observation))
-    for label, mine in found.items():
+            by_name.setdefault(label, []).append((subflow, observation))
+    for label, mine in by_name.items():
         rtts = [subflow.srtt_ns / 1e6 for subflow, _ in mine if subflow.srtt_ns]
         smallest = [subflow.min_rtt_ns / 1e6 for subflow, _ in mine if subflow.min_rtt_ns]
-        again = [subflow.retransmitted * 1e6 / subflow.bytes for subflow, _ in mine if subflow.bytes]
+        retransmitted = [subflow.retransmitted * 1e6 / subflow.bytes for subflow, _ in mine if subflow.bytes]
         yield {
             "name": name,
             "subflow": label,
@@ -128,9 +128,9 @@ def _by_subflow(name: str, seen: Sequence[Observation]) -> Iterator[dict[str, ob
             "rtt_ms": fmean(rtts) if rtts else None,
             "min_rtt_ms": min(rtts, default=None),
             "max_rtt_ms": max(rtts, default=None),
-            "again_per_mb": fmean(again) if again else None,
-            "min_again_per_mb": min(again, default=None),
-            "max_again_per_mb": max(again, default=None),
+            "again_per_mb": fmean(retransmitted) if retransmitted else None,
+            "min_again_per_mb": min(retransmitted, default=None),
+            "max_again_per_mb": max(retransmitted, default=None),
             "retransmitted": fmean(subflow.retransmitted for subflow, _ in mine),
             "timeouts": fmean(subflow.timeouts for subflow, _ in mine),
             "runs": len(mine),

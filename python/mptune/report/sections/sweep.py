@@ -79,17 +79,17 @@ def responses(run: RunData, choices: Choices) -> Iterator[Section]:
             sizes=ends,
         )
         panels.append(Panel(title=manager, chart=chart, zoom=("x", "y")))
-    told = ["Marks: mean of the runs, with minimum and maximum."] if points else []
+    sentences = ["Marks: mean of the runs, with minimum and maximum."] if points else []
     if run.answer is not None:
-        told.append(
+        sentences.append(
             f"Lines: the {run.answer.model} model, with its 95 % interval where it has one. Ring: the choice."
         )
         if best is not None and len(best) < len(run.answer.models):
-            told.append(f"Shown: the best {len(best)} of {len(run.answer.models)} combinations.")
+            sentences.append(f"Shown: the best {len(best)} of {len(run.answer.models)} combinations.")
     yield Section(
         name="response",
         title="Throughput over buffer",
-        lead=" ".join(told),
+        lead=" ".join(sentences),
         panels=panels,
         key=colours,
         tables=[
@@ -118,8 +118,8 @@ def _of_best(rows: Rows, best: Sequence[tuple[str, str]] | None) -> Rows:
     if best is None:
         return rows
     places = {name: place for place, name in enumerate(best)}
-    shown = [row for row in rows if (row["manager"], row["cc"]) in places]
-    return sorted(shown, key=lambda row: places[row["manager"], row["cc"]])
+    best_rows = [row for row in rows if (row["manager"], row["cc"]) in places]
+    return sorted(best_rows, key=lambda row: places[row["manager"], row["cc"]])
 
 
 def _models(answer: Answer, best: Sequence[tuple[str, str]] | None) -> Iterator[Table]:
@@ -129,10 +129,10 @@ def _models(answer: Answer, best: Sequence[tuple[str, str]] | None) -> Iterator[
     for row in answer.models:
         manager, cc = row.name
         rows.append({"manager": manager, "cc": cc, **{name: getattr(row, name) for name in columns}})
-    shown = _of_best(rows, best)
-    more = f"; {len(rows) - len(shown)} more in result.json" if len(shown) < len(rows) else ""
+    selected = _of_best(rows, best)
+    more = f"; {len(rows) - len(selected)} more in result.json" if len(selected) < len(rows) else ""
     title = f"The {answer.model} model (bs: buffer in MiB{more})"
-    yield Table(title=title, rows=shown, source="result.json")
+    yield Table(title=title, rows=selected, source="result.json")
     fits = []
     # A belief is not fitted to have small residuals.
     for fit in () if answer.is_belief else answer.fits:
@@ -155,8 +155,8 @@ def bars(run: RunData, choices: Choices) -> Iterator[Section]:
     rows = _of_best(grouped(swept, ("manager", "cc", "buffer_mib"), throughput, "mbps"), worth_showing(run))
     if len({(row["manager"], row["cc"]) for row in rows}) < 2:
         return
-    shown = _two_sizes(run, sorted({row["buffer_mib"] for row in rows}))
-    picked: Rows = [{**row, "label": short(row["mean_mbps"])} for row in rows if row["buffer_mib"] in shown]
+    sizes = _two_sizes(run, sorted({row["buffer_mib"] for row in rows}))
+    picked: Rows = [{**row, "label": short(row["mean_mbps"])} for row in rows if row["buffer_mib"] in sizes]
     top = HEADROOM * max(row["max_mbps"] for row in picked)
     colours = manager_key(picked)
     over = " over all initial paths" if run.many_paths else ""
@@ -169,7 +169,7 @@ def bars(run: RunData, choices: Choices) -> Iterator[Section]:
                 title=f"{size:.4g} MiB, {what}",
                 chart=bars_chart([row for row in picked if row["buffer_mib"] == size], colours, top=top),
             )
-            for size, what in shown.items()
+            for size, what in sizes.items()
         ],
         key=colours,
         tables=[Table(title="Means and spread", rows=without(picked, "label"))],
@@ -182,10 +182,10 @@ def single_runs(run: RunData, choices: Choices) -> Iterator[Section]:
     swept = [
         each_trial for each_trial in run.swept if best is None or (each_trial.manager, each_trial.cc) in best
     ]
-    shown = _two_sizes(run, sorted({each_trial.buffer_mib for each_trial in swept})) if swept else {}
+    sizes = _two_sizes(run, sorted({each_trial.buffer_mib for each_trial in swept})) if swept else {}
     groups: dict[tuple[float, str, str], Rows] = {}
     for trial in swept:
-        if trial.buffer_mib in shown:
+        if trial.buffer_mib in sizes:
             row = {"run": trial.run, "throughput_mbps": trial.throughput_mbps}
             groups.setdefault((trial.buffer_mib, trial.manager, trial.cc), []).append(row)
     if max((len(rows) for rows in groups.values()), default=0) < _FEW:
@@ -214,7 +214,7 @@ def single_runs(run: RunData, choices: Choices) -> Iterator[Section]:
                 title=f"{size:.4g} MiB, {what}",
                 chart=runs_chart(_of_size(rows, size), _of_size(boxes, size), colours),
             )
-            for size, what in shown.items()
+            for size, what in sizes.items()
         ],
         key=colours,
         tables=[Table(title="Quartiles", rows=boxes), Table(title="Every run", rows=rows)],

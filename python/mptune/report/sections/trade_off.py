@@ -32,8 +32,8 @@ def trade_off(run: RunData, choices: Choices) -> Iterator[Section]:
     ]
     title = "Cost of a smaller buffer"
     if len(rows) == 1:
-        told = "One buffer gives the best throughput, and none needs less for half of it: nothing to trade."
-        yield Section(name="trade-off", title=title, lead=told, tables=tables)
+        lead = "One buffer gives the best throughput, and none needs less for half of it: nothing to trade."
+        yield Section(name="trade-off", title=title, lead=lead, tables=tables)
         return
     colours = key("name", "path manager, congestion control", rows, marks=True)
     marks = choices.marks(logarithmic([row["buffer_mib"] for row in rows]))

@@ -61,7 +61,7 @@ def run(wanted: str, testbed: str, packed: Sequence[bytes]) -> Outcome:
     begin = time.perf_counter()
     try:
         bed = testbeds.create(testbed)
-        found = [msgspec.msgpack.encode(observe(bed, _TRIAL.decode(one))) for one in packed]
+        observations = [msgspec.msgpack.encode(observe(bed, _TRIAL.decode(trial))) for trial in packed]
     except InputError as error:
         return "input", address, error.where, error.key, error.expected
-    return "done", address, found, time.perf_counter() - begin
+    return "done", address, observations, time.perf_counter() - begin

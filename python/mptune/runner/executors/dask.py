@@ -263,9 +263,9 @@ class _Run(Generic[T]):
             numbers.append(index)
         return tuple(numbers)
 
-    def _missing(self, one: _Sent) -> list[int]:
+    def _missing(self, sent: _Sent) -> list[int]:
         """Trials of a batch that have not come back by another one."""
-        return [number for number in one.numbers if not self.futures[number].done()]
+        return [number for number in sent.numbers if not self.futures[number].done()]
 
     def _again(self, key: str) -> None:
         """Put trials back among those to run, unless other copies of them have ended."""
@@ -316,7 +316,7 @@ class _Run(Generic[T]):
         self._lasts_s = (
             lasted_s if self._lasts_s is None else _NEWEST * lasted_s + (1 - _NEWEST) * self._lasts_s
         )
-        self._done(key, [msgspec.msgpack.decode(one, type=Observation) for one in packed])
+        self._done(key, [msgspec.msgpack.decode(observation, type=Observation) for observation in packed])
 
     def _done(self, key: str, observations: Sequence[Observation]) -> None:
         """Hand over observations, each once."""

@@ -50,7 +50,7 @@ class Threads:
             pool.shutdown(wait=True, cancel_futures=True)
 
     def _at_once(self, testbed: Testbed) -> int:
-        limit, wanted = testbed.parallel, self._workers
+        limit, asked = testbed.parallel, self._workers
         if limit is None:
-            return max(1, wanted or len(os.sched_getaffinity(0)))
-        return max(1, min(wanted or limit, limit))
+            return max(1, asked or len(os.sched_getaffinity(0)))
+        return max(1, min(asked or limit, limit))
