@@ -395,9 +395,9 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def _headline(self) -> str:
-        found = self.comparison.median_error
+        median = self.comparison.median_error
         error = (
-            "no configuration gave a number on both sides" if found is None else f"median error {found:.1%}"
+            "no configuration gave a number on both sides" if median is None else f"median error {median:.1%}"
         )
         return f"{self.topology.name}: {error}"
 

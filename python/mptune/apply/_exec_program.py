@@ -97,11 +97,11 @@ def find(command: str) -> Program:
     ------
     InputError : there is no such program, or the file is none.
     """
-    found = shutil.which(command)
-    if found is None:
+    located = shutil.which(command)
+    if located is None:
         where = "there" if "/" in command else "on the PATH"
         raise InputError("COMMAND", "", f"expected a program, found no executable {quoted(command)} {where}")
-    path = Path(found)
+    path = Path(located)
     loaded = path
     for _ in range(_SCRIPTS):
         interpreter = _script_interpreter(loaded)

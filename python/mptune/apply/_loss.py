@@ -130,9 +130,9 @@ def _simulated(outline: Outline) -> Loss:
     )
     records = TrialRunner(SimulatedTestbed()).measure(planned)
     pairs = [
-        (one.throughput_mbps, other.throughput_mbps)
-        for one, other in zip(records[:_SEEDS], records[_SEEDS:], strict=True)
-        if one.throughput_mbps is not None and other.throughput_mbps is not None
+        (mine.throughput_mbps, other.throughput_mbps)
+        for mine, other in zip(records[:_SEEDS], records[_SEEDS:], strict=True)
+        if mine.throughput_mbps is not None and other.throughput_mbps is not None
     ]
     if not pairs:
         return Loss(

@@ -343,12 +343,12 @@ class _Maker:
         """The route by which an interface reaches the other site; None if there is none."""
         family = self._intent.family
         device = self._present.device(interface)
-        shown = self._device(interface)
-        if shown is None:
-            shown = f"<device of {interface.abbr}>"
+        device_name = self._device(interface)
+        if device_name is None:
+            device_name = f"<device of {interface.abbr}>"
             key = f"sites.{self._intent.site.abbr}.interfaces.{interface.abbr}.device"
-            self.unknown[shown] = Unknown(
-                placeholder=shown,
+            self.unknown[device_name] = Unknown(
+                placeholder=device_name,
                 file=self._intent.file,
                 key=key,
                 expected='expected a network device such as "eth1", whose route gets the congestion control',
@@ -358,7 +358,7 @@ class _Maker:
             "to": _EVERYWHERE_TO[family],
             "table": _MAIN,
             "via": None,
-            "device": shown,
+            "device": device_name,
             "congctl": name,
         }
         if device is None:

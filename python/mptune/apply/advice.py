@@ -249,7 +249,7 @@ def _host(outlined: Outline, host: HostPlan, connections: int, look: Look) -> Ho
                 setting=setting,
                 title=_words.title(setting),
                 present=None if now is None else _words.value(now),
-                wanted=_wanted(setting, now),
+                wanted=_target(setting, now),
                 why=why,
                 cost=_words.cost(setting, opens=opens),
             )
@@ -321,7 +321,7 @@ def _identity(row: Setting) -> tuple[object, ...]:
     )
 
 
-def _wanted(setting: Setting, now: Setting | None) -> str:
+def _target(setting: Setting, now: Setting | None) -> str:
     """The value wanted; a program that is registered already stays."""
     if setting["kind"] == "congestion" and now is not None and not now.get("absent"):
         return _words.value(now)

@@ -390,7 +390,7 @@ def _rolled_back(place: Place, target: Target | None) -> str:
 def _called_again(place: Place, target: Target) -> str:
     """Put everything back by a new session."""
     try:
-        with applying.use([target]) as (again,):
-            return _rolled_back(again, None)
+        with applying.use([target]) as (restarted,):
+            return _rolled_back(restarted, None)
     except MptuneError as error:
         return f"{place.name} was not reached: {error}; it rolls back automatically, as nobody confirms"

@@ -129,7 +129,7 @@ def _collected(run: RunData, directory: Path, label: str, work: Path, parquet: b
             tables = export(opened, work / "tables", "parquet" if parquet else "csv", series=True, zone=zone)
         files |= {f"tables/{table.name}": table for table in tables}
         files[f"{label}/{STORE}"] = _store(store, work)
-        campaign_file = _again(from_settings(campaign.settings, str(store)), work)
+        campaign_file = _campaign_file(from_settings(campaign.settings, str(store)), work)
         if campaign_file is not None:
             files["campaign.toml"] = campaign_file
             commands.insert(0, f"mptune campaign run campaign.toml --out {label}")
@@ -156,7 +156,7 @@ def _store(store: Path, work: Path) -> Path:
     return copied
 
 
-def _again(definition: Definition, work: Path) -> Path | None:
+def _campaign_file(definition: Definition, work: Path) -> Path | None:
     """The campaign file that repeats the run; None where no file can express it.
 
     It was held against the run if its topology is a shipped scenario: the contents of a user's own file

@@ -56,7 +56,9 @@ def steps(run: Run, labels: tuple[str, ...], width_ns: int) -> list[Step]:
         flows = _flows(packets, path)
         for place, number in enumerate(np.unique(mine["subflow"])):
             own = mine[mine["subflow"] == number]
-            retransmitted = _again(packets, flows[place]) if place < len(flows) else np.empty(0, "u8")
+            retransmitted = (
+                _retransmissions(packets, flows[place]) if place < len(flows) else np.empty(0, "u8")
+            )
             numbers = np.bincount(((retransmitted - begin) // width_ns).astype("i8"), minlength=count)
             name = label if place == 0 else f"{label} ({place + 1})"
             of_step = own["t"] // width_ns
@@ -87,7 +89,7 @@ def _flows(packets: Any, path: int) -> list[int]:
     return [int(flow) for _, flow in sorted(zip(first.tolist(), flows.tolist(), strict=True))]
 
 
-def _again(packets: Any, flow: int) -> Any:
+def _retransmissions(packets: Any, flow: int) -> Any:
     """When a subflow sent what it had sent before, nanoseconds."""
     import numpy as np
 

@@ -27,16 +27,16 @@ def keeping(directory: Path, *, report: bool = True) -> Iterator[None]:
         if report:
             draw_run(directory)
     except KeyboardInterrupt as error:
-        tell_interrupt(error, _kept(directory))
+        tell_interrupt(error, _note(directory))
         raise typer.Exit(130) from None
     except LimitReached as error:
-        echo(f"mptune: {error}{_kept(directory)}", err=True)
+        echo(f"mptune: {error}{_note(directory)}", err=True)
         if error.so_far:
             echo(f"mptune: {error.so_far}", err=True)
         raise typer.Exit(error.exit_code) from None
 
 
-def _kept(directory: Path) -> str:
+def _note(directory: Path) -> str:
     """The number of trials in the store, if it can be read."""
     try:
         with open_store(directory / STORE, write=False) as store:

@@ -69,8 +69,8 @@ def show_verdict(out: Console, verified: Verified) -> None:
     out.print(verdict.text, markup=False)
     if verdict.kept:
         waits = any(applied.confirm is not None for applied in verified.applied.values())
-        said = "The gain is confirmed." if waits else "The gain is confirmed: the settings stay."
-        out.print(said, style="bold", markup=False)
+        text = "The gain is confirmed." if waits else "The gain is confirmed: the settings stay."
+        out.print(text, style="bold", markup=False)
         return
     out.print("The gain is not confirmed: the settings do not stay.", style="bold", markup=False)
     for sentence in verified.rolled_back:

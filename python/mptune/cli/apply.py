@@ -144,11 +144,11 @@ def apply(
         "force": force,
     }
     if verify:
-        verified = _verified(run, hosts, _how(options), order, quiet=as_json, daemon=daemon)
+        verified = _verified(run, hosts, _parameters(options), order, quiet=as_json, daemon=daemon)
         _show_verified(run, verified, as_json=as_json)
         return
     _refuse_without_verify(options)
-    done = applying.apply(_wanted(run, settings, hosts, daemon=daemon), **order)  # type: ignore[arg-type]
+    done = applying.apply(_requests(run, settings, hosts, daemon=daemon), **order)  # type: ignore[arg-type]
     if as_json:
         emit_json(dict(done))
     else:
@@ -170,7 +170,7 @@ def _show(run: Path | None, hosts: Sequence[str], done: Sequence[tuple[str, Appl
         out.print(f"{back} puts everything back.", markup=False)
 
 
-def _how(options: ApplyOptions) -> How:
+def _parameters(options: ApplyOptions) -> How:
     from mptune.apply.verify import How
 
     usual = How()
@@ -201,7 +201,7 @@ def _verified(
         raise InputError("--verify", "", "expected RUN, whose promise is verified, found --settings")
     outline = plan.outline(run, daemon=daemon)
     verify.check(outline, hosts, how, order["confirm_within_s"])
-    requests = _wanted(run, None, hosts, daemon=daemon)
+    requests = _requests(run, None, hosts, daemon=daemon)
     reporter = Reporter(quiet=quiet)
     reporter.say(verify.notice(outline, how))
 
@@ -231,7 +231,7 @@ def confirming(run: Path | None, hosts: Sequence[str]) -> str:
     return " ".join([*words, "--confirm"])
 
 
-def _wanted(run: Path | None, settings: Path | None, hosts: Sequence[str], *, daemon: bool) -> list[Wanted]:
+def _requests(run: Path | None, settings: Path | None, hosts: Sequence[str], *, daemon: bool) -> list[Wanted]:
     from mptune.apply import source
 
     if (run is None) == (settings is None):

@@ -118,7 +118,7 @@ def _record(
     loaded = load_topology(topology, reverse=reverse)
     check_labels(options, loaded)
     options.stack.check_on(NamespacesTestbed.name)
-    files = {} if keep is None else _kept(Path(keep))
+    files = {} if keep is None else _recordings(Path(keep))
     trials, reporter = options.trials(loaded), Reporter(quiet=quiet)
     simulated = record(SimulatedTestbed(), trials, reporter)
     kernel = record(NamespacesTestbed(), trials, reporter)
@@ -127,7 +127,7 @@ def _record(
     return _sides((_KERNEL, kernel), (_SIMULATED, simulated))
 
 
-def _kept(directory: Path) -> dict[str, Path]:
+def _recordings(directory: Path) -> dict[str, Path]:
     """Files for the recordings of both sides."""
     from mptune.files import check_writable
 

@@ -194,17 +194,17 @@ def _show(out: Console, findings: list[Finding], able: bool) -> None:
 _CC = "congestion control "
 
 
-def _advise(out: Console, found: Sequence[tuple[str, Sequence[Finding]]]) -> None:
+def _advise(out: Console, groups: Sequence[tuple[str, Sequence[Finding]]]) -> None:
     """Print remedies, each once for all findings that it concerns.
 
     Parameters
     ----------
-    found : by host; an empty name is this machine.
+    groups : by host; an empty name is this machine.
     """
     from rich.padding import Padding
 
     concerned: dict[str, dict[str, list[str]]] = {}
-    for host, findings in found:
+    for host, findings in groups:
         for finding in findings:
             if finding.remedy is not None:
                 names = concerned.setdefault(_without_name(finding), {}).setdefault(host, [])
@@ -233,12 +233,13 @@ def _concerned(by_host: dict[str, list[str]]) -> str:
     alike: dict[str, list[str]] = {}
     for host, names in by_host.items():
         first, *more = names
-        shown = ", ".join(
+        affected = ", ".join(
             [first, *(name.removeprefix(_CC) if first.startswith(_CC) else name for name in more)]
         )
-        alike.setdefault(shown, []).append(host)
+        alike.setdefault(affected, []).append(host)
     return "; ".join(
-        f"{shown} of {' and '.join(hosts)}" if any(hosts) else shown for shown, hosts in alike.items()
+        f"{affected} of {' and '.join(hosts)}" if any(hosts) else affected
+        for affected, hosts in alike.items()
     )
 
 

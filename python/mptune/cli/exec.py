@@ -102,7 +102,7 @@ def exec_(
     """
     from mptune.apply import exec as programs
 
-    settings = _wanted(run, cc, buffer)
+    settings = _settings(run, cc, buffer)
     watched = stats or as_json
     planned = programs.plan(command, settings, statistics=watched, supervised=supervise)
     for warning in planned.warnings:
@@ -116,7 +116,7 @@ def exec_(
     raise typer.Exit(code)
 
 
-def _wanted(run: str | None, cc: str | None, buffer: int | None) -> Wanted:
+def _settings(run: str | None, cc: str | None, buffer: int | None) -> Wanted:
     """Settings from a run, overridden by the command line."""
     import msgspec
 

@@ -115,11 +115,11 @@ def _print_paths(out: Console, topology: Topology) -> None:
             path.label,
             path.local.isp,
             path.remote.isp,
-            _shown(known.rate_bps, units.format_rate),
-            _shown(known.base_rtt_ns, units.format_time),
+            _formatted(known.rate_bps, units.format_rate),
+            _formatted(known.base_rtt_ns, units.format_time),
             units.format_fraction(path.loss_ppb, _DIGITS),
-            _shown(known.queue_bytes, units.format_size),
-            _shown(known.bdp_bytes, units.format_size),
+            _formatted(known.queue_bytes, units.format_size),
+            _formatted(known.bdp_bytes, units.format_size),
         )
     out.print(table)
     for sentence in topology.ruled_out:
@@ -132,7 +132,7 @@ def _print_paths(out: Console, topology: Topology) -> None:
         out.print(f"Not known: {keys}; `mptune probe` measures that.", markup=False)
 
 
-def _shown(value: int | None, text: Callable[[int, int], str]) -> str:
+def _formatted(value: int | None, text: Callable[[int, int], str]) -> str:
     """A number as text, if it is known."""
     return "not known" if value is None else text(value, _DIGITS)
 

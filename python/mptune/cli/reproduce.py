@@ -129,7 +129,7 @@ def _table(checks: Sequence[Check]) -> Table:
             check.where,
             check.quantity,
             check.published,
-            _shown(check.recomputed, check.published),
+            _formatted(check.recomputed, check.published),
             check.unit,
             _allowed(check),
         )
@@ -166,7 +166,7 @@ def _counted(counts: dict[Any, int]) -> str:
     return f"{total} numbers, {agree} agree, {rounding} within rounding, {contradict} contradict"
 
 
-def _shown(value: float | str, published: str) -> str:
+def _formatted(value: float | str, published: str) -> str:
     """Recomputed number, with more digits than the printed one beside it."""
     if isinstance(value, str):
         return value
@@ -186,4 +186,4 @@ def _allowed(check: Check) -> str:
     """Range that the rounding of the inputs allows, where it matters."""
     if check.verdict == "agrees" or check.low is None or check.high is None or check.low == check.high:
         return ""
-    return f"{_shown(check.low, check.published)} to {_shown(check.high, check.published)}"
+    return f"{_formatted(check.low, check.published)} to {_formatted(check.high, check.published)}"

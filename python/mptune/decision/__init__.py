@@ -147,8 +147,8 @@ def decide(
         ends = grid[0], grid[-1]
         uncertainty = summarise_choices(optimum, choices, ends, single_runs=resampler.single_runs)
         front = tuple(
-            point.between(*intervals(point.optimum, again, ends))
-            for point, again in zip(front, along, strict=True)
+            point.between(*intervals(point.optimum, alternative, ends))
+            for point, alternative in zip(front, along, strict=True)
         )
     return Decision(
         options=options,

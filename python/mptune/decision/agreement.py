@@ -146,7 +146,7 @@ def compare(rows: Sequence[Row]) -> Comparison:
         stalls_agree=_share([(row.simulated.stalled > 0) == (row.kernel.stalled > 0) for row in rows]),
         simulated_optimum=simulated,
         kernel_optimum=kernel,
-        kept=_kept(simulated, kernel),
+        kept=_retained(simulated, kernel),
     )
 
 
@@ -200,7 +200,7 @@ def _ranks(values: Sequence[float]) -> list[float]:
     return [(2 * order.index(value) + order.count(value) + 1) / 2 for value in values]
 
 
-def _kept(simulated: Row | None, kernel: Row | None) -> float | None:
+def _retained(simulated: Row | None, kernel: Row | None) -> float | None:
     if simulated is None or kernel is None or not kernel.kernel.throughput_mbps:
         return None
     return (simulated.kernel.throughput_mbps or 0.0) / kernel.kernel.throughput_mbps

@@ -99,22 +99,26 @@ def _outside(trial: Trial, compared: Compared) -> Iterator[str]:
     ):
         if name not in names:
             yield f"the {what} {name} is not validated"
-    yield from _beyond("network", "networks of", " paths", [len(topology.paths)], compared.paths, _plain)
+    yield from _out_of_range(
+        "network", "networks of", " paths", [len(topology.paths)], compared.paths, _plain
+    )
     rates = [path.rate_bps for path in topology.paths]
-    yield from _beyond("network", "paths of", "", rates, compared.path_bps, _rate)
-    yield from _beyond("network", "networks of", " in all", [total_bps(topology)], compared.total_bps, _rate)
+    yield from _out_of_range("network", "paths of", "", rates, compared.path_bps, _rate)
+    yield from _out_of_range(
+        "network", "networks of", " in all", [total_bps(topology)], compared.total_bps, _rate
+    )
     rtts = [path.base_rtt_ns for path in topology.paths]
-    yield from _beyond(
+    yield from _out_of_range(
         "network", "RTTs of", "", rtts, compared.rtt_ns, lambda number: format_time(round(number), 3)
     )
     losses = [path.loss_ppb for path in topology.paths]
-    yield from _beyond(
+    yield from _out_of_range(
         "network", "losses of", "", losses, compared.loss_ppb, lambda number: f"{number / 1e7:.3g} %"
     )
-    yield from _beyond("trial", "buffers of", " products", [products(trial)], compared.products, _plain)
+    yield from _out_of_range("trial", "buffers of", " products", [products(trial)], compared.products, _plain)
     if isinstance(trial.workload, Transfer):
         sizes = [trial.workload.bytes]
-        yield from _beyond(
+        yield from _out_of_range(
             "trial",
             "transfers of",
             "",
@@ -125,12 +129,12 @@ def _outside(trial: Trial, compared: Compared) -> Iterator[str]:
     else:
         low, high = (share * compared.duration_ns for share in DURATIONS)
         lasts = [trial.workload.duration_ns]
-        yield from _beyond(
+        yield from _out_of_range(
             "trial", "trials of", "", lasts, (low, high), lambda number: format_time(round(number), 3)
         )
 
 
-def _beyond(
+def _out_of_range(
     whose: str, what: str, unit: str, values: Sequence[float], within: Range, text: Callable[[float], str]
 ) -> Iterator[str]:
     """A value that is not within the range, if there is one."""

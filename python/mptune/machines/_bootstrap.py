@@ -74,7 +74,7 @@ class Delivery(NamedTuple):
         return f"exec /bin/sh -c {shlex.quote(script)}"
 
 
-def said(line: bytes) -> tuple[str, str] | None:
+def reply(line: bytes) -> tuple[str, str] | None:
     """A word of the bootstrap and what follows it; None for any other line."""
     mark, _, rest = line.decode(errors="replace").strip().partition(" ")
     if mark != MARK:

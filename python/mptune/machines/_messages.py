@@ -210,7 +210,7 @@ def message_of(line: bytes, host: str) -> Message:
         msgspec.convert(message, _KINDS[event])
         if event == "said" and not isinstance(message["line"].get("event"), str):
             raise Misbehaved("it passed on a message without a kind")
-        message_: Message = _told(message, host)
+        message_: Message = _parsed(message, host)
     except msgspec.ValidationError as error:
         raise Misbehaved(f"it sent a message that is not as expected: {error}") from None
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -220,7 +220,7 @@ def message_of(line: bytes, host: str) -> Message:
     return message_
 
 
-def _told(thing: Any, host: str) -> Any:
+def _parsed(thing: Any, host: str) -> Any:
     if isinstance(thing, dict):
-        return Told({key: _told(value, host) for key, value in thing.items()}, host)
-    return [_told(entry, host) for entry in thing] if isinstance(thing, list) else thing
+        return Told({key: _parsed(value, host) for key, value in thing.items()}, host)
+    return [_parsed(entry, host) for entry in thing] if isinstance(thing, list) else thing

@@ -171,7 +171,7 @@ class SshMachine:
 
     def _begin(self) -> Message:
         """Deliver the agent if need be, and read its greeting."""
-        while (word := _bootstrap.said(self._line())) is None:
+        while (word := _bootstrap.reply(self._line())) is None:
             pass  # what a login shell prints
         if word[0] == "need":
             self.delivered = True
@@ -238,7 +238,7 @@ class SshMachine:
 
     def _greeting(self, line: bytes) -> Message | None:
         """The agent's greeting; None for any other line."""
-        if (word := _bootstrap.said(line)) is not None:
+        if (word := _bootstrap.reply(line)) is not None:
             raise self._failed(_bootstrap.refusal(*word, self._delivery))
         try:
             greeting = msgspec.json.decode(line)

@@ -26,9 +26,9 @@ MEANINGS: dict[Limit, str] = {
 
 def limit(before: Subflow, now: Subflow, elapsed_ns: int) -> Limit | None:
     """Limit for the largest part of the time between two reports; None if that is not known."""
-    busy = _between(before.busy_ns, now.busy_ns)
-    window = _between(before.rwnd_limited_ns, now.rwnd_limited_ns)
-    buffer = _between(before.sndbuf_limited_ns, now.sndbuf_limited_ns)
+    busy = _growth(before.busy_ns, now.busy_ns)
+    window = _growth(before.rwnd_limited_ns, now.rwnd_limited_ns)
+    buffer = _growth(before.sndbuf_limited_ns, now.sndbuf_limited_ns)
     if busy is None or window is None or buffer is None or elapsed_ns <= 0:
         return None
     parts: dict[Limit, int] = {
@@ -38,11 +38,11 @@ def limit(before: Subflow, now: Subflow, elapsed_ns: int) -> Limit | None:
         "idle": elapsed_ns - busy,
     }
     longest = max(parts, key=lambda name: parts[name])
-    received = _between(before.received_bytes, now.received_bytes)
+    received = _growth(before.received_bytes, now.received_bytes)
     return "receiving" if longest == "idle" and received else longest
 
 
-def _between(before: int | None, now: int | None) -> int | None:
+def _growth(before: int | None, now: int | None) -> int | None:
     """Growth of a total; None if it is not known, or the counter belongs to another subflow."""
     if before is None or now is None or now < before:
         return None

@@ -94,7 +94,7 @@ class View:
         connections = [
             (machine, all_connection)
             for machine, all_connection in all_connections(machines)
-            if self._wanted(machine, all_connection)
+            if self._matches(machine, all_connection)
         ]
         # By the token where all else is equal, so that idle ones stay where they are.
         connections.sort(key=lambda pair: pair[1].now.token)
@@ -113,7 +113,7 @@ class View:
     def _is_opened(self, key: Key) -> bool:
         return key in self._opened or (self._all_opened and key not in self._closed)
 
-    def _wanted(self, machine: Machine, connection: ConnectionSeen) -> bool:
+    def _matches(self, machine: Machine, connection: ConnectionSeen) -> bool:
         if not self.text or (machine.name, connection.now.token) in self._pinned:
             return True
         text = _searchable(machine, connection)

@@ -86,12 +86,12 @@ def _check_all(sizes: Sequence[int]) -> None:
         raise ValueError(f"expected {_GRID_SYNTAX}, found none")
     for size in sizes:
         _check(size)
-    check_distinct(sizes, _shown)
+    check_distinct(sizes, _formatted)
     if any(low >= high for low, high in pairwise(sizes)):
         raise ValueError("expected ascending sizes")
 
 
-def _shown(size: int) -> str:
+def _formatted(size: int) -> str:
     return format_size(size).replace(" ", "")
 
 
@@ -99,14 +99,14 @@ def _all_shown(sizes: Sequence[int]) -> str:
     """A range if the sizes are evenly spaced, otherwise a list."""
     steps = {high - low for low, high in pairwise(sizes)}
     if len(sizes) >= _RANGE and len(steps) == 1:
-        return ":".join(map(_shown, (sizes[0], sizes[-1], steps.pop())))
-    return ",".join(map(_shown, sizes))
+        return ":".join(map(_formatted, (sizes[0], sizes[-1], steps.pop())))
+    return ",".join(map(_formatted, sizes))
 
 
 _WRITTEN = (str, int, float)
 
 #: One size.
-BUFFER = Kind("SIZE", parse_buffer, _shown, _check, _WRITTEN, "a size such as 512KiB, or a number of MiB")
+BUFFER = Kind("SIZE", parse_buffer, _formatted, _check, _WRITTEN, "a size such as 512KiB, or a number of MiB")
 #: A grid of sizes.
 BUFFERS = Kind(
     "SIZES",

@@ -163,8 +163,8 @@ def check_labels(options: Options, topology: Topology, place: Place = by_flag) -
         if not declaration.option.kind.labels:
             continue
         value = value_of(options, declaration.fields)
-        for found in (value,) if isinstance(value, str) else value or ():
-            label = found.path if isinstance(found, ScriptedAction) else found
+        for text in (value,) if isinstance(value, str) else value or ():
+            label = text.path if isinstance(text, ScriptedAction) else text
             topology.path(label, ": ".join(filter(None, place(declaration))))
 
 

@@ -105,7 +105,7 @@ def _confirmed(answer: Answer) -> str:
         return ""
     rows = "".join(
         f'<tr><th scope="row">{name}</th><td>{escaped(f"{pm}, {cc}, {size:.4g} MiB")}</td>'
-        f"<td>{_between(interval)}</td></tr>"
+        f"<td>{_interval(interval)}</td></tr>"
         for name, pm, cc, size, interval in answer.confirmed_ones()
     )
     return (
@@ -127,7 +127,7 @@ def _on_kernel(answer: Answer) -> str:
     return f'<tr class="on-kernel"><th scope="row">on a kernel</th><td>recommended</td><td>{text}</td></tr>'
 
 
-def _between(interval: Interval) -> str:
+def _interval(interval: Interval) -> str:
     if interval.mean is None:
         return "none"
     low, high = interval.low, interval.high

@@ -105,7 +105,7 @@ def _answer(run: RunData, answer: Answer) -> Choice:
 
 
 def _other(run: RunData, answer: Answer, row: FrontRow) -> Choice:
-    interval = _between(row.throughput_mbps_low, row.throughput_mbps_high)
+    interval = _interval(row.throughput_mbps_low, row.throughput_mbps_high)
     needed = ""
     if row.buffer_mib_low is not None and row.buffer_mib_high is not None:
         ends = wording.ends(row.buffer_mib_low, row.buffer_mib_high, 3)
@@ -140,7 +140,7 @@ def _percent(share: float) -> str:
     return f"{100 * share:.3g} %"
 
 
-def _between(low: float | None, high: float | None) -> str:
+def _interval(low: float | None, high: float | None) -> str:
     return "" if low is None or high is None else f" ({wording.ends(low, high)})"
 
 

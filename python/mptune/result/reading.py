@@ -90,8 +90,8 @@ def read_run(directory: Path, label: str) -> RunData:
         answering = None if answer is None else last_answering(answer)
         current = [trial for trial in trials if answering in (None, trial.round)]
         # Of transfers the time that they take is shown, not the throughput on the way.
-        shown, panorama = () if is_by_size else _shown(current), _panorama(current)
-        seen = {} if store is None else _observations(store, (*shown, *panorama))
+        selected, panorama = () if is_by_size else _selected(current), _panorama(current)
+        seen = {} if store is None else _observations(store, (*selected, *panorama))
     return RunData(
         label=label,
         name=_name(config, topology, label),
@@ -104,7 +104,7 @@ def read_run(directory: Path, label: str) -> RunData:
         foreign=foreign,
         curves=tuple(_curves(directory, "curves.csv")),
         steps=tuple(_steps(directory)),
-        shown=shown,
+        shown=selected,
         panorama=panorama,
         observations=seen,
     )
@@ -219,7 +219,7 @@ def _trial(stored: StoredTrial, mixed: Sequence[int], own: _OwnSets) -> TrialRow
     )
 
 
-def _shown(trials: Sequence[TrialRow]) -> tuple[TrialRow, ...]:
+def _selected(trials: Sequence[TrialRow]) -> tuple[TrialRow, ...]:
     """Trials that confirm; for a sweep, all runs of the configuration with the largest mean throughput."""
     usable = [trial for trial in trials if trial.failed is None]
     confirming = tuple(trial for trial in usable if trial.purpose == "confirm")

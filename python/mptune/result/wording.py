@@ -233,18 +233,18 @@ def _sureness(result: Result) -> list[str]:
         return [
             sure,
             *_open(reached, result.decision.optimum.combination),
-            f"95 % intervals: {_between(uncertainty)}.",
+            f"95 % intervals: {_intervals(uncertainty)}.",
         ]
     wins = [f"{win.manager} with {win.cc} {100 * share:.0f} %" for win, share in uncertainty.wins.items()]
     more = f", {len(wins) - _NAMED} others" if len(wins) > _NAMED else ""
     of = "residuals" if uncertainty.single_runs else "runs"
     return [
-        f"95 % intervals from {uncertainty.resamples} resamples of the {of}: {_between(uncertainty)}.",
+        f"95 % intervals from {uncertainty.resamples} resamples of the {of}: {_intervals(uncertainty)}.",
         f"Chosen in the resamples: {', '.join(wins[:_NAMED])}{more}.",
     ]
 
 
-def _between(uncertainty: Uncertainty) -> str:
+def _intervals(uncertainty: Uncertainty) -> str:
     """Intervals of buffer and throughput as a phrase."""
     buffer, throughput = ends(*uncertainty.obs_mib, 3), ends(*uncertainty.otp_mbps)
     return f"buffer {buffer} MiB, throughput {throughput} Mbit/s"

@@ -57,11 +57,11 @@ class Reporter:
         elif self._stream.isatty():
             from mptune.runner._bar import bar
 
-            with bar(unit, self._stream) as shown:
-                task = shown.add_task(visible(name), total=None, note="")
+            with bar(unit, self._stream) as progress:
+                task = progress.add_task(visible(name), total=None, note="")
 
                 def advance(done: int, total: int, note: str = "") -> None:
-                    shown.update(task, completed=done, total=total, note=visible(note))
+                    progress.update(task, completed=done, total=total, note=visible(note))
 
                 yield advance
         else:

@@ -106,7 +106,7 @@ def read_measurements(path: str, options: ReadOptions | None = None) -> Measurem
         measurement = _measurement(path, number, _completed(cells, columns) if ours else cells, columns)
         if ours and named.get("round", "0") != "0":
             measurement = msgspec.structs.replace(measurement, run=f"{named['round']}/{measurement.run}")
-        if _wanted(measurement, options):
+        if _selected(measurement, options):
             rows.append((measurement, named))
     asked = [pair.levels.get("initial_path") for pair, _ in rows]
     unset = {"initial_path"} if ours and set(asked) == {_UNSET} else set()
@@ -225,7 +225,7 @@ def _at(path: str, number: int, column: Column, expected: str) -> InputError:
     return InputError(path, f"row {number}, column {column.header}", expected)
 
 
-def _wanted(measurement: Measurement, options: ReadOptions) -> bool:
+def _selected(measurement: Measurement, options: ReadOptions) -> bool:
     """True if a row has one of the requested congestion controls and path managers."""
     by_cc = not options.ccs or measurement.levels["cc"] in options.ccs
     return by_cc and (not options.pms or measurement.levels.get("pm", options.pms[0]) in options.pms)

@@ -106,10 +106,10 @@ def find_columns(path: str, header: Sequence[str], options: ReadOptions) -> dict
                 path, "row 1", f"expected a different header for each column, found {quoted(name)} twice"
             )
     columns: dict[str, Column] = {}
-    for role, wanted in options.columns.items():
+    for role, given_header in options.columns.items():
         if role not in ROLES.values():
             raise InputError("--column", "", one_of(dict.fromkeys(ROLES.values()), role))
-        columns[role] = _located(path, header, wanted, "--column")
+        columns[role] = _located(path, header, given_header, "--column")
     for index, name in enumerate(header):
         meant = ROLES.get(_base(name))
         if meant is None or meant in options.columns or name in options.columns.values():

@@ -72,8 +72,8 @@ def _tasks(host: HostPlan) -> Iterator[Task]:
     for unit in units:
         yield _copy(f"Install {unit.path}", f"../systemd/{unit.path}", unit)
     for name in systemd.units(host):
-        told = {"name": name, "enabled": True, "state": "restarted", "daemon_reload": True}
-        yield {"name": f"Start {name}", "ansible.builtin.systemd": told}
+        service = {"name": name, "enabled": True, "state": "restarted", "daemon_reload": True}
+        yield {"name": f"Start {name}", "ansible.builtin.systemd": service}
 
 
 def _copy(name: str, source: str, file: File) -> Task:

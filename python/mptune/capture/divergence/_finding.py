@@ -87,9 +87,9 @@ def find(reference: Side, other: Side, limits: Limits | None = None) -> Divergen
         raise InputError(other.name, "", f"expected recordings of the same paths, found {paths}")
     departures = sorted(
         (
-            found
+            candidate
             for subflow, quantity in _compared(reference, other)
-            if (found := _departure(reference, other, subflow, quantity, limits)) is not None
+            if (candidate := _departure(reference, other, subflow, quantity, limits)) is not None
         ),
         key=lambda departure: (departure.at_s, (*OF_SUBFLOWS, *OF_CONNECTION).index(departure.quantity)),
     )

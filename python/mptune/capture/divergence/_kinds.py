@@ -80,7 +80,7 @@ class _Scene:
         import numpy as np
 
         low, high = int(self.low / STEP_S), int(self.high / STEP_S) + 1
-        found = []
+        samples = []
         for side in self.sides:
             means = [
                 float(np.nanmean(part))
@@ -88,8 +88,8 @@ class _Scene:
                 if self.subflow in run.subflows
                 and np.isfinite(part := values(run, run.subflows[self.subflow])[low:high]).any()
             ]
-            found.append(median(means) if means else float("nan"))
-        return found
+            samples.append(median(means) if means else float("nan"))
+        return samples
 
     def said(self, values: list[float | None] | list[float], text: str) -> str:
         """Both sides' values in words: "kernel 0.31 s, simulated none"."""

@@ -151,10 +151,10 @@ def register(path: Path) -> int:
     """
     library = _libbpf()
     with _reasons() as log, _opened(library, path) as loading:
-        found = library.bpf_object__next_map(loading, None)
-        if not found:
+        operations = library.bpf_object__next_map(loading, None)
+        if not operations:
             raise LibbpfError(path.name, errno.ENOENT, "no struct_ops map in it")
-        struct_ops = ctypes.c_void_p(found)
+        struct_ops = ctypes.c_void_p(operations)
         library.bpf_map__set_map_flags(struct_ops, _F_LINK)
         _check("loading", library.bpf_object__load(loading), log)
         return _attached(library, struct_ops, log)
@@ -165,10 +165,10 @@ def _attached(library: Any, struct_ops: ctypes.c_void_p, log: list[str]) -> int:
 
     libbpf before 1.2 does not know links of struct_ops: it fills the map and gives the map as its link.
     """
-    found = library.bpf_map__attach_struct_ops(struct_ops)
-    if not found:
+    attached = library.bpf_map__attach_struct_ops(struct_ops)
+    if not attached:
         raise LibbpfError("registering", ctypes.get_errno(), _reason(log))
-    link = ctypes.c_void_p(found)
+    link = ctypes.c_void_p(attached)
     descriptor = int(library.bpf_link__fd(link))
     library.bpf_link__disconnect(link)  # the descriptor stays open: from here on it is the caller's
     library.bpf_link__destroy(link)

@@ -117,6 +117,6 @@ class Sites:
             ]
             self.holder.tell({"action": "configure", "side": side, "interfaces": orders})
         for side in interfaces:
-            found = self.holder.expect("configured", STEP_S)["offloads"]
-            offloads |= {f"{side} {device}": features for device, features in found.items()}
+            reported = self.holder.expect("configured", STEP_S)["offloads"]
+            offloads |= {f"{side} {device}": features for device, features in reported.items()}
         return offloads

@@ -78,13 +78,13 @@ def _next(design: Design, chosen: Sequence[Term], alpha: float) -> Step | None:
     candidates: list[Step] = []
     families = design.coding.families(design.form)
     powers = [term for term in families.pop(BUFFER) if term not in chosen]
-    found = _candidates(design, chosen, powers, alpha)
+    tests = _candidates(design, chosen, powers, alpha)
     for terms in families.values():
         missing = [term for term in terms if term not in chosen]
-        with_slopes = _FIRST in chosen or not found
+        with_slopes = _FIRST in chosen or not tests
         candidates += _candidates(design, chosen, [t for t in missing if with_slopes or not t.power], alpha)
     # If several p are below the smallest float, the larger F has (nearly always) the smaller p.
-    return min([*found, *candidates], key=lambda step: (step.test.p, -step.test.f), default=None)
+    return min([*tests, *candidates], key=lambda step: (step.test.p, -step.test.f), default=None)
 
 
 def _superfluous(design: Design, chosen: Sequence[Term], alpha: float) -> Step | None:

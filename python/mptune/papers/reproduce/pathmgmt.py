@@ -39,7 +39,7 @@ def _rule_1() -> list[Check]:
     }
     checks = []
     for scenario, path in best.items():
-        single = _said(scenario, path=path)
+        single = _row(scenario, path=path)
         for row in table(_SAID, scenario=scenario, protocol="MPTCP"):
             what = f"{scenario} {row['cc']}, {row['path']}: {row['value']} over {single['value']} Mbit/s"
             key = f"pathmgmt/rule1/{scenario}/{row['cc']}/{_initial(row)}"
@@ -52,19 +52,19 @@ def _comparisons() -> list[Check]:
     """Comparisons in words."""
     fifth = claim("pathmgmt", "Cubic over OLIA UiB-HKC")
     orders = claim("pathmgmt", "MPTCP over the bad path KU-HiG")
-    fullmesh = _said("KU-HiG", protocol="MPTCP")
-    bad = _said("KU-HiG", path="bad path (KanREN-PowerTech)")
-    least, most = (_said("NTNU-HiN", cc="OLIA", path=f"{end} initial path") for end in ("lowest", "highest"))
-    most_cubic = _said("NTNU-HiN", cc="Cubic", path="highest initial path")
-    single = _said("NTNU-HiN", path="Uninett-Uninett")
-    cubic, olia = (_said("UDE-HU", protocol="TCP", cc=cc) for cc in ("Cubic", "OLIA"))
+    fullmesh = _row("KU-HiG", protocol="MPTCP")
+    bad = _row("KU-HiG", path="bad path (KanREN-PowerTech)")
+    least, most = (_row("NTNU-HiN", cc="OLIA", path=f"{end} initial path") for end in ("lowest", "highest"))
+    most_cubic = _row("NTNU-HiN", cc="Cubic", path="highest initial path")
+    single = _row("NTNU-HiN", path="Uninett-Uninett")
+    cubic, olia = (_row("UDE-HU", protocol="TCP", cc=cc) for cc in ("Cubic", "OLIA"))
     comparisons = (
         (
             "one-fifth",
             fifth["claim"],
             stated(fifth),
-            _said("UiB-HKC", cc="Cubic"),
-            _said("UiB-HKC", cc="OLIA"),
+            _row("UiB-HKC", cc="Cubic"),
+            _row("UiB-HKC", cc="OLIA"),
         ),
         ("two-orders", orders["claim"], stated(orders), fullmesh, bad),
         ("olia-over-cubic", "least OLIA over most Cubic NTNU-HiN", bound("1", "above"), least, most_cubic),
@@ -117,7 +117,7 @@ def _cubic_or_olia() -> list[Check]:
     """The recommendation of Cubic for long paths, with the numbers of all papers that have both."""
     advice = claim("pathmgmt", "Cubic over OLIA inter-continental")
     pairs = {
-        "pathmgmt/UiB-HKC": [rounded(_said("UiB-HKC", cc=cc)["value"]) for cc in ("Cubic", "OLIA")],
+        "pathmgmt/UiB-HKC": [rounded(_row("UiB-HKC", cc=cc)["value"]) for cc in ("Cubic", "OLIA")],
         "pcdc/UiB-HU": _fullmesh("pcdc_fig6_8_10_throughput", "UiB-HU"),
         "mpcoa/SRL-HU": _fullmesh("mpcoa_fig6_7_8_throughput", "SRL-HU"),
     }
@@ -140,7 +140,7 @@ def _fullmesh(measured: str, scenario: str) -> list[Printed]:
     return [rounded(row["mean_throughput_Mbit_s"]) for row in rows]
 
 
-def _said(scenario: str, **wanted: str) -> Row:
+def _row(scenario: str, **wanted: str) -> Row:
     """One throughput of the prose."""
     return one(_SAID, scenario=scenario, **wanted)
 

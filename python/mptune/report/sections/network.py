@@ -51,7 +51,7 @@ def network(run: RunData, choices: Choices) -> Iterator[Section]:
         drawing=(draw(topology, carrying, WIDE), draw(topology, carrying, NARROW)),
         tables=[
             Table(title="Paths", rows=rows, source="config.json"),
-            *(Table(title=title, rows=found, source="config.json") for title, found in listed if found),
+            *(Table(title=title, rows=entries, source="config.json") for title, entries in listed if entries),
         ],
     )
 

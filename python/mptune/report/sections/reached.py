@@ -78,7 +78,7 @@ def reached(run: RunData, choices: Choices) -> Iterator[Section]:
     tried = Counter(step.trial.name for step in done)
     # What stayed to the end, and what was tried most often.
     ranked = sorted((fate for fate in fates if tried[fate.name]), key=lambda dropped: _rank(dropped, tried))
-    named = [_said(each_dropped.name) for each_dropped in ranked[: charts.NAMED]]
+    named = [_label(each_dropped.name) for each_dropped in ranked[: charts.NAMED]]
     left = len(ranked) - len(named)
     others = f"{left} {'other' if left == 1 else 'others'}"
     colours = Key(field="shown", title="candidate", names=(*named, *((others,) if left else ())), marks=True)
@@ -274,7 +274,7 @@ def _best(means: dict[int, float]) -> tuple[int, float]:
     return max(means.items(), key=lambda row: (row[1], -row[0]), default=(0, -1.0))
 
 
-def _said(name: Name) -> str:
+def _label(name: Name) -> str:
     return ", ".join(name)
 
 
@@ -282,7 +282,7 @@ def _fate_row(dropped: Dropped, done: Sequence[_Done], unit: str, unit_s: float)
     means = _means(dropped.name, done)
     size, mbps = _best(means)
     return {
-        "candidate": _said(dropped.name),
+        "candidate": _label(dropped.name),
         "trials": sum(each.trial.name == dropped.name for each in done),
         "best_mean_mbps": mbps if means else None,
         "at_mib": size / MIB if means else None,
@@ -297,7 +297,7 @@ def _step_rows(course: Reached, column: str, unit_s: float) -> Rows:
         {
             column: step.seconds / unit_s,
             "trials": step.trials,
-            "best": _said(course.candidates[step.candidate].name),
+            "best": _label(course.candidates[step.candidate].name),
             "buffer_mib": step.buffer_bytes / MIB,
             "certainty_percent": 100 * step.certainty,
             "room_percent": 100 * step.room,
@@ -319,7 +319,7 @@ def _trial_rows(done: Sequence[_Done], named: Sequence[str], others: str, column
     top = max((step.throughput_mbps or 0.0 for step in done), default=0.0) or 1.0
     rows = []
     for step in done:
-        name, mbps = _said(step.trial.name), step.throughput_mbps
+        name, mbps = _label(step.trial.name), step.throughput_mbps
         rows.append(
             {
                 column: step.seconds / unit_s,

@@ -19,7 +19,7 @@ def rounds(run: RunData, choices: Choices) -> Iterator[Section]:
     rows = [_row(row, row.answer) for row in answers if row.answer is not None]
     if len(rows) < 2:
         return
-    changes: Rows = [{**_when(row), "what": text} for row in answers for text in _said(row)]
+    changes: Rows = [{**_when(row), "what": text} for row in answers for text in _cells(row)]
     colours = key("configuration", "path manager and congestion control", rows, marks=True)
     sentence = "The table of changes has the reasons." if changes else "The answer never changed."
     yield Section(
@@ -41,7 +41,7 @@ def _when(row: RoundRow) -> dict[str, Any]:
     return {"round": row.round + 1, "when": f"{row.at_s / _HOUR_S:.4g} h"}
 
 
-def _said(name: RoundRow) -> tuple[str, ...]:
+def _cells(name: RoundRow) -> tuple[str, ...]:
     return (f"No answer: {name.failed}",) if name.failed else name.changes
 
 

@@ -30,15 +30,15 @@ _WORDS = {
 
 def sensitivity(run: RunData, choices: Choices) -> Iterator[Section]:
     """Throughput of the answer at both ends of the range of each value, and where it would change."""
-    found = None if run.answer is None else run.answer.sensitivity
-    if found is None or not found.values:
+    result = None if run.answer is None else run.answer.sensitivity
+    if result is None or not result.values:
         return
-    everything = [_row(varied, end, found) for varied in found.values for end in varied.ends]
-    changing = [varied for varied in found.values if any(end.instead for end in varied.ends)]
-    worth = [varied for varied in found.values if varied in changing or _is_felt(varied, found)]
+    everything = [_row(varied, end, result) for varied in result.values for end in varied.ends]
+    changing = [varied for varied in result.values if any(end.instead for end in varied.ends)]
+    worth = [varied for varied in result.values if varied in changing or _is_felt(varied, result)]
     # Something is drawn even where nothing matters: that is the news then.
-    shown = {_words(value.key) for value in (worth or found.values)[:_DRAWN]}
-    drawn = [row for row in everything if row["value of"] in shown]
+    labels = {_words(value.key) for value in (worth or result.values)[:_DRAWN]}
+    drawn = [row for row in everything if row["value of"] in labels]
     colours = Key(field="then", title="at that end", names=(_STAYS, _CHANGES))
     changes = [row for row in everything if row["changes"]]
     columns = "value of", "from", "throughput_mbps", "instead", "instead_mbps"
@@ -51,8 +51,8 @@ def sensitivity(run: RunData, choices: Choices) -> Iterator[Section]:
     yield Section(
         name="sensitivity",
         title="Sensitivity of the answer",
-        lead=_lead(found, len(changing), len(found.values) - len(shown)),
-        panels=[Panel(chart=sensitivity_chart(drawn, found.throughput_mbps, colours))],
+        lead=_lead(result, len(changing), len(result.values) - len(labels)),
+        panels=[Panel(chart=sensitivity_chart(drawn, result.throughput_mbps, colours))],
         key=colours,
         open=[table] if changes else (),
         tables=[

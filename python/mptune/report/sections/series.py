@@ -170,8 +170,10 @@ def round_trips(run: RunData, choices: Choices) -> Iterator[Section]:
         return
     drawn = {panel.title for panel in made}
     silent = [each_name for each_name in distinct(row["name"] for row in rows) if each_name not in drawn]
-    told = " and ".join(f"{text.replace(': ', ' (', 1)})" if ": " in text else text for text in silent)
-    nothing = f" Nothing was sent again by {told}." if silent else ""
+    silent_names = " and ".join(
+        f"{text.replace(': ', ' (', 1)})" if ": " in text else text for text in silent
+    )
+    nothing = f" Nothing was sent again by {silent_names}." if silent else ""
     yield Section(
         name="retransmissions-over-time",
         title="Retransmissions over time",

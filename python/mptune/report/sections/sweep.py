@@ -241,9 +241,9 @@ def _quartiles(values: list[float]) -> dict[str, float | int]:
 
 def _two_sizes(run: RunData, sizes: list[float]) -> dict[float, str]:
     """The measured buffer nearest to the recommended one, and the largest."""
-    shown = {}
+    chosen = {}
     if run.answer is not None:
         obs = run.answer.obs_mib
-        shown[min(sizes, key=lambda size: abs(size - obs))] = "nearest to the recommended buffer"
-    shown.setdefault(sizes[-1], "the largest buffer")
-    return shown
+        chosen[min(sizes, key=lambda size: abs(size - obs))] = "nearest to the recommended buffer"
+    chosen.setdefault(sizes[-1], "the largest buffer")
+    return chosen

@@ -44,8 +44,8 @@ def identity() -> str:
     return f"{mptune.__version__} ({digest.hexdigest()})"
 
 
-def run(wanted: str, testbed: str, packed: Sequence[bytes]) -> Outcome:
-    """Run trials, one after the other, if this worker's mptune is `wanted`.
+def run(expected: str, testbed: str, packed: Sequence[bytes]) -> Outcome:
+    """Run trials, one after the other, if this worker's mptune is `expected`.
 
     Returns
     -------
@@ -56,7 +56,7 @@ def run(wanted: str, testbed: str, packed: Sequence[bytes]) -> Outcome:
     from distributed import get_worker
 
     address = get_worker().address
-    if identity() != wanted:
+    if identity() != expected:
         return "other", address, identity()
     begin = time.perf_counter()
     try:

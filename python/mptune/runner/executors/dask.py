@@ -221,7 +221,7 @@ class _Run(Generic[T]):
             if time.monotonic() - begin > _RETURN_S:
                 raise MptuneError("the scheduler of dask did not come back; every finished trial is kept")
         for key in list(self._out):
-            self._again(key)
+            self._rerun(key)
         self._looked_at = 0.0
 
     def _give_out(self) -> None:
@@ -267,7 +267,7 @@ class _Run(Generic[T]):
         """Trials of a batch that have not come back by another one."""
         return [number for number in sent.numbers if not self.futures[number].done()]
 
-    def _again(self, key: str) -> None:
+    def _rerun(self, key: str) -> None:
         """Put trials back among those to run, unless other copies of them have ended."""
         sent = self._out.pop(key)
         sent.future.release()
@@ -285,7 +285,7 @@ class _Run(Generic[T]):
             for number in sent.numbers:
                 self._killed[number] = self._killed.get(number, 0) + 1
             if len(sent.numbers) > 1 or self._killed[sent.numbers[0]] < _MOST_KILLED:
-                self._again(key)
+                self._rerun(key)
                 return
             died = Failure("died", "every worker that ran it ended")
             self._done(key, [failed_observation(self._testbed, died)])
@@ -298,7 +298,7 @@ class _Run(Generic[T]):
             # Cancelled with its scheduler, or its worker ended before the observation was fetched.
             if sent.future.status == "error":
                 raise
-            self._again(key)
+            self._rerun(key)
             return
         self._judge(key, outcome)
 
