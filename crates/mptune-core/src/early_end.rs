@@ -134,7 +134,7 @@ fn sample_variance(values: impl ExactSizeIterator<Item = f64> + Clone) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mptcp::BIN;
+    use crate::transport::BIN;
     use proptest::prelude::*;
 
     const DURATION: Nanos = 20 * SECOND;

@@ -19,6 +19,7 @@ pub mod pathmanager;
 pub mod recording;
 pub mod simulation;
 pub mod tcp;
+pub mod transport;
 pub mod trial;
 pub mod units;
 pub mod workload;

@@ -1,26 +1,25 @@
 //! The virtual clock: one network, any number of connections on it, events in time order.
 //!
-//! It decides nothing; it delivers packets and timers to their owners.
+//! It decides nothing; it delivers packets and timers to their owners, and knows no protocol.
 
 use crate::engine::EventQueue;
-use crate::mptcp::accounting::Miscount;
-use crate::mptcp::{Connection, ConnectionOptions, Io, Packet};
-use crate::network::{Network, NetworkSpec};
+use crate::network::{Carried, Network, NetworkSpec};
 use crate::pathmanager::PathEnds;
+use crate::transport::{Io, Transport};
 use crate::units::Nanos;
 
 /// A simulated network with its connections.
 #[derive(Debug)]
-pub struct Simulation {
+pub struct Simulation<T: Transport> {
     /// What the connections may touch.
-    io: Io,
+    io: Io<T::Packet, T::Timer>,
     events: u64,
     /// The first source that is a timer; earlier ones belong to the network.
     first_timer: usize,
-    connections: Vec<Connection>,
+    connections: Vec<T>,
 }
 
-impl Simulation {
+impl<T: Transport> Simulation<T> {
     /// A network at time 0; the specification must be valid ([`NetworkSpec::validate`]).
     pub fn new(spec: &NetworkSpec, seed: u64) -> Self {
         let mut queue = EventQueue::new();
@@ -41,21 +40,21 @@ impl Simulation {
     }
 
     /// Adds a connection and returns its number.
-    pub fn connect(&mut self, options: ConnectionOptions) -> usize {
+    pub fn connect(&mut self, options: T::Options) -> usize {
         let number = self.connections.len();
-        let connection = Connection::new(number, options, &mut self.io);
+        let connection = T::open(number, options, &mut self.io);
         self.connections.push(connection);
         number
     }
 
     /// The connection with that number.
-    pub fn connection(&self, number: usize) -> &Connection {
+    pub fn connection(&self, number: usize) -> &T {
         &self.connections[number]
     }
 
     /// What contradicts itself in the books of any connection, if anything.
-    pub fn miscount(&self) -> Option<Miscount> {
-        self.connections.iter().find_map(Connection::miscount)
+    pub fn contradiction(&self) -> Option<String> {
+        self.connections.iter().find_map(T::contradiction)
     }
 
     /// Keeps what happens at the network's edge from now on, see [`Network::watch`].
@@ -70,7 +69,7 @@ impl Simulation {
     }
 
     /// The network.
-    pub fn network(&self) -> &Network<Packet> {
+    pub fn network(&self) -> &Network<T::Packet> {
         &self.io.network
     }
 
@@ -113,20 +112,20 @@ impl Simulation {
 
     /// A packet that nobody sent is at the end of its route.
     #[cfg(test)]
-    pub(crate) fn inject(&mut self, route: usize, packet: &Packet) {
+    pub(crate) fn inject(&mut self, route: usize, packet: &T::Packet) {
         self.deliver(route, packet);
     }
 
     /// The connection with that number, to be broken.
     #[cfg(test)]
-    pub(crate) fn connection_mut(&mut self, number: usize) -> &mut Connection {
+    pub(crate) fn connection_mut(&mut self, number: usize) -> &mut T {
         &mut self.connections[number]
     }
 
     /// A packet is at the end of its route; whether it may have been the last one of a transfer.
     #[inline]
-    fn deliver(&mut self, route: usize, packet: &Packet) -> bool {
-        let (number, id) = self.io.flows[usize::from(packet.flow)];
+    fn deliver(&mut self, route: usize, packet: &T::Packet) -> bool {
+        let (number, id) = self.io.flows[packet.flow() as usize];
         // A closed flow belongs to no connection.
         let Some(connection) = self.connections.get_mut(number) else { return false };
         let to_receiver = route % 2 == 0;

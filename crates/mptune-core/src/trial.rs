@@ -10,17 +10,19 @@ mod recorded;
 mod script;
 mod spec;
 
-pub use outcome::{BackgroundOutcome, FailureKind, Outcome, SubflowOutcome};
-pub use recorded::{Recorded, Recording, Sample};
+pub use crate::transport::{Sample, SubflowOutcome};
+pub use outcome::{BackgroundOutcome, FailureKind, Outcome};
+pub use recorded::{Recorded, Recording};
 pub use script::{ScriptAction, ScriptSpec};
 pub use spec::TrialSpec;
 
 use crate::early_end::EarlyEnd;
 use crate::error::SpecError;
 use crate::mptcp::accounting::{self, Accounting, BufferMode};
-use crate::mptcp::{ConnectionOptions, scheduler};
+use crate::mptcp::{Connection, ConnectionOptions, scheduler};
 use crate::pathmanager::{PathEnds, Policy, TransferSize};
 use crate::simulation::Simulation;
+use crate::transport::Transport;
 use crate::units::Nanos;
 use outcome::Span;
 
@@ -36,7 +38,7 @@ impl TrialSpec {
     }
 
     /// The simulation at time 0, and the number of the measured connection.
-    fn prepare(&self) -> Result<(Simulation, usize), SpecError> {
+    fn prepare(&self) -> Result<(Simulation<Connection>, usize), SpecError> {
         self.network.validate()?;
         let options = self.options()?;
         let background = background::connections(&self.network, self.segment(), self.family)?;
@@ -49,7 +51,12 @@ impl TrialSpec {
     }
 
     /// Runs the simulation to the limit, or until the throughput is known well enough if it may end early.
-    fn drive(&self, simulation: &mut Simulation, number: usize, limit: Nanos) -> Span {
+    fn drive(
+        &self,
+        simulation: &mut Simulation<impl Transport>,
+        number: usize,
+        limit: Nanos,
+    ) -> Span {
         let mut early = self.workload.ends_early().then(|| EarlyEnd::new(limit, self.bin_ns));
         while let Some((early, look)) = early.as_mut().and_then(|e| e.next().map(|at| (e, at))) {
             if !simulation.run(look, number) {
@@ -57,7 +64,7 @@ impl TrialSpec {
             }
             let connection = simulation.connection(number);
             let ended = early.look(&connection.series().clone().finish(look));
-            if let Some(ended) = ended.filter(|_| connection.stall().is_none()) {
+            if let Some(ended) = ended.filter(|_| connection.stalled(true).is_none()) {
                 return Span { end: ended.at, alive: true, expected: Some(ended.expected) };
             }
         }

@@ -8,8 +8,10 @@
 mod common;
 
 use common::*;
+use mptune_core::mptcp::Connection;
 use mptune_core::network::{AqmSpec, CodelSpec, LinkSpec, RedSpec, StepMarkingSpec};
 use mptune_core::simulation::Simulation;
+use mptune_core::transport::Transport;
 use mptune_core::units::{MILLISECOND, SECOND};
 
 /// Slow start is over, s.
@@ -61,13 +63,13 @@ struct Steady {
 fn steady(link: LinkSpec, cc: &str, flows: usize, ecn: bool) -> Steady {
     let (rate, rtt) = (link.rate_bps.expect("a rate") as f64, 2 * link.delay_ns);
     let network = disjoint(&[link]);
-    let mut simulation = Simulation::new(&network, 1);
+    let mut simulation = Simulation::<Connection>::new(&network, 1);
     for _ in 0..flows {
         let mut options = connection(cc, "default", 0, 0);
         options.ecn = ecn;
         simulation.connect(options);
     }
-    let totals = |simulation: &Simulation| {
+    let totals = |simulation: &Simulation<Connection>| {
         let all = (0..flows).map(|number| simulation.connection(number));
         let sums = all.map(|c| (c.series().total(), c.subflows[0].sender.retransmitted()));
         let sums = sums.fold((0, 0), |sum, flow| (sum.0 + flow.0, sum.1 + flow.1));

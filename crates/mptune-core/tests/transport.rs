@@ -3,7 +3,9 @@
 mod common;
 
 use common::*;
+use mptune_core::mptcp::Connection;
 use mptune_core::simulation::Simulation;
+use mptune_core::transport::Transport;
 use mptune_core::units::{Bytes, MILLISECOND, SECOND};
 
 #[test]
@@ -33,7 +35,7 @@ fn the_smaller_of_two_buffers_is_used_up_to_the_last_segment() {
         let network = disjoint(&[link(10_000.0, 100.0)]);
         let mut options = connection("reno", "default", 0, 0);
         (options.send_buffer, options.receive_buffer) = (send, receive);
-        let mut simulation = Simulation::new(&network, 1);
+        let mut simulation = Simulation::<Connection>::new(&network, 1);
         simulation.connect(options);
         simulation.run(10 * SECOND, 0);
         let before = simulation.connection(0).series().total();

@@ -7,8 +7,10 @@
 //! asserts what each specification promises. Both judge by the limits below.
 
 use crate::common::{PAYLOAD_SHARE, connection, disjoint, link, lossy, queued, shared_bottleneck};
+use mptune_core::mptcp::Connection;
 use mptune_core::network::{LinkSpec, NetworkSpec};
 use mptune_core::simulation::Simulation;
+use mptune_core::transport::Transport;
 use mptune_core::units::{MILLISECOND, SECOND};
 use serde::Serialize;
 
@@ -117,11 +119,11 @@ type Flow<'a> = (&'a str, &'a str, usize);
 
 /// Payload bytes after the warm-up: of each connection, and of the first one's subflows.
 fn bytes(network: &NetworkSpec, flows: &[Flow<'_>], seed: u64) -> (Vec<f64>, Vec<f64>) {
-    let mut simulation = Simulation::new(network, seed);
+    let mut simulation = Simulation::<Connection>::new(network, seed);
     for &(cc, pm, path) in flows {
         simulation.connect(connection(cc, pm, path, 0));
     }
-    let totals = |simulation: &Simulation| {
+    let totals = |simulation: &Simulation<Connection>| {
         let of = |number| simulation.connection(number).series().total();
         let subflows = simulation.connection(0).subflows.iter();
         let subflows: Vec<_> = subflows.map(|subflow| subflow.series.total()).collect();

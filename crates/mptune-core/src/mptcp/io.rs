@@ -1,10 +1,11 @@
-//! The parts of the simulation that a connection may touch while it handles an event.
+//! The timers of a connection, and what of the simulation it may touch.
 
 use super::packet::Packet;
-use crate::engine::{EventQueue, Source};
-use crate::network::Network;
-use crate::pathmanager::{PathEnds, SubflowId};
-use crate::units::Nanos;
+use crate::pathmanager::SubflowId;
+use crate::transport;
+
+/// Everything in the simulation that a connection may touch.
+pub type Io = transport::Io<Packet, Timer>;
 
 /// Which timer an event source is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,50 +22,4 @@ pub enum Timer {
     Application,
     /// The path manager's, if it wants samples.
     Sample,
-}
-
-/// Everything in the simulation that a connection may touch.
-#[derive(Debug)]
-pub struct Io {
-    /// The current time.
-    pub now: Nanos,
-    /// The event queue.
-    pub queue: EventQueue,
-    /// The network.
-    pub network: Network<Packet>,
-    /// For each flow number, its connection and subflow.
-    pub flows: Vec<(usize, SubflowId)>,
-    /// For each timer's source, counted from the first one, its connection and purpose.
-    pub timers: Vec<(usize, Timer)>,
-    /// The ends of every path.
-    pub paths: Vec<PathEnds>,
-    /// The network obeys loose source routes.
-    pub lsrr_honoured: bool,
-}
-
-/// Stands for the connection of a closed flow: there is none.
-const NOBODY: usize = usize::MAX;
-
-impl Io {
-    pub(super) fn add_timer(&mut self, connection: usize, timer: Timer) -> Source {
-        self.timers.push((connection, timer));
-        self.queue.add_source()
-    }
-
-    /// A number for a new flow.
-    pub(super) fn add_flow(&mut self, connection: usize, id: SubflowId) -> u16 {
-        let flow = self.flows.len() as u16;
-        self.flows.push((connection, id));
-        flow
-    }
-
-    /// Packets of the flow that still arrive are discarded.
-    pub(super) fn close_flow(&mut self, flow: u16) {
-        self.flows[usize::from(flow)].0 = NOBODY;
-    }
-
-    #[inline(always)]
-    pub(super) fn send(&mut self, route: usize, size: u32, packet: Packet) {
-        self.network.send(&mut self.queue, self.now, route, size, packet);
-    }
 }

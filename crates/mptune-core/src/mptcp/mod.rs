@@ -14,13 +14,11 @@ mod reassembly;
 mod receiver;
 pub mod scheduler;
 mod sender;
-mod series;
 mod subflow;
 
-pub use connection::{Connection, RoleChange, Stall};
+pub use connection::Connection;
 pub use io::{Io, Timer};
 pub use options::{ConnectionOptions, Family, ScriptedAction, ScriptedEvent};
 pub use packet::{Ack, Content, Mapping, Packet, Segment};
 pub use protocol::{Protocol, Rules};
-pub use series::{BIN, Series};
 pub use subflow::{Subflow, Totals};

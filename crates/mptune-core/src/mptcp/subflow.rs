@@ -3,10 +3,10 @@
 use super::accounting::SendWindow;
 use super::accounting::memory::SubflowMemory;
 use super::packet::Mapping;
-use super::series::Series;
 use crate::engine::Source;
 use crate::pathmanager::Role;
 use crate::tcp::{Receiver, Sender};
+use crate::transport::Series;
 use crate::units::{NEVER, Nanos, SECOND, Seq};
 use std::collections::VecDeque;
 

@@ -4,11 +4,10 @@
 use super::names;
 use crate::error::SpecError;
 use crate::mptcp::accounting::{Accounting, BufferMode};
-use crate::mptcp::{
-    BIN, ConnectionOptions, Family, Protocol, ScriptedAction, ScriptedEvent, scheduler,
-};
+use crate::mptcp::{ConnectionOptions, Family, Protocol, ScriptedAction, ScriptedEvent, scheduler};
 use crate::network::{BackgroundSpec, NetworkSpec};
 use crate::pathmanager;
+use crate::transport::BIN;
 use crate::units::Bytes;
 use crate::workload::Workload;
 

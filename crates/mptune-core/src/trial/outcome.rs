@@ -1,9 +1,9 @@
 //! The outcome of a trial.
 
 use super::spec::TrialSpec;
-use crate::mptcp::{Connection, RoleChange, Stall, Subflow};
 use crate::pathmanager::PathId;
 use crate::simulation::Simulation;
+use crate::transport::{RoleChange, SubflowOutcome, Transport};
 use crate::units::{Bytes, Nanos};
 use serde::Serialize;
 
@@ -69,39 +69,6 @@ pub struct Outcome {
     pub background: Vec<BackgroundOutcome>,
 }
 
-/// What one subflow did.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct SubflowOutcome {
-    /// Its path.
-    pub path: PathId,
-    /// It carried data at some point.
-    pub active: bool,
-    /// Payload bytes it was the first to deliver.
-    pub bytes: Bytes,
-    /// The same per bin.
-    pub bins: Vec<Bytes>,
-    /// Smoothed RTT at the end.
-    pub srtt_ns: Nanos,
-    /// Smallest RTT.
-    pub min_rtt_ns: Nanos,
-    /// Data segments sent, retransmissions included.
-    pub sent: u64,
-    /// Segments retransmitted on it.
-    pub retransmitted: u64,
-    /// Retransmission timeouts.
-    pub timeouts: u64,
-    /// Fast recoveries.
-    pub recoveries: u64,
-    /// Reductions of the window undone because nothing had been lost.
-    pub undone: u64,
-    /// Reductions because of ECN.
-    pub ecn_reductions: u64,
-    /// Segments that another subflow had carried before.
-    pub reinjected: u64,
-    /// Segments dropped on arrival for lack of memory (accounting "linux").
-    pub refused: u64,
-}
-
 /// What a background connection did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct BackgroundOutcome {
@@ -126,36 +93,43 @@ pub(super) struct Span {
 }
 
 impl TrialSpec {
-    pub(super) fn outcome(&self, simulation: &Simulation, number: usize, span: &Span) -> Outcome {
+    pub(super) fn outcome(
+        &self,
+        simulation: &Simulation<impl Transport>,
+        number: usize,
+        span: &Span,
+    ) -> Outcome {
         let connection = simulation.connection(number);
         let completion = connection.completed_at();
         let end = completion.unwrap_or(span.end);
-        let stalled = if completion.is_some() { None } else { stalled(connection, span.alive) };
-        let miscount = simulation.miscount();
-        let failure = match miscount {
-            Some(miscount) => Some((FailureKind::Miscounted, format!("accounting: {miscount}"))),
+        let stalled = if completion.is_some() { None } else { connection.stalled(span.alive) };
+        let contradiction = simulation.contradiction();
+        let consistent = contradiction.is_none();
+        let failure = match contradiction {
+            Some(reason) => Some((FailureKind::Miscounted, format!("accounting: {reason}"))),
             None => self.failure(connection, span.end, stalled.as_ref()),
         };
         let (failed_kind, failed) = failure.unzip();
+        let totals = connection.totals(end);
         Outcome {
             duration_ns: end,
             in_order_bytes: connection.series().total(),
             bins: connection.series().clone().finish(end),
-            expected_bytes: span.expected.filter(|_| miscount.is_none()),
-            completion_ns: completion.filter(|_| miscount.is_none()),
+            expected_bytes: span.expected.filter(|_| consistent),
+            completion_ns: completion.filter(|_| consistent),
             failed,
             failed_kind,
             stalled_ns: stalled.map(|(at, _)| at),
-            reinjected: connection.reinjected(),
-            reinjected_bytes: connection.reinjected_bytes(),
-            duplicates: connection.duplicates(),
-            window_limited_ns: connection.window_limited(end),
-            zero_windows: connection.zero_windows(),
-            beyond_window: connection.beyond_window(),
-            largest_reordering_bytes: connection.largest_waiting(),
-            changes: connection.changes().to_vec(),
+            reinjected: totals.reinjected,
+            reinjected_bytes: totals.reinjected_bytes,
+            duplicates: totals.duplicates,
+            window_limited_ns: totals.window_limited,
+            zero_windows: totals.zero_windows,
+            beyond_window: totals.beyond_window,
+            largest_reordering_bytes: totals.largest_waiting,
+            changes: totals.changes,
             events: simulation.events(),
-            subflows: connection.subflows.iter().map(|s| SubflowOutcome::new(s, end)).collect(),
+            subflows: totals.subflows,
             background: self.background(simulation, number + 1, end),
         }
     }
@@ -163,7 +137,7 @@ impl TrialSpec {
     /// Why there is no usable number, if there is none.
     fn failure(
         &self,
-        connection: &Connection,
+        connection: &impl Transport,
         limit: Nanos,
         stalled: Option<&(Nanos, String)>,
     ) -> Option<(FailureKind, String)> {
@@ -188,55 +162,26 @@ impl TrialSpec {
 
     fn background(
         &self,
-        simulation: &Simulation,
+        simulation: &Simulation<impl Transport>,
         first: usize,
         end: Nanos,
     ) -> Vec<BackgroundOutcome> {
         let flows = self.network.background.iter().enumerate();
         let outcome = flows.map(|(i, flow)| {
             let connection = simulation.connection(first + i);
-            let totals = connection.subflows.first().map(Subflow::totals).unwrap_or_default();
             let stop = flow.stop_ns.unwrap_or(end).min(end);
             BackgroundOutcome {
                 path: flow.path,
                 duration_ns: stop.saturating_sub(flow.start_ns),
                 bytes: connection.series().total(),
-                retransmitted: totals.retransmitted,
+                retransmitted: connection
+                    .totals(end)
+                    .subflows
+                    .iter()
+                    .map(|s| s.retransmitted)
+                    .sum(),
             }
         });
         outcome.collect()
-    }
-}
-
-/// When and why the connection stopped for good.
-fn stalled(connection: &Connection, alive: bool) -> Option<(Nanos, String)> {
-    let last = connection.progress_at();
-    match connection.stall() {
-        Some(stall @ Stall::MemoryFull { at, .. }) => Some((at, stall.to_string())),
-        Some(stall) => Some((last, stall.to_string())),
-        None if !alive && !connection.is_withdrawn() => Some((last, "no events left".to_owned())),
-        None => None,
-    }
-}
-
-impl SubflowOutcome {
-    fn new(subflow: &Subflow, end: Nanos) -> Self {
-        let totals = subflow.totals();
-        Self {
-            path: subflow.path,
-            active: subflow.carried_data,
-            bytes: subflow.series.total(),
-            bins: subflow.series.clone().finish(end),
-            srtt_ns: subflow.sender.rtt.srtt,
-            min_rtt_ns: subflow.min_rtt(),
-            sent: totals.sent,
-            retransmitted: totals.retransmitted,
-            timeouts: totals.timeouts,
-            recoveries: totals.recoveries,
-            undone: totals.undone,
-            ecn_reductions: totals.ecn_reductions,
-            reinjected: totals.reinjected,
-            refused: totals.refused,
-        }
     }
 }

@@ -4,14 +4,13 @@
 
 use super::outcome::{Outcome, Span};
 use super::spec::TrialSpec;
-use crate::congestion::INFINITE_SSTHRESH;
 use crate::error::SpecError;
-use crate::mptcp::{Ack, Content, Packet};
+use crate::mptcp::{Ack, Connection, Content, Packet};
 use crate::network::Passage;
 use crate::recording::{NONE, RECORD_BYTES, Record, SACKS, flag, option};
 use crate::simulation::Simulation;
+use crate::transport::{Sample, Transport};
 use crate::units::{Bytes, Nanos, Seq};
-use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// What is to be kept.
@@ -21,35 +20,6 @@ pub struct Recording {
     pub packets: usize,
     /// Time between two samples of the senders.
     pub spacing: Nanos,
-}
-
-/// What a subflow's sender thought at one time; windows are in segments.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Sample {
-    /// When.
-    pub t_ns: Nanos,
-    /// Its path.
-    pub path: usize,
-    /// Its number among those of the connection.
-    pub subflow: usize,
-    /// Congestion window.
-    pub cwnd: f64,
-    /// Slow-start threshold; none before the first reduction.
-    pub ssthresh: Option<f64>,
-    /// Smoothed RTT.
-    pub srtt_ns: Nanos,
-    /// Sent and not cumulatively acknowledged.
-    pub unacked: u32,
-    /// Of these, selectively acknowledged.
-    pub sacked: u32,
-    /// Of these, believed lost.
-    pub lost: u32,
-    /// Handed to it and not sent.
-    pub queued: usize,
-    /// What it is doing about losses, as Linux numbers it.
-    pub state: u8,
-    /// Its timer's backoff: timeouts in a row.
-    pub backoff: u32,
 }
 
 /// What was kept of a trial.
@@ -85,14 +55,14 @@ impl TrialSpec {
         while alive && at < end && simulation.connection(number).completed_at().is_none() {
             at = (at + what.spacing).min(end);
             alive = simulation.run(at, number);
-            sample(&simulation, number, at, &mut samples);
+            simulation.connection(number).add_samples(at, &mut samples);
         }
         let outcome = self.outcome(&simulation, number, &Span { end, alive, expected: None });
         let records = self.records(&simulation, number);
         Ok((outcome, Recorded { records, beyond: simulation.network().unwatched(), samples }))
     }
 
-    fn records(&self, simulation: &Simulation, number: usize) -> Vec<u8> {
+    fn records(&self, simulation: &Simulation<Connection>, number: usize) -> Vec<u8> {
         let passages = simulation.network().passages();
         let own = |passage: &&Passage<Packet>| {
             simulation.owner(passage.payload.flow).is_none_or(|owner| owner == number)
@@ -153,26 +123,6 @@ impl TrialSpec {
     /// Windows are edges in segments, not sizes in bytes.
     fn counts_segments(&self) -> bool {
         self.accounting == "payload"
-    }
-}
-
-fn sample(simulation: &Simulation, number: usize, now: Nanos, samples: &mut Vec<Sample>) {
-    for (id, subflow) in simulation.connection(number).subflows.iter().enumerate() {
-        let sender = &subflow.sender;
-        samples.push(Sample {
-            t_ns: now,
-            path: subflow.path,
-            subflow: id,
-            cwnd: sender.window.cwnd,
-            ssthresh: Some(sender.window.ssthresh).filter(|&segments| segments < INFINITE_SSTHRESH),
-            srtt_ns: sender.rtt.srtt,
-            unacked: sender.outstanding(),
-            sacked: sender.sacked(),
-            lost: sender.lost(),
-            queued: subflow.queue.len(),
-            state: sender.state_number(),
-            backoff: sender.consecutive_timeouts(),
-        });
     }
 }
 

@@ -1,9 +1,10 @@
 //! What a trial is: the network, what runs on it, and for how long.
 
 use super::script::ScriptSpec;
-use crate::mptcp::{BIN, Family, Protocol};
+use crate::mptcp::{Family, Protocol};
 use crate::network::NetworkSpec;
 use crate::pathmanager::{OptionMap, PathId};
+use crate::transport::BIN;
 use crate::units::{Bytes, Nanos};
 use crate::workload::Workload;
 use serde::Deserialize;

@@ -29,7 +29,7 @@ fn spec(accounting: &str) -> TrialSpec {
 }
 
 /// The outcome if something is done after a second.
-fn outcome(spec: &TrialSpec, change: impl FnOnce(&mut Simulation)) -> Outcome {
+fn outcome(spec: &TrialSpec, change: impl FnOnce(&mut Simulation<Connection>)) -> Outcome {
     let (mut simulation, number) = spec.prepare().expect("a valid trial");
     assert!(simulation.run(SECOND, number));
     change(&mut simulation);
@@ -56,7 +56,7 @@ fn books_that_agree_are_no_failure() {
 
 #[test]
 fn a_segment_that_begins_elsewhere_fails_the_trial() {
-    let displaced = |simulation: &mut Simulation| {
+    let displaced = |simulation: &mut Simulation<Connection>| {
         let next = simulation.connection(0).subflows[0].receiver.next();
         let mapping = Mapping { data: next, start: 7, length: 100 };
         let content = Content::Data(Segment {
@@ -74,7 +74,7 @@ fn a_segment_that_begins_elsewhere_fails_the_trial() {
 #[test]
 fn an_acknowledgement_of_what_was_not_sent_fails_the_trial() {
     for accounting in ["payload", "linux"] {
-        let early = |simulation: &mut Simulation| {
+        let early = |simulation: &mut Simulation<Connection>| {
             let next = simulation.connection(0).subflows[0].receiver.next();
             let ack = Ack {
                 next,
@@ -93,7 +93,7 @@ fn an_acknowledgement_of_what_was_not_sent_fails_the_trial() {
 #[test]
 fn bytes_from_nowhere_fail_the_trial() {
     for accounting in ["payload", "linux"] {
-        let more = |simulation: &mut Simulation| {
+        let more = |simulation: &mut Simulation<Connection>| {
             simulation.connection_mut(0).subflows[0].series.add(SECOND, 1);
         };
         assert_failed(&outcome(&spec(accounting), more), Miscount::Delivered);

@@ -6,9 +6,10 @@ pub mod drawn;
 
 use mptune_core::congestion::Controller;
 use mptune_core::mptcp::accounting::{Accounting, BufferMode};
-use mptune_core::mptcp::{BIN, ConnectionOptions, Family, Protocol, scheduler};
+use mptune_core::mptcp::{ConnectionOptions, Family, Protocol, scheduler};
 use mptune_core::network::{LinkSpec, NetworkSpec, PathSpec};
 use mptune_core::pathmanager::{OptionMap, Policy, TransferSize};
+use mptune_core::transport::BIN;
 use mptune_core::trial::{Outcome, ScriptAction, ScriptSpec, TrialSpec};
 use mptune_core::units::{MILLISECOND, Nanos, SECOND};
 use mptune_core::workload::{Bulk, Transfer, Workload};

@@ -8,7 +8,7 @@ impl Connection {
     /// would fall below zero before is noted when it happens.
     pub fn miscount(&self) -> Option<Miscount> {
         let brought = self.subflows.iter().map(|subflow| subflow.series.total()).sum();
-        let delivered = self.series().total();
+        let delivered = self.receiver.delivered().series.total();
         let mut subflows = self.subflows.iter();
         let in_flight =
             subflows.all(|one| one.sender.is_consistent() && one.receiver.is_consistent());

@@ -4,11 +4,11 @@
 use super::Connection;
 use crate::mptcp::io::{Io, Timer};
 use crate::mptcp::packet::{Content, Packet};
-use crate::mptcp::series::Series;
 use crate::mptcp::subflow::{Phase, Subflow};
 use crate::network::{forward, reverse};
 use crate::pathmanager::{PathId, Report, Role, SubflowId};
 use crate::tcp::Sender;
+use crate::transport::Series;
 
 impl Connection {
     /// Opens a subflow for the first time, or reopens a closed one.

@@ -1,10 +1,10 @@
 //! Roles of subflows: the script's actions, the orders of the path manager's driver, who may carry data.
 
 use super::Connection;
-use super::change::RoleChange;
 use crate::mptcp::io::Io;
 use crate::mptcp::options::{ScriptedAction, ScriptedEvent};
 use crate::pathmanager::{Order, Report, Role, SubflowId};
+use crate::transport::RoleChange;
 use crate::units::{NEVER, Nanos};
 
 impl Connection {

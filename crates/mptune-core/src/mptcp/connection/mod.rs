@@ -10,27 +10,23 @@
 
 mod addresses;
 mod audit;
-mod change;
 mod handshake;
 mod management;
 mod sampling;
 mod sending;
 mod stall;
-
-pub use change::RoleChange;
-pub use stall::Stall;
+mod transport;
 
 use super::io::{Io, Timer};
 use super::options::{ConnectionOptions, ScriptedAction};
-use super::packet::{Content, Packet};
 use super::receiver::DataReceiver;
 use super::sender::DataSender;
-use super::series::Series;
 use super::subflow::Subflow;
 use crate::congestion::Controller;
 use crate::engine::Source;
-use crate::pathmanager::{Assignment, Driver, PathId, Stack, SubflowId};
-use crate::units::{Bytes, NEVER, Nanos};
+use crate::pathmanager::{Assignment, Driver, PathId, Stack};
+use crate::transport::RoleChange;
+use crate::units::Nanos;
 use std::collections::VecDeque;
 
 /// An MPTCP connection.
@@ -60,7 +56,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// A connection that begins with [`Self::on_timer`] of its script timer at `options.start`.
+    /// A connection that begins with its script timer at `options.start`.
     pub fn new(number: usize, options: ConnectionOptions, io: &mut Io) -> Self {
         let script_timer = io.add_timer(number, Timer::Script);
         io.queue.set(script_timer, options.start);
@@ -93,108 +89,8 @@ impl Connection {
         }
     }
 
-    /// Payload bytes delivered in order.
-    pub fn series(&self) -> &Series {
-        &self.receiver.delivered().series
-    }
-
-    /// When bytes were last delivered in order.
-    pub fn progress_at(&self) -> Nanos {
-        self.receiver.delivered().progress_at
-    }
-
-    /// When the whole transfer was delivered.
-    #[inline]
-    pub fn completed_at(&self) -> Option<Nanos> {
-        self.receiver.delivered().completed_at
-    }
-
     /// Payload bytes of a full segment.
     pub fn full_segment(&self) -> u32 {
         self.sender.buffer().full()
-    }
-
-    /// Segments resent on another subflow, or by the connection.
-    pub fn reinjected(&self) -> u64 {
-        self.sender.reinjected()
-    }
-
-    /// Payload bytes of these segments; under Linux accounting only of those that the connection's timer
-    /// repeated, which is what Linux counts (`mptcpi_bytes_retrans`).
-    pub fn reinjected_bytes(&self) -> Bytes {
-        self.sender.reinjected_bytes()
-    }
-
-    /// Most payload bytes that waited in the receive buffer for an earlier segment; counted in full
-    /// segments.
-    pub fn largest_waiting(&self) -> Bytes {
-        Bytes::from(self.receiver.largest_waiting()) * Bytes::from(self.sender.buffer().full())
-    }
-
-    /// Segments that arrived again after they had been received.
-    pub fn duplicates(&self) -> u64 {
-        self.receiver.duplicates()
-    }
-
-    /// Times the offered window fell to zero, under Linux accounting.
-    pub fn zero_windows(&self) -> u64 {
-        self.receiver.buffer().zero_windows()
-    }
-
-    /// Segments the receiver dropped because they were beyond its window, under Linux accounting.
-    pub fn beyond_window(&self) -> u64 {
-        self.receiver.buffer().beyond_window()
-    }
-
-    /// Roles that changed after the subflows were opened, in order of time, if the path manager wants samples.
-    pub fn changes(&self) -> &[RoleChange] {
-        &self.changes
-    }
-
-    /// How long the shared buffers kept a subflow with room from sending, until `now`.
-    pub fn window_limited(&self, now: Nanos) -> Nanos {
-        self.sender.window_limited(now)
-    }
-
-    /// A packet of a subflow arrived at the data receiver.
-    #[inline]
-    pub fn on_receiver_packet(&mut self, io: &mut Io, id: SubflowId, packet: &Packet) {
-        match &packet.content {
-            Content::Data(segment) => self.receiver.on_data(io, &mut self.subflows, id, segment),
-            Content::Syn => self.answer(io, id, Content::SynAck),
-            Content::JoinAck => self.on_join(io, id),
-            Content::SynAck | Content::JoinConfirmed | Content::Ack(_) => {}
-        }
-    }
-
-    /// A packet of a subflow arrived at the data sender.
-    #[inline]
-    pub fn on_sender_packet(&mut self, io: &mut Io, id: SubflowId, packet: &Packet) {
-        match &packet.content {
-            Content::Ack(ack) => self.on_ack(io, id, ack),
-            Content::SynAck => self.on_syn_ack(io, id),
-            Content::JoinConfirmed => self.on_join_confirmed(io, id),
-            Content::Syn | Content::JoinAck | Content::Data(_) => {}
-        }
-    }
-
-    /// A timer's event is due. Timers are re-armed lazily: it may turn out to be too early.
-    pub fn on_timer(&mut self, io: &mut Io, source: Source, timer: Timer) {
-        io.queue.set(source, NEVER);
-        match timer {
-            Timer::Subflow(id) => self.on_subflow_timer(io, id),
-            Timer::DelayedAck(id) => {
-                let deadline = self.subflows[id].receiver.deadline();
-                if deadline <= io.now {
-                    self.receiver.acknowledge(io, &mut self.subflows[id], false);
-                } else {
-                    io.queue.set(source, deadline);
-                }
-            }
-            Timer::Script => self.follow_script(io),
-            Timer::Data => self.on_data_timer(io),
-            Timer::Application => self.on_application(io),
-            Timer::Sample => self.sample(io),
-        }
     }
 }

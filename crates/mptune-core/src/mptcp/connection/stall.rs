@@ -6,7 +6,7 @@ use crate::units::{Bytes, Nanos};
 
 /// A connection that cannot continue by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stall {
+pub(super) enum Stall {
     /// The receive memory is full of data that waits for an earlier segment, so that segment never
     /// finds memory either.
     MemoryFull {
@@ -19,6 +19,16 @@ pub enum Stall {
     Unanswered,
     /// Every subflow was closed, because its address was removed.
     Closed,
+}
+
+impl Stall {
+    /// Since when, if that is not since the last progress.
+    pub(super) fn since(&self) -> Option<Nanos> {
+        match self {
+            Self::MemoryFull { at, .. } => Some(*at),
+            Self::Unanswered | Self::Closed => None,
+        }
+    }
 }
 
 impl std::fmt::Display for Stall {
@@ -37,7 +47,7 @@ impl std::fmt::Display for Stall {
 
 impl Connection {
     /// What keeps it from continuing, if anything.
-    pub fn stall(&self) -> Option<Stall> {
+    pub(super) fn stall(&self) -> Option<Stall> {
         if let Some((at, memory)) = self.receiver.buffer().overflow() {
             return Some(Stall::MemoryFull { at, memory });
         }
@@ -53,7 +63,7 @@ impl Connection {
     }
 
     /// The script took every subflow out of service: nothing happens, but nothing is wrong.
-    pub fn is_withdrawn(&self) -> bool {
+    pub(super) fn is_withdrawn(&self) -> bool {
         let mut subflows = self.subflows.iter();
         !self.subflows.is_empty() && subflows.all(|one| self.driver.is_withdrawn(one.path))
     }

@@ -9,10 +9,10 @@ use crate::mptcp::accounting::memory::{ReceiveMemory, SubflowMemory, truesize};
 use crate::mptcp::io::Io;
 use crate::mptcp::packet::{Mapping, Segment};
 use crate::mptcp::reassembly::{Arrival, Reassembly};
-use crate::mptcp::series::Series;
 use crate::mptcp::subflow::Subflow;
 use crate::pathmanager::SubflowId;
 use crate::tcp::{Receiver, Reply, RttEstimator};
+use crate::transport::Series;
 use crate::units::{Bytes, NEVER, Nanos, Seq};
 
 impl DataReceiver {

@@ -1,6 +1,6 @@
 //! What was delivered in order, and when.
 
-use crate::mptcp::series::Series;
+use crate::transport::Series;
 use crate::units::{Bytes, Nanos};
 
 /// Payload delivered in order.

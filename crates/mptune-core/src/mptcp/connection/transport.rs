@@ -1,0 +1,143 @@
+//! A connection as the simulation drives it and asks it.
+
+use super::Connection;
+use crate::congestion::INFINITE_SSTHRESH;
+use crate::engine::Source;
+use crate::mptcp::io::{Io, Timer};
+use crate::mptcp::options::ConnectionOptions;
+use crate::mptcp::packet::{Content, Packet};
+use crate::mptcp::subflow::Subflow;
+use crate::pathmanager::SubflowId;
+use crate::transport::{Sample, Series, SubflowOutcome, Totals, Transport};
+use crate::units::{Bytes, NEVER, Nanos};
+
+impl Transport for Connection {
+    type Packet = Packet;
+    type Timer = Timer;
+    type Options = ConnectionOptions;
+
+    fn open(number: usize, options: ConnectionOptions, io: &mut Io) -> Self {
+        Self::new(number, options, io)
+    }
+
+    #[inline]
+    fn on_receiver_packet(&mut self, io: &mut Io, id: SubflowId, packet: &Packet) {
+        match &packet.content {
+            Content::Data(segment) => self.receiver.on_data(io, &mut self.subflows, id, segment),
+            Content::Syn => self.answer(io, id, Content::SynAck),
+            Content::JoinAck => self.on_join(io, id),
+            Content::SynAck | Content::JoinConfirmed | Content::Ack(_) => {}
+        }
+    }
+
+    #[inline]
+    fn on_sender_packet(&mut self, io: &mut Io, id: SubflowId, packet: &Packet) {
+        match &packet.content {
+            Content::Ack(ack) => self.on_ack(io, id, ack),
+            Content::SynAck => self.on_syn_ack(io, id),
+            Content::JoinConfirmed => self.on_join_confirmed(io, id),
+            Content::Syn | Content::JoinAck | Content::Data(_) => {}
+        }
+    }
+
+    /// Timers are re-armed lazily: it may turn out to be too early.
+    fn on_timer(&mut self, io: &mut Io, source: Source, timer: Timer) {
+        io.queue.set(source, NEVER);
+        match timer {
+            Timer::Subflow(id) => self.on_subflow_timer(io, id),
+            Timer::DelayedAck(id) => {
+                let deadline = self.subflows[id].receiver.deadline();
+                if deadline <= io.now {
+                    self.receiver.acknowledge(io, &mut self.subflows[id], false);
+                } else {
+                    io.queue.set(source, deadline);
+                }
+            }
+            Timer::Script => self.follow_script(io),
+            Timer::Data => self.on_data_timer(io),
+            Timer::Application => self.on_application(io),
+            Timer::Sample => self.sample(io),
+        }
+    }
+
+    #[inline]
+    fn completed_at(&self) -> Option<Nanos> {
+        self.receiver.delivered().completed_at
+    }
+
+    fn series(&self) -> &Series {
+        &self.receiver.delivered().series
+    }
+
+    fn stalled(&self, alive: bool) -> Option<(Nanos, String)> {
+        let last = self.receiver.delivered().progress_at;
+        match self.stall() {
+            Some(stall) => Some((stall.since().unwrap_or(last), stall.to_string())),
+            None if !alive && !self.is_withdrawn() => Some((last, "no events left".to_owned())),
+            None => None,
+        }
+    }
+
+    fn contradiction(&self) -> Option<String> {
+        self.miscount().map(|miscount| miscount.to_string())
+    }
+
+    fn add_samples(&self, now: Nanos, samples: &mut Vec<Sample>) {
+        let numbered = self.subflows.iter().enumerate();
+        samples.extend(numbered.map(|(id, subflow)| sample(now, id, subflow)));
+    }
+
+    fn totals(&self, end: Nanos) -> Totals {
+        let (sender, receiver) = (&self.sender, &self.receiver);
+        let full = Bytes::from(sender.buffer().full());
+        Totals {
+            reinjected: sender.reinjected(),
+            reinjected_bytes: sender.reinjected_bytes(),
+            duplicates: receiver.duplicates(),
+            window_limited: sender.window_limited(end),
+            zero_windows: receiver.buffer().zero_windows(),
+            beyond_window: receiver.buffer().beyond_window(),
+            largest_waiting: Bytes::from(receiver.largest_waiting()) * full,
+            changes: self.changes.clone(),
+            subflows: self.subflows.iter().map(|subflow| outcome(subflow, end)).collect(),
+        }
+    }
+}
+
+fn sample(now: Nanos, id: SubflowId, subflow: &Subflow) -> Sample {
+    let sender = &subflow.sender;
+    Sample {
+        t_ns: now,
+        path: subflow.path,
+        subflow: id,
+        cwnd: sender.window.cwnd,
+        ssthresh: Some(sender.window.ssthresh).filter(|&segments| segments < INFINITE_SSTHRESH),
+        srtt_ns: sender.rtt.srtt,
+        unacked: sender.outstanding(),
+        sacked: sender.sacked(),
+        lost: sender.lost(),
+        queued: subflow.queue.len(),
+        state: sender.state_number(),
+        backoff: sender.consecutive_timeouts(),
+    }
+}
+
+fn outcome(subflow: &Subflow, end: Nanos) -> SubflowOutcome {
+    let totals = subflow.totals();
+    SubflowOutcome {
+        path: subflow.path,
+        active: subflow.carried_data,
+        bytes: subflow.series.total(),
+        bins: subflow.series.clone().finish(end),
+        srtt_ns: subflow.sender.rtt.srtt,
+        min_rtt_ns: subflow.min_rtt(),
+        sent: totals.sent,
+        retransmitted: totals.retransmitted,
+        timeouts: totals.timeouts,
+        recoveries: totals.recoveries,
+        undone: totals.undone,
+        ecn_reductions: totals.ecn_reductions,
+        reinjected: totals.reinjected,
+        refused: totals.refused,
+    }
+}
