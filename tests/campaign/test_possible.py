@@ -1,23 +1,27 @@
 """Defaults that a testbed lacks are left out, and said; what was asked for by name is refused."""
 
 import io
+import json
 import re
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from typer.testing import CliRunner
 
 from mptune import testbeds
 from mptune.campaign.definition import Definition, SweepOptions, read_definition
-from mptune.campaign.execution import start
+from mptune.campaign.execution import resume, start
 from mptune.campaign.possible import possible
 from mptune.cli import app
 from mptune.errors import InputError
 from mptune.impact import ImpactOptions
+from mptune.optimisation.budget import SHORTEST_TRIAL_NS
 from mptune.optimisation.main_job import Result
 from mptune.optimisation.options import OptimiseOptions
 from mptune.optimisation.papers import CCS
+from mptune.result.making import result_document
 from mptune.runner.progress import Reporter
 from mptune.topology import Topology
 from mptune.trial import Trial
@@ -133,6 +137,48 @@ def test_too_short_a_budget_names_a_duration_that_fits_and_it_does(run: Any, poo
     assert result.reached.spent_s <= 60
     with pytest.raises(InputError, match=r"^--budget: "):
         run(quick(**{**too_long, "duration_ns": duration_ns + SECOND}))
+
+
+def test_a_budget_shortens_trials_of_which_nobody_asked_for_the_length(run: Any, poor: Any) -> None:
+    options = quick(budget_ns=200 * SECOND, off_by=0.2)
+    left_alone = msgspec.structs.replace(options, duration_ns=OptimiseOptions().duration_ns)
+    result, said = run(left_alone)
+    (sentence,) = (line for line in said.splitlines() if line.startswith("Trials last "))
+    because = r"so that a budget of 200 s is enough for 4 candidates \(--duration decides otherwise\)\."
+    assert re.fullmatch(rf"Trials last \d+ s instead of 30 s, {because}", sentence)
+    assert sentence in result.warnings and sentence in result_document(result)["warnings"]
+    full_ns = max(trial.workload.duration_ns for trial in poor.trials)
+    assert SHORTEST_TRIAL_NS <= full_ns < 30 * SECOND
+    assert f"last {full_ns // SECOND} s" in sentence
+    # One second more does not fit; and what the sweep leaves goes into confirmation.
+    with pytest.raises(InputError, match=r"^--budget: "):
+        run(msgspec.structs.replace(options, duration_ns=full_ns + SECOND))
+    left_s = 200 - sum((1 + one.repeated) * (one.duration_s or 0) for one in result.records)
+    runs = result.confirmation.runs
+    assert 0 <= left_s < 3 * full_ns / SECOND or (result.confirmation.is_tight and runs > 1)
+
+
+def test_a_resumed_campaign_keeps_its_shortened_trials(run: Any, tmp_path: Path) -> None:
+    options = quick(budget_ns=200 * SECOND)
+    first, _ = run(msgspec.structs.replace(options, duration_ns=OptimiseOptions().duration_ns))
+    again = resume(tmp_path / "run")
+    assert isinstance(again, Result) and again.warnings == first.warnings
+    config = json.loads((tmp_path / "run" / "config.json").read_bytes())
+    assert config["options"]["shortened_from_ns"] == 30 * SECOND > config["options"]["duration_ns"]
+
+
+def test_below_trials_that_last_long_enough_a_budget_is_refused(run: Any, poor: Any) -> None:
+    left_alone = msgspec.structs.replace(
+        quick(budget_ns=100 * SECOND), duration_ns=OptimiseOptions().duration_ns
+    )
+    with pytest.raises(
+        InputError, match=r"for a trial of 20 s of each of 4 .*; --duration \d+s fits$"
+    ) as error:
+        run(left_alone)
+    assert not poor.trials
+    (least,) = re.findall(r"at least (\d+) s", str(error.value))
+    result, said = run(msgspec.structs.replace(left_alone, budget_ns=int(least) * SECOND))
+    assert "Trials last 20 s instead of 30 s" in said and isinstance(result, Result)
 
 
 def test_a_budget_for_which_no_duration_is_short_enough_asks_for_fewer_candidates(run: Any) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from mptune import testbeds
 from mptune.campaign import execution
-from mptune.campaign.definition import Definition, check_times, from_settings
+from mptune.campaign.definition import Definition, fitted, from_settings
 from mptune.campaign.execution import resume, start
 from mptune.errors import InputError, MptuneError
 from mptune.impact import ImpactOptions
@@ -210,7 +210,7 @@ def test_impossible_rounds_are_refused(changes_: dict[str, Any], named: str, tmp
 def test_on_a_kernel_all_trials_of_a_round_take_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """2 path managers, 2 initial paths, 3 buffers and 2 runs of 4 s make 96 s for a testbed that runs one."""
     monkeypatch.setattr(testbeds, "only_stack", lambda name: "linux")
-    one: Any = type("One", (), {"parallel": 1, "name": "one", "set_up_s": 0.0})()
-    check_times(day(every_ns=96 * SECOND), one)
+    one: Any = type("One", (), {"parallel": 1, "name": "one"})()
+    fitted(day(every_ns=96 * SECOND), one)
     with pytest.raises(InputError, match="expected at least 96 s"):
-        check_times(day(every_ns=95 * SECOND), one)
+        fitted(day(every_ns=95 * SECOND), one)

@@ -283,7 +283,7 @@ def _from_settings(settings: dict[str, Any]) -> Definition:
 
 
 def check(definition: Definition, place: Place = by_flag) -> None:
-    """Refuse what cannot be, without asking a machine; `check_times` is for what it comes to on a testbed.
+    """Refuse what cannot be, without asking a machine; `fitted` is for what it comes to on a testbed.
 
     Raises
     ------
@@ -301,16 +301,21 @@ def check(definition: Definition, place: Place = by_flag) -> None:
         raise error_about(type(options), ("sensitivity",), expected, place)
 
 
-def check_times(definition: Definition, testbed: testbeds.Testbed, place: Place = by_flag) -> None:
-    """Refuse a budget or an interval that is too short for what is to be measured.
+def fitted(definition: Definition, testbed: testbeds.Testbed, place: Place = by_flag) -> Definition:
+    """The campaign with trials that fit its budget.
+
+    Refuses a budget or an interval that is too short for what is to be measured.
 
     Raises
     ------
     InputError : naming the option where it was written.
     """
-    if isinstance(definition.options, OptimiseOptions):
-        Budget(definition.topology, definition.options, testbed.set_up_s).check(place)
+    options = definition.options
+    if isinstance(options, OptimiseOptions) and options.budget_ns is not None:
+        budget = Budget(definition.topology, options, testbed.set_up_s).fitted(place)
+        definition = replace(definition, options=budget.options)
     _check_interval(definition, testbed, place)
+    return definition
 
 
 def _check_interval(definition: Definition, testbed: testbeds.Testbed, place: Place) -> None:

@@ -15,11 +15,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from mptune import __version__, interrupts, testbeds
-from mptune.campaign.definition import Definition, SweepOptions, check, check_times, from_settings
+from mptune.campaign.definition import Definition, SweepOptions, check, fitted, from_settings
 from mptune.campaign.possible import possible
 from mptune.campaign.sending import recall, to_come
 from mptune.errors import InputError, MptuneError
 from mptune.impact import Impact, measure_impact
+from mptune.optimisation.budget import shortened
 from mptune.optimisation.by_size import SizesResult, optimise_by_size
 from mptune.optimisation.main_job import Result, optimise
 from mptune.optimisation.options import OptimiseOptions
@@ -90,7 +91,7 @@ def start(
     if executor is not None:
         executor.check(testbed)
     definition, left_out = possible(definition, testbed)
-    check_times(definition, testbed, place)
+    definition = fitted(definition, testbed, place)
     campaign = Campaign(
         name=definition.name,
         settings=definition.settings(),
@@ -102,9 +103,15 @@ def start(
         },
     )
     with started(directory, force=force), create(directory / STORE, campaign, locked=True) as store:
-        for sentence in (left_out, *definition.topology.ruled_out):
+        for sentence in (left_out, *_shortened(definition), *definition.topology.ruled_out):
             shown.say(sentence)
         return _Run(definition, directory, store, testbed, (workers, executor), shown, wait).run()
+
+
+def _shortened(definition: Definition) -> list[str]:
+    """That a budget made trials shorter, as a sentence."""
+    options = definition.options
+    return shortened(options) if isinstance(options, OptimiseOptions) else []
 
 
 def resume(

@@ -32,7 +32,7 @@ from mptune.impact import (
     Impact,
     warnings_of,
 )
-from mptune.optimisation.budget import Budget
+from mptune.optimisation.budget import Budget, shortened
 from mptune.optimisation.candidates import asked
 from mptune.optimisation.confirming import Confirming
 from mptune.optimisation.contest import Contest
@@ -173,9 +173,9 @@ def optimise(
     Interrupted : Ctrl-C after the first trials of the sweep.
     """
     options.check()
+    budget = Budget(topology, options, runner.testbed.set_up_s).fitted()
+    options = budget.options
     job = Job(topology, runner, options, reporter or Reporter(quiet=True), round_)
-    budget = Budget(topology, options, runner.testbed.set_up_s)
-    budget.check()
     impacts = measure_impacts(job, budget.impact)
     job, budget = replace(job, sets=impacts.sets), budget.after(impacts.records)
     screened = Screened()
@@ -213,6 +213,7 @@ def optimise(
         on_kernel=ours,
         default_on_kernel=theirs,
         warnings=(
+            *shortened(options),
             *topology.ruled_out,
             *left_out(topology, prediction=job.wants_prior),
             *warnings_of(impacts.factors),

@@ -77,6 +77,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
     transfers : bytes; empty asks for throughput, otherwise the answer is one configuration for each size.
     runs, confirm_runs : None until `completed`; see `runs_each` and `fresh_runs`.
     every_ns, for_ns : repeat everything at this interval for this long; both None runs it once.
+    shortened_from_ns : duration of trials that a budget made shorter; None where it did not.
     pm_options : of the path managers that are swept, apart from PCDC's sets, which are measured.
     impact : its `buffer_bytes` is the buffer of the withdrawal trials.
     """
@@ -195,6 +196,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
     ] = False
     every_ns: Every = None
     for_ns: Lasting = None
+    shortened_from_ns: int | None = None
 
     @property
     def workloads(self) -> tuple[Workload, ...]:

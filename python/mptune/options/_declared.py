@@ -155,7 +155,7 @@ def value_of(options: Options, fields: tuple[str, ...]) -> Any:
 
 
 def left_alone(options: Options, field: str) -> bool:
-    """True if nobody wrote a tuple of values: it is the declared default, not one that is equal to it.
+    """True if nobody wrote a tuple of values, or a time: it is the declared default, not one equal to it.
 
     What is parsed, or read from a store, is always another object.
     """
