@@ -10,89 +10,33 @@
 //! Equations, with the function that implements each; docs/explanation/guard.md has the reasons.
 //!
 //! 1. rate of a subflow alone: `p = max(fastest delivery seen, lately; window / smoothed RTT)`
-//!    ([`Estimate::alone`])
-//! 2. room: `B = most bytes outstanding while the buffers held the connection up` ([`History::note_room`])
+//!    (`Estimate::alone`)
+//! 2. room: `B = most bytes outstanding while the buffers held the connection up` (`History::note_room`)
 //! 3. prediction: `T(S) = min(sum of p over S, B / largest RTT in S)` ([`Guard::predicted`]), from the rule
 //!    that a buffer must hold all rates for the largest RTT (RFC 6182 section 5.3)
 //! 4. required gain: `g (1 + n / 2)` after `n` changes within a minute ([`Guard::required`])
 //! 5. verdict: throughput in order, before against after ([`Guard::judge`])
 //!
-//! It never leaves the connection without an active subflow, and begins no trial after [`MOST_CHANGES`]
-//! changes within a minute.
+//! It never leaves the connection without an active subflow, and begins no trial after `most_changes`
+//! changes within a minute. All its numbers are in [`TUNING`].
+
+mod estimate;
+mod history;
+mod memory;
+mod sets;
+mod tuning;
 
 use super::fullmesh::Fullmesh;
 use super::{Command, Event, OptionInfo, OptionKind, PathManager, SubflowId, SubflowView, View};
 use crate::error::SpecError;
-use crate::units::{Bytes, MILLISECOND, Nanos, SECOND};
+use crate::units::{Bytes, Nanos, SECOND};
+use estimate::Estimate;
+use history::History;
+use memory::Memory;
 use serde::{Deserialize, Serialize};
+use sets::{Set, members, order, parts, set_of};
 use std::collections::VecDeque;
-
-/// Time between two samples, and how many are kept: 10 s.
-const INTERVAL: Nanos = 100 * MILLISECOND;
-const KEPT: usize = 100;
-/// Intervals over which a subflow's delivery rate is taken.
-const RATE_INTERVALS: usize = 3;
-/// What is left of the fastest delivery after a sample: while the buffers hold the connection up a subflow
-/// cannot show what it is able to, otherwise it does.
-const HELD_UP_DECAY: f64 = 0.995;
-const FREE_DECAY: f64 = 0.93;
-/// The same of the room.
-const ROOM_DECAY: f64 = 0.999;
-/// Shares of the time from which on the buffers hold up an interval, and below which they do not matter.
-const HELD_UP: f64 = 0.05;
-
-/// A throughput is taken over four round trips, within these limits, and up to three times as long where
-/// that may help.
-const SHORTEST_WINDOW: Nanos = SECOND;
-const LONGEST_WINDOW: Nanos = 3 * SECOND;
-const MOST_WINDOWS: Nanos = 3;
-/// What comes before is not counted: one and a half round trips, within these limits.
-const SHORTEST_SETTLING: Nanos = 300 * MILLISECOND;
-const LONGEST_SETTLING: Nanos = 2 * SECOND;
-/// What was sent before a change no longer delays what comes after this long.
-const LONGEST_DRAIN: Nanos = 3 * SECOND;
-/// The first trial begins no earlier; until the second time slow start makes everything look better, so that
-/// a gain must be larger by this.
-const FIRST_TRIAL: Nanos = 1500 * MILLISECOND;
-const SLOW_START: Nanos = 3 * SECOND;
-const SLOW_START_GAIN: f64 = 1.0;
-/// What was measured before this is forgotten when the set is left.
-const YOUNG: Nanos = 8 * SECOND;
-
-/// A prediction of a gain is believed by this factor, a throughput measured before by that one.
-const TRUST: f64 = 0.9;
-const MEMORY_TRUST: f64 = 0.95;
-/// Gain that a set without a subflow must show, and loss at which one with another is given up at once.
-const LEAST_GAIN: f64 = 1.05;
-const HOPELESS: f64 = 0.6;
-/// Another subflow stays without a gain if it loses no more than this and the buffers do not matter.
-const HARMLESS: f64 = 0.93;
-/// Before and after differ clearly by these factors: one window is enough.
-const CLEARLY_LESS: f64 = 0.8;
-const CLEARLY_MORE: f64 = 1.25;
-/// A throughput below this share of the usual one is a reason to try the others at once.
-const COLLAPSED: f64 = 0.3;
-
-/// Changes within a minute after which no trial begins.
-pub const MOST_CHANGES: usize = 8;
-const MINUTE: Nanos = 60 * SECOND;
-/// Growth of the wait for a subflow that was tried again in vain, or left again within a minute.
-const WAIT_GROWTH: Nanos = 3;
-const LONGEST_WAIT: Nanos = 10 * MINUTE;
-/// First wait after a trial without a subflow failed; it doubles.
-const AFTER_FAILURE: Nanos = 5 * SECOND;
-/// After a subflow was tried again no other is for this long.
-const PAUSE: Nanos = 5 * SECOND;
-/// A subflow of which no gain is predicted may have changed unseen: it is tried after this long, then twice
-/// that.
-const BLIND: Nanos = 2 * MINUTE;
-/// How long a throughput measured before is believed at first, and at most.
-const FRESH: Nanos = MINUTE;
-const LONGEST_FRESH: Nanos = 5 * MINUTE;
-/// Sets that are remembered.
-const REMEMBERED: usize = 32;
-/// Up to this many active subflows, every part of them is considered; of more only each alone, and all but one.
-const FEW: u32 = 6;
+use tuning::{MINUTE, TUNING};
 
 /// The options of guard.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -110,204 +54,6 @@ impl Default for Options {
     /// Developed on the dynamics of seed 1 of `benchmarks/guard.py`.
     fn default() -> Self {
         Self { held_up_share: 50, promised_gain: 15, first_retry: 10 }
-    }
-}
-
-/// A set of subflows, a bit each.
-type Set = u64;
-
-fn members(set: Set) -> impl Iterator<Item = SubflowId> {
-    (0..64).filter(move |id| set >> id & 1 == 1)
-}
-
-fn set_of(subflows: &[SubflowView], is_in: impl Fn(&SubflowView) -> bool) -> Set {
-    let chosen = subflows.iter().enumerate().filter(|(_, one)| is_in(one));
-    chosen.fold(0, |set, (id, _)| set | 1 << id)
-}
-
-/// Parts of a set that are neither empty nor the whole.
-fn parts(whole: Set) -> Vec<Set> {
-    if whole.count_ones() > FEW {
-        let alone = members(whole).map(|id| 1 << id);
-        return alone.chain(members(whole).map(|id| whole & !(1 << id))).collect();
-    }
-    let next = |&part: &Set| Some(part.wrapping_sub(1) & whole).filter(|&part| part > 0);
-    std::iter::successors(Some(whole), next).skip(1).collect()
-}
-
-/// Seconds.
-fn seconds(time: Nanos) -> f64 {
-    time as f64 / SECOND as f64
-}
-
-/// The connection at one time; counters since its beginning.
-#[derive(Debug, Clone)]
-struct Sample {
-    at: Nanos,
-    sent: Bytes,
-    acked: Bytes,
-    limited: Nanos,
-    delivered: Vec<Bytes>,
-}
-
-/// What a span of time was like: bytes per second in order, and the share that the buffers held up.
-#[derive(Debug, Clone, Copy)]
-struct Span {
-    rate: f64,
-    held_up: f64,
-}
-
-/// The latest samples, and the room.
-#[derive(Debug, Clone, Default)]
-struct History {
-    samples: VecDeque<Sample>,
-    /// Bytes that fit the shared buffers; 0 while they never mattered.
-    room: f64,
-}
-
-impl History {
-    fn add(&mut self, now: Nanos, view: View<'_>) {
-        let statistics = view.statistics;
-        let delivered = view.subflows.iter().map(|one| one.statistics.delivered).collect();
-        self.samples.push_back(Sample {
-            at: now,
-            sent: statistics.sent,
-            acked: statistics.acked,
-            limited: statistics.limited,
-            delivered,
-        });
-        if self.samples.len() > KEPT {
-            self.samples.pop_front();
-        }
-        self.note_room();
-    }
-
-    /// Equation 2.
-    fn note_room(&mut self) {
-        let mut latest = self.samples.iter().rev();
-        let (Some(last), Some(before)) = (latest.next(), latest.next()) else { return };
-        let outstanding = last.sent.saturating_sub(last.acked) as f64;
-        if between(before, last).held_up > HELD_UP {
-            self.room = outstanding.max(self.room * ROOM_DECAY);
-        } else if self.room > 0.0 {
-            self.room = self.room.max(outstanding);
-        }
-    }
-
-    fn sent(&self) -> Bytes {
-        self.samples.back().map_or(0, |last| last.sent)
-    }
-
-    /// Everything sent up to some time has been acknowledged.
-    fn has_drained(&self, sent: Bytes) -> bool {
-        self.samples.back().is_some_and(|last| last.acked >= sent)
-    }
-
-    /// From a time on, or for as long as it remembers.
-    fn since(&self, from: Nanos) -> Span {
-        let first = self.samples.iter().rev().find(|one| one.at <= from).or(self.samples.front());
-        match (first, self.samples.back()) {
-            (Some(first), Some(last)) => between(first, last),
-            _ => Span { rate: 0.0, held_up: 0.0 },
-        }
-    }
-
-    /// A subflow's delivery rate, lately, and whether the buffers held the connection up.
-    fn lately(&self, id: SubflowId) -> Option<(f64, bool)> {
-        let mut latest = self.samples.iter().rev();
-        let (last, before) = (latest.next()?, latest.nth(RATE_INTERVALS - 1)?);
-        let delivered = last.delivered[id].saturating_sub(*before.delivered.get(id)?);
-        let span = seconds(last.at.saturating_sub(before.at).max(1));
-        Some((delivered as f64 / span, between(before, last).held_up > HELD_UP))
-    }
-}
-
-fn between(first: &Sample, last: &Sample) -> Span {
-    let span = last.at.saturating_sub(first.at).max(1);
-    Span {
-        rate: last.acked.saturating_sub(first.acked) as f64 / seconds(span),
-        held_up: last.limited.saturating_sub(first.limited) as f64 / span as f64,
-    }
-}
-
-/// What is known of a subflow, as of when it last carried data; times in seconds, rates in bytes per second.
-#[derive(Debug, Clone, Copy, Default)]
-struct Estimate {
-    fastest: f64,
-    srtt: f64,
-    min_rtt: f64,
-    window: f64,
-    /// On standby: when it may be tried again, and the wait that led there.
-    due: Nanos,
-    wait: Nanos,
-    /// When it was last taken back for good.
-    returned: Option<Nanos>,
-}
-
-impl Estimate {
-    /// Equation 1.
-    fn alone(&self) -> f64 {
-        if self.srtt > 0.0 { self.fastest.max(self.window / self.srtt) } else { self.fastest }
-    }
-
-    fn note(&mut self, subflow: &SubflowView, lately: Option<(f64, bool)>) {
-        self.srtt = seconds(subflow.statistics.srtt);
-        self.min_rtt = seconds(subflow.min_rtt);
-        self.window = subflow.statistics.window as f64;
-        if let Some((rate, held_up)) = lately {
-            let decay = if held_up { HELD_UP_DECAY } else { FREE_DECAY };
-            self.fastest = rate.max(self.fastest * decay);
-        }
-    }
-
-    /// It goes on standby: when it is tried again.
-    fn leave(&mut self, now: Nanos, first_wait: Nanos) {
-        let again = self.returned.is_some_and(|at| now < at + MINUTE);
-        self.wait = if again { self.longer_wait() } else { first_wait };
-        self.due = now + self.wait;
-    }
-
-    fn longer_wait(&self) -> Nanos {
-        (self.wait * WAIT_GROWTH).min(LONGEST_WAIT)
-    }
-}
-
-/// What a set gave, and until when that is believed.
-#[derive(Debug, Clone, Copy)]
-struct Known {
-    set: Set,
-    rate: f64,
-    believed: Nanos,
-    until: Nanos,
-}
-
-/// What sets gave.
-#[derive(Debug, Clone, Default)]
-struct Memory(Vec<Known>);
-
-impl Memory {
-    /// Whatever its age.
-    fn usual(&self, set: Set) -> Option<f64> {
-        self.0.iter().find(|one| one.set == set).map(|one| one.rate)
-    }
-
-    fn fresh(&self, set: Set, now: Nanos) -> Option<f64> {
-        self.0.iter().find(|one| one.set == set && now < one.until).map(|one| one.rate)
-    }
-
-    /// A set gave this; after a failure it is believed longer each time.
-    fn learn(&mut self, set: Set, rate: f64, now: Nanos, failed: bool) {
-        let before = self.0.iter().position(|one| one.set == set).map(|at| self.0.remove(at));
-        let longer = |one: Known| (2 * one.believed).min(LONGEST_FRESH);
-        let believed = before.filter(|_| failed).map_or(FRESH, longer);
-        if self.0.len() == REMEMBERED {
-            self.0.remove(0);
-        }
-        self.0.push(Known { set, rate, believed, until: now + believed });
-    }
-
-    fn forget(&mut self, set: Set) {
-        self.0.retain(|one| one.set != set);
     }
 }
 
@@ -400,13 +146,13 @@ impl PathManager for Guard {
             next_with: 0,
             next_blind: 0,
             wait_without: 0,
-            wait_blind: BLIND,
+            wait_blind: TUNING.blind,
             changes: VecDeque::new(),
         })
     }
 
     fn sampling(&self) -> Option<Nanos> {
-        Some(INTERVAL)
+        Some(TUNING.interval)
     }
 
     fn on_event(&mut self, event: Event, view: View<'_>, commands: &mut Vec<Command>) {
@@ -466,11 +212,11 @@ impl Guard {
         self.trial = None;
         self.set = active;
         let began = *self.began.get_or_insert(now);
-        if now >= began + SLOW_START {
+        if now >= began + TUNING.slow_start {
             self.settled = now + self.settling(active);
         }
         if self.next_blind == 0 {
-            self.next_blind = now + BLIND;
+            self.next_blind = now + TUNING.blind;
         }
     }
 
@@ -480,12 +226,12 @@ impl Guard {
 
     fn settling(&self, set: Set) -> Nanos {
         let rtt = (self.largest_rtt(set) * SECOND as f64) as Nanos;
-        (rtt * 3 / 2).clamp(SHORTEST_SETTLING, LONGEST_SETTLING)
+        (rtt * 3 / 2).clamp(TUNING.shortest_settling, TUNING.longest_settling)
     }
 
     fn window(&self, set: Set) -> Nanos {
         let rtt = (self.largest_rtt(set) * SECOND as f64) as Nanos;
-        (rtt * 4).clamp(SHORTEST_WINDOW, LONGEST_WINDOW)
+        (rtt * 4).clamp(TUNING.shortest_window, TUNING.longest_window)
     }
 
     /// Equation 3. A subflow alone queues no more than it has room for: its own RTT is the smallest.
@@ -510,23 +256,24 @@ impl Guard {
     /// The set to try now, if any; `standby` could be active.
     fn consider(&mut self, now: Nanos, standby: Set) -> Option<Set> {
         let (began, window) = (self.began?, self.window(self.set));
-        if now < began + FIRST_TRIAL || now < self.settled + window {
+        if now < began + TUNING.first_trial || now < self.settled + window {
             return None;
         }
-        let from = self.settled.max(now.saturating_sub(MOST_WINDOWS * window));
+        let from = self.settled.max(now.saturating_sub(TUNING.most_windows * window));
         let (span, lately) = (self.history.since(from), self.history.since(now - window));
-        let rate = if lately.rate < CLEARLY_LESS * span.rate { lately.rate } else { span.rate };
+        let rate =
+            if lately.rate < TUNING.clearly_less * span.rate { lately.rate } else { span.rate };
         let usual = self.memory.usual(self.set).unwrap_or(rate);
-        let collapsed = rate < COLLAPSED * usual;
+        let collapsed = rate < TUNING.collapsed * usual;
         if !collapsed {
             self.memory.learn(self.set, 0.9 * usual + 0.1 * rate, now, false);
         }
-        if self.changes.len() >= MOST_CHANGES {
+        if self.changes.len() >= TUNING.most_changes {
             return None;
         }
         let suspicious = span.held_up >= self.held_up_share;
         let without = (suspicious && (now >= self.next_without || collapsed))
-            .then(|| self.best_without(now, rate, now < began + SLOW_START))
+            .then(|| self.best_without(now, rate, now < began + TUNING.slow_start))
             .flatten();
         let new = without
             .or_else(|| self.best_with(now, rate, standby, collapsed))
@@ -541,11 +288,11 @@ impl Guard {
 
     /// The part of the active subflows that promises most, if that is enough.
     fn best_without(&self, now: Nanos, rate: f64, starting: bool) -> Option<Set> {
-        let slow_start = if starting { SLOW_START_GAIN } else { 0.0 };
+        let slow_start = if starting { TUNING.slow_start_gain } else { 0.0 };
         let enough = rate * (1.0 + self.required() + slow_start);
         let value = |set: Set| match self.memory.fresh(set, now) {
-            Some(rate) => MEMORY_TRUST * rate,
-            None => TRUST * self.predicted(set),
+            Some(rate) => TUNING.memory_trust * rate,
+            None => TUNING.trust * self.predicted(set),
         };
         let valued = parts(self.set).into_iter().map(|set| (value(set), set));
         let best = valued.filter(|&(value, _)| value > enough).max_by(|a, b| a.0.total_cmp(&b.0));
@@ -575,7 +322,7 @@ impl Guard {
             return None;
         }
         let id = members(standby).min_by_key(|&id| self.estimates[id].due)?;
-        self.wait_blind = (2 * self.wait_blind).min(LONGEST_WAIT);
+        self.wait_blind = (2 * self.wait_blind).min(TUNING.longest_wait);
         self.next_blind = now + self.wait_blind;
         Some(self.set | 1 << id)
     }
@@ -594,8 +341,8 @@ impl Guard {
         }
         self.trial = None;
         let better = match trial.adds() {
-            true => ratio > 1.0 || ratio > HARMLESS && span.held_up < HELD_UP,
-            false => ratio > LEAST_GAIN,
+            true => ratio > 1.0 || ratio > TUNING.harmless && span.held_up < TUNING.held_up,
+            false => ratio > TUNING.least_gain,
         };
         self.memory.learn(trial.new, span.rate, now, !better);
         match trial.adds() {
@@ -615,18 +362,19 @@ impl Guard {
         if trial.adds() {
             return now >= trial.began + self.settling(trial.new);
         }
-        self.history.has_drained(trial.sent) || now >= trial.began + LONGEST_DRAIN
+        self.history.has_drained(trial.sent) || now >= trial.began + TUNING.longest_drain
     }
 
     fn is_over(&self, now: Nanos, settled: Nanos, trial: &Trial, ratio: f64) -> bool {
         let window = self.window(trial.new);
-        let clear = !(CLEARLY_LESS..CLEARLY_MORE).contains(&ratio);
-        let hopeless = trial.adds() && ratio < HOPELESS && now >= settled + SHORTEST_WINDOW / 2;
-        hopeless || now >= settled + if clear { window } else { MOST_WINDOWS * window }
+        let clear = !(TUNING.clearly_less..TUNING.clearly_more).contains(&ratio);
+        let hopeless =
+            trial.adds() && ratio < TUNING.hopeless && now >= settled + TUNING.shortest_window / 2;
+        hopeless || now >= settled + if clear { window } else { TUNING.most_windows * window }
     }
 
     fn note_with(&mut self, now: Nanos, trial: &Trial, better: bool) {
-        self.next_with = now + PAUSE;
+        self.next_with = now + TUNING.pause;
         for id in members(trial.new & !trial.old) {
             let one = &mut self.estimates[id];
             if better {
@@ -640,26 +388,18 @@ impl Guard {
 
     fn note_without(&mut self, now: Nanos, trial: &Trial, better: bool) {
         if !better {
-            self.wait_without = (2 * self.wait_without).clamp(AFTER_FAILURE, LONGEST_WAIT);
+            self.wait_without =
+                (2 * self.wait_without).clamp(TUNING.after_failure, TUNING.longest_wait);
             self.next_without = now + self.wait_without;
             return;
         }
         self.wait_without = 0;
         // What was measured in slow start says little about the set.
-        if self.began.is_some_and(|began| now > began + YOUNG) {
+        if self.began.is_some_and(|began| now > began + TUNING.young) {
             self.memory.learn(trial.old, trial.before, now, true);
         } else {
             self.memory.forget(trial.old);
         }
-    }
-}
-
-/// Of the subflows concerned, those wanted carry data from now on and the others do not.
-fn order(concerned: Set, wanted: Set, subflows: &[SubflowView], commands: &mut Vec<Command>) {
-    for backup in [false, true] {
-        let changed = members(concerned).filter(|&id| (wanted >> id & 1 == 0) == backup);
-        let changed = changed.filter(|&id| subflows[id].backup != backup);
-        commands.extend(changed.map(|subflow| Command::SetBackup { subflow, backup }));
     }
 }
 

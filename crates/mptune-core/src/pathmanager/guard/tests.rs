@@ -3,6 +3,7 @@
 
 use super::super::testing::{World, activate, connect, silence};
 use super::*;
+use crate::units::MILLISECOND;
 use proptest::prelude::*;
 
 const MBPS: f64 = 1e6 / 8.0;
@@ -37,7 +38,7 @@ impl Toy {
     /// Lets time pass, a sample at a time. Each active subflow delivers its share of the throughput.
     fn run(&mut self, seconds: u64) {
         for _ in 0..seconds * 10 {
-            self.now += INTERVAL;
+            self.now += TUNING.interval;
             let active = self.world.active();
             let (mbps, held_up) = (self.gives)(&active);
             let whole: f64 = active.iter().map(|&id| self.lines[id].0).sum();
@@ -51,7 +52,7 @@ impl Toy {
             let all = &mut self.world.statistics;
             all.acked += (mbps * MBPS / 10.0) as Bytes;
             all.sent = all.acked + 200_000;
-            all.limited += (held_up * INTERVAL as f64) as Nanos;
+            all.limited += (held_up * TUNING.interval as f64) as Nanos;
             let ordered = self.world.sample(self.now);
             if !ordered.is_empty() {
                 self.orders.push((self.now, ordered));
@@ -142,7 +143,7 @@ fn one_that_stays_harmful_is_tried_again_at_growing_intervals() {
         assert!(back.0 - order.0 < 2 * SECOND && back.1 == [silence(1)]);
     }
     let waits: Vec<Nanos> = tried.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    assert!(waits.is_sorted() && waits[0] >= BLIND, "{waits:?}");
+    assert!(waits.is_sorted() && waits[0] >= TUNING.blind, "{waits:?}");
 }
 
 #[test]
@@ -262,7 +263,7 @@ proptest! {
         for (at, _) in &orders {
             let minute = orders.iter().filter(|(other, _)| other >= at && *other < at + MINUTE);
             // A trial that began last may end.
-            prop_assert!(minute.count() <= MOST_CHANGES + 1);
+            prop_assert!(minute.count() <= TUNING.most_changes + 1);
         }
         prop_assert_eq!(orders, follow(&steps)?);
     }

@@ -1,0 +1,123 @@
+//! The numbers of guard, in one place.
+//!
+//! Developed on the dynamics of seed 1 of `benchmarks/guard.py`; docs/explanation/guard.md has what they are for.
+
+use crate::units::{MILLISECOND, Nanos, SECOND};
+
+/// The span within which changes are counted.
+pub(super) const MINUTE: Nanos = 60 * SECOND;
+
+/// Every number that guard uses and that no option sets; gains and losses are factors of a throughput.
+pub(super) struct Tuning {
+    /// Time between two samples.
+    pub(super) interval: Nanos,
+    /// Samples that are kept: 10 s.
+    pub(super) kept: usize,
+    /// Intervals over which a subflow's delivery rate is taken.
+    pub(super) rate_intervals: usize,
+    /// Share of the time from which on the buffers hold up an interval, and below which they do not matter.
+    pub(super) held_up: f64,
+    /// What is left of the fastest delivery after a sample while the buffers hold the connection up: a subflow
+    /// cannot show then what it is able to.
+    pub(super) held_up_decay: f64,
+    /// The same while they do not.
+    pub(super) free_decay: f64,
+    /// The same of the room.
+    pub(super) room_decay: f64,
+    /// A throughput is taken over four round trips, but over no less than this.
+    pub(super) shortest_window: Nanos,
+    /// The longest such window.
+    pub(super) longest_window: Nanos,
+    /// So many windows are taken at most, where more may help.
+    pub(super) most_windows: Nanos,
+    /// After a change, one and a half round trips are not counted, but no less than this.
+    pub(super) shortest_settling: Nanos,
+    /// The longest such time.
+    pub(super) longest_settling: Nanos,
+    /// What was sent before a change no longer delays what comes after this long.
+    pub(super) longest_drain: Nanos,
+    /// The first trial begins no earlier.
+    pub(super) first_trial: Nanos,
+    /// Until this long after the beginning slow start makes everything look better.
+    pub(super) slow_start: Nanos,
+    /// By how much larger a gain must be until then.
+    pub(super) slow_start_gain: f64,
+    /// What was measured no longer than this after the beginning is forgotten when the set is left.
+    pub(super) young: Nanos,
+    /// Factor by which a prediction of a gain is believed.
+    pub(super) trust: f64,
+    /// Factor by which a throughput measured before is believed.
+    pub(super) memory_trust: f64,
+    /// Gain that a set without a subflow must show.
+    pub(super) least_gain: f64,
+    /// Loss at which a set with another subflow is given up at once.
+    pub(super) hopeless: f64,
+    /// Another subflow stays without a gain if it loses no more than this and the buffers do not matter.
+    pub(super) harmless: f64,
+    /// Before and after differ clearly below this factor: one window is enough.
+    pub(super) clearly_less: f64,
+    /// The same above this factor.
+    pub(super) clearly_more: f64,
+    /// A throughput below this share of the usual one is a reason to try the others at once.
+    pub(super) collapsed: f64,
+    /// Changes within a minute after which no trial begins.
+    pub(super) most_changes: usize,
+    /// Growth of the wait for a subflow that was tried again in vain, or left again within a minute.
+    pub(super) wait_growth: Nanos,
+    /// The longest wait for anything.
+    pub(super) longest_wait: Nanos,
+    /// First wait after a trial without a subflow failed; it doubles.
+    pub(super) after_failure: Nanos,
+    /// After a subflow was tried again no other is for this long.
+    pub(super) pause: Nanos,
+    /// A subflow of which no gain is predicted may have changed unseen: it is tried after this long, then twice
+    /// that.
+    pub(super) blind: Nanos,
+    /// How long a throughput measured before is believed at first; it doubles.
+    pub(super) fresh: Nanos,
+    /// How long one is believed at most.
+    pub(super) longest_fresh: Nanos,
+    /// Sets that are remembered.
+    pub(super) remembered: usize,
+    /// Up to this many active subflows, every part of them is considered; of more only each alone, and all but one.
+    pub(super) few: u32,
+}
+
+/// What guard uses.
+pub(super) const TUNING: Tuning = Tuning {
+    interval: 100 * MILLISECOND,
+    kept: 100,
+    rate_intervals: 3,
+    held_up: 0.05,
+    held_up_decay: 0.995,
+    free_decay: 0.93,
+    room_decay: 0.999,
+    shortest_window: SECOND,
+    longest_window: 3 * SECOND,
+    most_windows: 3,
+    shortest_settling: 300 * MILLISECOND,
+    longest_settling: 2 * SECOND,
+    longest_drain: 3 * SECOND,
+    first_trial: 1500 * MILLISECOND,
+    slow_start: 3 * SECOND,
+    slow_start_gain: 1.0,
+    young: 8 * SECOND,
+    trust: 0.9,
+    memory_trust: 0.95,
+    least_gain: 1.05,
+    hopeless: 0.6,
+    harmless: 0.93,
+    clearly_less: 0.8,
+    clearly_more: 1.25,
+    collapsed: 0.3,
+    most_changes: 8,
+    wait_growth: 3,
+    longest_wait: 10 * MINUTE,
+    after_failure: 5 * SECOND,
+    pause: 5 * SECOND,
+    blind: 2 * MINUTE,
+    fresh: MINUTE,
+    longest_fresh: 5 * MINUTE,
+    remembered: 32,
+    few: 6,
+};
