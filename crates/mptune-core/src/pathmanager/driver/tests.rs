@@ -1,6 +1,7 @@
 //! The life cycle of subflows on an obedient stack, and on one that refuses orders.
 
 use super::*;
+use crate::pathmanager::TransferSize;
 use serde_json::{Value, json};
 
 const KIB: Bytes = 1024;

@@ -1,0 +1,67 @@
+//! A path manager's policy, its options, and the paths it is for.
+
+use crate::error::SpecError;
+use crate::pathmanager::{OptionMap, PathEnds, PathId, Policy, TransferSize};
+use crate::units::{Bytes, Nanos};
+use std::sync::Arc;
+
+/// A policy with its options and paths, for any number of connections.
+#[derive(Debug, Clone)]
+pub struct Assignment {
+    pub(super) policy: Policy,
+    pub(super) paths: Arc<[PathEnds]>,
+    pub(super) lsrr_honoured: bool,
+    pub(super) size: TransferSize,
+}
+
+impl Assignment {
+    /// The path manager called `pm` for these paths, in topology order.
+    ///
+    /// `size` is what is known about a transfer before it begins; `lsrr_honoured` says that the network
+    /// obeys loose source routes (RFC 791), which only binder uses.
+    ///
+    /// # Errors
+    /// The key that is wrong: "pm", "pm_options" for an unknown option, or the name of an option.
+    pub fn new(
+        pm: &str,
+        options: &OptionMap,
+        paths: impl Into<Arc<[PathEnds]>>,
+        size: TransferSize,
+        lsrr_honoured: bool,
+    ) -> Result<Self, SpecError> {
+        let paths = paths.into();
+        let policy = Policy::new(pm, options, paths.len())?;
+        Ok(Self::with_policy(policy, paths, size, lsrr_honoured))
+    }
+
+    /// The same with an existing policy.
+    pub fn with_policy(
+        policy: Policy,
+        paths: impl Into<Arc<[PathEnds]>>,
+        size: TransferSize,
+        lsrr_honoured: bool,
+    ) -> Self {
+        Self { policy, paths: paths.into(), lsrr_honoured, size }
+    }
+
+    /// Another path, and its number.
+    pub fn add_path(&mut self, ends: PathEnds) -> PathId {
+        self.paths = self.paths.iter().copied().chain([ends]).collect();
+        self.paths.len() - 1
+    }
+
+    /// The path for the initial subflow when the user named none; `default` is the topology's.
+    pub fn initial_path(&self, default: PathId) -> PathId {
+        self.policy.initial_path(&self.paths, self.size, default)
+    }
+
+    /// Numbers of sent bytes at which the policy may want a notification.
+    pub fn thresholds(&self) -> Vec<Bytes> {
+        self.policy.thresholds()
+    }
+
+    /// How often the policy wants [`super::Report::Sample`].
+    pub fn sampling(&self) -> Option<Nanos> {
+        self.policy.sampling()
+    }
+}
