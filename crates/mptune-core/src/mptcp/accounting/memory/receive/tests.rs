@@ -1,0 +1,278 @@
+//! The receive memory against what was captured on Linux 6.18, and in closed form.
+
+use super::*;
+use crate::units::{MILLISECOND, SECOND};
+
+const KIB: Bytes = 1024;
+
+/// Of MPTCP, with this value of `SO_RCVBUF`.
+fn fixed(buffer: Bytes) -> ReceiveMemory {
+    ReceiveMemory::new(BufferMode::Fixed, buffer, 1424, 1448)
+}
+
+/// Of MPTCP, up to this value of `tcp_rmem[2]`.
+fn growing(most: Bytes) -> ReceiveMemory {
+    ReceiveMemory::new(BufferMode::Auto, most, 1424, 1448)
+}
+
+#[test]
+fn without_a_scale_the_window_is_whole_segments() {
+    // Captured on Linux 6.18 with SO_RCVBUF of 33 KiB and segments of 1424 bytes: windows of 28 and 23 segments.
+    let mut memory = fixed(33 * KIB);
+    let mut subflow = grown(&mut memory);
+    assert_eq!(memory.offer(SECOND, &mut subflow), 28 * 1424);
+    assert_eq!(whole_segments(32_900, 33_792, 1424, 0), 23 * 1424);
+    // One that is no segment away stays.
+    assert_eq!(whole_segments(32_900, 33_792, 1424, 32_000), 32_000);
+    assert_eq!(whole_segments(32_900, 33_792, 1424, 33_000), 23 * 1424);
+}
+
+#[test]
+fn the_window_is_what_linux_6_18_offers() {
+    // `ss -tmi` on Linux 6.18 with SO_RCVBUF of 64 and 128 KiB: snd_wnd 80106 and 161004.
+    assert_eq!(fixed(64 * KIB).rest_window(), 80_106);
+    assert_eq!(fixed(128 * KIB).rest_window(), 161_004);
+}
+
+/// A subflow that may offer its maximum, and whose segment size is known.
+fn grown(memory: &mut ReceiveMemory) -> SubflowMemory {
+    let mut subflow = SubflowMemory::default();
+    while memory.grows(&mut subflow, 1424) {}
+    memory.on_read(0, [&subflow].into_iter());
+    subflow
+}
+
+#[test]
+fn a_subflow_on_which_nothing_came_yet_halves_what_memory_holds() {
+    // Captured on Linux 6.18 with SO_RCVBUF of 275 KiB, rounded to the window's scale of 8 bytes.
+    let mut memory = fixed(275 * KIB);
+    let mut first = grown(&mut memory);
+    let mut joined = SubflowMemory::default();
+    memory.join(&mut joined);
+    assert_eq!(window(&mut memory, &mut first), 346_816);
+    memory.on_read(0, [&first, &joined].into_iter());
+    memory.on_delivered(0, 100_000);
+    assert_eq!(window(&mut memory, &mut first), 281_600);
+    memory.grows(&mut joined, 1424);
+    memory.on_read(0, [&first, &joined].into_iter());
+    assert_eq!(window(&mut memory, &mut first), 346_816);
+}
+
+#[test]
+fn a_silent_subflow_narrows_the_window_at_the_end_of_an_rtt_and_so_it_widens_again() {
+    // Recorded on Linux 6.18, RTT of 44 ms: a subflow joined at 157.6 ms; windows grew until the
+    // application read at 199.7 ms, an RTT after 155.4 ms.
+    let mut memory = fixed(275 * KIB);
+    let mut first = grown(&mut memory);
+    first.rtt = 44 * MILLISECOND;
+    let mut joined = SubflowMemory::default();
+    let mut offered = |joined: &SubflowMemory, at: Nanos| {
+        memory.on_delivered(at, 60_000);
+        if memory.heeds_read(at) {
+            memory.on_read(at, [&first, joined].into_iter());
+        }
+        memory.offer(at + MILLISECOND, &mut first)
+    };
+    assert_eq!(offered(&joined, 100 * MILLISECOND), 346_816, "not known yet");
+    joined.ratio = Some(DEFAULT_RATIO);
+    assert_eq!(offered(&joined, 143 * MILLISECOND), 346_816);
+    assert!(offered(&joined, 144 * MILLISECOND) < 300_000);
+    joined.measure(1424);
+    assert!(offered(&joined, 187 * MILLISECOND) < 300_000);
+    assert_eq!(offered(&joined, 188 * MILLISECOND), 346_816);
+}
+
+#[test]
+fn a_larger_segment_or_more_memory_lets_a_fully_grown_window_grow_again() {
+    let mut memory = growing(1 << 20);
+    let mut subflow = SubflowMemory::default();
+    while memory.grows(&mut subflow, 1300) {}
+    assert!(!memory.grows(&mut subflow, 1300));
+    assert!(memory.grows(&mut subflow, 1424), "more of the memory is payload");
+    while memory.grows(&mut subflow, 1424) {}
+    subflow.grow(1 << 19);
+    assert!(memory.grows(&mut subflow, 1424));
+}
+
+#[test]
+fn the_largest_window_of_a_subflow_grows_by_two_segments_for_each_that_arrives() {
+    // `rcv_ssthresh` (`ss -tin`) on Linux 6.18 with SO_RCVBUF of 2 MiB.
+    let mut memory = fixed(2048 * KIB);
+    let mut subflow = SubflowMemory::default();
+    assert!(!memory.grows(&mut subflow, 100), "a small segment");
+    assert!(!memory.grows(&mut subflow, 700), "one that wastes memory");
+    assert_eq!(memory.first_window(), 2_095_704);
+    let segments = std::iter::repeat(()).take_while(|()| memory.grows(&mut subflow, 1424)).count();
+    assert_eq!(segments, 170);
+    assert!(!memory.grows(&mut subflow, 1424));
+}
+
+/// The window offered long after everything in order was read.
+fn window(memory: &mut ReceiveMemory, subflow: &mut SubflowMemory) -> u32 {
+    memory.offer(SECOND, subflow)
+}
+
+#[test]
+fn what_the_books_cannot_explain_is_a_miscount() {
+    let found = |change: fn(&mut ReceiveMemory), waiting: &[u32], delivered| {
+        let mut memory = fixed(64 * KIB);
+        memory.on_delivered(0, 1000);
+        memory.hold(0, 100);
+        change(&mut memory);
+        memory.miscount(waiting.iter().copied(), delivered)
+    };
+    assert_eq!(found(|_| (), &[100], 1000), None);
+    assert_eq!(found(|memory| memory.check_start(1000), &[100], 1000), None);
+    assert_eq!(found(|memory| memory.release(100), &[], 1100), None);
+    let longer = |memory: &mut ReceiveMemory| memory.release(1424);
+    assert_eq!(found(longer, &[], 2424), Some(Miscount::Released));
+    let elsewhere = |memory: &mut ReceiveMemory| memory.check_start(999);
+    assert_eq!(found(elsewhere, &[100], 1000), Some(Miscount::Displaced));
+    assert_eq!(found(|_| (), &[1424], 1000), Some(Miscount::Held));
+    assert_eq!(found(|_| (), &[100], 1001), Some(Miscount::Delivered));
+}
+
+#[test]
+fn a_start_is_known_by_its_lower_32_bits() {
+    let mut memory = fixed(64 * KIB);
+    let mut subflow = SubflowMemory::default();
+    (memory.delivered, memory.edge) = ((1 << 32) - 1000, 0);
+    let window = window(&mut memory, &mut subflow);
+    memory.check_start(u32::MAX - 999);
+    assert_eq!(memory.miscount(std::iter::empty(), (1 << 32) - 1000), None);
+    assert!(!memory.is_beyond(window - 1000) && memory.is_beyond(window - 999));
+}
+
+#[test]
+fn segments_held_shrink_the_window_but_never_move_its_edge_back() {
+    let mut memory = fixed(64 * KIB);
+    let mut subflow = SubflowMemory::default();
+    let first = window(&mut memory, &mut subflow);
+    (0..20).for_each(|_| memory.hold(0, 1424));
+    assert_eq!(window(&mut memory, &mut subflow), first, "nothing was delivered");
+    memory.on_delivered(0, 1000);
+    assert_eq!(window(&mut memory, &mut subflow), first - 1000, "the edge stays");
+    (0..20).for_each(|_| memory.release(1424));
+    assert_eq!(window(&mut memory, &mut subflow), first, "all is free again");
+}
+
+#[test]
+fn a_window_shrinks_by_what_another_subflow_delivered() {
+    // Traced on Linux 6.18 (`tcp_probe`, `ack_update_msk`): all subflows offer the same edge, and an
+    // idle one's window fell from 7,372,096 to 5,706,200 bytes when another one filled a gap.
+    let mut memory = fixed(64 * KIB);
+    let (mut idle, mut busy) = (SubflowMemory::default(), SubflowMemory::default());
+    let first = window(&mut memory, &mut idle);
+    let edge = memory.edge();
+    (0..30).for_each(|_| memory.hold(0, 1424));
+    memory.on_delivered(0, 1424);
+    assert_eq!(window(&mut memory, &mut busy), first - 1424);
+    memory.on_delivered(0, 1424);
+    assert_eq!(window(&mut memory, &mut idle), first - 2 * 1424);
+    assert_eq!(memory.edge(), edge);
+    assert!(!memory.is_beyond(edge as u32) && memory.is_beyond(edge as u32 + 1));
+}
+
+#[test]
+fn an_unread_segment_narrows_the_window_unless_that_would_shrink_it() {
+    // `ss` and packets on Linux 6.18, 64 KiB: 79474 after a gap was filled, otherwise 80106.
+    let mut memory = fixed(64 * KIB);
+    let mut subflow = grown(&mut memory);
+    memory.on_delivered(10, 1424);
+    assert_eq!(memory.offer(20, &mut subflow), 79_474);
+    memory.on_delivered(READING + 10, 1424);
+    assert_eq!(memory.offer(2 * READING + 20, &mut subflow), 80_106, "it was read");
+    memory.on_delivered(3 * READING, 1424);
+    assert_eq!(memory.offer(3 * READING, &mut subflow), 80_106, "it is read first");
+}
+
+#[test]
+fn full_segments_just_fit_and_short_ones_do_not() {
+    // 80,106 bytes are 56.25 full segments, and 56 take 129,024 of 131,072 bytes. Cut into 58, one
+    // of which is missing, 57 take 131,328.
+    let held = |segments: u32, payload: u32| {
+        let mut memory = fixed(64 * KIB);
+        (0..segments).for_each(|_| memory.hold(7, payload));
+        (memory.is_full(), memory.overflowed_at)
+    };
+    assert_eq!(held(56, 1424), (false, None));
+    assert!(58 * 1380 < fixed(64 * KIB).rest_window());
+    assert_eq!(held(57, 1380), (true, Some(7)));
+}
+
+#[test]
+fn the_smallest_buffer_offers_a_window_again_once_it_is_read() {
+    let mut memory = fixed(1);
+    let mut subflow = SubflowMemory::default();
+    for _ in 0..3 {
+        memory.on_delivered(0, 1);
+        assert!(memory.offer(0, &mut subflow) > 0);
+    }
+}
+
+#[test]
+fn growing_memory_is_what_the_window_needs_and_no_more_than_the_limit() {
+    let mut memory = growing(400_000);
+    assert_eq!((memory.limit(), memory.shift), (131_072, 7));
+    // Half of it minus a segment, as `ss -tin` shows on a new connection: rcv_ssthresh 64088.
+    assert_eq!(memory.first_window(), 64_088);
+    let mut subflow = grown(&mut memory);
+    subflow.rtt = MILLISECOND;
+    let read = |memory: &mut ReceiveMemory, at, segments: u32| {
+        (0..segments).for_each(|_| memory.on_delivered(at, 1424));
+        let before = memory.limit();
+        let grown = memory.on_read(at, [&subflow].into_iter());
+        assert_eq!(grown.is_some(), memory.limit() > before);
+        memory.limit()
+    };
+    assert_eq!(read(&mut memory, MILLISECOND, 10), 131_072, "ten segments are no growth");
+    // 20 segments are 28,480 bytes: with 14,480 before, 56,960 + 2 * 55,071 (rounded down) of window,
+    // which takes 256 / 158 of that in memory.
+    assert_eq!(read(&mut memory, 2 * MILLISECOND, 20), 270_747);
+    assert_eq!(read(&mut memory, 3 * MILLISECOND, 15), 270_747, "it never shrinks");
+    assert_eq!(read(&mut memory, 4 * MILLISECOND, 200), 400_000, "the limit");
+}
+
+#[test]
+fn a_subflow_that_joins_after_the_growth_keeps_the_first_size() {
+    let mut memory = growing(1 << 20);
+    memory.limit = 1 << 20;
+    let (mut early, mut late) = (SubflowMemory::default(), SubflowMemory::default());
+    early.grow(memory.limit);
+    for subflow in [&mut early, &mut late] {
+        while memory.grows(subflow, 1424) {}
+    }
+    // 158 of 256 bytes of memory are payload (1424 of 2304), and the last step takes 1280 bytes.
+    assert_eq!(early.largest, Some((1_048_576 - 1280) * 158 / 256));
+    assert_eq!(late.largest, Some((131_072 - 1280) * 158 / 256));
+}
+
+#[test]
+fn a_small_limit_is_what_a_connection_begins_with() {
+    assert_eq!(growing(65_536).limit(), 65_536);
+}
+
+#[test]
+fn the_queue_of_a_plain_tcp_takes_from_its_window() {
+    // 800 segments take 1.8 of 2 MiB; the SYN's window of 64 KiB, which cannot shrink, is less than the rest.
+    let offered = |mut memory: ReceiveMemory, holding| {
+        memory.charge_queue(holding);
+        memory.offer(0, &mut SubflowMemory::default())
+    };
+    let tcp = || ReceiveMemory::new(BufferMode::Fixed, 1024 * KIB, 1448, 1448).of_the_only_socket();
+    let [empty, full] = [0, 800].map(|n| offered(tcp(), n));
+    let free = (2048 * KIB - 800 * 2304) / 2;
+    assert!(full < empty && Bytes::from(full) <= free + 64, "{full} of {free}, {empty}");
+    let [empty, full] = [0, 800].map(|n| offered(fixed(1024 * KIB), n));
+    assert_eq!(full, empty, "under MPTCP it is the subflow's");
+}
+
+#[test]
+fn any_buffer_offers_a_window_that_its_scale_can_express() {
+    for buffer in (1..40).map(|power| 1 << power) {
+        let mut memory = fixed(buffer);
+        let window = memory.offer(0, &mut SubflowMemory::default());
+        assert!(window > 0 && window <= 65_535 << 14, "{buffer}: {window}");
+        assert!(memory.edge() >= Bytes::from(window));
+    }
+}
