@@ -2,6 +2,7 @@
 //! ACK comes when a test says so.
 
 use super::*;
+use crate::congestion::Peers;
 use crate::tcp::{Acknowledgement, SackBlocks};
 use crate::units::MILLISECOND;
 use proptest::prelude::*;

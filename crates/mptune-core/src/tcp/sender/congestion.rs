@@ -1,0 +1,95 @@
+//! Congestion events: when a recovery begins and ends, and what it does to the window.
+
+use super::reduction::Undo;
+use super::{Sender, State};
+use crate::congestion::Peers;
+use crate::tcp::recovery::PrrInput;
+use crate::tcp::{Acknowledgement, Prr};
+use crate::units::Nanos;
+
+impl Sender {
+    /// A recovery ends, or begins.
+    pub(super) fn change_state(&mut self, now: Nanos, retransmission_lost: bool, peers: Peers<'_>) {
+        if self.state != State::Open && self.una >= self.recovery_end {
+            if self.state == State::Recovery && !self.controller.owns_window() {
+                self.window.cwnd = self.window.ssthresh;
+            }
+            self.state = State::Open;
+            self.controller.on_recovered(&mut self.window, self.next, now);
+        }
+        let begins = match self.state {
+            State::Open => self.lost_out > 0,
+            // A lost retransmission after a timeout is a congestion event of its own.
+            State::Loss => retransmission_lost,
+            State::Recovery => false,
+        };
+        if begins {
+            self.congestion_event(now, peers);
+            self.counters.recoveries += 1;
+            self.state = State::Recovery;
+            self.recovery_end = self.next;
+            self.prr = Prr::new(self.whole_window());
+            self.probe_end = None;
+        }
+    }
+
+    /// RFC 3168 section 6.1.2: an echo is a congestion indication, once per window. The reduction ends when
+    /// something sent after it is acknowledged, as the signal has then reached the receiver (Linux
+    /// `tcp_fastretrans_alert`, `TCP_CA_CWR`).
+    pub(super) fn on_ecn_echo(&mut self, now: Nanos, peers: Peers<'_>) {
+        if self.state == State::Open {
+            self.window.ssthresh = self.controller.on_ecn(&self.window, now, peers);
+            self.note_loss_interval();
+            self.undo = None;
+            self.counters.ecn_reductions += 1;
+            self.state = State::Recovery;
+            self.recovery_end = self.next + 1;
+            self.prr = Prr::new(self.whole_window());
+            self.ecn_signal = true;
+        }
+    }
+
+    /// Something was lost: the window is to be reduced.
+    pub(super) fn congestion_event(&mut self, now: Nanos, peers: Peers<'_>) {
+        self.undo = Some(Undo::new(self.window));
+        self.window.ssthresh = self.controller.on_congestion(&self.window, now, peers);
+        self.note_loss_interval();
+    }
+
+    pub(super) fn note_loss_interval(&mut self) {
+        if self.acked_since_loss > 0 {
+            self.acked_between_losses = self.acked_since_loss;
+            self.acked_since_loss = 0;
+        }
+    }
+
+    /// The window in a recovery (PRR).
+    pub(super) fn reduce(&mut self, delivered: u32, safe: bool) {
+        if self.controller.owns_window() {
+            return;
+        }
+        let in_flight = self.in_flight();
+        let ssthresh = self.window.ssthresh as u32;
+        let input = PrrInput { delivered, in_flight, ssthresh, safe };
+        self.window.cwnd = f64::from(self.prr.window(input));
+    }
+
+    /// RFC 8985 section 7.4: if the probe's copy was needed, it repaired a loss, and congestion control must be
+    /// informed.
+    pub(super) fn end_probe(&mut self, now: Nanos, ack: &Acknowledgement, peers: Peers<'_>) {
+        let Some(end) = self.probe_end else { return };
+        if ack.duplicate && ack.next >= end {
+            // Both copies arrived: nothing had been lost.
+            self.probe_end = None;
+        } else if ack.next > end {
+            self.probe_end = None;
+            if self.state == State::Open {
+                self.congestion_event(now, peers);
+                if !self.controller.owns_window() {
+                    self.window.cwnd = self.window.ssthresh;
+                }
+                self.controller.on_recovered(&mut self.window, self.next, now);
+            }
+        }
+    }
+}
