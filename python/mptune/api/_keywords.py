@@ -14,7 +14,30 @@ One = str | int | float
 Many = One | Sequence[One]
 
 
-class RunKeywords(MemberKeywords, total=False):
+class _PathManagerKeywords(TypedDict, total=False):
+    """Options of all path managers (`mptune.options.path_managers`)."""
+
+    held_up_share: int | None
+    promised_gain: int | None
+    first_retry: int | None
+    ndiffports: int | None
+    active: Many | None
+    standby_order: Many | None
+    class_bytes: Many | None
+
+
+class _MeasuringKeywords(TypedDict, total=False):
+    """Where and how trials are measured."""
+
+    testbed: One | None
+    reverse: bool | None
+    jobs: int | None
+    executor: One | None
+    dask_scheduler: One | None
+    trial_timeout: One | None
+
+
+class RunKeywords(MemberKeywords, _PathManagerKeywords, total=False):
     """Keywords of `mptune.run`."""
 
     stack: One | None
@@ -30,18 +53,11 @@ class RunKeywords(MemberKeywords, total=False):
     seed: int | None
     initial_path: One | None
     at: Many | None
-    held_up_share: int | None
-    promised_gain: int | None
-    first_retry: int | None
-    ndiffports: int | None
-    active: Many | None
-    standby_order: Many | None
-    class_bytes: Many | None
     testbed: One | None
     reverse: bool | None
 
 
-class ImpactKeywords(MemberKeywords, total=False):
+class ImpactKeywords(MemberKeywords, _MeasuringKeywords, total=False):
     """Keywords of `mptune.impact_factors`."""
 
     stack: One | None
@@ -56,15 +72,9 @@ class ImpactKeywords(MemberKeywords, total=False):
     zero: One | None
     seed: int | None
     cc: One | None
-    testbed: One | None
-    reverse: bool | None
-    jobs: int | None
-    executor: One | None
-    dask_scheduler: One | None
-    trial_timeout: One | None
 
 
-class SweepKeywords(MemberKeywords, total=False):
+class SweepKeywords(MemberKeywords, _PathManagerKeywords, _MeasuringKeywords, total=False):
     """Keywords of `mptune.sweep`."""
 
     pm: Many | None
@@ -80,13 +90,6 @@ class SweepKeywords(MemberKeywords, total=False):
     scheduler: Many | None
     transfer: Many | None
     at: Many | None
-    held_up_share: int | None
-    promised_gain: int | None
-    first_retry: int | None
-    ndiffports: int | None
-    active: Many | None
-    standby_order: Many | None
-    class_bytes: Many | None
     impact: One | None
     impact_runs: int | None
     impact_duration: One | None
@@ -94,15 +97,9 @@ class SweepKeywords(MemberKeywords, total=False):
     zero: One | None
     every: One | None
     for_: One | None
-    testbed: One | None
-    reverse: bool | None
-    jobs: int | None
-    executor: One | None
-    dask_scheduler: One | None
-    trial_timeout: One | None
 
 
-class OptimiseKeywords(MemberKeywords, total=False):
+class OptimiseKeywords(MemberKeywords, _PathManagerKeywords, _MeasuringKeywords, total=False):
     """Keywords of `mptune.optimise`."""
 
     stack: One | None
@@ -126,13 +123,6 @@ class OptimiseKeywords(MemberKeywords, total=False):
     budget: One | None
     certainty: One | None
     prior: bool | None
-    held_up_share: int | None
-    promised_gain: int | None
-    first_retry: int | None
-    ndiffports: int | None
-    active: Many | None
-    standby_order: Many | None
-    class_bytes: Many | None
     impact: One | None
     impact_runs: int | None
     impact_duration: One | None
@@ -146,12 +136,6 @@ class OptimiseKeywords(MemberKeywords, total=False):
     sensitivity: bool | None
     every: One | None
     for_: One | None
-    testbed: One | None
-    reverse: bool | None
-    jobs: int | None
-    executor: One | None
-    dask_scheduler: One | None
-    trial_timeout: One | None
 
 
 class FitKeywords(TypedDict, total=False):
