@@ -8,18 +8,16 @@ again. The tables are in `mptune.store._schema`; this module decides nothing and
 
 import itertools
 import json
-import os
 import sqlite3
 import threading
 import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import datetime
 from hashlib import blake2b
 from operator import attrgetter
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -28,6 +26,7 @@ import msgspec
 from mptune.errors import Failure, FailureKind, InputError, MptuneError
 from mptune.files import is_file
 from mptune.store import _schema as schema
+from mptune.store._file import address, connected, explained, readable
 from mptune.store._locking import Lock
 from mptune.testbeds import only_stack
 from mptune.topology import Topology
@@ -246,7 +245,7 @@ class Store:
                     self._connection.execute("BEGIN IMMEDIATE")
                     self._insert(batch)
             except sqlite3.Error as error:
-                self._error = _explained(self.path, error)
+                self._error = explained(self.path, error)
                 return
             with self._lock:
                 for key in batch:
@@ -324,7 +323,7 @@ class Store:
                     self._connection.execute("BEGIN IMMEDIATE")
                     yield self._connection
             except sqlite3.Error as error:
-                raise _explained(self.path, error) from None
+                raise explained(self.path, error) from None
 
     # ---- reading ------------------------------------------------------------------------------
 
@@ -409,7 +408,7 @@ class Store:
                 names = [column[0] for column in cursor.description]
                 return [dict(zip(names, row, strict=True)) for row in cursor]
             except sqlite3.Error as error:
-                raise _explained(self.path, error) from None
+                raise explained(self.path, error) from None
 
     def merge(self, other: Path) -> int:
         """Add the trials of another store that this one does not have; return their number.
@@ -425,15 +424,15 @@ class Store:
             raise InputError(str(other), "", "must not be the campaign that is imported into")
         self.flush()
         before = len(self.finished())
-        with _readable(other) as present, self._database:
+        with readable(other) as present, self._database:
             try:
-                self._connection.execute("ATTACH DATABASE ? AS other", (_address(present, write=False),))
+                self._connection.execute("ATTACH DATABASE ? AS other", (address(present, write=False),))
                 try:
                     self._connection.executescript(schema.MERGE)
                 finally:
                     self._connection.execute("DETACH DATABASE other")
             except sqlite3.Error as error:
-                raise _explained(self.path, error) from None
+                raise explained(self.path, error) from None
         return len(self.finished()) - before
 
     def campaign(self) -> Campaign:
@@ -464,7 +463,7 @@ class Store:
             try:
                 return self._connection.execute(query, values).fetchall()
             except sqlite3.Error as error:
-                raise _explained(self.path, error) from None
+                raise explained(self.path, error) from None
 
 
 @contextmanager
@@ -483,7 +482,7 @@ def create(path: Path, campaign: Campaign, *, locked: bool = False) -> Iterator[
     if path.exists():
         raise InputError(str(path), "", "already exists (resume it, or choose another directory)")
     created = campaign.created or datetime.now().astimezone().isoformat(timespec="seconds")
-    with Lock(path, taken=not locked), _connected(path, write=True) as connection:
+    with Lock(path, taken=not locked), connected(path, write=True) as connection:
         with connection:
             number = connection.execute(
                 "INSERT INTO campaign (uuid, name, created, settings, environment) VALUES (?, ?, ?, ?, ?)",
@@ -517,8 +516,8 @@ def open_store(path: Path, *, write: bool = True) -> Iterator[Store]:
         raise InputError(str(path), "", "expected a campaign store, found an empty file")
     with (
         Lock(path, taken=write),
-        nullcontext(path) if write else _readable(path) as present,
-        _connected(present, write=write) as connection,
+        nullcontext(path) if write else readable(path) as present,
+        connected(present, write=write) as connection,
     ):
         row = connection.execute("SELECT min(id) FROM campaign").fetchone()
         if row[0] is None:
@@ -538,85 +537,6 @@ def _serving(path: Path, connection: sqlite3.Connection, campaign: int) -> Itera
             store.close()
         raise
     store.close()
-
-
-@contextmanager
-def _connected(path: Path, *, write: bool) -> Iterator[sqlite3.Connection]:
-    """The file with the tables of this version."""
-    with _opened(path, write=write) as connection:
-        schema.prepare(connection, str(path))
-        if write:
-            # A commit is on the disk before it is reported; readers never wait for the writer.
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = FULL")
-            connection.execute("PRAGMA foreign_keys = ON")
-        yield connection
-
-
-@contextmanager
-def _opened(path: Path, *, write: bool) -> Iterator[sqlite3.Connection]:
-    """The file as it is; SQLite's errors become lines with a remedy."""
-    for suffix in ("-wal", "-shm", "-journal"):
-        beside = path.with_name(path.name + suffix)
-        if os.path.lexists(beside) and not is_file(beside):
-            raise InputError(str(beside), "", "expected a file")
-    try:
-        address = _address(path, write=write)
-        with closing(
-            sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False, timeout=10.0)
-        ) as connection:
-            yield connection
-    except sqlite3.Error as error:
-        raise _explained(path, error) from None
-
-
-@contextmanager
-def _readable(path: Path) -> Iterator[Path]:
-    """The store to read: the file itself, or a migrated copy if an earlier version wrote it.
-
-    Reading changes nothing: the file may be on read-only media, or in use by that version.
-    """
-    with ExitStack() as stack:
-        present = path
-        with _opened(path, write=False) as connection:
-            if schema.version(connection, str(path)) < schema.VERSION:
-                present = Path(stack.enter_context(TemporaryDirectory(prefix="mptune-"))) / path.name
-                with closing(sqlite3.connect(present)) as copy:
-                    connection.backup(copy)
-                    schema.prepare(copy, str(path))
-        yield present
-
-
-def _address(path: Path, *, write: bool) -> str:
-    """The URI for SQLite: writable if possible, otherwise for read-only media.
-
-    Even a reader shares an index of the journal with the others, in a file that it creates if it is missing.
-    If it cannot create it, a store without a journal is opened as a file that nobody changes.
-    """
-    mode = "rwc" if write else "rw"
-    if not write and not (os.access(path.parent, os.W_OK) and os.access(path, os.W_OK)):
-        journal = path.with_name(path.name + "-wal")
-        mode = "ro" if journal.exists() else "ro&immutable=1"
-    return f"{path.absolute().as_uri()}?mode={mode}"
-
-
-#: Errors of SQLite that mean wrong content of a file, not the disk or the time.
-_OF_ITS_CONTENT = ("malformed", "no such table", "no such column", "not an error", "unsupported file format")
-
-
-def _explained(path: Path, error: sqlite3.Error) -> MptuneError:
-    """SQLite's error as a line with a remedy."""
-    free = os.statvfs(path.parent).f_bavail * os.statvfs(path.parent).f_frsize
-    if "full" in str(error):
-        return MptuneError(
-            f"{path}: the disk is full ({free // 2**20} MiB free); all trials finished before are kept: free "
-            "some space and resume"
-        )
-    if "not a database" in str(error):
-        return InputError(str(path), "", "is not a campaign store")
-    if any(words in str(error) for words in _OF_ITS_CONTENT):
-        return InputError(str(path), "", f"expected a campaign store, found a damaged one: {error}")
-    return MptuneError(f"{path}: {error}")
 
 
 def _record(row: Mapping[str, Any], subflows: Iterable[SubflowRecord]) -> Record:
