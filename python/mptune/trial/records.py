@@ -110,7 +110,7 @@ def settings_of(trial: Trial, leave_out: Collection[str]) -> dict[str, Any]:
     them as fields, and its trials must keep their keys.
     """
     changed: dict[str, Any] = {}
-    sent = workloads.settings(trial.workload)
+    sent = trial.workload.settings
     for name, default in _DEFAULTS.items():
         value = sent.get(name, default) if name in _WORKLOAD else getattr(trial, name)
         if name == "pm_options":

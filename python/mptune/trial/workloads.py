@@ -30,6 +30,11 @@ class Bulk(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="bul
         """When the trial ends at the latest."""
         return self.duration_ns
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Settings of a stored trial, by the names that they had before there were workloads."""
+        return {"duration_ns": self.duration_ns, "ends_early": self.ends_early}
+
 
 class Transfer(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="transfer"):
     """A transfer, measured to its last byte in order.
@@ -47,6 +52,11 @@ class Transfer(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag=
     def limit_ns(self) -> int:
         """When the trial ends at the latest."""
         return self.deadline_ns
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Settings of a stored trial, by the names that they had before there were workloads."""
+        return {"transfer_bytes": self.bytes, "deadline_ns": self.deadline_ns}
 
 
 Workload = Bulk | Transfer
@@ -74,10 +84,3 @@ def workloads_of(transfers: tuple[int, ...], duration_ns: int) -> tuple[Workload
 def size_of(workload: Workload) -> int | None:
     """Payload bytes of a transfer; None if a time ends the workload."""
     return workload.bytes if isinstance(workload, Transfer) else None
-
-
-def settings(workload: Workload) -> dict[str, Any]:
-    """The workload as settings of a stored trial, by the names that version 0.1 gave them."""
-    if isinstance(workload, Transfer):
-        return {"duration_ns": None, "transfer_bytes": workload.bytes, "deadline_ns": workload.deadline_ns}
-    return {"duration_ns": workload.duration_ns, "ends_early": workload.ends_early}
