@@ -25,9 +25,9 @@ from mptune.linux.awake import Awake
 from mptune.linux.sandbox.namespaces import STEP_S, Sites
 from mptune.machines.namespace import NamespaceMachine
 from mptune.probe import course
-from mptune.probe.course import Wish
 from mptune.probe.ends import End
 from mptune.probe.estimates import Loss
+from mptune.probe.preparation import Wish
 from mptune.probe.result import PathFound, Probed
 from mptune.topology import CoreSegment, Interface, Path, Site, Topology
 

@@ -11,7 +11,8 @@ from mptune.linux.sandbox.namespaces import STEP_S, Sites
 from mptune.linux.sandbox.netlink import inside
 from mptune.machines.namespace import NamespaceMachine
 from mptune.probe import file
-from mptune.probe.course import Wish, probe
+from mptune.probe.course import probe
+from mptune.probe.preparation import Wish
 from mptune.topology import load
 
 pytestmark = [pytest.mark.usefixtures("testbed"), pytest.mark.usefixtures("may_enter")]

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from mptune.machines import Machine, SshMachine
-    from mptune.probe.course import Wish
     from mptune.probe.ends import End
+    from mptune.probe.preparation import Wish
     from mptune.probe.result import PathFound, Probed, SiteFound, Way
 
 #: Less is not enough for anything.
@@ -129,7 +129,7 @@ def _machines(stack: ExitStack, targets: dict[End, str]) -> dict[End, Machine]:
 
 
 def _wish(options: ProbeOptions, sender: str, receiver: str) -> Wish:
-    from mptune.probe.course import Wish
+    from mptune.probe.preparation import Wish
 
     return Wish(
         data_bytes=options.max_data,
