@@ -1,6 +1,12 @@
 """A topology file of two real hosts of which little is known: only path A-X has a rate and an RTT."""
 
 from pathlib import Path
+from typing import Any
+
+from mptune.errors import Failure
+from mptune.topology import Topology
+from mptune.trial import Observation, SubflowObservation, Trial
+from tests.plugins.trials import with_workload
 
 TEXT = """
 name = "hosts"
@@ -72,3 +78,27 @@ def write(folder: Path) -> Path:
     file = folder / "hosts.toml"
     file.write_text(TEXT, encoding="utf-8")
     return file
+
+
+def trial(topology: Topology, /, **changes: Any) -> Trial:
+    """A trial between them: of 1 MB, unless something else is asked for."""
+    settings = {"pm": "fullmesh", "cc": "cubic", "buffer_bytes": 2**16, "seed": 1, "topology": topology}
+    sent = {} if "duration_ns" in changes else {"transfer_bytes": 10**6}
+    return Trial(**with_workload(settings | sent | changes))
+
+
+def observation(path: str, size: int, retransmitted: int = 0, failed: Failure | None = None) -> Observation:
+    """What a trial gives that sends this many bytes over one path."""
+    flow = SubflowObservation(
+        path=path,
+        active=True,
+        bytes=size,
+        srtt_ns=1,
+        min_rtt_ns=1,
+        retransmitted=retransmitted,
+        timeouts=0,
+        bins=[],
+    )
+    return Observation(
+        testbed="hosts", duration_ns=1, in_order_bytes=size, bins=[], subflows=[flow], failed=failed
+    )

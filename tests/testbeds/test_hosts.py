@@ -2,26 +2,25 @@
 
 import base64
 import copy
+from functools import partial
 from typing import Any
 
 import msgspec
 import pytest
 
-from mptune.errors import Failure, InputError, LimitReached, MptuneError, TrialError
+from mptune.errors import Failure, InputError, MptuneError, TrialError
 from mptune.linux import bpf
 from mptune.linux.talker import Talker
 from mptune.machines import MachineError
 from mptune.runner.running import run_trials
 from mptune.testbeds import hosts as hosts_testbed
 from mptune.testbeds._host_facts import HostFacts, managed
-from mptune.testbeds._hosts_data import Meter, notice
 from mptune.testbeds._hosts_programs import Programs
 from mptune.testbeds._hosts_venue import HostsVenue
 from mptune.testbeds.hosts import HostsTestbed
 from mptune.topology import load
-from mptune.trial import Bulk, Observation, ScriptedAction, SubflowObservation, Transfer, Trial
+from mptune.trial import Observation, ScriptedAction
 from tests.plugins import two_hosts
-from tests.plugins.trials import with_workload
 
 SECOND = 1_000_000_000
 LOOKED = {
@@ -47,13 +46,7 @@ def topology(tmp_path):
 
 @pytest.fixture
 def trial(topology):
-    def make(**changes):
-        settings = {"pm": "fullmesh", "cc": "cubic", "buffer_bytes": 2**16, "seed": 1, "topology": topology}
-        settings |= changes
-        settings |= {} if "duration_ns" in changes else {"transfer_bytes": 10**6}
-        return Trial(**with_workload(settings | changes))
-
-    return make
+    return partial(two_hosts.trial, topology)
 
 
 @pytest.fixture
@@ -221,80 +214,6 @@ def test_what_no_hosts_can_do_needs_no_host(trial, changes, words):
 def test_a_topology_without_hosts_is_refused(trial):
     with pytest.raises(InputError, match=r"UNIS-HiN\.toml: sites\.UNIS\.ssh: expected .*needed by the testb"):
         HostsTestbed().check(trial(topology=load("UNIS-HiN")))
-
-
-# data
-
-
-def observation(path, size, retransmitted=0, failed=None):
-    flow = SubflowObservation(
-        path=path,
-        active=True,
-        bytes=size,
-        srtt_ns=1,
-        min_rtt_ns=1,
-        retransmitted=retransmitted,
-        timeouts=0,
-        bins=[],
-    )
-    return Observation(
-        testbed="hosts", duration_ns=1, in_order_bytes=size, bins=[], subflows=[flow], failed=failed
-    )
-
-
-def test_what_was_sent_over_an_interface_counts_until_its_limit(trial):
-    meter, big = Meter(), trial(transfer_bytes=8 * 10**8)
-    for _ in range(5):
-        meter.check(big)
-        meter.count(big, observation("A-X", 8 * 10**8))  # over another one
-    meter.count(big, observation("C-X", 8 * 10**8, retransmitted=1000))
-    meter.check(big)
-    meter.count(big, observation("C-X", 8 * 10**8))
-    with pytest.raises(LimitReached, match=r"2 GB do not suffice: 1\.7\d GB sent, .* up to 93\d MB"):
-        meter.check(big)
-    meter.check(trial(transfer_bytes=10**6))
-
-
-def test_a_failed_trial_counts_with_all_that_it_may_have_sent(trial):
-    meter, big = Meter(), trial(transfer_bytes=8 * 10**8)
-    for _ in range(2):
-        meter.check(big)
-        meter.count(big, observation("A-X", 0, failed=Failure("stalled", "silence")))
-    with pytest.raises(LimitReached):
-        meter.check(big)
-
-
-def test_a_trial_of_an_earlier_session_counts_with_what_it_sent_before_it_was_repeated(trial):
-    meter, big = Meter(), trial(transfer_bytes=8 * 10**8)
-    once = observation("C-X", 10**8)
-    meter.recall(big, once)
-    ((_, alone),) = meter.sent.items()
-    once.metadata["repeated"] = 1
-    meter.recall(big, once)
-    ((_, both),) = meter.sent.items()
-    assert 10**8 < alone < 1.1e8 and 8.5e8 < both - 2 * alone < 9.5e8
-
-
-def test_what_was_sent_before_and_what_is_still_to_come_are_said(topology):
-    def metered(payload=None, sent=0):
-        before = {("me@laptop.example", "C"): sent}
-        sending = None if payload is None else Transfer(bytes=payload)
-        return notice(topology, sending, sent=before).partition("; metered: ")[2]
-
-    assert metered(10**8) == "C (at most 107 MB of 2 GB)."
-    assert metered(10**8, sent=4 * 10**8) == "C (400 MB of 2 GB sent before, now at most 107 MB)."
-    assert metered(sent=15 * 10**8) == "C (1.5 GB of 2 GB sent before, now at most 500 MB)."
-    assert metered(sent=3 * 10**9) == "C (3 GB of 2 GB sent before, now at most 0 MB)."
-
-
-def test_what_is_sent_at_most_is_said_where_rates_are_known(topology):
-    assert notice(topology) == (
-        "Laptop sends to Server at most 1000 Mbit/s, 125 MB a second; metered: C (at most 2 GB)."
-    )
-    half_an_hour = Bulk(duration_ns=30 * 60 * SECOND)
-    assert "2.25e+03 GB" not in notice(topology, half_an_hour)
-    assert "225 GB in all" in notice(topology, half_an_hour)
-    assert "as fast as the network allows" in notice(topology.reversed())
 
 
 # the venue
@@ -565,7 +484,7 @@ def test_a_trial_that_a_host_left_is_repeated_once_it_is_back(sessions, trial, m
     def measure(bed, asked):
         bed._facts(asked.topology)
         made[0].killed = made[0].gone = True
-        found.append(observation("A-X", 0, failed=Failure("died", "lost") if not found else None))
+        found.append(two_hosts.observation("A-X", 0, failed=Failure("died", "lost") if not found else None))
         return found[-1]
 
     monkeypatch.setattr(HostsTestbed, "_measure", measure)
@@ -589,7 +508,7 @@ def test_only_a_trial_that_failed_for_being_overloaded_is_repeated(trial, monkey
 
     def measure(bed, asked):
         measured.append(asked)
-        found = observation("A-X", 0, failed=Failure(kind, "whatever"))
+        found = two_hosts.observation("A-X", 0, failed=Failure(kind, "whatever"))
         found.metadata["overloaded"] = "busy"
         return found
 

@@ -1,0 +1,78 @@
+"""Bytes that trials on hosts send: counted against limits of interfaces, announced before trials begin."""
+
+from functools import partial
+
+import pytest
+
+from mptune.errors import Failure, LimitReached
+from mptune.testbeds._hosts_data import Meter, notice
+from mptune.topology import load
+from mptune.trial import Bulk, Transfer
+from tests.plugins import two_hosts
+
+SECOND = 1_000_000_000
+
+
+@pytest.fixture
+def topology(tmp_path):
+    return load(two_hosts.write(tmp_path))
+
+
+@pytest.fixture
+def trial(topology):
+    return partial(two_hosts.trial, topology)
+
+
+def test_what_was_sent_over_an_interface_counts_until_its_limit(trial):
+    meter, big = Meter(), trial(transfer_bytes=8 * 10**8)
+    for _ in range(5):
+        meter.check(big)
+        meter.count(big, two_hosts.observation("A-X", 8 * 10**8))  # over another one
+    meter.count(big, two_hosts.observation("C-X", 8 * 10**8, retransmitted=1000))
+    meter.check(big)
+    meter.count(big, two_hosts.observation("C-X", 8 * 10**8))
+    with pytest.raises(LimitReached, match=r"2 GB do not suffice: 1\.7\d GB sent, .* up to 93\d MB"):
+        meter.check(big)
+    meter.check(trial(transfer_bytes=10**6))
+
+
+def test_a_failed_trial_counts_with_all_that_it_may_have_sent(trial):
+    meter, big = Meter(), trial(transfer_bytes=8 * 10**8)
+    for _ in range(2):
+        meter.check(big)
+        meter.count(big, two_hosts.observation("A-X", 0, failed=Failure("stalled", "silence")))
+    with pytest.raises(LimitReached):
+        meter.check(big)
+
+
+def test_a_trial_of_an_earlier_session_counts_with_what_it_sent_before_it_was_repeated(trial):
+    meter, big = Meter(), trial(transfer_bytes=8 * 10**8)
+    once = two_hosts.observation("C-X", 10**8)
+    meter.recall(big, once)
+    ((_, alone),) = meter.sent.items()
+    once.metadata["repeated"] = 1
+    meter.recall(big, once)
+    ((_, both),) = meter.sent.items()
+    assert 10**8 < alone < 1.1e8 and 8.5e8 < both - 2 * alone < 9.5e8
+
+
+def test_what_was_sent_before_and_what_is_still_to_come_are_said(topology):
+    def metered(payload=None, sent=0):
+        before = {("me@laptop.example", "C"): sent}
+        sending = None if payload is None else Transfer(bytes=payload)
+        return notice(topology, sending, sent=before).partition("; metered: ")[2]
+
+    assert metered(10**8) == "C (at most 107 MB of 2 GB)."
+    assert metered(10**8, sent=4 * 10**8) == "C (400 MB of 2 GB sent before, now at most 107 MB)."
+    assert metered(sent=15 * 10**8) == "C (1.5 GB of 2 GB sent before, now at most 500 MB)."
+    assert metered(sent=3 * 10**9) == "C (3 GB of 2 GB sent before, now at most 0 MB)."
+
+
+def test_what_is_sent_at_most_is_said_where_rates_are_known(topology):
+    assert notice(topology) == (
+        "Laptop sends to Server at most 1000 Mbit/s, 125 MB a second; metered: C (at most 2 GB)."
+    )
+    half_an_hour = Bulk(duration_ns=30 * 60 * SECOND)
+    assert "2.25e+03 GB" not in notice(topology, half_an_hour)
+    assert "225 GB in all" in notice(topology, half_an_hour)
+    assert "as fast as the network allows" in notice(topology.reversed())
