@@ -150,11 +150,11 @@ $(RESULTS):
 
 .PHONY: conformance
 conformance: setup  ## run the tests of RFCs, drafts and kernel files; show how congestion controls follow the multipath rules
-	@$(BIN)/python benchmarks/conformance.py $(OPTIONS)
+	@$(BIN)/python -m benchmarks.fidelity.conformance $(OPTIONS)
 
 .PHONY: recommendations
 recommendations: setup  ## measure every scenario's recommendation and default on the kernel
-	@$(BIN)/python benchmarks/recommendations.py $(OPTIONS)
+	@$(BIN)/python -m benchmarks.decision.recommendations $(OPTIONS)
 
 # Needs root, Debian's apt, and qemu-system-x86; takes about 15 minutes a kernel.
 .PHONY: kernel-matrix
@@ -216,7 +216,8 @@ format: setup  ## format both languages and apply ruff's safe fixes
 
 .PHONY: bench
 bench: released  ## run every benchmark in benchmarks/; each prints a table and writes JSON next to it
-	@for file in benchmarks/[!_]*.py; do echo "== $$file"; $(BIN)/python "$$file"; done
+	@for file in benchmarks/speed/[!_]*.py benchmarks/fidelity/[!_]*.py benchmarks/decision/[!_]*.py benchmarks/systems/[!_]*.py; do \
+	  module=$$(echo "$${file%.py}" | tr / .); echo "== $$module"; $(BIN)/python -m "$$module"; done
 
 .PHONY: clean
 clean:  ## remove everything built and installed here, except runs/

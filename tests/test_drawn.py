@@ -1,4 +1,4 @@
-"""The drawn set of benchmarks/fidelity.py: what is drawn, what is kept of the kernel, and the figures."""
+"""The drawn set of benchmarks/fidelity/throughput.py: the draw, the kernel's kept results, the figures."""
 
 import importlib
 import json
@@ -29,24 +29,19 @@ SECOND = 10**9
 NUMBER = 24
 
 
-@pytest.fixture(autouse=True)
-def benchmarks(monkeypatch):
-    monkeypatch.syspath_prepend(BENCHMARKS)
-
-
 @pytest.fixture
 def drawing():
-    return importlib.import_module("_drawn")
+    return importlib.import_module("benchmarks.fidelity._drawn")
 
 
 @pytest.fixture
 def kept():
-    return importlib.import_module("_drawn_kernel")
+    return importlib.import_module("benchmarks.fidelity._drawn_kernel")
 
 
 @pytest.fixture
 def reporting():
-    return importlib.import_module("_drawn_report")
+    return importlib.import_module("benchmarks.fidelity._drawn_report")
 
 
 @pytest.fixture
@@ -68,7 +63,7 @@ class TestTheDraw:
     def test_a_seed_gives_one_draw_in_every_process(self, tmp_path):
         """Also where hashes differ, which they do from process to process."""
         program = (
-            "import sys, pathlib, _drawn; folder = pathlib.Path(sys.argv[1]);"
+            "import sys, pathlib; from benchmarks.fidelity import _drawn; folder = pathlib.Path(sys.argv[1]);"
             "drawn = list(_drawn.networks(5, 8, 8, 10**10, folder));"
             "print([case.trial for network in drawn for case in network.cases]);"
             "print([file.read_text() for file in sorted(folder.iterdir())])"
@@ -317,7 +312,7 @@ class TestWhatIsKept:
 
     def test_what_is_committed_is_found_by_its_digests(self, kept):
         """A change of what is digested would have everything measured anew."""
-        files = sorted(Path(BENCHMARKS, "kernel").glob("drawn-*.jsonl"))
+        files = sorted(Path(BENCHMARKS, "fidelity", "kernel").glob("drawn-*.jsonl"))
         assert files
         for file in files:
             seed = int(file.stem.rpartition("-")[2])
@@ -435,14 +430,17 @@ class TestTheFigures:
         assert report.whole.figures.n == 20
 
     def test_the_page_has_a_place_for_both_tables(self):
-        page = importlib.import_module("_drawn_run").PAGE.read_text(encoding="utf-8")
+        page = importlib.import_module("benchmarks.fidelity._drawn_run").PAGE.read_text(encoding="utf-8")
         for purpose in ("working", "report"):
             assert page.count(f"<!-- {purpose}: written by the command -->") == 1
             assert page.count(f"<!-- end of {purpose} -->") == 1
 
     def test_tables_and_figure_are_drawn_from_little(self, reporting):
         """One configuration with one run, which has no interval, no ranks and no regret."""
-        tables, figure = importlib.import_module("_drawn_tables"), importlib.import_module("_drawn_figure")
+        tables, figure = (
+            importlib.import_module("benchmarks.fidelity._drawn_tables"),
+            importlib.import_module("benchmarks.fidelity._drawn_figure"),
+        )
         one = msgspec.structs.replace(
             judged(reporting, "a", [11], [10]), factors={"loss": ("none",), "paths": ("2",)}
         )

@@ -3,14 +3,12 @@
 import importlib
 import math
 import random
-from pathlib import Path
 
 import pytest
 
 from mptune.decision.kinds import factors, loss_regime, outside
 from mptune.statistics import log_mean_variance
 
-BENCHMARKS = str(Path(__file__).parent.parent / "benchmarks")
 COUNTS = ("1", "2", "3 or 4", "5 to 8")
 #: Factors as of the candidate with all of them.
 ALL = dict.fromkeys(("buffer", "loss", "congestion control", "buffer mode", "sent"), 0.25) | {"subflows": 1.0}
@@ -20,8 +18,7 @@ SPREADS = {"1": 0.02, "2": 0.05, "3 or 4": 0.1, "5 to 8": 0.3}
 
 @pytest.fixture
 def learning(monkeypatch):
-    monkeypatch.syspath_prepend(BENCHMARKS)
-    return importlib.import_module("_drawn_error")
+    return importlib.import_module("benchmarks.fidelity._drawn_error")
 
 
 @pytest.fixture
@@ -151,8 +148,7 @@ class TestTheDocument:
     def test_what_was_drawn_was_compared_and_is_of_the_regime_it_was_dealt(
         self, learning, tmp_path, monkeypatch
     ):
-        monkeypatch.syspath_prepend(BENCHMARKS)
-        drawing = importlib.import_module("_drawn")
+        drawing = importlib.import_module("benchmarks.fidelity._drawn")
         drawn = list(drawing.networks(5, 24, 8, 10**10, tmp_path))
         cases = [case for network in drawn for case in network.cases]
         compared = learning.compared(cases, 10**10)

@@ -1,19 +1,15 @@
-"""The dynamics of benchmarks/dynamics.py: that they fit a small machine, and what is said of them."""
+"""The dynamics of benchmarks/decision/dynamics.py: they fit a small machine, and how they are reported."""
 
 import importlib
-from pathlib import Path
 
 import pytest
 
-BENCHMARKS = str(Path(__file__).parent.parent / "benchmarks")
 SECOND = 10**9
 
 
 @pytest.fixture(scope="module")
 def dynamics():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(BENCHMARKS)
-        yield importlib.import_module("dynamics")
+    return importlib.import_module("benchmarks.decision.dynamics")
 
 
 def test_dynamics_fit_a_small_machine_and_are_the_same_every_time(dynamics):

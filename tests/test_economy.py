@@ -1,9 +1,8 @@
-"""What benchmarks/economy.py judges strategies by."""
+"""What benchmarks/decision/economy.py judges strategies by."""
 
 import argparse
 import importlib
 import math
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -12,30 +11,23 @@ import pytest
 from mptune.strategy import Arm, Ask
 from mptune.trial import Combination
 
-BENCHMARKS = str(Path(__file__).parent.parent / "benchmarks")
-
 #: Of a trial of the grid below: a second, and its set-up.
 TRIAL_S = 2.0
 
 
-@pytest.fixture(autouse=True)
-def benchmarks(monkeypatch):
-    monkeypatch.syspath_prepend(BENCHMARKS)
-
-
 @pytest.fixture
 def economy():
-    return importlib.import_module("economy")
+    return importlib.import_module("benchmarks.decision.economy")
 
 
 @pytest.fixture
 def replay():
-    return importlib.import_module("_replay")
+    return importlib.import_module("benchmarks.decision._replay")
 
 
 @pytest.fixture
 def cases():
-    return importlib.import_module("_cases")
+    return importlib.import_module("benchmarks.decision._cases")
 
 
 def grid(means, ccs=("cubic", "reno", "olia"), scatter=1.0):
@@ -44,7 +36,9 @@ def grid(means, ccs=("cubic", "reno", "olia"), scatter=1.0):
     runs = np.stack([means - scatter, means + scatter], axis=2)
     payload = np.repeat(runs[..., None] * 1e6 / 80, 10, axis=3)
     arms = tuple(Arm(Combination("fullmesh", cc), frozenset("A")) for cc in ccs[: len(means)])
-    return importlib.import_module("_corpus").Grid("two", "linux", arms, (1000, 2000, 4000, 8000), payload)
+    return importlib.import_module("benchmarks.decision._corpus").Grid(
+        "two", "linux", arms, (1000, 2000, 4000, 8000), payload
+    )
 
 
 @pytest.fixture
@@ -71,7 +65,11 @@ class Scripted:
         self.last = told.ask.size
 
     def answer(self):
-        return None if self.last is None else importlib.import_module("_replay").Answer(0, self.last)
+        return (
+            None
+            if self.last is None
+            else importlib.import_module("benchmarks.decision._replay").Answer(0, self.last)
+        )
 
 
 def test_the_truth_is_the_smallest_buffer_that_holds_the_target_with_larger_ones_too(replay, known):
@@ -285,7 +283,7 @@ def test_how_much_faster_is_the_median_over_networks_within_the_time_that_both_h
 
 
 def test_what_peers_minimise_follows_the_best_that_was_seen(replay):
-    peers = importlib.import_module("_peers")
+    peers = importlib.import_module("benchmarks.decision._peers")
     known = grid([[40.0, 80, 98, 100]])._replace(buffers=(1000, 1250, 2000, 8000))
     objective = peers.Objective(setting(replay, known), weight=1.0)
     assert objective.noted((0, 0), 50)
@@ -301,6 +299,6 @@ def test_what_peers_minimise_follows_the_best_that_was_seen(replay):
 
 
 def test_peers_choose_every_arm_once(replay, known):
-    space = importlib.import_module("_peers").Space.of(setting(replay, known))
+    space = importlib.import_module("benchmarks.decision._peers").Space.of(setting(replay, known))
     assert sorted(space.arms.values()) == [0, 1]
     assert (len(space.sets), space.ccs, space.sizes) == (1, ("cubic", "reno"), 4)

@@ -1,4 +1,4 @@
-"""What benchmarks/peers.py compares, and what it says of peers that are not there."""
+"""What benchmarks/speed/peers.py compares, and what it says of peers that are not there."""
 
 import importlib
 import json
@@ -16,8 +16,7 @@ PERF = """while [ "$1" != -- ]; do [ "$1" = -o ] && echo "{}" > "$2"; shift; don
 
 @pytest.fixture
 def peers(monkeypatch):
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    return importlib.import_module("peers")
+    return importlib.import_module("benchmarks.speed.peers")
 
 
 def program(path: Path, text: str) -> Path:

@@ -1,20 +1,12 @@
-"""The random networks of benchmarks/regret.py: what they promise, and one network a seed."""
-
-import importlib.util
-from pathlib import Path
+"""The random networks of benchmarks/decision/regret.py: what they promise, and one network a seed."""
 
 import msgspec
 import pytest
 
+from benchmarks.shared import random_networks as drawn
 from mptune.testbeds import create
 from mptune.trial import Bulk, Trial
 from mptune.trial.stacks import STACKS
-
-FILE = Path(__file__).parent.parent / "benchmarks" / "_random_networks.py"
-SPEC = importlib.util.spec_from_file_location("random_networks", FILE)
-assert SPEC is not None and SPEC.loader is not None
-drawn = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(drawn)
 
 NETWORKS = [drawn.random_network(seed) for seed in range(200)]
 PATHS = [path for network in NETWORKS for path in network.paths]

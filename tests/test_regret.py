@@ -1,9 +1,8 @@
-"""What benchmarks/regret.py judges by: the exhaustive search, and the networks that are a little off."""
+"""The judge of benchmarks/decision/regret.py: the exhaustive search, and networks that are a little off."""
 
 import importlib
 import itertools
 import math
-from pathlib import Path
 
 import pytest
 
@@ -14,15 +13,15 @@ from mptune.runner.progress import Reporter
 from mptune.runner.runner import TrialRunner
 from mptune.trial.stacks import STACKS
 
-BENCHMARKS = str(Path(__file__).parent.parent / "benchmarks")
 SACRIFICE = 0.07
 
 
 @pytest.fixture
 def modules(monkeypatch):
     """The benchmark's modules: its search and its judge."""
-    monkeypatch.syspath_prepend(BENCHMARKS)
-    return importlib.import_module("_search"), importlib.import_module("_judge")
+    return importlib.import_module("benchmarks.decision._search"), importlib.import_module(
+        "benchmarks.decision._judge"
+    )
 
 
 @pytest.fixture

@@ -13,13 +13,12 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-import _peers
-import _replay
 import mptune
-from _corpus import Grid, grid
-from _kernel_grids import kernel_grid
-from _measure import RESULTS
-from _replay import Answer, Asking, Course, Planned, Player, Setting, Truth, World
+from benchmarks.decision import _peers, _replay
+from benchmarks.decision._corpus import Grid, grid
+from benchmarks.decision._kernel_grids import kernel_grid
+from benchmarks.decision._replay import Answer, Asking, Course, Planned, Player, Setting, Truth, World
+from benchmarks.shared.measure import RESULTS
 from mptune.runner.progress import Reporter
 from mptune.topology import Topology
 

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from _judge import tcp
-from _measure import RESULTS
-from _search import CCS, WORKLOAD, Bench, Plan, buffer_grid, subset
+from benchmarks.decision._judge import tcp
+from benchmarks.decision._search import CCS, WORKLOAD, Bench, Plan, buffer_grid, subset
+from benchmarks.shared.measure import RESULTS
 from mptune import _core
 from mptune.runner.planning import plan_run
 from mptune.runner.progress import Reporter

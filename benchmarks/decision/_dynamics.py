@@ -8,7 +8,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import NamedTuple
 
-from _random_networks import LEAST_QUEUE, WIDE_BPS, WIDE_QUEUE, Draw
+from benchmarks.shared.random_networks import LEAST_QUEUE, WIDE_BPS, WIDE_QUEUE, Draw
 from mptune.topology import (
     Background,
     CoreSegment,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from _dynamics import Dynamic
+from benchmarks.decision._dynamics import Dynamic
 from mptune.trial import Observation
 
 #: Gain without a subflow from which on it is harmful, and how long it may stay so, s.

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from _search import WORKLOAD, Bench, Found, Holding, Known, buffer_grid, subset
+from benchmarks.decision._search import WORKLOAD, Bench, Found, Holding, Known, buffer_grid, subset
 from mptune import path_managers
 from mptune.optimisation.main_job import Result
 from mptune.topology import Interface, Path, Topology

@@ -5,7 +5,7 @@ congestion controls x ten buffers x three runs of 10 s, in network namespaces. A
 and one release of the kernel. Every trial is kept when it ends, so an interrupted grid continues. Needs what
 `mptune doctor` requires.
 
-    python benchmarks/_kernel_grids.py UNIS-HiN UiB-HiN      # then economy.py --kernel UNIS-HiN
+    python -m benchmarks.decision._kernel_grids UNIS-HiN UiB-HiN      # then economy.py --kernel UNIS-HiN
 """
 
 import argparse
@@ -19,12 +19,12 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-import _corpus
-from _corpus import Grid
-from _kept import measured
-from _kernel import on_the_kernel
-from _measure import RESULTS
-from _search import Bench, Plan, buffer_grid
+from benchmarks.decision import _corpus
+from benchmarks.decision._corpus import Grid
+from benchmarks.decision._search import Bench, Plan, buffer_grid
+from benchmarks.shared.kept import measured
+from benchmarks.shared.kernel import on_the_kernel
+from benchmarks.shared.measure import RESULTS
 from mptune.linux import congestion
 from mptune.response import Arm
 from mptune.runner.planning import plan_trials

@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from _replay import LARGER, ROOM, Plan, Setting
+from benchmarks.decision._replay import LARGER, ROOM, Plan, Setting
 
 #: A miss weighs this many times a larger buffer, up to `MOST`: a throughput that misses by far is worth less
 #: than any buffer, however far.

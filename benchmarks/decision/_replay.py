@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 import numpy as np
 
-from _corpus import Grid
+from benchmarks.decision._corpus import Grid
 from mptune.decision.selection import SACRIFICE
 from mptune.decision.selection import held as robustly
 from mptune.strategy import Ask, Question, Strategy, Told, create

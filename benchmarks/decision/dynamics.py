@@ -35,19 +35,19 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-import _docs
-import _ratios
-from _contenders import Bench, Contender, KernelFullmesh, Missing, Mptcpd, fetched
-from _dynamics import Dynamic, random_dynamic
-from _harm import Change, Demotion, Harm, changes, demoted, demotions, harm
-from _measure import RESULTS, machine, write
-from _ratios import over
+from benchmarks.decision import _ratios
+from benchmarks.decision._dynamics import Dynamic, random_dynamic
+from benchmarks.decision._harm import Change, Demotion, Harm, changes, demoted, demotions, harm
+from benchmarks.decision._ratios import over
+from benchmarks.shared import docs
+from benchmarks.shared.contenders import Bench, Contender, KernelFullmesh, Missing, Mptcpd, fetched
+from benchmarks.shared.measure import RESULTS, machine, write
 from mptune.linux.agent import program
 from mptune.testbeds import create as testbed
 from mptune.topology import Schedule, Step, UdpBackground
 from mptune.trial import Bulk, ScriptedAction, Trial
 
-DOCS = Path(__file__).parents[1] / "docs" / "explanation" / "guard.md"
+DOCS = Path(__file__).parents[2] / "docs" / "explanation" / "guard.md"
 CACHE = RESULTS.parent / "mptcpd"
 KEPT = RESULTS / "dynamics.jsonl"
 
@@ -422,7 +422,7 @@ def main() -> None:
     console.print(f"{time.monotonic() - began:.0f} s")
     write("dynamics", {"table": table(found), "facts": said, "dynamics": msgspec.to_builtins(found)})
     if arguments.write_docs:
-        _docs.replace(DOCS, "dynamics", _ratios.markdown(len(found), table(found), said))
+        docs.replace(DOCS, "dynamics", _ratios.markdown(len(found), table(found), said))
 
 
 if __name__ == "__main__":

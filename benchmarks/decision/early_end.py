@@ -14,9 +14,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from _corpus import SECONDS, SIZES, Grid, grid
-from _measure import machine, write
-from _random_networks import random_network
+from benchmarks.decision._corpus import SECONDS, SIZES, Grid, grid
+from benchmarks.shared.measure import machine, write
+from benchmarks.shared.random_networks import random_network
 from mptune.runner.progress import Reporter
 from mptune.testbeds.early_end import replayed
 from mptune.topology import load, shipped

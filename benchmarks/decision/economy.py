@@ -53,19 +53,28 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-import _docs
-import _peers
-import _replay
-from _cases import CONTESTANTS, EARLY, MAIN, MARKS, PATIENCE_S, Case, Network, kept, sources
-from _corpus import is_kept
-from _figure import draw
-from _measure import RESULTS, machine, write
-from _random_networks import random_network
-from _replay import LARGER, ROOM
+from benchmarks.decision import _peers, _replay
+from benchmarks.decision._cases import (
+    CONTESTANTS,
+    EARLY,
+    MAIN,
+    MARKS,
+    PATIENCE_S,
+    Case,
+    Network,
+    kept,
+    sources,
+)
+from benchmarks.decision._corpus import is_kept
+from benchmarks.decision._figure import draw
+from benchmarks.decision._replay import LARGER, ROOM
+from benchmarks.shared import docs
+from benchmarks.shared.measure import RESULTS, machine, write
+from benchmarks.shared.random_networks import random_network
 from mptune.decision.selection import SACRIFICE
 from mptune.topology import load, shipped
 
-PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "adaptive.md"
+PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "adaptive.md"
 FIGURE = PAGE.parents[1] / "images" / "economy.svg"
 
 #: A regret up to this is none to speak of; up to that it is bearable.
@@ -101,7 +110,10 @@ def contestants(asked: argparse.Namespace) -> Iterator[str]:
             continue
         absent = _peers.missing(one.peer) if one.peer else []
         if absent:
-            print(f"{name} is skipped: no {' and '.join(absent)} (benchmarks/_peers.py)", file=sys.stderr)
+            print(
+                f"{name} is skipped: no {' and '.join(absent)} (benchmarks/decision/_peers.py)",
+                file=sys.stderr,
+            )
         elif one.prior and not _replay.has_priors():
             print(f"{name} is skipped: questions have no priors", file=sys.stderr)
         elif one.ending and _replay.ending() is None:
@@ -172,7 +184,7 @@ def tell(found: Sequence[Case], asked: argparse.Namespace, console: Console) -> 
     if asked.claims:
         console.print(table(CLAIMS, claim_rows(found)))
         if asked.write_docs:
-            _docs.replace(PAGE, "claims", markdown(CLAIMS, claim_rows(found)))
+            docs.replace(PAGE, "claims", markdown(CLAIMS, claim_rows(found)))
         return
     console.print(table(COLUMNS, rows(found, asked.mark)))
     console.print(table(TARGETS, target_rows(found, asked.mark)))
@@ -180,11 +192,11 @@ def tell(found: Sequence[Case], asked: argparse.Namespace, console: Console) -> 
     figure.write_text(draw(points(found)), encoding="utf-8")
     print(f"written to {figure}")
     if asked.write_docs:
-        _docs.replace(
+        docs.replace(
             PAGE, "kernel" if asked.kernel else "economy", markdown(COLUMNS, rows(found, asked.mark))
         )
         if not asked.kernel:
-            _docs.replace(PAGE, "targets", markdown(TARGETS, target_rows(found, asked.mark)))
+            docs.replace(PAGE, "targets", markdown(TARGETS, target_rows(found, asked.mark)))
         print(f"written to {PAGE}")
 
 

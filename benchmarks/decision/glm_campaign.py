@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from _measure import RESULTS, write
+from benchmarks.shared.measure import RESULTS, write
 from mptune.cli import _fit_tables
 from mptune.cli._common import console
 from mptune.cli._fit_document import fit_document

@@ -24,16 +24,16 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-import _docs
-import _ratios
-from _dynamics import Dynamic, random_dynamic
-from _harm import Demotion, Harm, changes, demoted, demotions, harm
-from _measure import write
-from _ratios import over
+from benchmarks.decision import _ratios
+from benchmarks.decision._dynamics import Dynamic, random_dynamic
+from benchmarks.decision._harm import Demotion, Harm, changes, demoted, demotions, harm
+from benchmarks.decision._ratios import over
+from benchmarks.shared import docs
+from benchmarks.shared.measure import write
 from mptune.testbeds import create as testbed
 from mptune.trial import Bulk, Observation, ScriptedAction, Trial
 
-DOCS = Path(__file__).parents[1] / "docs" / "explanation" / "guard.md"
+DOCS = Path(__file__).parents[2] / "docs" / "explanation" / "guard.md"
 
 #: Seeds of the first dynamics: those that guard was developed on are never reported.
 DEVELOPED = 1
@@ -246,7 +246,7 @@ def main() -> None:
         {"table": table(outcomes), "facts": facts(outcomes), "dynamics": msgspec.to_builtins(outcomes)},
     )
     if arguments.write_docs:
-        _docs.replace(DOCS, "guard", _ratios.markdown(len(outcomes), table(outcomes), facts(outcomes)))
+        docs.replace(DOCS, "guard", _ratios.markdown(len(outcomes), table(outcomes), facts(outcomes)))
 
 
 if __name__ == "__main__":

@@ -19,10 +19,10 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-import _docs
-from _kept import kept, measured
-from _kernel import on_the_kernel
-from _measure import machine, write
+from benchmarks.shared import docs
+from benchmarks.shared.kept import kept, measured
+from benchmarks.shared.kernel import on_the_kernel
+from benchmarks.shared.measure import machine, write
 from mptune._text import plain_tcp
 from mptune.decision.agreement import Cell, Row, summarise_runs
 from mptune.linux import congestion
@@ -40,7 +40,7 @@ from mptune.topology import shipped as scenarios
 from mptune.trial import PLAIN_TCP, Bulk, Configuration
 from mptune.units import MIB, format_size
 
-DOCS = Path(__file__).parents[1] / "docs" / "reference" / "recommendations.md"
+DOCS = Path(__file__).parents[2] / "docs" / "reference" / "recommendations.md"
 
 #: The network that one processor carries in real time, Mbit/s (docs/how-to/kernel.md).
 CARRIED_MBPS = 500
@@ -274,7 +274,7 @@ def main() -> int:
     print(summary(outcomes))
     write("recommendations", [msgspec.to_builtins(one) | {"gain": one.gain} for one in outcomes])
     if asked.write_docs:
-        _docs.replace(DOCS, "recommendations", markdown(outcomes))
+        docs.replace(DOCS, "recommendations", markdown(outcomes))
         print(f"written to {DOCS}")
     return int(stopped or not all(one.holds for one in outcomes))
 

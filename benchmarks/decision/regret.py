@@ -31,12 +31,12 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-import _docs
-from _judge import Coverage, Robustness, coverage, measured_rivals, robustness, tcp
-from _kept import kept
-from _measure import RESULTS, machine, write
-from _random_networks import random_network
-from _search import Bench, Found, Known, Plan, buffer_grid, search, subset
+from benchmarks.decision._judge import Coverage, Robustness, coverage, measured_rivals, robustness, tcp
+from benchmarks.decision._search import Bench, Found, Known, Plan, buffer_grid, search, subset
+from benchmarks.shared import docs
+from benchmarks.shared.kept import kept
+from benchmarks.shared.measure import RESULTS, machine, write
+from benchmarks.shared.random_networks import random_network
 from mptune._text import plain_tcp
 from mptune.decision.selection import SACRIFICE
 from mptune.errors import MptuneError
@@ -53,7 +53,7 @@ from mptune.trial import Configuration
 from mptune.trial.stacks import STACKS
 from mptune.units import format_size
 
-DOCS = Path(__file__).parents[1] / "docs" / "reference" / "regret.md"
+DOCS = Path(__file__).parents[2] / "docs" / "reference" / "regret.md"
 
 #: Room of the targets: below the sacrifice, and below plain rivals.
 ROOM = 0.02
@@ -427,7 +427,7 @@ def main() -> int:
     if not stopped:
         rows = [msgspec.to_builtins(one) for one in outcomes]
         if asked.write_docs:
-            _docs.replace(DOCS, "regret", markdown(outcomes, asked))
+            docs.replace(DOCS, "regret", markdown(outcomes, asked))
             print(f"written to {DOCS}")
         write(asked.out, {"totals": totals(outcomes, asked.sacrifice), "outcomes": rows})
     return 130 if stopped else 0

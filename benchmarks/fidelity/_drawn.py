@@ -1,10 +1,10 @@
 """Networks and configurations drawn at random, on which the simulator is compared with the kernel.
 
 Not a benchmark. A seed gives the same networks and the same configurations on every machine (numbers as in
-`_random_networks`), and the first ten of a draw of twenty are those of a draw of ten. What is compared by
-regime is dealt from shuffled decks, so that every regime comes up as often as it should: the number of
-paths, the class of loss, where the bottlenecks are, and whether there and back differ, network by network;
-congestion control, path manager, buffer, buffer mode, and transfers, configuration by configuration.
+`benchmarks.shared.random_networks`), and the first ten of a draw of twenty are those of a draw of ten. The
+regimes are dealt from shuffled decks, so that each comes up as often as it should: the number of paths, the
+class of loss, where the bottlenecks are, and whether there and back differ, network by network; congestion
+control, path manager, buffer, buffer mode, and transfers, configuration by configuration.
 
 Half of the networks are plain: rates, delays and drop-tail queues. The others have losses by their class and
 each other effect with a probability of its own. TCP connections of others are left out, which the emulator
@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from _random_networks import LEAST_QUEUE, SHAPES, WIDE_BPS, WIDE_QUEUE, Draw
+from benchmarks.shared.random_networks import LEAST_QUEUE, SHAPES, WIDE_BPS, WIDE_QUEUE, Draw
 from mptune.decision.kinds import REGIMES, buffer_regime, count_regime, product_bytes
 from mptune.runner.seeds import seed_for
 from mptune.topology import Topology, load

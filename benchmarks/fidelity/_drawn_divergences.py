@@ -11,8 +11,8 @@ from pathlib import Path
 
 import msgspec
 
-from _drawn import Case
-from _drawn_report import Judged
+from benchmarks.fidelity._drawn import Case
+from benchmarks.fidelity._drawn_report import Judged
 from mptune.capture.divergence import find, paragraph, side
 from mptune.errors import TrialError
 from mptune.runner.progress import Reporter

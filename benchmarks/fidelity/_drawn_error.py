@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import mptune
-from _drawn import RATE_BPS, RTT_NS, TRANSFER_BYTES, Case
+from benchmarks.fidelity._drawn import RATE_BPS, RTT_NS, TRANSFER_BYTES, Case
 from mptune.decision.kinds import BOUNDS, Compared, factors, products, total_bps
 from mptune.decision.model_error import SCHEMA, ModelError, OnKernel, Scale, Validated, gain
 from mptune.statistics import CONFIDENCE, half_width, log_mean_variance, quantile

@@ -9,7 +9,7 @@ from typing import Any
 import altair as alt
 import vl_convert
 
-from _drawn_report import Judged, Report, mean
+from benchmarks.fidelity._drawn_report import Judged, Report, mean
 from mptune.report.charts.style import PALETTE, SHAPES, look
 
 WIDTH, HEIGHT = 360, 360

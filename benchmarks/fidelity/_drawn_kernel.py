@@ -19,8 +19,8 @@ from typing import Any, Self
 
 import msgspec
 
-from _drawn import DEADLINE_NS, Case
-from _measure import machine
+from benchmarks.fidelity._drawn import DEADLINE_NS, Case
+from benchmarks.shared.measure import machine
 from mptune.decision.agreement import is_stalled
 from mptune.linux import agent
 from mptune.linux.sandbox.namespaces import Sites

@@ -11,16 +11,12 @@ from pathlib import Path
 
 import msgspec
 
-import _drawn_divergences
-import _drawn_error
-import _drawn_kernel
-import _drawn_report
-import _drawn_tables
-from _docs import replace
-from _drawn import Case, networks
-from _drawn_kernel import Environment, Results, Run
-from _drawn_report import Judged, Runs, numbers
-from _measure import RESULTS, machine, write
+from benchmarks.fidelity import _drawn_divergences, _drawn_error, _drawn_kernel, _drawn_report, _drawn_tables
+from benchmarks.fidelity._drawn import Case, networks
+from benchmarks.fidelity._drawn_kernel import Environment, Results, Run
+from benchmarks.fidelity._drawn_report import Judged, Runs, numbers
+from benchmarks.shared.docs import replace
+from benchmarks.shared.measure import RESULTS, machine, write
 from mptune.decision import model_error
 from mptune.decision.model_error import ModelError
 from mptune.errors import InputError
@@ -32,8 +28,8 @@ from mptune.units import format_size
 
 #: Committed: a fresh machine has no target/.
 KEPT = Path(__file__).parent / "kernel"
-PAGE = Path(__file__).parents[1] / "docs" / "reference" / "fidelity.md"
-IMAGES = Path(__file__).parents[1] / "docs" / "images"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "fidelity.md"
+IMAGES = Path(__file__).parents[2] / "docs" / "images"
 
 #: Runs of each configuration, on the kernel and in the simulator.
 RUNS, SIMULATED_RUNS = 5, 20
@@ -240,7 +236,7 @@ def _write(
         "configurations": msgspec.to_builtins(judged),
     }
     write(f"fidelity-drawn-{seed}", document)
-    from _drawn_figure import draw
+    from benchmarks.fidelity._drawn_figure import draw
 
     figure = RESULTS / f"fidelity-drawn-{seed}.svg"
     figure.write_text(draw(judged, report), encoding="utf-8")

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from rich.console import Console
 from rich.table import Table
 
-from _drawn_error import CANDIDATES, Learnt, by_regime, gains
-from _drawn_report import Figures, Judged, Report, mean
-from _measure import RESULTS
+from benchmarks.fidelity._drawn_error import CANDIDATES, Learnt, by_regime, gains
+from benchmarks.fidelity._drawn_report import Figures, Judged, Report, mean
+from benchmarks.shared.measure import RESULTS
 from mptune.decision.model_error import ModelError
 
 #: Columns of the table by regime; each figure with the kernel's own, in parentheses.
@@ -44,7 +44,9 @@ def show(report: Report, judged: Sequence[Judged], again: str) -> None:
         worst.add_row(bad.name, bad.about, _runs(bad.simulated), _each(bad.kernel), f"{bad.error:+.0%}")
     console.print(worst)
     if report.worst:
-        print(f"To repeat one: python benchmarks/fidelity.py {again} --only {report.worst[0].name}")
+        print(
+            f"To repeat one: python -m benchmarks.fidelity.throughput {again} --only {report.worst[0].name}"
+        )
         network = report.worst[0].network
         print(f"Its topology file: {RESULTS / network.rpartition('-')[0] / network}.toml")
     none = [case.name for case in judged if case.error is None]

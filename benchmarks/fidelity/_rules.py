@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-CORE = Path(__file__).parent.parent / "crates" / "mptune-core"
+CORE = Path(__file__).parents[2] / "crates" / "mptune-core"
 
 #: Key of an estimate -> its column, in the table's order; each rule's verdict follows its columns.
 COLUMNS = {

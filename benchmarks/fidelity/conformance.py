@@ -16,10 +16,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-import _docs
-import _rules
-from _measure import write
-from _rules import CORE
+from benchmarks.fidelity import _rules
+from benchmarks.fidelity._rules import CORE
+from benchmarks.shared import docs
+from benchmarks.shared.measure import write
 
 DOCS = CORE.parent.parent / "docs" / "reference" / "conformance.md"
 
@@ -141,8 +141,8 @@ def _rows(wanted: list[Requirement]) -> list[str]:
 def write_docs(wanted: list[Requirement], rules: str) -> None:
     """Put both tables into the docs page."""
     table = "\n".join(["| document | requirement |", "|---|---|", *_rows(wanted)])
-    _docs.replace(DOCS, "rules", rules)
-    _docs.replace(DOCS, "requirements", table)
+    docs.replace(DOCS, "rules", rules)
+    docs.replace(DOCS, "requirements", table)
 
 
 def check_docs() -> int:

@@ -23,7 +23,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from _measure import machine, write
+from benchmarks.shared.measure import machine, write
 from mptune.errors import TrialError
 from mptune.linux import addresses, bpf
 from mptune.linux.assignment import SATURATED, Assignment, kernel_paths, told
@@ -37,7 +37,7 @@ from mptune.trial import Bulk, Trial
 
 #: How often a contest is repeated if the machine was overloaded: one packet in a hundred this late, ns.
 ATTEMPTS, LATE_NS = 4, 1_000_000
-NETWORKS = Path(__file__).parent / "networks" / "contended"
+NETWORKS = Path(__file__).parents[1] / "networks" / "contended"
 BUFFER_BYTES = 2**20
 #: The coupled ones, and reno on every subflow for contrast.
 CCS = ("reno", "lia", "olia", "balia")

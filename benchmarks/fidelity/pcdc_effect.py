@@ -16,9 +16,9 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from _kept import measured
-from _kernel import valid_on_the_kernel
-from _measure import machine, write
+from benchmarks.shared.kept import measured
+from benchmarks.shared.kernel import valid_on_the_kernel
+from benchmarks.shared.measure import machine, write
 from mptune.linux import bpf
 from mptune.runner.seeds import seed_for
 from mptune.statistics import Summary, summarise
@@ -26,7 +26,7 @@ from mptune.testbeds import create as testbed
 from mptune.topology import Topology, load
 from mptune.trial import Bulk, Observation, PlannedTrial, Trial
 
-ROOT = Path(__file__).parent
+ROOT = Path(__file__).parents[1]
 NETWORKS = (
     ROOT.parent / "scenarios" / "UiB-UNIS.toml",
     ROOT / "networks" / "contended" / "UiB-UNIS-lossy.toml",

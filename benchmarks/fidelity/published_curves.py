@@ -19,8 +19,8 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from _kept import kept
-from _measure import write
+from benchmarks.shared.kept import kept
+from benchmarks.shared.measure import write
 from mptune.optimisation.papers import PMS
 from mptune.papers.published import rows as published
 from mptune.runner.planning import plan_trials

@@ -5,8 +5,8 @@ connections of others on some, and every congestion control, path manager, sched
 mode, both families, MPTCP and plain TCP, saturated senders and transfers, scripts, trials that end early, and
 recorded ones, whose packets and samples count too. Write the digests before a change and compare after it:
 
-    python benchmarks/same_bytes.py --out before.json
-    python benchmarks/same_bytes.py --against before.json
+    python -m benchmarks.fidelity.same_bytes --out before.json
+    python -m benchmarks.fidelity.same_bytes --against before.json
 
 A trial goes by what was drawn, in words. Where the lists of algorithms have changed, other trials are drawn
 from there on; they are reported as not compared. Exit status 1 if any digest differs, or none was compared.
@@ -24,9 +24,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from _drawn import networks, shuffled
-from _measure import RESULTS
-from _random_networks import Draw
+from benchmarks.fidelity._drawn import networks, shuffled
+from benchmarks.shared.measure import RESULTS
+from benchmarks.shared.random_networks import Draw
 from mptune import _core
 from mptune.testbeds.simulated import SimulatedTestbed
 from mptune.topology import TcpBackground, Topology

@@ -1,14 +1,14 @@
 """How far the simulator is from the Linux kernel: the same trials on both.
 
-    python benchmarks/fidelity.py                            # eight chosen networks
-    python benchmarks/fidelity.py --random 24 --seed 1       # drawn ones, to work with
-    python benchmarks/fidelity.py --random 24 --report-seed S    # drawn ones that nobody looked at before
-    python benchmarks/fidelity.py --random 24 --seed 1 --kept --write-error    # learn the simulator's error
+    python -m benchmarks.fidelity.throughput                            # eight chosen networks
+    python -m benchmarks.fidelity.throughput --random 24 --seed 1       # drawn ones, to work with
+    python -m benchmarks.fidelity.throughput --random 24 --report-seed S    # fresh ones
+    python -m benchmarks.fidelity.throughput --random 24 --seed 1 --kept --write-error    # learn the error
 
 Drawn networks (`_drawn`): all effects of links, two to eight paths, all congestion controls and path managers
 that the kernel has, 0.1 to 8 products of buffer. Each of their configurations runs 5 times on the kernel and
-20 times in the simulator. The kernel's results are kept in benchmarks/kernel/ and measured only once; --kept
-measures nothing and needs no kernel at all. Prints every figure by regime beside the kernel against itself,
+20 times in the simulator. The kernel's results are kept in benchmarks/fidelity/kernel and measured only once;
+--kept measures nothing and needs no kernel. Prints every figure by regime beside the kernel against itself,
 and the worst configurations; --divergences says where the two part in what is missed.
 `docs/reference/fidelity.md` explains the figures.
 
@@ -32,10 +32,10 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-import _drawn_run
-from _kept import measured
-from _kernel import believed
-from _measure import machine, write
+from benchmarks.fidelity import _drawn_run
+from benchmarks.shared.kept import measured
+from benchmarks.shared.kernel import believed
+from benchmarks.shared.measure import machine, write
 from mptune.decision.agreement import Comparison, Row, compare, summarise_runs
 from mptune.decision.comparison import CompareOptions, trial
 from mptune.runner.progress import Reporter
@@ -49,7 +49,7 @@ from mptune.trial import FIXED, Observation, PlannedTrial, Trial
 from mptune.trial.stacks import STACKS
 from mptune.units import format_size
 
-NETWORKS = Path(__file__).parent / "networks"
+NETWORKS = Path(__file__).parents[1] / "networks"
 CCS = ("reno", "cubic")
 
 #: Buffers as multiples of the sum of the rates times the largest RTT.

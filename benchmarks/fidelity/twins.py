@@ -17,10 +17,10 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from _kept import measured
-from _kernel import valid_on_the_kernel
-from _measure import machine, write
-from fidelity import NETWORKS, buffers, planned
+from benchmarks.fidelity.throughput import NETWORKS, buffers, planned
+from benchmarks.shared.kept import measured
+from benchmarks.shared.kernel import valid_on_the_kernel
+from benchmarks.shared.measure import machine, write
 from mptune.decision.comparison import CompareOptions, trial
 from mptune.linux import bpf
 from mptune.testbeds import create as testbed

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import _trials
-from _docs import replace
 from _packages import order
+from benchmarks.shared.docs import replace
 from mptune.testbeds import create
 from mptune.units import format_size
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 # The other benchmarks' modules, in the folder above; in a guest PYTHONPATH has it.
-sys.path.append(str(Path(__file__).resolve().parent.parent))
+sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 import _guest
 import _page

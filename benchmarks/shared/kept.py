@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from _measure import RESULTS, machine
+from benchmarks.shared.measure import RESULTS, machine
 from mptune import _core
 from mptune.runner.runner import Memory
 from mptune.store import Campaign, Store, create, open_store

@@ -34,12 +34,12 @@ def machine() -> dict[str, str | int]:
     }
 
 
-def in_fresh_process(script: str, argument: object) -> dict[str, Any]:
-    """Run `script` again with a JSON argument; it prints JSON.
+def in_fresh_process(module: str, argument: object) -> dict[str, Any]:
+    """Run a module with a JSON argument; it prints JSON.
 
     Only a process of its own has a peak memory that belongs to one case.
     """
-    command = [sys.executable, script, "--case", json.dumps(argument)]
+    command = [sys.executable, "-m", module, "--case", json.dumps(argument)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     result: dict[str, Any] = json.loads(done.stdout)
     return result

@@ -15,14 +15,14 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from _measure import machine, spread, write
+from benchmarks.shared.measure import machine, spread, write
 from mptune.linux import bpf
 from mptune.linux.bpf import _libbpf
 from mptune.testbeds import create as testbed
 from mptune.topology import load
 from mptune.trial import Bulk, Trial
 
-NETWORKS = Path(__file__).parent / "networks"
+NETWORKS = Path(__file__).parents[1] / "networks"
 CASES = (("two-alike", 2), ("four-shared", 4), ("six-mixed", 6))
 BUFFER_BYTES = 4 * 2**20
 

@@ -21,11 +21,11 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from _measure import machine, write
+from benchmarks.shared.measure import machine, write
+from benchmarks.speed.simulator import two_paths
 from mptune.trial import MSS
-from simulator import two_paths
 
-CORE = Path(__file__).parent.parent / "crates" / "mptune-core"
+CORE = Path(__file__).parents[2] / "crates" / "mptune-core"
 #: Simulated seconds that are counted, and that are subtracted.
 SPANS = (60, 10)
 TIMED_S = 600

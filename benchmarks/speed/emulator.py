@@ -21,7 +21,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from _measure import in_fresh_process, machine, spread, write
+from benchmarks.shared.measure import in_fresh_process, machine, spread, write
 from mptune.linux import assignment, bpf
 from mptune.linux.addresses import SIDES, interfaces
 from mptune.linux.kernel_trial import Plan
@@ -234,7 +234,7 @@ def main(runs: int, seconds: int) -> None:
     )
     results: list[dict[str, Any]] = []
     for rates in CASES:
-        found = [in_fresh_process(__file__, [rates, seconds]) for _ in range(runs)]
+        found = [in_fresh_process("benchmarks.speed.emulator", [rates, seconds]) for _ in range(runs)]
 
         def column(name: str, part: str | None = None, found: list[dict[str, Any]] = found) -> list[float]:
             return [run[name] if part is None else run[name][part] for run in found]

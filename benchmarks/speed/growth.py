@@ -21,7 +21,7 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from _measure import in_fresh_process, machine, write
+from benchmarks.shared.measure import in_fresh_process, machine, write
 from mptune import testbeds
 from mptune.campaign.definition import read_definition
 from mptune.campaign.execution import start
@@ -109,7 +109,9 @@ def growth(trials: int, place: Path) -> dict[str, Cost | int]:
     """Every cost of a campaign of this size."""
     directory = place / "run"
     case = {"trials": trials, "directory": str(directory)}
-    costs: dict[str, Cost | int] = {"filling the store": Cost(**in_fresh_process(__file__, case))}
+    costs: dict[str, Cost | int] = {
+        "filling the store": Cost(**in_fresh_process("benchmarks.speed.growth", case))
+    }
     costs["size of the store"] = (directory / STORE).stat().st_size
     costs["status"] = command("campaign", "status", directory)
     costs["report"] = command("report", directory, "--no-figures")

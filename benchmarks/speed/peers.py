@@ -12,7 +12,7 @@ SACK and delayed ACKs. Packets of data have the same size everywhere. In htsim s
 is full, since its recovery from an overshoot would take most of the time at high rates.
 
 The peers are not dependencies. ns-2 is Debian's package ns2, or any `ns` on the path. htsim is a library:
-`benchmarks/drivers/htsim.cpp` is a main program for it, which you compile against yours, both with
+`benchmarks/speed/drivers/htsim.cpp` is a main program for it, which you compile against yours, both with
 optimisation, and name with --htsim. A peer that is not there is named and left out. Where the machine counts
 instructions (perf), the table has them too, without those of the start.
 """
@@ -32,8 +32,8 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from _measure import machine, spread, write
-from simulator import timed
+from benchmarks.shared.measure import machine, spread, write
+from benchmarks.speed.simulator import timed
 
 ROUNDS = 7
 DRIVERS = Path(__file__).parent / "drivers"
@@ -161,7 +161,7 @@ def ours(stack: str) -> Callable[[Case, int], list[str]]:
 
     def command(case: Case, seconds: int) -> list[str]:
         argument = json.dumps([network(case), case.ccs["mptune"], seconds, stack])
-        return [sys.executable, __file__, "--case", argument]
+        return [sys.executable, "-m", "benchmarks.speed.peers", "--case", argument]
 
     return command
 
@@ -203,7 +203,9 @@ def contenders(htsim: Path | None) -> tuple[list[Contender], list[str]]:
     """Who takes part, and of each peer that does not, why."""
     found, absent = [MPTUNE, LINUX], []
     if htsim is None:
-        absent.append("htsim: left out; --htsim names the program compiled from benchmarks/drivers/htsim.cpp")
+        absent.append(
+            "htsim: left out; --htsim names the program compiled from benchmarks/speed/drivers/htsim.cpp"
+        )
     elif shutil.which(htsim) is None:
         absent.append(f"htsim: left out; {htsim} is not a program")
     else:

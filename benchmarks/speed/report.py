@@ -19,7 +19,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from _measure import machine, spread, write
+from benchmarks.shared.measure import machine, spread, write
 from mptune import testbeds
 from mptune.campaign.definition import Definition
 from mptune.campaign.execution import start

@@ -21,7 +21,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from _measure import in_fresh_process, machine, spread, write
+from benchmarks.shared.measure import in_fresh_process, machine, spread, write
 from mptune import _core
 from mptune.topology import load
 from mptune.trial import MSS
@@ -142,7 +142,7 @@ def main() -> None:
         found: dict[str, list[dict[str, Any]]] = {stack: [] for stack in STACKS}
         for _ in range(asked.runs):  # taking turns: what else the machine does concerns both
             for stack, runs in found.items():
-                runs.append(in_fresh_process(__file__, [topology, cc, seconds, stack]))
+                runs.append(in_fresh_process("benchmarks.speed.simulator", [topology, cc, seconds, stack]))
         for stack, runs in found.items():
             table.add_row(
                 *(name if stack == "payload" else "", stack, f"{runs[0]['mbps']:.1f}"),

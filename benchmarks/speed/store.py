@@ -16,7 +16,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from _measure import machine, spread, write
+from benchmarks.shared.measure import machine, spread, write
 from mptune.runner.planning import plan_trials
 from mptune.runner.runner import TrialRunner
 from mptune.store import Campaign, Store, create, open_store

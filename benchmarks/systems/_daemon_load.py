@@ -19,9 +19,9 @@ from typing import NamedTuple
 import msgspec
 import pyroute2
 
-import _traffic
-from _contenders import Mptcpd, add_endpoint, limit
-from _managers import Daemon
+from benchmarks.shared.contenders import Mptcpd, add_endpoint, limit
+from benchmarks.systems import _traffic
+from benchmarks.systems._managers import Daemon
 from mptune.errors import TrialError
 from mptune.linux.sandbox.namespaces import Sites
 from mptune.linux.sandbox.netlink import inside

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import msgspec
 
-sys.path.append(str(Path(__file__).parents[1]))
+sys.path.append(str(Path(__file__).parents[2]))
 
 from tests.hosts.machine import Machine
 from tests.hosts.snapshots import Snapshot, settle

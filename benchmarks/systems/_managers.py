@@ -1,6 +1,6 @@
 """The daemon as a contender: started in a namespace with a policy file, ended in order.
 
-Not a benchmark. See `_contenders` for the others.
+Not a benchmark. See `benchmarks.shared.contenders` for the others.
 """
 
 import json
@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from _contenders import KernelFullmesh, ended
+from benchmarks.shared.contenders import KernelFullmesh, ended
 from mptune.daemon.client import Client
 from mptune.errors import TrialError
 from mptune.linux import addresses, agent, assignment

@@ -3,7 +3,7 @@
 Not a benchmark. It prints a line of JSON for every trial, {"trial", "failed"}, and ends with Ctrl-C as
 `mptune` does. Every other trial has buffers that grow, which changes settings of the hosts for all of it.
 
-    python benchmarks/_session.py FILE
+    python -m benchmarks.systems._session FILE
 """
 
 import contextlib

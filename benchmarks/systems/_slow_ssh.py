@@ -2,7 +2,7 @@
 
 Not a benchmark. What is said in either direction arrives half a round trip later; logging in takes no longer.
 
-    python benchmarks/_slow_ssh.py RTT_MS PROGRAM ARGUMENT...
+    python -m benchmarks.systems._slow_ssh RTT_MS PROGRAM ARGUMENT...
 """
 
 import os

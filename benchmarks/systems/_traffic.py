@@ -6,8 +6,8 @@ answers each request at the next one. Of the client's connections the first few 
 others send a little now and then; besides, it may open short ones, each for a request and its answer. It says
 `open` when all long ones are there, and works until its standard input ends.
 
-    python benchmarks/_traffic.py server ADDRESS
-    python benchmarks/_traffic.py client ADDRESS SOURCE --connections 1000 --busy 5 --short 200
+    python -m benchmarks.systems._traffic server ADDRESS
+    python -m benchmarks.systems._traffic client ADDRESS SOURCE --connections 1000 --busy 5 --short 200
 """
 
 import argparse

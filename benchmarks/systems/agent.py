@@ -3,7 +3,7 @@
 Connections of two subflows each over the loopback device of a namespace, first idle, then with some of them
 sending, then with some of them ending and others beginning. Printed is the role's share of one core.
 
-    python benchmarks/agent.py [CONNECTIONS ...] [--seconds 20] [--json FILE]
+    python -m benchmarks.systems.agent [CONNECTIONS ...] [--seconds 20] [--json FILE]
 """
 
 import argparse

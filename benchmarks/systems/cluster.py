@@ -23,15 +23,15 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from _cluster_worker import BEGINNINGS
-from _measure import machine, write
+from benchmarks.shared.measure import machine, write
+from benchmarks.speed.store import fresh_store
+from benchmarks.systems._cluster_worker import BEGINNINGS
 from mptune.runner.executors import ExecutorOptions
 from mptune.runner.planning import plan_trials
 from mptune.runner.runner import TrialRunner
 from mptune.testbeds import create as testbed
 from mptune.topology import load
 from mptune.trial import Bulk, Configuration, PlannedTrial
-from store import fresh_store
 from tests.plugins.waiting import until
 from tests.runner.cluster import scheduler, worker
 

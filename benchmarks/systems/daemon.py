@@ -30,19 +30,18 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-import _daemon_load
-import _docs
-import resilience
-from _contenders import Bench, Contender, KernelFullmesh, Missing, Mptcpd, fetched
-from _managers import UnderDaemon
-from _measure import RESULTS, machine, write
+from benchmarks.shared import docs
+from benchmarks.shared.contenders import Bench, Contender, KernelFullmesh, Missing, Mptcpd, fetched
+from benchmarks.shared.measure import RESULTS, machine, write
+from benchmarks.systems import _daemon_load, resilience
+from benchmarks.systems._managers import UnderDaemon
 from mptune.linux.agent import program, version
 from mptune.topology import Topology, load
 from mptune.trial import Bulk, Observation, ScriptedAction, Transfer, Trial
 
-DOCS = Path(__file__).parents[1] / "docs" / "how-to" / "daemon.md"
+DOCS = Path(__file__).parents[2] / "docs" / "how-to" / "daemon.md"
 CACHE = RESULTS.parent / "mptcpd"
-ROOT = Path(__file__).parent
+ROOT = Path(__file__).parents[1]
 MIB = 1 << 20
 _SECOND = 10**9
 #: Of the scenarios.
@@ -378,7 +377,7 @@ def main() -> None:
     console.print(shown)
     write(f"daemon-{asked.what}", rows)
     if asked.write_docs:
-        _docs.replace(DOCS, f"daemon-{asked.what}", markdown(rows))
+        docs.replace(DOCS, f"daemon-{asked.what}", markdown(rows))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@
 
 Needs root, sshd, nft and sudo; agrees and answer an idle machine. Prints tables and writes JSON.
 
-    python benchmarks/hosts.py [overhead] [kills] [agrees] [answer] [--trials 60] [--kills 200] [--seed 1]
+    python -m benchmarks.systems.hosts [overhead] [kills] [agrees] [answer] [--trials 60] [--kills 200]
 """
 
 import argparse
@@ -34,9 +34,9 @@ from typing import Any
 
 import msgspec
 
-import _kills
-from _kills import KINDS, Row
-from _measure import machine, write
+from benchmarks.shared.measure import machine, write
+from benchmarks.systems import _kills
+from benchmarks.systems._kills import KINDS, Row
 from mptune.linux.awake import Awake
 from mptune.machines.ssh import VARIABLE
 from mptune.testbeds import create
@@ -343,7 +343,8 @@ def answer(options: argparse.Namespace) -> dict[str, Any]:
         for name in ("hosts", "namespaces"):
             out = file.with_name(name)
             words = ["optimise", str(file), "--testbed", name, "--budget", options.budget, *QUESTION, *QUICK]
-            command = [sys.executable, __file__, "--mptune", *words, "--out", str(out), "--json", "--quiet"]
+            command = [sys.executable, "-m", "benchmarks.systems.hosts", "--mptune", *words]
+            command += ["--out", str(out), "--json", "--quiet"]
             began = time.monotonic()
             done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
             if done.returncode != 0:

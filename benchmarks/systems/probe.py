@@ -5,7 +5,7 @@ queues are drawn. Printed is one line each: the largest error of the rates of it
 the round-trip times, of the queues that overflowed, the losses found, the time and the data. A loss of which
 fewer than ten packets were to be expected is not judged by a factor, but by whether the interval holds it.
 
-    python benchmarks/probe.py [--networks 20] [--only 8] [--seed 1] [--seconds 60] [--json FILE]
+    python -m benchmarks.systems.probe [--networks 20] [--only 8] [--seed 1] [--seconds 60] [--json FILE]
 """
 
 import argparse
@@ -19,7 +19,7 @@ from pathlib import Path as File
 from statistics import median
 from typing import Any
 
-from _random_networks import Draw
+from benchmarks.shared.random_networks import Draw
 from mptune.linux import addresses
 from mptune.linux.awake import Awake
 from mptune.linux.sandbox.namespaces import STEP_S, Sites

@@ -17,13 +17,13 @@ from pathlib import Path
 
 import msgspec
 
-from _measure import write
+from benchmarks.shared.measure import write
 from mptune.runner.running import run_trials
 from mptune.testbeds import create
 from mptune.topology import Topology, load
 from mptune.trial import BIN_NS, Bulk, Observation, ScriptedAction, Trial
 
-ROOT = Path(__file__).parent
+ROOT = Path(__file__).parents[1]
 NETWORKS = ("UNIS-HiN", "UiB-HiN", str(ROOT / "networks" / "three-unequal.toml"))
 BEDS = ("simulated", "namespaces")
 SECOND = 1_000_000_000

@@ -5,8 +5,8 @@ first idle, then with some of them sending, then with some of them ending and ot
 role's share of one core at a report every second. With `--picture FILE` instead: the screen of `mptune watch`
 as an SVG, while two namespaces exchange data over three paths of unlike rates.
 
-    python benchmarks/watch.py [CONNECTIONS ...] [--seconds 20] [--json FILE]
-    python benchmarks/watch.py --picture docs/images/watch.svg
+    python -m benchmarks.systems.watch [CONNECTIONS ...] [--seconds 20] [--json FILE]
+    python -m benchmarks.systems.watch --picture docs/images/watch.svg
 """
 
 import argparse
@@ -26,7 +26,7 @@ from typing import Any
 
 import pyroute2
 
-from agent import Load, loopback_up, processor_s
+from benchmarks.systems.agent import Load, loopback_up, processor_s
 from mptune.linux import agent as program
 from mptune.linux.sandbox.namespaces import STEP_S, Sites
 from mptune.linux.sandbox.netlink import inside
@@ -145,7 +145,7 @@ def address(number: int, host: str) -> None:
 
 def take_picture(file: Path) -> None:
     """Let connections work, and keep what the screen shows."""
-    from _picture import transfers
+    from benchmarks.systems._picture import transfers
     from mptune.monitor.figures import Machine
     from mptune.monitor.screen import WatchApp
     from mptune.monitor.shape import census

@@ -1,6 +1,6 @@
 """What the BPF congestion controls are for, on the running kernel and over the emulated network.
 
-Short runs with wide limits; benchmarks/kernel_rules.py measures the rules at length.
+Short runs with wide limits; benchmarks/fidelity/kernel_rules.py measures the rules at length.
 """
 
 import json
@@ -145,7 +145,7 @@ def test_vegas_keeps_the_queue_short_where_reno_fills_it(network, side_by_side) 
 def test_coupled_subflows_do_no_harm_and_leave_the_contended_path(testbed) -> None:
     arguments = ["--runs", "1", "--duration", "15", "--workers", "6", "--json"]
     algorithms = [argument for cc in ("reno", "olia", "lia", "balia") for argument in ("--cc", cc)]
-    command = [sys.executable, str(ROOT / "benchmarks/kernel_rules.py"), *arguments, *algorithms]
+    command = [sys.executable, "-m", "benchmarks.fidelity.kernel_rules", *arguments, *algorithms]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr[-500:]
     found = {

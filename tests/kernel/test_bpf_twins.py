@@ -1,7 +1,8 @@
 """Twins: each BPF program on the kernel and its original in the simulator, over six small networks.
 
-Not the measurement at full size, which is benchmarks/twins.py. Rates are low, so that many trials run side by
-side; most networks have a path whose window takes long to recover, where it matters how fast windows grow.
+Not the measurement at full size, which is benchmarks/fidelity/twins.py. Rates are low, so that many trials
+run in parallel; most networks have a path whose window takes long to recover, where the growth of windows
+matters.
 Reno in place of OLIA, BALIA or wVegas is noticed here; at such windows Hybla, Scalable and Vegas are much
 like Reno and LIA is not far from it, so that test_bpf_behaviour.py asks each for what only it does.
 """

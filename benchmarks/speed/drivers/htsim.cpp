@@ -1,4 +1,4 @@
-// One saturated multipath connection over csg-htsim's library, as benchmarks/peers.py asks for it.
+// One saturated multipath connection over csg-htsim's library, as benchmarks/speed/peers.py asks for it.
 //
 // Every option is repeated as often as needed: --local and --remote RATE_BPS:DELAY_NS:QUEUE_BYTES, one for each
 // link at the two ends. A subflow goes from each local link to each remote one, or, without remote links, over

@@ -1,4 +1,4 @@
-# One saturated TCP SACK connection per subflow in ns-2, as benchmarks/peers.py asks for it.
+# One saturated TCP SACK connection per subflow in ns-2, as benchmarks/speed/peers.py asks for it.
 #
 # ns ns2.tcl SECONDS PACKET_BYTES LOCAL REMOTE: two lists of links, {RATE_BPS DELAY_NS QUEUE_PACKETS}. A connection
 # goes from each local link to each remote one, or, without remote links, over its local link alone. The

@@ -3,7 +3,7 @@
 //! ACK.
 //!
 //! Not a transport: no SACK, no data level, no receive window, no delayed ACKs, no RTT, no timer except a
-//! restart when nothing is in flight; one loss is repaired per round trip. `benchmarks/breakdown.py` shows what
+//! restart when nothing is in flight; one loss is repaired per round trip. `benchmarks/speed/breakdown.py` shows what
 //! the complete transport costs above it.
 //!
 //! Usage: bound SECONDS prints, as JSON, packets delivered in order and events.

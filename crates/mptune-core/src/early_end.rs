@@ -30,7 +30,7 @@ const FIRST_LOOK: Nanos = 4 * SECOND;
 const FIRST_BINS: usize = 40;
 /// Predicted standard error of the whole trial's throughput, as a share of it, at which the trial ends: the
 /// largest at which the mean error was at most 2 % in the networks that the rule was developed on
-/// (`benchmarks/early_end.py`).
+/// (`benchmarks/decision/early_end.py`).
 const TOLERANCE: f64 = 0.03;
 /// Numbers of batches.
 const BATCHES: [usize; 4] = [2, 4, 8, 16];

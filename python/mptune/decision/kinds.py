@@ -1,7 +1,7 @@
 """Kind of network and configuration of a trial, and whether that kind was compared with a kernel.
 
 The error of the simulator is learnt by kind (`mptune.decision.model_error`) from drawn networks
-(benchmarks/fidelity.py), whose figures have the same regimes.
+(benchmarks/fidelity/throughput.py), whose figures have the same regimes.
 """
 
 import math

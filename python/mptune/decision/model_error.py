@@ -1,8 +1,8 @@
 """Error of the simulator against a kernel: learnt from drawn networks, and stated with an answer.
 
-The simulator was compared with a kernel on networks that nobody chose (benchmarks/fidelity.py); what came of
-it is in `model_error.json`, which that command writes. This module reads it and applies it. How it is learnt
-is in benchmarks/_drawn_error.py; docs/reference/fidelity.md explains both.
+The simulator was compared with a kernel on random networks (benchmarks/fidelity/throughput.py); the result is
+`model_error.json`, which that command writes. This module reads it and applies it. How it is learnt
+is in benchmarks/fidelity/_drawn_error.py; docs/reference/fidelity.md explains both.
 """
 
 import math
@@ -240,7 +240,7 @@ def read(path: Path) -> ModelError:
 
     Raises
     ------
-    InputError : there is none, or it is not what `benchmarks/fidelity.py --write-error` writes.
+    InputError : there is none, or it is not what `benchmarks/fidelity/throughput.py --write-error` writes.
     """
     where = str(path)
     try:

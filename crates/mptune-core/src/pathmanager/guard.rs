@@ -51,7 +51,7 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// Developed on the dynamics of seed 1 of `benchmarks/guard.py`.
+    /// Developed on the dynamics of seed 1 of `benchmarks/decision/guard.py`.
     fn default() -> Self {
         Self { held_up_share: 50, promised_gain: 15, first_retry: 10 }
     }

@@ -1,6 +1,6 @@
 //! The numbers of guard, in one place.
 //!
-//! Developed on the dynamics of seed 1 of `benchmarks/guard.py`; docs/explanation/guard.md has what they are for.
+//! Developed on the dynamics of seed 1 of `benchmarks/decision/guard.py`; docs/explanation/guard.md has what they are for.
 
 use crate::units::{MILLISECOND, Nanos, SECOND};
 

@@ -1,0 +1,1 @@
+"""Benchmarks by question; `python -m benchmarks.speed.simulator` runs one."""

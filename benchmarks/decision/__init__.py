@@ -1,0 +1,1 @@
+"""Quality and cost of answers, strategies and path managers."""

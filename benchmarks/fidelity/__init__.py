@@ -1,0 +1,1 @@
+"""Fidelity of the simulator to kernels, specifications and the papers."""

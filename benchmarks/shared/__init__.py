@@ -1,0 +1,1 @@
+"""Parts that benchmarks of several questions share. Not benchmarks."""

@@ -1,0 +1,1 @@
+"""Speed of the simulator, the emulator, the store and the report."""

@@ -1,0 +1,1 @@
+"""Agent, daemon, hosts, probe and cluster under load and failures."""
