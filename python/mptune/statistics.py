@@ -72,7 +72,7 @@ def quantile(ordered: Sequence[float], share: float) -> float:
 
 
 def half_width(values: Sequence[float], confidence: float = CONFIDENCE) -> float | None:
-    """Half the width of the t-interval of the mean, of 95 % unless told; None below two values.
+    """Half the width of the t-interval of the mean, of 95 % by default; None below two values.
 
     The interval is exact for independent normal values, and approximate for others.
     """

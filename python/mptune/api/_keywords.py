@@ -27,7 +27,7 @@ class _PathManagerKeywords(TypedDict, total=False):
 
 
 class _MeasuringKeywords(TypedDict, total=False):
-    """Where and how trials are measured."""
+    """Testbed and execution of trials."""
 
     testbed: One | None
     reverse: bool | None

@@ -183,7 +183,7 @@ class SweepOptions(Options, frozen=True, kw_only=True):
 
     @property
     def workloads(self) -> tuple[Workload, ...]:
-        """What is sent: a transfer of each size, or a saturated sender."""
+        """Workloads of the sweep: a transfer of each size, or a saturated sender."""
         return workloads_of(self.transfers, self.duration_ns)
 
     def configurations(self, sets: Mapping[str, SubflowSets]) -> list[Configuration]:

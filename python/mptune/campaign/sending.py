@@ -51,7 +51,7 @@ def to_come(definition: Definition, store: Store, lasted_ns: int) -> Workload | 
 
 
 def _missing(options: SweepOptions, done: list[StoredTrial]) -> Workload:
-    """What the trials of a sweep send that are not done."""
+    """Workload of a sweep's missing trials."""
     if options.transfers:
         sizes = [size_of(configuration.workload) or 0 for configuration in options.configurations({})]
         sent = sum(stored.settings["transfer_bytes"] for stored in done)

@@ -1,7 +1,7 @@
 """Confirmation: the recommended and the default configuration measured again with new seeds, side by side.
 
 A model's optimum is a prediction, and the largest of many predictions is an optimistic one. New seeds
-say what to expect. It judges the prediction, also by the sweep; it does not choose again.
+give the expected value. It judges the prediction, also by the sweep; it does not choose again.
 """
 
 from collections.abc import Callable, Sequence

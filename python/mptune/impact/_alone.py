@@ -87,5 +87,5 @@ def _too_much_buffer(cc: str, options: ImpactOptions, mbps: Sequence[float]) -> 
         yield (
             f"{cc}: a buffer of {size} lasts for {digits(lasts_s)} s at this throughput, more than half of "
             "T: what is queued before a subflow is withdrawn, or comes back, blurs the next window; a "
-            "smaller --buffer or a longer --duration tells more."
+            "smaller --buffer or a longer --duration helps."
         )

@@ -46,7 +46,7 @@ def check(file: Path) -> dict[str, Any]:
 
 
 def check_text(text: str, where: str) -> dict[str, Any]:
-    """What the policy file of another machine says; the answers of its runs are there and not read.
+    """Check the policy file of another machine; the answers of its runs are not read.
 
     Parameters
     ----------

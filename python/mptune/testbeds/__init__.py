@@ -82,7 +82,7 @@ def notice(
 
 
 def stack_title(name: str, members: Mapping[str, Any]) -> str:
-    """Whose MPTCP a trial with these members has on a testbed, as a sentence says it.
+    """MPTCP implementation of a trial with these members on a testbed, in words.
 
     A testbed with one stack runs this machine's kernel, or those of two hosts.
     """

@@ -1,4 +1,4 @@
-"""How an effect of a link is declared: once, as the record that the core reads.
+"""Declaration of a link effect: once, as the record that the core reads.
 
 An effect is a struct whose fields are annotated with the parameters of its table in a topology file::
 
@@ -30,7 +30,7 @@ _UNITS = ("_bps", "_bytes", "_ns", "_ppb")
 
 
 class Ahead(NamedTuple):
-    """What defaults and checks depend on: the limit of the queue, bytes, and the rate behind it, bit/s."""
+    """Basis of defaults and checks: the limit of the queue, bytes, and the rate behind it, bit/s."""
 
     queue_bytes: int
     rate_bps: int
@@ -65,7 +65,7 @@ class Parameter(Generic[T]):
     key: str = ""
 
     def assumed(self, values: Values) -> Assumption[T] | None:
-        """What holds where the file leaves it out; None if it must not."""
+        """Default where the file leaves it out; None if it must not."""
         if self.default is None:
             return None
         return self.default(values) if callable(self.default) else Assumption(self.default, self.reason)
@@ -79,12 +79,12 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def words(self) -> str:
-        """What it does, for people."""
+        """Description for people."""
         raise NotImplementedError
 
     @property
     def rate_bound_bps(self) -> int | None:
-        """What it bounds the long-run rate to; None is no bound."""
+        """Bound of the long-run rate; None if there is none."""
         return None
 
     @property
@@ -93,17 +93,17 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
         return 0
 
     def standing_bytes(self, queue_bytes: int, rate_bps: int) -> int:
-        """What sustained load keeps in a queue of this size."""
+        """Standing queue under sustained load, for a queue of this size."""
         return queue_bytes
 
     def conflicts(self, ahead: Ahead) -> Iterator[tuple[str, str]]:
-        """What is wrong with the values together: a key, and what was expected there."""
+        """Conflicts between the values: a key, and the expectation that it violates."""
         return iter(())
 
 
 @dataclass(frozen=True)
 class On:
-    """How files give an effect of a link.
+    """Form of an effect of a link in files.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What a link can do to packets beyond a rate, a delay, a queue and a loss: one declaration for each effect.
+"""Link effects beyond a rate, a delay, a queue and a loss: one declaration for each effect.
 
 A declaration (`_declared`) has the names of the core's description (`crates/mptune-core/src/network/`), which
 documents what the effect does to packets. Rates are bit/s, times ns, sizes bytes, probabilities parts
@@ -32,7 +32,7 @@ from mptune.topology._kinds import (
 _PPB = 10**9
 _FULL_PACKET = 1500
 _BIT_NS_PER_BYTE = 8 * 10**9
-#: Significant digits of what is said for people.
+#: Significant digits in descriptions.
 _DIGITS = 4
 
 
@@ -186,7 +186,7 @@ class _ControlledDelay(Effect, frozen=True, kw_only=True):
             yield "interval", f"expected more than target, found target {target} and interval {interval}"
 
     def standing_bytes(self, queue_bytes: int, rate_bps: int) -> int:
-        """What the target allows."""
+        """Queue that the target allows."""
         return min(queue_bytes, max(_FULL_PACKET, self.target_ns * rate_bps // _BIT_NS_PER_BYTE))
 
     @property
@@ -265,7 +265,7 @@ class Reorder(Effect, frozen=True, kw_only=True):
 
     @property
     def words(self) -> str:
-        """How many are how late."""
+        """Description: share of late packets, and their lateness."""
         return f"{_share(self.probability_ppb)} of the packets {time_in_words(self.delay_ns)} late"
 
 
@@ -299,7 +299,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return held // self.period_ns
 
     def words(self, rate_bps: int | None) -> str:
-        """How many steps, and what becomes of the link's own rate."""
+        """Description: number of steps, period, and long-run rate."""
         count = len(self.steps)
         what = f"schedule of {count} step{'s' if count > 1 else ''}"
         if self.period_ns is not None:
@@ -352,7 +352,7 @@ class Effects(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return _PPB - kept
 
     def standing_bytes(self, queue_bytes: int, rate_bps: int) -> int:
-        """What sustained load keeps in a queue of this size: all of it, or what CoDel's target allows."""
+        """Standing queue under sustained load: all of this size, or CoDel's target."""
         return min(
             (effect.standing_bytes(queue_bytes, rate_bps) for effect in self._tables), default=queue_bytes
         )

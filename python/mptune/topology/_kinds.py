@@ -27,7 +27,7 @@ _WHOLE = units.FRACTIONS[""]
 
 
 class Kind(NamedTuple, Generic[T]):
-    """How one kind of value is read (ValueError with a sentence if it cannot be) and shown.
+    """A kind of value: its reading (ValueError with a sentence if that fails) and its display.
 
     `plain` is its type in TOML: text, except for switches and counts.
     """
@@ -39,7 +39,7 @@ class Kind(NamedTuple, Generic[T]):
 
     @property
     def wanted(self) -> str:
-        """What is expected, for messages."""
+        """Expected value, for messages."""
         return f'text such as "{self.example}"' if self.plain is str else self.example
 
 

@@ -1,4 +1,4 @@
-"""The effects of one link, read as they are declared from wherever the enclosing table says they are.
+"""The effects of one link, read as they are declared, from the places that the enclosing table names.
 
 An interface finds a value under the link's own key or under the key for both links, a core segment in its own
 table or in `[core]`; each passes a function that finds it. The declarations are in `_effects`; traces and
@@ -83,15 +83,15 @@ class EffectsReader:
         return self._ledger.assume(default_key, default.value, QUEUE.show, default.reason)
 
     def on_rate(self) -> Fields:
-        """What bounds its rate."""
+        """Effects that bound its rate."""
         return self._on("rate", Ahead(UNKNOWN, UNKNOWN))
 
     def on_queue(self, ahead: Ahead | None) -> Fields:
-        """What manages its queue; `ahead` is None if the rate is not known."""
+        """Effects that manage its queue; `ahead` is None if the rate is not known."""
         return self._on("queue", ahead)
 
     def on_wire(self) -> Fields:
-        """What happens on the wire."""
+        """Effects on the wire."""
         return self._on("wire", Ahead(UNKNOWN, UNKNOWN))
 
     def _on(self, place: str, ahead: Ahead | None) -> Fields:
@@ -121,7 +121,7 @@ class EffectsReader:
         return None if chosen is None else _built(chosen, group, ahead)
 
     def _name(self, effect: Declared, found: Found) -> str:
-        """Which of several kinds it is."""
+        """Name of the kind in use."""
         where, key, raw = self._ledger.where, found.key, found.raw
         if isinstance(raw, dict):
             if "kind" not in raw:

@@ -109,7 +109,7 @@ class InterfaceTable(_AccessEffects, kw_only=True):
 
 
 class CoreValues(_CoreEffects, kw_only=True):
-    """What `[core]` and its segments have in common."""
+    """Common values of `[core]` and its segments."""
 
     rtt: Any = None
     delay: Any = None

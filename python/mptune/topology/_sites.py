@@ -23,7 +23,7 @@ _BIT_NS_PER_BYTE = 8 * 10**9
 class Provenance(msgspec.Struct, frozen=True, kw_only=True, rename={"by": "measured"}):
     """Origin of one value: exactly one of `source` (published there), `assumed` (why) and `measured`.
 
-    `default` says that the file did not give the value at all.
+    `default` marks a value that the file did not give.
 
     Attributes
     ----------

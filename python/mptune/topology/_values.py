@@ -16,7 +16,7 @@ from mptune.topology._sites import Provenance
 
 T = TypeVar("T")
 
-#: What a table may say of the origin of its values -> what is expected there.
+#: Keys of a table for the origin of its values -> expected value.
 ORIGINS = {
     "assumed": "the reason",
     "source": "where it is published",
@@ -25,7 +25,7 @@ ORIGINS = {
 
 
 class Origin(NamedTuple):
-    """Where the plain values of a table come from.
+    """Origin of the plain values of a table.
 
     Attributes
     ----------

@@ -1,7 +1,7 @@
 """The settings of a host as files of the system's own kinds, so that they survive a reboot.
 
 Each format has its own file; this one lists them. A format turns the plan of one host into files, and nothing
-here puts them where they belong: `README` in their folder says where that is.
+here installs them: `README` in their folder lists their destinations.
 """
 
 import shutil
