@@ -26,7 +26,7 @@ from rich.table import Table
 from benchmarks.shared.measure import machine, write
 from mptune.errors import TrialError
 from mptune.linux import addresses, bpf
-from mptune.linux.assignment import SATURATED, Assignment, kernel_paths, told
+from mptune.linux.assignment import SATURATED, Assignment, document, kernel_paths
 from mptune.linux.awake import Awake
 from mptune.linux.meter import Meter
 from mptune.linux.sandbox.namespaces import STEP_S, Sites
@@ -153,7 +153,7 @@ def _connect(
     wanted = tuple(path for path in kernel_paths(topology, named) if path.label in labels)
     assignment = Assignment(pm="fullmesh", paths=wanted, transfer_bytes=SATURATED)
     of_sender, of_receiver = managers
-    of_sender.tell({"side": "sender", "assignment": told(assignment)})
+    of_sender.tell({"side": "sender", "assignment": document(assignment)})
     of_receiver.tell({"side": "receiver"})
     emulator.expect("ready", STEP_S)
     sites.configure(named)

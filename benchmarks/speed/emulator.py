@@ -175,7 +175,7 @@ def set_up(emulator: Child, sites: Sites, between: Links) -> None:
 def start_load(sites: Sites, wanted: Plan, stack: ExitStack) -> Meter[Child]:
     """Start a saturated connection on the first two paths; return the meter that will report its result."""
     manager, acceptor = (stack.enter_context(sites.start_agent("paths", side)) for side in SIDES)
-    manager.tell({"side": "sender", "assignment": assignment.told(wanted.assignment)})
+    manager.tell({"side": "sender", "assignment": assignment.document(wanted.assignment)})
     acceptor.tell({"side": "receiver"})
     for child in (manager, acceptor):
         child.expect("ready", STEP_S)

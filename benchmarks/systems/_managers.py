@@ -125,7 +125,7 @@ class UnderDaemon(KernelFullmesh):
         if self._standby is not None:
             options["standby_order"] = tuple(self._standby)
         paths = assignment.kernel_paths(topology, addresses.interfaces(topology))
-        told = assignment.told(assignment.Assignment(pm=self._pm, paths=paths, pm_options=options))
+        told = assignment.document(assignment.Assignment(pm=self._pm, paths=paths, pm_options=options))
         return {
             "version": 1,
             "run": "trial",

@@ -117,7 +117,7 @@ def measure(connections: int, seconds: float) -> dict[str, Any]:
     with Sites() as sites, sites.start_agent("paths", "local") as child:
         inside(sites.local, loopback_up)
         wanted = Assignment(pm="fullmesh", paths=PATHS, transfer_bytes=SATURATED)
-        child.tell({"side": "sender", "assignment": assignment.told(wanted)})
+        child.tell({"side": "sender", "assignment": assignment.document(wanted)})
         child.expect("ready", STEP_S)
         load = Load(sites.local)
         before, began = processor_s(child), time.monotonic()

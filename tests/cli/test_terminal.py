@@ -25,7 +25,7 @@ from mptune.cli._common import console, emit_json, program
 from mptune.cli._tables import section, table
 from mptune.errors import Failure, InputError, MptuneError, TrialError
 from mptune.machines._messages import message_of
-from mptune.monitor.columns import COLUMNS, said
+from mptune.monitor.columns import COLUMNS, safe_cell
 from mptune.monitor.figures import Machine
 from mptune.monitor.shape import census
 from mptune.monitor.view import View
@@ -195,7 +195,7 @@ def in_watch(text: str, patch: pytest.MonkeyPatch, captured: pytest.CaptureFixtu
         machine.update(census(reports.report(now, reports.connection(command=text))))
     view = View()
     view.open_all()
-    cells = [said(column, row).text for row in view.rows([machine]) for column in COLUMNS]
+    cells = [safe_cell(column, row).text for row in view.rows([machine]) for column in COLUMNS]
     return "\n".join(cells)
 
 

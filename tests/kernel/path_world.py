@@ -153,7 +153,7 @@ class World:
             pm=pm, paths=self.paths, transfer_bytes=size, pm_options=options, lsrr_honoured=honoured
         )
         child = self.sites.start_agent("paths", "local")
-        child.tell({"side": "sender", "assignment": assignment.told(wanted), "port": port})
+        child.tell({"side": "sender", "assignment": assignment.document(wanted), "port": port})
         return child
 
     def receiver(self, port: int | None = None) -> Child:

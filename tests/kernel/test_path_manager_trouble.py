@@ -68,7 +68,7 @@ def test_a_refused_join_says_what_is_wrong(world):
     elsewhere = KernelPath(label="2-0", local=2, remote=0, pairs=(("10.9.9.9", "10.65.0.1"),))
     wanted = Assignment(pm="fullmesh", paths=(*world.paths, elsewhere), transfer_bytes=SATURATED)
     with world.sites.start_agent("paths", "local") as sender, world.receiver() as receiver:
-        sender.tell({"side": "sender", "assignment": assignment.told(wanted)})
+        sender.tell({"side": "sender", "assignment": assignment.document(wanted)})
         for child in (sender, receiver):
             child.expect("ready", STEP_S)
         managed = Managed(sender, receiver)

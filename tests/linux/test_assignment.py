@@ -40,12 +40,12 @@ def test_paths_of_a_topology_have_the_addresses_of_the_namespaces(network):
 
 
 def test_the_agent_is_told_paths_by_their_numbers():
-    told = assignment.told(pcdc(active=("1-0",), standby_order=("1-1", "0-1")))
+    told = assignment.document(pcdc(active=("1-0",), standby_order=("1-1", "0-1")))
     assert told["pm_options"] == {"active": [2], "standby_order": [3, 1]}
     assert [path["label"] for path in told["paths"]] == ["0-0", "0-1", "1-0", "1-1"]
 
 
-@pytest.mark.parametrize("tell", [assignment.told, lambda one: assignment.start(one, "0-0")])
+@pytest.mark.parametrize("tell", [assignment.document, lambda one: assignment.start(one, "0-0")])
 def test_a_path_that_is_not_there_is_named_with_those_that_are(tell):
     with pytest.raises(InputError, match=r"path manager: active: .*0-0, 0-1, 1-0, 1-1.*'9-9'"):
         tell(pcdc(active=("9-9",)))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mptune.monitor.columns import COLUMNS, details, layout, rate, said, sparkline
+from mptune.monitor.columns import COLUMNS, details, layout, rate, safe_cell, sparkline
 from mptune.monitor.figures import Machine
 from mptune.monitor.shape import census
 from mptune.monitor.view import SORTS, View
@@ -40,7 +40,7 @@ def tokens(view, *machines):
 
 
 def cells(row, width=200):
-    return {column.title: said(column, row).text for column, _ in layout(width)}
+    return {column.title: safe_cell(column, row).text for column, _ in layout(width)}
 
 
 def test_the_fastest_come_first_and_idle_ones_stay_in_order(busy):

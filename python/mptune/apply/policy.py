@@ -155,7 +155,7 @@ class _Known:
     @property
     def document(self) -> dict[str, Any]:
         answered, answer = self._answered, self._answered.answer
-        message = assignment.told(
+        message = assignment.document(
             assignment.Assignment(pm=answer.opm, paths=self._paths, pm_options=options_of(answered))
         )
         expected = expected_of(answered)

@@ -141,7 +141,7 @@ def _run_screen(talkers: Mapping[str, Talker], machines: Mapping[str, Machine]) 
 def _show(out: Console, machines: Mapping[str, Machine]) -> None:
     """Every connection with its subflows, in one table."""
     from mptune.cli._tables import table
-    from mptune.monitor.columns import COLUMNS, said
+    from mptune.monitor.columns import COLUMNS, safe_cell
     from mptune.monitor.view import View
 
     view = View()
@@ -149,7 +149,7 @@ def _show(out: Console, machines: Mapping[str, Machine]) -> None:
     listing = table(*(f"| {name.title}" if name.number else name.title for name in COLUMNS))
     rows = view.rows(machines.values())
     for row in rows:
-        listing.add_row(*(said(column, row).text for column in COLUMNS))
+        listing.add_row(*(safe_cell(column, row).text for column in COLUMNS))
     if rows:
         out.print(listing, markup=False)
     else:

@@ -98,7 +98,7 @@ def start(assignment: Assignment, default: str) -> Start:
     return Start(assignment.paths[initial].label, thresholds)
 
 
-def told(assignment: Assignment) -> dict[str, Any]:
+def document(assignment: Assignment) -> dict[str, Any]:
     """The assignment as the agent's role `paths` reads it: paths by number.
 
     Raises

@@ -192,7 +192,7 @@ class _Course:
         venue.open()
         of_sender: Message = {
             "side": "sender",
-            "assignment": assignment.told(plan.assignment),
+            "assignment": assignment.document(plan.assignment),
             "port": self._meter.port,
         }
         of_receiver: Message = {"side": "receiver", "port": self._meter.port}

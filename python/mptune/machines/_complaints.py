@@ -13,7 +13,7 @@ class Complaint(NamedTuple):
 
 #: What ssh writes -> what helps; the first match counts. {target} is the name in the topology.
 _REMEDIES = (
-    ("Temporary failure in name resolution", Complaint("unreachable: {said}", away=True)),
+    ("Temporary failure in name resolution", Complaint("unreachable: {message}", away=True)),
     (
         "REMOTE HOST IDENTIFICATION HAS CHANGED",
         Complaint(
@@ -28,26 +28,29 @@ _REMEDIES = (
     (
         r"Permission denied \(",
         Complaint(
-            "{said}: `ssh -o BatchMode=yes {target} true` must work without a question (ssh-copy-id, ssh-add)"
+            "{message}: `ssh -o BatchMode=yes {target} true` must work without a question "
+            "(ssh-copy-id, ssh-add)"
         ),
     ),
     (
         "Could not resolve hostname",
-        Complaint("unreachable: {said}: write ssh = as ssh itself understands it"),
+        Complaint("unreachable: {message}: write ssh = as ssh itself understands it"),
     ),
     (
         "Connection timed out|Operation timed out|timed out during banner",
-        Complaint("unreachable: {said}: is it switched on, and does a firewall let SSH through?", away=True),
+        Complaint(
+            "unreachable: {message}: is it switched on, and does a firewall let SSH through?", away=True
+        ),
     ),
-    ("Connection refused", Complaint("unreachable: {said}: is an SSH server running there?", away=True)),
-    ("No route to host|Network is unreachable", Complaint("unreachable: {said}", away=True)),
+    ("Connection refused", Complaint("unreachable: {message}: is an SSH server running there?", away=True)),
+    ("No route to host|Network is unreachable", Complaint("unreachable: {message}", away=True)),
     (
         "This account is currently not available|nologin",
-        Complaint("{said}: the account needs a login shell"),
+        Complaint("{message}: the account needs a login shell"),
     ),
-    ("GLIBC|cannot execute|Exec format error", Complaint("the agent does not run there: {said}")),
+    ("GLIBC|cannot execute|Exec format error", Complaint("the agent does not run there: {message}")),
     # While it goes down or comes up, sshd answers and hangs up.
-    ("Connection (closed|reset) by|Broken pipe", Complaint("unreachable: {said}", away=True)),
+    ("Connection (closed|reset) by|Broken pipe", Complaint("unreachable: {message}", away=True)),
 )
 
 
@@ -65,5 +68,5 @@ def complaint(target: str, stderr: str, otherwise: str) -> Complaint:
             if re.search(pattern, line):
                 # Its own line, without the program's name.
                 message = line.removeprefix("ssh: ").strip("@ ").rstrip(".")
-                return remedy._replace(text=remedy.text.format(target=target, said=message))
+                return remedy._replace(text=remedy.text.format(target=target, message=message))
     return Complaint(lines[-1].removeprefix("ssh: ") if lines else otherwise)

@@ -186,7 +186,7 @@ def _pid(row: Row) -> Cell:
     return Cell("" if row.subflow is not None else "-" if pid is None else str(pid))
 
 
-def said(column: Column, row: Row) -> Cell:
+def safe_cell(column: Column, row: Row) -> Cell:
     """A cell whose text cannot control a terminal, whatever a program or another machine calls itself."""
     text, tone = column.cell(row)
     return Cell(visible(text), tone)

@@ -108,15 +108,15 @@ def notice(
         if (rate := _sum(_rate_bps(topology, site, interface, way) for interface in site.interfaces))
         is not None
     ]
-    said = f"{topology.sender.name} sends to {topology.receiver.name}"
+    sentence = f"{topology.sender.name} sends to {topology.receiver.name}"
     if known:
         most = min(known)
-        said += f" at most {most / 1e6:g} Mbit/s, {_shown(most // 8)} a second"
+        sentence += f" at most {most / 1e6:g} Mbit/s, {_shown(most // 8)} a second"
     else:
         most = None
-        said += " as fast as the network allows: its rates are not known"
+        sentence += " as fast as the network allows: its rates are not known"
     if (in_all := _to_come(most, sending)) is not None:
-        said += f", {_shown(in_all)} in all"
+        sentence += f", {_shown(in_all)} in all"
     metered = [
         interface.abbr
         + _share(
@@ -128,7 +128,7 @@ def notice(
         for interface in site.interfaces
         if interface.metered or interface.max_data_bytes is not None
     ]
-    return f"{said}; metered: {', '.join(metered)}." if metered else f"{said}."
+    return f"{sentence}; metered: {', '.join(metered)}." if metered else f"{sentence}."
 
 
 def _share(limit: int | None, before: int, to_come: int | None) -> str:

@@ -85,12 +85,12 @@ def _failure(result: dict[str, Any]) -> Failure | None:
 def processor_shares(outcome: Outcome) -> dict[str, float]:
     """Processors that emulator and meter used on average, as far as they reported it."""
     shares = {}
-    for name, said, span in (
+    for name, report, span in (
         ("emulator", outcome.report, "elapsed_ns"),
         ("meter", outcome.result, "duration_ns"),
     ):
-        if said is not None and said[span]:
-            shares[name] = said["cpu_ns"] / said[span]
+        if report is not None and report[span]:
+            shares[name] = report["cpu_ns"] / report[span]
     return shares
 
 

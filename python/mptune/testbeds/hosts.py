@@ -76,13 +76,13 @@ class HostsTestbed(Testbed):
         sent: _hosts_data.Sent,
     ) -> str:
         """Notice: upper bound on the data sent, and effects on other programs of the hosts."""
-        said = _hosts_data.notice(topology, sending, sent)
+        sentence = _hosts_data.notice(topology, sending, sent)
         if any(mode != FIXED for mode in buffer_modes):
-            said += (
+            sentence += (
                 " During trials with growing buffers, tcp_rmem and tcp_wmem of both hosts are the trial's, "
                 "for every program there."
             )
-        return said
+        return sentence
 
     @property
     def sent(self) -> _hosts_data.Sent:

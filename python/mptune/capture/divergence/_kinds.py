@@ -91,7 +91,7 @@ class _Scene:
             samples.append(median(means) if means else float("nan"))
         return samples
 
-    def said(self, values: list[float | None] | list[float], text: str) -> str:
+    def words(self, values: list[float | None] | list[float], text: str) -> str:
         """Both sides' values in words: "kernel 0.31 s, simulated none"."""
         texts = [text.format(value) if value is not None else "none" for value in values]
         return ", ".join(f"{side.name} {name}" for side, name in zip(self.sides, texts, strict=True))
@@ -144,7 +144,7 @@ def _start(scene: _Scene) -> Kind | None:
         scene.high + _SAME_S,
     )
     if _differ(firsts, _SAME_S / 2):
-        return Kind("start of the subflow", scene.said(firsts, "{:.3f} s") + " for its first data")
+        return Kind("start of the subflow", scene.words(firsts, "{:.3f} s") + " for its first data")
     return None
 
 
@@ -153,7 +153,7 @@ def _timeouts(scene: _Scene) -> Kind | None:
     low, high = scene.low, scene.at_s + _SAME_S + _AHEAD_S
     firsts = scene.first(lambda subflow: subflow.timeouts[subflow.timeouts >= low], high)
     if _differ(firsts, _SAME_S):
-        return Kind("RTO timing", "sent again after silence: " + scene.said(firsts, "at {:.3f} s"))
+        return Kind("RTO timing", "sent again after silence: " + scene.words(firsts, "at {:.3f} s"))
     return None
 
 
@@ -165,7 +165,7 @@ def _losses(scene: _Scene) -> Kind | None:
     if not _differ(now, _SAME_S):
         return None
     first_of_all = [number is None or number >= low for number in ever]
-    evidence = "first packet lost: " + scene.said(now, "at {:.3f} s")
+    evidence = "first packet lost: " + scene.words(now, "at {:.3f} s")
     return Kind("slow start exit" if all(first_of_all) else "queue overflow", evidence)
 
 
@@ -178,7 +178,7 @@ def _slow_start(scene: _Scene) -> Kind | None:
 
     firsts = scene.first(set_at, scene.high)
     if _differ(firsts, _SAME_S) and any(first is None or first >= scene.low - _SAME_S for first in firsts):
-        return Kind("slow start exit", "slow-start threshold set: " + scene.said(firsts, "at {:.3f} s"))
+        return Kind("slow start exit", "slow-start threshold set: " + scene.words(firsts, "at {:.3f} s"))
     return None
 
 
@@ -187,9 +187,9 @@ def _recovery(scene: _Scene) -> Kind | None:
     retransmitted = scene.counts(lambda subflow: subflow.repeats, scene.low - BEFORE_S, scene.high)
     if max(retransmitted) == 0:
         return None
-    evidence = scene.said(retransmitted, "{:.0f}") + " segments sent again in the 0.5 s around"
+    evidence = scene.words(retransmitted, "{:.0f}") + " segments sent again in the 0.5 s around"
     lost = scene.counts(lambda subflow: subflow.drops, scene.low - BEFORE_S, scene.high)
-    return Kind("loss recovery", f"{evidence}; lost: " + scene.said(lost, "{:.0f}"))
+    return Kind("loss recovery", f"{evidence}; lost: " + scene.words(lost, "{:.0f}"))
 
 
 def _limited(run: Curves) -> Array:
@@ -204,7 +204,7 @@ def _limited(run: Curves) -> Array:
 def _window(scene: _Scene) -> Kind | None:
     shares = scene.mean(lambda run, one: _limited(run))
     if abs(shares[0] - shares[1]) > _SHARE or min(shares) > _SHARE:
-        return Kind("window-limited", "no room in the window: " + scene.said(shares, "{:.0%} of the time"))
+        return Kind("window-limited", "no room in the window: " + scene.words(shares, "{:.0%} of the time"))
     return None
 
 
@@ -216,7 +216,7 @@ def _memory(scene: _Scene) -> Kind | None:
 
     shares = scene.mean(used)
     if (shares[0] < _USED) != (shares[1] < _USED) and abs(shares[0] - shares[1]) > 1 - _USED:
-        used_share = scene.said(shares, "{:.0%}")
+        used_share = scene.words(shares, "{:.0%}")
         evidence = f"congestion window in use: {used_share}, with room in the receiver's window"
         return Kind("memory/accounting", evidence)
     return None
@@ -229,14 +229,14 @@ def _acknowledgements(scene: _Scene) -> Kind | None:
         return None
     ratios = [a / d for a, d in zip(acks, data, strict=True)]
     if max(ratios) > _RATIO * min(ratios):
-        return Kind("ACK behaviour", "acknowledgements per packet: " + scene.said(ratios, "{:.2f}"))
+        return Kind("ACK behaviour", "acknowledgements per packet: " + scene.words(ratios, "{:.2f}"))
     return None
 
 
 def _congestion_window(scene: _Scene) -> Kind | None:
     windows = scene.mean(lambda run, subflow: subflow.cwnd)
     if abs(windows[0] - windows[1]) > 0.1 * max(windows):
-        return Kind("congestion window", "it grows differently: " + scene.said(windows, "{:.0f} segments"))
+        return Kind("congestion window", "it grows differently: " + scene.words(windows, "{:.0f} segments"))
     return None
 
 

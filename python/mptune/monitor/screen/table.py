@@ -15,7 +15,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from mptune.monitor.columns import Tone, layout, said
+from mptune.monitor.columns import Tone, layout, safe_cell
 from mptune.monitor.view import Key, Row
 
 #: Only attributes, and colours that are readable on light and on dark: the terminal's own background stays.
@@ -137,7 +137,7 @@ class Table(ScrollView, can_focus=True):
 def _segments(row: Row, width: int, selected: bool) -> list[Segment]:
     segments = []
     for place, (column, size) in enumerate(layout(width)):
-        text, tone = said(column, row)
+        text, tone = safe_cell(column, row)
         # Colours on an inverted line would be hard to read.
         style = _SELECTED if selected else _STYLES[tone]
         if place == 0 and row.subflow is None:
