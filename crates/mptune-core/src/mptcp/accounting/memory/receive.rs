@@ -203,7 +203,7 @@ impl ReceiveMemory {
 
     /// It grows.
     #[inline]
-    pub fn is_growing(&self) -> bool {
+    fn is_growing(&self) -> bool {
         self.tuning.is_some()
     }
 
@@ -240,12 +240,6 @@ impl ReceiveMemory {
         let before = self.limit;
         self.limit = before.max(memory_for(window, self.ratio).min(self.most));
         (self.limit > before).then_some(self.limit)
-    }
-
-    /// Payload delivered in order.
-    #[inline]
-    pub fn delivered(&self) -> Bytes {
-        self.delivered
     }
 
     /// The right edge of the window.

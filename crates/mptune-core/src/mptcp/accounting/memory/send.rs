@@ -151,12 +151,6 @@ impl SendMemory {
         self.sendable = self.written.min(self.edge);
     }
 
-    /// Payload bytes of a full segment.
-    #[inline]
-    pub fn full(&self) -> u32 {
-        self.full
-    }
-
     /// Segments that fit the send buffer of one subflow, which has the size of the connection's.
     pub fn subflow_segments(&self) -> Seq {
         (self.limit / Bytes::from(self.cost)).max(1) as Seq
