@@ -169,7 +169,7 @@ def _ended(error: Exception, *options: str) -> str:
 def in_progress(text: str, patch: pytest.MonkeyPatch, captured: pytest.CaptureFixture[str]) -> str:
     stream = io.StringIO()
     reporter = Reporter(stream=stream)
-    reporter.say(text)
+    reporter.notice(text)
     with reporter.phase(text) as advance:
         assert advance is not None
         advance(1, 1, text)

@@ -251,7 +251,7 @@ def test_a_campaign_waits_for_a_host_that_is_away(world, at, monkeypatch, tmp_pa
     told = []
 
     class Telling(Reporter):
-        def say(self, sentence):
+        def notice(self, sentence):
             told.append(sentence)
             if sentence.startswith("Waiting for "):
                 world.alice.start_sshd()

@@ -104,7 +104,7 @@ def start(
     )
     with started(directory, force=force), create(directory / STORE, campaign, locked=True) as store:
         for sentence in (left_out, *_shortened(definition), *definition.topology.ruled_out):
-            shown.say(sentence)
+            shown.notice(sentence)
         return _Run(definition, directory, store, testbed, (workers, executor), shown, wait).run()
 
 
@@ -141,7 +141,7 @@ def _testbed(definition: Definition, reporter: Reporter) -> Testbed:
     testbed = testbeds.create(definition.testbed)
     if definition.options.for_ns is not None:
         # A campaign of days outlives a night in which a host is switched off.
-        testbed.be_patient(definition.options.for_ns / 1e9, reporter.say)
+        testbed.be_patient(definition.options.for_ns / 1e9, reporter.notice)
     return testbed
 
 
@@ -166,7 +166,7 @@ class _Run:
 
     def run(self) -> Result | SizesResult | None:
         options = self._definition.options
-        self._reporter.say(self._notice())
+        self._reporter.notice(self._notice())
         if isinstance(options, OptimiseOptions) and options.transfers:
             return self._by_size(options)
         if isinstance(options, OptimiseOptions):

@@ -203,10 +203,10 @@ def _verified(
     verify.check(outline, hosts, how, order["confirm_within_s"])
     requests = _requests(run, None, hosts, daemon=daemon)
     reporter = Reporter(quiet=quiet)
-    reporter.say(verify.notice(outline, how))
+    reporter.notice(verify.notice(outline, how))
 
     def progress(phase: str, done: int, total: int) -> None:
-        reporter.say(f"{phase}: {done} of {total} transfers")
+        reporter.notice(f"{phase}: {done} of {total} transfers")
 
     return verify.apply(outline, requests, how, progress=progress, **order)
 

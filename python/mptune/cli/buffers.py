@@ -154,7 +154,7 @@ def _measured(topology: str, options: PracticalOptions, where: MeasuringOptions,
     options.stack.check_on(where.testbed)
     runner = TrialRunner(testbeds.create(where.testbed), where.jobs)
     reporter = Reporter(quiet=quiet)
-    reporter.say(testbeds.notice(where.testbed, loaded))
+    reporter.notice(testbeds.notice(where.testbed, loaded))
     return measure_practical(loaded, runner, options, reporter=reporter)
 
 

@@ -23,7 +23,7 @@ _TICK_S = 30.0
 _END_S = 20.0
 
 
-def run(named: Path | None, say: Callable[[str], None]) -> None:
+def run(named: Path | None, report: Callable[[str], None]) -> None:
     """Steer connections until Ctrl-C; everything is put back then.
 
     Raises
@@ -45,9 +45,9 @@ def run(named: Path | None, say: Callable[[str], None]) -> None:
         process_group=0,
     )
     output: list[str] = []
-    listener = threading.Thread(target=_pass_on, args=(child, output, say), daemon=True)
+    listener = threading.Thread(target=_pass_on, args=(child, output, report), daemon=True)
     listener.start()
-    measuring = Measuring(file, say)
+    measuring = Measuring(file, report)
     try:
         while child.poll() is None:
             interrupts.raise_lost()
@@ -77,18 +77,18 @@ def _wait(child: subprocess.Popen[str], seconds: float) -> None:
             continue
 
 
-def _pass_on(child: subprocess.Popen[str], output: list[str], say: Callable[[str], None]) -> None:
+def _pass_on(child: subprocess.Popen[str], output: list[str], report: Callable[[str], None]) -> None:
     assert child.stderr is not None
     for line in child.stderr:
         output[:] = [line.rstrip("\n")]
-        say(output[0])
+        report(output[0])
 
 
 class Measuring:
     """Measurements once a night, in a process of their own."""
 
-    def __init__(self, file: Path, say: Callable[[str], None]) -> None:
-        self._file, self._say = file, say
+    def __init__(self, file: Path, report: Callable[[str], None]) -> None:
+        self._file, self._report = file, report
         self._night: date | None = None
         self._child: subprocess.Popen[bytes] | None = None
 

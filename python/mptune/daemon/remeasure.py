@@ -115,13 +115,13 @@ def _one(policies: Policies, name: str, allowed: Remeasure, reporter: Reporter, 
     except (MptuneError, OSError) as error:
         done = Done(policy=name, measured=False, why=" ".join(str(error).split()))
     except KeyboardInterrupt:
-        _say(policies, Done(policy=name, measured=False, why="interrupted"))
+        _log(policies, Done(policy=name, measured=False, why="interrupted"))
         raise
-    _say(policies, done)
+    _log(policies, done)
     return done
 
 
-def _say(policies: Policies, done: Done) -> None:
+def _log(policies: Policies, done: Done) -> None:
     what = "measured again" if done.measured else "not measured again"
     why = done.why if done.measured else f"{done.why}; the answer is as before"
     with suppress(MptuneError), Client(policies.socket) as client:

@@ -104,7 +104,7 @@ def measure(
     kernel = testbeds.create(testbed)
     with reporter.phase("simulated") as progress:
         simulated = run_trials(testbeds.create(_SIMULATED), trials, workers=workers, progress=progress)
-    reporter.say(testbeds.notice(testbed, topology, buffer_modes=(options.buffer_mode,)))
+    reporter.notice(testbeds.notice(testbed, topology, buffer_modes=(options.buffer_mode,)))
     with reporter.phase("kernel") as progress:
         measured = run_trials(kernel, trials, workers=workers, progress=progress)
     rows = []

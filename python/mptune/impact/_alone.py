@@ -40,8 +40,8 @@ def alone(
     stack.check_on(measuring.testbed)
     runner = TrialRunner(testbeds.create(measuring.testbed), measuring.jobs, executor=executor)
     for sentence in topology.ruled_out:
-        reporter.say(sentence)
-    reporter.say(
+        reporter.notice(sentence)
+    reporter.notice(
         testbeds.notice(
             measuring.testbed,
             topology,
@@ -50,7 +50,7 @@ def alone(
         )
     )
     if testbeds.only_stack(measuring.testbed) is not None:
-        reporter.say(_patience(options, run_ns))
+        reporter.notice(_patience(options, run_ns))
     with reporter.phase("impact factors") as progress:
         measured, records = measure(runner, progress)
     if all(path.omega is None for path in measured.paths):

@@ -122,7 +122,7 @@ def measure_one(
     )
     shown = reporter or Reporter(quiet=True)
     for sentence in (*(topology.ruled_out if options.protocol == "mptcp" else ()), notice):
-        shown.say(sentence)
+        shown.notice(sentence)
     return trial, testbeds.create(testbed).run(trial)
 
 

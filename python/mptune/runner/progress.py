@@ -38,7 +38,7 @@ class Reporter:
         self._stream = stream if stream is not None else sys.stderr
         self._clock = clock
 
-    def say(self, sentence: str) -> None:
+    def notice(self, sentence: str) -> None:
         """Show a sentence before or between phases; nothing if it is empty."""
         if sentence and not self._quiet:
             print(visible(sentence, lines=True), file=self._stream, flush=True)

@@ -107,9 +107,9 @@ class Testbed(ABC):
         """Abort the running trials, from another thread; no further one is run."""
 
     def be_patient(  # noqa: B027 - a hook
-        self, patience_s: float, say: Callable[[str], None]
+        self, patience_s: float, notify: Callable[[str], None]
     ) -> None:
-        """Wait so long for a machine that is away, and report it by `say`."""
+        """Wait so long for a machine that is away, and report it by `notify`."""
 
     # ---- what is sent ------------------------------------------------------------------------------
 

@@ -65,7 +65,7 @@ class HostsTestbed(Testbed):
         self._unheard: list[str] = []
         #: Longest wait for a host that is away, and the callback that reports it.
         self._patience_s = 0.0
-        self._say: Callable[[str], None] = lambda sentence: None
+        self._notify: Callable[[str], None] = lambda sentence: None
         self._closing = weakref.finalize(self, _close, self._machines, self._programs)
 
     @staticmethod
@@ -108,15 +108,15 @@ class HostsTestbed(Testbed):
         for machine in list(self._machines.values()):
             machine.hurry()
 
-    def be_patient(self, patience_s: float, say: Callable[[str], None]) -> None:
+    def be_patient(self, patience_s: float, notify: Callable[[str], None]) -> None:
         """From now on wait for a host that is away, and repeat the trial during which it was lost.
 
         Parameters
         ----------
         patience_s : the longest wait; after it, trials fail.
-        say : called with a sentence when a host is away, and when it is back.
+        notify : called with a sentence when a host is away, and when it is back.
         """
-        self._patience_s, self._say = patience_s, say
+        self._patience_s, self._notify = patience_s, notify
 
     @contextmanager
     def session(self) -> Iterator[None]:
@@ -354,7 +354,7 @@ class HostsTestbed(Testbed):
 
         began = time.monotonic()
         if self._patience_s:
-            self._say(f"Waiting for {error}")
+            self._notify(f"Waiting for {error}")
         while time.monotonic() - began < self._patience_s:
             if self._interrupted.wait(_PAUSE_S):
                 raise KeyboardInterrupt
@@ -365,7 +365,7 @@ class HostsTestbed(Testbed):
                     raise
                 error = another
             else:
-                self._say(f"{site.name} is back after {time.monotonic() - began:.0f} s.")
+                self._notify(f"{site.name} is back after {time.monotonic() - began:.0f} s.")
                 return machine
         raise TrialError(str(error), "unreachable") from None
 
