@@ -3,9 +3,9 @@
 use super::aqm::AqmSpec;
 use super::bucket::BucketSpec;
 use super::chance::{BILLION, check};
-use super::gilbert::GilbertElliottSpec;
+use super::effects::GilbertElliottSpec;
+use super::effects::ReorderSpec;
 use super::limits::{FULL_PACKET, MAX_DELAY, check_rate};
-use super::reorder::ReorderSpec;
 use super::schedule::ScheduleSpec;
 use super::trace;
 use super::udp::UdpSpec;

@@ -3,8 +3,8 @@
 
 use super::chance::Chance;
 use super::counters::LinkCounters;
-use super::gilbert::GilbertElliott;
-use super::reorder::Reorder;
+use super::effects::GilbertElliott;
+use super::effects::Reorder;
 use super::schedule::{Timeline, timeline};
 use super::spec::LinkSpec;
 use super::stream::Streams;
@@ -81,7 +81,7 @@ impl Wire {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::network::reorder::ReorderSpec;
+    use crate::network::effects::ReorderSpec;
     use crate::network::schedule::{ScheduleSpec, StepSpec};
     use crate::units::MILLISECOND;
 

@@ -1,9 +1,9 @@
 //! Reordering: some packets take longer, and packets behind them do not wait.
 
-use super::chance::{BILLION, Chance, check};
-use super::limits::MAX_DELAY;
 use crate::engine::Random;
 use crate::error::SpecError;
+use crate::network::chance::{BILLION, Chance, check};
+use crate::network::limits::MAX_DELAY;
 use crate::units::Nanos;
 use serde::Deserialize;
 
@@ -18,7 +18,7 @@ pub struct ReorderSpec {
 }
 
 impl ReorderSpec {
-    pub(super) fn validate(&self) -> Result<(), SpecError> {
+    pub(in crate::network) fn validate(&self) -> Result<(), SpecError> {
         check("reorder.probability_ppb", self.probability_ppb, BILLION)?;
         if self.delay_ns == 0 || self.delay_ns > MAX_DELAY {
             let expected = "expected an extra delay above 0 and at most 100 s";
@@ -30,7 +30,7 @@ impl ReorderSpec {
 
 /// Draws which packets are late.
 #[derive(Debug, Clone)]
-pub(super) struct Reorder {
+pub struct Reorder {
     late: Chance,
     delay: Nanos,
     random: Random,

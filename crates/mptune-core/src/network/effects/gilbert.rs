@@ -1,8 +1,8 @@
 //! Bursts of losses: the chain of Gilbert (1960) and Elliott (1963).
 
-use super::chance::{BILLION, Chance, check};
 use crate::engine::Random;
 use crate::error::SpecError;
+use crate::network::chance::{BILLION, Chance, check};
 use serde::Deserialize;
 
 /// A chain with a good and a bad state, which takes one step per packet. With p = `enter`, r =
@@ -24,7 +24,7 @@ pub struct GilbertElliottSpec {
 }
 
 impl GilbertElliottSpec {
-    pub(super) fn validate(&self) -> Result<(), SpecError> {
+    pub(in crate::network) fn validate(&self) -> Result<(), SpecError> {
         check("gilbert_elliott.enter_ppb", self.enter_ppb, BILLION)?;
         check("gilbert_elliott.leave_ppb", self.leave_ppb, BILLION)?;
         check("gilbert_elliott.good_loss_ppb", self.good_loss_ppb, BILLION - 1)?;
@@ -46,7 +46,7 @@ impl GilbertElliottSpec {
 
 /// The chain of one link.
 #[derive(Debug, Clone)]
-pub(super) struct GilbertElliott {
+pub struct GilbertElliott {
     enter: Chance,
     leave: Chance,
     good_loss: Chance,
