@@ -134,7 +134,7 @@ impl Map {
     }
 
     fn next(&mut self, place: Place, from: &LinkSpec, in_time: &[bool]) -> Next {
-        if from.reorder.is_some() {
+        if from.effects().reorders() {
             let ring = number(&mut self.rings, place);
             Next::Ordered(number(&mut self.ordered, ring))
         } else if place.1.is_some_and(|to| !in_time[to]) {

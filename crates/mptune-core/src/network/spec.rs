@@ -3,8 +3,7 @@
 use super::aqm::AqmSpec;
 use super::bucket::BucketSpec;
 use super::chance::{BILLION, check};
-use super::effects::GilbertElliottSpec;
-use super::effects::ReorderSpec;
+use super::effects::{self, Specs, wire_effects};
 use super::limits::{FULL_PACKET, MAX_DELAY, check_rate};
 use super::schedule::ScheduleSpec;
 use super::trace;
@@ -20,52 +19,61 @@ const MAX_PLACES: usize = 2048;
 /// Most paths of a network: one bit each in a 64-bit set.
 pub const MAX_PATHS: usize = 64;
 
-/// A unidirectional link: a FIFO unless queue management or reordering changes that.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LinkSpec {
-    /// Name for counters and errors.
-    pub name: String,
-    /// Rate; without a rate, a trace or a token bucket the link is infinitely fast and has no queue.
-    #[serde(default)]
-    pub rate_bps: Option<BitsPerSecond>,
-    /// One-way propagation delay.
-    pub delay_ns: Nanos,
-    /// Largest extra delay, drawn uniformly per packet; the order of packets is kept.
-    #[serde(default)]
-    pub jitter_ns: Nanos,
-    /// Drop-tail limit in bytes on what is queued or being sent; none never drops.
-    #[serde(default)]
-    pub queue_bytes: Option<Bytes>,
-    /// Probability that a packet is lost on the wire, parts per billion.
-    #[serde(default)]
-    pub loss_ppb: u64,
-    /// Instead of a rate, a trace in mahimahi's format: the milliseconds at which 1500 bytes can
-    /// leave, never decreasing. It repeats; its last time, which is above 0, is the period.
-    #[serde(default)]
-    pub trace_ms: Option<Vec<u32>>,
-    /// Rate, delay and loss that change over time.
-    #[serde(default)]
-    pub schedule: Option<ScheduleSpec>,
-    /// A token bucket in front; packets waiting for tokens count towards the queue.
-    #[serde(default)]
-    pub bucket: Option<BucketSpec>,
-    /// Active queue management; none is drop-tail.
-    #[serde(default)]
-    pub aqm: Option<AqmSpec>,
-    /// Losses in bursts, independent of and in addition to `loss_ppb`.
-    #[serde(default)]
-    pub gilbert_elliott: Option<GilbertElliottSpec>,
-    /// Packets that are late and get overtaken.
-    #[serde(default)]
-    pub reorder: Option<ReorderSpec>,
-    /// Probability that a packet arrives twice, parts per billion.
-    #[serde(default)]
-    pub duplicate_ppb: u64,
-    /// Background datagrams that cross only this link.
-    #[serde(default)]
-    pub udp: Vec<UdpSpec>,
+/// Writes the specification of a link with a key for every effect on the wire.
+macro_rules! link_spec {
+    ($($(#[$doc:meta])* $key:ident: $spec:ident => $module:ident::$state:ident, $stream:literal;)+) => {
+        /// A unidirectional link: a FIFO unless queue management or reordering changes that.
+        #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub struct LinkSpec {
+            /// Name for counters and errors.
+            pub name: String,
+            /// Rate; without a rate, a trace or a token bucket the link is infinitely fast and has no queue.
+            #[serde(default)]
+            pub rate_bps: Option<BitsPerSecond>,
+            /// One-way propagation delay.
+            pub delay_ns: Nanos,
+            /// Largest extra delay, drawn uniformly per packet; the order of packets is kept.
+            #[serde(default)]
+            pub jitter_ns: Nanos,
+            /// Drop-tail limit in bytes on what is queued or being sent; none never drops.
+            #[serde(default)]
+            pub queue_bytes: Option<Bytes>,
+            /// Probability that a packet is lost on the wire, parts per billion.
+            #[serde(default)]
+            pub loss_ppb: u64,
+            /// Instead of a rate, a trace in mahimahi's format: the milliseconds at which 1500 bytes can
+            /// leave, never decreasing. It repeats; its last time, which is above 0, is the period.
+            #[serde(default)]
+            pub trace_ms: Option<Vec<u32>>,
+            /// Rate, delay and loss that change over time.
+            #[serde(default)]
+            pub schedule: Option<ScheduleSpec>,
+            /// A token bucket in front; packets waiting for tokens count towards the queue.
+            #[serde(default)]
+            pub bucket: Option<BucketSpec>,
+            /// Active queue management; none is drop-tail.
+            #[serde(default)]
+            pub aqm: Option<AqmSpec>,
+            $($(#[$doc])* #[serde(default)] pub $key: Option<effects::$spec>,)+
+            /// Probability that a packet arrives twice, parts per billion.
+            #[serde(default)]
+            pub duplicate_ppb: u64,
+            /// Background datagrams that cross only this link.
+            #[serde(default)]
+            pub udp: Vec<UdpSpec>,
+        }
+
+        impl LinkSpec {
+            /// Its effects on the wire, but for copies.
+            pub(super) fn effects(&self) -> Specs<'_> {
+                Specs { $($key: self.$key.as_ref(),)+ }
+            }
+        }
+    };
 }
+
+wire_effects!(link_spec);
 
 /// A background TCP connection, saturated between two times.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -163,7 +171,7 @@ impl NetworkSpec {
                     let expected = format!("expected a list of 1 to {MAX_HOPS} link numbers");
                     return Err(SpecError::new(format!("paths[{i}].{key}"), expected));
                 }
-                let place = |&link: &usize| 1 + usize::from(self.links[link].reorder.is_some());
+                let place = |&link: &usize| 1 + usize::from(self.links[link].effects().reorders());
                 places += way.iter().map(place).sum::<usize>();
             }
         }
@@ -181,8 +189,7 @@ impl NetworkSpec {
 impl LinkSpec {
     /// Fixed rate and drop-tail, with at most jitter and independent loss on the wire.
     pub(super) fn is_plain(&self) -> bool {
-        let wire =
-            self.gilbert_elliott.is_some() || self.reorder.is_some() || self.duplicate_ppb > 0;
+        let wire = !self.effects().is_empty() || self.duplicate_ppb > 0;
         self.has_plain_queue() && !wire && self.schedule.is_none() && self.udp.is_empty()
     }
 
@@ -251,12 +258,7 @@ impl LinkSpec {
         if let Some(schedule) = &self.schedule {
             schedule.validate(self.rate_bps.is_some())?;
         }
-        if let Some(bursts) = &self.gilbert_elliott {
-            bursts.validate()?;
-        }
-        if let Some(reorder) = &self.reorder {
-            reorder.validate()?;
-        }
+        self.effects().validate()?;
         check("duplicate_ppb", self.duplicate_ppb, BILLION)
     }
 }

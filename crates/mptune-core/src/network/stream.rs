@@ -31,14 +31,9 @@ impl Streams {
         self.of(1)
     }
 
-    /// Bursts of losses.
-    pub fn bursts(self) -> Random {
-        self.of(2)
-    }
-
-    /// Reordering.
-    pub fn reordering(self) -> Random {
-        self.of(3)
+    /// An effect on the wire: 2, 3 or 5 to 15.
+    pub fn effect(self, number: u64) -> Random {
+        self.of(number)
     }
 
     /// Duplication.

@@ -3,8 +3,7 @@
 
 use super::chance::Chance;
 use super::counters::LinkCounters;
-use super::effects::GilbertElliott;
-use super::effects::Reorder;
+use super::effects::States;
 use super::schedule::{Timeline, timeline};
 use super::spec::LinkSpec;
 use super::stream::Streams;
@@ -25,8 +24,7 @@ pub(super) struct Wire {
     delay: Timeline<Nanos>,
     loss: Timeline<Chance>,
     jitter: Nanos,
-    bursts: Option<GilbertElliott>,
-    reorder: Option<Reorder>,
+    effects: States,
     duplication: Chance,
     /// When the last in-order packet reaches the far end.
     last_exit: Nanos,
@@ -37,16 +35,13 @@ pub(super) struct Wire {
 impl Wire {
     pub fn new(spec: &LinkSpec, streams: Streams) -> Self {
         let schedule = spec.schedule.as_ref();
-        let bursts = spec.gilbert_elliott.as_ref();
-        let reorder = spec.reorder.as_ref();
         Self {
             delay: timeline(schedule, spec.delay_ns, |step| step.delay_ns),
             loss: timeline(schedule, Chance::ppb(spec.loss_ppb), |step| {
                 step.loss_ppb.map(Chance::ppb)
             }),
             jitter: spec.jitter_ns,
-            bursts: bursts.map(|bursts| GilbertElliott::new(bursts, streams.bursts())),
-            reorder: reorder.map(|reorder| Reorder::new(reorder, streams.reordering())),
+            effects: States::new(spec.effects(), streams),
             duplication: Chance::ppb(spec.duplicate_ppb),
             last_exit: 0,
             random: streams.wire(),
@@ -57,8 +52,7 @@ impl Wire {
     /// A packet was sent at `sent`, no earlier than any before it; none if it is lost.
     pub fn cross(&mut self, sent: Nanos, counters: &mut LinkCounters) -> Option<Exit> {
         let lost = self.loss.at(sent).happens(&mut self.random);
-        // Both chains take their step, so that one kind of loss does not shift the other.
-        if self.bursts.as_mut().is_some_and(GilbertElliott::loses) || lost {
+        if self.effects.lose() || lost {
             counters.lost += 1;
             return None;
         }
@@ -67,7 +61,7 @@ impl Wire {
             at += self.random.up_to(self.jitter);
         }
         at = at.max(self.last_exit);
-        match self.reorder.as_mut().and_then(Reorder::lateness) {
+        match self.effects.lateness() {
             Some(late) => at += late,
             None => self.last_exit = at,
         }

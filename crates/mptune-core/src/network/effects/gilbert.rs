@@ -1,5 +1,6 @@
 //! Bursts of losses: the chain of Gilbert (1960) and Elliott (1963).
 
+use super::effect::WireEffect;
 use crate::engine::Random;
 use crate::error::SpecError;
 use crate::network::chance::{BILLION, Chance, check};
@@ -24,7 +25,7 @@ pub struct GilbertElliottSpec {
 }
 
 impl GilbertElliottSpec {
-    pub(in crate::network) fn validate(&self) -> Result<(), SpecError> {
+    pub(super) fn validate(&self) -> Result<(), SpecError> {
         check("gilbert_elliott.enter_ppb", self.enter_ppb, BILLION)?;
         check("gilbert_elliott.leave_ppb", self.leave_ppb, BILLION)?;
         check("gilbert_elliott.good_loss_ppb", self.good_loss_ppb, BILLION - 1)?;
@@ -55,8 +56,10 @@ pub struct GilbertElliott {
     random: Random,
 }
 
-impl GilbertElliott {
-    pub fn new(spec: &GilbertElliottSpec, mut random: Random) -> Self {
+impl WireEffect for GilbertElliott {
+    type Spec = GilbertElliottSpec;
+
+    fn new(spec: &GilbertElliottSpec, mut random: Random) -> Self {
         let (enter, leave) = (spec.enter_ppb as f64, spec.leave_ppb as f64);
         Self {
             enter: Chance::ppb(spec.enter_ppb),
@@ -68,8 +71,7 @@ impl GilbertElliott {
         }
     }
 
-    /// Whether the next packet is lost.
-    pub fn loses(&mut self) -> bool {
+    fn loses(&mut self) -> bool {
         let (loss, change) =
             if self.bad { (self.bad_loss, self.leave) } else { (self.good_loss, self.enter) };
         let lost = loss.happens(&mut self.random);

@@ -1,10 +1,92 @@
-//! What happens to packets on the wire beside independent losses, delay, jitter and copies: one file per effect.
+//! What happens to packets on the wire beside independent losses, delay, jitter and copies: one trait, one list,
+//! one file per effect. To add one, write `<name>.rs` beside this file and its two lines here: a link's
+//! specification gets its key, and [`super::wire`] asks it about every packet.
 
+mod effect;
 mod gilbert;
 mod reorder;
 
 pub use gilbert::GilbertElliottSpec;
 pub use reorder::ReorderSpec;
 
-pub(super) use gilbert::GilbertElliott;
-pub(super) use reorder::Reorder;
+use super::stream::Streams;
+use crate::error::SpecError;
+use crate::units::Nanos;
+use effect::WireEffect;
+
+/// Passes the list of effects on to a macro: the key, the parameters, the state, and the number of its stream of
+/// random numbers, which no other has ([`Streams`]).
+macro_rules! wire_effects {
+    ($then:ident) => {
+        $then! {
+            /// Losses in bursts, independent of and in addition to `loss_ppb`.
+            gilbert_elliott: GilbertElliottSpec => gilbert::GilbertElliott, 2;
+            /// Packets that are late and get overtaken.
+            reorder: ReorderSpec => reorder::Reorder, 3;
+        }
+    };
+}
+pub(super) use wire_effects;
+
+/// Writes the parameters and the states of all effects of a link.
+macro_rules! effects {
+    ($($(#[$doc:meta])* $key:ident: $spec:ident => $module:ident::$state:ident, $stream:literal;)+) => {
+        /// The effects of a link.
+        #[derive(Debug, Clone, Copy)]
+        pub(super) struct Specs<'a> {
+            $(pub $key: Option<&'a $spec>,)+
+        }
+
+        impl Specs<'_> {
+            /// It has none.
+            pub fn is_empty(&self) -> bool {
+                $(self.$key.is_none())&&+
+            }
+
+            /// Packets may overtake others.
+            pub fn reorders(&self) -> bool {
+                $(self.$key.is_some() && <$module::$state as WireEffect>::REORDERS)||+
+            }
+
+            /// # Errors
+            /// The first key that is wrong.
+            pub fn validate(&self) -> Result<(), SpecError> {
+                $(self.$key.map_or(Ok(()), $spec::validate)?;)+
+                Ok(())
+            }
+        }
+
+        /// What they remember.
+        #[derive(Debug, Clone)]
+        pub(super) struct States {
+            $($key: Option<$module::$state>,)+
+        }
+
+        impl States {
+            /// Before the first packet.
+            pub fn new(specs: Specs<'_>, streams: Streams) -> Self {
+                Self {
+                    $($key: specs.$key.map(|spec| WireEffect::new(spec, streams.effect($stream))),)+
+                }
+            }
+
+            /// Whether the next packet is lost. All take their step, so that one kind of loss does not shift another.
+            pub fn lose(&mut self) -> bool {
+                let mut lost = false;
+                $(lost |= self.$key.as_mut().is_some_and(WireEffect::loses);)+
+                lost
+            }
+
+            /// The extra delay of the next packet, if it is late.
+            pub fn lateness(&mut self) -> Option<Nanos> {
+                let mut late = None;
+                $(if let Some(more) = self.$key.as_mut().and_then(WireEffect::lateness) {
+                    late = Some(late.unwrap_or(0) + more);
+                })+
+                late
+            }
+        }
+    };
+}
+
+wire_effects!(effects);

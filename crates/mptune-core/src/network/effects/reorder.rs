@@ -1,5 +1,6 @@
 //! Reordering: some packets take longer, and packets behind them do not wait.
 
+use super::effect::WireEffect;
 use crate::engine::Random;
 use crate::error::SpecError;
 use crate::network::chance::{BILLION, Chance, check};
@@ -18,7 +19,7 @@ pub struct ReorderSpec {
 }
 
 impl ReorderSpec {
-    pub(in crate::network) fn validate(&self) -> Result<(), SpecError> {
+    pub(super) fn validate(&self) -> Result<(), SpecError> {
         check("reorder.probability_ppb", self.probability_ppb, BILLION)?;
         if self.delay_ns == 0 || self.delay_ns > MAX_DELAY {
             let expected = "expected an extra delay above 0 and at most 100 s";
@@ -36,13 +37,15 @@ pub struct Reorder {
     random: Random,
 }
 
-impl Reorder {
-    pub fn new(spec: &ReorderSpec, random: Random) -> Self {
+impl WireEffect for Reorder {
+    type Spec = ReorderSpec;
+    const REORDERS: bool = true;
+
+    fn new(spec: &ReorderSpec, random: Random) -> Self {
         Self { late: Chance::ppb(spec.probability_ppb), delay: spec.delay_ns, random }
     }
 
-    /// The extra delay of the next packet, if it is late.
-    pub fn lateness(&mut self) -> Option<Nanos> {
+    fn lateness(&mut self) -> Option<Nanos> {
         self.late.happens(&mut self.random).then_some(self.delay)
     }
 }
