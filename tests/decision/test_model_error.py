@@ -170,7 +170,7 @@ class TestKinds:
     @pytest.mark.parametrize(
         ("before", "after", "word"),
         [
-            ('up = "20 Mbit/s"', 'up = "40 Gbit/s"', "networks of"),
+            ('up = "20 Mbit/s"', 'up = "40 Gbit/s"', "networks of 1 to 35 Mbit/s in all; this network has"),
             ('rtt = "20 ms"', 'rtt = "900 ms"', "RTTs of"),
             ('loss = "{loss}"', 'loss = "5 %"', "losses of"),
         ],

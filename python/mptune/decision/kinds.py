@@ -141,6 +141,9 @@ def _out_of_range(
     for value in values:
         if not within[0] <= value <= within[1]:
             low, high = text(within[0]), text(within[1])
+            number, _, unit_of_low = low.rpartition(" ")
+            if number and high.endswith(f" {unit_of_low}"):
+                low = number
             yield f"validated only for {what} {low} to {high}{unit}; this {whose} has {text(value)}"
 
 
@@ -203,4 +206,5 @@ def _plain(value: float) -> str:
 
 
 def _rate(value: float) -> str:
-    return format_rate(round(value), 3)
+    """In Mbit/s, as in the answer, unless that takes more than three digits."""
+    return f"{value / 1e6:.3g} Mbit/s" if value < 999e6 else format_rate(round(value), 3)
