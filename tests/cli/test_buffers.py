@@ -140,8 +140,9 @@ def test_bad_input_is_one_line_and_exit_code_2(arguments: list[str], line: str) 
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (None, "No such file"),
-        (b"{", "expected the result of a run"),
+        (None, "expected a run with an answer, found no result.json in it"),
+        (b"{", "expected a readable JSON file"),
+        (b'{"sizes": []}', "expected one answer, found one for each size of transfer"),
         (b"[1]", "Expected `object`"),
         (b'{"opm": "pcdc"}', "missing required field `occ`"),
         (json.dumps({**RESULT, "obs_bytes": -1}).encode(), "Expected `int` >= 1"),
@@ -149,12 +150,13 @@ def test_bad_input_is_one_line_and_exit_code_2(arguments: list[str], line: str) 
     ],
 )
 def test_a_run_directory_without_a_result(tmp_path: Path, content: bytes | None, reason: str) -> None:
-    file = tmp_path / "result.json"
     if content is not None:
-        file.write_bytes(content)
+        (tmp_path / "result.json").write_bytes(content)
     result = runner.invoke(app, ["buffers", "UNIS-HiN", "--run", str(tmp_path)])
     assert result.exit_code == 2
-    assert result.stderr.startswith(f"mptune: error: --run: {file}: expected the result of a run, found: ")
+    assert result.stderr.startswith(
+        f"mptune: error: --run {tmp_path}: {'result.json: ' if content else ''}expected "
+    )
     assert reason in result.stderr
     assert len(result.stderr.splitlines()) == 1
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from mptune.errors import InputError
-from mptune.files import name_of, read_json, reason
+from mptune.files import name_of
 from mptune.result.answer import Answer
 from mptune.result.reading import read_run
 from mptune.result.run_data import RunData
@@ -19,34 +19,18 @@ from mptune.topology import REVERSED, Topology
 _NOT_LINUX = "MPTCP "
 
 
-class Gain(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer's gain over the default, run by run, Mbit/s; `share` of the default's mean."""
-
-    mean: float | None = None
-    low: float | None = None
-    high: float | None = None
-    share: float | None = None
-    runs: int = 0
-
-
-class _GainFile(msgspec.Struct):
-    gain: Gain | None = None
-
-
 class Answered(msgspec.Struct, frozen=True, kw_only=True):
     """A run with one answer for one network.
 
     Attributes
     ----------
     topology : as measured: its sender sends the data.
-    gain : None where it was not compared with the default.
     """
 
     directory: Path
     run: RunData
     answer: Answer
     topology: Topology
-    gain: Gain | None
 
     @property
     def testbed(self) -> str:
@@ -96,16 +80,4 @@ def read_answered(directory: Path) -> Answered:
     if run.topology is None:
         expected = "expected a run with a topology: measurements made elsewhere name no machines"
         raise InputError(where, "config.json: topology", expected)
-    return Answered(
-        directory=directory, run=run, answer=run.answer, topology=run.topology, gain=_gain(directory)
-    )
-
-
-def _gain(directory: Path) -> Gain | None:
-    file = "result.json"
-    try:
-        return msgspec.convert(read_json(directory / file), _GainFile).gain
-    except (OSError, ValueError) as error:
-        raise InputError(
-            str(directory), file, f"expected what this version writes: {reason(error)}"
-        ) from None
+    return Answered(directory=directory, run=run, answer=run.answer, topology=run.topology)

@@ -424,7 +424,8 @@ def _metered(outlined: Outline, plan: HostPlan) -> Iterator[str]:
 
 
 def _expected(outlined: Outline) -> Expected:
-    answer, gain = outlined.answered.answer, outlined.answered.gain
+    answer = outlined.answered.answer
+    gain = answer.gain
     testbed = outlined.answered.testbed or None
     where = _WHERE.get(testbed or "", "where it was measured")
     default = answer.default

@@ -106,15 +106,19 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def from_run(directory: Path) -> Wanted:
-    """Settings for a program from the answer of a run.
+    """Settings for a program from the answer of a run: protocol, congestion control and buffer.
+
+    The rest of an answer (path manager, subflows) concerns the machine, not a program.
 
     Raises
     ------
     InputError : it has no answer.
     """
-    from mptune.apply._exec_run import read_answer
+    from mptune.result.documents import read_answer
 
-    answer = read_answer(directory)
+    where = f"--run {directory}"
+    _check_finished(directory, where)
+    answer = read_answer(directory, where, by_size="choose with --cc and --buffer")
     notes = [f"from {directory}"]
     if not answer.is_fixed:
         size = format_size(answer.obs_bytes)
@@ -129,6 +133,16 @@ def from_run(directory: Path) -> Wanted:
         buffer_bytes=answer.obs_bytes if answer.is_fixed else None,
         notes=tuple(notes),
     )
+
+
+def _check_finished(directory: Path, where: str) -> None:
+    """Refuse what is no finished run."""
+    from mptune.store.directory import CONFIG, is_unfinished
+
+    if is_unfinished(directory):
+        raise InputError(where, "", "expected a finished run, found one to continue (mptune campaign resume)")
+    if not (directory / CONFIG).is_file():
+        raise InputError(where, "", f"expected a run directory, found no {CONFIG} in it")
 
 
 def plan(

@@ -9,7 +9,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 
 from mptune import units
@@ -25,7 +24,6 @@ from mptune.cli._common import (
 )
 from mptune.cli._practical_tables import practical_document, show_practical
 from mptune.errors import InputError
-from mptune.files import read_json
 from mptune.optimisation.practical import PracticalOptions
 from mptune.options import Given, Option, Options, choice, count, time
 from mptune.options.trials import MeasuringOptions, check_labels
@@ -244,16 +242,8 @@ def _recommendation(run: str) -> Answer:
 
     Raises
     ------
-    InputError : it is missing, or not a result.
+    InputError : there is none, or not a single one.
     """
-    from mptune.result.answer import Answer
+    from mptune.result.documents import read_answer
 
-    file = Path(run) / "result.json"
-    try:
-        answer = msgspec.convert(read_json(file), Answer)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise InputError("--run", str(file), f"expected the result of a run, found: {reason}") from None
-    except ValueError as error:
-        raise InputError("--run", str(file), f"expected the result of a run, found: {error}") from None
-    return answer
+    return read_answer(Path(run), f"--run {run}")

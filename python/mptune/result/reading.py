@@ -8,7 +8,7 @@ import csv
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -17,17 +17,16 @@ from mptune._text import on_subflows, over, plain_tcp
 from mptune.errors import InputError
 from mptune.optimisation.over_time import TABLE
 from mptune.result.answer import Answer, ImpactSets, SizesAnswer, beginning, chosen, last_answering
+from mptune.result.documents import read_document
 from mptune.result.run_data import Config, CurvePoint, RunData, TimeStep, TrialRow
 from mptune.runner.seeds import PURPOSES
 from mptune.store import Store, StoredTrial, open_store
-from mptune.store.directory import CONFIG, STORE, is_unfinished
+from mptune.store.directory import CONFIG, RESULT, STORE, is_unfinished
 from mptune.testbeds import stack_title
 from mptune.topology import Topology, from_document
 from mptune.trial import FIXED, PLAIN_TCP, Observation
 from mptune.trial.records import family_of, is_tcp, members_of, stack_of
 from mptune.units import MIB
-
-T = TypeVar("T")
 
 #: Most combinations of path manager and congestion control for which each is drawn over time.
 _PANORAMA = 24
@@ -74,13 +73,13 @@ def read_run(directory: Path, label: str) -> RunData:
     where = str(directory)
     if is_unfinished(directory):
         raise InputError(where, "", "expected a complete run, found one to continue (mptune campaign resume)")
-    config = _document(directory, CONFIG, _ConfigFile)
+    config = read_document(directory, CONFIG, _ConfigFile)
     if config is None:
         raise InputError(where, "", f"expected a run directory, found no {CONFIG} in it")
     is_by_size = bool(config.options.get("transfers")) and config.options.get("confirm_runs") is not None
-    answer = None if is_by_size else _document(directory, "result.json", Answer)
-    by_size = _document(directory, "result.json", SizesAnswer) if is_by_size else None
-    impact = _document(directory, "impact.json", _ImpactFile) or _ImpactFile()
+    answer = None if is_by_size else read_document(directory, RESULT, Answer)
+    by_size = read_document(directory, RESULT, SizesAnswer) if is_by_size else None
+    impact = read_document(directory, "impact.json", _ImpactFile) or _ImpactFile()
     topology = None
     if config.topology:
         topology = from_document(config.topology, str(directory), f"{CONFIG}: topology")
@@ -115,25 +114,6 @@ def _name(config: Config, topology: Topology | None, label: str) -> str:
     if "from" in config.options:
         return Path(str(config.options["from"])).stem
     return label if topology is None else topology.name
-
-
-def _document(directory: Path, name: str, kind: type[T]) -> T | None:
-    """A JSON document; None if there is no such file."""
-    try:
-        return _converted(files.read_json(directory / name), kind, directory, name)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except (OSError, ValueError) as error:
-        raise InputError(
-            str(directory), name, f"expected a readable JSON file: {files.reason(error)}"
-        ) from None
-
-
-def _converted(content: object, kind: type[T], directory: Path, name: str) -> T:
-    try:
-        return msgspec.convert(content, kind)
-    except msgspec.ValidationError as error:
-        raise InputError(str(directory), name, f"expected what this version writes: {error}") from None
 
 
 def _store(directory: Path) -> AbstractContextManager[Store | None]:
