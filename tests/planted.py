@@ -65,7 +65,7 @@ FAULTS = (
     ),
     Fault(
         "a session of a host does not put one setting back",
-        "crates/mptune-agent/src/host/journal.rs",
+        "crates/mptune-agent/src/undo/journal.rs",
         "if present == change.before {",
         'if present == change.before || change.name.ends_with("tcp_wmem") {',
         AGENT,

@@ -25,6 +25,7 @@ pub mod probe;
 mod role;
 mod settings;
 mod transfer;
+mod undo;
 mod watch;
 
 use self::arguments::{Arguments, DAEMON, HOST, Request};
@@ -47,7 +48,7 @@ const ROLES: &[Role] = &[
     ("watch", |_| watch::main()),
     (DAEMON, daemon::main),
     (HOST, |arguments| host::main(&startable(), arguments.unlinks)),
-    (GUARDIAN, |_| host::guardian::main()),
+    (GUARDIAN, |_| undo::guardian::main()),
     (REVERTER, |_| settings::reverter::main()),
 ];
 /// The one that only it starts.

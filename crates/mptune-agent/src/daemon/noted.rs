@@ -3,9 +3,9 @@
 //! The file says for which boot and network namespace it holds; one of another is of no use and is replaced.
 
 use crate::files;
-use crate::host::places::{self, Namespace};
 use crate::kernel::error::Error;
 use crate::kernel::mptcp_pm::endpoints::{BACKUP, Endpoint, FULLMESH, Limits, SUBFLOW};
+use crate::undo::places::{self, Namespace};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind, Write};

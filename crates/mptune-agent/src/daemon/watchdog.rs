@@ -4,13 +4,13 @@
 //! puts it back as soon as the daemon is gone; if that was killed as well, whoever comes next does: the next
 //! daemon, or `--restore`. Connections keep the path manager that they began with.
 
-use crate::host::directory::Directory;
-use crate::host::guardian::Guardian;
-use crate::host::journal::{self, Journal, Restored};
-use crate::host::lock::Lock;
-use crate::host::places;
-use crate::host::settings::{self, Values};
 use crate::kernel::sys::Watch;
+use crate::kernel::sysctl::{self as settings, Values};
+use crate::undo::directory::Directory;
+use crate::undo::guardian::Guardian;
+use crate::undo::journal::{self, Journal, Restored};
+use crate::undo::lock::Lock;
+use crate::undo::places;
 use std::fs::{self, File};
 use std::io;
 use std::path::PathBuf;

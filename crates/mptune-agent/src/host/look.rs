@@ -1,11 +1,12 @@
 //! The facts of a host that matter to measurements between hosts. Nothing is changed.
 
-use super::settings::{self, Values};
-use super::{places, settings::shown};
 use crate::kernel::error::Error;
 use crate::kernel::mptcp_pm::family;
 use crate::kernel::routes::{Address, DefaultRoute, Link, Routes, Rule};
 use crate::kernel::sys;
+use crate::kernel::sysctl::shown;
+use crate::kernel::sysctl::{self, Values};
+use crate::undo::places;
 use crate::{congestion, role};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -128,8 +129,8 @@ fn words(error: Error) -> String {
 }
 
 fn setting(name: &str) -> Option<String> {
-    let file = settings::file(&places::sysctl_root(), name).ok()?;
-    settings::read(&file).ok().map(|value| shown(&value))
+    let file = sysctl::file(&places::sysctl_root(), name).ok()?;
+    sysctl::read(&file).ok().map(|value| shown(&value))
 }
 
 fn number<T: std::str::FromStr>(name: &str) -> Option<T> {

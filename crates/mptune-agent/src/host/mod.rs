@@ -24,26 +24,21 @@
 //!
 //! Not here: which settings and which roles (the controller knows), how the program gets to the host.
 
-pub mod directory;
-pub mod guardian;
-pub mod journal;
-pub mod lock;
 mod look;
-pub mod places;
 mod protocol;
 mod roles;
-pub mod settings;
 
-use self::directory::Directory;
-use self::guardian::Guardian;
-use self::journal::{Journal, Restored};
-use self::lock::Lock;
 use self::protocol::{Ended, Hello, Message, Order, PROTOCOL};
 use self::roles::{News, Roles};
-use self::settings::Values;
 use crate::control::{Control, Input};
 use crate::kernel::sys::{self, Watch};
+use crate::kernel::sysctl::Values;
 use crate::role;
+use crate::undo::directory::Directory;
+use crate::undo::guardian::Guardian;
+use crate::undo::journal::{self, Journal, Restored};
+use crate::undo::lock::Lock;
+use crate::undo::places;
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};

@@ -1,7 +1,7 @@
 //! The lines of JSON of the role `host`.
 
 use super::look::Facts;
-use super::settings::Values;
+use crate::kernel::sysctl::Values;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::net::IpAddr;

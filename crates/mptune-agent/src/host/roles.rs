@@ -2,9 +2,9 @@
 //!
 //! Nothing waits for a child: it is sent what its pipe has room for, and its output is read as it comes.
 
-use super::guardian::SELF;
 use super::protocol::Ended;
 use crate::kernel::sys::Watch;
+use crate::undo::guardian::SELF;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 use std::io::{self, ErrorKind, Read, Write};

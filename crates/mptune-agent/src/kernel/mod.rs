@@ -27,5 +27,6 @@ pub mod routes;
 pub mod seccomp;
 pub mod signals;
 pub mod sys;
+pub mod sysctl;
 #[cfg(test)]
 mod testing;

@@ -3,15 +3,16 @@
 use super::directory::Directory;
 use super::foreign;
 use super::journal::{Confirm, Content, Entry, Found, Phase, Store};
-use super::kind::{State, words};
 use super::outcome::{Because, Refusal, Told};
 use super::protocol::{self, Apply, Made, Message, Waiting};
 use super::reverter;
 use super::setting::Setting;
-use super::sysctl::{ALLOWED, Sysctl};
-use super::{changing, congestion, reload};
+use super::{congestion, reload};
 use crate::kernel::sys;
 use crate::role;
+use crate::undo::kind::bring;
+use crate::undo::kind::{State, words};
+use crate::undo::sysctl::{ALLOWED, Sysctl};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -301,7 +302,7 @@ fn make(items: &[Item]) -> Result<Vec<&Item>, Refusal> {
     for item in items.iter().filter(|item| !item.goes_last() && item.present != State::Gone) {
         let Entry { setting, wanted, .. } = &item.entry;
         made.push(item);
-        if let Err(reason) = changing::bring(setting.kind(), &item.present, wanted) {
+        if let Err(reason) = bring(setting.kind(), &item.present, wanted) {
             undo(&made)?;
             return Err(Refusal::new(Because::Kernel, reason));
         }
@@ -314,7 +315,7 @@ fn undo(made: &[&Item]) -> Result<(), Refusal> {
     let mut stuck = Vec::new();
     for item in made.iter().rev() {
         let kind = item.entry.setting.kind();
-        let done = kind.read().and_then(|now| changing::bring(kind, &now, &item.present));
+        let done = kind.read().and_then(|now| bring(kind, &now, &item.present));
         stuck.extend(done.err());
     }
     if stuck.is_empty() {
@@ -348,7 +349,7 @@ fn sweep(store: &Store, items: &[Item], content: &mut Content) -> Vec<String> {
     for item in items.iter().filter(|item| item.goes_last()) {
         let kind = item.entry.setting.kind();
         // What does not go is still noted, and goes with the rollback.
-        let _ = changing::bring(kind, &item.present, &item.entry.wanted);
+        let _ = bring(kind, &item.present, &item.entry.wanted);
     }
     let obsolete: Vec<_> = items.iter().filter(|item| item.obsolete).collect();
     let is_back = |item: &&&Item| {

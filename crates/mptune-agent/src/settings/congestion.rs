@@ -4,9 +4,9 @@
 //! The pin is where `mptune cc load` has it, for every program of this machine. What loads it is in
 //! `crate::congestion`.
 
-use super::kind::{Kind, State, words};
-use super::steps;
 use crate::congestion::{self, Program};
+use crate::undo::kind::{Kind, State, words};
+use crate::undo::steps;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::fs;

@@ -1,8 +1,9 @@
 //! Directories that settings need: the one in the BPF file system that keeps congestion controls registered, and
 //! those of mptune's files. Made for them only, and gone with them.
 
-use super::kind::{Kind, State};
-use super::{congestion, steps};
+use super::congestion;
+use crate::undo::kind::{Kind, State};
+use crate::undo::steps;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::fs;

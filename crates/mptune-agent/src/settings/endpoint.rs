@@ -3,12 +3,12 @@
 //! Endpoints with a port of their own are somebody else's. The number of a new one is chosen here, not by
 //! the kernel, so that the journal has it before the endpoint is there.
 
-use super::kind::{Kind, State, words};
-use super::steps;
 use crate::kernel::mptcp_pm::endpoints::{
     self as pm, BACKUP, FULLMESH, IMPLICIT, PathManager, SIGNAL, SUBFLOW,
 };
 use crate::kernel::routes::Routes;
+use crate::undo::kind::{Kind, State, words};
+use crate::undo::steps;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::net::IpAddr;

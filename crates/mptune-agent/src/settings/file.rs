@@ -4,10 +4,10 @@
 //! Unlike all other settings it outlives a restart of the machine. Its number (inode) and its times are not put
 //! back. The directories that it needs are settings too (`directory`).
 
-use super::kind::{Kind, State, words};
-use super::steps;
 use crate::files;
 use crate::kernel::sys;
+use crate::undo::kind::{Kind, State, words};
+use crate::undo::steps;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::fs::{self, File as Open, OpenOptions, Permissions};
@@ -204,36 +204,6 @@ impl Kind for File {
             }
             _ => json!({"kind": "file", "path": path, "absent": true}),
         }
-    }
-}
-
-/// Bytes as hexadecimal digits, in the journal.
-pub mod digits {
-    use serde::{Deserialize, Deserializer, Serializer, de::Error};
-    use std::fmt::Write;
-
-    /// As serde writes them.
-    ///
-    /// # Errors
-    /// The serializer's.
-    pub fn serialize<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
-        let mut text = String::with_capacity(2 * bytes.len());
-        for byte in bytes {
-            let _ = write!(text, "{byte:02x}");
-        }
-        to.serialize_str(&text)
-    }
-
-    /// As serde reads them.
-    ///
-    /// # Errors
-    /// They are something else.
-    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
-        let text = String::deserialize(from)?;
-        let pair =
-            |at: usize| text.get(at..at + 2).and_then(|two| u8::from_str_radix(two, 16).ok());
-        let bytes: Option<_> = (0..text.len()).step_by(2).map(pair).collect();
-        bytes.ok_or_else(|| D::Error::custom("expected hexadecimal digits"))
     }
 }
 

@@ -2,7 +2,7 @@
 //! namespace, and named.
 
 use super::setting::Setting;
-use crate::host::places;
+use crate::undo::places;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;

@@ -4,13 +4,13 @@
 //! Unlike that of the role `host` it outlives the process, and stays until somebody rolls back. It belongs to
 //! one network namespace and one start of the machine: after a restart the settings are the system's again.
 
-use super::kind::State;
 use super::outcome::{Because, Kept, Refusal};
 use super::setting::Setting;
-use super::steps;
 use crate::files;
-use crate::host::places::{self, Namespace};
 use crate::kernel::sys;
+use crate::undo::kind::State;
+use crate::undo::places::{self, Namespace};
+use crate::undo::steps;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, OpenOptions};
@@ -460,8 +460,8 @@ fn words(error: &io::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sysctl::Sysctl;
     use super::*;
+    use crate::undo::sysctl::Sysctl;
 
     fn store(name: &str) -> Store {
         let directory = std::env::temp_dir().join(format!("mptune-{name}-{}", std::process::id()));

@@ -1,8 +1,8 @@
 //! How many subflows, and announced addresses, a connection of the kernel's path manager may have.
 
-use super::kind::{Kind, State, words};
-use super::steps;
 use crate::kernel::mptcp_pm::endpoints::{self as pm, PathManager};
+use crate::undo::kind::{Kind, State, words};
+use crate::undo::steps;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 

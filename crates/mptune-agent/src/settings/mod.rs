@@ -22,14 +22,12 @@
 //! go with it (`host`), and which settings are good ones (the controller knows).
 
 mod applying;
-mod changing;
 mod congestion;
 mod directory;
 mod endpoint;
 mod file;
 mod foreign;
 mod journal;
-mod kind;
 mod limits;
 mod outcome;
 mod protocol;
@@ -39,14 +37,13 @@ pub mod reverter;
 mod route;
 mod setting;
 mod standing;
-mod steps;
-mod sysctl;
 
 use self::journal::{Found, Phase, Store};
 use self::outcome::{Because, Refusal};
 use self::protocol::{Message, Order};
 use crate::control::{Control, Input};
 use crate::role;
+use crate::undo::steps;
 use std::time::Duration;
 
 /// Longest wait for an order; every wait ends by itself only to begin again.

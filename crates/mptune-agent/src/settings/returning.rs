@@ -1,11 +1,11 @@
 //! Putting everything back, and saying what could not be.
 
-use super::changing;
 use super::journal::{Content, Entry, Found, Store};
-use super::kind::{State, words};
 use super::outcome::{Because, Kept, Refusal, Restored};
 use super::reload;
 use super::setting::Setting;
+use crate::undo::kind::bring;
+use crate::undo::kind::{State, words};
 
 /// What becomes of one setting.
 enum Fate {
@@ -111,7 +111,7 @@ fn put_back(entry: &Entry, force: bool) -> Fate {
             words(&entry.before)
         ));
     }
-    match changing::bring(kind, &present, &entry.before) {
+    match bring(kind, &present, &entry.before) {
         Ok(()) => Fate::Restored(true),
         // Others keep theirs in it.
         Err(reason) if matches!(entry.setting, Setting::Directory(_)) => Fate::Given(reason),

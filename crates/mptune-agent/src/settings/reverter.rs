@@ -13,10 +13,10 @@
 use super::journal::{self, Confirm, Found, Phase, Reverted, Store};
 use super::outcome::{Because, Refusal, Restored};
 use super::returning;
-use super::steps;
-use crate::host::guardian::SELF;
 use crate::kernel::{signals, sys};
 use crate::log;
+use crate::undo::guardian::SELF;
+use crate::undo::steps;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};

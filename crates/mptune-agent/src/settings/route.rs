@@ -2,11 +2,11 @@
 //!
 //! A route cannot be changed in place: it is read, and replaced by one that is the same but for this (`kernel::routes::raw`).
 
-use super::kind::{Kind, State, words};
-use super::steps;
 use crate::kernel::error::Error;
 use crate::kernel::routes::Routes;
 use crate::kernel::routes::raw::{Prefix, Raw};
+use crate::undo::kind::{Kind, State, words};
+use crate::undo::steps;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::net::IpAddr;

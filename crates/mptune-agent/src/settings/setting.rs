@@ -4,10 +4,10 @@ use super::congestion::Congestion;
 use super::directory::Directory;
 use super::endpoint::Endpoint;
 use super::file::File;
-use super::kind::Kind;
 use super::limits::Limits;
 use super::route::Route;
-use super::sysctl::Sysctl;
+use crate::undo::kind::Kind;
+use crate::undo::sysctl::Sysctl;
 use serde::{Deserialize, Serialize};
 
 /// A setting, as orders and the journal have it.

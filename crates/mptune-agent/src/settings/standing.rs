@@ -3,10 +3,10 @@
 use super::applying;
 use super::foreign;
 use super::journal::{Content, Entry, Found, Phase, Store};
-use super::kind::State;
 use super::outcome::{Because, Refusal};
 use super::protocol::{Standing, Status};
 use super::setting::Setting;
+use crate::undo::kind::State;
 use serde_json::Value;
 
 /// Settings with their present values.

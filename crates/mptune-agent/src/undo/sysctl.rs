@@ -1,8 +1,9 @@
 //! A setting of the network under /proc/sys.
 
-use super::kind::{Kind, State, words};
-use super::steps;
-use crate::host::{places, settings};
+use crate::kernel::sysctl as settings;
+use crate::undo::kind::{Kind, State, words};
+use crate::undo::places;
+use crate::undo::steps;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::io;

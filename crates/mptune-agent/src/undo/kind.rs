@@ -36,7 +36,7 @@ pub enum State {
     /// A file, with all that is put back of it.
     File {
         /// What is in it.
-        #[serde(with = "super::file::digits")]
+        #[serde(with = "digits")]
         content: Vec<u8>,
         /// Its rights.
         mode: u32,
@@ -118,5 +118,56 @@ pub fn words(state: &State) -> String {
             let size = content.len();
             format!("a file of {size} bytes with mode {mode:o} of {owner}:{group}")
         }
+    }
+}
+
+/// Brings a setting from one state to another.
+///
+/// # Errors
+/// One line: which step the kernel refuses, or what it made of it.
+pub fn bring(kind: &dyn Kind, from: &State, to: &State) -> Result<(), String> {
+    let mut at = from.clone();
+    for next in kind.way(from, to) {
+        kind.step(&at, &next)?;
+        let found = kind.read()?;
+        if !kind.same(&found, &next) {
+            let (next, found) = (words(&next), words(&found));
+            return Err(format!(
+                "{}: expected {next}, found {found} after it was set",
+                kind.name()
+            ));
+        }
+        at = next;
+    }
+    Ok(())
+}
+
+/// Bytes as hexadecimal digits, in the journal.
+pub mod digits {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+    use std::fmt::Write;
+
+    /// As serde writes them.
+    ///
+    /// # Errors
+    /// The serializer's.
+    pub fn serialize<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
+        let mut text = String::with_capacity(2 * bytes.len());
+        for byte in bytes {
+            let _ = write!(text, "{byte:02x}");
+        }
+        to.serialize_str(&text)
+    }
+
+    /// As serde reads them.
+    ///
+    /// # Errors
+    /// They are something else.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
+        let text = String::deserialize(from)?;
+        let pair =
+            |at: usize| text.get(at..at + 2).and_then(|two| u8::from_str_radix(two, 16).ok());
+        let bytes: Option<_> = (0..text.len()).step_by(2).map(pair).collect();
+        bytes.ok_or_else(|| D::Error::custom("expected hexadecimal digits"))
     }
 }

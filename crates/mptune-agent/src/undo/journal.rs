@@ -7,7 +7,7 @@
 use super::directory::{Directory, LONGEST};
 use super::lock;
 use super::places::{self, Namespace};
-use super::settings::{self, Values};
+use crate::kernel::sysctl::{self as settings, Values};
 use serde::{Deserialize, Serialize};
 use std::io::{self, Write};
 use std::path::PathBuf;

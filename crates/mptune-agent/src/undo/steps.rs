@@ -2,7 +2,7 @@
 //!
 //! Tests let the process stop at one of them by its number, and kill it there (`places::reached`).
 
-use crate::host::places;
+use crate::undo::places;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
