@@ -65,9 +65,9 @@ FAULTS = (
     ),
     Fault(
         "a session of a host does not put one setting back",
-        "crates/mptune-agent/src/undo/journal.rs",
-        "if present == change.before {",
-        'if present == change.before || change.name.ends_with("tcp_wmem") {',
+        "crates/mptune-agent/src/undo/change.rs",
+        "if kind.same(&present, &self.before) {",
+        'if kind.same(&present, &self.before) || kind.name().ends_with("tcp_wmem") {',
         AGENT,
         ("tests/linux/test_host_role.py", "tests/kernel/test_host_role.py"),
     ),

@@ -6,14 +6,17 @@ import signal
 import subprocess
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+import pyroute2
 
 from mptune.daemon.client import Client
 from mptune.linux import agent
 from mptune.linux.sandbox.netlink import inside
 from tests.kernel.path_world import World
+from tests.plugins.kills import ending, state
 from tests.plugins.waiting import PATIENCE_S, until
 
 #: What the kernel calls its own path manager.
@@ -81,9 +84,14 @@ class Daemon:
 
     def begin(self, *before: str) -> None:
         """Start it, and wait until it is at work."""
+        self.start(*before)
+        self.heard("ready:")
+
+    def start(self, *before: str, **environment: str) -> None:
+        """Start it."""
         self.process = subprocess.Popen(
             [*before, *self.command()],
-            env=self.env,
+            env={**self.env, **environment},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -92,7 +100,17 @@ class Daemon:
         )
         self.said = []
         threading.Thread(target=self._listen, args=(self.process, self.said), daemon=True).start()
-        self.heard("ready:")
+
+    def stops(self) -> bool:
+        """Whether it stops at its step, as it begins or as it is ended; false if it ends."""
+
+        def is_ready() -> bool:
+            return any("ready:" in line for line in self.said)
+
+        until(lambda: is_ready() or state(self.pid) in "TZ", "a daemon at work, or stopped")
+        if state(self.pid) not in "TZ":
+            os.kill(self.pid, signal.SIGTERM)
+        return ending(self.pid) == "T"
 
     @staticmethod
     def _listen(process: subprocess.Popen[str], said: list[str]) -> None:
@@ -124,22 +142,32 @@ class Daemon:
 
     def guardian(self) -> int:
         """The process that puts settings back if the daemon dies."""
+        return until(self.guardians, "a guardian")[0]
+
+    def guardians(self) -> list[int]:
+        """All that there are."""
 
         def is_one(directory: Path) -> bool:
             words = (directory / "cmdline").read_bytes().split(b"\0")
             inside = f"MPTUNE_RUN_DIRECTORY={self.run}\0".encode() in (directory / "environ").read_bytes()
             return inside and words[1:2] == [b"guardian"]
 
-        def find() -> int | None:
-            for directory in Path("/proc").iterdir():
-                try:
-                    if directory.name.isdecimal() and is_one(directory):
-                        return int(directory.name)
-                except OSError:
-                    continue
-            return None
+        found = []
+        for directory in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                if is_one(directory):
+                    found.append(int(directory.name))
+        return found
 
-        return until(find, "a guardian")
+    def everything(self) -> tuple[str, list[str], list[str]]:
+        """What a daemon changes: the path manager, endpoints and limits, and its files."""
+
+        def look() -> list[str]:
+            with pyroute2.MPTCP() as manager:
+                shown = [*manager.endpoint("show"), *manager.limits("show")]
+            return sorted(str(one["attrs"]) for one in shown)
+
+        return self.path_manager(), inside(self.world.sites.local, look), self.left()
 
     def path_manager(self) -> str:
         """The kernel's setting in the sender's namespace."""

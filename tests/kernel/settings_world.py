@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from mptune.linux import agent
+from tests.plugins.kills import ending
 from tests.plugins.needs import Thing, lack, require
-from tests.plugins.waiting import PATIENCE_S, until
+from tests.plugins.waiting import PATIENCE_S
 
 #: A route of each sort: with metrics, in another table, with several next hops, by the number of one; both
 #: families. The endpoint that goes has a number that the next would get.
@@ -239,17 +240,3 @@ class Role:
         self.process.wait()
         if self.process.stdout is not None:
             self.process.stdout.close()
-
-
-def state(pid: int) -> str:
-    """Of a process: T if it is stopped; Z if it is gone."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return "Z"
-
-
-def ending(pid: int) -> str:
-    """How a process comes to rest: T if it stops, Z if it ends."""
-    until(lambda: state(pid) in "TZ", f"process {pid} to stop or to end")
-    return state(pid)

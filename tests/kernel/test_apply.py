@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from mptune.linux import agent, bpf
-from tests.kernel.settings_world import OTHER, PLAIN, TAKEN, Machine, Setting, ending
+from tests.kernel.settings_world import OTHER, PLAIN, TAKEN, Machine, Setting
+from tests.plugins.kills import ending, everywhere
 from tests.plugins.waiting import until
 
 pytestmark = pytest.mark.needs("root")
@@ -507,28 +508,26 @@ def killed(machine: Machine, order: dict[str, Any], number: int, **environment: 
     return False
 
 
-def tell(text: str) -> None:
-    """Say how large the matrix was (pytest -rP shows it)."""
-    sys.stdout.write(text + "\n")
-
-
 def matrix(machine: Machine, name: str, earlier: list[dict[str, Any]], order: dict[str, Any]) -> int:
     """Kill after each changing system call of an order; after each, a rollback leaves nothing. How many."""
     before = machine.look()
-    for number in itertools.count(1):
+
+    def kills_at(number: int) -> bool:
         for one in earlier:
             assert machine.start(one).answer()["event"] != "refused"
         if not killed(machine, order, number):
-            break
+            return False
         left = machine.look()
         kept = machine.roll_back()["kept"]
         after = machine.look()
         assert kept == [] and after == before, (name, number, left)
+        return True
+
+    count = everywhere(name, kills_at)
     machine.roll_back()
     assert machine.look() == before
     until(lambda: gone(machine), "the end of those that wait for a confirmation")
-    tell(f"{name}: killed after each of {number - 1} changing system calls")
-    return number - 1
+    return count
 
 
 ROLLBACK = {"action": "rollback"}
@@ -560,15 +559,18 @@ def test_a_kill_anywhere_in_a_rollback_can_be_rolled_back(machine, program):
 def test_a_kill_anywhere_in_an_apply_that_fails_can_be_rolled_back(machine):
     bad = {"kind": "route", "to": "10.0.1.0/24", "congctl": "nonsense"}
     before = machine.look()
-    for number in itertools.count(1):
+
+    def kills_at(number: int) -> bool:
         role = machine.start(applying([*PLAIN, bad]), MPTUNE_STOP_AT=f"settings {number}")
         if not role.stopped():
             assert role.answer()["because"] == "kernel"
-            break
+            return False
         role.kill()
         assert machine.roll_back()["kept"] == [] and machine.look() == before, number
-    assert machine.look() == before and number > 2 * len(PLAIN)
-    tell(f"an apply that fails: killed after each of {number - 1} changing system calls")
+        return True
+
+    assert everywhere("an apply that fails", kills_at) > 2 * len(PLAIN)
+    assert machine.look() == before
 
 
 def test_a_kill_anywhere_around_a_confirmation_can_be_rolled_back(machine):
@@ -584,18 +586,21 @@ def test_a_kill_anywhere_around_a_confirmation_can_be_rolled_back(machine):
 def test_a_reverter_that_is_killed_anywhere_leaves_the_rest_to_a_rollback(machine):
     before = machine.look()
     order = applying(PLAIN, confirm_within_s=1)
-    for number in itertools.count(1):
+
+    def kills_at(number: int) -> bool:
         assert machine.start(order, MPTUNE_STOP_AT=f"reverter {number}").answer()["event"] == "applied"
         (pid,) = until(lambda: machine.reverters(), "a process that waits")
         if ending(pid) == "Z":
-            break
+            return False
         os.kill(pid, signal.SIGKILL)
         until(lambda: gone(machine), "its end")
         assert machine.roll_back()["kept"] == [] and machine.look() == before, number
+        return True
+
+    assert everywhere("reverter", kills_at) > len(PLAIN)
     assert machine.order("status")["reverted"]["kept"] == []
     machine.roll_back()
     assert machine.look() == before
-    tell(f"reverter: killed after each of {number - 1} changing system calls")
 
 
 @pytest.mark.needs("bpf")

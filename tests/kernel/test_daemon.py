@@ -21,6 +21,7 @@ from mptune.monitor import daemon as hearing
 from tests.kernel.daemon_world import FULLMESH, KERNEL, USERSPACE, Daemon, daemon_of
 from tests.kernel.path_world import KIB, World
 from tests.kernel.test_watch import only, reported, watching, with_subflows
+from tests.plugins.kills import everywhere, kill
 from tests.plugins.program import command_line
 from tests.plugins.waiting import PATIENCE_S, until
 
@@ -172,6 +173,36 @@ def test_after_both_were_killed_the_next_daemon_puts_it_back(daemon):
         assert "a daemon that died" in daemon.heard("restored: net.mptcp.path_manager")
         assert daemon.path_manager() == USERSPACE
         assert daemon.kill(signal.SIGTERM) == 0
+
+
+@pytest.mark.parametrize(
+    ("mode", "after"),
+    [("userspace", "restore"), ("userspace", "the next daemon"), ("endpoints", "the next daemon")],
+)
+def test_a_daemon_that_is_killed_anywhere_leaves_nothing_to_the_next(daemon, mode, after):
+    daemon.write(FULLMESH, mode=mode)
+    before = daemon.everything()
+
+    def kills_at(number: int) -> bool:
+        daemon.start(MPTUNE_STOP_AT=f"daemon {number}")
+        if not daemon.stops():
+            assert daemon.everything() == before
+            return False
+        guardians = daemon.guardians()
+        for guardian in guardians:
+            os.kill(guardian, signal.SIGSTOP)
+        daemon.kill()
+        for guardian in guardians:
+            kill(guardian)
+        if after == "restore":
+            assert daemon.done("--restore").returncode == 0
+            assert daemon.path_manager() == KERNEL, number
+        daemon.begin()
+        assert daemon.kill(signal.SIGTERM) == 0
+        assert daemon.everything() == before, number
+        return True
+
+    assert everywhere(f"daemon, {mode}, {after}", kills_at) > 8
 
 
 def test_restore_leaves_a_living_daemon_alone(daemon):

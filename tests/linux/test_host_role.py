@@ -18,16 +18,13 @@ from typing import Any
 import pytest
 
 from mptune.linux import agent
+from tests.plugins.kills import ending, everywhere, gone, kill, stopped
 from tests.plugins.waiting import PATIENCE_S, until
 
 MANAGER, RMEM, PLAIN = "net.mptcp.path_manager", "net.ipv4.tcp_rmem", "net.ipv4.tcp_plain"
 #: As the kernel writes them, and one without the line feed at the end.
 BEFORE = {MANAGER: b"kernel\n", RMEM: b"4096\t131072\t6291456\n", PLAIN: b"1"}
 WANTED = {MANAGER: "userspace", RMEM: "4096 131072 1048576", PLAIN: "0"}
-
-#: Where the process that changes settings can be when it is killed.
-SETTING = ["host guarded", "host written", "host noted", "host begun", "host set"]
-RESTORING = ["host restoring", "host restored"]
 
 Message = dict[str, Any]
 
@@ -147,22 +144,6 @@ class Session:
         for pipe in (self.stdin, self.stdout):
             if not pipe.closed:
                 pipe.close()
-
-
-def state(pid: int) -> str:
-    """Of a process: T if it is stopped; Z if it is gone."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return "Z"
-
-
-def stopped(pid: int) -> None:
-    until(lambda: state(pid) == "T", f"process {pid} to stop")
-
-
-def gone(pid: int) -> bool:
-    return state(pid) == "Z"
 
 
 @pytest.fixture
@@ -370,11 +351,12 @@ def test_a_role_that_does_not_end_with_its_input_is_killed(world):
 
 
 def test_a_session_that_is_killed_as_it_begins_changes_nothing(world):
-    session = world.session("host locked")
+    session = world.session("host 3")  # the directory, the lock, its signature
     stopped(session.process.pid)
     session.kill()
     assert world.values() == BEFORE
     (lock,) = world.run.iterdir()
+    assert f"{session.process.pid} " in lock.read_text()
     # The next one takes it.
     following = world.session()
     following.expect("hello")
@@ -383,59 +365,88 @@ def test_a_session_that_is_killed_as_it_begins_changes_nothing(world):
     assert following.process.wait(PATIENCE_S) == 0 and world.is_as_before()
 
 
-@pytest.mark.parametrize("step", [*SETTING, *RESTORING])
-def test_a_session_that_is_killed_is_tidied_up_by_its_guardian(world, step):
-    session = interrupted(world, step)
-    world.guardian()
-    session.kill()
-    until(world.is_as_before, "the guardian's work")
+def whole(world: World, stop_at: str) -> Session:
+    """A session that is told all that one is told."""
+    session = world.session(stop_at)
+    session.tell("set", id=1, settings=WANTED)
+    session.tell("set", id=2, settings={RMEM: "1 2 3"})
+    session.tell("restore", id=3, names=[PLAIN])
+    session.tell("stop")
+    return session
 
 
-@pytest.mark.parametrize("step", [*SETTING, *RESTORING])
-@pytest.mark.parametrize("first", ["host", "guardian"])
-def test_when_both_are_killed_the_next_session_puts_everything_back_first(world, step, first):
-    session = interrupted(world, step)
-    guardian = world.guardian()
-    os.kill(guardian, signal.SIGSTOP)
-    stopped(guardian)
-    left, journals = world.values(), world.journals()
-    if first == "host":
+def test_a_session_that_is_killed_anywhere_is_tidied_up_by_its_guardian(world):
+    def kills_at(number: int) -> bool:
+        session = whole(world, f"host {number}")
+        if ending(session.process.pid) == "Z":
+            return False
         session.kill()
-    os.kill(guardian, signal.SIGKILL)
-    until(lambda: gone(guardian), "the guardian's end")
-    session.kill()
-    assert (world.values(), world.journals()) == (left, journals)
-    assert bool(journals) == (step not in ("host guarded", "host written"))
-    recovered(world, left)
+        until(lambda: not world.processes("guardian"), "the guardian's work")
+        assert world.values() == BEFORE and not world.journals(), number
+        recovered(world, BEFORE)
+        return True
+
+    assert everywhere("session and its guardian", kills_at) > 15
 
 
-@pytest.mark.parametrize("step", ["guardian alone", "guardian restoring", "guardian restored"])
-def test_a_guardian_that_is_killed_at_work_leaves_the_rest_to_the_next_session(world, step):
-    session = world.session(step)
-    session.set()
-    guardian = world.guardian()
-    session.kill()
-    stopped(guardian)
-    left = world.values()
-    assert world.journals()
-    os.kill(guardian, signal.SIGKILL)
-    until(lambda: gone(guardian), "the guardian's end")
-    recovered(world, left)
+@pytest.mark.parametrize("first", ["host", "guardian"])
+def test_when_both_are_killed_anywhere_the_next_session_puts_everything_back_first(world, first):
+    def kills_at(number: int) -> bool:
+        session = whole(world, f"host {number}")
+        if ending(session.process.pid) == "Z":
+            return False
+        guardians = world.processes("guardian")
+        for guardian in guardians:
+            os.kill(guardian, signal.SIGSTOP)
+        left = world.values()
+        if first == "host":
+            session.kill()
+        for guardian in guardians:
+            kill(guardian)
+        session.kill()
+        assert world.values() == left and (world.journals() or left == BEFORE), number
+        recovered(world, left)
+        return True
+
+    assert everywhere(f"session and guardian, {first} first", kills_at) > 15
 
 
-@pytest.mark.parametrize("step", ["recovery restoring", "recovery restored"])
-def test_a_session_that_is_killed_while_it_tidies_up_leaves_the_rest_to_the_next(world, step):
-    session = world.session("guardian alone")
-    session.set()
-    guardian = world.guardian()
-    session.kill()
-    os.kill(guardian, signal.SIGKILL)
-    until(lambda: gone(guardian), "the guardian's end")
-    second = world.session(step)
-    stopped(second.process.pid)
-    assert world.journals()
-    second.kill()
-    recovered(world, world.values())
+def test_a_guardian_that_is_killed_anywhere_leaves_the_rest_to_the_next_session(world):
+    def kills_at(number: int) -> bool:
+        session = world.session(f"guardian {number}")
+        session.set()
+        guardian = world.guardian()
+        session.kill()
+        if ending(guardian) == "Z":
+            return False
+        left = world.values()
+        kill(guardian)
+        recovered(world, left)
+        return True
+
+    assert everywhere("guardian at work", kills_at) > 4
+    assert world.is_as_before()
+
+
+def test_a_session_that_is_killed_anywhere_while_it_tidies_up_leaves_the_rest_to_the_next(world):
+    def kills_at(number: int) -> bool:
+        session = world.session("guardian alone")
+        session.set()
+        guardian = world.guardian()
+        session.kill()
+        stopped(guardian)
+        kill(guardian)
+        second = world.session(f"host {number}")
+        second.tell("stop")
+        if ending(second.process.pid) == "Z":
+            return False
+        left = world.values()
+        second.kill()
+        recovered(world, left)
+        return True
+
+    assert everywhere("session that tidies up", kills_at) > 5
+    assert world.is_as_before()
 
 
 def test_a_guardian_that_is_killed_gets_a_successor(world):
@@ -465,7 +476,7 @@ def test_a_guardian_is_not_ended_by_what_ends_a_session(world):
 
 
 def test_a_session_begins_when_the_guardian_of_the_last_one_is_done(world):
-    session = world.session("guardian restoring")
+    session = world.session("guardian 1")
     session.set()
     guardian = world.guardian()
     session.kill()
@@ -477,7 +488,8 @@ def test_a_session_begins_when_the_guardian_of_the_last_one_is_done(world):
 
 
 def test_journals_of_other_namespaces_are_left_and_those_of_another_start_removed(world):
-    session = interrupted(world, "host set")
+    session = world.session()
+    session.set()
     guardian = world.guardian()
     os.kill(guardian, signal.SIGSTOP)
     stopped(guardian)
@@ -498,19 +510,6 @@ def test_journals_of_other_namespaces_are_left_and_those_of_another_start_remove
     session = world.session()
     assert session.expect("hello")["recovered"] == []
     assert world.values() == stopped_values and not world.journals()
-
-
-def interrupted(world: World, step: str) -> Session:
-    """A session that has stopped at a step of changing settings or of putting them back."""
-    session = world.session(step)
-    if step in RESTORING:
-        session.set()
-        session.tell("restore", id=2, names=None)
-    else:
-        session.expect("hello")
-        session.tell("set", id=1, settings=WANTED)
-    stopped(session.process.pid)
-    return session
 
 
 def recovered(world: World, left: Mapping[str, bytes]) -> None:

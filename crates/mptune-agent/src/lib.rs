@@ -49,7 +49,7 @@ const ROLES: &[Role] = &[
     (DAEMON, daemon::main),
     (HOST, |arguments| host::main(&startable(), arguments.unlinks)),
     (GUARDIAN, |_| undo::guardian::main()),
-    (REVERTER, |_| settings::reverter::main()),
+    (REVERTER, |_| settings::revert()),
 ];
 /// The one that only it starts.
 const GUARDIAN: &str = "guardian";

@@ -7,10 +7,11 @@
 //! among that are somebody else's and are left alone, and so are the roles of their subflows.
 
 use super::hosting::Addresses;
-use super::noted::{Made, Note};
+use super::noted::{Made, Note, Place};
 use super::steering::{Steered, Steering};
 use crate::kernel::diag::{Counting, Diag};
 use crate::kernel::error::{Error, Refusal};
+use crate::kernel::info::TcpInfo;
 use crate::kernel::mptcp_pm::endpoints::{BACKUP, IMPLICIT, Limits, PathManager};
 use crate::kernel::pair::Pair;
 use crate::kernel::sys;
@@ -21,11 +22,11 @@ use crate::paths::hosting::AddressChange;
 use crate::paths::manager::{Manager, Obeying};
 use crate::paths::policies::Policies;
 use crate::paths::survey::Resynced;
+use crate::undo::steps;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::BorrowedFd;
-use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -72,6 +73,7 @@ impl Kept {
         self.note.endpoints.push(made.clone());
         self.note.write()?;
         let done = self.pm.add(&made.endpoint(false));
+        steps::changed();
         if done.is_err() {
             self.note.endpoints.retain(|one| *one != made);
             self.note.write()?;
@@ -103,7 +105,9 @@ impl Kept {
         let before = self.note.limits.map_or(present, |(before, _)| before);
         self.note.limits = Some((before, wanted));
         self.note.write()?;
-        self.pm.set_limits(wanted)
+        self.pm.set_limits(wanted)?;
+        steps::changed();
+        Ok(())
     }
 
     /// Removes what was made here, and puts the limits back unless somebody has changed them since.
@@ -115,6 +119,7 @@ impl Kept {
             && self.pm.limits()? == set
         {
             self.pm.set_limits(before)?;
+            steps::changed();
         }
         self.note.remove()
     }
@@ -231,7 +236,7 @@ impl Endpoints {
     pub fn open(
         policies: Box<dyn Policies>,
         addresses: Rc<Addresses>,
-        note: &Path,
+        note: Place,
         keep: bool,
     ) -> Result<Self, Error> {
         let policies: Rc<dyn Policies> = policies.into();
@@ -308,13 +313,10 @@ impl Endpoints {
     }
 }
 
-/// `tcpi_bytes_acked` and `tcpi_bytes_received` of struct tcp_info (include/uapi/linux/tcp.h).
+/// Payload bytes that a subflow has carried, both ways.
 fn carried(info: &[u8]) -> u64 {
-    let at = |offset: usize| {
-        let bytes = info.get(offset..offset + 8).and_then(|bytes| bytes.try_into().ok());
-        bytes.map_or(0, u64::from_ne_bytes)
-    };
-    at(120).saturating_add(at(128))
+    let info = TcpInfo::parse(info);
+    info.bytes_acked.saturating_add(info.bytes_received)
 }
 
 impl Steering for Endpoints {

@@ -37,11 +37,13 @@ use crate::arguments::Arguments;
 use crate::control::GRACE;
 use crate::kernel::{signals, sys};
 use crate::log::say;
+use crate::undo::steps;
 use serde_json::{Value, json};
 use std::path::Path;
 
 /// The role; returns the exit status.
 pub fn main(arguments: &Arguments) -> i32 {
+    steps::begin("daemon");
     if arguments.daemon.restore {
         return restore();
     }

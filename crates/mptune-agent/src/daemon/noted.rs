@@ -2,19 +2,16 @@
 //!
 //! The file says for which boot and network namespace it holds; one of another is of no use and is replaced.
 
-use crate::files;
 use crate::kernel::error::Error;
 use crate::kernel::mptcp_pm::endpoints::{BACKUP, Endpoint, FULLMESH, Limits, SUBFLOW};
+use crate::undo::directory::{Directory, PRIVATE};
 use crate::undo::places::{self, Namespace};
 use serde::{Deserialize, Serialize};
-use std::fs::{self, DirBuilder, File};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind};
 use std::net::IpAddr;
-use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
 
-/// Longest file, bytes: an endpoint takes about a hundred.
-const LONGEST: u64 = 1 << 20;
+/// Where a note is: a directory that is the daemon's alone, and a name in it.
+pub type Place = (Directory, &'static str);
 
 /// An endpoint that was made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,7 +57,7 @@ struct Contents {
 
 /// The file and what it says.
 pub struct Note {
-    file: PathBuf,
+    place: Place,
     boot: String,
     namespace: Option<Namespace>,
     /// The endpoints that were made.
@@ -74,24 +71,23 @@ impl Note {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn open(file: &Path, there: &[Endpoint]) -> Result<Self, Error> {
-        let failed = |error: io::Error| Error::Failed(format!("{}: {error}", file.display()));
+    pub fn open(place: Place, there: &[Endpoint]) -> Result<Self, Error> {
+        let failed = |error: io::Error| failed(&place, &error);
         let boot = places::boot().map_err(failed)?;
         let namespace = places::namespace().ok();
-        let text = match files::text(file, LONGEST) {
-            Ok(text) => text,
-            Err(unread) if unread.is_missing() => String::new(),
-            Err(unread) => return Err(failed(unread.into())),
+        let bytes = match place.0.read(place.1) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
+            read => read.map_err(failed)?,
         };
         // One that was cut off is of no use either.
-        let contents: Contents = serde_json::from_str(&text).unwrap_or_default();
+        let contents: Contents = serde_json::from_slice(&bytes).unwrap_or_default();
         let of_here = contents.boot == boot && contents.namespace == namespace;
         let contents = if of_here { contents } else { Contents::default() };
         let mut endpoints = contents.endpoints;
         endpoints.retain(|made| made.find(there).is_some());
         let limits = |(subflows, add_addr_accepted)| Limits { subflows, add_addr_accepted };
         let limits = contents.limits.map(|[before, set]| (limits(before), limits(set)));
-        Ok(Self { file: file.to_owned(), boot, namespace, endpoints, limits })
+        Ok(Self { place, boot, namespace, endpoints, limits })
     }
 
     /// Writes it, so that it is on the disk when this returns.
@@ -106,17 +102,10 @@ impl Note {
             endpoints: self.endpoints.clone(),
             limits: self.limits.map(|(before, set)| [pair(before), pair(set)]),
         };
-        let text = serde_json::to_string(&contents).expect("structures always serialise");
-        let new = self.file.with_extension("new");
-        let write = || {
-            let folder = self.file.parent().unwrap_or(Path::new("."));
-            DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-            let mut file = File::create(&new)?;
-            file.write_all(text.as_bytes())?;
-            file.sync_all()?;
-            fs::rename(&new, &self.file)
-        };
-        write().map_err(|error: io::Error| self.failed(&error))
+        let bytes = serde_json::to_vec(&contents).expect("structures always serialise");
+        let (directory, name) = &self.place;
+        let written = directory.replace(&format!("{name}.new"), name, &bytes, PRIVATE);
+        written.map_err(|error| failed(&self.place, &error))
     }
 
     /// There is nothing left to note.
@@ -125,19 +114,16 @@ impl Note {
     /// The file cannot be removed.
     pub fn remove(&mut self) -> Result<(), Error> {
         self.limits = None;
-        match fs::remove_file(&self.file) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(self.failed(&error)),
-            _ => {
-                // Others may have something there.
-                let _ = self.file.parent().map(fs::remove_dir);
-                Ok(())
-            }
-        }
+        let (directory, name) = &self.place;
+        directory.remove(name).map_err(|error| failed(&self.place, &error))?;
+        // Others may have something there.
+        directory.leave();
+        Ok(())
     }
+}
 
-    fn failed(&self, error: &io::Error) -> Error {
-        Error::Failed(format!("{}: {error}", self.file.display()))
-    }
+fn failed((directory, name): &Place, error: &io::Error) -> Error {
+    Error::Failed(format!("{}: {error}", directory.path().join(name).display()))
 }
 
 #[cfg(test)]
@@ -147,19 +133,19 @@ mod tests {
     #[test]
     fn what_was_noted_is_known_again_as_far_as_it_is_still_there() {
         let directory = std::env::temp_dir().join(format!("mptune-noted-{}", std::process::id()));
-        let file = directory.join("endpoints.json");
+        let place = || (Directory::make(&directory).unwrap(), "endpoints.json");
         let made = |id| Made { address: [10, 0, id, 2].into(), id, device: 3 };
         let limits = |subflows| Limits { subflows, add_addr_accepted: 2 };
-        let mut note = Note::open(&file, &[]).unwrap();
+        let mut note = Note::open(place(), &[]).unwrap();
         note.endpoints = vec![made(1), made(2)];
         note.limits = Some((limits(2), limits(6)));
         note.write().unwrap();
         let there = [made(2).endpoint(true)];
-        let mut again = Note::open(&file, &there).unwrap();
+        let mut again = Note::open(place(), &there).unwrap();
         assert_eq!((again.endpoints.clone(), again.limits), (vec![made(2)], note.limits));
         again.boot = "another".to_owned();
         again.write().unwrap();
-        let other = Note::open(&file, &there).unwrap();
+        let other = Note::open(place(), &there).unwrap();
         assert_eq!((other.endpoints.clone(), other.limits), (vec![], None));
         again.remove().unwrap();
         again.remove().unwrap();

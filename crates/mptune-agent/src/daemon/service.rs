@@ -146,8 +146,9 @@ impl Service {
             let steering: Box<dyn Steering> = if userspace {
                 Box::new(Manager::of_host(policies, addresses.clone()).map_err(failed)?)
             } else {
-                let (note, keep) = (watchdog.note("endpoints.json"), plan.keep_endpoints);
-                Box::new(Endpoints::open(policies, addresses.clone(), &note, keep).map_err(failed)?)
+                let note = watchdog.note("endpoints.json").map_err(|error| error.to_string())?;
+                let keep = plan.keep_endpoints;
+                Box::new(Endpoints::open(policies, addresses.clone(), note, keep).map_err(failed)?)
             };
             Ok((addresses, server, looks, steering))
         })();

@@ -4,13 +4,14 @@
 //! puts it back as soon as the daemon is gone; if that was killed as well, whoever comes next does: the next
 //! daemon, or `--restore`. Connections keep the path manager that they began with.
 
+use super::noted::Place;
 use crate::kernel::sys::Watch;
 use crate::kernel::sysctl::{self as settings, Values};
 use crate::undo::directory::Directory;
 use crate::undo::guardian::Guardian;
-use crate::undo::journal::{self, Journal, Restored};
 use crate::undo::lock::Lock;
 use crate::undo::places;
+use crate::undo::session::{self, Journal, Restored};
 use std::fs::{self, File};
 use std::io;
 use std::path::PathBuf;
@@ -93,7 +94,7 @@ impl Watchdog {
         let begun = (|| {
             let directory =
                 Directory::open(&place).map_err(|error| places::unusable(&place, &error))?;
-            let restored = journal::recover(&folder)?;
+            let restored = session::recover(&folder)?;
             let journal = Journal::new(&folder).map_err(|error| format!("/proc: {error}"))?;
             let guardian = Guardian::start(&journal, &lock)
                 .map_err(|error| format!("the watchdog's process: {error}"))?;
@@ -123,8 +124,11 @@ impl Watchdog {
     }
 
     /// A file beside the note, for what else must outlive the daemon.
-    pub fn note(&self, name: &str) -> PathBuf {
-        self.journal.directory().path().join(name)
+    ///
+    /// # Errors
+    /// No further file can be open.
+    pub fn note(&self, name: &'static str) -> io::Result<Place> {
+        Ok((self.journal.directory().share()?, name))
     }
 
     /// What somebody else has set meanwhile, if anything: the name and the value.
@@ -185,7 +189,7 @@ pub fn restore() -> Result<Restored, String> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Restored::default()),
         opened => opened.map_err(named)?,
     };
-    let restored = journal::recover(&directory.make_below(FOLDER).map_err(named)?);
+    let restored = session::recover(&directory.make_below(FOLDER).map_err(named)?);
     directory.leave();
     restored
 }

@@ -36,9 +36,10 @@ use crate::kernel::sysctl::Values;
 use crate::role;
 use crate::undo::directory::Directory;
 use crate::undo::guardian::Guardian;
-use crate::undo::journal::{self, Journal, Restored};
 use crate::undo::lock::Lock;
 use crate::undo::places;
+use crate::undo::session::{self, Journal, Restored};
+use crate::undo::steps;
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -59,6 +60,7 @@ pub fn main(roles: &[&str], unlinks: bool) -> i32 {
     if unlinks {
         unlink();
     }
+    steps::begin("host");
     role::play_until(libc::SIGTERM, |control| {
         // Whatever a shell has said before does not end with a line.
         control.pass_on("");
@@ -92,7 +94,6 @@ impl<'a> Session<'a> {
     fn begin(control: &mut Control, startable: &'a [&'a str]) -> Result<Self, String> {
         let (directory, lock) =
             Lock::take(places::make_run_directory, "session", control.signals())?;
-        places::reached("host", "locked");
         let recovered = match Self::recover(&directory) {
             Ok(recovered) => recovered,
             Err(reason) => {
@@ -109,9 +110,9 @@ impl<'a> Session<'a> {
 
     /// Puts back what others have left, also those of an earlier version.
     fn recover(directory: &Directory) -> Result<Restored, String> {
-        let mut recovered = journal::recover(directory)?;
-        if let Some(earlier) = places::earlier_directory().filter(journal::is_in) {
-            let more = journal::recover(&earlier)?;
+        let mut recovered = session::recover(directory)?;
+        if let Some(earlier) = places::earlier_directory().filter(session::is_in) {
+            let more = session::recover(&earlier)?;
             recovered.names.extend(more.names);
             recovered.kept.extend(more.kept);
         }

@@ -4,7 +4,7 @@
 
 use super::protocol::Ended;
 use crate::kernel::sys::Watch;
-use crate::undo::guardian::SELF;
+use crate::undo::apart::SELF;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 use std::io::{self, ErrorKind, Read, Write};

@@ -2,16 +2,18 @@
 
 use super::directory::Directory;
 use super::foreign;
-use super::journal::{Confirm, Content, Entry, Found, Phase, Store};
 use super::outcome::{Because, Refusal, Told};
 use super::protocol::{self, Apply, Made, Message, Waiting};
-use super::reverter;
 use super::setting::Setting;
 use super::{congestion, reload};
 use crate::kernel::sys;
 use crate::role;
+use crate::undo::applied::{Confirm, Content, Found, Phase, Store};
+use crate::undo::change::{Change, Setting as _};
+use crate::undo::error::Error;
 use crate::undo::kind::bring;
 use crate::undo::kind::{State, words};
+use crate::undo::reverter;
 use crate::undo::sysctl::{ALLOWED, Sysctl};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -21,7 +23,7 @@ const CAPABILITY: u64 = 1 << 12;
 
 /// One setting's part in an order.
 struct Item {
-    entry: Entry,
+    entry: Change<Setting>,
     present: State,
     /// It was made by an earlier order, and this one does not want it.
     obsolete: bool,
@@ -95,19 +97,22 @@ fn locked(store: &Store, order: &Apply, settings: Vec<Setting>) -> Result<Messag
     store.save(&content)?;
     let guarded = match &mut content.confirm {
         None => Ok(()),
-        Some(confirm) => reverter::start(store, confirm),
+        Some(confirm) => reverter::start(store, confirm).map_err(Refusal::from),
     };
     let made = guarded.and_then(|()| make(&items)).and_then(|made| {
-        told(&items).and_then(|daemon| commit(store, &mut content).map(|()| daemon)).map_err(
-            |refusal| match undo(&made) {
+        told(&items)
+            .and_then(|daemon| {
+                commit(store, &mut content)?;
+                Ok(daemon)
+            })
+            .map_err(|refusal| match undo(&made) {
                 Ok(()) => {
                     // It reads what it had before.
                     let _ = told(&items);
                     refusal
                 }
                 Err(stuck) => stuck,
-            },
-        )
+            })
     });
     let daemon = match made {
         Ok(daemon) => daemon,
@@ -145,8 +150,8 @@ fn told(items: &[Item]) -> Result<Option<Told>, Refusal> {
 }
 
 /// As the journal has it.
-fn noted(item: &Item) -> Entry {
-    Entry { setting: item.entry.setting.noted(), ..item.entry.clone() }
+fn noted(item: &Item) -> Change<Setting> {
+    Change { setting: item.entry.setting.noted(), ..item.entry.clone() }
 }
 
 fn confirmation(within_s: u64) -> Confirm {
@@ -167,7 +172,7 @@ pub fn waiting(confirm: &Confirm) -> Waiting {
 /// What is to happen, in order: first what is not wanted any more goes, then what is wanted comes.
 fn plan(
     settings: Vec<Setting>,
-    earlier: Option<&Content>,
+    earlier: Option<&Content<Setting>>,
     force: bool,
 ) -> Result<Vec<Item>, Refusal> {
     let kernel = |reason| Refusal::new(Because::Kernel, reason);
@@ -183,7 +188,7 @@ fn plan(
         entry.setting.kind().tidy();
         let present = entry.setting.kind().read().map_err(kernel)?;
         let passed = [&entry.passed[..], std::slice::from_ref(&entry.wanted)].concat();
-        let entry = Entry { wanted: entry.before.clone(), passed, ..entry.clone() };
+        let entry = Change { wanted: entry.before.clone(), passed, ..entry.clone() };
         items.push(Item { entry, present, obsolete: true });
     }
     for setting in settings {
@@ -205,7 +210,7 @@ fn plan(
             None => (present.clone(), Vec::new()),
         };
         items.push(Item {
-            entry: Entry { setting, before, wanted, passed },
+            entry: Change { setting, before, wanted, passed },
             present,
             obsolete: false,
         });
@@ -218,7 +223,7 @@ fn plan(
 }
 
 /// What was ordered with what it takes, in the order in which it is made.
-fn expanded(settings: Vec<Setting>, noted: &[Entry]) -> Result<Vec<Setting>, Refusal> {
+fn expanded(settings: Vec<Setting>, noted: &[Change<Setting>]) -> Result<Vec<Setting>, Refusal> {
     let mut all = Vec::new();
     for setting in settings {
         match &setting {
@@ -259,7 +264,7 @@ fn expanded(settings: Vec<Setting>, noted: &[Entry]) -> Result<Vec<Setting>, Ref
 }
 
 /// The congestion controls that every program could use before anything was changed.
-fn allowed(noted: &[Entry]) -> Option<String> {
+fn allowed(noted: &[Change<Setting>]) -> Option<String> {
     let setting = Setting::Sysctl(Sysctl { name: ALLOWED.to_owned(), value: String::new() });
     let before = noted.iter().find(|entry| entry.setting.name() == ALLOWED);
     let state = match before {
@@ -300,7 +305,7 @@ fn note_way(item: &mut Item) {
 fn make(items: &[Item]) -> Result<Vec<&Item>, Refusal> {
     let mut made = Vec::new();
     for item in items.iter().filter(|item| !item.goes_last() && item.present != State::Gone) {
-        let Entry { setting, wanted, .. } = &item.entry;
+        let Change { setting, wanted, .. } = &item.entry;
         made.push(item);
         if let Err(reason) = bring(setting.kind(), &item.present, wanted) {
             undo(&made)?;
@@ -326,13 +331,13 @@ fn undo(made: &[&Item]) -> Result<(), Refusal> {
 }
 
 /// From here on the order is carried out.
-fn commit(store: &Store, content: &mut Content) -> Result<(), Refusal> {
+fn commit(store: &Store, content: &mut Content<Setting>) -> Result<(), Error> {
     content.phase = Phase::Applied;
     store.save(content)
 }
 
 /// Lets the journal be what it was.
-fn return_to(store: &Store, earlier: Option<&Content>) -> Result<(), Refusal> {
+fn return_to(store: &Store, earlier: Option<&Content<Setting>>) -> Result<(), Error> {
     match earlier {
         Some(content) => {
             if content.confirm.is_none() {
@@ -345,7 +350,7 @@ fn return_to(store: &Store, earlier: Option<&Content>) -> Result<(), Refusal> {
 }
 
 /// Takes away what nothing refers to any more, and forgets what is as before; the names of these.
-fn sweep(store: &Store, items: &[Item], content: &mut Content) -> Vec<String> {
+fn sweep(store: &Store, items: &[Item], content: &mut Content<Setting>) -> Vec<String> {
     for item in items.iter().filter(|item| item.goes_last()) {
         let kind = item.entry.setting.kind();
         // What does not go is still noted, and goes with the rollback.
@@ -368,7 +373,7 @@ fn sweep(store: &Store, items: &[Item], content: &mut Content) -> Vec<String> {
 }
 
 fn made_of(item: &Item) -> Made {
-    let Entry { setting, before, wanted, .. } = &item.entry;
+    let Change { setting, before, wanted, .. } = &item.entry;
     let kind = setting.kind();
     let changed = !kind.same(&item.present, wanted);
     Made { setting: kind.shown(wanted), before: kind.shown(before), changed }

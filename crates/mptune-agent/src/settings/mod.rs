@@ -27,27 +27,36 @@ mod directory;
 mod endpoint;
 mod file;
 mod foreign;
-mod journal;
 mod limits;
 mod outcome;
 mod protocol;
 mod reload;
 mod returning;
-pub mod reverter;
 mod route;
 mod setting;
 mod standing;
 
-use self::journal::{Found, Phase, Store};
 use self::outcome::{Because, Refusal};
 use self::protocol::{Message, Order};
+use self::setting::Setting;
 use crate::control::{Control, Input};
 use crate::role;
+use crate::undo::applied::{Content, Found, Kept, Phase, Store};
+use crate::undo::reverter;
 use crate::undo::steps;
 use std::time::Duration;
 
 /// Longest wait for an order; every wait ends by itself only to begin again.
 const TICK: Duration = Duration::from_secs(3600);
+
+/// The role `reverter`.
+pub fn revert() -> i32 {
+    let put_back = |store: &Store, content: Content<Setting>| -> (Vec<String>, Vec<Kept>) {
+        let outcome::Restored { restored, kept, .. } = returning::restore(store, content, false);
+        (restored, kept)
+    };
+    reverter::main::<Setting>(put_back)
+}
 
 /// The role.
 pub fn main() -> i32 {
@@ -97,14 +106,14 @@ fn obey(line: &str) -> Result<Message, Refusal> {
 fn confirm(store: &Store) -> Result<Message, Refusal> {
     applying::privileged()?;
     let lock = store.lock()?;
-    let confirmed = match store.load() {
+    let confirmed = match store.load::<Setting>() {
         Ok(Found::Content(content)) if content.phase == Phase::Applying => Err(Refusal::new(
             Because::Stuck,
             "the last apply was killed before it was done: apply again, or roll back",
         )),
         Ok(Found::Content(mut content)) => match content.confirm.take() {
             None => Ok(Message::Confirmed { waited: false }),
-            Some(_) => store.save(&content).map(|()| {
+            Some(_) => store.save(&content).map_err(Refusal::from).map(|()| {
                 store.forget_program();
                 Message::Confirmed { waited: true }
             }),
@@ -113,7 +122,7 @@ fn confirm(store: &Store) -> Result<Message, Refusal> {
             Because::Input,
             "there is nothing to confirm: no settings of mptune are applied here",
         )),
-        Err(refusal) => Err(refusal),
+        Err(error) => Err(error.into()),
     };
     store.unlock(lock);
     confirmed

@@ -1,5 +1,7 @@
 //! How orders end: nothing was done and why, or what was put back.
 
+use crate::undo::applied::Kept;
+use crate::undo::error::Error;
 use serde::{Deserialize, Serialize};
 
 /// Why nothing was done.
@@ -57,13 +59,15 @@ impl Refusal {
     }
 }
 
-/// A setting that is not as it was, with the reason.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Kept {
-    /// Its name.
-    pub name: String,
-    /// Why.
-    pub reason: String,
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        let because = match error {
+            Error::Busy => Because::Busy,
+            Error::Hidden => Because::Privilege,
+            Error::File(..) | Error::Unguarded(_) => Because::Journal,
+        };
+        Self::new(because, error.to_string())
+    }
 }
 
 /// What was put back.

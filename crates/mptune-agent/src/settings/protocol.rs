@@ -1,8 +1,9 @@
 //! The lines of JSON of the role `settings`.
 
-use super::journal::Reverted;
 use super::outcome::{Because, Refusal, Restored, Told};
 use super::setting::Setting;
+use crate::undo::applied::Reverted;
+use crate::undo::change::Setting as _;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

@@ -6,7 +6,8 @@ use super::endpoint::Endpoint;
 use super::file::File;
 use super::limits::Limits;
 use super::route::Route;
-use crate::undo::kind::Kind;
+use crate::undo::change;
+use crate::undo::kind::{Kind, State};
 use crate::undo::sysctl::Sysctl;
 use serde::{Deserialize, Serialize};
 
@@ -31,8 +32,20 @@ pub enum Setting {
 }
 
 impl Setting {
-    /// What its kind can do.
-    pub fn kind(&self) -> &dyn Kind {
+    /// The same as the journal has it, without what only making it takes.
+    pub fn noted(&self) -> Self {
+        match self {
+            Self::Congestion(one) => {
+                Self::Congestion(Congestion { name: one.name.clone(), object: String::new() })
+            }
+            Self::File(one) => Self::File(one.noted()),
+            other => other.clone(),
+        }
+    }
+}
+
+impl change::Setting for Setting {
+    fn kind(&self) -> &dyn Kind {
         match self {
             Self::Sysctl(one) => one,
             Self::Limits(one) => one,
@@ -44,8 +57,7 @@ impl Setting {
         }
     }
 
-    /// Settings are made in this order, and put back in the opposite one: of directories the outer first.
-    pub fn place(&self) -> (u8, usize) {
+    fn place(&self) -> (u8, usize) {
         let depth = match self {
             Self::Directory(one) => one.path.components().count(),
             _ => 0,
@@ -53,8 +65,7 @@ impl Setting {
         (self.kind().rank(), depth)
     }
 
-    /// Whether it is still there after a restart of the machine.
-    pub fn outlives_the_machine(&self) -> bool {
+    fn outlives_the_machine(&self) -> bool {
         match self {
             Self::File(_) => true,
             Self::Directory(one) => !one.is_of_bpf(),
@@ -62,19 +73,51 @@ impl Setting {
         }
     }
 
-    /// Its name.
-    pub fn name(&self) -> String {
-        self.kind().name()
+    fn is_private(&self) -> bool {
+        matches!(self, Self::File(_))
     }
 
-    /// The same as the journal has it, without what only making it takes.
-    pub fn noted(&self) -> Self {
-        match self {
-            Self::Congestion(one) => {
-                Self::Congestion(Congestion { name: one.name.clone(), object: String::new() })
-            }
-            Self::File(one) => Self::File(one.noted()),
-            other => other.clone(),
-        }
+    fn gives_way(&self) -> bool {
+        matches!(self, Self::Directory(_)) // others keep theirs in it
+    }
+
+    fn is_renewed(&self, present: &State) -> bool {
+        matches!(self, Self::File(file) if file.is_renewed(present))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::undo::change::Change;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn entries_of_version_0_2_are_read_and_written_as_they_were() {
+        let entries = json!([
+            {"setting": {"kind": "sysctl", "name": "net.ipv4.tcp_wmem", "value": "1 2 3"},
+             "before": {"text": "4\t5\t6\n"}, "wanted": {"text": "1 2 3"}, "passed": []},
+            {"setting": {"kind": "limits", "subflows": 3, "add_addr_accepted": 2},
+             "before": {"limits": {"subflows": 2, "add_addr_accepted": 0}},
+             "wanted": {"limits": {"subflows": 3, "add_addr_accepted": 2}}, "passed": []},
+            {"setting": {"kind": "endpoint", "address": "10.0.1.2", "device": "eth1", "flags": ["subflow"]},
+             "before": "absent", "wanted": {"endpoint": {"id": 1, "flags": 2, "device": 3}},
+             "passed": ["absent"]},
+            {"setting": {"kind": "congestion", "name": "olia"},
+             "before": "absent", "wanted": "present", "passed": []},
+            {"setting": {"kind": "file", "path": "/etc/mptune/policy.toml"},
+             "before": {"file": {"content": "0aff", "mode": 416, "owner": 7, "group": 8}},
+             "wanted": "absent", "passed": []},
+            {"setting": {"kind": "directory", "path": "/etc/mptune"},
+             "before": "gone", "wanted": "present", "passed": []},
+        ]);
+        let read: Vec<Change<Setting>> = serde_json::from_value(entries.clone()).unwrap();
+        let mut again: Value = serde_json::to_value(&read).unwrap();
+        // What an order may leave out.
+        again[2]["setting"]
+            .as_object_mut()
+            .unwrap()
+            .retain(|key, _| ["kind", "address", "device", "flags"].contains(&key.as_str()));
+        assert_eq!(again, entries);
     }
 }

@@ -2,10 +2,11 @@
 
 use super::applying;
 use super::foreign;
-use super::journal::{Content, Entry, Found, Phase, Store};
 use super::outcome::{Because, Refusal};
 use super::protocol::{Standing, Status};
 use super::setting::Setting;
+use crate::undo::applied::{Content, Found, Phase, Store};
+use crate::undo::change::{Change, Setting as _};
 use crate::undo::kind::State;
 use serde_json::Value;
 
@@ -50,14 +51,14 @@ pub fn status(store: &Store) -> Result<Status, Refusal> {
 /// Forgets a journal that says nothing about this machine any more, if this user may.
 fn forget(store: &Store) {
     if let Ok(lock) = store.lock() {
-        if store.load() == Ok(Found::Outdated) {
+        if store.load::<Setting>() == Ok(Found::Outdated) {
             let _ = store.forget();
         }
         store.unlock(lock);
     }
 }
 
-fn of(content: &Content) -> Result<Status, Refusal> {
+fn of(content: &Content<Setting>) -> Result<Status, Refusal> {
     let standing: Result<_, String> = content.entries.iter().map(standing).collect();
     let settings: Vec<_> = content.entries.iter().map(|entry| entry.setting.clone()).collect();
     Ok(Status {
@@ -75,14 +76,14 @@ fn of(content: &Content) -> Result<Status, Refusal> {
     })
 }
 
-fn standing(entry: &Entry) -> Result<Standing, String> {
+fn standing(entry: &Change<Setting>) -> Result<Standing, String> {
     let kind = entry.setting.kind();
     let present = kind.read()?;
     let state = match &present {
         now if kind.same(now, &entry.wanted) => "set",
         State::Gone => "gone",
         now if kind.same(now, &entry.before) => "before",
-        now if entry.is_renewed(now) => "renewed",
+        now if entry.setting.is_renewed(now) => "renewed",
         now if !entry.is_foreign(now) => "unfinished",
         _ => "changed",
     };

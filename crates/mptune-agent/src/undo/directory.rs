@@ -4,17 +4,18 @@
 //! everything that is read in it, belongs to this user, and nobody else may write it. What of it there is to be
 //! found by others (the socket of the daemon) is elsewhere.
 
+use super::steps;
 use crate::files;
 use crate::kernel::sys;
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// Only its owner may use it, or a file in it.
 const RIGHTS: u32 = 0o700;
-const PRIVATE: u32 = 0o600;
+pub const PRIVATE: u32 = 0o600;
 /// What others must not be able to do.
 const WRITABLE: u32 = 0o022;
 /// Longest file that is read, bytes: a journal has a few hundred for each setting.
@@ -33,7 +34,15 @@ impl Directory {
     /// # Errors
     /// It cannot be made, or is not this user's alone.
     pub fn make(path: &Path) -> io::Result<Self> {
-        existing(DirBuilder::new().mode(RIGHTS).create(path))?;
+        Self::make_for(path, RIGHTS)
+    }
+
+    /// The same with these rights, for others to look into.
+    ///
+    /// # Errors
+    /// As for [`Directory::make`].
+    pub fn make_for(path: &Path, rights: u32) -> io::Result<Self> {
+        existing(DirBuilder::new().mode(rights).create(path))?;
         Self::open(path)
     }
 
@@ -94,15 +103,32 @@ impl Directory {
         Ok(bytes)
     }
 
-    /// An empty file to write.
+    /// Writes a file in the place of what has its name, so that this survives a crash of the machine. `new` is its name
+    /// until it is complete.
     ///
     /// # Errors
-    /// It cannot be made.
-    pub fn create(&self, name: &str) -> io::Result<File> {
-        // Whatever has the name is not written to.
+    /// The disk is full or fails; what had the name is still there.
+    pub fn replace(&self, new: &str, name: &str, bytes: &[u8], rights: u32) -> io::Result<()> {
+        let written = self.write(new, bytes, rights).and_then(|()| {
+            sys::rename_at(self.file.as_fd(), new, name)?;
+            steps::changed();
+            self.file.sync_all()
+        });
+        if written.is_err() {
+            let _ = self.remove(new);
+        }
+        written
+    }
+
+    fn write(&self, name: &str, bytes: &[u8], rights: u32) -> io::Result<()> {
+        // Whatever has the name is not written to: it may be a link, or more readable.
         self.remove(name)?;
         let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL;
-        sys::open_at(self.file.as_fd(), name, flags, PRIVATE)
+        let mut file = sys::open_at(self.file.as_fd(), name, flags, rights)?;
+        steps::changed();
+        file.write_all(bytes)?;
+        steps::changed();
+        file.sync_all()
     }
 
     /// A file to lock: made if it is missing, and never emptied by that.
@@ -112,6 +138,7 @@ impl Directory {
     pub fn open_or_create(&self, name: &str) -> io::Result<File> {
         let flags = libc::O_RDWR | libc::O_CREAT;
         let file = sys::open_at(self.file.as_fd(), name, flags, PRIVATE)?;
+        steps::changed();
         check(&file.metadata()?)?;
         Ok(file)
     }
@@ -123,21 +150,16 @@ impl Directory {
         there.ok().and_then(same) == Some(true)
     }
 
-    /// Gives a file the name of another, in its place, so that this survives a crash of the machine.
-    ///
-    /// # Errors
-    /// It is missing, or the disk fails.
-    pub fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        sys::rename_at(self.file.as_fd(), from, to)?;
-        self.file.sync_all()
-    }
-
     /// Removes a file, if it is there.
     ///
     /// # Errors
     /// It is there and cannot be removed.
     pub fn remove(&self, name: &str) -> io::Result<()> {
         match sys::remove_at(self.file.as_fd(), name) {
+            Ok(()) => {
+                steps::changed();
+                Ok(())
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             removed => removed,
         }
@@ -145,7 +167,9 @@ impl Directory {
 
     /// Removes the directory if nothing is in it.
     pub fn leave(&self) {
-        let _ = fs::remove_dir(&self.path);
+        if fs::remove_dir(&self.path).is_ok() {
+            steps::changed();
+        }
     }
 
     /// The same directory, for somebody else in this process.
@@ -164,6 +188,10 @@ impl Directory {
 
 fn existing(made: io::Result<()>) -> io::Result<()> {
     match made {
+        Ok(()) => {
+            steps::changed();
+            Ok(())
+        }
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         made => made,
     }
@@ -188,7 +216,6 @@ fn check(about: &Metadata) -> io::Result<()> {
 mod tests {
     use super::*;
     use std::fs::{Permissions, hard_link};
-    use std::io::Write;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     fn place(name: &str) -> PathBuf {
@@ -200,7 +227,7 @@ mod tests {
         let path = place("directory");
         let directory = Directory::make(&path).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o700);
-        directory.create("one").unwrap().write_all(b"text").unwrap();
+        directory.replace("new", "one", b"text", PRIVATE).unwrap();
         assert_eq!(directory.read("one").unwrap(), b"text");
         assert_eq!(fs::metadata(path.join("one")).unwrap().mode() & 0o777, 0o600);
         symlink("one", path.join("link")).unwrap();
@@ -228,7 +255,7 @@ mod tests {
             link.unwrap();
         }
         for name in ["one", "two"] {
-            directory.create(name).unwrap().write_all(b"new").unwrap();
+            directory.replace(name, name, b"new", PRIVATE).unwrap();
         }
         assert_eq!(fs::read(&other).unwrap(), b"mine");
         let held = directory.open_or_create("one").unwrap();

@@ -11,25 +11,23 @@
 //! Its standard output is the session's lock, which it holds open and never writes. It is started in the
 //! directory of the journal, and finds it there.
 
+use super::apart;
 use super::directory::Directory;
-use super::journal::{self, Journal};
 use super::lock::Lock;
-use super::places;
+use super::session::{self, Journal};
+use super::steps;
 use crate::kernel::signals;
 use crate::kernel::sys::{self, Watch};
 use crate::log;
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
-/// The program that is running, even if its file is gone.
-pub const SELF: &str = "/proc/self/exe";
-/// How long it may take to begin or to end.
+/// How long it may take to end.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 const WATCHING: &str = "{\"event\": \"watching\"}\n";
@@ -58,27 +56,15 @@ impl Guardian {
     /// # Errors
     /// It cannot be started.
     pub fn start(journal: &Journal, lock: &Lock) -> io::Result<Self> {
-        let (socket, its) = UnixStream::pair()?;
-        let mut started = Command::new(SELF)
-            .arg0("mptune-agent")
-            .arg("guardian")
-            .current_dir(journal.directory().as_link())
-            .stdin(OwnedFd::from(its))
-            .stdout(lock.share()?)
-            .stderr(Stdio::null())
-            .spawn()?;
+        let mut command = Command::new(apart::SELF);
+        command.current_dir(journal.directory().as_link()).stdout(lock.share()?);
         let charge = Charge {
             directory: journal.directory().path().to_owned(),
             journal: journal.name().to_owned(),
             lock: lock.name().to_owned(),
         };
-        let begun = begin(&socket, &charge);
-        // It goes on in a child, and this process ends at once, whatever became of it.
-        if begun.is_err() {
-            let _ = started.kill();
-        }
-        started.wait()?;
-        begun.map(|()| Self { socket })
+        let line = serde_json::to_string(&charge)? + "\n";
+        Ok(Self { socket: apart::start(&mut command, "guardian", &line, WATCHING)? })
     }
 
     /// Ends it; nothing is left to put back.
@@ -97,18 +83,9 @@ impl Guardian {
     }
 }
 
-/// Tells a new guardian what to do and waits until it does.
-fn begin(mut socket: &UnixStream, charge: &Charge) -> io::Result<()> {
-    socket.set_read_timeout(Some(PATIENCE))?;
-    let line = serde_json::to_string(charge)? + "\n";
-    socket.write_all(line.as_bytes())?;
-    let mut answer = vec![0; WATCHING.len()];
-    socket.read_exact(&mut answer)?;
-    if answer == WATCHING.as_bytes() { Ok(()) } else { Err(io::ErrorKind::InvalidData.into()) }
-}
-
 /// The role.
 pub fn main() -> i32 {
+    steps::begin("guardian");
     match guard() {
         Ok(()) => 0,
         Err(error) => {
@@ -135,12 +112,12 @@ fn guard() -> io::Result<()> {
     if lines.take(CHARGE_BYTES).read_line(&mut line).is_ok() && line == FAREWELL {
         return Ok(());
     }
-    places::reached("guardian", "alone");
-    let done = match Journal::open(&directory, &charge.journal, "guardian") {
+    steps::reached("alone");
+    let done = match Journal::open(&directory, &charge.journal) {
         Ok(mut journal) => journal.restore(None).map(drop),
         // Nothing was changed; the session may have been killed while it wrote.
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            journal::forget(&directory, &charge.journal)
+            session::forget(&directory, &charge.journal)
         }
         Err(error) => Err(error),
     };

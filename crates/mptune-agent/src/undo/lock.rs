@@ -7,6 +7,7 @@
 
 use super::directory::Directory;
 use super::places;
+use super::steps;
 use crate::kernel::signals;
 use crate::kernel::sys::{self, Watch};
 use std::fs::File;
@@ -60,9 +61,7 @@ impl Lock {
                 })?,
             };
             if sys::lock_file(&file).map_err(named)? {
-                // Whoever had it may have removed it before it was locked here.
-                if directory.has(&name, &file) {
-                    let lock = Self { file, name };
+                if let Some(lock) = Self::held(&directory, &name, file) {
                     lock.sign().map_err(named)?;
                     return Ok((directory, lock));
                 }
@@ -86,12 +85,35 @@ impl Lock {
         }
     }
 
+    /// Takes a lock of this name, if nobody has it.
+    ///
+    /// # Errors
+    /// Its file cannot be made, or is not this user's alone.
+    pub fn attempt(directory: &Directory, name: &str) -> io::Result<Option<Self>> {
+        let file = match directory.open_or_create(name) {
+            // The directory was removed meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            opened => opened?,
+        };
+        if !sys::lock_file(&file)? {
+            return Ok(None);
+        }
+        Ok(Self::held(directory, name, file))
+    }
+
+    /// A locked file, unless whoever had it removed it before it was locked here.
+    fn held(directory: &Directory, name: &str, file: File) -> Option<Self> {
+        directory.has(name, &file).then(|| Self { file, name: name.to_owned() })
+    }
+
     /// Notes who has it.
     fn sign(&self) -> io::Result<()> {
         let pid = std::process::id();
         let began = places::began(pid).ok_or(io::ErrorKind::NotFound)?;
         self.file.set_len(0)?;
-        (&self.file).write_all(format!("{pid} {began}\n").as_bytes())
+        (&self.file).write_all(format!("{pid} {began}\n").as_bytes())?;
+        steps::changed();
+        Ok(())
     }
 
     /// The lock again, for the guardian.

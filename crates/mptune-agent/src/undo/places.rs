@@ -5,10 +5,10 @@
 use super::directory::Directory;
 use crate::kernel::sys;
 use serde::{Deserialize, Serialize};
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -23,8 +23,6 @@ const EARLIER: &str = "/run/mptune";
 pub const RUN_DIRECTORY: &str = "MPTUNE_RUN_DIRECTORY";
 /// Milliseconds, instead of `SILENCE`.
 const SILENCE_MS: &str = "MPTUNE_SILENCE_MS";
-/// A step (see [`reached`]) at which the process stops.
-const STOP_AT: &str = "MPTUNE_STOP_AT";
 
 /// A controller that is silent for this long is gone: it sends a line at least every 2 s, and ssh gives up
 /// a connection after 6 s without an answer.
@@ -50,13 +48,6 @@ pub fn sysctl_root() -> PathBuf {
 pub fn silence() -> Duration {
     let given = std::env::var(SILENCE_MS).ok().and_then(|text| text.parse().ok());
     given.map_or(SILENCE, Duration::from_millis)
-}
-
-/// A step at which being killed matters; a test can stop the process there.
-pub fn reached(who: &str, step: &str) {
-    if std::env::var(STOP_AT).is_ok_and(|wanted| wanted == format!("{who} {step}")) {
-        sys::stop_here();
-    }
 }
 
 /// The directory for journals and locks: the same for every session of this user, and nobody else's. It is there
@@ -97,20 +88,6 @@ pub fn unusable(path: &Path, error: &io::Error) -> String {
 pub fn earlier_directory() -> Option<Directory> {
     let is_usual = sys::user() == 0 && given(RUN_DIRECTORY).is_none();
     is_usual.then(|| Directory::open(Path::new(EARLIER)).ok()).flatten()
-}
-
-/// Makes a directory with these rights that only this user can write, or checks that it is one; whether it
-/// was made.
-///
-/// # Errors
-/// It cannot be made, or is somebody else's.
-pub fn own(directory: &Path, rights: u32) -> io::Result<bool> {
-    let made = match DirBuilder::new().mode(rights).create(directory) {
-        Ok(()) => true,
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
-        Err(error) => return Err(error),
-    };
-    Directory::open(directory).map(|_| made)
 }
 
 /// The network namespace of this process.

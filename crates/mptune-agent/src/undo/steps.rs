@@ -1,10 +1,13 @@
 //! The places where being killed matters: right after every system call that changes something.
 //!
-//! Tests let the process stop at one of them by its number, and kill it there (`places::reached`).
+//! Tests let the process stop at one of them by its number, and kill it there.
 
-use crate::undo::places;
+use crate::kernel::sys;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A role and the number of the step at which it stops.
+pub const STOP_AT: &str = "MPTUNE_STOP_AT";
 
 static WHO: OnceLock<&'static str> = OnceLock::new();
 static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -17,7 +20,14 @@ pub fn begin(who: &'static str) {
 /// A system call has changed something outside of this process.
 pub fn changed() {
     let number = COUNT.fetch_add(1, Ordering::Relaxed) + 1;
-    if let Some(who) = WHO.get() {
-        places::reached(who, &number.to_string());
+    reached(&number.to_string());
+}
+
+/// A step with a name: nothing has changed yet.
+pub fn reached(step: &str) {
+    if let Some(who) = WHO.get()
+        && std::env::var(STOP_AT).is_ok_and(|wanted| wanted == format!("{who} {step}"))
+    {
+        sys::stop_here();
     }
 }

@@ -1,6 +1,7 @@
 //! A setting of the network under /proc/sys.
 
 use crate::kernel::sysctl as settings;
+use crate::undo::change::Setting;
 use crate::undo::kind::{Kind, State, words};
 use crate::undo::places;
 use crate::undo::steps;
@@ -43,6 +44,12 @@ impl Sysctl {
             names.push(self.value.trim());
         }
         Some(Self { name: ALLOWED.to_owned(), value: names.join(" ") })
+    }
+}
+
+impl Setting for Sysctl {
+    fn kind(&self) -> &dyn Kind {
+        self
     }
 }
 

@@ -10,23 +10,26 @@
 //! out  {"event": "waiting"}       on the same socket
 //! ```
 
-use super::journal::{self, Confirm, Found, Phase, Reverted, Store};
-use super::outcome::{Because, Refusal, Restored};
-use super::returning;
+use super::apart::{self, SELF};
+use super::applied::{self, Confirm, Content, Found, Kept, Phase, Reverted, Store};
+use super::change::Setting;
+use super::error::Error;
+use super::steps;
 use crate::kernel::{signals, sys};
 use crate::log;
-use crate::undo::guardian::SELF;
-use crate::undo::steps;
+use serde::de::DeserializeOwned;
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
+
+/// How settings are put back: the names of those that are as before, and the others.
+pub type PutBack<S> = fn(&Store, Content<S>) -> (Vec<String>, Vec<Kept>);
 
 /// systemd runs where there is this directory (sd_booted(3)).
 const SYSTEMD: &str = "/run/systemd/system";
@@ -34,11 +37,9 @@ const SYSTEMD: &str = "/run/systemd/system";
 const SYSTEMD_VARIABLE: &str = "MPTUNE_SYSTEMD_DIRECTORY";
 /// What a unit does not inherit.
 const PASSED_ON: [&str; 4] =
-    [journal::VARIABLE, "MPTUNE_SYSCTL_ROOT", "MPTUNE_BPF_FILE_SYSTEM", "MPTUNE_STOP_AT"];
+    [applied::VARIABLE, "MPTUNE_SYSCTL_ROOT", "MPTUNE_BPF_FILE_SYSTEM", steps::STOP_AT];
 /// The mark of processes that end with a program, by which `mptune clean` finds those that did not.
 const MARK: &str = "MPTUNE_RUN";
-/// How long it may take to begin.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// Between two looks at the journal.
 const TICK: Duration = Duration::from_millis(500);
 /// How often it tries again to put back what could not be.
@@ -51,7 +52,7 @@ const WAITING: &str = "{\"event\": \"waiting\"}\n";
 ///
 /// # Errors
 /// It cannot be started.
-pub fn start(store: &Store, confirm: &mut Confirm) -> Result<(), Refusal> {
+pub fn start(store: &Store, confirm: &mut Confirm) -> Result<(), Error> {
     store.save_program(Path::new(SELF))?;
     let program = store.program();
     if is_unit_possible() && start_unit(&program, confirm) {
@@ -63,9 +64,7 @@ pub fn start(store: &Store, confirm: &mut Confirm) -> Result<(), Refusal> {
         io::ErrorKind::PermissionDenied => start_process(Path::new(SELF)),
         _ => Err(error),
     });
-    started.map_err(|error| {
-        Refusal::new(Because::Journal, format!("nothing can wait for a confirmation: {error}"))
-    })
+    started.map_err(|error| Error::Unguarded(error.to_string()))
 }
 
 /// Whether units see what this process sees: the machine's own network.
@@ -103,34 +102,15 @@ fn start_unit(program: &Path, confirm: &Confirm) -> bool {
 }
 
 fn start_process(program: &Path) -> io::Result<()> {
-    let (mut socket, its) = UnixStream::pair()?;
-    let mut started = Command::new(program)
-        .arg0("mptune-agent")
-        .arg("reverter")
-        .current_dir("/")
-        .env_remove(MARK)
-        .stdin(OwnedFd::from(its))
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()?;
-    steps::changed();
-    socket.set_read_timeout(Some(PATIENCE))?;
-    let begun = socket.write_all(DETACH.as_bytes()).and_then(|()| {
-        let mut answer = vec![0; WAITING.len()];
-        socket.read_exact(&mut answer)
-    });
-    // It goes on in a child, and this process ends at once, whatever became of it.
-    if begun.is_err() {
-        let _ = started.kill();
-    }
-    started.wait()?;
-    begun
+    let mut command = Command::new(program);
+    command.current_dir("/").env_remove(MARK).stdout(Stdio::null());
+    apart::start(&mut command, "reverter", DETACH, WAITING).map(drop)
 }
 
-/// The role.
-pub fn main() -> i32 {
+/// The role, for settings of this sort.
+pub fn main<S: Setting + DeserializeOwned>(put_back: PutBack<S>) -> i32 {
     steps::begin("reverter");
-    match run() {
+    match run(put_back) {
         Ok(()) => 0,
         Err(reason) => {
             log::say(&format!("mptune-agent: reverter: {reason}"));
@@ -139,23 +119,23 @@ pub fn main() -> i32 {
     }
 }
 
-fn run() -> Result<(), String> {
+fn run<S: Setting + DeserializeOwned>(again: PutBack<S>) -> Result<(), String> {
     begin().map_err(|error| error.to_string())?;
-    let store = Store::here().map_err(|refusal| refusal.reason)?;
-    let token = match store.load().map_err(|refusal| refusal.reason)? {
+    let store = Store::here().map_err(|error| error.to_string())?;
+    let token = match store.load::<S>().map_err(|error| error.to_string())? {
         Found::Content(content) => content.confirm,
         _ => None,
     };
     let Some(confirm) = token else { return Ok(()) };
     announce();
     while sys::boottime_ns() < confirm.deadline_ns {
-        if !is_waited_for(&store, &confirm) {
+        if !is_waited_for::<S>(&store, &confirm) {
             return Ok(());
         }
         let left = confirm.deadline_ns.saturating_sub(sys::boottime_ns());
         thread::sleep(TICK.min(Duration::from_nanos(left)));
     }
-    while !put_back(&store, &confirm) {
+    while !put_back(&store, &confirm, again) {
         thread::sleep(TICK);
     }
     Ok(())
@@ -181,8 +161,8 @@ fn announce() {
 }
 
 /// Whether the journal still says what it said; an order that is being carried out may yet be undone.
-fn is_waited_for(store: &Store, confirm: &Confirm) -> bool {
-    match store.load() {
+fn is_waited_for<S: Setting + DeserializeOwned>(store: &Store, confirm: &Confirm) -> bool {
+    match store.load::<S>() {
         Ok(Found::Content(content)) => {
             let own = content.confirm.as_ref().is_some_and(|one| one.token == confirm.token);
             own || content.phase == Phase::Applying
@@ -193,23 +173,27 @@ fn is_waited_for(store: &Store, confirm: &Confirm) -> bool {
 }
 
 /// Puts everything back; false if somebody else is at work.
-fn put_back(store: &Store, confirm: &Confirm) -> bool {
+fn put_back<S: Setting + DeserializeOwned>(
+    store: &Store,
+    confirm: &Confirm,
+    restore: PutBack<S>,
+) -> bool {
     let lock = match store.lock() {
-        Err(refusal) if refusal.because == Because::Busy => return false,
+        Err(Error::Busy) => return false,
         lock => lock.ok(),
     };
-    if is_waited_for(store, confirm)
-        && let Ok(Found::Content(content)) = store.load()
+    if is_waited_for::<S>(store, confirm)
+        && let Ok(Found::Content(content)) = store.load::<S>()
     {
-        let mut put = returning::restore(store, (*content).clone(), false);
+        let (mut restored, mut kept) = restore(store, (*content).clone());
         for _ in 0..TRIES {
-            let Ok(Found::Content(left)) = store.load() else { break };
+            let Ok(Found::Content(left)) = store.load::<S>() else { break };
             thread::sleep(TICK);
-            let Restored { restored, kept, .. } = returning::restore(store, *left, false);
-            put.restored.extend(restored);
-            put.kept = kept;
+            let (more, still) = restore(store, *left);
+            restored.extend(more);
+            kept = still;
         }
-        let _ = store.save_reverted(&Reverted::new(&content, put.restored, put.kept));
+        let _ = store.save_reverted(&Reverted::new(&content, restored, kept));
     }
     if let Some(lock) = lock {
         store.unlock(lock);

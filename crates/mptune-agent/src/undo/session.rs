@@ -4,12 +4,15 @@
 //! Whoever finds a journal can put everything back: the session itself, its guardian, or a later session.
 //! A value that is no longer the session's was changed by somebody else and is left alone.
 
-use super::directory::{Directory, LONGEST};
+use super::change::{Change, Fate};
+use super::directory::{Directory, LONGEST, PRIVATE};
+use super::kind::{Kind, State, bring, words};
 use super::lock;
 use super::places::{self, Namespace};
-use crate::kernel::sysctl::{self as settings, Values};
+use super::sysctl::Sysctl;
+use crate::kernel::sysctl::{Values, same, shown};
 use serde::{Deserialize, Serialize};
-use std::io::{self, Write};
+use std::io;
 use std::path::PathBuf;
 
 /// What the names of journals begin and end with.
@@ -17,14 +20,31 @@ const PREFIX: &str = "journal-";
 const FINISHED: &str = ".json";
 const UNFINISHED: &str = ".new";
 
-/// A setting that was changed.
+/// A setting that was changed, as the file has it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Change {
+struct Noted {
     name: String,
     /// The raw value before.
     before: String,
     /// Every value that this session gave it or was about to.
     set: Vec<String>,
+}
+
+impl Noted {
+    /// The same, to be put back.
+    fn change(&self) -> Change<Sysctl> {
+        let text = |value: &String| State::Text(value.clone());
+        Change {
+            setting: sysctl(&self.name, ""),
+            before: text(&self.before),
+            wanted: text(self.set.last().unwrap_or(&self.before)),
+            passed: self.set.iter().map(text).collect(),
+        }
+    }
+}
+
+fn sysctl(name: &str, value: &str) -> Sysctl {
+    Sysctl { name: name.to_owned(), value: value.to_owned() }
 }
 
 /// The file's content.
@@ -34,7 +54,7 @@ struct Content {
     pid: u32,
     began: u64,
     namespace: Namespace,
-    changes: Vec<Change>,
+    changes: Vec<Noted>,
 }
 
 /// The journal of a session.
@@ -43,9 +63,6 @@ pub struct Journal {
     directory: Directory,
     /// Of its file there.
     name: String,
-    root: PathBuf,
-    /// Who it is in the steps that tests wait for.
-    who: &'static str,
     content: Content,
 }
 
@@ -56,16 +73,6 @@ pub struct Restored {
     pub names: Vec<String>,
     /// The others, with the reason.
     pub kept: Values,
-}
-
-/// What became of one setting.
-enum Fate {
-    /// It is as before.
-    Restored,
-    /// It is given up, because it is somebody else's now: the reason.
-    Given(String),
-    /// It could not be put back: the reason.
-    Stuck(String),
 }
 
 impl Journal {
@@ -80,17 +87,17 @@ impl Journal {
         let directory = directory.share()?;
         let content =
             Content { boot, pid, began, namespace: places::namespace()?, changes: Vec::new() };
-        Ok(Self { directory, name, root: places::sysctl_root(), who: "host", content })
+        Ok(Self { directory, name, content })
     }
 
     /// The journal in a file, to put everything back.
     ///
     /// # Errors
     /// It cannot be read, or is not this user's alone.
-    pub fn open(directory: &Directory, name: &str, who: &'static str) -> io::Result<Self> {
+    pub fn open(directory: &Directory, name: &str) -> io::Result<Self> {
         let content = serde_json::from_slice(&directory.read(name)?)?;
         let (directory, name) = (directory.share()?, name.to_owned());
-        Ok(Self { directory, name, root: places::sysctl_root(), who, content })
+        Ok(Self { directory, name, content })
     }
 
     /// Where it is.
@@ -122,68 +129,30 @@ impl Journal {
         let mut changes = self.content.changes.clone();
         let mut pending = Vec::new();
         for (name, value) in wanted {
-            let present = self.present(name)?;
-            if !settings::same(&present, value) {
-                note(&mut changes, name, &present, value);
-                pending.push((name, value, present.clone()));
+            let setting = sysctl(name, value);
+            let present = setting.read()?;
+            let State::Text(text) = &present else {
+                return Err(format!("{name}: there is no such setting here"));
+            };
+            let state = setting.wanted(&present, &[])?;
+            before.insert(name.clone(), shown(text));
+            if state != present {
+                note(&mut changes, name, text, value);
+                pending.push((setting, present, state));
             }
-            before.insert(name.clone(), settings::shown(&present));
         }
         if pending.is_empty() {
             return Ok(before);
         }
         let earlier = std::mem::replace(&mut self.content.changes, changes);
-        places::reached(self.who, "guarded");
         let written = self.save().map_err(|error| format!("{}: {error}", self.file().display()));
-        if let Err(reason) = written.and_then(|()| self.write_all(&pending)) {
+        if let Err(reason) = written.and_then(|()| write_all(&pending)) {
             self.content.changes = earlier;
             // What it says too much is harmless: those values are as before.
             let _ = self.save();
             return Err(reason);
         }
         Ok(before)
-    }
-
-    fn present(&self, name: &str) -> Result<String, String> {
-        let file = settings::file(&self.root, name)?;
-        settings::read(&file).map_err(|error| format!("{name}: {}", settings::words(&error)))
-    }
-
-    /// Writes values, all or none.
-    fn write_all(&self, pending: &[(&String, &String, String)]) -> Result<(), String> {
-        places::reached(self.who, "noted");
-        for (index, (name, value, _)) in pending.iter().enumerate() {
-            if let Err(reason) = self.write(name, value) {
-                for (name, _, before) in pending[..=index].iter().rev() {
-                    let _ = self.write_raw(name, before);
-                }
-                return Err(reason);
-            }
-            if index == 0 {
-                places::reached(self.who, "begun");
-            }
-        }
-        places::reached(self.who, "set");
-        Ok(())
-    }
-
-    /// Writes a value and checks that the kernel took it unchanged.
-    fn write(&self, name: &str, value: &str) -> Result<(), String> {
-        self.write_raw(name, value)
-            .map_err(|error| format!("{name}: {}", settings::words(&error)))?;
-        let present = self.present(name)?;
-        if settings::same(&present, value) {
-            return Ok(());
-        }
-        Err(format!(
-            "{name}: expected {value}, found {} after it was set",
-            settings::shown(&present)
-        ))
-    }
-
-    fn write_raw(&self, name: &str, value: &str) -> io::Result<()> {
-        let file = settings::file(&self.root, name).map_err(io::Error::other)?;
-        settings::write(&file, value)
     }
 
     /// Puts these settings back, or all, the last change first.
@@ -193,56 +162,38 @@ impl Journal {
     pub fn restore(&mut self, names: Option<&[String]>) -> io::Result<Restored> {
         let mut restored = Restored::default();
         let mut remaining = Vec::new();
-        let mut begun = false;
         let changes = std::mem::take(&mut self.content.changes);
-        for change in changes.into_iter().rev() {
-            if names.is_some_and(|names| !names.contains(&change.name)) {
-                remaining.push(change);
+        let count = changes.len();
+        for noted in changes.into_iter().rev() {
+            if names.is_some_and(|names| !names.contains(&noted.name)) {
+                remaining.push(noted);
                 continue;
             }
-            match self.put_back(&change) {
-                Fate::Restored => restored.names.push(change.name),
-                Fate::Given(why) => drop(restored.kept.insert(change.name, why)),
-                Fate::Stuck(why) => {
-                    restored.kept.insert(change.name.clone(), why);
-                    remaining.push(change);
+            let why = match noted.change().put_back(false) {
+                Fate::Restored(_) | Fate::Unchanged => {
+                    restored.names.push(noted.name);
+                    continue;
                 }
-            }
-            if !std::mem::replace(&mut begun, true) {
-                places::reached(self.who, "restoring");
-            }
+                Fate::Gone => "it is gone".to_owned(),
+                Fate::Given(why) => why,
+                // It is somebody else's now.
+                Fate::Foreign(present) => {
+                    format!("somebody else has set it to {} meanwhile", words(&present))
+                }
+                Fate::Stuck(why) => {
+                    remaining.push(noted.clone());
+                    why
+                }
+            };
+            restored.kept.insert(noted.name, why);
         }
         remaining.reverse();
+        let begun = remaining.len() < count || !restored.kept.is_empty();
         self.content.changes = remaining;
         if begun {
-            places::reached(self.who, "restored");
             self.save()?;
         }
         Ok(restored)
-    }
-
-    fn put_back(&self, change: &Change) -> Fate {
-        let Ok(file) = settings::file(&self.root, &change.name) else {
-            return Fate::Given("it is no setting".to_owned());
-        };
-        let present = match settings::read(&file) {
-            Ok(present) => present,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Fate::Given("it is gone".to_owned());
-            }
-            Err(error) => return Fate::Stuck(settings::words(&error)),
-        };
-        if present == change.before {
-            return Fate::Restored;
-        }
-        if !change.set.iter().any(|value| settings::same(value, &present)) {
-            let found = settings::shown(&present);
-            return Fate::Given(format!("somebody else has set it to {found} meanwhile"));
-        }
-        match settings::write(&file, &change.before) {
-            Ok(()) => Fate::Restored,
-            Err(error) => Fate::Stuck(settings::words(&error)),
-        }
     }
 
     /// Saves the journal so that it survives a crash of the machine; removes the file if there is nothing to
@@ -251,15 +202,11 @@ impl Journal {
         if self.is_empty() {
             return forget(&self.directory, &self.name);
         }
-        let (new, text) = (unfinished(&self.name), serde_json::to_vec(&self.content)?);
+        let text = serde_json::to_vec(&self.content)?;
         if text.len() as u64 > LONGEST {
             return Err(io::ErrorKind::FileTooLarge.into()); // nobody would read it
         }
-        let mut file = self.directory.create(&new)?;
-        file.write_all(&text)?;
-        file.sync_all()?;
-        places::reached(self.who, "written");
-        self.directory.rename(&new, &self.name)
+        self.directory.replace(&unfinished(&self.name), &self.name, &text, PRIVATE)
     }
 
     /// Whether it applies to this namespace as it is now.
@@ -271,6 +218,19 @@ impl Journal {
     fn is_alive(&self) -> bool {
         places::began(self.content.pid) == Some(self.content.began)
     }
+}
+
+/// Gives settings their values, all or none.
+fn write_all(pending: &[(Sysctl, State, State)]) -> Result<(), String> {
+    for (index, (setting, present, wanted)) in pending.iter().enumerate() {
+        if let Err(reason) = bring(setting, present, wanted) {
+            for (setting, before, _) in pending[..=index].iter().rev() {
+                let _ = setting.read().and_then(|now| bring(setting, &now, before));
+            }
+            return Err(reason);
+        }
+    }
+    Ok(())
 }
 
 /// Where a journal is written before it takes its place.
@@ -298,9 +258,9 @@ fn abandoned(name: &str) -> bool {
 }
 
 /// Adds a change that is about to be made.
-fn note(changes: &mut Vec<Change>, name: &str, present: &str, value: &str) {
-    let set = |change: &&mut Change| {
-        change.name == name && change.set.iter().any(|value| settings::same(value, present))
+fn note(changes: &mut Vec<Noted>, name: &str, present: &str, value: &str) {
+    let set = |change: &&mut Noted| {
+        change.name == name && change.set.iter().any(|value| same(value, present))
     };
     if let Some(change) = changes.iter_mut().find(set) {
         change.set.push(value.to_owned());
@@ -308,7 +268,7 @@ fn note(changes: &mut Vec<Change>, name: &str, present: &str, value: &str) {
     }
     // Somebody else changed it after this session did: that is what it will be put back to.
     changes.retain(|change| change.name != name);
-    changes.push(Change {
+    changes.push(Noted {
         name: name.to_owned(),
         before: present.to_owned(),
         set: vec![value.to_owned()],
@@ -339,7 +299,7 @@ pub fn recover(directory: &Directory) -> Result<Restored, String> {
         if !name.starts_with(PREFIX) || !name.ends_with(FINISHED) {
             continue;
         }
-        let mut journal = match Journal::open(directory, name, "recovery") {
+        let mut journal = match Journal::open(directory, name) {
             Ok(journal) => journal,
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => return Err(named(error)),
@@ -355,4 +315,25 @@ pub fn recover(directory: &Directory) -> Result<Restored, String> {
     lock::sweep(directory, &names);
     directory.leave();
     Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_journal_of_version_0_2_is_read_and_written_as_it_was() {
+        let text = r#"{"boot":"b","pid":7,"began":9,"namespace":{"inode":4,"cookie":null},"changes":[
+            {"name":"net.ipv4.tcp_rmem","before":"4096\t1\t2\n","set":["1 2 3","4 5 6"]}]}"#;
+        let content: Content = serde_json::from_str(text).unwrap();
+        let change = content.changes[0].change();
+        let state = |text: &str| State::Text(text.to_owned());
+        assert_eq!(
+            (change.before.clone(), change.wanted.clone()),
+            (state("4096\t1\t2\n"), state("4 5 6"))
+        );
+        assert!(!change.is_foreign(&state("1\t2\t3\n")) && change.is_foreign(&state("1 2 4")));
+        let again: serde_json::Value = serde_json::to_value(&content).unwrap();
+        assert_eq!(again, serde_json::from_str::<serde_json::Value>(text).unwrap());
+    }
 }

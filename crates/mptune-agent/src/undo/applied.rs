@@ -1,21 +1,21 @@
-//! What was made on this machine and what was there before: written before anything changes, and gone when
-//! everything is as before.
+//! The journal of settings that stay: written before anything changes, and gone when everything is as before.
 //!
-//! Unlike that of the role `host` it outlives the process, and stays until somebody rolls back. It belongs to
+//! Unlike that of a session it outlives the process, and stays until somebody rolls back. It belongs to
 //! one network namespace and one start of the machine: after a restart the settings are the system's again.
 
-use super::outcome::{Because, Kept, Refusal};
-use super::setting::Setting;
+use super::change::{Change, Fate, Setting};
+use super::directory::{Directory, PRIVATE};
+use super::error::Error;
+use super::kind::words;
+use super::lock::Lock;
+use super::places::{self, Namespace};
 use crate::files;
 use crate::kernel::sys;
-use crate::undo::kind::State;
-use crate::undo::places::{self, Namespace};
-use crate::undo::steps;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -26,6 +26,8 @@ const DIRECTORY: &str = "/var/lib/mptune";
 pub const VARIABLE: &str = "MPTUNE_STATE_DIRECTORY";
 /// Number of the format.
 const VERSION: u32 = 1;
+/// The name of the lock.
+const LOCK: &str = "lock";
 /// How long another order may take before one is refused.
 const PATIENCE: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(10);
@@ -33,7 +35,6 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// superior may: what is in them, before and now, may be nobody else's business.
 const RIGHTS: u32 = 0o755;
 const READABLE: u32 = 0o644;
-const PRIVATE: u32 = 0o600;
 /// Longest file that is read, bytes: a journal has several states of each file, in hexadecimal digits.
 const LONGEST: u64 = 1 << 28;
 
@@ -60,36 +61,18 @@ pub struct Confirm {
     pub by: String,
 }
 
-/// A setting that was made.
+/// A setting that is not as it was, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
-    /// It.
-    pub setting: Setting,
-    /// What it was before the first order.
-    pub before: State,
-    /// What it was made.
-    pub wanted: State,
-    /// Everything that it may be because of us, before and `wanted` apart.
-    pub passed: Vec<State>,
-}
-
-impl Entry {
-    /// Whether somebody else has made it what it is.
-    pub fn is_foreign(&self, present: &State) -> bool {
-        let kind = self.setting.kind();
-        let ours = self.passed.iter().chain([&self.wanted, &self.before]);
-        !ours.into_iter().any(|state| kind.same(state, present)) && !self.is_renewed(present)
-    }
-
-    /// Whether the daemon has measured it again.
-    pub fn is_renewed(&self, present: &State) -> bool {
-        matches!(&self.setting, Setting::File(file) if file.is_renewed(present))
-    }
+pub struct Kept {
+    /// Its name.
+    pub name: String,
+    /// Why.
+    pub reason: String,
 }
 
 /// The file's content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Content {
+pub struct Content<S> {
     version: u32,
     boot: String,
     namespace: Namespace,
@@ -102,25 +85,28 @@ pub struct Content {
     /// Whether somebody has to confirm.
     pub confirm: Option<Confirm>,
     /// In the order in which they are made.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<Change<S>>,
     /// The machine, or the network namespace, began anew: only what outlives that is left.
     #[serde(skip)]
     pub restarted: bool,
 }
 
-impl Content {
-    /// Who may read it.
-    fn rights(&self) -> u32 {
-        let is_file = |entry: &Entry| matches!(entry.setting, Setting::File(_));
-        if self.entries.iter().any(is_file) { PRIVATE } else { READABLE }
+impl<S: Setting> Content<S> {
+    fn is_private(&self) -> bool {
+        self.entries.iter().any(|entry| entry.setting.is_private())
     }
 
     /// What is left after a restart, as that of now; none if nothing is.
     fn after_restart(mut self, store: &Store) -> Option<Self> {
         self.entries.retain(|entry| entry.setting.outlives_the_machine());
-        let files = self.entries.iter().any(|entry| matches!(entry.setting, Setting::File(_)));
         let (boot, namespace) = (store.boot.clone(), store.namespace);
-        files.then_some(Self { boot, namespace, confirm: None, restarted: true, ..self })
+        self.is_private().then_some(Self {
+            boot,
+            namespace,
+            confirm: None,
+            restarted: true,
+            ..self
+        })
     }
 }
 
@@ -142,7 +128,7 @@ pub struct Reverted {
 
 impl Reverted {
     /// Now, in this start of the machine.
-    pub fn new(content: &Content, restored: Vec<String>, kept: Vec<Kept>) -> Self {
+    pub fn new<S>(content: &Content<S>, restored: Vec<String>, kept: Vec<Kept>) -> Self {
         let within_s = content.confirm.as_ref().map_or(0, |confirm| confirm.within_s);
         let (boot, run) = (content.boot.clone(), content.run.clone());
         Self { boot, run, at_s: now_s(), within_s, restored, kept }
@@ -156,11 +142,11 @@ pub fn now_s() -> u64 {
 
 /// What was found.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum Found<S> {
     /// No settings were made.
     Nothing,
     /// These, and they are still what counts.
-    Content(Box<Content>),
+    Content(Box<Content<S>>),
     /// Some, before this machine or this network namespace began anew.
     Outdated,
 }
@@ -176,9 +162,9 @@ pub struct Store {
 }
 
 /// The right to change anything here; its file is there as long as it.
-pub struct Lock {
-    file: PathBuf,
-    _held: File,
+pub struct Held {
+    directory: Directory,
+    lock: Lock,
 }
 
 impl Store {
@@ -186,8 +172,8 @@ impl Store {
     ///
     /// # Errors
     /// /proc does not tell what is needed.
-    pub fn here() -> Result<Self, Refusal> {
-        let failed = |error: io::Error| Refusal::new(Because::Journal, format!("/proc: {error}"));
+    pub fn here() -> Result<Self, Error> {
+        let failed = |error: io::Error| Error::File("/proc".into(), error.to_string());
         let directory = std::env::var_os(VARIABLE).map_or_else(|| DIRECTORY.into(), PathBuf::from);
         let namespace = places::namespace().map_err(failed)?;
         let machines = fs::metadata("/proc/1/ns/net").map(|found| found.ino());
@@ -197,30 +183,29 @@ impl Store {
         Ok(Self { directory, boot: places::boot().map_err(failed)?, namespace, ending })
     }
 
-    fn file(&self, name: &str, extension: &str) -> PathBuf {
-        self.directory.join(format!("{name}{}{extension}", self.ending))
+    fn journal(&self) -> String {
+        format!("applied{}.json", self.ending)
     }
 
-    fn journal(&self) -> PathBuf {
-        self.file("applied", ".json")
+    fn report(&self) -> String {
+        format!("reverted{}.json", self.ending)
     }
 
-    fn report(&self) -> PathBuf {
-        self.file("reverted", ".json")
+    fn copy(&self) -> String {
+        format!("mptune-agent{}", self.ending)
     }
 
     /// Where the program is that puts back if nobody confirms.
     pub fn program(&self) -> PathBuf {
-        self.file("mptune-agent", "")
+        self.directory.join(self.copy())
     }
 
-    fn named(&self, error: &io::Error) -> Refusal {
-        let directory = self.directory.display();
-        Refusal::new(Because::Journal, format!("{directory}: {}", words(error)))
+    fn named(&self, error: &io::Error) -> Error {
+        Error::io(&self.directory, error)
     }
 
     /// A content for new entries.
-    pub fn content(&self, run: &str) -> Content {
+    pub fn content<S>(&self, run: &str) -> Content<S> {
         Content {
             version: VERSION,
             boot: self.boot.clone(),
@@ -238,94 +223,56 @@ impl Store {
     ///
     /// # Errors
     /// They do not end, or the directory cannot be written.
-    pub fn lock(&self) -> Result<Lock, Refusal> {
+    pub fn lock(&self) -> Result<Held, Error> {
         let end = Instant::now() + PATIENCE;
         loop {
-            if let Some(lock) = self.try_lock().map_err(|error| self.named(&error))? {
-                self.tidy();
-                return Ok(lock);
+            if let Some(held) = self.try_lock().map_err(|error| self.named(&error))? {
+                // What was not finished when its writer was killed.
+                for name in [self.journal(), self.report(), self.copy()] {
+                    let _ = held.directory.remove(&unfinished(&name));
+                }
+                return Ok(held);
             }
             if Instant::now() > end {
-                return Err(Refusal::new(
-                    Because::Busy,
-                    "another apply or rollback is at work on this machine",
-                ));
+                return Err(Error::Busy);
             }
             thread::sleep(PAUSE);
         }
     }
 
-    fn try_lock(&self) -> io::Result<Option<Lock>> {
-        if places::own(&self.directory, RIGHTS)? {
-            steps::changed();
-        }
-        let path = self.directory.join("lock");
-        let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
-        let file = match made {
-            Ok(file) => {
-                steps::changed();
-                file
-            }
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                match OpenOptions::new().write(true).open(&path) {
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-                    opened => opened?,
-                }
-            }
-            // The directory was removed meanwhile.
+    fn try_lock(&self) -> io::Result<Option<Held>> {
+        let directory = match Directory::make_for(&self.directory, RIGHTS) {
+            // It was removed meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error),
+            made => made?,
         };
-        if !sys::lock_file(&file)? {
-            return Ok(None);
-        }
-        // Whoever had it may have removed it before it was locked here.
-        let there = fs::metadata(&path).map(|found| found.ino()).ok();
-        let lock = Lock { file: path, _held: file };
-        Ok((there == Some(lock._held.metadata()?.ino())).then_some(lock))
-    }
-
-    /// Removes what was not finished when its writer was killed.
-    fn tidy(&self) {
-        for file in [self.journal(), self.report(), self.program()] {
-            if fs::remove_file(unfinished(&file)).is_ok() {
-                steps::changed();
-            }
-        }
+        let lock = Lock::attempt(&directory, LOCK)?;
+        Ok(lock.map(|lock| Held { directory, lock }))
     }
 
     /// Gives the lock back; nothing is left of a directory in which there is nothing.
-    pub fn unlock(&self, lock: Lock) {
-        if fs::remove_file(&lock.file).is_ok() {
-            steps::changed();
-        }
-        if fs::remove_dir(&self.directory).is_ok() {
-            steps::changed();
-        }
+    pub fn unlock(&self, held: Held) {
+        held.lock.remove(&held.directory);
     }
 
     /// What was made here.
     ///
     /// # Errors
     /// It cannot be read.
-    pub fn load(&self) -> Result<Found, Refusal> {
-        let file = self.journal();
-        let unreadable = |error: &dyn std::fmt::Display| {
-            Refusal::new(Because::Journal, format!("{}: {error}", file.display()))
-        };
+    pub fn load<S: Setting + DeserializeOwned>(&self) -> Result<Found<S>, Error> {
+        let file = self.directory.join(self.journal());
+        let unreadable = |words: String| Error::File(file.clone(), words);
         let bytes = match read(&file) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                let reason =
-                    "settings of mptune are applied here, with files: only root may see which";
-                return Err(Refusal::new(Because::Privilege, reason));
+                return Err(Error::Hidden);
             }
-            read => read.map_err(|error| unreadable(&words(&error)))?,
+            read => read.map_err(|error| Error::io(&file, &error))?,
         };
         let Some(bytes) = bytes else { return Ok(Found::Nothing) };
-        let content: Content =
-            serde_json::from_slice(&bytes).map_err(|error| unreadable(&error))?;
+        let content: Content<S> =
+            serde_json::from_slice(&bytes).map_err(|error| unreadable(error.to_string()))?;
         if content.version != VERSION {
-            return Err(unreadable(&format!(
+            return Err(unreadable(format!(
                 "expected version {VERSION}, found {}: use the mptune that wrote it",
                 content.version
             )));
@@ -339,7 +286,8 @@ impl Store {
 
     /// What was put back by itself since the machine began.
     pub fn reverted(&self) -> Option<Reverted> {
-        let found: Reverted = json(&self.report())?;
+        let bytes = read(&self.directory.join(self.report())).ok()??;
+        let found: Reverted = serde_json::from_slice(&bytes).ok()?;
         (found.boot == self.boot).then_some(found)
     }
 
@@ -347,100 +295,66 @@ impl Store {
     ///
     /// # Errors
     /// It cannot be written; the last one is still there.
-    pub fn save(&self, content: &Content) -> Result<(), Refusal> {
+    pub fn save<S: Setting + Serialize>(&self, content: &Content<S>) -> Result<(), Error> {
         let bytes = serde_json::to_vec(content).expect("structures serialise");
-        self.write(&self.journal(), &bytes, content.rights())
+        self.write(&self.journal(), &bytes, if content.is_private() { PRIVATE } else { READABLE })
     }
 
     /// Writes what was put back by itself.
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn save_reverted(&self, reverted: &Reverted) -> Result<(), Refusal> {
+    pub fn save_reverted(&self, reverted: &Reverted) -> Result<(), Error> {
         let bytes = serde_json::to_vec(reverted).expect("structures serialise");
         self.write(&self.report(), &bytes, READABLE)
-    }
-
-    fn write(&self, file: &Path, bytes: &[u8], rights: u32) -> Result<(), Refusal> {
-        let new = unfinished(file);
-        let written = write(&new, bytes, rights).and_then(|()| self.finish(file));
-        if written.is_err() && fs::remove_file(&new).is_ok() {
-            steps::changed();
-        }
-        written.map_err(|error| self.named(&error))
-    }
-
-    /// Lets what is written take its place.
-    fn finish(&self, file: &Path) -> io::Result<()> {
-        fs::rename(unfinished(file), file)?;
-        steps::changed();
-        File::open(&self.directory)?.sync_all()
     }
 
     /// Copies this program next to the journal.
     ///
     /// # Errors
     /// There is no room.
-    pub fn save_program(&self, from: &Path) -> Result<(), Refusal> {
-        let (file, new) = (self.program(), unfinished(&self.program()));
-        let copied = files::read(from, LONGEST)
-            .map_err(io::Error::from)
-            .and_then(|bytes| write(&new, &bytes, READABLE))
-            .and_then(|()| fs::set_permissions(&new, fs::Permissions::from_mode(RIGHTS)))
-            .map(|()| steps::changed())
-            .and_then(|()| self.finish(&file));
-        if copied.is_err() && fs::remove_file(&new).is_ok() {
-            steps::changed();
+    pub fn save_program(&self, from: &Path) -> Result<(), Error> {
+        let bytes = files::read(from, LONGEST).map_err(io::Error::from);
+        let bytes = bytes.map_err(|error| self.named(&error))?;
+        self.write(&self.copy(), &bytes, RIGHTS)
+    }
+
+    fn write(&self, name: &str, bytes: &[u8], rights: u32) -> Result<(), Error> {
+        let directory = Directory::open(&self.directory);
+        let written = directory
+            .and_then(|directory| directory.replace(&unfinished(name), name, bytes, rights));
+        written.map_err(|error| self.named(&error))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        match Directory::open(&self.directory) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            directory => directory?.remove(name),
         }
-        copied.map_err(|error| self.named(&error))
     }
 
     /// Forgets the program; who runs it goes on.
     pub fn forget_program(&self) {
-        if fs::remove_file(self.program()).is_ok() {
-            steps::changed();
-        }
+        let _ = self.remove(&self.copy());
     }
 
     /// Forgets what was put back by itself.
     pub fn forget_reverted(&self) {
-        if fs::remove_file(self.report()).is_ok() {
-            steps::changed();
-        }
+        let _ = self.remove(&self.report());
     }
 
     /// Forgets the journal, and the program.
     ///
     /// # Errors
     /// It is there and cannot be removed.
-    pub fn forget(&self) -> Result<(), Refusal> {
+    pub fn forget(&self) -> Result<(), Error> {
         self.forget_program();
-        match fs::remove_file(self.journal()) {
-            Ok(()) => steps::changed(),
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(self.named(&error)),
-            Err(_) => {}
-        }
-        Ok(())
+        self.remove(&self.journal()).map_err(|error| self.named(&error))
     }
 }
 
-fn unfinished(file: &Path) -> PathBuf {
-    let mut name = file.as_os_str().to_owned();
-    name.push(".new");
-    name.into()
-}
-
-fn write(file: &Path, bytes: &[u8], rights: u32) -> io::Result<()> {
-    // One that is there may be more readable.
-    if fs::remove_file(file).is_ok() {
-        steps::changed();
-    }
-    let mut options = OpenOptions::new();
-    let mut file = options.write(true).create_new(true).mode(rights).open(file)?;
-    steps::changed();
-    file.write_all(bytes)?;
-    steps::changed();
-    file.sync_all()
+fn unfinished(name: &str) -> String {
+    format!("{name}.new")
 }
 
 fn read(file: &Path) -> io::Result<Option<Vec<u8>>> {
@@ -450,18 +364,83 @@ fn read(file: &Path) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-fn json<T: DeserializeOwned>(file: &Path) -> Option<T> {
-    serde_json::from_slice(&read(file).ok()??).ok()
+/// Puts back what a journal has, the last first; forgets what needs no further try. `tell` is given the settings that
+/// are as before, and whether they had to be changed, before anything is forgotten. The names of those, and the others.
+pub fn restore<S: Setting + Serialize>(
+    store: &Store,
+    mut content: Content<S>,
+    force: bool,
+    tell: impl FnOnce(&[(S, bool)]),
+) -> (Vec<String>, Vec<Kept>) {
+    let (mut restored, mut kept, mut left) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut as_before, mut changed) = (Vec::new(), Vec::new());
+    for entry in content.entries.iter().rev() {
+        let name = entry.setting.name();
+        let (reason, again) = match entry.put_back(force) {
+            Fate::Restored(now) => {
+                as_before.push(entry.clone());
+                changed.push((entry.setting.clone(), now));
+                continue;
+            }
+            Fate::Unchanged => continue,
+            Fate::Gone => ("what it belongs to is gone".to_owned(), false),
+            Fate::Given(reason) => (reason, false),
+            Fate::Foreign(present) => {
+                let (present, before) = (words(&present), words(&entry.before));
+                let reason = format!(
+                    "somebody else has set it to {present}; --force puts it back to {before}"
+                );
+                (reason, true)
+            }
+            Fate::Stuck(reason) => (reason, true),
+        };
+        kept.push(Kept { name, reason });
+        left.extend(again.then(|| entry.clone()));
+    }
+    for entry in as_before {
+        let name = entry.setting.name();
+        // Setting one may have changed another that was put back before.
+        match differs(&entry) {
+            None => restored.push(name),
+            Some(reason) => {
+                kept.push(Kept { name, reason });
+                left.push(entry);
+            }
+        }
+    }
+    tell(&changed);
+    left.sort_by_key(|entry| entry.setting.place());
+    content.entries = left;
+    content.confirm = None;
+    // If this fails, the journal says too much, and the next try finds that nothing is left to do.
+    let _ = if content.entries.is_empty() {
+        store.forget()
+    } else {
+        store.forget_program();
+        store.save(&content)
+    };
+    (restored, kept)
 }
 
-fn words(error: &io::Error) -> String {
-    error.to_string().split(" (os error").next().unwrap_or_default().to_owned()
+/// What is wrong with a setting that should be as before.
+fn differs(entry: &Change<impl Setting>) -> Option<String> {
+    let kind = entry.setting.kind();
+    kind.settle(&entry.before);
+    match kind.read() {
+        Ok(present) if kind.same(&present, &entry.before) => None,
+        Ok(present) => {
+            let (before, present) = (words(&entry.before), words(&present));
+            Some(format!("it was put back to {before}, and is {present}"))
+        }
+        Err(reason) => Some(reason),
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::kind::State;
+    use super::super::sysctl::Sysctl;
     use super::*;
-    use crate::undo::sysctl::Sysctl;
 
     fn store(name: &str) -> Store {
         let directory = std::env::temp_dir().join(format!("mptune-{name}-{}", std::process::id()));
@@ -473,13 +452,13 @@ mod tests {
     fn a_journal_counts_until_the_machine_or_the_namespace_begins_anew() {
         let store = store("outdated");
         let lock = store.lock().unwrap();
-        assert_eq!(store.load(), Ok(Found::Nothing));
-        let content = store.content("a run");
+        assert_eq!(store.load::<Sysctl>(), Ok(Found::Nothing));
+        let content = store.content::<Sysctl>("a run");
         store.save(&content).unwrap();
         assert_eq!(store.load(), Ok(Found::Content(Box::new(content))));
         let restarted =
             Store { boot: "next".to_owned(), directory: store.directory.clone(), ..store };
-        assert_eq!(restarted.load(), Ok(Found::Outdated));
+        assert_eq!(restarted.load::<Sysctl>(), Ok(Found::Outdated));
         restarted.forget().unwrap();
         restarted.unlock(lock);
         assert!(!restarted.directory.exists());
@@ -498,10 +477,9 @@ mod tests {
     #[test]
     fn what_was_neither_before_nor_made_here_is_somebody_elses() {
         let text = |text: &str| State::Text(text.to_owned());
-        let setting =
-            Setting::Sysctl(Sysctl { name: "net.ipv4.tcp_wmem".to_owned(), value: String::new() });
+        let setting = Sysctl { name: "net.ipv4.tcp_wmem".to_owned(), value: String::new() };
         let (before, wanted, passed) = (text("1\t2\t3\n"), text("4 5 6"), vec![text("7 8 9")]);
-        let entry = Entry { setting, before, wanted, passed };
+        let entry = Change { setting, before, wanted, passed };
         for ours in ["1\t2\t3\n", "4\t5\t6\n", "7 8 9"] {
             assert!(!entry.is_foreign(&text(ours)));
         }
