@@ -1,0 +1,174 @@
+"""The steps of a probe in order, on a network of formulas: two links of the sender, one of the receiver."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from mptune.errors import TrialError
+from mptune.probe import preparation
+from mptune.probe.course import probe
+from mptune.probe.ends import Arrived, Asked, Connected, End, Flow, Path, Result, Sent, View
+from mptune.probe.estimates import UNIT_NS
+from mptune.probe.preparation import Wish
+from mptune.probe.result import Probed
+
+MBIT = 1e6
+#: Rate and queue of the sender's links, which limit both directions, and of the receiver's.
+RATES, QUEUE, FAR = (20 * MBIT, 8 * MBIT), 60_000, 200 * MBIT
+DELAYS_NS = 10_000_000, 25_000_000
+MTU = 1400
+
+
+class Link:
+    """A FIFO with a limit, drop-tail."""
+
+    def __init__(self, rate_bps: float) -> None:
+        self.rate_bps, self.free_ns = rate_bps, 0.0
+
+    def leaves(self, at_ns: float, size: int) -> float | None:
+        """When a packet has left; None if the queue is full."""
+        backlog = max(0.0, self.free_ns - at_ns) * self.rate_bps / 8e9
+        if backlog + size > QUEUE:
+            return None
+        self.free_ns = max(at_ns, self.free_ns) + 8e9 * size / self.rate_bps
+        return self.free_ns
+
+
+class Network:
+    """Both agents, and the network between them."""
+
+    plain_because = None
+    udp = True
+    tcp = True
+
+    def __init__(self, talkers: object, addresses: Mapping[End, Sequence[str]], **_: object) -> None:
+        self.addresses, self.bytes, self.pings = addresses, 0, 0
+
+    def join(self, paths: Sequence[Path]) -> None:
+        self.paths = paths
+
+    def send(
+        self, end: End, flows: Sequence[Flow], *, wait_ns: int = 0, quiet_ns: int
+    ) -> tuple[list[Result], list[str | None]]:
+        near, far = [Link(rate) for rate in RATES], Link(FAR)
+        packets = sorted(
+            (flow.start_ns + number * max(flow.interval_ns, 10_000), place, number)
+            for place, flow in enumerate(flows)
+            for number in range(flow.packets)
+        )
+        seen: list[list[tuple[int, float, float]]] = [[] for _ in flows]
+        for at_ns, place, number in packets:
+            flow = flows[place]
+            own = near[self.paths[flow.path].local]
+            links = (own, far) if end == "sender" else (far, own)
+            time_ns: float | None = at_ns if self.udp and flow.bytes <= MTU else None
+            for link in links:
+                time_ns = None if time_ns is None else link.leaves(time_ns, flow.bytes)
+            if time_ns is not None:
+                seen[place].append((number, at_ns, time_ns + DELAYS_NS[self.paths[flow.path].local]))
+        self.bytes += sum(flow.packets * flow.bytes for flow in flows)
+        sources: list[str | None] = [path.addresses and f"{path.addresses[0]}:9" for path in self.paths]
+        return [self._result(flow, rows) for flow, rows in zip(flows, seen, strict=True)], sources
+
+    def _result(self, flow: Flow, rows: Sequence[tuple[int, float, float]]) -> Result:
+        rtts = [round(2 * DELAYS_NS[self.paths[flow.path].local] + 50_000) for _ in rows if flow.answer]
+        sent = Sent(
+            sent=flow.packets, refused=0, because=None, span_ns=0, answered=len(rtts),
+            min_rtt_ns=min(rtts, default=None), rtt_ns=rtts,
+        )  # fmt: skip
+        arrived = Arrived(
+            received=len(rows),
+            duplicates=0,
+            seq=[number for number, _, _ in rows],
+            sent=[round(at / UNIT_NS) for _, at, _ in rows],
+            arrived=[round(at / UNIT_NS) for _, _, at in rows],
+        )
+        return Result(flow, sent, arrived)
+
+    def connect(self, paths: Sequence[int], *, mptcp: bool, limit_ns: int) -> list[Connected]:
+        failed = None if self.tcp else "refused"
+        view = View(mptcp=mptcp)
+        return [
+            Connected(id=2 * path + mptcp, failed=failed, took_ns=1, syn_ack=None, view=view)
+            for path in paths
+        ]
+
+    def ask(self, ids: Sequence[int], steps: Sequence[Mapping[str, int]], *, limit_ns: int) -> list[Asked]:
+        return [self._asked(number) for number in ids]
+
+    def _asked(self, number: int) -> Asked:
+        """Ten bytes per millisecond and kbit/s of the path."""
+        path, mptcp = divmod(number, 2)
+        rate = RATES[self.paths[path].local]
+        view = View(
+            mptcp=bool(mptcp), arrived=[(at, round(rate / 8e3 * 1448 / 1500)) for at in range(1, 101)]
+        )
+        source = self.addresses["sender"][self.paths[path].local]
+        return Asked(failed=None, pings_ns=[3_000_000], view=view, served=view, source=f"{source}:9")
+
+    def end(self, connections: Sequence[int]) -> None:
+        pass
+
+
+def machine(name: str, *addresses: str) -> Any:
+    interfaces = [
+        {
+            "device": f"eth{number}", "up": True, "mtu": 1500, "rp_filter": 0,
+            "addresses": [{"ip": ip, "prefix": 24}],
+            "default_routes": [{"table": "main", "via": None, "metric": 0}],
+        }
+        for number, ip in enumerate(addresses)
+    ]  # fmt: skip
+    facts = {"interfaces": interfaces, "rp_filter_all": 0, "rules": [], "kernel": "7.0"}
+
+    def look(pairs: Sequence[tuple[str, str]] = ()) -> dict[str, Any]:
+        by = [{"device": f"eth{addresses.index(own)}", "reason": None} for own, _ in pairs]
+        return {**facts, "leaves": by}
+
+    return SimpleNamespace(name=name, look=look, start=lambda role: nullcontext())
+
+
+def probed(monkeypatch: pytest.MonkeyPatch, stages: list[str] | None = None, **kind: bool) -> Probed:
+    monkeypatch.setattr(preparation, "Ends", type("Kind", (Network,), kind))
+    machines: Any = {
+        "sender": machine("alice", "192.0.2.1", "198.51.100.1"),
+        "receiver": machine("bob", "203.0.113.1"),
+    }
+    told = [] if stages is None else stages
+    return probe(machines, Wish(), advance=lambda done, of, stage: told.append(stage))
+
+
+def test_what_the_network_is_like_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    stages: list[str] = []
+    found = probed(monkeypatch, stages)
+    assert stages[0] == "machines" and stages[-2:] == ["losses", ""]
+    assert [path.udp for path in found.paths] == [True, True]
+    for path, rate, delay_ns in zip(found.paths, RATES, DELAYS_NS, strict=True):
+        for way in (path.up, path.down):
+            assert way.rate is not None and way.rate.value == pytest.approx(rate, rel=0.02)
+            assert way.mtu == MTU and way.mtu_next == MTU + 1
+            assert way.loss is not None and way.loss.lost == 0
+        assert path.rtt is not None and path.rtt.min_ns == 2 * delay_ns + 50_000
+        assert path.up.queue is not None and path.up.queue.bytes == pytest.approx(QUEUE, rel=0.1)
+        assert path.mptcp is not None and path.mptcp.kind == "full"
+        assert path.source is not None and not path.translated
+    assert found.notes == ["joins were not tried: alice: needs root (or sudo without a password)"]
+    assert found.bytes <= Wish().data_bytes
+
+
+def test_without_datagrams_transfers_decide(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = probed(monkeypatch, udp=False)
+    for path, rate in zip(found.paths, RATES, strict=True):
+        assert not path.udp and path.up.mtu is None and path.up.loss is None
+        assert path.up.how == "a TCP transfer" and path.up.rate is not None and path.up.rate.at_least
+        assert path.up.rate.value == pytest.approx(rate, rel=0.01)
+        assert path.rtt is not None and path.rtt.min_ns == 3_000_000
+        assert path.source is not None
+
+
+def test_where_nothing_gets_through_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(TrialError, match=r"nothing gets through to bob \(203\.0\.113\.1\).*TCP .*: refused"):
+        probed(monkeypatch, udp=False, tcp=False)
