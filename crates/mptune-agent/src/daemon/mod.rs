@@ -24,6 +24,7 @@ mod notify;
 mod policy;
 mod prefix;
 mod record;
+mod remeasure;
 mod service;
 mod socket;
 mod status;

@@ -1,0 +1,130 @@
+//! `[remeasure]` of the policy file: when and how measurements may be repeated. Python repeats them.
+
+use super::table::Table;
+use serde_json::{Map, Value};
+use std::path::Path;
+
+/// Units in bytes, and in nanoseconds.
+const SIZES: [(&str, u64); 7] = [
+    ("B", 1),
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+    ("kB", 1_000),
+    ("MB", 1_000_000),
+    ("GB", 1_000_000_000),
+];
+const TIMES: [(&str, u64); 5] = [
+    ("ms", 1_000_000),
+    ("s", 1_000_000_000),
+    ("min", 60_000_000_000),
+    ("h", 3_600_000_000_000),
+    ("d", 86_400_000_000_000),
+];
+/// Time on the network where the file does not say.
+const BUDGET_NS: u64 = 600_000_000_000;
+
+/// When and how measurements may be repeated, which is for Python to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remeasure {
+    /// Hours of the day, as in the file.
+    pub hours: String,
+    /// Most data, as in the file.
+    pub max_data: Option<String>,
+    /// Most time on the network, as in the file.
+    pub budget: Option<String>,
+    /// The hours' ends in minutes of the day.
+    pub ends: [u32; 2],
+    /// Most data of a night, bytes; none for no limit.
+    pub max_data_bytes: Option<u64>,
+    /// Most time on the network for one policy, nanoseconds.
+    pub budget_ns: u64,
+}
+
+impl Remeasure {
+    /// Reads the table.
+    ///
+    /// # Errors
+    /// One line: file, key, what was expected and what was found.
+    pub fn read(file: &Path, values: &Map<String, Value>) -> Result<Self, String> {
+        let table = Table::new(file, "remeasure", values, &["hours", "max_data", "budget"])?;
+        let hours = table.needed("hours")?;
+        let ends = hours.split_once('-').map(|(from, to)| (minute(from), minute(to)));
+        let Some((Some(from), Some(to))) = ends.filter(|(from, to)| from != to) else {
+            let expected =
+                format!("expected hours of the day such as 02:00-05:00, found {hours:?}");
+            return Err(table.wrong("hours", &expected));
+        };
+        let amount = |key, units, what, finest| -> Result<_, String> {
+            let Some(text) = table.text(key)? else { return Ok((None, None)) };
+            let value = amount(text, units, what, finest);
+            let value = value.map_err(|why| table.wrong(key, &format!("{why}, found {text:?}")))?;
+            Ok((Some(text.to_owned()), Some(value)))
+        };
+        let (max_data, max_data_bytes) = amount("max_data", &SIZES[..], "size such as 2GB", "1 B")?;
+        let (budget, ns) = amount("budget", &TIMES[..], "time such as 10min", "1 ns")?;
+        let (hours, budget_ns) = (hours.to_owned(), ns.unwrap_or(BUDGET_NS));
+        Ok(Self { hours, max_data, budget, ends: [from, to], max_data_bytes, budget_ns })
+    }
+}
+
+/// The minute of the day of `02:30`.
+fn minute(text: &str) -> Option<u32> {
+    let (hour, minute) = text.trim().split_once(':')?;
+    let number = |text: &str, below| {
+        let digits = text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_digit());
+        text.parse().ok().filter(|&number: &u32| digits && number < below)
+    };
+    Some(number(hour, 24)? * 60 + number(minute, 60)?)
+}
+
+/// A number above 0 with one of these units, exactly; otherwise what was expected.
+fn amount(text: &str, units: &[(&str, u64)], what: &str, finest: &str) -> Result<u64, String> {
+    let text = text.trim();
+    let end = text.find(|one: char| !one.is_ascii_digit() && one != '.').unwrap_or(text.len());
+    let (number, named) = (&text[..end], text[end..].trim());
+    let (whole, part) = number.split_once('.').unwrap_or((number, ""));
+    let part = part.trim_end_matches('0');
+    let digits: Option<u128> = format!("0{whole}{part}").parse().ok();
+    let unit = units.iter().find(|(unit, _)| *unit == named);
+    let (Some(digits @ 1..), Some((_, unit))) = (digits, unit) else {
+        let names: Vec<_> = units.iter().map(|(unit, _)| *unit).collect();
+        return Err(format!("expected a {what} (units: {})", names.join(", ")));
+    };
+    let (kind, _) = what.split_once(' ').unwrap_or((what, ""));
+    let scale = u32::try_from(part.len()).ok().and_then(|decimals| 10_u128.checked_pow(decimals));
+    let value = digits.checked_mul(u128::from(*unit)).zip(scale);
+    let Some((value, scale)) = value.filter(|(value, scale)| value % scale == 0) else {
+        return Err(format!("expected a {kind} in steps of {finest}"));
+    };
+    i64::try_from(value / scale)
+        .map(i64::unsigned_abs)
+        .map_err(|_| format!("expected a smaller {kind}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_amount_is_exact_or_refused() {
+        let size = |text| amount(text, &SIZES, "size such as 2GB", "1 B");
+        assert_eq!(size("1.5 KiB"), Ok(1536));
+        assert_eq!(size("0.2500 kB"), Ok(250));
+        assert_eq!(size(" 007B "), Ok(7));
+        assert_eq!(size("9223372036854775807 B"), Ok(i64::MAX as u64));
+        assert_eq!(size("9223372036854775808 B"), Err("expected a smaller size".into()));
+        let finest = format!("0.{}1 GB", "0".repeat(60));
+        for finer in ["0.5 B", "0.0000000001GB", &finest] {
+            assert!(
+                size(finer).unwrap_err().starts_with("expected a size in steps of 1 B"),
+                "{finer}"
+            );
+        }
+        for wrong in ["", "2", "GB", ".GB", "0 GB", "0.0GB", "1.2.3 GB", "-1 GB", "2 gb", "1e9 B"] {
+            assert!(
+                size(wrong).unwrap_err().starts_with("expected a size such as 2GB (units: B, ")
+            );
+        }
+    }
+}
