@@ -212,7 +212,7 @@ def _remarks(statistics: Statistics) -> list[str]:
         ),
         "fell back to TCP": sum(connection.kind == "fallback" for connection in statistics.connections),
         "TCP": sum(connection.kind == "tcp" for connection in statistics.connections),
-        "end not observed (the process was killed, or closed it in another way)": sum(
+        "not seen to end (the process was killed, or closed it in another way)": sum(
             connection.kind is None for connection in statistics.connections
         ),
         "not answered": statistics.failed,
