@@ -5,15 +5,19 @@
 //! `sampling` for which and when). There is no per-connection work except what its
 //! events require. It decides nothing (see `connection` for what does).
 
+mod acting;
+mod obeying;
 mod resync;
 
-use super::connection::{Act, Connection, PathChange};
+pub use self::obeying::Obeying;
+
+use super::connection::{Connection, PathChange};
 use super::happening::{Happening, Noted};
 use super::hosting::{AddressChange, Hosting};
 use super::policies::{Opened, Policies};
 use super::protocol::{ConnectionReport, Message};
 use super::sampling::{Look, Schedule};
-use crate::kernel::diag::{Diag, ESTABLISHED, Families, Glance, Single};
+use crate::kernel::diag::{Diag, Families, Glance};
 use crate::kernel::error::Error;
 use crate::kernel::mptcp_pm::commands::Commands;
 use crate::kernel::mptcp_pm::events::{Change, Event, Events, SubflowEvent};
@@ -22,7 +26,7 @@ use crate::kernel::sys;
 use crate::paths::survey::Resync;
 use mptune_core::pathmanager::PathId;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::ops::Bound::{Excluded, Unbounded};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
@@ -52,24 +56,6 @@ const EVENTS_NS: u64 = 20_000_000;
 const EVENTS_AT_ONCE: u64 = 4;
 /// Happenings that nobody takes, after which the oldest are dropped.
 const MOST_HAPPENINGS: usize = 4096;
-
-/// Carries out what connections want.
-pub trait Obeying {
-    /// Carries out an order.
-    ///
-    /// # Errors
-    /// It is refused, or nothing works any more.
-    fn obey(&mut self, diag: &mut Diag, token: u32, act: &Act) -> Result<(), Error>;
-
-    /// A connection that was there before is one whose orders are carried out.
-    ///
-    /// # Errors
-    /// Nothing works any more.
-    fn is_managed(&mut self, token: u32, pair: &Pair) -> Result<bool, Error>;
-
-    /// Subflows may be opened.
-    fn opens(&self) -> bool;
-}
 
 /// Runs a policy for every connection that is opened from this namespace after `open`.
 pub struct Manager {
@@ -584,82 +570,6 @@ impl Manager {
             }
         })
     }
-
-    // Acting
-
-    fn each(&mut self, act: impl Fn(&mut Connection, u64)) -> Result<(), Error> {
-        let tokens: Vec<_> = self.live.keys().copied().collect();
-        tokens.into_iter().try_for_each(|token| self.with(token, &act))
-    }
-
-    /// Reports something to a connection and carries out what it wants.
-    fn with(&mut self, token: u32, act: impl FnOnce(&mut Connection, u64)) -> Result<(), Error> {
-        if let Some(connection) = self.live.get_mut(&token) {
-            act(connection, sys::monotonic_ns());
-        }
-        self.carry_out(token)
-    }
-
-    fn carry_out(&mut self, token: u32) -> Result<(), Error> {
-        let Some(connection) = self.live.get_mut(&token) else { return Ok(()) };
-        let mut acts = VecDeque::from(connection.take_acts());
-        if self.ending.contains_key(&token) {
-            acts.clear();
-        }
-        while let Some(act) = acts.pop_front() {
-            match self.kernel.obey(&mut self.diag, token, &act) {
-                Ok(()) => connection.on_done(&act, sys::monotonic_ns()),
-                // It ended meanwhile, and the event that says so is on its way.
-                Err(Error::Refused(_))
-                    if self.host.is_some() && !is_there(&mut self.diag, token, connection)? =>
-                {
-                    connection.on_refused_at_end(&act, sys::monotonic_ns());
-                }
-                Err(Error::Refused(refusal)) => {
-                    connection.on_refused(&act, &refusal.to_string(), sys::monotonic_ns());
-                }
-                Err(error) => return Err(error),
-            }
-            if let Act::Destroy { pair, .. } = act
-                && self.tokens.get(&pair) == Some(&token)
-            {
-                self.tokens.remove(&pair);
-            }
-            acts.extend(connection.take_acts());
-        }
-        note_all(&mut self.happenings, token, connection);
-        if connection.is_troubled(sys::monotonic_ns()) {
-            self.troubled.insert(token);
-        } else {
-            self.troubled.remove(&token);
-        }
-        Ok(())
-    }
-}
-
-impl Obeying for Commands {
-    fn obey(&mut self, diag: &mut Diag, token: u32, act: &Act) -> Result<(), Error> {
-        match *act {
-            Act::Create { pair, address_id, backup, .. } => {
-                self.create(token, &pair, address_id, backup)
-            }
-            Act::SetPriority { pair, backup, .. } => self.set_backup(token, &pair, backup),
-            Act::Destroy { pair, .. } => self.destroy(token, &pair),
-            Act::Announce { end, address_id } => match diag.is_listened_at(end)? {
-                true => self.announce(token, SocketAddr::new(end.ip(), 0), address_id),
-                false => Ok(()),
-            },
-            Act::Retract { address_id } => self.remove(token, address_id),
-        }
-    }
-
-    fn is_managed(&mut self, token: u32, pair: &Pair) -> Result<bool, Error> {
-        Commands::is_managed(self, token, pair)
-    }
-
-    fn opens(&self) -> bool {
-        true
-    }
 }
 
 /// The connections that end, with the number of the last event that says so.
@@ -669,19 +579,6 @@ fn endings(events: &[Event]) -> HashMap<u32, usize> {
         _ => None,
     });
     ends.collect()
-}
-
-/// A subflow of the connection is established, and some program still has the connection: one that is closed lives
-/// on for a while, without taking orders. (Another connection may have the ends by now.)
-fn is_there(diag: &mut Diag, token: u32, connection: &Connection) -> Result<bool, Error> {
-    let established = connection.established();
-    let subflows: Vec<_> = established.iter().map(|(_, pair)| Single::Subflow(*pair)).collect();
-    let mut found = false;
-    diag.count(&subflows, |_, counted| {
-        let is_its = counted.mptcp.is_some_and(|mptcp| mptcp.token == token);
-        found |= is_its && counted.state == ESTABLISHED && counted.inode != 0;
-    })?;
-    Ok(found)
 }
 
 /// What happened to a connection, for a journal.
