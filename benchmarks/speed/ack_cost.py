@@ -7,7 +7,6 @@ JSON. Needs root and what `mptune doctor` requires.
 """
 
 import argparse
-import os
 import statistics
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ from rich.table import Table
 
 from benchmarks.shared.measure import machine, spread, write
 from mptune.linux import bpf
-from mptune.linux.bpf import _libbpf
 from mptune.testbeds import create as testbed
 from mptune.topology import load
 from mptune.trial import Bulk, Trial
@@ -25,6 +23,8 @@ from mptune.trial import Bulk, Trial
 NETWORKS = Path(__file__).parents[1] / "networks"
 CASES = (("two-alike", 2), ("four-shared", 4), ("six-mixed", 6))
 BUFFER_BYTES = 4 * 2**20
+#: The kernel counts calls and times of BPF programs while this is 1.
+COUNTING = Path("/proc/sys/kernel/bpf_stats_enabled")
 
 
 def measure(cc: str, network: str, duration_ns: int, seed: int) -> dict[str, Any]:
@@ -37,21 +37,22 @@ def measure(cc: str, network: str, duration_ns: int, seed: int) -> dict[str, Any
         seed=seed,
         workload=Bulk(duration_ns=duration_ns),
     )
-    statistics_on = _libbpf.statistics()
+    COUNTING.write_text("1")
     try:
         with bpf.loaded([cc]) as names:
             observation = testbed("namespaces").run(trial)
-            (link,) = [one for one in _libbpf.registered() if one.name == names[cc]]
-            hooks = [one for one in _libbpf.programs() if one.btf == link.btf and one.calls]
+            (link,) = [found for found in bpf.registered() if found["name"] == names[cc]]
+            hooks = [hook for hook in link["hooks"] if hook["calls"]]
     finally:
-        os.close(statistics_on)
+        COUNTING.write_text("0")
     return {
         "mbit_s": observation.throughput_bps / 1e6,
         "hooks": {
-            one.name.removeprefix(f"{cc}_"): {"calls": one.calls, "ns": one.ns / one.calls} for one in hooks
+            hook["name"].removeprefix(f"{cc}_"): {"calls": hook["calls"], "ns": hook["ns"] / hook["calls"]}
+            for hook in hooks
         },
-        "total_ns": sum(one.ns for one in hooks),
-        "acks": max(one.calls for one in hooks),
+        "total_ns": sum(hook["ns"] for hook in hooks),
+        "acks": max(hook["calls"] for hook in hooks),
     }
 
 

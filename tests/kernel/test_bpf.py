@@ -4,7 +4,6 @@ Without a trace, also when the program that used them is killed.
 """
 
 import json
-import os
 import signal
 import statistics
 import subprocess
@@ -17,13 +16,14 @@ import pytest
 
 from mptune.errors import MptuneError
 from mptune.linux import bpf
-from mptune.linux.bpf import _libbpf
-from mptune.linux.bpf._libbpf import LibbpfError
+from tests.plugins.bpf_objects import objects
+from tests.plugins.congestion_role import congestion_role
 from tests.plugins.needs import BPF_SOURCES, BPF_TESTS
 
 pytestmark = pytest.mark.needs("bpf")
 
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+COUNTING = Path("/proc/sys/kernel/bpf_stats_enabled")
 ROUNDS = 10
 SIZE = 2_000_000
 
@@ -55,16 +55,6 @@ def known() -> list[str]:
     return AVAILABLE.read_text().split()
 
 
-def objects() -> set[tuple[str, int]]:
-    """Every BPF program, map, link and type information in the kernel."""
-    found = set()
-    for kind in ("prog", "map", "link", "btf"):
-        for number, descriptor in _libbpf._every(kind):
-            os.close(descriptor)
-            found.add((kind, number))
-    return found
-
-
 @pytest.mark.parametrize("cc", BPF_SOURCES)
 def test_comes_carries_a_transfer_and_goes_without_a_trace(cc, transfer, until: Until) -> None:
     before = objects()
@@ -89,9 +79,8 @@ def test_drives_plain_tcp(cc, transfer) -> None:
 @pytest.fixture
 def counting(until: Until) -> Iterator[str]:
     """A congestion control that shows how many subflows a coupled one would count."""
-    descriptor = _libbpf.register(BPF_TESTS / "counts_subflows.bpf.o")
-    yield "mptune_counts"
-    os.close(descriptor)
+    with congestion_role("mptune_counts", (BPF_TESTS / "counts_subflows.bpf.o").read_bytes()):
+        yield "mptune_counts"
     until(lambda: "mptune_counts" not in known(), "the name to be free")
 
 
@@ -122,17 +111,11 @@ def test_two_connections_do_not_see_each_other(transfer, counting) -> None:
 )
 def test_the_kernel_refuses(broken, reason, until: Until) -> None:
     before = objects()
-    with pytest.raises(LibbpfError, match=reason) as refused:
-        _libbpf.register(BPF_TESTS / f"{broken}.bpf.o")
-    assert "\n" not in str(refused.value)
-    assert "mptune_broken" not in known()
+    with congestion_role("mptune_broken", (BPF_TESTS / f"{broken}.bpf.o").read_bytes()) as role:
+        refused = role.answer["reason"]
+    assert refused.startswith("the kernel refuses mptune_broken: ") and reason in refused
+    assert "\n" not in refused and "mptune_broken" not in known()
     until(lambda: not objects() - before, "what was refused to be gone")
-
-
-def test_a_name_that_is_taken_is_refused() -> None:
-    with bpf.loaded(["scalable"]), pytest.raises(LibbpfError) as refused:
-        _libbpf.register(bpf.OBJECTS / "scalable.bpf.o")
-    assert "File exists" in str(refused.value)
 
 
 def test_a_connection_keeps_the_algorithm_that_is_taken_back(transfer, until: Until) -> None:
@@ -177,7 +160,7 @@ def test_a_killed_program_leaves_nothing(until: Until) -> None:
 @pytest.mark.parametrize("first_leaves", [True, False])
 def test_programs_share_it_and_the_last_one_takes_it_back(first_leaves, transfer, until: Until) -> None:
     first, second = holder("lia"), holder("lia")
-    assert [link.name for link in _libbpf.registered()].count("mptune_lia") == 1
+    assert [link["name"] for link in bpf.registered()].count("mptune_lia") == 1
     leaving, staying = (first, second) if first_leaves else (second, first)
     leaving.communicate()
     assert transfer("mptune_lia")["intact"]
@@ -206,15 +189,14 @@ def test_what_cannot_be_had_is_refused_and_nothing_is_left(until: Until) -> None
 
 
 def test_statistics_count_calls_and_their_time(transfer) -> None:
-    descriptor = _libbpf.statistics()
+    COUNTING.write_text("1")
     try:
         with bpf.loaded(["olia"]) as names:
             transfer(names["olia"])
             (olia,) = [entry for entry in bpf.status() if entry.cc == "olia"]
     finally:
-        os.close(descriptor)
+        COUNTING.write_text("0")
     assert olia.calls > 100 and olia.ns > olia.calls
-    assert Path("/proc/sys/kernel/bpf_stats_enabled").read_text().strip() == "0"
 
 
 def inside_bpf_file_system(*lines: str) -> subprocess.CompletedProcess[str]:

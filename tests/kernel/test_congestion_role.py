@@ -1,19 +1,15 @@
 """The agent's role `congestion`: what it registers is there as long as it is, and what it cannot is said."""
 
-import base64
 import json
 import os
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from mptune.linux import agent, bpf
-from mptune.linux.bpf import _libbpf
-from tests.plugins.needs import BPF_SOURCES, BPF_TESTS
+from tests.plugins.congestion_role import congestion_role
+from tests.plugins.needs import BPF_SOURCES
 from tests.plugins.waiting import until
 
 pytestmark = pytest.mark.needs("bpf")
@@ -21,44 +17,20 @@ pytestmark = pytest.mark.needs("bpf")
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 
 
-class Role:
-    """A process in that role, which was told something."""
-
-    def __init__(self, process: "subprocess.Popen[str]", line: object) -> None:
-        assert process.stdin is not None and process.stdout is not None
-        self.process, self._stdin = process, process.stdin
-        self._stdin.write(json.dumps(line) + "\n")
-        self._stdin.flush()
-        self.said: dict[str, Any] = json.loads(process.stdout.readline())
-
-
-@contextmanager
-def role(name: str, content: bytes, **variables: str) -> Iterator[Role]:
-    """The role with an object, ended with its input."""
-    with subprocess.Popen(
-        agent.command("congestion"),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, **variables},
-    ) as process:
-        yield Role(process, {"name": name, "object": base64.b64encode(content).decode()})
-
-
 def known() -> list[str]:
     return AVAILABLE.read_text().split()
 
 
 def links() -> list[str]:
-    return [link.name for link in _libbpf.registered()]
+    return [link["name"] for link in bpf.registered()]
 
 
 @pytest.mark.parametrize("cc", BPF_SOURCES)
 def test_a_program_is_registered_under_its_own_name_until_the_end_of_input(cc):
     name, content = bpf.private(cc)
     assert name not in known()
-    with role(name, content) as one:
-        assert one.said == {"event": "registered"}
+    with congestion_role(name, content) as one:
+        assert one.answer == {"event": "registered", "held": True}
         assert name in known() and bpf.PREFIX + cc not in known()
         # Nobody here takes it for a program of this machine's own sessions.
         assert not any(found.cc in name for found in bpf.status())
@@ -67,8 +39,8 @@ def test_a_program_is_registered_under_its_own_name_until_the_end_of_input(cc):
 
 def test_two_sessions_and_this_machines_own_have_one_each():
     (first, one), (second, other) = bpf.private("olia"), bpf.private("olia")
-    with role(first, one) as a, role(second, other) as b, bpf.loaded(["olia"]) as names:
-        assert a.said == b.said == {"event": "registered"}
+    with congestion_role(first, one) as a, congestion_role(second, other) as b, bpf.loaded(["olia"]) as names:
+        assert a.answer == b.answer == {"event": "registered", "held": True}
         assert {first, second, names["olia"]} <= set(known())
         a.process.kill()
         until(lambda: first not in known(), "the end of the killed one's program")
@@ -78,32 +50,25 @@ def test_two_sessions_and_this_machines_own_have_one_each():
 
 def test_what_is_wrong_with_an_object_is_said():
     name, content = bpf.private("scalable")
-    with role(name, b"") as one:
-        assert one.said["event"] == "error" and f"the kernel refuses {name}: opening" in one.said["reason"]
-    with role(name, content[:2000]) as one:
-        assert f"the kernel refuses {name}: opening" in one.said["reason"]
-    with role("scalable_000000", content) as one:
-        assert f"expected an object that registers scalable_000000, found one of {name}" in one.said["reason"]
-    with role("a name", content) as one:
-        assert "name: expected at most 15 of" in one.said["reason"]
-    with role("cubic", content) as one:
-        assert one.said["reason"] == "cubic: there is one of that name already"
+    with congestion_role(name, b"") as one:
+        assert f"the kernel refuses {name}: opening" in one.answer["reason"]
+    with congestion_role(name, content[:2000]) as one:
+        assert f"the kernel refuses {name}: opening" in one.answer["reason"]
+    with congestion_role("scalable_000000", content) as one:
+        assert (
+            f"expected an object that registers scalable_000000, found one of {name}" in one.answer["reason"]
+        )
+    with congestion_role("a name", content) as one:
+        assert "name: expected at most 15 of" in one.answer["reason"]
+    with congestion_role("cubic", content) as one:
+        assert one.answer["reason"] == "cubic: there is one of that name already"
     assert one.process.returncode == 1 and name not in known()
-
-
-@pytest.mark.needs("bpf-tests")
-@pytest.mark.parametrize("path", sorted(BPF_TESTS.glob("w*.bpf.o")), ids=lambda path: path.name)
-def test_what_the_kernel_refuses_is_said_in_one_line(path):
-    with role("mptune_broken", path.read_bytes()) as one:
-        reason = one.said["reason"]
-    assert reason.startswith("the kernel refuses mptune_broken: ") and "\n" not in reason
-    assert "mptune_broken" not in known()
 
 
 def test_without_libbpf_it_is_said_what_to_install():
     name, content = bpf.private("scalable")
-    with role(name, content, MPTUNE_LIBBPF="libnothing.so.1") as one:
-        assert one.said["reason"] == (
+    with congestion_role(name, content, MPTUNE_LIBBPF="libnothing.so.1") as one:
+        assert one.answer["reason"] == (
             "no libnothing.so.1: install libbpf1 (Debian, Ubuntu) or libbpf (Fedora)"
         )
 

@@ -9,7 +9,6 @@ import pytest
 from mptune import testbeds
 from mptune.errors import MptuneError
 from mptune.linux import bpf
-from mptune.linux.bpf import _libbpf
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "bpf/congestion").glob("*.bpf.c"))
@@ -89,16 +88,6 @@ def test_every_obstacle_is_named(kernel, monkeypatch) -> None:
     assert "no Linux TCP" in reason("olia")
 
 
-def test_without_libbpf_the_message_says_what_to_install(kernel, monkeypatch) -> None:
-    monkeypatch.setattr(_libbpf, "_LIBRARY", "libbpf-that-is-not-there.so.1")
-    _libbpf._libbpf.cache_clear()
-    try:
-        with pytest.raises(MptuneError, match="install libbpf1"), bpf.loaded(["olia"]):
-            pass
-    finally:
-        _libbpf._libbpf.cache_clear()
-
-
 def test_a_private_program_has_a_name_of_its_own_everywhere_in_the_object(kernel) -> None:
     objects = kernel[2]
     for cc in ("olia", "vegas"):
@@ -125,12 +114,3 @@ def test_a_program_is_the_twin_of_a_controller_of_its_name(source) -> None:
     text = source.read_text()
     # The map's name, by which a link is found, is the variable's.
     assert f'.name = "{name}"' in text and f"struct tcp_congestion_ops {name} = {{" in text
-
-
-def test_a_message_of_the_verifier_is_cut_to_the_line_that_says_why() -> None:
-    log = (
-        "libbpf: prog 'x': -- BEGIN PROG LOAD LOG --\n0: R1=ctx()\n; tp->x = 1;\nonly read is supported\n"
-        "processed 3 insns (limit 1000000)\n-- END PROG LOAD LOG --\n"
-    )
-    assert _libbpf._line(log) == "the verifier reports: only read is supported"
-    assert _libbpf._line("libbpf: failed to find x\n") == "failed to find x"

@@ -1,25 +1,32 @@
-//! A congestion control that the kernel lacks, as a BPF program: the role `congestion`.
+//! Congestion controls that the kernel lacks, as BPF programs: the role `congestion`.
 //!
 //! It receives one, registers it for every program on this machine and keeps it registered until it ends,
 //! even by being killed: the kernel then closes its descriptors and removes the program.
 //!
 //! ```text
-//! in   {"name": "olia_k3j9x2", "object": "..."}    its name in the kernel; base64
-//! out  {"event": "registered"}
+//! in   {"action": "register", "name": "olia_k3j9x2", "object": "..."}    its name in the kernel; base64
+//! in   {"action": "share", "name": "mptune_olia", "object": "...", "pin": "/sys/fs/bpf/..."}
+//! out  {"event": "registered", "held": true}
+//! in   {"action": "list"}
+//! out  {"event": "listed", "registered": [{"name": ..., "link": ..., "hooks": [...]}]}, and it ends
 //! out  {"event": "error", "reason": "..."} instead, and status 1
 //! ```
+//!
+//! What is shared may be registered already: then this one holds it too. It is not held where another program
+//! registered it without a link. A pin keeps it after the end.
 //!
 //! Not here: which one, under which name (the controller chooses one that nothing else on the machine uses),
 //! and the calls into libbpf (`libbpf`).
 
 use crate::control::{Control, Input};
-use crate::kernel::libbpf::Libbpf;
+use crate::kernel::libbpf::{self, Libbpf};
 use crate::role;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::os::fd::OwnedFd;
-use std::path::Path;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// Longest wait for input; every wait ends by itself only to begin again.
 const TICK: Duration = Duration::from_secs(3600);
@@ -33,6 +40,24 @@ const CAPABILITIES: u64 = 1 << 12 | 1 << 38 | 1 << 39;
 /// The map of the initial user namespace: all users (user_namespaces(7)).
 const ALL_USERS: [&str; 3] = ["0", "0", "4294967295"];
 
+/// Longest time that a name may be taken by a congestion control that is being removed or registered.
+const PATIENCE: Duration = Duration::from_secs(5);
+const POLL: Duration = Duration::from_millis(10);
+
+/// What is asked for.
+#[derive(Deserialize)]
+#[serde(tag = "action", rename_all = "lowercase")]
+enum Request {
+    Register(Program),
+    Share {
+        #[serde(flatten)]
+        program: Program,
+        #[serde(default)]
+        pin: Option<PathBuf>,
+    },
+    List,
+}
+
 /// A congestion control.
 #[derive(Deserialize)]
 pub struct Program {
@@ -43,8 +68,11 @@ pub struct Program {
 }
 
 #[derive(Serialize)]
-#[serde(tag = "event", rename = "registered")]
-struct Registered {}
+#[serde(tag = "event", rename_all = "lowercase")]
+enum Report {
+    Registered { held: bool },
+    Listed { registered: Vec<libbpf::Registered> },
+}
 
 /// The role.
 pub fn main() -> i32 {
@@ -52,17 +80,60 @@ pub fn main() -> i32 {
 }
 
 fn run(control: &mut Control) -> Result<(), String> {
-    let program: Program = control.configuration()?;
-    if let Some(reason) = obstacle() {
-        return Err(reason);
-    }
-    let _held = register(&program)?;
-    control.tell(&Registered {});
+    let request: Request = control.configuration()?;
+    let held = match request {
+        Request::List => {
+            control.tell(&Report::Listed { registered: Libbpf::open()?.registered()? });
+            return Ok(());
+        }
+        Request::Register(program) => {
+            possible()?;
+            Some(register(&program)?)
+        }
+        Request::Share { program, pin } => {
+            possible()?;
+            let held = share(&program)?;
+            if let (Some(held), Some(file)) = (&held, pin) {
+                self::pin(held, &file)?;
+            }
+            held
+        }
+    };
+    control.tell(&Report::Registered { held: held.is_some() });
     loop {
         match control.wait(&mut [], TICK).map_err(|error| error.to_string())? {
             Some(Input::Closed | Input::Signal(_)) => return Ok(()),
             Some(Input::Line(_)) | None => {}
         }
+    }
+}
+
+fn possible() -> Result<(), String> {
+    obstacle().map_or(Ok(()), Err)
+}
+
+/// Holds one that is registered, or registers it; none if another program registered it without a link.
+fn share(program: &Program) -> Result<Option<OwnedFd>, String> {
+    let (library, end) = (Libbpf::open()?, Instant::now() + PATIENCE);
+    let mut refused = 0;
+    loop {
+        for link in library.registered()?.iter().filter(|link| link.name == program.name) {
+            if let Some(held) = library.hold(link.link)? {
+                return Ok(Some(held));
+            }
+        }
+        if !known(&program.name) {
+            match register(program) {
+                Ok(held) => return Ok(Some(held)),
+                // Another may have registered it in between, and have gone again.
+                Err(reason) if refused > 0 && !known(&program.name) => return Err(reason),
+                Err(_) => refused += 1,
+            }
+        }
+        if Instant::now() > end {
+            return Ok(None);
+        }
+        thread::sleep(POLL);
     }
 }
 

@@ -44,7 +44,8 @@ class Programs:
         name, content = bpf.private(cc)
         role = self._start("congestion", f"congestion control {cc}")
         try:
-            role.tell({"name": name, "object": base64.b64encode(content).decode()})
+            content64 = base64.b64encode(content).decode()
+            role.tell({"action": "register", "name": name, "object": content64})
             role.expect("registered", _STEP_S)
         except BaseException:
             role.end()

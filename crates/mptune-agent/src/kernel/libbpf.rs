@@ -1,4 +1,4 @@
-//! The few functions of libbpf that register a congestion control, behind safe signatures.
+//! The few functions of libbpf that register a congestion control and list the registered ones, behind safe signatures.
 //!
 //! Beside `sys`, `signals` and `seccomp` the only file of the crate with `unsafe`. The library is the host's own, found when it is
 //! needed (dlopen(3)): the agent builds and otherwise runs without it. Not a BPF library, and no policy: it
@@ -6,6 +6,7 @@
 
 #![allow(unsafe_code)]
 
+use serde::Serialize;
 use std::ffi::{CStr, CString, OsString, c_char, c_int, c_void};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -23,6 +24,9 @@ const MAP_TYPE_STRUCT_OPS: c_int = 26;
 const ATTACH_STRUCT_OPS: c_int = 44;
 /// `BPF_F_LINK`: the map is registered as long as somebody holds a link of it (Linux 6.4).
 const F_LINK: u32 = 1 << 13;
+/// `BPF_LINK_TYPE_STRUCT_OPS` and `BPF_PROG_TYPE_STRUCT_OPS`.
+const LINK_TYPE_STRUCT_OPS: u32 = 9;
+const PROG_TYPE_STRUCT_OPS: u32 = 27;
 /// Messages of libbpf up to this level are kept: warnings.
 const KEPT_LEVEL: c_int = 0;
 /// Longest message that is kept whole: enough for the verifier's log of a refused program.
@@ -32,6 +36,72 @@ const TOLD_CHARACTERS: usize = 400;
 
 /// What libbpf has printed since the last call; it has one print function for the whole process.
 static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// A registered congestion control, kept by whoever holds its link.
+#[derive(Debug, Serialize)]
+pub struct Registered {
+    /// Its name in the kernel.
+    pub name: String,
+    /// Number of the link.
+    pub link: u32,
+    /// Its programs, which share its type information.
+    pub hooks: Vec<Hook>,
+}
+
+/// One program of a congestion control.
+#[derive(Debug, Clone, Serialize)]
+pub struct Hook {
+    /// Its name.
+    pub name: String,
+    /// Calls and their run time, nanoseconds, while `kernel.bpf_stats_enabled` was on.
+    pub calls: u64,
+    /// See `calls`.
+    pub ns: u64,
+}
+
+/// The beginning of `struct bpf_link_info`.
+#[derive(Default)]
+#[repr(C)]
+struct LinkInfo {
+    kind: u32,
+    id: u32,
+    prog_id: u32,
+    _pad: u32,
+    map_id: u32,
+}
+
+/// The beginning of `struct bpf_map_info`.
+#[derive(Default)]
+#[repr(C)]
+struct MapInfo {
+    kind: u32,
+    id: u32,
+    _before_name: [u32; 4],
+    name: [u8; 16],
+    _before_btf: [u64; 3],
+    btf: u32,
+}
+
+/// The beginning of `struct bpf_prog_info`.
+#[derive(Default)]
+#[repr(C)]
+struct ProgramInfo {
+    kind: u32,
+    id: u32,
+    _before_name: [u64; 7],
+    name: [u8; 16],
+    _before_btf: [u64; 6],
+    btf: u32,
+    _before_times: [u32; 15],
+    ns: u64,
+    calls: u64,
+}
+
+/// Plain data that the kernel fills.
+trait Info: Default {}
+impl Info for LinkInfo {}
+impl Info for MapInfo {}
+impl Info for ProgramInfo {}
 
 /// Opaque structures of libbpf.
 enum Object {}
@@ -100,6 +170,43 @@ impl Libbpf {
         object.link(map)
     }
 
+    /// Every congestion control (and other struct_ops map) that is registered by a link.
+    ///
+    /// # Errors
+    /// One line: why the kernel lists none.
+    pub fn registered(&self) -> Result<Vec<Registered>, String> {
+        let functions = Functions::of(self)?;
+        let hooks = functions.hooks()?;
+        let mut found = Vec::new();
+        let links = every(functions.bpf_link_get_next_id, functions.bpf_link_get_fd_by_id)?;
+        for (number, link) in links {
+            let info: LinkInfo = functions.info(&link)?;
+            if info.kind != LINK_TYPE_STRUCT_OPS || info.map_id == 0 {
+                continue;
+            }
+            // SAFETY: it takes a number.
+            let map = unsafe { (functions.bpf_map_get_fd_by_id)(info.map_id) };
+            if map < 0 {
+                continue; // The link has gone, and its map with it.
+            }
+            let map: MapInfo = functions.info(&owned(map))?;
+            let own = hooks.iter().filter(|(btf, _)| *btf == map.btf).map(|(_, hook)| hook.clone());
+            found.push(Registered { name: text(&map.name), link: number, hooks: own.collect() });
+        }
+        Ok(found)
+    }
+
+    /// The descriptor of a link, which keeps it; none if the link is gone.
+    ///
+    /// # Errors
+    /// One line: the library lacks a function.
+    pub fn hold(&self, link: u32) -> Result<Option<OwnedFd>, String> {
+        let functions = Functions::of(self)?;
+        // SAFETY: it takes a number.
+        let descriptor = unsafe { (functions.bpf_link_get_fd_by_id)(link) };
+        Ok((descriptor >= 0).then(|| owned(descriptor)))
+    }
+
     /// Makes a file in a BPF file system that holds what a descriptor holds.
     ///
     /// # Errors
@@ -154,6 +261,64 @@ functions! {
     fn bpf_link__destroy(*mut Link) -> c_int;
     fn bpf_obj_pin(c_int, *const c_char) -> c_int;
     fn bpf_link_create(c_int, c_int, c_int, *const c_void) -> c_int;
+    fn bpf_link_get_next_id(u32, *mut u32) -> c_int;
+    fn bpf_link_get_fd_by_id(u32) -> c_int;
+    fn bpf_map_get_fd_by_id(u32) -> c_int;
+    fn bpf_prog_get_next_id(u32, *mut u32) -> c_int;
+    fn bpf_prog_get_fd_by_id(u32) -> c_int;
+    fn bpf_obj_get_info_by_fd(c_int, *mut c_void, *mut u32) -> c_int;
+}
+
+impl Functions {
+    /// Every program of a struct_ops map, with the number of its type information.
+    fn hooks(&self) -> Result<Vec<(u32, Hook)>, String> {
+        let mut hooks = Vec::new();
+        for (_, program) in every(self.bpf_prog_get_next_id, self.bpf_prog_get_fd_by_id)? {
+            let info: ProgramInfo = self.info(&program)?;
+            if info.kind == PROG_TYPE_STRUCT_OPS {
+                let hook = Hook { name: text(&info.name), calls: info.calls, ns: info.ns };
+                hooks.push((info.btf, hook));
+            }
+        }
+        Ok(hooks)
+    }
+
+    fn info<T: Info>(&self, object: &OwnedFd) -> Result<T, String> {
+        let mut info = T::default();
+        let mut size = u32::try_from(size_of::<T>()).expect("a small struct");
+        // SAFETY: the kernel writes at most `size` bytes of plain data there.
+        let told = unsafe {
+            let place = ptr::from_mut(&mut info).cast();
+            (self.bpf_obj_get_info_by_fd)(object.as_raw_fd(), place, &raw mut size)
+        };
+        if told < 0 { Err(last_error_text("object info")) } else { Ok(info) }
+    }
+}
+
+/// Numbers and descriptors of every object of a kind that still exists.
+fn every(
+    next: unsafe extern "C" fn(u32, *mut u32) -> c_int,
+    open: unsafe extern "C" fn(u32) -> c_int,
+) -> Result<Vec<(u32, OwnedFd)>, String> {
+    let (mut found, mut number) = (Vec::new(), 0);
+    // SAFETY: both take a number; the following one is written to `number`.
+    while unsafe { next(number, &raw mut number) } == 0 {
+        // SAFETY: as above.
+        let descriptor = unsafe { open(number) };
+        if descriptor >= 0 {
+            found.push((number, owned(descriptor)));
+        }
+    }
+    match last_error() {
+        libc::ENOENT => Ok(found),
+        _ => Err(last_error_text("listing BPF objects")),
+    }
+}
+
+/// A name that ends with a zero or with its room.
+fn text(name: &[u8]) -> String {
+    let end = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
+    String::from_utf8_lossy(&name[..end]).into_owned()
 }
 
 /// The address of a function; `name` ends with a zero.
@@ -286,7 +451,9 @@ fn line(message: &str) -> String {
         return first.trim_start_matches("libbpf: ").to_owned();
     }
     let last = lines.rfind(|line| !APART.iter().any(|apart| line.starts_with(apart)));
-    last.map_or("the verifier refuses it".to_owned(), |line| format!("the verifier says: {line}"))
+    last.map_or("the verifier refuses it".to_owned(), |line| {
+        format!("the verifier reports: {line}")
+    })
 }
 
 #[cfg(test)]
@@ -297,7 +464,7 @@ mod tests {
     fn the_error_of_a_log_is_its_last_line_before_the_statistics() {
         let log = "libbpf: prog 'x': -- BEGIN PROG LOAD LOG --\n0: R1=ctx()\nno such thing\n\
                    processed 3 insns\n-- END PROG LOAD LOG --\n";
-        assert_eq!(line(log), "the verifier says: no such thing");
+        assert_eq!(line(log), "the verifier reports: no such thing");
         assert_eq!(line("libbpf: failed to open it\n"), "failed to open it");
         assert_eq!(line(""), "");
     }

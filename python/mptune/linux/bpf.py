@@ -6,29 +6,30 @@ of a trial while it needs them; `load` and `unload` register them for everyone (
 behind: the kernel removes a program when the last process that holds it ends, however it ends. Concurrent
 campaigns hold the same program. `private` makes one for another machine, under a name of its own.
 
-Not the algorithms (bpf/congestion) and not the system calls (`bpf_libbpf`).
+Not the algorithms (bpf/congestion) and not the calls of libbpf: a process of the agent registers a program,
+and holds it.
 """
 
-import errno
-import os
+import base64
+import ctypes
 import secrets
 import string
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
 from mptune.errors import MptuneError
-from mptune.linux.bpf import _libbpf
-from mptune.linux.bpf._libbpf import LibbpfError
+from mptune.linux import agent
+from mptune.linux.sandbox import leftovers
+from mptune.linux.sandbox.processes import Child
 
 #: Prefix of registered names, so that no kernel module can have the same name.
 PREFIX = "mptune_"
 #: One compiled object per algorithm, `<name>.bpf.o`.
-OBJECTS = Path(__file__).parents[2] / "bpf_objects"
+OBJECTS = Path(__file__).parents[1] / "bpf_objects"
 #: Programs kept by `mptune cc load`.
 PINS = Path("/sys/fs/bpf/mptune")
 
@@ -40,9 +41,10 @@ _KERNEL_TYPES = Path("/sys/kernel/btf/vmlinux")
 _CAPABILITIES = sum(1 << number for number in (12, 21, 38, 39))
 #: What random endings of names are made of.
 _ENDING = string.ascii_lowercase + string.digits
-#: Longest time that a name may be taken by an algorithm that is being removed, seconds.
-_PATIENCE = 5.0
-_POLL = 0.01
+#: What the agent registers programs with.
+_LIBRARY = "libbpf.so.1"
+#: Seconds for libbpf and the verifier, and for a name that is being removed.
+_STEP_S = 30.0
 
 
 class Availability(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,7 +91,11 @@ def programs() -> list[str]:
 
 def has_library() -> bool:
     """True if this machine has the library that registers the programs."""
-    return _libbpf.available()
+    try:
+        ctypes.CDLL(_LIBRARY)
+    except OSError:
+        return False
+    return True
 
 
 def lacking(cc: str) -> str | None:
@@ -158,8 +164,8 @@ def loaded(ccs: Iterable[str]) -> Iterator[dict[str, str]]:
             available = availability(cc)
             if available.kernel_name is None:
                 raise MptuneError(f"{cc}: {available.reason}")
-            if available.source == "bpf" and (descriptor := _hold(cc)) is not None:
-                stack.callback(os.close, descriptor)
+            if available.source == "bpf" and _privileged():
+                stack.enter_context(_held(cc))
             names[cc] = available.kernel_name
         yield names
 
@@ -182,16 +188,12 @@ def load(cc: str) -> Availability:
         raise MptuneError(f"{cc}: loading it needs root")
     if available.source == "bpf" and not is_loaded(cc):
         _require_bpf_file_system()
-        descriptor = _hold(cc)
-        if descriptor is None:
-            raise MptuneError(
-                f"{cc}: {available.kernel_name} was registered by another program, without a link to keep"
-            )
-        try:
-            PINS.mkdir(exist_ok=True)
-            _libbpf.pin(descriptor, PINS / available.kernel_name)
-        finally:
-            os.close(descriptor)
+        PINS.mkdir(exist_ok=True)
+        with _held(cc, PINS / available.kernel_name) as held:
+            if not held:
+                raise MptuneError(
+                    f"{cc}: {available.kernel_name} was registered by another program, without a link to keep"
+                )
     return availability(cc)
 
 
@@ -229,48 +231,60 @@ def status() -> list[Status]:
     ------
     MptuneError : this user has no permission (CAP_SYS_ADMIN).
     """
-    hooks = _libbpf.programs()
-    registrations = []
-    for link in _libbpf.registered():
-        if link.name.startswith(PREFIX):
-            own = [hook for hook in hooks if hook.btf == link.btf]
-            cc = link.name.removeprefix(PREFIX)
-            registrations.append(
-                Status(
-                    cc=cc,
-                    kernel_name=link.name,
-                    pinned=is_loaded(cc),
-                    calls=sum(hook.calls for hook in own),
-                    ns=sum(hook.ns for hook in own),
-                )
-            )
+    registrations = [
+        Status(
+            cc=(cc := found["name"].removeprefix(PREFIX)),
+            kernel_name=found["name"],
+            pinned=is_loaded(cc),
+            calls=sum(hook["calls"] for hook in found["hooks"]),
+            ns=sum(hook["ns"] for hook in found["hooks"]),
+        )
+        for found in registered()
+        if found["name"].startswith(PREFIX)
+    ]
     return sorted(registrations, key=lambda entry: entry.cc)
 
 
-def _hold(cc: str) -> int | None:
-    """Descriptor of the link that keeps the program of `cc` registered; it is registered if necessary.
+def registered() -> list[dict[str, Any]]:
+    """Every congestion control that a link keeps registered: name, link and hooks, each with calls and ns.
 
-    None if it is registered permanently without a link (by another tool), or by root so that this user cannot
-    hold it.
+    Raises
+    ------
+    MptuneError : this user has no permission (CAP_SYS_ADMIN).
     """
-    name = PREFIX + cc
-    if not _privileged():
-        return None
-    end = time.monotonic() + _PATIENCE
-    while True:
-        for link in _libbpf.registered():
-            if link.name == name and (descriptor := _libbpf.hold(link.link)) is not None:
-                return descriptor
-        if name not in _known():
-            try:
-                return _libbpf.register(OBJECTS / f"{cc}.bpf.o")
-            except LibbpfError as error:
-                if error.number != errno.EEXIST:
-                    raise MptuneError(f"{cc}: the kernel refuses its BPF program: {error}") from None
-        # Another process is registering it, or the kernel is still removing it.
-        if time.monotonic() > end:
-            return None
-        time.sleep(_POLL)
+    with Child("the list of BPF programs", agent.command("congestion"), leftovers.new_run()) as role:
+        role.tell({"action": "list"})
+        links: list[dict[str, Any]] = role.expect("listed", _STEP_S)["registered"]
+    return links
+
+
+@contextmanager
+def _held(cc: str, pin: Path | None = None) -> Iterator[bool]:
+    """Keep the program of `cc` registered inside the block; it is registered if necessary.
+
+    Parameters
+    ----------
+    pin : keeps it after the block too.
+
+    Yields
+    ------
+    bool : False if another tool registered it permanently, without a link that could be held.
+
+    Raises
+    ------
+    MptuneError : the kernel refuses it.
+    """
+    content = base64.b64encode((OBJECTS / f"{cc}.bpf.o").read_bytes()).decode()
+    with Child(cc, agent.command("congestion"), leftovers.new_run()) as role:
+        role.tell(
+            {
+                "action": "share",
+                "name": PREFIX + cc,
+                "object": content,
+                "pin": None if pin is None else str(pin),
+            }
+        )
+        yield bool(role.expect("registered", _STEP_S)["held"])
 
 
 def _known() -> list[str]:
