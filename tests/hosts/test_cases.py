@@ -102,7 +102,8 @@ def test_a_path_whose_large_packets_vanish_carries_nothing_alone_or_beside_anoth
         together = bed.run(trial(topology))
         alone = bed.run(trial(topology, protocol="tcp", pm="default", initial_path="B-X"))
     assert sent(together)["A-X"] > PAYLOAD * 20 / 4
-    assert not sent(together).get("B-X")
+    # A rest that is no full segment may pass.
+    assert sent(together).get("B-X", 0) < vanishing.mtu
     assert alone.failed is not None and alone.failed.kind == "unreachable"
 
 
