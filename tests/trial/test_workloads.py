@@ -1,11 +1,14 @@
 """Workloads as settings of stored trials: their names, their order in a trial's key, and what is left out."""
 
 import json
+from typing import get_args
 
+import msgspec
 import pytest
 
-from mptune.trial import Bulk, ScriptedAction, Transfer, Trial
+from mptune.trial import Bulk, ScriptedAction, Transfer, Trial, Workload
 from mptune.trial.records import settings_of
+from mptune.trial.workloads import _Workload
 
 SECOND = 10**9
 USUAL = {"accounting": "linux", "opportunistic": True, "scheduler": "kernel", "tso": True}
@@ -48,3 +51,29 @@ def test_a_workload_has_the_settings_and_their_order_of_version_0_2(network, wor
         **last,
     }
     assert json.dumps(settings) == json.dumps(expected)
+
+
+class Later(_Workload, frozen=True, kw_only=True, tag="later"):
+    """A kind that later versions may have."""
+
+    interval_ns: int
+
+
+def some(field: msgspec.structs.FieldInfo) -> tuple[object, object]:
+    """Two values of a field."""
+    return (False, True) if field.type is bool else (5, 7)
+
+
+@pytest.mark.parametrize("kind", [*get_args(Workload), Later])
+def test_whatever_makes_another_workload_makes_another_key(network, kind):
+    trial = Trial(
+        topology=network, pm="fullmesh", cc="reno", buffer_bytes=2**20, seed=1, workload=Bulk(duration_ns=1)
+    )
+    fields = msgspec.structs.fields(kind)
+    usual = {field.name: some(field)[0] for field in fields}
+    workloads = [kind(**usual)] + [kind(**{**usual, field.name: some(field)[1]}) for field in fields]
+    keys = {
+        json.dumps(settings_of(msgspec.structs.replace(trial, workload=workload), ()))
+        for workload in workloads
+    }
+    assert len(keys) == len(workloads)

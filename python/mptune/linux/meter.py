@@ -53,7 +53,7 @@ class Meter(Generic[Half]):
 
         Parameters
         ----------
-        job : instructions for both halves (`config.rs`).
+        job : instructions for both halves (`crates/mptune-agent/src/meter/config.rs`).
         address : where the connection arrives.
         joins : addresses where further subflows may arrive, including `address`.
 

@@ -2,7 +2,7 @@
 
 `mptune.linux.kernel_trial` has the course of a trial, which is the same everywhere; a venue has what differs:
 two namespaces with an emulated network (`mptune.linux.namespace_venue`), or two hosts with a real one
-(`mptune.testbeds.hosts`). It measures nothing.
+(`mptune.testbeds._hosts_venue`). It measures nothing.
 """
 
 from collections.abc import Sequence

@@ -15,6 +15,9 @@ from mptune.store.directory import RESULT
 
 T = TypeVar("T")
 
+#: In place of the content of a file that is not there; a file may have a null in it.
+_ABSENT = object()
+
 
 def read_document(directory: Path, name: str, kind: type[T], where: str = "") -> T | None:
     """A JSON document; None if there is no such file.
@@ -28,7 +31,7 @@ def read_document(directory: Path, name: str, kind: type[T], where: str = "") ->
     InputError : it cannot be read, or is not what this version writes.
     """
     content = _read(directory, name, where)
-    return None if content is None else _converted(content, name, kind, where or str(directory))
+    return None if content is _ABSENT else _converted(content, name, kind, where or str(directory))
 
 
 def read_answer(directory: Path, where: str = "", *, by_size: str = "") -> Answer:
@@ -45,7 +48,7 @@ def read_answer(directory: Path, where: str = "", *, by_size: str = "") -> Answe
     """
     place = where or str(directory)
     content = _read(directory, RESULT, where)
-    if content is None:
+    if content is _ABSENT:
         raise InputError(place, "", f"expected a run with an answer, found no {RESULT} in it")
     if isinstance(content, dict) and "sizes" in content:
         advice = f": {by_size}" if by_size else ""
@@ -54,11 +57,11 @@ def read_answer(directory: Path, where: str = "", *, by_size: str = "") -> Answe
 
 
 def _read(directory: Path, name: str, where: str) -> Any:
-    """What the file has, unchecked; None if there is none."""
+    """What the file has, unchecked; `_ABSENT` if there is none."""
     try:
         return read_json(directory / name)
     except (FileNotFoundError, NotADirectoryError):
-        return None
+        return _ABSENT
     except (OSError, ValueError) as error:
         expected = f"expected a readable JSON file: {reason(error)}"
         raise InputError(where or str(directory), name, expected) from None

@@ -34,7 +34,7 @@ _STALL_RTTS = 20
 #: An RTT that is not known is taken for this one, which few paths exceed; 20 of it are still less than a
 #: deadlock.
 _UNKNOWN_RTT_NS = 500_000_000
-#: Bytes of what the trial's connection begins with and no other (`config.rs`).
+#: Bytes of what the trial's connection begins with and no other (`meter/config.rs` of the agent).
 _TOKEN_BYTES = 16
 
 

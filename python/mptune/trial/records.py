@@ -179,12 +179,13 @@ def record(planned: PlannedTrial, observation: Observation) -> Record:
     )
 
 
-#: Settings of the workload, and what they are where it has none.
+#: Settings of the workload, and their values where it has none: those of version 0.2, and of any later kind.
 _WORKLOAD = {
     "duration_ns": None,
     "transfer_bytes": None,
     "deadline_ns": workloads.DEADLINE_NS,
     "ends_early": False,
+    "workload": None,
 }
 #: The order of version 0.2's settings in a trial's key; later ones come behind them, in their own order.
 _FIRST = (

@@ -12,7 +12,16 @@ import msgspec
 DEADLINE_NS = 600_000_000_000
 
 
-class Bulk(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="bulk"):
+class _Workload(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
+    """What all workloads have."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Settings of a stored trial, of which its key is made: the whole workload, as one setting."""
+        return {"workload": msgspec.to_builtins(self)}
+
+
+class Bulk(_Workload, frozen=True, kw_only=True, tag="bulk"):
     """A sender that always has more data.
 
     Attributes
@@ -32,11 +41,11 @@ class Bulk(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="bul
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Settings of a stored trial, by the names that they had before there were workloads."""
+        """By the names that they had before there were workloads."""
         return {"duration_ns": self.duration_ns, "ends_early": self.ends_early}
 
 
-class Transfer(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="transfer"):
+class Transfer(_Workload, frozen=True, kw_only=True, tag="transfer"):
     """A transfer, measured to its last byte in order.
 
     Attributes
@@ -55,7 +64,7 @@ class Transfer(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag=
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Settings of a stored trial, by the names that they had before there were workloads."""
+        """By the names that they had before there were workloads."""
         return {"transfer_bytes": self.bytes, "deadline_ns": self.deadline_ns}
 
 

@@ -1,7 +1,7 @@
 //! The policy file: which connections get what. Read, checked as a whole, and refused in one line.
 //!
 //! Nothing here changes anything, and nothing asks the kernel: a file that is right here may name devices that
-//! are not there yet. Python reads no policy file: it asks `--check` (python/mptune/linux/daemon.py).
+//! are not there yet. Python checks no policy file: it asks `--check` (python/mptune/linux/daemon.py).
 
 use super::answer::{Answer, Expectation};
 use super::prefix::Prefix;

@@ -2,7 +2,7 @@
 //!
 //! It starts the other roles as children and passes their lines on, changes settings and puts them back,
 //! whatever ends the session: an order, the end of standard input, a signal, silence, a reader that is gone;
-//! if it is killed its guardian does (`guardian`), and if that is killed as well the next session (`journal`).
+//! if it is killed its guardian does (`guardian`), and if that is killed as well the next session (`undo::session`).
 //!
 //! ```text
 //! out  {"event": "hello", "version": "0.2.0", "protocol": 1, ...}

@@ -14,11 +14,11 @@ pub mod memory;
 mod miscount;
 mod receive;
 mod send;
-mod window;
+mod send_window;
 
 pub use autotuning::SendTuning;
 pub use choice::{Accounting, BufferMode, MODES, NAMES};
 pub use miscount::Miscount;
 pub use receive::ReceiveBuffer;
 pub use send::SendBuffer;
-pub use window::SendWindow;
+pub use send_window::SendWindow;

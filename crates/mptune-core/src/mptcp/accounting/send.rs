@@ -6,7 +6,7 @@ use super::choice::{Accounting, BufferMode};
 use super::memory::{Extent, SendMemory, fixed_limit};
 use super::miscount::Miscount;
 use super::receive::ReceiveBuffer;
-use super::window::SendWindow;
+use super::send_window::SendWindow;
 use crate::mptcp::options::ConnectionOptions;
 use crate::mptcp::packet::{Ack, Mapping};
 use crate::pathmanager::{SubflowId, TransferSize};
