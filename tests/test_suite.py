@@ -86,8 +86,9 @@ def outcome(done: subprocess.CompletedProcess[str]) -> tuple[dict[str, int], str
     """Counts of the closing line, and what was not tested."""
     *_, last = done.stdout.splitlines()
     counts = {what: int(number) for number, what in re.findall(r"(\d+) ([a-z]+)", last.partition(" in ")[0])}
-    (left_out,) = re.findall("^Not tested here: .*$", done.stdout, re.MULTILINE)
-    return counts, left_out
+    left_out = re.findall("^Not tested here: .*$", done.stdout, re.MULTILINE)
+    assert len(left_out) == 1, done.stdout[-3000:] + done.stderr[-3000:]
+    return counts, left_out[0]
 
 
 #: All tests; as the Makefile runs what needs no network.
