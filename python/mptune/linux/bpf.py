@@ -44,7 +44,7 @@ _ENDING = string.ascii_lowercase + string.digits
 #: What the agent registers programs with.
 _LIBRARY = "libbpf.so.1"
 #: Seconds for libbpf and the verifier, and for a name that is being removed.
-_STEP_S = 30.0
+STEP_S = 30.0
 
 
 class Availability(msgspec.Struct, frozen=True, kw_only=True):
@@ -254,8 +254,15 @@ def registered() -> list[dict[str, Any]]:
     """
     with Child("the list of BPF programs", agent.command("congestion"), leftovers.new_run()) as role:
         role.tell({"action": "list"})
-        links: list[dict[str, Any]] = role.expect("listed", _STEP_S)["registered"]
+        links: list[dict[str, Any]] = role.expect("listed", STEP_S)["registered"]
     return links
+
+
+def registration(
+    action: Literal["register", "share"], name: str, content: bytes, **more: Any
+) -> dict[str, Any]:
+    """Request ("register" or "share") to the role `congestion`, for the program in an object file."""
+    return {"action": action, "name": name, "object": base64.b64encode(content).decode(), **more}
 
 
 @contextmanager
@@ -274,17 +281,10 @@ def _held(cc: str, pin: Path | None = None) -> Iterator[bool]:
     ------
     MptuneError : the kernel refuses it.
     """
-    content = base64.b64encode((OBJECTS / f"{cc}.bpf.o").read_bytes()).decode()
+    content = (OBJECTS / f"{cc}.bpf.o").read_bytes()
     with Child(cc, agent.command("congestion"), leftovers.new_run()) as role:
-        role.tell(
-            {
-                "action": "share",
-                "name": PREFIX + cc,
-                "object": content,
-                "pin": None if pin is None else str(pin),
-            }
-        )
-        yield bool(role.expect("registered", _STEP_S)["held"])
+        role.tell(registration("share", PREFIX + cc, content, pin=None if pin is None else str(pin)))
+        yield bool(role.expect("registered", STEP_S)["held"])
 
 
 def _known() -> list[str]:

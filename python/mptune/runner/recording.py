@@ -19,7 +19,7 @@ from mptune.options.trials import USUAL_PMS, Buffer, BufferMode, Cc, Family, Ini
 from mptune.runner.progress import Reporter
 from mptune.testbeds import Testbed
 from mptune.topology import Topology
-from mptune.trial import DEFAULT_FAMILY, FIXED, Bulk, Transfer, Trial, Workload, size_of
+from mptune.trial import DEFAULT_FAMILY, FIXED, Bulk, Transfer, Trial, Workload
 from mptune.trial.stacks import LINUX_VERSION, describe
 
 #: Longest trial without a --duration, and of a transfer.
@@ -126,8 +126,9 @@ def _about(testbed: str, trial: Trial) -> About:
             "cc": trial.cc,
             "buffer_bytes": trial.buffer_bytes,
             "buffer_mode": trial.buffer_mode,
-            "duration_ns": None if isinstance(trial.workload, Transfer) else trial.workload.duration_ns,
-            "transfer_bytes": size_of(trial.workload),
+            "duration_ns": None,
+            "transfer_bytes": None,
+            **trial.workload.settings,
             "stack": describe(trial.members),
         },
     )

@@ -5,14 +5,10 @@ trials of the session share it. However the session ends, the role ends with it,
 the program. Its name in the kernel is random, because all programs on the host share the names.
 """
 
-import base64
 from collections.abc import Callable
 
 from mptune.linux import bpf
 from mptune.linux.talker import Talker
-
-#: Seconds for libbpf and the verifier, which take a fraction of one.
-_STEP_S = 30.0
 
 
 class Programs:
@@ -44,9 +40,8 @@ class Programs:
         name, content = bpf.private(cc)
         role = self._start("congestion", f"congestion control {cc}")
         try:
-            content64 = base64.b64encode(content).decode()
-            role.tell({"action": "register", "name": name, "object": content64})
-            role.expect("registered", _STEP_S)
+            role.tell(bpf.registration("register", name, content))
+            role.expect("registered", bpf.STEP_S)
         except BaseException:
             role.end()
             raise
