@@ -11,6 +11,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import math
 import random
 import signal
+import tempfile
 from collections.abc import Callable
 from pathlib import Path as File
 
@@ -33,6 +34,10 @@ settings.load_profile("mptune")
 
 #: Folders whose tests wait more than they compute.
 WAITING = {"kernel", "hosts"}
+
+# The name of a UNIX socket has at most 107 bytes, and a test's directory takes 60 of them.
+if len(tempfile.gettempdir()) > 12:
+    os.environ["TMPDIR"] = tempfile.tempdir = "/tmp"
 
 # A shell that runs the tests in the background lets them ignore Ctrl-C; the programs they start must not.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
