@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-#: Whether Ctrl-C came within `noting`. Not a threading.Event: its lock is not reentrant, and a second signal
+#: True after Ctrl-C within `noting`. Not a threading.Event: its lock is not reentrant, and a second signal
 #: may interrupt the handler.
 _noted = False
 

@@ -23,7 +23,7 @@ _PASSED = {
     signal.SIGUSR2,
     signal.SIGWINCH,
 }
-#: What Python ignores, and a program expects to be as usual.
+#: Signals that Python ignores; a program expects their defaults.
 _USUAL = (signal.SIGPIPE, signal.SIGXFSZ)
 
 

@@ -23,7 +23,7 @@ _STATES = (
     *("closed", "close-wait", "last-ack", "listen", "closing", "syn-received"),
 )
 
-#: What a socket was at the end: MPTCP, MPTCP that became TCP, TCP from the beginning; None if nobody saw.
+#: Protocol of a socket at its end: MPTCP, MPTCP that became TCP, TCP from the beginning; None if unseen.
 Kind = Literal["mptcp", "fallback", "tcp"]
 
 

@@ -23,7 +23,7 @@ from typing import Literal, NamedTuple
 #: An interface of who opens connections, and one of the other side.
 Pair = tuple[int, int]
 
-#: What an endpoint of who opens connections does; "none" is no endpoint.
+#: Flags of endpoints on the side that opens connections; "none" is no endpoint.
 Use = Literal["none", "subflow", "backup", "fullmesh"]
 
 #: Most subflows beside the first one, and most endpoints (MPTCP_PM_ADDR_MAX).

@@ -23,7 +23,7 @@ Setting = dict[str, Any]
 _EVERYWHERE = ("reno", "cubic")
 #: Number of the main routing table.
 _MAIN = 254
-#: What stands for everywhere in `to` of a route, by family.
+#: Prefix of a default route, by family.
 _EVERYWHERE_TO = {"ipv4": "default", "ipv6": "::/0"}
 _DEFAULT_CC = "net.ipv4.tcp_congestion_control"
 _PATH_MANAGER = "net.mptcp.path_manager"

@@ -5,7 +5,7 @@ from hashlib import blake2b
 from mptune.apply._settings import Setting
 from mptune.units import format_size
 
-#: What is shown where a value is not known, and where there is none.
+#: Texts for an unknown value, and for none.
 UNKNOWN, NONE = "unknown", "none"
 
 _BUFFERS = ("net.ipv4.tcp_wmem", "net.ipv4.tcp_rmem")

@@ -43,14 +43,14 @@ __all__ = [
 LIBRARY = Path(mptune.__file__).parent / "_bin" / "libmptune_preload.so"
 
 _PREFIX = "MPTUNE_EXEC_"
-#: What Go programs look at themselves.
+#: Variables that Go programs read themselves.
 _GO = "multipathtcp"
 #: Larger buffers than this SO_SNDBUF does not take.
 _LARGEST = 2**30
 #: Room for the name of a congestion control, TCP_CA_NAME_MAX.
 _CC_ROOM = 16
 _CC_SYSCTL = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control")
-#: What this kernel's filters of system calls can do.
+#: Abilities of this kernel's filters of system calls.
 _SECCOMP = Path("/proc/sys/kernel/seccomp/actions_avail")
 #: The kernel's status of this process, with the number of its filters.
 _STATUS = Path("/proc/self/status")
@@ -256,7 +256,7 @@ def _can_supervise() -> bool:
 
 #: The sockets of these another process can make.
 _SUPERVISABLE: tuple[Obstacle, ...] = ("go", "static", "musl")
-#: What there is for a whole machine, or a network namespace.
+#: Means for a whole machine, or a network namespace.
 _INSTEAD = {
     "--cc": "sysctl net.ipv4.tcp_congestion_control chooses the congestion control of all programs",
     "--buffer": "sysctls net.ipv4.tcp_wmem and tcp_rmem limit the buffers of all programs",

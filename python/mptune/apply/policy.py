@@ -31,7 +31,7 @@ DIRECTORY = PurePosixPath("/var/lib/mptune/policies")
 POLICIES = {"kind": "file", "path": FILE, "absent": True}
 
 _VERSION = 1
-#: What a name may be, and how long.
+#: Characters and length of a name.
 _LETTERS, _LONGEST = re.compile(r"[^A-Za-z0-9._-]+"), 64
 #: The name that the file has for all other destinations.
 _TAKEN = "default"
@@ -251,12 +251,12 @@ def block(policy: Policy, destinations: Sequence[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-#: What follows the block: blank lines and comments, then another table or nothing.
+#: Text after the block: blank lines and comments, then another table or nothing.
 _FOLLOWING = re.compile(r"(\s|#.*\n)*(\[|(#.*)?\Z)")
 
 
 def added(present: str | None, new: str, name: str, where: str) -> tuple[str, dict[str, Any]]:
-    """The file with a block, in the place of an earlier one of the same name; and what it then says.
+    """The file with a block, in the place of an earlier one of the same name; and its content then.
 
     Raises
     ------

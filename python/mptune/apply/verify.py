@@ -28,7 +28,7 @@ from mptune.topology import Interface
 from mptune.trial import DEFAULT_FAMILY, PLAIN_TCP
 from mptune.units import LIMIT, format_time
 
-#: What has to be there of the gain that the run promised over what programs got before, as a share.
+#: Least share of the run's promised gain over the state before.
 NEEDED = 0.5
 #: Seconds of a transfer beside its duration: roles, handshake, leave.
 _SET_UP_S = 2.0

@@ -44,7 +44,7 @@ RUN_FILES = {
     "sizes.csv": "The answer for each size of transfer",
 }
 
-#: What the bundle adds.
+#: Files that the bundle adds.
 _ADDED = {
     PAGE: "The report: answer and evidence on one page, which needs no network",
     "environment.json": "Software and machine of the run as it recorded them; versions that drew the figures",

@@ -25,7 +25,7 @@ from mptune.files import reading, writing
 from mptune.report.files import FIGURES
 from mptune.store.directory import CONFIG
 
-#: What a damaged zip file raises, depending on where it is damaged.
+#: Exceptions that a damaged zip file raises.
 _DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError)
 
 #: Most bytes of a bundle, of what is unpacked from it, and of a file that is held in memory.
@@ -34,7 +34,7 @@ _PACKED, _UNPACKED, _HELD = 2**33, 2**33, 2**25
 _FILES = 2000
 #: Most bytes of the directory of an archive, which is read at once: no file in it has a long name.
 _DIRECTORY = 2**22
-#: How often larger than the bundle is what it contains, at most, where it is more than a few MiB: stores and
+#: Largest ratio of the content's size to the bundle's, where it is more than a few MiB: stores and
 #: tables shrink to a tenth, bombs to a thousandth.
 _RATIO, _ALWAYS = 100, 2**24
 _CHUNK = 2**20

@@ -220,7 +220,7 @@ class SweepOptions(Options, frozen=True, kw_only=True):
         ]
 
 
-#: What a campaign can be, by the word in its file.
+#: Kinds of campaigns, by the word in their files.
 KINDS: dict[str, type[OptimiseOptions | SweepOptions]] = {"optimise": OptimiseOptions, "sweep": SweepOptions}
 
 

@@ -32,13 +32,13 @@ PACKET = [
 ]
 #: Where a position should be that a packet does not have.
 NONE = 2**64 - 1
-#: How packets leave, by their numbers.
+#: Fates of packets, by their numbers.
 FATES = ("under way", "arrived", "dropped", "lost", "cut")
 ARRIVED = FATES.index("arrived")
 #: Flags of TCP, and the bit of `options` that marks a segment received before.
 SYN, ACK, DUPLICATE = 1 << 1, 1 << 4, 1 << 7
 
-#: What a sender thought of one of its subflows: windows in segments, NaN where there is no threshold yet.
+#: A sender's state of one of its subflows: windows in segments, NaN where there is no threshold yet.
 SAMPLE = [
     ("t", "<i8"),
     ("path", "<u2"),

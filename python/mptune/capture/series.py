@@ -108,7 +108,7 @@ def curves(run: Run, labels: tuple[str, ...], until_s: float | None = None) -> C
 
 
 def _start(packets: Array) -> int:
-    """When the connection's first SYN was sent."""
+    """Time of the connection's first SYN."""
     syns = packets[(packets["flags"] & SYN > 0) & (packets["route"] % 2 == 0)]
     return int(syns["entered"][0]) if len(syns) else int(packets["entered"][0]) if len(packets) else 0
 

@@ -90,7 +90,7 @@ def _flows(packets: Any, path: int) -> list[int]:
 
 
 def _retransmissions(packets: Any, flow: int) -> Any:
-    """When a subflow sent what it had sent before, nanoseconds."""
+    """Times at which a subflow retransmitted, nanoseconds."""
     import numpy as np
 
     sent = packets[(packets["flow"] == flow) & (packets["route"] % 2 == 0) & (packets["length"] > 0)]

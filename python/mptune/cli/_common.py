@@ -66,7 +66,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 #: Most characters of what is wrong with a command line.
 _USAGE = 200
 
-#: What the program is called.
+#: Name of the program.
 PROGRAM = "mptune"
 #: With it set, the program completes a command line instead of running it.
 COMPLETION_VARIABLE = "_MPTUNE_COMPLETE"
@@ -256,7 +256,7 @@ def _usage(error: BaseException) -> str:
 
 
 def tell_interrupt(error: KeyboardInterrupt, note: str = "") -> None:
-    """Say that Ctrl-C came, what is kept, the best answer so far, and what it left undone."""
+    """Report Ctrl-C, what is kept, the best answer so far, and what is left undone."""
     echo(f"mptune: interrupted{note}", err=True)
     answer = error.so_far if isinstance(error, Interrupted) else ""
     for line in (answer, *getattr(error, "__notes__", ())):

@@ -32,7 +32,7 @@ _COLUMNS = (
     *("receiver's window", "burst", "lost", "repeated"),
 )
 
-#: What the two sides are called; the first is the reference.
+#: Names of the two sides; the first is the reference.
 _KERNEL, _SIMULATED = "kernel", "simulated"
 
 

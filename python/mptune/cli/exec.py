@@ -45,7 +45,7 @@ Buffer = Annotated[
     ),
 ]
 
-#: What Linux accepts as the name of a congestion control (TCP_CA_NAME_MAX), or what one is called here.
+#: Names that Linux accepts for a congestion control (TCP_CA_NAME_MAX), or mptune's own.
 _CC = re.compile(r"[\w.-]{1,32}", re.ASCII)
 
 

@@ -1,6 +1,6 @@
 """The policy file as far as Python needs it: the socket, the runs, and when measurements may be repeated.
 
-The agent reads and checks it (crates/mptune-agent/src/daemon/policy.rs); this asks what it says.
+The agent reads and checks it (crates/mptune-agent/src/daemon/policy.rs); this asks for its content.
 """
 
 import os
@@ -20,7 +20,7 @@ VARIABLE = "MPTUNE_POLICY"
 
 
 class Remeasure(msgspec.Struct, frozen=True, kw_only=True):
-    """When and how measurements may be repeated.
+    """Times and limits of repeated measurements.
 
     Attributes
     ----------

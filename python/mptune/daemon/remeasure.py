@@ -46,7 +46,7 @@ _SHARE = 0.8
 #: Options of the papers' sweep, which the adaptive strategy does not take.
 _OF_GRID = ("model", "selection", "on_grid")
 
-#: What measures: a definition, its new directory, where progress is shown.
+#: Measuring function of a definition, its new directory, and a display of progress.
 Measure = Callable[[Definition, Path, Reporter], object]
 
 

@@ -22,7 +22,7 @@ from mptune.trial import Trial
 from mptune.trial.stacks import DEFAULT_STACK, LINUX_VERSION, STACKS
 from mptune.units import format_time
 
-#: What is shipped.
+#: The shipped error model.
 SHIPPED = Path(__file__).with_name("model_error.json")
 #: The form of the file.
 SCHEMA = 1

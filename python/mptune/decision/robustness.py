@@ -22,7 +22,7 @@ REGRET = 0.01
 #: more: it would have to be chosen, loaded and watched for nothing.
 FAMILIAR_CC = "cubic"
 
-#: What MPTCP may lose against plain TCP with the same buffer, because it survives the failure of a path:
+#: Loss of MPTCP against plain TCP with the same buffer that its survival of a path's failure is worth:
 #: about what its DSS option costs on a path that is full (20 of 1448 bytes), and not more than an answer may
 #: lose against the best plain path.
 SURVIVAL = 0.02

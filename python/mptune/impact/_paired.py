@@ -33,7 +33,7 @@ from mptune.trial.stacks import Stack
 #: Windows at the beginning of a trial that are not used.
 LEAD = 2
 
-#: What is left out of each window, in RTTs of the slowest path without queues, and the least of it: full
+#: Start of each window that is left out, in RTTs of the slowest path without queues, and its minimum: full
 #: queues hold a second or two.
 _SETTLE_RTTS = 10
 _SETTLE_LEAST_NS = 2_000_000_000

@@ -10,7 +10,7 @@ import msgspec
 
 from mptune.statistics import Summary
 
-#: What is known about a subflow: the sign of its impact factor, that it is within +-1 %, or neither.
+#: Knowledge about a subflow: the sign of its impact factor, that it is within +-1 %, or neither.
 Decision = Literal["helps", "hurts", "does not matter", "unresolved"]
 
 

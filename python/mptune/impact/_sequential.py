@@ -1,4 +1,4 @@
-"""When enough trials are done: repeated looks at the impact factors at a stated error rate for all of them.
+"""Stop rule for trials: repeated looks at the impact factors at a stated error rate for all of them.
 
 The factors of a subflow are looked at after 4 trials, and each time their number has doubled. A look gives
 the interval of their mean by Student's t. A subflow whose interval is above 0, below 0 or within +-`MARGIN`

@@ -39,9 +39,9 @@ _KERNEL_TYPES = Path("/sys/kernel/btf/vmlinux")
 #: Capabilities for registering programs and finding registered ones: CAP_NET_ADMIN, CAP_SYS_ADMIN,
 #: CAP_PERFMON, CAP_BPF (include/uapi/linux/capability.h).
 _CAPABILITIES = sum(1 << number for number in (12, 21, 38, 39))
-#: What random endings of names are made of.
+#: Characters of random endings of names.
 _ENDING = string.ascii_lowercase + string.digits
-#: What the agent registers programs with.
+#: Library with which the agent registers programs.
 _LIBRARY = "libbpf.so.1"
 #: Seconds for libbpf and the verifier, and for a name that is being removed.
 STEP_S = 30.0

@@ -1,6 +1,6 @@
 """The agent in its role `daemon`: started, or run for one answer.
 
-The agent alone knows what a policy file may say.
+The agent alone knows what a policy file may contain.
 """
 
 import json
@@ -13,7 +13,7 @@ from mptune._text import bounded
 from mptune.errors import InputError, MptuneError
 from mptune.linux import agent
 
-#: The policy file, unless the user says otherwise, and where the daemon listens, unless that file does.
+#: The default policy file, and where the daemon listens, unless that file does.
 FILE = Path("/etc/mptune/policy.toml")
 SOCKET = Path("/run/mptune/daemon.sock")
 

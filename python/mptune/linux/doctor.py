@@ -37,7 +37,7 @@ _TRIED = {
     "path_manager": ("userspace path manager", "needs Linux 5.19 (net.mptcp.pm_type)"),
     "tun": ("TUN devices", "load the module (modprobe tun), and let this user open /dev/net/tun (mode 0666)"),
 }
-#: What only some trials need, as `_TRIED`.
+#: Abilities that only some trials need, as `_TRIED`.
 _OPTIONAL = {
     "ipv6": (
         "MPTCP over IPv6",

@@ -16,7 +16,7 @@ from mptune.errors import TrialError
 from mptune.linux import meter_report
 from mptune.linux.talker import Message, Talker
 
-#: What a half is: a process of this machine, or a role on a host.
+#: A half: a process of this machine, or a role on a host.
 Half = TypeVar("Half", bound=Talker)
 
 #: Seconds a half has to start, or to report after the other one did.

@@ -13,7 +13,7 @@ from mptune.errors import FailureKind
 from mptune.linux.addresses import Side
 from mptune.linux.talker import Message, Talker
 
-#: What could explain a result, by name, for the observation.
+#: Conditions that could explain a result, by name, for the observation.
 About = dict[str, int | float | str]
 
 

@@ -11,7 +11,7 @@ class Complaint(NamedTuple):
     away: bool = False
 
 
-#: What ssh writes -> what helps; the first match counts. {target} is the name in the topology.
+#: ssh's message -> remedy; the first match counts. {target} is the name in the topology.
 _REMEDIES = (
     ("Temporary failure in name resolution", Complaint("unreachable: {message}", away=True)),
     (

@@ -15,7 +15,7 @@ from mptune.monitor.view import Row
 
 Tone = Literal["plain", "quiet", "good", "bad", "strange"]
 
-#: What a limit deserves: attention where a buffer or a window holds the subflow back.
+#: Style of a limit: attention where a buffer or a window holds the subflow back.
 _TONES: dict[Limit, Tone] = {
     "window": "strange",
     "buffer": "strange",

@@ -14,7 +14,7 @@ from mptune.monitor.shape import Subflow
 #: In the order in which equal ones are named.
 Limit = Literal["window", "buffer", "path", "idle", "receiving"]
 
-#: What each means, for people.
+#: Meaning of each, for people.
 MEANINGS: dict[Limit, str] = {
     "window": "the peer's receive window is full",
     "buffer": "the send buffer is full",

@@ -33,7 +33,7 @@ def _number(value: float | None) -> float:
     return -1.0 if value is None else value
 
 
-#: What connections can be sorted by; the first is the default. All but names show the largest first.
+#: Orders of connections; the first is the default. All but names show the largest first.
 SORTS: dict[str, Callable[[ConnectionSeen], tuple[float | str, ...]]] = {
     "rate": lambda seen_connection: (_number(seen_connection.figures.rate_bps),),
     "RTT": lambda seen_connection: (_number(seen_connection.rtt_ns),),

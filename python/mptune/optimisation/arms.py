@@ -1,6 +1,6 @@
-"""What competes in a sweep that learns: combinations and buffers, which become more where the answer may be.
+"""Arms of an adaptive sweep: combinations and buffers, which grow in number where the answer may be.
 
-The strategy says which of them may be the answer; nothing is measured here.
+The strategy decides which of them may be the answer; nothing is measured here.
 """
 
 import math
@@ -79,7 +79,7 @@ class Arms:
         return len(self.combinations) > before
 
     def _does(self, combination: Combination) -> tuple[object, ...]:
-        """What a combination does: PCDC with every subflow is FullMesh again."""
+        """Effect of a combination: PCDC with every subflow is FullMesh."""
         active = self._active(combination)
         return (
             active if active else combination.pm,

@@ -101,7 +101,7 @@ class Budget:
         return max(1, min(wanted, int(CONFIRM_SHARE * budget_s / (3 * self.trial_s))))
 
     def affordable(self, count: int) -> int:
-        """How many runs of so many configurations are left of the budget; without one as many as usual."""
+        """Runs of so many configurations for which the budget has time; without a budget the usual number."""
         budget_s = self.options.budget_s
         if budget_s is None:
             return self.fresh_runs
@@ -116,7 +116,7 @@ class Budget:
 
         Raises
         ------
-        InputError : saying how much makes sense, and the longest trials for which it is enough.
+        InputError : with the least budget that makes sense, and the longest trials for which it is enough.
         """
         if self._is_enough:
             return self

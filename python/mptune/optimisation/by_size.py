@@ -194,7 +194,7 @@ def _simplest(alike: Sequence[SizePoint]) -> SizePoint:
 
 
 def _is_slower(point: SizePoint, fastest: SizePoint) -> bool:
-    """Whether it took longer for sure, run by run, and by as much as matters."""
+    """True if it took longer for sure, run by run, and by as much as matters."""
     if _mean(point) <= (1 + REGRET) * _mean(fastest):
         return False
     runs = point.by_run.keys() & fastest.by_run.keys()

@@ -1,4 +1,4 @@
-"""What competes: sets of subflows beside the path managers, buffers beyond the ends, rivals of the favourite.
+"""Candidates: sets of subflows beside the path managers, buffers beyond the ends, rivals of the favourite.
 
 The sign of an impact factor proposes a set; measurement disposes. The sets that are worth comparing
 (`mptune.impact.candidates`) are screened with few trials, and those that are far from the best are not swept.
@@ -42,7 +42,7 @@ _PART = 3
 _SHORTEST_NS = 5_000_000_000
 
 
-#: How often the buffer is enlarged because fresh trials miss the target.
+#: Most enlargements of the buffer because fresh trials miss the target.
 ENLARGEMENTS = 3
 
 
@@ -73,7 +73,7 @@ def competing(options: OptimiseOptions, topology: Topology, impacts: Iterable[Im
 
 
 def sets_compete(options: OptimiseOptions, topology: Topology) -> bool:
-    """Whether PCDC may have other sets than its own."""
+    """True if PCDC may have other sets than its own."""
     return options.sets == "compete" and "pcdc" in options.pms and len(topology.paths) > 1
 
 
@@ -243,7 +243,7 @@ _MISSED = 0.005
 
 
 def wanted(decision: Decision, points: Sequence[SweepPoint]) -> float:
-    """What the optimum must reach in fresh trials, Mbit/s.
+    """Throughput that the optimum must reach in fresh trials, Mbit/s.
 
     The best mean of the sweep less the sacrifice; where nothing holds that with larger buffers, what the
     optimum was chosen for.
@@ -307,7 +307,7 @@ def rivals(
     default: Combination,
     optional: Mapping[str, tuple[str, ...]],
 ) -> list[Combination]:
-    """What might be better than the favourite with its buffer; the favourite comes first.
+    """Rivals of the favourite with its buffer; the favourite comes first.
 
     The fastest combinations there by the model, the default, and the fastest paths alone.
 

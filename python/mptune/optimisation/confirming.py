@@ -74,7 +74,7 @@ class Confirming:
         size = whole_buffer(optimum.buffer_mib)
 
         def more(so_far: Confirmation) -> bool:
-            """Whether the budget has time for another run, and there is a use for it."""
+            """True if the budget has time for another run, and there is a use for it."""
             if options.budget_s is None or so_far.is_tight or so_far.misses(target):
                 return False
             return budget.after(so_far.records).affordable(len(so_far.records) // so_far.runs) > 0

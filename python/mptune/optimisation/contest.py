@@ -30,7 +30,7 @@ class Compared:
     records: tuple[Record, ...] = ()
 
     def finalists(self, size: int) -> tuple[Finalist, ...]:
-        """What each combination gave, with this buffer (bytes)."""
+        """Observations of each combination with this buffer (bytes)."""
         return finalists(size, self.stated, self.others)
 
     def beside(self, other: "Compared") -> "Compared":
@@ -69,7 +69,7 @@ def by_combination(
 
 @dataclass(frozen=True)
 class Contest:
-    """What the rivals led to: the decision, changed if another finalist was better, and why.
+    """Outcome of the contest: the decision, changed if another finalist was better, and why.
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ class Contest:
     opponent: Combination | None = None
 
     def with_trials(self, records: Sequence[Record], *sentences: str) -> "Contest":
-        """The contest after further trials, and what is said of them."""
+        """The contest after further trials, and the sentence about them."""
         return replace(self, records=(*self.records, *records), sentences=(*self.sentences, *sentences))
 
     def facing(self, tcp: Combination, compared: Compared, size: int, sacrifice: float) -> "Contest":

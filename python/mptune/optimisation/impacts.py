@@ -9,7 +9,7 @@ from mptune.trial import Record
 
 @dataclass(frozen=True)
 class Impacts:
-    """What the impact factors told.
+    """Conclusions from the impact factors.
 
     Attributes
     ----------

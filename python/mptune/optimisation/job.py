@@ -1,4 +1,4 @@
-"""What all steps of the main job share: what is asked, where it is measured, and what impact factors told.
+"""Common state of the main job's steps: the question, the testbed, and the impact factors' conclusions.
 
 Each step has its own module; `mptune.optimisation.main_job` runs them in order, `by_size` uses some of them
 for another question. Nothing is decided here.
@@ -58,18 +58,18 @@ class Job:
 
     @property
     def is_real(self) -> bool:
-        """Whether time passes while a trial runs; a simulated network begins anew in every trial."""
+        """True if time passes while a trial runs; a simulated network begins anew in every trial."""
         return only_stack(self.runner.testbed.name) is not None
 
     @property
     def is_lean(self) -> bool:
-        """Whether only trials that the answer needs are done: where time is real, or limited."""
+        """True if only trials that the answer needs are done: where time is real, or limited."""
         options = self.options
         return options.learns and (options.budget_ns is not None or self.is_real)
 
     @property
     def has_prior(self) -> bool:
-        """Whether the simulator tells the strategy where to look first.
+        """True if the simulator's predictions guide the strategy.
 
         Not where it is the testbed, nor where it does not know the network.
         """
@@ -77,7 +77,7 @@ class Job:
 
     @property
     def wants_prior(self) -> bool:
-        """Whether the simulator would tell it, if it knew the network."""
+        """True if they would guide it, if the simulator knew the network."""
         return self.options.learns and self.options.prior and self.is_real
 
     @property

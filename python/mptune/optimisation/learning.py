@@ -35,7 +35,7 @@ from mptune.units import MIB, format_size
 #: the same on every machine.
 _BATCH = 4
 
-#: How often neighbours of the best arms join, or buffers beyond the ends, at most.
+#: Most rounds in which neighbours of the best arms join, or buffers beyond the ends.
 _WIDENED = 8
 
 
@@ -71,7 +71,7 @@ class _Measured(NamedTuple):
 
     def told(self, ask: Ask, budget: Budget, *, timed: bool) -> Told:
         """As the strategy wants to know it."""
-        # A stalled connection delivers nothing any more; what else failed says nothing.
+        # A stalled connection delivers nothing any more; other failures carry no information.
         mbps = 0.0 if self.record.failed_kind == "stalled" else self.record.throughput_mbps
         return Told(ask, mbps, budget.seconds(self.record), self.at_s if timed else None)
 
@@ -92,7 +92,7 @@ class _Sweep:
         self.steps: list[Step] = []
 
     def predict(self, progress: Advance | None = None) -> tuple[tuple[float, ...], ...]:
-        """What the simulator says of the question as it is now; nothing where it is the testbed itself."""
+        """The simulator's predictions for the question as it is now; none where it is the testbed itself."""
         return (
             ()
             if self._prior is None
@@ -153,7 +153,7 @@ class _Sweep:
         return strategy
 
     def _told(self) -> Iterator[Told]:
-        """What was measured, in terms of the question."""
+        """Observations in terms of the question."""
         arms = {arm: index for index, arm in enumerate(self._arms.combinations)}
         sizes = {size: index for index, size in enumerate(self._arms.buffers)}
         for measured in self._known:

@@ -137,7 +137,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_swept(self) -> bool:
-        """Whether the optimum's throughput is what the sweep gave with its buffer."""
+        """True if the optimum's throughput is the sweep's at its buffer."""
         optimum = self.optimum
         here = optimum.combination, optimum.buffer_mib, optimum.throughput_mbps
         return any(
@@ -146,7 +146,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_predicted(self) -> bool:
-        """Whether the optimum's throughput is the model's, and not an observation that replaced it."""
+        """True if the optimum's throughput is the model's, not an observation that replaced it."""
         at, value = self.optimum.buffer_mib, self.optimum.throughput_mbps
         curve = self.response.curves.get(self.optimum.combination)
         return curve is not None and math.isclose(curve.predict(at), value, rel_tol=1e-9)
@@ -237,7 +237,7 @@ def optimise(
 
 
 def on_kernel(job: Job, confirmation: Confirmation) -> tuple[OnKernel, OnKernel]:
-    """What a kernel is expected to give with the answer and with the default, by what fresh trials gave."""
+    """Expected throughput of a kernel with the answer and with the default, from fresh trials."""
     runs = confirmation.runs
     found = []
     for place, configuration in enumerate((confirmation.recommended, confirmation.default)):
@@ -259,7 +259,7 @@ def traditional(topology: Topology) -> dict[str, int]:
 
 
 def left_out(topology: Topology, *, prediction: bool = False) -> list[str]:
-    """What is left out because rates or RTTs are not known, as a sentence.
+    """Parts left out because rates or RTTs are unknown, as a sentence.
 
     Parameters
     ----------

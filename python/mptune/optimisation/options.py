@@ -67,7 +67,7 @@ _MEASURED = ("active", "standby_order", "rtt_ns")
 
 
 class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
-    """What to sweep, how often, and how to decide.
+    """The sweep, its repetitions, and the rules of the decision.
 
     Attributes
     ----------
@@ -200,7 +200,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
 
     @property
     def workloads(self) -> tuple[Workload, ...]:
-        """What is asked for: a transfer of each size, or a saturated sender."""
+        """Workloads: a transfer of each size, or a saturated sender."""
         return workloads_of(self.transfers, self.duration_ns)
 
     def conflicts(self) -> Iterator[tuple[str, str]]:
@@ -256,7 +256,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
 
     @property
     def learns(self) -> bool:
-        """Whether what is measured depends on what was measured."""
+        """True if earlier observations decide about later trials."""
         return self.chosen_strategy != _PAPERS
 
     @property
@@ -266,7 +266,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
 
     @property
     def rounds(self) -> int:
-        """How many times everything is measured and decided."""
+        """Number of times that everything is measured and decided."""
         return rounds_of(self.every_ns, self.for_ns)
 
     @property

@@ -68,7 +68,7 @@ def rows_over_time(
 
 
 def _confirmed(result: Result) -> dict[str, Configuration]:
-    """What was confirmed by what it is, as the report calls it."""
+    """Confirmed configurations by their names in the report."""
     confirmation = result.confirmation
     if confirmation is None:
         return {}

@@ -2,7 +2,7 @@
 
 MPTCP should be at least as fast as TCP on the best path (RFC 6356 section 2, goal 1). Which path that is
 depends on rate, RTT and loss alike, so all of them are screened in short trials. Whether TCP is the answer is
-said by `mptune.decision.robustness.is_beaten`.
+decided by `mptune.decision.robustness.is_beaten`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ from mptune.optimisation.options import DEFAULT_CC
 from mptune.topology import Topology
 from mptune.trial import Combination, Record
 
-#: What a coupled congestion control is for a single flow: with one path LIA's, OLIA's and BALIA's increase is
+#: Single-flow equivalent of a coupled congestion control: with one path LIA's, OLIA's and BALIA's increase is
 #: Reno's (RFC 6356 section 3; Khalili et al., CoNEXT 2012; Peng et al., ToN 2016), and wVegas has the weight
 #: of all of Vegas's packets (Cao et al., ICNP 2012).
 _ALONE = {"lia": "reno", "olia": "reno", "balia": "reno", "wvegas": "vegas"}

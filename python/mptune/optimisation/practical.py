@@ -1,4 +1,4 @@
-"""How much buffer is enough in practice, and what the traditional formulas say of measured paths.
+"""Practical size of the buffer, and the traditional formulas for measured paths.
 
 The buffer-size study (Zhou et al., AINA 2017) puts both side by side in its Table III: the smallest buffer
 with which fullmesh and Cubic reach their full throughput, and Eq. 1-3 from the throughput and the median RTT
@@ -36,7 +36,7 @@ _ALONE = "default"
 
 
 class PracticalOptions(Options, frozen=True, kw_only=True):
-    """What is measured.
+    """The measurement's plan.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class PracticalOptions(Options, frozen=True, kw_only=True):
 
 
 class Practical(msgspec.Struct, frozen=True, kw_only=True):
-    """What is enough from one initial path.
+    """Practical size from one initial path.
 
     Attributes
     ----------
@@ -83,7 +83,7 @@ class Alone(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """What was measured: every initial path, and every path alone; `failed` trials were left out."""
+    """Observations: every initial path, and every path alone; `failed` trials were left out."""
 
     practical: tuple[Practical, ...]
     alone: tuple[Alone, ...]
@@ -178,7 +178,7 @@ def _measure(
 
 
 def _practical(path: str, records: Sequence[Record], options: PracticalOptions) -> Practical:
-    """What is enough from one initial path."""
+    """Practical size from one initial path."""
     means = {}
     for size in options.buffers:
         found = THROUGHPUT.values([record for record in records if record.buffer_bytes == size])

@@ -1,4 +1,4 @@
-"""What the simulator predicts for the arms of a real testbed: where to look first.
+"""The simulator's predictions for the arms of a real testbed: where to look first.
 
 Single short trials of the same topology, one per octave of the buffer. A prediction may be wrong; by how much
 is learnt from drawn networks, and what becomes of it is the strategy's business
@@ -56,7 +56,7 @@ class Prior:
         return tuple(tuple(self._between(arm, some, size) for size in buffers) for arm in arms)
 
     def error(self, arms: Sequence[Combination], buffers: Sequence[int]) -> tuple[float, float] | None:
-        """How far a kernel is from these predictions, as shares of the throughput: a half and nine tenths.
+        """Error of these predictions for a kernel, as shares of the throughput: median and 90th percentile.
 
         The median over all arms and buffers whose error is known; None where none is.
         """

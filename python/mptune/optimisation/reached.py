@@ -1,4 +1,4 @@
-"""How a strategy that learns reached its decision: what was believed after each batch of trials.
+"""Course of an adaptive strategy: its beliefs after each batch of trials.
 
 `learning` notes it, `mptune.result` writes it, and an interrupted run ends with its last belief.
 """
@@ -15,7 +15,7 @@ from mptune.units import format_size
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """What was believed after some trials.
+    """Beliefs after some trials.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reached(msgspec.Struct, frozen=True, kw_only=True):
-    """How the decision was reached.
+    """Course of the decision.
 
     Attributes
     ----------

@@ -53,7 +53,7 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def changes(before: Answered, now: Answered) -> tuple[str, ...]:
-    """What is different from an earlier answer, and why.
+    """Differences from an earlier answer, with their reasons.
 
     A buffer counts as another one where it is outside the 95 % interval of the earlier one (without an
     interval, if it differs by more than a tenth): two rounds never choose the same byte.

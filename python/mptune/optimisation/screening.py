@@ -25,7 +25,7 @@ from mptune.trial import Combination, Record
 
 @dataclass(frozen=True)
 class Screened:
-    """What the screening of sets gave.
+    """Result of the screening of sets.
 
     Attributes
     ----------

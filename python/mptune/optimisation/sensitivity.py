@@ -1,7 +1,7 @@
-"""Which of the values that are not certain would change the answer: each is varied alone by its range.
+"""Uncertain values that would change the answer: each is varied alone by its range.
 
-The check with networks that are off in everything at once (`mptune.decision.robustness`) says whether an
-answer holds; this says what it hangs on. The answer and what might replace it are measured in the network as
+The check with networks that are off in everything at once (`mptune.decision.robustness`) shows whether an
+answer holds; this shows what it depends on. The answer and its rivals are measured in the network as
 stated and with every uncertain value at either end of its range, in short trials with the same seeds. It
 covers the configurations of the shortlist with the buffer of the answer, and the answer with twice the
 buffer: a change that only something else would profit from is not seen.
@@ -28,14 +28,14 @@ _ALIKE, _OTHERS = 1, 3
 
 
 class Contender(msgspec.Struct, frozen=True, kw_only=True):
-    """A configuration that is measured; `name` says it in words."""
+    """A configuration that is measured; `name` is it in words."""
 
     name: str
     configuration: Configuration
 
 
 class End(msgspec.Struct, frozen=True, kw_only=True):
-    """What one end of a range leads to.
+    """Consequence of one end of a range.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class Varied(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sensitivity(msgspec.Struct, frozen=True, kw_only=True):
-    """What the answer hangs on, the values that would change it first, then by their effect.
+    """Sensitivities of the answer: first the values that would change it, then by their effect.
 
     Attributes
     ----------
@@ -199,7 +199,7 @@ def _given(records: Sequence[Record], contenders: int) -> list[_Given]:
 def _end(
     value: tuple[str, bool], ones: Sequence[Contender], stated: _Given, there: _Given, sacrifice: float
 ) -> End:
-    """What an end of a range leads to.
+    """Consequence of an end of a range.
 
     Another configuration replaces the answer where it gives, in every run, more than the accepted sacrifice
     allows (and more than what MPTCP may lose against plain TCP), and where its advantage is larger than in

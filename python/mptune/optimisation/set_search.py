@@ -1,7 +1,7 @@
 """A search for better sets of subflows, from those that the impact factors propose.
 
-An impact factor says what one subflow is worth beside all the others. Which of them are best together it
-does not say: of two that share a bottleneck each is worth nothing beside the other. So the fastest sets are
+An impact factor states what one subflow is worth beside all the others. Which of them are best together it
+does not state: of two that share a bottleneck each is worth nothing beside the other. So the fastest sets are
 changed in one place (a subflow more, a subflow fewer, one in exchange for another that shares an interface
 with it, or another congestion control) as long as that leads to faster ones. Where there are few sets, all of
 them are tried. Nothing is measured here.
@@ -59,7 +59,7 @@ class SetSearch:
         self._start = sorted(known, key=lambda combination: (-given[combination], combination))[:_START]
 
     def ask(self) -> list[Combination]:
-        """What to measure next, each once; empty at the end."""
+        """Sets to measure next, each once; empty at the end."""
         if not self._given:
             return self._everything() or self._start
         if self._steps == _STEPS:
@@ -73,7 +73,7 @@ class SetSearch:
         self._given |= given
 
     def around(self, combination: Combination) -> list[Combination]:
-        """What differs from a combination in one place; nothing where its path manager chooses."""
+        """Combinations that differ in one place; none where the path manager chooses."""
         return list(self._neighbours(combination)) if self._set(combination) else []
 
     def found(self, known: Iterable[Combination]) -> list[Combination]:
@@ -128,7 +128,7 @@ class SetSearch:
             yield from (active - {ours} | {other} for other in outside if self._share(ours, other))
 
     def _share(self, name: str, other: str) -> bool:
-        """Whether two subflows have an interface in common, on either side."""
+        """True if two subflows have an interface in common, on either side."""
         return any(a == b for a, b in zip(self._sides[name], self._sides[other], strict=True))
 
     def _set(self, combination: Combination) -> frozenset[str]:

@@ -17,10 +17,10 @@ from mptune.optimisation.job import Job
 from mptune.optimisation.reached import Reached, Step
 from mptune.trial import Combination, Record
 
-#: How often the sweep is extended beyond its smallest or largest buffer.
+#: Most extensions of the sweep beyond its smallest or largest buffer.
 EXTENSIONS = 3
 
-#: How often buffers around the optimum are added: another one may be it afterwards.
+#: Most additions of buffers around the optimum, which may move by them.
 REFINEMENTS = 3
 
 
@@ -41,7 +41,7 @@ class Swept:
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """What was believed on the way; nothing for a grid."""
+        """Beliefs on the way; none for a grid."""
         return () if self.reached is None else self.reached.steps
 
     @classmethod

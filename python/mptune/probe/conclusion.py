@@ -1,4 +1,4 @@
-"""What the findings of all steps mean together: paths, access links and sites, as `--json` shows them."""
+"""Conclusion from the findings of all steps: paths, access links and sites, as `--json` shows them."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Conclusion:
         return [estimate.value for estimate in links if estimate is not None]
 
     def _cores(self, path: int) -> list[float | None]:
-        """What limits a path beyond both ends, by direction."""
+        """Limits of a path beyond both ends, by direction."""
         route = self._prepared.paths[path]
         out, back = self._links["sender"], self._links["receiver"]
         return [out.core.get((route.local, route.remote)), back.core.get((route.remote, route.local))]

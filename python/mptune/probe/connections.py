@@ -22,7 +22,7 @@ _CONNECT_NS, _DATA_NS = 2_500_000_000, 4_000_000_000
 
 @dataclass
 class Connections:
-    """What became of the connections.
+    """Fate of the connections.
 
     Attributes
     ----------

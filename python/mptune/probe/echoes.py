@@ -24,7 +24,7 @@ END_S = 6.0
 
 @dataclass
 class Greeted:
-    """What the first echoes gave.
+    """Result of the first echoes.
 
     Attributes
     ----------
@@ -52,13 +52,13 @@ class Greeted:
 
     @property
     def apart_ns(self) -> int:
-        """How much longer one path may take than another."""
+        """Largest difference between the round-trip times of two paths."""
         times = [self.rtt_ns(path) for path in self.udp]
         return max(times) - min(times) if times else 0
 
 
 def greet(prepared: Prepared) -> Greeted:
-    """Which paths let datagrams through, their rough round-trip times, and how large packets may be."""
+    """Paths that pass datagrams, their rough round-trip times, and their largest packets."""
     greeted = Greeted()
     waiting = prepared.possible
     for _ in range(2):

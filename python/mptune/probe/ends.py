@@ -44,7 +44,7 @@ class Flow(NamedTuple):
 
 
 class Sent(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a flow, as its sender sees it (the agent's `Sent`)."""
+    """Outcome of a flow at its sender (the agent's `Sent`)."""
 
     sent: int
     refused: int
@@ -56,7 +56,7 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Arrived(msgspec.Struct, frozen=True, kw_only=True):
-    """What arrived of a flow (the agent's `Arrived`)."""
+    """Arrivals of a flow (the agent's `Arrived`)."""
 
     received: int
     duplicates: int
@@ -113,7 +113,7 @@ class Connected(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What was done on a connection; `served` is how the receiver sees it, None if it never said."""
+    """Course of a connection; `served` is the receiver's view, None if it never reported."""
 
     failed: str | None
     pings_ns: list[int]
@@ -187,7 +187,7 @@ class Ends:
 
     @property
     def port(self) -> int:
-        """Where the receiver accepts connections, at all its addresses."""
+        """Port at which the receiver accepts connections, at all its addresses."""
         return int(self._ready["receiver"]["tcp"])
 
     def send(

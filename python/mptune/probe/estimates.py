@@ -19,7 +19,7 @@ from mptune.statistics import quantile
 
 #: Nanoseconds of the agent's unit of time.
 UNIT_NS = 100
-#: Fewer arrivals say nothing about a rate.
+#: Fewer arrivals give no rate.
 _LEAST_ARRIVALS = 6
 #: A train that arrives almost as fast as it was sent was not slowed down by the path.
 _UNHINDERED = 0.93
@@ -39,7 +39,7 @@ _Z = 1.959964
 
 
 class Train(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of packets sent in a row.
+    """Fate of packets sent in a row.
 
     Attributes
     ----------
@@ -143,7 +143,7 @@ def train_rate(train: Train) -> float | None:
 
 
 def hindered(train: Train) -> bool:
-    """Whether the path slowed a train down; otherwise its rate is a lower bound."""
+    """True if the path slowed a train down; otherwise its rate is a lower bound."""
     if len(train.sent) < _LEAST_ARRIVALS:
         return False
     sent, arrived = train.sent[-1] - train.sent[0], train.arrived[-1] - train.arrived[0]
@@ -152,7 +152,7 @@ def hindered(train: Train) -> bool:
 
 
 def overflowed(packets: int, lost: int) -> bool:
-    """Whether there are too many losses for anything but a full queue."""
+    """True if there are too many losses for anything but a full queue."""
     return lost >= max(_OVERFLOW_PACKETS, _OVERFLOW * packets)
 
 
@@ -269,7 +269,7 @@ def _first_missing(train: Train) -> int:
 
 
 def joined_queue(found: Sequence[Queue]) -> Queue | None:
-    """What several bursts say of one queue: the largest that overflowed it, else the largest at all."""
+    """Estimate of one queue from several bursts: the largest that overflowed it, else the largest at all."""
     full = [each_queue for each_queue in found if not each_queue.at_least]
     if full:
         size = round(median(each_queue.bytes for each_queue in full))
@@ -286,7 +286,7 @@ def queue_behind(fast: Queue | None, slow: Queue | None, *, spared: bool) -> Que
 
     Parameters
     ----------
-    fast, slow : what bursts of both kinds say.
+    fast, slow : estimates from bursts of both kinds.
     spared : the fast ones were no faster than the link before is known to be.
     """
     if fast is None or fast.at_least or spared:
@@ -295,7 +295,7 @@ def queue_behind(fast: Queue | None, slow: Queue | None, *, spared: bool) -> Que
 
 
 def limit(near: Estimate, far: Estimate, path: float) -> Literal["near", "far"] | None:
-    """Which of its two links limits a path; None if that cannot be told.
+    """The one of its two links that limits a path; None if that is unknown.
 
     Parameters
     ----------

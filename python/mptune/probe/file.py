@@ -1,6 +1,6 @@
-"""What a probe found, as a topology file: text for people and for `mptune.topology`.
+"""A probe's findings as a topology file: text for people and for `mptune.topology`.
 
-Every value says how it was measured, or why it is assumed. Findings without a key become comments: losses of
+Every value states its measurement, or why it is assumed. Findings without a key become comments: losses of
 the other direction, packet sizes, address translation, what becomes of MPTCP.
 """
 
@@ -19,7 +19,7 @@ from mptune.probe.result import InterfaceFound, PathFound, Probed, SiteFound
 _DIGITS = 4
 #: Kinds of paths on which connections may begin.
 _BEGINS = ("full", "joins refused")
-#: What is known of MPTCP, as the topology says it; nothing is said of paths of machines without MPTCP.
+#: Fate of MPTCP by its word in the topology file; paths of machines without MPTCP have none.
 _CARRIES = {
     "joins refused": "first",
     "stripped on SYN": "none",

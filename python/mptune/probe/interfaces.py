@@ -1,4 +1,4 @@
-"""Which interfaces of a machine take part in a probe, and whether its packets leave by the right ones.
+"""Interfaces of a machine that take part in a probe, and checks that packets leave by the right ones.
 
 From the facts that a machine reported (`Machine.look`); nothing is sent or changed.
 """
@@ -189,7 +189,7 @@ def _ip(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
 def leaving(
     facts: Mapping[str, Any], nics: Sequence[Nic], pairs: Sequence[tuple[str, str]], host: str
 ) -> list[Leaving]:
-    """What leaves by the wrong interface, once for each address.
+    """Addresses whose packets leave by the wrong interface, once for each address.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Whether subflows join on a path and carry data: a connection of several paths, used one at a time.
+"""Subflows that join on a path and carry data: a connection of several paths, used one at a time.
 
 The path manager of both machines is the agent's role `paths`, which opens a subflow on every path and puts
 all but one on standby: data that passes has used that one.
@@ -20,7 +20,7 @@ from mptune.probe.ends import ENDS, STEP_S, Asked, End, Ends, Path, host_of
 _BYTES, _PROOF = 20_000, 1_000
 #: Pauses before data, seconds: the other end learns of a standby only a while later.
 _PAUSES_S = (0.1, 0.3, 0.6)
-#: How long a subflow may take to join, and data to pass, seconds.
+#: Longest time for a subflow to join, and for data to pass, seconds.
 _JOIN_S, _DATA_NS = 4.0, 6_000_000_000
 _LOOK_S = 0.1
 
@@ -28,7 +28,7 @@ _USERSPACE = ({"net.mptcp.path_manager": "userspace"}, {"net.mptcp.pm_type": "1"
 
 
 class Changing(Protocol):
-    """What trying joins needs of a machine."""
+    """Machine on which joins are tried."""
 
     def start(self, role: str, name: str | None = None) -> Talker:
         """Start the agent in a role."""
@@ -50,7 +50,7 @@ def try_joins(
     first: int,
     others: Collection[int],
 ) -> dict[int, bool]:
-    """Which of the other paths carry data as joined subflows of a connection that begins on path `first`.
+    """Other paths that carry data as joined subflows of a connection that begins on path `first`.
 
     Raises
     ------
@@ -122,7 +122,7 @@ def _use(
 
 
 def _moves(ends: Ends, connection: int, local: str, remote: str) -> bool | None:
-    """Whether data passes between two addresses, both ways; None if the connection has become useless."""
+    """True if data passes between two addresses, both ways; None if the connection has become useless."""
     before = _ask(ends, connection, [{"ping": 1}])
     for pause in _PAUSES_S:
         if before is None:
@@ -151,7 +151,7 @@ def _ask(ends: Ends, connection: int, steps: Sequence[Mapping[str, int]]) -> Ask
 
 
 def _carried(before: Asked, after: Asked, local: str, remote: str) -> bool:
-    """Whether data passed on the subflow between two addresses, both ways."""
+    """True if data passed on the subflow between two addresses, both ways."""
 
     def bytes_of(asked: Asked) -> tuple[int, int]:
         near = [

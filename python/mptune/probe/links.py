@@ -34,7 +34,7 @@ class Links:
 
     def __init__(self, prepared: Prepared, trains: Trains) -> None:
         self._prepared, self._trains = prepared, trains
-        #: What the paths of an interface carry together, by its number: where they leave, where they arrive.
+        #: Common rate of an interface's paths, by its number: on the sending and on the receiving side.
         self._together: dict[End, tuple[dict[int, Estimate], dict[int, Estimate]]] = {
             end: ({}, {}) for end in ENDS
         }

@@ -1,4 +1,4 @@
-"""What becomes of MPTCP on every path: at the handshake, with data, and as a joined subflow.
+"""Fate of MPTCP on every path: at the handshake, with data, and as a joined subflow.
 
 `joins` tries to join, `verdicts` judges a path; here is which paths are tried, and why none is.
 """

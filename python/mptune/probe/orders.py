@@ -1,4 +1,4 @@
-"""What to send: trains, bursts and echoes, depending on what is known of the paths. Pure functions."""
+"""Packets to send: trains, bursts and echoes, depending on what is known of the paths. Pure functions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MS = 1_000_000
 _ROUGH_PACKETS, _ROUGH_TRAINS, _ROUGH_GAP_NS = 12, 2, 120 * _MS
 #: A train is sent faster than its path forwards it by this factor, one of several at the same time by less.
 _FASTER, _FASTER_TOGETHER = 1.5, 1.3
-#: How often several are measured at the same time, and packets that are enough of each, however slow it is.
+#: Repetitions of measuring several at the same time, and packets that are enough of each at any rate.
 _TIMES_TOGETHER, _PACKETS_TOGETHER = 3, 60
 #: Length of a train, if the data budget allows it, and its fewest packets.
 _TRAIN_S, _LEAST_PACKETS = 0.06, 20
@@ -183,7 +183,7 @@ def burst_pace(rate: float, before: float, *, at_least: bool) -> float:
 
 
 def spares(pace: float, before: float) -> bool:
-    """Whether a burst of this pace leaves the queue of a link empty that is at least so fast."""
+    """True if a burst of this pace leaves the queue of a link empty that is at least so fast."""
     return pace <= _HARDLY_BELOW * before
 
 

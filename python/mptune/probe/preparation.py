@@ -19,7 +19,7 @@ from mptune.probe.interfaces import Leaving, Nic
 
 
 class Machine(joins.Changing, Protocol):
-    """What a probe needs of a machine (`mptune.machines.Machine` and others)."""
+    """Machine of a probe (`mptune.machines.Machine` and others)."""
 
     name: str
 
@@ -29,7 +29,7 @@ class Machine(joins.Changing, Protocol):
 
 
 class Wish(NamedTuple):
-    """What the user asked for.
+    """The user's request.
 
     Attributes
     ----------

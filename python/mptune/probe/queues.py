@@ -102,7 +102,7 @@ class _Bursts:
         return estimates.queue_behind(fast, slow, spared=self._spares)
 
     def _seen(self, bursts: Sequence[Train]) -> Queue | None:
-        """What bursts say of the queue."""
+        """Estimate of the queue from its bursts."""
         seen = [estimates.queue(train, self._rate_bps) for train in bursts]
         return estimates.joined_queue([queue for queue in seen if queue is not None])
 
@@ -137,7 +137,7 @@ class _Bursts:
 
     @property
     def _spares(self) -> bool:
-        """Whether the bursts into that queue leave those before it empty."""
+        """True if the bursts into that queue leave those before it empty."""
         near, pace = self.links.near(self.end, self.path), self._pace(self.path, self._rate_bps)
         assert near is not None
         return pace is None or not near.at_least or orders.spares(pace, near.value)

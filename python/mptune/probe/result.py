@@ -1,4 +1,4 @@
-"""What a probe found: plain records, as `--json` shows them. Rates in bit/s, times in ns, sizes in bytes."""
+"""Result of a probe: plain records, as `--json` shows them. Rates in bit/s, times in ns, sizes in bytes."""
 
 from __future__ import annotations
 

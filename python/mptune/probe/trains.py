@@ -1,7 +1,7 @@
 """Trains of datagrams, one path and one direction after the other, because paths share links.
 
 Trains of growing length tell the rate of a path, several paths at once that of a shared link, bursts the
-queue in front of a link. What they say is in `estimates`; here they are sent and kept.
+queue in front of a link. Their evaluation is in `estimates`; here they are sent and kept.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Trains:
         return self._bursts[end].get(path, [])
 
     def rate(self, end: End, path: int) -> Estimate | None:
-        """What the trains say of a path; None if none arrived."""
+        """Estimates of a path from its trains; None if none arrived."""
         return estimates.rate(self.of(end, path))
 
     def measure_rates(self) -> None:

@@ -1,6 +1,6 @@
-"""What becomes of MPTCP on a path, from what both ends saw of connections on it.
+"""Fate of MPTCP on a path, from what both ends saw of connections on it.
 
-A connection is MPTCP only if data went both ways and neither end then says that it became plain TCP; a
+A connection is MPTCP only if data went both ways and neither end then reports that it became plain TCP; a
 handshake alone proves nothing. A plain connection between the same addresses shows whether only MPTCP is
 blocked, or everything.
 """
@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-#: What becomes of MPTCP on a path:
+#: Fate of MPTCP on a path:
 #:
 #: - full: as the first path of a connection and, where that was tried, as a joined one, with data
 #: - joins refused: connections may begin here, but no subflow joins them
@@ -63,7 +63,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def verdict(mptcp: Tried, plain: Tried, joined: bool | None, unsupported: str | None) -> Verdict:
-    """What becomes of MPTCP on a path.
+    """Fate of MPTCP on a path.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def verdict(mptcp: Tried, plain: Tried, joined: bool | None, unsupported: str | 
 
 
 def _end(tried: Tried) -> str:
-    """How a connection ended; one whose packets are too large for the path ends with its first data."""
+    """End of a connection; one whose packets are too large for the path ends with its first data."""
     return f"{tried.failed} with the first data" if tried.connected else str(tried.failed)
 
 

@@ -15,7 +15,7 @@ from mptune.result import wording
 from mptune.result.answer import Answer, FrontRow
 from mptune.result.run_data import RunData
 
-#: How the ring's label is aligned in each part of the axis.
+#: Alignment of the ring's label in each part of the axis.
 _SIDES = ("left", "center", "right")
 
 

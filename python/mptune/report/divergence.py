@@ -19,7 +19,7 @@ _AROUND_S = 0.5
 _WIDTH = 330
 _PNG_SCALE = 2
 
-#: What is drawn: quantity of a subflow, title of the axis, factor to its unit.
+#: Figures: quantity of a subflow, title of the axis, factor to its unit.
 _PANELS = (
     ("inflight", "in flight, and window dashed (KiB)", 1 / 1024),
     ("rtt", "RTT (ms)", 1e3),

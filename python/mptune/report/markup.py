@@ -22,7 +22,7 @@ _DIGITS = 5
 #: Length from which a text may be broken into lines.
 _LONG = 16
 
-#: What looks like a path's label, and HTML that does not break such a label at its hyphen.
+#: Pattern of a path's label, and HTML that does not break such a label at its hyphen.
 _LABEL = re.compile(r"(?<![\w-])(\w{1,6}-\w{1,6})(?![\w-])")
 _UNBROKEN = r'<span class="path">\1</span>'
 

@@ -20,7 +20,7 @@ _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; img-src data:"
 )
 
-#: How a figure is zoomed, for those who have a mouse.
+#: Hint about zooming, for those who have a mouse.
 _ZOOM = "Ctrl + wheel zooms, dragging moves, a double click shows everything again."
 
 

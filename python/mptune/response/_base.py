@@ -219,7 +219,7 @@ class ResponseModel(Protocol):
     name: str
     #: Fewest distinct buffer sizes it needs.
     min_buffers: int
-    #: Whether it is one formula over all buffers; otherwise it follows the observations.
+    #: True if it is one formula over all buffers; otherwise it follows the observations.
     is_formula: bool
 
     def fit(self, samples: Sequence[Sample]) -> Response:

@@ -24,7 +24,7 @@ _NEAR, _OCTAVES = 0.15, 1.0
 #: Weight of the same arm, relative to another one of a similar throughput.
 _OWN_ARM = 3.0
 
-#: How many observations the scatter of the others weighs against a configuration's own.
+#: Weight of the others' scatter against a configuration's own, in observations.
 _OTHERS_WEIGHT = 3.0
 
 

@@ -64,7 +64,7 @@ SUBFLOWS = Part(0.15, 0.23, 3.0)
 CONTROL = Part(0.05, 0.03, 5.0)
 ANYWHERE, OWN = 0.6, 0.3
 
-#: How much a connection on several paths has in common with one on a single path, of what they share.
+#: Correlation of a connection on several paths with one on a single path, as a share of what they share.
 SINGLE = 0.5
 
 #: Standard deviation of all curves of an arm together.

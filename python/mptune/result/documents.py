@@ -57,7 +57,7 @@ def read_answer(directory: Path, where: str = "", *, by_size: str = "") -> Answe
 
 
 def _read(directory: Path, name: str, where: str) -> Any:
-    """What the file has, unchecked; `_ABSENT` if there is none."""
+    """Content of the file, unchecked; `_ABSENT` if there is none."""
     try:
         return read_json(directory / name)
     except (FileNotFoundError, NotADirectoryError):

@@ -20,7 +20,7 @@ from mptune.units import MIB, format_size
 
 _HOUR_NS = 3600 * 10**9
 
-#: What became of the prediction, by its word in a step.
+#: Fate of the prediction, by its word in a step.
 PREDICTION = {
     "followed": "The simulator's prediction for the topology agrees with what was measured.",
     "dropped": "Measurements contradict the simulator's prediction for the topology, so it was dropped.",

@@ -31,7 +31,7 @@ from mptune.topology import Topology
 from mptune.trial import BIN_NS, DEFAULT_FAMILY, FIXED, Observation, Transfer, Trial, time_or_size
 from mptune.trial.stacks import describe
 
-#: What shows how a connection coped with a script, by its name in the metadata of every testbed.
+#: A connection's reaction to a script, by its name in the metadata of every testbed.
 AFTER_A_SCRIPT = ("takeover_ms", "reinjected_bytes")
 
 

@@ -13,7 +13,7 @@ from types import TracebackType
 
 from mptune.errors import InputError, MptuneError
 
-#: What the name of a store's lock ends in.
+#: Suffix of a store's lock.
 SUFFIX = ".lock"
 
 

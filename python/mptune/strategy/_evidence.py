@@ -23,7 +23,7 @@ Flags = NDArray[np.bool_]
 SHOWN, LEAST, MOMENTS, FAST = 5.0, 0.03, 8, 0.5
 
 
-#: What is fast is measured again at least every so many trials.
+#: Fast arms are measured again at least every so many trials.
 AGAIN = 20
 
 

@@ -38,7 +38,7 @@ NEAR, LARGE = 0.5, 1.0
 #: A trial is not worth it below this share of the best one's information, had that runs left.
 FUTILE = 0.1
 
-#: What is to blame, at most, and how many standard errors of a covariance are chance.
+#: Most causes, and the number of standard errors of a covariance that are chance.
 BLAMED, CHANCE = 64, 2.0
 
 #: A prior that is less credible than this is dropped.

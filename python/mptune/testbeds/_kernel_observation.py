@@ -23,7 +23,7 @@ _LATE_NS = 1_000_000
 #: Share of the trial that the meter may have waited for a processor.
 _WAITED = 0.05
 
-#: How long a subflow was sending, and what kept it from sending more.
+#: Time for which a subflow was sending, and its limits.
 _COUNTERS = ("busy_ns", "rwnd_limited_ns", "sndbuf_limited_ns")
 
 _ROLES = {False: "active", True: "standby"}

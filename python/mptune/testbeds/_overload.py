@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from mptune.trial import Observation
 
-#: How often a trial is repeated because the machine was too busy for it.
+#: Most repetitions of a trial for which the machine was too busy.
 REPETITIONS = 1
 
 #: Key of an observation's wait for a quiet machine, seconds.

@@ -73,7 +73,7 @@ class _Outcome(msgspec.Struct):
     changes: list[_Change] = []
 
 
-#: What a change of role is called, as on the kernel.
+#: Names of a change of role, as on the kernel.
 _ROLES = {True: "standby", False: "active"}
 #: Counters of a subflow that only the core has.
 _COUNTERS = ("sent", "recoveries", "undone", "ecn_reductions", "reinjected", "refused")

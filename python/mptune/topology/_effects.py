@@ -369,5 +369,5 @@ class Effects(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return found + [effect.on.words(value) for effect, value in given if value]
 
 
-#: What files give of a link in tables or values of their own.
+#: Keys of a link with tables or readers of their own.
 DECLARED = declared(Effects)

@@ -218,7 +218,7 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         }
 
 
-#: What is left to MPTCP of networks, by their numbers and initial paths, so that the trials of a campaign
+#: Paths left to MPTCP of networks, by their numbers and initial paths, so that the trials of a campaign
 #: share one; with the networks themselves, whose numbers are not used again as long as they are here.
 _FOR_MPTCP: dict[tuple[int, str], tuple[Topology, Topology]] = {}
 _MOST_MADE = 256

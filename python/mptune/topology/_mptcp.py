@@ -12,7 +12,7 @@ from mptune._text import quoted
 from mptune.errors import InputError
 from mptune.topology._sites import Carries, Path, Provenance
 
-#: What MPTCP does on a path, by the word in the file: `first` is that connections may begin there and no
+#: Fate of MPTCP on a path, by the word in the file: `first` is that connections may begin there and no
 #: subflow joins them, `none` that they are plain TCP.
 FULL: Carries = "full"
 FIRST: Carries = "first"

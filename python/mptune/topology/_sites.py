@@ -13,7 +13,7 @@ from mptune.topology._effects import Effects
 #: Stands for a rate, a queue or a delay that is not known (`Topology.missing`); no rate and no queue is 0.
 UNKNOWN = 0
 
-#: What becomes of MPTCP on a path, by the file (`mptune.topology._mptcp`).
+#: Fate of MPTCP on a path, by the file (`mptune.topology._mptcp`).
 Carries = Literal["full", "first", "none"]
 
 _PPB = 10**9
@@ -39,7 +39,7 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True, rename={"by": "measu
 
     @property
     def measured(self) -> str | None:
-        """When and how it was measured."""
+        """Time and method of its measurement."""
         return None if isinstance(self.by, msgspec.UnsetType) else self.by
 
 

@@ -17,7 +17,7 @@ from mptune.units import format_fraction, format_rate, format_size, format_time,
 #: Assumed queues, jitters and losses may be off by this factor either way: nobody publishes them.
 QUEUE_FACTOR = 2.0
 
-#: What a link that is assumed to lose nothing may lose, parts per billion: 0.01 %.
+#: Largest loss of a link that is assumed to lose nothing, parts per billion: 0.01 %.
 SOME_LOSS_PPB = 100_000
 
 #: An interval, as `mptune probe` writes it: "38 Mbit/s to 44 Mbit/s" at the end, or before a remark.
@@ -99,7 +99,7 @@ def uncertain(topology: Topology, share: float) -> Iterator[Uncertain]:
                 yield each_uncertain
 
 
-#: How one value is read, replaced, and what it is.
+#: Reader, replacement and name of one value.
 _Place = tuple[int, Callable[[int], Topology], str, tuple[str, ...]]
 
 

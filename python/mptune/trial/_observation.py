@@ -8,7 +8,7 @@ from mptune.trial.workloads import Bulk
 
 
 class SubflowObservation(msgspec.Struct, frozen=True, kw_only=True):
-    """What one subflow did. `bins` are payload bytes that it delivered first, per 100 ms.
+    """Measurements of one subflow. `bins` are payload bytes that it delivered first, per 100 ms.
 
     `counters` has the testbed's other counters by name: segments sent, recoveries, reductions and so on.
     """
@@ -25,7 +25,7 @@ class SubflowObservation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BackgroundObservation(msgspec.Struct, frozen=True, kw_only=True):
-    """What one background TCP connection did while it had data to send."""
+    """Measurements of one background TCP connection while it had data to send."""
 
     path: str
     duration_ns: int

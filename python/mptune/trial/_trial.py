@@ -18,21 +18,21 @@ FIXED = "fixed"
 MSS = Members().mss
 
 
-#: What the two ends speak: the names of `Trial.protocol`.
+#: Transport protocols: the names of `Trial.protocol`.
 PROTOCOLS: tuple[str, ...] = ("mptcp", "tcp")
 
 #: The protocol without MPTCP; where path managers are listed, it stands for one, and no path manager has this
 #: name.
 PLAIN_TCP = "tcp"
 
-#: What carries the packets: the names of `Trial.family`.
+#: Address families: the names of `Trial.family`.
 FAMILIES: tuple[str, ...] = ("ipv4", "ipv6")
 
 #: The family of a trial that names none.
 DEFAULT_FAMILY = "ipv4"
 
 
-#: What a script can do to a path.
+#: Actions of a script on a path.
 ScriptedWord = Literal["standby", "active", "down", "up", "remove", "add"]
 ACTIONS: tuple[str, ...] = get_args(ScriptedWord)
 
@@ -101,5 +101,5 @@ class Trial(Members, frozen=True, kw_only=True):
 
     @property
     def lsrr_honoured(self) -> bool:
-        """Whether binder may use its gateways: only IPv4 has loose source routes (RFC 791, RFC 5095)."""
+        """True if binder may use its gateways: only IPv4 has loose source routes (RFC 791, RFC 5095)."""
         return self.topology.lsrr_honoured and self.family == DEFAULT_FAMILY

@@ -32,7 +32,7 @@ class Combination(NamedTuple):
 
     @property
     def is_tcp(self) -> bool:
-        """Whether it is plain TCP, without MPTCP."""
+        """True if it is plain TCP, without MPTCP."""
         return self.pm == PLAIN_TCP
 
     @property

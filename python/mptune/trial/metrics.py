@@ -40,7 +40,7 @@ class Metric:
         return value if self.more_is_better else 1 / value
 
     def gains(self, records: Sequence[Record], baseline: Sequence[Record]) -> list[float]:
-        """How much better it is than a baseline, run by run where both have values, in the metric's unit."""
+        """Gain over a baseline, run by run where both have values, in the metric's unit."""
         sign = 1 if self.more_is_better else -1
         pairs = [(self.of(ours), self.of(theirs)) for ours, theirs in zip(records, baseline, strict=True)]
         return [sign * (ours - theirs) for ours, theirs in pairs if ours is not None and theirs is not None]

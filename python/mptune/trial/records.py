@@ -1,4 +1,4 @@
-"""What a campaign keeps of each trial: throughput and subflows, without the time series.
+"""A campaign's record of each trial: throughput and subflows, without the time series.
 
 A failed trial has a reason and no throughput, so that no mean can include it.
 """
@@ -127,12 +127,12 @@ def setting(trial_record: Record, name: str) -> object:
 
 
 def is_tcp(settings: Mapping[str, Any]) -> bool:
-    """Whether a trial with these settings is plain TCP."""
+    """True if a trial with these settings is plain TCP."""
     return bool(settings.get("protocol") == PLAIN_TCP)
 
 
 def family_of(settings: Mapping[str, Any]) -> str:
-    """What carried the packets of a trial with these settings."""
+    """Address family of a trial with these settings."""
     return str(settings.get("family", _DEFAULTS["family"]))
 
 
@@ -203,6 +203,6 @@ def _defaults() -> dict[str, Any]:
     return {name: fields[name] for name in (*_FIRST, *(name for name in fields if name not in _FIRST))}
 
 
-#: What a trial has where its settings say nothing. These are the defaults of version 0.1, whatever a trial's
+#: Values of a trial whose settings lack them. These are the defaults of version 0.1, whatever a trial's
 #: defaults are now: the settings, and the keys of stored trials, mean the same in every version.
 _DEFAULTS = _defaults()

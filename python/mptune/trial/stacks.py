@@ -1,6 +1,6 @@
 """Stacks: whose MPTCP is meant. Each is a named bundle of everything in which the transports differ.
 
-`STACKS` lists them; `describe` says which one a trial has, from its settings. How the simulator follows each
+`STACKS` lists them; `describe` names the one of a trial, from its settings. How the simulator follows each
 member is the core's; the kernel testbeds have one stack only, that of the kernel.
 
 HyStart is in neither bundle: Cubic has it on both, with the same thresholds (Linux `net/ipv4/tcp_cubic.c`).
@@ -34,7 +34,7 @@ class Member:
 
 
 class Members(msgspec.Struct, frozen=True, kw_only=True):
-    """What a stack does; the defaults are those of upstream Linux.
+    """Behaviour of a stack; the defaults are those of upstream Linux.
 
     Each field, a *member*, has the name that the core's `TrialSpec` has for it. A trial has them too.
 
@@ -69,7 +69,7 @@ class Members(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MemberKeywords(TypedDict, total=False):
-    """The members as keywords of Python's callers; that the scheduler may be several is theirs to say."""
+    """The members as keywords of Python's callers; that the scheduler may be several is their business."""
 
     accounting: str | None
     opportunistic: bool | None
@@ -96,7 +96,7 @@ STACKS: Final[Mapping[str, Stack]] = {
 #: Payload of a full segment of plain TCP in a packet of 1500 bytes, whatever the stack.
 _TCP_MSS: Final = 1448
 
-#: What version 0.1 simulated, which knew no stacks: stores and campaigns of that version mean it.
+#: Stack of version 0.1, which knew no stacks: stores and campaigns of that version mean it.
 VERSION_0_1: Final = Stack(scheduler="minrtt", accounting="payload")
 
 #: The stack of a trial that names none.
@@ -135,7 +135,7 @@ def of_mptcp(members: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def title(members: Mapping[str, Any], release: str = LINUX_VERSION) -> str:
-    """Whose MPTCP it is, as a sentence says it: "Linux 6.18's MPTCP".
+    """MPTCP implementation, as sentences name it: "Linux 6.18's MPTCP".
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ def describe(members: Mapping[str, Any]) -> str:
 
 
 def refusal(members: Mapping[str, Any], only: str, testbed: str) -> tuple[str, str] | None:
-    """What a testbed with one stack refuses: "stack" or the first member that differs, and what was expected.
+    """Setting that a testbed with one stack refuses: "stack" or the first member that differs; and the right one.
 
     None if the members are those of that stack, apart from those that a kernel can be told (`TOLD`).
     """

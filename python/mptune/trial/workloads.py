@@ -1,6 +1,6 @@
 """The workload: what the program sends that uses the connection. A union of structs with a kind each.
 
-It says nothing of the network or of MPTCP. Simulator and agent read the same structs as JSON
+It is independent of the network and of MPTCP. Simulator and agent read the same structs as JSON
 (`crates/mptune-core/src/trial/spec.rs`).
 """
 
@@ -13,7 +13,7 @@ DEADLINE_NS = 600_000_000_000
 
 
 class _Workload(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
-    """What all workloads have."""
+    """Common part of all workloads."""
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -36,7 +36,7 @@ class Bulk(_Workload, frozen=True, kw_only=True, tag="bulk"):
 
     @property
     def limit_ns(self) -> int:
-        """When the trial ends at the latest."""
+        """Latest end of the trial."""
         return self.duration_ns
 
     @property
@@ -59,7 +59,7 @@ class Transfer(_Workload, frozen=True, kw_only=True, tag="transfer"):
 
     @property
     def limit_ns(self) -> int:
-        """When the trial ends at the latest."""
+        """Latest end of the trial."""
         return self.deadline_ns
 
     @property

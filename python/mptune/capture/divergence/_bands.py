@@ -14,10 +14,10 @@ from mptune.capture.series import STEP_S, Curves, Subflow, curves
 
 Array = Any
 
-#: What is compared of each subflow, in the order in which a cause shows; and of the connection.
+#: Compared quantities of each subflow, in the order in which a cause shows; and of the connection.
 OF_SUBFLOWS = ("assigned", "inflight", "rtt", "delivered")
 OF_CONNECTION = ("in_order",)
-#: What grows all the time.
+#: Quantities that only grow.
 SUMS = ("assigned", "delivered", "in_order")
 #: The shortest time over which sums are compared, seconds.
 _RECENT_S = 0.1

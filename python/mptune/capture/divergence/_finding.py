@@ -15,7 +15,7 @@ Array = Any
 
 #: A difference in time of this share of the path's RTT is none, within limits (seconds).
 _LAG_OF_RTT, _LEAST_LAG_S, _MOST_LAG_S = 0.25, 0.005, 0.025
-#: What chance did within this time before counts for now, seconds.
+#: Time for which the effect of chance counts afterwards, seconds.
 _MEMORY_S = 0.25
 #: A tolerance is at least this many segments, and of an RTT this many seconds.
 _SEGMENTS, _LEAST_RTT_S = 4, 0.002
@@ -154,7 +154,7 @@ def _first_run(flags: Array, length: int) -> int | None:
 
 
 def _alike_until(reference: Side, limits: Limits) -> float | None:
-    """When the reference's own runs part: one of them leaves the band of the others."""
+    """Time at which the reference's own runs part: one of them leaves the band of the others."""
     import numpy as np
 
     times = []

@@ -31,7 +31,7 @@ Name = Literal[
     "unknown",
 ]
 
-#: How long before and after the difference the rules look, seconds.
+#: Time before and after the difference that the rules examine, seconds.
 BEFORE_S, AFTER_S = 0.2, 0.1
 #: Two events this close are the same one, seconds.
 _SAME_S = 0.05

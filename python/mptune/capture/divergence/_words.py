@@ -12,13 +12,13 @@ from mptune.capture.divergence._bands import SUMS, Side
 from mptune.capture.divergence._finding import Departure, Divergence
 from mptune.capture.series import STEP_S
 
-#: What the table covers around the difference, and its steps, seconds.
+#: Extent of the table around the difference, and its steps, seconds.
 _AROUND_S, _TABLE_STEP_S = 0.2, 0.05
 
 #: Packets that follow within this time were sent at once, seconds.
 _AT_ONCE_S = 30e-6
 
-#: What quantities are called, and their units with the factor from bytes or seconds.
+#: Names of quantities, and their units with the factor from bytes or seconds.
 _NAMES = {
     "assigned": ("data given to", "KiB", 1 / 1024),
     "inflight": ("data in flight on", "KiB", 1 / 1024),
@@ -55,7 +55,7 @@ def unit_of(quantity: str) -> tuple[str, float]:
 
 
 def paragraph(divergence: Divergence, reference: Side, other: Side) -> str:
-    """When, where, what differed, what it looks like, and what speaks for that."""
+    """The difference in words: time, place, quantity, probable cause, and its evidence."""
     ours, theirs = reference.recording.about, other.recording.about
     runs = f"{len(reference.runs)} {'run' if len(reference.runs) == 1 else 'runs'}"
     what = (

@@ -90,7 +90,7 @@ def _owner_lives(run: str) -> bool:
 
 
 def _start_time(pid: int) -> int | None:
-    """When a process started, in ticks since boot: field 22 of proc_pid_stat(5); None without it.
+    """Start of a process, in ticks since boot: field 22 of proc_pid_stat(5); None without it.
 
     A zombie counts as ended.
     """

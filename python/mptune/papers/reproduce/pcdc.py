@@ -19,7 +19,7 @@ _IMPACT = {
     "UiB-HU": ("pcdc_table4_if_uib_hu", "Table IV"),
 }
 
-#: What a mean printed as zero may be: its sign is all that remains of the dropped digits.
+#: Bounds of a mean printed as zero: its sign is all that remains of the dropped digits.
 _LEFT_OF_ZERO = {"0.00": 0.0025, "-0.00": -0.0025}
 
 

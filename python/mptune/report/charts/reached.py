@@ -22,7 +22,7 @@ from mptune.report.charts.style import (
 #: Height of one of the charts, pixels.
 _HEIGHT = 220
 
-#: How many names have a colour of their own; what is beyond them has the one after, which is grey.
+#: Number of names with different colours; the others are grey, the colour after these.
 NAMED = PALETTE.index("#999999")
 
 #: Areas of a trial's mark without any throughput and with the largest, square pixels.

@@ -15,7 +15,7 @@ Rows = list[dict[str, Any]]
 #: Combinations of which a belief's figures show something.
 _BEST = 8
 
-#: How bars and impact factors show the spread of the runs.
+#: Legend of the runs' spread at bars and impact factors.
 SPREAD = "thin line: minimum to maximum; thick line: 10 % to 90 % quantile."
 
 

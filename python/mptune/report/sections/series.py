@@ -25,7 +25,7 @@ _STEPS = 80
 #: Widths of a step, in bins.
 _WIDTHS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
-#: Which axes of a figure over time can be zoomed.
+#: Axes of a figure over time that can be zoomed.
 ZOOM_TIME = ("x",)
 
 #: Height of one of many panels, pixels.

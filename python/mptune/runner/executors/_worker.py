@@ -18,14 +18,14 @@ from mptune.errors import InputError
 from mptune.runner.executors._base import observe
 from mptune.trial import Trial
 
-#: What makes results, below the package's folder; the core comes on top.
+#: Folders of the package that make results; the core is added.
 _MAKES_RESULTS = ("path_managers.py", "testbeds", "topology")
 
 _DIGEST_BYTES = 8
 
 _TRIAL = msgspec.msgpack.Decoder(Trial)
 
-#: What became of a trial on a worker: a word and its values.
+#: Outcome of a trial on a worker: a word and its values.
 Outcome = tuple[Any, ...]
 
 

@@ -31,10 +31,10 @@ from mptune.trial import Observation, Trial
 
 T = TypeVar("T")
 
-#: How long a scheduler may take to answer at first, and to come back, seconds.
+#: Longest time for a scheduler to answer at first, and to come back, seconds.
 _ANSWER_S, _RETURN_S = 10.0, 300.0
 
-#: How often this process asks which workers there are and looks for what is late, seconds.
+#: Interval at which this process lists the workers and looks for late trials, seconds.
 _LOOK_UP_S = 0.5
 
 #: Longest wait for an observation that a worker has announced, seconds; after it the trial is run again.
@@ -150,7 +150,7 @@ class _Run(Generic[T]):
         self._waiting = deque(range(len(trials)))
         self._out: dict[str, _Sent] = {}
         self._finished: SimpleQueue[str] = SimpleQueue()
-        #: How often a trial ended its workers; such trials travel alone.
+        #: Workers that a trial has ended; such trials travel alone.
         self._killed: dict[int, int] = {}
         self._workers: dict[str, int] = {}
         #: Seconds that a trial takes on a worker, of late; None before the first one.
