@@ -162,7 +162,7 @@ def describe(members: Mapping[str, Any]) -> str:
 
 
 def refusal(members: Mapping[str, Any], only: str, testbed: str) -> tuple[str, str] | None:
-    """Setting that a testbed with one stack refuses: "stack" or the first different member; and its value there.
+    """Setting refused by a testbed with one stack ("stack" or the first other member), and what it expects.
 
     None if the members are those of that stack, apart from those that a kernel can be told (`TOLD`).
     """
