@@ -1,0 +1,44 @@
+"""Every claim of the five papers, in the order of their figures and tables, and how they are asked for.
+
+What is not a claim: numbers that follow from other printed ones (`mptune.papers.reproduce`), ping times, of
+which the scenarios are made, and single examples over time (PCDC, Fig. 5), which the means after them cover.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+
+from mptune.errors import InputError, one_of
+from mptune.papers.measure import _buffersizes, _glm, _mpcoa, _pathmgmt, _pcdc
+from mptune.papers.measure.claim import Claim
+
+#: What stands for every figure and table.
+ALL = "all"
+
+
+@cache
+def claims() -> tuple[Claim, ...]:
+    """Every claim; ids are unique."""
+    return tuple(
+        claim for paper in (_mpcoa, _buffersizes, _pcdc, _pathmgmt, _glm) for claim in paper.claims()
+    )
+
+
+def figures(papers: Sequence[str]) -> tuple[str, ...]:
+    """Names of the figures and tables of papers, without repetition."""
+    return tuple(dict.fromkeys(name for claim in claims() if claim.paper in papers for name in claim.figures))
+
+
+def select(papers: Sequence[str], asked: str) -> tuple[Claim, ...]:
+    """The claims of papers that a figure, a table or `ALL` means.
+
+    Raises
+    ------
+    InputError : none of the papers has a figure or table of that name.
+    """
+    mine = tuple(claim for claim in claims() if claim.paper in papers)
+    if asked == ALL:
+        return mine
+    chosen = tuple(claim for claim in mine if asked in (*claim.figures, claim.id))
+    if not chosen:
+        raise InputError("--measure", "", one_of([ALL, "list", *figures(papers)], asked))
+    return chosen
