@@ -5,18 +5,21 @@ import shutil
 import socketserver
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
 from datetime import time as Time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from mptune.campaign.definition import Definition
 from mptune.daemon import remeasure
 from mptune.daemon.policies import Policies, Remeasure
 from mptune.daemon.remeasure import ANSWER, RENEWED, RUN
 from mptune.errors import InputError, MptuneError
+from mptune.optimisation.budget import Budget
 from mptune.optimisation.options import OptimiseOptions
 from mptune.runner.progress import Reporter
 from tests.apply.worlds import make_runs
@@ -24,6 +27,7 @@ from tests.apply.worlds import make_runs
 NIGHT = datetime.fromisoformat("2026-11-20T03:00:00+00:00")
 HOURS = Remeasure(begin=Time(2), end=Time(5), max_data_bytes=8_000_000, budget_ns=60_000_000_000)
 QUIET = Reporter(quiet=True)
+SECOND = 1_000_000_000
 LABELS = ("F-T", "F-V", "M-T", "M-V")
 
 
@@ -174,6 +178,33 @@ def test_what_was_asked_is_asked_again_within_the_limits(run: Path) -> None:
     assert limited.options.strategy == "adaptive" and limited.options.budget_ns == HOURS.budget_ns
     assert limited.options.ccs == found.options.ccs and limited.topology == found.topology
     limited.options.check()
+
+
+@pytest.mark.parametrize(
+    ("lasted_ns", "shortened_from_ns", "lasts_ns"),
+    [
+        pytest.param(30 * SECOND, None, 20 * SECOND, id="usual"),
+        pytest.param(28 * SECOND, 30 * SECOND, 20 * SECOND, id="shortened"),
+        pytest.param(10 * SECOND, None, 10 * SECOND, id="chosen by the user"),
+    ],
+)
+def test_usual_trials_are_shortened_for_a_small_budget(
+    run: Path, lasted_ns: int, shortened_from_ns: int | None, lasts_ns: int
+) -> None:
+    found = remeasure.definition_of(run)
+    options = replace(found.options, duration_ns=lasted_ns, shortened_from_ns=shortened_from_ns)
+    limited = remeasure.limited(replace(found, options=options), HOURS)
+    repeated = limited.options
+    assert isinstance(repeated, OptimiseOptions)
+
+    def fitted(budget_s: int) -> Budget | None:
+        with suppress(InputError):
+            options = replace(repeated, budget_ns=budget_s * SECOND)
+            return Budget(limited.topology, options, set_up_s=0.0).fitted()
+        return None
+
+    smallest = next(budget for budget in map(fitted, range(10, 10_000)) if budget is not None)
+    assert smallest.options.duration_ns == lasts_ns
 
 
 def test_data_are_rationed_by_rate(run: Path) -> None:

@@ -175,8 +175,12 @@ def limited(definition: Definition, allowed: Remeasure) -> Definition:
     options = definition.options
     assert isinstance(options, OptimiseOptions)
     usual = OptimiseOptions()
+    duration_ns = options.shortened_from_ns or options.duration_ns
     options = replace(
         options,
+        # The usual trials may be shortened for this budget too (`Budget.fitted`).
+        duration_ns=usual.duration_ns if duration_ns == usual.duration_ns else duration_ns,
+        shortened_from_ns=None,
         strategy="adaptive",
         budget_ns=allowed.budget_ns,
         every_ns=None,
