@@ -1,15 +1,14 @@
-//! When the throughput of a saturated trial is known well enough to end it.
+//! Early end of a saturated trial, once its throughput is known well enough.
 //!
-//! The rule sees what the trial itself measured, payload in order per bin, and how long it was asked to
-//! last. What it estimates is the throughput of the *whole* trial, slow start included: the bytes so far
-//! plus, for the time left, the mean rate of the last two thirds. The trial ends when the predicted error of
-//! that estimate is small.
+//! The rule estimates the throughput of the *whole* trial, slow start included, from the payload in order per
+//! bin: the bytes so far plus, for the time left, the mean rate of the last two thirds. The trial ends when the
+//! predicted error of that estimate is small.
 //!
 //! The error is predicted by batch means (Law and Kelton, Simulation Modeling and Analysis, section 9.5.3)
 //! at four sizes of batches at once. Bins are not independent: where scatter lasts longer than a batch, the
-//! variance of the mean that larger batches imply is larger, and the largest of the four counts. What is
-//! still to come scatters as well as what was seen, so for `n` bins seen and `m` left, and `v` the variance
-//! of the mean times its bins, the standard error of the sum to come is `m sqrt(v (1/n + 1/m))`.
+//! variance of the mean that larger batches imply is larger, and the largest of the four counts. The bins
+//! to come scatter as well, so for `n` bins seen and `m` left, and `v` the variance of the mean times its
+//! bins, the standard error of the sum to come is `m sqrt(v (1/n + 1/m))`.
 //!
 //! - *Slow start* is left out of the batches, but nothing else: they begin where the series first reached
 //!   the rate it has now. If it was faster before and fell, it reached that rate early, so the fall is
@@ -39,7 +38,7 @@ const REACHED_BINS: usize = 5;
 /// Share of the present rate that ends slow start.
 const REACHED: f64 = 0.9;
 
-/// The looks at one trial.
+/// The schedule of looks at a trial.
 #[derive(Debug, Clone)]
 pub struct EarlyEnd {
     width: Nanos,
@@ -48,37 +47,37 @@ pub struct EarlyEnd {
     look: usize,
 }
 
-/// A trial that can end.
+/// The end of a trial that ends early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ended {
-    /// When, from the first SYN: the end of a bin.
+    /// Time from the first SYN: the end of a bin.
     pub at: Nanos,
     /// Payload bytes in order expected over the whole duration.
     pub expected: Bytes,
 }
 
 impl EarlyEnd {
-    /// For a trial that shall last `duration`, with bins of `width`.
+    /// For a trial of at most `duration`, with bins of `width`.
     pub fn new(duration: Nanos, width: Nanos) -> Self {
         let first = usize::try_from(FIRST_LOOK.div_ceil(width)).unwrap_or(usize::MAX);
         Self { width, duration, look: first.max(FIRST_BINS) }
     }
 
-    /// When to look next, from the first SYN: the end of a bin. None if the trial ends before.
+    /// Time of the next look from the first SYN, the end of a bin; none if the trial ends before.
     pub fn next(&self) -> Option<Nanos> {
         let at = self.width.saturating_mul(self.look as Nanos);
         (at < self.duration).then_some(at)
     }
 
-    /// Looks at the bins up to the time that [`next`](Self::next) said. Some if the trial can end there.
+    /// Looks at the bins up to the time of [`next`](Self::next). Some if the trial can end there.
     pub fn look(&mut self, bins: &[Bytes]) -> Option<Ended> {
         let at = self.next().filter(|_| bins.len() == self.look)?;
         self.look = (self.look * 5).div_ceil(4);
         let left = (self.duration - at) as f64 / self.width as f64;
-        Some(Ended { at, expected: known(bins, left)? })
+        Some(Ended { at, expected: expected_bytes(bins, left)? })
     }
 
-    /// The rule on a series measured before: where a trial with these bins would have ended.
+    /// The early end of a trial with these bins, measured before.
     pub fn replay(bins: &[Bytes], duration: Nanos, width: Nanos) -> Option<Ended> {
         let mut early = Self::new(duration, width);
         while early.next().is_some() && early.look <= bins.len() {
@@ -90,8 +89,8 @@ impl EarlyEnd {
     }
 }
 
-/// The bytes of the whole trial, if they are known well enough `left` bins before its end.
-fn known(bins: &[Bytes], left: f64) -> Option<Bytes> {
+/// Bytes expected of the whole trial, if known well enough `left` bins before its end.
+fn expected_bytes(bins: &[Bytes], left: f64) -> Option<Bytes> {
     let sums = sums(bins);
     let last = bins.len();
     let mean = |from: usize, to: usize| (sums[to] - sums[from]) as f64 / (to - from) as f64;
@@ -145,7 +144,7 @@ mod tests {
         EarlyEnd::replay(&bins, DURATION, BIN)
     }
 
-    /// The relative error of the estimate, and when the trial ended: at its end if not before.
+    /// Relative error of the estimate, and the end of the trial, early or not.
     fn judged(series: impl Fn(usize) -> Bytes) -> (f64, Nanos) {
         let whole: Bytes = (0..200).map(&series).sum();
         ended(series).map_or((0.0, DURATION), |ended| {
@@ -162,8 +161,7 @@ mod tests {
 
     #[test]
     fn a_steady_series_ends_at_the_first_look_with_its_own_throughput() {
-        let found = ended(|_| RATE);
-        assert_eq!(found, Some(Ended { at: FIRST_LOOK, expected: 200 * RATE }));
+        assert_eq!(ended(|_| RATE), Some(Ended { at: FIRST_LOOK, expected: 200 * RATE }));
     }
 
     #[test]
@@ -183,7 +181,7 @@ mod tests {
         let at = |from, until| judged(|bin| if (from..until).contains(&bin) { 0 } else { RATE }).1;
         // Silent at the first look, and for good.
         assert_eq!(at(38, 200), DURATION);
-        // A second of silence within what was seen: more must be seen.
+        // A second of silence among the bins seen: more are needed.
         assert!(at(20, 30) > FIRST_LOOK);
     }
 
@@ -206,7 +204,7 @@ mod tests {
         };
         assert_eq!(at(0.1), FIRST_LOOK);
         assert!(at(2.0) > FIRST_LOOK);
-        // Slower than the batches, so that the bins say little about the mean.
+        // Slower than the batches, so that single bins tell little about the mean.
         let slow = |bin| (RATE as f64 * (0.2 + 1.6 * noise(bin / 25))) as Bytes;
         assert!(judged(slow).1 > DURATION / 2);
     }

@@ -1,11 +1,11 @@
-//! The error for an invalid specification: which key is wrong, and what was expected there.
+//! The error for an invalid specification.
 
-/// What is wrong with a specification: the key and what was expected there.
+/// A wrong key of a specification, and the value expected there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpecError {
     /// Dotted path of the key.
     pub key: String,
-    /// What was expected and found: "expected X, found Y".
+    /// "expected X, found Y".
     pub expected: String,
 }
 

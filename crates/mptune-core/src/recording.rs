@@ -1,5 +1,5 @@
-//! One packet at the network's edge as a record of fixed length: the same from the simulator, which knows what it
-//! sent, and from the emulator, which reads it from headers.
+//! A packet at the network's edge as a record of fixed length. The simulator fills it from its own state, the
+//! emulator from headers.
 //!
 //! Positions count payload bytes from the first one, on the subflow and in the data sequence space; a handshake has
 //! none. All numbers are little-endian. `python/mptune/capture` reads them.
@@ -9,9 +9,9 @@ use crate::units::{NEVER, Nanos};
 
 /// Bytes of a record.
 pub const RECORD_BYTES: usize = 88;
-/// Where a position should be that a packet does not have, and the time of what did not happen.
+/// A position that a packet does not have; the time of an event that did not happen.
 pub const NONE: u64 = u64::MAX;
-/// Selectively acknowledged ranges that are kept.
+/// SACK ranges in a record.
 pub const SACKS: usize = 3;
 
 /// Flags of TCP (RFC 9293 section 3.1).
@@ -30,7 +30,7 @@ pub mod flag {
     pub const CWR: u8 = 1 << 7;
 }
 
-/// Options of MPTCP (RFC 8684 section 3), and what happened on the way.
+/// Options of MPTCP (RFC 8684 section 3), and events on the way.
 pub mod option {
     /// MP_CAPABLE.
     pub const CAPABLE: u8 = 1;
@@ -53,9 +53,9 @@ pub mod option {
 /// A packet at the network's edge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record {
-    /// When it entered the network.
+    /// Entry into the network.
     pub entered: Nanos,
-    /// When it left; [`NEVER`] if that is not known.
+    /// Exit from the network; [`NEVER`] if unknown.
     pub left: Nanos,
     /// Position of its first byte on the subflow.
     pub seq: u64,
@@ -75,15 +75,15 @@ pub struct Record {
     pub size: u16,
     /// The subflow's number, in order of the first packets.
     pub flow: u16,
-    /// Its direction of its path.
+    /// Direction of its path ([`crate::network::RouteId`]).
     pub route: u8,
     /// See [`flag`].
     pub flags: u8,
     /// See [`option`].
     pub options: u8,
-    /// How it left.
+    /// Its fate.
     pub fate: Fate,
-    /// Where it was dropped or lost.
+    /// Link that dropped or lost it.
     pub link: u8,
 }
 
@@ -106,7 +106,7 @@ impl Record {
     }
 }
 
-/// How fates are written.
+/// The encoding of a fate.
 fn fate_number(fate: Fate) -> u8 {
     match fate {
         Fate::UnderWay => 0,

@@ -1,6 +1,6 @@
 //! The virtual clock: one network, any number of connections on it, events in time order.
 //!
-//! It decides nothing; it delivers packets and timers to their owners, and knows no protocol.
+//! It delivers packets and timers to their owners, decides nothing, and knows no protocol.
 
 use crate::engine::EventQueue;
 use crate::network::{Carried, Network, NetworkSpec};
@@ -11,7 +11,7 @@ use crate::units::Nanos;
 /// A simulated network with its connections.
 #[derive(Debug)]
 pub struct Simulation<T: Transport> {
-    /// What the connections may touch.
+    /// The parts that connections may touch.
     io: Io<T::Packet, T::Timer>,
     events: u64,
     /// The first source that is a timer; earlier ones belong to the network.
@@ -52,12 +52,12 @@ impl<T: Transport> Simulation<T> {
         &self.connections[number]
     }
 
-    /// What contradicts itself in the books of any connection, if anything.
+    /// A contradiction in the accounts of any connection: a fault of the simulator.
     pub fn contradiction(&self) -> Option<String> {
         self.connections.iter().find_map(T::contradiction)
     }
 
-    /// Keeps what happens at the network's edge from now on, see [`Network::watch`].
+    /// Records packets at the network's edge from now on, see [`Network::watch`].
     pub fn watch(&mut self, limit: usize) {
         self.io.network.watch(limit);
     }
@@ -110,19 +110,19 @@ impl<T: Transport> Simulation<T> {
         false
     }
 
-    /// A packet that nobody sent is at the end of its route.
+    /// Delivers a forged packet at the end of a route.
     #[cfg(test)]
     pub(crate) fn inject(&mut self, route: usize, packet: &T::Packet) {
         self.deliver(route, packet);
     }
 
-    /// The connection with that number, to be broken.
+    /// The connection with that number, to be damaged.
     #[cfg(test)]
     pub(crate) fn connection_mut(&mut self, number: usize) -> &mut T {
         &mut self.connections[number]
     }
 
-    /// A packet is at the end of its route; whether it may have been the last one of a transfer.
+    /// Delivers a packet at the end of its route. True if it may complete a transfer.
     #[inline]
     fn deliver(&mut self, route: usize, packet: &T::Packet) -> bool {
         let (number, id) = self.io.flows[packet.flow() as usize];

@@ -1,6 +1,4 @@
-//! The virtual clock's parts: the event queue, growing rings, and seeded randomness.
-//!
-//! No network and no protocol here; everything is a plain data structure.
+//! Data structures of the simulator, without network or protocol: event queue, rings, ranges, seeded randomness.
 
 mod queue;
 mod random;

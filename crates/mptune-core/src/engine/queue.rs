@@ -6,7 +6,7 @@
 
 use crate::units::{NEVER, Nanos};
 
-/// Something that has at most one next event.
+/// A producer of events, with at most one pending: a ring or a timer.
 pub type Source = usize;
 
 /// Low bits of a key that hold the source.

@@ -1,5 +1,5 @@
-//! A set of sequence numbers kept as sorted, disjoint, non-touching ranges: what a receiver holds out of order,
-//! and what a sender knows to be selectively acknowledged.
+//! A set of sequence numbers as sorted, disjoint, non-touching ranges: a receiver's out-of-order segments, a
+//! sender's selectively acknowledged ones.
 
 use crate::units::Seq;
 use std::collections::VecDeque;

@@ -1,12 +1,11 @@
-//! The parts of the simulation that a connection may touch while it handles an event.
+//! The interface of a connection to the simulation.
 
 use crate::engine::{EventQueue, Source};
 use crate::network::{Carried, Network};
 use crate::pathmanager::{PathEnds, SubflowId};
 use crate::units::Nanos;
 
-/// Everything in the simulation that a connection may touch; `P` is what its ends exchange, `T` what a timer is
-/// for.
+/// The parts of the simulation that a connection may touch: `P` is its packet, `T` the purpose of a timer.
 #[derive(Debug)]
 pub struct Io<P, T> {
     /// The current time.
@@ -25,7 +24,7 @@ pub struct Io<P, T> {
     pub lsrr_honoured: bool,
 }
 
-/// Stands for the connection of a closed flow: there is none.
+/// The connection number of a closed flow.
 const NOBODY: usize = usize::MAX;
 
 impl<P: Carried, T> Io<P, T> {
@@ -34,7 +33,7 @@ impl<P: Carried, T> Io<P, T> {
         self.queue.add_source()
     }
 
-    /// A number for a new flow.
+    /// The number of a new flow.
     pub(crate) fn add_flow(&mut self, connection: usize, id: SubflowId) -> u16 {
         let flow = self.flows.len() as u16;
         self.flows.push((connection, id));

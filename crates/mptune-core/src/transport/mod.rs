@@ -1,7 +1,5 @@
-//! The seam between the simulation and a protocol: what the ends of a connection are told, and what they are
-//! asked. MPTCP and plain TCP stand behind it (`mptcp`); another protocol is a folder with its own type.
-//!
-//! Dispatch is static: a simulation is made for one type of connection.
+//! The interface between the simulation and a transport protocol. MPTCP and plain TCP implement it (`mptcp`);
+//! another protocol is a folder with its own type. Dispatch is static: a simulation has one type of connection.
 
 mod io;
 mod sample;
@@ -19,16 +17,16 @@ use crate::pathmanager::SubflowId;
 use crate::units::Nanos;
 use std::fmt::Debug;
 
-/// Both ends of a connection, and what they think of the network between them.
+/// Both ends of a connection.
 pub trait Transport: Debug + Sized {
-    /// What they exchange.
+    /// A packet.
     type Packet: Carried + Debug;
-    /// What a timer of theirs is for.
+    /// The purpose of a timer.
     type Timer: Copy + Debug;
-    /// How they behave.
+    /// The options of a connection.
     type Options;
 
-    /// The connection with this number, which begins by a timer.
+    /// The connection with this number; a timer starts it.
     fn open(number: usize, options: Self::Options, io: &mut Io<Self::Packet, Self::Timer>) -> Self;
 
     /// A packet of a subflow arrived at the data receiver.
@@ -55,21 +53,21 @@ pub trait Transport: Debug + Sized {
         timer: Self::Timer,
     );
 
-    /// When everything there is to send was delivered.
+    /// Time at which the whole workload was delivered.
     fn completed_at(&self) -> Option<Nanos>;
 
     /// Payload bytes delivered in order.
     fn series(&self) -> &Series;
 
-    /// When and why it stopped for good, if it did; `alive`: something could still happen in the network.
+    /// Time and reason of a permanent stall, if there is one; `alive`: the network still has events.
     fn stalled(&self, alive: bool) -> Option<(Nanos, String)>;
 
-    /// What contradicts itself in its books, if anything: a fault of the simulator.
+    /// A contradiction in its accounts: a fault of the simulator.
     fn contradiction(&self) -> Option<String>;
 
-    /// Adds what the sender of each subflow thinks now.
+    /// Adds a sample of each subflow's sender.
     fn add_samples(&self, now: Nanos, samples: &mut Vec<Sample>);
 
-    /// What it did until `end`.
+    /// Its totals up to `end`.
     fn totals(&self, end: Nanos) -> Totals;
 }

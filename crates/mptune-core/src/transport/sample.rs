@@ -1,16 +1,16 @@
-//! What a sender thinks at one time.
+//! A sample of a sender's state.
 
 use crate::units::Nanos;
 use serde::Serialize;
 
-/// What a subflow's sender thought at one time; windows are in segments.
+/// The state of a subflow's sender at one time; windows in segments.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Sample {
-    /// When.
+    /// Time of the sample.
     pub t_ns: Nanos,
     /// Its path.
     pub path: usize,
-    /// Its number among those of the connection.
+    /// Number of the subflow in the connection.
     pub subflow: usize,
     /// Congestion window.
     pub cwnd: f64,
@@ -18,16 +18,16 @@ pub struct Sample {
     pub ssthresh: Option<f64>,
     /// Smoothed RTT.
     pub srtt_ns: Nanos,
-    /// Sent and not cumulatively acknowledged.
+    /// Segments from SND.UNA to SND.NXT.
     pub unacked: u32,
     /// Of these, selectively acknowledged.
     pub sacked: u32,
-    /// Of these, believed lost.
+    /// Of these, marked lost.
     pub lost: u32,
-    /// Handed to it and not sent.
+    /// Segments assigned to it and not sent.
     pub queued: usize,
-    /// What it is doing about losses, as Linux numbers it.
+    /// Recovery state (Linux `tcp_ca_state`).
     pub state: u8,
-    /// Its timer's backoff: timeouts in a row.
+    /// Backoff of the RTO: timeouts in a row.
     pub backoff: u32,
 }

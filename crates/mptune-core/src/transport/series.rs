@@ -50,7 +50,7 @@ impl Series {
         if end + self.width > self.bin_end {
             self.bins.push(self.current);
         } else if let Some(last) = self.bins.last_mut() {
-            // What arrived at the very end begins no bin of its own.
+            // Bytes that arrive at `end` itself belong to the last bin.
             *last += self.current;
         }
         self.bins
@@ -76,11 +76,11 @@ mod tests {
     fn finer_bins_add_up_to_wider_ones() {
         let [mut wide, mut fine] = [BIN, BIN / 10].map(|width| Series::new(0, width));
         for (number, at) in [3, 99, 101, 250].into_iter().enumerate() {
-            for one in [&mut wide, &mut fine] {
-                one.add(at * MILLISECOND, number as Bytes + 1);
+            for series in [&mut wide, &mut fine] {
+                series.add(at * MILLISECOND, number as Bytes + 1);
             }
         }
-        let [wide, fine] = [wide, fine].map(|one| one.finish(300 * MILLISECOND));
+        let [wide, fine] = [wide, fine].map(|series| series.finish(300 * MILLISECOND));
         let sums: Vec<Bytes> = fine.chunks(10).map(|bins| bins.iter().sum()).collect();
         assert_eq!((fine.len(), sums), (30, wide));
     }

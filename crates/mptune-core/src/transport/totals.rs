@@ -1,20 +1,20 @@
-//! What a connection did.
+//! Totals of a connection and its subflows.
 
 use crate::pathmanager::PathId;
 use crate::units::{Bytes, Nanos};
 use serde::Serialize;
 
-/// What a connection did, besides what it delivered.
+/// The counters of a connection at its end.
 #[derive(Debug, Clone, Default)]
 pub struct Totals {
     /// Segments resent on another subflow, or by the connection.
     pub reinjected: u64,
-    /// Their payload bytes; under Linux accounting only of those that the connection's timer repeated, which is
-    /// what Linux counts (`mptcpi_bytes_retrans`).
+    /// Their payload bytes; with Linux accounting only those that the connection's timer repeated
+    /// (`mptcpi_bytes_retrans`).
     pub reinjected_bytes: Bytes,
     /// Segments that arrived again after they had been received.
     pub duplicates: u64,
-    /// How long the shared buffers kept a subflow with room from sending.
+    /// Time during which the shared buffers kept a subflow with room in cwnd from sending.
     pub window_limited: Nanos,
     /// Times the offered window fell to zero, under Linux accounting.
     pub zero_windows: u64,
@@ -22,16 +22,16 @@ pub struct Totals {
     pub beyond_window: u64,
     /// Most payload bytes that waited in the receive buffer for an earlier segment; counted in full segments.
     pub largest_waiting: Bytes,
-    /// Roles that changed after the subflows were opened, in order of time, if the path manager wants samples.
+    /// Changes of role after the subflows were opened, in order of time, if the path manager takes samples.
     pub changes: Vec<RoleChange>,
     /// Every subflow, in order of creation.
     pub subflows: Vec<SubflowOutcome>,
 }
 
-/// A subflow on a path changed its role.
+/// A change of role of a path's subflow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct RoleChange {
-    /// When.
+    /// Time of the change.
     #[serde(rename = "at_ns")]
     pub at: Nanos,
     /// Its path.
@@ -40,14 +40,14 @@ pub struct RoleChange {
     pub backup: bool,
 }
 
-/// What one subflow did.
+/// The counters of a subflow.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SubflowOutcome {
     /// Its path.
     pub path: PathId,
     /// It carried data at some point.
     pub active: bool,
-    /// Payload bytes it was the first to deliver.
+    /// Payload bytes that it delivered first.
     pub bytes: Bytes,
     /// The same per bin.
     pub bins: Vec<Bytes>,
@@ -63,7 +63,7 @@ pub struct SubflowOutcome {
     pub timeouts: u64,
     /// Fast recoveries.
     pub recoveries: u64,
-    /// Reductions of the window undone because nothing had been lost.
+    /// Reductions of cwnd undone as spurious.
     pub undone: u64,
     /// Reductions because of ECN.
     pub ecn_reductions: u64,

@@ -9,7 +9,7 @@ use serde::Deserialize;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bulk {
-    /// How long it sends, from the first SYN.
+    /// Sending time from the first SYN.
     pub duration_ns: Nanos,
     /// The trial ends as soon as its throughput is known well enough ([`crate::early_end`]).
     #[serde(default)]

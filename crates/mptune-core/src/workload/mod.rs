@@ -1,7 +1,5 @@
-//! What the program that uses the connection does, and for how long: one file per kind.
-//!
-//! The specification of a trial names one, and the connection gets the same. Not here: when bytes may be
-//! sent, and when a trial that may end early does.
+//! Workloads: the data that the program offers to the connection, one file per kind. Not here: the rule that ends
+//! a trial early ([`crate::early_end`]).
 
 mod bulk;
 mod span;
@@ -15,7 +13,7 @@ use crate::pathmanager::TransferSize;
 use crate::units::{Bytes, NEVER, Nanos};
 use serde::Deserialize;
 
-/// What there is to send.
+/// The workload of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Workload {
@@ -37,7 +35,7 @@ impl Workload {
         }
     }
 
-    /// What a path manager that is informed of it knows.
+    /// Its size, as an informed path manager knows it.
     pub fn size(&self) -> TransferSize {
         match self {
             Self::Bulk(_) => TransferSize::Unlimited,
@@ -45,7 +43,7 @@ impl Workload {
         }
     }
 
-    /// How long it sends, if a time ends it.
+    /// Sending time, if a time ends it.
     pub fn duration(&self) -> Option<Nanos> {
         match self {
             Self::Bulk(bulk) => Some(bulk.duration_ns),
@@ -61,7 +59,7 @@ impl Workload {
         }
     }
 
-    /// When the trial ends at the latest.
+    /// Latest end of the trial.
     pub fn limit(&self) -> Nanos {
         match self {
             Self::Bulk(bulk) => bulk.duration_ns,
@@ -69,7 +67,7 @@ impl Workload {
         }
     }
 
-    /// It is done when everything arrived, and has failed if that takes longer than its limit.
+    /// It ends with its last byte, and fails if that is later than its limit.
     pub fn completes(&self) -> bool {
         matches!(self, Self::Transfer(_))
     }

@@ -11,7 +11,7 @@ use serde::Deserialize;
 pub struct Transfer {
     /// Its payload.
     pub bytes: Bytes,
-    /// It is given up after this long.
+    /// Time limit.
     pub deadline_ns: Nanos,
 }
 
