@@ -1,6 +1,5 @@
-//! A trial as callers specify it and the observation it gives: the interface to every caller.
-//!
-//! Both are plain data that (de)serialise; everything is checked once, here, before the run.
+//! The specification of a trial and its outcome: the interface to every caller. Both are plain data; a
+//! specification is checked once, here, before the run.
 
 mod background;
 mod check;

@@ -124,7 +124,7 @@ fn a_limit_keeps_the_first_packets_and_counts_the_others() {
     let (_, some) = trial.run_recorded(Recording { packets: 100, ..WHAT }).expect("valid");
     let total = all.records.len() / RECORD_BYTES;
     assert_eq!(some.records.len(), 100 * RECORD_BYTES);
-    assert_eq!((all.beyond, some.beyond), (0, total as u64 - 100));
+    assert_eq!((all.omitted, some.omitted), (0, total as u64 - 100));
 }
 
 #[test]

@@ -193,7 +193,7 @@ impl Relay {
         if let Some(recorder) = &self.recorder {
             recorder.write(self.network.passages(), to)?;
         }
-        Ok(self.network.unwatched())
+        Ok(self.network.unrecorded())
     }
 
     /// Cuts or restores a path.

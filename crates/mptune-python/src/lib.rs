@@ -61,10 +61,10 @@ fn simulate(py: Python<'_>, trial: &[u8]) -> PyResult<Vec<u8>> {
     json(&py.detach(|| spec.run()).map_err(refused)?)
 }
 
-/// A trial's outcome, its packets as records, how many came beyond the limit, and its samples; JSON but for the records.
+/// Outcome, records of packets, number of packets after the limit, samples; JSON except the records.
 type RecordedTrial = (Vec<u8>, Cow<'static, [u8]>, u64, Vec<u8>);
 
-/// The same with a recording of its packets and of what its senders thought.
+/// The same with a recording of its packets and senders.
 #[pyfunction]
 fn simulate_recorded(
     py: Python<'_>,
@@ -73,10 +73,10 @@ fn simulate_recorded(
     spacing_ns: u64,
 ) -> PyResult<RecordedTrial> {
     let spec = parsed(trial)?;
-    let what = Recording { packets, spacing: spacing_ns };
-    let (outcome, recorded) = py.detach(|| spec.run_recorded(what)).map_err(refused)?;
+    let recording = Recording { packets, spacing: spacing_ns };
+    let (outcome, recorded) = py.detach(|| spec.run_recorded(recording)).map_err(refused)?;
     let samples = json(&recorded.samples)?;
-    Ok((json(&outcome)?, recorded.records.into(), recorded.beyond, samples))
+    Ok((json(&outcome)?, recorded.records.into(), recorded.omitted, samples))
 }
 
 fn parsed(trial: &[u8]) -> PyResult<TrialSpec> {

@@ -1,7 +1,6 @@
-//! A queue that makes its decision when a packet leaves: it needs an event per packet, at the time the
-//! line becomes free.
+//! A queue that decides on departure: it needs an event per packet, when the line becomes free.
 
-use super::aqm::Keeper;
+use super::aqm::DepartureDiscipline;
 use super::carried::Carried;
 use super::counters::LinkCounters;
 use super::place::InFlight;
@@ -14,18 +13,18 @@ use crate::units::{Bytes, NEVER, Nanos};
 /// The queue with its server.
 #[derive(Debug)]
 pub(super) struct ActiveQueue<P> {
-    discipline: Keeper<P>,
+    discipline: DepartureDiscipline<P>,
     server: Server,
     limit: Bytes,
-    /// When the line finishes what it is sending.
+    /// End of the current transmission.
     free_at: Nanos,
     source: Source,
 }
 
 impl<P: Carried> ActiveQueue<P> {
-    /// None if the link's queue is not active.
+    /// None for a link without active queue.
     pub fn new(spec: &LinkSpec, streams: Streams, source: Source) -> Option<Self> {
-        let discipline = Keeper::new(spec.aqm.as_ref()?, streams.queue())?;
+        let discipline = DepartureDiscipline::new(spec.aqm.as_ref()?, streams.queue())?;
         let limit = spec.queue_bytes.unwrap_or(Bytes::MAX);
         Some(Self { discipline, server: Server::new(spec), limit, free_at: 0, source })
     }
@@ -38,8 +37,8 @@ impl<P: Carried> ActiveQueue<P> {
         self.discipline.for_each(visit);
     }
 
-    /// A packet arrives now (`packet.at`). If the line is free, it is sent: returns a packet and when its
-    /// transmission ends, as [`Self::serve`] does.
+    /// A packet arrives at `packet.at`. If the line is free, returns a packet and the end of its transmission, as
+    /// [`Self::serve`] does.
     pub fn arrive(
         &mut self,
         packet: InFlight<P>,
@@ -58,13 +57,13 @@ impl<P: Carried> ActiveQueue<P> {
         counters: &mut LinkCounters,
     ) -> Option<(InFlight<P>, Nanos)> {
         let packet = self.discipline.next(now, counters)?;
-        // By its time of arrival, not by `now`: the rest of a trace's opportunity is for packets
-        // that were there before it, and tokens accumulate while the line is busy.
+        // Arrival time, not `now`: the rest of a trace's opportunity belongs to packets that arrived before
+        // it, and tokens accumulate while the line is busy.
         self.free_at = self.server.send(packet.at, u32::from(packet.size));
         Some((packet, self.free_at))
     }
 
-    /// Its event: when to take the next packet, [`NEVER`] if there is none.
+    /// Its event: time of the next departure, or [`NEVER`].
     pub fn event(&self) -> (Source, Nanos) {
         (self.source, if self.len() == 0 { NEVER } else { self.free_at })
     }

@@ -20,15 +20,15 @@ impl BucketSpec {
     pub(super) fn validate(&self) -> Result<(), SpecError> {
         check_rate("bucket.rate_bps", self.rate_bps)?;
         if self.burst_bytes < FULL_PACKET {
-            let found = self.burst_bytes;
-            let expected = format!("expected a packet of {FULL_PACKET} bytes, found {found}");
+            let burst = self.burst_bytes;
+            let expected = format!("expected a packet of {FULL_PACKET} bytes, found {burst}");
             return Err(SpecError::new("bucket.burst_bytes", expected));
         }
         Ok(())
     }
 }
 
-/// A bucket, kept as the time at which it will be full: the missing tokens at any time follow from it.
+/// A bucket, represented by the time at which it will be full: the missing tokens follow from it.
 #[derive(Debug, Clone)]
 pub(super) struct TokenBucket {
     pace: Pace,
@@ -43,8 +43,8 @@ impl TokenBucket {
         Self { pace, depth: pace.of_bytes(spec.burst_bytes), full_at: 0 }
     }
 
-    /// A packet arrives behind all earlier ones: when there are tokens for it. A packet larger than the
-    /// bucket waits for a full bucket and leaves it in debt.
+    /// A packet arrives behind all earlier ones. Returns the time at which it has its tokens; a packet larger
+    /// than the bucket waits for a full bucket and leaves it in debt.
     pub fn pass(&mut self, at: Nanos, size: u32) -> Nanos {
         let cost = self.pace.of(size);
         let leaves = at.max((self.full_at + cost.min(self.depth)).saturating_sub(self.depth));

@@ -1,4 +1,4 @@
-//! What the network needs to know about what it carries: no more than a router reads from an IP packet.
+//! The part of a packet that the network reads: no more than a router reads from an IP header.
 
 /// The payload of a packet. Its default is carried by background traffic and must not be ECN-capable.
 pub trait Carried: Copy + Default {
@@ -12,6 +12,6 @@ pub trait Carried: Copy + Default {
     fn is(&self, entered: &Self) -> bool;
     /// It was marked (CE).
     fn is_marked(&self) -> bool;
-    /// A link is about to copy it: anything it learns from now on, its copy learns too.
+    /// A link is about to copy it.
     fn duplicate(&mut self) {}
 }

@@ -23,7 +23,7 @@ impl Chance {
         Self((probability * TWO_TO_64) as u64)
     }
 
-    /// Whether it happens this time. A probability of 0 draws nothing.
+    /// One draw. A probability of 0 draws nothing.
     #[inline]
     pub fn happens(self, random: &mut Random) -> bool {
         self.0 > 0 && random.hits(self.0)

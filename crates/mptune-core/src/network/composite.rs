@@ -57,8 +57,8 @@ impl<P: Carried> CompositeLink<P> {
         }
     }
 
-    /// What happened to a packet that arrived and did not leave, with these counters before; none if it waits, or
-    /// if the queue manages itself and may have dropped another one.
+    /// Fate of a packet that arrived and did not leave, from the counters before it; none if it waits, or if
+    /// active queue management may have dropped another one.
     pub fn fate_since(&self, before: LinkCounters) -> Option<Fate> {
         let now = &self.counters;
         let dropped = now.dropped > before.dropped && !matches!(self.queue, Queue::Active(_));

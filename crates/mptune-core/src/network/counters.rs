@@ -1,12 +1,12 @@
-//! What a link counts.
+//! The counters of a link.
 
-/// What a link has done so far. Every packet that entered is in exactly one of `forwarded`, `dropped`,
+/// The counters of a link. Every packet that entered is in exactly one of `forwarded`, `dropped`,
 /// `lost`, `stuck` or an active queue; copies made on the way also count in `forwarded`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LinkCounters {
     /// Packets that left towards the next hop, or left the network if they were background traffic.
     pub forwarded: u64,
-    /// Packets dropped because the queue was full or by its management.
+    /// Packets dropped by a full queue or by its management.
     pub dropped: u64,
     /// Packets lost on the wire.
     pub lost: u64,

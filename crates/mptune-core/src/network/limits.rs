@@ -3,7 +3,7 @@
 use crate::error::SpecError;
 use crate::units::{BitsPerSecond, Bytes, Nanos, SECOND};
 
-/// Below this a byte's serialisation time would not fit the fixed-point arithmetic of a link.
+/// Lowest rate whose serialisation time per byte fits the fixed-point arithmetic of a link.
 const MIN_RATE: BitsPerSecond = 100;
 /// Longest delay, jitter or lateness.
 pub(super) const MAX_DELAY: Nanos = 100 * SECOND;

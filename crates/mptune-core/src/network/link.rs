@@ -1,5 +1,5 @@
-//! A link: the plain kind with fixed rate, delay, jitter, drop-tail queue and random loss, which nearly
-//! all packets cross, or one composed of other effects ([`CompositeLink`]).
+//! A link: plain, with fixed rate, delay, jitter, drop-tail queue and random loss, or composed of other effects
+//! ([`CompositeLink`]). Nearly all packets cross plain links.
 
 use super::carried::Carried;
 use super::chance::Chance;
@@ -20,7 +20,7 @@ pub(super) enum Link<P> {
 }
 
 impl<P: Carried> Link<P> {
-    /// An idle link. `source` is where the event of an active queue will be.
+    /// An idle link; `source` is the event source of an active queue.
     pub fn new(spec: &LinkSpec, streams: Streams, source: Option<Source>) -> Self {
         if spec.is_plain() {
             return Self::Plain(PlainLink::new(spec, streams.wire()));
@@ -28,7 +28,7 @@ impl<P: Carried> Link<P> {
         Self::Composite(Box::new(CompositeLink::new(spec, streams, source)))
     }
 
-    /// What the link has done so far.
+    /// Its counters.
     pub fn counters(&self) -> LinkCounters {
         match self {
             Self::Plain(link) => link.counters(),
@@ -86,8 +86,8 @@ impl PlainLink {
         LinkCounters { forwarded, dropped, lost, ..LinkCounters::default() }
     }
 
-    /// A packet enters at `at`, no earlier than any before it: when it reaches the far end, or none
-    /// if it was dropped or lost.
+    /// A packet enters at `at`, no earlier than any before it. Returns its arrival at the far end; none if it is
+    /// dropped or lost.
     #[inline]
     pub fn traverse(&mut self, at: Nanos, size: u32) -> Option<Nanos> {
         let Some(sent) = self.fifo.accept(at, size) else {

@@ -1,9 +1,9 @@
-//! The network model: links with rate, delay, jitter, queue and random loss, combined into routes
-//! that may share links; and everything else a link can do to packets, one file per effect.
+//! The network model: links with rate, delay, jitter, queue and random loss, combined into routes that may share
+//! links; and all other effects of links, one file each.
 //!
-//! One model with two drivers: the simulator calls it with a virtual clock, an emulator with the
-//! real one. It carries an opaque payload and knows no protocol. What makes it fast: a packet's way
-//! through a FIFO is known the moment it enters, so a packet costs one event, at the end of its route.
+//! The simulator drives it with a virtual clock, the emulator with the real one. It carries an opaque payload and
+//! knows no protocol. It is fast because a packet's departure from a FIFO is known on arrival, so that a packet
+//! costs one event, at the end of its route.
 //! Packets in flight wait in rings: there, and before links that packets enter from several upstream
 //! links. Such a link takes in one go all packets that will enter it before anything sent later can. Only
 //! what cannot be known in advance costs more: an event per packet at a queue that decides when packets
@@ -91,7 +91,7 @@ struct Heap<P> {
 struct Udp {
     link: usize,
     traffic: UdpSource,
-    /// For queues that keep flows apart.
+    /// Flow number, for queues that separate flows.
     flow: u32,
 }
 
@@ -103,7 +103,7 @@ pub struct Network<P> {
     /// Those of all routes, one route after another.
     hops: Vec<Hop>,
     rings: Vec<Ring<InFlight<P>>>,
-    /// What the packets in each ring wait for.
+    /// The next step of the packets in each ring.
     waiting: Vec<Waiting>,
     junctions: Vec<Junction>,
     first_source: Source,
@@ -112,8 +112,8 @@ pub struct Network<P> {
     ordered: Vec<Heap<P>>,
     udp: Vec<Udp>,
     watch: Option<Box<Watch<P>>>,
-    /// A packet that leaves the usual way. It is passed on here: one that anything has the address of is put
-    /// together in memory and then copied to its ring, which makes a processor wait.
+    /// A packet off the fast path, passed by memory. On the fast path nothing takes a packet's address: it would
+    /// be assembled in memory and copied to its ring, a stall of the processor.
     aside: InFlight<P>,
 }
 
@@ -165,7 +165,7 @@ impl<P: Carried> Network<P> {
             let source = self.add_role(queue, Role::Udp(self.udp.len()));
             let traffic = UdpSource::new(udp, streams.udp(i));
             queue.set(source, traffic.next_at());
-            // From the upper end, which no flow of a simulation uses.
+            // Counted down from the maximum, which flows of a simulation never reach.
             let flow = u32::MAX - self.udp.len() as u32;
             self.udp.push(Udp { link: number, traffic, flow });
         }
@@ -178,7 +178,7 @@ impl<P: Carried> Network<P> {
 
     /// A packet of `size` bytes enters a route. It is dropped silently where a queue is full, where
     /// the link loses it or when the path is down; see the counters of the link.
-    // Inlined, so that a packet is put together in the ring where it waits, not copied there.
+    // Inlined, so that a packet is assembled in its ring, not copied there.
     #[inline(always)]
     pub fn send(&mut self, queue: &mut EventQueue, now: Nanos, to: RouteId, size: u32, payload: P) {
         debug_assert!(size <= u32::from(u16::MAX));
@@ -187,14 +187,14 @@ impl<P: Carried> Network<P> {
             self.traverse(queue, packet);
         } else {
             self.aside = packet;
-            self.send_with_care(queue);
+            self.send_off_fast_path(queue);
         }
     }
 
-    /// The same on a route that is down or watched.
+    /// [`Self::send`] on a route that is down or recorded.
     #[cold]
     #[inline(never)]
-    fn send_with_care(&mut self, queue: &mut EventQueue) {
+    fn send_off_fast_path(&mut self, queue: &mut EventQueue) {
         let packet = self.aside;
         let InFlight { at, route, size, payload, .. } = packet;
         let up = self.routes[RouteId::from(route)].up;
@@ -206,7 +206,7 @@ impl<P: Carried> Network<P> {
         }
     }
 
-    /// From now on keeps what happens to packets at its edge, of the first `limit` that are sent.
+    /// Records the passages of the next `limit` packets.
     pub fn watch(&mut self, limit: usize) {
         let dropped = self.counters().map(|counters| counters.dropped).collect();
         self.watch = Some(Box::new(Watch::new(self.routes.len(), dropped, limit)));
@@ -218,20 +218,19 @@ impl<P: Carried> Network<P> {
         }
     }
 
-    /// What happened since [`Self::watch`], in the order in which packets were sent. A queue that manages itself
-    /// (CoDel) drops packets without saying which: they stay under way.
+    /// Passages since [`Self::watch`], in order of sending. A drop by active queue management (CoDel) cannot be
+    /// assigned to its packet, which stays under way.
     pub fn passages(&self) -> &[Passage<P>] {
         self.watch.as_ref().map_or(&[], |watch| watch.passages())
     }
 
-    /// Packets sent beyond the limit of [`Self::watch`].
-    pub fn unwatched(&self) -> u64 {
-        self.watch.as_ref().map_or(0, |watch| watch.beyond())
+    /// Packets sent after the limit of [`Self::watch`].
+    pub fn unrecorded(&self) -> u64 {
+        self.watch.as_ref().map_or(0, |watch| watch.unrecorded())
     }
 
-    /// An event is due. For a ring, its first packet moves on, and is returned with its route if that
-    /// was the end of the route. What happens after `until` is left to later calls, so that the counters
-    /// cover only what happened before it.
+    /// Handles the event of a source. The first packet of a ring moves on; at the end of its route it is
+    /// returned. Steps after `until` are left to later calls, so that the counters are those at `until`.
     #[inline]
     pub fn advance(
         &mut self,
@@ -246,7 +245,7 @@ impl<P: Carried> Network<P> {
         };
         if let Waiting::Junction(junction) = waiting {
             let horizon = until.min(queue.time_of(source) + self.junctions[junction].lookahead - 1);
-            self.pass(queue, junction, horizon);
+            self.enter_junction(queue, junction, horizon);
             return None;
         }
         let ring = &mut self.rings[number];
@@ -261,16 +260,16 @@ impl<P: Carried> Network<P> {
         ring.skip(1);
         queue.set(source, ring.front().map_or(NEVER, |next| next.at));
         if waiting == Waiting::WatchedEnd {
-            return Some(self.see(&packet));
+            return Some(self.record_arrival(&packet));
         }
         self.enter(queue, packet);
         None
     }
 
-    /// A packet is at the end of its route.
+    /// Records a packet at the end of its route.
     #[cold]
     #[inline(never)]
-    fn see(&mut self, packet: &InFlight<P>) -> (RouteId, P) {
+    fn record_arrival(&mut self, packet: &InFlight<P>) -> (RouteId, P) {
         let route = RouteId::from(packet.route);
         if let Some(watch) = &mut self.watch {
             watch.arrive(packet.at, route, &packet.payload);
@@ -278,10 +277,10 @@ impl<P: Carried> Network<P> {
         (route, packet.payload)
     }
 
-    /// A plain link took in a packet and did not let it out.
+    /// Records a packet that a plain link dropped or lost.
     #[cold]
     #[inline(never)]
-    fn note_loss(&mut self, link: usize) {
+    fn record_loss(&mut self, link: usize) {
         let Some(watch) = &mut self.watch else { return };
         let packet = &self.aside;
         let dropped = watch.has_dropped(link, self.links[link].counters().dropped);
@@ -289,8 +288,8 @@ impl<P: Carried> Network<P> {
         watch.lose(packet.at, RouteId::from(packet.route), &packet.payload, fate, link);
     }
 
-    /// What waits before a junction enters it, up to the time before which nothing else can arrive.
-    fn pass(&mut self, queue: &mut EventQueue, junction: usize, horizon: Nanos) {
+    /// Moves waiting packets into a junction, up to `horizon`, before which no other can arrive.
+    fn enter_junction(&mut self, queue: &mut EventQueue, junction: usize, horizon: Nanos) {
         let upstream = std::mem::take(&mut self.junctions[junction].upstream);
         while let Some((ring, _, turn)) = self.first_of(&upstream).filter(|f| f.1 <= horizon) {
             let last = turn.min(horizon);
@@ -306,8 +305,8 @@ impl<P: Carried> Network<P> {
         self.junctions[junction].upstream = upstream;
     }
 
-    /// The ring with the earliest packet among these, the packet's time, and until when it is this ring's
-    /// turn. Of two packets at the same time, the one in the ring with the lower number is earlier.
+    /// The ring with the earliest packet among these, the packet's time, and the end of this ring's turn. Of two
+    /// packets at the same time, the one in the lower ring is earlier.
     fn first_of(&self, rings: &[usize]) -> Option<(usize, Nanos, Nanos)> {
         let (mut first, mut second) = ((NEVER, usize::MAX), (NEVER, usize::MAX));
         for &ring in rings {
@@ -355,7 +354,7 @@ impl<P: Carried> Network<P> {
         }
     }
 
-    /// Moves a packet as far as its way is known: to the next place where it must wait.
+    /// Moves a packet to the next place where it must wait.
     #[inline(always)]
     fn traverse(&mut self, queue: &mut EventQueue, mut packet: InFlight<P>) {
         let mut number = self.hop(&packet);
@@ -368,7 +367,7 @@ impl<P: Carried> Network<P> {
             let Some(at) = link.traverse(packet.at, u32::from(packet.size)) else {
                 let link = hop.link;
                 self.aside = packet;
-                return self.note_loss(link);
+                return self.record_loss(link);
             };
             packet.at = at;
             packet.hop += 1;
@@ -391,7 +390,7 @@ impl<P: Carried> Network<P> {
         self.traverse(queue, packet);
     }
 
-    // Otherwise it is not inlined into the hottest loop, because it has other callers too.
+    // Inlined into the hottest loop in spite of its other callers.
     #[inline(always)]
     fn wait(&mut self, queue: &mut EventQueue, ring: usize, packet: InFlight<P>) {
         if self.rings[ring].is_empty() {
@@ -446,8 +445,8 @@ impl<P: Carried> Network<P> {
         }
     }
 
-    /// No packet arrives before this time unless another is sent; [`NEVER`] if none is in flight.
-    /// Background traffic is left out: catching up with it later is enough.
+    /// Earliest possible arrival of a packet in flight; [`NEVER`] if there is none. Background traffic is left
+    /// out: its events can be handled later.
     pub fn next_at(&self, queue: &EventQueue) -> Nanos {
         if self.udp.is_empty() {
             return queue.earliest().map_or(NEVER, |(at, _)| at);
@@ -458,8 +457,8 @@ impl<P: Carried> Network<P> {
         sources.map(|(source, _)| queue.time_of(source)).min().unwrap_or(NEVER)
     }
 
-    /// Visits the payload of every packet on the network. Packets are dropped silently: a driver that
-    /// keeps more of a packet than its payload learns this way which ones it can forget.
+    /// Visits the payload of every packet on the network. Drops are silent: this is how a driver that stores more
+    /// of a packet than its payload learns which to discard.
     pub fn for_each_payload(&self, mut visit: impl FnMut(&P)) {
         let mut visit = |packet: &InFlight<P>| visit(&packet.payload);
         self.rings.iter().flat_map(Ring::iter).for_each(&mut visit);
@@ -475,7 +474,7 @@ impl<P: Carried> Network<P> {
         }
     }
 
-    /// What has happened on each link so far, in the order of the specification.
+    /// The counters of each link, in the order of the specification.
     pub fn counters(&self) -> impl Iterator<Item = LinkCounters> {
         self.links.iter().map(Link::counters)
     }

@@ -1,9 +1,9 @@
-//! A queue that makes its decision when a packet arrives: its departure is known at once, whatever serves it.
+//! A queue that decides on arrival: the departure is known at once, whatever the server.
 //!
-//! Unlike [`super::rate::Fifo`] it remembers the departures of what it holds, because with a server of
-//! varying rate a time does not determine how many bytes wait. A packet being sent counts in full.
+//! Unlike [`super::rate::Fifo`] it stores all departures: with a varying rate a time does not determine the
+//! backlog in bytes. A packet being sent counts in full.
 
-use super::aqm::{Arrival, Judge, Verdict};
+use super::aqm::{Arrival, ArrivalDiscipline, Verdict};
 use super::counters::LinkCounters;
 use super::server::Server;
 use super::spec::LinkSpec;
@@ -16,11 +16,11 @@ use crate::units::{Bytes, Nanos};
 pub(super) struct PassiveQueue {
     server: Server,
     limit: Bytes,
-    judge: Option<Judge>,
+    judge: Option<ArrivalDiscipline>,
     /// Departure and size of each packet that is queued or being sent.
     departures: Ring<(Nanos, u32)>,
     bytes: Bytes,
-    /// When it was last empty.
+    /// Start of the last idle time.
     idle_since: Nanos,
 }
 
@@ -29,15 +29,15 @@ impl PassiveQueue {
         Self {
             server: Server::new(spec),
             limit: spec.queue_bytes.unwrap_or(Bytes::MAX),
-            judge: spec.aqm.as_ref().and_then(|aqm| Judge::new(aqm, streams.queue())),
+            judge: spec.aqm.as_ref().and_then(|aqm| ArrivalDiscipline::new(aqm, streams.queue())),
             departures: Ring::new(),
             bytes: 0,
             idle_since: 0,
         }
     }
 
-    /// A packet arrives at `at`, no earlier than any before it: when its transmission ends
-    /// ([`crate::units::NEVER`]: never), and whether it is marked; none if it is dropped.
+    /// A packet arrives at `at`, no earlier than any before it. Returns the end of its transmission
+    /// ([`crate::units::NEVER`]: never) and its CE mark; none if it is dropped.
     pub fn accept(
         &mut self,
         at: Nanos,

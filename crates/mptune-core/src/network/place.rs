@@ -1,17 +1,16 @@
-//! Where packets are between two events: in a ring behind a FIFO, in a heap behind a link that
-//! reorders.
+//! Packets between two events: in a ring behind a FIFO, in a heap behind a link that reorders.
 
 use crate::units::Nanos;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-/// Instead of a route: the packet is background traffic and leaves after its current link.
+/// The route of background traffic, which leaves after its current link.
 pub(super) const BACKGROUND: u8 = u8::MAX;
 
 /// A packet on its way. Small integers keep it within a cache line: 128 routes, 16 hops, 64 KiB.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct InFlight<P> {
-    /// When it arrives at its destination; in an active queue, when it arrived there.
+    /// Arrival at its next place; in an active queue, arrival there.
     pub at: Nanos,
     pub route: u8,
     pub hop: u8,
@@ -33,7 +32,7 @@ struct Entry<P> {
 }
 
 impl<P> Ord for Entry<P> {
-    /// The greatest is the first to leave.
+    /// The greatest leaves first.
     fn cmp(&self, other: &Self) -> Ordering {
         (other.packet.at, other.number).cmp(&(self.packet.at, self.number))
     }
@@ -72,7 +71,7 @@ impl<P> Ordered<P> {
         self.heap.iter().map(|entry| &entry.packet)
     }
 
-    /// When the first packet leaves.
+    /// Departure of the first packet.
     pub fn next_at(&self) -> Option<Nanos> {
         self.heap.peek().map(|entry| entry.packet.at)
     }

@@ -1,4 +1,4 @@
-//! Serialisation at a fixed rate, and the drop-tail queue before it: both are plain numbers.
+//! Serialisation at a fixed rate, and the drop-tail queue before it, each as a number.
 
 use crate::units::{BitsPerSecond, Bytes, NEVER, Nanos};
 
@@ -38,7 +38,7 @@ pub(super) struct Fifo {
     pace: Pace,
     /// The queue limit as the time it takes to send that many bytes.
     queue_ns: Nanos,
-    /// When everything accepted so far will have been sent.
+    /// End of the transmission of all accepted packets.
     busy_until: Nanos,
 }
 
@@ -50,8 +50,8 @@ impl Fifo {
         Self { pace, queue_ns, busy_until: 0 }
     }
 
-    /// A packet arrives at `at`, no earlier than any before it: when its transmission ends, or none
-    /// if the queue is full. An idle line takes any packet.
+    /// A packet arrives at `at`, no earlier than any before it. Returns the end of its transmission; none if the
+    /// queue is full. An idle line takes any packet.
     #[inline]
     pub fn accept(&mut self, at: Nanos, size: u32) -> Option<Nanos> {
         let sending = self.pace.of(size);

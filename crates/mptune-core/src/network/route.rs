@@ -1,15 +1,15 @@
-//! The routes through the network, and where on them packets must wait for an event.
+//! The routes through the network, and the places where packets wait for an event.
 
 use super::spec::{LinkSpec, NetworkSpec};
 use crate::units::Nanos;
 
-/// Where packets leaving a link on some route go next.
+/// The next step of packets leaving a link on some route.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Next {
     /// Straight into the route's next link: nothing else can enter it in between.
     Link,
-    /// Into a ring, to be taken out at the time of arrival: at a link that must see its packets in time
-    /// order, or at the end of the route.
+    /// Into a ring until the time of arrival: before a link whose packets must enter in time order, or at the end
+    /// of the route.
     Ring(usize),
     /// First into a heap, which puts them in time order: behind a link that reorders.
     Ordered(usize),
@@ -27,29 +27,28 @@ pub(super) struct Route {
     pub first: usize,
     length: usize,
     pub up: bool,
-    /// It is up, and nobody watches.
+    /// It is up and not recorded.
     pub is_plain: bool,
 }
 
 /// The link that packets leave, and the one they go to, unless they are at the end.
 type Place = (usize, Option<usize>);
 
-/// What happens to the packets of a ring when they are due.
+/// The next step of a ring's packets when they are due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Waiting {
     /// They are at the end of their route.
     End,
-    /// The same, in a network that is watched.
+    /// The same, in a network that records passages.
     WatchedEnd,
     /// Each enters the next link.
     Link,
-    /// They enter the next link together with all that will be there soon.
+    /// They enter the next link together with all that arrive within the lookahead.
     Junction(usize),
 }
 
-/// A plain link that packets enter only from several upstream links, each with a ring before it.
-/// Packets sent from now on cannot get there for a while, so all that arrive in the meantime are known
-/// and enter it at once, in time order.
+/// A plain link that packets enter only from several upstream links, each with a ring before it. Packets sent from
+/// now on arrive after the lookahead at the earliest, so all packets within it enter at once, in time order.
 #[derive(Debug, Clone)]
 pub(super) struct Junction {
     pub upstream: Vec<usize>,
@@ -63,7 +62,7 @@ pub(super) struct Map {
     pub hops: Vec<Hop>,
     /// Places where packets arrive in time order, whatever their route.
     pub rings: Vec<Place>,
-    /// What the packets in each of the rings wait for.
+    /// The next step of the packets in each ring.
     pub waiting: Vec<Waiting>,
     pub junctions: Vec<Junction>,
     /// The rings behind links that reorder: each gets its packets from a heap.
@@ -135,12 +134,12 @@ impl Map {
 
     fn next(&mut self, place: Place, from: &LinkSpec, in_time: &[bool]) -> Next {
         if from.effects().reorders() {
-            let ring = number(&mut self.rings, place);
-            Next::Ordered(number(&mut self.ordered, ring))
+            let ring = index_of(&mut self.rings, place);
+            Next::Ordered(index_of(&mut self.ordered, ring))
         } else if place.1.is_some_and(|to| !in_time[to]) {
             Next::Link
         } else {
-            Next::Ring(number(&mut self.rings, place))
+            Next::Ring(index_of(&mut self.rings, place))
         }
     }
 }
@@ -160,16 +159,16 @@ fn delay_since_event(spec: &NetworkSpec, hops: &[Hop]) -> Nanos {
     delay
 }
 
-/// The index of an item, which is appended if it is not there yet.
-fn number<T: PartialEq>(things: &mut Vec<T>, thing: T) -> usize {
-    things.iter().position(|known| *known == thing).unwrap_or_else(|| {
-        things.push(thing);
-        things.len() - 1
+/// The index of an item, appended if missing.
+fn index_of<T: PartialEq>(items: &mut Vec<T>, item: T) -> usize {
+    items.iter().position(|known| *known == item).unwrap_or_else(|| {
+        items.push(item);
+        items.len() - 1
     })
 }
 
-/// Packets must enter the link when they are due, not before: because they come from more than one
-/// place (an upstream link, an end host, a background source), or because its queue has events.
+/// Packets must enter the link in time order: they come from more than one place (an upstream link, an end host, a
+/// background source), or its queue has events.
 fn must_be_in_time(link: &LinkSpec, number: usize, ways: &[&[usize]]) -> bool {
     let mut upstream = ways.iter().flat_map(|way| {
         let places = way.iter().enumerate().filter(move |&(_, &l)| l == number);

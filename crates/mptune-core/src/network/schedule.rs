@@ -18,11 +18,11 @@ pub struct ScheduleSpec {
     pub period_ns: Option<Nanos>,
 }
 
-/// A change; what it leaves out stays as it is.
+/// A change of the given values.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StepSpec {
-    /// When, from the start of the trial, or of each period.
+    /// Time from the start of the trial, or of each period.
     pub at_ns: Nanos,
     /// Rate from then on; 0 holds everything back.
     #[serde(default)]
@@ -36,7 +36,7 @@ pub struct StepSpec {
 }
 
 impl ScheduleSpec {
-    /// `has_rate`: whether the link has a rate that steps can change.
+    /// `has_rate`: the link has a rate that steps can change.
     pub(super) fn validate(&self, has_rate: bool) -> Result<(), SpecError> {
         let wrong = |key: &str, expected: &str| Err(SpecError::new(key, expected));
         if self.steps.is_empty() {
@@ -58,14 +58,14 @@ impl ScheduleSpec {
         Ok(())
     }
 
-    /// One of the values over time; `base` holds until the first step that sets it.
+    /// A value over time; `base` holds until the first step that sets it.
     fn timeline<T: Copy>(&self, base: T, value: impl Fn(&StepSpec) -> Option<T>) -> Timeline<T> {
         let steps = self.steps.iter().filter_map(|step| value(step).map(|v| (step.at_ns, v)));
         Timeline { base, steps: steps.collect(), period: self.period_ns }
     }
 }
 
-/// One of a link's values over time: as its schedule says, or constant.
+/// A link's value over time: by its schedule, or constant.
 pub(super) fn timeline<T: Copy>(
     schedule: Option<&ScheduleSpec>,
     base: T,
@@ -114,7 +114,7 @@ impl<T: Copy> Timeline<T> {
         if self.steps.is_empty() { self.base } else { self.span(time).0 }
     }
 
-    /// The value at a time, and until when it holds ([`NEVER`]: forever).
+    /// The value at a time, and its end ([`NEVER`]: forever).
     fn span(&self, time: Nanos) -> (T, Nanos) {
         let (Some(first), Some(last)) = (self.steps.first(), self.steps.last()) else {
             return (self.base, NEVER);
@@ -139,7 +139,7 @@ impl<T: Copy> Timeline<T> {
 #[derive(Debug, Clone)]
 pub(super) struct VaryingRate {
     rate: Timeline<BitsPerSecond>,
-    /// What a whole period sends, in bit/s times ns.
+    /// Work of a whole period, in bit/s times ns.
     per_period: u128,
     busy_until: Nanos,
 }
@@ -159,7 +159,7 @@ impl VaryingRate {
         Self { rate, per_period, busy_until: 0 }
     }
 
-    /// A packet arrives at `at` behind all earlier ones: when its transmission ends; [`NEVER`] if never.
+    /// A packet arrives at `at` behind all earlier ones. Returns the end of its transmission, or [`NEVER`].
     pub fn send(&mut self, at: Nanos, size: u32) -> Nanos {
         self.busy_until = self.finish(at.max(self.busy_until), size);
         self.busy_until
@@ -180,7 +180,7 @@ impl VaryingRate {
             }
             work -= capacity;
             now = until;
-            // Whole periods at once: otherwise a slow link with a fast schedule takes too many steps.
+            // Whole periods at once: a slow link with a fast schedule would take too many steps.
             if let Some(period) = self.rate.period.filter(|_| work > self.per_period) {
                 let Some(periods) = (work - 1).checked_div(self.per_period) else { return NEVER };
                 work -= periods * self.per_period;
@@ -292,7 +292,7 @@ mod tests {
     }
 
     proptest! {
-        /// The packet is exactly what is sent by its departure: the integral of the rate over time.
+        /// The integral of the rate up to the departure is the packet.
         #[test]
         fn the_integral_of_the_rate_is_the_packet(
             base in 0u64..20_000_000,

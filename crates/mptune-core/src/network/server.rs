@@ -1,4 +1,4 @@
-//! Takes packets from a queue one after the other: a token bucket if there is one, then the line.
+//! The server of a queue: a token bucket if there is one, then the line.
 
 use super::bucket::TokenBucket;
 use super::limits::FULL_PACKET;
@@ -38,8 +38,8 @@ impl Server {
         Self { bucket: spec.bucket.as_ref().map(TokenBucket::new), line }
     }
 
-    /// Sends a packet that arrived at `arrived`, after all earlier ones: when its last byte leaves, which
-    /// is [`crate::units::NEVER`] if the rate stays zero.
+    /// Sends a packet that arrived at `arrived`, after all earlier ones. Returns the departure of its last byte,
+    /// [`crate::units::NEVER`] if the rate stays zero.
     pub fn send(&mut self, arrived: Nanos, size: u32) -> Nanos {
         let at = self.bucket.as_mut().map_or(arrived, |bucket| bucket.pass(arrived, size));
         match &mut self.line {
@@ -52,7 +52,7 @@ impl Server {
         }
     }
 
-    /// The time one full packet takes, as far as it is known; none while nothing is sent.
+    /// Serialisation time of a full packet; none at rate 0.
     pub fn packet_time(&self, now: Nanos) -> Option<Nanos> {
         let line = match &self.line {
             Line::Fixed { pace, .. } => Some(pace.of(FULL_PACKET as u32)),

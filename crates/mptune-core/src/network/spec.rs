@@ -1,4 +1,4 @@
-//! The network as callers describe it: plain integers, with validation.
+//! The specification of a network: plain integers, with validation.
 
 use super::aqm::AqmSpec;
 use super::bucket::BucketSpec;
@@ -83,10 +83,10 @@ pub struct BackgroundSpec {
     pub path: usize,
     /// Its congestion control.
     pub cc: String,
-    /// When its SYN is sent.
+    /// Time of its SYN.
     #[serde(default)]
     pub start_ns: Nanos,
-    /// When it stops; none never does.
+    /// Time of its stop; none never stops.
     #[serde(default)]
     pub stop_ns: Option<Nanos>,
 }
@@ -137,10 +137,10 @@ impl NetworkSpec {
                 .map_err(|e| SpecError::new(format!("links[{i}].{}", e.key), e.expected))?;
         }
         if self.paths.is_empty() || self.paths.len() > MAX_PATHS {
-            let found = self.paths.len();
+            let count = self.paths.len();
             return Err(SpecError::new(
                 "paths",
-                format!("expected 1 to {MAX_PATHS}, found {found}"),
+                format!("expected 1 to {MAX_PATHS}, found {count}"),
             ));
         }
         self.check_ways()?;
@@ -205,7 +205,7 @@ impl LinkSpec {
         self.rate_bps.is_some() || self.trace_ms.is_some() || self.bucket.is_some()
     }
 
-    /// It makes its decision when a packet leaves its queue, so packets must arrive in event order.
+    /// It decides on departure, so packets must arrive in event order.
     pub(super) fn is_active(&self) -> bool {
         self.aqm.as_ref().is_some_and(AqmSpec::is_active)
     }

@@ -1,5 +1,5 @@
-//! Streams of random numbers: each effect of each link has its own, so that adding an effect or a
-//! link never changes what another one draws.
+//! Streams of random numbers: each effect of each link has a separate one, so that adding an effect or a link never
+//! changes another's draws.
 
 use crate::engine::Random;
 

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 mod effects;
 mod properties;
 
-/// A payload that remembers its number, and whether it was marked.
+/// A payload with a number and its CE mark.
 #[derive(Debug, Clone, Copy, Default)]
 struct Probe {
     number: u32,
@@ -60,14 +60,14 @@ fn network(links: Vec<LinkSpec>, paths: Vec<PathSpec>) -> NetworkSpec {
     spec
 }
 
-/// A network with its clock, and everything that arrived: when, on which route, what.
+/// A network with its clock, and all arrivals: time, route, packet.
 struct Bench {
     queue: EventQueue,
     network: Network<Probe>,
     now: Nanos,
     sent: u32,
     events: usize,
-    /// Until when links may look ahead, although packets are sent earlier.
+    /// Lookahead of links, even past later packets.
     ahead: Nanos,
     arrivals: Vec<(Nanos, RouteId, Probe)>,
 }

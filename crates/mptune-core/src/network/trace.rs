@@ -25,7 +25,7 @@ pub(super) fn validate(times_ms: &[u32]) -> Result<(), SpecError> {
     }
 }
 
-/// The opportunities, and how far they are used. As in mahimahi, an opportunity carries up to 1500
+/// The opportunities and their use. As in mahimahi, an opportunity carries up to 1500
 /// bytes of any number of packets queued before it, a larger packet takes several, and what no packet
 /// was there to use is lost.
 #[derive(Debug, Clone)]
@@ -33,7 +33,7 @@ pub(super) struct Trace {
     times_ms: Vec<u32>,
     /// The opportunity in use, or the next one.
     index: usize,
-    /// When the current repetition began.
+    /// Start of the current repetition.
     cycle: Nanos,
     /// Bytes left of that opportunity.
     left: u32,
@@ -53,7 +53,7 @@ impl Trace {
         self.cycle + Nanos::from(self.times_ms[self.index]) * MILLISECOND
     }
 
-    /// A packet arrives at `at` behind all earlier ones: when its last byte leaves.
+    /// A packet arrives at `at` behind all earlier ones. Returns the departure of its last byte.
     pub fn send(&mut self, at: Nanos, size: u32) -> Nanos {
         if self.time() <= at {
             self.skip_to(at);
@@ -76,8 +76,7 @@ impl Trace {
         }
     }
 
-    /// The first opportunity later than `at`. There is one in the same repetition, because the last is at
-    /// its very end.
+    /// The first opportunity after `at`: in the same repetition, whose last opportunity is its end.
     fn skip_to(&mut self, at: Nanos) {
         let phase = at % self.period();
         self.cycle = at - phase;

@@ -23,13 +23,13 @@ pub struct UdpSpec {
     /// Size of its packets, headers included.
     #[serde(default = "full_packet")]
     pub packet_bytes: u32,
-    /// How long it sends and is silent in turn; none always sends.
+    /// Periods of sending and silence; none always sends.
     #[serde(default)]
     pub on_off: Option<OnOffSpec>,
-    /// When it starts, sending.
+    /// Start of its first period of sending.
     #[serde(default)]
     pub start_ns: Nanos,
-    /// When it stops; none never does.
+    /// Time of its stop; none never stops.
     #[serde(default)]
     pub stop_ns: Option<Nanos>,
 }
@@ -42,7 +42,7 @@ pub struct OnOffSpec {
     pub on_ns: Nanos,
     /// Length of a silence; the mean if lengths are drawn.
     pub off_ns: Nanos,
-    /// How the lengths are distributed.
+    /// Distribution of the lengths.
     pub lengths: Lengths,
 }
 
@@ -69,8 +69,8 @@ impl UdpSpec {
             return wrong("rate_bps", "expected at most 1 Tbit/s".into());
         }
         if !(SMALLEST..=full_packet()).contains(&self.packet_bytes) {
-            let found = self.packet_bytes;
-            let expected = format!("expected {SMALLEST} to {FULL_PACKET} bytes, found {found}");
+            let bytes = self.packet_bytes;
+            let expected = format!("expected {SMALLEST} to {FULL_PACKET} bytes, found {bytes}");
             return wrong("packet_bytes", expected);
         }
         if let Some(on_off) = &self.on_off {
@@ -105,9 +105,9 @@ pub(super) struct UdpSource {
     gap: Nanos,
     on_off: Option<OnOffSpec>,
     stop: Nanos,
-    /// When the next packet is due, [`NEVER`] after the last.
+    /// Time of the next packet, [`NEVER`] after the last.
     next: Nanos,
-    /// When the current period of sending ends.
+    /// End of the current period of sending.
     on_until: Nanos,
     random: Random,
 }
@@ -130,7 +130,7 @@ impl UdpSource {
         source
     }
 
-    /// When its next packet is due, [`NEVER`] if there are no more.
+    /// Time of its next packet, or [`NEVER`].
     pub fn next_at(&self) -> Nanos {
         self.next
     }

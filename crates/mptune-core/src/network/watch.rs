@@ -1,17 +1,16 @@
-//! What happens to every packet at the network's edge, for whoever asks: when it entered, when it left, and how.
+//! A record of every packet at the network's edge: entry, exit, fate.
 //!
-//! Nothing is asked of a packet but that it can be recognised ([`Carried::is`]). A network that is not watched pays
-//! nothing: routes, ends of routes and drops lead here only if it is.
+//! Packets only have to be recognisable ([`Carried::is`]). A network that is not recorded pays nothing: routes, ends
+//! of routes and drops lead here only if it is.
 
 use super::carried::Carried;
 use crate::units::{NEVER, Nanos, SECOND};
 use std::collections::VecDeque;
 
-/// A packet that others overtake is looked for until it is this old: a queue that manages itself drops without saying
-/// which.
+/// Age at which an overtaken packet is given up: active queue management may have dropped it.
 const FORGOTTEN: Nanos = 10 * SECOND;
 
-/// How a packet left the network.
+/// The end of a packet's passage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     /// It has not left.
@@ -29,17 +28,17 @@ pub enum Fate {
 /// A packet's way through the network.
 #[derive(Debug, Clone, Copy)]
 pub struct Passage<P> {
-    /// When it entered.
+    /// Time of entry.
     pub entered: Nanos,
-    /// When it left; [`NEVER`] if it did not, or if only the fact is known.
+    /// Time of exit; [`NEVER`] if it has not left, or at an unknown time.
     pub left: Nanos,
-    /// Its direction of its path.
+    /// Its route.
     pub route: usize,
     /// Bytes on the wire.
     pub size: u16,
-    /// How it left.
+    /// Its fate.
     pub fate: Fate,
-    /// Where it was lost or dropped.
+    /// Link that dropped or lost it.
     pub link: u16,
     /// It was marked on the way (CE).
     pub marked: bool,
@@ -55,13 +54,14 @@ pub(super) struct Watch<P> {
     pending: Vec<VecDeque<u32>>,
     /// Packets that each link has dropped.
     dropped: Vec<u64>,
-    /// How many are kept, and how many came later.
+    /// Most passages.
     limit: usize,
-    beyond: u64,
+    /// Packets after the limit.
+    unrecorded: u64,
 }
 
 impl<P: Carried> Watch<P> {
-    /// Keeps the first `limit` passages; each link has dropped this many packets before.
+    /// Records `limit` passages; `dropped` are the links' counters at the start.
     pub fn new(routes: usize, dropped: Vec<u64>, limit: usize) -> Self {
         let limit = limit.min(u32::MAX as usize);
         Self {
@@ -69,7 +69,7 @@ impl<P: Carried> Watch<P> {
             pending: vec![VecDeque::new(); routes],
             dropped,
             limit,
-            beyond: 0,
+            unrecorded: 0,
         }
     }
 
@@ -77,14 +77,14 @@ impl<P: Carried> Watch<P> {
         &self.passages
     }
 
-    pub fn beyond(&self) -> u64 {
-        self.beyond
+    pub fn unrecorded(&self) -> u64 {
+        self.unrecorded
     }
 
     /// A packet enters; `up` if its path is.
     pub fn enter(&mut self, now: Nanos, route: usize, size: u32, payload: P, up: bool) {
         if self.passages.len() >= self.limit {
-            self.beyond += 1;
+            self.unrecorded += 1;
             return;
         }
         let (left, fate) = if up { (NEVER, Fate::UnderWay) } else { (now, Fate::Cut) };
@@ -97,12 +97,12 @@ impl<P: Carried> Watch<P> {
         self.passages.push(passage);
     }
 
-    /// A packet is at the end of its route, where the first one under way is usually the one.
+    /// A packet is at the end of its route: usually the first under way.
     pub fn arrive(&mut self, now: Nanos, route: usize, payload: &P) {
         let Self { passages, pending, .. } = self;
-        let found = pending[route].iter().position(|&i| payload.is(&passages[i as usize].payload));
-        // None is one that entered beyond the limit, or a copy made on the way, whose original has arrived.
-        let Some(index) = found.and_then(|place| pending[route].remove(place)) else { return };
+        let place = pending[route].iter().position(|&i| payload.is(&passages[i as usize].payload));
+        // None: it entered after the limit, or it is a copy whose original has arrived.
+        let Some(index) = place.and_then(|place| pending[route].remove(place)) else { return };
         let passage = &mut passages[index as usize];
         (passage.left, passage.fate) = (now, Fate::Arrived);
         passage.marked = payload.is_marked();
@@ -112,17 +112,17 @@ impl<P: Carried> Watch<P> {
         }
     }
 
-    /// A link lost a packet, and has now dropped this many: whether that one was dropped. Asked about every loss.
+    /// Updates a link's drop counter after a packet did not leave it. True if the packet was dropped, not lost.
     pub fn has_dropped(&mut self, link: usize, dropped: u64) -> bool {
         std::mem::replace(&mut self.dropped[link], dropped) < dropped
     }
 
-    /// A packet is dropped or lost, usually the one that entered last.
+    /// A packet is dropped or lost: usually the last that entered.
     pub fn lose(&mut self, now: Nanos, route: usize, payload: &P, fate: Fate, link: usize) {
         let Self { passages, pending, .. } = self;
         let Some(pending) = pending.get_mut(route) else { return };
-        let found = pending.iter().rposition(|&i| payload.is(&passages[i as usize].payload));
-        let Some(index) = found.and_then(|place| pending.remove(place)) else { return };
+        let place = pending.iter().rposition(|&i| payload.is(&passages[i as usize].payload));
+        let Some(index) = place.and_then(|place| pending.remove(place)) else { return };
         let passage = &mut passages[index as usize];
         (passage.left, passage.fate, passage.link) = (now, fate, link as u16);
     }

@@ -1,5 +1,5 @@
-//! What happens to a packet after it is sent: independent and bursty losses, delay, jitter,
-//! reordering, duplication. Delay and loss may change over time.
+//! The wire behind a line: independent and bursty loss, delay, jitter, reordering, duplication. Delay and loss may
+//! change over time.
 
 use super::chance::Chance;
 use super::counters::LinkCounters;
@@ -10,7 +10,7 @@ use super::stream::Streams;
 use crate::engine::Random;
 use crate::units::Nanos;
 
-/// When a packet reaches the far end, and in how many copies.
+/// Arrival of a packet at the far end, and its number of copies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Exit {
     pub at: Nanos,
@@ -26,7 +26,7 @@ pub(super) struct Wire {
     jitter: Nanos,
     effects: States,
     duplication: Chance,
-    /// When the last in-order packet reaches the far end.
+    /// Arrival of the last in-order packet at the far end.
     last_exit: Nanos,
     random: Random,
     copier: Random,
@@ -49,7 +49,7 @@ impl Wire {
         }
     }
 
-    /// A packet was sent at `sent`, no earlier than any before it; none if it is lost.
+    /// The exit of a packet sent at `sent`, no earlier than any before it; none if it is lost.
     pub fn cross(&mut self, sent: Nanos, counters: &mut LinkCounters) -> Option<Exit> {
         let lost = self.loss.at(sent).happens(&mut self.random);
         if self.effects.lose() || lost {
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scheduled_loss_holds_while_it_holds() {
+    fn a_scheduled_loss_lasts_until_its_next_step() {
         let step = |at_ns, loss| StepSpec { at_ns, loss_ppb: Some(loss), ..StepSpec::default() };
         let steps = vec![step(10, 1_000_000_000), step(20, 0)];
         let schedule = Some(ScheduleSpec { steps, period_ns: None });

@@ -47,7 +47,7 @@ fn connection(
         event: ScriptedEvent::Finish,
     };
     Ok(ConnectionOptions {
-        // TCP on one path, but with the sizes of MPTCP's ACKs, as it always was.
+        // TCP on one path with the ACK size of MPTCP: existing results depend on it.
         protocol: Protocol::Mptcp,
         family,
         controller: names::controller(&format!("network.background[{number}].cc"), &flow.cc)?,

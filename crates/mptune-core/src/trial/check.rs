@@ -18,10 +18,10 @@ impl TrialSpec {
             return wrong("mss", format!("expected 64 to 8960 bytes, found {}", self.mss));
         }
         if self.buffer_bytes < u64::from(self.segment()) {
-            let found = self.buffer_bytes;
+            let (segment, bytes) = (self.segment(), self.buffer_bytes);
             return wrong(
                 "buffer_bytes",
-                format!("expected at least one segment of {} bytes, found {found}", self.segment()),
+                format!("expected at least one segment of {segment} bytes, found {bytes}"),
             );
         }
         // A window of 2^30 segments is 1.5 TB: more than any host has, and safely within 32 bits.
@@ -37,7 +37,7 @@ impl TrialSpec {
         self.check_paths()
     }
 
-    /// Without others, a subflow has one path, and nobody who manages it.
+    /// Plain TCP has one path and no path manager.
     fn check_protocol(&self) -> Result<(), SpecError> {
         if self.protocol.rules().is_multipath() {
             return Ok(());
@@ -46,13 +46,13 @@ impl TrialSpec {
             return wrong("pm", format!("expected default with protocol tcp, found {}", self.pm));
         }
         let of_network = |action| matches!(action, ScriptAction::Down | ScriptAction::Up);
-        if !self.script.iter().all(|one| of_network(one.action)) {
+        if !self.script.iter().all(|event| of_network(event.action)) {
             return wrong("script", "expected only down and up with protocol tcp");
         }
         Ok(())
     }
 
-    /// Only what goes on as it is can be foretold.
+    /// A scripted change cannot be extrapolated.
     fn check_early_end(&self) -> Result<(), SpecError> {
         if self.workload.ends_early() && !self.script.is_empty() {
             return wrong("workload.ends_early", "expected a saturated sender without a script");
@@ -68,10 +68,10 @@ impl TrialSpec {
         };
         check("initial_path", self.initial_path.as_slice())?;
         if self.script.len() > MAX_SCRIPT {
-            let found = self.script.len();
+            let count = self.script.len();
             return wrong(
                 "script",
-                format!("expected at most {MAX_SCRIPT} actions, found {found}"),
+                format!("expected at most {MAX_SCRIPT} actions, found {count}"),
             );
         }
         let scripted: Vec<_> = self.script.iter().map(|action| action.path).collect();

@@ -7,7 +7,7 @@ use crate::transport::{RoleChange, SubflowOutcome, Transport};
 use crate::units::{Bytes, Nanos};
 use serde::Serialize;
 
-/// Why a trial gave no usable number, for callers that distinguish failures.
+/// The kind of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FailureKind {
@@ -17,48 +17,46 @@ pub enum FailureKind {
     Unreachable,
     /// The time limit came before a transfer's last byte.
     Incomplete,
-    /// The simulator's books contradict themselves: a fault of the simulator.
+    /// The simulator's accounts contradict themselves: a fault of the simulator.
     Miscounted,
 }
 
 /// The outcome of a trial.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Outcome {
-    /// How long the measurement took: the trial's duration or less if it ended early, or a transfer's
-    /// completion time.
+    /// Length of the measurement: the trial's duration, less if it ended early, or a transfer's completion time.
     pub duration_ns: Nanos,
     /// Payload bytes delivered in order.
     pub in_order_bytes: Bytes,
     /// The same per bin.
     pub bins: Vec<Bytes>,
-    /// What they would have been over the trial's duration, of a trial that ended early.
+    /// Bytes expected over the whole duration, of a trial that ended early.
     pub expected_bytes: Option<Bytes>,
-    /// When a transfer's last byte was delivered in order.
+    /// Delivery of a transfer's last byte in order.
     pub completion_ns: Option<Nanos>,
-    /// Why the trial gave no usable number.
+    /// Reason for a trial without a usable number.
     pub failed: Option<String>,
     /// The kind of that failure.
     pub failed_kind: Option<FailureKind>,
-    /// When the connection stopped for good, if it did.
+    /// Time of a permanent stall.
     pub stalled_ns: Option<Nanos>,
     /// Segments resent on another subflow, or by the connection.
     pub reinjected: u64,
-    /// Their payload bytes; under Linux accounting only of those that the connection's timer repeated,
-    /// which is what Linux counts (`mptcpi_bytes_retrans`): not what is handed out anew because a subflow is
-    /// stale.
+    /// Their payload bytes; with Linux accounting only those that the connection's timer repeated
+    /// (`mptcpi_bytes_retrans`), not those of a stale subflow reassigned to another.
     pub reinjected_bytes: Bytes,
     /// Segments that arrived again after they had been received.
     pub duplicates: u64,
-    /// How long the shared buffers kept a subflow with room from sending.
+    /// Time during which the shared buffers kept a subflow with room in cwnd from sending.
     pub window_limited_ns: Nanos,
     /// Times the offered window fell to zero (accounting "linux").
     pub zero_windows: u64,
-    /// Segments the receiver dropped because they were beyond its window, under Linux accounting: the
-    /// sender believes the window to be wider than it is while a subflow has a hole.
+    /// Segments that the receiver dropped beyond its window (accounting "linux"): while a subflow has a hole,
+    /// the sender takes the window for wider than it is.
     pub beyond_window: u64,
-    /// Most bytes held in the receive buffer while earlier ones were missing.
+    /// Most bytes out of order in the receive buffer.
     pub largest_reordering_bytes: Bytes,
-    /// Roles that changed after the subflows were opened, of a path manager that acts on samples.
+    /// Changes of role after the subflows were opened, of a path manager that acts on samples.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<RoleChange>,
     /// Events the simulator handled.
@@ -69,12 +67,12 @@ pub struct Outcome {
     pub background: Vec<BackgroundOutcome>,
 }
 
-/// What a background connection did.
+/// The counters of a background connection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct BackgroundOutcome {
     /// Its path.
     pub path: PathId,
-    /// How long it had data to send, up to the end of the trial.
+    /// Time with data to send, up to the end of the trial.
     pub duration_ns: Nanos,
     /// Payload bytes delivered in order.
     pub bytes: Bytes,
@@ -82,11 +80,11 @@ pub struct BackgroundOutcome {
     pub retransmitted: u64,
 }
 
-/// How far a trial ran.
+/// The end of a run.
 pub(super) struct Span {
     /// Its limit, unless it ended early.
     pub(super) end: Nanos,
-    /// Something could still have happened.
+    /// Events were left.
     pub(super) alive: bool,
     /// Bytes expected by the limit, if it ended early.
     pub(super) expected: Option<Bytes>,
@@ -134,7 +132,7 @@ impl TrialSpec {
         }
     }
 
-    /// Why there is no usable number, if there is none.
+    /// Kind and reason of a failure.
     fn failure(
         &self,
         connection: &impl Transport,

@@ -1,4 +1,4 @@
-//! A trial of which every packet is kept, and what its senders thought at equal intervals.
+//! A trial with a record of every packet, and samples of its senders at equal intervals.
 //!
 //! The outcome is that of the same trial without a recording, but for the number of events.
 
@@ -13,7 +13,7 @@ use crate::transport::{Sample, Transport};
 use crate::units::{Bytes, Nanos, Seq};
 use std::collections::BTreeMap;
 
-/// What is to be kept.
+/// The extent of a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Recording {
     /// Most packets.
@@ -22,44 +22,44 @@ pub struct Recording {
     pub spacing: Nanos,
 }
 
-/// What was kept of a trial.
+/// The recording of a trial.
 #[derive(Debug, Clone)]
 pub struct Recorded {
     /// Every packet of the measured connection, in order of entry ([`Record`]).
     pub records: Vec<u8>,
     /// Packets beyond the limit.
-    pub beyond: u64,
+    pub omitted: u64,
     /// Samples of all subflows.
     pub samples: Vec<Sample>,
 }
 
 impl TrialSpec {
-    /// Runs the trial and keeps what happened.
+    /// Runs and records the trial.
     ///
     /// # Errors
     /// As [`Self::run`].
-    pub fn run_recorded(&self, what: Recording) -> Result<(Outcome, Recorded), SpecError> {
+    pub fn run_recorded(&self, recording: Recording) -> Result<(Outcome, Recorded), SpecError> {
         if self.workload.ends_early() {
             return Err(SpecError::new(
                 "workload.ends_early",
                 "expected a trial that is not recorded",
             ));
         }
-        if what.spacing == 0 {
+        if recording.spacing == 0 {
             return Err(SpecError::new("spacing", "expected more than 0"));
         }
         let (mut simulation, number) = self.prepare()?;
-        simulation.watch(what.packets);
+        simulation.watch(recording.packets);
         let (end, mut samples, mut alive) = (self.workload.limit(), Vec::new(), true);
         let mut at = 0;
         while alive && at < end && simulation.connection(number).completed_at().is_none() {
-            at = (at + what.spacing).min(end);
+            at = (at + recording.spacing).min(end);
             alive = simulation.run(at, number);
             simulation.connection(number).add_samples(at, &mut samples);
         }
         let outcome = self.outcome(&simulation, number, &Span { end, alive, expected: None });
         let records = self.records(&simulation, number);
-        Ok((outcome, Recorded { records, beyond: simulation.network().unwatched(), samples }))
+        Ok((outcome, Recorded { records, omitted: simulation.network().unrecorded(), samples }))
     }
 
     fn records(&self, simulation: &Simulation<Connection>, number: usize) -> Vec<u8> {
@@ -126,7 +126,7 @@ impl TrialSpec {
     }
 }
 
-/// The place of a flow in the order of the first packets.
+/// The index of a flow in order of first packets.
 fn index(flows: &mut Vec<u16>, flow: u16) -> u16 {
     let place = flows.iter().position(|&known| known == flow).unwrap_or_else(|| {
         flows.push(flow);
@@ -135,13 +135,13 @@ fn index(flows: &mut Vec<u16>, flow: u16) -> u16 {
     place as u16
 }
 
-/// Where segments begin, in bytes: the simulator numbers segments, and most of them are full.
+/// Byte positions of segments: the simulator numbers segments, and most of them are full.
 #[derive(Debug, Default)]
 struct Lengths {
     full: u32,
-    /// By number; 0 if none was sent.
+    /// Length of each segment; 0 if not sent.
     lengths: Vec<u32>,
-    /// Where each begins, and the end.
+    /// Start of each segment, then the end.
     starts: Vec<Bytes>,
 }
 
@@ -150,8 +150,8 @@ impl Lengths {
         Self { full, ..Self::default() }
     }
 
-    /// A segment as it was first sent.
-    fn note(&mut self, number: Seq, length: u32) {
+    /// Records the first transmission of a segment.
+    fn record(&mut self, number: Seq, length: u32) {
         let number = number as usize;
         if number >= self.lengths.len() {
             self.lengths.resize(number + 1, 0);
@@ -163,7 +163,7 @@ impl Lengths {
     fn finish(&mut self) {
         let full = self.full;
         let lengths =
-            self.lengths.iter().map(|&one| Bytes::from(if one == 0 { full } else { one }));
+            self.lengths.iter().map(|&sent| Bytes::from(if sent == 0 { full } else { sent }));
         self.starts = std::iter::once(0)
             .chain(lengths.scan(0, |end, length| {
                 *end += length;
@@ -173,9 +173,9 @@ impl Lengths {
     }
 
     fn start(&self, number: Seq) -> Bytes {
-        let beyond = (number as usize).saturating_sub(self.lengths.len());
+        let unsent = (number as usize).saturating_sub(self.lengths.len());
         let known = self.starts[(number as usize).min(self.lengths.len())];
-        known + beyond as Bytes * Bytes::from(self.full)
+        known + unsent as Bytes * Bytes::from(self.full)
     }
 
     fn length(&self, number: Seq) -> u32 {
@@ -196,8 +196,8 @@ impl Places {
             let flow = places.flows.entry(packet.flow).or_insert_with(|| Lengths::new(full));
             if let Content::Data(segment) = &packet.content {
                 let length = segment.mapping.length.into();
-                flow.note(segment.seq, length);
-                places.data.note(segment.mapping.data, length);
+                flow.record(segment.seq, length);
+                places.data.record(segment.mapping.data, length);
             }
         }
         places.flows.values_mut().for_each(Lengths::finish);

@@ -1,4 +1,4 @@
-//! What is done to paths from outside while a trial runs.
+//! Scripted changes of paths during a trial.
 
 use crate::mptcp::{ScriptedAction, ScriptedEvent};
 use crate::pathmanager::PathId;
@@ -9,15 +9,15 @@ use serde::Deserialize;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScriptSpec {
-    /// When, from the first SYN.
+    /// Time from the first SYN.
     pub at_ns: Nanos,
     /// The path.
     pub path: PathId,
-    /// What.
+    /// The action.
     pub action: ScriptAction,
 }
 
-/// What a scripted event does.
+/// The action of a scripted event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ScriptAction {

@@ -1,4 +1,4 @@
-//! What a trial is: the network, what runs on it, and for how long.
+//! The specification of a trial: network, connection, workload.
 
 use super::script::ScriptSpec;
 use crate::mptcp::{Family, Protocol};
@@ -18,7 +18,7 @@ pub struct TrialSpec {
     /// MPTCP, or plain TCP on the initial path.
     #[serde(default)]
     pub protocol: Protocol,
-    /// What carries the packets.
+    /// IP version.
     #[serde(default)]
     pub family: Family,
     /// Path manager.
@@ -36,8 +36,7 @@ pub struct TrialSpec {
     /// Segments leave in bursts, as with segmentation offload.
     #[serde(default)]
     pub tso: bool,
-    /// What the bytes of the buffer are charged with: "payload", or "linux" for socket memory as the
-    /// kernel counts it.
+    /// Accounting of the buffer's bytes: "payload", or "linux" for socket memory as the kernel counts it.
     #[serde(default = "payload")]
     pub accounting: String,
     /// "fixed", or "auto" for buffers that grow as needed, up to a limit.
@@ -52,7 +51,7 @@ pub struct TrialSpec {
     pub mss: u32,
     /// Seed of everything random.
     pub seed: u64,
-    /// What there is to send, and for how long.
+    /// The workload.
     pub workload: Workload,
     /// Path of the first handshake; none leaves it to the path manager.
     #[serde(default)]
@@ -60,7 +59,7 @@ pub struct TrialSpec {
     /// Options of the path manager, by name.
     #[serde(default)]
     pub pm_options: OptionMap,
-    /// The path manager knows beforehand how much there is to send; otherwise it sees only what was sent.
+    /// The path manager knows the size of the workload beforehand; otherwise it sees only the bytes sent.
     #[serde(default = "yes")]
     pub size_known: bool,
     /// Width of the bins of every series.

@@ -1,4 +1,4 @@
-//! A trial in whose books something is wrong gives that as its reason, and no number.
+//! A trial with wrong accounts fails with that as its reason, and gives no number.
 
 use super::*;
 use crate::mptcp::accounting::Miscount;
@@ -28,7 +28,7 @@ fn spec(accounting: &str) -> TrialSpec {
     spec
 }
 
-/// The outcome if something is done after a second.
+/// The outcome with a change after a second.
 fn outcome(spec: &TrialSpec, change: impl FnOnce(&mut Simulation<Connection>)) -> Outcome {
     let (mut simulation, number) = spec.prepare().expect("a valid trial");
     assert!(simulation.run(SECOND, number));
@@ -37,7 +37,7 @@ fn outcome(spec: &TrialSpec, change: impl FnOnce(&mut Simulation<Connection>)) -
     spec.outcome(&simulation, number, &span)
 }
 
-/// It failed for this reason, and nothing in it can be taken for a result.
+/// The trial failed for this reason and gives no number.
 fn assert_failed(outcome: &Outcome, miscount: Miscount) {
     assert_eq!(outcome.failed_kind, Some(FailureKind::Miscounted), "{miscount:?}");
     assert_eq!(outcome.failed.as_deref(), Some(&*format!("accounting: {miscount}")));

@@ -1,5 +1,5 @@
-//! Controlled delay (RFC 8289): drops or marks at the head of the queue once the time that packets
-//! spend in it has stayed above a target for an interval.
+//! Controlled delay (RFC 8289): drops or marks at the head of the queue once the sojourn time has stayed above a
+//! target for an interval.
 
 use super::discipline::OnDeparture;
 use crate::engine::{Random, Ring};
@@ -15,9 +15,9 @@ use serde::Deserialize;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CodelSpec {
-    /// Acceptable time in the queue.
+    /// Acceptable sojourn time.
     pub target_ns: Nanos,
-    /// How long it must be exceeded: about the RTT of the flows.
+    /// Time for which it must be exceeded: about the RTT of the flows.
     pub interval_ns: Nanos,
     /// Mark ECN-capable packets instead of dropping them.
     pub ecn: bool,
@@ -47,7 +47,7 @@ pub(super) struct Codel {
     target: Nanos,
     interval: Nanos,
     ecn: bool,
-    /// When the time in the queue will have been above the target for an interval; 0 while it is not.
+    /// `first_above_time`; 0 while the sojourn time is below the target.
     first_above: Nanos,
     drop_next: Nanos,
     count: u64,
@@ -76,18 +76,18 @@ impl Codel {
         queue: &mut impl Waiting<P>,
         counters: &mut LinkCounters,
     ) -> Option<InFlight<P>> {
-        let (mut head, mut above) = self.look(now, queue)?;
+        let (mut head, mut above) = self.dequeue(now, queue)?;
         if self.dropping {
             self.dropping = above;
             while self.dropping && now >= self.drop_next {
                 self.count += 1;
                 let marked = self.signal(&mut head, counters);
                 if !marked {
-                    (head, above) = self.look(now, queue)?;
+                    (head, above) = self.dequeue(now, queue)?;
                     self.dropping = above;
                 }
                 if self.dropping {
-                    self.drop_next = self.later(self.drop_next);
+                    self.drop_next = self.control_law(self.drop_next);
                 }
                 if marked {
                     break;
@@ -97,15 +97,15 @@ impl Codel {
             let marked = self.signal(&mut head, counters);
             self.start(now);
             if !marked {
-                (head, _) = self.look(now, queue)?;
+                (head, _) = self.dequeue(now, queue)?;
             }
         }
         Some(head)
     }
 
-    /// The head of the queue, and whether the time in the queue has been above the target for an
-    /// interval; a full packet or less behind it is not a standing queue. An empty queue ends dropping.
-    fn look<P: Carried>(
+    /// The head of the queue; true if the sojourn time has been above the target for an interval (section 5,
+    /// `dodequeue`). A full packet or less behind it is not a standing queue. An empty queue ends dropping.
+    fn dequeue<P: Carried>(
         &mut self,
         now: Nanos,
         queue: &mut impl Waiting<P>,
@@ -144,11 +144,11 @@ impl Codel {
         let recent = now.saturating_sub(self.drop_next) < 16 * self.interval;
         self.count = if dropped > 1 && recent { dropped } else { 1 };
         self.last_count = self.count;
-        self.drop_next = self.later(now);
+        self.drop_next = self.control_law(now);
     }
 
-    /// The control law: signals come at a rate that grows with the square root of their number.
-    fn later(&self, from: Nanos) -> Nanos {
+    /// The next signal: their rate grows with the square root of their number (section 5, `control_law`).
+    fn control_law(&self, from: Nanos) -> Nanos {
         from + (self.interval as f64 / libm::sqrt(self.count as f64)) as Nanos
     }
 }

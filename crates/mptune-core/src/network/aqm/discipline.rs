@@ -1,24 +1,24 @@
-//! What a queue discipline implements: one of two traits.
+//! The two traits of queue disciplines.
 
 use crate::engine::Random;
 use crate::network::counters::LinkCounters;
 use crate::network::place::InFlight;
 use crate::units::{Bytes, Nanos};
 
-/// What an arriving packet finds.
+/// The queue at a packet's arrival.
 #[derive(Debug, Clone, Copy)]
 pub struct Arrival {
     /// Bytes that wait or are being sent.
     pub queued: Bytes,
-    /// If there are none, how long the line has been idle.
+    /// Idle time of the line if nothing is queued.
     pub idle: Nanos,
-    /// The time that a full packet takes on the line; none while it sends nothing.
+    /// Serialisation time of a full packet; none at rate 0.
     pub packet_time: Option<Nanos>,
     /// The packet is ECN-capable.
     pub ect: bool,
 }
 
-/// What a queue does with an arriving packet.
+/// The treatment of an arriving packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     Take,
@@ -40,7 +40,7 @@ pub trait OnArrival {
 
     fn new(spec: &Self::Spec, random: Random) -> Self;
 
-    /// What to do with a packet that fits.
+    /// The treatment of a packet that fits.
     fn judge(&mut self, arrival: &Arrival) -> Verdict;
 }
 

@@ -16,9 +16,9 @@ use std::collections::VecDeque;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FqCodelSpec {
-    /// CoDel: acceptable time in a queue.
+    /// CoDel: acceptable sojourn time.
     pub target_ns: Nanos,
-    /// CoDel: how long it must be exceeded.
+    /// CoDel: time for which it must be exceeded.
     pub interval_ns: Nanos,
     /// Mark ECN-capable packets instead of dropping them.
     pub ecn: bool,
@@ -40,11 +40,11 @@ impl FqCodelSpec {
             ("aqm.queues", self.queues, 1, 65_536),
             ("aqm.quantum_bytes", self.quantum_bytes, 256, 65_536),
         ];
-        for (key, found, least, most) in bounds {
-            if !(least..=most).contains(&found) {
+        for (key, value, least, most) in bounds {
+            if !(least..=most).contains(&value) {
                 return Err(SpecError::new(
                     key,
-                    format!("expected {least} to {most}, found {found}"),
+                    format!("expected {least} to {most}, found {value}"),
                 ));
             }
         }
@@ -63,7 +63,7 @@ struct Queue {
     codel: Codel,
 }
 
-/// A queue together with where its packets are kept.
+/// A queue and the storage of its packets.
 struct Contents<'a, P> {
     slots: &'a mut Slots<P>,
     chain: &'a mut Chain,
@@ -79,7 +79,7 @@ impl<P: Carried> Waiting<P> for Contents<'_, P> {
     }
 }
 
-/// The queues and whose turn it is.
+/// The queues, and the lists that schedule them.
 #[derive(Debug)]
 pub struct FqCodel<P> {
     slots: Slots<P>,
@@ -161,8 +161,8 @@ impl<P: Carried> OnDeparture<P> for FqCodel<P> {
                 list.push_front(number);
                 return Some(packet);
             }
-            // An emptied new queue waits for one turn of the old ones: otherwise a flow that sends a packet
-            // occasionally would always be new, and flows that always send would starve.
+            // An emptied new queue joins the old ones: otherwise a sparse flow would always be new, and
+            // backlogged flows would starve.
             if is_new && !self.old.is_empty() {
                 self.old.push_back(number);
             } else {

@@ -1,8 +1,8 @@
 //! Active queue management: two traits, one list, one file per discipline.
 //!
-//! A discipline decides when a packet arrives, and then departures are known at once ([`OnArrival`], in a
-//! [`super::passive`] queue), or when it leaves ([`OnDeparture`], in an [`super::active`] one). To add one,
-//! write `<name>.rs` beside this file and its two lines here.
+//! A discipline decides on arrival, so that departures are known at once ([`OnArrival`], in a [`super::passive`]
+//! queue), or on departure ([`OnDeparture`], in an [`super::active`] one). To add a discipline, write
+//! `<name>.rs` beside this file and its two lines here.
 
 mod chains;
 mod codel;
@@ -30,7 +30,7 @@ macro_rules! disciplines {
         $(pub use $a_mod::$a_spec;)+
         $(pub use $d_mod::$d_spec;)+
 
-        /// A queue with more than a limit.
+        /// The parameters of a discipline.
         #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
         #[serde(tag = "kind", rename_all = "snake_case")]
         #[allow(missing_docs)]
@@ -40,7 +40,7 @@ macro_rules! disciplines {
         }
 
         impl AqmSpec {
-            /// It makes its decision when a packet leaves the queue, not when it enters.
+            /// It decides on departure.
             pub(super) fn is_active(&self) -> bool {
                 matches!(self, $(Self::$d(_))|+)
             }
@@ -53,13 +53,13 @@ macro_rules! disciplines {
             }
         }
 
-        /// The discipline of a queue that is judged on arrival, dispatched without indirection.
+        /// A discipline that decides on arrival; static dispatch.
         #[derive(Debug, Clone)]
-        pub(super) enum Judge {
+        pub(super) enum ArrivalDiscipline {
             $($a(Box<$a_mod::$a_queue>),)+
         }
 
-        impl Judge {
+        impl ArrivalDiscipline {
             /// None if it is active.
             pub fn new(spec: &AqmSpec, random: Random) -> Option<Self> {
                 match spec {
@@ -74,13 +74,13 @@ macro_rules! disciplines {
             }
         }
 
-        /// The discipline of an active queue, dispatched without indirection.
+        /// A discipline that decides on departure; static dispatch.
         #[derive(Debug)]
-        pub(super) enum Keeper<P> {
+        pub(super) enum DepartureDiscipline<P> {
             $($d($d_mod::$d_queue<P>),)+
         }
 
-        impl<P: Carried> Keeper<P> {
+        impl<P: Carried> DepartureDiscipline<P> {
             /// None if it is not active.
             pub fn new(spec: &AqmSpec, random: Random) -> Option<Self> {
                 match spec {

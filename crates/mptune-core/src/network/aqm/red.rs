@@ -1,7 +1,7 @@
 //! Random early detection (Floyd and Jacobson 1993; RFC 2309 section 3, kept by RFC 7567 as one of the
 //! possible algorithms), with the gentle variant (Floyd 2000) and ECN.
 //!
-//! It judges arriving packets only, so it works on a queue whose departures are known in advance.
+//! It decides on arrival, so that departures are known in advance.
 
 use super::discipline::{Arrival, OnArrival, Verdict};
 use crate::engine::Random;
@@ -106,7 +106,7 @@ impl OnArrival for Red {
 }
 
 impl Red {
-    /// Updates the average: by the queue found or, after idleness, as if that many packets had found none.
+    /// Updates the average by the queue or, after idleness, by as many empty queues as packets fit into it.
     fn sample(&mut self, arrival: &Arrival) {
         let Arrival { queued, idle, packet_time, .. } = *arrival;
         if queued > 0 {
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn the_average_follows_a_growing_queue_and_idleness_as_the_paper_says() {
+    fn the_average_follows_a_growing_queue_and_idleness_as_in_the_paper() {
         // Section VI: L arrivals that find 1, 2, ... L take it to L + 1 + ((1 - w)^(L + 1) - 1) / w.
         let mut red = red(&spec());
         for queued in 1..=100 {

@@ -11,7 +11,7 @@ use serde::Deserialize;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StepMarkingSpec {
-    /// Bytes that may be queued before arriving packets are marked.
+    /// Queued bytes above which arriving packets are marked.
     pub mark_bytes: Bytes,
 }
 

@@ -1,9 +1,9 @@
-//! What an effect on the wire implements.
+//! The trait of effects on the wire.
 
 use crate::engine::Random;
 use crate::units::Nanos;
 
-/// An effect of one link. Every packet that was sent passes it; the default does nothing.
+/// An effect on every packet that a link sent; the default does nothing.
 pub trait WireEffect {
     /// Its parameters.
     type Spec;
@@ -13,12 +13,12 @@ pub trait WireEffect {
 
     fn new(spec: &Self::Spec, random: Random) -> Self;
 
-    /// Whether the next packet is lost; asked for every packet.
+    /// True if the next packet is lost; called for every packet.
     fn loses(&mut self) -> bool {
         false
     }
 
-    /// The extra delay of the next packet, if it is late; asked for those that are not lost.
+    /// Extra delay of the next packet, if it is late; called for those not lost.
     fn lateness(&mut self) -> Option<Nanos> {
         None
     }

@@ -1,6 +1,6 @@
-//! What happens to packets on the wire beside independent losses, delay, jitter and copies: one trait, one list,
-//! one file per effect. To add one, write `<name>.rs` beside this file and its two lines here: a link's
-//! specification gets its key, and [`super::wire`] asks it about every packet.
+//! Effects on the wire beside independent loss, delay, jitter and duplication: one trait, one list, one file per
+//! effect. To add an effect, write `<name>.rs` beside this file and its two lines here: a link's specification gets
+//! its key, and [`super::wire`] applies it to every packet.
 
 mod effect;
 mod gilbert;
@@ -14,8 +14,8 @@ use crate::error::SpecError;
 use crate::units::Nanos;
 use effect::WireEffect;
 
-/// Passes the list of effects on to a macro: the key, the parameters, the state, and the number of its stream of
-/// random numbers, which no other has ([`Streams`]).
+/// Passes the list of effects on to a macro: key, parameters, state, and the number of its own stream of random
+/// numbers ([`Streams`]).
 macro_rules! wire_effects {
     ($then:ident) => {
         $then! {
@@ -56,7 +56,7 @@ macro_rules! effects {
             }
         }
 
-        /// What they remember.
+        /// Their states.
         #[derive(Debug, Clone)]
         pub(super) struct States {
             $($key: Option<$module::$state>,)+
@@ -70,7 +70,7 @@ macro_rules! effects {
                 }
             }
 
-            /// Whether the next packet is lost. All take their step, so that one kind of loss does not shift another.
+            /// True if the next packet is lost. All effects draw, so that one kind of loss does not shift another.
             pub fn lose(&mut self) -> bool {
                 let mut lost = false;
                 $(lost |= self.$key.as_mut().is_some_and(WireEffect::loses);)+

@@ -1,4 +1,4 @@
-//! Reordering: some packets take longer, and packets behind them do not wait.
+//! Reordering: some packets are late, and packets behind them do not wait.
 
 use super::effect::WireEffect;
 use crate::engine::Random;
@@ -8,13 +8,13 @@ use crate::network::limits::MAX_DELAY;
 use crate::units::Nanos;
 use serde::Deserialize;
 
-/// Which packets are late, and by how much.
+/// Share and lateness of late packets.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReorderSpec {
     /// Probability that a packet is late, parts per billion.
     pub probability_ppb: u64,
-    /// How much later than in order it arrives. Packets that have left the link by then overtake it.
+    /// Extra delay of a late packet. Packets that leave the link in the meantime overtake it.
     pub delay_ns: Nanos,
 }
 

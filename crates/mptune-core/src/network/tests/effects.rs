@@ -1,5 +1,4 @@
-//! Effects on a link of a network against closed forms: what queue management, a changing rate or
-//! background traffic does to packets, and that effects add up.
+//! Effects of a link against closed forms: queue management, changing rates, background traffic, and combinations.
 
 use super::*;
 
@@ -202,10 +201,10 @@ fn a_rate_that_stays_zero_keeps_the_packets_and_ends_the_events() {
         bench.run(NEVER);
         assert_eq!(bench.queue.earliest(), None);
         assert_eq!(bench.arrivals.len(), 2);
-        let held = bench.counters(0).stuck + bench.network.queued().sum::<usize>() as u64;
+        let waiting = bench.counters(0).stuck + bench.network.queued().sum::<usize>() as u64;
         // 9000 bytes; an active queue does not count the packet on the line.
-        assert!((6..=7).contains(&held), "{held}");
-        assert_eq!(bench.counters(0).dropped + held + 2, 400);
+        assert!((6..=7).contains(&waiting), "{waiting}");
+        assert_eq!(bench.counters(0).dropped + waiting + 2, 400);
     }
 }
 

@@ -1,6 +1,5 @@
-//! What holds for any network: every packet is accounted for, time never runs backwards, order is
-//! kept unless reordering is requested, the same seed gives the same arrivals; and invalid
-//! specifications are refused.
+//! Properties of any network: every packet is accounted for, time never runs backwards, packets stay in order unless
+//! reordering is requested, the same seed gives the same arrivals; invalid specifications are refused.
 
 use super::*;
 
@@ -214,7 +213,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_shown_to_be_on_the_network_is_what_can_still_arrive(
+    fn the_visited_packets_are_those_that_can_still_arrive(
         spec in any_network(true), packets in packets(), seed: u64, later in 0u64..100_000_000,
     ) {
         let mut bench = Bench::new(&ending(spec), seed);
@@ -224,22 +223,22 @@ proptest! {
             bench.send(at, route, size, flow, ect);
         }
         bench.run(at + later);
-        let gone = |bench: &Bench| -> u64 {
+        let removed = |bench: &Bench| -> u64 {
             let counters = bench.network.counters();
             counters.map(|c| c.dropped + c.lost + c.stuck).sum::<u64>() + bench.arrivals.len() as u64
         };
         let copies = |bench: &Bench| bench.network.counters().map(|c| c.duplicated).sum::<u64>();
-        let before = (gone(&bench), copies(&bench), bench.arrivals.len());
-        let mut shown = Vec::new();
-        bench.network.for_each_payload(|probe| shown.push(probe.number));
+        let before = (removed(&bench), copies(&bench), bench.arrivals.len());
+        let mut visited = Vec::new();
+        bench.network.for_each_payload(|probe| visited.push(probe.number));
         bench.run(NEVER);
         let queued: usize = bench.network.queued().sum();
         for (_, _, probe) in &bench.arrivals[before.2..] {
-            prop_assert!(shown.contains(&probe.number), "{probe:?}");
+            prop_assert!(visited.contains(&probe.number), "{probe:?}");
         }
         if bench.network.counters().all(|c| c.background == 0) {
-            let left = gone(&bench) - before.0 + queued as u64;
-            prop_assert_eq!(shown.len() as u64 + copies(&bench) - before.1, left);
+            let left = removed(&bench) - before.0 + queued as u64;
+            prop_assert_eq!(visited.len() as u64 + copies(&bench) - before.1, left);
         }
     }
 
@@ -291,7 +290,7 @@ proptest! {
             }
             (bench, at + later)
         };
-        let found = |bench: &Bench| {
+        let outcome = |bench: &Bench| {
             let arrivals: Vec<_> = bench.arrivals.iter().map(|a| (a.0, a.1, a.2.number)).collect();
             (arrivals, bench.network.counters().collect::<Vec<_>>())
         };
@@ -301,13 +300,13 @@ proptest! {
             stepwise.run(at);
         }
         at_once.run(until);
-        prop_assert_eq!(found(&stepwise), found(&at_once));
+        prop_assert_eq!(outcome(&stepwise), outcome(&at_once));
         // To the end: also while more is sent.
         let (mut ahead, _) = send(NEVER);
         for bench in [&mut stepwise, &mut ahead] {
             bench.run(NEVER);
         }
-        prop_assert_eq!(found(&stepwise), found(&ahead));
+        prop_assert_eq!(outcome(&stepwise), outcome(&ahead));
     }
 
     /// Any specification is either refused or runs.
@@ -324,7 +323,7 @@ proptest! {
         let (at_ns, rate_bps, loss_ppb) = step;
         let step = StepSpec { at_ns, rate_bps, loss_ppb, delay_ns: None };
         let mut link = LinkSpec { rate_bps: rate, queue_bytes: queue, delay_ns: delay, ..LinkSpec::default() };
-        // All at once would nearly always be refused.
+        // A quarter at a time: all at once would nearly always be refused.
         match quarter {
             0 => link.schedule = Some(ScheduleSpec { steps: vec![step], period_ns: period }),
             1 => link.trace_ms = trace,
