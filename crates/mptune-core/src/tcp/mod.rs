@@ -1,8 +1,8 @@
 //! One TCP subflow: RTT estimation, the receiver's acknowledgements, the sender's loss recovery.
 //!
-//! Sequence numbers count segments, not bytes; the sender and the receiver are state machines without clock or
-//! network: the time is an argument, and they return what to send. How subflows share data and buffers is up to
-//! `mptcp`.
+//! Sequence numbers count segments, not bytes. Sender and receiver are state machines without clock or network: the
+//! time is an argument, and they return the segments to send. Not here: the data and buffers that subflows share
+//! (`mptcp`).
 
 pub mod pacing;
 mod rate;
@@ -27,7 +27,7 @@ pub const SACK_BLOCKS: usize = 2;
 /// 4); empty ones are absent.
 pub type SackBlocks = [(Seq, Seq); SACK_BLOCKS];
 
-/// What a receiver reports to a sender about a subflow.
+/// A subflow-level acknowledgement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Acknowledgement {
     /// Next segment expected.

@@ -1,5 +1,5 @@
-//! When a paced segment may leave (Linux `net/ipv4/tcp_output.c`, `tcp_update_skb_after_send`,
-//! `tcp_pacing_check`), and how many leave together (`tcp_tso_autosize`, `bbr_min_tso_segs`).
+//! Departure times of paced segments (Linux `net/ipv4/tcp_output.c`, `tcp_update_skb_after_send`,
+//! `tcp_pacing_check`), and the size of bursts (`tcp_tso_autosize`, `bbr_min_tso_segs`).
 //!
 //! Not the rate, which is the controller's ([`crate::congestion::CongestionControl::pacing_rate`]).
 
@@ -36,10 +36,10 @@ pub struct Pacing {
     rate: f64,
     gap: Nanos,
     burst: u32,
-    /// When the next burst may leave (Linux `tcp_wstamp_ns`).
+    /// Earliest departure of the next burst (Linux `tcp_wstamp_ns`).
     until: Nanos,
-    /// When the present one began, how many of its segments are left, and how much of its time may be saved
-    /// because it began late.
+    /// Start of the current burst, its remaining segments, and the part of its time that may be saved because it
+    /// began late.
     began: Nanos,
     left: u32,
     credit: Nanos,
@@ -71,7 +71,7 @@ impl Pacing {
         now >= self.until || (self.left > 0 && now == self.began)
     }
 
-    /// When the next burst may leave.
+    /// Earliest departure of the next burst.
     #[inline]
     pub fn until(&self) -> Nanos {
         self.until
@@ -81,11 +81,11 @@ impl Pacing {
     #[inline]
     pub fn on_departure(&mut self, now: Nanos) {
         if self.gap > 0 {
-            self.note(now);
+            self.advance(now);
         }
     }
 
-    fn note(&mut self, now: Nanos) {
+    fn advance(&mut self, now: Nanos) {
         if self.unpaced < UNPACED {
             self.unpaced += 1;
             return;
@@ -109,15 +109,15 @@ mod tests {
 
     /// Departure times, ns, of this many segments that leave as soon as they may.
     fn departures(mut pacing: Pacing, mut now: Nanos, number: usize) -> Vec<Nanos> {
-        let mut found = vec![];
-        while found.len() < number {
+        let mut times = vec![];
+        while times.len() < number {
             if !pacing.allows(now) {
                 now = pacing.until();
             }
             pacing.on_departure(now);
-            found.push(now);
+            times.push(now);
         }
-        found
+        times
     }
 
     fn paced(rate: f64, min_rtt: Nanos) -> Pacing {
@@ -128,18 +128,18 @@ mod tests {
 
     #[test]
     fn ten_segments_leave_at_once_and_then_pairs_at_the_rate() {
-        let found = departures(paced(1_000.0, 100 * MILLISECOND), 0, 16);
+        let times = departures(paced(1_000.0, 100 * MILLISECOND), 0, 16);
         let (second, third) = (2 * MILLISECOND, 4 * MILLISECOND);
-        assert_eq!(found[..10], [0; 10]);
-        assert_eq!(found[10..], [0, 0, second, second, third, third]);
+        assert_eq!(times[..10], [0; 10]);
+        assert_eq!(times[10..], [0, 0, second, second, third, third]);
     }
 
     #[test]
     fn slow_senders_send_segments_one_by_one() {
         // 1.2 Mbit/s are 103.6 segments of 1448 bytes.
         let apart = |rate| {
-            let found = departures(paced(rate, SECOND), 0, 14);
-            found[11] != found[12] && found[12] != found[13]
+            let times = departures(paced(rate, SECOND), 0, 14);
+            times[11] != times[12] && times[12] != times[13]
         };
         assert!(apart(103.0) && !apart(104.0));
     }
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn bursts_are_a_millisecond_of_the_rate_and_more_on_short_ways() {
+    fn bursts_are_a_millisecond_of_the_rate_and_more_at_short_rtts() {
         assert_eq!(burst(10_240.0, SECOND, 1448, 2), 10);
         assert_eq!(burst(10.0, SECOND, 1448, 2), 2);
         // 64 KiB halved 4 times, after 2 ms.

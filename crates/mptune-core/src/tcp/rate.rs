@@ -1,5 +1,5 @@
-//! Delivery-rate estimation: how fast the network delivered, measured over one segment's time in flight
-//! (draft-cheng-iccrg-delivery-rate-estimation, Linux `net/ipv4/tcp_rate.c`).
+//! Delivery-rate estimation over one segment's time in flight (draft-cheng-iccrg-delivery-rate-estimation, Linux
+//! `net/ipv4/tcp_rate.c`).
 //!
 //! Only senders whose congestion control requests samples have one. Counts are segments.
 
@@ -7,7 +7,7 @@ use crate::congestion::RateSample;
 use crate::engine::Ring;
 use crate::units::{Nanos, Seq};
 
-/// What was known when a segment left (draft section 3.1.2 and 3.2, `P.*`).
+/// The state at a segment's departure (draft section 3.1.2 and 3.2, `P.*`).
 #[derive(Debug, Clone, Copy, Default)]
 struct Departure {
     sent_at: Nanos,
@@ -24,10 +24,9 @@ pub struct RateEstimator {
     delivered: u64,
     delivered_at: Nanos,
     first_sent_at: Nanos,
-    /// Until this many segments are delivered, samples count as limited by the application; 0 means not
-    /// limited.
+    /// Samples count as application-limited until this many segments are delivered; 0: not limited.
     app_limited_until: u64,
-    /// The segment that left last among those the current ACK delivers.
+    /// The last sent of the segments that the current ACK delivers.
     newest: Option<Departure>,
 }
 
@@ -71,9 +70,8 @@ impl RateEstimator {
         self.departures.pop();
     }
 
-    /// The sample of the ACK whose segments were just reported (draft section 3.3,
-    /// `GenerateRateSample`); none when the interval is shorter than any round trip, which would be
-    /// an artefact of retransmission ambiguity.
+    /// The sample of the ACK whose segments were just reported (draft section 3.3, `GenerateRateSample`); none if
+    /// the interval is below the smallest RTT, an artefact of retransmission ambiguity.
     pub fn take_sample(&mut self, min_rtt: Nanos) -> Option<RateSample> {
         if self.app_limited_until > 0 && self.delivered > self.app_limited_until {
             self.app_limited_until = 0;
@@ -91,7 +89,7 @@ impl RateEstimator {
         })
     }
 
-    /// Samples of segments that leave now count as limited by the application.
+    /// Samples of segments that leave now count as application-limited.
     pub fn is_app_limited(&self) -> bool {
         self.app_limited_until > 0
     }

@@ -1,5 +1,5 @@
-//! The receiving half of a subflow: reassembly, and when to acknowledge (RFC 5681 section 4.2, RFC
-//! 2018, RFC 2883; timing as in Linux `net/ipv4/tcp_input.c`).
+//! The receiving half of a subflow: reassembly and acknowledgements (RFC 5681 section 4.2, RFC 2018, RFC 2883;
+//! timing as in Linux `net/ipv4/tcp_input.c`).
 //!
 //! Data goes to the connection in subflow order, as in Linux, where the subflow's socket reassembles
 //! its byte stream before MPTCP sees it.
@@ -10,8 +10,7 @@ use crate::units::{MILLISECOND, NEVER, Nanos, Seq};
 
 /// Linux `TCP_DELACK_MIN`; RFC 5681 requires at most 500 ms.
 pub const DELAYED_ACK: Nanos = 40 * MILLISECOND;
-/// Linux `TCP_MAX_QUICKACKS`: this many ACKs at the start, or after a segment that was received before, are not
-/// delayed, so that slow start is not slowed down.
+/// Linux `TCP_MAX_QUICKACKS`: ACKs that are not delayed at the start, for slow start, or after a duplicate segment.
 pub const QUICK_ACKS: u32 = 16;
 
 /// The receiver's response to a segment.
@@ -26,14 +25,13 @@ pub enum Reply {
     Later,
 }
 
-/// Reassembly and acknowledgement state. It keeps a `T` for each segment that it holds.
+/// Reassembly and acknowledgement state, with a `T` for each out-of-order segment.
 #[derive(Debug, Clone)]
 pub struct Receiver<T> {
     next: Seq,
-    held: RangeSet,
-    /// Segments held out of order.
-    holding: u32,
-    /// What came with held segments, by segment number modulo the length.
+    out_of_order: RangeSet,
+    out_of_order_count: u32,
+    /// Payload of out-of-order segments, by segment number modulo the length.
     data: Vec<T>,
     newest: Seq,
     before_newest: Seq,
@@ -49,8 +47,8 @@ impl<T: Copy + Default> Receiver<T> {
     pub fn new(ecn_per_segment: bool) -> Self {
         Self {
             next: 0,
-            held: RangeSet::default(),
-            holding: 0,
+            out_of_order: RangeSet::default(),
+            out_of_order_count: 0,
             data: Vec::new(),
             newest: 0,
             before_newest: 0,
@@ -62,11 +60,11 @@ impl<T: Copy + Default> Receiver<T> {
         }
     }
 
-    /// A segment with this mark (CE) and this sign of a reduction (CWR) arrived; to be called before
-    /// [`Self::on_segment`]. Returns whether pending segments must be acknowledged first.
+    /// A segment with `marked` (CE) and `reduced` (CWR) arrived; to be called before [`Self::on_segment`]. True if
+    /// pending segments must be acknowledged first.
     ///
-    /// RFC 3168 section 6.1.3: the echo is repeated until the sender says that it obeyed. RFC 8257 section 3.2:
-    /// with DCTCP it says whether exactly the acknowledged segments were marked.
+    /// RFC 3168 section 6.1.3: ECE is repeated until CWR. RFC 8257 section 3.2: with DCTCP ECE reports the marks
+    /// of exactly the acknowledged segments.
     #[inline]
     pub fn on_ecn(&mut self, marked: bool, reduced: bool) -> bool {
         if self.ecn_per_segment {
@@ -76,7 +74,7 @@ impl<T: Copy + Default> Receiver<T> {
         false
     }
 
-    /// DCTCP: whether segments acknowledged from now on are marked ones.
+    /// DCTCP: the mark of the segments acknowledged from now on (`DCTCP.CE`).
     #[inline]
     pub fn set_ecn_state(&mut self, marked: bool) {
         if self.ecn_per_segment {
@@ -84,19 +82,18 @@ impl<T: Copy + Default> Receiver<T> {
         }
     }
 
-    /// The segment that is expected arrived while none is held, as nearly all do: the response. None if it is
-    /// another one, or others may follow it: see [`Self::on_segment`].
+    /// The fast path: the response to a segment at RCV.NXT with none out of order; otherwise none, see
+    /// [`Self::on_segment`].
     #[inline]
     pub fn on_next(&mut self, now: Nanos, seq: Seq) -> Option<Reply> {
-        if seq != self.next || !self.held.is_empty() {
+        if seq != self.next || !self.out_of_order.is_empty() {
             return None;
         }
         self.next += 1;
         Some(self.in_order(now))
     }
 
-    /// A segment arrived, and `data` with it; `deliver` is called with what came with each segment that is now
-    /// in subflow order.
+    /// A segment with payload `data` arrived; `deliver` gets the payload of each segment that is now in order.
     #[inline]
     pub fn on_segment(
         &mut self,
@@ -108,13 +105,13 @@ impl<T: Copy + Default> Receiver<T> {
         if seq == self.next {
             self.next += 1;
             deliver(data);
-            if self.held.is_empty() {
+            if self.out_of_order.is_empty() {
                 return self.in_order(now);
             }
             self.release(deliver);
             return Reply::Now { duplicate: false };
         }
-        if self.knows(seq) {
+        if self.has_received(seq) {
             return Reply::Now { duplicate: true };
         }
         self.hold(seq, data);
@@ -125,57 +122,56 @@ impl<T: Copy + Default> Receiver<T> {
     #[inline]
     fn in_order(&mut self, now: Nanos) -> Reply {
         self.unacknowledged += 1;
-        if self.unacknowledged >= 2 || self.is_quick() {
+        if self.unacknowledged >= 2 || self.in_quickack() {
             return Reply::Now { duplicate: false };
         }
         self.deadline = now + DELAYED_ACK;
         Reply::Later
     }
 
-    /// Acknowledgements are currently not delayed.
+    /// ACKs are currently not delayed.
     #[inline]
-    pub fn is_quick(&self) -> bool {
+    pub fn in_quickack(&self) -> bool {
         self.quick > 0
     }
 
-    /// At least the next acknowledgement is not delayed (Linux `tcp_grow_window`, which sets the lowest bit of
-    /// the count).
+    /// The next ACK is not delayed (Linux `tcp_grow_window`, which sets the lowest bit of the count).
     #[inline]
-    pub fn stay_quick(&mut self) {
+    pub fn extend_quickack(&mut self) {
         self.quick |= 1;
     }
 
-    /// As many acknowledgements as at the start are not delayed (Linux `tcp_enter_quickack_mode`).
-    pub fn be_quick(&mut self) {
+    /// The next [`QUICK_ACKS`] ACKs are not delayed (Linux `tcp_enter_quickack_mode`).
+    pub fn enter_quickack(&mut self) {
         self.quick = self.quick.max(QUICK_ACKS);
     }
 
-    /// From now on acknowledgements are delayed again.
+    /// ACKs are delayed from now on.
     #[inline]
-    pub fn be_slow(&mut self) {
+    pub fn leave_quickack(&mut self) {
         self.quick = 0;
     }
 
-    /// An acknowledgement is due by `until`.
+    /// An ACK is due by `until`.
     pub fn acknowledge_by(&mut self, until: Nanos) {
         self.deadline = self.deadline.min(until);
     }
 
-    /// What came with a segment that is or was held.
+    /// The payload of a segment that is or was out of order.
     #[inline]
-    fn data_of(&self, seq: Seq) -> T {
+    fn payload_of(&self, seq: Seq) -> T {
         self.data[seq as usize & (self.data.len() - 1)]
     }
 
-    /// The segment just received may have closed a gap (RFC 5681 section 4.2: acknowledge at once).
+    /// Delivers the segments behind a closed gap (RFC 5681 section 4.2: acknowledge at once).
     #[inline(never)]
     fn release(&mut self, mut deliver: impl FnMut(T)) {
-        if let Some(range) = self.held.first().filter(|range| range.start == self.next) {
-            self.holding -= range.end - range.start;
+        if let Some(range) = self.out_of_order.first().filter(|range| range.start == self.next) {
+            self.out_of_order_count -= range.end - range.start;
             self.next = range.end;
-            self.held.remove_below(self.next);
+            self.out_of_order.remove_below(self.next);
             for seq in range {
-                deliver(self.data_of(seq));
+                deliver(self.payload_of(seq));
             }
         }
     }
@@ -187,9 +183,9 @@ impl<T: Copy + Default> Receiver<T> {
         }
         let mask = self.data.len() - 1;
         self.data[seq as usize & mask] = data;
-        self.holding += 1;
-        let before = self.held.containing(self.newest);
-        self.held.insert(seq..seq + 1, |_| ());
+        self.out_of_order_count += 1;
+        let before = self.out_of_order.containing(self.newest);
+        self.out_of_order.insert(seq..seq + 1, |_| ());
         let grew = before.is_some_and(|range| range.end == seq || range.start == seq + 1);
         if !grew {
             self.before_newest = self.newest;
@@ -199,28 +195,28 @@ impl<T: Copy + Default> Receiver<T> {
 
     fn grow(&mut self, len: usize) {
         let mut data = vec![T::default(); len];
-        let end = self.held.end().unwrap_or(self.next);
+        let end = self.out_of_order.end().unwrap_or(self.next);
         for seq in self.next..end {
             data[seq as usize & (len - 1)] = self.data[seq as usize & (self.data.len() - 1)];
         }
         self.data = data;
     }
 
-    /// Returns the content of an acknowledgement that is being sent. Clears what was pending.
+    /// The acknowledgement to send; nothing is pending afterwards.
     #[inline]
     pub fn acknowledge(&mut self, duplicate: bool) -> Acknowledgement {
         self.unacknowledged = 0;
         self.quick = self.quick.saturating_sub(1);
         self.deadline = NEVER;
-        let sack = if self.held.is_empty() { SackBlocks::default() } else { self.blocks() };
+        let sack = if self.out_of_order.is_empty() { SackBlocks::default() } else { self.blocks() };
         Acknowledgement { next: self.next, sack, duplicate, ecn_echo: self.ecn_echo }
     }
 
-    /// RFC 2018 section 4: first the block with the most recent segment, then the one before.
+    /// RFC 2018 section 4: the block with the most recent segment first, then its predecessor.
     fn blocks(&self) -> SackBlocks {
         let mut blocks = SackBlocks::default();
-        let first = self.held.containing(self.newest).or_else(|| self.held.first());
-        let second = self.held.containing(self.before_newest);
+        let first = self.out_of_order.containing(self.newest).or_else(|| self.out_of_order.first());
+        let second = self.out_of_order.containing(self.before_newest);
         if let Some(first) = first {
             blocks[0] = (first.start, first.end);
             if let Some(second) = second.filter(|second| second.start != first.start) {
@@ -230,43 +226,44 @@ impl<T: Copy + Default> Receiver<T> {
         blocks
     }
 
-    /// When a delayed acknowledgement is due, or [`NEVER`].
+    /// Time of a delayed ACK, or [`NEVER`].
     #[inline]
     pub fn deadline(&self) -> Nanos {
         self.deadline
     }
 
-    /// Segments received in subflow order.
+    /// RCV.NXT.
     #[inline]
     pub fn next(&self) -> Seq {
         self.next
     }
 
-    /// Segments held out of order.
+    /// Segments out of order.
     #[inline]
-    pub fn holding(&self) -> u32 {
-        self.holding
+    pub fn out_of_order_count(&self) -> u32 {
+        self.out_of_order_count
     }
 
-    /// It holds as many as it counted.
+    /// The count of out-of-order segments is right.
     pub fn is_consistent(&self) -> bool {
-        self.held.size() == self.holding
+        self.out_of_order.size() == self.out_of_order_count
     }
 
-    /// Ranges held out of order.
+    /// Ranges out of order.
     #[inline]
     pub fn ranges(&self) -> usize {
-        self.held.count()
+        self.out_of_order.count()
     }
 
-    /// The segment is held next to no other: it begins a range.
+    /// The segment would begin a range of its own.
     pub fn begins_range(&self, seq: Seq) -> bool {
-        seq > self.next && (seq - 1..=seq + 1).all(|near| self.held.containing(near).is_none())
+        seq > self.next
+            && (seq - 1..=seq + 1).all(|near| self.out_of_order.containing(near).is_none())
     }
 
-    /// The segment was received before.
-    pub fn knows(&self, seq: Seq) -> bool {
-        seq < self.next || self.held.containing(seq).is_some()
+    /// The segment was received.
+    pub fn has_received(&self, seq: Seq) -> bool {
+        seq < self.next || self.out_of_order.containing(seq).is_some()
     }
 }
 
@@ -304,17 +301,17 @@ mod tests {
         // Linux `tcp_grow_window`: traced on 6.18, 170 segments with SO_RCVBUF of 2 MiB.
         let mut receiver = settled();
         for seq in 16..50 {
-            receiver.stay_quick();
+            receiver.extend_quickack();
             assert_eq!(receiver.on_segment(0, seq, seq, |_| ()), AT_ONCE);
             receiver.acknowledge(false);
         }
         assert_eq!(receiver.on_segment(0, 50, 50, |_| ()), Reply::Later);
         receiver.acknowledge(false);
         // Linux `tcp_enter_quickack_mode`, and `__tcp_select_window` when half the memory is taken.
-        receiver.be_quick();
+        receiver.enter_quickack();
         assert_eq!(receiver.on_segment(0, 51, 51, |_| ()), AT_ONCE);
         receiver.acknowledge(false);
-        receiver.be_slow();
+        receiver.leave_quickack();
         assert_eq!(receiver.on_segment(0, 52, 52, |_| ()), Reply::Later);
     }
 
@@ -341,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filled_gap_is_acknowledged_at_once_and_delivers_what_waited() {
+    fn a_filled_gap_is_acknowledged_at_once_and_delivers_the_segments_behind() {
         let mut receiver = settled();
         receiver.on_segment(0, 17, 170, |_| ());
         let mut delivered = Vec::new();
@@ -361,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_is_echoed_until_the_sender_says_that_it_obeyed() {
+    fn a_mark_is_echoed_until_cwr() {
         // RFC 3168 section 6.1.3.
         let mut receiver = settled();
         let mut receive = |seq, marked, reduced| {
@@ -402,16 +399,16 @@ mod tests {
                 let mut short = receiver.clone();
                 let expected = short.on_next(0, seq);
                 let reply = receiver.on_segment(0, seq, seq * 3, |data| delivered.push(data));
-                // The short way, where it may be taken, leads where the other does.
+                // The fast path, where it applies, gives the same response.
                 if expected.is_some() {
                     prop_assert_eq!(expected, Some(reply));
                     prop_assert_eq!(format!("{short:?}"), format!("{receiver:?}"));
                 }
                 let ack = receiver.acknowledge(false);
                 prop_assert_eq!(ack.next as usize, delivered.len());
-                let held = receiver.held.clone();
-                let holding = (0..200).filter(|&seq| held.containing(seq).is_some()).count();
-                prop_assert_eq!(receiver.holding() as usize, holding);
+                let ranges = receiver.out_of_order.clone();
+                let count = (0..200).filter(|&seq| ranges.containing(seq).is_some()).count();
+                prop_assert_eq!(receiver.out_of_order_count() as usize, count);
             }
             prop_assert_eq!(delivered, (0..200).map(|seq| seq * 3).collect::<Vec<_>>());
         }

@@ -1,10 +1,10 @@
-//! Proportional Rate Reduction: how the window moves during fast recovery (RFC 6937, as in Linux
-//! `net/ipv4/tcp_input.c`, `tcp_cwnd_reduction`).
+//! Proportional Rate Reduction: cwnd during fast recovery (RFC 6937, as in Linux `net/ipv4/tcp_input.c`,
+//! `tcp_cwnd_reduction`).
 
 /// The state of one fast recovery. All counts are segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Prr {
-    /// Window when the recovery began (RFC 6937 `RecoverFS`; Linux takes the window).
+    /// cwnd at the start of the recovery (RFC 6937 `RecoverFS`, which is the flight size; Linux takes cwnd).
     pub prior_window: u32,
     /// Delivered during the recovery (`prr_delivered`).
     pub delivered: u32,
@@ -12,27 +12,27 @@ pub struct Prr {
     pub sent: u32,
 }
 
-/// What PRR needs from an ACK.
+/// The input of PRR from an ACK.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PrrInput {
     /// Segments the ACK newly delivered (`DeliveredData`).
     pub delivered: u32,
     /// Segments in flight after it (`pipe`).
     pub in_flight: u32,
-    /// The window to arrive at.
+    /// The target of cwnd.
     pub ssthresh: u32,
-    /// It acknowledged data cumulatively and found no new loss: the path is recovering well, so the
-    /// slow-start part of the reduction bound applies (`SafeACK` of draft-ietf-tcpm-prr-rfc6937bis).
+    /// It advanced SND.UNA and showed no new loss, so that the slow-start part of the reduction bound applies
+    /// (`SafeACK` of draft-ietf-tcpm-prr-rfc6937bis).
     pub safe: bool,
 }
 
 impl Prr {
-    /// A recovery begins with that window.
+    /// The start of a recovery.
     pub fn new(prior_window: u32) -> Self {
         Self { prior_window: prior_window.max(1), delivered: 0, sent: 0 }
     }
 
-    /// The window after an ACK: what is in flight plus what RFC 6937 section 3.1 allows now.
+    /// cwnd after an ACK: the flight plus the quota of RFC 6937 section 3.1.
     pub fn window(&mut self, ack: PrrInput) -> u32 {
         self.delivered += ack.delivered;
         let quota = if ack.in_flight > ack.ssthresh {

@@ -41,7 +41,7 @@ impl RttEstimator {
         }
     }
 
-    /// A round trip took `rtt`; `una` and `next` bound what is unacknowledged.
+    /// A sample; `una` and `next` are SND.UNA and SND.NXT.
     #[inline]
     pub fn on_sample(&mut self, rtt: Nanos, una: Seq, next: Seq) {
         self.min = self.min.min(rtt);
@@ -54,8 +54,8 @@ impl RttEstimator {
             self.round_end = next;
             return;
         }
-        // RFC 6298 (2.3), alpha = 1/8 and beta = 1/4. A sample below what was expected moves the
-        // deviation by another 1/8 only: a falling RTT must not raise the RTO.
+        // RFC 6298 (2.3), alpha = 1/8 and beta = 1/4. A sample far below SRTT moves the deviation by another
+        // 1/8 only: a falling RTT must not raise the RTO.
         let error = rtt as i64 - self.srtt as i64;
         self.srtt = (self.srtt as i64 + error / 8).max(1) as Nanos;
         let mut change = error.abs() - self.mean_deviation as i64;

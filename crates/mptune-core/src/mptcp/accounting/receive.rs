@@ -114,9 +114,9 @@ impl ReceiveBuffer {
             Self::Payload(window) => next.saturating_add(window.segments),
             Self::Linux(memory) => {
                 own.compression.on_acknowledged();
-                memory.charge_queue(receiver.holding());
+                memory.charge_queue(receiver.out_of_order_count());
                 if memory.is_half_full() {
-                    receiver.be_slow();
+                    receiver.leave_quickack();
                 }
                 memory.offer(now, own)
             }

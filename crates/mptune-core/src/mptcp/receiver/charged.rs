@@ -92,7 +92,7 @@ fn refuses(
     seq: Seq,
 ) -> bool {
     let exempt = seq == receiver.next() && own.stuck == 0;
-    !exempt && memory.refuses(own, receiver.holding()) && !receiver.knows(seq)
+    !exempt && memory.refuses(own, receiver.out_of_order_count()) && !receiver.has_received(seq)
 }
 
 /// A new segment lets the subflow offer more, up to a limit; until that is reached, and after a segment
@@ -105,9 +105,9 @@ fn grow_window(
     payload: u32,
 ) {
     if seq < receiver.next() {
-        receiver.be_quick();
+        receiver.enter_quickack();
     } else if memory.grows(own, payload) {
-        receiver.stay_quick();
+        receiver.extend_quickack();
     }
 }
 
@@ -198,7 +198,7 @@ fn compressed(
     reply: Reply,
 ) -> Reply {
     let behind_gap = reply == Reply::Now { duplicate: false } && receiver.next() == gap;
-    if !behind_gap || receiver.is_quick() {
+    if !behind_gap || receiver.in_quickack() {
         return reply;
     }
     let Some(until) = own.compression.postpone(now, gap, rtt.smallest()) else { return reply };

@@ -44,7 +44,7 @@ impl DataSender {
             return packet.min(subflow.sender.room()).min(burst);
         }
         if room == subflow.sender.room() {
-            subflow.sender.note_held_back();
+            subflow.sender.note_deferred();
         }
         subflow.gathering = true;
         0

@@ -1,6 +1,6 @@
-//! What an acknowledgement does to a sender: scoreboard, RTT sample, RACK, congestion control.
+//! Processing of an acknowledgement: scoreboard, RTT sample, RACK, congestion control.
 
-use super::round::Round;
+use super::delivery::Delivery;
 use super::{AMBIGUOUS, LOST, Progress, RETRANSMITTED, SACKED, Segment, Sender, State};
 use crate::congestion::{Ack, Peer, Peers};
 use crate::tcp::Acknowledgement;
@@ -25,7 +25,7 @@ impl Sender {
         self.on_any_ack(now, ack, peers)
     }
 
-    /// Nothing is or was going on, and the acknowledgement only moves on: nearly all are like that.
+    /// The fast path applies, as to nearly all: no loss or recovery, and the ACK only advances SND.UNA.
     #[inline]
     fn is_plain(&self, ack: &Acknowledgement) -> bool {
         ack.next > self.una
@@ -37,20 +37,20 @@ impl Sender {
             && self.rate.is_none()
     }
 
-    /// What [`Self::on_any_ack`] does with such a one.
+    /// The fast path of [`Self::on_any_ack`].
     fn on_plain_ack(&mut self, now: Nanos, next: Seq, peers: Peers<'_>) -> Progress {
         let prior_in_flight = self.next - self.una;
-        let mut round = Round::new(now, self.rtt.min);
+        let mut delivery = Delivery::new(now, self.rtt.min);
         let (first, last) = (self.board.at(self.una).sent_at, self.board.at(next - 1).sent_at);
-        round.note_plain(next - self.una, first, last, next);
-        self.board.skip(round.delivered);
+        delivery.note_plain(next - self.una, first, last, next);
+        self.board.skip(delivery.delivered);
         self.una = next;
         self.rack_scan = self.rack_scan.max(next);
-        let rtt = self.take_rtt_sample(now, &round);
-        self.note_delivered(now, &round);
+        let rtt = self.take_rtt_sample(now, &delivery);
+        self.note_delivered(now, &delivery);
         let facts = Ack {
             now,
-            acked: round.delivered,
+            acked: delivery.delivered,
             rtt,
             srtt: self.rtt.srtt,
             min_rtt: self.rtt.min,
@@ -69,7 +69,7 @@ impl Sender {
         self.controller.on_ack(&mut self.window, &facts, peers);
         self.update_pacing();
         self.arm(now);
-        Progress { delivered: round.delivered, advanced: true }
+        Progress { delivered: delivery.delivered, advanced: true }
     }
 
     #[inline(never)]
@@ -80,67 +80,66 @@ impl Sender {
         peers: Peers<'_>,
     ) -> Progress {
         let (prior_in_flight, lost_before) = (self.in_flight(), self.lost_total);
-        let mut round = Round::new(now, self.rtt.min);
-        let advanced = self.update_board(ack, &mut round);
-        let rtt = self.take_rtt_sample(now, &round);
-        if round.delivered > 0 {
-            self.note_delivered(now, &round);
+        let mut delivery = Delivery::new(now, self.rtt.min);
+        let advanced = self.update_scoreboard(ack, &mut delivery);
+        let rtt = self.take_rtt_sample(now, &delivery);
+        if delivery.delivered > 0 {
+            self.note_delivered(now, &delivery);
         }
-        self.undo_if_spurious(now, ack.duplicate, &round);
+        self.undo_if_spurious(now, ack.duplicate, &delivery);
         let may_have_lost = self.sacked_out > 0 || self.state != State::Open;
         let retransmission_lost = may_have_lost && self.detect_losses(now);
         self.end_probe(now, ack, peers);
         self.change_state(now, retransmission_lost, peers);
-        if round.delivered > 0 {
+        if delivery.delivered > 0 {
             let lost = (self.lost_total - lost_before) as u32;
-            let facts = self.facts(&round, rtt, prior_in_flight, lost, ack.ecn_echo);
-            self.tell_controller(&facts, peers);
+            let facts = self.ack_summary(&delivery, rtt, prior_in_flight, lost, ack.ecn_echo);
+            self.notify_controller(&facts, peers);
             if self.state == State::Recovery {
-                self.reduce(round.delivered, advanced && lost == 0);
+                self.reduce(delivery.delivered, advanced && lost == 0);
             }
             self.update_pacing();
             self.arm(now);
         }
-        Progress { delivered: round.delivered, advanced }
+        Progress { delivered: delivery.delivered, advanced }
     }
 
-    /// Takes what is acknowledged off the scoreboard, or marks it there; whether the cumulative
-    /// acknowledgement moved.
+    /// Removes acknowledged segments from the scoreboard and marks SACKed ones. True if SND.UNA advanced.
     #[inline(always)]
-    fn update_board(&mut self, ack: &Acknowledgement, round: &mut Round) -> bool {
+    fn update_scoreboard(&mut self, ack: &Acknowledgement, delivery: &mut Delivery) -> bool {
         let advanced = ack.next > self.una;
         if advanced {
-            self.acknowledge_to(ack.next.min(self.next), round);
+            self.acknowledge_to(ack.next.min(self.next), delivery);
         }
         for &(start, end) in &ack.sack {
             if end > start && end > self.una {
-                self.acknowledge_selectively(start.max(self.una), end.min(self.next), round);
+                self.acknowledge_selectively(start.max(self.una), end.min(self.next), delivery);
             }
         }
         advanced
     }
 
     #[inline(always)]
-    fn note_delivered(&mut self, now: Nanos, round: &Round) {
-        self.acked_since_loss += u64::from(round.delivered);
-        self.delivered += u64::from(round.delivered);
-        self.update_rack(now, round);
+    fn note_delivered(&mut self, now: Nanos, delivery: &Delivery) {
+        self.acked_since_loss += u64::from(delivery.delivered);
+        self.delivered += u64::from(delivery.delivered);
+        self.update_rack(now, delivery);
         self.backoff = 0;
     }
 
-    /// What the congestion control learns from an acknowledgement.
+    /// The report of an ACK to the congestion control.
     #[inline(always)]
-    fn facts(
+    fn ack_summary(
         &mut self,
-        round: &Round,
+        delivery: &Delivery,
         rtt: Option<Nanos>,
         prior_in_flight: u32,
         lost: u32,
         ecn_echo: bool,
     ) -> Ack {
         Ack {
-            now: round.now,
-            acked: round.delivered,
+            now: delivery.now,
+            acked: delivery.delivered,
             rtt,
             srtt: self.rtt.srtt,
             min_rtt: self.rtt.min,
@@ -158,7 +157,7 @@ impl Sender {
     }
 
     #[inline(always)]
-    fn tell_controller(&mut self, ack: &Ack, peers: Peers<'_>) {
+    fn notify_controller(&mut self, ack: &Ack, peers: Peers<'_>) {
         self.controller.on_delivered(&mut self.window, ack, peers);
         // After the controller has counted the marks (RFC 8257 section 3.3).
         if ack.ecn_echo {
@@ -171,26 +170,26 @@ impl Sender {
 
     /// Cumulative acknowledgement of everything below `next`.
     #[inline]
-    fn acknowledge_to(&mut self, next: Seq, round: &mut Round) {
+    fn acknowledge_to(&mut self, next: Seq, delivery: &mut Delivery) {
         while self.una < next {
             let Some(segment) = self.board.pop() else { break };
             let seq = self.una;
             self.una += 1;
             if let Some(rate) = &mut self.rate {
                 if segment.flags & SACKED == 0 {
-                    rate.on_delivered(round.now, seq);
+                    rate.on_delivered(delivery.now, seq);
                 }
                 rate.pop();
             }
             if segment.flags == 0 && self.sacked_out == 0 {
-                round.note_unambiguous(segment.sent_at, seq);
+                delivery.note_unambiguous(segment.sent_at, seq);
                 continue;
             }
             self.uncount(segment.flags);
             if segment.flags & SACKED == 0 {
-                self.note_delivery(segment, seq, round);
+                self.note_delivery(segment, seq, delivery);
             } else {
-                Self::take_off(&mut self.sacked_out, true, &mut self.miscounted);
+                Self::decrement(&mut self.sacked_out, true, &mut self.miscounted);
             }
         }
         if !self.sacked.is_empty() {
@@ -199,7 +198,7 @@ impl Sender {
         self.rack_scan = self.rack_scan.max(self.una);
     }
 
-    fn acknowledge_selectively(&mut self, start: Seq, end: Seq, round: &mut Round) {
+    fn acknowledge_selectively(&mut self, start: Seq, end: Seq, delivery: &mut Delivery) {
         let mut sacked = std::mem::take(&mut self.sacked);
         sacked.insert(start..end, |part| {
             for seq in part {
@@ -208,9 +207,9 @@ impl Sender {
                 self.mark(seq).flags = SACKED | (segment.flags & AMBIGUOUS);
                 self.sacked_out += 1;
                 if let Some(rate) = &mut self.rate {
-                    rate.on_delivered(round.now, seq);
+                    rate.on_delivered(delivery.now, seq);
                 }
-                self.note_delivery(segment, seq, round);
+                self.note_delivery(segment, seq, delivery);
             }
         });
         self.sacked = sacked;
@@ -220,37 +219,37 @@ impl Sender {
     #[inline]
     fn uncount(&mut self, flags: u8) {
         let Self { lost_out, retransmitted_out, miscounted, .. } = self;
-        Self::take_off(lost_out, flags & LOST != 0, miscounted);
-        Self::take_off(retransmitted_out, flags & RETRANSMITTED != 0, miscounted);
+        Self::decrement(lost_out, flags & LOST != 0, miscounted);
+        Self::decrement(retransmitted_out, flags & RETRANSMITTED != 0, miscounted);
     }
 
-    fn note_delivery(&mut self, segment: Segment, seq: Seq, round: &mut Round) {
+    fn note_delivery(&mut self, segment: Segment, seq: Seq, delivery: &mut Delivery) {
         if segment.flags & AMBIGUOUS != 0 {
-            round.note_ambiguous(segment.sent_at, seq);
+            delivery.note_ambiguous(segment.sent_at, seq);
             return;
         }
-        round.original_of_lost |= segment.flags & LOST != 0;
+        delivery.original_of_lost |= segment.flags & LOST != 0;
         // RFC 8985 section 6.2 step 3: delivered after something that was sent later.
         self.rack.reordering_seen |= segment.sent_at < self.rack.sent_at && seq < self.rack.end;
-        round.note_unambiguous(segment.sent_at, seq);
+        delivery.note_unambiguous(segment.sent_at, seq);
     }
 
     /// RFC 6298: one sample per ACK, from the first segment it newly acknowledges; the congestion
     /// control gets that of the last one (Linux `seq_rtt_us` and `ca_rtt_us`).
     #[inline]
-    fn take_rtt_sample(&mut self, now: Nanos, round: &Round) -> Option<Nanos> {
-        let first = round.first_sent_at?;
+    fn take_rtt_sample(&mut self, now: Nanos, delivery: &Delivery) -> Option<Nanos> {
+        let first = delivery.first_sent_at?;
         self.rtt.on_sample(now - first, self.una, self.next);
-        Some(now - round.last_sent_at)
+        Some(now - delivery.last_sent_at)
     }
 
     /// RFC 8985 section 6.2 step 2.
     #[inline]
-    fn update_rack(&mut self, now: Nanos, round: &Round) {
-        if (round.newest_sent_at, round.newest_end) > (self.rack.sent_at, self.rack.end) {
-            self.rack.sent_at = round.newest_sent_at;
-            self.rack.end = round.newest_end;
-            self.rack.rtt = now - round.newest_sent_at;
+    fn update_rack(&mut self, now: Nanos, delivery: &Delivery) {
+        if (delivery.newest_sent_at, delivery.newest_end) > (self.rack.sent_at, self.rack.end) {
+            self.rack.sent_at = delivery.newest_sent_at;
+            self.rack.end = delivery.newest_end;
+            self.rack.rtt = now - delivery.newest_sent_at;
         }
     }
 }

@@ -1,16 +1,16 @@
-//! Whether the counts of a sender are those of its scoreboard.
+//! Consistency of a sender's counts with its scoreboard.
 
 use super::{LOST, RETRANSMITTED, SACKED, Sender};
 
 impl Sender {
-    /// Takes one off a count if it was counted; none may be left to take off only if the counts are wrong.
+    /// Decrements a count if `counted`; a count at zero is then wrong.
     #[inline]
-    pub(super) fn take_off(count: &mut u32, counted: bool, miscounted: &mut bool) {
+    pub(super) fn decrement(count: &mut u32, counted: bool, miscounted: &mut bool) {
         *miscounted |= counted && *count == 0;
         *count = count.saturating_sub(u32::from(counted));
     }
 
-    /// The counts are those of the scoreboard, and always were.
+    /// The counts are, and always were, those of the scoreboard.
     pub fn is_consistent(&self) -> bool {
         let having =
             |flag: u8| self.board.iter().filter(|segment| segment.flags & flag != 0).count();

@@ -1,4 +1,4 @@
-//! Congestion events: when a recovery begins and ends, and what it does to the window.
+//! Congestion events: start and end of a recovery, and its effect on cwnd.
 
 use super::reduction::Undo;
 use super::{Sender, State};
@@ -8,7 +8,7 @@ use crate::tcp::{Acknowledgement, Prr};
 use crate::units::Nanos;
 
 impl Sender {
-    /// A recovery ends, or begins.
+    /// Ends or begins a recovery.
     pub(super) fn change_state(&mut self, now: Nanos, retransmission_lost: bool, peers: Peers<'_>) {
         if self.state != State::Open && self.una >= self.recovery_end {
             if self.state == State::Recovery && !self.controller.owns_window() {
@@ -33,9 +33,9 @@ impl Sender {
         }
     }
 
-    /// RFC 3168 section 6.1.2: an echo is a congestion indication, once per window. The reduction ends when
-    /// something sent after it is acknowledged, as the signal has then reached the receiver (Linux
-    /// `tcp_fastretrans_alert`, `TCP_CA_CWR`).
+    /// RFC 3168 section 6.1.2: ECE is a congestion indication, once per window. The reduction ends when a segment
+    /// sent after it is acknowledged: the receiver has then seen CWR (Linux `tcp_fastretrans_alert`,
+    /// `TCP_CA_CWR`).
     pub(super) fn on_ecn_echo(&mut self, now: Nanos, peers: Peers<'_>) {
         if self.state == State::Open {
             self.window.ssthresh = self.controller.on_ecn(&self.window, now, peers);
@@ -49,7 +49,7 @@ impl Sender {
         }
     }
 
-    /// Something was lost: the window is to be reduced.
+    /// A loss was detected: reduces ssthresh.
     pub(super) fn congestion_event(&mut self, now: Nanos, peers: Peers<'_>) {
         self.undo = Some(Undo::new(self.window));
         self.window.ssthresh = self.controller.on_congestion(&self.window, now, peers);
@@ -63,7 +63,7 @@ impl Sender {
         }
     }
 
-    /// The window in a recovery (PRR).
+    /// cwnd in a recovery (PRR).
     pub(super) fn reduce(&mut self, delivered: u32, safe: bool) {
         if self.controller.owns_window() {
             return;
@@ -74,12 +74,11 @@ impl Sender {
         self.window.cwnd = f64::from(self.prr.window(input));
     }
 
-    /// RFC 8985 section 7.4: if the probe's copy was needed, it repaired a loss, and congestion control must be
-    /// informed.
+    /// RFC 8985 section 7.4: a probe that repaired a loss is a congestion event.
     pub(super) fn end_probe(&mut self, now: Nanos, ack: &Acknowledgement, peers: Peers<'_>) {
         let Some(end) = self.probe_end else { return };
         if ack.duplicate && ack.next >= end {
-            // Both copies arrived: nothing had been lost.
+            // Both copies arrived: nothing was lost.
             self.probe_end = None;
         } else if ack.next > end {
             self.probe_end = None;

@@ -1,5 +1,4 @@
-//! Which segments are lost: RACK (RFC 8985 section 6, Linux `net/ipv4/tcp_recovery.c`), and what a
-//! timeout declares lost.
+//! Loss detection: RACK (RFC 8985 section 6, Linux `net/ipv4/tcp_recovery.c`), and losses declared by a timeout.
 
 use super::{AMBIGUOUS, LOST, RETRANSMITTED, SACKED, Sender, State, Timer};
 use crate::units::{NEVER, Nanos, Seq};
@@ -18,14 +17,14 @@ impl Sender {
         (self.rtt.min / 4).min(self.rtt.srtt)
     }
 
-    /// RFC 8985 section 6.2 step 5: marks what was sent long enough before the most recently
-    /// delivered segment. Returns whether a retransmission was found lost.
+    /// RFC 8985 section 6.2 step 5: marks segments sent long enough before the most recently delivered one. True
+    /// if a retransmission was lost.
     pub(super) fn detect_losses(&mut self, now: Nanos) -> bool {
-        let patience = self.rack.rtt + self.reordering_window();
+        let threshold = self.rack.rtt + self.reordering_window();
         let lost_before = self.lost_total;
-        let first = self.judge_retransmissions(now, patience);
+        let first = self.detect_lost_retransmissions(now, threshold);
         let retransmission_lost = self.lost_total > lost_before;
-        let reorder_until = first.min(self.judge_originals(now, patience));
+        let reorder_until = first.min(self.detect_lost_originals(now, threshold));
         if reorder_until < NEVER {
             self.timer = Timer::Reordering;
             self.deadline = reorder_until;
@@ -33,25 +32,24 @@ impl Sender {
         retransmission_lost
     }
 
-    /// Marks the lost ones among the retransmissions; when the next one is to be judged, [`NEVER`] if
-    /// none waits for that.
+    /// Marks lost retransmissions. Returns the time at which the next may be marked, or [`NEVER`].
     #[inline]
-    fn judge_retransmissions(&mut self, now: Nanos, patience: Nanos) -> Nanos {
+    fn detect_lost_retransmissions(&mut self, now: Nanos, threshold: Nanos) -> Nanos {
         while let Some(&(seq, sent_at)) = self.retransmissions.front() {
             if self.is_current_retransmission(seq, sent_at) {
                 if (sent_at, seq) >= (self.rack.sent_at, self.rack.end) {
                     break;
                 }
-                if sent_at + patience > now {
-                    return sent_at + patience;
+                if sent_at + threshold > now {
+                    return sent_at + threshold;
                 }
                 let segment = self.board.at_mut(seq);
                 // After an undo the segment does not count as lost any more.
                 self.lost_out += u32::from(segment.flags & LOST == 0);
                 segment.flags = (segment.flags & !RETRANSMITTED) | LOST;
-                Self::take_off(&mut self.retransmitted_out, true, &mut self.miscounted);
+                Self::decrement(&mut self.retransmitted_out, true, &mut self.miscounted);
                 self.lost_total += 1;
-                self.lost_again.push_back(seq);
+                self.lost_retransmissions.push_back(seq);
             }
             self.retransmissions.pop_front();
         }
@@ -60,15 +58,15 @@ impl Sender {
 
     /// The same for original transmissions.
     #[inline]
-    fn judge_originals(&mut self, now: Nanos, patience: Nanos) -> Nanos {
+    fn detect_lost_originals(&mut self, now: Nanos, threshold: Nanos) -> Nanos {
         while self.rack_scan < self.next {
             let segment = *self.board.at(self.rack_scan);
             if segment.flags & !AMBIGUOUS == 0 {
                 if (segment.sent_at, self.rack_scan) >= (self.rack.sent_at, self.rack.end) {
                     break;
                 }
-                if segment.sent_at + patience > now {
-                    return segment.sent_at + patience;
+                if segment.sent_at + threshold > now {
+                    return segment.sent_at + threshold;
                 }
                 self.mark_lost(self.rack_scan);
             }
@@ -91,22 +89,21 @@ impl Sender {
         self.lost.push_back(seq);
     }
 
-    /// Linux `tcp_timeout_mark_lost`: everything not selectively acknowledged, except what RACK considers too
-    /// recent.
+    /// Linux `tcp_timeout_mark_lost`: all segments not SACKed, except those too recent for RACK.
     pub(super) fn mark_all_lost(&mut self, now: Nanos) {
-        let patience = self.rack.rtt + self.reordering_window();
+        let threshold = self.rack.rtt + self.reordering_window();
         self.lost.clear();
-        self.lost_again.clear();
+        self.lost_retransmissions.clear();
         for seq in self.una..self.next {
             let head = seq == self.una;
             let segment = self.board.at_mut(seq);
             let waits = segment.flags & (LOST | RETRANSMITTED) == LOST;
-            let recent = self.rack.sent_at > 0 && segment.sent_at + patience > now;
+            let recent = self.rack.sent_at > 0 && segment.sent_at + threshold > now;
             if segment.flags & SACKED != 0 || (recent && !head && !waits) {
                 continue;
             }
             let resent = segment.flags & RETRANSMITTED != 0;
-            Self::take_off(&mut self.retransmitted_out, resent, &mut self.miscounted);
+            Self::decrement(&mut self.retransmitted_out, resent, &mut self.miscounted);
             self.lost_out += u32::from(segment.flags & LOST == 0);
             segment.flags = LOST | (segment.flags & AMBIGUOUS);
             self.plain_from = self.plain_from.max(seq + 1);
@@ -115,7 +112,7 @@ impl Sender {
         let mut retransmissions = std::mem::take(&mut self.retransmissions);
         retransmissions.retain(|&(seq, sent_at)| self.is_current_retransmission(seq, sent_at));
         self.retransmissions = retransmissions;
-        // What stays unmarked was sent too recently to judge: RACK comes back to it.
+        // RACK comes back to the unmarked, too recent segments.
         let unmarked =
             (self.una..self.next).find(|&seq| self.board.at(seq).flags & (SACKED | LOST) == 0);
         self.rack_scan = unmarked.unwrap_or(self.next);

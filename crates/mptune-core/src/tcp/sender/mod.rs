@@ -2,7 +2,7 @@
 //!
 //! Loss detection is RACK-TLP (RFC 8985) over SACK, recovery is PRR, the timeout follows RFC 6298,
 //! each as in Linux (`net/ipv4/tcp_input.c`, `tcp_recovery.c`, `tcp_output.c`). Growth and reduction of the
-//! window belong to the congestion control. Not here: which data goes on which subflow (`mptcp`).
+//! window belong to the congestion control. Not here: the assignment of data to subflows (`mptcp`).
 //!
 //! The cost per segment is amortised constant: original transmissions are in order of time, so RACK scans each
 //! once, and so is the queue of retransmissions.
@@ -10,9 +10,9 @@
 mod acknowledgement;
 mod audit;
 mod congestion;
+mod delivery;
 mod loss;
 mod reduction;
-mod round;
 mod timer;
 mod undo;
 
@@ -34,7 +34,7 @@ const RETRANSMITTED: u8 = 4;
 /// Sent more than once: no RTT sample (Karn's algorithm, RFC 6298 section 3).
 const AMBIGUOUS: u8 = 8;
 
-/// One segment that was sent and not cumulatively acknowledged.
+/// A segment between SND.UNA and SND.NXT.
 #[derive(Debug, Clone, Copy, Default)]
 struct Segment {
     sent_at: Nanos,
@@ -42,7 +42,7 @@ struct Segment {
     flags: u8,
 }
 
-/// What the sender is doing about losses (Linux `TCP_CA_Open`, `_Recovery`, `_Loss`).
+/// The recovery state (Linux `TCP_CA_Open`, `_Recovery`, `_Loss`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Open,
@@ -50,7 +50,7 @@ enum State {
     Loss,
 }
 
-/// What a subflow's single timer is armed for.
+/// The purpose of a subflow's single timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Timer {
     Off,
@@ -58,14 +58,14 @@ enum Timer {
     Retransmission,
     /// RFC 8985 section 7: tail loss probe.
     Probe,
-    /// RFC 8985 section 6.2 step 5: a segment's reordering window ends.
+    /// RFC 8985 section 6.2 step 5: the reordering window.
     Reordering,
 }
 
-/// What the connection must do after a timer.
+/// The action of the connection after a timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimerAction {
-    /// Nothing was due; or send what the window now allows.
+    /// Nothing was due, or the window may now allow segments.
     None,
     /// Send the segment of [`Sender::probe`].
     Probe,
@@ -73,12 +73,12 @@ pub enum TimerAction {
     Timeout,
 }
 
-/// What an acknowledgement did.
+/// The effect of an acknowledgement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Progress {
     /// Segments newly delivered.
     pub delivered: u32,
-    /// The cumulative acknowledgement moved.
+    /// SND.UNA advanced.
     pub advanced: bool,
 }
 
@@ -113,31 +113,30 @@ pub struct Sender {
     una: Seq,
     next: Seq,
     board: Ring<Segment>,
-    /// From this segment on the board is plain: all were sent once, in order, and are neither lost nor selectively
-    /// acknowledged.
+    /// From this segment on all were sent once, in order, and are neither lost nor SACKed.
     plain_from: Seq,
     sacked: RangeSet,
     sacked_out: u32,
     lost_out: u32,
     retransmitted_out: u32,
     state: State,
-    /// A recovery ends when this segment is cumulatively acknowledged.
+    /// A recovery ends when SND.UNA reaches it.
     recovery_end: Seq,
     prr: Prr,
     undo: Option<Undo>,
     rack: Rack,
-    /// First segment RACK has not judged since its first transmission.
+    /// First original transmission that RACK has not checked.
     rack_scan: Seq,
-    /// Lost segments to retransmit, in order: originals, and retransmissions lost in turn.
+    /// Lost segments to retransmit, in order: originals, then lost retransmissions.
     lost: VecDeque<Seq>,
-    lost_again: VecDeque<Seq>,
+    lost_retransmissions: VecDeque<Seq>,
     retransmissions: VecDeque<(Seq, Nanos)>,
     timer: Timer,
     deadline: Nanos,
     backoff: u32,
-    /// A tail loss probe is out; it ends when this is acknowledged.
+    /// A tail loss probe is in flight; it ends when this is acknowledged (`TLP.end_seq`).
     probe_end: Option<Seq>,
-    /// Linux `is_cwnd_limited`, `max_packets_out`, `cwnd_usage_seq`: was the window used up lately?
+    /// Linux `is_cwnd_limited`, `max_packets_out`, `cwnd_usage_seq`.
     window_limited: bool,
     largest_flight: u32,
     usage_round_end: Seq,
@@ -149,7 +148,7 @@ pub struct Sender {
     pacing: Pacing,
     acked_since_loss: u64,
     acked_between_losses: u64,
-    /// Segments and retransmissions found lost by acknowledgements.
+    /// Segments and retransmissions that acknowledgements showed to be lost.
     lost_total: u64,
     retransmitted_total: u64,
     timeouts_total: u64,
@@ -181,7 +180,7 @@ impl Sender {
             rack: Rack::default(),
             rack_scan: 0,
             lost: VecDeque::new(),
-            lost_again: VecDeque::new(),
+            lost_retransmissions: VecDeque::new(),
             retransmissions: VecDeque::new(),
             timer: Timer::Off,
             deadline: NEVER,
@@ -205,7 +204,7 @@ impl Sender {
         }
     }
 
-    /// The handshake ended, with a round trip of `rtt` (none when its segments were repeated).
+    /// The handshake ended with an RTT of `rtt`, none if its segments were retransmitted.
     pub fn on_established(&mut self, now: Nanos, rtt: Option<Nanos>) {
         if let Some(rtt) = rtt {
             self.rtt.on_sample(rtt, self.una, self.next);
@@ -220,7 +219,7 @@ impl Sender {
         self.controller.ecn_per_segment()
     }
 
-    /// The next new segment tells the receiver that its echo was obeyed (CWR); reading clears it.
+    /// The next new segment carries CWR; reading clears it.
     #[inline]
     pub fn take_ecn_signal(&mut self) -> bool {
         std::mem::take(&mut self.ecn_signal)
@@ -251,19 +250,19 @@ impl Sender {
         self.in_flight() < self.whole_window()
     }
 
-    /// New data may be sent: there is room, the pace allows it, and no lost segment waits for retransmission.
+    /// New data may be sent: cwnd has room, the pace allows it, and no lost segment waits.
     #[inline]
     pub fn ready(&self, now: Nanos) -> bool {
         self.may_send(now) && self.has_room()
     }
 
-    /// The same, whatever the room.
+    /// The same, regardless of cwnd.
     #[inline]
     fn may_send(&self, now: Nanos) -> bool {
         self.pacing.allows(now) && !self.has_lost()
     }
 
-    /// What a coupled congestion control may see of this subflow.
+    /// This subflow, as a coupled congestion control sees it.
     #[inline]
     pub fn summary(&self, usable: bool) -> Peer {
         let recovering = self.state == State::Recovery;
@@ -288,17 +287,17 @@ impl Sender {
         u64::from(self.next) + self.retransmitted_total
     }
 
-    /// When the first outstanding segment was sent, if there is one.
+    /// Departure of the first outstanding segment.
     pub fn oldest_sent_at(&self) -> Option<Nanos> {
         self.board.front().map(|segment| segment.sent_at)
     }
 
-    /// When a segment was last sent, or the subflow established.
+    /// Departure of the last segment, or establishment.
     pub fn last_sent_at(&self) -> Nanos {
         self.last_sent_at
     }
 
-    /// Segments that the other end has, in order or not.
+    /// Segments delivered, cumulatively or selectively.
     pub fn delivered(&self) -> u64 {
         self.delivered
     }
@@ -332,17 +331,17 @@ impl Sender {
         }
     }
 
-    /// Outstanding segments that are believed lost.
+    /// Outstanding segments marked lost.
     pub fn lost(&self) -> u32 {
         self.lost_out
     }
 
-    /// Outstanding segments that the other end has.
+    /// Outstanding segments that are SACKed.
     pub fn sacked(&self) -> u32 {
         self.sacked_out
     }
 
-    /// Segments the window has room for.
+    /// Room in cwnd, segments.
     pub fn room(&self) -> u32 {
         self.whole_window().saturating_sub(self.in_flight())
     }
@@ -352,21 +351,19 @@ impl Sender {
         self.backoff
     }
 
-    /// Data sequence numbers of everything outstanding. This includes selectively acknowledged segments: the
-    /// receiver keeps them until those before them have arrived, which may be never.
+    /// Data sequence numbers of all outstanding segments, SACKed ones included: the receiver delivers these only
+    /// after the gap before them is closed, which may be never.
     pub fn undelivered(&self) -> impl Iterator<Item = Seq> {
         (self.una..self.next).map(|seq| self.board.at(seq).data)
     }
 
-    /// When the timer fires (retransmission, loss probe, reordering; Linux `tcp_timeout_expires`), or
-    /// [`NEVER`].
+    /// Expiry of the timer (retransmission, loss probe, reordering; Linux `tcp_timeout_expires`), or [`NEVER`].
     #[inline]
     pub fn timer(&self) -> Nanos {
         self.deadline
     }
 
-    /// When to call [`Self::on_timer`]: the timer fires, or the pace allows the next segment; [`NEVER`] for
-    /// neither.
+    /// Time to call [`Self::on_timer`]: the timer expires, or the pace allows the next segment; or [`NEVER`].
     #[inline]
     pub fn deadline(&self, now: Nanos) -> Nanos {
         if !self.pacing.allows(now) && self.has_room() {
@@ -375,8 +372,7 @@ impl Sender {
         self.deadline
     }
 
-    /// A new segment carrying `data` is sent; returns its number, and whether the next one may be
-    /// ([`Self::ready`]).
+    /// Sends a new segment carrying `data`. Returns its number, and true if another may follow ([`Self::ready`]).
     #[inline]
     pub fn send(&mut self, now: Nanos, data: Seq) -> (Seq, bool) {
         let seq = self.next;
@@ -391,8 +387,8 @@ impl Sender {
         }
         let (flight, window) = (self.in_flight(), self.whole_window());
         self.note_window_use(flight, window);
-        // The second segment removes the delayed ACK from the probe's wait; later ones would only shift it by
-        // their distance, as every ACK does.
+        // The second segment removes the delayed ACK from the probe timeout; later ones would only shift it, as
+        // every ACK does.
         if self.timer == Timer::Off || self.outstanding() == 2 {
             self.arm(now);
         }
@@ -419,14 +415,14 @@ impl Sender {
         }
     }
 
-    /// There is room in the window, and yet nothing is sent because a burst waits for more of it.
-    pub fn note_held_back(&mut self) {
+    /// cwnd has room, but a burst waits for more.
+    pub fn note_deferred(&mut self) {
         self.window_limited = true;
         self.largest_flight = self.in_flight();
         self.usage_round_end = self.next;
     }
 
-    /// Linux `tcp_cwnd_validate`: remembers for a round whether the window was used up.
+    /// Linux `tcp_cwnd_validate`: records for a round trip whether cwnd limited sending.
     #[inline]
     fn note_window_use(&mut self, flight: u32, window: u32) {
         let limited = flight >= window;
@@ -446,23 +442,25 @@ impl Sender {
                 && self.window.cwnd < 2.0 * f64::from(self.largest_flight))
     }
 
-    /// Segments found lost may wait for their retransmission.
+    /// Lost segments may wait for retransmission.
     #[inline]
     pub fn has_lost(&self) -> bool {
-        !(self.lost.is_empty() && self.lost_again.is_empty())
+        !(self.lost.is_empty() && self.lost_retransmissions.is_empty())
     }
 
-    /// The next lost segment to retransmit if the window allows: its number and its data. The lowest goes first
-    /// (Linux `tcp_verify_retransmit_hint`), so that the cumulative acknowledgement can advance.
+    /// Retransmits the next lost segment if cwnd and pace allow: its number and data. The lowest goes first (Linux
+    /// `tcp_verify_retransmit_hint`), so that SND.UNA can advance.
     pub fn next_retransmission(&mut self, now: Nanos) -> Option<(Seq, Seq)> {
         loop {
-            let again = match (self.lost.front(), self.lost_again.front()) {
+            let from_retransmissions = match (self.lost.front(), self.lost_retransmissions.front())
+            {
                 (None, None) => return None,
-                (Some(first), Some(again)) => again < first,
-                (first, _) => first.is_none(),
+                (Some(original), Some(retransmission)) => retransmission < original,
+                (original, _) => original.is_none(),
             };
             let has_room = self.has_room() && self.pacing.allows(now);
-            let queue = if again { &mut self.lost_again } else { &mut self.lost };
+            let queue =
+                if from_retransmissions { &mut self.lost_retransmissions } else { &mut self.lost };
             let seq = *queue.front()?;
             let waits = seq >= self.una
                 && self.board.at(seq).flags & (LOST | SACKED | RETRANSMITTED) == LOST;
@@ -476,7 +474,7 @@ impl Sender {
         }
     }
 
-    /// The segment, to be marked.
+    /// The segment, for a change of its flags.
     #[inline]
     fn mark(&mut self, seq: Seq) -> &mut Segment {
         self.plain_from = self.plain_from.max(seq + 1);
@@ -507,9 +505,8 @@ impl Sender {
         data
     }
 
-    /// RFC 8985 section 7.3: the probe repeats the last segment sent; its number and its data. (New data would
-    /// do as well, but none waits on a subflow: the scheduler assigns it when there is room.) The copy is not
-    /// counted in flight, the original still is.
+    /// RFC 8985 section 7.3: the probe repeats the last segment; its number and data. (New data would do, but none
+    /// waits on a subflow: the scheduler assigns it when there is room.) The copy is not counted in flight.
     pub fn probe(&mut self, now: Nanos) -> Option<(Seq, Seq)> {
         self.probe_end = Some(self.next);
         self.arm(now);
@@ -521,8 +518,8 @@ impl Sender {
         Some((last, data))
     }
 
-    /// A faster subflow waits for what this one carries: halves the window unless a recovery is under way, and
-    /// `ssthresh` unless in slow start (v0.9x kernels `mptcp_rcv_buf_optimization`). Returns whether it did.
+    /// Penalises a subflow whose data blocks a faster one: halves cwnd in the open state, and `ssthresh` after slow
+    /// start (v0.9x kernels `mptcp_rcv_buf_optimization`). False in other states.
     pub fn penalise(&mut self) -> bool {
         if self.state != State::Open {
             return false;
@@ -534,9 +531,8 @@ impl Sender {
         true
     }
 
-    /// A segment is about to be sent with nothing outstanding. After an idle time the window is
-    /// validated: RFC 5681 section 4.1, as Linux `tcp_cwnd_restart` (it halves for every RTO idle, down
-    /// to the initial window).
+    /// A segment is about to be sent with nothing outstanding. cwnd is validated after an idle time: RFC 5681
+    /// section 4.1, as Linux `tcp_cwnd_restart` (halved for every idle RTO, down to the initial window).
     pub fn on_start(&mut self, now: Nanos) {
         let app_limited = self.rate.as_ref().is_some_and(|rate| rate.is_app_limited());
         self.controller.on_start(&mut self.window, app_limited, now);

@@ -1,8 +1,8 @@
-//! A reduction of the window that may still prove unnecessary.
+//! A reduction of cwnd that may prove spurious.
 
 use crate::congestion::Window;
 
-/// What an undo restores.
+/// The state that an undo restores.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Undo {
     pub(super) window: Window,

@@ -1,5 +1,5 @@
-//! The sender against its requirements, one test each. Time is in milliseconds, and the tests play the path: an
-//! ACK comes when a test says so.
+//! The sender against its requirements, one test each. Time is in milliseconds; a test plays the path and sends the
+//! ACKs.
 
 use super::*;
 use crate::congestion::Peers;
@@ -47,7 +47,7 @@ impl Subject {
         let (now, peers) = (at_ms * MILLISECOND, Peers { all: &self.peers, me: 0 });
         let mut thorough = self.sender.clone();
         let progress = self.sender.on_ack(now, &ack, &self.peers, 0);
-        // The short way for plain acknowledgements leads where the way for any leads.
+        // The fast path gives the same state.
         assert_eq!(thorough.on_any_ack(now, &ack, peers), progress);
         assert_eq!(format!("{thorough:?}"), format!("{:?}", self.sender));
         progress
@@ -61,7 +61,7 @@ impl Subject {
             .collect()
     }
 
-    /// Lets the timer fire when it is due; returns when and for what.
+    /// Fires the timer when due; returns the time and the action.
     fn fire(&mut self) -> (u64, TimerAction) {
         let at = self.sender.deadline(0);
         (at / MILLISECOND, self.sender.on_timer(at, &self.peers, 0))
@@ -139,8 +139,8 @@ fn in_flight_counts_neither_the_delivered_nor_the_lost() {
     assert_eq!(subject.sender.in_flight(), 10);
     subject.ack(100, 0, &[(2, 6)]);
     assert_eq!(subject.sender.in_flight(), 10 - 4 - 2);
-    let again = subject.retransmissions(100).len() as u32;
-    assert_eq!(subject.sender.in_flight(), 10 - 4 - 2 + again);
+    let retransmitted = subject.retransmissions(100).len() as u32;
+    assert_eq!(subject.sender.in_flight(), 10 - 4 - 2 + retransmitted);
     subject.ack(200, 10, &[]);
     assert_eq!((subject.sender.in_flight(), subject.sender.outstanding()), (0, 0));
 }
@@ -214,7 +214,7 @@ fn the_timeout_doubles_until_there_is_progress() {
 }
 
 #[test]
-fn after_a_timeout_the_window_is_one_segment_and_everything_is_sent_again_in_slow_start() {
+fn after_a_timeout_the_window_is_one_segment_and_slow_start_retransmits_everything() {
     // RFC 5681 section 3.1: cwnd to the loss window of one segment, ssthresh to half the flight.
     let mut subject = Subject::new("reno");
     subject.send(0, 10);
@@ -269,7 +269,7 @@ fn a_used_window_doubles_each_round_trip_in_slow_start() {
 }
 
 #[test]
-fn an_idle_time_halves_the_window_for_each_timeout_down_to_the_initial_one() {
+fn an_idle_time_halves_the_window_for_each_rto_down_to_the_initial_window() {
     // RFC 5681 section 4.1, Linux `tcp_cwnd_restart`.
     let mut subject = Subject::new("reno");
     subject.sender.window.cwnd = 80.0;
@@ -305,7 +305,7 @@ fn a_timeout_is_undone_when_an_original_arrives_after_all() {
 }
 
 #[test]
-fn a_timeout_stands_when_only_what_was_sent_again_arrives() {
+fn a_timeout_stands_when_only_retransmissions_arrive() {
     let (mut subject, at) = timed_out();
     subject.ack(at + 150, 1, &[]);
     assert_eq!(subject.sender.window.ssthresh, 5.0);
@@ -318,8 +318,8 @@ fn a_recovery_is_undone_when_every_retransmission_was_a_duplicate() {
     let mut subject = Subject::new("reno");
     subject.send(0, 10);
     subject.ack(100, 0, &[(2, 6)]);
-    let again = subject.retransmissions(100);
-    assert_eq!(again, [0]);
+    let retransmitted = subject.retransmissions(100);
+    assert_eq!(retransmitted, [0]);
     subject.ack(101, 0, &[(2, 7)]);
     assert_eq!(subject.retransmissions(101), [1]);
     subject.ack(205, 10, &[]);
@@ -364,7 +364,7 @@ fn an_ecn_echo_reduces_the_window_once_a_window_and_is_answered() {
     assert_eq!(subject.retransmissions(202), [] as [Seq; 0], "nothing was lost");
 }
 
-/// What a sender's counters and queues must say about its segments.
+/// Fails unless a sender's counters and queues match its segments.
 fn check(sender: &Sender) {
     let flags: Vec<(Seq, u8)> =
         (sender.una..sender.next).map(|seq| (seq, sender.board.at(seq).flags)).collect();
@@ -373,7 +373,7 @@ fn check(sender: &Sender) {
     assert_eq!(count(LOST), sender.lost_out);
     assert_eq!(count(RETRANSMITTED), sender.retransmitted_out);
     for (seq, flags) in flags {
-        let queued = sender.lost.contains(&seq) || sender.lost_again.contains(&seq);
+        let queued = sender.lost.contains(&seq) || sender.lost_retransmissions.contains(&seq);
         if flags & (LOST | RETRANSMITTED) == LOST {
             assert!(queued, "segment {seq} is lost but will not be retransmitted");
         }
@@ -394,16 +394,16 @@ fn counts_that_are_not_those_of_the_scoreboard_are_noticed() {
     subject.ack(200, 1, &[(3, 6)]);
     assert!(subject.sender.sacked() > 0 && subject.sender.is_consistent());
     let broken: [fn(&mut Sender); 3] =
-        [|one| one.sacked_out += 1, |one| one.lost_out += 1, |one| one.retransmitted_out += 1];
+        [|s| s.sacked_out += 1, |s| s.lost_out += 1, |s| s.retransmitted_out += 1];
     for change in broken {
         let mut sender = subject.sender.clone();
         change(&mut sender);
         assert!(!sender.is_consistent());
     }
-    // Back at the right count, but it was below zero before.
+    // Back at the right count after an underflow.
     let sender = &mut subject.sender;
     let (counted, mut count) = (sender.lost_out, 0);
-    Sender::take_off(&mut count, true, &mut sender.miscounted);
+    Sender::decrement(&mut count, true, &mut sender.miscounted);
     assert_eq!((count, sender.lost_out), (0, counted));
     assert!(!sender.is_consistent());
 }

@@ -7,7 +7,7 @@ use crate::tcp::rtt::{RTO_MAX, RTO_MIN};
 use crate::units::{MILLISECOND, NEVER, Nanos, SECOND};
 
 impl Sender {
-    /// RFC 8985 section 7.2 and RFC 6298 section 5: what to wait for from now on.
+    /// Arms the timer: RFC 8985 section 7.2 and RFC 6298 section 5.
     pub(super) fn arm(&mut self, now: Nanos) {
         if self.timer == Timer::Reordering && self.deadline > now {
             return;
@@ -53,15 +53,14 @@ impl Sender {
             }
             Timer::Probe => TimerAction::Probe,
             Timer::Retransmission => {
-                self.time_out(now, peers);
+                self.enter_loss(now, peers);
                 TimerAction::Timeout
             }
         }
     }
 
-    /// RFC 6298 section 5 and RFC 5681 section 3.1, as Linux `tcp_enter_loss`: everything not selectively
-    /// acknowledged is lost, except what RACK considers too recent.
-    fn time_out(&mut self, now: Nanos, peers: Peers<'_>) {
+    /// RFC 6298 section 5 and RFC 5681 section 3.1, as Linux `tcp_enter_loss`.
+    fn enter_loss(&mut self, now: Nanos, peers: Peers<'_>) {
         self.timeouts_total += 1;
         self.backoff = (self.backoff + 1).min(MAX_BACKOFF);
         let new_event = self.state == State::Open

@@ -1,25 +1,25 @@
-//! Undoing a reduction that proves unnecessary: the segments were late, not lost (Linux `net/ipv4/tcp_input.c`,
+//! Undo of a spurious reduction: the segments were late, not lost (Linux `net/ipv4/tcp_input.c`,
 //! `tcp_try_undo_recovery`, `tcp_try_undo_loss`, `tcp_try_undo_dsack`).
 //!
-//! Two signs: every retransmission was reported as duplicate (D-SACK, RFC 3708), or after a timeout
-//! an original that was never sent again is delivered (F-RTO, RFC 5682 step 3.b). Linux has a third,
-//! the echo of a timestamp from before the retransmission (Eifel, RFC 3522), which shows the same one round
-//! trip earlier than D-SACK; segments here carry no timestamps.
+//! Two criteria: every retransmission was reported as duplicate (D-SACK, RFC 3708), or after a timeout an original
+//! that was not retransmitted is delivered (F-RTO, RFC 5682 step 3.b). Linux has a third, the echo of a timestamp
+//! from before the retransmission (Eifel, RFC 3522), one round trip earlier than D-SACK; segments here carry no
+//! timestamps.
 
-use super::round::Round;
+use super::delivery::Delivery;
 use super::{LOST, Sender, State};
 use crate::units::Nanos;
 
 impl Sender {
-    /// Undoes the reduction if the ACK just processed shows that nothing had been lost.
-    pub(super) fn undo_if_spurious(&mut self, now: Nanos, duplicate: bool, round: &Round) {
+    /// Undoes the reduction if the ACK just processed shows that nothing was lost.
+    pub(super) fn undo_if_spurious(&mut self, now: Nanos, duplicate: bool, delivery: &Delivery) {
         let Some(undo) = &mut self.undo else { return };
         // The duplicate of a tail loss probe does not explain a retransmission.
         if duplicate && self.probe_end.is_none() {
             undo.unexplained = undo.unexplained.saturating_sub(1);
         }
         let all_duplicates = undo.retransmitted && undo.unexplained == 0;
-        if all_duplicates || (self.state == State::Loss && round.original_of_lost) {
+        if all_duplicates || (self.state == State::Loss && delivery.original_of_lost) {
             self.undo_reduction(now);
         }
     }
@@ -34,7 +34,7 @@ impl Sender {
         }
         self.lost_out = 0;
         self.lost.clear();
-        self.lost_again.clear();
+        self.lost_retransmissions.clear();
         self.rack_scan = self.una;
         if self.state != State::Open {
             self.state = State::Open;

@@ -1,10 +1,10 @@
-//! What one acknowledgement newly delivered, gathered while it is processed.
+//! Segments that an acknowledgement newly delivers, gathered while it is processed.
 
 use crate::units::{Nanos, Seq};
 
-/// What one ACK newly delivered.
+/// The segments that an ACK newly delivers.
 #[derive(Debug)]
-pub(super) struct Round {
+pub(super) struct Delivery {
     pub(super) now: Nanos,
     min_rtt: Nanos,
     pub(super) delivered: u32,
@@ -13,12 +13,12 @@ pub(super) struct Round {
     /// Latest transmission among the delivered segments, and the segment's number plus 1.
     pub(super) newest_sent_at: Nanos,
     pub(super) newest_end: Seq,
-    /// Transmission of the first and the last delivered segment that was sent only once.
+    /// Transmission of the first and the last of these that were sent once.
     pub(super) first_sent_at: Option<Nanos>,
     pub(super) last_sent_at: Nanos,
 }
 
-impl Round {
+impl Delivery {
     pub(super) fn new(now: Nanos, min_rtt: Nanos) -> Self {
         Self {
             now,
@@ -40,7 +40,7 @@ impl Round {
         self.note_newest(sent_at, seq);
     }
 
-    /// This many segments before `end` were delivered, all sent once: the first and the last of them then.
+    /// `number` segments before `end`, all sent once, the first at `first` and the last at `last`.
     #[inline]
     pub(super) fn note_plain(&mut self, number: u32, first: Nanos, last: Nanos, end: Seq) {
         self.delivered = number;
@@ -49,8 +49,8 @@ impl Round {
         self.newest_end = end;
     }
 
-    /// RFC 8985 section 6.2 step 2: an ACK that comes sooner than any round trip cannot be for the
-    /// retransmission, so it says nothing about when the delivered copy was sent.
+    /// RFC 8985 section 6.2 step 2: an ACK sooner than the smallest RTT after the retransmission is for the
+    /// original, whose departure is unknown.
     pub(super) fn note_ambiguous(&mut self, sent_at: Nanos, seq: Seq) {
         self.delivered += 1;
         if self.now - sent_at >= self.min_rtt {
