@@ -11,7 +11,7 @@
 //!   it halves the window up to alpha 2 and takes 3/4 above, where the draft goes from 1/2 to 3/4 in between.
 //! - Growth is per acknowledged segment; the fork's is per ACK, half as fast with delayed ACKs, and
 //!   in whole segments.
-//! - The growth is computed once per window and after every congestion event of the subflow; the fork
+//! - The increase is computed once per window and after every congestion event of the subflow; the fork
 //!   computes growth and reduction when its window has grown by a segment. The reduction uses the rates at the
 //!   time it happens.
 //! - `ssthresh` is at least 1 segment with several subflows, as in the fork.
@@ -38,7 +38,7 @@ fn alpha(peers: Peers<'_>) -> f64 {
     peers.usable().map(rate).fold(0.0, f64::max) / rate(peers.mine())
 }
 
-/// What an acknowledged segment adds to the window, segments:
+/// Growth of the window per acknowledged segment:
 /// x_r / (rtt_r (sum of x)^2) * (1 + alpha) / 2 * (4 + alpha) / 5.
 fn increase(peers: Peers<'_>) -> f64 {
     let sum: f64 = peers.usable().map(rate).sum();
@@ -91,7 +91,7 @@ mod tests {
         ack, assert_close, assert_same_as_reno, avoiding, equilibrium, peer,
     };
 
-    /// What one acknowledged segment adds to the window of subflow `me`.
+    /// Growth of subflow `me` per acknowledged segment.
     fn growth(all: &[Peer], me: usize) -> f64 {
         let mut window = avoiding(all[me].cwnd);
         Balia::default().on_ack(&mut window, &ack(1), Peers { all, me });
@@ -120,9 +120,9 @@ mod tests {
     fn the_reduction_is_that_of_the_draft() {
         // Rates 400, 320, 200 and 40: alpha 1, 1.25, 2 and 10.
         let all = [peer(40.0, 100), peer(32.0, 100), peer(20.0, 100), peer(4.0, 100)];
-        let found = [0, 1, 2, 3].map(|me| threshold(&all, me) / all[me].cwnd);
-        for (found, expected) in found.into_iter().zip([0.5, 0.375, 0.25, 0.25]) {
-            assert_close(found, expected, 1e-12);
+        let shares = [0, 1, 2, 3].map(|me| threshold(&all, me) / all[me].cwnd);
+        for (share, expected) in shares.into_iter().zip([0.5, 0.375, 0.25, 0.25]) {
+            assert_close(share, expected, 1e-12);
         }
         assert_eq!(threshold(&[peer(1.5, 100), peer(40.0, 100)], 0), 1.0);
     }
@@ -151,8 +151,8 @@ mod tests {
             assert_close(better / worse, ratio, 0.01);
             assert_close(better + worse, (2.0 / p).sqrt(), 0.01);
         }
-        let [one, other] = equilibrium(Balia::default(), [1e-3; 2]);
-        assert_close(one + other, 2000.0_f64.sqrt(), 0.01);
+        let [first, second] = equilibrium(Balia::default(), [1e-3; 2]);
+        assert_close(first + second, 2000.0_f64.sqrt(), 0.01);
     }
 
     /// Almost equal losses: the windows do not stay near each other, but settle where
@@ -167,11 +167,11 @@ mod tests {
     fn the_growth_is_computed_anew_after_a_congestion_event() {
         let (before, after) = ([peer(20.0, 100); 2], [peer(10.0, 100), peer(20.0, 100)]);
         let mut balia = Balia::default();
-        let facts = ack(1).sequence(1, 100);
-        balia.on_ack(&mut avoiding(20.0), &facts, Peers { all: &before, me: 0 });
+        let report = ack(1).sequence(1, 100);
+        balia.on_ack(&mut avoiding(20.0), &report, Peers { all: &before, me: 0 });
         balia.on_congestion(&avoiding(20.0), 0, Peers { all: &before, me: 0 });
         let mut window = avoiding(10.0);
-        balia.on_ack(&mut window, &facts, Peers { all: &after, me: 0 });
+        balia.on_ack(&mut window, &report, Peers { all: &after, me: 0 });
         assert_close(window.cwnd - 10.0, growth(&after, 0), 1e-9);
     }
 }

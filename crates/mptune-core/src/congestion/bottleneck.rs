@@ -10,10 +10,10 @@ use super::{CongestionControl, RateSample, Window};
 use crate::units::{NEVER, Nanos, Seq};
 use std::collections::VecDeque;
 
-/// A segment in flight and what was known when it left.
+/// A segment in flight, and the state at its departure.
 struct Segment {
     sent_at: Nanos,
-    /// Its acknowledgement arrives then, or never.
+    /// Arrival of its ACK, or never.
     ack_at: Nanos,
     marked: bool,
     delivered: u64,
@@ -52,8 +52,8 @@ pub struct Bottleneck<C> {
     srtt: Nanos,
     min_rtt: Nanos,
     recovery_end: Option<Seq>,
-    /// Something was lost or marked since the recovery began.
-    again: bool,
+    /// A loss or a mark since the recovery began.
+    event_pending: bool,
 }
 
 impl<C: CongestionControl> Bottleneck<C> {
@@ -86,7 +86,7 @@ impl<C: CongestionControl> Bottleneck<C> {
             srtt: delay,
             min_rtt: delay,
             recovery_end: None,
-            again: false,
+            event_pending: false,
         }
     }
 
@@ -180,33 +180,33 @@ impl<C: CongestionControl> Bottleneck<C> {
         self.min_rtt = self.min_rtt.min(rtt);
         self.first_sent_at = segment.sent_at;
         self.react(lost > 0, segment.marked);
-        let mut facts = ack(1).at(self.now).rtt(rtt).sequence(self.una, self.next);
-        (facts.srtt, facts.min_rtt) = (self.srtt, self.min_rtt);
-        (facts.prior_in_flight, facts.in_flight) = (prior_in_flight, self.flight.len() as u32);
-        (facts.lost, facts.delivered) = (lost, self.delivered);
-        facts.ecn_echo = segment.marked;
-        facts.open = self.recovery_end.is_none();
+        let mut report = ack(1).at(self.now).rtt(rtt).sequence(self.una, self.next);
+        (report.srtt, report.min_rtt) = (self.srtt, self.min_rtt);
+        (report.prior_in_flight, report.in_flight) = (prior_in_flight, self.flight.len() as u32);
+        (report.lost, report.delivered) = (lost, self.delivered);
+        report.ecn_echo = segment.marked;
+        report.open = self.recovery_end.is_none();
         let sending = segment.sent_at - segment.first_sent_at;
-        facts.rate = Some(RateSample {
+        report.rate = Some(RateSample {
             delivered: (self.delivered - segment.delivered) as u32,
             interval: sending.max(self.now - segment.delivered_at),
             prior_delivered: segment.delivered,
             app_limited: false,
         });
-        self.cc.on_delivered(&mut self.window, &facts, alone());
-        if facts.open {
-            self.cc.on_ack(&mut self.window, &facts, alone());
+        self.cc.on_delivered(&mut self.window, &report, alone());
+        if report.open {
+            self.cc.on_ack(&mut self.window, &report, alone());
         }
     }
 
     /// Ends a recovery, and begins one after a loss or a mark.
     fn react(&mut self, lost: bool, marked: bool) {
-        self.again |= lost || marked;
+        self.event_pending |= lost || marked;
         if self.recovery_end.is_some_and(|end| self.una >= end) {
             self.recovery_end = None;
             self.cc.on_recovered(&mut self.window, self.next, self.now);
         }
-        if self.recovery_end.is_some() || !std::mem::take(&mut self.again) {
+        if self.recovery_end.is_some() || !std::mem::take(&mut self.event_pending) {
             return;
         }
         let ssthresh = if self.threshold < f64::INFINITY {

@@ -1,4 +1,4 @@
-//! What a congestion control is: the trait, the window it governs, and the facts it is given.
+//! The trait of congestion controls, the window they govern, and their input.
 
 use crate::units::{Bytes, Nanos};
 
@@ -59,10 +59,10 @@ pub struct RateSample {
     pub app_limited: bool,
 }
 
-/// What one acknowledgement reports to the sender.
+/// The report of an acknowledgement.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ack {
-    /// When it arrived.
+    /// Time of its arrival.
     pub now: Nanos,
     /// Segments newly delivered, cumulatively or selectively; never 0.
     pub acked: u32,
@@ -97,7 +97,7 @@ pub struct Ack {
     pub rate: Option<RateSample>,
 }
 
-/// What a coupled controller and a scheduler may see of a connection's subflow.
+/// A subflow, as coupled controllers and schedulers see it.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Peer {
     /// Established, able to send and with an RTT sample: only such subflows count in a coupling.
@@ -120,7 +120,7 @@ pub struct Peer {
     pub rtt_variation: Nanos,
     /// Congestion window, segments, also while in fast recovery.
     pub window: f64,
-    /// Segments that were sent and are not cumulatively acknowledged; none that wait in a queue.
+    /// Segments from SND.UNA to SND.NXT, without those in the send queue.
     pub sent: u32,
     /// The controller's pacing rate, segments per ns, 0 if it has none.
     pub pace: f64,
@@ -147,15 +147,15 @@ impl<'a> Peers<'a> {
     }
 }
 
-/// A congestion-control algorithm. Designed for the most demanding ones: BBR (rate samples, pacing, its own
-/// window during recovery), LIA/OLIA/BALIA (access to the siblings), DCTCP (ECN echoes).
+/// A congestion-control algorithm. The most demanding are BBR (rate samples, pacing, cwnd during recovery),
+/// LIA/OLIA/BALIA (sibling subflows) and DCTCP (ECN echoes).
 pub trait CongestionControl {
     /// The sender takes delivery-rate samples for this controller.
     const RATE_SAMPLES: bool = false;
     /// Windows that a send buffer that grows makes room for (Linux `tcp_sndbuf_expand`, `sndbuf_expand`).
     const BUFFERED_WINDOWS: Bytes = 2;
-    /// The controller sets the window in every state (Linux `cong_control`); the sender then leaves
-    /// it alone in recovery, after a tail loss probe and after an idle time.
+    /// The controller sets cwnd in every state (Linux `cong_control`): the sender does not touch it in recovery,
+    /// after a tail loss probe, or after an idle time.
     const OWNS_WINDOW: bool = false;
     /// The receiver echoes ECN marks segment by segment (DCTCP, RFC 8257 section 3.2) instead of once per
     /// window (RFC 3168).
@@ -164,26 +164,23 @@ pub trait CongestionControl {
     /// The subflow is established and has its first RTT sample, the handshake's.
     fn on_established(&mut self, _window: &mut Window, _srtt: Nanos, _now: Nanos) {}
 
-    /// Something was newly delivered, whatever the sender's state: the place to take RTT samples. (Linux
-    /// `pkts_acked` and `cong_control`.)
+    /// Segments were newly delivered, in any state: the hook for RTT samples (Linux `pkts_acked`, `cong_control`).
     fn on_delivered(&mut self, _window: &mut Window, _ack: &Ack, _peers: Peers<'_>) {}
 
-    /// The window may grow: the sender is not in fast recovery and something was delivered.
-    /// Implementations return early unless `ack.cwnd_limited`. (Linux `cong_avoid`.)
+    /// cwnd may grow: segments were delivered outside fast recovery. Implementations return early unless
+    /// `ack.cwnd_limited` (Linux `cong_avoid`).
     fn on_ack(&mut self, window: &mut Window, ack: &Ack, peers: Peers<'_>);
 
-    /// A congestion event began: a loss was detected. Returns the new `ssthresh`; the sender reduces
-    /// the window towards it. (Linux `ssthresh`.)
+    /// A loss was detected. Returns the new `ssthresh`, towards which the sender reduces cwnd (Linux `ssthresh`).
     fn on_congestion(&mut self, window: &Window, now: Nanos, peers: Peers<'_>) -> f64;
 
-    /// A congestion event reported by ECN began, once per window. Returns the new `ssthresh`: by
-    /// default that of a loss (RFC 3168 section 6.1.2).
+    /// ECN reported congestion, once per window. Returns the new `ssthresh`, by default that of a loss (RFC 3168
+    /// section 6.1.2).
     fn on_ecn(&mut self, window: &Window, now: Nanos, peers: Peers<'_>) -> f64 {
         self.on_congestion(window, now, peers)
     }
 
-    /// The retransmission timer expired; the window is already 1 segment and `ssthresh` is what
-    /// [`Self::on_congestion`] gave.
+    /// The retransmission timer expired; cwnd is already 1 segment and `ssthresh` that of [`Self::on_congestion`].
     fn on_timeout(&mut self, _window: &mut Window, _now: Nanos) {}
 
     /// A recovery ended and the sender is back in the open state; `next` as in [`Ack::next`].
@@ -192,12 +189,11 @@ pub trait CongestionControl {
     /// Sending restarted after an idle time longer than the RTO.
     fn on_restart(&mut self, _window: &mut Window, _next: u32, _now: Nanos) {}
 
-    /// A segment is about to be sent with nothing in flight, however short the pause; `app_limited` as for
-    /// samples taken now (Linux `tp->app_limited`). (Linux `CA_EVENT_TX_START`.)
+    /// A segment is about to be sent with nothing in flight (Linux `CA_EVENT_TX_START`); `app_limited` as in rate
+    /// samples (`tp->app_limited`).
     fn on_start(&mut self, _window: &mut Window, _app_limited: bool, _now: Nanos) {}
 
-    /// Rate at which to pace, segments per second, queried after each ACK; none sends at once whatever the
-    /// window allows.
+    /// Pacing rate, segments per second, queried after each ACK; none for no pacing.
     fn pacing_rate(&self) -> Option<f64> {
         None
     }

@@ -1,5 +1,5 @@
-//! What coupled controllers share: when several subflows share the growth, and sums over the subflows that are
-//! worth keeping for a window. Not the growth itself: each controller has its own law.
+//! Parts of coupled controllers: the condition for coupling, and sums over the subflows that are computed once per
+//! window. Not here: the increase, in which they differ.
 
 use super::{Ack, Peers};
 use crate::units::Seq;
@@ -14,12 +14,12 @@ pub fn coupled(peers: Peers<'_>) -> bool {
     peers.mine().usable && peers.usable().nth(1).is_some()
 }
 
-/// A value computed from all subflows, once per window of the controller's own: per-ACK cost does not grow with
-/// the number of subflows, and nothing in it is older than an RTT.
+/// A value computed from all subflows once per window: the cost per ACK does not grow with their number, and the value
+/// is at most an RTT old.
 #[derive(Debug, Clone, Default)]
 pub struct PerWindow {
     value: f64,
-    /// The window ends when everything below is acknowledged.
+    /// The window ends when SND.UNA reaches it.
     end: Seq,
 }
 
@@ -55,9 +55,9 @@ mod tests {
                 f64::from(computed)
             })
         };
-        let found: Vec<_> = (1..=25).map(|una| acknowledge(&mut value, una)).collect();
+        let values: Vec<_> = (1..=25).map(|una| acknowledge(&mut value, una)).collect();
         let expected: Vec<_> = (0..25).map(|number| f64::from(number / 10 + 1)).collect();
-        assert_eq!(found, expected);
+        assert_eq!(values, expected);
         value.expire();
         assert_eq!(acknowledge(&mut value, 26), 4.0);
     }

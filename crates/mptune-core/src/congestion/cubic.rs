@@ -9,7 +9,7 @@
 //!   alpha = 8 / 15 (`beta_scale`), time in 1/1024 s (`BICTCP_HZ`), K from a table good to 0.2 %
 //!   (`cubic_root`), one evaluation per jiffy. Here all of them are exact; K is computed once per
 //!   stage.
-//! - The target lies one *minimum* RTT ahead, as in Linux (`delay_min`); section 4.2 says smoothed
+//! - The target lies one *minimum* RTT ahead, as in Linux (`delay_min`); section 4.2 has the smoothed
 //!   RTT. Both count acknowledged segments (`tcp_cong_avoid_ai`), not ACKs.
 //! - While no maximum is known (before the first loss and after a timeout, `bictcp_reset`) the
 //!   window grows by at least 5 % per RTT, as in Linux (`bictcp_update`, `cnt` at most 20);
@@ -30,7 +30,7 @@ use crate::units::{Nanos, seconds};
 
 /// Section 5.1: window growth, segments per second cubed.
 const C: f64 = 0.4;
-/// Section 4.6: what is left of the window after a congestion event.
+/// Section 4.6: share of the window that remains after a congestion event.
 const BETA: f64 = 0.7;
 /// Section 4.3: segments per RTT that with [`BETA`] give Reno's mean window.
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
@@ -76,7 +76,7 @@ fn w_max_after(cwnd: f64, w_max: Option<f64>) -> f64 {
 /// One congestion-avoidance stage.
 #[derive(Debug, Clone)]
 struct Stage {
-    /// When it began, shifted by the time that does not count.
+    /// Its start, shifted by the time that does not count.
     start: Nanos,
     /// The plateau of Figure 1: W_max, or the first window if that is larger (Linux
     /// `bic_origin_point`).
@@ -108,15 +108,15 @@ pub struct Cubic {
     cwnd_prior: f64,
     /// None between a congestion event and the first growth after it.
     stage: Option<Stage>,
-    /// When the window last limited sending.
+    /// Last time at which the window limited sending.
     last_limited: Nanos,
-    /// Since when it has not.
+    /// It has not since.
     paused: bool,
     hystart: HyStart,
 }
 
 impl Cubic {
-    /// Takes the time since the window last limited sending out of `t`.
+    /// Excludes from `t` the time since the window last limited sending.
     #[inline]
     fn resume(&mut self, now: Nanos) {
         if self.paused {
@@ -298,8 +298,8 @@ mod tests {
         let window = idle.window;
         for _ in 0..30 {
             idle.now += SECOND;
-            let facts = ack(1).at(idle.now).rtt(RTT).not_limited();
-            idle.cc.on_ack(&mut idle.window, &facts, alone());
+            let report = ack(1).at(idle.now).rtt(RTT).not_limited();
+            idle.cc.on_ack(&mut idle.window, &report, alone());
         }
         assert_eq!(idle.window, window);
         idle.run(SECOND);
@@ -333,14 +333,14 @@ mod tests {
     fn slow_start_ends_before_a_loss_when_acks_take_longer() {
         let mut flow = Flow::new(Cubic::default(), Window { cwnd: 100.0, ..Window::new() }, RTT);
         // Too far apart for a train.
-        let facts = |number: Nanos| {
+        let report = |number: Nanos| {
             let late = ack(1).at(number * 3 * MILLISECOND).rtt(RTT + RTT / 4);
             Ack { min_rtt: RTT, ..late.sequence(1, 100) }
         };
         for number in 0..9 {
             assert!(flow.window.in_slow_start());
-            flow.cc.on_delivered(&mut flow.window, &facts(number), alone());
-            flow.cc.on_ack(&mut flow.window, &facts(number), alone());
+            flow.cc.on_delivered(&mut flow.window, &report(number), alone());
+            flow.cc.on_ack(&mut flow.window, &report(number), alone());
         }
         assert_eq!(flow.window.ssthresh, 108.0);
         assert!(!flow.window.in_slow_start());
@@ -349,8 +349,8 @@ mod tests {
     #[test]
     fn the_threshold_is_seven_tenths_of_the_window_and_at_least_two_segments() {
         for (cwnd, ssthresh) in [(100.0, 70.0), (2.0, 2.0), (1.0, 2.0)] {
-            let found = Cubic::default().on_congestion(&avoiding(cwnd), 0, alone());
-            assert_close(found, ssthresh, 1e-12);
+            let value = Cubic::default().on_congestion(&avoiding(cwnd), 0, alone());
+            assert_close(value, ssthresh, 1e-12);
         }
     }
 }

@@ -86,9 +86,9 @@ mod tests {
             let end = dctcp.window_end;
             for segment in 0..10 {
                 let una = if segment == 9 { end + 1 } else { end.saturating_sub(9 - segment) };
-                let mut facts = ack(1).sequence(una, end + 10);
-                facts.ecn_echo = segment < marked;
-                dctcp.on_delivered(&mut avoiding(10.0), &facts, alone());
+                let mut report = ack(1).sequence(una, end + 10);
+                report.ecn_echo = segment < marked;
+                dctcp.on_delivered(&mut avoiding(10.0), &report, alone());
             }
         }
     }
@@ -125,11 +125,11 @@ mod tests {
     #[test]
     fn an_ack_that_acknowledges_several_segments_counts_them_all() {
         let mut dctcp = Dctcp::default();
-        let mut facts = ack(3).sequence(0, 10);
-        facts.ecn_echo = true;
-        dctcp.on_delivered(&mut avoiding(10.0), &facts, alone());
-        facts = ack(1).sequence(1, 10);
-        dctcp.on_delivered(&mut avoiding(10.0), &facts, alone());
+        let mut report = ack(3).sequence(0, 10);
+        report.ecn_echo = true;
+        dctcp.on_delivered(&mut avoiding(10.0), &report, alone());
+        report = ack(1).sequence(1, 10);
+        dctcp.on_delivered(&mut avoiding(10.0), &report, alone());
         assert_close(dctcp.alpha, 15.0 / 16.0 + 0.75 / 16.0, 1e-12);
     }
 
@@ -137,7 +137,7 @@ mod tests {
     /// a window of W* = (C RTT + K) / N at the threshold oscillate by D = W* alpha / 2 with
     /// alpha^2 (1 - alpha / 4) = (2 W* + 1) / (W* + 1)^2, roughly sqrt(2 / W*); here one flow.
     #[test]
-    fn the_window_oscillates_as_the_fluid_model_says() {
+    fn the_window_oscillates_as_in_the_fluid_model() {
         for at_threshold in [100.0, 400.0] {
             let mut dctcp = Dctcp::default();
             let mut window = avoiding(at_threshold / 2.0);
@@ -146,12 +146,12 @@ mod tests {
                 let (end, mut marks) = (una + window.cwnd as Seq, false);
                 while una < end {
                     una += 1;
-                    let mut facts = ack(1).sequence(una, una + window.cwnd as Seq);
+                    let mut report = ack(1).sequence(una, una + window.cwnd as Seq);
                     // A segment finds the queue as long as the window was an RTT ago.
-                    facts.ecn_echo = marks || window.cwnd > at_threshold;
-                    dctcp.on_delivered(&mut window, &facts, alone());
-                    dctcp.on_ack(&mut window, &facts, alone());
-                    marks |= facts.ecn_echo;
+                    report.ecn_echo = marks || window.cwnd > at_threshold;
+                    dctcp.on_delivered(&mut window, &report, alone());
+                    dctcp.on_ack(&mut window, &report, alone());
+                    marks |= report.ecn_echo;
                 }
                 if round >= 2_000 {
                     (lowest, highest) = (lowest.min(window.cwnd), highest.max(window.cwnd));

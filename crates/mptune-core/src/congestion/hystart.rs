@@ -22,8 +22,7 @@ use crate::units::{MILLISECOND, Nanos, Seq};
 
 /// Smaller windows grow undisturbed, segments (`hystart_low_window`).
 const LOW_WINDOW: f64 = 16.0;
-/// How long TSO and GRO may delay ACKs (`hystart_ack_delay`): four bursts of 64 KiB at the pacing rate, at most
-/// this.
+/// Largest delay of ACKs by TSO and GRO (`hystart_ack_delay`): four bursts of 64 KiB at the pacing rate.
 const ACK_DELAY: Nanos = MILLISECOND;
 /// ACKs no further apart belong to one train (`hystart_ack_delta_us`).
 const TRAIN_SPACING: Nanos = 2 * MILLISECOND;
@@ -33,7 +32,7 @@ const MIN_SAMPLES: u32 = 8;
 const MIN_RISE: Nanos = 4 * MILLISECOND;
 const MAX_RISE: Nanos = 16 * MILLISECOND;
 
-/// What a round of about an RTT observed.
+/// The observations of a round of about an RTT.
 #[derive(Debug, Clone)]
 struct Round {
     /// It ends when a segment after this one is acknowledged.
@@ -71,33 +70,33 @@ impl Round {
 /// The detector of one subflow.
 #[derive(Debug, Clone, Default)]
 pub struct HyStart {
-    /// Slow start was ended.
-    found: bool,
+    /// HyStart ended slow start.
+    ended: bool,
     round: Option<Round>,
 }
 
 impl HyStart {
-    /// Something was delivered: ends slow start at a sign of a full path.
+    /// Segments were delivered: ends slow start at a sign of a full path.
     #[inline]
     pub fn on_delivered(&mut self, window: &mut Window, ack: &Ack) {
-        if window.in_slow_start() && !self.found {
-            self.watch(window, ack);
+        if window.in_slow_start() && !self.ended {
+            self.update(window, ack);
         }
     }
 
-    fn watch(&mut self, window: &mut Window, ack: &Ack) {
+    fn update(&mut self, window: &mut Window, ack: &Ack) {
         let Some(rtt) = ack.rtt else { return };
         if self.round.as_ref().is_none_or(|round| ack.una > round.end) {
             self.round = None;
         }
         let round = self.round.get_or_insert_with(|| Round::new(ack));
-        // Rounds are separated first: one begins when the window it filled has been acknowledged.
+        // Also for small windows: a round begins when the previous one has been acknowledged.
         if window.cwnd < LOW_WINDOW {
             return;
         }
         let (long, rose) = (round.train_is_long(ack), round.delay_rose(rtt, ack.min_rtt));
         if long || rose {
-            self.found = true;
+            self.ended = true;
             window.ssthresh = window.cwnd;
         }
     }
@@ -128,16 +127,16 @@ mod tests {
             Self { hystart: HyStart::default(), window, una: 0 }
         }
 
-        /// One ACK of a round of 1000 segments; returns whether slow start continues.
+        /// An ACK of a round of 1000 segments. True if slow start continues.
         fn ack(&mut self, now: Nanos, rtt: Nanos) -> bool {
             self.una += 1;
-            let mut facts = ack(1).at(now).rtt(rtt).sequence(self.una, self.una + 1_000);
-            facts.min_rtt = RTT;
-            self.hystart.on_delivered(&mut self.window, &facts);
+            let mut report = ack(1).at(now).rtt(rtt).sequence(self.una, self.una + 1_000);
+            report.min_rtt = RTT;
+            self.hystart.on_delivered(&mut self.window, &report);
             self.window.in_slow_start()
         }
 
-        /// Evenly spaced ACKs of a round; returns when slow start ended, from the first ACK.
+        /// Evenly spaced ACKs of a round. Returns the end of slow start, from the first ACK.
         fn round(&mut self, acks: u64, spacing: Nanos, rtt: Nanos) -> Option<Nanos> {
             (0..acks).map(|number| number * spacing).find(|&at| !self.ack(RTT + at, rtt))
         }
@@ -225,9 +224,9 @@ mod tests {
         while window.in_slow_start() {
             let now = arrivals[una as usize];
             una += 1;
-            let mut facts = ack(1).at(now).rtt(20 * MILLISECOND).sequence(una, next);
-            facts.min_rtt = 20 * MILLISECOND;
-            hystart.on_delivered(&mut window, &facts);
+            let mut report = ack(1).at(now).rtt(20 * MILLISECOND).sequence(una, next);
+            report.min_rtt = 20 * MILLISECOND;
+            hystart.on_delivered(&mut window, &report);
             if window.in_slow_start() {
                 window.cwnd += 1.0;
                 (0..2).for_each(|_| send(now, &mut arrivals));
@@ -240,8 +239,8 @@ mod tests {
     #[test]
     fn a_round_begins_with_the_flight_of_a_window_also_when_the_first_was_small() {
         // `ss` on Linux 6.18 on such a path: 636. The flight of 320 takes 11 ms, of which 10.5 are enough.
-        let found = window_at_the_end();
-        assert!((found - 636.0).abs() < 15.0, "{found}");
+        let window = window_at_the_end();
+        assert!((window - 636.0).abs() < 15.0, "{window}");
     }
 
     #[test]

@@ -22,8 +22,7 @@ use super::coupling::{PerWindow, coupled};
 use super::{Ack, CongestionControl, Peers, Window, reno};
 use crate::units::Nanos;
 
-/// alpha / cwnd_total (equation 2 in equation 1): what an acknowledged segment adds to the window of
-/// any subflow, in segments.
+/// alpha / cwnd_total (equation 2 in equation 1): growth of any subflow per acknowledged segment, in segments.
 fn linked_increase(peers: Peers<'_>) -> f64 {
     let (mut best, mut sum) = (0.0_f64, 0.0);
     for peer in peers.usable() {
@@ -87,7 +86,7 @@ mod tests {
         total * linked_increase(Peers { all, me: 0 })
     }
 
-    /// What one acknowledged segment adds to the window of subflow `me`.
+    /// Growth of subflow `me` per acknowledged segment.
     fn growth(all: &[Peer], me: usize) -> f64 {
         let mut window = avoiding(all[me].cwnd);
         Lia::default().on_ack(&mut window, &ack(1), Peers { all, me });
@@ -131,11 +130,11 @@ mod tests {
         let before = [peer(20.0, 100), peer(20.0, 100)];
         let after = [peer(10.0, 100), peer(20.0, 100)];
         let mut lia = Lia::default();
-        let facts = ack(1).sequence(1, 100);
-        lia.on_ack(&mut avoiding(20.0), &facts, Peers { all: &before, me: 0 });
+        let report = ack(1).sequence(1, 100);
+        lia.on_ack(&mut avoiding(20.0), &report, Peers { all: &before, me: 0 });
         lia.on_congestion(&avoiding(20.0), 0, Peers { all: &before, me: 0 });
         let mut window = avoiding(10.0);
-        lia.on_ack(&mut window, &facts, Peers { all: &after, me: 0 });
+        lia.on_ack(&mut window, &report, Peers { all: &after, me: 0 });
         assert_close(window.cwnd - 10.0, 20.0 / 900.0, 1e-9);
     }
 

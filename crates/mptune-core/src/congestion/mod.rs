@@ -1,9 +1,8 @@
 //! The congestion-control interface: one trait, one list, one file per algorithm.
 //!
-//! A controller owns the growth and the reduction of one subflow's congestion window. It does not detect
-//! losses, does not shape a recovery (PRR does, `tcp::sender`) and never sees a packet: its calls report what
-//! has happened. To add one, write `<name>.rs` beside this file and one line in the `controllers!` list; from
-//! there its name reaches the command line, the docs and the reports.
+//! A controller owns the growth and the reduction of a subflow's cwnd. It does not detect losses, shape a recovery
+//! (PRR, `tcp::sender`) or see packets. To add a controller, write `<name>.rs` beside this file and one line in the
+//! `controllers!` list, from which the command line, the docs and the reports take its name.
 //!
 //! Windows are in segments and may be fractional, so formulas look as in their specification; the sender uses
 //! `floor(cwnd)`.
@@ -38,7 +37,7 @@ use crate::units::{Bytes, Nanos};
 /// Writes the [`Controller`] enum, the list of names and the dispatch from one list.
 macro_rules! controllers {
     ($($name:literal => $variant:ident($type:ty)),+ $(,)?) => {
-        /// Every congestion control, dispatched without indirection in the per-packet path.
+        /// Every congestion control; static dispatch.
         #[derive(Debug, Clone)]
         pub enum Controller {
             $(#[allow(missing_docs)] $variant($type)),+

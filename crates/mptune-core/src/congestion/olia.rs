@@ -83,7 +83,7 @@ fn linked_growth(window: &mut Window, acked: f64, peers: Peers<'_>) {
     window.ssthresh = window.ssthresh.min(window.cwnd);
 }
 
-/// OLIA; what it knows about the subflows comes with every call.
+/// OLIA has no state: the subflows come with every call.
 #[derive(Debug, Clone, Default)]
 pub struct Olia;
 
@@ -136,7 +136,7 @@ mod tests {
         usable.map(|me| alpha(Peers { all, me })).collect()
     }
 
-    /// What one acknowledged segment adds to the window of subflow `me`.
+    /// Growth of subflow `me` per acknowledged segment.
     fn growth(all: &[Peer], me: usize) -> f64 {
         let mut window = avoiding(all[me].cwnd);
         Olia.on_ack(&mut window, &ack(1), Peers { all, me });

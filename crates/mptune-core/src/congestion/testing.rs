@@ -1,6 +1,6 @@
 //! Helpers for the controllers' tests: readable acknowledgements and an ideal path.
 //!
-//! Not a network: nothing is queued or lost unless the test says so.
+//! Not a network: only the test queues and loses segments.
 
 use super::reno::Reno;
 use super::{Ack, CongestionControl, Peer, Peers, Window};
@@ -91,12 +91,12 @@ impl<C: CongestionControl> Flow<C> {
     pub fn ack(&mut self) {
         self.now += (self.rtt as f64 / self.window.cwnd) as Nanos;
         self.una += 1;
-        let facts = ack(1)
+        let report = ack(1)
             .at(self.now)
             .rtt(self.rtt)
             .sequence(self.una, self.una + self.window.cwnd as u32);
-        self.cc.on_delivered(&mut self.window, &facts, alone());
-        self.cc.on_ack(&mut self.window, &facts, alone());
+        self.cc.on_delivered(&mut self.window, &report, alone());
+        self.cc.on_ack(&mut self.window, &report, alone());
     }
 
     /// The ACKs of one window.
@@ -159,8 +159,8 @@ pub fn assert_same_as_reno(mut cc: impl CongestionControl) {
     }
 }
 
-/// Where the windows of two subflows with equal RTTs and these loss rates settle when every ACK applies the
-/// expected share of a reduction: the fluid model of the algorithm.
+/// Equilibrium windows of two subflows with equal RTTs and these loss rates, by the fluid model of the algorithm: every
+/// ACK applies the expected share of a reduction.
 pub fn equilibrium<C: CongestionControl + Clone>(cc: C, losses: [f64; 2]) -> [f64; 2] {
     let mut windows = losses.map(|loss: f64| 0.5 / loss.sqrt());
     for _ in 0..40_000 {
@@ -179,12 +179,12 @@ pub fn equilibrium<C: CongestionControl + Clone>(cc: C, losses: [f64; 2]) -> [f6
     windows
 }
 
-/// Fails unless `found` is within this share of `expected`.
+/// Fails unless `value` is within this share of `expected`.
 #[track_caller]
-pub fn assert_close(found: f64, expected: f64, share: f64) {
+pub fn assert_close(value: f64, expected: f64, share: f64) {
     assert!(
-        (found - expected).abs() <= share * expected.abs(),
-        "{found} is not within {} % of {expected}",
+        (value - expected).abs() <= share * expected.abs(),
+        "{value} is not within {} % of {expected}",
         share * 100.0
     );
 }

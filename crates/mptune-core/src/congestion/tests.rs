@@ -1,11 +1,11 @@
-//! What holds for every controller, whatever a sender reports to it.
+//! Properties of every controller under any report of a sender.
 
 use super::testing::ack;
 use super::*;
 use crate::units::MICROSECOND;
 use proptest::prelude::*;
 
-/// What the sender may report to a controller.
+/// A report of the sender to a controller.
 #[derive(Debug, Clone)]
 enum Fact {
     Acked(Acked),
@@ -114,14 +114,14 @@ impl Sender {
         self.now += acked.rtt / 4;
         self.una += acked.segments;
         let sequence = (self.una, self.una + 10);
-        let mut facts =
+        let mut report =
             ack(acked.segments).at(self.now).rtt(acked.rtt).sequence(sequence.0, sequence.1);
-        facts.cwnd_limited = acked.limited;
-        facts.open = self.state == State::Open;
-        facts.lost = acked.lost;
-        facts.ecn_echo = acked.marked;
-        facts.delivered = u64::from(self.una);
-        facts.rate = acked.sampled.then_some(RateSample {
+        report.cwnd_limited = acked.limited;
+        report.open = self.state == State::Open;
+        report.lost = acked.lost;
+        report.ecn_echo = acked.marked;
+        report.delivered = u64::from(self.una);
+        report.rate = acked.sampled.then_some(RateSample {
             delivered: acked.segments,
             interval: acked.rtt,
             prior_delivered,
@@ -130,9 +130,9 @@ impl Sender {
         self.all[0].srtt = acked.rtt;
         self.all[0].acked_since_loss += u64::from(acked.segments);
         let peers = Peers { all: &self.all, me: 0 };
-        self.cc.on_delivered(&mut self.window, &facts, peers);
+        self.cc.on_delivered(&mut self.window, &report, peers);
         if self.state != State::Recovery {
-            self.cc.on_ack(&mut self.window, &facts, peers);
+            self.cc.on_ack(&mut self.window, &report, peers);
         }
     }
 
@@ -176,11 +176,11 @@ impl Sender {
 proptest! {
     #[test]
     fn the_window_stays_finite_and_at_least_one_segment(
-        facts in prop::collection::vec(fact(), 1..300)
+        report in prop::collection::vec(fact(), 1..300)
     ) {
         for name in NAMES {
             let mut sender = Sender::new(name);
-            for fact in &facts {
+            for fact in &report {
                 sender.tell(fact)?;
                 let Window { cwnd, ssthresh } = sender.window;
                 prop_assert!(cwnd.is_finite() && cwnd >= 1.0, "{name}: cwnd {cwnd}");

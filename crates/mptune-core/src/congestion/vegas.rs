@@ -34,7 +34,7 @@ const MIN_SAMPLES: u32 = 3;
 /// The window is at least two segments after an adjustment.
 const MIN_WINDOW: f64 = 2.0;
 
-/// What one round of about an RTT observed.
+/// The observations of a round of about an RTT.
 #[derive(Debug, Clone)]
 struct Round {
     /// It ends when a segment after this one is acknowledged.
@@ -150,7 +150,7 @@ mod tests {
             path
         }
 
-        /// What the window keeps in the queue, as [`Vegas::adjust`] estimates it.
+        /// Segments of the window in the queue, as [`Vegas::adjust`] estimates them.
         fn queued(&self) -> f64 {
             self.window.cwnd * (self.window.cwnd - self.pipe) / self.pipe
         }
@@ -161,9 +161,9 @@ mod tests {
             let rtt = BASE as f64 * (self.window.cwnd / self.pipe).max(1.0);
             for _ in 0..window {
                 self.una += 1;
-                let facts = ack(1).rtt(rtt as Nanos).sequence(self.una, self.una + window);
-                self.cc.on_delivered(&mut self.window, &facts, alone());
-                self.cc.on_ack(&mut self.window, &facts, alone());
+                let report = ack(1).rtt(rtt as Nanos).sequence(self.una, self.una + window);
+                self.cc.on_delivered(&mut self.window, &report, alone());
+                self.cc.on_ack(&mut self.window, &report, alone());
             }
         }
     }
@@ -231,9 +231,9 @@ mod tests {
         let mut vegas = Vegas::default();
         let mut window = avoiding(20.0);
         for una in 1..3 {
-            let facts = ack(1).sequence(una, 0);
-            vegas.on_delivered(&mut window, &facts, alone());
-            vegas.on_ack(&mut window, &facts, alone());
+            let report = ack(1).sequence(una, 0);
+            vegas.on_delivered(&mut window, &report, alone());
+            vegas.on_ack(&mut window, &report, alone());
         }
         let mut reno = avoiding(20.0);
         reno::grow(&mut reno, 1);

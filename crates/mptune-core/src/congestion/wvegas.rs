@@ -46,7 +46,7 @@ const MIN_SAMPLES: u32 = 3;
 /// The window is at least two segments after an adjustment.
 const MIN_WINDOW: f64 = 2.0;
 
-/// What one round of about an RTT observed.
+/// The observations of a round of about an RTT.
 #[derive(Debug, Clone, Default)]
 struct Round {
     /// It ends when a segment after this one is acknowledged.
@@ -76,7 +76,7 @@ pub struct Wvegas {
     round: Round,
     /// Segments to keep queued.
     alpha: f64,
-    /// Smallest queueing delay of a round since the queue was last drained; 0 means none yet.
+    /// Smallest queueing delay of a round since the last drain; 0 before the first.
     queueing: Nanos,
 }
 
@@ -225,9 +225,9 @@ mod tests {
                 let (cc, window) = &mut self.subflows[me];
                 for _ in 0..flight {
                     self.una[me] += 1;
-                    let facts = ack(1).rtt(rtt).sequence(self.una[me], self.una[me] + flight);
-                    cc.on_delivered(window, &facts, Peers { all: &all, me });
-                    cc.on_ack(window, &facts, Peers { all: &all, me });
+                    let report = ack(1).rtt(rtt).sequence(self.una[me], self.una[me] + flight);
+                    cc.on_delivered(window, &report, Peers { all: &all, me });
+                    cc.on_ack(window, &report, Peers { all: &all, me });
                 }
             }
         }
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_start_ends_with_what_arrived_once_there_is_a_queue() {
+    fn slow_start_ends_at_the_delivered_window_once_there_is_a_queue() {
         let mut path = Paths::new(&[Window::new()], &[100.0]);
         let mut largest = 0.0;
         while path.subflows[0].1.in_slow_start() {
@@ -320,9 +320,9 @@ mod tests {
     fn a_round_with_few_samples_and_loss_recovery_grow_as_reno() {
         let mut reno = avoiding(20.0);
         reno::grow(&mut reno, 2);
-        for facts in [ack(2).sequence(1, 9), ack(2).sequence(5, 9).in_loss_recovery()] {
+        for report in [ack(2).sequence(1, 9), ack(2).sequence(5, 9).in_loss_recovery()] {
             let mut window = avoiding(20.0);
-            Wvegas::default().on_ack(&mut window, &facts, alone());
+            Wvegas::default().on_ack(&mut window, &report, alone());
             assert_eq!(window, reno);
         }
     }

@@ -1,5 +1,5 @@
-//! How far ACKs run ahead of the bandwidth when they come in bunches, so the window can span the gaps in
-//! between (Linux `bbr_update_ack_aggregation`; not in the draft).
+//! ACK aggregation: the excess of bunched ACKs over the bandwidth, so that the window spans the gaps between bunches
+//! (Linux `bbr_update_ack_aggregation`; not in the draft).
 
 use crate::units::{Nanos, seconds};
 
@@ -13,7 +13,7 @@ const MAX_SECONDS: f64 = 0.1;
 /// The estimator of one flow.
 #[derive(Debug, Clone, Default)]
 pub struct Aggregation {
-    /// Since then ACKs have come no slower than the bandwidth implies.
+    /// Start of the epoch in which ACKs came no slower than the bandwidth.
     epoch: Nanos,
     /// Segments acknowledged in this epoch.
     acked: u32,
@@ -24,13 +24,13 @@ pub struct Aggregation {
 }
 
 impl Aggregation {
-    /// Sending starts again at `now`.
+    /// Sending restarts at `now`.
     pub fn restart(&mut self, now: Nanos) {
         self.epoch = now;
         self.acked = 0;
     }
 
-    /// `acked` segments were delivered on a path of `bandwidth` segments/s; `round` says that a round begins.
+    /// `acked` segments were delivered on a path of `bandwidth` segments/s; `round`: a round begins.
     pub fn on_delivered(&mut self, now: Nanos, acked: u32, bandwidth: f64, cwnd: f64, round: bool) {
         if round {
             self.rounds += 1;

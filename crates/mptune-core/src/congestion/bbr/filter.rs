@@ -1,7 +1,6 @@
-//! The largest value of the last rounds (draft section 4.1.1.2).
+//! Windowed maximum over the last rounds (draft section 4.1.1.2).
 //!
-//! Linux `lib/win_minmax.c` keeps the three best candidates instead of one value per round; this is
-//! exact.
+//! Exact; Linux `lib/win_minmax.c` keeps the three best candidates instead of one value per round.
 
 /// Rounds for which a value counts: one gain cycle plus two (`bbr_bw_rtts`).
 const SPAN: u32 = 10;

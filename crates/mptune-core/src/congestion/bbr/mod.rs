@@ -13,7 +13,7 @@
 //! - Rates, gains and products are fractions; Linux has them in 1/256 (gains 2.887 and 0.344 for
 //!   2 / ln 2 and its inverse) and times in us or jiffies.
 //! - The bandwidth filter is exact over 10 rounds (`filter`).
-//! - The sender sends segments as they fall due, so what is in flight is in the network
+//! - The sender sends segments as they fall due, so the flight is in the network
 //!   (`bbr_packets_in_net_at_edt` without waiting). The window's allowance for TSO bursts is kept,
 //!   computed for segments of 1448 bytes, although there are none.
 //! - Linux marks the subflow as limited by the application during PROBE_RTT; here BBR remembers which segments
@@ -83,7 +83,7 @@ impl CongestionControl for Bbr {
         model.full_bandwidth = 0.0;
         model.round_start = true;
         model.totals.at = now;
-        model.look_for_policer(true, false);
+        model.update_policer(true, false);
     }
 
     fn on_recovered(&mut self, _window: &mut Window, _next: Seq, _now: Nanos) {

@@ -1,8 +1,8 @@
-//! What BBR knows about the path and what follows from it: bandwidth, smallest RTT, pacing rate.
+//! BBR's model of the path: bandwidth, smallest RTT, and the pacing rate that follows.
 
 use super::aggregation::Aggregation;
 use super::filter::WindowedMax;
-use super::policer::{Policer, Sight, Totals};
+use super::policer::{Observation, Policer, Totals};
 use super::state::{Mode, SEGMENT_BYTES, State};
 use crate::congestion::{Ack, INITIAL_WINDOW, Window};
 use crate::units::{MILLISECOND, Nanos, seconds};
@@ -38,8 +38,7 @@ pub struct Model {
     /// PROBE_RTT may end then, once a round has passed.
     pub probe_rtt_end: Option<Nanos>,
     pub probe_rtt_round: bool,
-    /// Segments that left between these delivery counts left in PROBE_RTT: their samples say little about the
-    /// bandwidth.
+    /// Delivery counts between which segments left in PROBE_RTT: their samples do not reflect the bandwidth.
     pub probe_rtt_sends: (u64, u64),
     pub phase: usize,
     pub phase_start: Nanos,
@@ -100,7 +99,7 @@ impl Default for Model {
 }
 
 impl Model {
-    /// Something was delivered.
+    /// Segments were delivered.
     pub fn on_delivered(&mut self, window: &mut Window, ack: &Ack) {
         self.totals.at = ack.now;
         self.totals.delivered = ack.delivered;
@@ -138,22 +137,22 @@ impl Model {
             self.round_start = true;
             self.conserving = false;
         }
-        self.look_for_policer(ack.lost > 0, limited);
+        self.update_policer(ack.lost > 0, limited);
         let rate = f64::from(sample.delivered) / seconds(sample.interval);
         if !limited || rate >= self.bandwidth.get() {
             self.bandwidth.insert(self.rounds, rate);
         }
     }
 
-    pub fn look_for_policer(&mut self, losses: bool, app_limited: bool) {
-        let sight = Sight {
+    pub fn update_policer(&mut self, losses: bool, app_limited: bool) {
+        let observation = Observation {
             totals: self.totals,
             losses,
             app_limited,
             round: self.round_start,
             probing: self.mode == Mode::ProbeBw,
         };
-        if self.policer.on_sight(&sight) {
+        if self.policer.observe(&observation) {
             self.enter_probe_bw(self.totals.at);
         }
     }

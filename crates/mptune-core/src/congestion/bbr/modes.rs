@@ -15,7 +15,7 @@ const FULL_ROUNDS: u32 = 3;
 const FULL_GROWTH: f64 = 1.25;
 
 impl Model {
-    /// What an ACK means for the mode.
+    /// Updates the mode after an ACK.
     pub fn update_mode(&mut self, window: &mut Window, ack: &Ack, limited: bool) {
         self.update_phase(ack);
         self.check_pipe_filled(limited);

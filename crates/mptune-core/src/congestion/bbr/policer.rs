@@ -1,6 +1,5 @@
-//! Long-term sampling: is there a token-bucket policer on the path? (Linux `bbr_lt_bw_sampling`; not
-//! in the draft.) Two intervals in a row with heavy losses and the same rate mean yes, and that rate is then
-//! used instead of the largest of the last rounds.
+//! Detection of a token-bucket policer by long-term sampling (Linux `bbr_lt_bw_sampling`; not in the draft). After two
+//! intervals in a row with heavy losses and the same rate, that rate replaces the largest of the last rounds.
 
 use super::state::SEGMENT_BYTES;
 use crate::units::{MILLISECOND, Nanos, seconds};
@@ -19,7 +18,7 @@ const MAX_USE: u32 = 48;
 /// Totals at a point in time.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Totals {
-    /// When.
+    /// Time.
     pub at: Nanos,
     /// Segments delivered.
     pub delivered: u64,
@@ -27,9 +26,9 @@ pub struct Totals {
     pub lost: u64,
 }
 
-/// What an ACK or a timeout showed.
+/// An ACK or a timeout.
 #[derive(Debug, Clone, Copy)]
-pub struct Sight {
+pub struct Observation {
     /// The totals, including this event.
     pub totals: Totals,
     /// It showed losses.
@@ -71,44 +70,44 @@ impl Policer {
         *self = Self { start: totals, ..Self::default() };
     }
 
-    /// Something was delivered or a timeout expired. Returns whether a policed rate is dropped.
+    /// Segments were delivered or a timeout expired. True if a policed rate is dropped.
     #[inline]
-    pub fn on_sight(&mut self, sight: &Sight) -> bool {
+    pub fn observe(&mut self, observation: &Observation) -> bool {
         if self.in_use {
-            self.rounds += u32::from(sight.probing && sight.round);
+            self.rounds += u32::from(observation.probing && observation.round);
             let over = self.rounds >= MAX_USE;
             if over {
-                self.reset(sight.totals);
+                self.reset(observation.totals);
             }
             return over;
         }
-        if self.sampling || sight.losses {
-            self.sample(sight);
+        if self.sampling || observation.losses {
+            self.sample(observation);
         }
         false
     }
 
     /// An interval begins and ends with losses, when the bucket is empty.
-    fn sample(&mut self, sight: &Sight) {
+    fn sample(&mut self, observation: &Observation) {
         if !self.sampling {
-            self.begin_interval(sight.totals);
+            self.begin_interval(observation.totals);
             self.sampling = true;
         }
-        if sight.app_limited {
-            return self.reset(sight.totals);
+        if observation.app_limited {
+            return self.reset(observation.totals);
         }
-        self.rounds += u32::from(sight.round);
+        self.rounds += u32::from(observation.round);
         if self.rounds > 4 * MIN_ROUNDS {
-            return self.reset(sight.totals);
+            return self.reset(observation.totals);
         }
-        if self.rounds < MIN_ROUNDS || !sight.losses {
+        if self.rounds < MIN_ROUNDS || !observation.losses {
             return;
         }
-        let lost = (sight.totals.lost - self.start.lost) as f64;
-        let delivered = (sight.totals.delivered - self.start.delivered) as f64;
-        let span = sight.totals.at - self.start.at;
+        let lost = (observation.totals.lost - self.start.lost) as f64;
+        let delivered = (observation.totals.delivered - self.start.delivered) as f64;
+        let span = observation.totals.at - self.start.at;
         if delivered > 0.0 && lost >= LOSSY * delivered && span >= MILLISECOND {
-            self.end_interval(delivered / seconds(span), sight.totals);
+            self.end_interval(delivered / seconds(span), observation.totals);
         }
     }
 
@@ -132,8 +131,8 @@ mod tests {
     use super::*;
     use crate::congestion::testing::assert_close;
 
-    /// Rounds of 100 ms that deliver `delivered` segments and lose `lost`; the rate found.
-    fn found(rounds: &[(u64, u64)]) -> Option<f64> {
+    /// The policed rate after rounds of 100 ms, each with segments (delivered, lost).
+    fn policed_rate(rounds: &[(u64, u64)]) -> Option<f64> {
         let mut policer = Policer::default();
         let mut totals = Totals::default();
         for &(delivered, lost) in rounds {
@@ -141,7 +140,7 @@ mod tests {
             totals.delivered += delivered;
             totals.lost += lost;
             let losses = lost > 0;
-            policer.on_sight(&Sight {
+            policer.observe(&Observation {
                 totals,
                 losses,
                 app_limited: false,
@@ -154,20 +153,20 @@ mod tests {
 
     #[test]
     fn heavy_losses_at_a_steady_rate_are_a_policer() {
-        assert_close(found(&[(50, 20); 12]).expect("a policer"), 500.0, 1e-9);
-        assert_eq!(found(&[(50, 20); 7]), None, "one interval is not enough");
+        assert_close(policed_rate(&[(50, 20); 12]).expect("a policer"), 500.0, 1e-9);
+        assert_eq!(policed_rate(&[(50, 20); 7]), None, "one interval is not enough");
     }
 
     #[test]
     fn light_losses_or_unsteady_rates_are_not_a_policer() {
-        assert_eq!(found(&[(50, 9); 40]), None);
+        assert_eq!(policed_rate(&[(50, 9); 40]), None);
         let unsteady: Vec<_> = (0..60).map(|number| (50 << (number / 4 % 2), 40)).collect();
-        assert_eq!(found(&unsteady), None);
+        assert_eq!(policed_rate(&unsteady), None);
     }
 
     #[test]
     fn the_policed_rate_is_given_up_after_48_rounds() {
-        let sight = |round: u64| Sight {
+        let observation = |round: u64| Observation {
             totals: Totals {
                 at: round * 100 * MILLISECOND,
                 delivered: 50 * round,
@@ -180,11 +179,11 @@ mod tests {
         };
         let mut policer = Policer::default();
         let detected = (1..).find(|&round| {
-            policer.on_sight(&sight(round));
+            policer.observe(&observation(round));
             policer.rate().is_some()
         });
         let detected = detected.expect("a policer");
-        let given_up = (detected + 1..).find(|&round| policer.on_sight(&sight(round)));
+        let given_up = (detected + 1..).find(|&round| policer.observe(&observation(round)));
         assert_eq!(given_up, Some(detected + u64::from(MAX_USE)));
         assert_eq!(policer.rate(), None);
     }
@@ -196,7 +195,7 @@ mod tests {
             let totals =
                 Totals { at: round * 100 * MILLISECOND, delivered: 50 * round, lost: 20 * round };
             let app_limited = round % 4 == 0;
-            policer.on_sight(&Sight {
+            policer.observe(&Observation {
                 totals,
                 losses: true,
                 app_limited,

@@ -1,11 +1,11 @@
-//! What a flow is doing, and the constants that the parts of BBR share.
+//! Modes, states, and the constants that the parts of BBR share.
 
 /// Payload of a segment for converting rates in bits.
 pub const SEGMENT_BYTES: f64 = 1448.0;
 /// Smallest window, segments, and that of PROBE_RTT (`bbr_cwnd_min_target`).
 pub const MIN_WINDOW: f64 = 4.0;
 
-/// What the flow is doing about the path.
+/// The mode of the state machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     Startup,
@@ -14,7 +14,7 @@ pub enum Mode {
     ProbeRtt,
 }
 
-/// What the sender is doing about losses, according to the hooks.
+/// The sender's recovery state, as the hooks report it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     Open,

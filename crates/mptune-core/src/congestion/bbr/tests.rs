@@ -1,4 +1,4 @@
-//! BBR on an ideal bottleneck: what the draft says each mode does.
+//! BBR on an ideal bottleneck: the behaviour of each mode in the draft.
 
 use super::model::{CYCLE, HIGH_GAIN};
 use super::state::MIN_WINDOW;
@@ -53,14 +53,14 @@ fn startup_doubles_the_rate_each_round() {
 fn startup_ends_three_rounds_after_the_bandwidth_stopped_growing() {
     // Draft section 4.3.2.2.
     let mut path = path();
-    let mut found = None;
+    let mut full_at = None;
     while path.model().mode == Mode::Startup {
         path.run(1, |_| {});
         if path.model().bandwidth.get() > 0.8 * path.rate {
-            found.get_or_insert(path.model().rounds);
+            full_at.get_or_insert(path.model().rounds);
         }
     }
-    let rounds = path.model().rounds - found.expect("the bandwidth was found");
+    let rounds = path.model().rounds - full_at.expect("the bandwidth was reached");
     assert!((3..=4).contains(&rounds), "{rounds}");
 }
 
@@ -190,8 +190,8 @@ fn random_losses_up_to_the_probing_gain_leave_the_rate_alone() {
         let mut path = path();
         path.loss_interval = loss_interval;
         path.run(2 * SECOND, |_| {});
-        let found = path.utilisation(7 * SECOND);
-        assert!(found > least * (1.0 - 1.0 / f64::from(loss_interval)), "{loss_interval}: {found}");
+        let share = path.utilisation(7 * SECOND);
+        assert!(share > least * (1.0 - 1.0 / f64::from(loss_interval)), "{loss_interval}: {share}");
     }
 }
 
@@ -219,16 +219,16 @@ fn a_recovery_begins_with_conservation_and_ends_with_the_window_before_it() {
     let (cc, window) = (&mut path.cc, &mut path.window);
     cc.on_congestion(window, path.now, alone());
     for step in 1..=20_u32 {
-        let facts = recovering(80 - step, 1, delivered + u64::from(step)).at(path.now);
-        cc.on_delivered(window, &facts, alone());
+        let report = recovering(80 - step, 1, delivered + u64::from(step)).at(path.now);
+        cc.on_delivered(window, &report, alone());
         if step == 1 {
             assert_eq!(window.cwnd, 80.0);
         }
         assert!(window.cwnd <= 80.0, "as many segments leave as arrive");
     }
     cc.on_recovered(window, 0, path.now);
-    let facts = recovering(60, 0, delivered + 21).at(path.now);
-    cc.on_delivered(window, &facts, alone());
+    let report = recovering(60, 0, delivered + 21).at(path.now);
+    cc.on_delivered(window, &report, alone());
     assert_close(window.cwnd, before, 0.02);
 }
 
@@ -243,8 +243,8 @@ fn a_timeout_lets_the_window_grow_again_from_what_is_in_flight() {
     window.cwnd = 1.0;
     cc.on_timeout(window, path.now);
     for step in 1..=10_u32 {
-        let facts = recovering(step, 0, delivered + u64::from(step)).at(path.now);
-        cc.on_delivered(window, &facts, alone());
+        let report = recovering(step, 0, delivered + u64::from(step)).at(path.now);
+        cc.on_delivered(window, &report, alone());
         assert_eq!(window.cwnd, f64::from(step) + MIN_WINDOW - 1.0);
     }
     cc.on_recovered(window, 0, path.now);
@@ -273,8 +273,8 @@ fn after_an_idle_time_the_smallest_rtt_stands_and_the_pace_is_the_bandwidth() {
     let delivered = path.delivered + 1;
     path.cc.on_start(&mut path.window, true, now);
     assert_close(path.cc.pacing_rate().expect("a pace"), 0.99 * bandwidth, 1e-9);
-    let facts = Ack { delivered, ..ack(1) };
-    path.cc.on_delivered(&mut path.window, &facts.at(now + RTT).rtt(RTT), alone());
+    let report = Ack { delivered, ..ack(1) };
+    path.cc.on_delivered(&mut path.window, &report.at(now + RTT).rtt(RTT), alone());
     assert_eq!(path.model().mode, Mode::ProbeBw);
 }
 

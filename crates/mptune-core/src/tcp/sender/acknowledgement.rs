@@ -48,7 +48,7 @@ impl Sender {
         self.rack_scan = self.rack_scan.max(next);
         let rtt = self.take_rtt_sample(now, &delivery);
         self.note_delivered(now, &delivery);
-        let facts = Ack {
+        let report = Ack {
             now,
             acked: delivery.delivered,
             rtt,
@@ -65,8 +65,8 @@ impl Sender {
             ecn_echo: false,
             rate: None,
         };
-        self.controller.on_delivered(&mut self.window, &facts, peers);
-        self.controller.on_ack(&mut self.window, &facts, peers);
+        self.controller.on_delivered(&mut self.window, &report, peers);
+        self.controller.on_ack(&mut self.window, &report, peers);
         self.update_pacing();
         self.arm(now);
         Progress { delivered: delivery.delivered, advanced: true }
@@ -93,8 +93,8 @@ impl Sender {
         self.change_state(now, retransmission_lost, peers);
         if delivery.delivered > 0 {
             let lost = (self.lost_total - lost_before) as u32;
-            let facts = self.ack_summary(&delivery, rtt, prior_in_flight, lost, ack.ecn_echo);
-            self.notify_controller(&facts, peers);
+            let report = self.ack_summary(&delivery, rtt, prior_in_flight, lost, ack.ecn_echo);
+            self.notify_controller(&report, peers);
             if self.state == State::Recovery {
                 self.reduce(delivery.delivered, advanced && lost == 0);
             }
