@@ -115,9 +115,10 @@ def buffers(
     buffer.
 
     With --measure, fullmesh with cubic is measured from every initial path over --buffers: what is enough is
-    the smallest of them with 95 % of the largest throughput. Every path is also measured alone, and the
-    formulas are applied to those throughputs and RTTs, as in the buffer-size study. Between hosts whose rates
-    or RTTs are not known, that is all there is.
+    the smallest of them with 95 % of the largest throughput, with every larger one too; the first one with
+    95 % is shown beside it where that differs. Plain TCP is measured on every path, and the formulas are
+    applied to its throughput and to the median of pings, as in the buffer-size study. Between hosts whose
+    rates or RTTs are not known, that is all there is.
     """
     if not measure and (flags := [*options.beyond(Options), *measuring.beyond(Options)]):
         raise InputError(flags[0], "", "expected only with --measure")

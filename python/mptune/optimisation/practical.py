@@ -1,38 +1,50 @@
 """Practical size of the buffer, and the traditional formulas for measured paths.
 
 The buffer-size study (Zhou et al., AINA 2017) puts both side by side in its Table III: the smallest buffer
-with which fullmesh and Cubic reach their full throughput, and Eq. 1-3 from the throughput and the median RTT
-of every path alone (Table II). This module measures; it chooses no configuration (see
+with which fullmesh and Cubic reach their full throughput, and Eq. 1-3 from plain TCP's throughput and the
+median of pings of every path (Table II). This module measures; it chooses no configuration (see
 `mptune.optimisation.main_job`).
 """
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated
 
 import msgspec
 
+from mptune.decision.selection import BufferRange, select
 from mptune.errors import MptuneError
 from mptune.optimisation.options import DEFAULT_CC, DEFAULT_PM
 from mptune.options import Option, Options, count
 from mptune.options.buffers import BUFFERS
 from mptune.options.stacks import StackOptions
-from mptune.options.trials import Duration, Family, InitialPaths, Runs
+from mptune.options.trials import USUAL_PMS, Duration, Family, InitialPaths, Runs
+from mptune.response import Polyline
 from mptune.runner.planning import plan_trials
 from mptune.runner.progress import Reporter
 from mptune.runner.runner import TrialRunner
 from mptune.statistics import Summary, summarise
 from mptune.theory import RTO_NS, Subflow
 from mptune.topology import Topology
-from mptune.trial import DEFAULT_FAMILY, Bulk, Configuration, Record
+from mptune.trial import (
+    DEFAULT_FAMILY,
+    PLAIN_TCP,
+    Bulk,
+    Combination,
+    Configuration,
+    Record,
+    SubflowRecord,
+    Transfer,
+    Workload,
+)
 from mptune.trial.metrics import THROUGHPUT
-from mptune.units import SIZES
+from mptune.units import MIB, SIZES
 
 #: Share of the plateau with which a buffer is enough.
 ENOUGH = 0.95
 
-#: Path manager that uses one path alone.
-_ALONE = "default"
+#: A ping is a transfer of one segment, bytes: its handshake crosses a path whose queues are empty.
+_PING_BYTES = 1
 
 
 class PracticalOptions(Options, frozen=True, kw_only=True):
@@ -62,24 +74,35 @@ class Practical(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     plateau_mbps : the largest mean of the runs over all buffers.
-    buffer_bytes : the smallest measured one whose mean is at least `ENOUGH` of that.
-    is_largest : it is the largest that was measured, so that more might be needed.
+    buffer_bytes : the smallest measured one that is enough with larger ones too (`enough`, "robust").
+    first_bytes : the smallest measured one with `ENOUGH` of the plateau, whatever larger ones give: the
+        study's reading.
+    is_largest : `buffer_bytes` is the largest that was measured, so that more might be needed.
     means : mean of the runs by buffer, Mbit/s; buffers of which every run failed are missing.
     """
 
     initial_path: str
     plateau_mbps: float
     buffer_bytes: int
+    first_bytes: int
     is_largest: bool
     means: dict[int, float]
 
 
 class Alone(msgspec.Struct, frozen=True, kw_only=True):
-    """A path that carried everything alone; `rtt_ns` is the median over the runs of the last smoothed RTT."""
+    """A path under plain TCP.
+
+    Attributes
+    ----------
+    throughput : of a saturated sender with the largest buffer, Mbit/s.
+    rtt_ns : median of the pings, while nothing else is sent.
+    loaded_rtt_ns : median over the runs of the saturated sender's last smoothed RTT, its queue included.
+    """
 
     path: str
     throughput: Summary
     rtt_ns: int
+    loaded_rtt_ns: int
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,22 +132,29 @@ def measure_practical(
     """
     options.check()
     shown = reporter or Reporter(quiet=True)
-    topology = topology.for_mptcp()
-    labels = options.initial_paths or tuple(path.label for path in topology.paths)
+    left = topology.for_mptcp()
+    labels = options.initial_paths or tuple(path.label for path in left.paths)
     everything = _measure(
-        topology,
+        left,
         runner,
         options,
-        [_configuration(options, DEFAULT_PM, path, size) for path in labels for size in options.buffers],
+        [_fullmesh(options, path, size) for path in labels for size in options.buffers],
         (shown, "initial paths"),
     )
-    paths = [path.label for path in topology.paths]
+    paths = [path.label for path in left.paths]
     single = _measure(
         topology,
         runner,
         options,
-        [_configuration(options, _ALONE, path, options.buffers[-1]) for path in paths],
-        (shown, "paths alone"),
+        [_tcp(options, path, Bulk(duration_ns=options.duration_ns)) for path in paths],
+        (shown, "plain TCP"),
+    )
+    pings = _measure(
+        topology,
+        runner,
+        options,
+        [_tcp(options, path, Transfer(bytes=_PING_BYTES)) for path in paths],
+        (shown, "pings"),
     )
     per_path, runs = options.runs * len(options.buffers), options.runs
     return Measured(
@@ -133,26 +163,58 @@ def measure_practical(
             for number, path in enumerate(labels)
         ),
         alone=tuple(
-            _alone(path, single[number * runs : (number + 1) * runs]) for number, path in enumerate(paths)
+            _alone(path, single[i * runs : (i + 1) * runs], pings[i * runs : (i + 1) * runs])
+            for i, path in enumerate(paths)
         ),
-        failed=sum(record.failed is not None for record in (*everything, *single)),
+        failed=sum(record.failed is not None for record in (*everything, *single, *pings)),
     )
 
 
-def enough(means: dict[int, float]) -> tuple[int, float]:
-    """The smallest buffer (bytes) that reaches `ENOUGH` of the largest mean, and that mean (Mbit/s)."""
-    plateau = max(means.values())
-    return min(size for size, mean in means.items() if mean >= ENOUGH * plateau), plateau
+def enough(means: Mapping[int, float], reading: str = "robust") -> int:
+    """The smallest buffer with `ENOUGH` of the largest mean, by a reading of MPCOA Eq. 10, bytes.
+
+    Parameters
+    ----------
+    means : mean throughput (Mbit/s) by buffer (bytes).
+    reading : name in `mptune.decision.selection.READINGS`. "robust" wants that throughput with every larger
+        buffer too, else up to twice the size, else `ENOUGH` of the most that some buffer keeps up to twice
+        its size; "global" wants nothing of larger ones.
+    """
+    sizes = sorted(means)
+    grid = tuple(size / MIB for size in sizes)
+    curve = Polyline(grid, [means[size] for size in sizes], "means of the runs")
+    chosen = select(
+        {Combination(DEFAULT_PM, DEFAULT_CC): curve},
+        BufferRange(grid=grid, on_grid=True),
+        sacrifice=1 - ENOUGH,
+        reading=reading,
+    )
+    return sizes[grid.index(chosen.buffer_mib)]
 
 
-def _configuration(options: PracticalOptions, pm: str, path: str, size: int) -> Configuration:
+def _fullmesh(options: PracticalOptions, path: str, size: int) -> Configuration:
+    """Fullmesh and Cubic from an initial path."""
     return Configuration(
-        pm=pm,
+        pm=DEFAULT_PM,
         cc=DEFAULT_CC,
         buffer_bytes=size,
         workload=Bulk(duration_ns=options.duration_ns),
         initial_path=path,
         stack=options.stack.chosen(),
+        family=options.family,
+    )
+
+
+def _tcp(options: PracticalOptions, path: str, workload: Workload) -> Configuration:
+    """Plain TCP and Cubic on a path, with the largest buffer."""
+    return Configuration(
+        pm=USUAL_PMS[PLAIN_TCP],
+        protocol="tcp",
+        cc=DEFAULT_CC,
+        buffer_bytes=options.buffers[-1],
+        workload=workload,
+        initial_path=path,
+        stack=options.stack.chosen(protocol=PLAIN_TCP),
         family=options.family,
     )
 
@@ -186,22 +248,35 @@ def _practical(path: str, records: Sequence[Record], options: PracticalOptions) 
             means[size] = summarise(found).mean
     if not means:
         raise MptuneError(f"every trial from {path} failed (first reason: {records[0].failed})")
-    size, plateau = enough(means)
+    size = enough(means)
     return Practical(
         initial_path=path,
-        plateau_mbps=plateau,
+        plateau_mbps=max(means.values()),
         buffer_bytes=size,
+        first_bytes=enough(means, "global"),
         is_largest=size == options.buffers[-1],
         means=means,
     )
 
 
-def _alone(path: str, records: Sequence[Record]) -> Alone:
-    """Throughput and RTT of a path alone."""
-    found = THROUGHPUT.values(records)
-    rtts = [
-        sub.rtt_ms for record in records if record.failed is None for sub in record.subflows if sub.rtt_ms
-    ]
-    if not found or not rtts:
-        raise MptuneError(f"every trial of {path} alone failed (first reason: {records[0].failed})")
-    return Alone(path=path, throughput=summarise(found), rtt_ns=round(1e6 * statistics.median(rtts)))
+def _alone(path: str, saturated: Sequence[Record], pings: Sequence[Record]) -> Alone:
+    """Throughput and RTTs of a path under plain TCP."""
+    found = THROUGHPUT.values(saturated)
+    loaded = [sub.rtt_ms for sub in _subflows(saturated) if sub.rtt_ms]
+    idle = [sub.min_rtt_ms for sub in _subflows(pings) if sub.min_rtt_ms]
+    if not (found and loaded and idle):
+        reasons = [record.failed for record in (*saturated, *pings) if record.failed is not None]
+        raise MptuneError(
+            f"every trial of plain TCP on {path} failed (first reason: {[*reasons, 'no RTT'][0]})"
+        )
+    return Alone(
+        path=path,
+        throughput=summarise(found),
+        rtt_ns=round(1e6 * statistics.median(idle)),
+        loaded_rtt_ns=round(1e6 * statistics.median(loaded)),
+    )
+
+
+def _subflows(records: Sequence[Record]) -> Iterator[SubflowRecord]:
+    """Subflows of the trials that did not fail."""
+    return (sub for record in records if record.failed is None for sub in record.subflows)

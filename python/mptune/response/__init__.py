@@ -17,6 +17,7 @@ from mptune.response._base import (
     means,
     t_value,
 )
+from mptune.response._polyline import Polyline
 from mptune.response.auto import Auto
 from mptune.response.belief import Belief
 from mptune.response.monotone import Monotone
@@ -39,6 +40,7 @@ __all__ = [
     "Mean",
     "ModelError",
     "Points",
+    "Polyline",
     "Process",
     "Response",
     "ResponseModel",
