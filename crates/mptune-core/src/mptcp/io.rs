@@ -1,13 +1,13 @@
-//! The timers of a connection, and what of the simulation it may touch.
+//! The timers of a connection, and its interface to the simulation.
 
 use super::packet::Packet;
 use crate::pathmanager::SubflowId;
 use crate::transport;
 
-/// Everything in the simulation that a connection may touch.
+/// The parts of the simulation that a connection may touch.
 pub type Io = transport::Io<Packet, Timer>;
 
-/// Which timer an event source is.
+/// The purpose of a timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Timer {
     /// The sender's or the handshake's, of a subflow.
@@ -20,6 +20,6 @@ pub enum Timer {
     Data,
     /// The application's, when it waits for room to write.
     Application,
-    /// The path manager's, if it wants samples.
+    /// The path manager's, if it takes samples.
     Sample,
 }

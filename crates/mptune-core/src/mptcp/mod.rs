@@ -1,8 +1,8 @@
 //! The MPTCP connection: data sequence space, shared buffers, scheduling, path management.
 //!
-//! Both ends live in one [`Connection`]; they exchange [`Packet`]s over the network. `tcp` handles one
-//! subflow's transport. `accounting` determines what fits the shared buffers, `sender` what goes on which
-//! subflow, `receiver` what arrived; `connection` decides which subflows there are.
+//! A [`Connection`] is both ends, which exchange [`Packet`]s over the network. `tcp` is the transport of a subflow,
+//! `accounting` the shared buffers, `sender` the assignment of data to subflows, `receiver` the reassembly;
+//! `connection` opens and closes subflows.
 
 pub mod accounting;
 mod connection;

@@ -1,4 +1,4 @@
-//! What a connection should do, and what is done to it from outside.
+//! The options of a connection, and its scripted events.
 
 use super::accounting::{Accounting, BufferMode};
 use super::packet::DATA_HEADER;
@@ -10,7 +10,7 @@ use crate::units::{Bytes, Nanos};
 use crate::workload::Workload;
 use serde::Deserialize;
 
-/// What carries the packets.
+/// IP version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Family {
@@ -31,7 +31,7 @@ impl Family {
     }
 }
 
-/// Something done to a path from outside.
+/// A scripted change of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScriptedEvent {
     /// Its subflows carry no data from now on.
@@ -53,15 +53,15 @@ pub enum ScriptedEvent {
 /// A scripted event with its time and path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScriptedAction {
-    /// When.
+    /// Time of the event.
     pub at: Nanos,
-    /// Where.
+    /// Its path.
     pub path: PathId,
-    /// What.
+    /// The event.
     pub event: ScriptedEvent,
 }
 
-/// How a connection behaves.
+/// The options of a connection.
 #[derive(Debug, Clone)]
 pub struct ConnectionOptions {
     /// MPTCP or plain TCP.
@@ -74,13 +74,13 @@ pub struct ConnectionOptions {
     pub scheduler: scheduler::Policy,
     /// Path manager.
     pub path_manager: pathmanager::Policy,
-    /// What there is to send.
+    /// The workload.
     pub workload: Workload,
-    /// What the path manager knows about it beforehand.
+    /// Its size, as the path manager knows it beforehand.
     pub size: TransferSize,
-    /// What the bytes of the buffers are charged with.
+    /// Accounting of the buffers' bytes.
     pub accounting: Accounting,
-    /// Whether the buffers have the size below or grow up to it.
+    /// Mode of the buffers: of the size below, or growing up to it.
     pub buffer_mode: BufferMode,
     /// Shared send buffer: payload bytes, or the value of `SO_SNDBUF` or of `tcp_wmem[2]`.
     pub send_buffer: Bytes,
@@ -98,7 +98,7 @@ pub struct ConnectionOptions {
     pub ecn: bool,
     /// Width of the bins of its series.
     pub bin: Nanos,
-    /// When the first SYN is sent.
+    /// Time of the first SYN.
     pub start: Nanos,
     /// Scripted events, in any order.
     pub script: Vec<ScriptedAction>,

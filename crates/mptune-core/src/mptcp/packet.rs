@@ -1,19 +1,18 @@
-//! What the two ends of a connection exchange, and how large it is on the wire.
+//! The packets of a connection, and their sizes on the wire.
 
 use crate::network::Carried;
 use crate::tcp::SackBlocks;
 use crate::units::Seq;
 
-/// IPv4 (20) and TCP (20) headers with timestamps (12, RFC 7323). With 1448 bytes of payload a full
-/// segment is a 1500-byte packet. The DSS option of a data segment is not counted: it would take the
-/// payload to 1428 bytes in the same packet, which is up to the chosen segment size.
+/// IPv4 (20) and TCP (20) headers with timestamps (12, RFC 7323). With 1448 bytes of payload a full segment is a
+/// 1500-byte packet. The DSS option of a data segment is not counted: it would reduce the payload to 1428 bytes in the
+/// same packet, for which the segment size can be set.
 pub const DATA_HEADER: u32 = 52;
 /// Each SACK block adds 8 bytes, the first one 4 more for the option's header and padding (RFC 2018).
 const SACK_HEAD: u32 = 4;
 const SACK_BLOCK: u32 = 8;
 
-/// Where the payload of a segment lies in the data: the mapping of a DSS option (RFC 8684 section 3.3.1).
-/// Both ends have it from here alone: the sender when the segment leaves, the receiver when it arrives.
+/// The mapping of a DSS option: the payload's position in the data sequence space (RFC 8684 section 3.3.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Mapping {
     /// The segment within the data sequence space.
@@ -57,7 +56,7 @@ pub struct Ack {
     pub ecn_echo: bool,
 }
 
-/// What a packet carries.
+/// The content of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Content {
     /// SYN with MP_CAPABLE or MP_JOIN.
@@ -80,7 +79,7 @@ pub enum Content {
 pub struct Packet {
     /// The subflow among all subflows of the simulation.
     pub flow: u16,
-    /// What it carries.
+    /// Its content.
     pub content: Content,
 }
 
@@ -106,12 +105,12 @@ impl Carried for Packet {
     }
 
     fn is(&self, entered: &Self) -> bool {
-        let [one, other] = [self, entered].map(|packet| {
+        let [packet, original] = [self, entered].map(|packet| {
             let mut marked = *packet;
             marked.mark_ce();
             marked
         });
-        one == other
+        packet == original
     }
 
     fn is_marked(&self) -> bool {

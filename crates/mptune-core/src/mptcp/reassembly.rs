@@ -2,33 +2,33 @@
 
 use crate::units::Seq;
 
-/// Places at first: more are made when a segment comes from further ahead.
+/// Initial capacity, extended for segments further ahead.
 const PLACES: usize = 64;
 
-/// What became of a segment.
+/// The treatment of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrival {
     /// It is in order.
-    Next,
+    InOrder,
     /// It waits for an earlier one.
-    Held,
-    /// It had already been received.
-    Known,
+    OutOfOrder,
+    /// It was received before.
+    Duplicate,
 }
 
-/// The receive side of the data sequence space. The application reads at once what is in order, so
-/// the receive buffer holds only what is out of order.
+/// The receive side of the data sequence space. The application reads in-order data at once, so the receive buffer
+/// holds only out-of-order data.
 #[derive(Debug, Clone)]
 pub struct Reassembly {
     next: Seq,
-    /// Payload bytes of each segment held, by data sequence number modulo the length; 0 where none is.
-    held: Vec<u16>,
+    /// Payload bytes of each out-of-order segment, by data sequence number modulo the length; otherwise 0.
+    lengths: Vec<u16>,
     mask: Seq,
-    /// Segments held out of order.
+    /// Segments out of order.
     waiting: u32,
-    /// Most segments ever held out of order.
+    /// Most segments ever out of order.
     pub largest_waiting: u32,
-    /// Segments that had already been received, on this or another subflow.
+    /// Segments received before, on this or another subflow.
     pub duplicates: u64,
 }
 
@@ -37,7 +37,7 @@ impl Reassembly {
     pub fn new() -> Self {
         Self {
             next: 0,
-            held: vec![0; PLACES],
+            lengths: vec![0; PLACES],
             mask: PLACES as Seq - 1,
             waiting: 0,
             largest_waiting: 0,
@@ -51,35 +51,35 @@ impl Reassembly {
         self.next
     }
 
-    /// Payload bytes of every segment held.
-    pub fn held(&self) -> impl Iterator<Item = u32> {
-        self.held.iter().filter(|&&length| length > 0).map(|&length| u32::from(length))
+    /// Payload bytes of every out-of-order segment.
+    pub fn out_of_order(&self) -> impl Iterator<Item = u32> {
+        self.lengths.iter().filter(|&&length| length > 0).map(|&length| u32::from(length))
     }
 
-    /// Makes room for a segment so far ahead of the next one.
+    /// Makes room for a segment `distance` ahead of the next.
     #[cold]
     fn grow(&mut self, distance: Seq) {
         let places = (distance as usize + 1).next_power_of_two();
-        let mut held = vec![0; places];
+        let mut lengths = vec![0; places];
         for data in self.next..=self.next.saturating_add(self.mask) {
-            held[data as usize & (places - 1)] = *self.place(data);
+            lengths[data as usize & (places - 1)] = *self.place(data);
         }
-        (self.held, self.mask) = (held, places as Seq - 1);
+        (self.lengths, self.mask) = (lengths, places as Seq - 1);
     }
 
     #[inline]
     fn place(&mut self, data: Seq) -> &mut u16 {
-        &mut self.held[(data & self.mask) as usize]
+        &mut self.lengths[(data & self.mask) as usize]
     }
 
-    /// A segment of `length` payload bytes, at least one, arrived in subflow order, and the buffer accepts it. If
-    /// it is the next one, others that waited for it may follow: see [`Self::release`].
-    // Otherwise it is not inlined into the hottest loop, because it has other callers too.
+    /// A segment of `length` payload bytes, at least one, arrived in subflow order and was accepted. If it is the next,
+    /// waiting segments may follow: see [`Self::release`].
+    // Inlined into the hottest loop in spite of its other callers.
     #[inline(always)]
     pub fn on_segment(&mut self, data: Seq, length: u16) -> Arrival {
         if data == self.next {
             self.next += 1;
-            return Arrival::Next;
+            return Arrival::InOrder;
         }
         let next = self.next;
         if data.saturating_sub(next) > self.mask {
@@ -87,22 +87,22 @@ impl Reassembly {
         }
         if data < next || *self.place(data) > 0 {
             self.duplicates += 1;
-            return Arrival::Known;
+            return Arrival::Duplicate;
         }
         *self.place(data) = length;
         self.waiting += 1;
         self.largest_waiting = self.largest_waiting.max(self.waiting);
-        Arrival::Held
+        Arrival::OutOfOrder
     }
 
-    /// The next segment, if it is held: its payload bytes. It is now in order.
+    /// Payload bytes of the next segment, if it waits. It is now in order.
     #[inline(always)]
     pub fn release(&mut self) -> Option<u32> {
-        if self.waiting > 0 { self.release_held() } else { None }
+        if self.waiting > 0 { self.release_waiting() } else { None }
     }
 
     #[inline(never)]
-    fn release_held(&mut self) -> Option<u32> {
+    fn release_waiting(&mut self) -> Option<u32> {
         let length = std::mem::take(self.place(self.next));
         if length == 0 {
             return None;
@@ -136,12 +136,12 @@ mod tests {
             let mut reassembly = Reassembly::new();
             let mut released = Vec::new();
             for data in arrivals {
-                if reassembly.on_segment(data, length(data)) == Arrival::Next {
+                if reassembly.on_segment(data, length(data)) == Arrival::InOrder {
                     released.push(u32::from(length(data)));
                     released.extend(std::iter::from_fn(|| reassembly.release()));
                 }
                 prop_assert_eq!(reassembly.next() as usize, released.len());
-                prop_assert_eq!(reassembly.held().count(), reassembly.waiting as usize);
+                prop_assert_eq!(reassembly.out_of_order().count(), reassembly.waiting as usize);
             }
             let lengths: Vec<_> = (0..300).map(|data| u32::from(length(data))).collect();
             prop_assert_eq!(released, lengths);

@@ -1,4 +1,4 @@
-//! One subflow of a connection: both halves of its transport, its handshake and its role.
+//! A subflow of a connection: both halves of its transport, its handshake and its role.
 
 use super::accounting::SendWindow;
 use super::accounting::memory::SubflowMemory;
@@ -10,7 +10,7 @@ use crate::transport::Series;
 use crate::units::{NEVER, Nanos, SECOND, Seq};
 use std::collections::VecDeque;
 
-/// RFC 6298 (2.1) and Linux `TCP_TIMEOUT_INIT`: first wait for an answer to a handshake packet.
+/// RFC 6298 (2.1) and Linux `TCP_TIMEOUT_INIT`: the initial RTO of a handshake packet.
 const HANDSHAKE_TIMEOUT: Nanos = SECOND;
 /// Linux `net.ipv4.tcp_syn_retries`.
 const HANDSHAKE_RETRIES: u32 = 6;
@@ -30,7 +30,7 @@ pub enum Phase {
     Closed,
 }
 
-/// What a subflow did, in segments and events; over all its lives, if its address came back.
+/// Totals of a subflow in segments and events, over all times that it was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Totals {
     /// Data segments sent, retransmissions included.
@@ -41,7 +41,7 @@ pub struct Totals {
     pub timeouts: u64,
     /// Fast recoveries.
     pub recoveries: u64,
-    /// Reductions of the window undone because nothing had been lost.
+    /// Reductions of cwnd undone as spurious.
     pub undone: u64,
     /// Reductions because of ECN.
     pub ecn_reductions: u64,
@@ -62,31 +62,31 @@ pub struct Subflow {
     pub sender: Sender,
     /// Receiving half, at the data receiver.
     pub receiver: Receiver<Mapping>,
-    /// How far the handshake has got.
+    /// The state of the subflow.
     pub phase: Phase,
-    /// Who may send on it (MP_PRIO, MP_JOIN's B bit).
+    /// Its role (MP_PRIO, the B bit of MP_JOIN).
     pub role: Role,
-    /// A timeout is not yet followed by progress.
+    /// No progress since its last RTO.
     pub timed_out: bool,
     /// Nothing new is scheduled on it until it makes progress: after the first timeout (`pf`, potentially
     /// failed, in the v0.9x kernels), or under Linux accounting when it is stale.
     pub failing: bool,
-    /// For how many periods of the connection's retransmission timer it has not answered, under Linux
-    /// accounting.
-    pub silent_periods: u32,
+    /// Periods of the connection's retransmission timer without an answer, under Linux accounting (Linux
+    /// `stale_count`).
+    pub stale_count: u32,
     /// It carried data at some point.
     pub carried_data: bool,
-    /// Segments handed to it that its window has not yet released.
+    /// Its send queue: segments that wait for cwnd.
     pub queue: VecDeque<Seq>,
-    /// Next segment it sends when every subflow sends everything.
+    /// Its next segment with a redundant scheduler.
     pub position: Seq,
     /// Its TCP's send window, under Linux accounting.
     pub send_window: SendWindow,
-    /// The next of its queue wait for a burst until an acknowledgement comes or more is handed to it.
-    pub gathering: bool,
-    /// When it last slowed down a slower subflow.
+    /// Its queue waits for a burst, until an ACK or more data.
+    pub deferred: bool,
+    /// Time at which it last penalised a slower subflow.
     pub penalised_at: Nanos,
-    /// Payload bytes it was the first to deliver.
+    /// Payload bytes that it delivered first.
     pub series: Series,
     /// Its receive memory, under Linux accounting.
     pub memory: SubflowMemory,
@@ -94,7 +94,7 @@ pub struct Subflow {
     pub timer: Source,
     /// Event source of the delayed-ACK timer.
     pub ack_timer: Source,
-    /// What `totals` adds to the sender's counters.
+    /// Totals of earlier times that it was open, added to the sender's counters.
     pub counted: Totals,
     asked_at: Nanos,
     asked: u32,
@@ -119,12 +119,12 @@ impl Subflow {
             role: Role::Active,
             timed_out: false,
             failing: false,
-            silent_periods: 0,
+            stale_count: 0,
             carried_data: false,
             queue: VecDeque::new(),
             position: 0,
             send_window: SendWindow::default(),
-            gathering: false,
+            deferred: false,
             penalised_at: 0,
             series,
             memory: SubflowMemory::default(),
@@ -137,7 +137,7 @@ impl Subflow {
         }
     }
 
-    /// Its address is back: the SYN of its next life is about to be sent.
+    /// Its address is restored: a new SYN is about to be sent.
     pub fn reopen(&mut self, flow: u16, sender: Sender) {
         self.counted = self.totals();
         self.receiver = Receiver::new(sender.ecn_per_segment());
@@ -145,9 +145,9 @@ impl Subflow {
         self.flow = flow;
         self.phase = Phase::SynSent;
         (self.timed_out, self.failing) = (false, false);
-        self.silent_periods = 0;
+        self.stale_count = 0;
         (self.position, self.asked) = (0, 0);
-        self.gathering = false;
+        self.deferred = false;
         self.send_window = SendWindow::default();
         self.memory = SubflowMemory::default();
     }
@@ -176,10 +176,10 @@ impl Subflow {
     /// It does not answer, under Linux accounting.
     #[inline]
     pub fn is_silent(&self) -> bool {
-        self.silent_periods > 0
+        self.stale_count > 0
     }
 
-    /// It was given up, closed, or its handshake has gone unanswered for long.
+    /// It failed, was closed, or its handshake has been unanswered for long.
     pub fn is_unanswered(&self) -> bool {
         matches!(self.phase, Phase::Refused | Phase::Closed) || self.asked > 2
     }
@@ -190,14 +190,14 @@ impl Subflow {
     }
 
     /// A handshake packet that requires an answer was sent (again).
-    pub fn note_asked(&mut self, now: Nanos) {
+    pub fn on_handshake_sent(&mut self, now: Nanos) {
         self.asked_at = now;
         self.deadline = now + (HANDSHAKE_TIMEOUT << self.asked.min(HANDSHAKE_RETRIES));
         self.asked += 1;
     }
 
     /// The handshake's next packet: measures the round trip unless the packet was repeated.
-    pub fn note_answered(&mut self, now: Nanos) -> Option<Nanos> {
+    pub fn on_handshake_answered(&mut self, now: Nanos) -> Option<Nanos> {
         let rtt = (self.asked == 1).then(|| now - self.asked_at);
         self.asked = 0;
         self.deadline = NEVER;

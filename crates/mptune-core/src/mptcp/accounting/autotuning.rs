@@ -1,9 +1,8 @@
-//! How the buffers grow in the mode `auto`, up to a limit.
+//! Growth of the buffers in the mode `auto`, up to a limit.
 //!
-//! These are the rules alone, in bytes of window (receiver) and of `sk_sndbuf` (sender). What a window takes
-//! in memory is the accounting's. Both stacks measure over the longest RTT of all subflows, so that a buffer
-//! suffices for data that waits for the slowest one (`mptcp_rcv_space_adjust` of Linux 6.18,
-//! `mptcp_check_rtt` of the kernels v0.9x).
+//! The rules count bytes of window (receiver) and of `sk_sndbuf` (sender); not here: the memory of a window. Both
+//! stacks measure over the longest RTT of all subflows, so that the buffer suffices for data that waits for the
+//! slowest (`mptcp_rcv_space_adjust` of Linux 6.18, `mptcp_check_rtt` of the kernels v0.9x).
 
 use crate::units::{Bytes, Nanos};
 
@@ -26,7 +25,7 @@ const PACKET: Bytes = 2304;
 pub struct ReceiveTuning {
     /// Most payload read in an RTT so far (Linux `rcvq_space.space`).
     space: Bytes,
-    /// Payload delivered and time when the current measurement began.
+    /// Payload delivered and time at the start of the current measurement.
     from: Bytes,
     since: Nanos,
     /// Segments of 16 were added to the window before Linux 6.15.
@@ -34,19 +33,19 @@ pub struct ReceiveTuning {
 }
 
 impl ReceiveTuning {
-    /// As upstream Linux 6.18 does it (`mptcp_rcvbuf_grow`); segments have `segment` bytes (`advmss`).
+    /// The rule of Linux 6.18 (`mptcp_rcvbuf_grow`); segments have `segment` bytes (`advmss`).
     pub fn linux(segment: Bytes) -> Self {
         Self { space: FIRST_SEGMENTS * segment, from: 0, since: 0, extra: 0 }
     }
 
-    /// As the kernels v0.9x do it (`tcp_rcv_space_adjust` of Linux 4.19, on which the last one is based).
+    /// The rule of the kernels v0.9x (`tcp_rcv_space_adjust` of Linux 4.19, the base of the last).
     pub fn v0_9x(segment: Bytes) -> Self {
         Self { extra: 16 * segment, ..Self::linux(segment) }
     }
 
-    /// The application has read all of the `delivered` bytes. Once in the longest `rtt`, returns the window
-    /// that is needed if more was read than in any RTT before: twice as much, because the measurement is an
-    /// RTT late, and twice the growth, because a sender in slow start doubles its rate.
+    /// The application has read all of the `delivered` bytes. Once in the longest `rtt`, returns the window needed
+    /// if it read more than in any RTT before: twice that amount, as the measurement is an RTT late, plus twice the
+    /// growth, as a sender in slow start doubles its rate.
     pub fn on_read(&mut self, now: Nanos, rtt: Nanos, delivered: Bytes) -> Option<Bytes> {
         if rtt == 0 || now < self.since + rtt {
             return None;
@@ -76,8 +75,8 @@ pub struct SendTuning {
 }
 
 impl SendTuning {
-    /// As upstream Linux does it (`__mptcp_sync_sndbuf`): the sum of its subflows' buffers, each of which
-    /// is limited and fits this many `windows`.
+    /// The rule of upstream Linux (`__mptcp_sync_sndbuf`): the sum of the subflows' buffers, each limited and of
+    /// this many `windows`.
     pub fn linux(limit: Bytes, windows: Bytes) -> Self {
         Self { limit, whole_is_limited: false, windows, subflows: Vec::new() }
     }
@@ -87,16 +86,16 @@ impl SendTuning {
         Self { whole_is_limited: true, ..Self::linux(limit, windows) }
     }
 
-    /// A subflow's congestion window is `segments`, of `packet` bytes each: returns whether its buffer grew
+    /// A subflow has a cwnd of `segments`, of `packet` bytes each. True if its buffer grew
     /// (Linux `tcp_sndbuf_expand`).
     pub fn expand(&mut self, subflow: usize, segments: Bytes, packet: Bytes) -> bool {
         if self.subflows.len() <= subflow {
             self.subflows.resize(subflow + 1, 0);
         }
-        let wanted = self.windows * segments.max(FIRST_SEGMENTS) * packet;
+        let needed = self.windows * segments.max(FIRST_SEGMENTS) * packet;
         let own = &mut self.subflows[subflow];
         let before = *own;
-        *own = before.max(wanted.min(self.limit));
+        *own = before.max(needed.min(self.limit));
         *own > before
     }
 

@@ -1,22 +1,22 @@
-//! What the books of a connection can say that cannot be true. Each is a fault of the simulator, never of what it
-//! simulates: a trial with one gives this as its reason, and no number.
+//! Contradictions in the accounts of a connection. Each is a fault of the simulator: the trial fails with it as its
+//! reason, and gives no number.
 
 /// A contradiction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Miscount {
-    /// A segment leaves the receiver's out-of-order queue, which is charged less than that.
+    /// A segment leaves the receiver's out-of-order queue, which is charged less than the segment.
     Released,
-    /// A segment next in order does not begin where the one before it ended.
+    /// An in-order segment does not begin at the end of its predecessor.
     Displaced,
-    /// The out-of-order queue is not charged what its segments take.
-    Held,
-    /// The bytes that subflows brought are not those delivered and those that wait.
+    /// The charge of the out-of-order queue is not that of its segments.
+    OutOfOrder,
+    /// The bytes from subflows are not those delivered plus those out of order.
     Delivered,
-    /// Something is acknowledged that was not sent, or was not delivered.
+    /// Data is acknowledged that was not sent, or not delivered.
     Acknowledged,
-    /// More was sent than written or offered, or other bytes than those of the segments.
+    /// More bytes were sent than written or offered, or others than those of the segments.
     Sent,
-    /// A subflow's counts of what is in flight are not those of its segments.
+    /// A subflow's counts in flight are not those of its segments.
     InFlight,
 }
 
@@ -25,7 +25,7 @@ impl std::fmt::Display for Miscount {
         f.write_str(match self {
             Self::Released => "more receive memory was released than held",
             Self::Displaced => "a segment does not begin where the one before it ended",
-            Self::Held => "the receive memory held is not that of the segments that wait",
+            Self::OutOfOrder => "the receive memory held is not that of the segments that wait",
             Self::Delivered => "the subflows did not bring what was delivered and what waits",
             Self::Acknowledged => "more was acknowledged than sent or delivered",
             Self::Sent => "more was sent than written or offered, or not what the segments carry",

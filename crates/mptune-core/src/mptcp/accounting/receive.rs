@@ -1,9 +1,9 @@
-//! The data receiver's buffer: what fits, and the window that an acknowledgement offers.
+//! The data receiver's buffer: its room, and the window that an ACK offers.
 
 use super::autotuning::{FIRST_RECEIVE_V0_9X, ReceiveTuning};
-use super::choice::{Accounting, BufferMode};
 use super::memory::{ReceiveMemory, SubflowMemory};
 use super::miscount::Miscount;
+use super::modes::{Accounting, BufferMode};
 use crate::mptcp::options::ConnectionOptions;
 use crate::mptcp::packet::Mapping;
 use crate::tcp;
@@ -18,7 +18,7 @@ pub enum ReceiveBuffer {
     Linux(Box<ReceiveMemory>),
 }
 
-/// A window of so many segments.
+/// A window in segments.
 #[derive(Debug)]
 pub struct PayloadWindow {
     segments: Seq,
@@ -74,7 +74,7 @@ impl ReceiveBuffer {
         }
     }
 
-    /// The window that the sender knows at first, in full segments.
+    /// The sender's initial window, in full segments.
     pub fn first_segments(&self) -> Seq {
         match self {
             Self::Payload(window) => window.segments,
@@ -82,7 +82,7 @@ impl ReceiveBuffer {
         }
     }
 
-    /// It needs to know the RTTs of the subflows.
+    /// It needs the RTTs of the subflows.
     #[inline]
     pub fn needs_rtts(&self) -> bool {
         match self {
@@ -91,17 +91,17 @@ impl ReceiveBuffer {
         }
     }
 
-    /// [`Self::on_read`] may change something.
+    /// [`Self::on_read`] has a measurement due.
     #[inline]
-    pub fn heeds_read(&self, now: Nanos) -> bool {
+    pub fn measures_on_read(&self, now: Nanos) -> bool {
         match self {
             Self::Payload(window) => window.tuning.is_some(),
-            Self::Linux(memory) => memory.heeds_read(now),
+            Self::Linux(memory) => memory.measures_on_read(now),
         }
     }
 
-    /// The window that an acknowledgement of everything before `next` offers on a subflow: its right
-    /// edge in segments, or under Linux accounting its width in bytes.
+    /// The window that an ACK of everything before `next` offers on a subflow: its right edge in segments, or under
+    /// Linux accounting its width in bytes.
     #[inline]
     pub fn offer(
         &mut self,
@@ -114,7 +114,7 @@ impl ReceiveBuffer {
             Self::Payload(window) => next.saturating_add(window.segments),
             Self::Linux(memory) => {
                 own.compression.on_acknowledged();
-                memory.charge_queue(receiver.out_of_order_count());
+                memory.charge_subflow_queue(receiver.out_of_order_count());
                 if memory.is_half_full() {
                     receiver.leave_quickack();
                 }
@@ -123,8 +123,8 @@ impl ReceiveBuffer {
         }
     }
 
-    /// The application reads everything before `next`; `subflows` are those that are open. Returns the memory
-    /// that they now have each, if it grew.
+    /// The application reads everything before `next`. Returns the new memory of each of the open `subflows`, if it
+    /// grew.
     pub fn on_read<'a>(
         &mut self,
         now: Nanos,
@@ -133,28 +133,27 @@ impl ReceiveBuffer {
     ) -> Option<Bytes> {
         match self {
             Self::Payload(window) => {
-                window.on_read(now, next, subflows.map(|one| one.rtt).max().unwrap_or(0));
+                window.on_read(now, next, subflows.map(|subflow| subflow.rtt).max().unwrap_or(0));
                 None
             }
             Self::Linux(memory) => memory.on_read(now, subflows),
         }
     }
 
-    /// The receiver knows about a subflow.
+    /// A subflow joined.
     pub fn join(&mut self, subflow: &mut SubflowMemory) {
         if let Self::Linux(memory) = self {
             memory.join(subflow);
         }
     }
 
-    /// Since when all memory has held data that waits for an earlier segment, if so, and how much.
+    /// Time since which out-of-order data fills all memory, and the bytes of memory.
     pub fn overflow(&self) -> Option<(Nanos, Bytes)> {
         let Self::Linux(memory) = self else { return None };
         memory.overflowed_at.map(|at| (at, memory.limit()))
     }
 
-    /// What contradicts itself, if anything, when segments with these payloads wait and `delivered` bytes
-    /// were delivered.
+    /// A contradiction with `waiting`, the payloads of out-of-order segments, and `delivered` bytes.
     pub fn miscount(
         &self,
         waiting: impl Iterator<Item = u32>,
@@ -169,7 +168,7 @@ impl ReceiveBuffer {
         if let Self::Linux(memory) = self { memory.zero_windows } else { 0 }
     }
 
-    /// Segments dropped because they were beyond the window, under Linux accounting.
+    /// Segments dropped beyond the window, under Linux accounting.
     pub fn beyond_window(&self) -> u64 {
         if let Self::Linux(memory) = self { memory.beyond_window } else { 0 }
     }

@@ -1,10 +1,9 @@
-//! The data sender's buffer: which segments there are to send, how long each one is, and how far
-//! the buffers of both ends let the sender go.
+//! The data sender's buffer: segments to send, their lengths, and the limit set by the buffers of both ends.
 
 use super::autotuning::SendTuning;
-use super::choice::{Accounting, BufferMode};
 use super::memory::{Extent, SendMemory, fixed_limit};
 use super::miscount::Miscount;
+use super::modes::{Accounting, BufferMode};
 use super::receive::ReceiveBuffer;
 use super::send_window::SendWindow;
 use crate::mptcp::options::ConnectionOptions;
@@ -12,7 +11,7 @@ use crate::mptcp::packet::{Ack, Mapping};
 use crate::pathmanager::{SubflowId, TransferSize};
 use crate::units::{Bytes, Seq};
 
-/// How the buffer grows, if it does.
+/// The growth of the buffer, if it grows.
 fn tuning(options: &ConnectionOptions) -> Option<Box<SendTuning>> {
     let limit = options.send_buffer.min(i32::MAX as Bytes);
     let windows = options.controller.buffered_windows();
@@ -27,11 +26,11 @@ fn tuning(options: &ConnectionOptions) -> Option<Box<SendTuning>> {
 /// The data sequence space as the sender sees it, in segments.
 #[derive(Debug)]
 pub struct SendBuffer {
-    /// Payload bytes of a full segment, and how many the last one falls short.
+    /// Payload bytes of a full segment, and the bytes that the last falls short.
     full: u32,
     last_lacks: u32,
-    /// The first segment that is not DATA_ACKed, and the next one to be handed to a subflow (`SND.UNA`
-    /// and `SND.NXT` of RFC 9293 section 3.3.1).
+    /// SND.UNA and SND.NXT (RFC 9293 section 3.3.1) of the data sequence space: the first segment that is not
+    /// DATA_ACKed, and the next to be handed to a subflow.
     una: Seq,
     next: Seq,
     /// The first segment beyond the receiver's window.
@@ -44,9 +43,9 @@ pub struct SendBuffer {
     /// The edge of the window may cut a segment (see [`SendMemory::segments`]).
     cut: bool,
     memory: Option<Box<SendMemory>>,
-    /// How it grows, if it does.
+    /// Its growth, if it grows.
     tuning: Option<Box<SendTuning>>,
-    /// The first contradiction met.
+    /// The first contradiction.
     miscount: Option<Miscount>,
 }
 
@@ -135,9 +134,8 @@ impl SendBuffer {
         self.window_edge.min(self.una.saturating_add(self.window)).min(self.end)
     }
 
-    /// A subflow has room in its congestion window of `cwnd` segments: its part of the buffer grows if the
-    /// application waits for room (Linux `tcp_should_expand_sndbuf`) or the subflow is `new` (Linux
-    /// `tcp_init_buffer_space`). Returns whether it did.
+    /// A subflow has room in its cwnd, in segments: its part of the buffer grows if the application waits for room
+    /// (Linux `tcp_should_expand_sndbuf`) or the subflow is `new` (`tcp_init_buffer_space`). True if it grew.
     pub fn expand(&mut self, subflow: SubflowId, cwnd: f64, new: bool) -> bool {
         let Some(tuning) = &mut self.tuning else { return false };
         // Saturates; the window is never NaN.
@@ -176,7 +174,7 @@ impl SendBuffer {
         self.memory.as_ref().map_or(self.window, |memory| memory.subflow_segments())
     }
 
-    /// The next segment is handed to a subflow, which has this window of its own.
+    /// Hands the next segment to the subflow with this window.
     #[inline]
     pub fn take(&mut self, subflow: &mut SendWindow) -> Seq {
         let data = self.next;
@@ -199,7 +197,7 @@ impl SendBuffer {
         }
     }
 
-    /// Fills up the newest segment, which is still in a subflow's send queue; returns whether it was short.
+    /// Fills up the newest segment in a subflow's send queue. True if it was short.
     pub fn fill_up(&mut self, newest: Seq) -> bool {
         let filled = self.memory.as_mut().is_some_and(|memory| memory.fill_up(newest));
         if filled {
@@ -223,9 +221,8 @@ impl SendBuffer {
         }
     }
 
-    /// A segment that was handed to a subflow before is carried by this one too: its length is final. The
-    /// connection's window as seen from it also becomes the subflow's, if it is wider (Linux
-    /// `mptcp_check_allowed_size`).
+    /// Another subflow carries a segment too, so that its length is final. The connection's window from it on becomes
+    /// that of the subflow, if wider (Linux `mptcp_check_allowed_size`).
     pub fn share(&mut self, data: Seq, subflow: &mut SendWindow) {
         if let Some(memory) = &mut self.memory {
             memory.settle(data, self.next - 1);
@@ -233,8 +230,8 @@ impl SendBuffer {
         }
     }
 
-    /// DATA_ACK and window of an acknowledgement received by a subflow with this many segments outstanding;
-    /// returns how many segments it DATA_ACKs.
+    /// DATA_ACK and window of an ACK on a subflow with this many segments outstanding. Returns the number of segments
+    /// that it DATA_ACKs.
     #[inline]
     pub fn on_ack(&mut self, ack: &Ack, outstanding: u32, subflow: &mut SendWindow) -> Seq {
         if ack.data > self.next {
@@ -244,19 +241,18 @@ impl SendBuffer {
         if self.memory.is_none() {
             self.window_edge = self.window_edge.max(ack.window);
         } else {
-            self.on_charged_ack(ack, outstanding, subflow);
+            self.on_linux_ack(ack, outstanding, subflow);
         }
         let acked = ack.data.saturating_sub(self.una);
         self.una += acked;
         acked
     }
 
-    /// The same in bytes. The window is the one the subflow's TCP keeps, which a duplicate
-    /// acknowledgement cannot narrow: while a subflow has a hole and others deliver, the sender adds new
-    /// DATA_ACKs to an old window and sends more than was offered (Linux `ack_update_msk`,
-    /// `tcp_may_update_window`; traced on Linux 6.18).
+    /// The same in bytes. The window is that of the subflow's TCP, which a duplicate ACK cannot narrow: while a
+    /// subflow has a hole and others deliver, the sender adds new DATA_ACKs to an old window and sends more than was
+    /// offered (Linux `ack_update_msk`, `tcp_may_update_window`; traced on Linux 6.18).
     #[inline(never)]
-    fn on_charged_ack(&mut self, ack: &Ack, outstanding: u32, subflow: &mut SendWindow) {
+    fn on_linux_ack(&mut self, ack: &Ack, outstanding: u32, subflow: &mut SendWindow) {
         let Some(memory) = &mut self.memory else { return };
         subflow.on_offer(outstanding, ack.next, ack.window);
         if ack.data >= self.una {
@@ -266,10 +262,9 @@ impl SendBuffer {
         self.update_window_edge();
     }
 
-    /// What contradicts itself, if anything, when `next` is the next segment expected at the other end, and
-    /// `delivered` bytes were delivered there.
+    /// A contradiction with the receiver, which expects segment `next` and has delivered `delivered` bytes.
     pub fn miscount(&self, next: Seq, delivered: Bytes) -> Option<Miscount> {
-        let ordered = |one: Bytes, two, three| one <= two && two <= three;
+        let ordered = |low: Bytes, middle, high| low <= middle && middle <= high;
         let acknowledged = ordered(self.una.into(), next.into(), self.next.into())
             && ordered(self.acked_bytes(), delivered, self.sent_bytes());
         let outstanding = self.next - self.una;
@@ -279,7 +274,7 @@ impl SendBuffer {
             .or_else(|| (!sent).then_some(Miscount::Sent))
     }
 
-    /// What was handed to subflows is all there is.
+    /// The workload ends with the data handed to subflows.
     pub fn finish(&mut self) {
         self.end = self.end.min(self.next);
         if let Some(memory) = &mut self.memory {
@@ -293,7 +288,7 @@ impl SendBuffer {
         self.memory.as_ref().is_some_and(|memory| memory.wakes_application())
     }
 
-    /// The application writes what there is room for.
+    /// The application writes until the buffer is full.
     pub fn write(&mut self) {
         if let Some(memory) = &mut self.memory {
             memory.write();
@@ -307,7 +302,7 @@ impl SendBuffer {
         self.memory.as_ref().is_none_or(|memory| memory.begins_fragment())
     }
 
-    /// The place in the data of a segment that leaves.
+    /// The DSS mapping of a segment.
     #[inline]
     pub fn mapping(&self, data: Seq) -> Mapping {
         if data < self.regular_until {
@@ -334,7 +329,7 @@ impl SendBuffer {
         }
         match self.segment(data) {
             Some(extent) => Mapping { data, start: extent.start as u32, length: extent.length },
-            // A segment whose length is forgotten is sent only for its subflow's sake: the connection has it.
+            // Already DATA_ACKed, its length discarded: only its subflow still needs it.
             None => self.full_mapping(data),
         }
     }

@@ -1,8 +1,8 @@
-//! The send window of one subflow's TCP, kept only under Linux accounting.
+//! The send window of a subflow's TCP, only under Linux accounting.
 
 use crate::units::Seq;
 
-/// What a subflow's TCP knows about its receiver's window and its own short segments.
+/// The window offered to a subflow's TCP, and its short segments.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SendWindow {
     /// Number of the next segment on the subflow.
@@ -33,8 +33,8 @@ impl SendWindow {
         self.offered = self.offered.max(window);
     }
 
-    /// An acknowledgement up to `next` offers a window. One that acknowledges nothing new can widen the
-    /// window but not narrow it (RFC 9293 section 3.10.7.4, Linux `tcp_may_update_window`).
+    /// An ACK up to `next` offers a window. A duplicate ACK can widen the window but not narrow it (RFC 9293 section
+    /// 3.10.7.4, Linux `tcp_may_update_window`).
     pub fn on_offer(&mut self, outstanding: u32, next: Seq, window: u32) {
         let una = self.next - outstanding;
         if next > una || next == una && (window > self.offered || window == 0) {

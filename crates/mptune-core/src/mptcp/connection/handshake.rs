@@ -1,5 +1,5 @@
-//! Handshakes: MP_CAPABLE on the initial subflow, MP_JOIN with its four packets on the others (RFC 8684
-//! sections 3.1 and 3.2), and how often they are repeated.
+//! Handshakes: MP_CAPABLE on the initial subflow, MP_JOIN with its four packets on the others (RFC 8684 sections 3.1 and
+//! 3.2), and their retransmission.
 
 use super::Connection;
 use crate::mptcp::io::{Io, Timer};
@@ -25,19 +25,19 @@ impl Connection {
         subflow.role = role;
         self.subflows.push(subflow);
         self.sender.add_subflow();
-        self.ask(io, id, Content::Syn);
+        self.send_handshake(io, id, Content::Syn);
     }
 
     /// Sends a handshake packet that requires an answer.
-    pub(super) fn ask(&mut self, io: &mut Io, id: SubflowId, content: Content) {
+    pub(super) fn send_handshake(&mut self, io: &mut Io, id: SubflowId, content: Content) {
         let subflow = &mut self.subflows[id];
-        subflow.note_asked(io.now);
+        subflow.on_handshake_sent(io.now);
         io.queue.set(subflow.timer, subflow.deadline(io.now));
         let packet = Packet { flow: subflow.flow, content };
         io.send(forward(subflow.path), self.syn_size, packet);
     }
 
-    pub(super) fn answer(&mut self, io: &mut Io, id: SubflowId, content: Content) {
+    pub(super) fn send_handshake_reply(&mut self, io: &mut Io, id: SubflowId, content: Content) {
         let subflow = &self.subflows[id];
         let packet = Packet { flow: subflow.flow, content };
         io.send(reverse(subflow.path), self.syn_size, packet);
@@ -48,26 +48,26 @@ impl Connection {
         if subflow.phase != Phase::SynSent {
             return;
         }
-        let rtt = subflow.note_answered(io.now);
+        let rtt = subflow.on_handshake_answered(io.now);
         subflow.sender.on_established(io.now, rtt);
-        // The initial subflow also joins when its address comes back.
+        // The initial subflow, too, joins when its address is restored.
         if id == 0 && !self.fully_established {
             self.on_established(io, id);
         } else {
             subflow.phase = Phase::JoinAckSent;
-            self.ask(io, id, Content::JoinAck);
+            self.send_handshake(io, id, Content::JoinAck);
         }
     }
 
     pub(super) fn on_join(&mut self, io: &mut Io, id: SubflowId) {
         self.receiver.on_joined(&mut self.subflows[id]);
-        self.answer(io, id, Content::JoinConfirmed);
+        self.send_handshake_reply(io, id, Content::JoinConfirmed);
     }
 
     pub(super) fn on_join_confirmed(&mut self, io: &mut Io, id: SubflowId) {
         let subflow = &mut self.subflows[id];
         if subflow.phase == Phase::JoinAckSent {
-            subflow.note_answered(io.now);
+            subflow.on_handshake_answered(io.now);
             self.on_established(io, id);
         }
     }
@@ -90,7 +90,7 @@ impl Connection {
             self.report(io, Report::JoinFailed(id));
         } else {
             let syn = subflow.phase == Phase::SynSent;
-            self.ask(io, id, if syn { Content::Syn } else { Content::JoinAck });
+            self.send_handshake(io, id, if syn { Content::Syn } else { Content::JoinAck });
         }
     }
 }

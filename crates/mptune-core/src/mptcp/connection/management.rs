@@ -1,4 +1,4 @@
-//! Roles of subflows: the script's actions, the orders of the path manager's driver, who may carry data.
+//! Roles of subflows: scripted actions, commands of the path manager's driver, subflows that may carry data.
 
 use super::Connection;
 use crate::mptcp::io::Io;
@@ -38,8 +38,8 @@ impl Connection {
         self.pump(io);
     }
 
-    /// Which subflows may carry data: the active ones, or if no active one is alive the backup
-    /// subflows (RFC 8684 section 3.3.8).
+    /// Updates the subflows that may carry data: the active ones, or if none of these is alive the backup subflows
+    /// (RFC 8684 section 3.3.8).
     pub(super) fn update_roles(&mut self, now: Nanos) {
         let set = |role: Role| {
             let subflows = self.subflows.iter().enumerate();
@@ -60,7 +60,7 @@ impl Connection {
         }
     }
 
-    /// Reports to the path manager's driver and carries out its orders.
+    /// Reports to the path manager's driver and executes its commands.
     pub(super) fn report(&mut self, io: &mut Io, report: Report) {
         for (id, subflow) in self.subflows.iter().enumerate() {
             self.driver.set_min_rtt(id, subflow.min_rtt());

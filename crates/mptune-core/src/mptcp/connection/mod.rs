@@ -1,8 +1,8 @@
-//! One MPTCP connection, both ends: handshakes, the script, roles of subflows and the orders of the path
-//! manager's driver (RFC 8684). One file per subject.
+//! An MPTCP connection, both ends: handshakes, the script, roles of subflows and the commands of the path manager's
+//! driver (RFC 8684). One file per subject.
 //!
-//! [`DataSender`] decides what data goes where, [`DataReceiver`] delivers in order; this module passes
-//! events to them and decides which subflows there are.
+//! [`DataSender`] assigns data to subflows, [`DataReceiver`] delivers in order; this module passes events to them, and
+//! opens and closes subflows.
 //!
 //! Simplifications, each harmless to throughput: ADD_ADDRs arrive with the first DATA_ACK (they are
 //! sent then, on the same subflow); MP_PRIO takes effect at the sender at once, as in Linux, where the
@@ -49,9 +49,9 @@ pub struct Connection {
     fully_established: bool,
     /// Bytes of a packet of a handshake.
     syn_size: u32,
-    /// Roles that changed after the subflows were opened, if the path manager wants samples.
+    /// Changes of role after the subflows were opened, if the path manager takes samples.
     changes: Vec<RoleChange>,
-    /// The timer of the path manager's samples, if it wants any.
+    /// The timer of the path manager's samples, if it takes any.
     sampling: Option<Source>,
 }
 

@@ -1,4 +1,4 @@
-//! Statistics for path managers that want them: what the two ends of a real connection could know as well.
+//! Statistics for path managers that take samples: only what the ends of a real connection know as well.
 
 use super::Connection;
 use crate::mptcp::io::Io;
@@ -25,7 +25,7 @@ impl Connection {
         self.sample_later(io);
     }
 
-    /// The next sample, if the path manager wants any.
+    /// Schedules the next sample, if the path manager takes any.
     pub(super) fn sample_later(&mut self, io: &mut Io) {
         if let (Some(timer), Some(interval)) = (self.sampling, self.driver.sampling()) {
             io.queue.set(timer, io.now + interval);

@@ -1,5 +1,4 @@
-//! What acknowledgements and timers trigger at the data sender, and in which order: loss recovery on the
-//! subflow, then roles and path manager, then new data.
+//! ACKs and timers at the data sender, in this order: loss recovery on the subflow, roles and path manager, new data.
 
 use super::Connection;
 use crate::mptcp::io::Io;
@@ -21,7 +20,7 @@ impl Connection {
         };
         let progress = subflow.sender.on_ack(io.now, &ack, self.sender.peers(), id);
         if progress.delivered > 0 && subflow.timed_out {
-            self.on_progress_again(io, id);
+            self.on_recovered(io, id);
         }
         if !self.fully_established {
             self.fully_established = true;
@@ -47,24 +46,23 @@ impl Connection {
         self.pump(io);
     }
 
-    /// After something changed for one subflow: its retransmissions, then whatever the scheduler
-    /// assigns to any subflow.
+    /// After an event of a subflow: its retransmissions, then the data that the scheduler assigns to any subflow.
     #[inline]
     fn send_from(&mut self, io: &mut Io, id: SubflowId) {
         self.sender.retransmit(io, &mut self.subflows[id]);
-        self.subflows[id].gathering = false;
+        self.subflows[id].deferred = false;
         self.sender.refresh(io.now, &self.subflows, id);
         self.pump(io);
         let subflow = &self.subflows[id];
         io.queue.set_no_later(subflow.timer, subflow.deadline(io.now));
     }
 
-    /// Sends what may be sent, and notifies the path manager at the numbers of bytes it asked for.
+    /// Sends, and notifies the path manager at the numbers of bytes that it requested.
     #[inline]
     pub(super) fn pump(&mut self, io: &mut Io) {
         while let Some(bytes) = self.sender.pump(io, &mut self.subflows) {
             self.report(io, Report::BytesSent(bytes));
-            if self.sender.copies() {
+            if self.sender.is_redundant() {
                 return;
             }
         }
@@ -86,12 +84,11 @@ impl Connection {
         }
     }
 
-    /// A subflow timed out: what it carries may be lost for long, so other subflows carry it as well,
-    /// unless that takes more than a timeout or there are none.
+    /// A subflow timed out: its data is reinjected on others, if a timeout is enough for that.
     fn on_timeout(&mut self, io: &mut Io, id: SubflowId) {
         let subflow = &mut self.subflows[id];
         subflow.timed_out = true;
-        if !subflow.failing && self.sender.gives_up_at_timeout() {
+        if !subflow.failing && self.sender.fails_at_timeout() {
             subflow.failing = true;
             self.sender.reinject_undelivered(subflow);
             self.update_roles(io.now);
@@ -100,10 +97,10 @@ impl Connection {
         self.report(io, Report::Timeouts { subflow: id, consecutive });
     }
 
-    fn on_progress_again(&mut self, io: &mut Io, id: SubflowId) {
+    fn on_recovered(&mut self, io: &mut Io, id: SubflowId) {
         let subflow = &mut self.subflows[id];
         (subflow.timed_out, subflow.failing) = (false, false);
-        subflow.silent_periods = 0;
+        subflow.stale_count = 0;
         self.update_roles(io.now);
         self.report(io, Report::Timeouts { subflow: id, consecutive: 0 });
     }

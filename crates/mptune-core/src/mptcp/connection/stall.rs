@@ -1,4 +1,4 @@
-//! Why nothing arrives any more, as far as the connection can tell.
+//! The causes of a stall that the connection detects.
 
 use super::Connection;
 use crate::mptcp::subflow::Phase;
@@ -7,22 +7,21 @@ use crate::units::{Bytes, Nanos};
 /// A connection that cannot continue by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stall {
-    /// The receive memory is full of data that waits for an earlier segment, so that segment never
-    /// finds memory either.
+    /// Out-of-order data fills the receive memory, so that the missing segment finds no room.
     MemoryFull {
-        /// Since when.
+        /// Start of the stall.
         at: Nanos,
         /// Total bytes of memory.
         memory: Bytes,
     },
-    /// There is data to send, but no subflow has been answered for long.
+    /// Data waits, but no subflow has been answered for long.
     Unanswered,
     /// Every subflow was closed, because its address was removed.
     Closed,
 }
 
 impl Stall {
-    /// Since when, if that is not since the last progress.
+    /// Its start, if not the last progress.
     pub(super) fn since(&self) -> Option<Nanos> {
         match self {
             Self::MemoryFull { at, .. } => Some(*at),
@@ -46,7 +45,7 @@ impl std::fmt::Display for Stall {
 }
 
 impl Connection {
-    /// What keeps it from continuing, if anything.
+    /// The cause of a stall, if the connection cannot continue.
     pub(super) fn stall(&self) -> Option<Stall> {
         if let Some((at, memory)) = self.receiver.buffer().overflow() {
             return Some(Stall::MemoryFull { at, memory });
@@ -62,9 +61,9 @@ impl Connection {
         both.all(|(subflow, lost)| lost || subflow.is_unanswered()).then_some(Stall::Unanswered)
     }
 
-    /// The script took every subflow out of service: nothing happens, but nothing is wrong.
+    /// The script withdrew every subflow: silence is no stall.
     pub(super) fn is_withdrawn(&self) -> bool {
         let mut subflows = self.subflows.iter();
-        !self.subflows.is_empty() && subflows.all(|one| self.driver.is_withdrawn(one.path))
+        !self.subflows.is_empty() && subflows.all(|subflow| self.driver.is_withdrawn(subflow.path))
     }
 }

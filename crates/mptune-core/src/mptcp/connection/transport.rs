@@ -1,4 +1,4 @@
-//! A connection as the simulation drives it and asks it.
+//! The connection as a transport of the simulation.
 
 use super::Connection;
 use crate::congestion::INFINITE_SSTHRESH;
@@ -24,7 +24,7 @@ impl Transport for Connection {
     fn on_receiver_packet(&mut self, io: &mut Io, id: SubflowId, packet: &Packet) {
         match &packet.content {
             Content::Data(segment) => self.receiver.on_data(io, &mut self.subflows, id, segment),
-            Content::Syn => self.answer(io, id, Content::SynAck),
+            Content::Syn => self.send_handshake_reply(io, id, Content::SynAck),
             Content::JoinAck => self.on_join(io, id),
             Content::SynAck | Content::JoinConfirmed | Content::Ack(_) => {}
         }
@@ -40,7 +40,7 @@ impl Transport for Connection {
         }
     }
 
-    /// Timers are re-armed lazily: it may turn out to be too early.
+    /// Timers are re-armed lazily: the event may be too early.
     fn on_timer(&mut self, io: &mut Io, source: Source, timer: Timer) {
         io.queue.set(source, NEVER);
         match timer {

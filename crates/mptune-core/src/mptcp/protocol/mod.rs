@@ -1,7 +1,7 @@
-//! What the ends of a connection speak: MPTCP or plain TCP, one small type each.
+//! The protocols of a connection, MPTCP and plain TCP: one small type each.
 //!
-//! Both are made of the same parts: data in segments, subflows, buffers. A connection asks [`Rules`] when it
-//! is made; what follows from them is then in its parts, of which none asks for the protocol.
+//! Both consist of the same parts: segments, subflows, buffers. A new connection takes their differences from [`Rules`];
+//! its parts do not know the protocol.
 
 mod mptcp;
 mod rules;
@@ -11,19 +11,19 @@ pub use rules::Rules;
 
 use serde::Deserialize;
 
-/// What the two ends speak.
+/// The protocol of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Protocol {
     /// Multipath TCP.
     #[default]
     Mptcp,
-    /// Plain TCP: one subflow, no options of MPTCP, and nothing at the level of the connection.
+    /// Plain TCP: one subflow, no options of MPTCP, no connection level.
     Tcp,
 }
 
 impl Protocol {
-    /// What it means for a connection.
+    /// Its rules.
     pub fn rules(self) -> &'static dyn Rules {
         match self {
             Self::Mptcp => &mptcp::Mptcp,

@@ -1,4 +1,4 @@
-//! Multipath TCP (RFC 8684): subflows with sockets of their own, below that of the connection.
+//! Multipath TCP (RFC 8684): each subflow has a socket, below that of the connection.
 
 use super::rules::Rules;
 use crate::mptcp::accounting::memory::{DSS_SIZE, ReceiveMemory, SendMemory};

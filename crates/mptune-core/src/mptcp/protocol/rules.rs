@@ -1,10 +1,10 @@
-//! What a protocol is to a connection.
+//! The trait of protocols.
 
 use crate::mptcp::accounting::memory::{ReceiveMemory, SendMemory};
 use crate::mptcp::accounting::{BufferMode, SendTuning};
 use crate::units::Bytes;
 
-/// Everything in which a protocol differs from others. Memory and its growth are those under Linux accounting.
+/// The differences between protocols. Memory and its growth are those under Linux accounting.
 pub trait Rules {
     /// Bytes of a pure ACK without SACK blocks, over IPv4.
     fn ack_size(&self) -> u32;
@@ -15,7 +15,7 @@ pub trait Rules {
     /// Bytes that its options take from the payload of a full segment, where they are counted.
     fn option_size(&self) -> u32;
 
-    /// A connection may have several subflows: what one of them may have lost for long, others carry.
+    /// A connection may have several subflows: data lost on one is reinjected on others.
     fn is_multipath(&self) -> bool;
 
     /// A receive buffer of this many bytes, or one that grows up to them; full segments have `full` bytes of
@@ -26,6 +26,6 @@ pub trait Rules {
     /// `edge`.
     fn send_memory(&self, limit: Bytes, full: u32, total: Bytes, edge: Bytes) -> SendMemory;
 
-    /// How a send buffer grows up to a limit; `windows` as in [`SendTuning::linux`].
+    /// Growth of a send buffer up to a limit; `windows` as in [`SendTuning::linux`].
     fn send_tuning(&self, limit: Bytes, windows: Bytes) -> SendTuning;
 }

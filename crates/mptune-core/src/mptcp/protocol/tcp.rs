@@ -28,14 +28,14 @@ impl Rules for Tcp {
     }
 
     fn receive_memory(&self, mode: BufferMode, bytes: Bytes, full: u32) -> ReceiveMemory {
-        ReceiveMemory::new(mode, bytes, full, full).of_the_only_socket()
+        ReceiveMemory::new(mode, bytes, full, full).of_plain_tcp()
     }
 
     fn send_memory(&self, limit: Bytes, full: u32, total: Bytes, edge: Bytes) -> SendMemory {
         SendMemory::of_packets(limit, full, total, edge)
     }
 
-    /// The only buffer there is, which is limited (Linux `tcp_sndbuf_expand`).
+    /// A single, limited buffer (Linux `tcp_sndbuf_expand`).
     fn send_tuning(&self, limit: Bytes, windows: Bytes) -> SendTuning {
         SendTuning::limited(limit, windows)
     }

@@ -1,4 +1,4 @@
-//! What was delivered in order, and when.
+//! Payload delivered in order, over time.
 
 use crate::transport::Series;
 use crate::units::{Bytes, Nanos};
@@ -8,9 +8,9 @@ use crate::units::{Bytes, Nanos};
 pub struct Delivered {
     /// Bytes over time.
     pub series: Series,
-    /// When bytes were last delivered.
+    /// Time of the last delivery.
     pub progress_at: Nanos,
-    /// When the whole transfer was delivered.
+    /// Delivery of the whole transfer.
     pub completed_at: Option<Nanos>,
     /// Bytes of the whole transfer.
     whole: Bytes,
@@ -22,7 +22,7 @@ impl Delivered {
         Self { series: Series::new(start, bin), progress_at: start, completed_at: None, whole }
     }
 
-    /// More was delivered.
+    /// Adds delivered bytes.
     #[inline]
     pub(super) fn add(&mut self, now: Nanos, bytes: Bytes) {
         self.series.add(now, bytes);

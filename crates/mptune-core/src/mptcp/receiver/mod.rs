@@ -1,12 +1,12 @@
-//! The data receiver of a connection: from the segments of all subflows to in-order bytes, and back to
-//! acknowledgements (RFC 8684 sections 3.3.2 and 3.3.4).
+//! The data receiver of a connection: in-order data from the segments of all subflows, and acknowledgements (RFC 8684
+//! sections 3.3.2 and 3.3.4).
 //!
-//! `tcp::Receiver` handles order on one subflow, [`ReceiveBuffer`] what fits the buffer. Segments are
-//! counted; how long each one is and where it begins is in its packet ([`Mapping`]), and kept here until it is
-//! delivered. Of the senders only their RTTs are read, in place of estimates of the receiver's own.
+//! Not here: order on a subflow (`tcp::Receiver`), room in the buffer ([`ReceiveBuffer`]). Segments are counted; their
+//! position and length come with their packets ([`Mapping`]) and are stored until delivery. The senders' RTTs stand in
+//! for the receiver's estimates.
 
-mod charged;
 mod delivered;
+mod linux;
 mod payload;
 
 use super::accounting::memory::SubflowMemory;
@@ -49,7 +49,7 @@ impl DataReceiver {
         &self.buffer
     }
 
-    /// What was delivered in order.
+    /// Payload delivered in order.
     #[inline]
     pub fn delivered(&self) -> &Delivered {
         &self.delivered
@@ -60,15 +60,15 @@ impl DataReceiver {
         self.reassembly.duplicates
     }
 
-    /// Most segments that waited for an earlier one.
+    /// Most segments out of order.
     pub fn largest_waiting(&self) -> u32 {
         self.reassembly.largest_waiting
     }
 
-    /// What contradicts itself, if anything, when subflows brought this many bytes.
+    /// A contradiction with the bytes that subflows brought.
     pub fn miscount(&self, brought: Bytes) -> Option<Miscount> {
         let delivered = self.delivered.series.total();
-        let waiting = || self.reassembly.held();
+        let waiting = || self.reassembly.out_of_order();
         if brought != delivered + waiting().map(Bytes::from).sum::<Bytes>() {
             return Some(Miscount::Delivered);
         }
@@ -101,7 +101,7 @@ impl DataReceiver {
         }
         match self.buffer {
             ReceiveBuffer::Payload(_) => self.on_payload(io, subflows, id, segment),
-            ReceiveBuffer::Linux(_) => self.on_charged(io, subflows, id, segment),
+            ReceiveBuffer::Linux(_) => self.on_linux(io, subflows, id, segment),
         }
     }
 
@@ -113,7 +113,7 @@ impl DataReceiver {
         subflow.receiver.set_ecn_state(segment.congestion_experienced);
     }
 
-    /// Acknowledges what just arrived, now or later; it brought `progress` segments in order.
+    /// Acknowledges a segment now or later; it brought `progress` segments in order.
     #[inline(always)]
     fn reply(&mut self, io: &mut Io, subflow: &mut Subflow, reply: Reply, progress: Seq) {
         // A gap in the data sequence space closed: the window opens by more than a segment or two,
@@ -147,7 +147,7 @@ impl DataReceiver {
     }
 }
 
-/// What the receiver keeps for the subflows that are open.
+/// The receiver's state of the open subflows.
 fn open(subflows: &[Subflow]) -> impl Iterator<Item = &SubflowMemory> {
     subflows.iter().filter(|subflow| subflow.phase != Phase::Closed).map(|subflow| &subflow.memory)
 }

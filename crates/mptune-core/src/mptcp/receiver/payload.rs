@@ -1,4 +1,4 @@
-//! A segment arrives under payload accounting: it is inside the window, and there is room for it.
+//! Arrival of a segment under payload accounting: it is inside the window, and there is room for it.
 
 use super::{DataReceiver, open};
 use crate::mptcp::io::Io;
@@ -9,7 +9,7 @@ use crate::pathmanager::SubflowId;
 use crate::tcp::{Receiver, Reply};
 use crate::units::Bytes;
 
-/// Payload bytes that an arrival brought.
+/// Payload bytes of an arrival.
 #[derive(Default)]
 struct Brought {
     /// For the first time, in order or not.
@@ -43,14 +43,14 @@ impl DataReceiver {
         let next = self.reassembly.next();
         if next > before {
             self.delivered.add(io.now, brought.in_order);
-            if self.buffer.heeds_read(io.now) {
+            if self.buffer.measures_on_read(io.now) {
                 self.buffer.on_read(io.now, next, open(subflows));
             }
         }
         self.reply(io, &mut subflows[id], reply, next - before);
     }
 
-    /// The subflow holds segments, or the segment comes out of order: what it and those it releases bring.
+    /// Off the fast path: the bytes of the segment and of those it releases.
     #[inline(never)]
     fn take_released(
         &mut self,
@@ -70,9 +70,9 @@ impl DataReceiver {
 fn take(reassembly: &mut Reassembly, mapping: &Mapping, brought: &mut Brought) {
     let length = Bytes::from(mapping.length);
     match reassembly.on_segment(mapping.data, mapping.length) {
-        Arrival::Known => {}
-        Arrival::Held => brought.new += length,
-        Arrival::Next => {
+        Arrival::Duplicate => {}
+        Arrival::OutOfOrder => brought.new += length,
+        Arrival::InOrder => {
             brought.new += length;
             brought.in_order += length;
             while let Some(waited) = reassembly.release() {

@@ -2,13 +2,13 @@
 //! scheduler for heterogeneous networks", IFIP Networking 2016; v0.9x kernels
 //! `net/mptcp/mptcp_blest.c`).
 //!
-//! minRTT, but a slower subflow is skipped when what the fastest one could send while the segment is in
-//! flight would not fit into the shared window next to it. As in the kernel the time in flight is
-//! interpolated between the smallest and the largest RTT by how full the window is, and the fast subflow
-//! is assumed to grow like Reno. The paper's correction factor lambda adapts to retransmissions on the
-//! slow subflow; here it decays from 1.2 to its lower bound of 1.0 as in the kernel while there are none.
+//! minRTT, but a slower subflow is skipped if the segments that the fastest could send while this one is in flight would
+//! not fit into the shared window beside it. As in the kernel, the time in flight is interpolated between the smallest
+//! and the largest RTT by the fill of the window, and the fast subflow grows like Reno. The paper's correction factor
+//! lambda adapts to retransmissions on the slow subflow; here it decays from 1.2 to its lower bound of 1.0 as in the
+//! kernel without any.
 
-use super::{Choice, Scheduler, bits};
+use super::{Candidates, Scheduler, bits};
 use crate::congestion::{INFINITE_SSTHRESH, Peer};
 use crate::units::Nanos;
 
@@ -33,27 +33,27 @@ impl Default for Blest {
 }
 
 impl Scheduler for Blest {
-    fn select(&mut self, choice: Choice<'_>) -> Option<usize> {
-        self.note_rtts(&choice);
-        let candidate = choice.fastest_ready()?;
-        let fastest = choice.fastest()?;
+    fn select(&mut self, candidates: Candidates<'_>) -> Option<usize> {
+        self.note_rtts(&candidates);
+        let candidate = candidates.fastest_ready()?;
+        let fastest = candidates.fastest()?;
         if candidate == fastest {
             return Some(candidate);
         }
-        self.decay(choice.now, self.rtts[candidate].0);
-        let (fast, slow) = (&choice.subflows[fastest], &choice.subflows[candidate]);
+        self.decay(candidates.now, self.rtts[candidate].0);
+        let (fast, slow) = (&candidates.subflows[fastest], &candidates.subflows[candidate]);
         let on_the_way = self.linger(candidate, slow);
-        let wanted = self.lambda * self.segments_within(fastest, fast, on_the_way);
-        let beside = f64::from(choice.whole_window) - f64::from(slow.outstanding + 1);
-        (wanted <= beside).then_some(candidate)
+        let blocked = self.lambda * self.segments_within(fastest, fast, on_the_way);
+        let beside = f64::from(candidates.whole_window) - f64::from(slow.outstanding + 1);
+        (blocked <= beside).then_some(candidate)
     }
 }
 
 impl Blest {
-    fn note_rtts(&mut self, choice: &Choice<'_>) {
-        self.rtts.resize(choice.subflows.len(), (Nanos::MAX, 0));
-        for id in bits(choice.usable) {
-            let srtt = choice.subflows[id].srtt;
+    fn note_rtts(&mut self, candidates: &Candidates<'_>) {
+        self.rtts.resize(candidates.subflows.len(), (Nanos::MAX, 0));
+        for id in bits(candidates.usable) {
+            let srtt = candidates.subflows[id].srtt;
             let (smallest, largest) = &mut self.rtts[id];
             *smallest = srtt.min(*smallest);
             *largest = srtt.max(*largest);
@@ -67,7 +67,7 @@ impl Blest {
         }
     }
 
-    /// How long a segment sent now will occupy the window, ns.
+    /// Time for which a segment sent now will occupy the window, ns.
     fn linger(&self, id: usize, slow: &Peer) -> f64 {
         let (smallest, largest) = self.rtts[id];
         let fill = (f64::from(slow.outstanding + 1) / slow.cwnd).min(1.0);
@@ -75,8 +75,7 @@ impl Blest {
         estimate.max(slow.srtt as f64)
     }
 
-    /// Segments the fast subflow sends in that time: equation 2 of the paper, doubling instead while
-    /// it is in its first slow start.
+    /// Segments that the fast subflow sends in that time: equation 2 of the paper, or doubling in its first slow start.
     fn segments_within(&self, id: usize, fast: &Peer, time: f64) -> f64 {
         let (smallest, largest) = self.rtts[id];
         let rtt = ((smallest + largest) / 2).max(1) as f64;
@@ -90,20 +89,20 @@ impl Blest {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{choice, starting, subflow};
+    use super::super::testing::{candidates, starting, subflow};
     use super::*;
 
     #[test]
     fn the_fastest_subflow_is_never_skipped() {
         let subflows = [subflow(10, 10, 0), subflow(100, 10, 0)];
-        assert_eq!(Blest::default().select(choice(&subflows, 1, 12)), Some(0));
+        assert_eq!(Blest::default().select(candidates(&subflows, 1, 12)), Some(0));
     }
 
     #[test]
     fn a_slow_subflow_waits_when_it_would_block_the_fast_one() {
         // In 100 ms the fast one sends (11 + 10/2) * 11 = 176 segments, times lambda 211.
         let subflows = [subflow(10, 10, 10), subflow(100, 10, 0)];
-        let select = |window| Blest::default().select(choice(&subflows, 1, window));
+        let select = |window| Blest::default().select(candidates(&subflows, 1, window));
         assert_eq!(select(200), None);
         assert_eq!(select(215), Some(1));
     }
@@ -112,7 +111,7 @@ mod tests {
     fn in_slow_start_the_fast_subflow_is_expected_to_double() {
         let subflows = [starting(50, 10, 10), subflow(100, 10, 0)];
         // Three rounds: 10 + 20 + 40 segments, times lambda 84.
-        let select = |window| Blest::default().select(choice(&subflows, 1, window));
+        let select = |window| Blest::default().select(candidates(&subflows, 1, window));
         assert_eq!((select(84), select(86)), (None, Some(1)));
     }
 }

@@ -1,13 +1,12 @@
-//! The upstream kernel's default scheduler (`net/mptcp/protocol.c`, `mptcp_subflow_get_send`): the
-//! subflow on which data would wait the shortest time, that is, its send queue divided by its pacing
-//! rate; it then gets a burst of 64 KiB, or what there is, up to the end of a fragment of the send
-//! buffer. Each event leads to a new choice.
+//! The upstream kernel's default scheduler (`net/mptcp/protocol.c`, `mptcp_subflow_get_send`): the subflow with the
+//! shortest wait, its send queue divided by its pacing rate, gets a burst of up to 64 KiB, which ends with a fragment of
+//! the send buffer. Each event leads to a new choice.
 //!
-//! Unlike the schedulers of the v0.9x kernels it hands data to a subflow whether or not the window
-//! has room: what cannot leave at once waits in the subflow's send queue. The pacing rate is an average
-//! over the data handed over, so a recent change of the window counts little while the queue is long.
+//! Unlike the schedulers of the v0.9x kernels it ignores cwnd: segments that cannot leave at once wait in the subflow's
+//! send queue. The pacing rate is an average over the data handed over, so a recent change of cwnd counts little while
+//! the queue is long.
 
-use super::{Choice, Scheduler, Style, bits};
+use super::{Candidates, Scheduler, Style, bits};
 use crate::congestion::Peer;
 use crate::units::Nanos;
 
@@ -26,9 +25,8 @@ pub struct Kernel {
     paces: Vec<f64>,
 }
 
-/// Linux `sk_pacing_rate`, segments per ns: what the congestion control sets, otherwise what follows from the
-/// larger of the window and the segments that were sent, which during a recovery are a window of before the loss
-/// (`tcp_update_pacing_rate`).
+/// Linux `sk_pacing_rate`, segments per ns: that of the congestion control, otherwise from the larger of cwnd and the
+/// segments outstanding, which in a recovery are a cwnd of before the loss (`tcp_update_pacing_rate`).
 pub fn pacing_rate(subflow: &Peer) -> f64 {
     if subflow.pace > 0.0 {
         return subflow.pace;
@@ -40,12 +38,12 @@ pub fn pacing_rate(subflow: &Peer) -> f64 {
 
 impl Kernel {
     /// The subflow with the shortest wait, even when its queue is full: then all wait.
-    fn shortest(&mut self, choice: &Choice<'_>) -> Option<usize> {
-        if self.paces.len() < choice.subflows.len() {
-            self.paces.resize(choice.subflows.len(), 0.0);
+    fn shortest(&mut self, candidates: &Candidates<'_>) -> Option<usize> {
+        if self.paces.len() < candidates.subflows.len() {
+            self.paces.resize(candidates.subflows.len(), 0.0);
         }
-        let waits = bits(choice.usable).map(|id| {
-            let (subflow, pace) = (&choice.subflows[id], &mut self.paces[id]);
+        let waits = bits(candidates.usable).map(|id| {
+            let (subflow, pace) = (&candidates.subflows[id], &mut self.paces[id]);
             if *pace == 0.0 {
                 *pace = pacing_rate(subflow);
             }
@@ -65,18 +63,18 @@ impl Kernel {
 impl Scheduler for Kernel {
     const STYLE: Style = Style::Push;
 
-    fn select(&mut self, choice: Choice<'_>) -> Option<usize> {
-        let ended = self.left == 0 && choice.burst_may_end || choice.now != self.chosen_at;
-        if ended || choice.usable >> self.chosen & 1 == 0 {
+    fn select(&mut self, candidates: Candidates<'_>) -> Option<usize> {
+        let ended = self.left == 0 && candidates.burst_may_end || candidates.now != self.chosen_at;
+        if ended || candidates.usable >> self.chosen & 1 == 0 {
             self.left = 0;
-            self.chosen_at = choice.now;
-            self.chosen = self.shortest(&choice)?;
-            if choice.ready >> self.chosen & 1 == 1 {
-                self.left = BURST.min(choice.window);
-                self.average(&choice.subflows[self.chosen]);
+            self.chosen_at = candidates.now;
+            self.chosen = self.shortest(&candidates)?;
+            if candidates.ready >> self.chosen & 1 == 1 {
+                self.left = BURST.min(candidates.window);
+                self.average(&candidates.subflows[self.chosen]);
             }
         }
-        if choice.ready >> self.chosen & 1 == 0 {
+        if candidates.ready >> self.chosen & 1 == 0 {
             self.left = 0;
             return None;
         }
@@ -94,7 +92,7 @@ impl Scheduler for Kernel {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{choice, subflow};
+    use super::super::testing::{candidates, subflow};
     use super::*;
 
     #[test]
@@ -102,11 +100,11 @@ mod tests {
         // 20 segments at 1 per ms wait longer than 30 at 3 per ms.
         let subflows = [subflow(100, 100, 20), subflow(10, 30, 29)];
         let mut scheduler = Kernel::default();
-        let now = Choice { ready: 0b11, ..choice(&subflows, 1000, 1000) };
-        let given: Vec<_> = (0..BURST).filter_map(|_| scheduler.select(now)).collect();
-        assert_eq!(given, vec![1; BURST as usize]);
+        let now = Candidates { ready: 0b11, ..candidates(&subflows, 1000, 1000) };
+        let selected: Vec<_> = (0..BURST).filter_map(|_| scheduler.select(now)).collect();
+        assert_eq!(selected, vec![1; BURST as usize]);
         let longer = [subflow(100, 100, 20), subflow(10, 30, 29 + BURST)];
-        let now = Choice { ready: 0b11, ..choice(&longer, 1000, 1000) };
+        let now = Candidates { ready: 0b11, ..candidates(&longer, 1000, 1000) };
         assert_eq!(scheduler.select(now), Some(0));
     }
 
@@ -125,7 +123,7 @@ mod tests {
     #[test]
     fn a_full_send_queue_of_the_best_subflow_holds_up_all_subflows() {
         let subflows = [subflow(100, 100, 20), subflow(10, 30, 29)];
-        let now = Choice { ready: 0b01, ..choice(&subflows, 1000, 1000) };
+        let now = Candidates { ready: 0b01, ..candidates(&subflows, 1000, 1000) };
         assert_eq!(Kernel::default().select(now), None);
     }
 
@@ -135,8 +133,14 @@ mod tests {
         // segments at 3 per ms leave sooner than 50 at 1 per ms.
         let before = [subflow(100, 100, 100), subflow(10, 30, 100)];
         let mut scheduler = Kernel::default();
-        assert_eq!(scheduler.select(Choice { ready: 0b11, ..choice(&before, 1, 1000) }), Some(1));
+        assert_eq!(
+            scheduler.select(Candidates { ready: 0b11, ..candidates(&before, 1, 1000) }),
+            Some(1)
+        );
         let after = [subflow(100, 100, 50), subflow(10, 3, 100)];
-        assert_eq!(scheduler.select(Choice { ready: 0b11, ..choice(&after, 1, 1000) }), Some(1));
+        assert_eq!(
+            scheduler.select(Candidates { ready: 0b11, ..candidates(&after, 1, 1000) }),
+            Some(1)
+        );
     }
 }

@@ -1,17 +1,17 @@
-//! The scheduler interface: which subflow takes the next segment. One trait, one list, one file each.
+//! Schedulers: the choice of the subflow that takes the next segment. One trait, one list, one file each.
 //!
-//! A scheduler chooses among subflows that may send now; it neither sends nor decides what is sent.
-//! To add one, write `<name>.rs` beside this file and one line in the `schedulers!` list.
+//! A scheduler chooses among the subflows that may send now; it does not choose the data. To add a scheduler, write
+//! `<name>.rs` beside this file and one line in the `schedulers!` list.
 
 pub mod blest;
-mod choice;
 pub mod ecf;
+mod interface;
 pub mod kernel;
 pub mod minrtt;
 pub mod redundant;
 pub mod roundrobin;
 
-pub use choice::{Choice, Scheduler, Style, bits};
+pub use interface::{Candidates, Scheduler, Style, bits};
 pub use kernel::pacing_rate;
 
 /// Writes the [`Policy`] enum, the list of names and the dispatch from one list.
@@ -41,15 +41,15 @@ macro_rules! schedulers {
                 match self { $(Self::$variant(_) => <$type as Scheduler>::STYLE),+ }
             }
 
-            /// [`Scheduler::TAKES_THE_ONLY_ONE`].
-            pub fn takes_the_only_one(&self) -> bool {
-                match self { $(Self::$variant(_) => <$type as Scheduler>::TAKES_THE_ONLY_ONE),+ }
+            /// [`Scheduler::TAKES_ONLY_READY`].
+            pub fn takes_only_ready(&self) -> bool {
+                match self { $(Self::$variant(_) => <$type as Scheduler>::TAKES_ONLY_READY),+ }
             }
 
             /// [`Scheduler::select`].
             #[inline]
-            pub fn select(&mut self, choice: Choice<'_>) -> Option<usize> {
-                match self { $(Self::$variant(policy) => policy.select(choice)),+ }
+            pub fn select(&mut self, candidates: Candidates<'_>) -> Option<usize> {
+                match self { $(Self::$variant(policy) => policy.select(candidates)),+ }
             }
 
             /// [`Scheduler::continues`].
@@ -72,9 +72,9 @@ schedulers! {
 
 #[cfg(test)]
 pub(crate) mod testing {
-    //! A choice among subflows written as a table.
+    //! Candidates written as a table.
 
-    use super::Choice;
+    use super::Candidates;
     use crate::congestion::{INFINITE_SSTHRESH, Peer};
     use crate::units::MILLISECOND;
 
@@ -98,10 +98,10 @@ pub(crate) mod testing {
     }
 
     /// All subflows are usable; those whose flight is below their window are ready.
-    pub fn choice(subflows: &[Peer], window: u32, whole_window: u32) -> Choice<'_> {
+    pub fn candidates(subflows: &[Peer], window: u32, whole_window: u32) -> Candidates<'_> {
         let ready = subflows.iter().enumerate().filter(|(_, s)| f64::from(s.outstanding) < s.cwnd);
         let ready = ready.fold(0, |set, (i, _)| set | 1 << i);
         let usable = (1 << subflows.len()) - 1;
-        Choice { subflows, ready, usable, window, burst_may_end: true, whole_window, now: 0 }
+        Candidates { subflows, ready, usable, window, burst_may_end: true, whole_window, now: 0 }
     }
 }

@@ -4,7 +4,7 @@
 //! Each subflow goes through the data sequence space at its own pace and skips what has been
 //! acknowledged in the meantime; the connection keeps the positions.
 
-use super::{Choice, Scheduler, Style};
+use super::{Candidates, Scheduler, Style};
 
 /// The whole policy is its style.
 #[derive(Debug, Clone, Default)]
@@ -13,7 +13,7 @@ pub struct Redundant;
 impl Scheduler for Redundant {
     const STYLE: Style = Style::Copy;
 
-    fn select(&mut self, choice: Choice<'_>) -> Option<usize> {
-        choice.fastest_ready()
+    fn select(&mut self, candidates: Candidates<'_>) -> Option<usize> {
+        candidates.fastest_ready()
     }
 }

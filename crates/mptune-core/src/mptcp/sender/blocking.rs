@@ -1,11 +1,11 @@
-//! How long the shared buffers keep a subflow with room from sending.
+//! The time during which the shared buffers keep a subflow with room in cwnd from sending.
 
 use crate::units::{NEVER, Nanos};
 
 /// A stopwatch.
 #[derive(Debug)]
 pub(super) struct Blocking {
-    /// Since when they block, [`NEVER`] if they do not; and how long they did before.
+    /// Start of the current blocking, or [`NEVER`]; and the time before it.
     since: Nanos,
     before: Nanos,
 }

@@ -1,8 +1,6 @@
-//! Segments that leave in bursts, as with segmentation offload (TSO): Linux gives the network card up
-//! to a millisecond's worth at once, and after sending waits until the window has room for that much
-//! (`net/ipv4/tcp_output.c`, `tcp_tso_autosize`, `tcp_tso_should_defer`).
-//!
-//! A burst is several packets at the same time: queues and links see each of them.
+//! Bursts of segments, as with segmentation offload (TSO): Linux gives the network card up to a millisecond of data at
+//! once, and then waits until cwnd has room for as much (`net/ipv4/tcp_output.c`, `tcp_tso_autosize`,
+//! `tcp_tso_should_defer`). Queues and links see the packets of a burst one by one.
 
 use super::DataSender;
 use crate::mptcp::scheduler::pacing_rate;
@@ -14,26 +12,26 @@ use std::collections::VecDeque;
 
 /// Linux `net.ipv4.tcp_min_tso_segs`.
 const SMALLEST_BURST: u32 = 2;
-/// Linux `net.ipv4.tcp_tso_win_divisor`: this fraction of a window is sent without waiting.
+/// Linux `net.ipv4.tcp_tso_win_divisor`: this fraction of cwnd is sent without waiting.
 const WINDOW_PART: f64 = 3.0;
 
 /// Segments in the largest packet that waits in a send queue (Linux `GSO_LEGACY_MAX_SIZE`).
 const LARGEST_PACKET: u32 = 45;
 
 impl DataSender {
-    /// How many segments of a subflow's queue leave together now. None if they wait for a full burst, as they
-    /// then do until the subflow hears something or is handed more: only then does Linux look again.
+    /// Segments of a subflow's queue that leave together now. 0 if they wait for a full burst, until an ACK or more
+    /// data.
     ///
-    /// Waiting counts as using up the window, as `tcp_write_xmit` says it to `tcp_cwnd_validate`.
+    /// Waiting counts as limited by cwnd, as `tcp_write_xmit` reports it to `tcp_cwnd_validate`.
     #[inline]
     pub(super) fn next_burst(&self, now: Nanos, subflow: &mut Subflow, id: SubflowId) -> u32 {
-        if subflow.gathering {
+        if subflow.deferred {
             return 0;
         }
         let (window, room) = self.subflow_window(subflow);
         let packet = first_packet(&subflow.queue, room);
         let burst = self.burst(id);
-        // One segment is never held back for others, nor is a packet that has a successor and will not grow.
+        // A single segment never waits for others, nor does a packet with a successor, which will not grow.
         let fits = packet <= room && (packet as usize) < subflow.queue.len();
         let goes = packet <= 1
             || fits
@@ -46,11 +44,11 @@ impl DataSender {
         if room == subflow.sender.room() {
             subflow.sender.note_deferred();
         }
-        subflow.gathering = true;
+        subflow.deferred = true;
         0
     }
 
-    /// The last burst left less than a millisecond ago, and the next acknowledgement is due within one.
+    /// The last burst left less than a millisecond ago, and the next ACK is due within one.
     #[inline]
     fn expects_more_room(now: Nanos, subflow: &Subflow, srtt: Nanos) -> bool {
         let sender = &subflow.sender;
@@ -60,8 +58,8 @@ impl DataSender {
             && sender.oldest_sent_at().is_some_and(|oldest| oldest + srtt <= now + soon)
     }
 
-    /// There is room, but too little for a burst this soon after the last one, and more is expected soon.
-    pub(super) fn gathers(&self, now: Nanos, subflow: &Subflow, id: SubflowId) -> bool {
+    /// The room is too small for a burst, and the last was recent enough to wait for more.
+    pub(super) fn defers(&self, now: Nanos, subflow: &Subflow, id: SubflowId) -> bool {
         if !Self::expects_more_room(now, subflow, self.scheduling.peers[id].srtt) {
             return false;
         }
@@ -70,8 +68,7 @@ impl DataSender {
         room < self.burst(id).min(left) && f64::from(room) < window / WINDOW_PART
     }
 
-    /// Segments that a subflow may have in flight, and how many more it may send: by its own window,
-    /// and by the receiver's if that also applies per subflow.
+    /// cwnd of a subflow, and its room in segments, also limited by the receiver's window if that applies per subflow.
     fn subflow_window(&self, subflow: &Subflow) -> (f64, u32) {
         let (cwnd, room) = (subflow.sender.window.cwnd, subflow.sender.room());
         let Some(offered) = self.buffer.subflow_window(&subflow.send_window) else {
@@ -88,11 +85,10 @@ impl DataSender {
     }
 }
 
-/// Segments at the front of a queue that follow each other in the data, and so are one packet; no more than
-/// one beyond `enough`.
+/// Consecutive segments at the front of a queue, which are one packet; counted up to one more than `enough`.
 fn first_packet(queue: &VecDeque<Seq>, enough: u32) -> u32 {
     let most = LARGEST_PACKET.min(enough.saturating_add(1)) as usize;
     let pairs = queue.iter().zip(queue.iter().skip(1)).take(most - 1);
-    let followed = pairs.take_while(|&(one, next)| one.wrapping_add(1) == *next).count();
+    let followed = pairs.take_while(|&(data, next)| data.wrapping_add(1) == *next).count();
     if queue.is_empty() { 0 } else { 1 + followed as u32 }
 }

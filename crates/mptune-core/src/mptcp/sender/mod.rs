@@ -1,17 +1,17 @@
-//! The data sender of a connection: which part of the data sequence space goes on which subflow, when,
-//! and what is sent again (RFC 8684 section 3.3). One file per subject.
+//! The data sender of a connection: assignment of data to subflows, reinjection and connection-level retransmission
+//! (RFC 8684 section 3.3). One file per subject.
 //!
-//! It sends on subflows that others opened, and knows neither roles nor path managers:
-//! [`DataSender::use_only`] sets which subflows may carry data. `tcp::Sender` handles loss recovery on a
-//! subflow, [`SendBuffer`] the size of windows and segments.
+//! It uses subflows that others opened, and knows neither roles nor path managers: [`DataSender::use_only`] sets the
+//! subflows that may carry data. Not here: loss recovery on a subflow (`tcp::Sender`), sizes of windows and segments
+//! ([`SendBuffer`]).
 
 mod blocking;
 mod bursts;
 mod pumping;
 mod reinjection;
-mod repeating;
+mod retransmission;
 mod scheduling;
-mod silence;
+mod stale;
 mod timers;
 mod transmitting;
 
@@ -34,22 +34,21 @@ use timers::Timers;
 #[derive(Debug)]
 pub struct DataSender {
     buffer: SendBuffer,
-    /// For each segment that is not DATA_ACKed, the subflows it was sent on.
+    /// For each segment that is not DATA_ACKed, the subflows that carry it.
     carried_by: Ring<u64>,
-    /// Segments to resend on another subflow, and how many were resent, there or by the connection.
+    /// Segments to reinject; and the number resent, on another subflow or by the connection.
     reinjections: VecDeque<Seq>,
     reinjected: u64,
     reinjected_bytes: Bytes,
     scheduling: Scheduling,
     /// Segments that fit the send queue of a subflow, unless its buffer grows.
     queue_limit: Seq,
-    /// The path manager wants a notification when this many segments were handed to subflows.
+    /// Number of segments handed to subflows at which the path manager is notified.
     notify_at: Seq,
     blocking: Blocking,
-    /// Linux' connection-level retransmission and the application waiting for room, under Linux
-    /// accounting.
+    /// Timers of the connection-level retransmission and of the application, under Linux accounting.
     timers: Option<Timers>,
-    gives_up_at_timeout: bool,
+    fails_at_timeout: bool,
     opportunistic: bool,
     tso: bool,
     ecn: bool,
@@ -69,7 +68,7 @@ impl DataSender {
     ) -> Self {
         let is_multipath = options.protocol.rules().is_multipath();
         let cut = options.scheduler.style() == Style::Push && is_multipath;
-        let gives_up_at_timeout = is_multipath && options.accounting == Accounting::Payload;
+        let fails_at_timeout = is_multipath && options.accounting == Accounting::Payload;
         let buffer = SendBuffer::new(options, receiver, cut);
         let queue_limit = buffer.subflow_segments();
         let grows = buffer.grows();
@@ -85,7 +84,7 @@ impl DataSender {
             notify_at: Seq::MAX,
             blocking: Blocking::new(),
             timers: Timers::new(number, options.accounting, io),
-            gives_up_at_timeout,
+            fails_at_timeout,
             opportunistic: options.opportunistic,
             tso: options.tso,
             ecn: options.ecn,
@@ -100,8 +99,7 @@ impl DataSender {
         &self.buffer
     }
 
-    /// What contradicts itself, if anything, when `next` is the next segment expected at the other end, and
-    /// `delivered` bytes were delivered there.
+    /// A contradiction with the receiver, which expects segment `next` and has delivered `delivered` bytes.
     pub fn miscount(&self, next: Seq, delivered: Bytes) -> Option<Miscount> {
         let outstanding = (self.buffer.next() - self.buffer.una()) as usize;
         let carried = self.carried_by.len() == outstanding;
@@ -121,13 +119,13 @@ impl DataSender {
         self.reinjected
     }
 
-    /// Payload bytes of these segments; under Linux accounting only of those that the connection's timer
-    /// repeated, which is what Linux counts (`mptcpi_bytes_retrans`).
+    /// Their payload bytes; with Linux accounting only those that the connection's timer repeated
+    /// (`mptcpi_bytes_retrans`).
     pub fn reinjected_bytes(&self) -> Bytes {
         self.reinjected_bytes
     }
 
-    /// How long the shared buffers kept a subflow with room from sending, until `now`.
+    /// Time until `now` in which the shared buffers kept a subflow with room in cwnd from sending.
     pub fn window_limited(&self, now: Nanos) -> Nanos {
         self.blocking.total(now)
     }
@@ -140,7 +138,7 @@ impl DataSender {
     /// Only these subflows may carry data from now on.
     pub fn use_only(&mut self, now: Nanos, subflows: &mut [Subflow], usable: u64) {
         self.scheduling.usable = usable;
-        self.recall_queues(subflows);
+        self.reinject_queues(subflows);
         for id in 0..subflows.len() {
             self.refresh_one(now, subflows, id);
         }
@@ -151,8 +149,8 @@ impl DataSender {
         self.notify_at = bytes.div_ceil(Bytes::from(self.buffer.full())) as Seq;
     }
 
-    /// A subflow is `new`, or it got an acknowledgement and sent what it could: where the send buffer grows,
-    /// its part may have to. Returns whether there is now more to send.
+    /// A subflow is `new`, or it got an ACK and has sent: its part of a growing send buffer may grow. True if there is
+    /// now more to send.
     #[inline]
     pub fn expand(&mut self, io: &mut Io, subflows: &[Subflow], id: SubflowId, new: bool) -> bool {
         self.buffer.grows() && self.expand_part(io, &subflows[id], id, new)
@@ -172,7 +170,7 @@ impl DataSender {
         }
     }
 
-    /// There will be no more data than what was handed to subflows.
+    /// The workload ends with the data handed to subflows.
     pub fn finish(&mut self) {
         self.buffer.finish();
     }
@@ -189,16 +187,16 @@ impl DataSender {
         }
     }
 
-    /// Something new is DATA_ACKed: the retransmission is postponed, and there is room to write.
+    /// New data is DATA_ACKed: the retransmission timer restarts, and there is room to write.
     #[inline(never)]
     fn on_data_acked(&mut self, io: &mut Io, subflows: &[Subflow]) {
-        self.postpone_repetition(io, subflows);
+        self.restart_data_timer(io, subflows);
         if let Some(timers) = self.timers.as_ref().filter(|_| self.buffer.wakes_application()) {
             timers.wake_application(io);
         }
     }
 
-    /// The application writes what there is room for.
+    /// The application writes until the buffer is full.
     pub fn on_application(&mut self) {
         self.buffer.write();
     }

@@ -1,4 +1,4 @@
-//! The scheduler's loop: new data goes to subflows as far as windows, buffers and the scheduler allow.
+//! The scheduler's loop: assigns new data to subflows as far as windows, buffers and the scheduler allow.
 
 use super::DataSender;
 use crate::mptcp::io::Io;
@@ -9,16 +9,15 @@ use crate::units::{Bytes, Nanos, Seq};
 use std::collections::VecDeque;
 
 impl DataSender {
-    /// Sends what the windows, the buffers and the scheduler allow. When the number of bytes sent reaches
-    /// one that the path manager wants reported ([`Self::notify_at`]), it pauses and returns that number;
-    /// unless it copies, call it again then.
+    /// Sends as much as the windows, the buffers and the scheduler allow. At the number of bytes of
+    /// [`Self::notify_at`] it pauses and returns that number; unless it is redundant, call it again then.
     #[inline]
     pub fn pump(&mut self, io: &mut Io, subflows: &mut [Subflow]) -> Option<Bytes> {
         if self.scheduling.style == Style::Push {
             return self.push(io, subflows);
         }
         if self.timers.is_some() {
-            self.send_repeated(io, subflows);
+            self.send_retransmissions(io, subflows);
         }
         match self.scheduling.style {
             Style::Copy => self.copy(io, subflows),
@@ -26,9 +25,9 @@ impl DataSender {
         }
     }
 
-    /// Where the scheduler keeps no send queues, they hold only what the connection repeats: it goes first.
+    /// Without send queues of the scheduler, these hold only the connection's retransmissions, which go first.
     #[inline(never)]
-    fn send_repeated(&mut self, io: &mut Io, subflows: &mut [Subflow]) {
+    fn send_retransmissions(&mut self, io: &mut Io, subflows: &mut [Subflow]) {
         for id in scheduler::bits(self.scheduling.room) {
             if !subflows[id].queue.is_empty() {
                 self.send_queue(io, subflows, id);
@@ -37,7 +36,7 @@ impl DataSender {
     }
 
     /// Every subflow sends everything.
-    pub fn copies(&self) -> bool {
+    pub fn is_redundant(&self) -> bool {
         self.scheduling.style == Style::Copy
     }
 
@@ -55,7 +54,7 @@ impl DataSender {
             }
             let limit = self.buffer.limit();
             if self.buffer.next() >= limit {
-                self.hold_back(io, subflows, ready, limit);
+                self.on_blocked(io, subflows, ready, limit);
                 return None;
             }
             let id = self.select(io.now, ready, limit - self.buffer.next())?;
@@ -67,9 +66,9 @@ impl DataSender {
         }
     }
 
-    /// The buffers release nothing although these subflows have room.
+    /// The buffers block these subflows, which have room in cwnd.
     #[inline]
-    fn hold_back(&mut self, io: &mut Io, subflows: &mut [Subflow], ready: u64, limit: Seq) {
+    fn on_blocked(&mut self, io: &mut Io, subflows: &mut [Subflow], ready: u64, limit: Seq) {
         self.note_app_limited(subflows, ready);
         self.note_blocked(io.now, limit);
         if self.opportunistic && limit < self.buffer.end() {
@@ -77,9 +76,9 @@ impl DataSender {
         }
     }
 
-    /// Segments are handed to subflows whose send queue has room, and leave it when the window has room.
+    /// Hands segments to subflows whose send queue has room; they leave it when cwnd has room.
     fn push(&mut self, io: &mut Io, subflows: &mut [Subflow]) -> Option<Bytes> {
-        while let Some(id) = self.next_receiver(io.now) {
+        while let Some(id) = self.next_subflow(io.now) {
             loop {
                 self.hand_over(subflows, id);
                 if self.is_notification_due() {
@@ -96,7 +95,7 @@ impl DataSender {
         while !self.reinjections.is_empty() && self.reinject(io, subflows, self.scheduling.ready())
         {
         }
-        // Also those on standby: nobody takes back what they were given.
+        // Standby subflows too: data in their queues is not taken back.
         for id in scheduler::bits(self.scheduling.room) {
             self.send_queue(io, subflows, id);
         }
@@ -112,7 +111,7 @@ impl DataSender {
     }
 
     /// The subflow whose send queue gets the next segment, if one may be handed over.
-    fn next_receiver(&mut self, now: Nanos) -> Option<SubflowId> {
+    fn next_subflow(&mut self, now: Nanos) -> Option<SubflowId> {
         let limit = self.buffer.limit();
         if self.buffer.next() >= limit {
             return None;
@@ -130,23 +129,23 @@ impl DataSender {
         self.scheduling.peers[id].outstanding < limit
     }
 
-    /// A subflow sends from its queue what its window allows.
+    /// A subflow sends from its queue as much as cwnd allows.
     pub(super) fn send_queue(&mut self, io: &mut Io, subflows: &mut [Subflow], id: SubflowId) {
-        while self.scheduling.has_room(id) && !self.waits_for_more(&subflows[id]) {
-            let together = self.next_burst(io.now, &mut subflows[id], id);
-            for sent in 0..together {
+        while self.scheduling.has_room(id) && !self.waits_by_nagle(&subflows[id]) {
+            let burst = self.next_burst(io.now, &mut subflows[id], id);
+            for sent in 0..burst {
                 let goes = sent == 0 || self.scheduling.has_room(id);
                 let next = if goes { subflows[id].queue.pop_front() } else { None };
                 let Some(data) = next else { return };
                 self.assign(io, subflows, id, data);
             }
-            if together == 0 {
+            if burst == 0 {
                 return;
             }
         }
     }
 
-    /// The next segment goes to a subflow's send queue, or extends the short one at its end.
+    /// Appends the next segment to a subflow's send queue, or fills up the short one at its end.
     fn hand_over(&mut self, subflows: &mut [Subflow], id: SubflowId) {
         let newest = self.buffer.next().wrapping_sub(1);
         let waits = self.buffer.newest_is_short() && subflows[id].queue.back() == Some(&newest);
@@ -155,19 +154,19 @@ impl DataSender {
         }
         let data = self.take_next(subflows, id);
         subflows[id].queue.push_back(data);
-        subflows[id].gathering = false;
+        subflows[id].deferred = false;
         self.scheduling.peers[id].outstanding += 1;
     }
 
-    /// The last segment in a subflow's send queue is not full and another short one is not yet acknowledged
-    /// (Nagle's algorithm as in Linux `tcp_nagle_check`, `tcp_minshall_check`).
-    fn waits_for_more(&self, subflow: &Subflow) -> bool {
+    /// Nagle's algorithm (Linux `tcp_nagle_check`, `tcp_minshall_check`): the last segment in a send queue is short, and
+    /// another short one is not acknowledged.
+    fn waits_by_nagle(&self, subflow: &Subflow) -> bool {
         let Some(only) = only(&subflow.queue) else { return false };
         let outstanding = subflow.sender.outstanding();
         self.buffer.is_short(only) && subflow.send_window.awaits_short_segment(outstanding)
     }
 
-    /// Every subflow sends every segment that is not acknowledged by the time its turn comes.
+    /// Every subflow sends every segment that is not DATA_ACKed in its turn.
     fn copy(&mut self, io: &mut Io, subflows: &mut [Subflow]) -> Option<Bytes> {
         self.reinjections.clear();
         for id in scheduler::bits(self.scheduling.ready()) {
@@ -189,7 +188,7 @@ impl DataSender {
     }
 
     /// The next segment of the data sequence space, now carried by a subflow.
-    // Otherwise it is not inlined into the hottest loop, because it has other callers too.
+    // Inlined into the hottest loop in spite of its other callers.
     #[inline(always)]
     fn take_next(&mut self, subflows: &mut [Subflow], id: SubflowId) -> Seq {
         self.carried_by.push(1 << id);
@@ -206,7 +205,7 @@ impl DataSender {
         Some(Bytes::from(self.buffer.next()) * Bytes::from(self.buffer.full()))
     }
 
-    /// There was room on these subflows, but the buffers allowed nothing to be sent.
+    /// These subflows had room in cwnd, but the buffers blocked them.
     #[inline]
     fn note_app_limited(&mut self, subflows: &mut [Subflow], ready: u64) {
         if self.rate_samples {
@@ -216,7 +215,7 @@ impl DataSender {
         }
     }
 
-    /// There is more to send, but the buffers do not release it.
+    /// There is more to send, but the buffers block it.
     #[inline]
     fn note_blocked(&mut self, now: Nanos, limit: Seq) {
         if limit < self.buffer.end() {
@@ -226,14 +225,14 @@ impl DataSender {
 
     #[inline]
     pub(super) fn select(&mut self, now: Nanos, ready: u64, window: Seq) -> Option<SubflowId> {
-        if let Some(id) = self.scheduling.only(ready) {
+        if let Some(id) = self.scheduling.only_ready(ready) {
             return Some(id);
         }
         self.scheduling.select(now, ready, window, self.buffer.burst_may_end())
     }
 }
 
-/// The segment of a queue that holds no other.
+/// The segment of a queue of one.
 #[inline]
 fn only(queue: &VecDeque<Seq>) -> Option<Seq> {
     if queue.len() == 1 { queue.front().copied() } else { None }
@@ -244,8 +243,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_segment_is_alone_wherever_the_queue_keeps_it() {
-        // A queue that has wrapped keeps its first segments at the end of its memory, the others before them.
+    fn a_single_segment_is_found_anywhere_in_the_queues_memory() {
+        // A queue that has wrapped: its first segment is at the end of the memory.
         let mut queue = VecDeque::with_capacity(4);
         let room = queue.capacity() as Seq;
         for data in 0..room {

@@ -1,7 +1,7 @@
-//! The scheduler's view of the subflows, and its choice among them.
+//! The scheduler with its view of the subflows.
 
 use crate::congestion::Peer;
-use crate::mptcp::scheduler::{self, Choice, Style};
+use crate::mptcp::scheduler::{self, Candidates, Style};
 use crate::pathmanager::SubflowId;
 use crate::units::{Nanos, Seq};
 
@@ -10,8 +10,8 @@ use crate::units::{Nanos, Seq};
 pub(super) struct Scheduling {
     policy: scheduler::Policy,
     pub style: Style,
-    /// [`scheduler::Policy::takes_the_only_one`].
-    takes_the_only_one: bool,
+    /// [`scheduler::Policy::takes_only_ready`].
+    takes_only_ready: bool,
     /// Every subflow in order of creation.
     pub peers: Vec<Peer>,
     /// Bit sets of subflows: with room in their window; allowed to carry data.
@@ -23,11 +23,11 @@ pub(super) struct Scheduling {
 
 impl Scheduling {
     pub fn new(policy: scheduler::Policy, whole_window: Seq) -> Self {
-        let (style, takes_the_only_one) = (policy.style(), policy.takes_the_only_one());
+        let (style, takes_only_ready) = (policy.style(), policy.takes_only_ready());
         Self {
             policy,
             style,
-            takes_the_only_one,
+            takes_only_ready,
             peers: Vec::new(),
             room: 0,
             usable: 0,
@@ -61,11 +61,10 @@ impl Scheduling {
         self.policy.continues()
     }
 
-    /// The subflow that takes the next segment, if no more needs to be known than which are ready: usually one
-    /// is, that of the acknowledgement just processed.
+    /// The fast path of [`Self::select`]: the only ready subflow, usually that of the ACK just processed.
     #[inline]
-    pub fn only(&self, ready: u64) -> Option<SubflowId> {
-        let known = self.takes_the_only_one && ready.is_power_of_two();
+    pub fn only_ready(&self, ready: u64) -> Option<SubflowId> {
+        let known = self.takes_only_ready && ready.is_power_of_two();
         known.then(|| ready.trailing_zeros() as SubflowId)
     }
 
@@ -78,7 +77,7 @@ impl Scheduling {
         window: Seq,
         burst_may_end: bool,
     ) -> Option<SubflowId> {
-        self.policy.select(Choice {
+        self.policy.select(Candidates {
             subflows: &self.peers,
             ready,
             usable: self.usable,

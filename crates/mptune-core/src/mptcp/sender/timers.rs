@@ -1,5 +1,4 @@
-//! The timers of the connection itself, which run only under Linux accounting: its retransmission, and
-//! the application waiting for room to write.
+//! The timers of the connection, only under Linux accounting: its retransmission, and the application's write.
 
 use crate::engine::Source;
 use crate::mptcp::accounting::Accounting;
@@ -7,11 +6,11 @@ use crate::mptcp::accounting::memory::WRITING;
 use crate::mptcp::io::{Io, Timer};
 use crate::units::{NEVER, Nanos};
 
-/// Both.
+/// The timers.
 #[derive(Debug)]
 pub(super) struct Timers {
-    repetition: Source,
-    /// When data is retransmitted, [`NEVER`] while nothing waits for its DATA_ACK.
+    retransmission: Source,
+    /// Expiry of the retransmission timer, [`NEVER`] while it is off.
     deadline: Nanos,
     application: Source,
 }
@@ -19,7 +18,7 @@ pub(super) struct Timers {
 impl Timers {
     pub fn new(number: usize, accounting: Accounting, io: &mut Io) -> Option<Self> {
         (accounting == Accounting::Linux).then(|| Self {
-            repetition: io.add_timer(number, Timer::Data),
+            retransmission: io.add_timer(number, Timer::Data),
             deadline: NEVER,
             application: io.add_timer(number, Timer::Application),
         })
@@ -32,18 +31,18 @@ impl Timers {
     /// Data is retransmitted at `deadline` at the earliest.
     pub fn run_until(&mut self, io: &mut Io, deadline: Nanos) {
         self.deadline = deadline;
-        io.queue.set_no_later(self.repetition, deadline);
+        io.queue.set_no_later(self.retransmission, deadline);
     }
 
     pub fn stop(&mut self) {
         self.deadline = NEVER;
     }
 
-    /// The retransmission's event came too early and is set again.
+    /// The retransmission timer's event is early, and is set again.
     pub fn is_early(&self, io: &mut Io) -> bool {
         let early = self.deadline > io.now;
         if early {
-            io.queue.set(self.repetition, self.deadline);
+            io.queue.set(self.retransmission, self.deadline);
         }
         early
     }

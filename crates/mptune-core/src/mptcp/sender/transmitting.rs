@@ -1,4 +1,4 @@
-//! How a segment leaves on a subflow, for the first time or again.
+//! Transmission of segments on a subflow.
 
 use super::DataSender;
 use crate::mptcp::io::Io;
@@ -10,7 +10,7 @@ use crate::pathmanager::SubflowId;
 use crate::units::{Bytes, Nanos, Seq};
 
 impl DataSender {
-    /// What the subflow's loss recovery retransmits.
+    /// The retransmissions of the subflow's loss recovery.
     #[inline]
     pub fn retransmit(&mut self, io: &mut Io, subflow: &mut Subflow) {
         if subflow.sender.has_lost() {
@@ -33,7 +33,7 @@ impl DataSender {
     }
 
     /// Sends a segment; returns its payload.
-    // Otherwise it is not inlined into the hottest loop, because it has other callers too.
+    // Inlined into the hottest loop in spite of its other callers.
     #[inline(always)]
     fn transmit(
         &self,
@@ -57,7 +57,7 @@ impl DataSender {
         payload
     }
 
-    /// [`Self::assign`] where it is rare.
+    /// [`Self::assign`] off the fast path.
     #[inline(never)]
     pub(super) fn assign_one(
         &mut self,
@@ -69,7 +69,7 @@ impl DataSender {
         self.assign(io, subflows, id, data);
     }
 
-    /// A segment goes out on a subflow for the first time on it.
+    /// Sends a segment on a subflow, for the first time there.
     // As [`Self::transmit`].
     #[inline(always)]
     pub(super) fn assign(
@@ -92,12 +92,12 @@ impl DataSender {
         io.queue.set_no_later(subflow.timer, subflow.sender.deadline(io.now));
         if self.timers.is_some() {
             subflow.send_window.note_sent(seq, payload < self.buffer.full());
-            self.start_repetition(io, subflows);
+            self.start_data_timer(io, subflows);
         }
     }
 
-    /// A segment previously handed to another subflow, or to this one, goes out on this one.
-    pub(super) fn carry_again(
+    /// Sends a segment that was sent before, on this or another subflow.
+    pub(super) fn resend(
         &mut self,
         io: &mut Io,
         subflows: &mut [Subflow],
@@ -105,33 +105,33 @@ impl DataSender {
         data: Seq,
     ) {
         if self.timers.is_none() {
-            self.count_repeated(data);
+            self.count_retransmitted(data);
         }
-        self.note_carried_again(&mut subflows[id], id, data);
+        self.add_carrier(&mut subflows[id], id, data);
         self.assign_one(io, subflows, id, data);
     }
 
-    /// A segment that was handed to a subflow before is now this one's.
-    pub(super) fn note_carried_again(&mut self, subflow: &mut Subflow, id: SubflowId, data: Seq) {
+    /// Adds a subflow to those that carry a segment.
+    pub(super) fn add_carrier(&mut self, subflow: &mut Subflow, id: SubflowId, data: Seq) {
         *self.carried_by.at_mut(data) |= 1 << id;
         self.reinjected += 1;
         subflow.counted.reinjected += 1;
         self.buffer.share(data, &mut subflow.send_window);
     }
 
-    /// Counts the bytes of a segment that goes out again: under Linux accounting, as Linux does, only if the
-    /// connection's timer repeats it (`mptcpi_bytes_retrans`, `__mptcp_retrans`).
-    pub(super) fn count_repeated(&mut self, data: Seq) {
+    /// Counts the bytes of a segment sent again: under Linux accounting only by the connection's timer
+    /// (`mptcpi_bytes_retrans`, `__mptcp_retrans`).
+    pub(super) fn count_retransmitted(&mut self, data: Seq) {
         self.reinjected_bytes += Bytes::from(self.buffer.mapping(data).length);
     }
 
-    /// [`Self::refresh`] where it is rare.
+    /// [`Self::refresh`] off the fast path.
     #[inline(never)]
     pub fn refresh_one(&mut self, now: Nanos, subflows: &[Subflow], id: SubflowId) {
         self.refresh(now, subflows, id);
     }
 
-    /// Updates what schedulers and coupled controllers see of a subflow.
+    /// Updates a subflow for schedulers and coupled controllers.
     // As [`Self::transmit`].
     #[inline(always)]
     pub fn refresh(&mut self, now: Nanos, subflows: &[Subflow], id: SubflowId) {
@@ -142,7 +142,7 @@ impl DataSender {
         peer.outstanding += subflow.queue.len() as u32;
         let pulls = self.scheduling.style != Style::Push;
         let room =
-            subflow.sender.ready(now) && !(self.tso && pulls && self.gathers(now, subflow, id));
+            subflow.sender.ready(now) && !(self.tso && pulls && self.defers(now, subflow, id));
         self.scheduling.set_room(id, room);
     }
 }

@@ -1,4 +1,4 @@
-//! What one packet costs in socket memory (Linux `skb->truesize`).
+//! Socket memory of a packet (Linux `skb->truesize`).
 //!
 //! The cost depends on the driver that allocated the packet. These are packets of a TUN device, where
 //! the kernel testbed emulates its links (`drivers/net/tun.c`, `tun_alloc_skb`): one linear buffer from

@@ -1,8 +1,7 @@
-//! The data receiver's memory under Linux accounting: what is charged, the resulting window, and when
-//! nothing more fits.
+//! The data receiver's memory under Linux accounting: charges, the resulting window, and overflow.
 //!
 //! The connection is charged for its out-of-order queue (Linux `net/mptcp/protocol.c`,
-//! `mptcp_data_queue_ofo`), and briefly for what the application has not read yet. Packets are not
+//! `mptcp_data_queue_ofo`), and briefly for data that the application has not read. Packets are not
 //! merged in the queues: TUN's linear buffers cannot be (`skb_try_coalesce`).
 //!
 //! Plain TCP has one socket: its own out-of-order queue is charged to the memory from which the window is
@@ -18,11 +17,11 @@ use crate::units::{Bytes, MICROSECOND, Nanos, Seq};
 
 /// Linux `SOCK_MIN_RCVBUF`: one packet of 2 KiB with its header.
 const SMALLEST_BUFFER: Bytes = 2304;
-/// Memory of the segment being received when the window has reached its maximum: Linux
-/// `tcp_grow_window` limits it to what is then free. Measured on Linux 6.18, with 64 and 128 KiB.
+/// Memory of the segment being received when the window reaches its maximum, which Linux `tcp_grow_window` limits to
+/// the free memory. Measured on Linux 6.18, with 64 and 128 KiB.
 const LAST_STEP: Bytes = 1280;
-/// The application wakes up and reads this long after data arrived in order. Measured on Linux 6.18:
-/// acknowledgements that wait for it leave 20 to 35 us after the segment.
+/// Delay of the application's read after data arrived in order. Measured on Linux 6.18: ACKs that wait for it leave
+/// 20 to 35 us after the segment.
 const READING: Nanos = 30 * MICROSECOND;
 /// Largest shift of RFC 7323 section 2.3, and the largest window without one.
 const MAX_SHIFT: u32 = 14;
@@ -40,27 +39,27 @@ pub struct ReceiveMemory {
     limit: Bytes,
     most: Bytes,
     tuning: Option<ReceiveTuning>,
-    /// Payload in 256 bytes of memory: of the connection, the least of its subflows (Linux
-    /// `scaling_ratio`); when an RTT at whose end it was determined last ended, and until when it stays (Linux
-    /// `rcvq_space.time`, `rcvq_space.rtt_us`).
+    /// Payload in 256 bytes of memory: of the connection, the least of its subflows (Linux `scaling_ratio`); the end
+    /// of the last RTT at which it was determined, and the end of the current (Linux `rcvq_space.time`,
+    /// `rcvq_space.rtt_us`).
     ratio: Bytes,
     measured_at: Nanos,
     measured_until: Nanos,
     /// Window scale (RFC 7323).
     shift: u32,
-    /// Payload of a full segment, and what it is charged.
+    /// Payload of a full segment, and its charge.
     full: Bytes,
     full_cost: Bytes,
     /// The announced MSS minus timestamps (Linux `advmss`).
     segment: Bytes,
-    /// What a segment in the out-of-order queue of a TCP takes of it, and all in the last one's do.
+    /// Charge of a segment in the out-of-order queue of a plain TCP, and of the whole queue.
     queue_cost: Bytes,
     queued: Bytes,
-    /// The share of payload is that of the last subflow measured, at once.
+    /// The ratio of the last subflow measured applies at once.
     measures_at_once: bool,
     /// Memory of the out-of-order queue.
-    held: Bytes,
-    /// Memory of what is in order and not yet read.
+    out_of_order: Bytes,
+    /// Memory of in-order data not yet read.
     unread: Bytes,
     read_at: Nanos,
     /// Payload delivered in order (Linux `ack_seq`), and the right edge of the window offered (Linux
@@ -71,9 +70,9 @@ pub struct ReceiveMemory {
     pub zero_windows: u64,
     /// Segments dropped because they were beyond the window.
     pub beyond_window: u64,
-    /// When the out-of-order queue took more than there is: since then nothing moves.
+    /// Time at which the out-of-order queue exceeded the memory: nothing moves since.
     pub overflowed_at: Option<Nanos>,
-    /// The first contradiction met.
+    /// The first contradiction.
     miscount: Option<Miscount>,
 }
 
@@ -97,9 +96,9 @@ impl ReceiveMemory {
         }
     }
 
-    /// It is that of the connection's only TCP: its out-of-order queue is charged here too, and what its segments
-    /// show of their memory counts at once (Linux `tcp_measure_rcv_mss`, `tcp_rcvbuf_grow`).
-    pub fn of_the_only_socket(self) -> Self {
+    /// For plain TCP: its out-of-order queue is charged here too, and the measured ratio applies at once (Linux
+    /// `tcp_measure_rcv_mss`, `tcp_rcvbuf_grow`).
+    pub fn of_plain_tcp(self) -> Self {
         Self { queue_cost: self.full_cost, measures_at_once: true, ..self }
     }
 
@@ -120,7 +119,7 @@ impl ReceiveMemory {
             queue_cost: 0,
             queued: 0,
             measures_at_once: false,
-            held: 0,
+            out_of_order: 0,
             unread: 0,
             read_at: 0,
             delivered: 0,
@@ -154,16 +153,16 @@ impl ReceiveMemory {
         subflow.largest.unwrap_or_else(|| self.first_window())
     }
 
-    /// So many full segments are in the out-of-order queue of a TCP. Below a connection of several, each queue
-    /// is charged to its own socket, which does not determine the window.
+    /// Charges the full segments in the out-of-order queue of a plain TCP. Queues of MPTCP's subflows are charged to
+    /// their own sockets, which do not determine the window.
     #[inline]
-    pub fn charge_queue(&mut self, holding: u32) {
-        self.queued = Bytes::from(holding) * self.queue_cost;
+    pub fn charge_subflow_queue(&mut self, out_of_order: u32) {
+        self.queued = Bytes::from(out_of_order) * self.queue_cost;
     }
 
-    /// A new segment arrived on a subflow: returns whether the largest window that it may offer grew, by
-    /// two segments for each one (Linux `tcp_grow_window`). While it grows, no acknowledgement is
-    /// delayed. Traced on Linux 6.18 with a buffer of 2 MiB: 170 segments on each subflow, during which
+    /// A new segment arrived on a subflow. True if the largest window that it may offer grew, by two segments for
+    /// each (Linux `tcp_grow_window`); ACKs are then not delayed. Traced on Linux 6.18 with a buffer of 2 MiB: 170
+    /// segments on each subflow, during which
     /// `rcv_ssthresh` (`ss -tin`) grew from 2,095,704 to 2,588,672.
     #[inline]
     pub fn grows(&mut self, subflow: &mut SubflowMemory, payload: u32) -> bool {
@@ -182,7 +181,7 @@ impl ReceiveMemory {
         if subflow.is_largest || payload < SMALL {
             return false;
         }
-        // Smaller ones waste too much of their memory.
+        // Smaller segments waste too much of their memory.
         if payload_in(Bytes::from(truesize(payload)), ratio) > Bytes::from(payload) {
             return false;
         }
@@ -190,13 +189,13 @@ impl ReceiveMemory {
         true
     }
 
-    /// Less than half of the memory is free: acknowledgements are delayed (Linux `__tcp_select_window`).
+    /// Less than half of the memory is free: ACKs are delayed (Linux `__tcp_select_window`).
     pub fn is_half_full(&self) -> bool {
-        let free = self.limit.saturating_sub(self.held + self.queued);
+        let free = self.limit.saturating_sub(self.out_of_order + self.queued);
         payload_in(free, self.ratio) < payload_in(self.limit, self.ratio) / 2
     }
 
-    /// The receiver knows about a subflow: its share is the assumed one until a segment shows the real one.
+    /// A subflow joined: its ratio is the default until the first segment.
     pub fn join(&self, subflow: &mut SubflowMemory) {
         subflow.ratio.get_or_insert(DEFAULT_RATIO);
     }
@@ -207,23 +206,22 @@ impl ReceiveMemory {
         self.tuning.is_some()
     }
 
-    /// [`Self::on_read`] may find something new.
+    /// [`Self::on_read`] has a measurement due.
     #[inline]
-    pub fn heeds_read(&self, now: Nanos) -> bool {
+    pub fn measures_on_read(&self, now: Nanos) -> bool {
         now >= self.measured_until
     }
 
-    /// The application read: once in the longest RTT, how much memory can hold is judged by the subflow that uses
-    /// it worst (Linux `mptcp_rcv_space_adjust`). A subflow on which nothing large has arrived yet, such as a
-    /// standby one, counts as half: on Linux 6.18 with 275 KiB the window fell from 346,184 to 281,600 bytes
-    /// when a second subflow joined, until data arrived on it. Returns the new size, which the subflows' own
-    /// follow, if it grew.
+    /// The application read: once in the longest RTT, the ratio becomes the least of all subflows (Linux
+    /// `mptcp_rcv_space_adjust`). A subflow without a large segment yet, such as a standby one, counts as half: on
+    /// Linux 6.18 with 275 KiB the window fell from 346,184 to 281,600 bytes when a second subflow joined, until data
+    /// arrived on it. Returns the new size, which those of the subflows follow, if it grew.
     pub fn on_read<'a>(
         &mut self,
         now: Nanos,
         subflows: impl Iterator<Item = &'a SubflowMemory>,
     ) -> Option<Bytes> {
-        if !self.heeds_read(now) {
+        if !self.measures_on_read(now) {
             return None;
         }
         let (mut least, mut rtt) = (Bytes::MAX, 0);
@@ -252,7 +250,7 @@ impl ReceiveMemory {
         self.limit
     }
 
-    /// The window when nothing is held and everything has grown.
+    /// The window of an empty, fully grown buffer.
     pub fn rest_window(&self) -> Bytes {
         self.scaled(payload_in(self.most - LAST_STEP, ratio(self.full as u32)))
     }
@@ -262,7 +260,7 @@ impl ReceiveMemory {
         (self.rest_window() / self.full).max(1) as Seq
     }
 
-    /// What the header's 16 bits can express, rounded up.
+    /// A window that the header's 16 bits can express, rounded up.
     #[inline]
     fn scaled(&self, window: Bytes) -> Bytes {
         // Not `div_ceil`, which would divide.
@@ -270,14 +268,14 @@ impl ReceiveMemory {
         units.min(UNSCALED_WINDOW) << self.shift
     }
 
-    /// The out-of-order queue takes more memory than there is: the connection accepts nothing more from
-    /// subflows (Linux `__mptcp_move_skbs_from_subflow`), not even the segment that would empty the queue.
+    /// The out-of-order queue exceeds the memory: the connection accepts nothing more from subflows (Linux
+    /// `__mptcp_move_skbs_from_subflow`), not even the segment that would empty the queue.
     #[inline]
     pub fn is_full(&self) -> bool {
-        self.held > self.limit
+        self.out_of_order > self.limit
     }
 
-    /// What a segment with this payload is charged; nearly all of them are full.
+    /// Charge of a segment with this payload; nearly all are full.
     #[inline]
     fn cost(&self, payload: u32) -> Bytes {
         let is_full = Bytes::from(payload) == self.full;
@@ -286,16 +284,16 @@ impl ReceiveMemory {
 
     /// A segment went to the out-of-order queue.
     #[inline]
-    pub fn hold(&mut self, now: Nanos, payload: u32) {
-        self.held += self.cost(payload);
+    pub fn add_out_of_order(&mut self, now: Nanos, payload: u32) {
+        self.out_of_order += self.cost(payload);
         if self.is_full() {
             self.overflowed_at.get_or_insert(now);
         }
     }
 
-    /// The next segment in order begins here, as its packet has it (the lower 32 bits).
+    /// The next in-order segment has this data sequence number (lower 32 bits).
     #[inline]
-    pub fn check_start(&mut self, start: u32) {
+    pub fn check_in_order_start(&mut self, start: u32) {
         if start != self.delivered as u32 {
             self.miscount.get_or_insert(Miscount::Displaced);
         }
@@ -314,28 +312,27 @@ impl ReceiveMemory {
 
     /// A segment left the out-of-order queue because it is now in order; it is read at once.
     #[inline]
-    pub fn release(&mut self, payload: u32) {
+    pub fn remove_out_of_order(&mut self, payload: u32) {
         let cost = self.cost(payload);
-        if cost > self.held {
+        if cost > self.out_of_order {
             self.miscount.get_or_insert(Miscount::Released);
         }
-        self.held = self.held.saturating_sub(cost);
+        self.out_of_order = self.out_of_order.saturating_sub(cost);
         self.delivered += Bytes::from(payload);
         self.unread = 0;
     }
 
-    /// A subflow's socket has no memory for another segment (Linux `tcp_can_ingest`): the stuck segments
-    /// and the `holding` out of order take more memory than there is.
+    /// A subflow's socket has no memory for another segment (Linux `tcp_can_ingest`): its stuck and its
+    /// `out_of_order` segments exceed it.
     #[inline]
-    pub fn refuses(&self, subflow: &SubflowMemory, holding: u32) -> bool {
-        subflow.stuck + Bytes::from(holding) * self.full_cost > self.limit
+    pub fn refuses(&self, subflow: &SubflowMemory, out_of_order: u32) -> bool {
+        subflow.stuck + Bytes::from(out_of_order) * self.full_cost > self.limit
     }
 
-    /// The window that an acknowledgement on a subflow offers, from the DATA_ACK on (Linux
-    /// `__tcp_select_window`, `mptcp_set_rwin`). Its right edge, which all subflows share, never moves
-    /// back, so a subflow's window shrinks by what others deliver. An acknowledgement that would offer
-    /// less than the last one on its subflow, or at most half of what is free once the application reads,
-    /// is left to the application, which reads first (`__tcp_ack_snd_check`, `mptcp_cleanup_rbuf`).
+    /// The window that an ACK on a subflow offers, from the DATA_ACK on (Linux `__tcp_select_window`,
+    /// `mptcp_set_rwin`). Its right edge, which all subflows share, never moves back, so a subflow's window shrinks by
+    /// the data that others deliver. An ACK that would offer less than the last on its subflow, or at most half of the
+    /// memory free after a read, is left to the application's read (`__tcp_ack_snd_check`, `mptcp_cleanup_rbuf`).
     pub fn offer(&mut self, now: Nanos, subflow: &mut SubflowMemory) -> u32 {
         let largest = self.largest_window(subflow);
         let mut free = self.free_window(0, largest, subflow);
@@ -353,32 +350,31 @@ impl ReceiveMemory {
         window as u32
     }
 
-    /// A segment that was not delivered and starts here (the lower 32 bits) is beyond the window, and is
-    /// dropped although its subflow acknowledges it (Linux `mptcp_data_queue_ofo`).
+    /// A segment that starts here (lower 32 bits) is beyond the window, and is dropped although its subflow
+    /// acknowledges it (Linux `mptcp_data_queue_ofo`).
     #[inline]
     pub fn is_beyond(&self, start: u32) -> bool {
         let ahead = start.wrapping_sub(self.delivered as u32);
         self.delivered + Bytes::from(ahead) > self.edge
     }
 
-    /// What contradicts itself, if anything, when segments with these payloads wait and `delivered` bytes
-    /// were delivered.
+    /// A contradiction with `waiting`, the payloads of out-of-order segments, and `delivered` bytes.
     pub fn miscount(
         &self,
         waiting: impl Iterator<Item = u32>,
         delivered: Bytes,
     ) -> Option<Miscount> {
-        let held = || waiting.map(|payload| self.cost(payload)).sum::<Bytes>() == self.held;
+        let charged =
+            || waiting.map(|payload| self.cost(payload)).sum::<Bytes>() == self.out_of_order;
         self.miscount
             .or_else(|| (self.delivered != delivered).then_some(Miscount::Delivered))
-            .or_else(|| (!held()).then_some(Miscount::Held))
+            .or_else(|| (!charged()).then_some(Miscount::OutOfOrder))
     }
 
-    /// Linux `__tcp_select_window`: when less than half is free, nothing below a segment or a
-    /// sixteenth is offered.
+    /// Linux `__tcp_select_window`: with less than half free, the offer is at least a segment or a sixteenth, or 0.
     fn free_window(&self, unread: Bytes, largest: Bytes, subflow: &SubflowMemory) -> Bytes {
         let whole = payload_in(self.limit, self.ratio);
-        let charged = self.held + self.queued + unread;
+        let charged = self.out_of_order + self.queued + unread;
         let mut free = payload_in(self.limit.saturating_sub(charged), self.ratio);
         if free < whole / 2 {
             free = free >> self.shift << self.shift;
@@ -394,8 +390,8 @@ impl ReceiveMemory {
     }
 }
 
-/// What a header without a scale offers of `free` bytes: whole segments of `mss` bytes, unless the window
-/// offered last is closer than that (Linux `__tcp_select_window`).
+/// The window of `free` bytes in a header without a scale: whole segments of `mss` bytes, unless the last window is
+/// closer (Linux `__tcp_select_window`).
 fn whole_segments(free: Bytes, whole: Bytes, mss: Bytes, last: Bytes) -> Bytes {
     let mss = mss.min(whole).max(1);
     if last + mss <= free || last > free {

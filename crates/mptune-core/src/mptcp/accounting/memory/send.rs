@@ -1,5 +1,5 @@
-//! The data sender's memory under Linux accounting: how long each segment is and what may be sent
-//! (Linux `net/mptcp/protocol.c`, `mptcp_sendmsg_frag`, `mptcp_check_allowed_size`).
+//! The data sender's memory under Linux accounting: lengths of segments, and the room to send (Linux
+//! `net/mptcp/protocol.c`, `mptcp_sendmsg_frag`, `mptcp_check_allowed_size`).
 
 use crate::engine::Ring;
 use crate::units::{Bytes, MICROSECOND, Nanos, Seq};
@@ -14,8 +14,7 @@ const OVERHEAD: u32 = 416;
 /// The send buffer is a list of fragments, each an order-3 page of 32 KiB minus Linux `struct
 /// mptcp_data_frag`: a scheduler's burst ends with a fragment.
 const FRAGMENT: Bytes = 32_768 - 40;
-/// The application wakes up and writes this long after there is room for it: about as long as the
-/// receiving one takes to read.
+/// Delay of the application's write after there is room for it: about that of the receiving application's read.
 pub const WRITING: Nanos = 50 * MICROSECOND;
 
 /// Linux doubles the value, limited to what fits an `int`.
@@ -38,7 +37,7 @@ fn payload_of_packets(memory: Bytes, full: u32) -> Bytes {
     packets_in(memory, full) * Bytes::from(full)
 }
 
-/// Where a segment begins in the data sequence space, and how long it is.
+/// Start and length of a segment in the data sequence space.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Extent {
     /// Its first byte.
@@ -61,10 +60,9 @@ pub struct SendMemory {
     full: u32,
     /// `sk_sndbuf`; of packets, their payload that fits it.
     limit: Bytes,
-    /// What a full segment takes of the limit in a subflow's send queue.
+    /// Charge of a full segment in a subflow's send queue.
     cost: u32,
-    /// Bytes of a fragment; none where packets are filled one after another. And where the fragment of `next`
-    /// ends.
+    /// Bytes of a fragment, none for a queue of packets; and the end of the fragment of `next`.
     fragment: Option<Bytes>,
     fragment_end: Bytes,
     /// Bytes of the whole transfer.
@@ -75,10 +73,9 @@ pub struct SendMemory {
     next: Bytes,
     written: Bytes,
     edge: Bytes,
-    /// What may be handed to subflows ends here: the lesser of the last two.
+    /// End of the data that may be handed to subflows: the lesser of the last two.
     sendable: Bytes,
-    /// The newest segment is not full but may become full while it waits, as only one subflow has it and has not
-    /// sent it.
+    /// The newest segment is short and may be filled up: only one subflow has it, unsent.
     newest_is_short: bool,
     /// Each segment that is not DATA_ACKed.
     segments: Ring<Extent>,
@@ -91,8 +88,8 @@ impl SendMemory {
         Self::filled(full, limit, full + OVERHEAD, Some(FRAGMENT), total, edge)
     }
 
-    /// The same where there is one send queue, and the packets in it take the memory (Linux `net/ipv4/tcp.c`,
-    /// `tcp_sendmsg_locked`; `include/net/sock.h`, `sk_stream_memory_free`).
+    /// The same for plain TCP, whose packets take the memory (Linux `net/ipv4/tcp.c`, `tcp_sendmsg_locked`;
+    /// `include/net/sock.h`, `sk_stream_memory_free`).
     pub fn of_packets(limit: Bytes, full: u32, total: Bytes, edge: Bytes) -> Self {
         Self::filled(full, payload_of_packets(limit, full), full, None, total, edge)
     }
@@ -176,7 +173,7 @@ impl SendMemory {
         self.next == self.total
     }
 
-    /// There will be no more than what was handed to subflows.
+    /// The workload ends with the data handed to subflows.
     pub fn finish(&mut self) {
         self.total = self.next;
         self.written = self.next;
@@ -189,9 +186,9 @@ impl SendMemory {
         self.sendable.saturating_sub(self.next)
     }
 
-    /// Segments that may be handed to subflows now. A scheduler that hands over data ahead of the
-    /// windows lets the window's edge cut a segment; TCP sends such a part only when nothing is
-    /// in flight (RFC 9293 section 3.8.6.2.1).
+    /// Segments that may be handed to subflows now. With `cut`, for a scheduler that hands over data ahead of cwnd, the
+    /// window's edge may cut a segment; TCP sends such a part only with nothing in flight (RFC 9293 section
+    /// 3.8.6.2.1).
     #[inline]
     pub fn segments(&self, cut: bool) -> Seq {
         let room = self.room();
@@ -214,7 +211,7 @@ impl SendMemory {
         self.fragment.is_none_or(|size| self.fragment_left() == size)
     }
 
-    /// So many more bytes are handed to subflows, no more than the fragment has left.
+    /// Hands over more bytes, at most the rest of the fragment.
     #[inline]
     fn advance(&mut self, bytes: Bytes) {
         self.next += bytes;
@@ -223,7 +220,7 @@ impl SendMemory {
         }
     }
 
-    /// The next segment is handed to a subflow, as long as the window and the fragment allow.
+    /// Hands over the next segment, as long as window and fragment allow.
     #[inline]
     pub fn take(&mut self) -> Extent {
         let length = self.room().min(Bytes::from(self.full)).min(self.fragment_left());
@@ -234,7 +231,7 @@ impl SendMemory {
         segment
     }
 
-    /// Fills up the newest segment, which is still in a subflow's send queue; returns whether it was short.
+    /// Fills up the newest segment in a subflow's send queue. True if it was short.
     pub fn fill_up(&mut self, newest: Seq) -> bool {
         let missing = Bytes::from(self.full - self.length(newest));
         let more = self.room().min(missing).min(self.fragment_left());
@@ -244,13 +241,13 @@ impl SendMemory {
         more > 0
     }
 
-    /// Another copy of a segment is made: no copy becomes longer than the others.
+    /// Fixes a segment's length before another copy of it is made.
     #[inline]
     pub fn settle(&mut self, data: Seq, newest: Seq) {
         self.newest_is_short &= data != newest;
     }
 
-    /// The newest segment is not full but may become full while it waits.
+    /// The newest segment is short and may be filled up.
     #[inline]
     pub fn newest_is_short(&self) -> bool {
         self.newest_is_short
@@ -268,13 +265,13 @@ impl SendMemory {
         self.segments.at(data).length()
     }
 
-    /// Where a segment that is not DATA_ACKed begins.
+    /// Start of a segment that is not DATA_ACKed.
     #[inline]
     pub fn start(&self, data: Seq) -> Bytes {
         self.segments.at(data).start
     }
 
-    /// What the window has room for from there on (Linux `mptcp_check_allowed_size`).
+    /// The window from there on (Linux `mptcp_check_allowed_size`).
     #[inline]
     pub fn window_from(&self, start: Bytes) -> u32 {
         u32::try_from(self.edge.saturating_sub(start)).unwrap_or(u32::MAX)
@@ -287,9 +284,9 @@ impl SendMemory {
         self.una = self.segments.front().map_or(self.next, |first| first.start);
     }
 
-    /// Its bytes are those of `segments` segments, and no more than were written and offered.
+    /// Its bytes are those of `segments` segments, all written and offered.
     pub fn is_consistent(&self, segments: Seq) -> bool {
-        let bytes: Bytes = self.segments.iter().map(|one| Bytes::from(one.length)).sum();
+        let bytes: Bytes = self.segments.iter().map(|extent| Bytes::from(extent.length)).sum();
         self.segments.len() == segments as usize
             && self.una + bytes == self.next
             && self.next <= self.sendable

@@ -1,4 +1,4 @@
-//! What is kept for one subflow of the data receiver, most of it only under Linux accounting.
+//! A subflow's state at the data receiver, most of it only under Linux accounting.
 
 use super::charge::truesize;
 use crate::units::{Bytes, MICROSECOND, MILLISECOND, Nanos, Seq};
@@ -10,17 +10,17 @@ pub const DEFAULT_RATIO: Bytes = 1 << (RATIO_BITS - 1);
 /// Segments with no more payload than this do not update the share (Linux `TCP_MSS_DEFAULT`).
 const SMALLEST_TELLING: u32 = 536;
 
-/// Linux `TCP_FASTRETRANS_THRESH`: acknowledgements of a gap that are sent at once.
+/// Linux `TCP_FASTRETRANS_THRESH`: ACKs of a gap that are sent at once.
 const AT_ONCE: u32 = 3;
-/// Linux `tcp_comp_sack_nr`: acknowledgements that are skipped before one is sent.
+/// Linux `tcp_comp_sack_nr`: ACKs that are skipped before the next.
 const LEFT_OUT: u32 = 44;
-/// How long one may be held back: a twentieth of the RTT (newer kernels: a configurable share,
+/// Longest delay of an ACK: a twentieth of the RTT (newer kernels: a configurable share,
 /// `tcp_comp_sack_rtt_percent`), at most Linux `tcp_comp_sack_delay_ns`, plus `tcp_comp_sack_slack_ns`.
 const RTT_SHARE: Nanos = 20;
 const LONGEST: Nanos = MILLISECOND;
 const SLACK: Nanos = 100 * MICROSECOND;
 
-/// What one subflow is charged and offers.
+/// Charges and window of a subflow.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SubflowMemory {
     /// Memory of segments that were received in order but cannot be moved to the connection.
@@ -29,24 +29,24 @@ pub struct SubflowMemory {
     pub refused: u64,
     /// The largest payload of any segment so far (Linux `rcv_mss`).
     segment: u32,
-    /// Payload in 256 bytes of its memory (Linux `scaling_ratio`); none before the receiver knows about it.
+    /// Payload in 256 bytes of its memory (Linux `scaling_ratio`); none before it joined.
     pub ratio: Option<Bytes>,
     /// The window last offered (Linux `rcv_wnd`).
     pub window: Bytes,
     /// The largest window it may offer (Linux `rcv_ssthresh`); none before the first segment.
     pub largest: Option<Bytes>,
-    /// It may not offer more unless its share or its memory changes.
+    /// `largest` is final unless the ratio or the memory changes.
     pub is_largest: bool,
     /// Its own `sk_rcvbuf`, once it grew with the connection's.
     pub grown: Option<Bytes>,
-    /// Its RTT as the receiver knows it (Linux `rcv_rtt_est`), where a buffer grows; 0 before any data.
+    /// Its RTT at the receiver (Linux `rcv_rtt_est`), for a buffer that grows; 0 before any data.
     pub rtt: Nanos,
     /// Acknowledgements of its gaps.
     pub compression: Compression,
 }
 
 impl SubflowMemory {
-    /// A new segment arrived; returns whether it showed another share.
+    /// A new segment arrived. True if the ratio changed.
     #[inline]
     pub fn measure(&mut self, payload: u32) -> bool {
         let larger = payload > self.segment;
@@ -58,7 +58,7 @@ impl SubflowMemory {
         larger
     }
 
-    /// The largest payload of any segment so far, at least what is assumed at first (Linux `rcv_mss`,
+    /// The largest payload of any segment so far, at least the initial value (Linux `rcv_mss`,
     /// `tcp_initialize_rcv_mss`).
     pub fn received_mss(&self) -> Bytes {
         Bytes::from(self.segment.max(SMALLEST_TELLING))
@@ -80,19 +80,18 @@ pub fn ratio(payload: u32) -> Bytes {
     (Bytes::from(payload) << RATIO_BITS) / Bytes::from(truesize(payload))
 }
 
-/// SACK compression (Linux `__tcp_ack_snd_check`): of the acknowledgements for segments behind one gap,
-/// the first are sent at once, and later ones together.
+/// SACK compression (Linux `__tcp_ack_snd_check`): the first ACKs for segments behind a gap are sent at once, later
+/// ones together.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Compression {
-    /// Where the gap is, and how many immediate acknowledgements it had.
+    /// The gap, and its ACKs sent at once.
     gap: Seq,
     sent: u32,
     left_out: u32,
 }
 
 impl Compression {
-    /// An acknowledgement for a segment behind the gap at `gap` is due: none to send it at once,
-    /// otherwise the latest time to send it.
+    /// An ACK for a segment behind the gap at `gap` is due. Returns the latest time to send it, none for at once.
     pub fn postpone(&mut self, now: Nanos, gap: Seq, rtt: Nanos) -> Option<Nanos> {
         if self.left_out >= LEFT_OUT {
             return None;
@@ -108,13 +107,13 @@ impl Compression {
         Some(now + LONGEST.min(rtt / RTT_SHARE) + SLACK)
     }
 
-    /// An acknowledgement is held back.
+    /// A compressed ACK is pending.
     #[inline]
-    pub fn holds_back(&self) -> bool {
+    pub fn is_pending(&self) -> bool {
         self.left_out > 0
     }
 
-    /// An acknowledgement was sent.
+    /// An ACK was sent.
     #[inline]
     pub fn on_acknowledged(&mut self) {
         self.left_out = 0;

@@ -1,4 +1,4 @@
-//! The receive memory against what was captured on Linux 6.18, and in closed form.
+//! The receive memory against captures on Linux 6.18, and in closed form.
 
 use super::*;
 use crate::units::{MILLISECOND, SECOND};
@@ -22,13 +22,13 @@ fn without_a_scale_the_window_is_whole_segments() {
     let mut subflow = grown(&mut memory);
     assert_eq!(memory.offer(SECOND, &mut subflow), 28 * 1424);
     assert_eq!(whole_segments(32_900, 33_792, 1424, 0), 23 * 1424);
-    // One that is no segment away stays.
+    // A window less than a segment away stays.
     assert_eq!(whole_segments(32_900, 33_792, 1424, 32_000), 32_000);
     assert_eq!(whole_segments(32_900, 33_792, 1424, 33_000), 23 * 1424);
 }
 
 #[test]
-fn the_window_is_what_linux_6_18_offers() {
+fn the_window_is_that_of_linux_6_18() {
     // `ss -tmi` on Linux 6.18 with SO_RCVBUF of 64 and 128 KiB: snd_wnd 80106 and 161004.
     assert_eq!(fixed(64 * KIB).rest_window(), 80_106);
     assert_eq!(fixed(128 * KIB).rest_window(), 161_004);
@@ -43,7 +43,7 @@ fn grown(memory: &mut ReceiveMemory) -> SubflowMemory {
 }
 
 #[test]
-fn a_subflow_on_which_nothing_came_yet_halves_what_memory_holds() {
+fn a_subflow_without_data_halves_the_window() {
     // Captured on Linux 6.18 with SO_RCVBUF of 275 KiB, rounded to the window's scale of 8 bytes.
     let mut memory = fixed(275 * KIB);
     let mut first = grown(&mut memory);
@@ -68,7 +68,7 @@ fn a_silent_subflow_narrows_the_window_at_the_end_of_an_rtt_and_so_it_widens_aga
     let mut joined = SubflowMemory::default();
     let mut offered = |joined: &SubflowMemory, at: Nanos| {
         memory.on_delivered(at, 60_000);
-        if memory.heeds_read(at) {
+        if memory.measures_on_read(at) {
             memory.on_read(at, [&first, joined].into_iter());
         }
         memory.offer(at + MILLISECOND, &mut first)
@@ -100,7 +100,7 @@ fn the_largest_window_of_a_subflow_grows_by_two_segments_for_each_that_arrives()
     let mut memory = fixed(2048 * KIB);
     let mut subflow = SubflowMemory::default();
     assert!(!memory.grows(&mut subflow, 100), "a small segment");
-    assert!(!memory.grows(&mut subflow, 700), "one that wastes memory");
+    assert!(!memory.grows(&mut subflow, 700), "a segment that wastes memory");
     assert_eq!(memory.first_window(), 2_095_704);
     let segments = std::iter::repeat(()).take_while(|()| memory.grows(&mut subflow, 1424)).count();
     assert_eq!(segments, 170);
@@ -113,23 +113,23 @@ fn window(memory: &mut ReceiveMemory, subflow: &mut SubflowMemory) -> u32 {
 }
 
 #[test]
-fn what_the_books_cannot_explain_is_a_miscount() {
-    let found = |change: fn(&mut ReceiveMemory), waiting: &[u32], delivered| {
+fn a_contradiction_of_the_accounts_is_a_miscount() {
+    let miscount = |change: fn(&mut ReceiveMemory), waiting: &[u32], delivered| {
         let mut memory = fixed(64 * KIB);
         memory.on_delivered(0, 1000);
-        memory.hold(0, 100);
+        memory.add_out_of_order(0, 100);
         change(&mut memory);
         memory.miscount(waiting.iter().copied(), delivered)
     };
-    assert_eq!(found(|_| (), &[100], 1000), None);
-    assert_eq!(found(|memory| memory.check_start(1000), &[100], 1000), None);
-    assert_eq!(found(|memory| memory.release(100), &[], 1100), None);
-    let longer = |memory: &mut ReceiveMemory| memory.release(1424);
-    assert_eq!(found(longer, &[], 2424), Some(Miscount::Released));
-    let elsewhere = |memory: &mut ReceiveMemory| memory.check_start(999);
-    assert_eq!(found(elsewhere, &[100], 1000), Some(Miscount::Displaced));
-    assert_eq!(found(|_| (), &[1424], 1000), Some(Miscount::Held));
-    assert_eq!(found(|_| (), &[100], 1001), Some(Miscount::Delivered));
+    assert_eq!(miscount(|_| (), &[100], 1000), None);
+    assert_eq!(miscount(|memory| memory.check_in_order_start(1000), &[100], 1000), None);
+    assert_eq!(miscount(|memory| memory.remove_out_of_order(100), &[], 1100), None);
+    let longer = |memory: &mut ReceiveMemory| memory.remove_out_of_order(1424);
+    assert_eq!(miscount(longer, &[], 2424), Some(Miscount::Released));
+    let elsewhere = |memory: &mut ReceiveMemory| memory.check_in_order_start(999);
+    assert_eq!(miscount(elsewhere, &[100], 1000), Some(Miscount::Displaced));
+    assert_eq!(miscount(|_| (), &[1424], 1000), Some(Miscount::OutOfOrder));
+    assert_eq!(miscount(|_| (), &[100], 1001), Some(Miscount::Delivered));
 }
 
 #[test]
@@ -138,33 +138,33 @@ fn a_start_is_known_by_its_lower_32_bits() {
     let mut subflow = SubflowMemory::default();
     (memory.delivered, memory.edge) = ((1 << 32) - 1000, 0);
     let window = window(&mut memory, &mut subflow);
-    memory.check_start(u32::MAX - 999);
+    memory.check_in_order_start(u32::MAX - 999);
     assert_eq!(memory.miscount(std::iter::empty(), (1 << 32) - 1000), None);
     assert!(!memory.is_beyond(window - 1000) && memory.is_beyond(window - 999));
 }
 
 #[test]
-fn segments_held_shrink_the_window_but_never_move_its_edge_back() {
+fn out_of_order_segments_shrink_the_window_but_never_move_its_edge_back() {
     let mut memory = fixed(64 * KIB);
     let mut subflow = SubflowMemory::default();
     let first = window(&mut memory, &mut subflow);
-    (0..20).for_each(|_| memory.hold(0, 1424));
+    (0..20).for_each(|_| memory.add_out_of_order(0, 1424));
     assert_eq!(window(&mut memory, &mut subflow), first, "nothing was delivered");
     memory.on_delivered(0, 1000);
     assert_eq!(window(&mut memory, &mut subflow), first - 1000, "the edge stays");
-    (0..20).for_each(|_| memory.release(1424));
+    (0..20).for_each(|_| memory.remove_out_of_order(1424));
     assert_eq!(window(&mut memory, &mut subflow), first, "all is free again");
 }
 
 #[test]
-fn a_window_shrinks_by_what_another_subflow_delivered() {
+fn a_window_shrinks_by_the_data_that_another_subflow_delivered() {
     // Traced on Linux 6.18 (`tcp_probe`, `ack_update_msk`): all subflows offer the same edge, and an
     // idle one's window fell from 7,372,096 to 5,706,200 bytes when another one filled a gap.
     let mut memory = fixed(64 * KIB);
     let (mut idle, mut busy) = (SubflowMemory::default(), SubflowMemory::default());
     let first = window(&mut memory, &mut idle);
     let edge = memory.edge();
-    (0..30).for_each(|_| memory.hold(0, 1424));
+    (0..30).for_each(|_| memory.add_out_of_order(0, 1424));
     memory.on_delivered(0, 1424);
     assert_eq!(window(&mut memory, &mut busy), first - 1424);
     memory.on_delivered(0, 1424);
@@ -190,14 +190,14 @@ fn an_unread_segment_narrows_the_window_unless_that_would_shrink_it() {
 fn full_segments_just_fit_and_short_ones_do_not() {
     // 80,106 bytes are 56.25 full segments, and 56 take 129,024 of 131,072 bytes. Cut into 58, one
     // of which is missing, 57 take 131,328.
-    let held = |segments: u32, payload: u32| {
+    let fill = |segments: u32, payload: u32| {
         let mut memory = fixed(64 * KIB);
-        (0..segments).for_each(|_| memory.hold(7, payload));
+        (0..segments).for_each(|_| memory.add_out_of_order(7, payload));
         (memory.is_full(), memory.overflowed_at)
     };
-    assert_eq!(held(56, 1424), (false, None));
+    assert_eq!(fill(56, 1424), (false, None));
     assert!(58 * 1380 < fixed(64 * KIB).rest_window());
-    assert_eq!(held(57, 1380), (true, Some(7)));
+    assert_eq!(fill(57, 1380), (true, Some(7)));
 }
 
 #[test]
@@ -255,11 +255,11 @@ fn a_small_limit_is_what_a_connection_begins_with() {
 #[test]
 fn the_queue_of_a_plain_tcp_takes_from_its_window() {
     // 800 segments take 1.8 of 2 MiB; the SYN's window of 64 KiB, which cannot shrink, is less than the rest.
-    let offered = |mut memory: ReceiveMemory, holding| {
-        memory.charge_queue(holding);
+    let offered = |mut memory: ReceiveMemory, out_of_order| {
+        memory.charge_subflow_queue(out_of_order);
         memory.offer(0, &mut SubflowMemory::default())
     };
-    let tcp = || ReceiveMemory::new(BufferMode::Fixed, 1024 * KIB, 1448, 1448).of_the_only_socket();
+    let tcp = || ReceiveMemory::new(BufferMode::Fixed, 1024 * KIB, 1448, 1448).of_plain_tcp();
     let [empty, full] = [0, 800].map(|n| offered(tcp(), n));
     let free = (2048 * KIB - 800 * 2304) / 2;
     assert!(full < empty && Bytes::from(full) <= free + 64, "{full} of {free}, {empty}");

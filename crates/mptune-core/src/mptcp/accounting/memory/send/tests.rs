@@ -1,4 +1,4 @@
-//! Lengths of segments, fragments, and what fits the send memory.
+//! Lengths of segments, fragments, and the room of the send memory.
 
 use super::*;
 
@@ -29,7 +29,7 @@ fn a_cut_segment_is_filled_up_while_it_waits() {
 }
 
 #[test]
-fn a_cut_segment_of_which_there_is_another_copy_is_not_filled_up() {
+fn a_cut_segment_with_another_copy_is_not_filled_up() {
     let mut sender = memory(500, Bytes::MAX);
     sender.take();
     assert!(sender.newest_is_short());
@@ -46,7 +46,7 @@ fn its_bytes_are_those_of_its_segments_and_no_more_than_were_offered() {
     sender.on_data_ack(1);
     assert!(sender.is_consistent(2) && !sender.is_consistent(3));
     let broken: [fn(&mut SendMemory); 3] =
-        [|one| one.next += 1, |one| one.edge -= 1, |one| one.segments.at_mut(2).length += 1];
+        [|m| m.next += 1, |m| m.edge -= 1, |m| m.segments.at_mut(2).length += 1];
     for change in broken {
         let mut sender = memory(2500, Bytes::MAX);
         while sender.segments(true) > 0 {
@@ -97,7 +97,7 @@ fn the_application_fills_twice_the_value_and_waits_for_a_third_of_it() {
 }
 
 #[test]
-fn plain_tcp_fills_its_buffer_with_packets_and_knows_no_fragments() {
+fn plain_tcp_fills_its_buffer_with_packets_without_fragments() {
     // 200,000 bytes hold 141 packets of 1000 bytes of payload with 416 more of memory.
     let mut sender = SendMemory::of_packets(200_000, 1000, Bytes::MAX, Bytes::MAX);
     assert_eq!((sender.segments(false), sender.subflow_segments()), (141, 141));

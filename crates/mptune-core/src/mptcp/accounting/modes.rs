@@ -1,6 +1,6 @@
-//! The available accountings and modes of the buffers, by name.
+//! The accountings and modes of the buffers, by name.
 
-/// What a buffer's bytes are charged with.
+/// The accounting of a buffer's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Accounting {
     /// Payload.
@@ -24,13 +24,13 @@ impl Accounting {
     }
 }
 
-/// Who determines the size of a buffer.
+/// The mode of a buffer's size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BufferMode {
-    /// The application (`SO_SNDBUF`, `SO_RCVBUF`): it never changes.
+    /// Set by the application (`SO_SNDBUF`, `SO_RCVBUF`), constant.
     #[default]
     Fixed,
-    /// The kernel: it grows as needed, up to a limit (`tcp_wmem[2]`, `tcp_rmem[2]`).
+    /// Set by the kernel: grows as needed, up to a limit (`tcp_wmem[2]`, `tcp_rmem[2]`).
     Auto,
 }
 

@@ -1,11 +1,11 @@
-//! What a scheduler is: the trait, what it chooses from, and how its choices reach the subflows.
+//! The trait of schedulers, and its input.
 
 use crate::congestion::Peer;
 use crate::units::{Nanos, Seq};
 
-/// What a scheduler chooses from.
+/// The subflows and windows that a scheduler chooses from.
 #[derive(Debug, Clone, Copy)]
-pub struct Choice<'a> {
+pub struct Candidates<'a> {
     /// Every subflow of the connection: windows and RTTs.
     pub subflows: &'a [Peer],
     /// Bit `i` is set when subflow `i` may take a segment now; never 0.
@@ -22,7 +22,7 @@ pub struct Choice<'a> {
     pub now: Nanos,
 }
 
-impl Choice<'_> {
+impl Candidates<'_> {
     /// The usable subflow with the smallest smoothed RTT, ready or not.
     pub fn fastest(&self) -> Option<usize> {
         bits(self.usable).min_by_key(|&i| self.subflows[i].srtt)
@@ -31,7 +31,7 @@ impl Choice<'_> {
     /// The ready subflow with the smallest smoothed RTT.
     #[inline]
     pub fn fastest_ready(&self) -> Option<usize> {
-        // One ready subflow is the common case: the one whose ACK just arrived.
+        // Usually only the subflow whose ACK just arrived is ready.
         if self.ready.is_power_of_two() {
             return Some(self.ready.trailing_zeros() as usize);
         }
@@ -39,7 +39,7 @@ impl Choice<'_> {
     }
 }
 
-/// The numbers of the bits that are set, ascending.
+/// The indices of set bits, ascending.
 pub fn bits(mut set: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let bit = (set != 0).then(|| set.trailing_zeros() as usize)?;
@@ -48,31 +48,29 @@ pub fn bits(mut set: u64) -> impl Iterator<Item = usize> {
     })
 }
 
-/// How a scheduler's choices reach the subflows.
+/// The way in which segments reach the subflows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
-    /// One subflow takes the next segment when its window has room for it.
+    /// A subflow takes the next segment when its cwnd has room.
     Pull,
-    /// One subflow is handed the next segment whether or not its window has room: what cannot leave
-    /// at once waits in the subflow's send queue.
+    /// A subflow gets the next segment regardless of cwnd: its send queue holds the segments that cannot leave at once.
     Push,
-    /// Every subflow sends everything.
+    /// Every subflow sends every segment.
     Copy,
 }
 
 /// A scheduling policy.
 pub trait Scheduler {
-    /// How its choices reach the subflows.
+    /// The way in which segments reach the subflows.
     const STYLE: Style = Style::Pull;
-    /// It has no state and always takes the only ready subflow: it need not be asked then.
-    const TAKES_THE_ONLY_ONE: bool = false;
+    /// It has no state and always selects the only ready subflow, so that it need not be called.
+    const TAKES_ONLY_READY: bool = false;
 
-    /// The subflow that takes the next segment, one of `choice.ready`; none waits for a better one
-    /// to become ready. (For [`Style::Push`], subflows are ready when their send queue has room.)
-    fn select(&mut self, choice: Choice<'_>) -> Option<usize>;
+    /// The subflow that takes the next segment, one of `candidates.ready`; none to wait for a better one. (With
+    /// [`Style::Push`], a subflow is ready if its send queue has room.)
+    fn select(&mut self, candidates: Candidates<'_>) -> Option<usize>;
 
-    /// The subflow selected last also takes the next segment, if it is still ready and nothing else
-    /// happened since: there is no need to ask again.
+    /// The subflow selected last also takes the next segment, if it is still ready and no event came between.
     #[inline]
     fn continues(&mut self) -> bool {
         false

@@ -1,6 +1,6 @@
-//! A segment arrives under Linux accounting: every segment is charged, and one that finds no memory stays
-//! at its subflow or is dropped there (Linux `net/ipv4/tcp_input.c`, `tcp_data_queue`,
-//! `tcp_data_queue_ofo`; `net/mptcp/protocol.c`, `__mptcp_move_skbs_from_subflow`).
+//! Arrival of a segment under Linux accounting: every segment is charged; without memory it stays at its subflow or is
+//! dropped there (Linux `net/ipv4/tcp_input.c`, `tcp_data_queue`, `tcp_data_queue_ofo`; `net/mptcp/protocol.c`,
+//! `__mptcp_move_skbs_from_subflow`).
 
 use super::delivered::Delivered;
 use super::{DataReceiver, open};
@@ -17,14 +17,14 @@ use crate::units::{Bytes, NEVER, Nanos, Seq};
 
 impl DataReceiver {
     #[inline(never)]
-    pub(super) fn on_charged(
+    pub(super) fn on_linux(
         &mut self,
         io: &mut Io,
         subflows: &mut [Subflow],
         id: SubflowId,
         segment: &Segment,
     ) {
-        if would_forget(&subflows[id], segment.seq) {
+        if would_lose_range(&subflows[id], segment.seq) {
             self.acknowledge(io, &mut subflows[id], false);
         }
         let before = self.reassembly.next();
@@ -34,7 +34,7 @@ impl DataReceiver {
         };
         let progress = self.reassembly.next() - before;
         self.reply(io, &mut subflows[id], reply, progress);
-        if progress > 0 && self.buffer.heeds_read(io.now) {
+        if progress > 0 && self.buffer.measures_on_read(io.now) {
             self.on_read(io.now, subflows);
         }
         if progress > 1 {
@@ -42,7 +42,7 @@ impl DataReceiver {
         }
     }
 
-    /// The subflow accepts the segment and passes on what is in order; none if it has no memory.
+    /// The subflow accepts the segment and passes on in-order data; none if it has no memory.
     fn take(&mut self, now: Nanos, subflow: &mut Subflow, segment: &Segment) -> Option<Reply> {
         let Self { reassembly, buffer: ReceiveBuffer::Linux(memory), delivered, .. } = self else {
             return None;
@@ -64,7 +64,7 @@ impl DataReceiver {
         Some(compressed(own, receiver, now, gap, &sender.rtt, reply))
     }
 
-    /// The application read all there was: the buffer may grow, and with it those of the subflows.
+    /// The application read everything: the buffer may grow, and with it those of the subflows.
     #[inline(never)]
     fn on_read(&mut self, now: Nanos, subflows: &mut [Subflow]) {
         let grown = self.buffer.on_read(now, self.reassembly.next(), open(subflows));
@@ -74,8 +74,8 @@ impl DataReceiver {
         }
     }
 
-    /// The application read all there was: what waits for a delayed acknowledgement on any subflow is
-    /// acknowledged now (Linux `mptcp_cleanup_rbuf`), so that the fastest one reports the open window.
+    /// The application read everything: delayed ACKs are sent on all subflows (Linux `mptcp_cleanup_rbuf`), so that the
+    /// fastest reports the open window.
     fn acknowledge_pending(&mut self, io: &mut Io, subflows: &mut [Subflow]) {
         for subflow in subflows.iter_mut().filter(|s| s.receiver.deadline() < NEVER) {
             self.acknowledge(io, subflow, false);
@@ -83,8 +83,8 @@ impl DataReceiver {
     }
 }
 
-/// The subflow has no memory for the segment. In subflow order it is still accepted unless others
-/// are stuck before it: everything may be waiting for it.
+/// The subflow has no memory for the segment. An in-order segment is still accepted unless others are stuck before it:
+/// all data may wait for it.
 fn refuses(
     memory: &ReceiveMemory,
     own: &SubflowMemory,
@@ -95,8 +95,8 @@ fn refuses(
     !exempt && memory.refuses(own, receiver.out_of_order_count()) && !receiver.has_received(seq)
 }
 
-/// A new segment lets the subflow offer more, up to a limit; until that is reached, and after a segment
-/// that had already been acknowledged, acknowledgements are not delayed.
+/// A new segment lets the subflow offer more, up to a limit; until then, and after a duplicate segment, ACKs are not
+/// delayed.
 fn grow_window(
     memory: &mut ReceiveMemory,
     own: &mut SubflowMemory,
@@ -111,7 +111,7 @@ fn grow_window(
     }
 }
 
-/// A segment that its subflow accepted, and all that it concerns.
+/// A segment that its subflow accepted, and the state that it changes.
 struct Accepted<'a> {
     now: Nanos,
     reassembly: &'a mut Reassembly,
@@ -126,38 +126,38 @@ impl Accepted<'_> {
     #[inline]
     fn take(&mut self, mapping: &Mapping) {
         let (now, payload) = (self.now, u32::from(mapping.length));
-        if !admits(self.memory, self.own, mapping, self.reassembly.next()) {
+        if !accepts(self.memory, self.own, mapping, self.reassembly.next()) {
             return;
         }
         match self.reassembly.on_segment(mapping.data, mapping.length) {
-            Arrival::Known => return,
-            Arrival::Held => self.memory.hold(now, payload),
-            Arrival::Next => self.deliver(mapping),
+            Arrival::Duplicate => return,
+            Arrival::OutOfOrder => self.memory.add_out_of_order(now, payload),
+            Arrival::InOrder => self.deliver(mapping),
         }
         self.series.add(now, Bytes::from(payload));
     }
 
-    /// A segment is next in order, and those behind it that waited for it.
+    /// Delivers the next segment, and those that waited for it.
     #[inline]
     fn deliver(&mut self, mapping: &Mapping) {
         let mut bytes = Bytes::from(mapping.length);
         self.memory.on_delivered(self.now, mapping.length.into());
         while let Some(waited) = self.reassembly.release() {
-            self.memory.release(waited);
+            self.memory.remove_out_of_order(waited);
             bytes += Bytes::from(waited);
         }
         self.delivered.add(self.now, bytes);
     }
 
-    /// The subflow holds segments, or the segment comes out of order: passes on what is now in order.
+    /// Off the fast path: passes on the segments that are now in order.
     #[inline(never)]
     fn take_released(&mut self, receiver: &mut Receiver<Mapping>, segment: &Segment) -> Reply {
         receiver.on_segment(self.now, segment.seq, segment.mapping, |mapping| self.take(&mapping))
     }
 }
 
-/// The connection, which expects `next`, accepts a segment that is in subflow order.
-fn admits(
+/// The connection, which expects `next`, accepts a segment in subflow order.
+fn accepts(
     memory: &mut ReceiveMemory,
     own: &mut SubflowMemory,
     mapping: &Mapping,
@@ -168,27 +168,27 @@ fn admits(
         return false;
     }
     if mapping.data == next {
-        memory.check_start(mapping.start);
+        memory.check_in_order_start(mapping.start);
     }
     let beyond = mapping.data >= next && memory.is_beyond(mapping.start);
     memory.beyond_window += u64::from(beyond);
     !beyond
 }
 
-/// Ranges that an acknowledgement is expected to have room for (Linux `TCP_SACK_BLOCKS_EXPECTED`).
+/// SACK ranges that an ACK has room for (Linux `TCP_SACK_BLOCKS_EXPECTED`).
 const RANGES_EXPECTED: usize = 2;
 
-/// An acknowledgement is held back, and the segment begins one range more than later ones would report: what is
-/// held back is sent before (Linux `tcp_sack_new_ofo_skb`, `tcp_sack_compress_send_ack`).
+/// A compressed ACK is pending, and the segment begins a range that would displace one from it: the ACK is sent before
+/// (Linux `tcp_sack_new_ofo_skb`, `tcp_sack_compress_send_ack`).
 #[inline]
-fn would_forget(subflow: &Subflow, seq: Seq) -> bool {
+fn would_lose_range(subflow: &Subflow, seq: Seq) -> bool {
     let Subflow { receiver, memory, .. } = subflow;
-    memory.compression.holds_back()
+    memory.compression.is_pending()
         && receiver.ranges() >= RANGES_EXPECTED
         && receiver.begins_range(seq)
 }
 
-/// The reply, unless an acknowledgement of a gap at `gap` is held back for now.
+/// The reply, later if the ACK of a gap at `gap` is compressed.
 fn compressed(
     own: &mut SubflowMemory,
     receiver: &mut Receiver<Mapping>,

@@ -1,9 +1,8 @@
-//! Connection-level retransmission: data that is not DATA_ACKed although subflows acknowledged it, or
-//! carried by a subflow that does not recover, is resent on an idle one (RFC 8684 section 3.3.6;
-//! Linux `net/mptcp/protocol.c`, `mptcp_retransmit_timer`, `__mptcp_retrans`,
-//! `mptcp_subflow_get_retrans`).
+//! Connection-level retransmission: data that is not DATA_ACKed although a subflow acknowledged it, or on a subflow that
+//! does not recover, is resent on an idle subflow (RFC 8684 section 3.3.6; Linux `net/mptcp/protocol.c`,
+//! `mptcp_retransmit_timer`, `__mptcp_retrans`, `mptcp_subflow_get_retrans`).
 //!
-//! Only under Linux accounting: when payload is counted, what a subflow acknowledged has arrived.
+//! Only under Linux accounting: with payload accounting, data acknowledged by a subflow has arrived.
 
 use super::DataSender;
 use crate::mptcp::io::Io;
@@ -12,31 +11,30 @@ use crate::mptcp::subflow::Subflow;
 use crate::pathmanager::SubflowId;
 use crate::units::{MILLISECOND, NEVER, Nanos, Seq};
 
-/// Linux `TCP_RTO_MIN`: the interval when no subflow waits for anything.
+/// Linux `TCP_RTO_MIN`: the interval if no subflow has a timer.
 const SHORTEST: Nanos = 200 * MILLISECOND;
 /// Linux resends one `mptcp_data_frag`, at most an order-3 page of 32 KiB: in full segments.
-const REPEATED: Seq = 23;
+const FRAGMENT_SEGMENTS: Seq = 23;
 
 impl DataSender {
-    /// Data was sent: the timer runs.
-    pub(super) fn start_repetition(&mut self, io: &mut Io, subflows: &[Subflow]) {
+    /// Starts the timer after data was sent.
+    pub(super) fn start_data_timer(&mut self, io: &mut Io, subflows: &[Subflow]) {
         if self.timers.as_ref().is_some_and(|timers| !timers.is_running()) {
-            self.arm_repetition(io, subflows);
+            self.arm_data_timer(io, subflows);
         }
     }
 
-    /// Something is DATA_ACKed: the timer restarts, or stops if that was everything.
-    pub(super) fn postpone_repetition(&mut self, io: &mut Io, subflows: &[Subflow]) {
+    /// Restarts the timer after a DATA_ACK, or stops it if all data is DATA_ACKed.
+    pub(super) fn restart_data_timer(&mut self, io: &mut Io, subflows: &[Subflow]) {
         if self.buffer.una() < self.buffer.next() {
-            self.arm_repetition(io, subflows);
+            self.arm_data_timer(io, subflows);
         } else if let Some(timers) = &mut self.timers {
             timers.stop();
         }
     }
 
-    /// Linux `mptcp_set_timeout`: the longest remaining wait of any subflow that answers for its own timer,
-    /// whatever its pace.
-    fn arm_repetition(&mut self, io: &mut Io, subflows: &[Subflow]) {
+    /// Linux `mptcp_set_timeout`: the longest remaining time of the timers of all subflows that answer.
+    fn arm_data_timer(&mut self, io: &mut Io, subflows: &[Subflow]) {
         let Some(timers) = &mut self.timers else { return };
         let mut longest = 0;
         for (id, subflow) in subflows.iter().enumerate() {
@@ -49,7 +47,7 @@ impl DataSender {
         timers.run_until(io, io.now + wait);
     }
 
-    /// The timer's event is due; returns whether a subflow is stale from now on.
+    /// The timer's event is due. True if a subflow became stale.
     pub fn on_data_timer(&mut self, io: &mut Io, subflows: &mut [Subflow]) -> bool {
         if self.timers.as_ref().is_none_or(|timers| timers.is_early(io)) {
             return false;
@@ -57,15 +55,15 @@ impl DataSender {
         if self.buffer.una() == self.buffer.next() {
             return false;
         }
-        let found = self.judge_silence(subflows);
-        if let Some(id) = self.idle(subflows, found.all_silent) {
-            self.repeat(io, subflows, id);
+        let check = self.check_stale(subflows);
+        if let Some(id) = self.idle(subflows, check.all_silent) {
+            self.retransmit_data(io, subflows, id);
         }
-        self.arm_repetition(io, subflows);
-        found.newly_stale
+        self.arm_data_timer(io, subflows);
+        check.newly_stale
     }
 
-    /// A subflow that has nothing outstanding and nothing to send: on standby only if no other answers.
+    /// A subflow with nothing outstanding or queued; a standby one only if no other answers.
     fn idle(&self, subflows: &[Subflow], all_silent: bool) -> Option<SubflowId> {
         let is_idle = |id: &SubflowId| {
             let subflow = &subflows[*id];
@@ -77,15 +75,15 @@ impl DataSender {
         active.or_else(|| if all_silent { any() } else { None })
     }
 
-    /// What is repeated goes to the subflow's send queue, which its window and pace empty.
-    fn repeat(&mut self, io: &mut Io, subflows: &mut [Subflow], id: SubflowId) {
+    /// Retransmits through the subflow's send queue, which cwnd and pace empty.
+    fn retransmit_data(&mut self, io: &mut Io, subflows: &mut [Subflow], id: SubflowId) {
         let una = self.buffer.una();
-        for data in una..self.buffer.next().min(una.saturating_add(REPEATED)) {
+        for data in una..self.buffer.next().min(una.saturating_add(FRAGMENT_SEGMENTS)) {
             if *self.carried_by.at(data) & queued(subflows, data) & !(1 << id) != 0 {
                 break;
             }
-            self.count_repeated(data);
-            self.note_carried_again(&mut subflows[id], id, data);
+            self.count_retransmitted(data);
+            self.add_carrier(&mut subflows[id], id, data);
             subflows[id].queue.push_back(data);
             self.scheduling.peers[id].outstanding += 1;
         }
@@ -93,7 +91,7 @@ impl DataSender {
     }
 }
 
-/// Subflows that answer and whose send queue still holds the segment.
+/// The set of subflows that answer and have the segment in their send queue.
 fn queued(subflows: &[Subflow], data: Seq) -> u64 {
     let holds = |id: &usize| {
         let subflow = &subflows[*id];
