@@ -5,9 +5,8 @@
 //! As in the Linux MPTCP fork (`mptcp_binder.c`) every subflow connects the initial pair of
 //! addresses, and one per further gateway carries an LSRR option that routes it through a relay
 //! behind that gateway. A gateway is a local interface here, since each has its own ISP, and the
-//! destination stays the initial remote interface. Where the network ignores the option, as nearly
-//! all networks do, all these subflows share the initial path: the study saw the throughput of one path
-//! (section V-A).
+//! destination stays the initial remote interface. Where the network ignores the option, as nearly all do, all these
+//! subflows share the initial path: the study measured the throughput of one path (section V-A).
 
 use super::{Command, Event, NoOptions, PathManager, View};
 use crate::error::SpecError;

@@ -1,9 +1,9 @@
-//! What a policy declares about its options.
+//! The declaration of a policy's options.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What values an option takes.
+/// The kind of an option's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OptionKind {
@@ -11,7 +11,7 @@ pub enum OptionKind {
     Count,
     /// A list of whole numbers of bytes.
     Sizes,
-    /// A list of paths: numbers here, labels wherever people read them.
+    /// A list of paths: numbers here, labels for people.
     Paths,
     /// A span of nanoseconds for each path that has one, by the path's number (its label).
     PathTimes,
@@ -22,7 +22,7 @@ pub enum OptionKind {
 pub struct OptionInfo {
     /// Its name: the field of the policy's options.
     pub name: &'static str,
-    /// What values it takes.
+    /// The kind of its values.
     pub kind: OptionKind,
     /// The unit of its numbers, empty if they have none.
     pub unit: &'static str,

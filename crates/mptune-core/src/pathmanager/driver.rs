@@ -1,10 +1,9 @@
-//! The life cycle of a connection's subflows: reports of what happened go in, orders come out.
+//! The life cycle of a connection's subflows: reports in, orders out.
 //!
-//! One state machine for everything that has connections: the simulation (`mptcp`), a program that manages
-//! the kernel's connections, a daemon with a thousand of them. It numbers the subflows, tracks which are
-//! alive, asks the policy what it wants, and assigns each subflow a role. It opens no socket, sends
-//! nothing and reads no clock. Time comes with the samples that some policies want; callers that record when
-//! something happened add the time themselves. Whatever carries out the orders is called the *stack* here.
+//! One state machine for the simulation (`mptcp`), a program that manages the kernel's connections, and a daemon with a
+//! thousand of them. It numbers the subflows, tracks which are alive, runs the policy, and assigns each subflow a role.
+//! It opens no socket, sends nothing and reads no clock: time comes with samples, and callers that log add their own.
+//! The executor of the orders is called the *stack* here.
 //!
 //! **Rules**
 //! - A subflow is *lost* after [`LOST_AFTER_TIMEOUTS`] consecutive timeouts, or when it is closed. It is
@@ -12,7 +11,7 @@
 //!   sends nothing cannot be detected.
 //! - Before the connection is established the policy receives no events and gives no orders.
 //! - A path may be *withdrawn* from outside. Its subflows, including later ones, carry no data, not even
-//!   as the last resort ([`Role::Silent`]), whatever the policy wants; the policy does not know about it.
+//!   as the last resort ([`Role::Silent`]), whatever the policy, which does not know about it.
 //!   The others take over as in RFC 8684 section 3.3.8: standby subflows carry data while no active one
 //!   is alive.
 //! - A stack that knows only active and standby ([`Stack::silences`] is false) gets the closest
@@ -20,11 +19,10 @@
 //!   active, so that the stack does not use the withdrawn ones. If every path is withdrawn it sends on any.
 //! - When a path's address is removed its subflows are closed; when it is announced again, those that
 //!   were closed are reopened under their old numbers.
-//! - Paths may become known while the connection lives. The policy hears of those that come after it is
-//!   established. Where only the peer opens subflows ([`Stack::opens`] is false) a policy gives roles and
-//!   nothing else.
-//! - A connection may be taken over in the middle of its life: what is found there is reported before
-//!   [`Report::Established`], and no subflow is opened on a path that has one.
+//! - Paths may be added during the connection. The policy gets an event for those added after it is established. Where
+//!   only the peer opens subflows ([`Stack::opens`] is false) a policy only assigns roles.
+//! - A live connection may be taken over: its subflows are reported before [`Report::Established`], and no subflow is
+//!   opened on a path that has one.
 //! - An order that the stack refuses is repeated after the next report.
 
 mod assignment;
@@ -41,7 +39,7 @@ use crate::units::{Bytes, Nanos};
 /// `net.mptcp.stale_loss_cnt`, default 4, counts intervals of one RTO.)
 pub const LOST_AFTER_TIMEOUTS: u32 = 3;
 
-/// How far a subflow has got.
+/// The state of a subflow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     /// It is being opened.
@@ -60,7 +58,7 @@ pub struct Subflow {
     path: PathId,
     state: State,
     lost: bool,
-    /// What the policy wants.
+    /// Standby by the policy.
     backup: bool,
     min_rtt: Nanos,
     statistics: SubflowStatistics,
@@ -86,7 +84,7 @@ impl Subflow {
         self.path
     }
 
-    /// How far it has got.
+    /// Its state.
     pub fn state(&self) -> State {
         self.state
     }
@@ -141,30 +139,29 @@ impl Driver {
 
     /// The first subflow being opened on a path, for stacks that report joins by path.
     pub fn joining(&self, path: PathId) -> Option<SubflowId> {
-        let joining = |one: &Subflow| one.state == State::Joining && one.path == path;
+        let joining = |subflow: &Subflow| subflow.state == State::Joining && subflow.path == path;
         self.subflows.iter().position(joining)
     }
 
-    /// The first closed subflow on a path, which one that the peer opens there follows.
+    /// The first closed subflow on a path, which a subflow that the peer opens there succeeds.
     pub fn closed(&self, path: PathId) -> Option<SubflowId> {
-        let closed = |one: &Subflow| one.state == State::Closed && one.path == path;
+        let closed = |subflow: &Subflow| subflow.state == State::Closed && subflow.path == path;
         self.subflows.iter().position(closed)
     }
 
-    /// Another path, and its number. The policy hears of it by [`Report::PathAdded`], which is left out
-    /// if the peer has opened a subflow there.
+    /// Adds a path and returns its number. [`Report::PathAdded`] informs the policy, unless the peer has opened a
+    /// subflow there.
     pub fn add_path(&mut self, ends: PathEnds) -> PathId {
         self.withdrawn.push(false);
         self.assignment.add_path(ends)
     }
 
-    /// Why the policy wanted what the latest report led to; none if it has nothing to add.
+    /// The policy's reason for the latest orders, if it gives one.
     pub fn why(&self) -> Option<&str> {
         self.why.as_deref()
     }
 
-    /// A subflow is found as it was left, standby or not, before the connection is reported as established: the
-    /// policy begins with that.
+    /// The initial priority of a subflow of a connection that is taken over; before it is reported as established.
     pub fn set_backup(&mut self, subflow: SubflowId, backup: bool) {
         let subflow = &mut self.subflows[subflow];
         subflow.backup = backup;
@@ -181,17 +178,17 @@ impl Driver {
         self.subflows[subflow].min_rtt = min_rtt;
     }
 
-    /// What a subflow has done so far; takes effect at the next report.
+    /// Statistics of a subflow; they take effect at the next report.
     pub fn set_statistics(&mut self, subflow: SubflowId, statistics: SubflowStatistics) {
         self.subflows[subflow].statistics = statistics;
     }
 
-    /// How often the policy wants [`Report::Sample`]; none spares the connection the work.
+    /// The interval of [`Report::Sample`]; none if the policy takes no samples.
     pub fn sampling(&self) -> Option<Nanos> {
         self.assignment.sampling()
     }
 
-    /// Something happened: appends what to do to `orders`.
+    /// Handles a report, and appends orders to `orders`.
     pub fn handle(&mut self, report: Report, orders: &mut Vec<Order>) {
         self.why = None;
         match report {
@@ -209,7 +206,7 @@ impl Driver {
             Report::BytesSent(sent) => self.on_bytes_sent(sent, orders),
             Report::Withdrawn(path) => self.withdrawn[path] = true,
             Report::Readmitted(path) => self.withdrawn[path] = false,
-            Report::PathAdded(path) => self.tell(Event::PathAdded(path), orders),
+            Report::PathAdded(path) => self.dispatch(Event::PathAdded(path), orders),
             Report::AddressRemoved(path) => self.on_address_removed(path, orders),
             Report::AddressAnnounced(path) => self.reopen(path, &[State::Closed], orders),
             Report::Retried(path) => self.reopen(path, &[State::Closed, State::Refused], orders),
@@ -220,7 +217,7 @@ impl Driver {
             }
             Report::Sample { now, statistics } => {
                 self.statistics = statistics;
-                self.tell(Event::Sample(now), orders);
+                self.dispatch(Event::Sample(now), orders);
             }
         }
         self.order_roles(orders);
@@ -231,11 +228,11 @@ impl Driver {
             return;
         }
         self.adopting = self.subflows.len() > 1;
-        self.tell(Event::Established, orders);
+        self.dispatch(Event::Established, orders);
         self.adopting = false;
         for id in 0..self.subflows.len() {
             if self.subflows[id].lost {
-                self.tell(Event::SubflowLost(id), orders);
+                self.dispatch(Event::SubflowLost(id), orders);
             }
         }
     }
@@ -245,7 +242,7 @@ impl Driver {
         if self.subflows[id].lost {
             self.restore(id, orders);
         } else {
-            self.tell(Event::SubflowEstablished(id), orders);
+            self.dispatch(Event::SubflowEstablished(id), orders);
         }
     }
 
@@ -270,15 +267,17 @@ impl Driver {
     fn on_bytes_sent(&mut self, sent: Bytes, orders: &mut Vec<Order>) {
         if self.notify_at.is_some_and(|at| sent >= at) {
             self.notify_at = None;
-            self.tell(Event::BytesSent(sent), orders);
+            self.dispatch(Event::BytesSent(sent), orders);
         }
     }
 
     fn on_address_removed(&mut self, path: PathId, orders: &mut Vec<Order>) {
-        let open = |one: &Subflow| matches!(one.state, State::Joining | State::Established);
-        let on_path = self.subflows.iter().enumerate().filter(|(_, one)| one.path == path);
+        let open = |subflow: &Subflow| matches!(subflow.state, State::Joining | State::Established);
+        let on_path = self.subflows.iter().enumerate().filter(|(_, subflow)| subflow.path == path);
         orders.extend(
-            on_path.filter(|(_, one)| open(one)).map(|(subflow, _)| Order::Close { subflow }),
+            on_path
+                .filter(|(_, subflow)| open(subflow))
+                .map(|(subflow, _)| Order::Close { subflow }),
         );
     }
 
@@ -307,7 +306,7 @@ impl Driver {
         }
         let standby: Vec<_> =
             (0..self.subflows.len()).filter(|&i| self.subflows[i].backup).collect();
-        self.tell(Event::SubflowLost(id), orders);
+        self.dispatch(Event::SubflowLost(id), orders);
         let successors = standby.into_iter().filter(|&i| !self.subflows[i].backup).collect();
         orders.push(Order::NoteLost { subflow: id, successors });
     }
@@ -316,21 +315,21 @@ impl Driver {
         self.subflows[id].lost = false;
         if self.established {
             orders.push(Order::NoteRestored { subflow: id });
-            self.tell(Event::SubflowRestored(id), orders);
+            self.dispatch(Event::SubflowRestored(id), orders);
         }
     }
 
-    /// Passes the event to the policy and carries out its commands.
-    fn tell(&mut self, event: Event, orders: &mut Vec<Order>) {
+    /// Passes the event to the policy and executes its commands.
+    fn dispatch(&mut self, event: Event, orders: &mut Vec<Order>) {
         if !self.established {
             return;
         }
-        let subflows = self.subflows.iter().map(|one| SubflowView {
-            path: one.path,
-            alive: one.is_alive(),
-            backup: one.backup,
-            min_rtt: one.min_rtt,
-            statistics: one.statistics,
+        let subflows = self.subflows.iter().map(|subflow| SubflowView {
+            path: subflow.path,
+            alive: subflow.is_alive(),
+            backup: subflow.backup,
+            min_rtt: subflow.min_rtt,
+            statistics: subflow.statistics,
         });
         let subflows: Vec<_> = subflows.collect();
         let assignment = &mut self.assignment;
@@ -347,11 +346,11 @@ impl Driver {
             self.why = assignment.policy.why();
         }
         for command in commands {
-            self.obey(command, orders);
+            self.execute(command, orders);
         }
     }
 
-    fn obey(&mut self, command: Command, orders: &mut Vec<Order>) {
+    fn execute(&mut self, command: Command, orders: &mut Vec<Order>) {
         match command {
             Command::Connect { path, .. } if self.adopting && self.has_open(path) => {}
             Command::Connect { path, backup }
@@ -370,8 +369,8 @@ impl Driver {
     }
 
     fn has_open(&self, path: PathId) -> bool {
-        let open = |one: &Subflow| matches!(one.state, State::Joining | State::Established);
-        self.subflows.iter().any(|one| one.path == path && open(one))
+        let open = |subflow: &Subflow| matches!(subflow.state, State::Joining | State::Established);
+        self.subflows.iter().any(|subflow| subflow.path == path && open(subflow))
     }
 
     fn order_connect(&mut self, id: SubflowId, orders: &mut Vec<Order>) {
@@ -381,7 +380,7 @@ impl Driver {
         orders.push(Order::Connect { subflow: id, path: subflow.path, role });
     }
 
-    /// Roles that differ in the stack: active ones first, so that data keeps flowing.
+    /// Orders roles that differ in the stack, active ones first, so that data keeps flowing.
     fn order_roles(&mut self, orders: &mut Vec<Order>) {
         let lacks_active = self.lacks_active();
         let first = orders.len();
@@ -418,8 +417,9 @@ impl Driver {
 
     /// The stack would use withdrawn subflows as the last resort, because no active one is alive.
     fn lacks_active(&self) -> bool {
-        let withdrawn = |one: &Subflow| self.withdrawn[one.path];
-        let active = |one: &Subflow| one.is_alive() && !one.backup && !withdrawn(one);
+        let withdrawn = |subflow: &Subflow| self.withdrawn[subflow.path];
+        let active =
+            |subflow: &Subflow| subflow.is_alive() && !subflow.backup && !withdrawn(subflow);
         !self.stack.silences
             && self.subflows.iter().any(withdrawn)
             && !self.subflows.iter().any(active)

@@ -1,5 +1,5 @@
 //! Every pair of interfaces: N x M subflows (path-management study, section II; Linux MPTCP fork,
-//! `mptcp_fullmesh.c`). All of them carry data; none is a backup. A path that is added later gets one too.
+//! `mptcp_fullmesh.c`). All carry data, none is a backup. A path that is added later gets a subflow too.
 
 use super::{Command, Event, NoOptions, PathManager, View};
 use crate::error::SpecError;
@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_is_added_later_gets_one_too() {
+    fn a_path_that_is_added_later_gets_a_subflow_too() {
         let mut world = World::<Fullmesh>::new(2, 1, NoOptions {});
         world.start(0);
         assert_eq!(world.add_path(2, 0), [connect(2)]);

@@ -1,11 +1,10 @@
-//! Guard: all subflows carry data unless the connection is seen to be faster without some of them. Nothing
-//! is measured beforehand.
+//! Guard: all subflows carry data unless the connection proves faster without some of them. Nothing is measured
+//! beforehand.
 //!
-//! A connection whose shared buffers are full of what a slow subflow has not yet delivered keeps its fast
-//! subflow waiting. Guard looks at samples of what any data sender knows ([`View::statistics`]): when the
-//! buffers have held the connection up for a good part of the time, it predicts what each part of the
-//! active subflows would give, tries the best of them, and lets the data decide: it stays with what was
-//! faster and goes back otherwise. Subflows on standby are tried again, at growing intervals.
+//! Shared buffers full of data that a slow subflow has not delivered block the fast ones. Guard samples the statistics
+//! that any data sender has ([`View::statistics`]). When the buffers limit the connection for a good part of the time, it
+//! predicts the throughput of each subset of the active subflows and tries the best: it keeps the faster set. Standby
+//! subflows are tried again, at growing intervals.
 //!
 //! Equations, with the function that implements each; docs/explanation/guard.md has the reasons.
 //!
@@ -17,7 +16,7 @@
 //! 4. required gain: `g (1 + n / 2)` after `n` changes within a minute ([`Guard::required`])
 //! 5. verdict: throughput in order, before against after ([`Guard::judge`])
 //!
-//! It never leaves the connection without an active subflow, and begins no trial after `most_changes`
+//! The connection always has an active subflow. Guard begins no trial after `most_changes`
 //! changes within a minute. All its numbers are in [`TUNING`].
 
 mod estimate;
@@ -34,7 +33,7 @@ use estimate::Estimate;
 use history::History;
 use memory::Memory;
 use serde::{Deserialize, Serialize};
-use sets::{Set, members, order, parts, set_of};
+use sets::{Set, members, order, set_of, subsets};
 use std::collections::VecDeque;
 use tuning::{MINUTE, TUNING};
 
@@ -57,27 +56,27 @@ impl Default for Options {
     }
 }
 
-/// Another set is being tried.
+/// A trial of another set.
 #[derive(Debug, Clone, Copy)]
 struct Trial {
     old: Set,
     new: Set,
     before: f64,
-    /// When it began, and what had been sent by then.
+    /// Its start, and the bytes sent before it.
     began: Nanos,
     sent: Bytes,
-    /// Since when what is seen is due to the new set.
+    /// Start of the observations of the new set.
     settled: Option<Nanos>,
 }
 
 impl Trial {
-    /// It tries a subflow again, rather than doing without one.
+    /// It adds a subflow rather than removing some.
     fn adds(&self) -> bool {
         self.new & !self.old != 0
     }
 }
 
-/// The policy with its options and what it has seen.
+/// The policy with its options and observations.
 #[derive(Debug, Clone)]
 pub struct Guard {
     held_up_share: f64,
@@ -87,12 +86,12 @@ pub struct Guard {
     estimates: Vec<Estimate>,
     memory: Memory,
     trial: Option<Trial>,
-    /// The active subflows that are alive, and since when what is seen is due to them.
+    /// The active subflows that are alive, and the start of their observations.
     set: Set,
     settled: Nanos,
     /// The first sample.
     began: Option<Nanos>,
-    /// When sets with fewer subflows, with one more, and with one of which nothing is expected may be tried.
+    /// Earliest trials: with fewer subflows, with one more, and with one of which no gain is predicted.
     next_without: Nanos,
     next_with: Nanos,
     next_blind: Nanos,
@@ -171,44 +170,44 @@ impl PathManager for Guard {
 impl Guard {
     /// No active subflow is alive: the best of those on standby become active.
     fn rescue(&mut self, subflows: &[SubflowView], commands: &mut Vec<Command>) {
-        let alive = set_of(subflows, |one| one.alive);
-        if alive == 0 || set_of(subflows, |one| one.alive && !one.backup) != 0 {
+        let alive = set_of(subflows, |subflow| subflow.alive);
+        if alive == 0 || set_of(subflows, |subflow| subflow.alive && !subflow.backup) != 0 {
             return;
         }
         self.trial = None;
         let best = |a: &Set, b: &Set| self.predicted(*a).total_cmp(&self.predicted(*b));
-        let best = parts(alive).into_iter().chain([alive]).max_by(best).unwrap_or(alive);
+        let best = subsets(alive).into_iter().chain([alive]).max_by(best).unwrap_or(alive);
         order(alive, best, subflows, commands);
     }
 
     fn on_sample(&mut self, now: Nanos, view: View<'_>, commands: &mut Vec<Command>) {
-        let alive = set_of(view.subflows, |one| one.alive);
-        let active = set_of(view.subflows, |one| one.alive && !one.backup);
+        let alive = set_of(view.subflows, |subflow| subflow.alive);
+        let active = set_of(view.subflows, |subflow| subflow.alive && !subflow.backup);
         self.history.add(now, view);
         for id in members(active) {
             let lately = self.history.lately(id);
-            self.estimates[id].note(&view.subflows[id], lately);
+            self.estimates[id].update(&view.subflows[id], lately);
         }
         if active != self.set {
-            self.on_other_set(now, active);
+            self.on_set_changed(now, active);
         }
         if active == 0 {
             return;
         }
         self.changes.retain(|&at| now < at + MINUTE);
-        let wanted = match self.trial {
+        let target = match self.trial {
             Some(trial) => self.judge(now, trial),
             None => self.consider(now, alive & !active),
         };
-        if let Some(wanted) = wanted {
+        if let Some(target) = target {
             self.changes.push_back(now);
-            self.set = wanted;
-            order(active | wanted, wanted, view.subflows, commands);
+            self.set = target;
+            order(active | target, target, view.subflows, commands);
         }
     }
 
-    /// Subflows joined, were lost or restored: the trial, if there is one, tells nothing any more.
-    fn on_other_set(&mut self, now: Nanos, active: Set) {
+    /// Subflows joined, were lost or restored: a trial is void.
+    fn on_set_changed(&mut self, now: Nanos, active: Set) {
         self.trial = None;
         self.set = active;
         let began = *self.began.get_or_insert(now);
@@ -234,7 +233,7 @@ impl Guard {
         (rtt * 4).clamp(TUNING.shortest_window, TUNING.longest_window)
     }
 
-    /// Equation 3. A subflow alone queues no more than it has room for: its own RTT is the smallest.
+    /// Equation 3. A subflow alone queues no more than its room: its RTT is then the smallest.
     fn predicted(&self, set: Set) -> f64 {
         let sum: f64 = members(set).map(|id| self.estimates[id].alone()).sum();
         let rtt = match set.count_ones() {
@@ -277,16 +276,16 @@ impl Guard {
             .flatten();
         let new = without
             .or_else(|| self.best_with(now, rate, standby, collapsed))
-            .or_else(|| self.blind(now, standby))?;
+            .or_else(|| self.longest_waiting(now, standby))?;
         let (old, sent) = (self.set, self.history.sent());
         for id in members(old & !new) {
-            self.estimates[id].leave(now, self.first_retry);
+            self.estimates[id].go_on_standby(now, self.first_retry);
         }
         self.trial = Some(Trial { old, new, before: rate, began: now, sent, settled: None });
         Some(new)
     }
 
-    /// The part of the active subflows that promises most, if that is enough.
+    /// The most promising subset of the active subflows, if its gain is large enough.
     fn best_without(&self, now: Nanos, rate: f64, starting: bool) -> Option<Set> {
         let slow_start = if starting { TUNING.slow_start_gain } else { 0.0 };
         let enough = rate * (1.0 + self.required() + slow_start);
@@ -294,13 +293,13 @@ impl Guard {
             Some(rate) => TUNING.memory_trust * rate,
             None => TUNING.trust * self.predicted(set),
         };
-        let valued = parts(self.set).into_iter().map(|set| (value(set), set));
+        let valued = subsets(self.set).into_iter().map(|set| (value(set), set));
         let best = valued.filter(|&(value, _)| value > enough).max_by(|a, b| a.0.total_cmp(&b.0));
         best.map(|(_, set)| set)
     }
 
-    /// The active subflows with the one on standby that promises most, if that is enough, or if there is
-    /// nothing to lose.
+    /// The active subflows with the most promising standby one, if its gain is large enough or the throughput has
+    /// collapsed.
     fn best_with(&self, now: Nanos, rate: f64, standby: Set, collapsed: bool) -> Option<Set> {
         if now < self.next_with {
             return None;
@@ -316,8 +315,8 @@ impl Guard {
         open.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, _, set)| set)
     }
 
-    /// The active subflows with the one that has waited longest: nobody knows what became of it.
-    fn blind(&mut self, now: Nanos, standby: Set) -> Option<Set> {
+    /// The active subflows with the one longest on standby, which may have changed unseen.
+    fn longest_waiting(&mut self, now: Nanos, standby: Set) -> Option<Set> {
         if now < self.next_blind {
             return None;
         }
@@ -327,7 +326,7 @@ impl Guard {
         Some(self.set | 1 << id)
     }
 
-    /// Equation 5: the old set if the new one was not better, nothing if it was or that is not yet known.
+    /// Equation 5: the old set if the new one is not better; none if it is, or before the verdict.
     fn judge(&mut self, now: Nanos, mut trial: Trial) -> Option<Set> {
         let Some(settled) = trial.settled else {
             trial.settled = self.has_settled(now, &trial).then_some(now);
@@ -346,8 +345,8 @@ impl Guard {
         };
         self.memory.learn(trial.new, span.rate, now, !better);
         match trial.adds() {
-            true => self.note_with(now, &trial, better),
-            false => self.note_without(now, &trial, better),
+            true => self.end_trial_with(now, &trial, better),
+            false => self.end_trial_without(now, &trial, better),
         }
         if better {
             self.settled = settled;
@@ -357,7 +356,7 @@ impl Guard {
         Some(trial.old)
     }
 
-    /// What is seen from now on is due to the new set.
+    /// Observations from now on are those of the new set.
     fn has_settled(&self, now: Nanos, trial: &Trial) -> bool {
         if trial.adds() {
             return now >= trial.began + self.settling(trial.new);
@@ -373,20 +372,20 @@ impl Guard {
         hopeless || now >= settled + if clear { window } else { TUNING.most_windows * window }
     }
 
-    fn note_with(&mut self, now: Nanos, trial: &Trial, better: bool) {
+    fn end_trial_with(&mut self, now: Nanos, trial: &Trial, better: bool) {
         self.next_with = now + TUNING.pause;
         for id in members(trial.new & !trial.old) {
-            let one = &mut self.estimates[id];
+            let estimate = &mut self.estimates[id];
             if better {
-                one.returned = Some(now);
+                estimate.returned = Some(now);
             } else {
-                one.wait = one.longer_wait();
-                one.due = now + one.wait;
+                estimate.wait = estimate.longer_wait();
+                estimate.due = now + estimate.wait;
             }
         }
     }
 
-    fn note_without(&mut self, now: Nanos, trial: &Trial, better: bool) {
+    fn end_trial_without(&mut self, now: Nanos, trial: &Trial, better: bool) {
         if !better {
             self.wait_without =
                 (2 * self.wait_without).clamp(TUNING.after_failure, TUNING.longest_wait);
@@ -394,7 +393,7 @@ impl Guard {
             return;
         }
         self.wait_without = 0;
-        // What was measured in slow start says little about the set.
+        // A throughput measured in slow start is not that of the set.
         if self.began.is_some_and(|began| now > began + TUNING.young) {
             self.memory.learn(trial.old, trial.before, now, true);
         } else {

@@ -1,4 +1,4 @@
-//! What a path manager is: the trait, its input events, and the commands it may give.
+//! The trait of path managers, their events, and their commands.
 
 use super::declaration::OptionInfo;
 use crate::error::SpecError;
@@ -23,7 +23,7 @@ pub struct PathEnds {
     pub remote: usize,
 }
 
-/// What is known about the number of payload bytes before a transfer begins.
+/// The number of payload bytes of a transfer, as known beforehand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TransferSize {
@@ -35,7 +35,7 @@ pub enum TransferSize {
     Unknown,
 }
 
-/// What a policy knows when an event reaches it.
+/// The state of the connection at an event.
 #[derive(Debug, Clone, Copy)]
 pub struct View<'a> {
     /// Every path of the topology, or of a connection's hosts so far.
@@ -44,28 +44,28 @@ pub struct View<'a> {
     pub lsrr_honoured: bool,
     /// Every subflow so far.
     pub subflows: &'a [SubflowView],
-    /// How much there will be to send.
+    /// Size of the transfer.
     pub size: TransferSize,
-    /// What the connection has done, as of the latest sample; zeros before the first.
+    /// Statistics of the connection at the latest sample; zeros before the first.
     pub statistics: ConnectionStatistics,
 }
 
-/// What a connection has done so far, as its data sender knows it. Everything only grows.
+/// Statistics of a connection at its data sender. They only grow.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ConnectionStatistics {
     /// Payload bytes handed to subflows.
     pub sent: Bytes,
     /// Payload bytes acknowledged in order (DATA_ACK, RFC 8684 section 3.3.2).
     pub acked: Bytes,
-    /// How long the shared buffers kept a subflow with room from sending.
+    /// Time in which the shared buffers kept a subflow with room in cwnd from sending.
     pub limited: Nanos,
 }
 
-/// What a subflow has done so far, and how it is.
+/// Statistics and state of a subflow.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SubflowStatistics {
-    /// Payload bytes that the other end has, out of order or not (Linux `tcpi_delivered`).
+    /// Payload bytes delivered, cumulatively or selectively (Linux `tcpi_delivered`).
     pub delivered: Bytes,
     /// Payload bytes sent again.
     pub retransmitted: Bytes,
@@ -87,15 +87,14 @@ pub struct SubflowView {
     pub alive: bool,
     /// Carries no data while an active one is alive (RFC 8684 section 3.3.8).
     pub backup: bool,
-    /// Smallest RTT seen, 0 before the first sample: the path's own, without the queue that the
-    /// connection's data builds.
+    /// Smallest RTT, 0 before the first sample: that of the path without the connection's queue.
     pub min_rtt: Nanos,
     /// As of the latest sample; zeros before the first.
     #[serde(default)]
     pub statistics: SubflowStatistics,
 }
 
-/// What happened. Facts in the past tense.
+/// An event of the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Event {
@@ -105,21 +104,20 @@ pub enum Event {
     Established,
     /// A subflow finished its handshake.
     SubflowEstablished(SubflowId),
-    /// A subflow stopped making progress (repeated timeouts) or its path went away.
+    /// A subflow stopped making progress (repeated timeouts) or its path was removed.
     SubflowLost(SubflowId),
     /// A lost subflow made progress again.
     SubflowRestored(SubflowId),
     /// The sender has sent this many payload bytes; answers [`Command::NotifyAtBytes`].
     BytesSent(Bytes),
-    /// There is another path: an interface came up, or the peer announced an address. The paths of the
-    /// view include it, and it has no subflow.
+    /// A path was added: an interface came up, or the peer announced an address. The view includes it, and it has no
+    /// subflow.
     PathAdded(PathId),
-    /// It is this time, and the statistics in the view are new ([`PathManager::sampling`]). Times are since
-    /// any fixed moment.
+    /// New statistics in the view at this time ([`PathManager::sampling`]), counted from any fixed moment.
     Sample(Nanos),
 }
 
-/// What a policy wants done.
+/// A command of a policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Command {
@@ -146,7 +144,7 @@ pub trait PathManager: Sized {
     /// Its options with their defaults; path numbers in them are checked by the code that reads them.
     type Options: Default + Serialize + DeserializeOwned;
 
-    /// What its options mean, one entry per field.
+    /// The declarations of its options, one per field.
     const OPTIONS: &'static [OptionInfo] = &[];
 
     /// The policy with its options.
@@ -155,7 +153,7 @@ pub trait PathManager: Sized {
     /// The name of the invalid option.
     fn new(options: Self::Options) -> Result<Self, SpecError>;
 
-    /// The path for the initial subflow when the user named none; `default` is the topology's.
+    /// The default path of the initial subflow; `default` is the topology's.
     fn initial_path(&self, _paths: &[PathEnds], _size: TransferSize, default: PathId) -> PathId {
         default
     }
@@ -165,16 +163,16 @@ pub trait PathManager: Sized {
         Vec::new()
     }
 
-    /// How often it wants [`Event::Sample`]; none spares the connection the work.
+    /// The interval of [`Event::Sample`]; none for no samples.
     fn sampling(&self) -> Option<Nanos> {
         None
     }
 
-    /// Why it gave the latest commands, in a few words for a journal; none if it has nothing to add.
+    /// The reason for the latest commands in a few words, for a log; none if there is nothing to add.
     fn why(&self) -> Option<String> {
         None
     }
 
-    /// An event happened; commands are appended to `commands` and carried out in order.
+    /// Handles an event; commands are appended to `commands` and executed in order.
     fn on_event(&mut self, event: Event, view: View<'_>, commands: &mut Vec<Command>);
 }

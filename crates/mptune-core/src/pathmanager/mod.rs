@@ -1,14 +1,12 @@
 //! Path management: the policies, one file each, and the life cycle of the subflows they manage.
 //!
-//! A policy is a pure function of its events, with commands as output: it opens no socket, reads no
-//! clock and knows neither the simulator nor netlink. To add one, write `<name>.rs` beside this file, with
-//! its options, and one line in the `path_managers!` list. [`Driver`] runs a policy for one connection,
-//! simulated or real: reports in, orders out.
+//! A policy is a pure function of its events, with commands as output: it opens no socket, reads no clock and knows
+//! neither the simulator nor netlink. To add a policy, write `<name>.rs` beside this file, with its options, and one line
+//! in the `path_managers!` list. [`Driver`] runs a policy for a connection, simulated or real: reports in, orders out.
+//! `mptcp` uses this module, not the reverse.
 //!
-//! Nothing here knows `mptcp`; `mptcp` uses this.
-//!
-//! Paths are numbered as in the topology: all pairs of a local and a remote interface. Where there is no
-//! topology (a daemon) they are numbered as they become known.
+//! Paths are numbered as in the topology: all pairs of a local and a remote interface; without a topology (a daemon) in
+//! the order in which they become known.
 
 pub mod binder;
 mod declaration;

@@ -1,8 +1,7 @@
-//! Options of path managers: each policy has a struct of them, and a table that says what they mean.
+//! Options of path managers: each policy has a struct of them, and a table of their declarations.
 //!
-//! Everything between the person who sets an option and the policy that reads it passes on a map
-//! ([`OptionMap`]), so adding an option only touches the policy's file. Here the map becomes the struct,
-//! and an invalid option becomes a [`SpecError`] at its name.
+//! A map ([`OptionMap`]) passes from the user to the policy, so that a new option only touches the policy's file. Here
+//! the map becomes the struct, and an invalid option a [`SpecError`] at its name.
 
 use super::declaration::OptionInfo;
 use super::manager::PathManager;
@@ -16,10 +15,10 @@ pub type OptionMap = serde_json::Map<String, Value>;
 /// [`OptionInfo`] with the default from the policy's struct.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DescribedOption {
-    /// What the policy declares.
+    /// Its declaration.
     #[serde(flatten)]
     pub info: OptionInfo,
-    /// The value if it is not set; null if the policy then decides.
+    /// The value if it is not set; null if the policy then chooses.
     pub default: Value,
 }
 
@@ -67,7 +66,7 @@ pub(super) fn defaults<P: PathManager>() -> OptionMap {
     }
 }
 
-/// What a policy's options are, with their defaults.
+/// A policy's options, with their defaults.
 pub(super) fn described<P: PathManager>() -> Vec<DescribedOption> {
     let defaults = defaults::<P>();
     let described = P::OPTIONS.iter().map(|&info| {
@@ -94,7 +93,9 @@ mod tests {
     fn the_defaults_described_are_those_a_policy_has_without_any_option() {
         for name in NAMES {
             let described = Policy::describe(name).expect("a known policy");
-            let set = described.iter().map(|one| (one.info.name.to_owned(), one.default.clone()));
+            let set = described
+                .iter()
+                .map(|option| (option.info.name.to_owned(), option.default.clone()));
             let explicit = Policy::new(name, &set.collect(), 4).expect("defaults are valid");
             let implicit = Policy::new(name, &OptionMap::new(), 4).expect("no option is needed");
             assert_eq!(format!("{explicit:?}"), format!("{implicit:?}"));
@@ -105,7 +106,7 @@ mod tests {
     fn every_option_of_a_struct_is_described() {
         for name in NAMES {
             let described = Policy::describe(name).expect("a known policy");
-            let described: BTreeSet<_> = described.iter().map(|one| one.info.name).collect();
+            let described: BTreeSet<_> = described.iter().map(|option| option.info.name).collect();
             let defaults = Policy::defaults(name).expect("a known policy");
             let fields: BTreeSet<_> = defaults.keys().map(String::as_str).collect();
             assert_eq!(described, fields, "{name}");
@@ -113,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_what_was_expected() {
+    fn an_error_names_the_option_and_the_expected_value() {
         let (key, expected) = refused("pcdc", json!({"activ": [1]}));
         assert_eq!(key, "pm_options");
         assert!(expected.starts_with("expected one of active, "), "{expected}");

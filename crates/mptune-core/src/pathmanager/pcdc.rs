@@ -1,22 +1,21 @@
-//! PCDC, "path characteristic and data characteristic" (PCDC paper, section IV): of the paths that
-//! help, the optional set P, as many carry data as the transfer size calls for.
+//! PCDC, "path characteristic and data characteristic" (PCDC paper, section IV): the transfer size determines how many
+//! paths of the optional set P, those that contribute, carry data.
 //!
 //! The optional set and the order of the others come from the impact factors, measured elsewhere
 //! ([`Options`]). Every path always has an established subflow, and a broken one that carries
 //! data is replaced by the best unused one (MPCOA, end of section 3).
 //!
-//! What the papers leave open is done as follows:
+//! Choices that the papers leave open:
 //!
-//! - P is sorted by the smallest RTT a subflow has seen, again on every event. The paper's RTT is a
-//!   characteristic of the path, measured before the transfer; a smoothed RTT includes the queue that the
-//!   transfer itself builds, and would drive a transfer from subflow to subflow. Ties keep the order of
-//!   creation.
+//! - P is sorted by the smallest RTT of a subflow, again on every event. The paper's RTT is a
+//!   characteristic of the path, measured before the transfer; a smoothed RTT includes the transfer's own queue, and
+//!   would drive it from subflow to subflow. Ties keep the order of creation.
 //! - A subflow without a sample uses the RTT measured with the impact factors, if given; without either it
 //!   comes last. A transfer that does not use all of P begins on the path with the smallest measured RTT,
 //!   and the paths it will use carry data as soon as they have joined.
 //! - An unlimited stream is in class L3 (section VI: "does not limit the size"). If the size is unknown the
 //!   class follows from the bytes sent so far: a stream starts in L1 and ends in L3.
-//! - With fewer optional subflows than the class wants, all of them carry data; an empty optional
+//! - With fewer optional subflows than the class requires, all of them carry data; an empty optional
 //!   set means all paths.
 //! - Until an optional subflow is established, the initial one carries data.
 //! - "The best unused one" is an optional one that the class leaves out, then a standby one in the
@@ -83,8 +82,8 @@ impl Class {
         }
     }
 
-    /// How many of the `optional` subflows carry data.
-    fn wants(self, optional: usize) -> usize {
+    /// Number of the `optional` subflows that carry data.
+    fn active_count(self, optional: usize) -> usize {
         match self {
             Self::L1 => optional.min(1),
             Self::L2 => optional.min(2),
@@ -126,35 +125,35 @@ impl Pcdc {
         if subflow.min_rtt > 0 { subflow.min_rtt } else { self.measured_rtt(subflow.path) }
     }
 
-    /// Of this many paths, those of P that the class uses, as far as the RTTs measured beforehand show.
-    fn taken(&self, class: Class, paths: usize) -> Vec<PathId> {
-        let mut taken: Vec<_> = (0..paths).filter(|&path| self.is_optional(path)).collect();
+    /// The paths of P, among the first `paths`, that the class uses by the RTTs measured beforehand.
+    fn initially_active(&self, class: Class, paths: usize) -> Vec<PathId> {
+        let mut active: Vec<_> = (0..paths).filter(|&path| self.is_optional(path)).collect();
         if class != Class::L3 {
-            let wants = class.wants(taken.len());
-            taken.retain(|path| self.measured.contains_key(path));
-            taken.sort_by_key(|&path| self.measured_rtt(path));
-            taken.truncate(wants);
+            let count = class.active_count(active.len());
+            active.retain(|path| self.measured.contains_key(path));
+            active.sort_by_key(|&path| self.measured_rtt(path));
+            active.truncate(count);
         }
-        taken
+        active
     }
 
     /// Opens a subflow on every other path; those that will be used carry data at once.
     fn connect_all(&self, view: View<'_>, commands: &mut Vec<Command>) {
-        let taken = self.taken(self.class, view.paths.len());
+        let active = self.initially_active(self.class, view.paths.len());
         for path in (0..view.paths.len()).filter(|&path| path != view.subflows[0].path) {
-            commands.push(Command::Connect { path, backup: !taken.contains(&path) });
+            commands.push(Command::Connect { path, backup: !active.contains(&path) });
         }
     }
 
-    /// Opens a subflow on a path that was added, if it is one of P or of the standby paths.
+    /// Opens a subflow on an added path, if it is in P or a standby path.
     fn connect_added(&self, path: PathId, view: View<'_>, commands: &mut Vec<Command>) {
         if self.is_optional(path) || self.standby_order.contains(&path) {
-            let taken = self.taken(self.class, view.paths.len());
-            commands.push(Command::Connect { path, backup: !taken.contains(&path) });
+            let active = self.initially_active(self.class, view.paths.len());
+            commands.push(Command::Connect { path, backup: !active.contains(&path) });
         }
     }
 
-    /// The class of a transfer of unknown size, and when to check again.
+    /// Updates the class of a transfer of unknown size, and requests the next notification.
     fn classify_sent(&mut self, sent: Bytes, commands: &mut Vec<Command>) {
         self.class = Class::of(sent + 1, self.class_bytes);
         match self.class {
@@ -165,7 +164,7 @@ impl Pcdc {
     }
 
     /// The subflows that should carry data.
-    fn chosen(&self, subflows: &[SubflowView]) -> Vec<SubflowId> {
+    fn active_set(&self, subflows: &[SubflowView]) -> Vec<SubflowId> {
         let optional = |&id: &SubflowId| self.is_optional(subflows[id].path);
         let (mut candidates, mut rest): (Vec<_>, Vec<_>) =
             (0..subflows.len()).filter(|&id| subflows[id].alive).partition(optional);
@@ -176,20 +175,20 @@ impl Pcdc {
         candidates.sort_by_key(|&id| self.rtt(&subflows[id]));
         rest.sort_by_key(|&id| self.standby_rank(subflows[id].path));
         candidates.extend(rest);
-        candidates.truncate(self.class.wants(known).max(1));
+        candidates.truncate(self.class.active_count(known).max(1));
         candidates
     }
 
-    /// Lets the chosen subflows carry data, then silences the others.
+    /// Activates the subflows that should carry data, then silences the others.
     fn apply(&self, subflows: &[SubflowView], commands: &mut Vec<Command>) {
-        let chosen = self.chosen(subflows);
+        let active = self.active_set(subflows);
         let wrong = |backup| {
             let is_wrong =
                 move |id: &SubflowId| subflows[*id].alive && subflows[*id].backup != backup;
             (0..subflows.len()).filter(is_wrong)
         };
         for (backup, set) in [(false, true), (true, false)] {
-            let ids = wrong(backup).filter(|id| chosen.contains(id) == set);
+            let ids = wrong(backup).filter(|id| active.contains(id) == set);
             commands.extend(ids.map(|subflow| Command::SetBackup { subflow, backup }));
         }
     }
@@ -249,7 +248,7 @@ impl PathManager for Pcdc {
         let class = Class::first(size, self.class_bytes);
         let optional = |path: PathId| self.is_optional(path);
         let rtt = |path: PathId| self.measured_rtt(path);
-        match self.taken(class, paths.len()).first() {
+        match self.initially_active(class, paths.len()).first() {
             Some(&first) if class != Class::L3 => {
                 if optional(default) && rtt(default) == rtt(first) { default } else { first }
             }
@@ -431,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn without_an_order_any_living_subflow_steps_in() {
+    fn without_an_order_any_live_subflow_takes_over() {
         let mut world = established(&options(&[0], &[]), Known(9_999 * KIB), [60, 20, 40]);
         assert_eq!(world.lose(0), [activate(1)]);
         assert_eq!(world.lose(1), [activate(2)]);
@@ -519,7 +518,7 @@ mod tests {
     proptest! {
         /// The world refuses commands that change nothing; this checks that data can always flow.
         #[test]
-        fn a_living_subflow_carries_data_whatever_happens(
+        fn a_live_subflow_always_carries_data(
             active in prop::collection::vec(0..6usize, 0..4),
             bytes in prop::option::of(0..2_000 * KIB),
             initial in 0..6usize,

@@ -1,6 +1,5 @@
-//! A world for the policies' tests: it carries out commands at once and reports what was asked for.
-//!
-//! Not a network: subflows are established, lost and restored when the test says so.
+//! A world for the policies' tests: it executes commands at once and reports the results. Not a network: the test
+//! establishes, loses and restores subflows.
 
 use super::{Command, Event, PathEnds, PathId, PathManager, SubflowId, SubflowView};
 use super::{ConnectionStatistics, SubflowStatistics, TransferSize, View};
@@ -56,7 +55,7 @@ impl<P: PathManager> World<P> {
         }
     }
 
-    /// The path the policy takes for the initial subflow.
+    /// The policy's path for the initial subflow.
     pub fn initial_path(&self, default: PathId) -> PathId {
         self.policy.initial_path(&self.paths, self.size, default)
     }
@@ -65,38 +64,38 @@ impl<P: PathManager> World<P> {
     pub fn start(&mut self, path: PathId) -> Vec<Command> {
         let min_rtt = 50 * MILLISECOND;
         self.subflows.push(SubflowView { alive: true, min_rtt, ..opening(path, false) });
-        self.tell(Event::Established)
+        self.dispatch(Event::Established)
     }
 
     pub fn establish(&mut self, subflow: SubflowId, min_rtt_ms: u64) -> Vec<Command> {
         self.subflows[subflow].alive = true;
         self.subflows[subflow].min_rtt = min_rtt_ms * MILLISECOND;
-        self.tell(Event::SubflowEstablished(subflow))
+        self.dispatch(Event::SubflowEstablished(subflow))
     }
 
     pub fn lose(&mut self, subflow: SubflowId) -> Vec<Command> {
         self.subflows[subflow].alive = false;
-        self.tell(Event::SubflowLost(subflow))
+        self.dispatch(Event::SubflowLost(subflow))
     }
 
     pub fn restore(&mut self, subflow: SubflowId) -> Vec<Command> {
         self.subflows[subflow].alive = true;
-        self.tell(Event::SubflowRestored(subflow))
+        self.dispatch(Event::SubflowRestored(subflow))
     }
 
-    /// Time has passed, and the statistics may have changed.
+    /// A sample at this time, with the current statistics.
     pub fn sample(&mut self, now: Nanos) -> Vec<Command> {
-        self.tell(Event::Sample(now))
+        self.dispatch(Event::Sample(now))
     }
 
-    /// There is another path.
+    /// Adds a path.
     pub fn add_path(&mut self, local: usize, remote: usize) -> Vec<Command> {
         self.paths.push(PathEnds { local, remote });
-        self.tell(Event::PathAdded(self.paths.len() - 1))
+        self.dispatch(Event::PathAdded(self.paths.len() - 1))
     }
 
     pub fn send(&mut self, bytes: Bytes) -> Vec<Command> {
-        self.tell(Event::BytesSent(bytes))
+        self.dispatch(Event::BytesSent(bytes))
     }
 
     /// The live subflows that carry data.
@@ -105,8 +104,8 @@ impl<P: PathManager> World<P> {
         (0..self.subflows.len()).filter(active).collect()
     }
 
-    /// Passes an event to the policy and carries out its commands.
-    fn tell(&mut self, event: Event) -> Vec<Command> {
+    /// Passes an event to the policy and executes its commands.
+    fn dispatch(&mut self, event: Event) -> Vec<Command> {
         let view = View {
             paths: &self.paths,
             lsrr_honoured: self.lsrr_honoured,

@@ -1,4 +1,4 @@
-//! A path manager's policy, its options, and the paths it is for.
+//! A path manager's policy, its options and its paths.
 
 use crate::error::SpecError;
 use crate::pathmanager::{OptionMap, PathEnds, PathId, Policy, TransferSize};
@@ -17,8 +17,8 @@ pub struct Assignment {
 impl Assignment {
     /// The path manager called `pm` for these paths, in topology order.
     ///
-    /// `size` is what is known about a transfer before it begins; `lsrr_honoured` says that the network
-    /// obeys loose source routes (RFC 791), which only binder uses.
+    /// `size` is that of the transfer as known beforehand; with `lsrr_honoured` the network obeys loose source routes
+    /// (RFC 791), which only binder uses.
     ///
     /// # Errors
     /// The key that is wrong: "pm", "pm_options" for an unknown option, or the name of an option.
@@ -44,23 +44,23 @@ impl Assignment {
         Self { policy, paths: paths.into(), lsrr_honoured, size }
     }
 
-    /// Another path, and its number.
+    /// Adds a path and returns its number.
     pub fn add_path(&mut self, ends: PathEnds) -> PathId {
         self.paths = self.paths.iter().copied().chain([ends]).collect();
         self.paths.len() - 1
     }
 
-    /// The path for the initial subflow when the user named none; `default` is the topology's.
+    /// The default path of the initial subflow; `default` is the topology's.
     pub fn initial_path(&self, default: PathId) -> PathId {
         self.policy.initial_path(&self.paths, self.size, default)
     }
 
-    /// Numbers of sent bytes at which the policy may want a notification.
+    /// Numbers of sent bytes at which the policy may request a notification.
     pub fn thresholds(&self) -> Vec<Bytes> {
         self.policy.thresholds()
     }
 
-    /// How often the policy wants [`super::Report::Sample`].
+    /// The interval of [`super::Report::Sample`].
     pub fn sampling(&self) -> Option<Nanos> {
         self.policy.sampling()
     }

@@ -1,12 +1,12 @@
-//! What passes between a driver and the stack below it: reports of what happened, orders, and what the stack can do.
+//! The interface between a driver and the stack below it: reports, orders, and the stack's abilities.
 
 use crate::pathmanager::{ConnectionStatistics, PathId, SubflowId};
 use crate::units::{Bytes, Nanos};
 
-/// What the stack under a driver can do.
+/// The abilities of the stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stack {
-    /// It can keep a subflow silent even while no other one is alive.
+    /// It can keep a subflow silent even while no other is alive.
     pub silences: bool,
     /// It accepts roles before the subflow, or the connection, is established.
     pub early_roles: bool,
@@ -23,7 +23,7 @@ impl Stack {
     pub const LINUX_ACCEPTED: Self = Self { opens: false, ..Self::LINUX };
 }
 
-/// Who may send on a subflow.
+/// The role of a subflow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// It carries data.
@@ -41,10 +41,9 @@ impl Role {
     }
 }
 
-/// What happened. Facts in the past tense, from the observer of the stack.
+/// A report of an event, by the observer of the stack.
 ///
-/// A subflow's number is the one in the order that opened it, 0 for the initial subflow; an unknown number
-/// panics.
+/// A subflow's number is that of the order that opened it, 0 for the initial subflow; an unknown number panics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Report {
     /// The connection is fully established (first DATA_ACK received, RFC 8684 section 3.1).
@@ -61,25 +60,24 @@ pub enum Report {
     Timeouts {
         /// The subflow.
         subflow: SubflowId,
-        /// How many in a row; 0 if it has made progress since the last one.
+        /// Timeouts in a row; 0 after progress.
         consecutive: u32,
     },
     /// This many payload bytes were sent on the connection; reported any number of times, at any number.
     BytesSent(Bytes),
     /// A path was withdrawn from carrying data.
     Withdrawn(PathId),
-    /// It was put back into service.
+    /// It was readmitted.
     Readmitted(PathId),
-    /// There is another path; the number comes from [`super::Driver::add_path`].
+    /// A path was added; the number comes from [`super::Driver::add_path`].
     PathAdded(PathId),
     /// A path's address was removed (REMOVE_ADDR, RFC 8684 section 3.4.2).
     AddressRemoved(PathId),
     /// It was announced again (ADD_ADDR, section 3.4.1).
     AddressAnnounced(PathId),
-    /// Another attempt on a path is worth its while: its subflows that are closed or were refused are
-    /// reopened.
+    /// Another attempt on a path is due: its closed and refused subflows are reopened.
     Retried(PathId),
-    /// The stack holds a subflow at this priority, whatever was ordered.
+    /// The priority of a subflow in the stack, whatever was ordered.
     PrioritySeen {
         /// The subflow.
         subflow: SubflowId,
@@ -89,17 +87,17 @@ pub enum Report {
     /// The stack refused the [`Order::SetRole`] for this subflow. It is ordered again after another
     /// report, not at once. (Linux refuses until it has the subflow in its list.)
     RoleRefused(SubflowId),
-    /// Time has passed: what the connection has done until now. The subflows' part comes before, by
-    /// [`super::Driver::set_statistics`]. Due as often as [`super::Driver::sampling`] says, if it does.
+    /// The connection's statistics, at the interval of [`super::Driver::sampling`]. Those of the subflows come before,
+    /// by [`super::Driver::set_statistics`].
     Sample {
-        /// Now, since any fixed moment.
+        /// Time since any fixed moment.
         now: Nanos,
-        /// What it has done.
+        /// Statistics of the connection.
         statistics: ConnectionStatistics,
     },
 }
 
-/// What to do, in this order.
+/// An order to the stack, executed in sequence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Order {
     /// Open a subflow; answered by [`Report::Joined`] or [`Report::JoinFailed`]. A number that is already
@@ -117,7 +115,7 @@ pub enum Order {
         /// The subflow.
         subflow: SubflowId,
     },
-    /// Change a subflow's role. It counts as done unless [`Report::RoleRefused`] says otherwise.
+    /// Change a subflow's role. It counts as done unless [`Report::RoleRefused`] follows.
     SetRole {
         /// The subflow.
         subflow: SubflowId,
@@ -126,14 +124,14 @@ pub enum Order {
     },
     /// Report [`Report::BytesSent`] once this many payload bytes were sent; replaces any earlier such order.
     NotifyAtBytes(Bytes),
-    /// For the record: a subflow was lost, and these standby subflows were activated in its place.
+    /// For the log: a subflow was lost, and these standby subflows were activated in its place.
     NoteLost {
         /// The subflow.
         subflow: SubflowId,
         /// Its successors by the policy's choice.
         successors: Vec<SubflowId>,
     },
-    /// For the record: a lost subflow is back.
+    /// For the log: a lost subflow was restored.
     NoteRestored {
         /// The subflow.
         subflow: SubflowId,

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 const KIB: Bytes = 1024;
 
-/// A stack that carries out orders at once and reports the result.
+/// A stack that executes orders at once and reports the result.
 struct World {
     driver: Driver,
     /// For each subflow, its role in the stack.
@@ -39,12 +39,12 @@ impl World {
 
     fn established(assignment: Assignment, stack: Stack) -> Self {
         let mut world = Self::new(assignment, stack);
-        world.tell(Report::Joined(0));
-        world.tell(Report::Established);
+        world.dispatch(Report::Joined(0));
+        world.dispatch(Report::Established);
         world
     }
 
-    fn tell(&mut self, report: Report) {
+    fn dispatch(&mut self, report: Report) {
         let mut orders = Vec::new();
         self.driver.handle(report, &mut orders);
         self.orders.extend(orders.iter().cloned());
@@ -53,23 +53,23 @@ impl World {
                 Order::Connect { subflow, role, .. } => {
                     self.roles.resize(self.roles.len().max(subflow + 1), role);
                     self.roles[subflow] = role;
-                    self.tell(Report::Joined(subflow));
+                    self.dispatch(Report::Joined(subflow));
                 }
                 Order::SetRole { subflow, .. } if self.refuses => {
-                    self.tell(Report::RoleRefused(subflow));
+                    self.dispatch(Report::RoleRefused(subflow));
                 }
                 Order::SetRole { subflow, role } => {
                     assert_ne!(self.roles[subflow], role, "it changes nothing");
                     self.roles[subflow] = role;
                 }
-                Order::Close { subflow } => self.tell(Report::Closed(subflow)),
+                Order::Close { subflow } => self.dispatch(Report::Closed(subflow)),
                 _ => {}
             }
         }
     }
 
     fn time_out(&mut self, subflow: SubflowId, consecutive: u32) {
-        self.tell(Report::Timeouts { subflow, consecutive });
+        self.dispatch(Report::Timeouts { subflow, consecutive });
     }
 
     fn with(&self, role: Role) -> Vec<SubflowId> {
@@ -88,12 +88,12 @@ impl World {
 #[test]
 fn nothing_is_ordered_before_the_connection_is_established() {
     let mut world = World::new(fullmesh(), Stack::LINUX);
-    world.tell(Report::Joined(0));
-    world.tell(Report::Withdrawn(0));
+    world.dispatch(Report::Joined(0));
+    world.dispatch(Report::Withdrawn(0));
     world.time_out(0, 7);
     world.time_out(0, 0);
     assert_eq!(world.orders, []);
-    world.tell(Report::Established);
+    world.dispatch(Report::Established);
     assert_eq!(world.driver.subflows().len(), 4);
     assert_eq!(world.with(Role::Standby), [0]);
 }
@@ -102,7 +102,7 @@ fn nothing_is_ordered_before_the_connection_is_established() {
 fn three_timeouts_in_a_row_are_a_loss_and_progress_ends_it() {
     let options = json!({"active": [0], "standby_order": [2, 1, 3]});
     let mut world = World::established(pcdc(options), Stack::LINUX);
-    let on_path_2 = world.driver.subflows().iter().position(|one| one.path() == 2).unwrap();
+    let on_path_2 = world.driver.subflows().iter().position(|subflow| subflow.path() == 2).unwrap();
     for consecutive in [1, 2] {
         world.time_out(0, consecutive);
         assert_eq!(world.with(Role::Active), [0]);
@@ -120,19 +120,19 @@ fn three_timeouts_in_a_row_are_a_loss_and_progress_ends_it() {
 fn a_closed_subflow_is_replaced_for_good() {
     let options = json!({"active": [0, 1], "standby_order": [3, 2]});
     let mut world = World::established(pcdc(options), Stack::LINUX);
-    world.tell(Report::Closed(1));
+    world.dispatch(Report::Closed(1));
     world.time_out(1, 0);
     assert_eq!(world.losses(), [(1, vec![3])]);
     assert!(world.with(Role::Active).contains(&3));
 }
 
 #[test]
-fn active_ones_are_ordered_before_others_fall_silent() {
+fn active_roles_are_ordered_before_silent_ones() {
     let mut world = World::established(pcdc(json!({"active": [0, 1]})), Stack::LINUX);
     world.driver.set_min_rtt(1, 1);
     let before = world.orders.len();
-    world.tell(Report::Withdrawn(0));
-    world.tell(Report::Withdrawn(1));
+    world.dispatch(Report::Withdrawn(0));
+    world.dispatch(Report::Withdrawn(1));
     let roles = world.orders[before..].iter().filter_map(|order| match order {
         Order::SetRole { role, .. } => Some(*role),
         _ => None,
@@ -143,26 +143,26 @@ fn active_ones_are_ordered_before_others_fall_silent() {
 }
 
 #[test]
-fn a_withdrawn_path_is_silent_whatever_the_policy_wants() {
+fn a_withdrawn_path_is_silent_whatever_the_policy() {
     let mut world = World::established(pcdc(json!({"active": [0, 1]})), Stack::SIMULATED);
-    world.tell(Report::Withdrawn(1));
+    world.dispatch(Report::Withdrawn(1));
     assert_eq!((world.with(Role::Active), world.with(Role::Standby)), (vec![0], vec![2, 3]));
-    world.tell(Report::Withdrawn(0));
+    world.dispatch(Report::Withdrawn(0));
     assert_eq!((world.with(Role::Silent), world.with(Role::Standby)), (vec![0, 1], vec![2, 3]));
-    world.tell(Report::Readmitted(1));
-    world.tell(Report::Readmitted(0));
+    world.dispatch(Report::Readmitted(1));
+    world.dispatch(Report::Readmitted(0));
     assert_eq!((world.with(Role::Active), world.with(Role::Standby)), (vec![0, 1], vec![2, 3]));
 }
 
 #[test]
 fn a_stack_without_silence_is_given_other_active_subflows_instead() {
     let mut world = World::established(pcdc(json!({"active": [0, 1]})), Stack::LINUX);
-    world.tell(Report::Withdrawn(1));
+    world.dispatch(Report::Withdrawn(1));
     assert_eq!((world.with(Role::Active), world.with(Role::Standby)), (vec![0], vec![1, 2, 3]));
-    // No active one is left: the others are the last resort, the withdrawn ones are not.
-    world.tell(Report::Withdrawn(0));
+    // No active subflow is left: the others are the last resort, the withdrawn ones are not.
+    world.dispatch(Report::Withdrawn(0));
     assert_eq!((world.with(Role::Active), world.with(Role::Standby)), (vec![2, 3], vec![0, 1]));
-    world.tell(Report::Readmitted(0));
+    world.dispatch(Report::Readmitted(0));
     assert_eq!((world.with(Role::Active), world.with(Role::Standby)), (vec![0], vec![1, 2, 3]));
 }
 
@@ -170,9 +170,9 @@ fn a_stack_without_silence_is_given_other_active_subflows_instead() {
 fn subflows_opened_on_a_withdrawn_path_are_withdrawn_too() {
     for (stack, role) in [(Stack::SIMULATED, Role::Silent), (Stack::LINUX, Role::Standby)] {
         let mut world = World::new(fullmesh(), stack);
-        world.tell(Report::Joined(0));
-        world.tell(Report::Withdrawn(2));
-        world.tell(Report::Established);
+        world.dispatch(Report::Joined(0));
+        world.dispatch(Report::Withdrawn(2));
+        world.dispatch(Report::Established);
         assert_eq!(world.roles, [Role::Active, Role::Active, role, Role::Active]);
     }
 }
@@ -181,7 +181,7 @@ fn subflows_opened_on_a_withdrawn_path_are_withdrawn_too() {
 fn a_refused_role_is_ordered_again_after_another_report() {
     let mut world = World::established(fullmesh(), Stack::LINUX);
     world.refuses = true;
-    world.tell(Report::Withdrawn(2));
+    world.dispatch(Report::Withdrawn(2));
     assert!(world.with(Role::Standby).is_empty());
     let refused = world.orders.len();
     world.time_out(3, 0);
@@ -197,10 +197,10 @@ fn a_refused_role_is_ordered_again_after_another_report() {
 fn a_priority_that_differs_in_the_stack_is_set_again() {
     let mut world = World::established(pcdc(json!({"active": [0]})), Stack::LINUX);
     world.roles[3] = Role::Active;
-    world.tell(Report::PrioritySeen { subflow: 3, backup: false });
+    world.dispatch(Report::PrioritySeen { subflow: 3, backup: false });
     assert_eq!(world.with(Role::Standby), [1, 2, 3]);
     let orders = world.orders.len();
-    world.tell(Report::PrioritySeen { subflow: 3, backup: true });
+    world.dispatch(Report::PrioritySeen { subflow: 3, backup: true });
     assert_eq!(world.orders.len(), orders);
 }
 
@@ -208,7 +208,7 @@ fn a_priority_that_differs_in_the_stack_is_set_again() {
 fn a_subflow_opened_by_the_peer_is_managed_too() {
     let mut world = World::established(pcdc(json!({"active": [0]})), Stack::LINUX);
     world.roles.push(Role::Active);
-    world.tell(Report::JoinedByPeer(3));
+    world.dispatch(Report::JoinedByPeer(3));
     assert_eq!(world.driver.subflows()[4].path(), 3);
     assert_eq!(world.roles[4], Role::Standby);
 }
@@ -219,7 +219,7 @@ fn there_are_never_more_subflows_than_a_connection_can_have() {
     let mut world =
         World::established(assignment("ndiffports", options, TransferSize::Unknown), Stack::LINUX);
     assert_eq!(world.driver.subflows().len(), MAX_SUBFLOWS);
-    world.tell(Report::JoinedByPeer(0));
+    world.dispatch(Report::JoinedByPeer(0));
     assert_eq!(world.driver.subflows().len(), MAX_SUBFLOWS);
 }
 
@@ -241,12 +241,12 @@ fn joins_are_distinguished_by_their_path() {
 fn a_removed_address_closes_its_subflows_and_an_announced_one_reopens_them() {
     let options = json!({"active": [0, 1], "standby_order": [2, 3]});
     let mut world = World::established(pcdc(options), Stack::LINUX);
-    world.tell(Report::AddressRemoved(1));
+    world.dispatch(Report::AddressRemoved(1));
     assert_eq!(world.driver.subflows()[1].state(), State::Closed);
     assert_eq!(world.losses(), [(1, vec![2])]);
-    world.tell(Report::AddressAnnounced(3));
+    world.dispatch(Report::AddressAnnounced(3));
     assert_eq!(world.driver.subflows()[1].state(), State::Closed);
-    world.tell(Report::AddressAnnounced(1));
+    world.dispatch(Report::AddressAnnounced(1));
     assert_eq!(world.driver.subflows().len(), 4);
     assert!(world.driver.subflows()[1].is_alive());
     assert_eq!(world.with(Role::Active), [0, 1]);
@@ -258,7 +258,7 @@ fn the_classes_of_a_stream_follow_the_bytes_sent() {
     let unknown = assignment("pcdc", json!({}), TransferSize::Unknown);
     let mut world = World::established(unknown, Stack::LINUX);
     for (sent, active) in [(1, 1), (512 * KIB - 1, 1), (512 * KIB, 2), (1024 * KIB, 4)] {
-        world.tell(Report::BytesSent(sent));
+        world.dispatch(Report::BytesSent(sent));
         assert_eq!(world.with(Role::Active).len(), active, "{sent}");
     }
     assert_eq!(world.driver.assignment.thresholds(), [512 * KIB, 1024 * KIB]);
@@ -269,31 +269,31 @@ fn the_policy_of_one_connection_knows_nothing_of_anothers() {
     let unknown = assignment("pcdc", json!({}), TransferSize::Unknown);
     let mut first = World::established(unknown.clone(), Stack::LINUX);
     let second = World::established(unknown, Stack::LINUX);
-    first.tell(Report::BytesSent(2048 * KIB));
+    first.dispatch(Report::BytesSent(2048 * KIB));
     assert_eq!((first.with(Role::Active).len(), second.with(Role::Active).len()), (4, 1));
 }
 
 #[test]
-fn samples_are_for_policies_that_ask_for_them() {
+fn only_policies_with_an_interval_get_samples() {
     let sample = Report::Sample {
         now: 7,
         statistics: ConnectionStatistics { sent: 9, acked: 5, limited: 1 },
     };
     let mut world = World::established(fullmesh(), Stack::SIMULATED);
     assert_eq!(world.driver.sampling(), None);
-    world.tell(sample);
+    world.dispatch(sample);
     assert_eq!(world.with(Role::Active), [0, 1, 2, 3]);
     let guarded = assignment("guard", json!({}), TransferSize::Unlimited);
     assert!(guarded.sampling().is_some());
     // Before the connection is established the policy gets none.
     let mut world = World::new(guarded, Stack::SIMULATED);
-    world.tell(sample);
+    world.dispatch(sample);
     assert_eq!(world.orders, []);
 }
 
-/// Two subflows of which the second holds up the first: what a policy that asks for samples orders.
+/// Two subflows of which the second holds up the first: a policy with samples reacts.
 #[test]
-fn what_a_policy_concludes_from_samples_is_ordered() {
+fn commands_after_samples_become_orders() {
     for stack in [Stack::SIMULATED, Stack::LINUX] {
         let mut world =
             World::established(assignment("guard", json!({}), TransferSize::Unlimited), stack);
@@ -314,7 +314,7 @@ fn what_a_policy_concludes_from_samples_is_ordered() {
                 world.driver.set_min_rtt(id, srtt);
                 world.driver.set_statistics(id, subflow);
             }
-            world.tell(Report::Sample { now: number * 100_000_000, statistics });
+            world.dispatch(Report::Sample { now: number * 100_000_000, statistics });
         }
         assert_eq!(world.with(Role::Active), [0]);
         assert_eq!(world.with(Role::Standby), [1, 2, 3]);
@@ -325,14 +325,14 @@ fn what_a_policy_concludes_from_samples_is_ordered() {
 fn a_path_that_is_added_gets_a_subflow_once_the_connection_is_established() {
     let mut world = World::new(fullmesh(), Stack::LINUX);
     let early = world.driver.add_path(PathEnds { local: 2, remote: 0 });
-    world.tell(Report::PathAdded(early));
-    world.tell(Report::Joined(0));
-    world.tell(Report::Established);
+    world.dispatch(Report::PathAdded(early));
+    world.dispatch(Report::Joined(0));
+    world.dispatch(Report::Established);
     assert_eq!(world.driver.subflows().len(), 5);
     let late = world.driver.add_path(PathEnds { local: 2, remote: 1 });
-    world.tell(Report::PathAdded(late));
+    world.dispatch(Report::PathAdded(late));
     assert_eq!((early, late, world.driver.subflows()[5].path()), (4, 5, 5));
-    world.tell(Report::Withdrawn(late));
+    world.dispatch(Report::Withdrawn(late));
     assert_eq!(world.with(Role::Standby), [5]);
 }
 
@@ -342,42 +342,42 @@ fn where_only_the_peer_opens_subflows_the_policy_gives_them_roles() {
     let mut world = World::established(pcdc(options), Stack::LINUX_ACCEPTED);
     assert_eq!(world.driver.subflows().len(), 1);
     world.roles.push(Role::Active);
-    world.tell(Report::JoinedByPeer(1));
+    world.dispatch(Report::JoinedByPeer(1));
     assert_eq!(world.with(Role::Standby), [1]);
     let unknown = world.driver.add_path(PathEnds { local: 0, remote: 9 });
     world.roles.push(Role::Active);
-    world.tell(Report::JoinedByPeer(unknown));
+    world.dispatch(Report::JoinedByPeer(unknown));
     assert_eq!(world.with(Role::Standby), [1, 2]);
-    world.tell(Report::Closed(1));
+    world.dispatch(Report::Closed(1));
     assert_eq!(world.driver.closed(1), Some(1));
-    world.tell(Report::AddressAnnounced(1));
+    world.dispatch(Report::AddressAnnounced(1));
     assert_eq!(world.driver.joining(1), None);
 }
 
 #[test]
-fn a_connection_that_is_taken_over_keeps_what_it_has() {
+fn a_connection_that_is_taken_over_keeps_its_subflows() {
     let mut world = World::new(fullmesh(), Stack::LINUX);
     world.driver.set_backup(0, true);
     for path in [1, 2] {
         world.roles.push(Role::Active);
-        world.tell(Report::JoinedByPeer(path));
+        world.dispatch(Report::JoinedByPeer(path));
     }
     world.driver.set_backup(1, true);
     world.roles[..2].fill(Role::Standby);
-    world.tell(Report::Joined(0));
-    world.tell(Report::Established);
+    world.dispatch(Report::Joined(0));
+    world.dispatch(Report::Established);
     assert_eq!(world.with(Role::Standby), [0, 1]);
     let paths: Vec<_> = world.driver.subflows().iter().map(Subflow::path).collect();
     assert_eq!(paths, [0, 1, 2, 3]);
 }
 
 #[test]
-fn what_was_refused_is_tried_again_when_that_is_worth_its_while() {
+fn a_refused_subflow_is_retried_on_request() {
     let mut world = World::established(fullmesh(), Stack::LINUX);
-    world.tell(Report::JoinFailed(1));
-    world.tell(Report::AddressAnnounced(1));
+    world.dispatch(Report::JoinFailed(1));
+    world.dispatch(Report::AddressAnnounced(1));
     assert_eq!(world.driver.subflows()[1].state(), State::Refused);
-    world.tell(Report::Retried(1));
+    world.dispatch(Report::Retried(1));
     assert_eq!(world.driver.subflows()[1].state(), State::Established);
     assert_eq!(world.driver.subflows().len(), 4);
 }

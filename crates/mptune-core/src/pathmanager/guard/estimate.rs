@@ -1,21 +1,21 @@
-//! What guard knows of one subflow.
+//! Guard's estimate of a subflow.
 
 use super::history::seconds;
 use super::tuning::{MINUTE, TUNING};
 use crate::pathmanager::SubflowView;
 use crate::units::Nanos;
 
-/// What is known of a subflow, as of when it last carried data; times in seconds, rates in bytes per second.
+/// A subflow when it last carried data; times in seconds, rates in bytes per second.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Estimate {
     pub(super) fastest: f64,
     pub(super) srtt: f64,
     pub(super) min_rtt: f64,
     pub(super) window: f64,
-    /// On standby: when it may be tried again, and the wait that led there.
+    /// On standby: its next trial, and the wait before it.
     pub(super) due: Nanos,
     pub(super) wait: Nanos,
-    /// When it was last taken back for good.
+    /// Time of the last successful trial.
     pub(super) returned: Option<Nanos>,
 }
 
@@ -25,7 +25,7 @@ impl Estimate {
         if self.srtt > 0.0 { self.fastest.max(self.window / self.srtt) } else { self.fastest }
     }
 
-    pub(super) fn note(&mut self, subflow: &SubflowView, lately: Option<(f64, bool)>) {
+    pub(super) fn update(&mut self, subflow: &SubflowView, lately: Option<(f64, bool)>) {
         self.srtt = seconds(subflow.statistics.srtt);
         self.min_rtt = seconds(subflow.min_rtt);
         self.window = subflow.statistics.window as f64;
@@ -35,10 +35,10 @@ impl Estimate {
         }
     }
 
-    /// It goes on standby: when it is tried again.
-    pub(super) fn leave(&mut self, now: Nanos, first_wait: Nanos) {
-        let again = self.returned.is_some_and(|at| now < at + MINUTE);
-        self.wait = if again { self.longer_wait() } else { first_wait };
+    /// Schedules the next trial of a subflow that goes on standby.
+    pub(super) fn go_on_standby(&mut self, now: Nanos, first_wait: Nanos) {
+        let soon = self.returned.is_some_and(|at| now < at + MINUTE);
+        self.wait = if soon { self.longer_wait() } else { first_wait };
         self.due = now + self.wait;
     }
 

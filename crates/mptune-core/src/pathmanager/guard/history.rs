@@ -1,4 +1,4 @@
-//! What guard has seen: the latest samples, and how much fits the shared buffers.
+//! Guard's observations: the latest samples, and the room of the shared buffers.
 
 use super::tuning::TUNING;
 use crate::pathmanager::{SubflowId, View};
@@ -20,7 +20,7 @@ struct Sample {
     delivered: Vec<Bytes>,
 }
 
-/// What a span of time was like: bytes per second in order, and the share that the buffers held up.
+/// A span of time: bytes per second in order, and the share of time limited by the buffers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Span {
     pub(super) rate: f64,
@@ -31,14 +31,14 @@ pub(super) struct Span {
 #[derive(Debug, Clone, Default)]
 pub(super) struct History {
     samples: VecDeque<Sample>,
-    /// Bytes that fit the shared buffers; 0 while they never mattered.
+    /// Bytes that fit the shared buffers; 0 before they limited the connection.
     pub(super) room: f64,
 }
 
 impl History {
     pub(super) fn add(&mut self, now: Nanos, view: View<'_>) {
         let statistics = view.statistics;
-        let delivered = view.subflows.iter().map(|one| one.statistics.delivered).collect();
+        let delivered = view.subflows.iter().map(|subflow| subflow.statistics.delivered).collect();
         self.samples.push_back(Sample {
             at: now,
             sent: statistics.sent,
@@ -46,7 +46,7 @@ impl History {
             limited: statistics.limited,
             delivered,
         });
-        if self.samples.len() > TUNING.kept {
+        if self.samples.len() > TUNING.samples {
             self.samples.pop_front();
         }
         self.note_room();
@@ -57,7 +57,7 @@ impl History {
         let mut latest = self.samples.iter().rev();
         let (Some(last), Some(before)) = (latest.next(), latest.next()) else { return };
         let outstanding = last.sent.saturating_sub(last.acked) as f64;
-        if between(before, last).held_up > TUNING.held_up {
+        if span_of(before, last).held_up > TUNING.held_up {
             self.room = outstanding.max(self.room * TUNING.room_decay);
         } else if self.room > 0.0 {
             self.room = self.room.max(outstanding);
@@ -73,26 +73,27 @@ impl History {
         self.samples.back().is_some_and(|last| last.acked >= sent)
     }
 
-    /// From a time on, or for as long as it remembers.
+    /// The span from a time on, or of all samples.
     pub(super) fn since(&self, from: Nanos) -> Span {
-        let first = self.samples.iter().rev().find(|one| one.at <= from).or(self.samples.front());
+        let first =
+            self.samples.iter().rev().find(|sample| sample.at <= from).or(self.samples.front());
         match (first, self.samples.back()) {
-            (Some(first), Some(last)) => between(first, last),
+            (Some(first), Some(last)) => span_of(first, last),
             _ => Span { rate: 0.0, held_up: 0.0 },
         }
     }
 
-    /// A subflow's delivery rate, lately, and whether the buffers held the connection up.
+    /// A subflow's recent delivery rate; true if the buffers limited the connection.
     pub(super) fn lately(&self, id: SubflowId) -> Option<(f64, bool)> {
         let mut latest = self.samples.iter().rev();
         let (last, before) = (latest.next()?, latest.nth(TUNING.rate_intervals - 1)?);
         let delivered = last.delivered[id].saturating_sub(*before.delivered.get(id)?);
         let span = seconds(last.at.saturating_sub(before.at).max(1));
-        Some((delivered as f64 / span, between(before, last).held_up > TUNING.held_up))
+        Some((delivered as f64 / span, span_of(before, last).held_up > TUNING.held_up))
     }
 }
 
-fn between(first: &Sample, last: &Sample) -> Span {
+fn span_of(first: &Sample, last: &Sample) -> Span {
     let span = last.at.saturating_sub(first.at).max(1);
     Span {
         rate: last.acked.saturating_sub(first.acked) as f64 / seconds(span),

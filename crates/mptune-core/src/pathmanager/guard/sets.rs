@@ -1,4 +1,4 @@
-//! Sets of subflows, and the orders that make one the active one.
+//! Sets of subflows, and the orders that activate a set.
 
 use super::tuning::TUNING;
 use crate::pathmanager::{Command, SubflowId, SubflowView};
@@ -11,12 +11,12 @@ pub(super) fn members(set: Set) -> impl Iterator<Item = SubflowId> {
 }
 
 pub(super) fn set_of(subflows: &[SubflowView], is_in: impl Fn(&SubflowView) -> bool) -> Set {
-    let chosen = subflows.iter().enumerate().filter(|(_, one)| is_in(one));
+    let chosen = subflows.iter().enumerate().filter(|(_, subflow)| is_in(subflow));
     chosen.fold(0, |set, (id, _)| set | 1 << id)
 }
 
-/// Parts of a set that are neither empty nor the whole.
-pub(super) fn parts(whole: Set) -> Vec<Set> {
+/// Proper subsets, without the empty one.
+pub(super) fn subsets(whole: Set) -> Vec<Set> {
     if whole.count_ones() > TUNING.few {
         let alone = members(whole).map(|id| 1 << id);
         return alone.chain(members(whole).map(|id| whole & !(1 << id))).collect();
@@ -25,15 +25,15 @@ pub(super) fn parts(whole: Set) -> Vec<Set> {
     std::iter::successors(Some(whole), next).skip(1).collect()
 }
 
-/// Of the subflows concerned, those wanted carry data from now on and the others do not.
+/// Orders the target set active and the other subflows concerned standby.
 pub(super) fn order(
     concerned: Set,
-    wanted: Set,
+    target: Set,
     subflows: &[SubflowView],
     commands: &mut Vec<Command>,
 ) {
     for backup in [false, true] {
-        let changed = members(concerned).filter(|&id| (wanted >> id & 1 == 0) == backup);
+        let changed = members(concerned).filter(|&id| (target >> id & 1 == 0) == backup);
         let changed = changed.filter(|&id| subflows[id].backup != backup);
         commands.extend(changed.map(|subflow| Command::SetBackup { subflow, backup }));
     }

@@ -1,5 +1,5 @@
-//! Guard on a toy connection whose throughput is whatever the test says for each set of active subflows; and
-//! on samples that make no sense.
+//! Guard on a toy connection, with a throughput for each set of active subflows set by the test; and on arbitrary
+//! samples.
 
 use super::super::testing::{World, activate, connect, silence};
 use super::*;
@@ -8,31 +8,31 @@ use proptest::prelude::*;
 
 const MBPS: f64 = 1e6 / 8.0;
 
-/// What a set gives: Mbit/s in order, and the share of the time that the buffers hold it up.
-type Gives = fn(&[SubflowId]) -> (f64, f64);
+/// A set's throughput in order, Mbit/s, and the share of the time limited by the buffers.
+type Throughput = fn(&[SubflowId]) -> (f64, f64);
 
 /// A path alone: Mbit/s and ms.
 type Line = (f64, u64);
 
-/// Two paths, and what happens in a connection over them.
+/// Two paths and a connection over them.
 struct Toy {
     world: World<Guard>,
     now: Nanos,
     lines: Vec<Line>,
-    gives: Gives,
-    /// When something was ordered, and what.
+    throughput: Throughput,
+    /// Orders with their times.
     orders: Vec<(Nanos, Vec<Command>)>,
 }
 
 impl Toy {
-    fn new(lines: &[Line], gives: Gives) -> Self {
+    fn new(lines: &[Line], throughput: Throughput) -> Self {
         let mut world = World::<Guard>::new(lines.len(), 1, Options::default());
         world.start(0);
         for (id, &(_, rtt_ms)) in lines.iter().enumerate().skip(1) {
             world.establish(id, rtt_ms);
         }
         world.subflows[0].min_rtt = lines[0].1 * MILLISECOND;
-        Self { world, now: 0, lines: lines.to_vec(), gives, orders: Vec::new() }
+        Self { world, now: 0, lines: lines.to_vec(), throughput, orders: Vec::new() }
     }
 
     /// Lets time pass, a sample at a time. Each active subflow delivers its share of the throughput.
@@ -40,14 +40,14 @@ impl Toy {
         for _ in 0..seconds * 10 {
             self.now += TUNING.interval;
             let active = self.world.active();
-            let (mbps, held_up) = (self.gives)(&active);
+            let (mbps, held_up) = (self.throughput)(&active);
             let whole: f64 = active.iter().map(|&id| self.lines[id].0).sum();
             for id in active {
                 let (line, rtt_ms) = self.lines[id];
-                let one = &mut self.world.subflows[id].statistics;
-                one.srtt = rtt_ms * MILLISECOND;
-                one.window = (line * MBPS * seconds_of(rtt_ms)) as Bytes;
-                one.delivered += (mbps * MBPS * line / whole / 10.0) as Bytes;
+                let statistics = &mut self.world.subflows[id].statistics;
+                statistics.srtt = rtt_ms * MILLISECOND;
+                statistics.window = (line * MBPS * seconds_of(rtt_ms)) as Bytes;
+                statistics.delivered += (mbps * MBPS * line / whole / 10.0) as Bytes;
             }
             let all = &mut self.world.statistics;
             all.acked += (mbps * MBPS / 10.0) as Bytes;
@@ -111,7 +111,7 @@ fn what_is_not_better_is_taken_back_and_tried_less_and_less_often() {
     let mut toy = Toy::new(&[(200.0, 10), (80.0, 100)], full);
     toy.run(600);
     assert_eq!(toy.world.active(), [0, 1]);
-    let trials: Vec<Nanos> = toy.orders.iter().step_by(2).map(|one| one.0).collect();
+    let trials: Vec<Nanos> = toy.orders.iter().step_by(2).map(|order| order.0).collect();
     assert!((3..8).contains(&trials.len()), "{trials:?}");
     let waits: Vec<Nanos> = trials.windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert!(waits.is_sorted(), "{waits:?}");
@@ -126,7 +126,7 @@ fn a_subflow_that_has_recovered_is_used_again() {
     toy.run(10);
     assert_eq!(toy.world.active(), [0]);
     toy.lines[1] = (80.0, 10);
-    toy.gives = |active| (80.0 * active.len() as f64, 0.0);
+    toy.throughput = |active| (80.0 * active.len() as f64, 0.0);
     toy.run(180);
     assert_eq!(toy.world.active(), [0, 1]);
 }
@@ -135,11 +135,11 @@ fn a_subflow_that_has_recovered_is_used_again() {
 fn one_that_stays_harmful_is_tried_again_at_growing_intervals() {
     let mut toy = Toy::new(&[(80.0, 10), (5.0, 200)], harmful);
     toy.run(3600);
-    let added = |one: &&(Nanos, Vec<Command>)| one.1.contains(&activate(1));
-    let tried: Vec<Nanos> = toy.orders.iter().filter(added).map(|one| one.0).collect();
+    let added = |order: &&(Nanos, Vec<Command>)| order.1.contains(&activate(1));
+    let tried: Vec<Nanos> = toy.orders.iter().filter(added).map(|order| order.0).collect();
     assert!((3..10).contains(&tried.len()), "{tried:?}");
     for order in toy.orders.iter().filter(added) {
-        let back = toy.orders.iter().find(|one| one.0 > order.0).expect("taken back");
+        let back = toy.orders.iter().find(|later| later.0 > order.0).expect("taken back");
         assert!(back.0 - order.0 < 2 * SECOND && back.1 == [silence(1)]);
     }
     let waits: Vec<Nanos> = tried.windows(2).map(|pair| pair[1] - pair[0]).collect();
@@ -170,18 +170,18 @@ fn of_several_on_standby_the_most_promising_takes_over() {
 fn when_the_active_ones_fail_the_others_are_tried_at_once() {
     let mut toy = Toy::new(&[(80.0, 10), (5.0, 200)], harmful);
     toy.run(20);
-    toy.gives = |active| if active == [0] { (1.0, 0.0) } else { (5.0, 0.1) };
+    toy.throughput = |active| if active == [0] { (1.0, 0.0) } else { (5.0, 0.1) };
     toy.run(10);
     assert_eq!(toy.world.active(), [0, 1]);
 }
 
 #[test]
 fn of_many_subflows_each_alone_and_all_but_one_are_considered() {
-    assert_eq!(parts(0b101), [0b100, 0b001]);
-    assert!(parts(0b1).is_empty());
-    assert_eq!(parts(0b11_1111).len(), 62);
-    assert_eq!(parts(Set::MAX).len(), 128);
-    assert!(parts(Set::MAX).iter().all(|&part| part != 0 && part != Set::MAX));
+    assert_eq!(subsets(0b101), [0b100, 0b001]);
+    assert!(subsets(0b1).is_empty());
+    assert_eq!(subsets(0b11_1111).len(), 62);
+    assert_eq!(subsets(Set::MAX).len(), 128);
+    assert!(subsets(Set::MAX).iter().all(|&set| set != 0 && set != Set::MAX));
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn options_out_of_range_are_refused_by_name() {
     }
 }
 
-/// What an observer may report, sense or nonsense.
+/// An arbitrary report of an observer.
 #[derive(Debug, Clone)]
 enum Step {
     Sample { after_ms: u64, acked: u64, held_up_ms: u64, subflows: Vec<(u64, u64, u64)> },
@@ -220,7 +220,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Everything that is ordered at samples, with its time.
+/// All orders at samples, with their times.
 fn follow(steps: &[Step]) -> Result<Vec<(Nanos, Vec<Command>)>, TestCaseError> {
     let mut world = World::<Guard>::new(4, 1, Options::default());
     world.start(0);
@@ -235,9 +235,12 @@ fn follow(steps: &[Step]) -> Result<Vec<(Nanos, Vec<Command>)>, TestCaseError> {
                 world.statistics.acked += acked;
                 world.statistics.sent = world.statistics.sent.max(world.statistics.acked) + 1000;
                 world.statistics.limited += held_up_ms * MILLISECOND;
-                for (one, &(delivered, rtt_ms, window)) in world.subflows.iter_mut().zip(subflows) {
-                    one.statistics.delivered += delivered;
-                    (one.statistics.srtt, one.statistics.window) = (rtt_ms * MILLISECOND, window);
+                for (subflow, &(delivered, rtt_ms, window)) in
+                    world.subflows.iter_mut().zip(subflows)
+                {
+                    subflow.statistics.delivered += delivered;
+                    (subflow.statistics.srtt, subflow.statistics.window) =
+                        (rtt_ms * MILLISECOND, window);
                 }
                 orders.push((now, world.sample(now)));
             }
@@ -245,7 +248,7 @@ fn follow(steps: &[Step]) -> Result<Vec<(Nanos, Vec<Command>)>, TestCaseError> {
             Step::Restore(id) if !world.subflows[*id].alive => drop(world.restore(*id)),
             _ => {}
         }
-        let alive = world.subflows.iter().any(|one| one.alive);
+        let alive = world.subflows.iter().any(|subflow| subflow.alive);
         prop_assert_eq!(alive, !world.active().is_empty());
     }
     orders.retain(|(_, commands)| !commands.is_empty());

@@ -1,6 +1,6 @@
 //! The numbers of guard, in one place.
 //!
-//! Developed on the dynamics of seed 1 of `benchmarks/decision/guard.py`; docs/explanation/guard.md has what they are for.
+//! Developed on the dynamics of seed 1 of `benchmarks/decision/guard.py`; docs/explanation/guard.md explains them.
 
 use crate::units::{MILLISECOND, Nanos, SECOND};
 
@@ -11,14 +11,13 @@ pub(super) const MINUTE: Nanos = 60 * SECOND;
 pub(super) struct Tuning {
     /// Time between two samples.
     pub(super) interval: Nanos,
-    /// Samples that are kept: 10 s.
-    pub(super) kept: usize,
+    /// Samples in the history: 10 s.
+    pub(super) samples: usize,
     /// Intervals over which a subflow's delivery rate is taken.
     pub(super) rate_intervals: usize,
     /// Share of the time from which on the buffers hold up an interval, and below which they do not matter.
     pub(super) held_up: f64,
-    /// What is left of the fastest delivery after a sample while the buffers hold the connection up: a subflow
-    /// cannot show then what it is able to.
+    /// Decay of the fastest delivery per sample while the buffers limit the connection, and so the subflow.
     pub(super) held_up_decay: f64,
     /// The same while they do not.
     pub(super) free_decay: f64,
@@ -34,7 +33,7 @@ pub(super) struct Tuning {
     pub(super) shortest_settling: Nanos,
     /// The longest such time.
     pub(super) longest_settling: Nanos,
-    /// What was sent before a change no longer delays what comes after this long.
+    /// Time after a change by which data sent before it no longer delays later data.
     pub(super) longest_drain: Nanos,
     /// The first trial begins no earlier.
     pub(super) first_trial: Nanos,
@@ -42,7 +41,7 @@ pub(super) struct Tuning {
     pub(super) slow_start: Nanos,
     /// By how much larger a gain must be until then.
     pub(super) slow_start_gain: f64,
-    /// What was measured no longer than this after the beginning is forgotten when the set is left.
+    /// Age of the connection up to which a set's throughput is not recorded.
     pub(super) young: Nanos,
     /// Factor by which a prediction of a gain is believed.
     pub(super) trust: f64,
@@ -73,9 +72,9 @@ pub(super) struct Tuning {
     /// A subflow of which no gain is predicted may have changed unseen: it is tried after this long, then twice
     /// that.
     pub(super) blind: Nanos,
-    /// How long a throughput measured before is believed at first; it doubles.
+    /// Initial validity of a throughput measured before; it doubles.
     pub(super) fresh: Nanos,
-    /// How long one is believed at most.
+    /// Longest such validity.
     pub(super) longest_fresh: Nanos,
     /// Sets that are remembered.
     pub(super) remembered: usize,
@@ -83,10 +82,10 @@ pub(super) struct Tuning {
     pub(super) few: u32,
 }
 
-/// What guard uses.
+/// The values that guard uses.
 pub(super) const TUNING: Tuning = Tuning {
     interval: 100 * MILLISECOND,
-    kept: 100,
+    samples: 100,
     rate_intervals: 3,
     held_up: 0.05,
     held_up_decay: 0.995,
