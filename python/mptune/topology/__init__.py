@@ -17,20 +17,24 @@ from mptune.topology._model import Topology
 from mptune.topology._network import Link
 from mptune.topology._perturb import perturbed
 from mptune.topology._reverse import REVERSED
+from mptune.topology._rewritten import Change, rewritten
 from mptune.topology._shipped import shipped
 from mptune.topology._sites import UNKNOWN, CoreSegment, Interface, Path, Provenance, Site
-from mptune.topology._vary import Uncertain, uncertain
+from mptune.topology._vary import WRITE, Place, Uncertain, place, uncertain
 
 __all__ = [
     "REVERSED",
     "UNKNOWN",
+    "WRITE",
     "Background",
+    "Change",
     "CoreSegment",
     "Effects",
     "Interface",
     "Known",
     "Link",
     "Path",
+    "Place",
     "Provenance",
     "Schedule",
     "Site",
@@ -45,6 +49,8 @@ __all__ = [
     "from_tables",
     "load",
     "perturbed",
+    "place",
+    "rewritten",
     "shipped",
     "uncertain",
 ]

@@ -6,6 +6,7 @@ measured one is that; of an assumed one it is stated here. Published values are 
 
 import re
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import msgspec
 
@@ -25,7 +26,8 @@ _INTERVAL = re.compile(r"([\d.]+ ?\S*) to ([\d.]+ ?\S+?)(?:,|$)")
 
 _RATE, _TIME, _SIZE, _LOSS = "rate", "time", "size", "loss"
 
-_WRITE: dict[str, Callable[[int], str]] = {
+#: Values in words, by their kinds.
+WRITE: dict[str, Callable[[int], str]] = {
     _RATE: lambda value: format_rate(value, 3),
     _TIME: lambda value: format_time(value, 3),
     _SIZE: lambda value: format_size(value, 3),
@@ -92,19 +94,32 @@ def uncertain(topology: Topology, share: float) -> Iterator[Uncertain]:
     for key, origin in topology.provenance.items():
         if origin.assumed is None and origin.measured is None:
             continue
-        found = _place(topology, key)
-        if found is not None:
-            each_uncertain = _ranged(topology, key, origin, share, *found)
+        where = place(topology, key)
+        if where is not None:
+            each_uncertain = _ranged(key, origin, share, where)
             if each_uncertain is not None:
                 yield each_uncertain
 
 
-#: Reader, replacement and name of one value.
-_Place = tuple[int, Callable[[int], Topology], str, tuple[str, ...]]
+class Place(NamedTuple):
+    """A value of a topology that can be changed alone.
+
+    Attributes
+    ----------
+    value : in the unit of the topology: bit/s, ns, bytes or ppb.
+    changed : the topology with another one; the queue of a link keeps its time when the rate changes.
+    kind : rate, time, size or loss.
+    paths : labels of the paths that it concerns.
+    """
+
+    value: int
+    changed: Callable[[int], Topology]
+    kind: str
+    paths: tuple[str, ...]
 
 
-def _place(topology: Topology, key: str) -> _Place | None:
-    """The value at a key, the topology with another one, its kind, and the paths it concerns."""
+def place(topology: Topology, key: str) -> Place | None:
+    """The value at a key of `Topology.provenance`; None if it cannot be changed alone."""
     parts = key.split(".")
     if parts[0] == "sites" and len(parts) == 5 and parts[4] in _OF_INTERFACE:
         return _of_interface(topology, parts[1], parts[3], parts[4])
@@ -113,7 +128,7 @@ def _place(topology: Topology, key: str) -> _Place | None:
     return None
 
 
-def _of_interface(topology: Topology, site: str, abbr: str, name: str) -> _Place | None:
+def _of_interface(topology: Topology, site: str, abbr: str, name: str) -> Place | None:
     sends = topology.sender.abbr == site
     whole = topology.sender if sends else topology.receiver
     (number,) = (i for i, interface in enumerate(whole.interfaces) if interface.abbr == abbr)
@@ -136,7 +151,7 @@ def _of_interface(topology: Topology, site: str, abbr: str, name: str) -> _Place
             fields[_QUEUES[field]] = max(1, round(getattr(old, _QUEUES[field]) * new / value))
         return _with_interface(topology, sends, number, msgspec.structs.replace(old, **fields))
 
-    return value, changed, kind, tuple(route.label for route in mine)
+    return Place(value, changed, kind, tuple(route.label for route in mine))
 
 
 def _with_interface(topology: Topology, sends: bool, number: int, new: Interface) -> Topology:
@@ -153,12 +168,14 @@ def _with_interface(topology: Topology, sends: bool, number: int, new: Interface
     return msgspec.structs.replace(topology, paths=paths, **sites)
 
 
-def _of_segment(topology: Topology, label: str, name: str) -> _Place | None:
+def _of_segment(topology: Topology, label: str, name: str) -> Place | None:
     path = next((route for route in topology.paths if route.label == label), None)
     if path is None:
         return None
     if name == "rtt":
-        return path.base_rtt_ns, lambda new: _with_core(topology, path, _of_rtt(path, new)), _TIME, (label,)
+        return Place(
+            path.base_rtt_ns, lambda new: _with_core(topology, path, _of_rtt(path, new)), _TIME, (label,)
+        )
     if name not in _OF_SEGMENT:
         return None
     field, kind = _OF_SEGMENT[name]
@@ -169,7 +186,7 @@ def _of_segment(topology: Topology, label: str, name: str) -> _Place | None:
     def changed(new: int) -> Topology:
         return _with_core(topology, path, msgspec.structs.replace(path.core, **{field: new}))
 
-    return value, changed, kind, (label,)
+    return Place(value, changed, kind, (label,))
 
 
 def _of_rtt(path: Path, rtt_ns: int) -> CoreSegment:
@@ -187,22 +204,14 @@ def _with_core(topology: Topology, path: Path, core: CoreSegment) -> Topology:
     )
 
 
-def _ranged(
-    topology: Topology,
-    key: str,
-    origin: Provenance,
-    share: float,
-    value: int,
-    changed: Callable[[int], Topology],
-    kind: str,
-    paths: tuple[str, ...],
-) -> Uncertain | None:
+def _ranged(key: str, origin: Provenance, share: float, where: Place) -> Uncertain | None:
     """The value with its range; None where there is none."""
+    value, changed, kind, paths = where
     ends = _measured(origin, kind) if origin.assumed is None else _assumed(key, kind, value, share)
     if ends is None:
         return None
     low, high, because = ends
-    write = _WRITE[kind]
+    write = WRITE[kind]
     below = changed(low) if low < value else None
     above = changed(high) if high > value else None
     if below is None and above is None:

@@ -1,0 +1,134 @@
+"""A topology file again, with other values: TOML for people and for `load`.
+
+Comments of the file are lost; what it says of the origin of its values stays.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path as File
+from typing import Any
+
+import msgspec
+
+from mptune.tables import read_toml
+from mptune.topology._shipped import find
+
+#: Keys whose values are names of files, relative to the topology file.
+_FILES = ("trace", "trace_up", "trace_down")
+
+
+class Change(msgspec.Struct, frozen=True):
+    """A value with its origin: `kind` is "assumed", "measured" or "source", `words` the origin itself."""
+
+    value: str
+    kind: str
+    words: str
+
+
+def rewritten(
+    path: str | File,
+    changes: Mapping[str, Change],
+    *,
+    name: str,
+    background: Sequence[Mapping[str, str]] = (),
+    comments: Sequence[str] = (),
+    folder: File = File(),
+) -> str:
+    """Text of a topology file with some values changed.
+
+    Parameters
+    ----------
+    path : the file, or the name of a shipped scenario.
+    changes : key, as in `Topology.provenance`, of an interface or a core segment -> new value.
+    name : of the new topology.
+    background : more rows of `[[background]]`.
+    comments : lines at its top.
+    folder : where the text is going to be; names of trace files are relative to it.
+
+    Raises
+    ------
+    InputError : no such file, or no TOML.
+    """
+    file = find(path)
+    raw = read_toml(file, str(file))
+    raw["name"] = name
+    for key, change in changes.items():
+        table, last = _table_of(raw, key)
+        table[last] = {"value": change.value, change.kind: change.words}
+        for both in _BOTH.get(last, ()):
+            table.pop(both, None)
+    raw["background"] = [*raw.get("background", ()), *map(dict, background)]
+    _move(raw, file.parent, folder)
+    return "\n".join((*(f"# {line}" for line in comments), *_lines(raw))) + "\n"
+
+
+#: Keys that a more specific one replaces.
+_BOTH = {"rtt": ("delay",)}
+
+
+def _table_of(raw: dict[str, Any], key: str) -> tuple[dict[str, Any], str]:
+    """The table of a key, made if there is none, and the last part of the key."""
+    parts = key.split(".")
+    if parts[0] == "sites":
+        _, site, _, abbr, last = parts
+        interfaces = raw["sites"][site]["interfaces"]
+        return next(row for row in interfaces if row["abbr"] == abbr), last
+    label, last = parts[2:]
+    segments = raw.setdefault("core", {}).setdefault("segments", [])
+    segment = next((row for row in segments if row["path"] == label), None)
+    if segment is None:
+        segment = {"path": label}
+        segments.append(segment)
+    return segment, last
+
+
+def _move(raw: dict[str, Any], old: File, new: File) -> None:
+    """Names of trace files, relative to another folder."""
+    tables = [raw.get("core", {}), *raw.get("core", {}).get("segments", ())]
+    tables += [row for site in raw["sites"].values() for row in site["interfaces"]]
+    for table in tables:
+        for key in _FILES:
+            holder, last = (table[key], "value") if isinstance(table.get(key), dict) else (table, key)
+            if isinstance(holder.get(last), str):
+                holder[last] = os.path.relpath((old / holder[last]).resolve(), new.resolve())
+
+
+def _lines(raw: Mapping[str, Any]) -> Iterator[str]:
+    yield from _values(raw, ("sites", "core", "background"))
+    for abbr, site in raw["sites"].items():
+        yield f"\n[sites.{_key(abbr)}]"
+        yield from _values(site, ("interfaces",))
+        for interface in site["interfaces"]:
+            yield f"\n[[sites.{_key(abbr)}.interfaces]]"
+            yield from _values(interface)
+    core = raw.get("core", {})
+    if any(key != "segments" for key in core):
+        yield "\n[core]"
+        yield from _values(core, ("segments",))
+    for title, rows in (("core.segments", core.get("segments", ())), ("background", raw["background"])):
+        for row in rows:
+            yield f"\n[[{title}]]"
+            yield from _values(row)
+
+
+def _values(table: Mapping[str, Any], but: Sequence[str] = ()) -> Iterator[str]:
+    for key, value in table.items():
+        if key not in but:
+            yield f"{_key(key)} = {_inline(value)}"
+
+
+def _inline(value: object) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{_key(key)} = {_inline(one)}" for key, one in value.items()) + " }"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_inline, value))}]"
+    if isinstance(value, str):
+        # A basic string of TOML has the escapes of JSON.
+        return json.dumps(value, ensure_ascii=not value.isprintable()).replace("\x7f", "\\u007f")
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _key(name: str) -> str:
+    plain = name.isascii() and name.replace("-", "").replace("_", "").isalnum()
+    return name if plain else json.dumps(name)
