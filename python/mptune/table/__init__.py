@@ -6,17 +6,15 @@ guessed: units are in the header or given as options, and a cell that is not a n
 row and column. Other modules interpret the numbers.
 """
 
-import csv
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from mptune._text import quoted
 from mptune.errors import InputError
-from mptune.files import reading_table
+from mptune.table._cells import cells_of
 from mptune.table._headers import KEPT, NO_FACTORS, Column, ReadOptions, find_columns
 
 __all__ = ["Measurement", "Measurements", "ReadOptions", "pooled", "read_measurements"]
@@ -85,7 +83,7 @@ def read_measurements(path: str, options: ReadOptions | None = None) -> Measurem
     InputError : something is missing, ambiguous or not a number, with row and column.
     """
     options = options or ReadOptions()
-    table = _table(path)
+    table = cells_of(path)
     _, header = next(table, (0, []))
     if not any(header):
         raise InputError(path, "", "expected a header and a row per observation, found an empty file")
@@ -165,23 +163,6 @@ def _shared(rows: Sequence[tuple[Measurement, Mapping[str, str]]]) -> bool:
     for measurement, named in rows:
         seeds.setdefault(measurement.run, set()).add(named["seed"])
     return len(seeds) > 1 and all(len(ones) == 1 for ones in seeds.values())
-
-
-def _table(path: str) -> Iterator[tuple[int, list[str]]]:
-    """Non-blank rows with their numbers, without spaces around the cells."""
-    try:
-        with reading_table(Path(path), encoding="utf-8-sig") as file:
-            reader = csv.reader(file, strict=True)
-            for cells in reader:
-                stripped = [cell.strip() for cell in cells]
-                if any(stripped):
-                    yield reader.line_num, stripped
-    except OSError as error:
-        raise InputError(path, "", f"expected a CSV file, found {error.strerror or error}") from None
-    except UnicodeDecodeError:
-        raise InputError(path, "", "expected text in UTF-8, found other bytes") from None
-    except csv.Error as error:
-        raise InputError(path, f"row {reader.line_num}", f"expected comma-separated cells: {error}") from None
 
 
 def _measurement(path: str, number: int, cells: Sequence[str], columns: Mapping[str, Column]) -> Measurement:
