@@ -30,7 +30,7 @@ ORDER = [
     ),
     *("topology", "trial", "theory", "path_managers", "linux", "machines", "probe"),
     *("capture", "testbeds", "options"),
-    *("runner", "store", "impact", "response", "strategy", "table", "decision"),
+    *("runner", "store", "impact", "response", "strategy", "table", "calibration", "decision"),
     *("optimisation", "result", "campaign", "papers", "report", "apply", "daemon", "bundle", "monitor"),
     *("api", "cli"),
 ]
