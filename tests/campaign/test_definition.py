@@ -8,8 +8,10 @@ import msgspec
 import pytest
 
 from mptune.campaign.definition import SweepOptions, check, from_settings, read_definition
+from mptune.campaign.definition_file import definition_file
 from mptune.errors import InputError
 from mptune.impact import SubflowSets
+from mptune.optimisation.mpcoa import MpcoaOptions
 from mptune.runner.planning import plan_trials
 from mptune.topology import load
 from mptune.trial.stacks import STACKS, VERSION_0_1, Stack
@@ -218,12 +220,34 @@ buffers = [1]
         modes('buffer_mode = "big"', "")
 
 
+def test_a_campaign_of_algorithm_1_has_its_defaults_and_what_the_file_overrides(tmp_path: Path) -> None:
+    file = tmp_path / "campaign.toml"
+    file.write_text(
+        'topology = "UiT-HAW"\nkind = "mpcoa"\n[factors]\ncc = ["reno"]\n[decision]\nselection = "literal"\n'
+    )
+    found = read_definition(file)
+    assert type(found.options) is MpcoaOptions and found.options.ccs == ("reno",)
+    assert (found.options.selection, found.options.model, found.options.impact.design) == (
+        "literal",
+        "quadratic",
+        "eq5",
+    )
+    assert found.settings()["kind"] == "mpcoa"
+    text = definition_file(found, "UiT-HAW")
+    assert 'kind = "mpcoa"' in text and "literal" in text
+    file.write_text(text)
+    assert read_definition(file) == found
+    file.write_text('topology = "UiT-HAW"\nkind = "mpcoa"\n[trials]\nstrategy = "adaptive"\n')
+    with pytest.raises(InputError, match=r"trials.strategy: expected grid with --as-papers"):
+        read_definition(file)
+
+
 def test_withdrawals_before_a_sweep_have_its_mode_of_the_buffers() -> None:
     filled = SweepOptions(buffer_mode="auto", buffers=(4096, 8192)).completed()
     assert filled.impact is not None and filled.impact.buffer_mode == "auto"
 
 
-@pytest.mark.parametrize("kind", ["optimise", "sweep"])
+@pytest.mark.parametrize("kind", ["optimise", "sweep", "mpcoa"])
 def test_the_family_of_a_file_reaches_every_trial_and_comes_back_from_the_settings(
     kind: str, tmp_path: Path
 ) -> None:

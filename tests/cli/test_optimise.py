@@ -101,6 +101,37 @@ def test_every_trial_is_in_the_table(done: tuple[Path, Any]) -> None:
     assert sum(confirmed) / 3 == pytest.approx(result["confirmed"]["mean"])
 
 
+def test_as_papers_lists_the_steps_of_algorithm_1(tmp_path: Path) -> None:
+    out = tmp_path / "papers"
+    shown = optimise(out, "--as-papers", "--quiet")
+    assert shown.exit_code == 0, shown.stderr
+    assert "Algorithm 1 (MPCOA, section 3)" in shown.stdout
+    assert (
+        "1. Eq. 3: SP has 2 subflows, of 2 x 1 interfaces" in shown.stdout and "8. Table 5:" in shown.stdout
+    )
+    result = json.loads((out / "result.json").read_text())
+    assert result["algorithm"][0] == {
+        "step": 1,
+        "equation": "3",
+        "outcome": "SP has 2 subflows, of 2 x 1 interfaces",
+    }
+    config = json.loads((out / "config.json").read_text())["options"]
+    assert (config["selection"], config["sets"], config["off_by"], config["extend"]) == (
+        "global",
+        "signs",
+        0.0,
+        False,
+    )
+    assert "Algorithm 1" in (out / "report.html").read_text()
+
+
+def test_an_option_beside_as_papers_overrides_one_part(tmp_path: Path) -> None:
+    shown = optimise(tmp_path / "own", "--as-papers", "--selection", "literal", "--extend", "--quiet")
+    assert shown.exit_code == 0 and "reading of Eq. 11: literal" in shown.stdout
+    config = json.loads((tmp_path / "own" / "config.json").read_text())["options"]
+    assert config["extend"] is True and config["model"] == "quadratic"
+
+
 def test_the_same_seed_gives_the_same_bytes(done: tuple[Path, Any], tmp_path: Path) -> None:
     out, _ = done
     assert optimise(tmp_path / "again", "--quiet", "--jobs", "1").exit_code == 0
@@ -140,6 +171,10 @@ def test_the_answer_comes_first_and_an_earlier_run_is_kept_unless_forced(tmp_pat
         (["--certainty", "40%"], "--certainty: expected 50% to 99.9%, found 40%"),
         (["--certainty", "1"], "--certainty: expected"),
         (["--strategy", "adaptive", "--model", "quadratic"], "--model: expected only with --strategy grid"),
+        (["--as-papers", "--model", "auto"], "--model: expected quadratic with --as-papers"),
+        (["--as-papers", "--transfer", "1MiB"], "--transfer: expected only without --as-papers"),
+        (["--as-papers", "--strategy", "adaptive"], "--strategy: expected grid with --as-papers"),
+        (["--as-papers", "--budget", "1h"], "--budget: expected only with --strategy adaptive"),
         (["--sacrifice", "100%"], "--sacrifice: expected a share in [0, 1)"),
         (["--sacrifice", "-7%"], "--sacrifice"),
         (["--selection", "best"], "--selection: expected one of robust, global, literal"),

@@ -239,6 +239,7 @@ def test_a_store_of_version_0_1_is_read_continued_and_merged(
         "ALTER TABLE subflow DROP COLUMN min_rtt_ms; ALTER TABLE trial DROP COLUMN failed_kind;"
         "ALTER TABLE trial DROP COLUMN repeated;"
         "ALTER TABLE subflow DROP COLUMN with_mbps; ALTER TABLE subflow DROP COLUMN without_mbps;"
+        "ALTER TABLE subflow DROP COLUMN rto_ms;"
         "PRAGMA user_version = 1;"
     )
     connection.close()
@@ -325,7 +326,7 @@ def earlier_store(path: Path, network: Topology, fake_testbed: Any) -> list[Plan
             connection.execute("UPDATE trial SET observation = ? WHERE id = ?", (old, number))
         connection.execute("ALTER TABLE trial DROP COLUMN failed_kind")
         connection.execute("ALTER TABLE trial DROP COLUMN repeated")
-        for column in ("min_rtt_ms", "with_mbps", "without_mbps"):
+        for column in ("min_rtt_ms", "with_mbps", "without_mbps", "rto_ms"):
             connection.execute(f"ALTER TABLE subflow DROP COLUMN {column}")
         connection.execute("PRAGMA user_version = 1")
     connection.close()

@@ -27,6 +27,7 @@ from mptune.decision.comparison import measure as measure_both
 from mptune.errors import TrialError
 from mptune.files import name_of
 from mptune.impact import measure_alone
+from mptune.optimisation.mpcoa import MpcoaOptions
 from mptune.papers.glm.analysis import analyse
 from mptune.report.files import draw_run
 from mptune.result.reading import read_run
@@ -173,6 +174,7 @@ def optimise(
     out: str | Path | None = None,
     force: bool = False,
     progress: bool = False,
+    as_papers: bool = False,
     **options: Unpack[OptimiseKeywords],
 ) -> Run:
     """Find the best configuration, as `mptune optimise` does: the main job.
@@ -180,6 +182,7 @@ def optimise(
     Parameters
     ----------
     topology, out, force, progress, options : as for `sweep`.
+    as_papers : MPCOA's Algorithm 1, whose defaults are other ones (`mptune optimise --help`).
 
     Returns
     -------
@@ -202,7 +205,9 @@ def optimise(
     >>> best.answer.occ, best.answer.obs_mib <= 4
     ('cubic', True)
     """
-    return _campaign(topology, build(options, *KINDS["optimise"]), out, force=force, progress=progress)
+    _, *rest = KINDS["optimise"]
+    kinds = [MpcoaOptions, *rest] if as_papers else KINDS["optimise"]
+    return _campaign(topology, build(options, *kinds), out, force=force, progress=progress)
 
 
 def _campaign(

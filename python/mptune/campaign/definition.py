@@ -18,6 +18,7 @@ from mptune.errors import InputError
 from mptune.impact import ImpactOptions, SubflowSets
 from mptune.optimisation.budget import Budget
 from mptune.optimisation.job import configuration
+from mptune.optimisation.mpcoa import MpcoaOptions
 from mptune.optimisation.options import OptimiseOptions, withdrawals
 from mptune.optimisation.papers import BUFFERS, CCS, PMS
 from mptune.options import TEXT, Option, Options, Place, Tables, by_flag, choice, error_about, in_file
@@ -221,7 +222,16 @@ class SweepOptions(Options, frozen=True, kw_only=True):
 
 
 #: Kinds of campaigns, by the word in their files.
-KINDS: dict[str, type[OptimiseOptions | SweepOptions]] = {"optimise": OptimiseOptions, "sweep": SweepOptions}
+KINDS: dict[str, type[OptimiseOptions | SweepOptions]] = {
+    "optimise": OptimiseOptions,
+    "mpcoa": MpcoaOptions,
+    "sweep": SweepOptions,
+}
+
+
+def kind_of(options: Options) -> str:
+    """The word for what a campaign with these options is."""
+    return next(name for name, kind in KINDS.items() if type(options) is kind)
 
 
 class Definition(msgspec.Struct, frozen=True, kw_only=True):
@@ -239,7 +249,7 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
         built: dict[str, Any] = {
             "name": self.name,
             "testbed": self.testbed,
-            "kind": next(name for name, kind in KINDS.items() if isinstance(self.options, kind)),
+            "kind": kind_of(self.options),
             "options": msgspec.to_builtins(self.options),
             "topology": msgspec.to_builtins(self.topology),
         }

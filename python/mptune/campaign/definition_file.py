@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from mptune.campaign.definition import KINDS, Definition
+from mptune.campaign.definition import Definition, kind_of
 from mptune.options import Declared, declared, value_of
 
 
@@ -18,7 +18,7 @@ def definition_file(definition: Definition, topology: str) -> str:
     ----------
     topology : the file, or the name of a shipped scenario.
     """
-    kind = next(name for name, each_kind in KINDS.items() if isinstance(definition.options, each_kind))
+    kind = kind_of(definition.options)
     head = {"name": definition.name, "topology": topology, "kind": kind, "testbed": definition.testbed}
     tables: dict[str, list[str]] = {"": [f"{key} = {_quoted(text)}" for key, text in head.items()]}
     for declaration, value in _changed(definition):

@@ -18,7 +18,8 @@ from mptune.optimisation.main_job import Result
 from mptune.optimisation.rounds import Round
 from mptune.optimisation.sensitivity import Sensitivity
 from mptune.report.files import PAGE
-from mptune.result import wording
+from mptune.result import algorithm, wording
+from mptune.result.answer import AlgorithmStep
 from mptune.statistics import Summary
 from mptune.trial import Configuration
 from mptune.units import MIB
@@ -30,6 +31,8 @@ def show(out: Console, result: Result, directory: Path) -> None:
     out.print(first, style="bold", markup=False)
     for sentence in more:
         out.print(sentence, markup=False)
+    if steps := algorithm.steps(result):
+        _algorithm(out, steps)
     if result.rounds:
         _rounds(out, result.rounds)
     if result.confirmation is not None:
@@ -46,7 +49,8 @@ def show(out: Console, result: Result, directory: Path) -> None:
     if result.impacts:
         impact_factors(out, result.impacts)
     _decision_tables.show(out, result.decision)
-    where_it_is(out, result.warnings, directory, "Observations and result" if result.records else "Result")
+    warnings = (*algorithm.warnings(result), *result.warnings)
+    where_it_is(out, warnings, directory, "Observations and result" if result.records else "Result")
 
 
 def where_it_is(
@@ -86,6 +90,14 @@ def _measured(confirmation: Confirmation) -> Iterator[tuple[str, Configuration, 
         yield "best MPTCP", against.mptcp, against.with_mptcp
     elif against is not None:
         yield "best TCP", against.tcp, against.with_tcp
+
+
+def _algorithm(out: Console, steps: Sequence[AlgorithmStep]) -> None:
+    """The steps of MPCOA's Algorithm 1, each in lines of its own."""
+    out.print("\nAlgorithm 1 (MPCOA, section 3)", style="bold")
+    for step in steps:
+        name = step.equation if step.equation.startswith("Table") else f"Eq. {step.equation}"
+        out.print(f"{step.step}. {name}: {step.outcome}", markup=False)
 
 
 def _sensitivity(out: Console, sensitivity: Sensitivity) -> None:

@@ -24,6 +24,7 @@ from mptune.cli._measurement_file import BufferUnitOption, ColumnOption, Through
 from mptune.decision import DecisionOptions
 from mptune.errors import InputError
 from mptune.optimisation.main_job import Result
+from mptune.optimisation.mpcoa import MpcoaOptions
 from mptune.optimisation.options import OptimiseOptions
 from mptune.options import Given, Options
 from mptune.options.trials import MeasuringOptions
@@ -36,6 +37,12 @@ if TYPE_CHECKING:
     from mptune.topology import Topology
 
 
+_AS_PAPERS = (
+    "MPCOA's Algorithm 1, with its own stop rule. Other defaults: --strategy grid --impact eq5 --sets signs "
+    "--model quadratic --selection global --off-by 0 --no-tcp --no-extend; any of them may be given."
+)
+
+
 def register(app: typer.Typer) -> None:
     """Add the command."""
     add(
@@ -43,7 +50,9 @@ def register(app: typer.Typer) -> None:
         optimise,
         "mptune optimise UNIS-HiN                                          # until it is 95 % certain",
         "mptune optimise UNIS-HiN --testbed namespaces --budget 30min      # on this machine's kernel",
-        "mptune optimise UNIS-HiN --strategy grid                          # as in the paper: 6480 trials",
+        "mptune optimise UNIS-HiN --as-papers --stack v0.9x                # MPCOA's Algorithm 1, its kernel",
+        "mptune optimise my-sites.toml --as-papers --cc cubic,olia         # the same, with two CCs",
+        "mptune optimise UNIS-HiN --strategy grid                          # everything is measured",
         "mptune optimise my-sites.toml --cc cubic,olia --sacrifice 2% --out runs/mine",
         "mptune optimise my-sites.toml --no-tcp                            # MPTCP, even if TCP is faster",
         "mptune optimise SRL-HU --model quadratic                          # the paper's model",
@@ -67,6 +76,7 @@ def optimise(
             autocompletion=complete_scenarios,
         ),
     ] = None,
+    as_papers: Annotated[bool, typer.Option("--as-papers", help=_AS_PAPERS)] = False,
     data: Annotated[
         str | None,
         typer.Option("--from", metavar="DATA.csv", help="Use these measurements; measure nothing."),
@@ -89,6 +99,13 @@ def optimise(
     observations, the result and a report are written to the run directory. Ctrl-C prints the best answer so
     far; mptune campaign resume continues an interrupted run; mptune report writes every figure as a file.
 
+    With --as-papers it is Algorithm 1 of the MPCOA paper: impact factors (Eq. 5), the set SP* by their signs
+    (Eq. 6), every combination with every buffer, a quadratic response model of the means for each path
+    manager (Eq. 8), further runs until its R-square is 0.90 or more and its p 0.05 or less (step 6; three
+    times --runs at most), the smallest buffer within the sacrifice (Eq. 9 to 12), and the traditional buffer
+    of Table 5 by the measured RTTs and timeouts. The answer lists the steps. --stack v0.9x is the MPTCP of
+    the paper.
+
     With --transfer the answer is for transfers of these sizes instead: for each size the configuration with
     the smallest completion time, and the smallest buffer that is not slower.
 
@@ -106,7 +123,15 @@ def optimise(
     reporter = Reporter(quiet=quiet)
     result: Result | SizesResult
     if data is not None:
-        _refuse([*options.beyond(_Reading), *measuring.beyond(Options), *where.beyond(Options)], "with")
+        _refuse(
+            [
+                *(["--as-papers"] if as_papers else []),
+                *options.beyond(_Reading),
+                *measuring.beyond(Options),
+                *where.beyond(Options),
+            ],
+            "with",
+        )
         columns = partial(reading, throughput_unit, buffer_unit, column, None)
         result = _read(data, loaded, options, columns, directory, reporter, force=force)
     else:
@@ -119,7 +144,10 @@ def optimise(
         }
         _refuse([flag for flag, value in columns_given.items() if value is not None], "without")
         definition = Definition(
-            name=loaded.name, topology=loaded, testbed=given.testbed, options=options.build()
+            name=loaded.name,
+            topology=loaded,
+            testbed=given.testbed,
+            options=options.build(MpcoaOptions if as_papers else None),
         )
         executor = where.build().create(given.jobs)
         result = _measure(definition, directory, given.jobs, executor, reporter, force=force)

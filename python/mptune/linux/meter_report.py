@@ -46,6 +46,7 @@ class _Flow(msgspec.Struct):
     bins: list[int] = []
     srtt_ns: int | None = None
     min_rtt_ns: int | None = None
+    rto_ns: int | None = None
     retransmitted: int | None = None
     cwnd: int | None = None
     probes: int | None = None
@@ -236,7 +237,7 @@ def _subflow(local: str, remote: str, sender: Message | None, receiver: Message 
     """One subflow; `local` is the sender's end."""
     known = sender or {"backup": None, "cc": None, "timeouts": None, "closed": True}
     limits = ("busy_ns", "rwnd_limited_ns", "sndbuf_limited_ns")
-    keys = ("srtt_ns", "min_rtt_ns", "retransmitted", "cwnd", "probes", *limits)
+    keys = ("srtt_ns", "min_rtt_ns", "rto_ns", "retransmitted", "cwnd", "probes", *limits)
     return {
         "local": _address(local),
         "local_port": _port(local),

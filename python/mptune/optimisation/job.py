@@ -122,8 +122,9 @@ class Job:
         name: str,
         topology: Topology | None = None,
         workload: Workload | None = None,
+        first: int = 0,
     ) -> list[Record]:
-        """Trials of every configuration, configuration by configuration, run by run."""
+        """Trials of every configuration, configuration by configuration, run by run from the first on."""
         planned = plan_trials(
             topology or self.topology,
             configurations if workload is None else [asked.under(workload) for asked in configurations],
@@ -131,6 +132,7 @@ class Job:
             runs=runs,
             base_seed=self.options.seed,
             round_=self.round_,
+            first=first,
         )
         with self.phase(name) as progress:
             return self.runner.measure(planned, progress=progress)

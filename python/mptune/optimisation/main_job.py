@@ -32,6 +32,7 @@ from mptune.impact import (
     Impact,
     warnings_of,
 )
+from mptune.optimisation import mpcoa
 from mptune.optimisation.budget import Budget, shortened
 from mptune.optimisation.candidates import asked
 from mptune.optimisation.confirming import Confirming
@@ -39,6 +40,7 @@ from mptune.optimisation.contest import Contest
 from mptune.optimisation.impacts import measure_impacts
 from mptune.optimisation.job import Job, failures
 from mptune.optimisation.learning import learn
+from mptune.optimisation.mpcoa import Mpcoa, MpcoaOptions
 from mptune.optimisation.options import OptimiseOptions
 from mptune.optimisation.plain_tcp import PlainTcp
 from mptune.optimisation.reached import Reached, telling
@@ -80,6 +82,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     on_kernel, default_on_kernel : what a kernel is expected to give with the answer and with the default
         where both were simulated; None where they were measured on a kernel, or elsewhere.
     sensitivity : what the answer hangs on; None where that was not asked for.
+    mpcoa : of a run of MPCOA's Algorithm 1; otherwise None.
     """
 
     name: str
@@ -102,6 +105,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     on_kernel: OnKernel | None = None
     default_on_kernel: OnKernel | None = None
     sensitivity: Sensitivity | None = None
+    mpcoa: Mpcoa | None = None
 
     @property
     def answered(self) -> Answered:
@@ -183,7 +187,9 @@ def optimise(
         swept = learn(job, budget, impacts.factors)
     else:
         screened = Screening(job, impacts).run()
-        swept = Sweep(job, impacts.homogeneous).run([*asked(options), *screened.staying])
+        papers = isinstance(options, MpcoaOptions)
+        homogeneous = mpcoa.homogeneous(impacts.factors) if papers else impacts.homogeneous
+        swept = Sweep(job, homogeneous).run([*asked(options), *screened.staying])
     budget = budget.after((*screened.records, *screened.brief, *swept.records))
     with telling(swept.steps):
         contest = Contest(swept.decision)
@@ -194,6 +200,9 @@ def optimise(
     contest, confirmation = confirmed.contest, confirmed.confirmation
     decision = contest.decision
     sensitivity, varied = vary(job, confirmed) if options.sensitivity else (None, [])
+    algorithm = None
+    if swept.step_six is not None:
+        algorithm = Mpcoa(step_six=swept.step_six, traditional=mpcoa.traditional(topology, swept.records))
     ours, theirs = (None, None) if job.is_real else on_kernel(job, confirmation)
     return Result(
         name=topology.name,
@@ -209,7 +218,7 @@ def optimise(
         finalists=contest.finalists,
         confirmation=confirmation,
         reached=swept.reached,
-        traditional=traditional(topology),
+        traditional=traditional(topology, algorithm),
         on_kernel=ours,
         default_on_kernel=theirs,
         warnings=(
@@ -233,6 +242,7 @@ def optimise(
             *varied,
         ),
         sensitivity=sensitivity,
+        mpcoa=algorithm,
     )
 
 
@@ -253,9 +263,18 @@ def on_kernel(job: Job, confirmation: Confirmation) -> tuple[OnKernel, OnKernel]
     return found[0], found[1]
 
 
-def traditional(topology: Topology) -> dict[str, int]:
-    """The traditional buffers, bytes; none where not every rate and RTT is known."""
-    return {} if topology.missing else theory.traditional(topology)
+def traditional(topology: Topology, algorithm: Mpcoa | None = None) -> dict[str, int]:
+    """The traditional buffers, bytes; none where not every rate and RTT is known.
+
+    Parameters
+    ----------
+    algorithm : its buffer of Table 5, by RTTs and timeouts that were measured, takes the place of the one
+        by RTTs without load.
+    """
+    if topology.missing:
+        return {}
+    own = None if algorithm is None else algorithm.traditional
+    return {**theory.traditional(topology), **({} if own is None else {"table5": own.size_bytes})}
 
 
 def left_out(topology: Topology, *, prediction: bool = False) -> list[str]:

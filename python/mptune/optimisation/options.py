@@ -106,7 +106,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
             "adaptive: measure what may still change the answer, --runs times at most; grid: everything, "
             "as in the papers.",
             key="trials.strategy",
-            unset="adaptive; grid with --model, --selection or --on-grid",
+            unset="adaptive; grid with --as-papers, --model, --selection or --on-grid",
         ),
     ] = None
     budget_ns: Annotated[

@@ -14,6 +14,7 @@ from mptune.decision import Decision, decide
 from mptune.decision.sweep import SweepPoint, stalls, sweep_points, sweep_samples
 from mptune.optimisation.candidates import between, beyond
 from mptune.optimisation.job import Job
+from mptune.optimisation.mpcoa import Fit, MpcoaOptions, StepSix, averaged, ending, fits
 from mptune.optimisation.reached import Reached, Step
 from mptune.trial import Combination, Record
 
@@ -32,12 +33,14 @@ class Swept:
     ----------
     points : the trials by configuration.
     reached : how the decision was reached; None for a grid.
+    step_six : how the response model was accepted; None but for MPCOA's Algorithm 1.
     """
 
     records: tuple[Record, ...]
     decision: Decision
     points: tuple[SweepPoint, ...]
     reached: Reached | None = None
+    step_six: StepSix | None = None
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -46,10 +49,16 @@ class Swept:
 
     @classmethod
     def of(
-        cls, job: Job, records: Sequence[Record], decision: Decision, reached: Reached | None = None
+        cls,
+        job: Job,
+        records: Sequence[Record],
+        decision: Decision,
+        reached: Reached | None = None,
+        step_six: StepSix | None = None,
     ) -> "Swept":
         """The sweep with its points."""
-        return cls(tuple(records), decision, sweep_points(sweep_samples(records, job.optional)), reached)
+        points = sweep_points(sweep_samples(records, job.optional))
+        return cls(tuple(records), decision, points, reached, step_six)
 
 
 class Sweep:
@@ -65,11 +74,14 @@ class Sweep:
         self._records: list[Record] = []
         #: Buffers of every combination, bytes, ascending.
         self._measured: dict[Combination, list[int]] = {}
+        #: Runs of each.
+        self._runs = job.options.runs_each
 
     def run(self, combinations: Sequence[Combination]) -> Swept:
         """Sweep these combinations, and decide."""
         options = self._job.options
         self._measure(combinations, options.buffers, "sweep")
+        step_six = self._measure_on(options) if isinstance(options, MpcoaOptions) else None
         extensions, refinements = EXTENSIONS, REFINEMENTS
         while options.extend and not options.on_grid:
             decision = self._decide(0)
@@ -81,7 +93,24 @@ class Sweep:
             if not sizes:
                 break
             self._measure(near, sizes, name)
-        return Swept.of(self._job, self._records, self._decide(options.resamples))
+        return Swept.of(self._job, self._records, self._decide(options.resamples), step_six=step_six)
+
+    def _measure_on(self, options: MpcoaOptions) -> StepSix:
+        """Further runs until the response model is accepted (MPCOA step 6), or clearly never will be."""
+        course: list[Fit] = []
+        while True:
+            now = fits(sweep_samples(self._records, self._job.optional), self._runs)
+            course += now
+            if ended := ending(now, self._runs, options.most_runs):
+                return StepSix(fits=tuple(course), ended=ended, most_runs=options.most_runs)
+            configurations = [
+                self._job.configuration(combination, size)
+                for combination, sizes in self._measured.items()
+                for size in sizes
+            ]
+            name = f"step 6, run {self._runs + 1} of {options.most_runs} at most"
+            self._records += self._job.measure(configurations, "sweep", 1, name, first=self._runs)
+            self._runs += 1
 
     def _measure(self, combinations: Sequence[Combination], sizes: Sequence[int], name: str) -> None:
         """Trials of what was not measured yet."""
@@ -95,12 +124,13 @@ class Sweep:
         for combination, size in new:
             bisect.insort(self._measured.setdefault(combination, []), size)
         configurations = [job.configuration(combination, size) for combination, size in new]
-        self._records += job.measure(configurations, "sweep", job.options.runs_each, name)
+        self._records += job.measure(configurations, "sweep", self._runs, name)
 
     def _decide(self, resamples: int) -> Decision:
         job, optional = self._job, self._job.optional
+        samples = sweep_samples(self._records, optional)
         return decide(
-            sweep_samples(self._records, optional),
+            averaged(samples) if isinstance(job.options, MpcoaOptions) else samples,
             msgspec.structs.replace(job.options, resamples=resamples),
             homogeneous=self._homogeneous,
             stalled=stalls(self._records, optional),

@@ -195,7 +195,7 @@ def written(kind: type[Options], field: str, value: object, place: Place = by_fl
 
 
 def _declared(kind: type[Options], prefix: tuple[str, ...], given: Options | None) -> Iterator[Declared]:
-    hints = get_type_hints(kind, include_extras=True)
+    hints = _hints(kind)
     for field in msgspec.structs.fields(kind):
         default = _default(field) if given is None else getattr(given, field.name)
         fields = (*prefix, field.name)
@@ -204,6 +204,17 @@ def _declared(kind: type[Options], prefix: tuple[str, ...], given: Options | Non
             yield from _declared(part, fields, default if isinstance(default, Options) else None)
         elif (option := option_of(hints[field.name])) is not None and not (prefix and option.alone):
             yield Declared(fields, option, default)
+
+
+def _hints(kind: type[Options]) -> dict[str, Any]:
+    """Types of the fields; one whose default alone is changed has the declaration of the struct extended."""
+    hints: dict[str, Any] = {}
+    for base in reversed(kind.__mro__):
+        if issubclass(base, Options):
+            for name, hint in get_type_hints(base, include_extras=True).items():
+                if name not in hints or option_of(hint) is not None or part_of(hint) is not None:
+                    hints[name] = hint
+    return hints
 
 
 def option_of(hint: Any) -> Option[Any] | None:
@@ -245,7 +256,7 @@ def build(kind: type[O], values: Mapping[tuple[str, ...], Any], place: Place) ->
 
 def _built(kind: type[O], values: Mapping[tuple[str, ...], Any], given: O | None) -> O:
     """The struct with its parts; `given` has the values that are not in `values`."""
-    hints = get_type_hints(kind, include_extras=True)
+    hints = _hints(kind)
     own = {fields[0]: value for fields, value in values.items() if len(fields) == 1}
     for field in msgspec.structs.fields(kind):
         part = part_of(hints[field.name])

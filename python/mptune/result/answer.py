@@ -189,6 +189,14 @@ class TraditionalSize(msgspec.Struct, frozen=True):
     share: float
 
 
+class AlgorithmStep(msgspec.Struct, frozen=True):
+    """A step of MPCOA's Algorithm 1: its number in the paper, its equation, and its outcome as a phrase."""
+
+    step: int
+    equation: str
+    outcome: str
+
+
 class TrialCounts(msgspec.Struct, frozen=True):
     """Trials of a run."""
 
@@ -282,6 +290,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...]
     sensitivity: Sensitivity | None = None
     rounds: tuple[RoundRow, ...] = ()
+    algorithm: tuple[AlgorithmStep, ...] = ()
 
     @property
     def is_belief(self) -> bool:

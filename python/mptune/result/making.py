@@ -22,7 +22,7 @@ from mptune.optimisation.main_job import Result
 from mptune.optimisation.reached import Reached as HowReached
 from mptune.optimisation.rounds import Round
 from mptune.response import BELIEF
-from mptune.result import wording
+from mptune.result import algorithm, wording
 from mptune.result.answer import (
     RESULT_VERSION,
     AgainstTcp,
@@ -53,6 +53,9 @@ from mptune.units import MIB
 #: Significant digits of a number in a document: enough for any use, and few enough that the last bits
 #: of linear algebra, which differ between processors, never show.
 _DIGITS = 9
+
+#: What only some answers have.
+_OF_SOME = ("sensitivity", "rounds", "algorithm")
 
 #: Points of a fitted curve in a table.
 _CURVE_POINTS = 120
@@ -146,16 +149,17 @@ def answer_of(result: Result) -> Answer:
         model_asked=options.model,
         trials=counts(result.records),
         answer=tuple(wording.answer(result)),
-        warnings=result.warnings,
+        warnings=(*algorithm.warnings(result), *result.warnings),
         sensitivity=result.sensitivity,
         rounds=tuple(map(_round, result.rounds)),
+        algorithm=algorithm.steps(result),
     )
 
 
 def result_document(result: Result) -> dict[str, Any]:
     """The answer as JSON; what only some answers have is left out of the others."""
     content = document(answer_of(result))
-    return {name: value for name, value in content.items() if value or name not in ("sensitivity", "rounds")}
+    return {name: value for name, value in content.items() if value or name not in _OF_SOME}
 
 
 def counts(records: Sequence[Record]) -> TrialCounts:

@@ -18,6 +18,7 @@ def plan_trials(
     runs: int,
     base_seed: int,
     round_: int = 0,
+    first: int = 0,
 ) -> list[PlannedTrial]:
     """Trials: configuration by configuration, run by run.
 
@@ -25,6 +26,7 @@ def plan_trials(
     ----------
     purpose : one of `mptune.runner.seeds.PURPOSES`.
     round_ : of a campaign that is repeated over time; each round has different seeds.
+    first : number of the first run, where earlier ones are done.
     """
     return [
         plan_run(
@@ -36,7 +38,7 @@ def plan_trials(
             round_=round_,
         )
         for configuration in configurations
-        for run in range(runs)
+        for run in range(first, first + runs)
     ]
 
 

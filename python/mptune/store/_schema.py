@@ -89,6 +89,10 @@ _VERSION_4 = """
 ALTER TABLE trial ADD COLUMN repeated INTEGER NOT NULL DEFAULT 0;  -- how often it was run before
 """
 
+_VERSION_5 = """
+ALTER TABLE subflow ADD COLUMN rto_ms REAL;  -- at the end
+"""
+
 #: Beginnings of reasons in version 1, which had no kinds; any other reason is of kind "died".
 _KINDS: tuple[tuple[str, FailureKind], ...] = (
     ("stalled at ", "stalled"),
@@ -136,14 +140,14 @@ INSERT INTO trial (campaign, {_COLUMNS})
     JOIN campaign c ON c.settings = o.settings OR c.uuid = o.uuid;
 INSERT INTO subflow
     SELECT t.id, s.number, s.path, s.active, s.throughput_mbps, s.rtt_ms, s.retransmitted, s.min_rtt_ms,
-        s.with_mbps, s.without_mbps
+        s.with_mbps, s.without_mbps, s.rto_ms
     FROM other.subflow s
     JOIN added a ON a.theirs = s.trial JOIN trial t ON t.key = a.key;
 DROP TABLE added;
 COMMIT;
 """
 
-MIGRATIONS: tuple[str, ...] = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4)
+MIGRATIONS: tuple[str, ...] = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5)
 
 #: Version that this program writes.
 VERSION = len(MIGRATIONS)

@@ -122,6 +122,7 @@ def _subflows(labels: Labels, found: list[dict[str, Any]], width_ns: int) -> lis
             bytes=subflow["bytes"],
             srtt_ns=subflow["srtt_ns"],
             min_rtt_ns=subflow["min_rtt_ns"],
+            rto_ns=subflow.get("rto_ns") or 0,
             retransmitted=subflow["retransmitted"],
             timeouts=subflow["timeouts"] or 0,
             bins=coarse(subflow["bins"], width_ns),

@@ -28,6 +28,7 @@ class _Subflow(msgspec.Struct):
     bins: list[int]
     srtt_ns: int
     min_rtt_ns: int
+    rto_ns: int
     retransmitted: int
     timeouts: int
     sent: int
@@ -186,6 +187,7 @@ def _observation(trial: Trial, outcome: _Outcome) -> Observation:
             bytes=subflow.bytes,
             srtt_ns=subflow.srtt_ns,
             min_rtt_ns=subflow.min_rtt_ns,
+            rto_ns=subflow.rto_ns,
             retransmitted=subflow.retransmitted,
             timeouts=subflow.timeouts,
             bins=coarse(subflow.bins, width_ns),

@@ -11,6 +11,7 @@ class SubflowObservation(msgspec.Struct, frozen=True, kw_only=True):
     """Measurements of one subflow. `bins` are payload bytes that it delivered first, per 100 ms.
 
     `counters` has the testbed's other counters by name: segments sent, recoveries, reductions and so on.
+    `rto_ns` is the retransmission timeout at the end, 0 if it is not known; a kernel's includes its back-off.
     """
 
     path: str
@@ -22,6 +23,7 @@ class SubflowObservation(msgspec.Struct, frozen=True, kw_only=True):
     timeouts: int
     bins: list[int]
     counters: dict[str, int] = {}
+    rto_ns: int = 0
 
 
 class BackgroundObservation(msgspec.Struct, frozen=True, kw_only=True):

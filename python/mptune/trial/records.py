@@ -43,6 +43,7 @@ class SubflowRecord(msgspec.Struct, frozen=True, kw_only=True):
     ----------
     rtt_ms, min_rtt_ms : last smoothed RTT and smallest RTT; None if it never measured one. Trials of version
         0.1 have no smallest RTT.
+    rto_ms : retransmission timeout at the end; None if it is not known.
     with_mbps, without_mbps : throughput of the connection around the window without the subflow, and in it,
         if the trial withdrew it for a while to measure its impact factor (`mptune.impact`).
     """
@@ -55,6 +56,7 @@ class SubflowRecord(msgspec.Struct, frozen=True, kw_only=True):
     min_rtt_ms: float | None = None
     with_mbps: float | None = None
     without_mbps: float | None = None
+    rto_ms: float | None = None
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
@@ -173,6 +175,7 @@ def record(planned: PlannedTrial, observation: Observation) -> Record:
                 rtt_ms=subflow.srtt_ns / 1e6 if subflow.srtt_ns else None,
                 min_rtt_ms=subflow.min_rtt_ns / 1e6 if subflow.min_rtt_ns else None,
                 retransmitted=subflow.retransmitted,
+                rto_ms=subflow.rto_ns / 1e6 if subflow.rto_ns else None,
             )
             for subflow in observation.subflows
         ),

@@ -28,6 +28,8 @@ pub struct TcpInfo {
     pub srtt_ns: u64,
     /// Smallest RTT, nanoseconds; 0 before the first sample.
     pub min_rtt_ns: u64,
+    /// Retransmission timeout, with back-off, nanoseconds.
+    pub rto_ns: u64,
     /// Congestion window, segments.
     pub cwnd: u32,
     /// Size of a segment, bytes; its MPTCP options take some of it.
@@ -84,6 +86,7 @@ impl TcpInfo {
         Self {
             srtt_ns: micros(68),
             min_rtt_ns: u64::from(min_rtt) * 1000,
+            rto_ns: micros(8),
             cwnd: read!(u32, bytes, 80).unwrap_or(0),
             mss: read!(u32, bytes, 16).unwrap_or(0),
             retransmitted: read!(u32, bytes, 100).unwrap_or(0),
@@ -214,7 +217,8 @@ mod tests {
         let mut bytes = vec![0; 280];
         put(&mut bytes, 1, &[3, 6, 5]);
         let in_flight = [(16, 1_448u32), (24, 12), (28, 3), (32, 4), (36, 2), (144, 900)];
-        let others = [(56, 1_500), (68, 20_000), (76, 21), (80, 33), (100, 7), (148, 19_000)];
+        let others =
+            [(8, 220_000), (56, 1_500), (68, 20_000), (76, 21), (80, 33), (100, 7), (148, 19_000)];
         for (offset, value) in in_flight.into_iter().chain(others) {
             put(&mut bytes, offset, &value.to_ne_bytes());
         }
@@ -254,6 +258,7 @@ mod tests {
         let expected = TcpInfo {
             srtt_ns: 20_000_000,
             min_rtt_ns: 19_000_000,
+            rto_ns: 220_000_000,
             cwnd: 33,
             mss: 1_448,
             retransmitted: 7,

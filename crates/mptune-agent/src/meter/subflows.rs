@@ -161,6 +161,8 @@ pub struct SubflowReport {
     pub srtt_ns: u64,
     /// Smallest RTT, nanoseconds.
     pub min_rtt_ns: u64,
+    /// Retransmission timeout at the end, with back-off, nanoseconds.
+    pub rto_ns: u64,
     /// Segments retransmitted.
     pub retransmitted: u32,
     /// Retransmission timeouts, including those of the handshake; none before Linux 6.7.
@@ -204,6 +206,7 @@ impl Entry {
             bins: self.received.until(end_ns),
             srtt_ns: tcp.srtt_ns,
             min_rtt_ns: tcp.min_rtt_ns,
+            rto_ns: tcp.rto_ns,
             retransmitted: tcp.retransmitted,
             timeouts: tcp.timeouts,
             cwnd: tcp.cwnd,

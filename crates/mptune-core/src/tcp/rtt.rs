@@ -95,6 +95,11 @@ impl RttEstimator {
         }
         (self.srtt + 4 * self.variation).min(RTO_MAX)
     }
+
+    /// The same as a measurement: 0 before the first sample.
+    pub fn known_rto(&self) -> Nanos {
+        if self.srtt > 0 { self.rto() } else { 0 }
+    }
 }
 
 impl Default for RttEstimator {
@@ -118,6 +123,7 @@ mod tests {
     #[test]
     fn without_a_sample_the_timeout_is_one_second() {
         assert_eq!(RttEstimator::new().rto(), SECOND);
+        assert_eq!(RttEstimator::new().known_rto(), 0);
     }
 
     #[test]
@@ -126,6 +132,7 @@ mod tests {
         assert_eq!(rtt.srtt, 80 * MILLISECOND);
         // The variation decays towards its floor by a quarter a round.
         assert!(rtt.rto() - 280 * MILLISECOND < MILLISECOND, "{}", rtt.rto());
+        assert_eq!(rtt.known_rto(), rtt.rto());
     }
 
     #[test]

@@ -55,6 +55,8 @@ pub struct SubflowOutcome {
     pub srtt_ns: Nanos,
     /// Smallest RTT.
     pub min_rtt_ns: Nanos,
+    /// Retransmission timeout at the end, without back-off; 0 before the first RTT.
+    pub rto_ns: Nanos,
     /// Data segments sent, retransmissions included.
     pub sent: u64,
     /// Segments retransmitted on it.

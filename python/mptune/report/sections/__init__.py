@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from mptune.report.choices import Choices, choices
 from mptune.report.sections._base import Panel, Section, Table
+from mptune.report.sections.algorithm import algorithm
 from mptune.report.sections.by_size import by_size
 from mptune.report.sections.compared import (
     compared,
@@ -35,6 +36,7 @@ _Maker = Callable[[RunData, Choices], Iterator[Section]]
 #: Sections of one run, the most useful first.
 _OF_A_RUN: tuple[_Maker, ...] = (
     trade_off,
+    algorithm,
     by_size,
     sensitivity,
     rounds,

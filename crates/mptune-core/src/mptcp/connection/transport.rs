@@ -131,6 +131,7 @@ fn outcome(subflow: &Subflow, end: Nanos) -> SubflowOutcome {
         bins: subflow.series.clone().finish(end),
         srtt_ns: subflow.sender.rtt.srtt,
         min_rtt_ns: subflow.min_rtt(),
+        rto_ns: subflow.sender.rtt.known_rto(),
         sent: totals.sent,
         retransmitted: totals.retransmitted,
         timeouts: totals.timeouts,
