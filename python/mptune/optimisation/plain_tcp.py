@@ -68,8 +68,13 @@ class PlainTcp:
 
 def everywhere(topology: Topology, ccs: Iterable[str]) -> list[Combination]:
     """Plain TCP on every path with what each congestion control is for a single flow."""
-    alone = dict.fromkeys(_ALONE.get(cc, cc) for cc in ccs)
-    return [Combination.plain_tcp(path.label, cc) for path in topology.paths for cc in alone]
+    single = dict.fromkeys(map(alone, ccs))
+    return [Combination.plain_tcp(path.label, cc) for path in topology.paths for cc in single]
+
+
+def alone(cc: str) -> str:
+    """What a congestion control is for a single flow."""
+    return _ALONE.get(cc, cc)
 
 
 def fastest(found: Mapping[Combination, Sequence[float]]) -> list[Combination]:
