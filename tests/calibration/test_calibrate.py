@@ -120,3 +120,13 @@ def test_what_is_published_leaves_nothing_to_infer(truth: Topology) -> None:
     options = msgspec.structs.replace(OPTIONS, values=("rtt",))
     with pytest.raises(InputError, match="expected assumed values to infer"):
         calibrate(network("8 Mbit/s"), measured(truth), options)
+
+
+def test_a_bottleneck_in_the_core_is_written_as_it_was_simulated(truth: Topology, tmp_path) -> None:
+    (tmp_path / "slow.toml").write_text(NETWORK.format(rate="8 Mbit/s"))
+    options = msgspec.structs.replace(OPTIONS, budget=150, values=("core", "tcp"))
+    found = calibrate(load(tmp_path / "slow.toml"), measured(truth, 0.6), options)
+    assert any(key.endswith(".rate") for key in found.values)
+    text = calibrated_text(found, str(tmp_path / "slow.toml"), name="known", folder=tmp_path)
+    (tmp_path / "known.toml").write_text(text)
+    assert load(tmp_path / "known.toml").network() == found.topology.network()

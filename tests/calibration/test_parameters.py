@@ -2,7 +2,7 @@
 
 import pytest
 
-from mptune.calibration.parameters import KINDS, parameters, with_values
+from mptune.calibration.parameters import KINDS, USUAL, parameters, with_values
 from mptune.topology import TcpBackground, load, shipped
 
 
@@ -58,3 +58,16 @@ def test_values_change_what_they_name() -> None:
     assert changed.background == (TcpBackground(path="U-U", cc="cubic"),) * 2
     assert changed.path("U-U", "").base_rtt_ns == 40_000_000
     assert changed.path("T-B", "") == topology.path("T-B", "")
+
+
+def test_a_core_that_limits_nothing_can_get_a_bottleneck_with_others() -> None:
+    topology = load("UiB-HU")
+    assert not any(parameter.kind == "core" for parameter in parameters(topology, USUAL))
+    found = {parameter.key: parameter for parameter in parameters(topology, KINDS)}
+    rate, others = found["core.segments.U-C.rate"], found["background.core U-C"]
+    changed = with_values(topology, {rate: 8_000_000, others: 1})
+    core = changed.path("U-C", "").core
+    assert core.rate_bps == 8_000_000 and core.queue_bytes == 100_000
+    assert changed.background == (TcpBackground(path="U-C", cc="cubic"),)
+    assert changed.path("B-C", "") == topology.path("B-C", "")
+    assert rate.value(rate.quantile) > rate.stated  # unless the data say otherwise, nothing is limited

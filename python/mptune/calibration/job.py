@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from mptune.calibration.likelihood import Floats, Simulated, errors, scales, simulated, trials
-from mptune.calibration.parameters import KINDS, Parameter, parameters, with_values
+from mptune.calibration.parameters import KINDS, USUAL, Parameter, parameters, with_values
 from mptune.calibration.result import WEAKLY, WELL, Calibration, Determined, Fitted, Inferred
 from mptune.calibration.sampling import Ensemble, evaluations, posterior, sample
 from mptune.errors import InputError
@@ -47,7 +47,7 @@ class CalibrationOptions(Options, frozen=True, kw_only=True):
         Option(
             names(lambda: KINDS), "Kinds of values to infer, where the file assumes them.", flag="--values"
         ),
-    ] = KINDS
+    ] = USUAL
     discrepancy: Annotated[
         float,
         Option(

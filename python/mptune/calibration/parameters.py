@@ -15,6 +15,13 @@ from mptune.units import parse_fraction, parse_rate, parse_size, parse_time
 #: Kinds of values, in the order in which they are shown.
 KINDS: tuple[str, ...] = tuple(PRIORS)
 
+#: Those that are inferred unless others are asked for.
+USUAL: tuple[str, ...] = tuple(kind for kind in KINDS if kind != "core")
+
+#: Queue of a core segment whose rate is inferred: s at that rate, and bounds (bytes) as of a default queue.
+CORE_QUEUE_S = 0.1
+_CORE_QUEUES = (65_536, 4_194_304)
+
 #: What begins the key of a number of connections; the link's name follows.
 TCP = "background."
 
@@ -23,7 +30,7 @@ _TCP_CC = "cubic"
 
 
 #: Kinds of values as `mptune.topology.place` has them.
-_UNITS: Mapping[str, str] = {"rate": "rate", "rtt": "time", "queue": "size", "loss": "loss"}
+_UNITS: Mapping[str, str] = {"rate": "rate", "core": "rate", "rtt": "time", "queue": "size", "loss": "loss"}
 
 #: How words of a value are read.
 _READ: Mapping[str, Callable[[str], int]] = {
@@ -34,11 +41,12 @@ _READ: Mapping[str, Callable[[str], int]] = {
 }
 
 #: Smallest values: a queue holds a full packet, and a link has some rate.
-_LEAST: Mapping[str, int] = {"rate": 100, "rtt": 1, "queue": 1500, "loss": 0}
+_LEAST: Mapping[str, int] = {"rate": 100, "core": 100, "rtt": 1, "queue": 1500, "loss": 0}
 
 #: What follows from a value unless the file states it: kind -> last parts of keys. It keeps the digits of its
 #: words too, and is written beside the value.
 FOLLOWING: Mapping[str, Mapping[str, str]] = {
+    "core": {"rate": "queue"},
     "rate": {"up": "queue_up", "down": "queue_down", "rate": "queue"},
     "rtt": {"rtt": "jitter"},
 }
@@ -88,6 +96,8 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
 def parameters(topology: Topology, kinds: Sequence[str] = KINDS) -> list[Parameter]:
     """Everything to infer of a topology, kind by kind."""
     every = [*_of_links(topology), *_of_paths(topology)]
+    if "core" in kinds:
+        every += _of_cores(topology)
     return [parameter for kind in KINDS if kind in kinds for parameter in every if parameter.kind == kind]
 
 
@@ -134,6 +144,16 @@ def _of_paths(topology: Topology) -> Iterator[Parameter]:
             yield from _assumed(topology, f"{key}.queue", "queue")
 
 
+def _of_cores(topology: Topology) -> Iterator[Parameter]:
+    """Rates of core segments that the file does not limit, and connections of others there."""
+    for path in topology.paths:
+        key = f"core.segments.{path.label}.rate"
+        origin = topology.provenance.get(key)
+        if path.core.rate_bps is None and (origin is None or origin.assumed is not None):
+            yield Parameter(key=key, kind="core", stated=path.rate_bps, path=path.label)
+            yield Parameter(key=f"{TCP}core {path.label}", kind="tcp", stated=0, path=path.label)
+
+
 def _assumed(topology: Topology, key: str, kind: str) -> Iterator[Parameter]:
     origin = topology.provenance.get(key)
     where = place(topology, key)
@@ -153,6 +173,9 @@ def with_values(topology: Topology, values: Mapping[Parameter, int]) -> Topology
         if parameter.kind == "tcp":
             background += [TcpBackground(path=parameter.path, cc=_TCP_CC)] * value
             continue
+        if parameter.kind == "core":
+            topology = _with_core_rate(topology, parameter.path, value)
+            continue
         where = place(topology, parameter.key)
         if where is None:
             raise KeyError(parameter.key)
@@ -161,6 +184,21 @@ def with_values(topology: Topology, values: Mapping[Parameter, int]) -> Topology
         if beside is not None and (other := place(topology, beside)) is not None:
             topology = other.changed(_READ[other.kind](in_words(other.value, other.kind)))
     return msgspec.structs.replace(topology, background=tuple(background))
+
+
+def _with_core_rate(topology: Topology, label: str, rate_bps: int) -> Topology:
+    """The topology with a bottleneck in the core of a path."""
+    least, most = _CORE_QUEUES
+    queue = min(max(round(rate_bps / 8 * CORE_QUEUE_S), least), most)
+    queue = _READ["size"](in_words(queue, "size"))
+
+    def limited(path: Path) -> Path:
+        if path.label != label:
+            return path
+        core = msgspec.structs.replace(path.core, rate_bps=rate_bps, queue_bytes=queue)
+        return msgspec.structs.replace(path, core=core)
+
+    return msgspec.structs.replace(topology, paths=tuple(map(limited, topology.paths)))
 
 
 def following(parameter: Parameter) -> str | None:

@@ -40,7 +40,7 @@ def calibrated_text(calibration: Calibration, source: str, *, name: str, folder:
         beside = following(parameter)
         where = None if beside is None else place(calibration.topology, beside)
         if beside is not None and where is not None and beside not in calibration.values:
-            same = "as before at another rate or RTT: the time of the queue, or the jitter"
+            same = "as before at another rate or RTT: the time of the queue, or the jitter; 0.1 s in the core"
             changes[beside] = Change(in_words(where.value, where.kind), "assumed", same)
     return rewritten(
         source,
