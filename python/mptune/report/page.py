@@ -3,7 +3,7 @@
 The sections' content is in `mptune.report.sections`, looks and behaviour are in `assets`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 
@@ -27,14 +27,6 @@ _ZOOM = "Ctrl + wheel zooms, dragging moves, a double click shows everything aga
 def page(run: RunData, others: Sequence[RunData], sections: Sequence[Section]) -> str:
     """HTML text of a report."""
     choices_ = choices(run)
-    specs = {
-        f"{section.name}-{number}": markup.shortened(
-            {**zoomable(panel.chart, panel.zoom), "config": look(page=True)}
-        )
-        for section in sections
-        for number, panel in enumerate(section.panels)
-    }
-    slider = [{"sacrifice": choice.sacrifice, "prediction": choice.prediction} for choice in choices_.all]
     beside = next((section for section in sections if section.name == BESIDE), None)
     below = [section for section in sections if section.name != BESIDE]
     body = [
@@ -44,23 +36,51 @@ def page(run: RunData, others: Sequence[RunData], sections: Sequence[Section]) -
         "<main>",
         answer(run, choices_, _content(beside)),
         _warnings(run),
-        _contents(below),
-        *(_section(each_section) for each_section in below),
+        contents(below, {"measured": "How it was measured"}),
+        *(section_of(each_section) for each_section in below),
         _measured(run),
         "</main>",
+    ]
+    slider: list[dict[str, str | None]] = [
+        {"sacrifice": choice.sacrifice, "prediction": choice.prediction} for choice in choices_.all
+    ]
+    return whole(f"{run.name}: mptune report", body, sections, slider)
+
+
+def whole(
+    title: str,
+    body: Sequence[str],
+    sections: Sequence[Section],
+    slider: Sequence[Mapping[str, str | None]] = (),
+) -> str:
+    """HTML text of a page with its style sheet, scripts, and the charts of its sections.
+
+    Parameters
+    ----------
+    body : pieces of HTML; no text in it is escaped here.
+    slider : positions of a slider in the body.
+    """
+    specs = {
+        f"{section.name}-{number}": markup.shortened(
+            {**zoomable(panel.chart, panel.zoom), "config": look(page=True)}
+        )
+        for section in sections
+        for number, panel in enumerate(section.panels)
+    }
+    pieces = [
+        *body,
         "<footer>Made by mptune. Everything is in this one file; nothing is loaded from elsewhere.</footer>",
         markup.data("charts", specs),
         markup.data("choices", slider),
         markup.script(_library()),
         markup.script(_asset("report.js")),
     ]
-    title = escaped(f"{run.name}: mptune report")
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon" href="data:,">'
-        f"<title>{title}</title><style>{_asset('report.css')}</style></head><body>\n"
-        + "\n".join(body)
+        f"<title>{escaped(title)}</title><style>{_asset('report.css')}</style></head><body>\n"
+        + "\n".join(pieces)
         + "\n</body></html>\n"
     )
 
@@ -93,18 +113,21 @@ def _warnings(run: RunData) -> str:
     return f'<section id="warnings" class="warnings"><h2>Take into account</h2><ul>{items}</ul></section>'
 
 
-def _contents(sections: Sequence[Section]) -> str:
+def contents(sections: Sequence[Section], more: Mapping[str, str]) -> str:
+    """Links to sections, and to other parts of the page: title by id."""
     links = "".join(
-        f'<li><a href="#{section.name}">{escaped(section.title)}</a></li>' for section in sections
+        f'<li><a href="#{name}">{escaped(title)}</a></li>'
+        for name, title in [*((section.name, section.title) for section in sections), *more.items()]
     )
     return (
-        f'<nav aria-label="Contents"><ul>{links}<li><a href="#measured">How it was measured</a></li></ul>'
+        f'<nav aria-label="Contents"><ul>{links}</ul>'
         "</nav><noscript><p>A script in this file draws the figures; the tables work anyway.</p></noscript>"
     )
 
 
-def _section(name: Section) -> str:
-    return f'<section id="{name.name}">{_content(name)}</section>'
+def section_of(section: Section) -> str:
+    """A section as HTML."""
+    return f'<section id="{section.name}">{_content(section)}</section>'
 
 
 def _content(section: Section | None) -> str:
