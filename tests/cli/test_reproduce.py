@@ -3,13 +3,15 @@
 import inspect
 import json
 import typing
+from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from mptune.cli import app
 from mptune.cli.reproduce import reproduce as command
 from mptune.papers import published
+from mptune.papers.measure import claims
 from mptune.papers.reproduce import DOCUMENTED, PAPERS, VERDICTS
 
 runner = CliRunner()
@@ -104,3 +106,90 @@ def test_the_help_names_every_paper() -> None:
     annotated = inspect.signature(command, eval_str=True).parameters["papers"].annotation
     metavar = typing.get_args(annotated)[1].metavar
     assert metavar == "|".join(PAPERS)
+
+
+def measured(*arguments: str) -> Result:
+    return runner.invoke(app, ["reproduce", *arguments, "--quiet", "--duration", "2s", "--runs", "1"])
+
+
+def test_a_figure_is_measured_again_and_shown_beside_the_printed_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = measured("pcdc", "--measure", "fig-6")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "pcdc, Fig. 6, UiB-UNIS: PCDC is faster than FullMesh, with OLIA much faster" in result.stdout
+    row = next(line for line in result.stdout.splitlines() if "PCDC against FullMesh with cubic" in line)
+    assert "+12 %" in row
+    counts = result.stdout.split("claims")[-1].splitlines()
+    assert [line.split()[0] for line in counts[1:] if line] == ["pcdc", "part:", "part:", "all"]
+    assert [path.suffix for path in (tmp_path / "runs" / "reproduce").glob("trials-*.sqlite")] == [".sqlite"]
+    assert not list(tmp_path.rglob("*.html"))
+
+
+def test_with_a_directory_there_is_a_page_per_paper_and_the_trials_are_used_again(tmp_path: Path) -> None:
+    asked = ["glm", "pathmgmt", "--measure", "fig-3", "--out", str(tmp_path / "again")]
+    first = measured(*asked, "--json")
+    second = measured(*asked, "--json")
+    assert (first.exit_code, second.exit_code) == (0, 0)
+    assert first.stdout == second.stdout
+    shown = json.loads(first.stdout)
+    assert [claim["id"] for claim in shown["claims"]] == ["pathmgmt-fig-3-ude-hu", "glm-fig-3-uio-uit"]
+    assert (shown["testbed"], shown["stack"], shown["runs"]) == ("simulated", "v0.9x", 1)
+    assert json.loads((tmp_path / "again" / "measured.json").read_text()) == shown
+    pages = {path.name: path.read_text() for path in (tmp_path / "again").glob("*.html")}
+    assert set(pages) == {"pathmgmt.html", "glm.html"}
+    assert 'id="glm-fig-3-uio-uit"' in pages["glm.html"]
+    assert "measured again" in pages["glm.html"]
+
+
+def test_everything_that_can_be_measured_is_listed(tmp_path: Path) -> None:
+    text = runner.invoke(app, ["reproduce", "mpcoa", "--measure", "list"])
+    assert text.exit_code == 0
+    assert "table-5" in text.stdout
+    shown = json.loads(runner.invoke(app, ["reproduce", "--measure", "list", "--json"]).stdout)
+    assert len(shown) == len(claims())
+    assert {claim["part"] for claim in shown} == {"fit", "judge"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (
+            ["pcdc", "--measure", "fig-66"],
+            "--measure: expected all, list, or a figure or table of pcdc, such as fig-6, fig-9, fig-8; "
+            "found 'fig-66'",
+        ),
+        (["--measure", "all", "--only", "agrees"], "--only: expected without --measure"),
+        (["--runs", "3"], "--runs: expected only with --measure"),
+        (["--out", "x"], "--out: expected only with --measure"),
+        (["--measure", "fig-6", "--testbed", "moon"], "--testbed: expected one of simulated, "),
+    ],
+)
+def test_bad_input_of_a_measurement_is_one_line(
+    arguments: list[str], line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = runner.invoke(app, ["reproduce", *arguments])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"mptune: error: {line}")
+    assert len(result.stderr.splitlines()) == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_directory_with_other_files_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("")
+    result = measured("pcdc", "--measure", "fig-6", "--out", str(tmp_path))
+    assert result.exit_code == 2
+    assert "expected a new or empty directory, or that of an earlier --measure" in result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_an_interrupt_keeps_the_trials_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mptune.papers.measure.running.measure", interrupted)
+    result = measured("pcdc", "--measure", "fig-6", "--out", str(tmp_path / "again"))
+    assert result.exit_code == 130
+    assert f"finished trials are kept in {tmp_path / 'again'}; the same command continues" in result.stderr

@@ -1,6 +1,7 @@
 """`mptune reproduce`: the papers' derived numbers beside those mptune computes from the same inputs.
 
-It only prints; the computations are in `mptune.papers.reproduce`.
+It only prints; the computations are in `mptune.papers.reproduce`. With --measure it is the papers'
+measurements, made again (`mptune.cli._measured_claims`).
 """
 
 from __future__ import annotations
@@ -10,8 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mptune.cli._common import JsonOption, console, emit_json, examples
+from mptune.cli import _measured_claims
+from mptune.cli._common import JsonOption, QuietOption, add, console, emit_json
 from mptune.errors import InputError, MptuneError, one_of
+from mptune.options import Given, Options
+from mptune.papers.measure.running import MeasureOptions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,14 +35,17 @@ _QUANTITY_WIDTH = 24
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(
-        epilog=examples(
-            "mptune reproduce                            # all five papers",
-            "mptune reproduce glm pcdc",
-            "mptune reproduce --only contradicts         # with explanations",
-            'mptune reproduce mpcoa --only "within rounding" --json',
-        )
-    )(reproduce)
+    add(
+        app,
+        reproduce,
+        "mptune reproduce                            # all five papers",
+        "mptune reproduce glm pcdc",
+        "mptune reproduce --only contradicts         # with explanations",
+        'mptune reproduce mpcoa --only "within rounding" --json',
+        "mptune reproduce --measure list             # figures and tables that can be measured again",
+        "mptune reproduce pcdc --measure fig-6",
+        "mptune reproduce --measure all --out again  # everything, and a page per paper",
+    )
 
 
 def reproduce(
@@ -50,13 +57,35 @@ def reproduce(
         str | None,
         typer.Option(metavar="VERDICT", help="Show only: agrees, within rounding, or contradicts."),
     ] = None,
+    measure: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FIGURE|TABLE|all|list",
+            help="Measure a figure (fig-6) or table (table-3) again, or all; list shows what there is.",
+        ),
+    ] = None,
+    out: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR",
+            help="With --measure: directory of the trials, a page per paper, and measured.json.  "
+            f"[default: trials in {_measured_claims.DIRECTORY}, no pages]",
+        ),
+    ] = None,
+    *,
+    options: Given[MeasureOptions],
+    quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Recompute every derived number of the papers.
+    """Recompute every derived number of the papers, or measure what they measured again.
 
     A number agrees if it has the printed digits. It is within rounding if the rounding of the printed inputs
     explains the difference. Otherwise it contradicts the paper, and the erratum is shown. The exit code is 0
     if exactly the documented contradictions occur, otherwise 1.
+
+    With --measure the scenarios of the papers are simulated under the stack of their kernels. Every claim of
+    a figure or table is shown beside the printed numbers, and agrees, agrees half or disagrees by one rule
+    (docs/reference/measured.md). Trials are kept: a second call continues the first.
     """
     from mptune.papers.reproduce import PAPERS, VERDICTS
     from mptune.papers.reproduce import reproduce as recompute
@@ -67,6 +96,18 @@ def reproduce(
             raise InputError("PAPERS", "", one_of(PAPERS, paper))
         if paper in chosen[:number]:
             raise InputError("PAPERS", "", f"expected each paper once, found {paper} twice")
+    if measure is not None:
+        if only is not None:
+            raise InputError("--only", "", "expected without --measure")
+        if measure == _measured_claims.LIST:
+            _measured_claims.show_list(chosen, as_json=as_json)
+        else:
+            _measured_claims.measure_again(
+                chosen, measure, options.build(), out=out, quiet=quiet, as_json=as_json
+            )
+        return
+    if flags := [*options.beyond(Options), *(["--out"] if out is not None else [])]:
+        raise InputError(flags[0], "", "expected only with --measure")
     if only is not None and only not in VERDICTS:
         raise InputError("--only", "", one_of(VERDICTS, only))
     result = recompute(chosen)

@@ -77,5 +77,7 @@ def test_a_figure_is_asked_for_by_its_name() -> None:
     assert [claim.id for claim in select(list(PAPERS), "glm-fig-3-uio-uit")] == ["glm-fig-3-uio-uit"]
     assert select(list(PAPERS), ALL) == CLAIMS
     assert "table-5" in figures(["mpcoa"])
-    with pytest.raises(InputError, match=r"--measure: expected one of all, list, .*found 'fig-99'"):
+    with pytest.raises(
+        InputError, match=r"^--measure: expected all, list, .* such as fig-3, .*; found 'fig-99'$"
+    ):
         select(["glm"], "fig-99")

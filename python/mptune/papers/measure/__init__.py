@@ -4,12 +4,14 @@
 printed numbers without measuring is `mptune.papers.reproduce`.
 """
 
+from mptune.papers.measure._declare import STACK
 from mptune.papers.measure.claim import Claim, Factors, Part, Point, Statement
 from mptune.papers.measure.claims import ALL, claims, figures, select
 from mptune.papers.measure.rule import VERDICTS, Judged, Judgement, Values, Verdict, judge
 
 __all__ = [
     "ALL",
+    "STACK",
     "VERDICTS",
     "Claim",
     "Factors",

@@ -6,14 +6,16 @@ from mptune.papers.measure._declare import LIMIT, labels, levels, mptcp, names, 
 from mptune.papers.measure.claim import Claim, Point, Statement, network
 from mptune.papers.published import rows as published
 
-#: Pairs: scenario, figure, seconds of a trial (the paper's 60, or fewer on short fast paths), and the paper's
-#: printed path of the figure.
+#: Seconds of a trial.
+_SECONDS = 60
+
+#: Scenario, figure and section of each pair.
 _PAIRS = {
-    "UDE-HU": ("UDE-HU.buffersizes", "fig-5", "V-A", 60),
-    "HU-UDE": ("HU-UDE", "fig-6", "V-A", 60),
-    "KU-HiG": ("KU-HiG.buffersizes", "fig-7", "V-B", 60),
-    "NTNU-HiN": ("NTNU-HiN.buffersizes", "fig-8", "V-B", 30),
-    "UiB-UiS": ("UiB-UiS", "fig-9", "V-B", 20),
+    "UDE-HU": ("UDE-HU.buffersizes", "fig-5", "V-A"),
+    "HU-UDE": ("HU-UDE", "fig-6", "V-A"),
+    "KU-HiG": ("KU-HiG.buffersizes", "fig-7", "V-B"),
+    "NTNU-HiN": ("NTNU-HiN.buffersizes", "fig-8", "V-B"),
+    "UiB-UiS": ("UiB-UiS", "fig-9", "V-B"),
 }
 
 #: Buffers of the curves, KiB: octaves up to the limit. The grid of the study is not printed.
@@ -27,9 +29,9 @@ def claims() -> tuple[Claim, ...]:
 
 def _tcp(pair: str) -> dict[str, Point]:
     """Plain TCP on every path with a buffer that grows, by label (Table II)."""
-    scenario, _, _, seconds = _PAIRS[pair]
+    scenario, _, _ = _PAIRS[pair]
     return {
-        label: tcp(f"TCP {label}", scenario, label, seconds, printed=float(row["tcp_throughput_Mbit_s"]))
+        label: tcp(f"TCP {label}", scenario, label, _SECONDS, printed=float(row["tcp_throughput_Mbit_s"]))
         for row in published("buffersizes_table2_rtt_throughput")
         if row["scenario"] == pair
         for label in [labels(scenario)[f"{row['from_isp']}-{row['to_isp']}"]]
@@ -51,15 +53,15 @@ def _alone(pair: str) -> Claim:
 
 
 def _curve(pair: str) -> tuple[Point, ...]:
-    scenario, _, _, seconds = _PAIRS[pair]
+    scenario, _, _ = _PAIRS[pair]
     return tuple(
-        mptcp(f"FullMesh with {size} KiB", scenario, "cubic", size * 1024, seconds) for size in _SIZES
+        mptcp(f"FullMesh with {size} KiB", scenario, "cubic", size * 1024, _SECONDS) for size in _SIZES
     )
 
 
 def _together(pair: str) -> Claim:
     """Fig. 5 to 9 (b) beside (a): FullMesh against the best path, from every initial path."""
-    scenario, figure, section, seconds = _PAIRS[pair]
+    scenario, figure, section = _PAIRS[pair]
     alone = _tcp(pair)
     best = max(alone.values(), key=lambda point: point.printed or 0.0)
     printed = {
@@ -74,7 +76,7 @@ def _together(pair: str) -> Claim:
             scenario,
             "cubic",
             LIMIT,
-            seconds,
+            _SECONDS,
             initial=path.label,
             printed=printed if path is first else None,
         )
@@ -107,7 +109,7 @@ def _together(pair: str) -> Claim:
 
 def _practical(pair: str) -> Claim:
     """Table III, with what the prose prints of plain TCP."""
-    scenario, _, section, seconds = _PAIRS[pair]
+    scenario, _, section = _PAIRS[pair]
     points = list(_curve(pair))
     row = next(one for one in published("buffersizes_table3_sizes") if one["scenario"] == pair)
     statements = [
@@ -125,7 +127,7 @@ def _practical(pair: str) -> Claim:
                 f"TCP {label} with {size} KiB",
                 scenario,
                 label,
-                seconds,
+                _SECONDS,
                 buffer=size * 1024,
                 mode="fixed",
             )

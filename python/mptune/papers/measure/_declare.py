@@ -1,7 +1,6 @@
 """Short ways to declare points: MPTCP, plain TCP and transfers as the papers measured them.
 
-Everything is under the stack of the papers' kernels. Durations are the papers', or shorter where a path is so
-fast that a simulated minute takes long, and its round trips so short that a mean settles sooner.
+Everything is under the stack of the papers' kernels, and trials are as long as the papers'.
 """
 
 from collections.abc import Iterable, Mapping

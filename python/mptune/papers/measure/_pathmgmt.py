@@ -1,15 +1,17 @@
 """The claims of the path-management study, section V: path managers, and Cubic beside OLIA.
 
-OLIA on a single path is New Reno (section V-A), which is what is measured for it.
+OLIA on a single path is New Reno (section V-A), which is what is measured for it. Buffers have the size of
+the study's limit, as in the other papers that print a limit and no size.
 """
 
 from collections.abc import Iterator
 
-from mptune.papers.measure._declare import AUTO, LIMIT, levels, mptcp, names, tcp
+from mptune.papers.measure._declare import LIMIT, levels, mptcp, names, tcp
 from mptune.papers.measure.claim import Claim, Point, Statement, network
+from mptune.trial import FIXED
 
-#: Seconds of a trial: the paper's 300 only make a mean more exact; of the short snapshots 60 as there.
-_LONG, _FAST, _SNAPSHOT = 120, 30, 60
+#: Seconds of a trial, and of the short snapshots.
+_LONG, _SNAPSHOT = 300, 60
 
 _ESSEN = "UDE-HU.pathmgmt"
 
@@ -19,8 +21,15 @@ def claims() -> tuple[Claim, ...]:
     return (*_essen(), *_seoul(), *_gjovik(), *_hainan(), *_narvik())
 
 
+def _tcp(
+    name: str, scenario: str, path: str, seconds: float, *, cc: str = "cubic", printed: float | None = None
+) -> Point:
+    """Plain TCP with a buffer of the limit."""
+    return tcp(name, scenario, path, seconds, cc=cc, mode=FIXED, printed=printed)
+
+
 def _full(scenario: str, cc: str, seconds: float, initial: str, printed: float | None = None) -> Point:
-    """FullMesh from an initial path, with buffers that grow up to the limit."""
+    """FullMesh from an initial path."""
     return mptcp(
         f"FullMesh/{cc} from {initial}",
         scenario,
@@ -28,7 +37,6 @@ def _full(scenario: str, cc: str, seconds: float, initial: str, printed: float |
         LIMIT,
         seconds,
         initial=initial,
-        mode=AUTO,
         printed=printed,
     )
 
@@ -70,7 +78,7 @@ def _essen() -> Iterator[Claim]:
     """Fig. 3 to 5: Essen to Haikou."""
     best, worst = "D-CU", ("V-C", "V-CU")
     short = {
-        label: tcp(f"TCP/cubic {label}", _ESSEN, label, _SNAPSHOT, printed=7.0 if label == best else None)
+        label: _tcp(f"TCP/cubic {label}", _ESSEN, label, _SNAPSHOT, printed=7.0 if label == best else None)
         for label in (best, "D-C", *worst)
     }
     yield _claim(
@@ -91,7 +99,7 @@ def _essen() -> Iterator[Claim]:
     )
     single = {
         pm: tuple(
-            mptcp(f"{pm} from {label}", _ESSEN, "cubic", LIMIT, _SNAPSHOT, pm=pm, initial=label, mode=AUTO)
+            mptcp(f"{pm} from {label}", _ESSEN, "cubic", LIMIT, _SNAPSHOT, pm=pm, initial=label)
             for label in short
         )
         for pm in ("default", "ndiffports", "binder")
@@ -116,7 +124,7 @@ def _essen() -> Iterator[Claim]:
         _even(mesh),
     )
     long = {
-        (path, cc): tcp(f"TCP/{cc} {path}", _ESSEN, path, _LONG, cc=name, printed=printed)
+        (path, cc): _tcp(f"TCP/{cc} {path}", _ESSEN, path, _LONG, cc=name, printed=printed)
         for path, cc, name, printed in (
             ("D-C", "cubic", "cubic", 1.6),
             ("D-C", "olia", "reno", 1.5),
@@ -154,7 +162,7 @@ def _seoul() -> Iterator[Claim]:
 
 def _gjovik() -> Iterator[Claim]:
     """Fig. 7: Lawrence to Gjøvik."""
-    yield from _dual("fig-7", "KU-HiG.pathmgmt", "ku-hig", "K-U", (141.9, 122.5), ("K-P", 1.8), _SNAPSHOT)
+    yield from _dual("fig-7", "KU-HiG.pathmgmt", "ku-hig", "K-U", (141.9, 122.5), ("K-P", 1.8), _LONG)
 
 
 def _dual(
@@ -167,8 +175,8 @@ def _dual(
     seconds: float,
 ) -> Iterator[Claim]:
     """Two subflows: the best path (Mbit/s), FullMesh, and the bad path where it is printed."""
-    single = tcp(f"TCP/cubic {best}", scenario, best, seconds, printed=printed[0])
-    others = () if bad is None else (tcp(f"TCP/cubic {bad[0]}", scenario, bad[0], seconds, printed=bad[1]),)
+    single = _tcp(f"TCP/cubic {best}", scenario, best, seconds, printed=printed[0])
+    others = () if bad is None else (_tcp(f"TCP/cubic {bad[0]}", scenario, bad[0], seconds, printed=bad[1]),)
     cubic, olia = (_everywhere(scenario, cc, seconds) for cc in ("cubic", "olia"))
     yield _claim(
         figure,
@@ -200,7 +208,7 @@ def _dual(
 def _hainan() -> Iterator[Claim]:
     """Fig. 8: Bergen to Guilinyang."""
     scenario = "UiB-HKC"
-    single = tcp("TCP/olia U-C", scenario, "U-C", _LONG, cc="reno", printed=5.0)
+    single = _tcp("TCP/olia U-C", scenario, "U-C", _LONG, cc="reno", printed=5.0)
     cubic, olia = (_everywhere(scenario, cc, _LONG) for cc in ("cubic", "olia"))
     yield _claim(
         "fig-8",
@@ -229,10 +237,10 @@ def _narvik() -> Iterator[Claim]:
     """Fig. 9: Trondheim to Narvik."""
     scenario = "NTNU-HiN.pathmgmt"
     alone = [
-        tcp("TCP/cubic U-U", scenario, "U-U", _FAST, printed=86.6),
-        tcp("TCP/cubic U-B", scenario, "U-B", _FAST, printed=13.8),
+        _tcp("TCP/cubic U-U", scenario, "U-U", _LONG, printed=86.6),
+        _tcp("TCP/cubic U-B", scenario, "U-B", _LONG, printed=13.8),
     ]
-    cubic, olia = (_everywhere(scenario, cc, _FAST) for cc in ("cubic", "olia"))
+    cubic, olia = (_everywhere(scenario, cc, _LONG) for cc in ("cubic", "olia"))
     yield _claim(
         "fig-9",
         "ntnu-hin",

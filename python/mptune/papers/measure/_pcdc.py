@@ -17,11 +17,14 @@ from mptune.papers.measure._declare import (
 from mptune.papers.measure.claim import Claim, Point, Statement
 from mptune.papers.published import rows as published
 
-#: Pairs in the order of the section: their figures, table, and the seconds of a trial and of T here.
+#: Seconds of a trial, and of T: "120 s", with and without a subflow together or each.
+_SECONDS, _WINDOW = 120, 60
+
+#: Pairs in the order of the section: their table, its numbers, the figures of large and small streams.
 _PAIRS = {
-    "UiB-UNIS": ("VI-A", "table-2", "pcdc_table2_if_uib_unis", "fig-6", "fig-7", 30, 10),
-    "UiB-HiN": ("VI-B", "table-3", "pcdc_table3_if_uib_hin", "fig-8", "fig-9", 30, 10),
-    "UiB-HU": ("VI-C", "table-4", "pcdc_table4_if_uib_hu", "fig-10", "fig-11", 120, 60),
+    "UiB-UNIS": ("VI-A", "table-2", "pcdc_table2_if_uib_unis", "fig-6", "fig-7"),
+    "UiB-HiN": ("VI-B", "table-3", "pcdc_table3_if_uib_hin", "fig-8", "fig-9"),
+    "UiB-HU": ("VI-C", "table-4", "pcdc_table4_if_uib_hu", "fig-10", "fig-11"),
 }
 _CCS = ("cubic", "olia")
 
@@ -35,8 +38,8 @@ def claims() -> tuple[Claim, ...]:
 
 
 def _impacts(pair: str) -> Claim:
-    section, table, numbers, _, _, _, window = _PAIRS[pair]
-    factors = factors_of(numbers, pair, window)
+    section, table, numbers, _, _ = _PAIRS[pair]
+    factors = factors_of(numbers, pair, _WINDOW)
     return Claim(
         id=f"pcdc-{table}-{pair.lower()}",
         paper="pcdc",
@@ -68,7 +71,7 @@ def _sets(pair: str) -> dict[str, tuple[str, ...]]:
 
 def _large(pair: str) -> Iterator[Claim]:
     """Fig. 6, 8 and 10: a saturated sender."""
-    section, _, _, figure, _, seconds, _ = _PAIRS[pair]
+    section, _, _, figure, _ = _PAIRS[pair]
     points = {}
     for row in published("pcdc_fig6_8_10_throughput"):
         if row["scenario"] == pair:
@@ -78,7 +81,7 @@ def _large(pair: str) -> Iterator[Claim]:
                 pair,
                 cc,
                 LIMIT,
-                seconds,
+                _SECONDS,
                 pm=PMS[pm],
                 active=_sets(pair)[cc] if pm == "PCDC" else (),
                 printed=float(row["mean_throughput_Mbit_s"]),
@@ -129,7 +132,7 @@ def _large(pair: str) -> Iterator[Claim]:
 
 def _small(pair: str) -> Claim:
     """Fig. 7, 9 and 11: transfers of up to 1 MiB."""
-    section, _, numbers, _, figure, _, _ = _PAIRS[pair]
+    section, _, numbers, _, figure = _PAIRS[pair]
     rtts: dict[str, dict[str, float]] = {cc: {} for cc in _CCS}
     for row in published(numbers):
         label = labels(pair)[f"{row['from_isp']}-{row['to_isp']}"]

@@ -49,7 +49,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     ----------
     name : unique within the claim.
     scenario : name of a shipped topology.
-    configuration : with the duration of the measurement here, which may be shorter than the paper's.
+    configuration : with the paper's duration.
     printed : the paper's number in `unit`; None where it prints none.
     """
 

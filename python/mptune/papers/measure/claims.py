@@ -4,12 +4,17 @@ What is not a claim: numbers that follow from other printed ones (`mptune.papers
 which the scenarios are made, and single examples over time (PCDC, Fig. 5), which the means after them cover.
 """
 
+import difflib
 from collections.abc import Sequence
 from functools import cache
 
-from mptune.errors import InputError, one_of
+from mptune._text import quoted
+from mptune.errors import InputError
 from mptune.papers.measure import _buffersizes, _glm, _mpcoa, _pathmgmt, _pcdc
 from mptune.papers.measure.claim import Claim
+
+#: How many names an error suggests.
+_NEAR = 3
 
 #: What stands for every figure and table.
 ALL = "all"
@@ -40,5 +45,8 @@ def select(papers: Sequence[str], asked: str) -> tuple[Claim, ...]:
         return mine
     chosen = tuple(claim for claim in mine if asked in (*claim.figures, claim.id))
     if not chosen:
-        raise InputError("--measure", "", one_of([ALL, "list", *figures(papers)], asked))
+        names = [ALL, "list", *figures(papers), *(claim.id for claim in mine)]
+        near = difflib.get_close_matches(asked, names, _NEAR, 0.0)
+        expected = f"expected all, list, or a figure or table of {', '.join(papers)}"
+        raise InputError("--measure", "", f"{expected}, such as {', '.join(near)}; found {quoted(asked)}")
     return chosen
