@@ -193,3 +193,12 @@ def test_an_interrupt_keeps_the_trials_and_says_so(tmp_path: Path, monkeypatch: 
     result = measured("pcdc", "--measure", "fig-6", "--out", str(tmp_path / "again"))
     assert result.exit_code == 130
     assert f"finished trials are kept in {tmp_path / 'again'}; the same command continues" in result.stderr
+
+
+def test_a_file_is_no_directory(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for place in ("file", "file/below", "nul\0"):
+        result = measured("pcdc", "--measure", "fig-6", "--out", str(tmp_path / place))
+        assert result.exit_code == 2
+        assert result.stderr.startswith("mptune: error: --out: expected a ")
+        assert len(result.stderr.splitlines()) == 1

@@ -7,8 +7,10 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mptune._text import quoted
 from mptune.cli._common import console, emit_json
 from mptune.errors import InputError, MptuneError
+from mptune.files import read_bytes, reason, write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -120,17 +122,18 @@ def _kept(directory: Path) -> Iterator[Store]:
     from mptune import _core
     from mptune.store import Campaign, create, open_store
 
-    if directory.exists() and not directory.is_dir():
-        raise InputError("--out", "", f"expected a directory, found the file {directory}")
-    there = list(directory.iterdir()) if directory.is_dir() else []
-    if there and not any(path.name.startswith(_TRIALS) for path in there):
-        expected = f"expected a new or empty directory, or that of an earlier --measure, found {directory}"
-        raise InputError("--out", "", f"{expected} with other files")
     try:
+        if directory.exists() and not directory.is_dir():
+            raise InputError("--out", "", f"expected a directory, found the file {quoted(str(directory))}")
         directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError("--out", "", f"expected a writable directory: {error.strerror}") from None
-    build = blake2b(Path(str(_core.__file__)).read_bytes(), digest_size=_DIGEST).hexdigest()
+        there = [entry.name for entry in directory.iterdir()]
+    except (OSError, ValueError) as error:
+        why = f"expected a writable directory, found {quoted(str(directory))}: {reason(error)}"
+        raise InputError("--out", "", why) from None
+    if there and not any(name.startswith(_TRIALS) for name in there):
+        expected = "expected a new or empty directory, or that of an earlier --measure"
+        raise InputError("--out", "", f"{expected}, found {quoted(str(directory))} with other files")
+    build = blake2b(read_bytes(Path(str(_core.__file__))), digest_size=_DIGEST).hexdigest()
     path = directory / f"{_TRIALS}{build}.sqlite"
     about = Campaign(name="reproduce", settings={}, environment={})
     with open_store(path) if path.exists() else create(path, about) as store:
@@ -143,7 +146,6 @@ def _write(
     """The pages and everything as JSON."""
     import msgspec
 
-    from mptune.files import write
     from mptune.papers.reproduce import PAPERS
     from mptune.report.published import write_pages
 

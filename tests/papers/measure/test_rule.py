@@ -3,7 +3,7 @@
 import pytest
 
 from mptune.papers.measure import Claim, Factors, Point, Statement, Values, judge
-from mptune.papers.measure.rule import by_change, direction, settled
+from mptune.papers.measure.rule import by_change, direction
 from mptune.trial import Bulk, Configuration
 from mptune.units import MIB
 
@@ -112,9 +112,11 @@ def test_even_points_are_within_a_quarter() -> None:
 
 
 def test_a_peak_at_a_small_buffer_is_no_practical_size() -> None:
-    assert settled({1: 90.0, 2: 28.0, 4: 80.0, 8: 89.0, 16: 90.0}) == 8
-    assert settled({1: 10.0, 2: 20.0}) == 2
-    assert settled({1: 10.0, 2: 9.9}) == 1
+    runs = {"1": [90.0], "2": [28.0], "4": [80.0], "8": [89.0], "16": [90.0]}
+    points = [point(name, buffer=int(name) * MIB) for name in runs]
+    statement = Statement(words="", rule="size", of=tuple(runs), printed=float(8 * MIB))
+    (judged,) = judge(claim(statement, points=points), Values(runs=runs)).statements
+    assert judged.measured == "8 MiB"
 
 
 def test_a_size_is_judged_in_octaves() -> None:

@@ -12,8 +12,9 @@ best       the first of `of` is the best of all of them, and of `against`. Agree
            within 20 %.
 even       all of `of` are about the same. Agrees if the largest is within a factor of 1.25 of the smallest,
            half within 2.
-size       the smallest buffer from which no larger one has less than 95 % of the largest mean, against the
-           printed size. Agrees within a factor of 2, half within 4.
+size       the practical size (`mptune.optimisation.practical.enough`), the smallest buffer from which no
+           larger one has less than 95 % of the largest mean, against the printed one. Agrees within a factor
+           of 2, half within 4.
 factors    share of the subflows of the printed class: helps (0.05 and more), hurts (-0.05 and less), neither.
            Agrees from three quarters, half from one half.
 set        share of the subflows that are in the printed set (optional or standby). As "factors".
@@ -36,7 +37,7 @@ import msgspec
 from mptune._text import digits
 from mptune.decision.selection import BufferRange, Optimum, select
 from mptune.errors import MptuneError
-from mptune.optimisation.practical import ENOUGH
+from mptune.optimisation.practical import enough
 from mptune.papers.measure.claim import Claim, Rule, Statement
 from mptune.response import MIN_R_SQUARED, MODELS, Response, Sample
 from mptune.trial import Combination
@@ -246,22 +247,11 @@ def _even(look: _Look) -> Outcome:
     return "about the same", measured, _by_factor(apart, 1.0, LEVEL)
 
 
-def settled(means: Mapping[int, float]) -> int:
-    """Smallest buffer from which no larger one has less than `ENOUGH` of the largest mean, bytes."""
-    enough = ENOUGH * max(means.values())
-    smallest = max(means)
-    for size in sorted(means, reverse=True):
-        if means[size] < enough:
-            break
-        smallest = size
-    return smallest
-
-
 def _size(look: _Look) -> Outcome:
     """The practical size against the printed one (bytes)."""
     sizes = [look.claim.point(name).configuration.buffer_bytes for name in look.statement.of]
     means = {size: look.measured(name) for size, name in zip(sizes, look.statement.of, strict=True)}
-    return _sizes(look.number, settled(means))
+    return _sizes(look.number, enough(means))
 
 
 def _sizes(printed: float, measured: float) -> Outcome:
