@@ -2,7 +2,7 @@
 
 import pytest
 
-from mptune.papers.measure import Claim, Factors, Point, Statement, Values, judge
+from mptune.papers.measure import Answered, Claim, Factors, Point, Statement, Values, judge
 from mptune.papers.measure.rule import by_change, direction
 from mptune.trial import Bulk, Configuration
 from mptune.units import MIB
@@ -166,26 +166,37 @@ def quadratic(best: float) -> tuple[list[Point], dict[str, list[float]]]:
     return points, runs
 
 
+def answered(best: float) -> Values:
+    return Values(
+        runs={},
+        answers={
+            "a": Answered(
+                maxima_mbps={"FullMesh/cubic": 10.0, "PCDC/cubic": best},
+                chosen="PCDC/cubic",
+                buffer_bytes=5 * MIB,
+                throughput_mbps=0.93 * best,
+            )
+        },
+    )
+
+
 @pytest.mark.parametrize(("best", "expected"), [(10.2, "agrees"), (12.0, "half"), (14.0, "disagrees")])
 def test_the_chosen_combination_may_be_a_little_behind(best: float, expected: str) -> None:
-    points, runs = quadratic(best)
-    statement = Statement(words="", rule="chosen", of=tuple(runs), printed="FullMesh/cubic")
-    assert verdict(statement, runs, points) == expected
+    statement = Statement(words="", rule="chosen", of=("a",), printed="FullMesh/cubic")
+    (judged,) = judge(claim(statement), answered(best)).statements
+    assert judged.verdict == expected
 
 
-def test_the_chosen_size_is_the_smallest_with_93_percent() -> None:
-    points, runs = quadratic(20.0)
-    printed = (10 - 10 * 0.07**0.5) * MIB  # where the parabola has 0.93 of its maximum
-    (size, throughput) = judge(
-        claim(
-            Statement(words="", rule="chosen size", of=tuple(runs), printed=printed),
-            Statement(words="", rule="chosen throughput", of=tuple(runs), printed=18.6),
-            points=points,
-        ),
-        Values(runs=runs),
-    ).statements
-    assert (size.printed, size.verdict) == (size.measured, "agrees")
-    assert throughput.measured == "18.6 Mbit/s"
+def test_the_answer_is_judged_by_its_size_and_throughput() -> None:
+    statements = (
+        Statement(words="", rule="chosen size", of=("a",), printed=2.5 * MIB),
+        Statement(words="", rule="chosen throughput", of=("a",), printed=9.0),
+        Statement(words="", rule="chosen size", of=("b",), printed=2.5 * MIB),
+    )
+    size, throughput, missing = judge(claim(*statements), answered(20.0)).statements
+    assert (size.printed, size.measured, size.verdict) == ("2.5 MiB", "5 MiB", "agrees")
+    assert (throughput.measured, throughput.verdict) == ("18.6 Mbit/s", "disagrees")
+    assert (missing.measured, missing.verdict) == ("nothing: there is no answer", "disagrees")
 
 
 @pytest.mark.parametrize(("printed", "expected"), [(0.94, "agrees"), (0.80, "half")])

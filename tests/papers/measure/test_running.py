@@ -14,6 +14,7 @@ from mptune.runner.runner import TrialRunner
 from mptune.store import Campaign, create
 from mptune.testbeds.simulated import SimulatedTestbed
 from mptune.trial import Bulk, Observation, Trial
+from mptune.units import MIB
 
 SHORT = MeasureOptions(runs=2, duration_ns=2 * 10**9)
 
@@ -115,3 +116,18 @@ def test_the_document_has_every_claim_with_its_numbers_and_the_counts() -> None:
     assert sum(content["counts"]["fit"].values()) == sum(content["counts"]["judge"].values()) == 1
     printed = {point["name"]: point["printed"] for claim in content["claims"] for point in claim["points"]}
     assert printed["PCDC/cubic"] == 242.4
+
+
+def test_table_5_is_the_answer_of_algorithm_1_with_sets_of_its_own() -> None:
+    testbed = Counting()
+    chosen = claims("mpcoa", "mpcoa-table-5-uit-haw")
+    (again,) = measure(chosen, TrialRunner(testbed, 1), SHORT)
+    answered = again.answers["Algorithm 1"]
+    assert set(answered.maxima_mbps) >= {f"FullMesh/{cc}" for cc in ("cubic", "olia", "scalable")}
+    assert answered.chosen in answered.maxima_mbps
+    assert 0.5 * MIB <= answered.buffer_bytes <= 30 * MIB
+    assert any(trial.script for trial in testbed.trials)
+    swept = {trial.buffer_bytes for trial in testbed.trials if not trial.script}
+    assert swept <= {answered.buffer_bytes, *chosen[0].answers[0].buffers}
+    content = json.loads(msgspec.json.encode(document([again], {})))
+    assert content["claims"][0]["answers"][0]["chosen"] == answered.chosen

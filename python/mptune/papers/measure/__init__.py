@@ -5,14 +5,16 @@ printed numbers without measuring is `mptune.papers.reproduce`.
 """
 
 from mptune.papers.measure._declare import STACK
-from mptune.papers.measure.claim import Claim, Factors, Part, Point, Statement
+from mptune.papers.measure.claim import Answer, Claim, Factors, Part, Point, Statement
 from mptune.papers.measure.claims import ALL, claims, figures, select
-from mptune.papers.measure.rule import VERDICTS, Judged, Judgement, Values, Verdict, judge
+from mptune.papers.measure.rule import VERDICTS, Answered, Judged, Judgement, Values, Verdict, judge
 
 __all__ = [
     "ALL",
     "STACK",
     "VERDICTS",
+    "Answer",
+    "Answered",
     "Claim",
     "Factors",
     "Judged",

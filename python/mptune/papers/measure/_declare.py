@@ -9,7 +9,7 @@ from functools import cache
 from mptune.papers.measure.claim import Factors, Point, Statement, network
 from mptune.papers.published import rows as published
 from mptune.trial import FIXED, Bulk, Configuration, Transfer
-from mptune.trial.stacks import STACKS
+from mptune.trial.stacks import STACKS, of_tcp
 from mptune.units import MIB
 
 #: Whose kernels the papers measured.
@@ -95,7 +95,7 @@ def tcp(
             workload=Bulk(duration_ns=round(seconds * SECOND)),
             initial_path=path,
             protocol="tcp",
-            stack=STACKS[STACK],
+            stack=of_tcp(STACKS[STACK]),
         ),
     )
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from mptune.papers.measure._declare import PMS, SECOND, levels, mptcp, names
-from mptune.papers.measure.claim import Claim, Factors, Point, Statement
+from mptune.papers.measure.claim import Answer, Claim, Factors, Point, Statement
 from mptune.papers.published import rows as published
 from mptune.units import MIB
 
@@ -249,6 +249,13 @@ def _answers() -> Iterator[Claim]:
                 ),
             ),
         )
+        answer = Answer(
+            name="Algorithm 1",
+            scenario=pair,
+            buffers=tuple(round(mib * MIB) for mib in _BUFFERS),
+            duration_ns=_SECONDS * SECOND,
+        )
+        of = (answer.name,)
         yield Claim(
             id=f"mpcoa-table-5-{pair.lower()}",
             paper="mpcoa",
@@ -256,10 +263,10 @@ def _answers() -> Iterator[Claim]:
             section="5.4",
             words=f"The answer is {best} with {row['obs_MiB']} MiB",
             part="judge",
-            points=points,
+            answers=(answer,),
             statements=(
-                Statement(words="OPM and OCC", rule="chosen", of=every, printed=best),
-                Statement(words="OBS", rule="chosen size", of=every, printed=float(row["obs_MiB"]) * MIB),
-                Statement(words="OTP", rule="chosen throughput", of=every, printed=float(row["otp_Mbit_s"])),
+                Statement(words="OPM and OCC", rule="chosen", of=of, printed=best),
+                Statement(words="OBS", rule="chosen size", of=of, printed=float(row["obs_MiB"]) * MIB),
+                Statement(words="OTP", rule="chosen throughput", of=of, printed=float(row["otp_Mbit_s"])),
             ),
         )

@@ -1,8 +1,8 @@
 """Published claims as rows of data: what is claimed, which trials measure it again, what is printed.
 
 A claim is the result of one figure or table for one pair of sites. Its *statements* are what is compared; its
-*points* and *factors* are what is measured for them. Nothing here measures (`mptune.papers.measure.running`)
-or judges (`mptune.papers.measure.rule`).
+*points*, *factors* and *answers* are what is measured for them. Nothing here measures
+(`mptune.papers.measure.running`) or judges (`mptune.papers.measure.rule`).
 """
 
 from functools import cache
@@ -94,13 +94,30 @@ class Factors(msgspec.Struct, frozen=True, kw_only=True):
     printed: dict[str, float]
 
 
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer of MPCOA's Algorithm 1 to a pair of sites, with impact factors and sets of its own.
+
+    Attributes
+    ----------
+    name : unique within the claim.
+    scenario : name of a shipped topology.
+    buffers : bytes, ascending; fewer than the paper's 60.
+    duration_ns : of a trial, nanoseconds.
+    """
+
+    name: str
+    scenario: str
+    buffers: tuple[int, ...]
+    duration_ns: int
+
+
 class Statement(msgspec.Struct, frozen=True, kw_only=True):
     """One comparison of a claim.
 
     Attributes
     ----------
     words : the statement as the paper makes it, in our words.
-    of : names of points or factors.
+    of : names of points, factors or answers.
     against : names of the points that `of` is compared with, for the rules that compare two groups.
     printed : what is printed, where it does not follow from the points' own numbers.
     """
@@ -135,13 +152,16 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     statements: tuple[Statement, ...]
     points: tuple[Point, ...] = ()
     factors: tuple[Factors, ...] = ()
+    answers: tuple[Answer, ...] = ()
 
     @property
     def scenarios(self) -> tuple[str, ...]:
         """Names of the networks it is measured on."""
         return tuple(
             dict.fromkeys(
-                [point.scenario for point in self.points] + [factors.scenario for factors in self.factors]
+                [point.scenario for point in self.points]
+                + [factors.scenario for factors in self.factors]
+                + [answer.scenario for answer in self.answers]
             )
         )
 

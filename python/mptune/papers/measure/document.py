@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from mptune.papers.measure.claim import Claim, Point
 from mptune.papers.measure.rule import VERDICTS, Verdict
 from mptune.papers.measure.running import Again, Number
@@ -67,6 +69,9 @@ def document(measured: Sequence[Again], settings: Mapping[str, object]) -> dict[
                         "measured": again.factors[one.name],
                     }
                     for one in again.claim.factors
+                ],
+                "answers": [
+                    {"name": name, **msgspec.to_builtins(one)} for name, one in again.answers.items()
                 ],
             }
             for again in measured

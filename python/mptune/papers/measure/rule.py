@@ -20,8 +20,8 @@ factors    share of the subflows of the printed class: helps (0.05 and more), hu
 set        share of the subflows that are in the printed set (optional or standby). As "factors".
 explained  R-square of MPCOA's model over the points. Agrees if it is on the printed side of 0.90, half within
            0.10 of that border.
-chosen     MPCOA's model and its global selection over the points: the printed combination's maximum is judged
-           as "best", the size as "size", the throughput as "level".
+chosen     the answer of Algorithm 1 (`mptune.optimisation.mpcoa`): the maximum of the printed combination's
+           model is judged as "best", the size as "size", the throughput as "level".
 
 Of a claim's statements one that agrees counts 1, one that half agrees 1/2. The claim agrees if the mean is at
 least 3/4, and agrees half if it is at least 1/2. A statement whose trials all failed disagrees.
@@ -35,7 +35,6 @@ from typing import Literal, get_args
 import msgspec
 
 from mptune._text import digits
-from mptune.decision.selection import BufferRange, Optimum, select
 from mptune.errors import MptuneError
 from mptune.optimisation.practical import enough
 from mptune.papers.measure.claim import Claim, Rule, Statement
@@ -64,8 +63,24 @@ HELPS = 0.05
 #: How far from the border of a good fit a fit on the other side may be.
 NEAR_R_SQUARED = 0.10
 
-#: Rounding of a logarithm: what is at a border is within it.
-_ROUNDING = 1e-9
+#: Rounding of a logarithm: what is at a border is within it; and what stands for a throughput of zero.
+_ROUNDING = _LEAST = 1e-9
+
+
+class Answered(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer of Algorithm 1.
+
+    Attributes
+    ----------
+    maxima_mbps : maximum of the model of every combination within the swept buffers, by "PCDC/cubic".
+    chosen : OPM and OCC, in the same way.
+    buffer_bytes, throughput_mbps : OBS and OTP.
+    """
+
+    maxima_mbps: dict[str, float]
+    chosen: str
+    buffer_bytes: int
+    throughput_mbps: float
 
 
 class Values(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,10 +90,12 @@ class Values(msgspec.Struct, frozen=True, kw_only=True):
     ----------
     runs : by name of a point, one number per run that did not fail, in the point's unit.
     factors : by name of the factors, mean impact factor by label of the path.
+    answers : by name of the answer; those without one are missing.
     """
 
     runs: Mapping[str, Sequence[float]]
     factors: Mapping[str, Mapping[str, float]] = {}
+    answers: Mapping[str, Answered] = {}
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
@@ -159,11 +176,19 @@ class _Look(msgspec.Struct, frozen=True):
 
     def typical(self, names: Sequence[str]) -> float:
         """Geometric mean of points."""
-        return math.exp(statistics.fmean(math.log(max(self.measured(name), 1e-9)) for name in names))
+        return math.exp(statistics.fmean(math.log(max(self.measured(name), _LEAST)) for name in names))
 
     def typical_printed(self, names: Sequence[str]) -> float:
         """Geometric mean of the printed numbers of points."""
         return math.exp(statistics.fmean(math.log(self.printed(name)) for name in names))
+
+    @property
+    def answered(self) -> Answered:
+        """The statement's answer."""
+        (name,) = self.statement.of
+        if name not in self.values.answers:
+            raise _NotMeasured("there is no answer")
+        return self.values.answers[name]
 
     @property
     def unit(self) -> str:
@@ -181,7 +206,7 @@ def _level(look: _Look) -> Outcome:
         printed, measured = look.number, look.typical(names)
         return _with_unit(printed, unit), _with_unit(measured, unit), _by_factor(measured, printed, LEVEL)
     pairs = [(look.measured(name), look.printed(name)) for name in names]
-    off = math.exp(statistics.fmean(abs(math.log(max(pair[0], 1e-9) / pair[1])) for pair in pairs))
+    off = math.exp(statistics.fmean(abs(math.log(max(pair[0], _LEAST) / pair[1])) for pair in pairs))
     verdict = _by_factor(off, 1.0, LEVEL)
     if len(pairs) == 1:
         return _with_unit(pairs[0][1], unit), _with_unit(pairs[0][0], unit), verdict
@@ -242,7 +267,7 @@ def _best(look: _Look) -> Outcome:
 def _even(look: _Look) -> Outcome:
     """How alike points are."""
     values = [look.measured(name) for name in look.statement.of]
-    apart = max(values) / max(min(values), 1e-9)
+    apart = max(values) / max(min(values), _LEAST)
     measured = f"{short(min(values))} to {short(max(values))} {look.unit}"
     return "about the same", measured, _by_factor(apart, 1.0, LEVEL)
 
@@ -303,32 +328,25 @@ def _explained(look: _Look) -> Outcome:
 
 def _chosen(look: _Look) -> Outcome:
     """The model's maximum of the printed combination against the best of all."""
-    response, buffers = _response(look), _buffers(look)
-    maxima = {
-        f"{names_pm[combination.pm]}/{combination.cc}": buffers.maximum(curve)
-        for combination, curve in response.curves.items()
-    }
+    maxima = look.answered.maxima_mbps
     printed = str(look.statement.printed)
     best = max(maxima, key=lambda name: maxima[name])
-    measured = f"{best} ({short(maxima[best])}, {printed} {short(maxima[printed])} Mbit/s)"
-    behind = maxima[best] / max(maxima[printed], 1e-9)
-    return printed, printed if best == printed else measured, _by_factor(behind, 1.0, BEST)
+    ours = maxima.get(printed, 0.0)
+    measured = f"{best} ({short(maxima[best])}, {printed} {short(ours)} Mbit/s)"
+    verdict = _by_factor(maxima[best] / max(ours, _LEAST), 1.0, BEST)
+    return printed, printed if best == printed else measured, verdict
 
 
 def _chosen_size(look: _Look) -> Outcome:
     """OBS."""
-    return _sizes(look.number, _optimum(look).buffer_mib * MIB)
+    return _sizes(look.number, look.answered.buffer_bytes)
 
 
 def _chosen_throughput(look: _Look) -> Outcome:
     """OTP."""
-    measured, printed = _optimum(look).throughput_mbps, look.number
+    measured, printed = look.answered.throughput_mbps, look.number
     verdict = _by_factor(measured, printed, LEVEL)
     return _with_unit(printed, "Mbit/s"), _with_unit(measured, "Mbit/s"), verdict
-
-
-#: What the papers call the path managers.
-names_pm = {"fullmesh": "FullMesh", "pcdc": "PCDC"}
 
 
 def _response(look: _Look) -> Response:
@@ -341,19 +359,6 @@ def _response(look: _Look) -> Response:
         samples += [Sample(combination, size, run) for run in look.values.runs.get(name, ())]
     try:
         return MODELS["quadratic"].fit(samples)
-    except MptuneError as error:
-        raise _NotMeasured(str(error)) from None
-
-
-def _buffers(look: _Look) -> BufferRange:
-    sizes = {look.claim.point(name).configuration.buffer_bytes / MIB for name in look.statement.of}
-    return BufferRange(grid=tuple(sorted(sizes)))
-
-
-def _optimum(look: _Look) -> Optimum:
-    """The answer by Eq. 9-12, read globally."""
-    try:
-        return select(_response(look).curves, _buffers(look))
     except MptuneError as error:
         raise _NotMeasured(str(error)) from None
 
@@ -375,7 +380,7 @@ _RULES: dict[Rule, Callable[[_Look], Outcome]] = {
 
 def _by_factor(measured: float, printed: float, limits: tuple[float, float]) -> Verdict:
     """The verdict on how far a number is from the printed one, whichever way."""
-    apart = abs(math.log(max(measured, 1e-9) / printed))
+    apart = abs(math.log(max(measured, _LEAST) / printed))
     agrees, half = (math.log(limit) + _ROUNDING for limit in limits)
     return "agrees" if apart <= agrees else "half" if apart <= half else "disagrees"
 

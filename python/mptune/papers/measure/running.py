@@ -10,19 +10,23 @@ from typing import Annotated
 import msgspec
 
 from mptune import testbeds
-from mptune.errors import InputError
+from mptune.errors import InputError, MptuneError
 from mptune.impact import ImpactOptions, measure_impact
+from mptune.optimisation.main_job import optimise
+from mptune.optimisation.mpcoa import MpcoaOptions
 from mptune.options import Option, Options, count, time
+from mptune.options.stacks import StackOptions
 from mptune.options.trials import Jobs, Runs, Testbed
-from mptune.papers.measure._declare import STACK
-from mptune.papers.measure.claim import Claim, Factors, Point, network
-from mptune.papers.measure.rule import Judgement, Values, judge
+from mptune.papers.measure._declare import PMS, STACK
+from mptune.papers.measure.claim import Answer, Claim, Factors, Point, network
+from mptune.papers.measure.rule import Answered, Judgement, Values, judge
 from mptune.runner.planning import plan_trials
 from mptune.runner.progress import Reporter
 from mptune.runner.runner import TrialRunner
 from mptune.statistics import Summary, summarise
-from mptune.trial import Bulk, Configuration, PlannedTrial, Record
+from mptune.trial import Bulk, Combination, Configuration, PlannedTrial, Record
 from mptune.trial.stacks import DEFAULT_STACK, STACKS, Stack
+from mptune.units import MIB
 
 
 class MeasureOptions(Options, frozen=True, kw_only=True):
@@ -69,11 +73,13 @@ class Again(msgspec.Struct, frozen=True, kw_only=True):
     ----------
     numbers : of its points, in their order.
     factors : mean impact factor by path, by name of the factors.
+    answers : of Algorithm 1, by name.
     """
 
     judgement: Judgement
     numbers: tuple[Number, ...]
     factors: dict[str, dict[str, float]]
+    answers: dict[str, Answered] = {}
 
     @property
     def claim(self) -> Claim:
@@ -96,7 +102,13 @@ def measure(
     points = {_key(point, options): point for claim in chosen for point in claim.points}
     runs = _throughputs(points, runner, options, shown)
     factors = _factors([one for claim in chosen for one in claim.factors], runner, options, shown)
-    return tuple(_again(claim, runs, factors, options) for claim in chosen)
+    answers = {
+        answer.scenario: answered
+        for claim in chosen
+        for answer in claim.answers
+        if (answered := _answered(answer, runner, options, shown)) is not None
+    }
+    return tuple(_again(claim, runs, factors, answers, options) for claim in chosen)
 
 
 def _stack(testbed: str, stack: Stack) -> Stack:
@@ -128,6 +140,8 @@ def _throughputs(
     reporter: Reporter,
 ) -> dict[tuple[str, bytes], Measured]:
     """The numbers of every point, one per run, and why the first that failed did."""
+    if not points:
+        return {}
     planned, refused = {}, {}
     for key, point in points.items():
         trials = plan_trials(
@@ -193,16 +207,61 @@ def _factors(
     return found
 
 
+def _answered(
+    answer: Answer, runner: TrialRunner, options: MeasureOptions, reporter: Reporter
+) -> Answered | None:
+    """The answer of Algorithm 1; None if too many trials failed for one."""
+    stack = STACK if testbeds.only_stack(options.testbed) is None else DEFAULT_STACK
+    duration_ns = options.duration_ns or answer.duration_ns
+    plan = MpcoaOptions(
+        buffers=answer.buffers,
+        duration_ns=duration_ns,
+        runs=options.runs,
+        confirm_runs=options.runs,
+        impact=ImpactOptions(
+            design="eq5", runs=options.runs, window_ns=duration_ns, buffer_bytes=answer.buffers[-1]
+        ),
+        seed=options.seed,
+        stack=StackOptions(stack=stack),
+    )
+    try:
+        result = optimise(network(answer.scenario), runner, plan, reporter=reporter)
+    except InputError:
+        raise
+    except MptuneError:
+        return None
+    low, high = (size / MIB for size in (answer.buffers[0], answer.buffers[-1]))
+    return Answered(
+        maxima_mbps={
+            name_of(combination): curve.maximum(low, high)[1]
+            for combination, curve in result.response.curves.items()
+        },
+        chosen=name_of(result.optimum.combination),
+        buffer_bytes=result.buffer_bytes,
+        throughput_mbps=result.optimum.throughput_mbps,
+    )
+
+
+def name_of(combination: Combination) -> str:
+    """A combination as the papers call it, "PCDC/hybla"."""
+    pms = {ours: theirs for theirs, ours in PMS.items()}
+    return f"{pms.get(combination.pm, combination.pm)}/{combination.cc}"
+
+
 def _again(
     claim: Claim,
     runs: Mapping[tuple[str, bytes], Measured],
     factors: Mapping[tuple[str, str], dict[str, float]],
+    answers: Mapping[str, Answered],
     options: MeasureOptions,
 ) -> Again:
     """A claim with its numbers and its verdict."""
     measured = {point.name: runs[_key(point, options)] for point in claim.points}
     mine = {one.name: factors[one.scenario, one.cc] for one in claim.factors}
-    values = Values(runs={name: found for name, (found, _) in measured.items()}, factors=mine)
+    answered = {one.name: answers[one.scenario] for one in claim.answers if one.scenario in answers}
+    values = Values(
+        runs={name: found for name, (found, _) in measured.items()}, factors=mine, answers=answered
+    )
     return Again(
         judgement=judge(claim, values),
         numbers=tuple(
@@ -214,4 +273,5 @@ def _again(
             for point in claim.points
         ),
         factors=mine,
+        answers=answered,
     )
