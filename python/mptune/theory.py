@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from mptune.topology import Topology
+from mptune.topology import Path, Topology
 
 #: Retransmission timeout assumed where none is known: 1 s, as in AINA 2017 section V-C (and the
 #: lower bound of RFC 6298 section 2.4).
@@ -58,6 +58,16 @@ def table5(subflows: Sequence[Subflow]) -> int:
     return _bytes(3 * (max(s.rtt_ns for s in subflows) + max(s.rto_ns for s in subflows)), subflows)
 
 
+def half_of_table5(subflows: Sequence[Subflow]) -> int:
+    """MPCOA's rule where measuring takes too long: half of its traditional size, bytes (section 6, (4))."""
+    return -(-table5(subflows) // 2)
+
+
+def access(path: Path, rtt_ns: int, rto_ns: int = RTO_NS) -> Subflow:
+    """A path as Table 5 takes it: with the rate of its slower access link."""
+    return Subflow(rate_bps=min(path.local.up_bps, path.remote.down_bps), rtt_ns=rtt_ns, rto_ns=rto_ns)
+
+
 def traditional(topology: Topology, rto_ns: int = RTO_NS) -> dict[str, int]:
     """Every formula for the subflows between two sites, bytes: "eq1", "eq2", "eq3", "table5".
 
@@ -70,15 +80,12 @@ def traditional(topology: Topology, rto_ns: int = RTO_NS) -> dict[str, int]:
     """
     topology.check_known("the formulas")
     slowest = [Subflow(rate_bps=p.rate_bps, rtt_ns=p.base_rtt_ns, rto_ns=rto_ns) for p in topology.paths]
-    access = [
-        Subflow(rate_bps=min(p.local.up_bps, p.remote.down_bps), rtt_ns=p.base_rtt_ns, rto_ns=rto_ns)
-        for p in topology.paths
-    ]
+    accesses = [access(path, path.base_rtt_ns, rto_ns) for path in topology.paths]
     return {
         "eq1": initial_transmission(slowest),
         "eq2": fast_retransmission(slowest),
         "eq3": timer_retransmission(slowest),
-        "table5": table5(access),
+        "table5": table5(accesses),
     }
 
 

@@ -28,6 +28,28 @@ def shown(*arguments: str) -> dict:
     return document
 
 
+@pytest.mark.parametrize(
+    ("name", "rtt", "rto", "mib"), [("SRL-HU", "loaded", "2s", 329), ("UiT-HAW", "loaded", "2s", 1.22)]
+)
+def test_mpcoas_sizes_are_those_of_its_table_5(name: str, rtt: str, rto: str, mib: float) -> None:
+    """The scenarios' queues are chosen for the RTTmax of 1.8 s there; RTOmax is 2 s."""
+    document = shown(name, "--rtt", rtt, "--rto", rto)
+    sizes = document["mpcoa"]["bytes"]
+    assert sizes["table5"] / 2**20 == pytest.approx(mib, rel=0.005)
+    assert sizes["half"] == -(-sizes["table5"] // 2)
+    assert sizes["eq1"] == document["mptcp"]["bytes"]["timer"]
+    assert document["mpcoa"]["rate_bps"] >= document["mptcp"]["rate_bps"]
+    assert "Take Eq. 2" in document["advice"]
+
+
+def test_a_path_given_by_its_rate_has_mpcoas_sizes_too() -> None:
+    """3 (200 ms + 1 s) * 101 Mbit/s."""
+    sizes = shown(*FIBRE_AND_ADSL)["mpcoa"]["bytes"]
+    assert sizes["table5"] == 3 * 1_200 * 101_000 // 8
+    text = runner.invoke(app, ["buffers", *FIBRE_AND_ADSL]).stdout
+    assert "MPCOA Table 5" in text and "half of that" in text and "Take Eq. 2" in text
+
+
 def run_directory(folder: Path, **changes: object) -> str:
     (folder / "result.json").write_text(json.dumps({**RESULT, **changes}), encoding="utf-8")
     return str(folder)

@@ -26,7 +26,13 @@ _KIB, _MIB = units.SIZES["KiB"], units.SIZES["MiB"]
 _COVERED = {
     "first": "first transmission (Eq. 1)",
     "fast": "with a fast retransmission (Eq. 2)",
-    "timer": "with a timer retransmission (Eq. 3)",
+    "timer": "with a timer retransmission (Eq. 3; MPCOA Eq. 1)",
+}
+
+#: The same for MPCOA's own sizes over all paths.
+_MPCOA = {
+    "table5": "3 (RTT + RTO) * access rates (MPCOA Table 5)",
+    "half": "half of that, where measuring takes too long",
 }
 
 #: Linux allocates twice the value that is set (SOL_SOCKET in socket(7); buffer-size study IV-B2).
@@ -39,6 +45,16 @@ _WHAT_TO_SET = (
 )
 
 
+#: Advice on the formulas, with its evidence.
+_WHICH = (
+    "Take Eq. 2 unless something was measured: fast retransmissions are frequent, and it was enough for four "
+    "of the five pairs of the buffer-size study (section V-C). Eq. 1 is enough only where nothing is lost; "
+    "Eq. 3 also covers timeouts, which are rare. MPCOA's rule where measuring takes too long, half of its "
+    "Table 5 (section 6), rests on three pairs, whose answers were 3.8, 17 and 41 % of that size: half was "
+    "enough there, and up to 13 times too much."
+)
+
+
 class Case(NamedTuple):
     """Paths to apply the formulas to.
 
@@ -47,11 +63,14 @@ class Case(NamedTuple):
     name : of the topology, or a phrase if there is none.
     rtt : where the RTTs come from, as a phrase.
     subflows : by path; empty if what the formulas need is not known.
+    access : the same with the rates of the slower access links, as MPCOA Table 5 takes them; empty if a path
+        is given by one rate.
     """
 
     name: str
     rtt: str
     subflows: Mapping[str, Subflow]
+    access: Mapping[str, Subflow] = {}
 
 
 def sizes(subflows: Sequence[Subflow]) -> dict[str, int]:
@@ -60,6 +79,14 @@ def sizes(subflows: Sequence[Subflow]) -> dict[str, int]:
 
     formulas = (theory.initial_transmission, theory.fast_retransmission, theory.timer_retransmission)
     return {key: formula(subflows) for key, formula in zip(_COVERED, formulas, strict=True)}
+
+
+def mpcoa_sizes(case: Case) -> dict[str, int]:
+    """Bytes by MPCOA's Table 5 and by its rule of half of that."""
+    from mptune import theory
+
+    subflows = list((case.access or case.subflows).values())
+    return dict(zip(_MPCOA, (theory.table5(subflows), theory.half_of_table5(subflows)), strict=True))
 
 
 def document(case: Case, connections: int, recommendation: Answer | None) -> dict[str, Any]:
@@ -76,6 +103,11 @@ def document(case: Case, connections: int, recommendation: Answer | None) -> dic
             for label, subflow in case.subflows.items()
         ],
         "mptcp": {**_inputs(subflows), "bytes": sizes_of_subflows},
+        "mpcoa": {
+            **_inputs(list((case.access or case.subflows).values())),
+            "bytes": {"eq1": sizes_of_subflows["timer"], **mpcoa_sizes(case)},
+        },
+        "advice": _WHICH,
         "connections": connections,
         "memory_bytes": {key: connections * size for key, size in sizes_of_subflows.items()},
         "memory_linux_bytes": {
@@ -140,6 +172,7 @@ def show(out: Console, case: Case, connections: int, recommendation: Answer | No
     )
     listing = table("buffer", "| KiB", "| MiB", "| bytes", *_memory_columns(connections, recommendation))
     rows = dict(zip(_COVERED.values(), sizes(subflows).values(), strict=True))
+    rows |= dict(zip(_MPCOA.values(), mpcoa_sizes(case).values(), strict=True))
     if recommendation is not None:
         rows["recommended"] = recommendation.obs_bytes
     for text, size in rows.items():
@@ -147,6 +180,7 @@ def show(out: Console, case: Case, connections: int, recommendation: Answer | No
     out.print(listing)
     if recommendation is not None:
         out.print(f"\n{_recommended(recommendation)}", markup=False)
+    out.print(f"\n{_WHICH}", markup=False)
     out.print(f"\n{_WHAT_TO_SET}", markup=False)
     for warning in _warnings(case, recommendation):
         out.print(f"! {warning}", markup=False)

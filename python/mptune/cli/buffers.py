@@ -54,6 +54,7 @@ def register(app: typer.Typer) -> None:
         "mptune buffers --path 100Mbit/s,10ms --path 1Mbit/s,200ms    # fibre and ADSL of the paper",
         "mptune buffers UNIS-HiN",
         "mptune buffers UNIS-HiN --rtt loaded --rto 2s --connections 1000",
+        "mptune buffers SRL-HU --rtt loaded --rto 2s                  # nearly MPCOA's Table 5",
         "mptune buffers UNIS-HiN --run runs/demo --json               # beside a measured recommendation",
         "mptune buffers UDE-HU.buffersizes --measure                  # what is enough, by initial path",
         "mptune buffers KU-HiG.buffersizes --measure --initial-path K-P --runs 20 --duration 60s",
@@ -112,7 +113,8 @@ def buffers(
     retransmission, three RTTs and an RTO with a timer retransmission. All subflows share MPTCP's buffer, so
     the sum of the rates and the largest RTT and RTO count. As in the papers, a link that several paths share
     is counted once for each. Sizes are for one direction: the sender's send buffer, the receiver's receive
-    buffer.
+    buffer. MPCOA's sizes are beside them: its Eq. 1, which is Eq. 3; that of its Table 5, 3 (RTT + RTO) with
+    the rates of the access links; and half of that, its rule of thumb.
 
     With --measure, fullmesh with cubic is measured from every initial path over --buffers: what is enough is
     the smallest of them with 95 % of the largest throughput, with every larger one too; the first one with
@@ -184,6 +186,7 @@ def _case(
             raise InputError("--rtt", "", "expected only with a TOPOLOGY: each --path has its own RTT")
         return _given(paths, rto_ns)
     from mptune.theory import Subflow
+    from mptune.theory import access as access_of
 
     statistic = rtt or "base"
     loaded = load_topology(topology, reverse=reverse)
@@ -194,7 +197,8 @@ def _case(
         path.label: Subflow(rate_bps=path.rate_bps, rtt_ns=_rtt_ns(path, statistic), rto_ns=rto_ns)
         for path in loaded.paths
     }
-    return Case(loaded.name, _RTTS[statistic], subflows)
+    access = {path.label: access_of(path, _rtt_ns(path, statistic), rto_ns) for path in loaded.paths}
+    return Case(loaded.name, _RTTS[statistic], subflows, access)
 
 
 def _rtt_ns(path: NetworkPath, statistic: str) -> int:

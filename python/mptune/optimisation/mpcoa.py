@@ -264,14 +264,7 @@ def traditional(topology: Topology, records: Collection[Record]) -> Traditional 
     rtt, rto = _largest_median(records, "rtt_ms"), _largest_median(records, "rto_ms")
     if rtt is None or rto is None:
         return None
-    subflows = [
-        theory.Subflow(
-            rate_bps=min(path.local.up_bps, path.remote.down_bps),
-            rtt_ns=round(rtt[0] * 1e6),
-            rto_ns=round(rto[0] * 1e6),
-        )
-        for path in topology.paths
-    ]
+    subflows = [theory.access(path, round(rtt[0] * 1e6), round(rto[0] * 1e6)) for path in topology.paths]
     return Traditional(
         rtt_ns=subflows[0].rtt_ns,
         rtt_path=rtt[1],
