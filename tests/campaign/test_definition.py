@@ -275,3 +275,52 @@ family = "{family}"
     file.write_text(text.format(kind=kind, family="ipx"))
     with pytest.raises(InputError, match=r"transport.family: expected one of ipv4, ipv6, found 'ipx'"):
         read_definition(file)
+
+
+def test_plain_tcp_is_a_factor_beside_mptcp(tmp_path: Path) -> None:
+    file = tmp_path / "campaign.toml"
+    text = (
+        'topology = "UiT-HAW"\nkind = "sweep"\n[factors]\npm = ["fullmesh"]\ncc = ["cubic", "reno"]\n'
+        "buffers = [1, 2]\ntcp = {tcp}\n[trials]\nruns = 3\n"
+    )
+    file.write_text(text.format(tcp='"all"'))
+    found = read_definition(file)
+    assert isinstance(found.options, SweepOptions) and found.options.tcp_paths == ("P-D", "T-D")
+    made = found.options.configurations({})
+    tcp = [one for one in made if one.protocol == "tcp"]
+    assert {(one.initial_path, one.cc, one.buffer_bytes >> 20) for one in tcp} == {
+        (path, cc, size) for path in ("P-D", "T-D") for cc in ("cubic", "reno") for size in (1, 2)
+    }
+    assert len(tcp) == 8 and len(made) == 12 and found.options.swept_trials == 36
+    assert {one.manager for one in tcp} == {"plain TCP on P-D", "plain TCP on T-D"}
+    assert from_settings(msgspec.json.decode(msgspec.json.encode(found.settings()))) == found
+    file.write_text(text.format(tcp='["T-D"]'))
+    assert read_definition(file).options.tcp_paths == ("T-D",)  # type: ignore[union-attr]
+    file.write_text(text.format(tcp='["U-U"]'))
+    with pytest.raises(InputError, match=r"factors.tcp"):
+        read_definition(file)
+
+
+def test_only_what_plain_tcp_knows_is_done_to_paths_beside_it(tmp_path: Path) -> None:
+    file = tmp_path / "campaign.toml"
+    file.write_text(
+        'topology = "UiT-HAW"\nkind = "sweep"\n[factors]\npm = ["fullmesh"]\ntcp = "all"\n'
+        '[trials]\nscript = ["5s:standby:P-D"]\n'
+    )
+    with pytest.raises(InputError, match="expected only down and up beside plain TCP, found standby"):
+        read_definition(file)
+
+
+@pytest.mark.parametrize("kind", ["sweep", "optimise"])
+def test_the_size_of_transfers_may_be_unknown(kind: str, tmp_path: Path) -> None:
+    file = tmp_path / "campaign.toml"
+    head = f'topology = "UiT-HAW"\nkind = "{kind}"\n[factors]\npm = ["pcdc"]\n'
+    file.write_text(head + 'transfer = ["1 MiB"]\n[trials]\nsize_known = false\n')
+    found = read_definition(file)
+    assert not found.options.size_known
+    if isinstance(found.options, SweepOptions):
+        assert not any(one.fields()["size_known"] for one in found.options.configurations({}))
+    assert from_settings(found.settings()) == found
+    file.write_text(head + "[trials]\nsize_known = false\n")
+    with pytest.raises(InputError, match="size_known: expected only with sizes of transfers"):
+        read_definition(file)

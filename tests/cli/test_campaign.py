@@ -503,3 +503,28 @@ def test_a_bad_campaign_file_is_refused_in_one_line(
 def test_bad_options(arguments: list[str], named: str, file: Path) -> None:
     shown = mptune("campaign", *(str(file) if one == "FILE" else one for one in arguments))
     assert shown.exit_code == 2 and named in shown.stderr
+
+
+def test_plain_tcp_stands_beside_mptcp_in_trials_and_report(tmp_path: Path) -> None:
+    file, out = tmp_path / "campaign.toml", tmp_path / "run"
+    file.write_text(
+        'topology = "UiT-HAW"\nkind = "sweep"\n[factors]\npm = ["fullmesh"]\ncc = ["reno"]\n'
+        'buffers = "0.1,0.5"\ntcp = "all"\n[trials]\nruns = 2\nduration = "2s"\n'
+    )
+    shown = mptune("campaign", "run", file, "--out", out, "--quiet")
+    assert shown.exit_code == 0, shown.stderr
+    rows = table(out / "observations.csv")
+    assert {(row["protocol"], row["initial_path"]) for row in rows} == {
+        ("mptcp", ""),
+        ("tcp", "P-D"),
+        ("tcp", "T-D"),
+    }
+    assert len(rows) == 3 * 2 * 2
+    # The lines have 384 and 512 kbit/s.
+    rates = {
+        path: max(float(row["throughput_mbps"]) for row in rows if row["initial_path"] == path)
+        for path in ("", "P-D", "T-D")
+    }
+    assert rates["T-D"] < rates["P-D"] and rates[""] > 0
+    page = (out / "report.html").read_text()
+    assert "plain TCP on P-D" in page and "plain TCP on P-D, from" not in page

@@ -306,3 +306,22 @@ def test_in_the_simulator_they_add_up_too():
     assert found["repeated_bytes"] == 0
     beyond = (carried - found["throughput_mbps"]) * 1e6 * found["duration_s"] / 8
     assert found["waiting_bytes"] == pytest.approx(beyond, abs=1)
+
+
+def test_an_unknown_size_is_one_of_a_transfer():
+    shown = CliRunner().invoke(app, ["run", "UiT-HAW", "--no-size-known"])
+    assert shown.exit_code == 2 and "--size-known: expected only with --transfer" in shown.stderr
+
+
+def test_pcdc_begins_with_one_path_where_the_size_is_unknown():
+    """A known 2 MiB are of the class of all paths; unknown, the class rises with the bytes sent."""
+    begun = {}
+    for flag in ("--size-known", "--no-size-known"):
+        arguments = ["--pm", "pcdc", "--active", "P-D,T-D", "--transfer", "2MiB", "--stack", "v0.9x", flag]
+        shown = CliRunner().invoke(app, ["run", "UiT-HAW", *arguments, "--json"])
+        assert shown.exit_code == 0, shown.stderr
+        begun[flag] = max(
+            next(number for number, rate in enumerate(flow["series_mbps"]) if rate)
+            for flow in json.loads(shown.stdout)["subflows"]
+        )
+    assert begun["--size-known"] < begun["--no-size-known"]

@@ -50,6 +50,7 @@ class RunKeywords(MemberKeywords, _PathManagerKeywords, total=False):
     family: One | None
     duration: One | None
     transfer: One | None
+    size_known: bool | None
     seed: int | None
     initial_path: One | None
     at: Many | None
@@ -89,6 +90,8 @@ class SweepKeywords(MemberKeywords, _PathManagerKeywords, _MeasuringKeywords, to
     stack: Many | None
     scheduler: Many | None
     transfer: Many | None
+    size_known: bool | None
+    tcp_on: Many | None
     at: Many | None
     impact: One | None
     impact_runs: int | None
@@ -117,6 +120,7 @@ class OptimiseKeywords(MemberKeywords, _PathManagerKeywords, _MeasuringKeywords,
     family: One | None
     initial_path: Many | None
     transfer: Many | None
+    size_known: bool | None
     runs: int | None
     duration: One | None
     strategy: One | None

@@ -27,6 +27,8 @@ from mptune.options.repetition import Every, Lasting, rounds_of, wrong_repetitio
 from mptune.options.scripts import Script, wrong_times
 from mptune.options.stacks import StackOptions
 from mptune.options.trials import (
+    EVERY_PATH,
+    USUAL_PMS,
     BufferMode,
     BufferModes,
     Buffers,
@@ -39,7 +41,9 @@ from mptune.options.trials import (
     Runs,
     Schedulers,
     Seed,
+    SizeKnown,
     StackNames,
+    TcpPaths,
     Testbed,
     Transfers,
     check_labels,
@@ -47,7 +51,7 @@ from mptune.options.trials import (
 from mptune.runner.executors import ExecutorOptions
 from mptune.tables import read_toml
 from mptune.topology import Topology, check_name, from_document, load
-from mptune.trial import DEFAULT_FAMILY, FIXED, Configuration, Workload, workloads_of
+from mptune.trial import DEFAULT_FAMILY, FIXED, PLAIN_TCP, Configuration, Workload, workloads_of
 from mptune.trial.stacks import DEFAULT_STACK, VERSION_0_1, Stack
 from mptune.units import format_time
 
@@ -64,6 +68,8 @@ class SweepOptions(Options, frozen=True, kw_only=True):
     stacks, schedulers : empty leaves them at `stack`.
     script : what is done to paths in every trial.
     transfers : bytes; empty is a saturated sender for `duration_ns`.
+    size_known : as in `Trial`.
+    tcp_paths : labels of paths with plain TCP beside MPTCP; `EVERY_PATH` is every one (`expanded`).
     pm_options : of the path managers, whatever the congestion control; PCDC's sets may be among them.
     impact : how PCDC's sets are measured; None where they are given, or where PCDC is not swept.
     every_ns, for_ns : repeat the whole sweep at this interval for this long; both None runs it once.
@@ -83,6 +89,8 @@ class SweepOptions(Options, frozen=True, kw_only=True):
     stacks: StackNames = ()
     schedulers: Schedulers = ()
     transfers: Transfers = ()
+    size_known: SizeKnown = True
+    tcp_paths: TcpPaths = ()
     script: Script = ()
     pm_options: PathManagerOptions = PathManagerOptions()
     impact: ImpactOptions | None = None
@@ -95,6 +103,12 @@ class SweepOptions(Options, frozen=True, kw_only=True):
             yield f"pm_options.{name}", f"expected only with the path manager {pm}"
         for expected in wrong_times(self.script, None if self.transfers else self.duration_ns):
             yield "script", expected
+        if not self.size_known and not self.transfers:
+            yield "size_known", "expected only with sizes of transfers"
+        if self.tcp_paths:
+            for action in self.script:
+                if action.action not in ("down", "up"):
+                    yield "script", f"expected only down and up beside plain TCP, found {action.action}"
         yield from self._conflicts_of_sets()
         yield from self._conflicts_of_stacks()
         yield from wrong_repetition(self.every_ns, self.for_ns)
@@ -188,13 +202,16 @@ class SweepOptions(Options, frozen=True, kw_only=True):
         return workloads_of(self.transfers, self.duration_ns)
 
     def configurations(self, sets: Mapping[str, SubflowSets]) -> list[Configuration]:
-        """Every combination, the last factor fastest.
+        """Every combination, the last factor fastest; then those of plain TCP.
 
         Parameters
         ----------
         sets : PCDC's as measured, by congestion control; where there are none, not even among its options,
             all subflows are active, as in sweeps of 0.1.
         """
+        return [*self._of_mptcp(sets), *self._of_tcp()]
+
+    def _of_mptcp(self, sets: Mapping[str, SubflowSets]) -> list[Configuration]:
         return [
             configuration(
                 pm,
@@ -208,6 +225,7 @@ class SweepOptions(Options, frozen=True, kw_only=True):
                 family=self.family,
                 workload=workload,
                 script=self.script,
+                size_known=self.size_known,
             )
             for pm, cc, path, stack, mode, workload, size in itertools.product(
                 self.pms,
@@ -217,6 +235,27 @@ class SweepOptions(Options, frozen=True, kw_only=True):
                 self.modes,
                 self.workloads,
                 self.buffers,
+            )
+        ]
+
+    def _of_tcp(self) -> list[Configuration]:
+        """Plain TCP on its paths, which knows no path manager, no initial path and no scheduler."""
+        stacks = [self.stack.chosen(name, protocol=PLAIN_TCP) for name in self.stacks or (None,)]
+        return [
+            Configuration(
+                pm=USUAL_PMS[PLAIN_TCP],
+                protocol="tcp",
+                cc=cc,
+                buffer_bytes=size,
+                initial_path=path,
+                stack=stack,
+                buffer_mode=mode,
+                family=self.family,
+                workload=workload,
+                script=self.script,
+            )
+            for path, cc, stack, mode, workload, size in itertools.product(
+                self.tcp_paths, self.ccs, stacks, self.modes, self.workloads, self.buffers
             )
         ]
 
@@ -290,6 +329,15 @@ def _from_settings(settings: dict[str, Any]) -> Definition:
         testbed=settings["testbed"],
         options=msgspec.convert(options, KINDS[settings["kind"]]),
     )
+
+
+def expanded(definition: Definition) -> Definition:
+    """The campaign with labels in place of the word for every path."""
+    options = definition.options
+    if not isinstance(options, SweepOptions) or EVERY_PATH not in options.tcp_paths:
+        return definition
+    labels = tuple(path.label for path in definition.topology.paths)
+    return replace(definition, options=replace(options, tcp_paths=labels))
 
 
 def check(definition: Definition, place: Place = by_flag) -> None:
@@ -399,5 +447,6 @@ def read_definition(path: str | Path) -> Definition:
         options=tables.options(head.kind),
         executor=head.where,
     )
+    definition = expanded(definition)
     check(definition, in_file(where))
     return definition

@@ -15,7 +15,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from mptune import __version__, interrupts, testbeds
-from mptune.campaign.definition import Definition, SweepOptions, check, fitted, from_settings
+from mptune.campaign.definition import Definition, SweepOptions, check, expanded, fitted, from_settings
 from mptune.campaign.possible import possible
 from mptune.campaign.sending import recall, to_come
 from mptune.errors import InputError, MptuneError
@@ -85,6 +85,7 @@ def start(
     InputError : the definition is not possible, or the directory cannot be used.
     MptuneError : the store cannot be written, or too many trials failed for an answer.
     """
+    definition = expanded(definition)
     check(definition, place)
     shown = reporter or Reporter(quiet=True)
     testbed = _testbed(definition, shown)

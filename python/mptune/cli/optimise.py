@@ -57,6 +57,7 @@ def register(app: typer.Typer) -> None:
         "mptune optimise my-sites.toml --no-tcp                            # MPTCP, even if TCP is faster",
         "mptune optimise SRL-HU --model quadratic                          # the paper's model",
         "mptune optimise UiB-UNIS --transfer 64KiB,512KiB,4MiB             # completion times, by size",
+        "mptune optimise UiB-UNIS --transfer 4MiB --no-size-known          # of unknown size",
         "mptune optimise KU-HiG.buffersizes --initial-path K-U,K-P         # where to begin, too",
         "mptune optimise CLOUD-HOME.day --every 2h --for 24h               # again every two hours",
         "mptune optimise --from data.csv --sacrifice 10%                   # measured elsewhere",

@@ -29,6 +29,7 @@ def register(app: typer.Typer) -> None:
         run,
         "mptune run UNIS-HiN --pm fullmesh --cc cubic --buffer 4MiB --duration 30s",
         "mptune run UiB-UNIS --cc olia --transfer 512KiB     # completion time of a transfer",
+        "mptune run UiB-UNIS --pm pcdc --transfer 2MiB --no-size-known   # pcdc goes by the bytes sent",
         "mptune run SRL-HU --pm pcdc --active K-C,U-C        # these carry data, the rest stands by",
         "mptune run KU-HiG.pathmgmt --pm ndiffports --ndiffports 4   # options of a path manager",
         "mptune run KU-HiG.pathmgmt --initial-path K-P --json",

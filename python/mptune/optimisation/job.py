@@ -98,6 +98,7 @@ class Job:
             "buffer_mode": options.buffer_mode,
             "family": options.family,
             "initial_path": one.initial_path or None,
+            "size_known": options.size_known,
             "workload": self.transfer or Bulk(duration_ns=self.options.duration_ns),
         }
         if one.is_tcp:

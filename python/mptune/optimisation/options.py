@@ -25,6 +25,7 @@ from mptune.options.trials import (
     Family,
     InitialPaths,
     Pms,
+    SizeKnown,
     Transfers,
 )
 from mptune.strategy import STRATEGIES
@@ -75,6 +76,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
     buffer_mode, family : as in `Trial`.
     initial_paths : a factor like path managers; empty leaves it to the topology and the path manager.
     transfers : bytes; empty asks for throughput, otherwise the answer is one configuration for each size.
+    size_known : as in `Trial`; only with transfers.
     runs, confirm_runs : None until `completed`; see `runs_each` and `fresh_runs`.
     every_ns, for_ns : repeat everything at this interval for this long; both None runs it once.
     shortened_from_ns : duration of trials that a budget made shorter; None where it did not.
@@ -89,6 +91,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
     family: Family = DEFAULT_FAMILY
     initial_paths: InitialPaths = ()
     transfers: Transfers = ()
+    size_known: SizeKnown = True
     runs: Annotated[
         int | None,
         Option(
@@ -205,6 +208,8 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
 
     def conflicts(self) -> Iterator[tuple[str, str]]:
         """The model needs enough buffer sizes; options are of path managers that are swept."""
+        if not self.size_known and not self.transfers:
+            yield "size_known", "expected only with sizes of transfers"
         if self.transfers:
             for field in msgspec.structs.fields(type(self)):
                 if field.name in _OF_THROUGHPUT and getattr(self, field.name) != field.default:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from mptune import testbeds
 from mptune.options._declared import Option, Options, Place, by_flag, declared, value_of
-from mptune.options._kinds import SWITCH, Kind, choice, count, names, several, size, texts, time
+from mptune.options._kinds import SWITCH, TOGGLE, Kind, choice, count, names, several, size, texts, time
 from mptune.options.buffers import BUFFER, BUFFERS
 from mptune.topology import Topology
 from mptune.trial import FAMILIES, PROTOCOLS, ScriptedAction
@@ -86,6 +86,14 @@ InitialPath = Annotated[
 TransferSize = Annotated[
     int | None, Option(size(), "Send this much data instead of a --duration.", flag="--transfer")
 ]
+SizeKnown = Annotated[
+    bool,
+    Option(
+        TOGGLE,
+        "The path manager knows beforehand how much there is to send; otherwise pcdc goes by the bytes sent.",
+        key="trials.size_known",
+    ),
+]
 Seed = Annotated[
     int, Option(count(), "Base of all seeds; the same base gives the same results.", key="seed", alone=True)
 ]
@@ -128,6 +136,17 @@ StackNames = Annotated[
     tuple[str, ...],
     Option(several(choice(lambda: STACKS)), "MPTCP implementations (linux, v0.9x).", key="factors.stack"),
 ]
+#: The word for plain TCP on every path.
+EVERY_PATH = "all"
+TcpPaths = Annotated[
+    tuple[str, ...],
+    Option(
+        LABELS,
+        f"Plain TCP on these paths beside MPTCP; {EVERY_PATH} for every path.",
+        key="factors.tcp",
+        flag="--tcp-on",
+    ),
+]
 Transfers = Annotated[tuple[int, ...], Option(several(size()), "Sizes of transfers.", key="factors.transfer")]
 
 # ---- how many, how long, where --------------------------------------------------------------------
@@ -164,6 +183,8 @@ def check_labels(options: Options, topology: Topology, place: Place = by_flag) -
             continue
         value = value_of(options, declaration.fields)
         for text in (value,) if isinstance(value, str) else value or ():
+            if text == EVERY_PATH and declaration.fields == ("tcp_paths",):
+                continue
             label = text.path if isinstance(text, ScriptedAction) else text
             topology.path(label, ": ".join(filter(None, place(declaration))))
 

@@ -12,7 +12,7 @@ from mptune._text import on_subflows
 from mptune.errors import Failure
 from mptune.result.answer import Answer, ImpactSets, SizesAnswer, beginning, chosen, last_answering
 from mptune.topology import Topology
-from mptune.trial import Observation
+from mptune.trial import PLAIN_TCP, Observation
 
 
 class Config(msgspec.Struct, frozen=True):
@@ -172,5 +172,6 @@ class RunData(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def many_paths(self) -> bool:
-        """True if the initial path is a factor of the sweep."""
-        return len({trial.initial_path for trial in self.trials if trial.purpose == "sweep"}) > 1
+        """True if the initial path is a factor of the sweep; that of plain TCP is its only one."""
+        swept = [trial for trial in self.trials if trial.purpose == "sweep" and trial.pm != PLAIN_TCP]
+        return len({trial.initial_path for trial in swept}) > 1

@@ -22,6 +22,7 @@ from mptune.options.trials import (
     InitialPath,
     Pm,
     Protocol,
+    SizeKnown,
     TransferSize,
     check_labels,
     sending_time,
@@ -46,6 +47,7 @@ class RunOptions(Options, frozen=True, kw_only=True):
     family: Family = DEFAULT_FAMILY
     duration_ns: Annotated[int | None, sending_time("30s")] = None
     transfer_bytes: TransferSize = None
+    size_known: SizeKnown = True
     seed: Annotated[int, Option(count(), "Seed of everything random.", flag="--seed")] = 1
     initial_path: InitialPath = None
     script: Script = ()
@@ -56,6 +58,8 @@ class RunOptions(Options, frozen=True, kw_only=True):
         """A time or a size, not both; options only of the path manager that is used."""
         if self.duration_ns is not None and self.transfer_bytes is not None:
             yield "transfer_bytes", "expected either --duration or --transfer, found both"
+        if not self.size_known and self.transfer_bytes is None:
+            yield "size_known", "expected only with --transfer: without one there is no size to know"
         for expected in wrong_times(self.script, self.duration_ns):
             yield "script", expected
         if self.protocol == "tcp":

@@ -18,7 +18,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    buffer_mode, pm_options, initial_path, protocol, family : as in `Trial`.
+    buffer_mode, pm_options, initial_path, protocol, family, size_known : as in `Trial`.
     stack : its members are fields of the trial.
     script : as in `Trial`.
     workload : what is sent.
@@ -35,6 +35,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     script: tuple[ScriptedAction, ...] = ()
     protocol: Literal["mptcp", "tcp"] = "mptcp"
     family: str = DEFAULT_FAMILY
+    size_known: bool = True
 
     @property
     def manager(self) -> str:

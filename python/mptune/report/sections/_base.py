@@ -9,6 +9,7 @@ from mptune.report.charts.style import Key, Spec
 from mptune.result.answer import beginning
 from mptune.result.run_data import RunData, TrialRow
 from mptune.statistics import summarise
+from mptune.trial import PLAIN_TCP
 
 Rows = list[dict[str, Any]]
 
@@ -96,7 +97,7 @@ def with_path(run: RunData, trial: TrialRow) -> TrialRow:
 
     With an answer it is added wherever it was given, as in the names of the curves.
     """
-    if trial.initial_path is None or not (run.many_paths or run.answer):
+    if trial.initial_path is None or trial.pm == PLAIN_TCP or not (run.many_paths or run.answer):
         return trial
     return msgspec.structs.replace(trial, manager=beginning(trial.manager, trial.initial_path))
 
