@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 import mptune
 from mptune.api import _functions, _keywords, _kinds, _options
 from mptune.cli import app
+from mptune.errors import InputError
 from mptune.options import declared
 
 PUBLIC = sorted(set(mptune.__all__) - {"__version__", "version"})
@@ -162,10 +163,10 @@ def test_ctrl_c_says_what_is_kept(tmp_path, monkeypatch):
         assert told in found.value.__notes__[0]
 
 
-#: What a function does not need, or has under another name: how a command writes, and where it reads from.
+#: What a function does not need, or has among its own parameters: how a command writes, where it reads from.
 ELSEWHERE = {
     "run": {"series", "csv"},
-    "optimise": {"from", "throughput_unit", "buffer_unit", "column"},
+    "optimise": {"from", "throughput_unit", "buffer_unit", "column", "as_papers"},
     "fit": {"validate", "throughput_unit", "buffer_unit", "column", "factor", "cc"},
 }
 PRINTING = {"help", "json", "quiet", "out", "force"}
@@ -225,3 +226,13 @@ def test_a_notebook_shows_times_where_transfers_were_measured():
     )
     shown = found._repr_html_()
     assert "completion_s" in shown and "throughput" not in shown and shown.count("<tr") == 3
+
+
+def test_algorithm_1_in_python_has_its_own_defaults() -> None:
+    few: Any = {"cc": "cubic", "buffers": "1,2,4", "runs": 2, "confirm_runs": 1, "resamples": 0}
+    short: Any = {"duration": "2s", "impact_duration": "2s", "impact_runs": 2}
+    best = mptune.optimise("UiT-HAW", as_papers=True, **few, **short)
+    assert best.answer is not None and best.answer.selection == "global"
+    assert best.answer.algorithm[0].equation == "3"
+    with pytest.raises(InputError, match="expected grid with"):
+        mptune.optimise("UiT-HAW", as_papers=True, strategy="adaptive")
