@@ -237,38 +237,6 @@ def model_error_needed(
     return math.sqrt(missing) / (float(stdtrit(len(values) - 1, 0.5 + confidence / 2)) * abs(middle))
 
 
-def same_mean(samples: Sequence[Sequence[float]], level: float) -> bool:
-    """True if samples may have one mean, their variances being anything: Welch's test does not reject it.
-
-    B. L. Welch, "On the comparison of several mean values: an alternative approach", Biometrika 38, 1951.
-    False if a sample has fewer than two values, because then nothing could be rejected.
-
-    Parameters
-    ----------
-    level : of the test.
-    """
-    if any(len(sample) < 2 for sample in samples):
-        return False
-    if len(samples) < 2:
-        return True
-    means = [_mean(sample) for sample in samples]
-    variances = [
-        math.fsum((value - mean) ** 2 for value in one) / (len(one) - 1)
-        for one, mean in zip(samples, means, strict=True)
-    ]
-    if not all(variances):
-        return math.isclose(min(means), max(means))
-    weights = [len(one) / variance for one, variance in zip(samples, variances, strict=True)]
-    total, groups = math.fsum(weights), len(samples)
-    centre = math.fsum(w * mean for w, mean in zip(weights, means, strict=True)) / total
-    among = math.fsum(w * (mean - centre) ** 2 for w, mean in zip(weights, means, strict=True)) / (groups - 1)
-    unsure = math.fsum((1 - w / total) ** 2 / (len(row) - 1) for w, row in zip(weights, samples, strict=True))
-    ratio = among / (1 + 2 * (groups - 2) / (groups**2 - 1) * unsure)
-    from scipy.special import fdtrc  # lazily: as above
-
-    return float(fdtrc(groups - 1, (groups**2 - 1) / (3 * unsure), ratio)) > level
-
-
 def _mean(values: Sequence[float]) -> float:
     """Mean, independent of the order of the values and never outside their range."""
     return min(max(math.fsum(values) / len(values), min(values)), max(values))

@@ -265,7 +265,12 @@ class _Run:
             return [], []
         with self._reporter.phase("impact factors") as progress:
             return measure_impact(
-                self._definition.topology, self._runner, options.ccs, options.impact, progress=progress
+                self._definition.topology,
+                self._runner,
+                options.ccs,
+                options.impact,
+                stack=options.stack.chosen(),
+                progress=progress,
             )
 
     def _asked(self) -> dict[str, Any]:

@@ -54,7 +54,8 @@ def impact(
     (optional set), below 0 the connection is faster without it (standby set). In each trial the subflows are
     withdrawn one after another for a time T, and the throughput is compared with that just before and just
     after. Trials go on until the sign of every factor is known, or that the subflow does not matter (within
-    1 %), with a probability of 95 % for all together; --runs limits them.
+    1 %), with a probability of 95 % for all together; --runs limits them. Unless every subflow helps, sets of
+    subflows then compete in at most as many trials again, and the fastest one is taken.
 
     With --impact eq5 it is the formula of the papers: one trial per run and subflow, all subflows for a time
     T, then T without it. The mean of the runs decides. Slow start is in the first T, so a subflow that does
@@ -109,6 +110,8 @@ def _show(out: Console, name: str, measured: Impact) -> None:
         listing.add_row(path.path, mean, _interval(path), path.decision, *others, rtt, kind)
     section(out, "Impact factors", listing)
     out.print(f"\n{_effort(measured)}", markup=False)
+    if measured.compared:
+        out.print(_competition(measured), markup=False)
     for warning in measured.warnings:
         out.print(f"! {warning}", markup=False)
 
@@ -116,6 +119,18 @@ def _show(out: Console, name: str, measured: Impact) -> None:
 def _interval(path: PathImpact) -> str:
     """The interval that decided."""
     return "-" if path.low is None or path.high is None else f"{path.low:.3f} to {path.high:.3f}"
+
+
+def _competition(measured: Impact) -> str:
+    """How many sets competed, and what the best two gave."""
+    from mptune._text import digits
+
+    ranked = [
+        f"{', '.join(one.subflows)}: {digits(sum(one.throughput_mbps) / len(one.throughput_mbps))}"
+        for one in measured.compared[:2]
+    ]
+    trials = sum(len(one.throughput_mbps) for one in measured.compared)
+    return f"{len(measured.compared)} sets competed in {trials} of the trials (Mbit/s: {'; '.join(ranked)})."
 
 
 def _effort(measured: Impact) -> str:

@@ -156,13 +156,13 @@ READINGS: dict[str, Reading] = {
 class Candidates:
     """Curves that may be chosen, with the maximum of each: ask `best` for as many sacrifices as needed.
 
-    Where the optional set of a congestion control holds every subflow, PCDC does what FullMesh does,
-    and MPCOA chooses FullMesh (sections 5.3 and 5.4): PCDC is then not a candidate.
+    Where every subflow helps under a congestion control, PCDC does what FullMesh does, and MPCOA chooses
+    FullMesh (sections 5.3 and 5.4): PCDC is then not a candidate.
 
     Parameters
     ----------
     curves : the fitted curve of every combination.
-    homogeneous : congestion controls whose optional set holds every subflow.
+    homogeneous : congestion controls under which every subflow helps.
     measured : smallest and largest buffer with a usable observation, MiB, where that is less than the
         range: beyond it a curve is a guess, and no answer.
     ceilings : measured buffer (MiB) -> upper end of the 95 % interval of its mean (Mbit/s): where a curve

@@ -2,8 +2,8 @@
 
 The impact factor of a subflow is the share of the throughput that the connection loses without it (MPCOA
 Eq. 5). Two designs measure it: `_paired` (the default) and `_eq5` (the papers'). `_sequential` decides when
-enough trials are done, `_judge` interprets them. This package measures and partitions; the core's path
-managers use the sets.
+enough trials are done, `_judge` interprets them; where the factors leave the sets open, some of them compete
+(`_contest`, `_competing`). This package measures and partitions; the core's path managers use the sets.
 """
 
 from collections.abc import Sequence
@@ -12,10 +12,20 @@ from types import ModuleType
 from mptune.impact import _eq5, _paired
 from mptune.impact._alone import alone
 from mptune.impact._candidates import candidates
+from mptune.impact._competing import compete, set_ns
 from mptune.impact._eq5 import impact_factor
-from mptune.impact._judge import MAX_SUM, judge
+from mptune.impact._judge import MAX_SUM, judge, may_compete
 from mptune.impact._options import DESIGNS, ZERO_RULES, ImpactOptions
-from mptune.impact._result import Decision, Impact, PathImpact, SubflowSets, partition, warnings_of
+from mptune.impact._result import (
+    Compared,
+    Decision,
+    Impact,
+    PathImpact,
+    SubflowSets,
+    every_subflow_helps,
+    partition,
+    warnings_of,
+)
 from mptune.options.stacks import StackOptions
 from mptune.options.trials import MeasuringOptions
 from mptune.runner.executors import Executor
@@ -30,12 +40,14 @@ __all__ = [
     "DESIGNS",
     "MAX_SUM",
     "ZERO_RULES",
+    "Compared",
     "Decision",
     "Impact",
     "ImpactOptions",
     "PathImpact",
     "SubflowSets",
     "candidates",
+    "every_subflow_helps",
     "impact_factor",
     "measure_alone",
     "measure_impact",
@@ -53,6 +65,7 @@ def measure_impact(
     *,
     stack: Stack = STACKS[DEFAULT_STACK],
     round_: int = 0,
+    contest: bool = True,
     progress: Advance | None = None,
 ) -> tuple[list[Impact], list[Record]]:
     """Impact factors under each congestion control, and the trials they come from.
@@ -60,6 +73,8 @@ def measure_impact(
     Parameters
     ----------
     round_ : of a campaign that is repeated over time; each round has different seeds.
+    contest : sets of subflows compete where the factors leave them open; False leaves them to the signs, for
+        a caller that has a contest of its own.
 
     Raises
     ------
@@ -71,8 +86,11 @@ def measure_impact(
     impacts = []
     for cc in ccs:
         own = [record for record in records if record.cc == cc]
-        impacts.append(judge(topology, cc, own, design.factors(topology, own), options))
-    return impacts, records
+        impacts.append(judge(topology, cc, own, design.factors(topology, own), options, contest=contest))
+    if not contest:
+        return impacts, records
+    impacts, trials = compete(topology, runner, impacts, records, options, stack, round_, progress)
+    return impacts, [*records, *trials]
 
 
 def measure_alone(
@@ -118,10 +136,11 @@ def measure_alone(
     )
 
 
-def run_ns(topology: Topology, options: ImpactOptions) -> int:
-    """Duration of the trials of one run under one congestion control, nanoseconds."""
-    duration_ns: int = _design(options).run_ns(len(topology.for_mptcp().paths), options)
-    return duration_ns
+def run_ns(topology: Topology, options: ImpactOptions, *, contest: bool = True) -> int:
+    """Duration of the trials of one run under one congestion control, at most, nanoseconds."""
+    paths = len(topology.for_mptcp().paths)
+    duration_ns: int = _design(options).run_ns(paths, options)
+    return duration_ns + (set_ns(options) if contest and may_compete(paths, options) else 0)
 
 
 def _design(options: ImpactOptions) -> ModuleType:

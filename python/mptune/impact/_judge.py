@@ -8,10 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from mptune.impact import _sequential
+from mptune.impact._contest import LEAST, Contest, decided
 from mptune.impact._options import ImpactOptions
-from mptune.impact._result import Impact, PathImpact, SubflowSets, partition
+from mptune.impact._result import Impact, PathImpact, SubflowSets, every_subflow_helps, partition
 from mptune.impact._sequential import Verdict
-from mptune.statistics import same_mean, summarise
+from mptune.statistics import summarise
 from mptune.topology import Topology
 from mptune.trial import Record
 
@@ -23,9 +24,6 @@ MAX_SUM = 1.5
 #: Failed trials, as a share of all, above which the others may be a selection.
 _MAX_FAILED = 0.1
 
-#: Level of the test whether the factors are equal.
-_EQUAL = 0.05
-
 
 def judge(
     topology: Topology,
@@ -33,6 +31,8 @@ def judge(
     records: Sequence[Record],
     factors: Mapping[str, Sequence[float]],
     options: ImpactOptions,
+    *,
+    contest: bool,
 ) -> Impact:
     """Statistics, decisions, sets, warnings and doubts of one congestion control.
 
@@ -40,6 +40,7 @@ def judge(
     ----------
     records : its trials.
     factors : impact factors of every subflow, one per trial.
+    contest : sets compete afterwards, where they may.
     """
     if options.design == "paired":
         verdicts = _sequential.verdicts(factors, _sequential.looks(options.most_runs))
@@ -51,16 +52,16 @@ def judge(
     )
     sets = _sets(paths, options)
     sets = msgspec.structs.replace(sets, rtt_ns=_smallest_rtts(topology, records))
-    doubts = tuple(_doubts(paths, records))
+    open_ = contest and may_compete(len(paths), options)
+    instead = "sets of subflows compete" if open_ else "the sign of the mean decides"
+    doubts = tuple(_doubts(paths, records, instead))
     return Impact(
         cc=cc,
         paths=paths,
         sets=sets,
-        warnings=tuple(f"{cc}: {text}" for text in _warnings(records, sets, doubts)),
+        warnings=_warnings(cc, records, sets, doubts),
         doubts=doubts,
-        homogeneous=not doubts
-        and all(path_impact.decision == "helps" for path_impact in paths)
-        and same_mean([factors[each_path.path] for each_path in paths], _EQUAL),
+        homogeneous=not doubts and every_subflow_helps(path.low for path in paths),
         design=options.design,
         trials=len(records),
         measured_ns=sum(record.settings["duration_ns"] for record in records),
@@ -68,11 +69,37 @@ def judge(
     )
 
 
-def _sets(paths: Sequence[PathImpact], options: ImpactOptions) -> SubflowSets:
-    """The sets: by the sign of the mean (MPCOA Eq. 6), but with "paired" what does not matter stays optional.
+def may_compete(paths: int, options: ImpactOptions) -> bool:
+    """Whether sets may compete: not with the papers' design, nor with fewer trials than a contest takes."""
+    return options.design == "paired" and options.most_runs >= LEAST and paths > 1
 
-    Two subflows that share a link take over from each other, so neither matters as long as the other is
-    there, and without both the link is lost.
+
+def revised(impact: Impact, records: Sequence[Record], contest: Contest, trials: Sequence[Record]) -> Impact:
+    """The outcome of a contest: the sets, and what competed.
+
+    Parameters
+    ----------
+    records, trials : those of the factors, and those of the contest.
+    """
+    sets = impact.sets
+    if contest.best is not None:
+        factors = {path.path: _mean(path) or 0.0 for path in impact.paths}
+        sets = decided(sets, contest.best, factors)
+    return msgspec.structs.replace(
+        impact,
+        sets=sets,
+        warnings=_warnings(impact.cc, records, sets, impact.doubts),
+        compared=contest.compared,
+        trials=impact.trials + len(trials),
+        measured_ns=impact.measured_ns + sum(record.settings["duration_ns"] for record in trials),
+    )
+
+
+def _sets(paths: Sequence[PathImpact], options: ImpactOptions) -> SubflowSets:
+    """The sets by the sign of the mean (MPCOA Eq. 6).
+
+    With "paired" what does not matter is optional, until sets have competed: two subflows that share a link
+    take over from each other, so neither matters as long as the other is there.
     """
     if options.design == "eq5":
         return partition({path.path: _mean(path) for path in paths}, options.zero)
@@ -85,9 +112,15 @@ def _mean(path: PathImpact) -> float | None:
     return None if path.omega is None else path.omega.mean
 
 
-def _warnings(records: Sequence[Record], sets: SubflowSets, doubts: Sequence[str]) -> Iterator[str]:
+def _warnings(
+    cc: str, records: Sequence[Record], sets: SubflowSets, doubts: Sequence[str]
+) -> tuple[str, ...]:
     """Warnings, as sentences: doubts, and decisions made in spite of them."""
-    yield from doubts
+    return tuple(f"{cc}: {text}" for text in (*doubts, *_notes(records, sets)))
+
+
+def _notes(records: Sequence[Record], sets: SubflowSets) -> Iterator[str]:
+    """Decisions made in spite of doubts, as sentences."""
     failed = [record for record in records if record.failed is not None]
     if failed:
         yield (
@@ -98,8 +131,13 @@ def _warnings(records: Sequence[Record], sets: SubflowSets, doubts: Sequence[str
         yield f"no subflow has a positive impact factor; the best one, {sets.optional[0]}, is used."
 
 
-def _doubts(paths: Sequence[PathImpact], records: Sequence[Record]) -> Iterator[str]:
-    """Reasons not to believe the factors, in sentences."""
+def _doubts(paths: Sequence[PathImpact], records: Sequence[Record], instead: str) -> Iterator[str]:
+    """Reasons not to believe the factors, in sentences.
+
+    Parameters
+    ----------
+    instead : what decides about subflows of unknown sign.
+    """
     unknown = [path.path for path in paths if path.omega is None]
     if unknown:
         yield f"no impact factor for {', '.join(unknown)}, as every run failed; kept as optional."
@@ -114,10 +152,7 @@ def _doubts(paths: Sequence[PathImpact], records: Sequence[Record]) -> Iterator[
         )
     unresolved = [path.path for path in paths if path.omega is not None and path.decision == "unresolved"]
     if unresolved:
-        yield (
-            f"the trials do not show whether {', '.join(unresolved)} {_helps(unresolved)}; "
-            "the sign of the mean decides."
-        )
+        yield (f"the trials do not show whether {', '.join(unresolved)} {_helps(unresolved)}; {instead}.")
     if len(unknown) < len(paths) and all(
         path.decision == "hurts" for path in paths if path.omega is not None
     ):

@@ -31,7 +31,8 @@ class ImpactOptions(Options, frozen=True, kw_only=True):
     Attributes
     ----------
     design : one of `DESIGNS`.
-    runs : trials of each subflow, at most so many with the design "paired"; None is the design's default.
+    runs : trials of each subflow, at most so many with the design "paired", and at most so many of sets that
+        compete; None is the design's default.
     window_ns : T, nanoseconds: how long a window with all subflows lasts, and one without a subflow. The
         papers leave it open. None is the design's default.
     buffer_bytes : large enough not to limit; 16 MiB is PCDC's setting.
@@ -54,7 +55,8 @@ class ImpactOptions(Options, frozen=True, kw_only=True):
         int | None,
         Option(
             count(1),
-            "Runs per subflow for its impact factor, each with its own seed; with paired at most this many.",
+            "Runs per subflow for its impact factor, each with its own seed; with paired at most this many, and as "
+            "many of sets that compete.",
             key="impact.runs",
             nested="--impact-runs",
             unset="32 with paired, 10 with eq5",

@@ -55,14 +55,22 @@ class PathImpact(msgspec.Struct, frozen=True, kw_only=True):
     carried_mbps: float | None = None
 
 
+class Compared(msgspec.Struct, frozen=True, kw_only=True):
+    """A set of subflows on which PCDC was measured: throughput of each run, Mbit/s, 0 for a failed one."""
+
+    subflows: tuple[str, ...]
+    throughput_mbps: tuple[float, ...]
+
+
 class Impact(msgspec.Struct, frozen=True, kw_only=True):
     """Impact factors of all subflows under one congestion control.
 
     Attributes
     ----------
     doubts : why the factors are not to be believed, in sentences; empty if they are plausible.
-    homogeneous : plausible, every subflow helps, and they are indistinguishable: MPCOA's rule for FullMesh.
+    homogeneous : plausible, and `every_subflow_helps`, with certainty.
     design : one of `mptune.impact.DESIGNS`.
+    compared : sets that competed where that was not so, those with most runs first, of these the fastest.
     trials : that it took, with the failed ones.
     measured_ns : duration of those trials together, simulated or real, nanoseconds.
     error_rate : probability that any of the decisions is wrong, at most.
@@ -75,6 +83,7 @@ class Impact(msgspec.Struct, frozen=True, kw_only=True):
     doubts: tuple[str, ...] = ()
     homogeneous: bool = False
     design: str = "eq5"
+    compared: tuple[Compared, ...] = ()
     trials: int = 0
     measured_ns: int = 0
     error_rate: float = 0.05
@@ -92,6 +101,17 @@ def warnings_of(impacts: Iterable[Impact]) -> list[str]:
         for text in impact.warnings:
             ccs_of.setdefault(text.removeprefix(f"{impact.cc}: "), []).append(impact.cc)
     return [f"{', '.join(ccs)}: {text}" for text, ccs in ccs_of.items()]
+
+
+def every_subflow_helps(contributions: Iterable[float | None]) -> bool:
+    """MPCOA's condition for FullMesh, which then is PCDC without its effort (sections 5.3 and 6).
+
+    Parameters
+    ----------
+    contributions : impact factors as printed, or the lower ends of the intervals of measured ones; None for
+        one that is not known.
+    """
+    return all(contribution is not None and contribution > 0 for contribution in contributions)
 
 
 def partition(means: Mapping[str, float | None], zero: str = "standby") -> SubflowSets:

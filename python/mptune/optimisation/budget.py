@@ -175,7 +175,8 @@ class Budget:
 
     def _impact_s(self, options: ImpactOptions) -> float:
         """Seconds of one run of the impact factors of every congestion control."""
-        return len(self.options.ccs) * run_ns(self.topology, options) / 1e9
+        contest = self.options.sets == "signs"
+        return len(self.options.ccs) * run_ns(self.topology, options, contest=contest) / 1e9
 
 
 def shortened(options: OptimiseOptions) -> list[str]:

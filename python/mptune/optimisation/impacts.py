@@ -27,7 +27,7 @@ class Impacts:
 
     @property
     def homogeneous(self) -> set[str]:
-        """Congestion controls under which all subflows are worth the same."""
+        """Congestion controls under which every subflow helps."""
         return {impact.cc for impact in self.factors if impact.homogeneous}
 
 
@@ -43,6 +43,7 @@ def measure_impacts(job: Job, options: ImpactOptions) -> Impacts:
             options,
             stack=job.options.stack.chosen(),
             round_=job.round_,
+            contest=job.options.sets == "signs",  # otherwise they compete in the steps to come
             progress=progress,
         )
     return Impacts(tuple(factors), tuple(records))

@@ -146,8 +146,8 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
         str,
         Option(
             choice(lambda: SETS),
-            "compete: beside the set of the signs other sets of subflows are measured; signs: only that "
-            "one, as in the papers.",
+            "compete: sets of subflows compete throughout; signs: only the set of the impact factors, as in "
+            "the papers.",
             key="impact.sets",
         ),
     ] = "compete"
@@ -240,7 +240,8 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
     def completed(self) -> Self:
         """Withdrawal trials use the largest buffer, which limits least, and the same base of seeds."""
         impact = withdrawals(self.impact, self.buffers, self.buffer_mode, self.family, self.seed)
-        if self.learns and impact.design == "paired" and impact.runs is None:
+        proposes = self.learns and self.sets == "compete"
+        if proposes and impact.design == "paired" and impact.runs is None:
             impact = msgspec.structs.replace(impact, runs=PROPOSING)
         return msgspec.structs.replace(
             self,

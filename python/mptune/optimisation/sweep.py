@@ -66,7 +66,7 @@ class Sweep:
 
     Parameters
     ----------
-    homogeneous : congestion controls under which all subflows are worth the same.
+    homogeneous : congestion controls under which every subflow helps.
     """
 
     def __init__(self, job: Job, homogeneous: Collection[str]) -> None:

@@ -89,6 +89,10 @@ def impact_document(impact: Impact) -> dict[str, Any]:
             "plausible": impact.plausible,
             "doubts": list(impact.doubts),
             "homogeneous": impact.homogeneous,
+            "compared": [
+                {"subflows": list(one.subflows), "throughput_mbps": list(one.throughput_mbps)}
+                for one in impact.compared
+            ],
             "trials": impact.trials,
             "measured_s": impact.measured_ns / 1e9,
             "error_rate": impact.error_rate,

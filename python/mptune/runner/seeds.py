@@ -12,7 +12,7 @@ from hashlib import blake2b
 _SEED_BYTES = 6
 
 #: Purposes of trials.
-PURPOSES = ("impact", "screen", "search", "sweep", "shortlist", "confirm", "vary")
+PURPOSES = ("impact", "sets", "screen", "search", "sweep", "shortlist", "confirm", "vary")
 
 
 def seed_for(base_seed: int, purpose: str, run: int, round_: int = 0) -> int:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from mptune import theory
 from mptune.decision.selection import BufferRange, Optimum, select
-from mptune.impact import partition
+from mptune.impact import every_subflow_helps
 from mptune.papers.reproduce._base import (
     Check,
     Printed,
@@ -82,8 +82,8 @@ def impact_factors(scenario: str, cc: str) -> dict[str, float | None]:
 
 
 def homogeneous(scenario: str) -> set[str]:
-    """Congestion controls whose optional set contains every subflow: there PCDC is FullMesh (section 5.3)."""
-    return {cc.lower() for cc in CCS if not partition(impact_factors(scenario, cc)).standby}
+    """Congestion controls under which every subflow helps: there PCDC is FullMesh (section 5.3)."""
+    return {cc.lower() for cc in CCS if every_subflow_helps(impact_factors(scenario, cc).values())}
 
 
 def _all_of_them(curves: Curves, buffers: BufferRange) -> Curves:
