@@ -10,6 +10,8 @@ import pytest
 from mptune import interrupts
 from mptune.campaign.definition import Definition, SweepOptions, from_settings
 from mptune.campaign.execution import resume, start, wait_until
+from mptune.impact import ImpactOptions
+from mptune.options.stacks import StackOptions
 from mptune.topology import load
 
 HOUR = 3600 * 10**9
@@ -41,6 +43,15 @@ def test_each_round_begins_at_its_hour_and_draws_other_random_numbers(tmp_path: 
     assert before <= first - timedelta(hours=1) <= after
     with (tmp_path / "out" / "observations.csv").open(newline="") as file:
         assert len({row["seed"] for row in csv.DictReader(file)}) == 3 * 2
+
+
+def test_impact_factors_of_a_sweep_are_measured_under_its_stack(tmp_path: Path) -> None:
+    impact = ImpactOptions(design="eq5", runs=1, window_ns=10**9)
+    once = {"every_ns": None, "for_ns": None, "pms": ("pcdc",), "impact": impact, "runs": 1}
+    start(repeated(**once, stack=StackOptions(stack="v0.9x")), tmp_path / "out")
+    with (tmp_path / "out" / "observations.csv").open(newline="") as file:
+        accounting = {row["purpose"]: row["accounting"] for row in csv.DictReader(file)}
+    assert accounting == {"impact": "payload", "sweep": "payload"}
 
 
 def test_a_resumed_campaign_keeps_its_clock(tmp_path: Path) -> None:

@@ -55,8 +55,8 @@ class ImpactOptions(Options, frozen=True, kw_only=True):
         int | None,
         Option(
             count(1),
-            "Runs per subflow for its impact factor, each with its own seed; with paired at most this many, and as "
-            "many of sets that compete.",
+            "Runs per subflow for its impact factor, each with its own seed; with paired at most this many, "
+            "and as many of sets that compete.",
             key="impact.runs",
             nested="--impact-runs",
             unset="32 with paired, 10 with eq5",
