@@ -82,7 +82,7 @@ SHORT = ("--testbed", "fake", "--duration", "1s", "--buffers", "1,2,4,8", "--qui
 def test_impact_says_beforehand_how_long_it_takes_in_real_time(real: Any) -> None:
     shown = mptune("impact", "hosts.toml", "--testbed", "fake", "--runs", "4", "--duration", "1s")
     assert shown.exit_code == 0, shown.stderr
-    assert shown.stderr.startswith("At most 4 runs of 9 s, fewer if all is decided sooner; --runs and ")
+    assert shown.stderr.startswith("At most 4 runs of 12 s, fewer if all is decided sooner; --runs and ")
     assert "runs of" not in mptune("impact", "UiT-HAW", "--runs", "4", "--duration", "1s").stderr
 
 
@@ -91,7 +91,7 @@ def test_what_is_enough_is_measured_without_the_formulas(real: Any) -> None:
     shown = mptune(*short)
     assert shown.exit_code == 0, shown.stderr
     assert shown.stdout.startswith("hosts: no buffer sizes by formula, as not every rate and RTT is known")
-    assert "nominal" not in shown.stdout and "The formulas, of measured rates and RTTs" in shown.stdout
+    assert "nominal" not in shown.stdout and "The formulas, of measured rates and idle RTTs" in shown.stdout
     found = json.loads(mptune(*short, "--json").stdout)
     assert (found["paths"], found["mptcp"]) == ([], None)
     assert found["measured"]["mptcp"]["bytes"]["first"] > 0
