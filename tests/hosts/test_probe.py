@@ -59,6 +59,13 @@ def test_two_machines_are_found_as_they_are_and_left_as_they_were(world, at, tmp
         assert not shown["translated"]
     assert not found["leaving"]
     assert not topology.missing
+    # The router of the other machine answers only that machine.
+    for shown in found["paths"]:
+        for route in (shown["up"]["route"], shown["down"]["route"]):
+            near, far, _ = (hop["address"] for hop in route["hops"])
+            assert route["reached"] and near is not None and far is None
+    shared = [(hop["end"], hop["paths"]) for hop in found["shared_hops"]]
+    assert shared == [("receiver", [path["label"] for path in found["paths"]])]
     assert found["bytes"] <= 4_000_000
     assert host_doctor.ready(host_doctor.examine(topology))
     with hosts(world) as bed:

@@ -10,7 +10,7 @@ import pytest
 from mptune.errors import TrialError
 from mptune.probe import preparation
 from mptune.probe.course import probe
-from mptune.probe.ends import Arrived, Asked, Connected, End, Flow, Path, Result, Sent, View
+from mptune.probe.ends import Arrived, Asked, Connected, End, Flow, Hop, Path, Result, Route, Sent, View
 from mptune.probe.estimates import UNIT_NS
 from mptune.probe.preparation import Wish
 from mptune.probe.result import Probed
@@ -109,6 +109,16 @@ class Network:
         source = self.addresses["sender"][self.paths[path].local]
         return Asked(failed=None, pings_ns=[3_000_000], view=view, served=view, source=f"{source}:9")
 
+    def trace(self, end: End, paths: Sequence[int], *, wait_ns: int) -> dict[int, Route]:
+        """A router of each of the sender's links, a silent one, and one that they share."""
+        routes = {}
+        for path in paths:
+            own, far = self.paths[path].addresses or ("", "")
+            way = [f"10.0.{self.paths[path].local}.1", None, "10.0.9.1"]
+            addresses = [*way, far] if end == "sender" else [*reversed(way), own]
+            routes[path] = Route(hops=[Hop(address=one, rtt_ns=1) for one in addresses], reached=True)
+        return routes
+
     def end(self, connections: Sequence[int]) -> None:
         pass
 
@@ -155,6 +165,16 @@ def test_what_the_network_is_like_is_found(monkeypatch: pytest.MonkeyPatch) -> N
         assert path.up.queue is not None and path.up.queue.bytes == pytest.approx(QUEUE, rel=0.1)
         assert path.mptcp is not None and path.mptcp.kind == "full"
         assert path.source is not None and not path.translated
+    assert found.paths[0].up.route is not None
+    assert [hop.address for hop in found.paths[0].up.route.hops] == [
+        "10.0.0.1",
+        None,
+        "10.0.9.1",
+        "203.0.113.1",
+    ]
+    shared = [(hop.address, hop.end, hop.paths) for hop in found.shared_hops]
+    labels = tuple(path.label for path in found.paths)
+    assert shared == [("10.0.9.1", "sender", labels), ("10.0.9.1", "receiver", labels)]
     assert found.notes == ["joins were not tried: alice: needs root (or sudo without a password)"]
     assert found.bytes <= Wish().data_bytes
 

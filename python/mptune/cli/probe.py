@@ -164,6 +164,9 @@ def _show(out: Console, probed: Probed) -> None:
         out.print(f"\n{name}", style="bold", markup=False)
         for line in name.remedy:
             out.print(f"  {line}", markup=False)
+    for hop in probed.shared_hops:
+        to = "receiver" if hop.end == "sender" else "sender"
+        out.print(f"\nRouter {hop.address} is on {', '.join(hop.paths)}, to the {to}", markup=False)
     for note in probed.notes:
         out.print(f"\n{note}", markup=False)
 

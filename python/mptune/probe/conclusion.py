@@ -9,12 +9,13 @@ from datetime import UTC, datetime
 from mptune.probe import estimates
 from mptune.probe.connections import Connections
 from mptune.probe.echoes import Greeted, Losses
-from mptune.probe.ends import ENDS, End
+from mptune.probe.ends import ENDS, End, Route
 from mptune.probe.estimates import Queue
 from mptune.probe.links import Links, Rate
 from mptune.probe.preparation import Prepared
 from mptune.probe.queues import Queues
 from mptune.probe.result import InterfaceFound, PathFound, Probed, SiteFound, Way
+from mptune.probe.routes import shared_hops
 from mptune.probe.verdicts import Verdict
 
 
@@ -29,12 +30,13 @@ class Conclusion:
         links: Links,
         queues: Queues,
         losses: Losses,
+        routes: Mapping[End, Mapping[int, Route]],
     ) -> None:
         self._prepared, self._udp = prepared, greeted.udp
         self._mtus, self._losses = greeted.mtus, losses.losses
         self._rtts = {**greeted.rtts, **connections.rtts, **losses.rtts}
         self._sources = {**connections.sources, **greeted.sources}
-        self._links, self._queues = links, queues
+        self._links, self._queues, self._routes = links, queues, routes
 
     def probed(self, verdicts: Mapping[int, Verdict], notes: Sequence[str]) -> Probed:
         """Everything that was found."""
@@ -46,6 +48,12 @@ class Conclusion:
             paths=[self._path(path, verdicts.get(path)) for path in range(len(prepared.paths))],
             leaving=prepared.leaving,
             notes=[*prepared.notes, *notes],
+            shared_hops=shared_hops(
+                {
+                    end: {prepared.label(path): route for path, route in routes.items()}
+                    for end, routes in self._routes.items()
+                }
+            ),
             seconds=time.monotonic() - prepared.began_s,
             bytes=prepared.ends.bytes,
         )
@@ -86,6 +94,7 @@ class Conclusion:
             queue=self._queues.get((end, path)),
             mtu=mtu,
             mtu_next=mtu_next,
+            route=self._routes[end].get(path),
         )
 
     def _access_rates(self, path: int) -> list[float]:

@@ -1,7 +1,7 @@
 """The course of a probe: its steps in their order, within limits of time and data.
 
-    preparation -> echoes -> connections -> trains -> links -> transfers -> queues -> joins -> losses
-    -> conclusion
+    preparation -> echoes -> routes -> connections -> trains -> links -> transfers -> queues -> joins
+    -> losses -> conclusion
 
 Each step has its own module and takes what those before it gave; `orders` has what is sent, `estimates` and
 `verdicts` what follows from it. Paths are measured one after the other, because they share links; only losses
@@ -23,10 +23,22 @@ from mptune.probe.mptcp import judge
 from mptune.probe.preparation import Machine, Wish, prepare
 from mptune.probe.queues import measure_queues
 from mptune.probe.result import Probed
+from mptune.probe.routes import trace_routes
 from mptune.probe.trains import Trains
 from mptune.probe.transfers import transfer
 
-_STAGES = ("machines", "paths", "MPTCP", "rates", "shared links", "TCP", "queues", "joins", "losses")
+_STAGES = (
+    "machines",
+    "paths",
+    "routes",
+    "MPTCP",
+    "rates",
+    "shared links",
+    "TCP",
+    "queues",
+    "joins",
+    "losses",
+)
 
 Advance = Callable[..., None]
 
@@ -79,6 +91,8 @@ def _probe(
     prepared = prepare(machines, wish, stack, interrupted)
     begin("paths")
     greeted = greet(prepared)
+    begin("routes")
+    routes = trace_routes(prepared, greeted.udp, greeted.longest_ns)
     begin("MPTCP")
     connections = connect(prepared, greeted)
     begin("rates")
@@ -100,4 +114,4 @@ def _probe(
     }
     losses = measure_losses(prepared, greeted, rates)
     begin("")
-    return Conclusion(prepared, greeted, connections, links, queues, losses).probed(verdicts, notes)
+    return Conclusion(prepared, greeted, connections, links, queues, losses, routes).probed(verdicts, notes)

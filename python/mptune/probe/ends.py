@@ -27,6 +27,8 @@ STEP_S = 20.0
 _TICK_S = 0.2
 #: Messages of an end that nobody has read.
 _UNREAD = 10_000
+#: Most hops of a route, and datagrams for a hop that does not answer.
+_HOPS, _ATTEMPTS = 30, 2
 #: Smallest packet, with the headers of IPv4 or IPv6.
 LEAST_BYTES = {4: 60, 6: 80}
 
@@ -63,6 +65,38 @@ class Arrived(msgspec.Struct, frozen=True, kw_only=True):
     seq: list[int]
     sent: list[int]
     arrived: list[int]
+
+
+class Hop(msgspec.Struct, frozen=True, kw_only=True):
+    """Router on a route, or its end.
+
+    Attributes
+    ----------
+    address : None if it did not answer.
+    rtt_ns : time until its answer.
+    """
+
+    address: str | None
+    rtt_ns: int | None
+
+
+class Route(msgspec.Struct, frozen=True, kw_only=True):
+    """Route of one direction of a path (the agent's `Traced`).
+
+    Attributes
+    ----------
+    hops : from the first router on; the last is the other end, if it was reached.
+    failed : reason of its early end.
+    """
+
+    hops: list[Hop]
+    reached: bool
+    failed: str | None = None
+
+    @property
+    def routers(self) -> list[Hop]:
+        """The hops without the other end."""
+        return self.hops[:-1] if self.reached else self.hops
 
 
 class Result(NamedTuple):
@@ -263,6 +297,25 @@ class Ends:
             served=None if served is None else msgspec.convert(served["view"], View),
             source=None if served is None else served["from"],
         )
+
+    def trace(self, end: End, paths: Sequence[int], *, wait_ns: int) -> dict[int, Route]:
+        """Routes of paths from one end to the other, all at the same time.
+
+        Parameters
+        ----------
+        wait_ns : time in which a router must answer.
+        """
+        numbers = {path: next(self._numbers) for path in paths}
+        for path, number in numbers.items():
+            order = {"action": "trace", "id": number, "path": path, "hops": _HOPS}
+            self._talkers[end].tell({**order, "attempts": _ATTEMPTS, "wait_ns": wait_ns})
+        limit_s = STEP_S + (_HOPS + 1) * _ATTEMPTS * wait_ns / 1e9
+        routes = {}
+        for path, number in numbers.items():
+            traced = self._expect(end, "traced", number, limit_s)
+            self.bytes += LEAST_BYTES[4] * len(traced["hops"])
+            routes[path] = msgspec.convert(traced, Route)
+        return routes
 
     def end(self, connections: Sequence[int]) -> None:
         """End connections."""

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from mptune import units
 from mptune._text import bounded, number_of, visible
+from mptune.probe import routes
 from mptune.probe.estimates import Estimate, Loss, Queue
 from mptune.probe.result import InterfaceFound, PathFound, Probed, SiteFound
 
@@ -157,6 +158,8 @@ def _remarks(path: PathFound) -> Iterator[str]:
             yield f"{path.label}: packets of at most {way.mtu} bytes {word}"
         if way.rate is not None:
             yield f"{path.label}: {rate_in_words(way.rate)} {word} ({way.how})"
+        if way.route is not None and way.route.hops:
+            yield f"{path.label}: route {word}: {routes.words(way.route)}"
     if path.down.loss is not None and path.down.loss.lost:
         yield f"{path.label}: {path.down.loss.lost} of {path.down.loss.sent} packets lost to the sender"
 

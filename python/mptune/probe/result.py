@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
+from mptune.probe.ends import Route
 from mptune.probe.estimates import Estimate, Loss, Queue, RoundTrip
 from mptune.probe.interfaces import Leaving, Nic
+from mptune.probe.routes import SharedHop
 from mptune.probe.verdicts import Verdict
 
 
@@ -18,6 +20,7 @@ class Way(msgspec.Struct, kw_only=True):
     how : "trains", "TCP", or why there is none.
     mtu : largest packet that arrived whole.
     mtu_next : the smallest larger one that did not; None if all that were tried arrived.
+    route : its routers; None where datagrams do not pass.
     """
 
     rate: Estimate | None = None
@@ -26,6 +29,7 @@ class Way(msgspec.Struct, kw_only=True):
     queue: Queue | None = None
     mtu: int | None = None
     mtu_next: int | None = None
+    route: Route | None = None
 
 
 class PathFound(msgspec.Struct, kw_only=True):
@@ -82,6 +86,7 @@ class Probed(msgspec.Struct, kw_only=True):
     ----------
     when : the date of the controller's clock.
     notes : for the user, one sentence each.
+    shared_hops : routers on several paths, by direction.
     """
 
     when: str
@@ -90,5 +95,6 @@ class Probed(msgspec.Struct, kw_only=True):
     paths: list[PathFound]
     leaving: list[Leaving]
     notes: list[str]
+    shared_hops: list[SharedHop] = []
     seconds: float = 0.0
     bytes: int = 0

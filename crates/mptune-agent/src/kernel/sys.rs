@@ -394,6 +394,62 @@ pub fn receive(fd: BorrowedFd<'_>, data: &mut [u8]) -> io::Result<Datagram> {
     }
 }
 
+/// Report of a router, or of the other end, about a datagram that this socket sent (ip(7), `IP_RECVERR`).
+pub struct ErrorReport {
+    /// Bytes of the datagram's payload that the report quotes.
+    pub quoted: usize,
+    /// Its sender, in the kernel's layout.
+    pub from: [u8; 28],
+    /// `SO_EE_ORIGIN_ICMP`, `SO_EE_ORIGIN_ICMP6` or another origin.
+    pub origin: u8,
+    /// Type and code of the ICMP message.
+    pub kind: (u8, u8),
+}
+
+/// Takes a report from the error queue; its quotation goes into `data`.
+///
+/// # Errors
+/// There is none (`WouldBlock`), or the socket has failed.
+pub fn receive_error(fd: BorrowedFd<'_>, data: &mut [u8]) -> io::Result<ErrorReport> {
+    #[repr(align(8))]
+    struct Room([u8; 256]);
+    let mut room = Room([0; 256]);
+    let mut part = libc::iovec { iov_base: data.as_mut_ptr().cast(), iov_len: data.len() };
+    let mut report = ErrorReport { quoted: 0, from: [0; 28], origin: 0, kind: (0, 0) };
+    // SAFETY: msghdr is plain data, for which all zeros is a value. The kernel writes at most the lengths
+    // that are given of the two buffers, which outlive the call; the control messages are read with the C
+    // library's own arithmetic, and the error and the address behind it within the message's length.
+    unsafe {
+        let mut message: libc::msghdr = std::mem::zeroed();
+        message.msg_iov = &mut part;
+        message.msg_iovlen = 1;
+        message.msg_control = room.0.as_mut_ptr().cast();
+        message.msg_controllen = room.0.len() as _;
+        let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
+        let length = libc::recvmsg(fd.as_raw_fd(), &mut message, flags);
+        if length < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        report.quoted = length as usize;
+        let mut next = libc::CMSG_FIRSTHDR(&message);
+        while !next.is_null() {
+            let kinds = [(libc::SOL_IP, libc::IP_RECVERR), (libc::SOL_IPV6, libc::IPV6_RECVERR)];
+            let room = ((*next).cmsg_len as usize).saturating_sub(libc::CMSG_LEN(0) as usize);
+            let head = size_of::<libc::sock_extended_err>();
+            if kinds.contains(&((*next).cmsg_level, (*next).cmsg_type)) && room >= head {
+                let body = libc::CMSG_DATA(next);
+                let error: libc::sock_extended_err = ptr::read_unaligned(body.cast());
+                report.origin = error.ee_origin;
+                report.kind = (error.ee_type, error.ee_code);
+                let length = (room - head).min(report.from.len());
+                ptr::copy_nonoverlapping(body.add(head), report.from.as_mut_ptr(), length);
+            }
+            next = libc::CMSG_NXTHDR(&message, next);
+        }
+    }
+    Ok(report)
+}
+
 /// Receives the datagrams that are there, each into its own piece of `data` of this size, as many as there are
 /// pieces. `lengths` becomes theirs, as they were sent: one that is longer than its piece is cut off.
 ///

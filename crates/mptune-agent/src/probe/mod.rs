@@ -23,6 +23,8 @@
 //! out  {"event": "asked", "id": 2, "failed": null, "pings_ns": [...], "view": {...}}
 //! out  {"event": "served", "id": 2, "from": "10.64.0.1:4001", "view": {...}}             at the other end
 //! in   {"action": "end", "id": 2}
+//! in   {"action": "trace", "id": 3, "path": 0, "hops": 30, "attempts": 2, "wait_ns": 500000000}
+//! out  {"event": "traced", "id": 3, "failed": null, "reached": true, "hops": [{"address": "10.64.0.254", "rtt_ns": ...}]}
 //! out  {"event": "error", "reason": "..."} instead of any of them, and status 1
 //! ```
 
@@ -34,6 +36,7 @@ mod sending;
 mod server;
 mod sniff;
 mod stream;
+mod trace;
 mod udp;
 mod voice;
 
@@ -275,6 +278,20 @@ impl Prober {
                 let asks = self.connections.get(&id).ok_or("id: expected a connection")?;
                 asks.send(Ask { steps, limit_ns })
                     .map_err(|_| "id: the connection failed".to_owned())
+            }
+            Action::Trace { id, path, hops, attempts, wait_ns } => {
+                let end = self.paths.get(path).ok_or("path: expected one that was told")?;
+                let target = trace::Target {
+                    id,
+                    path: u8::try_from(path).map_err(|_| "path: expected at most 255")?,
+                    local: self.addresses[end.local],
+                    remote: end.peer.ok_or("path: expected one with a peer")?,
+                    hops: hops.min(trace::MOST_HOPS),
+                    attempts,
+                    wait_ns,
+                    token: self.token,
+                };
+                trace::start(target, self.ear.voice()).map_err(|error| error.to_string())
             }
             Action::End { id } => {
                 self.connections.remove(&id);

@@ -116,6 +116,19 @@ pub enum Action {
         /// How long it may take.
         limit_ns: u64,
     },
+    /// Trace the routers of a path to its other end.
+    Trace {
+        /// Number of the order.
+        id: u32,
+        /// Number of the path.
+        path: usize,
+        /// Largest hop limit.
+        hops: u8,
+        /// Datagrams for a hop that does not answer.
+        attempts: u8,
+        /// Time in which a hop must answer.
+        wait_ns: u64,
+    },
     /// End a connection.
     End {
         /// Its number.
@@ -183,6 +196,15 @@ pub struct View {
     pub arrived: Vec<(u64, u64)>,
 }
 
+/// Router on a route, or its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Hop {
+    /// Its address; none if it did not answer.
+    pub address: Option<IpAddr>,
+    /// Time from the datagram to its answer.
+    pub rtt_ns: Option<u64>,
+}
+
 /// A line of output.
 #[derive(Debug, Serialize)]
 #[serde(tag = "event", rename_all = "lowercase")]
@@ -236,6 +258,17 @@ pub enum Message {
         pings_ns: Vec<u64>,
         /// How it is seen from here.
         view: View,
+    },
+    /// A route was traced.
+    Traced {
+        /// Number of the order.
+        id: u32,
+        /// Reason of its early end.
+        failed: Option<String>,
+        /// It leads to the other end.
+        reached: bool,
+        /// Its hops from the first router on; the last is the other end, if it was reached.
+        hops: Vec<Hop>,
     },
     /// How a connection is seen where it was accepted, after each `Ask` of the other end.
     Served {
