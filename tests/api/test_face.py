@@ -167,7 +167,10 @@ def test_ctrl_c_says_what_is_kept(tmp_path, monkeypatch):
 ELSEWHERE = {
     "run": {"series", "csv"},
     "optimise": {"from", "throughput_unit", "buffer_unit", "column", "as_papers"},
-    "fit": {"validate", "throughput_unit", "buffer_unit", "column", "factor", "cc"},
+    "fit": {
+        *("validate", "throughput_unit", "buffer_unit", "column", "factor", "cc"),
+        *("model", "reference", "predict", "solve", "units"),
+    },
 }
 PRINTING = {"help", "json", "quiet", "out", "force"}
 COMMANDS = {name: name for name in TYPES if name != "sweep"} | {"impact_factors": "impact"}

@@ -442,6 +442,7 @@ def cases() -> Iterator[Case]:
     yield from odd(("fit", "data.csv"), "data.csv", {})
     for content, key in tables():
         yield Case(("fit", "data.csv"), ("data.csv", key), {"data.csv": content})
+    yield from odd(("fit", "data.csv", "--model", "T ~ B"), "data.csv", {})
     for maker in NO_FILES:
         yield Case(
             ("fit", "right.csv", "--validate", "data.csv"),

@@ -4,9 +4,9 @@ from typing import Any
 
 import msgspec
 
+from mptune.cli._stated_document import tested
 from mptune.papers.glm.analysis import Analysis
 from mptune.papers.glm.fit import FormFit
-from mptune.papers.glm.forward import FTest
 from mptune.response.equation import Equation
 from mptune.result.making import document
 from mptune.trial import Combination
@@ -29,12 +29,13 @@ def fit_document(analysis: Analysis) -> dict[str, Any]:
             "constant": analysis.constant,
             "forms": [_form(fit, analysis) for fit in analysis.fits],
             "form": best.form,
+            "model": str(best.formula),
             "estimates": [msgspec.to_builtins(estimate) for estimate in best.estimates()],
-            "terms": [{"name": term_test.name, **_test(term_test.test)} for term_test in best.term_tests()],
+            "terms": [{"name": term_test.name, **tested(term_test.test)} for term_test in best.term_tests()],
             "matters": {
                 verdict.family: {
                     "in_model": verdict.in_model,
-                    **_test(verdict.test),
+                    **tested(verdict.test),
                     "robust_p": verdict.robust_p,
                     "r_squared_gain": verdict.gain,
                 }
@@ -60,20 +61,10 @@ def _form(fit: FormFit, analysis: Analysis) -> dict[str, Any]:
             {
                 "terms": [term.label(regressor) for term in step.terms],
                 "removed": step.removed,
-                **_test(step.test),
+                **tested(step.test),
             }
             for step in fit.steps
         ],
-    }
-
-
-def _test(test: FTest) -> dict[str, Any]:
-    """An F test; an infinite F (nothing left to explain) is null."""
-    return {
-        "f": None if test.f == float("inf") else test.f,
-        "df": test.df,
-        "df_resid": test.df_resid,
-        "p": test.p,
     }
 
 

@@ -3,12 +3,16 @@
 It formats an `Analysis` and computes nothing.
 """
 
+from contextlib import suppress
+
 from rich.console import Console
 
 from mptune._text import digits
 from mptune.cli._tables import section, table
+from mptune.errors import InputError
 from mptune.papers.glm.analysis import Analysis
-from mptune.papers.glm.forward import FTest
+from mptune.papers.glm.formula import parse
+from mptune.papers.glm.linear import FTest
 from mptune.trial import Combination
 
 #: Families as sentences name them.
@@ -37,6 +41,12 @@ def show(out: Console, analysis: Analysis) -> None:
     if unused:
         notes.append(f"Columns not used: {', '.join(unused)} (--factor tests one).")
     notes += [f"Every row has {factor} {level}." for factor, level in analysis.constant.items()]
+    formula = str(analysis.best.formula)
+    with suppress(InputError):  # a header that no model string can name
+        parse(formula)
+        out.print(
+            f'\nType I and III tests, least-squares means and limits: --model "{formula}"', markup=False
+        )
     if notes:
         out.print("\nTake into account", style="bold")
         for note in notes:

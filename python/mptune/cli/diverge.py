@@ -81,7 +81,8 @@ def diverge(
     """
     from mptune.capture.divergence import Limits, find, paragraph, table_around
     from mptune.files import check_writable
-    from mptune.report.divergence import check_suffix, write_figure
+    from mptune.report.divergence import figure
+    from mptune.report.figures import check_suffix, write_spec
 
     if (topology is None) == (traces is None):
         raise InputError("TOPOLOGY", "", "expected either a topology or --traces")
@@ -97,7 +98,7 @@ def diverge(
     summary = paragraph(divergence, reference, other)
     moments = table_around(divergence, reference, other)
     if out is not None:
-        write_figure(Path(out), divergence, reference, other, summary)
+        write_spec(Path(out), figure(divergence, reference, other, summary))
     if as_json:
         emit_json(_document(divergence, reference, other, summary, moments))
     else:

@@ -1,8 +1,12 @@
-"""`mptune fit`: the GLM procedure on anyone's measurements. The output is in `_fit_tables`."""
+"""`mptune fit`: the GLM procedure on anyone's measurements, or a model that the user states.
+
+The output is in `_fit_tables` and `_stated_tables`.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,7 +19,13 @@ from mptune.cli._measurement_file import (
     named,
     reading,
 )
+from mptune.errors import InputError
+from mptune.options import words
 from mptune.papers.glm.analysis import AnalysisOptions
+from mptune.papers.glm.stated import Statement
+
+if TYPE_CHECKING:
+    from mptune.table import ReadOptions
 
 
 def register(app: typer.Typer) -> None:
@@ -28,6 +38,10 @@ def register(app: typer.Typer) -> None:
         "mptune fit data.csv --throughput-unit Mbit/s --buffer-unit KiB --column cc=algorithm",
         "mptune fit data.csv --factor weekday --forms quadratic --alpha 0.01 --json",
         "mptune fit runs/one/observations.csv    # a run directory of mptune optimise",
+        'mptune fit data.csv --model "T ~ B + B^2 + CC + B:CC" --reference CC=vegas --out fit.svg',
+        'mptune fit data.csv --model "T ~ B + B^2 + B:CC" --units bit/s,B --predict B=20000000,CC=scalable',
+        'mptune fit data.csv --model "T ~ B + B^2 + B:CC" --solve T=20Mbit/s,CC=scalable    # which buffer',
+        'mptune fit other.csv --model "y ~ 0 + x + sqrt(x) + group" --factor group --json',
     )
 
 
@@ -45,9 +59,44 @@ def fit(
     buffer_unit: BufferUnitOption = None,
     column: ColumnOption = None,
     factor: FactorOption = None,
+    model: Annotated[
+        str | None,
+        typer.Option(metavar="MODEL", help='Fit this model, such as "T ~ B + B^2 + CC + B:CC".'),
+    ] = None,
+    reference: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=LEVEL", help="With --model: level that others are compared with; repeat for more."
+        ),
+    ] = None,
+    units: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="UNIT,...", help="With --model: show throughputs and buffers in these, as bit/s,B."
+        ),
+    ] = None,
+    predict: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE,...", help="With --model: predict the response there; repeat for more."
+        ),
+    ] = None,
+    solve: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE,...",
+            help="With --model: find the number that is left out, as in T=20Mbit/s,CC=olia; repeat for more.",
+        ),
+    ] = None,
+    out: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE", help="With --model: draw curve and residuals: .svg, .png, .pdf or .html."
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Find a formula for throughput over buffer and congestion control, and what matters.
+    """Find a formula for throughput over buffer and congestion control, or fit the one of --model.
 
     This is the statistical procedure of the GLM study. The file needs a header, columns for throughput and
     buffer with their units (throughput_mbps, "throughput [Mbit/s]", buffer_mib, buffer_bytes, ...), and a
@@ -55,13 +104,54 @@ def fit(
     four forms, terms enter by significance. The form that predicts the second file best is shown, or without
     a second file the one with the highest R-square: its coefficients, which factors matter, the buffer for
     the --target throughput, the ranking of the congestion controls, and its error on the second file.
+
+    With --model nothing is chosen: the model is fitted as PROC GLM of SAS does, to any columns. T, B, CC and
+    PM are throughput, buffer, congestion control and path manager; other names are headers. a:b is a product,
+    a*b is a + b + a:b, B^2 a square; log(B) and sqrt(B) are functions, and "+ 0" leaves the intercept out.
+    Printed are Type I and III tests, coefficients, least-squares means, predictions and inverses with limits.
     """
+    how = reading(throughput_unit, buffer_unit, column, factor, ccs=named("--cc", cc or ()))
+    if model is None:
+        for flag, given in (
+            ("--reference", reference),
+            ("--units", units),
+            ("--predict", predict),
+            ("--solve", solve),
+            ("--out", out),
+        ):
+            if given:
+                raise InputError(flag, "", "expected with --model")
+        _find(data, validate, options, how, as_json=as_json)
+        return
+    default = AnalysisOptions()
+    for flag, changed in (
+        ("--validate", validate is not None),
+        ("--forms", options.forms != default.forms),
+        ("--ignore", options.ignore != default.ignore),
+    ):
+        if changed:
+            raise InputError(flag, "", "expected without --model")
+    statement = Statement(
+        model=model,
+        references=tuple(reference or ()),
+        predictions=tuple(predict or ()),
+        inverses=tuple(solve or ()),
+        units=tuple(words(",".join(units or ()))),
+        alpha=options.alpha,
+        target_mbps=options.target_mbps,
+    )
+    _state(data, statement, how, out, as_json=as_json)
+
+
+def _find(
+    data: str, validate: str | None, options: AnalysisOptions, how: ReadOptions, *, as_json: bool
+) -> None:
+    """Find a model by the procedure of the study."""
     from mptune.cli import _fit_tables
     from mptune.cli._fit_document import fit_document
     from mptune.papers.glm.analysis import analyse
     from mptune.table import read_measurements
 
-    how = reading(throughput_unit, buffer_unit, column, factor, ccs=named("--cc", cc or ()))
     analysis = analyse(
         read_measurements(data, how),
         options,
@@ -71,3 +161,25 @@ def fit(
         emit_json(fit_document(analysis))
     else:
         _fit_tables.show(console(), analysis)
+
+
+def _state(data: str, statement: Statement, how: ReadOptions, out: str | None, *, as_json: bool) -> None:
+    """Fit a model that is stated."""
+    from mptune.cli import _stated_tables
+    from mptune.cli._stated_document import stated_document
+    from mptune.files import check_writable
+    from mptune.papers.glm.stated import fit_stated
+    from mptune.report.figures import check_suffix, write_spec
+
+    if out is not None:
+        check_suffix(Path(out), "--out")
+        check_writable(Path(out), "--out")
+    stated = fit_stated(data, statement, how)
+    if out is not None:
+        from mptune.report.fit import figure
+
+        write_spec(Path(out), figure(stated))
+    if as_json:
+        emit_json(stated_document(stated))
+    else:
+        _stated_tables.show(console(), stated)

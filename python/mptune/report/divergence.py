@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mptune.capture.series import STEP_S
-from mptune.errors import InputError, MptuneError
-from mptune.files import write
 from mptune.report.charts.divergence import course
-from mptune.report.charts.style import Key, Rows, Spec, look
+from mptune.report.charts.style import Key, Rows, Spec
+from mptune.report.figures import panels
 
 if TYPE_CHECKING:
     from mptune.capture.divergence import Divergence, Side
@@ -17,7 +15,6 @@ if TYPE_CHECKING:
 #: Time before and after the divergence, seconds; without one the figure begins at 0.
 _AROUND_S = 0.5
 _WIDTH = 330
-_PNG_SCALE = 2
 
 #: Figures: quantity of a subflow, title of the axis, factor to its unit.
 _PANELS = (
@@ -26,58 +23,13 @@ _PANELS = (
     ("delivered", "delivered, ahead of {reference} (KiB)", 1 / 1024),
 )
 
-#: Formats by the suffix of the file.
-SUFFIXES = (".svg", ".png", ".pdf", ".html")
-
-
-def check_suffix(path: Path, option: str) -> None:
-    """Refuse a file of another format.
-
-    Raises
-    ------
-    InputError : naming the option.
-    """
-    if path.suffix not in SUFFIXES:
-        raise InputError(option, "", f"expected a file that ends in {', '.join(SUFFIXES)}, found {path.name}")
-
-
-def write_figure(path: Path, divergence: Divergence, reference: Side, other: Side, lead: str) -> None:
-    """Draw the figure in the format of the file's suffix.
-
-    Raises
-    ------
-    InputError : no such format.
-    MptuneError : it cannot be written.
-    """
-    import vl_convert
-
-    check_suffix(path, str(path))
-    spec = figure(divergence, reference, other, lead)
-    drawn: str | bytes
-    match path.suffix:
-        case ".svg":
-            drawn = vl_convert.vegalite_to_svg(spec)
-        case ".png":
-            drawn = vl_convert.vegalite_to_png(spec, scale=_PNG_SCALE)
-        case ".pdf":
-            drawn = vl_convert.vegalite_to_pdf(spec)
-        case _:
-            drawn = vl_convert.vegalite_to_html(spec, bundle=True)
-    try:
-        write(path, drawn)
-    except OSError as error:
-        raise MptuneError(f"{path}: {error.strerror}") from None
-
 
 def figure(divergence: Divergence, reference: Side, other: Side, lead: str) -> Spec:
     """Vega-Lite of all panels: a row per subflow."""
-    import textwrap
-
     colours = Key(field="side", title="", names=(reference.name, other.name))
     middle = 0.0 if divergence.first is None else divergence.first.at_s
     names = tuple(dict.fromkeys((*reference.subflows, *other.subflows)))
-    views: list[Spec] = []
-    datasets: dict[str, Any] = {}
+    charts: list[tuple[str, Spec]] = []
     for name in names:
         for quantity, title, factor in _PANELS:
             rows = _rows(reference, other, name, quantity, factor, middle)
@@ -90,32 +42,8 @@ def figure(divergence: Divergence, reference: Side, other: Side, lead: str) -> S
                 None if divergence.first is None else middle,
                 dashed="window" if quantity == "inflight" else "",
             )
-            number = len(views)
-            datasets |= {f"{dataset}-{number}": values for dataset, values in chart["datasets"].items()}
-            view = {text: part for text, part in chart.items() if text in ("layer", "height", "resolve")}
-            # Without the line of a divergence all layers have the same data, which then stand above them.
-            shared = chart.get("data")
-            view["layer"] = [_renamed({"data": shared, **label}, number) for label in view["layer"]]
-            views.append({**view, "width": _WIDTH, "title": name})
-    return {
-        "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
-        "title": {
-            "text": "First difference",
-            "subtitle": textwrap.wrap(lead, 150),
-            "anchor": "start",
-            "offset": 16,
-        },
-        "params": [{"name": "emphasis", "value": []}],
-        "concat": views,
-        "columns": len(_PANELS),
-        "datasets": datasets,
-        "config": look(page=False),
-    }
-
-
-def _renamed(layer: Spec, number: int) -> Spec:
-    """A layer with its data renamed: all panels use the same names."""
-    return {**layer, "data": {"name": f"{layer['data']['name']}-{number}"}}
+            charts.append((name, chart))
+    return panels(charts, "First difference", lead, columns=len(_PANELS), width=_WIDTH)
 
 
 def _rows(reference: Side, other: Side, name: str, quantity: str, factor: float, middle: float) -> Rows:

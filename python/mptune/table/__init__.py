@@ -6,30 +6,19 @@ guessed: units are in the header or given as options, and a cell that is not a n
 row and column. Other modules interpret the numbers.
 """
 
-import math
-import re
 from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from mptune._text import quoted
 from mptune.errors import InputError
-from mptune.table._cells import cells_of
-from mptune.table._headers import KEPT, NO_FACTORS, Column, ReadOptions, find_columns
+from mptune.table._headers import NO_FACTORS, Column, ReadOptions, find_columns
+from mptune.table._rows import UNSET, cell_error, is_ours, observations, physical, rows_of
 
 __all__ = ["Measurement", "Measurements", "ReadOptions", "pooled", "read_measurements"]
 
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-
 #: Columns of our files that are not varied: the identity and the outcome of a trial.
 _NOT_VARIED = {"purpose", "run", "round", "seed", "withdrawn", "omega", "failed_kind", "completion_s"}
-
-#: Level of an empty cell in our files: the setting was not given.
-_UNSET = "default"
-
-#: A file with these columns is an `observations.csv` of ours. Only rows of the sweep count: the others were
-#: measured with subflows withdrawn, or only for chosen configurations.
-_OURS = {"purpose", "pm", "cc", "buffer_bytes", "run", "seed", "withdrawn", "throughput_mbps", "failed"}
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,31 +72,23 @@ def read_measurements(path: str, options: ReadOptions | None = None) -> Measurem
     InputError : something is missing, ambiguous or not a number, with row and column.
     """
     options = options or ReadOptions()
-    table = cells_of(path)
-    _, header = next(table, (0, []))
-    if not any(header):
-        raise InputError(path, "", "expected a header and a row per observation, found an empty file")
+    header, table = rows_of(path)
     columns = find_columns(path, header, options)
-    ours = set(header) >= _OURS
+    ours = is_ours(header)
     rows: list[tuple[Measurement, dict[str, str]]] = []
     failed = 0
-    for number, cells in table:
-        if len(cells) != len(header):
-            expected = f"expected {len(header)} cells as in the header, found {len(cells)}"
-            raise InputError(path, f"row {number}", expected)
-        named = dict(zip(header, cells, strict=True))
-        if ours and named["purpose"] != "sweep":
-            continue
+    for number, cells in observations(header, table):
         if "failed" in columns and cells[columns["failed"].index]:
             failed += 1
             continue
+        named = dict(zip(header, cells, strict=True))
         measurement = _measurement(path, number, _completed(cells, columns) if ours else cells, columns)
         if ours and named.get("round", "0") != "0":
             measurement = msgspec.structs.replace(measurement, run=f"{named['round']}/{measurement.run}")
         if _selected(measurement, options):
             rows.append((measurement, named))
     asked = [pair.levels.get("initial_path") for pair, _ in rows]
-    unset = {"initial_path"} if ours and set(asked) == {_UNSET} else set()
+    unset = {"initial_path"} if ours and set(asked) == {UNSET} else set()
     measurements = Measurements(
         path=path,
         rows=tuple(measurement for measurement, _ in rows),
@@ -134,9 +115,9 @@ def pooled(measurements: Measurements) -> list[str]:
 
 
 def _completed(cells: Sequence[str], columns: Mapping[str, Column]) -> list[str]:
-    """A row of ours, with the level `_UNSET` for empty factors."""
+    """A row of ours, with the level `UNSET` for empty factors."""
     factors = {column.index for role, column in columns.items() if role not in NO_FACTORS}
-    return [_UNSET if index in factors and not cell else cell for index, cell in enumerate(cells)]
+    return [UNSET if index in factors and not cell else cell for index, cell in enumerate(cells)]
 
 
 def _varying(
@@ -170,40 +151,14 @@ def _measurement(path: str, number: int, cells: Sequence[str], columns: Mapping[
     levels = {role: cells[column.index] for role, column in columns.items() if role not in NO_FACTORS}
     for role, level in levels.items():
         if not level:
-            raise _at(path, number, columns[role], "expected a name, found nothing")
+            raise cell_error(path, number, columns[role], "expected a name, found nothing")
     return Measurement(
         row=number,
-        throughput_mbps=_number(path, number, cells, columns["throughput"], "throughput"),
-        buffer_mib=_number(path, number, cells, columns["buffer"], "buffer"),
+        throughput_mbps=physical(path, number, cells, columns["throughput"], "throughput"),
+        buffer_mib=physical(path, number, cells, columns["buffer"], "buffer"),
         levels=levels,
         run=cells[columns["run"].index] if "run" in columns else None,
     )
-
-
-def _number(path: str, number: int, cells: Sequence[str], column: Column, role: str) -> float:
-    """One cell as Mbit/s or MiB."""
-    text = cells[column.index]
-    if not _NUMBER.fullmatch(text):
-        raise _at(path, number, column, f"expected a number, found {quoted(text)}")
-    value = float(text) * column.scale
-    if value < 0 or (role == "buffer" and value == 0):
-        least = "above 0" if role == "buffer" else "that is not negative"
-        raise _at(path, number, column, f"expected a {role} {least}, found {quoted(text)}")
-    most = KEPT[role][1]
-    if not math.isfinite(value) or value > most:
-        limit = "10 Tbit/s" if role == "throughput" else "1 TiB"
-        raise _at(
-            path,
-            number,
-            column,
-            f"expected at most {limit}, found {quoted(text)} (is the unit of the column right?)",
-        )
-    return value
-
-
-def _at(path: str, number: int, column: Column, expected: str) -> InputError:
-    """Error about one cell."""
-    return InputError(path, f"row {number}, column {column.header}", expected)
 
 
 def _selected(measurement: Measurement, options: ReadOptions) -> bool:

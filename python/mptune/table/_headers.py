@@ -61,7 +61,8 @@ _SUFFIXES = {
         **{unit: unit for unit in SIZES},
     },
 }
-_UNITS: dict[str, Mapping[str, int]] = {"throughput": RATES, "buffer": SIZES}
+#: Role with a unit -> its units.
+UNITS: dict[str, Mapping[str, int]] = {"throughput": RATES, "buffer": SIZES}
 #: Unit in which measurements are kept, and the largest plausible value in it: 10 Tbit/s and 1 TiB. A larger
 #: value means that the unit in the header is wrong.
 KEPT = {"throughput": (RATES["Mbit/s"], 1e7), "buffer": (SIZES["MiB"], 2.0**20)}
@@ -96,8 +97,15 @@ class Column(msgspec.Struct, frozen=True):
     scale: float = 1.0
 
 
-def find_columns(path: str, header: Sequence[str], options: ReadOptions) -> dict[str, Column]:
-    """Role (or name of a further factor) -> its column; "cc" is the first of the factors."""
+def find_columns(
+    path: str, header: Sequence[str], options: ReadOptions, required: Sequence[str] = _REQUIRED
+) -> dict[str, Column]:
+    """Role (or name of a further factor) -> its column; "cc" is the first of the factors.
+
+    Parameters
+    ----------
+    required : roles that must be there; a throughput and a buffer among them are scaled as in `KEPT`.
+    """
     if len(header) == 1 and re.search(r"[;\t]", header[0]):
         raise InputError(path, "row 1", f"expected columns separated by commas, found {quoted(header[0])}")
     for name in header:
@@ -121,17 +129,18 @@ def find_columns(path: str, header: Sequence[str], options: ReadOptions) -> dict
                 f"expected one column for {meant}, found {quoted(columns[meant].header)} and {quoted(name)}",
             )
         columns[meant] = Column(index, name)
-    for role in _REQUIRED:
+    for role in required:
         if role not in columns:
             raise InputError(
                 path,
                 "row 1",
-                f"expected a column for {role} such as {quoted(_EXAMPLE[role])}, found {_listed(header)}",
+                f"expected a column for {role} such as {quoted(_EXAMPLE[role])}, found {listed(header)}",
             )
     for role, given in (("throughput", options.throughput_unit), ("buffer", options.buffer_unit)):
-        column = columns[role]
-        scale = _UNITS[role][_unit(path, role, column.header, given)] / KEPT[role][0]
-        columns[role] = msgspec.structs.replace(column, scale=scale)
+        if role in required:
+            column = columns[role]
+            scale = UNITS[role][unit_of(path, role, column.header, given)] / KEPT[role][0]
+            columns[role] = msgspec.structs.replace(column, scale=scale)
     for name in options.factors:
         if name in NO_FACTORS:
             raise InputError("--factor", "", f"expected a column of levels, found {quoted(name)}")
@@ -146,7 +155,7 @@ def _located(path: str, header: Sequence[str], name: str, option: str) -> Column
         raise InputError(
             option,
             "",
-            f"expected a header of {path} ({_listed(header)}), found {quoted(name)}",
+            f"expected a header of {path} ({listed(header)}), found {quoted(name)}",
         )
     return Column(header.index(name), name)
 
@@ -168,12 +177,12 @@ def _split(header: str) -> tuple[str, str | None]:
     return header, None
 
 
-def _unit(path: str, role: str, header: str, given: str | None) -> str:
+def unit_of(path: str, role: str, header: str, given: str | None) -> str:
     """Unit of a column, from its header or from the option; both must agree."""
     option = f"--{role}-unit"
-    units = ", ".join(_UNITS[role])
-    if given is not None and given not in _UNITS[role]:
-        raise InputError(option, "", one_of(_UNITS[role], given))
+    units = ", ".join(UNITS[role])
+    if given is not None and given not in UNITS[role]:
+        raise InputError(option, "", one_of(UNITS[role], given))
     written = _split(header)[1]
     if written is None:
         if given is None:
@@ -195,5 +204,6 @@ def _unit(path: str, role: str, header: str, given: str | None) -> str:
     return unit
 
 
-def _listed(header: Sequence[str]) -> str:
+def listed(header: Sequence[str]) -> str:
+    """Headers of a file, for an error."""
     return bounded(", ".join(header), _LISTED)

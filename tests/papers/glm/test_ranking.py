@@ -69,8 +69,8 @@ def test_runs_that_share_their_luck_are_compared_in_pairs(simulate) -> None:
     assert all(one.behind_mbps == pytest.approx(0.5, abs=0.1) for one in others)
     quality = analysis.best.quality()
     assert quality.root_mse_mbps == pytest.approx(np.std(luck), rel=0.05)  # the luck is not explained
-    assert analysis.best.df_resid == len(rows) - quality.parameters - 4
+    assert analysis.best.linear.df_resid == len(rows) - quality.parameters - 4
     (cc,) = [one for one in analysis.best.estimates() if one.name == "cc=olia"]
     assert cc.value == pytest.approx(0.5, abs=0.1) and cc.p is not None and cc.p < 1e-6
     (test,) = [one.test for one in analysis.best.term_tests() if one.name == "cc"]
-    assert test.df_resid == analysis.best.df_resid
+    assert test.df_resid == analysis.best.linear.df_resid

@@ -20,7 +20,7 @@ from mptune.errors import InputError
 from mptune.options import Option, Options, names, probability, rate_mbps, texts
 from mptune.papers.glm.design import BUFFER, FORMS, Coding, check_design
 from mptune.papers.glm.fit import FormFit, mean_relative_error
-from mptune.papers.glm.forward import FTest
+from mptune.papers.glm.linear import FTest
 from mptune.papers.glm.ranking import Rank, rank_congestion_controls
 from mptune.response import MAX_P, MIN_R_SQUARED
 from mptune.response.equation import Equation

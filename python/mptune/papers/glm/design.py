@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mptune._text import quoted
 from mptune.errors import InputError, one_of
+from mptune.papers.glm.formula import Product
+from mptune.papers.glm.linear import Data
 from mptune.response.equation import SYMBOLS, X_OF, Regressor
 from mptune.table import Measurement, Measurements
 
@@ -63,6 +65,11 @@ class Term(NamedTuple):
     def family(self) -> str:
         """Factor, or the buffer: the subject of a question "does it matter?"."""
         return self.factor or BUFFER
+
+    def product(self, regressor: Regressor) -> Product:
+        """The same term as a model string has it."""
+        x = SYMBOLS[regressor].format(b="B").replace("ln(", "log(")
+        return (*(((x, self.power),) if self.power else ()), *(((self.factor, 1),) if self.factor else ()))
 
     def label(self, regressor: Regressor, level: str | None = None) -> str:
         """Name such as "B^2", "cc" or "B * cc=cubic"."""
@@ -180,11 +187,21 @@ class Design:
 
         return np.hstack([np.ones((len(self.y), 1)), *(self.columns(term) for term in terms)])
 
-    def fitted(self, terms: Iterable[Term]) -> "Array":
-        """The blocks followed by the columns of `matrix`: the matrix for least squares."""
+    @cached_property
+    def data(self) -> Data:
+        """The measurements as a linear model has them, the buffer being B."""
         import numpy as np
 
-        return np.hstack([self.blocks, self.matrix(terms)])
+        rows, levels = self.measurements.rows, self.coding.levels
+        return Data(
+            y=self.y,
+            numbers={"B": np.array([row.buffer_mib for row in rows])},
+            codes={
+                factor: np.array([known.index(row.levels[factor]) for row in rows])
+                for factor, known in levels.items()
+            },
+            levels=dict(levels),
+        )
 
     def labels(self, terms: Iterable[Term]) -> list[str]:
         """Names of the columns of `matrix`."""

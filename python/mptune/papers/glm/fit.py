@@ -2,50 +2,26 @@
 
 The output of the GLM study's Tables III and IV (R-square, coefficient of variation, root MSE, estimates
 with p) with t, F, adjusted R-square, a test for lack of fit, and errors that remain correct if the
-scatter differs between configurations (HC3 of MacKinnon and White, 1985). Least squares by
-statsmodels. Mbit/s and MiB.
+scatter differs between configurations (HC3). Least squares are those of `linear`. Mbit/s and MiB.
 """
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from mptune.errors import InputError
 from mptune.papers.glm.design import BUFFER, FORMS, Coding, Design, Term
-from mptune.papers.glm.forward import NOTHING, FTest, f_test, forward_inclusion
-from mptune.response import t_value
+from mptune.papers.glm.formula import Formula
+from mptune.papers.glm.forward import f_test, forward_inclusion
+from mptune.papers.glm.linear import Estimate, FTest, LinearFit
 from mptune.response.equation import Equation
 from mptune.table import Measurements
 from mptune.trial import Combination
 
 if TYPE_CHECKING:
     from mptune.papers.glm.design import Array
-
-#: With a leverage this close to 1, an observation has almost no residual, and HC3 divides by 1 - leverage.
-_FULL_LEVERAGE = 1 - 1e-8
-
-
-class Estimate(msgspec.Struct, frozen=True, kw_only=True):
-    """One coefficient: Mbit/s per power of MiB.
-
-    Attributes
-    ----------
-    error, t, p : by least squares; None if the fit leaves no scatter.
-    low, high : their 95 % interval.
-    robust_error, robust_p : with HC3; None if a single observation determines a coefficient.
-    """
-
-    name: str
-    value: float
-    error: float | None
-    t: float | None
-    p: float | None
-    low: float | None
-    high: float | None
-    robust_error: float | None
-    robust_p: float | None
 
 
 class TermTest(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,90 +64,59 @@ class FormFit:
     """
 
     def __init__(self, measurements: Measurements, coding: Coding, form: str, alpha: float) -> None:
-        from statsmodels.regression.linear_model import OLS
-
         self.form, self.coding = form, coding
         self.design = Design(measurements, coding, FORMS[form])
         self.terms, self.steps = forward_inclusion(self.design, alpha)
         self.matrix = self.design.matrix(self.terms)
-        self._result: Any = OLS(self.design.y, self.design.fitted(self.terms)).fit()
-        self._first = self.design.blocks.shape[1]
-        self.coefficients: Array = self._result.params[self._first :]
-        self.robust_covariance = self._without_blocks(_hc3(self._result)) if self.scatter else None
+        self.linear = self._fitted(self.terms)
+        self.coefficients: Array = self.linear.coefficients[self.linear.kept]
 
     @property
-    def df_resid(self) -> int:
-        """Degrees of freedom left."""
-        return len(self.design.y) - int(self._first) - int(self.matrix.shape[1])
+    def formula(self) -> Formula:
+        """The model as a user can state it."""
+        symbols = {"cc": "CC", "pm": "PM"}
+        regressor = self.design.form.regressor
+        return Formula(
+            response="T",
+            terms=tuple(
+                tuple((symbols.get(name, name), power) for name, power in term.product(regressor))
+                for term in self.terms
+            ),
+        )
 
     @property
     def covariance(self) -> "Array":
         """Covariance of the coefficients: HC3 if there is one, otherwise by least squares."""
-        if self.robust_covariance is not None:
-            return self.robust_covariance
-        covariance: Array = self._result.cov_params()[self._first :, self._first :]
-        return covariance
-
-    @property
-    def squares(self) -> float:
-        """Sum of squared residuals of the formula, (Mbit/s)^2; 0 if only rounding errors are left."""
-        residuals = self.design.y - self.matrix @ self.coefficients
-        return self._beyond_rounding(float(residuals @ residuals))
-
-    @property
-    def scatter(self) -> float:
-        """The same without the luck that runs share; the tests use it."""
-        return self._beyond_rounding(float(self._result.ssr))
-
-    def _beyond_rounding(self, squares: float) -> float:
-        return squares if squares > NOTHING * float(self.design.y @ self.design.y) else 0.0
-
-    def _without_blocks(self, covariance: "Array | None") -> "Array | None":
-        return None if covariance is None else covariance[self._first :, self._first :]
+        robust = self.linear.robust_covariance
+        return self.linear.covariance if robust is None else robust
 
     def quality(self) -> Quality:
         """Quality, with the numbers of the study's Table III."""
+        linear = self.linear
         n, parameters = self.matrix.shape
-        mean = float(self.design.y.mean())
-        total = float(((self.design.y - mean) ** 2).sum())
-        r_squared = max(0.0, 1 - self.squares / total) if self.design.y.min() < self.design.y.max() else None
-        root_mse = math.sqrt(self.squares / (n - parameters))
         whole = f_test(self.design, [], self.terms) if self.terms else None
+        lack = linear.lack_of_fit()
         return Quality(
             n=n,
             parameters=parameters,
-            mean_mbps=mean,
-            r_squared=r_squared,
-            adjusted=None if r_squared is None else 1 - (1 - r_squared) * (n - 1) / (n - parameters),
-            root_mse_mbps=root_mse,
-            cv_percent=100 * root_mse / mean if mean else None,
+            mean_mbps=float(self.design.y.mean()),
+            r_squared=linear.r_squared,
+            adjusted=linear.adjusted,
+            root_mse_mbps=linear.root_mse,
+            cv_percent=linear.cv_percent,
             f=None if whole is None or math.isinf(whole.f) else whole.f,
             p=None if whole is None else whole.p,
-            lack_of_fit_p=self._lack_of_fit(),
+            lack_of_fit_p=None if lack is None else lack.p,
         )
 
     def estimates(self) -> list[Estimate]:
-        """Coefficients in the order of the design."""
-        robust, quantile = self.robust_covariance, t_value(self.df_resid)
-        rows = []
-        for i, name in enumerate(self.design.labels(self.terms)):
-            value = float(self.coefficients[i])
-            error = float(self._result.bse[self._first + i]) if self.scatter else 0.0
-            robust_error = None if robust is None else math.sqrt(robust[i, i])
-            rows.append(
-                Estimate(
-                    name=name,
-                    value=value,
-                    error=error or None,
-                    t=value / error if error else None,
-                    p=self.p_of_t(value / error) if error else None,
-                    low=value - quantile * error if error else None,
-                    high=value + quantile * error if error else None,
-                    robust_error=robust_error,
-                    robust_p=self.p_of_t(value / robust_error) if robust_error else None,
-                )
-            )
-        return rows
+        """Coefficients in the order of the design, without those of reference levels; 95 % limits."""
+        labels = self.design.labels(self.terms)
+        estimates = self.linear.estimates()
+        return [
+            msgspec.structs.replace(estimates[column], name=label)
+            for column, label in zip(self.linear.kept, labels, strict=True)
+        ]
 
     def term_tests(self) -> list[TermTest]:
         """Each term against the model without it."""
@@ -189,24 +134,18 @@ class FormFit:
         Returns the partial F test, the p of the same hypothesis with HC3 errors, and the increase of R-square
         by the terms (0 if the throughput does not vary).
         """
-        from statsmodels.regression.linear_model import OLS
-
         whole = self.coding.families(self.design.form)[family]
         dropped = {t for t in self.terms if t.family == family or (family == BUFFER and t.power)}
         others = [term for term in self.terms if term not in dropped]
         tested = [term for term in self.terms if term in dropped] or list(whole)
         if any(term.power for term in tested) and Term(None, 1) not in [*others, *tested]:
             tested = [term for term in tested if not term.power] or tested
-        matrix = self.design.fitted([*others, *tested])
-        first = self.design.fitted(others).shape[1]
-        result: Any = OLS(self.design.y, matrix).fit()
-        robust = _hc3(result) if self.scatter else None
-        without = float(OLS(self.design.y, matrix[:, :first]).fit().ssr)
-        total = float(((self.design.y - self.design.y.mean()) ** 2).sum())
+        fit, without = self._fitted([*others, *tested]), self._fitted(others)
+        robust = fit.robust_covariance if self.linear.scatter else None
         return (
             f_test(self.design, others, tested),
-            None if robust is None else _wald(result, robust, first),
-            (without - float(result.ssr)) / total if total else 0.0,
+            None if robust is None else _wald(fit, robust, len(without.kept)),
+            (without.scatter - fit.scatter) / fit.total if fit.total else 0.0,
         )
 
     def predict(self, measurements: Measurements) -> "Array":
@@ -259,12 +198,6 @@ class FormFit:
             row += [share * x[term.power] for share in shares]
         return np.array(row)
 
-    def p_of_t(self, t: float) -> float:
-        """Two-sided p of Student's t with the residual degrees of freedom."""
-        from scipy.special import stdtr
-
-        return float(2 * stdtr(self.df_resid, -abs(t)))
-
     def _equation(self, levels: Mapping[str, str], buffers: Sequence[float]) -> Equation:
         """Equation at given levels; its domain is the range of buffers measured with them."""
         powers = [self.contrast(levels, [float(i == power) for i in range(3)]) for power in range(3)]
@@ -279,21 +212,10 @@ class FormFit:
             buffer_unit="MiB",
         )
 
-    def _lack_of_fit(self) -> float | None:
-        """Lack-of-fit test: p-value of residuals larger than the scatter of repeated configurations."""
-        from scipy.special import fdtrc
-
-        used = [factor for factor in self.coding.levels if any(t.factor == factor for t in self.terms)]
-        groups: dict[tuple[object, ...], list[float]] = {}
-        for row in self.design.measurements.rows:
-            key = (row.buffer_mib, *(row.levels[factor] for factor in used))
-            groups.setdefault(key, []).append(row.throughput_mbps)
-        pure_df = len(self.design.y) - len(groups)
-        lack_df = len(groups) - self.matrix.shape[1]
-        pure = math.fsum((y - math.fsum(ys) / len(ys)) ** 2 for ys in groups.values() for y in ys)
-        if pure_df < 1 or lack_df < 1 or pure <= 0:
-            return None
-        return float(fdtrc(lack_df, pure_df, max(self.squares - pure, 0.0) / lack_df / (pure / pure_df)))
+    def _fitted(self, terms: Sequence[Term]) -> LinearFit:
+        """Terms fitted to the data, beside the blocks."""
+        products = [term.product(self.design.form.regressor) for term in terms]
+        return LinearFit(self.design.data, products, always=self.design.blocks)
 
 
 def mean_relative_error(fit: FormFit, measurements: Measurements) -> float:
@@ -311,27 +233,11 @@ def mean_relative_error(fit: FormFit, measurements: Measurements) -> float:
     return math.fsum(shares) / len(observed)
 
 
-def _hc3(result: Any) -> "Array | None":
-    """HC3 covariance; None if an observation has full leverage.
-
-    From a QR decomposition: statsmodels' version needs a matrix of observations by observations.
-    """
-    import numpy as np
-
-    q, r = np.linalg.qr(result.model.exog)
-    leverage = (q**2).sum(axis=1)
-    if leverage.max() > _FULL_LEVERAGE:
-        return None
-    scaled = (result.resid / (1 - leverage))[:, None] * q
-    covariance: Array = np.linalg.solve(r, np.linalg.solve(r, scaled.T @ scaled).T)
-    return covariance
-
-
-def _wald(result: Any, covariance: "Array", first: int) -> float:
-    """Wald F test with a given covariance that the coefficients from `first` on are all 0."""
+def _wald(fit: LinearFit, covariance: "Array", first: int) -> float:
+    """Wald F test with a given covariance that the kept coefficients from `first` on are all 0."""
     import numpy as np
     from scipy.special import fdtrc
 
-    tested = result.params[first:]
+    tested = fit.coefficients[fit.kept][first:]
     f = float(tested @ np.linalg.solve(covariance[first:, first:], tested)) / len(tested)
-    return float(fdtrc(len(tested), result.df_resid, f))
+    return float(fdtrc(len(tested), fit.df_resid, f))

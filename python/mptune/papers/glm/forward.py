@@ -18,29 +18,18 @@ the slope that explains it (Eq. 4 of the study has only slopes).
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from mptune.papers.glm.design import BUFFER, Design, Term
+from mptune.papers.glm.linear import NOTHING, FTest
 
 if TYPE_CHECKING:
     from mptune.papers.glm.design import Array
 
 #: The buffer itself, which its square and every slope depend on.
 _FIRST = Term(None, 1)
-
-#: Squared residuals below this share of the total are rounding errors: nothing is left to explain.
-NOTHING = 1e-20
-
-
-class FTest(NamedTuple):
-    """Partial F test of some terms: `df` and `df_resid` are its degrees of freedom."""
-
-    f: float
-    df: int
-    df_resid: int
-    p: float
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):

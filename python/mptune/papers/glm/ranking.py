@@ -41,7 +41,11 @@ def rank_congestion_controls(fit: FormFit) -> list[Rank]:
     rows = {cc: fit.contrast({"cc": cc}, x) for cc in fit.coding.levels["cc"]}
     heights = {cc: float(row @ fit.coefficients) for cc, row in rows.items()}
     best, *others = sorted(heights, key=lambda cc: -heights[cc])
-    ps = holm([_p(fit, rows[best] - rows[cc]) for cc in others]) if fit.scatter else [None] * len(others)
+    ps = (
+        holm([_p(fit, rows[best] - rows[cc]) for cc in others])
+        if fit.linear.scatter
+        else [None] * len(others)
+    )
     return [
         Rank(cc=cc, throughput_mbps=heights[cc], behind_mbps=heights[best] - heights[cc], p=p)
         for cc, p in zip([best, *others], [None, *ps], strict=True)
@@ -62,4 +66,6 @@ def holm(ps: Sequence[float]) -> list[float]:
 def _p(fit: FormFit, difference: "Array") -> float:
     """P of a difference between two means of the model; 0 if there is no scatter."""
     variance = float(difference @ fit.covariance @ difference)
-    return fit.p_of_t(float(difference @ fit.coefficients) / math.sqrt(variance)) if variance > 0 else 0.0
+    if variance <= 0:
+        return 0.0
+    return fit.linear.p_of_t(float(difference @ fit.coefficients) / math.sqrt(variance))
