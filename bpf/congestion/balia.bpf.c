@@ -4,7 +4,7 @@
  * reduction by the subflows' rates, between LIA's responsiveness and OLIA's friendliness.
  *
  * Not slow start and recovery, which are Reno's; on one subflow, and for plain TCP, it is Reno.
- * The twin of crates/mptune-core/src/congestion/balia.rs, which says how both differ from the MPTCP fork's.
+ * The twin of crates/mptune-core/src/congestion/balia.rs, which lists their differences from the MPTCP fork's.
  */
 #include "coupled.h"
 

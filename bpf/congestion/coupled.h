@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* What the coupled congestion controls share: access to the connection's other subflows, sums over them, and
- * growth by fractions of a segment. Not a law of growth: each algorithm has its own.
+/* Parts of the coupled congestion controls: access to the connection's other subflows, sums over them, and growth by
+ * fractions of a segment. Not here: the increase, in which they differ.
  *
- * A hook holds only its own subflow's lock. It finds the others through the connection's list (subflow context
- * -> mptcp_sock -> conn_list) and reads them in place, as they are at that moment:
+ * A hook holds only its own subflow's lock. It reaches the others through the connection's list (subflow context
+ * -> mptcp_sock -> conn_list) and reads them in place:
  *
  * - Nothing is written to them, and there is no table beside the kernel's: nothing to update when a subflow
- *   goes to standby (it gets no ACKs then, so it could not report it), nothing to remove, no limit.
+ *   goes to standby (without ACKs it could not report that), nothing to remove, no limit.
  * - The list may change during the walk. Hooks run in an RCU read section, within which neither the subflow
  *   contexts (kfree_rcu) nor the connection (each subflow holds it) are freed; a removed entry points to
  *   poison, where a load through a read-only cast yields 0 instead of a fault. At worst one ACK grows the
@@ -137,12 +137,12 @@ static __always_inline __u64 linked_increase(__u64 cwnd, __u64 sum)
 	return (share_of(cwnd, sum) << (RATIO_SHIFT + 6)) / sum;
 }
 
-/* A growth computed once per window of the hook's own subflow: the cost of an ACK does not rise with the number
- * of subflows, and nothing in it is older than an RTT. */
+/* An increase computed once per window of the hook's own subflow: the cost of an ACK does not rise with the number of
+ * subflows, and the increase is at most an RTT old. */
 struct per_window {
 	__u64 increase; /* for each acknowledged segment, 2^-32 segment */
 	__u32 end;	/* the window ends when this sequence number is acknowledged */
-	bool valid;	/* false after congestion, when windows changed by something other than growth */
+	bool valid;	/* false after congestion, which changes windows */
 };
 
 static __always_inline bool is_current(struct per_window *growth, const struct tcp_sock *tp, __u32 ack)

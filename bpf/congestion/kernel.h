@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* Exactly what the congestion controls in this folder use from the kernel: fields, constants and functions by
- * their kernel names. Not a copy of the kernel's headers: layouts are those of the running kernel, where the
- * loader looks the fields up by name (CO-RE); their order and number here mean nothing.
+/* The fields, constants and functions of the kernel that the congestion controls in this folder use, by their kernel
+ * names. Not a copy of the kernel's headers: the loader looks the fields up by name in the running kernel (CO-RE);
+ * their order and number here mean nothing.
  *
  * Sources of the facts: include/linux/tcp.h, include/net/tcp.h, include/net/inet_connection_sock.h,
  * net/mptcp/protocol.h; net/ipv4/bpf_tcp_ca.c for what a program may write and call.

@@ -3,7 +3,7 @@
  * of their paths, and none takes more than Reno would on its own.
  *
  * Not slow start, halving and recovery, which are Reno's; on one subflow, and for plain TCP, it is Reno.
- * The twin of crates/mptune-core/src/congestion/lia.rs, which says how both differ from the MPTCP fork's.
+ * The twin of crates/mptune-core/src/congestion/lia.rs, which lists their differences from the MPTCP fork's.
  */
 #include "coupled.h"
 

@@ -4,7 +4,7 @@
  * the best path, and a term alpha moves window from the largest subflows to better but smaller ones.
  *
  * Not slow start, halving and recovery, which are Reno's; on one subflow, and for plain TCP, it is Reno.
- * The twin of crates/mptune-core/src/congestion/olia.rs, which says how both differ from the MPTCP fork's.
+ * The twin of crates/mptune-core/src/congestion/olia.rs, which lists their differences from the MPTCP fork's.
  */
 #include "coupled.h"
 

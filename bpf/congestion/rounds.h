@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* What Vegas and wVegas share: RTT samples by rounds of about an RTT, and when a round decides, but not what it
- * decides. As in Linux net/ipv4/tcp_vegas.c. */
+/* Rounds of Vegas and wVegas: RTT samples by rounds of about an RTT, and the time of the decision. Not here: the
+ * decision. As in Linux net/ipv4/tcp_vegas.c. */
 #ifndef MPTUNE_ROUNDS_H
 #define MPTUNE_ROUNDS_H
 
@@ -41,7 +41,7 @@ static __always_inline void take_sample(struct round *round, const struct ack_sa
 	round->samples++;
 }
 
-/* What an ACK triggers: the decision at the end of a round; before that only slow start; Reno's growth outside
+/* The action of an ACK: the decision at the end of a round; before that only slow start; Reno's growth outside
  * the open state and after a round with few samples. */
 enum step { GROW, ADJUST, WAIT };
 

@@ -11,8 +11,7 @@
 
 char _license[] SEC("license") = "Dual MIT/GPL";
 
-/* Numbers of queued segments below which to grow, above which to shrink, and above which to leave slow start.
- * */
+/* Queued segments: grow below ALPHA, shrink above BETA, leave slow start above GAMMA. */
 #define ALPHA 2
 #define BETA 4
 #define GAMMA 1
@@ -76,7 +75,7 @@ void BPF_PROG(vegas_cong_avoid, struct sock *sk, __u32 ack, __u32 acked)
 		begin_round(&vegas->round, tp);
 }
 
-/* Back in the open state, earlier measurements are out of date. */
+/* Measurements from before the open state are out of date. */
 SEC("struct_ops/set_state")
 void BPF_PROG(vegas_set_state, struct sock *sk, __u8 new_state)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-/* A window of 50 segments, and the number of subflows that a coupled algorithm would count in snd_ssthresh,
- * where getsockopt can read it. */
+/* A window of 50 segments, and in snd_ssthresh, for getsockopt, the number of subflows that a coupled algorithm would
+ * count. */
 #include "coupled.h"
 
 char _license[] SEC("license") = "Dual MIT/GPL";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* A congestion control compiled for the host, and a made-up connection to call its hooks on: for tests of its
+/* A congestion control compiled for the host, and a fake connection to call its hooks on: for tests of its
  * arithmetic against the formulas (tests/linux/test_bpf_arithmetic.py). Not a TCP: the test dictates
  * everything.
  *
@@ -13,7 +13,7 @@ static struct tcp_sock sockets[SUBFLOWS];
 static struct mptcp_subflow_context contexts[SUBFLOWS];
 static struct mptcp_sock connection;
 
-/* What the kernel gives the programs, as include/net/tcp.h and net/ipv4/tcp_cong.c describe it. */
+/* The kernel functions that programs call, as in include/net/tcp.h and net/ipv4/tcp_cong.c. */
 void *bpf_rdonly_cast(const void *object, __u32 type)
 {
 	return (void *)object;
@@ -91,7 +91,7 @@ void begin_connection(int subflows)
 	last->next = &connection.conn_list;
 }
 
-/* What the kernel knows about a subflow. */
+/* The kernel's state of a subflow. */
 void set_window(int i, __u32 cwnd, __u32 ssthresh)
 {
 	sockets[i].snd_cwnd = cwnd;
@@ -130,7 +130,7 @@ __u32 threshold(int i)
 	return sockets[i].snd_ssthresh;
 }
 
-/* What happens to it. */
+/* Events of a subflow. */
 void establish(int i)
 {
 	if (OPERATIONS.init)

@@ -22,7 +22,7 @@ struct Path {
     busy_until: Nanos,
     data: Ring<(Nanos, Seq)>,
     acks: Ring<(Nanos, Seq)>,
-    /// When the next packet and the next ACK arrive.
+    /// Arrivals of the next packet and of the next ACK.
     heads: [Nanos; 2],
     cwnd: f64,
     ssthresh: f64,
@@ -123,7 +123,7 @@ impl Path {
             self.heads[1] = head(&self.acks);
             self.on_ack(now, ack);
             if self.data.is_empty() && self.acks.is_empty() {
-                // Everything in flight is lost.
+                // All segments in flight are lost.
                 (self.cwnd, self.duplicates, self.recover, self.next) = (1.0, 0, 0, self.una);
                 self.fill(now);
             }

@@ -138,7 +138,7 @@ fn every_scheduler_delivers_every_byte_under_linux_accounting() {
 }
 
 #[test]
-fn the_buffers_are_what_holds_a_connection_up_until_they_are_large() {
+fn small_buffers_limit_a_connection_and_large_ones_do_not() {
     let limited = |kib: u64| {
         let outcome = charged(kib * KIB, 1).run().expect("valid");
         outcome.window_limited_ns as f64 / outcome.duration_ns as f64
@@ -166,7 +166,7 @@ fn under_linux_accounting_a_buffer_holds_less_payload_than_its_value() {
 }
 
 #[test]
-fn unlike_paths_stall_under_linux_accounting_at_some_small_buffer_and_say_so() {
+fn unlike_paths_stall_under_linux_accounting_at_some_small_buffer_with_a_reason() {
     // Linux `__mptcp_move_skbs_from_subflow`: with the receive memory full of out-of-order data the missing
     // segment is not taken from its subflow, and nothing else can be sent.
     let network = || {
@@ -187,14 +187,14 @@ fn unlike_paths_stall_under_linux_accounting_at_some_small_buffer_and_say_so() {
     let stalls = |accounting: &str| {
         let sizes = [16, 24, 32, 48, 64, 96].into_iter();
         let trials = sizes.flat_map(|kib| (1..=6).map(move |seed| (kib, seed)));
-        let found = trials.map(|(kib, seed)| {
+        let outcomes = trials.map(|(kib, seed)| {
             let mut spec = trial(network(), "cubic", kib * 1024, 30);
             spec.scheduler = "kernel".into();
             spec.accounting = accounting.into();
             spec.seed = seed;
             spec.run().expect("a valid trial")
         });
-        let stalled: Vec<_> = found.filter(|outcome| outcome.stalled_ns.is_some()).collect();
+        let stalled: Vec<_> = outcomes.filter(|outcome| outcome.stalled_ns.is_some()).collect();
         assert!(stalled.iter().all(|outcome| {
             outcome.failed.as_ref().is_some_and(|reason| reason.starts_with("stalled at "))
         }));
@@ -217,14 +217,14 @@ fn a_hole_on_one_subflow_makes_the_sender_overrun_the_window() {
         for (link, loss) in links.iter_mut().zip(losses) {
             *link = lossy(link.clone(), loss);
         }
-        let found = (1..=10).map(|seed| {
+        let counts = (1..=10).map(|seed| {
             let mut spec = transfer(trial(disjoint(&links), "cubic", MIB, 1), 20_000_000);
             spec.scheduler = "kernel".into();
             spec.accounting = "linux".into();
             spec.seed = seed;
             run(&spec).beyond_window
         });
-        found.sum::<u64>()
+        counts.sum::<u64>()
     };
     assert_eq!(overrun([0.0, 0.0]), 0);
     assert!(overrun([0.0, 0.02]) > 0);
@@ -276,8 +276,8 @@ fn a_transfer_completes_while_its_buffers_grow() {
 }
 
 #[test]
-fn a_subflow_on_standby_sends_what_it_was_given() {
-    // Linux: MP_PRIO changes what a subflow is given from then on; its socket sends what it has. The kernel's
+fn a_standby_subflow_sends_its_queue() {
+    // Linux: MP_PRIO applies to new data; the subflow's socket sends its queue. The kernel's
     // scheduler gives the slow subflow some tenths of a second of data ahead.
     let network =
         disjoint(&[queued(link(20.0, 10.0), 20.0, 1.0), queued(link(2.0, 10.0), 20.0, 4.0)]);
@@ -291,8 +291,8 @@ fn a_subflow_on_standby_sends_what_it_was_given() {
     let after: u64 = slow.bins[(at_ns / per_bin) as usize..].iter().sum();
     // The path holds 5 kB, its queue 20 kB.
     assert!(after > 2 * 25_000, "{after}");
-    let again: u64 = outcome.subflows.iter().map(|one| one.reinjected).sum();
-    assert_eq!(again, 0);
+    let reinjected: u64 = outcome.subflows.iter().map(|subflow| subflow.reinjected).sum();
+    assert_eq!(reinjected, 0);
 }
 
 #[test]
@@ -304,7 +304,7 @@ fn bbr_has_send_buffers_of_three_windows() {
 }
 
 #[test]
-fn what_waits_on_a_path_that_fails_is_sent_on_another_whoever_repeats_it() {
+fn the_queue_of_a_failing_path_is_sent_on_another() {
     // Without the memory of Linux there is no timer of the connection that would repeat it.
     for (accounting, tenths) in [("payload", 5), ("payload", 10), ("payload", 20), ("linux", 10)] {
         let network =
@@ -319,7 +319,7 @@ fn what_waits_on_a_path_that_fails_is_sent_on_another_whoever_repeats_it() {
 }
 
 #[test]
-fn a_segment_that_is_repeated_where_it_was_sent_becomes_no_longer() {
+fn a_segment_repeated_on_the_same_subflow_keeps_its_length() {
     // The last segment is short; its subflow acknowledges it, another one has a gap before it. The connection
     // repeats it on the same subflow, where it waits while the window opens for more.
     let mut network = sites(&[14.537_916], 2, 59.562_114, 0.031_082_558, 10, 5_487_795);
@@ -341,7 +341,7 @@ fn a_segment_that_is_repeated_where_it_was_sent_becomes_no_longer() {
 }
 
 #[test]
-fn what_the_connection_repeats_leaves_whoever_the_scheduler_is() {
+fn the_connections_retransmissions_leave_with_any_scheduler() {
     // Found at random. The repeated segments did not all fit the window of their subflow, and schedulers without
     // send queues never sent the rest, for which everything else waited.
     let network = sites(&[0.2, 0.2, 29.866_28], 2, 0.1, 0.0, 6, 0);

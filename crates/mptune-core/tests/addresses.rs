@@ -43,13 +43,13 @@ fn an_address_that_is_announced_again_is_used_again() {
         assert!(carried(&outcome, path, 2, 5) > 0);
         assert_eq!(carried(&outcome, path, 6, 15), 0);
         assert!(carried(&outcome, path, 20, 30) > 0);
-        let again = mbps_between(&outcome, 20 * SECOND, 30 * SECOND);
-        assert!((again - 30.0 * PAYLOAD_SHARE).abs() < 1.5, "{again}");
+        let restored = mbps_between(&outcome, 20 * SECOND, 30 * SECOND);
+        assert!((restored - 30.0 * PAYLOAD_SHARE).abs() < 1.5, "{restored}");
     }
 }
 
 #[test]
-fn what_a_subflow_did_in_all_its_lives_is_counted() {
+fn totals_of_a_subflow_include_all_times_that_it_was_open() {
     let lossy_paths = disjoint(&[lossy(link(10.0, 10.0), 0.005), lossy(link(10.0, 10.0), 0.005)]);
     let mut spec = trial(lossy_paths, "reno", 4 * MIB, 30);
     let once = run(&spec).subflows[1].clone();

@@ -1,7 +1,6 @@
-//! What holds of any trial that can be specified: both stacks and what lies between them, MPTCP and plain TCP,
-//! transfers and saturated senders, any buffer, on links that lose, delay, reorder, duplicate and mark, while paths
-//! come and go and others share them. `make fuzz` explores it; what it finds is kept as a case beside this file, and
-//! by its values in the test of the part that was mended: a change of what is drawn here makes a kept case another.
+//! Properties of any trial: all stacks, MPTCP and plain TCP, transfers and saturated senders, any buffer, on links that
+//! lose, delay, reorder, duplicate and mark, with changing and shared paths. `make fuzz` explores it. Failing cases are
+//! stored beside this file, and by value in a test of the repaired part, as a change of the draws here changes them.
 
 mod common;
 
@@ -34,7 +33,7 @@ fn any_aqm() -> impl Strategy<Value = Option<AqmSpec>> {
 }
 
 prop_compose! {
-    /// What may be the matter with every link.
+    /// Effects of any link.
     fn any_effects()(
         aqm in any_aqm(),
         duplicate_ppb in prop_oneof![3 => Just(0), 1 => 0u64..50_000_000],
@@ -84,14 +83,14 @@ fn script(
     use ScriptAction::{Active, Add, Down, Remove, Standby, Up};
     let mut script = Vec::new();
     for (kind, path, from, length) in drawn {
-        let (gone, back) =
+        let (change, undo) =
             [(Down, Up), (Remove, Add), (Standby, Active)][if is_tcp { 0 } else { kind }];
         let mut at = |quarters, action| {
             script.push(ScriptSpec { at_ns: quarters * QUARTER, path: path % paths, action });
         };
-        at(from, gone);
+        at(from, change);
         if let Some(length) = length {
-            at(from + length, back);
+            at(from + length, undo);
         }
     }
     script
@@ -143,8 +142,8 @@ fn most_bytes(spec: &TrialSpec, outcome: &Outcome) -> f64 {
 proptest! {
     #![proptest_config(config())]
 
-    /// It ends: with every byte, with what arrived in its time, or with a reason. Its numbers add up, and none of
-    /// its books contradicts itself.
+    /// It ends with every byte, with those that arrived in time, or with a reason. Its numbers add up, and none of
+    /// its accounts contradicts itself.
     #[test]
     fn any_trial_ends_with_its_bytes_or_a_reason(spec in any_trial()) {
         let outcome = spec.run().expect("a valid trial");

@@ -30,7 +30,7 @@ fn a_like_flow_takes_half_of_a_link() {
 }
 
 #[test]
-fn a_flow_starts_and_stops_when_it_is_told() {
+fn a_flow_starts_and_stops_at_its_times() {
     let outcome = run(&shared(vec![flow(0, "reno", 20, Some(40))]));
     let rate = |from: u64, to: u64| mbps_between(&outcome, from * SECOND, to * SECOND);
     assert!(rate(10, 20) > 0.95 * 20.0 * PAYLOAD_SHARE, "{}", rate(10, 20));
@@ -63,8 +63,8 @@ fn a_transfer_ends_although_others_go_on() {
 #[test]
 fn a_connection_that_is_cut_off_stalls_although_others_go_on() {
     let mut spec = shared(vec![flow(1, "reno", 0, None)]);
-    let one = queued(link(20.0, 20.0), 40.0, 1.0);
-    let away = disjoint(&[one.clone(), one]);
+    let path = queued(link(20.0, 20.0), 40.0, 1.0);
+    let away = disjoint(&[path.clone(), path]);
     spec.network = NetworkSpec { background: spec.network.background, ..away };
     spec.pm = "default".into();
     spec.script = vec![at(10, 0, mptune_core::trial::ScriptAction::Down)];

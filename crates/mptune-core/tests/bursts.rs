@@ -46,8 +46,8 @@ fn mean_burst(mbps: f64, buffer_bytes: u64) -> f64 {
     let mut spec = trial(disjoint(&[bottleneck]), "vegas", buffer_bytes, 4);
     (spec.accounting, spec.scheduler, spec.pm) =
         ("linux".into(), "kernel".into(), "default".into());
-    let what = Recording { packets: 1 << 20, spacing: SECOND };
-    let (_, recorded) = spec.run_recorded(what).expect("a valid trial");
+    let recording = Recording { packets: 1 << 20, spacing: SECOND };
+    let (_, recorded) = spec.run_recorded(recording).expect("a valid trial");
     let mut departures: Vec<u64> = recorded
         .records
         .chunks(RECORD_BYTES)
@@ -62,8 +62,8 @@ fn mean_burst(mbps: f64, buffer_bytes: u64) -> f64 {
 
 #[test]
 fn a_send_queue_of_linux_is_emptied_in_bursts_of_a_millisecond() {
-    // `tcp_tso_autosize` at 1.2 windows in an RTT: 100 Mbit/s are 8.3 segments in 1/1024 s, so 9. A segment for each
-    // of which there is room at once would leave in pairs, as acknowledgements come. Recorded on Linux 6.18 at
+    // `tcp_tso_autosize` at 1.2 windows in an RTT: 100 Mbit/s are 8.3 segments in 1/1024 s, so 9. Sending each segment
+    // as soon as there is room would give pairs, one per ACK. Recorded on Linux 6.18 at
     // 98 Mbit/s and 19 ms with a window of 83 segments: 5 at once.
     let whole = mean_burst(100.0, 16 * MIB);
     assert!((7.0..9.5).contains(&whole), "{whole}");
@@ -73,7 +73,7 @@ fn a_send_queue_of_linux_is_emptied_in_bursts_of_a_millisecond() {
 }
 
 #[test]
-fn what_the_receivers_window_releases_also_waits_for_a_burst() {
+fn segments_released_by_the_receivers_window_also_wait_for_a_burst() {
     // 100 KiB hold 88 full segments (158 of 256 bytes of twice that are payload): 5.2 in 1/1024 s.
     let limited = mean_burst(100.0, 100 << 10);
     assert!((4.0..5.5).contains(&limited), "{limited}");

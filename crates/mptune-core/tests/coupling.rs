@@ -1,6 +1,6 @@
 //! The goals of coupling the subflows' windows (RFC 6356 section 1): improve throughput, do no harm at a shared
-//! bottleneck, balance congestion. Each coupled control is held to what its specification promises, and
-//! uncoupled Reno shows that the scenarios can tell the difference.
+//! bottleneck, balance congestion. Each coupled control must meet the goals of its specification; uncoupled Reno shows
+//! that the scenarios discriminate.
 //!
 //! The scenarios and the limits are those of the table of all controls (`examples/rules`).
 
@@ -55,8 +55,8 @@ fn balia_meets_all_three_goals_between_lia_and_olia() {
     let [reno, lia, olia, balia] = &*MEASURED;
     assert!(balia.improves_throughput() && balia.does_no_harm(), "{balia:?}");
     assert!(balia.balances_congestion(reno), "{balia:?}");
-    let [less, found, more] = [olia, balia, lia].map(|rules| rules.on_congested.mean);
-    assert!(less < found && found < more, "{less}, {found}, {more}");
+    let [less, share, more] = [olia, balia, lia].map(|rules| rules.on_congested.mean);
+    assert!(less < share && share < more, "{less}, {share}, {more}");
 }
 
 /// draft-xu-mptcp-congestion-control-05: the segments that the subflows keep queued add up to those of

@@ -121,13 +121,13 @@ const PATHS: [(Path, f64); 3] = [
 /// N (W + 1) alpha / 2. The reduction is spread over a round trip (PRR), so marks go on for longer than
 /// the one round trip of the paper, and the swing is up to twice as large.
 #[test]
-fn windows_swing_as_the_fluid_model_says() {
+fn windows_swing_as_in_the_fluid_model() {
     for (path, threshold) in PATHS {
         for flows in [1, 2, 5] {
-            let found = steady(path.marking(threshold), "dctcp", flows, true);
+            let result = steady(path.marking(threshold), "dctcp", flows, true);
             let (window, alpha) = fluid(path, threshold, flows);
             let count = flows as f64;
-            let ([low, _, high], peak) = (found.window, count * (window + 1.0));
+            let ([low, _, high], peak) = (result.window, count * (window + 1.0));
             assert!(high > peak - 2.0 && high < peak + 2.0 * count, "{path:?}: {high}, {peak}");
             let swing = (high - low) / (count * (window + 1.0) * alpha / 2.0);
             assert!((1.0..1.9).contains(&swing), "{path:?}, {flows} flows: {swing}");
@@ -141,9 +141,9 @@ fn windows_swing_as_the_fluid_model_says() {
 fn about_alpha_of_the_segments_are_marked() {
     for (path, threshold) in PATHS {
         for flows in [1, 2, 5] {
-            let found = steady(path.marking(threshold), "dctcp", flows, true);
+            let result = steady(path.marking(threshold), "dctcp", flows, true);
             let (_, alpha) = fluid(path, threshold, flows);
-            let share = found.marked / alpha;
+            let share = result.marked / alpha;
             assert!((0.55..1.05).contains(&share), "{path:?}, {flows} flows: {share}");
         }
     }
@@ -251,8 +251,8 @@ fn renos_window_follows_the_square_root_of_the_marks() {
     for flows in [5, 20] {
         let path = Path { mbps: 15.0 * flows as f64, rtt_ms: 40.0 };
         let link = LinkSpec { aqm: Some(codel.clone()), ..path.link(1_000.0) };
-        let found = steady(link, "reno", flows, true);
-        let constant = found.window[1] / flows as f64 * found.marked.sqrt();
-        assert!((1.18..1.36).contains(&constant), "{flows} flows: {constant}, {found:?}");
+        let result = steady(link, "reno", flows, true);
+        let constant = result.window[1] / flows as f64 * result.marked.sqrt();
+        assert!((1.18..1.36).contains(&constant), "{flows} flows: {constant}, {result:?}");
     }
 }

@@ -75,7 +75,7 @@ fn the_last_subflow_failing_is_a_stall() {
 }
 
 #[test]
-fn what_is_too_slow_is_not_completed_rather_than_stalled() {
+fn a_slow_transfer_is_incomplete_rather_than_stalled() {
     let mut spec = transfer(paths([false; 2]), 1 << 30);
     within(&mut spec, 5);
     let reason = spec.run().expect("a valid trial").failed.expect("a reason");
@@ -126,7 +126,7 @@ fn dying_paths(seed: u64, how: ScriptAction) -> TrialSpec {
 }
 
 #[test]
-fn what_the_receiver_of_a_dead_subflow_holds_is_sent_again() {
+fn out_of_order_data_of_a_dead_subflow_is_sent_again() {
     // RFC 8684 section 3.3.6: data is kept until the DATA_ACK. With a hole before them, selectively
     // acknowledged segments of a dead subflow never reach the data level.
     for seed in 0..200 {
@@ -135,7 +135,7 @@ fn what_the_receiver_of_a_dead_subflow_holds_is_sent_again() {
 }
 
 #[test]
-fn what_a_failing_and_a_closed_subflow_carried_is_sent_again() {
+fn data_of_a_failing_and_a_closed_subflow_is_sent_again() {
     // The second path is closed when it has taken over the first one's data.
     for seed in 0..200 {
         run(&dying_paths(seed, ScriptAction::Remove));

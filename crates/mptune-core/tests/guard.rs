@@ -1,4 +1,4 @@
-//! Guard in whole connections: it finds the path that costs more than it brings, and only that.
+//! Guard in whole connections: it suspends the paths that cost throughput, and only those.
 
 mod common;
 
@@ -7,7 +7,7 @@ use mptune_core::network::{NetworkSpec, ScheduleSpec, StepSpec};
 use mptune_core::trial::{Outcome, TrialSpec};
 use mptune_core::units::{MILLISECOND, SECOND};
 
-/// A saturated trial as upstream Linux would have it, on disjoint paths of so many Mbit/s and ms each.
+/// A saturated trial of upstream Linux on disjoint paths, each of (Mbit/s, ms).
 fn on_linux(lines: &[(f64, f64)], buffer_bytes: u64, seconds: u64, pm: &str) -> TrialSpec {
     let links: Vec<_> =
         lines.iter().map(|&(mbps, rtt)| queued(link(mbps, rtt / 2.0), rtt, 1.0)).collect();
@@ -29,8 +29,8 @@ fn rates(lines: &[(f64, f64)], buffer_bytes: u64, seconds: u64) -> [f64; 3] {
 }
 
 fn bytes_of(outcome: &Outcome, path: usize, from: usize, to: usize) -> u64 {
-    let on_path = outcome.subflows.iter().filter(|one| one.path == path);
-    on_path.map(|one| one.bins[from..to].iter().sum::<u64>()).sum()
+    let on_path = outcome.subflows.iter().filter(|subflow| subflow.path == path);
+    on_path.map(|subflow| subflow.bins[from..to].iter().sum::<u64>()).sum()
 }
 
 #[test]

@@ -20,8 +20,8 @@ fn mean_window(cc: &str, loss: f64, rtt_ms: f64, seconds: u64) -> f64 {
 }
 
 #[track_caller]
-fn assert_within(found: f64, range: std::ops::Range<f64>, what: &str) {
-    assert!(range.contains(&found), "{what}: {found} is not in {range:?}");
+fn assert_within(value: f64, range: std::ops::Range<f64>, label: &str) {
+    assert!(range.contains(&value), "{label}: {value} is not in {range:?}");
 }
 
 /// RFC 9438 section 5: (C (3 + beta) / (4 (1 - beta)))^(1/4) (RTT / p)^(3/4), with 0.4 and 0.7. The target lies
@@ -31,8 +31,8 @@ fn cubic_follows_its_response_function() {
     let factor = (0.4 * 3.7 / 1.2_f64).powf(0.25);
     let law = |loss: f64, rtt: f64| factor * (rtt / loss).powf(0.75);
     for (loss, rtt_ms, seconds) in [(1e-3, 400.0, 700), (1e-3, 200.0, 600), (2e-4, 200.0, 800)] {
-        let found = mean_window("cubic", loss, rtt_ms, seconds) / law(loss, rtt_ms / 1e3);
-        assert_within(found, 0.95..1.25, &format!("p {loss}, RTT {rtt_ms} ms"));
+        let ratio = mean_window("cubic", loss, rtt_ms, seconds) / law(loss, rtt_ms / 1e3);
+        assert_within(ratio, 0.95..1.25, &format!("p {loss}, RTT {rtt_ms} ms"));
     }
 }
 
@@ -52,8 +52,8 @@ fn dctcp_and_vegas_have_renos_window_under_random_loss() {
     for (loss, rtt_ms, seconds) in [(1e-3, 40.0, 250), (1e-2, 20.0, 60)] {
         let reno = mean_window("reno", loss, rtt_ms, seconds);
         for cc in ["dctcp", "vegas"] {
-            let found = mean_window(cc, loss, rtt_ms, seconds) / reno;
-            assert_within(found, 0.85..1.1, &format!("{cc}, p {loss}, RTT {rtt_ms} ms"));
+            let ratio = mean_window(cc, loss, rtt_ms, seconds) / reno;
+            assert_within(ratio, 0.85..1.1, &format!("{cc}, p {loss}, RTT {rtt_ms} ms"));
         }
     }
 }
@@ -63,8 +63,8 @@ fn dctcp_and_vegas_have_renos_window_under_random_loss() {
 #[test]
 fn scalable_carries_eight_hundredths_over_p() {
     for (loss, rtt_ms, seconds) in [(1e-4, 20.0, 40), (2e-4, 20.0, 60), (2e-4, 80.0, 200)] {
-        let found = mean_window("scalable", loss, rtt_ms, seconds) * loss / 0.08;
-        assert_within(found, 0.75..1.0, &format!("p {loss}, RTT {rtt_ms} ms"));
+        let ratio = mean_window("scalable", loss, rtt_ms, seconds) * loss / 0.08;
+        assert_within(ratio, 0.75..1.0, &format!("p {loss}, RTT {rtt_ms} ms"));
     }
 }
 
@@ -104,7 +104,7 @@ const TWO_PATHS: [([f64; 2], [f64; 2]); 4] = [
 /// RFC 6356 section 5: windows are in inverse proportion to loss, whatever the RTTs; section 3: together
 /// the subflows are as fast as one flow on the better path.
 #[test]
-fn lia_balances_windows_by_loss_and_takes_what_the_best_path_would_give() {
+fn lia_balances_windows_by_loss_and_is_as_fast_as_the_best_path() {
     for (losses, rtts_ms) in
         [TWO_PATHS[0], TWO_PATHS[1], TWO_PATHS[2], TWO_PATHS[3], ([1e-3; 2], [40.0; 2])]
     {
@@ -132,8 +132,8 @@ fn balia_settles_at_its_fixed_point() {
         );
         assert_within((better + worse) / alone, 0.9..1.1, &format!("{losses:?}: sum"));
     }
-    let ([one, other], alone) = coupled_rates("balia", [1e-3; 2], [40.0; 2]);
-    assert_within((one + other) / alone, 0.9..1.15, "equal paths: sum");
+    let ([first, second], alone) = coupled_rates("balia", [1e-3; 2], [40.0; 2]);
+    assert_within((first + second) / alone, 0.9..1.15, "equal paths: sum");
 }
 
 /// Khalili et al. 2012: only the best paths are used, those with the largest sqrt(2 / p) / rtt, except for
@@ -149,8 +149,8 @@ fn olia_uses_the_best_paths_only() {
     }
     let ([_, worse], _) = coupled_rates("olia", TWO_PATHS[1].0, TWO_PATHS[1].1);
     assert!(worse * 0.04 < 2.5, "{worse} segments/s on a path that loses eight times as much");
-    let ([one, other], alone) = coupled_rates("olia", [1e-3; 2], [40.0; 2]);
-    assert_within((one + other) / alone, 0.9..1.1, "equal paths: sum");
+    let ([first, second], alone) = coupled_rates("olia", [1e-3; 2], [40.0; 2]);
+    assert_within((first + second) / alone, 0.9..1.1, "equal paths: sum");
 }
 
 /// Segments in a link's queue at the end of a minute, and the link's utilisation.
@@ -174,8 +174,8 @@ fn vegas_keeps_a_few_segments_queued() {
     }
 }
 
-/// wVegas keeps at most 10 segments queued, and drains the queue whenever its delay has doubled: at
-/// the cost of half the path, as `wvegas` says.
+/// wVegas keeps at most 10 segments queued, and drains the queue whenever its delay has doubled, at
+/// the cost of half the path (`congestion::wvegas`).
 #[test]
 fn wvegas_keeps_queues_short_at_the_cost_of_throughput() {
     let (queue, utilisation) = queue_of("wvegas", 20.0, 40.0);
@@ -189,11 +189,11 @@ fn wvegas_keeps_queues_short_at_the_cost_of_throughput() {
 fn bbr_uses_a_path_with_random_loss() {
     for (rate, rtt_ms, loss) in [(100.0, 20.0, 0.01), (100.0, 40.0, 0.01), (10.0, 20.0, 0.05)] {
         let network = disjoint(&[queued(lossy(link(rate, rtt_ms / 2.0), loss), rtt_ms, 1.0)]);
-        let found = mbps(&run(&trial(network.clone(), "bbr", 16 * MIB, 15)));
-        let share = found / rate / PAYLOAD_SHARE;
+        let bbr = mbps(&run(&trial(network.clone(), "bbr", 16 * MIB, 15)));
+        let share = bbr / rate / PAYLOAD_SHARE;
         assert!(share > 0.9, "{rate} Mbit/s, {rtt_ms} ms, loss {loss}: {share}");
         let cubic = mbps(&run(&trial(network, "cubic", 16 * MIB, 15)));
-        assert!(found > 1.5 * cubic, "CUBIC {cubic}, BBR {found}");
+        assert!(bbr > 1.5 * cubic, "CUBIC {cubic}, BBR {bbr}");
     }
 }
 

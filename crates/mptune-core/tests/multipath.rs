@@ -1,4 +1,4 @@
-//! What makes a connection multipath: joins, shared buffers, head-of-line blocking, reinjection,
+//! Multipath parts of a connection: joins, shared buffers, head-of-line blocking, reinjection,
 //! withdrawal, standby subflows and take-over.
 
 mod common;
@@ -123,8 +123,8 @@ fn a_restored_path_is_used_again() {
     let mut spec = trial(unlike_paths(), "reno", 4 * MIB, 60);
     spec.script = vec![at(10, 0, ScriptAction::Down), at(15, 0, ScriptAction::Up)];
     let outcome = run(&spec);
-    let again = mbps_between(&outcome, 40 * SECOND, 60 * SECOND);
-    assert!((again - 30.0 * PAYLOAD_SHARE).abs() < 1.5, "{again}");
+    let restored = mbps_between(&outcome, 40 * SECOND, 60 * SECOND);
+    assert!((restored - 30.0 * PAYLOAD_SHARE).abs() < 1.5, "{restored}");
 }
 
 /// Three equal paths; path 0 carries data, 1 and 2 stand by, 2 being the better one.
@@ -169,7 +169,7 @@ fn the_best_standby_takes_over_from_a_dead_subflow_and_steps_back() {
 }
 
 #[test]
-fn pcdc_uses_as_many_subflows_as_the_data_size_class_asks_for() {
+fn pcdc_uses_the_number_of_subflows_of_the_data_size_class() {
     // PCDC section IV: up to 512 KiB the subflow with the smallest RTT, up to 1024 KiB two, above that all.
     let carrying = |bytes: u64| {
         let network = disjoint(&[link(5.0, 10.0), link(5.0, 11.0), link(5.0, 12.0)]);
@@ -289,15 +289,15 @@ fn the_kernels_scheduler_fills_both_paths_given_a_large_buffer() {
 }
 
 #[test]
-fn what_waits_in_the_send_queue_of_a_failing_subflow_is_sent_elsewhere() {
+fn the_send_queue_of_a_failing_subflow_is_sent_elsewhere() {
     // The upstream scheduler hands data to subflows ahead of their windows. Two paths share an up
     // link; one is cut for a quarter of a second.
-    let one = |mbps: f64, delay_ms: f64| {
+    let jittery = |mbps: f64, delay_ms: f64| {
         let mut link = link(mbps, delay_ms);
         (link.queue_bytes, link.jitter_ns) = (Some(27_000), 13_000_000);
         link
     };
-    let links = vec![one(0.75, 0.1), one(0.75, 1.0), one(0.75, 2.0), one(1.5, 2.0)];
+    let links = vec![jittery(0.75, 0.1), jittery(0.75, 1.0), jittery(0.75, 2.0), jittery(1.5, 2.0)];
     let paths = vec![path(0, 0, &[0, 2], &[1]), path(0, 1, &[0, 3], &[1])];
     let network = NetworkSpec { links, paths, ..NetworkSpec::default() };
     for seed in 0..100 {

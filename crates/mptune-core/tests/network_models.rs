@@ -1,5 +1,5 @@
-//! Whole connections over what a link can do: throughput and delay follow the trace, the schedule,
-//! the queue; every byte arrives once whatever the network does; and a trial that cannot continue stops.
+//! Whole connections over all effects of links: throughput and delay follow the trace, the schedule, the queue; every
+//! byte arrives once on any network; and a trial that cannot continue stops.
 
 mod common;
 
@@ -37,8 +37,8 @@ fn a_trace_carries_one_packet_per_line() {
     let queue_bytes = Some(150_000);
     let traced = LinkSpec { rate_bps: None, trace_ms, queue_bytes, ..link(1.0, 20.0) };
     let outcome = over(traced, "cubic", 30);
-    let found = mbps(&outcome) / (10.0 * PAYLOAD_SHARE);
-    assert!((0.95..=1.0001).contains(&found), "{found}");
+    let share = mbps(&outcome) / (10.0 * PAYLOAD_SHARE);
+    assert!((0.95..=1.0001).contains(&share), "{share}");
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn throughput_follows_a_scheduled_rate() {
 }
 
 #[test]
-fn a_rate_that_stays_zero_ends_the_trial_with_what_was_delivered_before() {
+fn a_rate_that_stays_zero_ends_the_trial_with_the_bytes_delivered_before() {
     let schedule = Some(ScheduleSpec { steps: vec![rate_step(2 * SECOND, 0)], period_ns: None });
     let dead = LinkSpec { schedule, ..queued(link(10.0, 10.0), 20.0, 1.0) };
     let saturated =
@@ -184,7 +184,7 @@ fn small_chance() -> impl Strategy<Value = u64> {
 }
 
 prop_compose! {
-    /// Anything a link can do that still lets packets through.
+    /// Any effects of a link that still let packets through.
     fn any_link()(
         mbps in 0.5f64..20.0,
         delay_ms in 0.1f64..50.0,

@@ -1,4 +1,4 @@
-//! What a connection repeats when a path goes down, under Linux accounting.
+//! Connection-level retransmission when a path goes down, under Linux accounting.
 
 mod common;
 

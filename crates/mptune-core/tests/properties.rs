@@ -1,4 +1,4 @@
-//! What holds on any network: conservation, no deadlock, no more than the links allow.
+//! Properties on any network: conservation, no deadlock, no more than the links allow.
 
 mod common;
 
@@ -73,8 +73,8 @@ proptest! {
         prop_assert_eq!(outcome, spec.run().expect("a valid trial"));
     }
 
-    /// Looking does not change what is looked at: a trial that ends early is the beginning of the whole trial,
-    /// and ends where the rule says for its series.
+    /// Looks do not change the trial: one that ends early is the beginning of the whole trial,
+    /// and ends where the rule ends its series.
     #[test]
     fn a_trial_that_ends_early_is_the_beginning_of_the_whole_trial(
         network in any_network(),
@@ -87,7 +87,7 @@ proptest! {
         let whole = spec.run().expect("a valid trial");
         spec.workload = Workload::Bulk(Bulk { duration_ns: 8 * SECOND, ends_early: true });
         let mut early = spec.run().expect("a valid trial");
-        // The simulator's own steps: what waits before a junction enters it in one or, at a look, in two.
+        // Steps of the simulator: packets before a junction enter it in one step or, at a look, in two.
         early.events = whole.events;
         let Some(expected) = early.expected_bytes else {
             prop_assert_eq!(early, whole);
@@ -96,7 +96,7 @@ proptest! {
         let (at, used) = (early.duration_ns, early.bins.len());
         let ended = EarlyEnd::replay(&whole.bins, 8 * SECOND, spec.bin_ns);
         prop_assert_eq!(Some(Ended { at, expected }), ended);
-        // What arrives exactly when it ends is in its last bin.
+        // Bytes that arrive exactly at its end are in its last bin.
         prop_assert_eq!(&early.bins[..used - 1], &whole.bins[..used - 1]);
         prop_assert_eq!(early.in_order_bytes, early.bins.iter().sum::<u64>());
     }

@@ -8,7 +8,7 @@ use mptune_core::recording::{NONE, RECORD_BYTES};
 use mptune_core::trial::{Outcome, Recorded, Recording, TrialSpec};
 use mptune_core::units::{MILLISECOND, SECOND};
 
-const WHAT: Recording = Recording { packets: 1 << 20, spacing: 10 * MILLISECOND };
+const RECORDING: Recording = Recording { packets: 1 << 20, spacing: 10 * MILLISECOND };
 
 fn network() -> NetworkSpec {
     let fast = queued(link(20.0, 10.0), 20.0, 1.0);
@@ -30,7 +30,7 @@ fn linux(mut trial: TrialSpec) -> TrialSpec {
 }
 
 fn recorded(trial: &TrialSpec) -> (Outcome, Recorded) {
-    trial.run_recorded(WHAT).expect("a valid trial")
+    trial.run_recorded(RECORDING).expect("a valid trial")
 }
 
 /// One number of each record.
@@ -83,7 +83,7 @@ fn every_packet_is_there_once_with_its_fate() {
 }
 
 #[test]
-fn positions_are_bytes_and_what_arrives_in_order_is_what_was_delivered() {
+fn positions_are_bytes_and_the_bytes_in_order_are_those_delivered() {
     let trial = linux(trial(network(), "reno", MIB / 4, 5));
     let (outcome, recorded) = recorded(&trial);
     let (fates, left) = (column::<1>(&recorded, 85), column::<8>(&recorded, 8));
@@ -100,12 +100,12 @@ fn positions_are_bytes_and_what_arrives_in_order_is_what_was_delivered() {
         }
         next = next.max(start + length);
     }
-    let held = outcome.in_order_bytes.abs_diff(next);
-    assert_eq!(held, 0, "{next} of {}", outcome.in_order_bytes);
+    let difference = outcome.in_order_bytes.abs_diff(next);
+    assert_eq!(difference, 0, "{next} of {}", outcome.in_order_bytes);
 }
 
 #[test]
-fn what_arrived_is_not_sent_again_after_a_slow_start_that_overran_the_queue() {
+fn delivered_segments_are_not_sent_again_after_a_slow_start_that_overran_the_queue() {
     // Half the window is lost, in many small gaps. Linux holds back acknowledgements of a gap, but none of a range
     // that later ones may not report (`tcp_sack_new_ofo_skb`): on 6.18, 336 segments lost and 336 sent again.
     let queue = queued(link(100.0, 10.0), 20.0, 1.0);
@@ -121,17 +121,17 @@ fn what_arrived_is_not_sent_again_after_a_slow_start_that_overran_the_queue() {
 fn a_limit_keeps_the_first_packets_and_counts_the_others() {
     let trial = linux(trial(network(), "reno", MIB, 1));
     let (_, all) = recorded(&trial);
-    let (_, some) = trial.run_recorded(Recording { packets: 100, ..WHAT }).expect("valid");
+    let (_, some) = trial.run_recorded(Recording { packets: 100, ..RECORDING }).expect("valid");
     let total = all.records.len() / RECORD_BYTES;
     assert_eq!(some.records.len(), 100 * RECORD_BYTES);
     assert_eq!((all.omitted, some.omitted), (0, total as u64 - 100));
 }
 
 #[test]
-fn samples_are_as_far_apart_as_asked_for() {
+fn samples_have_the_requested_interval() {
     let trial = linux(trial(network(), "reno", MIB, 1));
     let (_, recorded) = recorded(&trial);
-    let times: Vec<_> = recorded.samples.iter().map(|one| one.t_ns).collect();
+    let times: Vec<_> = recorded.samples.iter().map(|sample| sample.t_ns).collect();
     assert!(times.iter().all(|t| t % (10 * MILLISECOND) == 0) && times.last() == Some(&SECOND));
-    assert!(recorded.samples.iter().any(|one| one.path == 1 && one.ssthresh.is_some()));
+    assert!(recorded.samples.iter().any(|sample| sample.path == 1 && sample.ssthresh.is_some()));
 }

@@ -44,24 +44,24 @@ fn the_buffer_bounds_the_throughput_as_one_sockets_window() {
     // that fit the send buffer, the application refills a third at a time (`sk_stream_is_writeable`).
     let network = disjoint(&[link(100.0, 100.0)]);
     let outcome = run(&TrialSpec { network, ..tcp("linux", 64 << 10) });
-    let found = mbps_between(&outcome, 10 * SECOND, 20 * SECOND);
+    let rate = mbps_between(&outcome, 10 * SECOND, 20 * SECOND);
     let [least, most] = [70.0 * 2.0 / 3.0 * 1448.0, 80_106.0].map(|bytes| bytes * 8.0 / 0.2 / 1e6);
-    assert!((least..most).contains(&found), "{found}, not {least} to {most}");
+    assert!((least..most).contains(&rate), "{rate}, not {least} to {most}");
 }
 
 #[test]
 fn growing_buffers_fill_the_link_and_keep_to_their_limit() {
     for accounting in ["payload", "linux"] {
-        let found = |buffer| {
+        let rate = |buffer| {
             let network = disjoint(&[queued(link(100.0, 50.0), 100.0, 1.0)]);
             let grown =
                 TrialSpec { buffer_mode: "auto".into(), network, ..tcp(accounting, buffer) };
             mbps_between(&run(&grown), 15 * SECOND, 20 * SECOND)
         };
         // The product of rate and delay is 1.25 MB, ten times the buffers of a new connection.
-        let wide = found(16 * MIB) / 100.0;
+        let wide = rate(16 * MIB) / 100.0;
         assert!((wide / PAYLOAD_SHARE - 1.0).abs() < 0.01, "{accounting}: {wide}");
-        let (narrow, most) = (found(128 << 10), f64::from(128 << 10) * 8.0 / 0.1 / 1e6);
+        let (narrow, most) = (rate(128 << 10), f64::from(128 << 10) * 8.0 / 0.1 / 1e6);
         assert!((most / 4.0..=most).contains(&narrow), "{accounting}: {narrow}, not up to {most}");
     }
 }
@@ -87,7 +87,7 @@ fn random_losses_never_stall_a_small_buffer() {
 }
 
 #[test]
-fn what_only_mptcp_has_is_refused() {
+fn options_of_mptcp_are_refused() {
     let refused = |spec: TrialSpec| spec.run().expect_err("refused").to_string();
     let pm = refused(TrialSpec { pm: "fullmesh".into(), ..tcp("linux", MIB) });
     assert!(pm.contains("expected default with protocol tcp, found fullmesh"), "{pm}");

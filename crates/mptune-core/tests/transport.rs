@@ -23,9 +23,9 @@ fn a_small_buffer_allows_one_buffer_per_round_trip() {
     let network = disjoint(&[link(1000.0, 25.0)]);
     let outcome = run(&trial(network, "reno", buffer, 60));
     let expected = buffer as f64 * 8.0 / 0.050 / 1e6;
-    let found = mbps_between(&outcome, SECOND, 60 * SECOND);
+    let rate = mbps_between(&outcome, SECOND, 60 * SECOND);
     // The last segments of a window wait for its first ACKs: at most one round trip in ten is lost.
-    assert!(found <= expected * 1.001 && found > expected * 0.95, "{found} not {expected}");
+    assert!(rate <= expected * 1.001 && rate > expected * 0.95, "{rate} not {expected}");
 }
 
 /// Whichever buffer is the smaller one: where both are equal, the sender's hides what the receiver offers.
@@ -45,8 +45,8 @@ fn the_smaller_of_two_buffers_is_used_up_to_the_last_segment() {
     };
     let (small, large) = (32 * Bytes::from(MSS), 4 * MIB);
     for (send, receive) in [(small, large), (large, small)] {
-        let found = in_flight(send, receive);
-        assert!((31.5..32.01).contains(&found), "{found} segments a round trip");
+        let segments = in_flight(send, receive);
+        assert!((31.5..32.01).contains(&segments), "{segments} segments a round trip");
     }
 }
 
@@ -113,8 +113,8 @@ fn a_short_transfer_takes_its_handshake_and_its_slow_start_rounds() {
         let network = disjoint(&[link(10_000.0, 50.0)]);
         let bytes = segments * u64::from(MSS);
         let outcome = run(&transfer(trial(network, "reno", 8 * MIB, 1), bytes));
-        let found = outcome.duration_ns as f64 / rtt as f64;
-        assert!((found - rounds).abs() < 0.02, "{segments} segments: {found} round trips");
+        let round_trips = outcome.duration_ns as f64 / rtt as f64;
+        assert!((round_trips - rounds).abs() < 0.02, "{segments} segments: {round_trips} round trips");
     }
 }
 

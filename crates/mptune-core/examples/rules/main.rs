@@ -1,5 +1,5 @@
-//! Prints, as JSON, how every congestion control meets the three rules of multipath congestion control, with
-//! the limits it is judged by. `benchmarks/fidelity/_rules.py` makes a table of it.
+//! Prints, as JSON, the results of every congestion control for the three rules of multipath congestion control, with
+//! their limits. `benchmarks/fidelity/_rules.py` makes a table of it.
 
 #[path = "../../tests/common/mod.rs"]
 mod common;

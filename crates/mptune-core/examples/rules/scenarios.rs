@@ -3,8 +3,8 @@
 //! more of a shared bottleneck than a single-path flow (do no harm), and moves its traffic off its most
 //! congested paths (balance congestion).
 //!
-//! Not a test: the example beside this file prints the table of all controls, `tests/coupling.rs`
-//! asserts what each specification promises. Both judge by the limits below.
+//! Not a test: the example beside this file prints the table of all controls, and `tests/coupling.rs`
+//! asserts the goals of each specification. Both use the limits below.
 
 use crate::common::{PAYLOAD_SHARE, connection, disjoint, link, lossy, queued, shared_bottleneck};
 use mptune_core::mptcp::Connection;
@@ -18,7 +18,7 @@ use serde::Serialize;
 pub const LEAST_THROUGHPUT: f64 = 0.9;
 /// At most this fraction of the share that the same subflows of uncoupled Reno have on the congested path.
 pub const MOST_ON_CONGESTED: f64 = 0.8;
-/// The time before is not measured: slow start, and shares that settle, s.
+/// Time before the measurement, for slow start and settling shares, s.
 pub const WARM_UP: u64 = 20;
 /// Measured time, s.
 pub const SPAN: u64 = 80;
@@ -85,14 +85,14 @@ impl Rules {
         }
     }
 
-    /// Holds whatever else is on the paths.
+    /// With any other traffic on the paths.
     pub fn improves_throughput(&self) -> bool {
-        [self.lossy, self.busy, self.idle].iter().all(|found| found.mean >= LEAST_THROUGHPUT)
+        [self.lossy, self.busy, self.idle].iter().all(|gain| gain.mean >= LEAST_THROUGHPUT)
     }
 
-    /// The shares are closer to those of one flow than to those of two, whichever the other flow is.
+    /// The shares are closer to those of one flow than to those of two, against either kind of flow.
     pub fn does_no_harm(&self) -> bool {
-        let nearer_to_one = |two: Estimate, one: f64| two.mean < (one + of_two_flows(one)) / 2.0;
+        let nearer_to_one = |two: Estimate, single: f64| two.mean < (single + of_two_flows(single)) / 2.0;
         nearer_to_one(self.two_against_reno, self.one_against_reno.mean)
             && nearer_to_one(self.two_against_one, 0.5)
     }
@@ -104,8 +104,8 @@ impl Rules {
 }
 
 /// The share of two flows of which one alone has this share.
-pub fn of_two_flows(one: f64) -> f64 {
-    2.0 * one / (1.0 + one)
+pub fn of_two_flows(single: f64) -> f64 {
+    2.0 * single / (1.0 + single)
 }
 
 /// A link with a queue of one bandwidth-delay product. A few milliseconds of jitter keep drop-tail
@@ -166,7 +166,7 @@ fn between_reno_flows(cc: &str, seed: u64) -> (f64, f64) {
     (together[0] / alone[0], subflows[1] / (subflows[0] + subflows[1]))
 }
 
-/// What a connection gets from two idle paths: both, says RFC 6356 section 1.
+/// Throughput of a connection on two idle paths: the sum of both (RFC 6356 section 1).
 fn on_idle_paths(cc: &str, seed: u64) -> f64 {
     let rates = [20.0, 10.0];
     let network = disjoint(&rates.map(bottleneck));

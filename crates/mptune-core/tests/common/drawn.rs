@@ -1,4 +1,4 @@
-//! What random tests of whole connections draw from, and how often.
+//! Draws of random tests of whole connections, and their number.
 
 use super::*;
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! Networks and trials for the tests of whole connections, written as one would draw them.
+//! Networks and trials for the tests of whole connections.
 
 #![allow(dead_code, reason = "each test file uses what it needs")]
 
