@@ -155,7 +155,7 @@ def main() -> int:
             continue
         with planted(fault):
             results = [run(fault.part) for _ in range(asked.runs)]
-        found = sum(bool(one.failed) for one in results)
+        found = sum(bool(result.failed) for result in results)
         missed += found < asked.runs
         print(f"   found in {found} of {asked.runs} runs: {results[-1]}", flush=True)
     return 1 if missed else 0

@@ -155,14 +155,14 @@ class TestTheDraw:
             links = network.topology.links
             effects = [link.effects for link in links]
             found["real jitter"] += any(link.jitter_ns for link in links)
-            found["real discipline"] += any(one.aqm is not None for one in effects)
-            found["real reorder"] += any(one.reorder is not None for one in effects)
-            found["real duplicate"] += any(one.duplicate_ppb for one in effects)
-            found["real bucket"] += any(one.bucket is not None for one in effects)
-            found["real schedule"] += any(one.schedule is not None for one in effects)
-            found["real trace"] += any(one.trace_ms is not None for one in effects)
+            found["real discipline"] += any(effect.aqm is not None for effect in effects)
+            found["real reorder"] += any(effect.reorder is not None for effect in effects)
+            found["real duplicate"] += any(effect.duplicate_ppb for effect in effects)
+            found["real bucket"] += any(effect.bucket is not None for effect in effects)
+            found["real schedule"] += any(effect.schedule is not None for effect in effects)
+            found["real trace"] += any(effect.trace_ms is not None for effect in effects)
             found["real udp"] += bool(network.topology.background)
-            found["real burst"] += any(one.gilbert_elliott is not None for one in effects)
+            found["real burst"] += any(effect.gilbert_elliott is not None for effect in effects)
         assert set(found) >= {*drawing.EFFECTS, *(f"real {name}" for name in drawing.EFFECTS)}
         assert found["real burst"] > 0
         for name in drawing.EFFECTS:
@@ -376,7 +376,7 @@ class TestTheFigures:
             judged(reporting, "a", [11, 11], [10, 10], cc="reno"),
             judged(reporting, "b", [8, 8], [10, 10], cc="olia"),
         ]
-        found = {one.regime: one.figures for one in reporting.report(cases).regimes}
+        found = {regime.regime: regime.figures for regime in reporting.report(cases).regimes}
         assert found["reno"].bias == pytest.approx(0.1) and found["olia"].bias == pytest.approx(-0.2)
         assert found["reno"].n == found["olia"].n == 1
 
@@ -397,7 +397,7 @@ class TestTheFigures:
             judged(reporting, "d", [5], [5, 5], network="m"),
             judged(reporting, "e", [9], [9, 9], network="m"),
         ]
-        pairs = [reporting.Pair(one, one.simulated, one.kernel) for one in cases]
+        pairs = [reporting.Pair(case, case.simulated, case.kernel) for case in cases]
         assert reporting.regrets(pairs) == {"n": pytest.approx(0.75), "m": 0}
 
     def test_a_choice_that_stalls_half_of_the_time_loses_half(self, reporting):
@@ -405,7 +405,7 @@ class TestTheFigures:
             judged(reporting, "a", [30, 30], [10, None]),
             judged(reporting, "b", [20, None], [10, 10]),
         ]
-        pairs = [reporting.Pair(one, one.simulated, one.kernel) for one in cases]
+        pairs = [reporting.Pair(case, case.simulated, case.kernel) for case in cases]
         assert reporting.regrets(pairs) == {"n": 0.5}
         found = reporting.report(cases).whole
         assert found.stalls == (0.25, 0.25) and found.stalls_agree == 0

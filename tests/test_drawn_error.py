@@ -51,9 +51,9 @@ def made(learning):
 def held(learnt, errors):
     """Share of the kernel's means of a fresh draw inside, and by number of subflows."""
     inside: dict[str, list[bool]] = {count: [] for count in COUNTS}
-    for one in errors:
-        low, high = learnt.scale.interval(one.simulated, one.kind, one.variance)
-        inside[one.kind["subflows"]].append(low <= one.kernel <= high)
+    for error in errors:
+        low, high = learnt.scale.interval(error.simulated, error.kind, error.variance)
+        inside[error.kind["subflows"]].append(low <= error.kernel <= high)
     every = [hit for hits in inside.values() for hit in hits]
     return sum(every) / len(every), {count: sum(hits) / len(hits) for count, hits in inside.items()}
 
@@ -117,7 +117,7 @@ class TestPooling:
 
     def test_a_few_huge_errors_do_not_widen_everything(self, learning, made):
         errors = made(28, 9, heavy=False)
-        wild = [one._replace(log=3.0, kernel=50 * math.exp(3.0)) for one in errors[:3]]
+        wild = [error._replace(log=3.0, kernel=50 * math.exp(3.0)) for error in errors[:3]]
         calm, shaken = (
             learning.fit(some, ALL).spread(errors[-1].kind) for some in (errors, [*wild, *errors[3:]])
         )

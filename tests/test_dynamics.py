@@ -14,7 +14,7 @@ def dynamics():
 
 def test_dynamics_fit_a_small_machine_and_are_the_same_every_time(dynamics):
     drawn = list(dynamics.dynamics(30))
-    assert [one.seed for one in dynamics.dynamics(30)] == [one.seed for one in drawn]
+    assert [dynamic.seed for dynamic in dynamics.dynamics(30)] == [one.seed for one in drawn]
     for one in drawn:
         rates = []
         for path in one.topology.paths:
@@ -31,11 +31,11 @@ def test_dynamics_fit_a_small_machine_and_are_the_same_every_time(dynamics):
 
 
 def test_a_demotion_counts_from_the_event_until_the_next_one(dynamics):
-    drawn = next(one for one in dynamics.dynamics(200) if len(one.events) == 2)
+    drawn = next(dynamic for dynamic in dynamics.dynamics(200) if len(dynamic.events) == 2)
     (first, second), label = drawn.events, drawn.topology.paths[drawn.events[0].path].label
 
     def after(*changes):
-        return [one.after_s for one in dynamics.demotions(drawn, changes, {0: 0.5}.get)]
+        return [demotion.after_s for demotion in dynamics.demotions(drawn, changes, {0: 0.5}.get)]
 
     at_s, next_s = first.at_ns / SECOND, second.at_ns / SECOND
     middle_s = (at_s + next_s) / 2

@@ -261,4 +261,4 @@ def sources() -> bytes:
         *sorted(package.glob("strategy/*.py")),
         *sorted(package.glob("response/*.py")),
     ]
-    return hashlib.blake2b(b"".join(one.read_bytes() for one in files)).digest()
+    return hashlib.blake2b(b"".join(file.read_bytes() for file in files)).digest()

@@ -174,7 +174,7 @@ def sets(bench: Bench) -> list[tuple[str, tuple[str, ...]]]:
     """FullMesh, the best sets of subflows by a short search, and plain TCP on the fastest path."""
     labels = [path.label for path in bench.topology.paths]
     size = buffer_grid(bench.topology, SIZES)[-1]
-    some = [one for n in range(1, len(labels)) for one in itertools.combinations(labels, n)]
+    some = [combination for n in range(1, len(labels)) for combination in itertools.combinations(labels, n)]
     asked = [subset(bench.topology, active, cc, size, bench.stack) for active in some for cc in CCS]
     best: dict[tuple[str, ...], float] = {}
     for one in bench.measure(asked, "coarse", 1, seconds=_SEARCH.coarse_s):

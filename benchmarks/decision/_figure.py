@@ -39,13 +39,13 @@ def draw(points: Sequence[Mapping[str, Any]]) -> str:
     ----------
     points : with `strategy`, `minutes`, and the panels' columns in per cent.
     """
-    names = list(dict.fromkeys(one["strategy"] for one in points))
+    names = list(dict.fromkeys(point["strategy"] for point in points))
     number = range(len(names))
     dashes = [0 if one.startswith(OWN) else 1 + place // len(PALETTE) for place, one in enumerate(names)]
     looks: dict[str, list[Any]] = {
         "color": [PALETTE[place % len(PALETTE)] for place in number],
         "shape": [SHAPES[place % len(SHAPES)] for place in number],
-        "strokeDash": [list(DASHES[one]) for one in dashes],
+        "strokeDash": [list(DASHES[dash]) for dash in dashes],
     }
     kinds = {"color": alt.Color, "shape": alt.Shape, "strokeDash": alt.StrokeDash}
     channels: dict[str, Any] = {

@@ -103,7 +103,7 @@ def demotions(dynamic: Dynamic, done: Sequence[Change], harm: Harm) -> Iterator[
 
 def demoted(found: Sequence[Demotion]) -> str:
     """How many there were and how soon, in a line."""
-    times = [one.after_s for one in found if one.after_s is not None]
+    times = [demotion.after_s for demotion in found if demotion.after_s is not None]
     middle = f", median of these {statistics.median(times):.1f} s" if times else ""
     return (
         f"Subflows made harmful by an event: {len(found)}; demoted within {DEMOTED_S:.0f} s "

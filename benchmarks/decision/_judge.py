@@ -121,7 +121,7 @@ def robustness(bench: Bench, recommended: Configuration, known: Known) -> Robust
     larger = [size for size in buffer_grid(bench.topology, bench.plan.sizes) if size > 2 * own]
     sized = [msgspec.structs.replace(recommended, buffer_bytes=size) for size in (*twice, *larger)]
     mbps = [one.mbps for one in bench.measure(sized, "near", NEAR_RUNS)]
-    others = [one.configuration for one in known.finalists]
+    others = [finalist.configuration for finalist in known.finalists]
     off = {}
     for name, topology in perturbed(bench.topology):
         found = bench.measure([recommended, *others], "near", NEAR_RUNS, topology=topology)
@@ -158,7 +158,7 @@ def _changed(
         return msgspec.structs.replace(one, **new)
 
     def interfaces(ones: Sequence[Interface]) -> tuple[Interface, ...]:
-        return tuple(changed(one, access) for one in ones)
+        return tuple(changed(interface, access) for interface in ones)
 
     sender, receiver = (
         msgspec.structs.replace(site, interfaces=interfaces(site.interfaces))
@@ -190,9 +190,14 @@ def coverage(bench: Bench, result: Result, mbps: float) -> Coverage | None:
     uncertainty = result.decision.uncertainty
     if uncertainty is None:
         return None
-    sacrifice, grid = result.decision.options.sacrifice, [round(one * MIB) for one in result.decision.buffers]
+    sacrifice, grid = (
+        result.decision.options.sacrifice,
+        [round(buffer * MIB) for buffer in result.decision.buffers],
+    )
     candidates = _candidates(bench, result.records, sacrifice)
-    sized = [msgspec.structs.replace(one, buffer_bytes=size) for one in candidates for size in grid]
+    sized = [
+        msgspec.structs.replace(candidate, buffer_bytes=size) for candidate in candidates for size in grid
+    ]
     found = bench.measure(sized, "truth", bench.plan.fresh_runs)
     curves = [found[i : i + len(grid)] for i in range(0, len(found), len(grid))]
     size, otp = _smallest(bench, curves, sacrifice)
@@ -254,14 +259,16 @@ def _candidates(bench: Bench, records: Sequence[Record], sacrifice: float) -> li
     """Configurations of a sweep without their buffers, from the settings of its trials; those that matter."""
     values: dict[str, dict[int, list[float]]] = {}
     made: dict[str, Configuration] = {}
-    for one in records:
-        if one.purpose == "sweep":
-            fields = _fields(one)
+    for record in records:
+        if record.purpose == "sweep":
+            fields = _fields(record)
             key = json.dumps(fields, sort_keys=True)
             made.setdefault(
                 key, Configuration(buffer_bytes=0, workload=WORKLOAD, stack=bench.stack, **fields)
             )
-            values.setdefault(key, {}).setdefault(one.buffer_bytes, []).append(one.throughput_mbps or 0.0)
+            values.setdefault(key, {}).setdefault(record.buffer_bytes, []).append(
+                record.throughput_mbps or 0.0
+            )
     means = {
         key: {size: math.fsum(mbps) / len(mbps) for size, mbps in sizes.items()}
         for key, sizes in values.items()

@@ -102,7 +102,7 @@ def _interleaved(bench: Bench, arms: Sequence[Arm], size: Size) -> list[tuple[in
     grid = buffer_grid(bench.topology, size.buffers)
     workload = Bulk(duration_ns=size.seconds * 10**9)
     configurations = [
-        _corpus.configuration(bench, one, buffer).under(workload) for one in arms for buffer in grid
+        _corpus.configuration(bench, arm, buffer).under(workload) for arm in arms for buffer in grid
     ]
     planned = plan_trials(
         bench.topology,

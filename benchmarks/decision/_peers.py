@@ -64,8 +64,8 @@ class Space(NamedTuple):
     def of(cls, setting: Setting) -> "Space":
         """Every set must come with every congestion control."""
         words = [
-            ("+".join((one.combination.manager, *one.combination.subflows)), one.combination.cc)
-            for one in setting.known.arms
+            ("+".join((arm.combination.manager, *arm.combination.subflows)), arm.combination.cc)
+            for arm in setting.known.arms
         ]
         sets, ccs = (tuple(dict.fromkeys(ones)) for ones in zip(*words, strict=True))
         assert len(words) == len(sets) * len(ccs), "an arm is missing"
@@ -226,9 +226,9 @@ PEERS: dict[str, Peer] = {
 
 def reachable(folders: Sequence[Path]) -> None:
     """Let Python find packages in these folders, after its own."""
-    sys.path += [str(one) for one in folders if str(one) not in sys.path]
+    sys.path += [str(folder) for folder in folders if str(folder) not in sys.path]
 
 
 def missing(peer: Peer) -> list[str]:
     """What it needs and is not there."""
-    return [one for one in peer.needs if importlib.util.find_spec(one) is None]
+    return [need for need in peer.needs if importlib.util.find_spec(need) is None]

@@ -89,8 +89,8 @@ class Known(NamedTuple):
         """The finalist with the smallest buffer that holds the target, with fresh seeds too."""
         target = min(self.target, (1 - sacrifice) * self.finalists[0].mbps)
         return min(
-            (one for one in self.holding if one.mbps >= target),
-            key=lambda one: one.configuration.buffer_bytes,
+            (found for found in self.holding if found.mbps >= target),
+            key=lambda found: found.configuration.buffer_bytes,
             default=self.finalists[0],
         )
 
@@ -160,7 +160,7 @@ class Bench(NamedTuple):
         )
         with self.reporter.phase(f"{self.topology.name}: {purpose}") as progress:
             records = self.runner.measure(planned, progress=progress)
-        values = [one.throughput_mbps or 0.0 for one in records]
+        values = [record.throughput_mbps or 0.0 for record in records]
         return [Found(one, math.fsum(values[i * runs : (i + 1) * runs]) / runs) for i, one in enumerate(ones)]
 
 
@@ -195,23 +195,29 @@ def search(bench: Bench, sacrifice: float) -> Known:
     grid, plan = buffer_grid(bench.topology, bench.plan.sizes), bench.plan
     chosen = _promising(_coarse(bench, grid), plan, sacrifice)
     dense = bench.measure(
-        [msgspec.structs.replace(one, buffer_bytes=size) for one in chosen for size in grid],
+        [
+            msgspec.structs.replace(configuration, buffer_bytes=size)
+            for configuration in chosen
+            for size in grid
+        ],
         "dense",
         plan.dense_runs,
     )
     curves = [dense[i : i + len(grid)] for i in range(0, len(dense), len(grid))]
     target, holding = Holding.of(curves, sacrifice)
-    fastest = sorted(dense, key=lambda one: -one.mbps)
+    fastest = sorted(dense, key=lambda found: -found.mbps)
     everything = zip(dense, itertools.chain.from_iterable(holding), strict=True)
     enough = (one for one, mbps in everything if mbps >= target)
     smallest = sorted(enough, key=lambda one: (one.configuration.buffer_bytes, -one.mbps))
     finalists = {_key(one): one for one in (*fastest[: plan.finalists], *smallest[: plan.finalists])}
-    fresh = bench.measure((one.configuration for one in finalists.values()), "fresh", plan.fresh_runs)
+    fresh = bench.measure(
+        (finalist.configuration for finalist in finalists.values()), "fresh", plan.fresh_runs
+    )
     holds = set(map(_key, smallest))
     return Known(
-        finalists=tuple(sorted(fresh, key=lambda one: -one.mbps)),
+        finalists=tuple(sorted(fresh, key=lambda found: -found.mbps)),
         target=target,
-        holding=tuple(one for one in fresh if _key(one) in holds),
+        holding=tuple(found for found in fresh if _key(found) in holds),
     )
 
 
@@ -239,7 +245,7 @@ def _promising(coarse: Sequence[list[Found]], plan: Plan, sacrifice: float) -> l
     close = (1 - sacrifice - LENIENCE) * max(top.values())
 
     def least(ones: list[Found]) -> float:
-        sizes = [one.configuration.buffer_bytes for one in ones if one.mbps >= close]
+        sizes = [found.configuration.buffer_bytes for found in ones if found.mbps >= close]
         return min(sizes, default=math.inf)
 
     fastest = sorted(coarse, key=lambda ones: -top[id(ones)])

@@ -338,11 +338,11 @@ def outcomes(runner: Runner, wanted: Sequence[Dynamic]) -> Iterator[Outcome]:
 
 def ratios(found: Sequence[Outcome]) -> dict[str, list[float]]:
     """What is compared with what, over all dynamics."""
-    best = [max(one.alone.values()) for one in found]
+    best = [max(outcome.alone.values()) for outcome in found]
     rows = {}
     for name in ("fullmesh", "mptcpd", "default"):
-        if all(name in one.mbps for one in found):
-            rows[f"guard / {name}"] = [over(one.mbps[GUARD], one.mbps[name]) for one in found]
+        if all(name in outcome.mbps for outcome in found):
+            rows[f"guard / {name}"] = [over(outcome.mbps[GUARD], outcome.mbps[name]) for outcome in found]
     both = zip(found, best, strict=True)
     rows["guard / best single path"] = [over(one.mbps[GUARD], alone) for one, alone in both]
     both = zip(found, best, strict=True)
@@ -366,10 +366,10 @@ def facts(found: Sequence[Outcome], asked: int, userspace: str) -> list[str]:
     """Everything else, a line each."""
     about = machine()
     lines = [
-        _ratios.changed([one.changes for one in found], [one.minutes for one in found]),
-        demoted([demotion for one in found for demotion in one.demotions]),
+        _ratios.changed([outcome.changes for outcome in found], [outcome.minutes for outcome in found]),
+        demoted([demotion for outcome in found for demotion in outcome.demotions]),
     ]
-    failed = [name for one in found for name in one.failed]
+    failed = [name for outcome in found for name in outcome.failed]
     kinds = {name if name in SHARED else "a path alone" for name in failed}
     counted = ", ".join(
         f"{kind} {sum((name if name in SHARED else 'a path alone') == kind for name in failed)}"

@@ -132,8 +132,8 @@ def main() -> int:
 
 def summary(ones: list[Ended]) -> dict[str, float]:
     """Shares over all trials."""
-    share = np.concatenate([one.share.ravel() for one in ones])
-    error = np.concatenate([one.error.ravel() for one in ones])
+    share = np.concatenate([ended.share.ravel() for ended in ones])
+    error = np.concatenate([ended.error.ravel() for ended in ones])
     return {
         "trials": len(error),
         "saved": 1 - float(share.mean()),

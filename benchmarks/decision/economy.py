@@ -94,7 +94,7 @@ def networks(asked: argparse.Namespace) -> list[Network]:
     drawn = [random_network(asked.seed + number) for number in range(asked.networks)]
     scenarios = [] if asked.random_only else [load(name) for name in shipped()]
     stacks = asked.stack or ["linux"]
-    every = [Network(one, stack) for stack in stacks for one in scenarios]
+    every = [Network(scenario, stack) for stack in stacks for scenario in scenarios]
     # Random networks are nobody's measurements: under the present stack alone.
     every += [Network(one, stacks[0]) for one in drawn]
     every = [one for one in every if not asked.only or one.topology.name in asked.only]
@@ -203,8 +203,8 @@ def tell(found: Sequence[Case], asked: argparse.Namespace, console: Console) -> 
 def by_contestant(found: Sequence[Case]) -> dict[str, list[Case]]:
     """Cases of each."""
     return {
-        name: [one for one in found if one.contestant == name]
-        for name in dict.fromkeys(one.contestant for one in found)
+        name: [case for case in found if case.contestant == name]
+        for name in dict.fromkeys(case.contestant for case in found)
     }
 
 
@@ -260,13 +260,13 @@ def rows(found: Sequence[Case], mark: float) -> list[list[str]]:
 
 def summary(ones: Sequence[Case], mark: float) -> dict[str, Any]:
     """Shares of the replays at a time; of the claims the share that is wrong."""
-    pairs = [pair for one in ones for pair in one.at(mark)]
+    pairs = [pair for case in ones for pair in case.at(mark)]
     regrets, larger = np.array(pairs).T
-    claims = [right for one in ones for right, room in claimed(one, mark) if room <= GOOD]
-    trials = sum(sum(one.trials) for one in ones)
+    claims = [right for case in ones for right, room in claimed(case, mark) if room <= GOOD]
+    trials = sum(sum(case.trials) for case in ones)
     return {
         "replays": len(pairs),
-        "seconds": float(np.mean([min(mark, spent) for one in ones for spent in one.spent_s])),
+        "seconds": float(np.mean([min(mark, spent) for case in ones for spent in case.spent_s])),
         "median": float(np.median(regrets)),
         "q90": float(np.quantile(regrets, 0.9)),
         "good": float((regrets <= GOOD).mean()),
@@ -275,7 +275,7 @@ def summary(ones: Sequence[Case], mark: float) -> dict[str, Any]:
         "both": sufficient(pairs),
         "claims": len(claims),
         "wrong": 1 - float(np.mean(claims)) if claims else None,
-        "thinking_ms": 1e3 * sum(sum(one.thinking_s) for one in ones) / max(1, trials),
+        "thinking_ms": 1e3 * sum(sum(case.thinking_s) for case in ones) / max(1, trials),
     }
 
 
@@ -326,10 +326,13 @@ def target_rows(found: Sequence[Case], mark: float) -> list[list[str]]:
 
 def networks_within(ones: Sequence[Case], oracles: Sequence[Case], limit: float, mark: float = MAIN) -> float:
     """Share of the networks whose mean regret is within a limit, or what the oracle's excuses."""
-    excused = {(one.network, one.stack): SCATTER * mean_regret(one, mark) for one in oracles}
+    excused = {(oracle.network, oracle.stack): SCATTER * mean_regret(oracle, mark) for oracle in oracles}
     return float(
         np.mean(
-            [mean_regret(one, mark) <= max(limit, excused.get((one.network, one.stack), 0.0)) for one in ones]
+            [
+                mean_regret(case, mark) <= max(limit, excused.get((case.network, case.stack), 0.0))
+                for case in ones
+            ]
         )
     )
 
@@ -346,7 +349,7 @@ def speeds(ones: Sequence[Case], rivals: Sequence[Case], mark: float = MAIN) -> 
     get there within what both had counts with all of it. They were also replayed less often, and are compared
     over the replays that both have: the mean of many is rarely as good as a lucky one.
     """
-    own = {(one.network, one.stack): one for one in ones}
+    own = {(case.network, case.stack): case for case in ones}
     found = {}
     for name, others in by_contestant(rivals).items():
         ratios = []
@@ -430,9 +433,9 @@ def foretold(ones: Sequence[Case]) -> tuple[str, str]:
     """How much longer it said that it needs, by how much longer it needed; of those not certain by then."""
     ratios = [
         said[0] / (spent - EARLY)
-        for one in ones
-        if one.marks[0] == EARLY
-        for said, right, spent in zip(one.more_s, one.claims, one.spent_s, strict=True)
+        for case in ones
+        if case.marks[0] == EARLY
+        for said, right, spent in zip(case.more_s, case.claims, case.spent_s, strict=True)
         if said[0] and right[-1] is not None and spent > EARLY
     ]
     if not ratios:

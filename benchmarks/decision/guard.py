@@ -165,21 +165,23 @@ def _measured(arguments: tuple[int, bool, bool]) -> Outcome:
 def ratios(outcomes: Sequence[Outcome]) -> dict[str, list[float]]:
     """What is compared with what, over all dynamics."""
     rows = {
-        "guard / fullmesh": [over(one.guard, one.fullmesh) for one in outcomes],
-        "guard / best single path": [over(one.guard, one.best_single) for one in outcomes],
-        "guard / better of both": [over(one.guard, max(one.fullmesh, one.best_single)) for one in outcomes],
-        "guard / default path": [over(one.guard, one.default) for one in outcomes],
-        "fullmesh / best single path": [over(one.fullmesh, one.best_single) for one in outcomes],
+        "guard / fullmesh": [over(outcome.guard, outcome.fullmesh) for outcome in outcomes],
+        "guard / best single path": [over(outcome.guard, outcome.best_single) for outcome in outcomes],
+        "guard / better of both": [
+            over(outcome.guard, max(outcome.fullmesh, outcome.best_single)) for outcome in outcomes
+        ],
+        "guard / default path": [over(outcome.guard, outcome.default) for outcome in outcomes],
+        "fullmesh / best single path": [over(outcome.fullmesh, outcome.best_single) for outcome in outcomes],
         "fullmesh / better of both": [
-            over(one.fullmesh, max(one.fullmesh, one.best_single)) for one in outcomes
+            over(outcome.fullmesh, max(outcome.fullmesh, outcome.best_single)) for outcome in outcomes
         ],
         "best single path / better of both": [
-            over(one.best_single, max(one.fullmesh, one.best_single)) for one in outcomes
+            over(outcome.best_single, max(outcome.fullmesh, outcome.best_single)) for outcome in outcomes
         ],
-        "fullmesh, another seed / fullmesh": [over(one.again, one.fullmesh) for one in outcomes],
+        "fullmesh, another seed / fullmesh": [over(outcome.again, outcome.fullmesh) for outcome in outcomes],
     }
-    if any(one.subset is not None for one in outcomes):
-        rows["guard / best constant set"] = [over(one.guard, one.subset or 0) for one in outcomes]
+    if any(outcome.subset is not None for outcome in outcomes):
+        rows["guard / best constant set"] = [over(outcome.guard, outcome.subset or 0) for outcome in outcomes]
     return rows
 
 
@@ -193,13 +195,15 @@ def table(outcomes: Sequence[Outcome]) -> list[list[str]]:
 
 def facts(outcomes: Sequence[Outcome]) -> list[str]:
     """The other goals, a line each."""
-    found = [demotion for one in outcomes for demotion in one.demotions]
+    found = [demotion for outcome in outcomes for demotion in outcome.demotions]
     stalls = (
-        sum("guard" in one.stalled for one in outcomes),
-        sum("fullmesh" in one.stalled for one in outcomes),
+        sum("guard" in outcome.stalled for outcome in outcomes),
+        sum("fullmesh" in outcome.stalled for outcome in outcomes),
     )
     lines = [
-        _ratios.changed([one.changes for one in outcomes], [one.minutes for one in outcomes], 2),
+        _ratios.changed(
+            [outcome.changes for outcome in outcomes], [outcome.minutes for outcome in outcomes], 2
+        ),
         f"Stalled for good: guard in {stalls[0]} of {len(outcomes)}, "
         f"fullmesh with one of two seeds in {stalls[1]}.",
     ]

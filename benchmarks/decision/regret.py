@@ -133,7 +133,7 @@ def networks(asked: argparse.Namespace) -> list[Topology]:
     """The networks that were asked for: shipped ones, then random ones."""
     drawn = [random_network(asked.seed + number) for number in range(asked.networks)]
     topologies = [*(load(name) for name in shipped()), *drawn] if not asked.random_only else drawn
-    return [one for one in topologies if not asked.only or one.name in asked.only]
+    return [topology for topology in topologies if not asked.only or topology.name in asked.only]
 
 
 def answer(bench: Bench, stack: str, asked: argparse.Namespace) -> Result:
@@ -182,7 +182,7 @@ def judge(bench: Bench, stack: str, asked: argparse.Namespace) -> Outcome:
         recommended_bytes=recommended.buffer_bytes,
         share=own.mbps / best["best_mbps"],
         rivals={kind: one.mbps for kind, one in rivals.items()},
-        against_rivals=own.mbps / max(one.mbps for one in rivals.values()),
+        against_rivals=own.mbps / max(rival.mbps for rival in rivals.values()),
         steps=steps(recommended.buffer_bytes, best["smallest_bytes"], grid),
         robustness=robustness(bench, recommended, known),
         coverage=coverage(bench, result, own.mbps),
@@ -244,8 +244,8 @@ def row(one: Outcome) -> list[str]:
 def show(outcomes: Sequence[Outcome], console: Console) -> None:
     """A row for each network and stack."""
     table = Table(*COLUMNS, title="Regret", title_justify="left")
-    for one in outcomes:
-        table.add_row(*row(one))
+    for outcome in outcomes:
+        table.add_row(*row(outcome))
     console.print(table)
 
 
@@ -272,17 +272,17 @@ def percent(share: float) -> str:
 
 def totals(outcomes: Sequence[Outcome], sacrifice: float) -> dict[str, float | int | None]:
     """The numbers that have targets, and the worst of robustness."""
-    answered = [one for one in outcomes if one.recommended is not None]
+    answered = [outcome for outcome in outcomes if outcome.recommended is not None]
     near = [one.robustness for one in answered if one.robustness is not None]
     held = [one.coverage for one in answered if one.coverage is not None]
     return {
         "cases": len(outcomes),
-        "reached": part([one.share >= 1 - sacrifice - ROOM for one in outcomes]),
-        "mean_share": sum(one.share for one in outcomes) / max(len(outcomes), 1),
-        "worst_share": min((one.share for one in outcomes), default=None),
-        "worst_against_rivals": min((one.against_rivals for one in outcomes), default=None),
-        "below_rivals": sum(one.against_rivals < 1 - ROOM for one in outcomes),
-        "within_a_step": part([one.steps is not None and one.steps <= 1 for one in outcomes]),
+        "reached": part([outcome.share >= 1 - sacrifice - ROOM for outcome in outcomes]),
+        "mean_share": sum(outcome.share for outcome in outcomes) / max(len(outcomes), 1),
+        "worst_share": min((outcome.share for outcome in outcomes), default=None),
+        "worst_against_rivals": min((outcome.against_rivals for outcome in outcomes), default=None),
+        "below_rivals": sum(outcome.against_rivals < 1 - ROOM for outcome in outcomes),
+        "within_a_step": part([outcome.steps is not None and outcome.steps <= 1 for outcome in outcomes]),
         "worst_doubled": min((one.doubled for one in near), default=None),
         "worst_larger": min((one.larger for one in near), default=None),
         "worst_off": min((lowest(one) for one in near), default=None),
@@ -298,8 +298,8 @@ def part(values: Sequence[bool]) -> float | None:
 
 def summaries(outcomes: Sequence[Outcome], sacrifice: float) -> Iterator[str]:
     """Totals by stack and over all, a line each."""
-    for stack in (*dict.fromkeys(one.stack for one in outcomes), None):
-        total = totals([one for one in outcomes if stack in (None, one.stack)], sacrifice)
+    for stack in (*dict.fromkeys(outcome.stack for outcome in outcomes), None):
+        total = totals([outcome for outcome in outcomes if stack in (None, outcome.stack)], sacrifice)
         figures = ", ".join(
             f"{name.replace('_', ' ')} {value if isinstance(value, int) else percent(value)}"
             for name, value in total.items()
@@ -311,9 +311,9 @@ def summaries(outcomes: Sequence[Outcome], sacrifice: float) -> Iterator[str]:
 def misses(outcomes: Sequence[Outcome], sacrifice: float) -> list[str]:
     """A line for each answer that falls short of a target."""
     return [
-        f"{one.network} ({one.stack}), {one.recommended or '-'}: {'; '.join(found)}"
-        for one in outcomes
-        if (found := one.misses(sacrifice))
+        f"{outcome.network} ({outcome.stack}), {outcome.recommended or '-'}: {'; '.join(found)}"
+        for outcome in outcomes
+        if (found := outcome.misses(sacrifice))
     ] or ["none"]
 
 
@@ -345,7 +345,7 @@ def again(asked: argparse.Namespace, reporter: Reporter) -> Iterator[tuple[Outco
     that is how an answer as good as any can miss.
     """
     rows = json.loads((RESULTS / f"{asked.out}.json").read_text(encoding="utf-8"))["result"]["outcomes"]
-    topologies = {one.name: one for one in networks(asked)}
+    topologies = {network.name: network for network in networks(asked)}
     for one in msgspec.convert(rows, list[Outcome]):
         if one.recommended is None or one.network not in topologies:
             continue
@@ -414,10 +414,10 @@ def main() -> int:
     outcomes: list[Outcome] = []
     stopped = False
     try:
-        for one in run(asked, Reporter()):
-            outcomes.append(one)
-            found = "; ".join(one.misses(asked.sacrifice)) or "no miss"
-            print(f"{one.network} ({one.stack}): {percent(one.share)}, {found}", file=sys.stderr)
+        for outcome in run(asked, Reporter()):
+            outcomes.append(outcome)
+            found = "; ".join(outcome.misses(asked.sacrifice)) or "no miss"
+            print(f"{outcome.network} ({outcome.stack}): {percent(outcome.share)}, {found}", file=sys.stderr)
     except KeyboardInterrupt:
         stopped = True
         print("interrupted: run it again to continue", file=sys.stderr)
@@ -425,7 +425,7 @@ def main() -> int:
         show(outcomes, console)
         tell(outcomes, asked.sacrifice, console)
     if not stopped:
-        rows = [msgspec.to_builtins(one) for one in outcomes]
+        rows = [msgspec.to_builtins(outcome) for outcome in outcomes]
         if asked.write_docs:
             docs.replace(DOCS, "regret", markdown(outcomes, asked))
             print(f"written to {DOCS}")

@@ -283,8 +283,8 @@ class _Drawing:
         tables = [_assignments(head)]
         for abbr, interfaces in (("S", self._sender), ("R", self._receiver)):
             tables.append(f"[sites.{abbr}]\n" + _assignments({"name": f"site {abbr}", "location": "drawn"}))
-            tables += [f"[[sites.{abbr}.interfaces]]\n" + _assignments(one) for one in interfaces]
-        tables += ["[[core.segments]]\n" + _assignments(one) for one in self._segments]
+            tables += [f"[[sites.{abbr}.interfaces]]\n" + _assignments(interface) for interface in interfaces]
+        tables += ["[[core.segments]]\n" + _assignments(segment) for segment in self._segments]
         tables += ["[[background]]\n" + _assignments(one) for one in self._background]
         (folder / f"{self._name}.toml").write_text("\n".join(tables), encoding="utf-8")
 
@@ -336,7 +336,7 @@ class _Drawing:
 
     def _some(self, links: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         """About half of them, and at least one."""
-        chosen = [one for one in links if self._draw.below(2)]
+        chosen = [link for link in links if self._draw.below(2)]
         return chosen or [links[self._draw.below(len(links))]]
 
     def _tight(self) -> list[tuple[dict[str, Any], str, str]]:

@@ -57,7 +57,7 @@ def compare(
         else []
     )
     found = {one.name: one.said for one in kept}
-    left = [one for one in wanted if one.name not in found]
+    left = [judged for judged in wanted if judged.name not in found]
     with reporter.phase("first divergences") as progress:
         for number, one in enumerate(left, 1):
             try:
@@ -82,19 +82,19 @@ def _said(case: Case, seed: int) -> str:
 
 def rows(wanted: Sequence[Judged], said: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
     """Of the table, in the order of `COLUMNS`."""
-    for one in wanted:
+    for judged in wanted:
         means = (
             statistics.mean(value for value in runs if value is not None)
-            for runs in (one.kernel, one.simulated)
+            for runs in (judged.kernel, judged.simulated)
         )
         kernel, simulated = (f"{mean:.3g}" for mean in means)
-        text = said.get(one.name, "not compared")
+        text = said.get(judged.name, "not compared")
         text = text.partition(": ")[2].partition(f" The {RUNS} runs of")[0] or text
         yield (
-            one.name,
-            one.about,
+            judged.name,
+            judged.about,
             kernel,
-            f"{simulated} ({one.error or 0:+.0%})",
+            f"{simulated} ({judged.error or 0:+.0%})",
             text.removeprefix("first divergence "),
         )
 

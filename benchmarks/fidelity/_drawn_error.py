@@ -138,11 +138,13 @@ def fit(errors: Sequence[Error], strengths: Strengths) -> Fitted:
     """The likeliest spreads."""
     from scipy.optimize import minimize
 
-    places = [(name, regime) for name in strengths for regime in sorted({one.kind[name] for one in errors})]
-    has = np.array([[float(one.kind[name] == regime) for name, regime in places] for one in errors])
+    places = [
+        (name, regime) for name in strengths for regime in sorted({error.kind[name] for error in errors})
+    ]
+    has = np.array([[float(error.kind[name] == regime) for name, regime in places] for error in errors])
     has = has.reshape(len(errors), len(places))
-    squares = np.array([one.log**2 for one in errors])
-    scatter = np.array([one.variance for one in errors]) + LEAST_SPREAD**2
+    squares = np.array([error.log**2 for error in errors])
+    scatter = np.array([error.variance for error in errors]) + LEAST_SPREAD**2
     strict = np.array([strengths[name] ** -2 for name, _ in places])
 
     def unlikely(values: Floats) -> tuple[float, Floats]:
@@ -169,9 +171,12 @@ def fit(errors: Sequence[Error], strengths: Strengths) -> Fitted:
 
 def left_out(errors: Sequence[Error]) -> list[tuple[list[Error], list[Error]]]:
     """Every network by itself, and the errors of all others before it."""
-    names = sorted({one.network for one in errors})
+    names = sorted({error.network for error in errors})
     return [
-        ([one for one in errors if one.network != name], [one for one in errors if one.network == name])
+        (
+            [error for error in errors if error.network != name],
+            [error for error in errors if error.network == name],
+        )
         for name in names
     ]
 
@@ -225,7 +230,7 @@ def score(checked: Sequence[Checked]) -> float:
 def scaled(fitted: Fitted, errors: Sequence[Apart]) -> Scale:
     """Spreads, with the quantiles of errors in spreads of their own."""
     centre = _centre(errors)
-    away = sorted(abs(one.far - centre) for one in errors)
+    away = sorted(abs(error.far - centre) for error in errors)
     return Scale(
         spread=_short(math.exp(fitted.base)),
         effects={
@@ -242,13 +247,13 @@ def scaled(fitted: Fitted, errors: Sequence[Apart]) -> Scale:
 def _centre(errors: Sequence[Apart]) -> float:
     """The median error, if the networks' own medians prove that it is not 0."""
     by_network: dict[str, list[float]] = {}
-    for one in errors:
-        by_network.setdefault(one.error.network, []).append(one.far)
+    for error in errors:
+        by_network.setdefault(error.error.network, []).append(error.far)
     medians = [quantile(sorted(one), 0.5) for one in by_network.values()]
     half = half_width(medians)
     if half is None or abs(math.fsum(medians) / len(medians)) <= half:
         return 0.0
-    return quantile(sorted(one.far for one in errors), 0.5)
+    return quantile(sorted(error.far for error in errors), 0.5)
 
 
 def learn(errors: Sequence[Error], progress: Callable[[int, int], None] | None = None) -> Learnt:
@@ -261,7 +266,7 @@ def learn(errors: Sequence[Error], progress: Callable[[int, int], None] | None =
     ------
     SystemExit : there are too few.
     """
-    networks = len({one.network for one in errors})
+    networks = len({error.network for error in errors})
     if len(errors) < LEAST[0] or networks < LEAST[1]:
         raise SystemExit(
             f"expected at least {LEAST[0]} configurations of {LEAST[1]} networks to learn the simulator's "
@@ -308,17 +313,17 @@ def document(
     ----------
     cases : those with numbers on both sides.
     """
-    widths = sorted(one.high / one.low - 1 for one in learnt.checked)
-    inside = sum(one.inside for one in learnt.checked) / len(learnt.checked)
+    widths = sorted(checked.high / checked.low - 1 for checked in learnt.checked)
+    inside = sum(checked.inside for checked in learnt.checked) / len(learnt.checked)
     return ModelError(
         schema=SCHEMA,
         kernel=f"Linux {kernel}",
         stack=msgspec.structs.asdict(STACKS[DEFAULT_STACK]),
         release=LINUX_VERSION,
         mptune=mptune.__version__,
-        simulated=digest([one.error.simulated for one in learnt.checked]),
+        simulated=digest([checked.error.simulated for checked in learnt.checked]),
         draw=seed,
-        networks=len({one.error.network for one in learnt.checked}),
+        networks=len({checked.error.network for checked in learnt.checked}),
         configurations=len(learnt.checked),
         runs=runs,
         scale=learnt.scale,
@@ -331,21 +336,21 @@ def compared(cases: Sequence[Case], duration_ns: int) -> Compared:
     """Names that have results, and ranges: what is drawn from, and what scaled rates add to it."""
     trials = [case.trial for case in cases]
     topologies = list({case.network: case.trial.topology for case in cases}.values())
-    paths = [path for one in topologies for path in one.paths]
+    paths = [path for topology in topologies for path in topology.paths]
 
     def around(values: Sequence[float], *drawn: float) -> tuple[float, float]:
         return float(min(*values, *drawn)), float(max(*values, *drawn))
 
     return Compared(
-        congestion_controls=tuple(sorted({one.cc for one in trials})),
-        path_managers=tuple(sorted({one.pm for one in trials})),
-        buffer_modes=tuple(sorted({one.buffer_mode for one in trials})),
-        paths=around([len(one.paths) for one in topologies], 2),
+        congestion_controls=tuple(sorted({trial.cc for trial in trials})),
+        path_managers=tuple(sorted({trial.pm for trial in trials})),
+        buffer_modes=tuple(sorted({trial.buffer_mode for trial in trials})),
+        paths=around([len(topology.paths) for topology in topologies], 2),
         path_bps=around([path.rate_bps for path in paths], *RATE_BPS),
-        total_bps=around([total_bps(one) for one in topologies], total_bps(topologies[0])),
+        total_bps=around([total_bps(topology) for topology in topologies], total_bps(topologies[0])),
         rtt_ns=around([path.base_rtt_ns for path in paths], *RTT_NS),
         loss_ppb=around([path.loss_ppb for path in paths], 0),
-        products=around([products(one) for one in trials], float(BOUNDS[0]), float(BOUNDS[-1])),
+        products=around([products(trial) for trial in trials], float(BOUNDS[0]), float(BOUNDS[-1])),
         transfer_bytes=around(TRANSFER_BYTES),
         duration_ns=duration_ns,
     )

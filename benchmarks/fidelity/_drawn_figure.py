@@ -63,12 +63,12 @@ def _means(judged: Sequence[Judged]) -> Any:
 def _biases(report: Report) -> Any:
     """A row for each regime: the bias with its interval, and the band that it should not leave."""
     rows: list[dict[str, Any]] = []
-    for one in report.regimes:
-        value, half = one.figures.bias, one.figures.bias_half
+    for regime in report.regimes:
+        value, half = regime.figures.bias, regime.figures.bias_half
         if value is not None:
             low, high = (value - half, value + half) if half is not None else (value, value)
             ends = {"bias": value, "low": low, "high": high}
-            name = f"{one.factor}: {one.regime} ({one.figures.n})"
+            name = f"{regime.factor}: {regime.regime} ({regime.figures.n})"
             rows.append({"regime": name} | {key: min(EDGE, max(-EDGE, end)) for key, end in ends.items()})
     names = [row["regime"] for row in rows]
     y = alt.Y("regime:N", title=None, sort=names, axis=alt.Axis(labelOverlap=False, labelLimit=300))

@@ -239,8 +239,8 @@ def condensed(trial: Trial, observation: Observation) -> Run:
         failed=kind,
         reason=str(failed) if failed is not None and kind != "stalled" else None,
         paths=_by_path(observation, lasted),
-        retransmitted=sum(one.retransmitted for one in observation.subflows),
-        timeouts=sum(one.timeouts for one in observation.subflows),
+        retransmitted=sum(subflow.retransmitted for subflow in observation.subflows),
+        timeouts=sum(subflow.timeouts for subflow in observation.subflows),
         late_ms=None if late is None else round(float(late), 3),
         waited_s=None if waited is None else round(float(waited), 1),
     )
@@ -248,7 +248,7 @@ def condensed(trial: Trial, observation: Observation) -> Run:
 
 def _by_path(observation: Observation, lasted_ns: int) -> dict[str, float]:
     carried: dict[str, float] = {}
-    for one in (one for one in observation.subflows if one.bytes):
+    for one in (subflow for subflow in observation.subflows if subflow.bytes):
         carried[one.path] = round(carried.get(one.path, 0.0) + one.bytes * 8e3 / lasted_ns, 3)
     return carried
 

@@ -33,11 +33,11 @@ def show(report: Report, judged: Sequence[Judged], again: str) -> None:
         console.print(f"{name}: {value} (the kernel against itself: {floor})", highlight=False)
     table = Table(*COLUMNS, title="By regime (the kernel against itself)", title_justify="left")
     before = ""
-    for one in report.regimes:
-        if one.factor != before and before:
+    for regime in report.regimes:
+        if regime.factor != before and before:
             table.add_section()
-        first, before = one.factor if one.factor != before else "", one.factor
-        table.add_row(first, one.regime, *_row(one.figures, one.floor))
+        first, before = regime.factor if regime.factor != before else "", regime.factor
+        table.add_row(first, regime.regime, *_row(regime.figures, regime.floor))
     console.print(table)
     worst = Table("configuration", "", "simulated (Mbit/s)", "kernel (Mbit/s)", "error", title="The worst")
     for bad in report.worst:
@@ -80,7 +80,7 @@ def summary(report: Report) -> Iterator[tuple[str, str, str]]:
         share(whole.figures.model_error),
         share(floor.figures.model_error),
     )
-    stalls = [f"{one:.1%}" for one in whole.stalls]
+    stalls = [f"{stall:.1%}" for stall in whole.stalls]
     yield "runs that stall, simulated and kernel", " and ".join(stalls), share(floor.stalls[1])
     yield "stalls on both sides or on none", share(whole.stalls_agree), share(floor.stalls_agree)
 
@@ -122,8 +122,8 @@ def markdown(report: Report) -> str:
     lines = ["| over all | simulator | the kernel against itself |", "|---|---|---|"]
     lines += [f"| {name} | {value} | {floor} |" for name, value, floor in summary(report)]
     lines += ["", f"| {' | '.join(COLUMNS)} |", f"|{'---|' * len(COLUMNS)}"]
-    for one in report.regimes:
-        lines.append(f"| {' | '.join((one.factor, one.regime, *_row(one.figures, one.floor)))} |")
+    for regime in report.regimes:
+        lines.append(f"| {' | '.join((regime.factor, regime.regime, *_row(regime.figures, regime.floor)))} |")
     lines += ["", "| the worst | | simulated (Mbit/s) | kernel (Mbit/s) | error |", "|---|---|---|---|---|"]
     for worst in report.worst:
         cells = worst.name, worst.about, _runs(worst.simulated), _each(worst.kernel), f"{worst.error:+.0%}"

@@ -109,10 +109,10 @@ def _contend(
         results = [_result(meter, seconds) for meter in meters]
         emulator.tell({"action": "stop"})
         late_ns: int = emulator.expect("report", STEP_S)["late_p99_ns"]
-    sent = {(one["local"], one["remote"]): one["bytes"] for one in results[0]["subflows"]}
+    sent = {(result["local"], result["remote"]): result["bytes"] for result in results[0]["subflows"]}
     used = [path for path in kernel_paths(topology, named) if path.label in labels]
     by_path = {path.label: sum(sent.get(pair, 0) for pair in path.pairs) for path in used}
-    return Contest(by_path, [one["in_order_bytes"] for one in results[1:]]), late_ns
+    return Contest(by_path, [result["in_order_bytes"] for result in results[1:]]), late_ns
 
 
 def _meter(stack: ExitStack, sites: Sites) -> Meter[Child]:
@@ -228,7 +228,7 @@ def _simulate(
         workload=Bulk(duration_ns=round(asked.duration * 1e9)),
     )
     found = testbed("simulated").run(trial)
-    sent = {one.path: one.bytes for one in found.subflows if one.path in labels}
+    sent = {subflow.path: subflow.bytes for subflow in found.subflows if subflow.path in labels}
     return Contest(sent, [one.bytes for one in found.background])
 
 

@@ -89,8 +89,8 @@ def simulated(case: Case, asked: argparse.Namespace, accounting: str) -> list[Ob
     """Runs in the simulator."""
     bed = testbed("simulated")
     return [
-        bed.run(msgspec.structs.replace(one, accounting=accounting))
-        for one in trials(case, asked, SIMULATED_RUNS)
+        bed.run(msgspec.structs.replace(trial, accounting=accounting))
+        for trial in trials(case, asked, SIMULATED_RUNS)
     ]
 
 

@@ -130,8 +130,11 @@ def on_kernel(store: Store, found: Sequence[Case], reporter: Reporter) -> list[l
     """Observations on the kernel, from the store or fresh."""
     runner = TrialRunner(testbed("namespaces"), None, store)
     with reporter.phase("kernel") as progress:
-        runner.measure([one for case in found for one in case.planned], progress=progress)
-    return [[store.observation(store.key("namespaces", one)) for one in case.planned] for case in found]
+        runner.measure([planned_trial for case in found for planned_trial in case.planned], progress=progress)
+    return [
+        [store.observation(store.key("namespaces", planned_trial)) for planned_trial in case.planned]
+        for case in found
+    ]
 
 
 def simulated(found: Sequence[Case]) -> list[list[Observation]]:
@@ -191,7 +194,7 @@ def summary(comparison: Comparison) -> str:
 
 def repeated(found: Sequence[list[Observation]]) -> list[float]:
     """How far the kernel is from itself: each case's error of the second run against the first, sorted."""
-    pairs = [believed([one for one in runs if one.failed is None])[:2] for runs in found]
+    pairs = [believed([run for run in runs if run.failed is None])[:2] for runs in found]
     return sorted(
         abs(pair[1].throughput_bps / pair[0].throughput_bps - 1) for pair in pairs if len(pair) == 2
     )
@@ -285,7 +288,7 @@ def main() -> None:
             f"{100 * quantile(own, 0.5):.1f} %, 90th percentile {100 * quantile(own, 0.9):.1f} %."
         )
     lost = sorted(1 - one for one in kept if one is not None)
-    same = sum(one is True for one in agreements)
+    same = sum(agreement is True for agreement in agreements)
     print(f"The same optimum in {same} of {len(agreements)} networks.")
     if lost:
         print(

@@ -87,9 +87,9 @@ def cases(topologies: Sequence[Topology], ccs: Sequence[str], asked: argparse.Na
 def shares(observations: Sequence[Observation]) -> dict[str, float]:
     """Each subflow's share of the payload, mean over the runs."""
     found: dict[str, list[float]] = {}
-    for one in observations:
-        total = sum(subflow.bytes for subflow in one.subflows) or 1
-        for subflow in one.subflows:
+    for observation in observations:
+        total = sum(subflow.bytes for subflow in observation.subflows) or 1
+        for subflow in observation.subflows:
             found.setdefault(subflow.path, []).append(subflow.bytes / total)
     return {path: sum(values) / len(observations) for path, values in found.items()}
 
@@ -185,7 +185,12 @@ def main() -> None:
             for one in valid_on_the_kernel(
                 store,
                 topology.name,
-                [one for case in wanted if case.topology is topology for one in case.planned],
+                [
+                    planned_trial
+                    for case in wanted
+                    if case.topology is topology
+                    for planned_trial in case.planned
+                ],
             )
         ]
     pairs = [

@@ -56,7 +56,7 @@ class Asked:
 def write(results: Path) -> None:
     """Put the tables into the page."""
     kernels = [Asked(json.loads(path.read_text())) for path in results.glob("*.json")]
-    kernels.sort(key=lambda one: order(one.kept["release"]))
+    kernels.sort(key=lambda kernel: order(kernel.kept["release"]))
     for name, rows in {
         "kernels": _kernels(kernels),
         "doctor": _doctor(kernels),
@@ -75,19 +75,21 @@ def table(rows: Sequence[Sequence[str]]) -> str:
 
 
 def _head(first: str, kernels: Sequence[Asked]) -> list[str]:
-    return [first, *(one.kept["series"] for one in kernels)]
+    return [first, *(kernel.kept["series"] for kernel in kernels)]
 
 
 def _kernels(kernels: Sequence[Asked]) -> list[list[str]]:
     rows = [["series", "package version", "release", "asked on"]]
-    return rows + [[one.kept[key] for key in ("series", "package", "release", "date")] for one in kernels]
+    return rows + [
+        [kernel.kept[key] for key in ("series", "package", "release", "date")] for kernel in kernels
+    ]
 
 
 def _doctor(kernels: Sequence[Asked]) -> list[list[str]]:
     """The lines of `mptune doctor` that are the kernel's."""
     checks = [
-        {check["name"]: check for check in (one.one("doctor", "said") or {}).get("checks", [])}
-        for one in kernels
+        {check["name"]: check for check in (kernel.one("doctor", "said") or {}).get("checks", [])}
+        for kernel in kernels
     ]
     names = dict.fromkeys(name for found in checks for name in found if name not in _OF_THE_MACHINE)
     rows = [_head("", kernels)]
@@ -105,11 +107,11 @@ def _check(check: dict[str, Any]) -> str:
 
 def _settings(kernels: Sequence[Asked]) -> list[list[str]]:
     """Of net.mptcp as they are at first, and the counters that not all have."""
-    values = [one.one("settings", "values") or {} for one in kernels]
+    values = [kernel.one("settings", "values") or {} for kernel in kernels]
     rows = [_head("net.mptcp", kernels)]
     for name in sorted({name for found in values for name in found}):
         rows.append([f"`{name}`", *(found.get(name, _NONE) for found in values)])
-    counted = [one.one("settings", "counters") or [] for one in kernels]
+    counted = [kernel.one("settings", "counters") or [] for kernel in kernels]
     rows.append(["counters (`MPTcpExt`)", *(str(len(names)) for names in counted)])
     return rows
 
@@ -126,7 +128,9 @@ def _findings(kernels: Sequence[Asked]) -> list[list[str]]:
         "4 with a silent second one": lambda one: _offered(one, "a second one on standby"),
         "4 when it carries data too": lambda one: _offered(one, "the second one carries data too"),
     }
-    return [_head("", kernels)] + [[name, *(show(one) for one in kernels)] for name, show in shown.items()]
+    return [_head("", kernels)] + [
+        [name, *(show(kernel) for kernel in kernels)] for name, show in shown.items()
+    ]
 
 
 def _wrong(outputs: Sequence[str]) -> str:
@@ -177,9 +181,11 @@ def _measured(kernels: Sequence[Asked]) -> list[list[str]]:
         simulated = [bed.run(trial) for trial in case.trials]
         mean = statistics.fmean(one.throughput_bps for one in simulated)
         cells = [
-            ", ".join(_trial(line["observation"]) for line in one.said("trial") if line["number"] == number)
+            ", ".join(
+                _trial(line["observation"]) for line in kernel.said("trial") if line["number"] == number
+            )
             or _NONE
-            for one in kernels
+            for kernel in kernels
         ]
         buffer = f"{format_size(case.buffer_bytes)} {case.buffer_mode}"
         rows.append([case.network, case.cc, buffer, f"{mean / 1e3:.0f}", *cells])

@@ -70,5 +70,5 @@ def on_this_kernel() -> Iterator[tuple[int, Observation]]:
         for run in range(RUNS):
             for number, case in enumerate(cases()):
                 seen = bed.run(case.trials[run])
-                subflows = [msgspec.structs.replace(one, bins=[]) for one in seen.subflows]
+                subflows = [msgspec.structs.replace(subflow, bins=[]) for subflow in seen.subflows]
                 yield number, msgspec.structs.replace(seen, bins=[], subflows=subflows)

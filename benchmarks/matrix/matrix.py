@@ -96,7 +96,7 @@ def main() -> None:
     parser.add_argument("--kept", action="store_true", help="boot nothing, write the docs from what is kept")
     asked = parser.parse_args()
     steps = asked.steps.split(",")
-    if unknown := [one for one in steps if one not in STEPS]:
+    if unknown := [step for step in steps if step not in STEPS]:
         parser.error(f"--steps: expected some of {', '.join(STEPS)}, found {', '.join(unknown)}")
     if not asked.kept:
         if os.geteuid() != 0 or shutil.which(_guest.QEMU) is None:

@@ -124,8 +124,8 @@ class KernelFullmesh(Contender):
     def set_up(self, local: str, remote: str, topology: Topology) -> None:
         """As in `Contender`."""
         limit(local)
-        for one in addresses.interfaces(topology)["local"]:
-            _ip(local, "endpoint", "add", one.ipv4, "dev", one.device, "subflow", "fullmesh")
+        for interface in addresses.interfaces(topology)["local"]:
+            _ip(local, "endpoint", "add", interface.ipv4, "dev", interface.device, "subflow", "fullmesh")
         self.open_receiver(remote, topology)
 
     @staticmethod
@@ -133,9 +133,9 @@ class KernelFullmesh(Contender):
         """Let the receiver announce its other addresses, and accept what is opened."""
         limit(remote)
         initial = topology.path(topology.initial_path, "initial path").remote_index
-        for one in addresses.interfaces(topology)["remote"]:
-            if one.index != initial:
-                _ip(remote, "endpoint", "add", one.ipv4, "dev", one.device, "signal")
+        for interface in addresses.interfaces(topology)["remote"]:
+            if interface.index != initial:
+                _ip(remote, "endpoint", "add", interface.ipv4, "dev", interface.device, "signal")
 
 
 class Mptcpd(Contender):
@@ -156,7 +156,7 @@ class Mptcpd(Contender):
     def set_up(self, local: str, remote: str, topology: Topology) -> None:
         """As in `Contender`."""
         KernelFullmesh.open_receiver(remote, topology)
-        self.begin(local, [one.ipv4 for one in addresses.interfaces(topology)["local"]])
+        self.begin(local, [interface.ipv4 for interface in addresses.interfaces(topology)["local"]])
 
     def begin(self, local: str, own: Sequence[str]) -> int:
         """Start it in a namespace with these addresses of its own; the number of the process."""

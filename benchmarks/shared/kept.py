@@ -38,7 +38,7 @@ class WithoutSeries(NamedTuple):
         started: float,
     ) -> None:
         """Store a finished trial without its series."""
-        subflows = [msgspec.structs.replace(one, bins=[]) for one in observation.subflows]
+        subflows = [msgspec.structs.replace(subflow, bins=[]) for subflow in observation.subflows]
         small = msgspec.structs.replace(observation, bins=[], subflows=subflows)
         self.store.finish(key, planned, small, record, testbed=testbed, started=started)
 

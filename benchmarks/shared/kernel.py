@@ -20,7 +20,7 @@ ATTEMPTS = 4
 
 def believed(observations: Sequence[Observation]) -> list[Observation]:
     """Observations on a machine that kept up."""
-    return [one for one in observations if not overloaded(one)]
+    return [observation for observation in observations if not overloaded(observation)]
 
 
 def on_the_kernel(
@@ -56,4 +56,7 @@ def on_the_kernel(
 def valid_on_the_kernel(store: Store, name: str, planned: Sequence[PlannedTrial]) -> list[Observation | None]:
     """Likewise, but a failed trial is measured again too; None if it failed or was overloaded each time."""
     found = on_the_kernel(store, name, planned, lambda one: one.failed is not None or overloaded(one))
-    return [None if one.failed is not None or overloaded(one) else one for one in found]
+    return [
+        None if observation.failed is not None or overloaded(observation) else observation
+        for observation in found
+    ]

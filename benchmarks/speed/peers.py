@@ -296,11 +296,13 @@ def measured(
 ) -> dict[str, Any]:
     """Every contender's runs of this case, interleaved, and its first second alone if instructions count."""
     seconds = max(1, round(part * case.seconds))
-    runs: dict[str, list[Run]] = {one.name: [] for one in taking_part}
+    runs: dict[str, list[Run]] = {contender.name: [] for contender in taking_part}
     for _ in range(rounds):
-        for one in taking_part:
-            runs[one.name].append(run(one.command(case, seconds), counting))
-    starts = {one.name: run(one.command(case, 1), counting) for one in taking_part if counting}
+        for contender in taking_part:
+            runs[contender.name].append(run(contender.command(case, seconds), counting))
+    starts = {
+        contender.name: run(contender.command(case, 1), counting) for contender in taking_part if counting
+    }
     return {"seconds": seconds, "runs": runs, "starts": starts}
 
 

@@ -68,7 +68,7 @@ class _MadeUp(Testbed):
                     bins=sizes,
                 )
             )
-        total = [sum(sizes) for sizes in zip(*(one.bins for one in subflows), strict=True)]
+        total = [sum(sizes) for sizes in zip(*(subflow.bins for subflow in subflows), strict=True)]
         return Observation(
             testbed=self.name,
             duration_ns=bins * BIN_NS,

@@ -283,21 +283,21 @@ def table(rows: list[Load]) -> list[list[str]]:
     head += ["memory, peak (MiB)", "opening 1,000 (CPU ms)", "second subflow after (ms): median, 95 %"]
     head += ["without it"]
     found = [head]
-    for one in rows:
-        opened = "-" if one.opened_ms is None else f"{one.opened_ms[0]:.1f}, {one.opened_ms[1]:.1f}"
-        if one.short and one.missing:
+    for row in rows:
+        opened = "-" if row.opened_ms is None else f"{row.opened_ms[0]:.1f}, {row.opened_ms[1]:.1f}"
+        if row.short and row.missing:
             # The monitor, `ip mptcp monitor`, loses events when there are this many.
             opened = "not known"
         found.append(
             [
-                one.case,
-                f"{one.finished / one.lasted_s:.0f}",
-                str(one.subflows),
-                shown(one.core_percent, ".2f"),
-                shown(one.peak_mib, ".1f"),
-                shown(one.opening_ms, ".0f"),
+                row.case,
+                f"{row.finished / row.lasted_s:.0f}",
+                str(row.subflows),
+                shown(row.core_percent, ".2f"),
+                shown(row.peak_mib, ".1f"),
+                shown(row.opening_ms, ".0f"),
                 opened,
-                "not known" if opened == "not known" else f"{one.missing} of {PROBES}",
+                "not known" if opened == "not known" else f"{row.missing} of {PROBES}",
             ]
         )
     return found

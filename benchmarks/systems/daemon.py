@@ -233,7 +233,7 @@ def _cut(topology: Topology, path: str, runs: int) -> Iterator[Trial]:
 
 def median(values: Sequence[float | None], spec: str) -> str:
     """With the range of several."""
-    known = [one for one in values if one is not None]
+    known = [value for value in values if value is not None]
     if not known:
         return "-"
     middle = format(statistics.median(known), spec)

@@ -226,13 +226,13 @@ def told(row: Row) -> str:
 
 def line_of(name: str, rows: Sequence[Row]) -> str:
     """A line of the table."""
-    times = [one.restored_s for one in rows if one.restored_s is not None]
+    times = [row.restored_s for row in rows if row.restored_s is not None]
     cells = [
         name,
         len(rows),
-        sum(one.changed for one in rows),
-        sum(bool(one.left) for one in rows),
-        sum(bool(one.complaint) for one in rows),
+        sum(row.changed for row in rows),
+        sum(bool(row.left) for row in rows),
+        sum(bool(row.complaint) for row in rows),
         f"{statistics.median(times):.2f}" if times else "-",
         f"{max(times):.2f}" if times else "-",
     ]

@@ -114,7 +114,7 @@ def mbps(observation: Observation, span: tuple[int, int]) -> float:
 
 def row(network: str, testbed: str, manager: str, path: str, found: Sequence[Observation]) -> Row:
     """Medians of a case."""
-    good = [one for one in found if one.failed is None]
+    good = [observation for observation in found if observation.failed is None]
 
     def median(values: list[float]) -> float | None:
         return round(statistics.median(values), 3) if values else None
@@ -130,7 +130,7 @@ def row(network: str, testbed: str, manager: str, path: str, found: Sequence[Obs
         during_mbps=median([mbps(one, DURING) for one in good]),
         after_mbps=median([mbps(one, AFTER) for one in good]),
         repeated_kib=median([float(one.metadata["reinjected_bytes"]) / 1024 for one in good]),
-        failed=tuple(one.failed.kind for one in found if one.failed is not None),
+        failed=tuple(observation.failed.kind for observation in found if observation.failed is not None),
     )
 
 

@@ -158,7 +158,7 @@ def take_picture(file: Path) -> None:
         machine = Machine()
         # Four connections have three subflows each, and one fell back.
         end = time.monotonic() + STEP_S
-        while sum(len(one.subflows) for one in machine.connections) < 4 * len(RATES_MBPS) + 1:
+        while sum(len(connection.subflows) for connection in machine.connections) < 4 * len(RATES_MBPS) + 1:
             if time.monotonic() > end:
                 raise SystemExit("a subflow could not join: try again")
             machine.update(census(child.expect("connections", STEP_S)))

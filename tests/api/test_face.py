@@ -181,9 +181,9 @@ def test_every_option_of_the_command_is_a_keyword(name):
     command: Any = typer.main.get_command(app)
     command = command.commands[COMMANDS[name]]
     flags = {
-        max(one.opts, key=len).removeprefix("--").replace("-", "_")
-        for one in command.params
-        if one.param_type_name == "option"
+        max(param.opts, key=len).removeprefix("--").replace("-", "_")
+        for param in command.params
+        if param.param_type_name == "option"
     }
     theirs = {f"{one}_" if one == "for" else one for one in flags - PRINTING}
     assert theirs - ELSEWHERE.get(name, set()) == set(TYPES[name].__annotations__)

@@ -50,10 +50,10 @@ def test_it_runs_and_shows_what_is_kept(cells, kept, tmp_path, monkeypatch):
 def test_a_cell_shows_what_jupyter_would(cells, tmp_path):
     """The value of the last expression, what was printed, and nothing after a semicolon."""
     sources = ["a = 2\nprint(a)\na + 1", "a;", "b = a"]
-    code = [{"cell_type": "code", "source": [one], "outputs": []} for one in sources]
+    code = [{"cell_type": "code", "source": [source], "outputs": []} for source in sources]
     first, *others = cells.executed(code, tmp_path)
     assert [one.get("text") or one["data"] for one in first["outputs"]] == [["2\n"], {"text/plain": ["3"]}]
-    assert [one["outputs"] for one in others] == [[], []]
+    assert [other["outputs"] for other in others] == [[], []]
     with pytest.raises(ZeroDivisionError):
         cells.executed([{"cell_type": "code", "source": ["1 / 0"], "outputs": []}], tmp_path)
 

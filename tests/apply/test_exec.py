@@ -357,7 +357,7 @@ def test_connections_are_told_apart_and_counted():
             b"[]",
         ]
     )
-    assert [(one.remote, one.kind) for one in found.connections] == [
+    assert [(connection.remote, connection.kind) for connection in found.connections] == [
         ("10.0.9.1:81", None),
         ("10.0.9.1:80", "mptcp"),
     ]

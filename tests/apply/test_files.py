@@ -227,7 +227,7 @@ def test_ansible_reads_its_playbook(which: str, request: pytest.FixtureRequest, 
 def test_the_playbook_installs_files_that_are_there(written: Path):
     for playbook in written.rglob("mptune.yml"):
         sources = re.findall(r'"src": "([^"]+)"', playbook.read_text())
-        assert sources and all((playbook.parent / one).is_file() for one in sources)
+        assert sources and all((playbook.parent / source).is_file() for source in sources)
 
 
 def test_ssh_names_the_machine_in_the_inventory(run: Make):
@@ -254,7 +254,10 @@ def test_ansible_runs_nothing_that_names_hold(run: Make, tmp_path: Path, templat
     assert ansible is not None
     evil = {word: template.format(tmp_path / word) for word in ("name", "ssh", "device")}
     sender = read(run(**MESH))[0]
-    settings = [{**one, "device": evil["device"]} if "device" in one else one for one in sender.settings]
+    settings = [
+        {**setting, "device": evil["device"]} if "device" in setting else setting
+        for setting in sender.settings
+    ]
     host = msgspec.structs.replace(sender, settings=tuple(settings), name=evil["name"])
     for number, ssh in enumerate([None, f"root@{evil['ssh']}", evil["ssh"]]):
         files.write([msgspec.structs.replace(host, ssh=ssh)], tmp_path / str(number))
@@ -285,7 +288,7 @@ def test_no_pattern_of_ansible_means_other_machines(run: Make):
 )
 def test_no_value_adds_lines_to_a_file(run: Make, field: str, evil: str):
     sender = read(run(**MESH))[0]
-    settings = tuple({**one, field: evil} if field in one else one for one in sender.settings)
+    settings = tuple({**setting, field: evil} if field in setting else setting for setting in sender.settings)
     assert settings != sender.settings
     with pytest.raises(InputError, match=r"^--files: H: expected values without line feeds") as caught:
         files.made(msgspec.structs.replace(sender, settings=settings))
@@ -296,7 +299,9 @@ def test_no_value_adds_lines_to_a_file(run: Make, field: str, evil: str):
 def test_a_value_of_a_sysctl_is_numbers_and_names(run: Make, value: str):
     """A machine may report anything as its present value."""
     sender = read(run(**MESH))[0]
-    settings = tuple({**one, "value": value} if one["kind"] == "sysctl" else one for one in sender.settings)
+    settings = tuple(
+        {**setting, "value": value} if setting["kind"] == "sysctl" else setting for setting in sender.settings
+    )
     with pytest.raises(InputError, match=r"^sysctl .*: expected numbers and names, found "):
         files.made(msgspec.structs.replace(sender, settings=settings))
 
@@ -348,7 +353,7 @@ def test_nothing_is_half_written(run: Make, tmp_path: Path):
 
 def test_programs_are_what_was_compiled(run: Make):
     sender = read(run(**{**MESH, "occ": "olia"}))[0]
-    objects = [one["object"] for one in sender.settings if one["kind"] == "congestion"]
+    objects = [setting["object"] for setting in sender.settings if setting["kind"] == "congestion"]
     found = [one.content for one in files.made(sender) if one.path.endswith(".o")]
     # For systemd and for TuneD.
     assert found == [base64.b64decode(one) for one in objects for _ in range(2)]

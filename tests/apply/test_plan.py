@@ -21,7 +21,7 @@ ALL = ["F-T", "F-V", "M-T", "M-V"]
 
 
 def of_kind(host: HostPlan, kind: str) -> list[dict]:
-    return [one for one in host.settings if one["kind"] == kind]
+    return [setting for setting in host.settings if setting["kind"] == kind]
 
 
 def endpoints(host: HostPlan) -> dict[str, list[str]]:
@@ -66,7 +66,7 @@ def test_the_full_mesh_is_exact(run: Make):
     assert endpoints(sender) == {F: ["subflow", "fullmesh"], M: ["subflow", "fullmesh"]}
     assert endpoints(receiver) == {"198.51.100.7": ["signal"]}
     assert limits(sender) == [(3, 1)] and limits(receiver) == [(3, 0)]
-    assert not [one for one in sender.differs if one.what == "subflows"]
+    assert not [difference for difference in sender.differs if difference.what == "subflows"]
 
 
 def test_default_opens_nothing_and_leaves_the_other_side_alone(run: Make):
@@ -90,22 +90,22 @@ def test_an_interface_that_must_not_carry_is_demoted_where_connections_begin(run
 
 def test_a_set_that_endpoints_cannot_express_is_said(run: Make):
     sender, receiver = plan(run(**mptcp("pcdc", ["F-T", "M-V"])))
-    (differs,) = (one for one in sender.differs if one.what == "subflows")
+    (differs,) = (difference for difference in sender.differs if difference.what == "subflows")
     assert differs.asked == "F-T, M-V" and differs.got != differs.asked
     assert "Endpoints belong to interfaces, not to paths." in differs.because
-    assert not [one for one in receiver.differs if one.what == "subflows"]
+    assert not [difference for difference in receiver.differs if difference.what == "subflows"]
 
 
 def test_a_better_beginning_is_named(run: Make):
     found = outline(run(**mptcp("pcdc", ["F-V", "M-V"])))
-    (differs,) = (one for one in found.hosts[0].differs if one.what == "subflows")
+    (differs,) = (difference for difference in found.hosts[0].differs if difference.what == "subflows")
     assert "Connections that begin on F-V could have exactly the answer's subflows." in differs.because
 
 
 @pytest.mark.parametrize("pm", ["ndiffports", "binder"])
 def test_several_subflows_on_one_path_cannot_be_had(run: Make, pm: str):
     sender, _ = plan(run(**mptcp(pm, ["F-T"])))
-    (differs,) = (one for one in sender.differs if one.what == "subflows")
+    (differs,) = (difference for difference in sender.differs if difference.what == "subflows")
     assert differs.got == "F-T" and "one subflow for each pair of addresses" in differs.because
 
 
@@ -208,7 +208,7 @@ def test_limits_of_growing_buffers_keep_what_is_there(run: Make):
     assert sysctls(sender)["net.ipv4.tcp_wmem"] == "* * 700416"
     assert sysctls(resolve(sender, HOME))["net.ipv4.tcp_wmem"] == "4096 16384 700416"
     assert sysctls(resolve(receiver, HOME))["net.ipv4.tcp_rmem"] == "4096 131072 700416"
-    assert not [one for one in sender.differs if one.what == "buffer"]
+    assert not [difference for difference in sender.differs if difference.what == "buffer"]
 
 
 def test_no_size_is_above_the_limit(run: Make):
@@ -220,7 +220,7 @@ def test_a_fixed_buffer_is_for_programs_to_set_and_only_made_possible(run: Make)
     sender, _ = plan(run("large", buffer_mode="fixed", obs_bytes=1 << 20))
     assert sysctls(sender)["net.core.wmem_max"] == ">=1048576"
     assert sysctls(resolve(sender, HOME))["net.core.wmem_max"] == "1048576"
-    (differs,) = (one for one in sender.differs if one.what == "buffer")
+    (differs,) = (difference for difference in sender.differs if difference.what == "buffer")
     assert "mptune exec --run" in differs.because
     small, _ = plan(run("small", buffer_mode="fixed", obs_bytes=1 << 16))
     assert sysctls(resolve(small, HOME))["net.core.wmem_max"] == "212992"
@@ -253,11 +253,11 @@ def test_what_neither_kernel_nor_program_has_is_left_to_a_module(run: Make):
 def test_congestion_control_goes_to_the_route_that_each_address_takes(run: Make):
     sender, _ = plan(run(**mptcp("fullmesh", ALL, occ="cubic")))
     routes = of_kind(resolve(sender, HOME), "route")
-    assert [(one["device"], one["table"], one["via"]) for one in routes] == [
+    assert [(route["device"], route["table"], route["via"]) for route in routes] == [
         ("eth1", 254, "10.0.1.1"),
         ("wwan0", 102, "10.0.2.1"),
     ]
-    assert {one["to"] for one in routes} == {"default"}
+    assert {route["to"] for route in routes} == {"default"}
 
 
 def test_a_network_that_both_are_in_is_narrower_than_the_default_route(run: Make):
@@ -274,7 +274,7 @@ def test_without_a_route_it_is_set_for_the_whole_host_and_said(run: Make):
     found = resolve(sender, present)
     assert not of_kind(found, "route")
     assert sysctls(found)["net.ipv4.tcp_congestion_control"] == "cubic"
-    why = dict(zip((one.get("name") for one in found.settings), found.why, strict=True))
+    why = dict(zip((setting.get("name") for setting in found.settings), found.why, strict=True))
     assert why["net.ipv4.tcp_congestion_control"].startswith(
         "For the whole host: no route leads to server by M"
     )
@@ -316,7 +316,9 @@ def test_the_kernel_manages_paths_where_that_can_be_chosen(run: Make):
 
 def test_another_stack_is_said(run: Make):
     sender, _ = plan(run(stack="MPTCP v0.9x"))
-    assert [one.asked for one in sender.differs if one.what == "stack"] == ["MPTCP v0.9x"]
+    assert [difference.asked for difference in sender.differs if difference.what == "stack"] == [
+        "MPTCP v0.9x"
+    ]
 
 
 def test_runs_without_one_answer_are_refused(run: Make, tmp_path: Path):

@@ -40,19 +40,21 @@ def sides(run: Path, **present: Any) -> tuple[plan.HostPlan, plan.HostPlan]:
 
 
 def files(host: plan.HostPlan) -> dict[str, dict[str, Any]]:
-    return {Path(one["path"]).name: one for one in host.settings if one["kind"] == "file"}
+    return {Path(setting["path"]).name: setting for setting in host.settings if setting["kind"] == "file"}
 
 
 def test_who_sends_gets_the_answer_and_no_endpoints(run: Callable[..., Path]):
     sender, receiver = sides(run(**ACROSS))
-    assert [one["kind"] for one in sender.settings if one["kind"] in ("endpoint", "limits")] == []
-    assert {one["name"] for one in sender.settings if one["kind"] == "sysctl"} >= {"net.mptcp.enabled"}
-    names = {one.get("name") for host in (sender, receiver) for one in host.settings}
+    assert [setting["kind"] for setting in sender.settings if setting["kind"] in ("endpoint", "limits")] == []
+    assert {setting["name"] for setting in sender.settings if setting["kind"] == "sysctl"} >= {
+        "net.mptcp.enabled"
+    }
+    names = {setting.get("name") for host in (sender, receiver) for setting in host.settings}
     assert "net.mptcp.path_manager" not in names
     # Who accepts has room for all four, and announces nothing.
-    (limits,) = (one for one in receiver.settings if one["kind"] in ("endpoint", "limits"))
+    (limits,) = (setting for setting in receiver.settings if setting["kind"] in ("endpoint", "limits"))
     assert limits == {"kind": "limits", "subflows": 3, "add_addr_accepted": 0}
-    assert not any(one.what == "subflows" for one in sender.differs)
+    assert not any(difference.what == "subflows" for difference in sender.differs)
     plan.check(sender)
 
 

@@ -37,7 +37,7 @@ duration = "1s"
 
 
 def mptune(*arguments: object) -> Any:
-    return CliRunner().invoke(app, [str(one) for one in arguments])
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 @pytest.fixture(scope="module")

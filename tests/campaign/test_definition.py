@@ -39,7 +39,11 @@ def test_the_file_of_the_documentation_is_one(tmp_path: Path) -> None:
     (tmp_path / "campaign.toml").write_text(file.replace(measured, sets))
     told: Any = read_definition(tmp_path / "campaign.toml").options
     assert told.impact is None
-    assert {one.cc for one in told.configurations({}) if one.active == ("U-U", "T-U")} == {"cubic", "olia"}
+    assert {
+        configuration.cc
+        for configuration in told.configurations({})
+        if configuration.active == ("U-U", "T-U")
+    } == {"cubic", "olia"}
 
 
 def test_a_script_is_part_of_every_trial_of_a_sweep(tmp_path: Path) -> None:
@@ -95,7 +99,7 @@ def test_a_sweep_of_0_1_goes_on_as_it_began() -> None:
     empty: dict[str, Any] = {"initial_paths": [], "schedulers": [], "transfers": []}
     options = from_settings(settings("sweep", every_ns=None, for_ns=None, **empty)).options
     assert isinstance(options, SweepOptions) and options.impact is None
-    assert all(one.active is None for one in options.configurations({}))
+    assert all(configuration.active is None for configuration in options.configurations({}))
 
 
 def test_a_campaign_file_chooses_the_stack_or_makes_it_a_factor(tmp_path: Path) -> None:
@@ -117,7 +121,7 @@ tso = true
         file.write_text(text.format(stack=stack, factors=factors))
         options = read_definition(file).options
         assert isinstance(options, SweepOptions)
-        return [one.stack for one in options.configurations({})]
+        return [configuration.stack for configuration in options.configurations({})]
 
     linux, papers = (msgspec.structs.replace(STACKS[name], tso=True) for name in ("linux", "v0.9x"))
     assert stacks("", "") == [linux]
@@ -146,7 +150,10 @@ def test_the_sets_go_to_pcdc_alone() -> None:
     both = {"pms": ("fullmesh", "pcdc"), "ccs": ("reno",), "buffers": (4096,)}
     for told, measured in (({}, sets), (given, {})):
         sweep = msgspec.convert({**both, "pm_options": told}, SweepOptions)
-        found = {one.pm: (one.active, one.standby_order) for one in sweep.configurations(measured)}
+        found = {
+            configuration.pm: (configuration.active, configuration.standby_order)
+            for configuration in sweep.configurations(measured)
+        }
         assert found == {"fullmesh": (None, ()), "pcdc": (("A-X",), ("B-X",))}
 
 
@@ -168,7 +175,7 @@ rtt_ns = {"T-D" = "30 ms", "P-D" = "0.5 s"}
     definition = read_definition(tmp_path / "campaign.toml")
     assert from_settings(definition.settings()) == definition
     sweep: Any = definition.options
-    assert {one.pm: one.pm_options for one in sweep.configurations({})} == {
+    assert {configuration.pm: configuration.pm_options for configuration in sweep.configurations({})} == {
         "fullmesh": {},
         "ndiffports": {"ndiffports": 4},
         "pcdc": {
@@ -209,7 +216,7 @@ buffers = [1]
         file.write_text(text.format(mode=mode, factors=factors))
         options = read_definition(file).options
         assert isinstance(options, SweepOptions)
-        return [one.buffer_mode for one in options.configurations({})]
+        return [configuration.buffer_mode for configuration in options.configurations({})]
 
     assert modes("", "") == ["fixed"]
     assert modes('buffer_mode = "auto"', "") == ["auto"]
@@ -266,7 +273,7 @@ family = "{family}"
     assert found.options.family == "ipv6"
     assert found.options.impact is not None and found.options.impact.family == "ipv6"
     if isinstance(found.options, SweepOptions):
-        assert {one.family for one in found.options.configurations({})} == {"ipv6"}
+        assert {configuration.family for configuration in found.options.configurations({})} == {"ipv6"}
     settings = msgspec.json.decode(msgspec.json.encode(found.settings()))
     assert from_settings(settings) == found
     # Campaigns of versions that had no such option were over IPv4.

@@ -153,7 +153,7 @@ def test_a_budget_shortens_trials_of_which_nobody_asked_for_the_length(run: Any,
     # One second more does not fit; and what the sweep leaves goes into confirmation.
     with pytest.raises(InputError, match=r"^--budget: "):
         run(msgspec.structs.replace(options, duration_ns=full_ns + SECOND))
-    left_s = 200 - sum((1 + one.repeated) * (one.duration_s or 0) for one in result.records)
+    left_s = 200 - sum((1 + record.repeated) * (record.duration_s or 0) for record in result.records)
     runs = result.confirmation.runs
     assert 0 <= left_s < 3 * full_ns / SECOND or (result.confirmation.is_tight and runs > 1)
 

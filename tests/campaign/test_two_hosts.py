@@ -83,8 +83,8 @@ def test_buffers_of_impact_factors_are_emptied_long_before_a_window_ends(
         options = msgspec.structs.replace(OPTIONS, budget_ns=60 * SECOND)
         return Budget(topology, options, real.set_up_s).impact
 
-    rate_bps = sum(one.up_bps for one in network.sender.interfaces)
-    rate_bps = min(rate_bps, sum(one.down_bps for one in network.receiver.interfaces))
+    rate_bps = sum(interface.up_bps for interface in network.sender.interfaces)
+    rate_bps = min(rate_bps, sum(interface.down_bps for interface in network.receiver.interfaces))
     found = impact(network)
     assert 4 * found.buffer_bytes * 8 / rate_bps <= found.length_ns / 1e9
     assert found.buffer_bytes >= theory.traditional(network)["eq1"]
@@ -109,7 +109,11 @@ def test_paths_that_may_be_the_fastest_are_rivals(hosts: Topology, fake_testbed:
     """Of A-X it is known that it has 41 Mbit/s; of the others nothing."""
     options = msgspec.structs.replace(OPTIONS, strategy="grid", sets="signs", tcp=False, off_by=0.2)
     result = optimise(hosts, TrialRunner(fake_testbed), options)
-    alone = {one.combination.subflows for one in result.finalists if len(one.combination.subflows) == 1}
+    alone = {
+        finalist.combination.subflows
+        for finalist in result.finalists
+        if len(finalist.combination.subflows) == 1
+    }
     assert alone == {("B-X",), ("C-X",)}
 
 

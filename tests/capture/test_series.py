@@ -79,7 +79,7 @@ def test_subflows_on_one_path_have_numbers_and_samples_of_their_own():
     samples["subflow"], samples["cwnd"], samples["t"] = [0, 1], [10, 20], round(0.05e9)
     found = curves(run([SYN, data(0.1, 0), *second], 0.4, samples), ("A-X",))
     assert {name: one.assigned[-1] for name, one in found.subflows.items()} == {"A-X": 1000, "A-X #2": 2000}
-    assert [one.cwnd[-1] for one in found.subflows.values()] == [10, 20]
+    assert [subflow.cwnd[-1] for subflow in found.subflows.values()] == [10, 20]
 
 
 def test_times_count_from_the_first_syn():

@@ -35,10 +35,10 @@ def test_retransmissions_add_up_to_the_simulators_own_count(recorded):
 
 def test_rtts_lie_between_their_ends_and_not_below_the_smallest(recorded):
     observation, run, labels = recorded
-    smallest = {one.path: one.min_rtt_ns / 1e6 for one in observation.subflows}
-    for one in steps(run, labels, SECOND // 2):
-        assert smallest[one.subflow] - 1e-6 <= one.min_rtt_ms <= one.rtt_ms + 1e-9
-        assert one.rtt_ms <= one.max_rtt_ms + 1e-9
+    smallest = {subflow.path: subflow.min_rtt_ns / 1e6 for subflow in observation.subflows}
+    for step in steps(run, labels, SECOND // 2):
+        assert smallest[step.subflow] - 1e-6 <= step.min_rtt_ms <= step.rtt_ms + 1e-9
+        assert step.rtt_ms <= step.max_rtt_ms + 1e-9
 
 
 def test_a_recording_that_lacks_packets_ends_before_them(recorded):
@@ -52,7 +52,7 @@ def test_a_recording_that_lacks_packets_ends_before_them(recorded):
         unrecorded=len(run.packets) - len(run.packets) // 2,
     )
     last_s = float(half.packets["entered"][-1] - half.packets["entered"][0]) / SECOND
-    assert 0 < max(one.t_s + 0.5 for one in steps(half, labels, SECOND // 2)) <= last_s
+    assert 0 < max(step.t_s + 0.5 for step in steps(half, labels, SECOND // 2)) <= last_s
 
 
 def test_a_run_without_packets_has_no_steps(recorded):

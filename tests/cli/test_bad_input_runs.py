@@ -216,7 +216,7 @@ def test_store(
     assert verdict(Case(args, ("bad/campaign.sqlite",)), tmp_path, monkeypatch) == "clean"
 
 
-@pytest.mark.parametrize("maker", [one for one in NO_FILES if one is not unreadable])
+@pytest.mark.parametrize("maker", [no_file for no_file in NO_FILES if no_file is not unreadable])
 @pytest.mark.parametrize("command", ["status", "resume"])
 def test_no_stores(
     command: str, maker: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -66,7 +66,7 @@ KILLS = int(os.environ.get("MPTUNE_KILLS", "6"))
 
 
 def mptune(*arguments: object) -> Any:
-    return CliRunner().invoke(app, [str(one) for one in arguments])
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 def started(*arguments: object) -> subprocess.Popen[str]:
@@ -240,9 +240,11 @@ def test_a_sweep_over_transfers_is_exported_with_units(sweep: Path, tmp_path: Pa
     listed = json.loads(mptune("campaign", "export", out, "--series", "--json").stdout)["files"]
     assert [Path(one).name for one in listed] == ["trials.csv", "subflows.csv", "series.csv"]
     trials, _, series = (table(Path(one)) for one in listed)
-    found = {(one["buffer_bytes"], float(one["transfer_bytes"]), one["run"]) for one in trials}
+    found = {(trial["buffer_bytes"], float(trial["transfer_bytes"]), trial["run"]) for trial in trials}
     assert found == {(b, t, r) for b in ("104858", "524288") for t in (65536, 1048576) for r in ("0", "1")}
-    assert all(float(one["completion_s"]) > 0 and 0 <= float(one["time_of_day_h"]) < 24 for one in trials)
+    assert all(
+        float(trial["completion_s"]) > 0 and 0 <= float(trial["time_of_day_h"]) < 24 for trial in trials
+    )
     first = [one for one in series if one["trial"] == trials[0]["trial"] and not one["path"]]
     size = float(trials[0]["transfer_bytes"])
     assert sum(float(one["throughput_mbps"]) for one in first) * 1e5 / 8 == pytest.approx(size)
@@ -501,7 +503,7 @@ def test_a_bad_campaign_file_is_refused_in_one_line(
     ],
 )
 def test_bad_options(arguments: list[str], named: str, file: Path) -> None:
-    shown = mptune("campaign", *(str(file) if one == "FILE" else one for one in arguments))
+    shown = mptune("campaign", *(str(file) if argument == "FILE" else argument for argument in arguments))
     assert shown.exit_code == 2 and named in shown.stderr
 
 

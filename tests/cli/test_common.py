@@ -101,7 +101,10 @@ def test_json_alone_is_refused() -> None:
 
 def commands() -> list[str]:
     """Names of all commands, but for those of groups."""
-    return [str(one.name or getattr(one.callback, "__name__", "")) for one in app.registered_commands]
+    return [
+        str(registered_command.name or getattr(registered_command.callback, "__name__", ""))
+        for registered_command in app.registered_commands
+    ]
 
 
 def test_every_command_shows_examples_of_itself_line_by_line() -> None:

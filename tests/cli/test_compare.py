@@ -86,7 +86,9 @@ def test_any_other_testbed_can_be_the_kernels(pair):
 def test_the_simulator_does_as_linux_does(pair):
     """Its scheduler alone is not enough: the same buffer holds less under the kernel's accounting."""
     assert compare("--transfer", "4MiB").exit_code == 0
-    assert {(one.scheduler, one.accounting) for one in pair["simulated"].trials} == {("kernel", "linux")}
+    assert {(trial.scheduler, trial.accounting) for trial in pair["simulated"].trials} == {
+        ("kernel", "linux")
+    }
 
 
 def test_the_answer_comes_first_and_stalls_are_labelled(pair):
@@ -129,7 +131,7 @@ def test_a_simulated_value_that_stands_alone_has_the_error_to_expect(pair, made_
     assert sum("expected" in line for line in lines) == 1
     assert "256 KiB" in next(line for line in lines if "expected" in line)
     alone, beside = (
-        one["expected"] for one in json.loads(compare(*asked, "--json").stdout)["configurations"]
+        load["expected"] for load in json.loads(compare(*asked, "--json").stdout)["configurations"]
     )
     assert alone["low_mbps"] < 12.5 < alone["high_mbps"]
     assert beside["low_mbps"] < 50 < beside["high_mbps"]

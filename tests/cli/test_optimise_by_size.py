@@ -29,7 +29,7 @@ FROM_PATHS = (
 
 
 def mptune(*arguments: object) -> Any:
-    return CliRunner().invoke(app, [str(one) for one in arguments])
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 @pytest.fixture(scope="module")

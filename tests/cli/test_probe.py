@@ -157,4 +157,4 @@ def test_what_ends_a_probe_leaves_nothing(machines, monkeypatch, tmp_path, error
     monkeypatch.setattr(course, "probe", fail)
     assert run("alice", "bob", "--out", tmp_path / "x.toml", "--quiet").exit_code == code
     assert not list(tmp_path.iterdir())
-    assert all(one.closed for one in machines[0])
+    assert all(machine.closed for machine in machines[0])

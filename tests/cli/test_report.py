@@ -23,7 +23,7 @@ duration = "1s"
 
 
 def mptune(*arguments: object) -> Any:
-    return CliRunner().invoke(app, [str(one) for one in arguments])
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +72,7 @@ def test_what_is_wrong_is_told_in_one_line(
 ) -> None:
     (tmp_path / "file").write_text("")
     given = {"NONE": tmp_path / "none", "RUN": run, "FILE": tmp_path / "file"}
-    shown = mptune("report", *(given.get(one, one) for one in arguments))
+    shown = mptune("report", *(given.get(argument, argument) for argument in arguments))
     assert shown.exit_code == 2
     assert named in shown.stderr and shown.stderr.count("\n") == 1
     assert shown.stdout == ""

@@ -115,7 +115,7 @@ def test_options_of_the_path_manager_reach_it():
             "--json",
         ]
         subflows = json.loads(CliRunner().invoke(app, arguments).stdout)["subflows"]
-        roles[limits] = sum(one["active"] for one in subflows)
+        roles[limits] = sum(subflow["active"] for subflow in subflows)
     assert roles == {"1KiB,1KiB": 2, "64KiB,64KiB": 1}
 
 

@@ -185,7 +185,7 @@ def in_bar(text: str, patch: pytest.MonkeyPatch, captured: pytest.CaptureFixture
         assert advance is not None
         advance(1, 2, text)
     shown = stream.getvalue()
-    assert not any(one in shown for one in CONTROLS if one != "\r")
+    assert not any(control in shown for control in CONTROLS if control != "\r")
     return re.sub(r"\x1b\[(?:[\d;]*m|\?25[lh]|1A|2K)|\r", "", shown)
 
 

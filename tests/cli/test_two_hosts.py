@@ -103,7 +103,7 @@ def test_a_sweep_needs_no_numbers_and_its_report_shows_none(real: Any, tmp_path:
     shown = mptune("campaign", "run", "campaign.toml", "--out", str(out), "--quiet")
     assert shown.exit_code == 0, shown.stderr
     run = read_run(out, "run")
-    (network,) = (one for one in sections(run) if one.name == "topology")
+    (network,) = (section for section in sections(run) if section.name == "topology")
     by_title = {table.title: table.rows for table in network.tables}
     assert by_title["Paths"][0]["rate_mbps"] == 41
     for row in by_title["Paths"][1:]:

@@ -52,7 +52,7 @@ REPORT = ("report", "out", "--no-figures")
 
 
 def _name(arguments: tuple[str, ...]) -> str:
-    return "-".join(one for one in arguments[:3] if one.isalpha() or one == "--from")
+    return "-".join(argument for argument in arguments[:3] if argument.isalpha() or argument == "--from")
 
 
 @pytest.fixture(autouse=True)

@@ -92,7 +92,7 @@ def policies(tmp_path: Path, run: Path) -> Policies:
         "measured_at": "2026-01-01T00:00:00Z",
         "pm": "fullmesh",
         "paths": [
-            {"label": one, "local": 0, "remote": 0, "pairs": [["10.0.1.2", "10.9.0.1"]]} for one in LABELS
+            {"label": label, "local": 0, "remote": 0, "pairs": [["10.0.1.2", "10.9.0.1"]]} for label in LABELS
         ],
         "congestion": "reno",
         "expected_mbit_s": 999.0,

@@ -31,7 +31,7 @@ def test_a_needle_loses_against_what_holds_in_other_networks():
     stated = {MODEL: [100.0] * 3, PATH: [97.0] * 3, MESH: [50.0] * 3}
     others = {MODEL: [99.0, 40.0, 98.0], PATH: [96.0, 95.0, 97.0], MESH: [50.0, 50.0, 50.0]}
     assert chosen(stated, others) == PATH
-    found = {one.combination: one.worst for one in finalists(2**20, stated, others)}
+    found = {finalist.combination: finalist.worst for finalist in finalists(2**20, stated, others)}
     assert found == {MODEL: 40 / 95, PATH: pytest.approx(96 / 99), MESH: pytest.approx(50 / 99)}
     sentence = change(MODEL, PATH, finalists(2**20, stated, others), 0.2)
     assert "pcdc on A-X with reno gave 97.0" in sentence and "at least 97% instead of 42%" in sentence
@@ -40,7 +40,7 @@ def test_a_needle_loses_against_what_holds_in_other_networks():
 def test_where_nobody_holds_everywhere_the_best_on_average_wins():
     """The average is geometric: half in one network is not made up for by a little more in the other."""
     others = {MODEL: [100.0, 50.0], PATH: [50.0, 100.0], MESH: [80.0, 80.0]}
-    assert chosen({one: [100.0, 100.0] for one in others}, others) == MESH
+    assert chosen({other: [100.0, 100.0] for other in others}, others) == MESH
 
 
 def test_a_single_bad_network_does_not_outweigh_all_the_others():

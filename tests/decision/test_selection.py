@@ -164,7 +164,7 @@ def test_robust_believes_what_was_surely_observed_above_a_curve() -> None:
         pcdc_reno=Saturating(95.0, 1.0),
         pcdc_cubic=Saturating(115.0, 4.0),
     )
-    floors = {one: 120.0 for one in both if one.pm == "fullmesh"}
+    floors = {curve: 120.0 for curve in both if curve.pm == "fullmesh"}
     assert Candidates(both, ANY, floors={}).best(0.20, "robust").cc == "reno"
     got = Candidates(both, ANY, floors=floors).best(0.20, "robust")
     assert got.cc == "cubic" and got.throughput_mbps == pytest.approx(0.8 * 120, rel=0.01)

@@ -43,8 +43,8 @@ class Means:
         self.given: list[list[float]] = []
 
     def curves(self, configurations) -> dict[Combination, Curve]:
-        self.given.append([one.value for one in configurations])
-        self.squares = [one.squares for one in configurations]
+        self.given.append([configuration.value for configuration in configurations])
+        self.squares = [configuration.squares for configuration in configurations]
         return {}
 
 
@@ -84,7 +84,7 @@ def test_the_same_seed_gives_the_same_resamples_and_another_seed_others() -> Non
 
     def drawn(seed: int) -> list[float]:
         curves = Resampler(samples, response, MODELS["smooth"]).curves(3, seed)
-        return [one[Combination("fullmesh", "cubic")].predict(5.0) for one in curves]
+        return [curve[Combination("fullmesh", "cubic")].predict(5.0) for curve in curves]
 
     assert drawn(1) == drawn(1) != drawn(2)
 
@@ -214,7 +214,7 @@ def test_luck_that_the_runs_share_does_not_decide_who_wins() -> None:
     difference, level = spread(measured(shared=True))
     assert difference < 1e-6
     assert level == pytest.approx(np.std(luck, ddof=1) / math.sqrt(5), rel=0.1)
-    chosen = {one.optimum.cc for one in choices(measured(shared=True), "saturating", 200)[1]}
+    chosen = {choice.optimum.cc for choice in choices(measured(shared=True), "saturating", 200)[1]}
     assert chosen == {"cubic"}
     difference, level = spread(measured(shared=False))
     assert difference > 1 and level < 1.2

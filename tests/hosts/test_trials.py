@@ -225,7 +225,7 @@ def test_after_a_lost_host_the_next_trial_begins_a_new_session(world, topology):
         asked = trial(topology, transfer_bytes=10_000)
         assert bed.run(asked).failed is None
         world.bob.run("kill", "-KILL", str(agent(world, "bob", "host")))
-        until(lambda: any(one.killed for one in bed._machines.values()), "the news")
+        until(lambda: any(machine.killed for machine in bed._machines.values()), "the news")
         assert bed.run(asked).failed is None
 
 

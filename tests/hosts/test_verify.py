@@ -39,7 +39,7 @@ def _ssh(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
 def run(world: World, answered: Path, tmp_path: Path) -> Path:
     """A run that promises 26 Mbit/s by a full mesh with Cubic."""
     (tmp_path / "world.toml").write_text(world.topology())
-    return of(world, answered, tmp_path / "run", [one.label for one in load(tmp_path / "world.toml").paths])
+    return of(world, answered, tmp_path / "run", [path.label for path in load(tmp_path / "world.toml").paths])
 
 
 def of(world: World, answered: Path, place: Path, subflows: list[str], **answer: Any) -> Path:

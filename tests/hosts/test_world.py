@@ -392,7 +392,7 @@ def test_a_stranger_on_the_link_reaches_a_port(world):
         stranger = inside(world.uplink("bob", 0).netns, lambda: socket.create_connection((address, port)))
         server, (found, _) = listener.accept()
     with stranger, server:
-        assert found not in [one.public for one in world.uplinks["alice"]]
+        assert found not in [uplink.public for uplink in world.uplinks["alice"]]
 
 
 def session(world, name):

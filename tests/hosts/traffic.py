@@ -124,7 +124,7 @@ def mptcp(end: socket.socket) -> Mptcp:
 @contextmanager
 def joining(world: World) -> Iterator[None]:
     """Alice's kernel uses all her uplinks for connections that begin inside the block."""
-    extra = [one for one in world.uplinks["alice"][1:] if one.ipv4]
+    extra = [uplink for uplink in world.uplinks["alice"][1:] if uplink.ipv4]
     for one in extra:
         world.alice.run("ip", "mptcp", "endpoint", "add", str(one.ipv4), "dev", one.device, "subflow")
     try:

@@ -28,7 +28,7 @@ def hosts(world: World) -> Iterator[HostsTestbed]:
 def sent(observation: Observation) -> dict[str, int]:
     """Bytes by path, of a trial that has a result."""
     assert observation.failed is None
-    return {one.path: one.bytes for one in observation.subflows}
+    return {subflow.path: subflow.bytes for subflow in observation.subflows}
 
 
 def command(file, *arguments: str) -> AbstractContextManager[subprocess.Popen[bytes]]:

@@ -163,8 +163,8 @@ class World:
         self._attach(stack)
         self._emulate(stack)
         for attachments in self.uplinks.values():
-            for one in attachments:
-                one.connect()
+            for attachment in attachments:
+                attachment.connect()
         for number, (machine, side) in enumerate(zip(self.machines.values(), self.sides, strict=True), 1):
             self._configure(number, machine, side)
         self._write_config(keys)
@@ -193,7 +193,7 @@ class World:
         command = processes.module("mptune.linux.emulator")
         self._emulator = stack.enter_context(Child("emulator", command, self._run))
         attachments = [one for name in NAMES for one in self.uplinks[name]]
-        interfaces = [one.interface() for one in attachments]
+        interfaces = [attachment.interface() for attachment in attachments]
         self._emulator.tell({"network": self._network(), "seed": 1, "interfaces": interfaces})
         self._emulator.tell({"action": "start"})
         self._emulator.expect("ready", STEP_S)

@@ -104,7 +104,9 @@ def side_by_side(testbed: NamespacesTestbed) -> Callable[[Mapping[Any, Trial]], 
             missing = [key for key in wanted if key not in found or "overloaded" in found[key].metadata]
             found |= zip(missing, run_trials(testbed, [wanted[key] for key in missing]), strict=True)
         if busy := [
-            str(one.metadata["overloaded"]) for one in found.values() if "overloaded" in one.metadata
+            str(observation.metadata["overloaded"])
+            for observation in found.values()
+            if "overloaded" in observation.metadata
         ]:
             spoiled(busy[0])
         failed = {key: one.failed for key, one in found.items() if one.failed is not None}

@@ -47,8 +47,8 @@ class Daemon:
         place = self.folder / "answer"
         place.mkdir(exist_ok=True)
         paths = [
-            {"label": one.label, "local": one.local, "remote": one.remote, "pairs": one.pairs}
-            for one in self.world.paths
+            {"label": path.label, "local": path.local, "remote": path.remote, "pairs": path.pairs}
+            for path in self.world.paths
         ]
         document = {
             "version": 1,

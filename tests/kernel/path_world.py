@@ -320,7 +320,7 @@ class Managed:
     def kernel(self) -> list[tuple[str, Message]]:
         """Label of the path and statistics of every subflow that is established in the kernel."""
         subflows = self.report()["subflows"]
-        return [(one["path"], one["kernel"]) for one in subflows if one["kernel"] is not None]
+        return [(subflow["path"], subflow["kernel"]) for subflow in subflows if subflow["kernel"] is not None]
 
     def acked(self) -> dict[str, int]:
         """Payload bytes that were acknowledged, by path."""

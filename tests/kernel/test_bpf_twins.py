@@ -119,7 +119,7 @@ def networks(tmp_path_factory: pytest.TempPathFactory) -> list[Topology]:
 def kernel(side_by_side, networks: list[Topology]) -> Runs:
     """What the kernel gave, by network and algorithm: all trials at once, overloaded ones again."""
     ccs = (YARDSTICK, *BPF_SOURCES)
-    wanted = {(one.name, cc): trial(one, cc, seed=1) for one in networks for cc in ccs}
+    wanted = {(network.name, cc): trial(network, cc, seed=1) for network in networks for cc in ccs}
     with bpf.loaded(ccs):
         return {key: [one] for key, one in side_by_side(wanted).items()}
 
@@ -146,17 +146,19 @@ class Difference(NamedTuple):
 
 def difference(network: str, simulated: Sequence[Observation], twins: Sequence[Observation]) -> Difference:
     """Compare runs on the kernel with those in the simulator."""
-    rates = [one.throughput_bps for one in simulated]
+    rates = [observation.throughput_bps for observation in simulated]
     mean = statistics.mean(rates)
-    by_path = {path: [shares(one)[path] for one in simulated] for path in shares(simulated[0])}
+    by_path = {
+        path: [shares(observation)[path] for observation in simulated] for path in shares(simulated[0])
+    }
     apart = {
-        path: abs(statistics.mean(shares(one)[path] for one in twins) - statistics.mean(values))
+        path: abs(statistics.mean(shares(twin)[path] for twin in twins) - statistics.mean(values))
         for path, values in by_path.items()
     }
     worst = max(apart, key=lambda path: apart[path])
     return Difference(
         network=network,
-        throughput=abs(statistics.mean(one.throughput_bps for one in twins) / mean - 1),
+        throughput=abs(statistics.mean(twin.throughput_bps for twin in twins) / mean - 1),
         deviation=statistics.stdev(rates) / mean,
         share=apart[worst],
         share_deviation=statistics.stdev(by_path[worst]),
@@ -174,11 +176,11 @@ def differences(networks: Sequence[Topology], kernel: Runs, program: str, origin
     bed = create("simulated")
     return [
         difference(
-            one.name,
-            [bed.run(trial(one, original, seed)) for seed in SEEDS],
-            kernel[one.name, program],
+            network.name,
+            [bed.run(trial(network, original, seed)) for seed in SEEDS],
+            kernel[network.name, program],
         )
-        for one in networks
+        for network in networks
     ]
 
 
@@ -209,11 +211,11 @@ def test_a_program_and_its_original_in_the_simulator_are_alike(cc, networks, ker
     if not alike(found):
         with bpf.loaded([cc]):
             more = side_by_side(
-                {(one.name, seed): trial(one, cc, seed) for one in networks for seed in FURTHER}
+                {(network.name, seed): trial(network, cc, seed) for network in networks for seed in FURTHER}
             )
         runs = {
-            (one.name, cc): [*kernel[one.name, cc], *(more[one.name, seed] for seed in FURTHER)]
-            for one in networks
+            (network.name, cc): [*kernel[network.name, cc], *(more[network.name, seed] for seed in FURTHER)]
+            for network in networks
         }
         found = differences(networks, runs, cc, cc)
     assert alike(found), told(found)

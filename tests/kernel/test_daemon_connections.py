@@ -78,7 +78,7 @@ def test_connections_of_any_port_and_family_get_a_subflow_from_every_interface(d
             for ipv6, mapped, port in ((False, False, 5001), (True, False, 5002), (False, True, 5003))
         ]
         found = reported(child, every(3, 2))
-        locals_ = {local for one in found.connections for local, _ in ends(one)}
+        locals_ = {local for connection in found.connections for local, _ in ends(connection)}
         assert {"10.64.0.1", "10.64.1.1", "fd64::1", "fd64:0:1::1"} <= locals_
         for transfer in transfers:
             transfer.more(300 * KIB)
@@ -92,7 +92,10 @@ def test_two_destinations_are_under_two_policies(daemon, world, accepting):
     daemon.begin()
     with world.transfer(), world.transfer(ipv6=True), watching(world) as child:
         found = reported(child, lambda one: sorted(len(it.subflows) for it in one.connections) == [1, 2])
-        assert {one.family: len(one.subflows) for one in found.connections} == {"ipv4": 2, "ipv6": 1}
+        assert {connection.family: len(connection.subflows) for connection in found.connections} == {
+            "ipv4": 2,
+            "ipv6": 1,
+        }
         assert daemon.policy("one")["connections"] == daemon.policy("other")["connections"] == 1
 
 
@@ -102,7 +105,7 @@ def test_the_peers_other_addresses_become_paths_when_it_announces_them(daemon, w
     daemon.begin()
     with world.transfer() as transfer, watching(world) as child, watching(world, "remote") as other:
         connection = only(reported(child, with_subflows(4)))
-        assert ends(connection) == sorted(one.pairs[0] for one in world.paths)
+        assert ends(connection) == sorted(path.pairs[0] for path in world.paths)
         transfer.more(500 * KIB)
         # The other side manages the same connection, and opens nothing.
         assert len(only(reported(other)).subflows) == 4

@@ -31,7 +31,7 @@ class Peer(Listening):
     def __init__(self, world: World) -> None:
         super().__init__(world.sites.remote)
         with watching(world, "remote") as child:
-            (self.token,) = (one.token for one in reported(child, every(1, 2)).connections)
+            (self.token,) = (connection.token for connection in reported(child, every(1, 2)).connections)
 
     def _order(self, number: int, *parts: bytes) -> None:
         body = bytes([number, 1, 0, 0]) + attribute(4, struct.pack("=I", self.token)) + b"".join(parts)

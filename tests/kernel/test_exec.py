@@ -121,7 +121,15 @@ def test_ssh_and_its_server(hosts, tmp_path):
     )
     Path("/run/sshd").mkdir(exist_ok=True)
     options = ["UserKnownHostsFile=/dev/null", "StrictHostKeyChecking=no", f"IdentityFile={tmp_path}/user"]
-    command = [ssh, "-F", "none", "-q", "-p", "2022", *(word for one in options for word in ("-o", one))]
+    command = [
+        ssh,
+        "-F",
+        "none",
+        "-q",
+        "-p",
+        "2022",
+        *(word for option in options for word in ("-o", option)),
+    ]
     with hosts.server([sshd, "-D", "-e", "-f", str(tmp_path / "sshd_config")], 2022) as server:
         found = hosts.watched(
             [*command, SERVER, f"head -c {BIG} /dev/zero"],

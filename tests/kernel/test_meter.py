@@ -539,15 +539,15 @@ def test_strangers_neither_end_nor_delay_the_trial(testbed, descriptors, says):
     with testbed.meter() as meter, ExitStack() as stack:
         meter.listen(job(transfer_bytes=size), RECEIVER, RECEIVERS)
         (port,) = {int(end.rpartition(":")[2]) for end in testbed.listening("remote")}
-        others = [stack.enter_context(one) for one in strangers(testbed, port, says)]
+        others = [stack.enter_context(stranger) for stranger in strangers(testbed, port, says)]
         meter.connect(SOURCE[0], RECEIVER)
         meter.expect("connected", PATIENCE_S)
-        others += [stack.enter_context(one) for one in strangers(testbed, port, [b"late"])]
+        others += [stack.enter_context(stranger) for stranger in strangers(testbed, port, [b"late"])]
         result = last_line(meter)
         assert result["failed"] is None and result["strangers"] == len(others)
         assert result["in_order_bytes"] == sum(result["bins"]) == size
         assert result["completion_ns"] < patience_ns
-        assert all(is_reset(one) for one in others)
+        assert all(is_reset(other) for other in others)
 
 
 def is_reset(stranger: socket.socket) -> bool:

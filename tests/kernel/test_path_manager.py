@@ -220,8 +220,11 @@ def test_both_kernels_hear_of_standby_priorities_and_addresses(world):
         transfer.more(100 * KIB)
         managed.do("withdraw", "0-0")
         changes = [receiver.next(SUB_PRIORITY) for _ in range(4)]
-        active = {one.address(DADDR4) for one in changes if not one.number(BACKUP)}
-        assert [one.number(BACKUP) for one in changes].count(1) == 1 and active == {"10.64.0.1", "10.64.1.1"}
+        active = {change.address(DADDR4) for change in changes if not change.number(BACKUP)}
+        assert [change.number(BACKUP) for change in changes].count(1) == 1 and active == {
+            "10.64.0.1",
+            "10.64.1.1",
+        }
 
         managed.receiver.tell({"action": "remove", "address": "10.65.1.1"})
         assert sender.next(REMOVED).number(REM_ID) == address_id
@@ -250,8 +253,8 @@ def test_a_path_whose_address_is_removed_loses_its_subflow_and_gets_it_back(worl
         until(lambda: managed.acked()["0-0"] > 100 * KIB)
         assert set(managed.acked()) == {"0-0", "0-1", "1-0"}
         outages = managed.report()["outages"]
-        assert [one["path"] for one in outages] == ["0-0", "1-1"]
-        assert [one["restored_ns"] is None for one in outages] == [False, True]
+        assert [outage["path"] for outage in outages] == ["0-0", "1-1"]
+        assert [outage["restored_ns"] is None for outage in outages] == [False, True]
         assert managed.report()["problems"] == []
 
 

@@ -146,7 +146,7 @@ def dropped(site: str) -> int:
 
 def test_lost_events_are_made_up_for_by_a_look_at_what_there_is(world):
     def live(managed: Managed) -> list[list[str]]:
-        living = [one["subflows"] for one in managed.reports() if one["closed_ns"] is None]
+        living = [report["subflows"] for report in managed.reports() if report["closed_ns"] is None]
         return [[subflow["state"] for subflow in subflows] for subflows in living]
 
     with world.managed("fullmesh") as managed:
@@ -220,9 +220,9 @@ def test_connections_leave_nothing_behind_in_their_managers(world):
         before = [footprint(child) for child in children]
         for _ in range(5):
             with connections(world, 10):
-                until(lambda: [len(one["subflows"]) for one in managed.reports()][-10:] == [4] * 10)
+                until(lambda: [len(report["subflows"]) for report in managed.reports()][-10:] == [4] * 10)
                 assert [footprint(child) for child in children] == before
-        until(lambda: all(one["closed_ns"] is not None for one in managed.reports()))
+        until(lambda: all(report["closed_ns"] is not None for report in managed.reports()))
         assert len(managed.reports()) == ask(managed.receiver)["accepted"] == 50
         assert [footprint(child) for child in children] == before
 

@@ -64,7 +64,7 @@ def test_a_network_is_found_as_it_is(two, tmp_path):
         assert (known.up.mtu, known.up.mtu_next) == (1500, None)
         assert there(known.mptcp).kind == "full" and "joined" in there(known.mptcp).because
         assert not known.translated
-    wide, narrow = (there(one.queue_up) for one in found.sender.interfaces)
+    wide, narrow = (there(interface.queue_up) for interface in found.sender.interfaces)
     assert wide.bytes == pytest.approx(120_000, rel=0.2) and narrow.bytes == pytest.approx(100_000, rel=0.2)
     assert found.bytes <= QUICK.data_bytes
     assert not found.leaving
@@ -139,7 +139,7 @@ def test_packets_that_leave_by_the_wrong_interface_are_shown_with_the_remedy(two
         run(sites.local, "ip", "rule", "del", "from", "10.64.1.1")
         run(sites.local, "ip", "route", "add", "default", "dev", "if0")
         facts = both["sender"].look(pairs=[("10.64.1.1", "10.65.0.1"), ("10.64.0.1", "10.65.0.1")])
-        assert [one["device"] for one in facts["leaves"]] == ["if0", "if0"]
+        assert [fact["device"] for fact in facts["leaves"]] == ["if0", "if0"]
         with pytest.raises(KeyboardInterrupt):
             probe(both, QUICK, interrupted=lambda: True)
 

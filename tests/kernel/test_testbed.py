@@ -211,7 +211,7 @@ def test_a_path_removed_and_announced_again_over_ipv6_is_joined_again(measured, 
     observation = measured(family="ipv6", transfer_bytes=8_000_000, script=script)
     assert observation.failed is None and observation.in_order_bytes == 8_000_000
     assert observation.metadata["path_manager_problems"] == ""
-    wide = [one for one in observation.subflows if one.path == "W-X"]
+    wide = [subflow for subflow in observation.subflows if subflow.path == "W-X"]
     assert len(wide) == 2 and all(one.bytes for one in wide)
 
 
@@ -304,7 +304,7 @@ def test_a_removed_address_ends_its_subflow_and_an_added_one_brings_it_back(meas
     )
     observation = measured(pm="fullmesh", duration_ns=2600 * MS, script=script)
     assert observation.failed is None
-    first, again = (one for one in observation.subflows if one.path == "N-X")
+    first, again = (subflow for subflow in observation.subflows if subflow.path == "N-X")
     assert sum(first.bins[:5]) > 0 and sum(first.bins[9:]) == 0
     assert sum(again.bins[:15]) == 0 and sum(again.bins[20:]) > 0
 
@@ -410,7 +410,7 @@ def test_twenty_trials_leave_nothing_behind(testbed, trial, until, marked):
     mark = f"{leftovers.VARIABLE}={os.getpid()}-"
     before, running, namespaces = left_behind(), marked(mark), living_namespaces()
     observations = run_trials(testbed, [trial(transfer_bytes=20_000, seed=seed) for seed in range(20)])
-    assert [one.in_order_bytes for one in observations] == [20_000] * 20
+    assert [observation.in_order_bytes for observation in observations] == [20_000] * 20
     assert left_behind() == before
     assert marked(mark) == running
     # The kernel takes namespaces down in its own time, and other programs may have some too.

@@ -77,12 +77,16 @@ def test_a_transfer_over_two_paths_is_seen_with_its_rates(world):
         counted_bps = 8 * (transfer.received - before) / (time.monotonic() - began)
         seen: ConnectionSeen = Machine().update(first).update(last).connections[0]
         assert seen.figures.sent_bps == pytest.approx(counted_bps, rel=0.2)
-        rates = {one.now.device: one.figures.sent_bps or 0.0 for one in seen.subflows if not one.now.backup}
+        rates = {
+            subflow.now.device: subflow.figures.sent_bps or 0.0
+            for subflow in seen.subflows
+            if not subflow.now.backup
+        }
         assert set(rates) == {one.device for one in world.named["local"]}
         assert sum(rates.values()) == pytest.approx(counted_bps, rel=0.2)
         assert min(rates.values()) > 0.1 * counted_bps
         assert (seen.now.pid, seen.now.fallback, seen.active, seen.standby) == (os.getpid(), False, 2, 2)
-        assert all(one.now.cc == "cubic" and one.now.rtt_ns for one in seen.subflows)
+        assert all(subflow.now.cc == "cubic" and subflow.now.rtt_ns for subflow in seen.subflows)
         assert first.limits == () and first.may_change
 
 

@@ -35,7 +35,7 @@ def late(monkeypatch):
 def threads(pid):
     """Policy and processors of every thread but the first, which waits for the end."""
     others = [int(one.name) for one in Path(f"/proc/{pid}/task").iterdir() if int(one.name) != pid]
-    return sorted((os.sched_getscheduler(one), sorted(os.sched_getaffinity(one))) for one in others)
+    return sorted((os.sched_getscheduler(other), sorted(os.sched_getaffinity(other))) for other in others)
 
 
 def test_every_processor_has_one_thread_that_gives_way_to_all_others(late):
@@ -66,7 +66,7 @@ def test_the_kernel_has_the_request_only_meanwhile(tmp_path, monkeypatch):
 
     def held():
         links = Path("/proc/self/fd").iterdir()
-        return [one for one in links if one.is_symlink() and os.path.realpath(one) == str(file)]
+        return [link for link in links if link.is_symlink() and os.path.realpath(link) == str(file)]
 
     with Awake():
         assert file.read_bytes() == bytes(4) and len(held()) == 1

@@ -58,7 +58,7 @@ class Screen:
 
     def notified(self, words):
         """Whether it said something in a corner, where words wrap."""
-        return any(words in one.message for one in self.app._notifications)
+        return any(words in notification.message for notification in self.app._notifications)
 
     def text(self):
         return "\n".join(self.lines())

@@ -104,7 +104,9 @@ def test_it_is_measured_again_with_new_seeds_beside_the_default(
     result = run(network, testbed)
     small = result.answers[0]
     assert (small.default.pm, small.default.cc, small.default.buffer_bytes) == ("fullmesh", "cubic", 16 * MIB)
-    seeds = {p: {one.seed for one in result.records if one.purpose == p} for p in ("sweep", "confirm")}
+    seeds = {
+        p: {record.seed for record in result.records if record.purpose == p} for p in ("sweep", "confirm")
+    }
     assert len(seeds["sweep"]) == 6 and len(seeds["confirm"]) == 8 and not seeds["sweep"] & seeds["confirm"]
     assert small.gain is not None and small.gain.n == 8
     ours = 0.10 + 64 * KIB * 8 / 50e6
@@ -133,9 +135,11 @@ def test_the_percentile_is_between_the_two_longest_of_few_runs(network: Topology
     result = run(network, testbed)
     small = result.answers[0]
     took = sorted(
-        one.completion_s or 0.0
-        for one in result.records
-        if one.purpose == "confirm" and one.settings["transfer_bytes"] == 64 * KIB and one.pm == "pcdc"
+        record.completion_s or 0.0
+        for record in result.records
+        if record.purpose == "confirm"
+        and record.settings["transfer_bytes"] == 64 * KIB
+        and record.pm == "pcdc"
     )
     assert small.confirmed.percentile == pytest.approx(took[6] + 0.65 * (took[7] - took[6]))
 
@@ -168,7 +172,7 @@ def test_less_than_one_percent_is_no_reason_for_a_larger_buffer(
 
 def test_a_configuration_that_fails_once_is_no_answer(network: Topology, testbed: Transfers) -> None:
     stalled = Failure("stalled", "nothing arrived")
-    first = min(one.seed for one in run(network, testbed).records if one.purpose == "sweep")
+    first = min(record.seed for record in run(network, testbed).records if record.purpose == "sweep")
     testbed.fails = lambda t: stalled if (t.buffer_bytes, t.seed) == (64 * KIB, first) else None
     result = run(network, testbed)
     assert result.answers[0].chosen.buffer_bytes == 256 * KIB
@@ -205,7 +209,7 @@ def run_points(network: Topology, testbed: Transfers) -> Any:
     failing, testbed.fails = testbed.fails, lambda trial: None
     points = run(network, testbed).answers[0].points
     testbed.fails = failing
-    return [msgspec.structs.replace(one, by_run={}) for one in points]
+    return [msgspec.structs.replace(point, by_run={}) for point in points]
 
 
 def test_of_equal_configurations_the_simplest_is_used(network: Topology, testbed: Transfers) -> None:
@@ -254,7 +258,7 @@ def test_the_document_has_an_entry_and_a_sentence_for_each_size(
     assert "95th percentile" in found["answer"][1] and "Time saved" in found["answer"][1]
     rows = size_rows(result.answers)
     assert sum(row["chosen"] for row in rows) == 2
-    assert len(rows) == sum(len(one.points) for one in result.answers)
+    assert len(rows) == sum(len(answer.points) for answer in result.answers)
 
 
 @pytest.mark.parametrize(

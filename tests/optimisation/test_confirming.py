@@ -63,7 +63,7 @@ def test_one_unlucky_run_is_followed_by_others(network: Topology, fake_testbed: 
     fake_testbed.drift = weak(lambda number, trial: number == 0)
     result, confirmation = run(network, fake_testbed, budget_ns=150 * SECOND, buffer_mode=mode)
     assert confirmation.runs > 2
-    assert not any("misses its target" in one or "too few" in one for one in result.warnings)
+    assert not any("misses its target" in warning or "too few" in warning for warning in result.warnings)
 
 
 @pytest.mark.parametrize("mode", ["fixed", "auto"])
@@ -76,9 +76,9 @@ def test_an_answer_that_misses_its_target_gets_a_larger_buffer(
     assert seconds(result) <= 300
     assert result.buffer_bytes == confirmation.recommended.buffer_bytes >= 9 * MIB
     assert result.optimum.buffer_mib * MIB >= 9 * MIB
-    (told,) = (one for one in result.warnings if "the buffer was enlarged to" in one)
+    (told,) = (warning for warning in result.warnings if "the buffer was enlarged to" in warning)
     assert told.startswith("With ") and "less than the target of" in told
-    assert not any("misses its target" in one for one in result.warnings)
+    assert not any("misses its target" in warning for warning in result.warnings)
 
 
 def test_where_no_larger_buffer_is_better_the_first_answer_stays(
@@ -88,15 +88,15 @@ def test_where_no_larger_buffer_is_better_the_first_answer_stays(
     result, confirmation = run(network, fake_testbed, budget_ns=300 * SECOND)
     assert seconds(result) <= 300 and result.buffer_bytes < 9 * MIB
     assert result.buffer_bytes == confirmation.recommended.buffer_bytes
-    assert any("misses its target" in one for one in result.warnings)
+    assert any("misses its target" in warning for warning in result.warnings)
 
 
 def test_a_single_run_decides_nothing_about_the_target(network: Topology, fake_testbed: Any) -> None:
     fake_testbed.drift = weak(lambda number, trial: True)
     result, confirmation = run(network, fake_testbed)
     assert confirmation.runs == 1
-    assert any("One run is too few to judge" in one for one in result.warnings)
-    assert not any("misses its target" in one for one in result.warnings)
+    assert any("One run is too few to judge" in warning for warning in result.warnings)
+    assert not any("misses its target" in warning for warning in result.warnings)
 
 
 def test_a_limit_of_the_user_ends_what_is_only_an_addition(network: Topology, fake_testbed: Any) -> None:

@@ -41,7 +41,7 @@ def changed(**changes: Any) -> OptimiseOptions:
 
 def seconds(result: Result) -> float:
     """What all trials took on the testbed, which needs no time to set one up."""
-    return math.fsum(one.settings["duration_ns"] / 1e9 for one in result.records)
+    return math.fsum(record.settings["duration_ns"] / 1e9 for record in result.records)
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_it_finds_what_the_grid_finds_with_fewer_trials(network: Topology, noisy
     assert result.subflows == grid.subflows == ("A-X", "B-X")
     # 93 % of the plateau need 3.7 MiB; buffers are a quarter of an octave apart.
     assert 0.93 * 4 <= result.optimum.buffer_mib <= 1.25 * 4
-    swept = [sum(one.purpose == "sweep" for one in found.records) for found in (result, grid)]
+    swept = [sum(record.purpose == "sweep" for record in found.records) for found in (result, grid)]
     assert swept[0] < swept[1] / 3
     assert result.reached is not None
     assert result.reached.ended == "certain"
@@ -83,7 +83,7 @@ def test_a_budget_holds_for_everything_together(network: Topology, noisy: Any, b
     noisy.noise = 0.1
     result = optimise(network, TrialRunner(noisy), changed(budget_ns=budget_s * SECOND, off_by=0.2))
     assert seconds(result) <= budget_s
-    assert {one.purpose for one in result.records} == {"impact", "sweep", "screen", "confirm"}
+    assert {record.purpose for record in result.records} == {"impact", "sweep", "screen", "confirm"}
     assert result.reached is not None
     assert result.reached.spent_s <= budget_s
 
@@ -125,7 +125,9 @@ def test_a_budget_too_short_for_one_look_at_every_candidate_is_refused(network: 
 
 def test_without_extension_only_the_stated_buffers_are_measured(network: Topology, noisy: Any) -> None:
     result = optimise(network, TrialRunner(noisy), changed(extend=False))
-    assert {one.buffer_bytes for one in result.records if one.purpose == "sweep"} <= set(OPTIONS.buffers)
+    assert {record.buffer_bytes for record in result.records if record.purpose == "sweep"} <= set(
+        OPTIONS.buffers
+    )
 
 
 def test_an_answer_below_the_stated_buffers_is_found(network: Topology, noisy: Any) -> None:

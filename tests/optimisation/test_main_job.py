@@ -75,7 +75,7 @@ def test_the_paired_design_leads_to_the_same_answer(network: Topology, fake_test
     result = optimise(network, TrialRunner(fake_testbed), changed(impact=impact))
     assert result.optimum.pm == "pcdc" and result.subflows == ("A-X", "B-X")
     assert [one.plausible for one in result.impacts] == [True, True]
-    assert len([one for one in result.records if one.purpose == "impact"]) < 2 * 3 * 8
+    assert len([record for record in result.records if record.purpose == "impact"]) < 2 * 3 * 8
 
 
 def test_pairing_by_seed_makes_the_gain_sharper_than_its_parts(network: Topology, fake_testbed: Any) -> None:
@@ -90,7 +90,7 @@ def test_pairing_by_seed_makes_the_gain_sharper_than_its_parts(network: Topology
 
 def test_what_is_measured_in_which_step(network: Topology, fake_testbed: Any) -> None:
     result = optimise(network, TrialRunner(fake_testbed, 1), OPTIONS)
-    purposes = [one.purpose for one in result.records]
+    purposes = [record.purpose for record in result.records]
     counts = {"impact": 2 * 3 * 2, "sweep": 2 * 2 * 8 * 3, "confirm": 2 * 4}
     assert {purpose: purposes.count(purpose) for purpose in counts} == counts
     assert len(fake_testbed.trials) == len(result.records)
@@ -101,7 +101,9 @@ def test_what_is_measured_in_which_step(network: Topology, fake_testbed: Any) ->
         8 * MIB,
         {},
     )
-    seeds = {purpose: {one.seed for one in result.records if one.purpose == purpose} for purpose in counts}
+    seeds = {
+        purpose: {record.seed for record in result.records if record.purpose == purpose} for purpose in counts
+    }
     assert not (seeds["sweep"] & seeds["confirm"] or seeds["sweep"] & seeds["impact"])
 
 
@@ -334,7 +336,7 @@ def test_sets_beside_that_of_the_signs_compete(network: Topology, fake_testbed: 
     result = optimise(network, TrialRunner(fake_testbed, 1), changed(sets="compete"))
     assert result.optimum.subflows == result.subflows == ("A-X",)
     assert result.optimum.throughput_mbps == pytest.approx(0.93 * 80, rel=0.03)
-    assert {one.purpose for one in result.records} == {"impact", "screen", "search", "sweep", "confirm"}
+    assert {record.purpose for record in result.records} == {"impact", "screen", "search", "sweep", "confirm"}
     document = result_document(result)
     assert any(one["subflows"] == ["A-X"] for one in document["models"])
 
@@ -374,7 +376,7 @@ def test_the_favourite_gives_way_to_what_holds_in_other_networks(
     assert optimise(network, TrialRunner(fake_testbed, 1), changed(pms=("fullmesh",))).optimum.cc == "reno"
     result = optimise(network, TrialRunner(fake_testbed, 1), options)
     assert result.optimum.cc == "cubic"
-    worst = {one.combination.cc: one.worst or 0.0 for one in result.finalists}
+    worst = {finalist.combination.cc: finalist.worst or 0.0 for finalist in result.finalists}
     assert worst["reno"] < 0.5 < worst["cubic"]
     (sentence,) = [text for text in result.warnings if "The model chose" in text]
     assert "fullmesh with reno" in sentence and "fullmesh with cubic" in sentence
@@ -390,7 +392,7 @@ def test_an_optimum_at_an_end_is_looked_for_beyond_it(
     assert 1.0 <= inside.optimum.buffer_mib <= 8.0
     result = optimise(network, TrialRunner(fake_testbed), changed(pms=("fullmesh",), extend=True))
     assert result.optimum.buffer_mib == pytest.approx(expected, rel=0.3)
-    sizes = {one.buffer_bytes for one in result.records if one.purpose == "sweep"}
+    sizes = {record.buffer_bytes for record in result.records if record.purpose == "sweep"}
     assert min(sizes) < MIB or max(sizes) > 8 * MIB
 
 
@@ -411,7 +413,7 @@ def test_the_favourite_does_not_give_way_to_what_collapses_with_larger_buffers(
     options = changed(pms=("fullmesh",), off_by=0.2, selection="robust")
     result = optimise(network, TrialRunner(fake_testbed, 1), options)
     assert result.optimum.cc == "reno"
-    worst = {one.combination.cc: one.worst or 0.0 for one in result.finalists}
+    worst = {finalist.combination.cc: finalist.worst or 0.0 for finalist in result.finalists}
     assert worst["cubic"] > worst["reno"]
 
 
@@ -465,7 +467,7 @@ def test_buffers_are_added_until_those_beside_the_optimum_are_close(
     result = optimise(
         network, TrialRunner(fake_testbed), changed(pms=("fullmesh",), buffers=sizes, extend=True)
     )
-    measured = sorted({one.buffer_bytes / MIB for one in result.records if one.purpose == "sweep"})
+    measured = sorted({record.buffer_bytes / MIB for record in result.records if record.purpose == "sweep"})
     low, high = gap(measured, result.optimum.buffer_mib)
     assert low < result.optimum.buffer_mib <= high < 1.2 * low
 
@@ -514,4 +516,4 @@ def test_no_trial_is_repeated_for_a_buffer_that_is_the_same_in_whole_kibibytes(
     options = changed(pms=("fullmesh",), off_by=0.2, extend=True)
     optimise(network, TrialRunner(fake_testbed, 1), options)
     settings = [msgspec.to_builtins(one, builtin_types=(bytes,)) for one in seen]
-    assert len(settings) == len({repr(one) for one in settings})
+    assert len(settings) == len({repr(setting) for setting in settings})

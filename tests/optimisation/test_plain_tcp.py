@@ -53,8 +53,8 @@ def against(result: Result) -> AgainstTcp:
 
 def tcp_trials(testbed: Any, purpose: str, result: Result) -> list[Any]:
     """Trials of plain TCP with the seeds of a purpose."""
-    seeds = {one.seed for one in result.records if one.purpose == purpose}
-    return [one for one in testbed.trials if one.protocol == "tcp" and one.seed in seeds]
+    seeds = {record.seed for record in result.records if record.purpose == purpose}
+    return [trial for trial in testbed.trials if trial.protocol == "tcp" and trial.seed in seeds]
 
 
 def test_no_path_manager_has_the_name_that_stands_for_plain_tcp() -> None:
@@ -68,9 +68,9 @@ def test_the_family_is_that_of_every_trial_and_of_the_answer(
     impact = msgspec.structs.replace(OPTIONS.impact, design=design)
     options = msgspec.structs.replace(OPTIONS, family="ipv6", impact=impact).completed()
     result = optimise(network, TrialRunner(fake_testbed, 1), options)
-    assert {one.family for one in fake_testbed.trials} == {"ipv6"}
-    assert {one.protocol for one in fake_testbed.trials} == {"mptcp", "tcp"}
-    assert {one.purpose for one in result.records} == {
+    assert {trial.family for trial in fake_testbed.trials} == {"ipv6"}
+    assert {trial.protocol for trial in fake_testbed.trials} == {"mptcp", "tcp"}
+    assert {record.purpose for record in result.records} == {
         *("impact", "screen", "search", "sweep", "shortlist", "confirm"),
     }
     document = result_document(result)
@@ -104,11 +104,11 @@ def test_a_path_without_mptcp_is_left_to_plain_tcp(
     """Also where connections began on it; of what is left the answer is as good as ever."""
     stripped = without_mptcp(network, lost)
     result = run(stripped, fake_testbed, strategy=strategy, model=OptimiseOptions().model)
-    mptcp = [one for one in fake_testbed.trials if one.protocol == "mptcp"]
+    mptcp = [trial for trial in fake_testbed.trials if trial.protocol == "mptcp"]
     assert mptcp and all(lost not in [path.label for path in one.topology.paths] for one in mptcp)
     assert all(lost not in one.pm_options.get("active", ()) for one in mptcp)
     assert all(lost not in one.pm_options.get("standby_order", ()) for one in mptcp)
-    assert lost in {one.initial_path for one in fake_testbed.trials if one.protocol == "tcp"}
+    assert lost in {trial.initial_path for trial in fake_testbed.trials if trial.protocol == "tcp"}
     assert lost not in {path.path for impact in result.impacts for path in impact.paths}
     assert result.warnings[0].startswith(f"{lost} carries no MPTCP, and is left to plain TCP: ")
 
@@ -137,7 +137,9 @@ def test_mptcp_stays_where_tcp_is_not_clearly_faster(network: Topology, fake_tes
     result = run(network, fake_testbed)
     assert not result.optimum.combination.is_tcp and result.subflows == ("A-X", "B-X")
     assert against(result).tcp.initial_path == "A-X"
-    assert next(one.combination for one in result.finalists if one.combination.is_tcp).subflows == ("A-X",)
+    assert next(
+        finalist.combination for finalist in result.finalists if finalist.combination.is_tcp
+    ).subflows == ("A-X",)
     (sentence,) = [text for text in wording.answer(result) if "the best plain TCP" in text]
     assert sentence.startswith("MPTCP loses: -0.")
 
@@ -161,7 +163,7 @@ def test_without_tcp_it_is_a_yardstick_only(network: Topology, fake_testbed: Any
     fake_testbed.tcp_gives = {"B-X": 120.0}
     result = run(network, fake_testbed, tcp=False)
     assert not result.optimum.combination.is_tcp and result.subflows == ("A-X", "B-X")
-    assert not any(one.combination.is_tcp for one in result.finalists)
+    assert not any(finalist.combination.is_tcp for finalist in result.finalists)
     assert not tcp_trials(fake_testbed, "shortlist", result)
     assert against(result).tcp.initial_path == "B-X"
     assert any(text.startswith("MPTCP loses: -") for text in wording.answer(result))
@@ -172,7 +174,9 @@ def test_every_path_is_screened_and_few_are_compared(network: Topology, fake_tes
     screened = tcp_trials(fake_testbed, "screen", result)
     assert {one.initial_path for one in screened} == {path.label for path in network.paths}
     assert {one.workload for one in screened} == {Bulk(duration_ns=10 * SECOND)}
-    compared = {(one.initial_path, one.cc) for one in tcp_trials(fake_testbed, "shortlist", result)}
+    compared = {
+        (tcp_trial.initial_path, tcp_trial.cc) for tcp_trial in tcp_trials(fake_testbed, "shortlist", result)
+    }
     assert 1 <= len(compared) <= 2 and all(path == "A-X" for path, _ in compared)
     assert all(one.topology is network for one in screened)
 
@@ -189,13 +193,13 @@ def test_where_no_tcp_arrives_there_is_no_yardstick(network: Topology, fake_test
     result = run(network, fake_testbed)
     assert result.confirmation is not None and result.confirmation.against_tcp is None
     assert result_document(result)["against_tcp"] is None
-    (said,) = (one for one in result.warnings if "plain TCP" in one)
+    (said,) = (warning for warning in result.warnings if "plain TCP" in warning)
     assert said.startswith("There is no comparison with plain TCP: all ") and said.endswith("cut).")
 
 
 def test_without_a_shortlist_there_is_no_plain_tcp(network: Topology, fake_testbed: Any) -> None:
     result = run(network, fake_testbed, off_by=0.0)
-    assert all(one.protocol == "mptcp" for one in fake_testbed.trials)
+    assert all(trial.protocol == "mptcp" for trial in fake_testbed.trials)
     assert result.confirmation is not None and result.confirmation.against_tcp is None
 
 
@@ -213,7 +217,7 @@ def test_a_campaign_of_0_1_resumes_without_measuring_anything_again(
         measured = len(fake_testbed.trials)
         again_ = optimise(network, TrialRunner(fake_testbed, 1, store), options)
     assert len(fake_testbed.trials) == measured
-    assert all(one.protocol == "mptcp" for one in fake_testbed.trials)
+    assert all(trial.protocol == "mptcp" for trial in fake_testbed.trials)
     assert msgspec.json.encode(result_document(first)) == msgspec.json.encode(result_document(again_))
 
 
@@ -255,8 +259,8 @@ def test_plain_tcp_belongs_to_the_stack_that_was_asked_for(network: Topology, fa
     from mptune.trial.records import stack_of
 
     result = run(network, fake_testbed, stack=StackOptions(stack="v0.9x"))
-    tcp = [one for one in result.records if one.settings.get("protocol") == "tcp"]
-    assert tcp and {stack_of(one.settings) for one in result.records} == {"v0.9x"}
+    tcp = [record for record in result.records if record.settings.get("protocol") == "tcp"]
+    assert tcp and {stack_of(record.settings) for record in result.records} == {"v0.9x"}
     assert {trial.mss for trial in fake_testbed.trials if trial.protocol == "tcp"} == {1448}
     assert {one.manager for one in tcp} == {f"plain TCP on {path.label}" for path in network.paths}
 
@@ -293,7 +297,7 @@ def test_sets_that_came_near_are_measured_again(network: Topology) -> None:
     )
     other = Combination("pcdc", "cubic", ("A-X",))
     rates = {own: (90.0, 10.0), mesh: (95.0, 10.0), a: (100.0, 10.0), b: (50.0, 200.0), other: (300.0, 300.0)}
-    screening = [one for each, values in rates.items() for one in trials(each, values, (2, 8))]
+    screening = [trial for each, values in rates.items() for trial in trials(each, values, (2, 8))]
     sets = {"reno": ("A-X", "B-X")}
     assert again(screening, [a], 3 * MIB, network, sets) == [mesh, own]
     assert again(screening, [a, mesh], 3 * MIB, network, sets) == [own]
@@ -312,9 +316,9 @@ def test_the_favourites_sets_are_compared_with_fresh_seeds(
     ccs = ("olia", "reno", "vegas", "scalable")
     result = run(network, fake_testbed, ccs=ccs)
     monkeypatch.setattr("mptune.optimisation.shortlist.again", lambda *_: [])
-    before = {one.combination for one in run(network, fake_testbed, ccs=ccs).finalists}
-    added = {one.combination for one in result.finalists} - before
+    before = {finalist.combination for finalist in run(network, fake_testbed, ccs=ccs).finalists}
+    added = {finalist.combination for finalist in result.finalists} - before
     assert added and {one.cc for one in added} == {result.finalists[0].combination.cc}
     assert all(one.pm == "fullmesh" or "A-X" in (one.subflows or ("A-X",)) for one in added)
-    seeds = {one.seed for one in result.records if one.purpose == "shortlist"}
-    assert not seeds & {one.seed for one in result.records if one.purpose in ("screen", "sweep")}
+    seeds = {record.seed for record in result.records if record.purpose == "shortlist"}
+    assert not seeds & {record.seed for record in result.records if record.purpose in ("screen", "sweep")}

@@ -54,8 +54,8 @@ class Knees(Testbed):
         if not isinstance(trial.workload, Transfer):
             return observation
         pinged = [
-            msgspec.structs.replace(one, srtt_ns=self.ping_ns, min_rtt_ns=self.ping_ns)
-            for one in observation.subflows
+            msgspec.structs.replace(subflow, srtt_ns=self.ping_ns, min_rtt_ns=self.ping_ns)
+            for subflow in observation.subflows
         ]
         return msgspec.structs.replace(observation, subflows=pinged)
 

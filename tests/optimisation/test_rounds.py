@@ -83,9 +83,11 @@ def test_every_round_sees_the_network_of_its_hour(done: tuple[Path, Result]) -> 
     _, result = done
     answers = [one.answered for one in result.rounds]
     assert [one.at_ns // HOUR for one in result.rounds] == [0, 9, 18]
-    means = [one.confirmed.mean for one in answers if one is not None and one.confirmed is not None]
+    means = [
+        answer.confirmed.mean for answer in answers if answer is not None and answer.confirmed is not None
+    ]
     assert means[0] > means[1] > 1.5 * means[2]
-    seeds = [{one.seed for one in result.records if one.round == number} for number in range(3)]
+    seeds = [{record.seed for record in result.records if record.round == number} for number in range(3)]
     assert not (seeds[0] & seeds[1] or seeds[1] & seeds[2])
 
 
@@ -104,11 +106,11 @@ def test_the_report_shows_the_answers_over_time_and_the_sweep_of_the_last(done: 
     out, result = done
     run = read_run(out, "day")
     (shown,) = rounds(run, Choices())
-    answers = next(one for one in shown.tables if one.title == "Answers by round")
+    answers = next(table for table in shown.tables if table.title == "Answers by round")
     assert [row["when"] for row in answers.rows] == ["0 h", "9 h", "18 h"]
     assert {row["round"] for row in shown.open[0].rows} >= {3}
     assert {one.round for one in run.swept} == {2} and {one.round for one in run.ever_swept} == {0, 1, 2}
-    assert len(run.swept) == sum(one.round == 2 and one.purpose == "sweep" for one in result.records)
+    assert len(run.swept) == sum(record.round == 2 and record.purpose == "sweep" for record in result.records)
 
 
 def test_a_resumed_campaign_ends_with_the_same_answers(done: tuple[Path, Result], tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def test_only_the_value_that_matters_would_change_the_answer(guessed: Topology, 
     assert below.throughput_mbps == pytest.approx(found.throughput_mbps / 3, rel=0.05)
     assert not below.is_largest and above.is_largest and above.instead is None
     assert all(end.instead is None for end in second.ends)
-    varied = [one for one in result.records if one.purpose == "vary"]
+    varied = [record for record in result.records if record.purpose == "vary"]
     # The network as stated and four ends, each with the same configurations and seeds.
     assert len(varied) == found.trials == 5 * (1 + len(found.contenders)) * found.runs
     seeds = {trial.seed for trial in fake_testbed.trials[-found.trials :]}

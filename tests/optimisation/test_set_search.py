@@ -30,7 +30,7 @@ def searched(
 ) -> tuple[list[Combination], list[Combination]]:
     """What the search asked for, in order, and what it found."""
     search = SetSearch(NETWORK, CCS, optional, mesh=mesh)
-    worth = {one: value(set_of(one, optional), one.cc) for one in start}
+    worth = {combination: value(set_of(combination, optional), combination.cc) for combination in start}
     search.start(worth)
     everything: list[Combination] = []
     while asked := search.ask():

@@ -13,10 +13,10 @@ PAGE = Path(__file__).parents[2] / "docs/explanation/path-managers.md"
 
 def test_every_option_of_every_path_manager_has_a_key_and_a_flag() -> None:
     options = declared(PathManagerOptions)
-    assert [one.key for one in options] == [
+    assert [option.key for option in options] == [
         f"{pm}.{one.name}" for pm, known in path_managers.options().items() for one in known
     ]
-    assert len({one.flag for one in options}) == len(options)
+    assert len({option.flag for option in options}) == len(options)
 
 
 def test_the_documentation_lists_every_option() -> None:

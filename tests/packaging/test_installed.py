@@ -158,7 +158,7 @@ def test_an_archive_of_the_sources_has_all_that_it_is_built_of(tmp_path):
     (root,) = (tmp_path / "unpacked").iterdir()
     command = ("cargo", "metadata", "--locked", "--offline", "--no-deps", "--format-version", "1")
     members = json.loads(done(*command, cwd=root))["packages"]
-    assert {one["name"] for one in members} == {path.name for path in (ROOT / "crates").iterdir()}
+    assert {member["name"] for member in members} == {path.name for path in (ROOT / "crates").iterdir()}
     for folder in ("crates", "bpf", "shipping", "scenarios"):
         tracked = done("git", "ls-files", "-z", folder, cwd=ROOT).split("\0")
         assert not [name for name in tracked if name and not (root / name).is_file()]

@@ -42,7 +42,7 @@ class Case(NamedTuple):
     @property
     def id(self) -> str:
         made = "".join(f" {name}={_shown(maker)}" for name, maker in self.files.items() if callable(maker))
-        words = [one[:24] or "''" for one in self.args]
+        words = [arg[:24] or "''" for arg in self.args]
         line = " ".join([*words[:2], "...", *words[-3:]] if len(words) > 6 else words) + made
         return line.encode("ascii", "replace").decode()
 
@@ -180,6 +180,6 @@ def judged(code: int, stderr: str, names: tuple[str, ...]) -> str:
         return f"unclear, {len(lines[0])} characters: {lines[0][:400]}"
     if not lines[0].isprintable():
         return f"unclear, control characters: {lines[0]!r}"
-    if missing := [one for one in names if one not in lines[0]]:
+    if missing := [name for name in names if name not in lines[0]]:
         return f"unclear, does not name {missing}: {lines[0]}"
     return ""

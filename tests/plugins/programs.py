@@ -75,7 +75,9 @@ class Recorders:
         self._descriptor = os.open(self._log, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
         for name, real in _others(needs.ADMINISTRATION):
             self._record(name, real)
-        os.environ["PATH"], needs.ADMINISTRATION = (f"{self._folder}{os.pathsep}{one}" for one in self._paths)
+        os.environ["PATH"], needs.ADMINISTRATION = (
+            f"{self._folder}{os.pathsep}{path}" for path in self._paths
+        )
 
     def _record(self, name: str, real: str) -> None:
         recorder = self._folder / name
@@ -110,11 +112,11 @@ def _others(path: str) -> Iterator[tuple[str, str]]:
     found: set[str] = set(GRANTED)
     for folder in path.split(os.pathsep):
         with suppress(OSError), os.scandir(folder or ".") as entries:
-            for one in entries:
-                if one.name not in found and os.access(one.path, os.X_OK) and one.is_file():
-                    found.add(one.name)
-                    if not _own(one.path):
-                        yield one.name, one.path
+            for entry in entries:
+                if entry.name not in found and os.access(entry.path, os.X_OK) and entry.is_file():
+                    found.add(entry.name)
+                    if not _own(entry.path):
+                        yield entry.name, entry.path
 
 
 def _own(path: str) -> bool:

@@ -52,6 +52,6 @@ class Uplink(NamedTuple):
 def text(*uplinks: Uplink) -> str:
     """The file; the paths are called A-X for an uplink A."""
     return _WHOLE.format(
-        uplinks="".join(_UPLINK.format(**one._asdict()) for one in uplinks),
-        segments="".join(_SEGMENT.format(**one._asdict()) for one in uplinks),
+        uplinks="".join(_UPLINK.format(**uplink._asdict()) for uplink in uplinks),
+        segments="".join(_SEGMENT.format(**uplink._asdict()) for uplink in uplinks),
     )

@@ -267,7 +267,7 @@ def test_it_prints_without_what_only_a_screen_can_do(opened: Opened, tmp_path: P
 
 def test_figures_of_all_sections_are_there(opened: Opened, optimised: RunData) -> None:
     ids = set(opened.page.eval_on_selector_all("section[id], .beside", "found => found.map(one => one.id)"))
-    assert {one.name for one in sections(optimised)} <= ids
+    assert {section.name for section in sections(optimised)} <= ids
 
 
 #: What is written along the horizontal axis of a chart, in alphabetical order, as a script.

@@ -85,8 +85,8 @@ def test_fullmesh_sends_on_every_path(optimised: RunData) -> None:
 def test_a_label_stands_where_there_is_room(optimised: RunData) -> None:
     front = (row(0.0, 9.0), row(0.07, 2.0))
     found = choices(answered(optimised, front, opm="pcdc", occ="cubic", obs_mib=2.0, sacrifice=0.07))
-    assert [one["side"] for one in found.marks(lambda size: size / 10)] == ["right", "left"]
-    assert [one["side"] for one in found.marks(lambda size: 0.5)] == ["center", "center"]
+    assert [mark["side"] for mark in found.marks(lambda size: size / 10)] == ["right", "left"]
+    assert [mark["side"] for mark in found.marks(lambda size: 0.5)] == ["center", "center"]
     assert found.marks(lambda size: 1.0, "fullmesh") == []
 
 

@@ -63,5 +63,5 @@ def test_too_few_runs_are_not_compared(optimised: RunData) -> None:
 
 def test_the_order_of_the_trials_does_not_matter(optimised: RunData) -> None:
     trials = made(optimised, 4)
-    shuffled = [one for cc in EFFECTS for one in reversed(trials) if one.cc == cc]
+    shuffled = [trial for cc in EFFECTS for trial in reversed(trials) if trial.cc == cc]
     assert of(optimised, shuffled)[0].tables[0].rows == of(optimised, trials)[0].tables[0].rows

@@ -57,5 +57,5 @@ def test_paths_that_carry_data_are_thicker(network: Topology) -> None:
         (one.attrib["stroke-width"], "stroke-dasharray" in one.attrib)
         for one in ET.fromstring(draw(network, ["A-X"], WIDE)).iter(f"{SVG}path")
     }
-    thick, thin = sorted(widths, key=lambda one: -float(one[0]))
+    thick, thin = sorted(widths, key=lambda width: -float(width[0]))
     assert float(thick[0]) > 2 * float(thin[0]) and (thick[1], thin[1]) == (False, True)

@@ -24,15 +24,15 @@ def written(optimised: RunData, transfers: RunData, tmp_path_factory: pytest.Tem
 def test_every_figure_in_every_format(written: list[Path], optimised: RunData, transfers: RunData) -> None:
     page, *figures = written
     assert page.name == "report.html"
-    names = [one.name for one in sections(optimised, [transfers])]
-    assert [one.name for one in figures] == [
+    names = [section.name for section in sections(optimised, [transfers])]
+    assert [figure.name for figure in figures] == [
         f"{name}.{kind}" for name in names for kind in ("svg", "png", "pdf")
     ]
-    for one in figures:
-        content = one.read_bytes()
-        if one.suffix == ".svg":
+    for figure in figures:
+        content = figure.read_bytes()
+        if figure.suffix == ".svg":
             assert ET.fromstring(content).tag.endswith("svg")
-        elif one.suffix == ".png":
+        elif figure.suffix == ".png":
             width, height = struct.unpack(">II", content[16:24])
             assert content.startswith(b"\x89PNG") and width > 700 and height > 150
         else:

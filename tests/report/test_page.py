@@ -53,7 +53,7 @@ def parsed(html: str) -> Parsed:
 
 def test_names_make_no_elements(parsed: Parsed, html: str, site_name: str, isp_name: str) -> None:
     scripts = parsed.named("script")
-    assert [one.get("type") for one in scripts] == ["application/json", "application/json", None, None]
+    assert [script.get("type") for script in scripts] == ["application/json", "application/json", None, None]
     assert not parsed.named("img") and not parsed.named("b")
     assert not [name for _, attributes in parsed.elements for name in attributes if name.startswith("on")]
     assert any(site_name in text for text in parsed.text["title"])
@@ -155,7 +155,7 @@ def test_failures_and_a_poor_fit_are_told_at_the_top(optimised: RunData) -> None
     poor = "pcdc: R-square is 0.80 & <below> 0.90."
     run = msgspec.structs.replace(
         optimised,
-        trials=(*(broken(one) for one in optimised.trials[:2]), *optimised.trials[2:]),
+        trials=(*(broken(trial) for trial in optimised.trials[:2]), *optimised.trials[2:]),
         answer=msgspec.structs.replace(optimised.answer, warnings=(poor,)),
         foreign=3,
     )

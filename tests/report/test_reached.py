@@ -66,7 +66,7 @@ def race(learned: RunData) -> RunData:
             for trials, seconds, contenders, size in STEPS
         ),
     )
-    like = next(one for one in learned.trials if one.purpose == "sweep")
+    like = next(trial for trial in learned.trials if trial.purpose == "sweep")
     return msgspec.structs.replace(
         learned,
         trials=tuple(reversed([_trial(like, number, *one) for number, one in enumerate(TRIALS)])),
@@ -191,23 +191,25 @@ def _with(run: RunData, **changes: Any) -> RunData:
 
 
 def test_a_run_of_the_strategy_shows_it_and_a_grid_does_not(learned: RunData, optimised: RunData) -> None:
-    assert "reached" in [one.name for one in sections(learned)]
-    assert "reached" not in [one.name for one in sections(optimised)]
+    assert "reached" in [section.name for section in sections(learned)]
+    assert "reached" not in [section.name for section in sections(optimised)]
 
 
 def test_a_run_has_all_its_trials_in_the_table(learned: RunData) -> None:
     """Every candidate that was measured is known by the name of its trials."""
-    (found,) = [one for one in sections(learned) if one.name == "reached"]
+    (found,) = [section for section in sections(learned) if section.name == "reached"]
     every = next((one for one in found.tables if one.title == "Every candidate"), found.open[0])
-    assert sum(row["trials"] for row in every.rows) == sum(one.purpose == "sweep" for one in learned.trials)
+    assert sum(row["trials"] for row in every.rows) == sum(
+        trial.purpose == "sweep" for trial in learned.trials
+    )
     assert [row["why"] for row in every.rows].count("the answer") <= 1
 
 
 def test_the_figure_is_written(learned: RunData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (found,) = [one for one in sections(learned) if one.name == "reached"]
+    (found,) = [section for section in sections(learned) if section.name == "reached"]
     monkeypatch.setattr(files, "sections", lambda *_: [found])
     _, *figures = files.write_report([learned], tmp_path)
-    assert [one.name for one in figures] == ["reached.svg", "reached.png", "reached.pdf"]
+    assert [figure.name for figure in figures] == ["reached.svg", "reached.png", "reached.pdf"]
     text = figures[0].read_text(encoding="utf-8")
     for expected in ("Course of the decision", "time on the testbed", "may miss (%)", "candidates"):
         assert expected in text
@@ -228,7 +230,7 @@ def test_a_belief_shows_its_best_curves(learned: RunData) -> None:
     )
     answer = msgspec.structs.replace(learned.answer, models=others)
     run = msgspec.structs.replace(learned, answer=answer)
-    response = next(one for one in sections(run) if one.name == "response")
+    response = next(section for section in sections(run) if section.name == "response")
     assert "best 8 of 20" in response.lead
     (models,) = [one for one in response.tables if "model" in one.title]
     assert [row["cc"] for row in models.rows] == [f"cc{number}" for number in range(1019, 1012, -1)]
@@ -237,16 +239,16 @@ def test_a_belief_shows_its_best_curves(learned: RunData) -> None:
 
 def test_without_resamples_there_are_no_columns_for_intervals(learned: RunData, optimised: RunData) -> None:
     for run, expected in ((learned, False), (optimised, True)):
-        found = next(one for one in sections(run) if one.name == "trade-off")
+        found = next(section for section in sections(run) if section.name == "trade-off")
         assert ("buffer_low_mib" in found.tables[0].rows[0]) == expected
 
 
 def test_a_set_of_subflows_that_was_chosen_is_named(learned: RunData) -> None:
     """PCDC's own set is not, and every curve has the name of its trials."""
     own = {one.cc: one.optional for one in learned.impact}
-    for one in learned.trials:
-        if one.pm == "pcdc":
-            assert tuple(one.subflows) != own[one.cc]
-            assert one.manager == (f"pcdc on {', '.join(one.subflows)}" if one.subflows else "pcdc")
-    curves = {(one.pm, one.cc) for one in learned.curves}
-    assert curves == {one.name for one in learned.trials if one.purpose == "sweep"}
+    for trial in learned.trials:
+        if trial.pm == "pcdc":
+            assert tuple(trial.subflows) != own[trial.cc]
+            assert trial.manager == (f"pcdc on {', '.join(trial.subflows)}" if trial.subflows else "pcdc")
+    curves = {(curve.pm, curve.cc) for curve in learned.curves}
+    assert curves == {trial.name for trial in learned.trials if trial.purpose == "sweep"}

@@ -35,7 +35,7 @@ def rows(run: RunData, name: str, table: str, *others: RunData) -> list[dict[str
 def test_a_run_shows_what_it_has(optimised: RunData, transfers: RunData, paths: RunData) -> None:
     names = {run.label: [one.name for one in sections(run)] for run in (optimised, transfers, paths)}
     over_time = ["over-time", "over-time-subflows", "round-trips", "over-time-congestion-controls"]
-    assert [one for one in names["optimised"] if not one.endswith("s-over-time")] == [
+    assert [name for name in names["optimised"] if not name.endswith("s-over-time")] == [
         *("trade-off", "response", "bars", "differing", "single-runs", "impact-factors"),
         *over_time,
         "topology",
@@ -90,7 +90,7 @@ def test_every_run_is_shown_with_the_quartiles_of_its_configuration(optimised: R
 
 
 def test_two_runs_are_no_distribution(optimised: RunData) -> None:
-    few = tuple(one for one in optimised.trials if one.run < 2)
+    few = tuple(trial for trial in optimised.trials if trial.run < 2)
     names = [one.name for one in sections(msgspec.structs.replace(optimised, trials=few))]
     assert "bars" in names and "single-runs" not in names
 
@@ -152,8 +152,8 @@ def test_what_subflows_went_through_is_the_mean_of_the_runs(optimised: RunData) 
         ]
         ones = [
             flow
-            for one in trials
-            for flow in optimised.observations[one.key].subflows
+            for trial in trials
+            for flow in optimised.observations[trial.key].subflows
             if flow.path == row["subflow"]
         ]
         assert row["runs"] == len(ones) == 3
@@ -184,7 +184,7 @@ def test_a_subflow_that_delivered_nothing_has_no_retransmissions_per_mb(optimise
         for key, one in optimised.observations.items()
     }
     run = msgspec.structs.replace(optimised, observations=half)
-    idle = [one.path for one in next(iter(silent.values())).subflows]
+    idle = [subflow.path for subflow in next(iter(silent.values())).subflows]
     for row in rows(run, "round-trips", "Subflow by subflow, means of the runs"):
         assert (row["again_per_mb"] is None) == (row["rtt_ms"] is None) == (row["subflow"] in idle)
 
@@ -236,9 +236,9 @@ def test_transfers_are_in_the_order_of_their_sizes(transfers: RunData) -> None:
     assert [row["transfer_bytes"] for row in shown] == [16384] * 4 + [65536] * 4
     assert {row["buffer_mib"] for row in shown} == {0.5}
     times = {
-        one.completion_s
-        for one in transfers.trials
-        if (one.pm, one.cc, one.buffer_mib, one.transfer_bytes) == ("pcdc", "reno", 0.5, 65536)
+        trial.completion_s
+        for trial in transfers.trials
+        if (trial.pm, trial.cc, trial.buffer_mib, trial.transfer_bytes) == ("pcdc", "reno", 0.5, 65536)
     }
     (row,) = [
         one for one in shown if (one["manager"], one["cc"], one["transfer_bytes"]) == ("pcdc", "reno", 65536)
@@ -249,7 +249,7 @@ def test_transfers_are_in_the_order_of_their_sizes(transfers: RunData) -> None:
 def test_initial_paths_have_lines_over_buffers_and_intervals_with_one(paths: RunData) -> None:
     over = section(paths, "initial-paths")
     assert [panel.title for panel in over.panels] == ["fullmesh, cubic", "fullmesh, reno"]
-    one_size = tuple(one for one in paths.trials if one.buffer_mib == 0.5)
+    one_size = tuple(trial for trial in paths.trials if trial.buffer_mib == 0.5)
     beside = section(msgspec.structs.replace(paths, trials=one_size), "initial-paths")
     assert [panel.title for panel in beside.panels] == ["cubic", "reno"]
     for row in rows(paths, "initial-paths", "Means and intervals"):
@@ -259,7 +259,7 @@ def test_initial_paths_have_lines_over_buffers_and_intervals_with_one(paths: Run
 def test_the_time_of_day_is_that_of_the_campaign(paths: RunData) -> None:
     """Not of the machine that makes the report."""
     begun = datetime(2024, 5, 17, 22, 40, tzinfo=UTC).timestamp()
-    trials = tuple(msgspec.structs.replace(one, started=begun) for one in paths.trials)
+    trials = tuple(msgspec.structs.replace(trial, started=begun) for trial in paths.trials)
     config = msgspec.structs.replace(paths.config, time="2024-05-17T22:00:00+03:00")
     run = msgspec.structs.replace(paths, trials=trials, config=config)
     assert {row["time_of_day_h"] for row in rows(run, "time-of-day", "By quarters of an hour")} == {1.5}
@@ -268,8 +268,8 @@ def test_the_time_of_day_is_that_of_the_campaign(paths: RunData) -> None:
 def test_schedulers_are_not_mixed(transfers: RunData) -> None:
     """Told apart by run, since trials stand in the order they ended in."""
     trials = tuple(
-        msgspec.structs.replace(one, manager=f"{one.pm}, blest") if one.run == 0 else one
-        for one in transfers.trials
+        msgspec.structs.replace(trial, manager=f"{trial.pm}, blest") if trial.run == 0 else trial
+        for trial in transfers.trials
     )
     shown = rows(msgspec.structs.replace(transfers, trials=trials), "completion", "Completion times")
     assert {row["manager"] for row in shown} == {"fullmesh", "fullmesh, blest", "pcdc", "pcdc, blest"}
@@ -277,8 +277,8 @@ def test_schedulers_are_not_mixed(transfers: RunData) -> None:
 
 def test_transfers_on_several_initial_paths_are_not_mixed(transfers: RunData) -> None:
     trials = tuple(
-        msgspec.structs.replace(one, initial_path=path, completion_s=seconds)
-        for one in transfers.trials
+        msgspec.structs.replace(trial, initial_path=path, completion_s=seconds)
+        for trial in transfers.trials
         for path, seconds in (("P-D", 1.0), ("T-D", 3.0))
     )
     run = msgspec.structs.replace(transfers, trials=trials)
@@ -340,7 +340,7 @@ def test_assumed_values_are_told_with_their_reasons(optimised: RunData) -> None:
     assert optimised.topology is not None
     reasons = [one.assumed for one in optimised.topology.provenance.values() if one.assumed is not None]
     assert [row["assumed because"] for row in assumed] == reasons
-    assert [one for one in warnings(optimised) if one.startswith(f"{len(reasons)} of the ")]
+    assert [warning for warning in warnings(optimised) if warning.startswith(f"{len(reasons)} of the ")]
 
 
 def test_the_recommended_configuration_comes_first(optimised: RunData) -> None:
@@ -375,9 +375,9 @@ def test_round_trips_over_time_are_those_of_the_confirmed_trials(optimised: RunD
     for name, seen in first.items():
         for subflow in seen.subflows:
             last = [
-                one
-                for one in optimised.steps
-                if name.startswith(f"{one.role}:") and one.subflow == subflow.path
+                step
+                for step in optimised.steps
+                if name.startswith(f"{step.role}:") and step.subflow == subflow.path
             ][-1]
             assert last.min_rtt_ms - 0.001 <= subflow.srtt_ns / 1e6 <= last.max_rtt_ms + 0.001
 
@@ -408,7 +408,7 @@ def test_of_many_runs_some_are_drawn_and_the_extremes_are_among_them(optimised: 
         for copy in range(times)
         for one in swept
     ]
-    others = [one for one in optimised.trials if one.purpose != "sweep"]
+    others = [trial for trial in optimised.trials if trial.purpose != "sweep"]
     run = msgspec.structs.replace(optimised, trials=(*others, *many))
     one = next(sweep_section.single_runs(run, choices(run)))
     panel = one.panels[0].chart["datasets"]

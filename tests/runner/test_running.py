@@ -105,7 +105,7 @@ def test_the_limit_of_the_testbed_holds(network: Topology) -> None:
         busy.release()
 
     observations = run_trials(Scripted(act, parallel=1), trials(network, 50), workers=8)
-    assert [one.failed for one in observations] == [None] * 50
+    assert [observation.failed for observation in observations] == [None] * 50
 
 
 def test_errors_of_a_testbed_become_failed_observations(network: Topology) -> None:

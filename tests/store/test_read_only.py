@@ -42,7 +42,7 @@ with open_store(Path(sys.argv[1])) as store:
 
 
 def mptune(*arguments: object) -> Result:
-    return CliRunner().invoke(app, [str(one) for one in arguments])
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 @pytest.fixture

@@ -101,7 +101,7 @@ def test_failed_trials_are_kept_with_their_reason(
         opened = open_store(tmp_path / "s") if (tmp_path / "s").exists() else create(tmp_path / "s", CAMPAIGN)
         with opened as store:
             records = TrialRunner(fake_testbed, 2, store).measure(trials)
-            assert [one.failed for one in records[:4]] == [*3 * [Failure("stalled", "stalled")], None]
+            assert [record.failed for record in records[:4]] == [*3 * [Failure("stalled", "stalled")], None]
             assert [tuple(one) for one in store.progress()] == [("sweep", 0, 30, 30, 3)]
     assert len(fake_testbed.trials) == 30
 
@@ -244,7 +244,7 @@ def test_a_store_of_version_0_1_is_read_continued_and_merged(
     )
     connection.close()
     with open_store(path, write=False) as store:
-        keys = [store.key("fake", one) for one in trials[:3]]
+        keys = [store.key("fake", trial) for trial in trials[:3]]
         old = store.records(keys)
         assert [subflow.min_rtt_ms for subflow in old[keys[0]].subflows] == [None] * 3
     with create(tmp_path / "new", CAMPAIGN) as store:
@@ -340,11 +340,11 @@ def test_failures_of_an_earlier_version_get_a_kind(
     expected = [Failure(kind, reason) for reason, kind in EARLIER.items()]
     for write in (False, True):
         with open_store(tmp_path / "s", write=write) as store:
-            keys = [store.key("fake", one) for one in trials] if write else list(store.finished())
+            keys = [store.key("fake", trial) for trial in trials] if write else list(store.finished())
             records = store.records(keys)
             assert {records[key].failed for key in keys} == set(expected)
             assert {store.observation(key).failed for key in keys} == set(expected)
-            assert {one.failed for one in store.trials()} == set(expected)
+            assert {trial.failed for trial in store.trials()} == set(expected)
 
 
 def test_reading_an_earlier_store_leaves_it_as_it_is(
@@ -357,7 +357,7 @@ def test_reading_an_earlier_store_leaves_it_as_it_is(
         assert store.path == tmp_path / "s" and len(store.trials()) == len(EARLIER)
     with create(tmp_path / "new", msgspec.structs.replace(CAMPAIGN, settings={"another": 1})) as store:
         assert store.merge(tmp_path / "s") == len(EARLIER)
-        assert {one.failed.kind for one in store.records(store.finished()).values() if one.failed} == set(
-            EARLIER.values()
-        )
+        assert {
+            record.failed.kind for record in store.records(store.finished()).values() if record.failed
+        } == set(EARLIER.values())
     assert (tmp_path / "s").read_bytes() == before

@@ -308,7 +308,7 @@ def test_more_certainty_is_more_room():
         play("adaptive", question(*FOUR, certainty=one, budget_s=1), rising(PLATEAUS, 0.3))[1]
         for one in (0.6, 0.99)
     ]
-    rooms = [one.room for one in verdicts if one is not None]
+    rooms = [verdict.room for verdict in verdicts if verdict is not None]
     assert rooms == sorted(rooms)
 
 

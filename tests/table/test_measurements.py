@@ -71,7 +71,7 @@ def test_columns_may_have_other_names(write) -> None:
     found = read_measurements(
         write("algorithm,rate (Mbit/s),B_KiB", "reno,5,512", "reno,6,1024"), ReadOptions(columns=columns)
     )
-    assert [(one.throughput_mbps, one.buffer_mib) for one in found.rows] == [(5.0, 0.5), (6.0, 1.0)]
+    assert [(row.throughput_mbps, row.buffer_mib) for row in found.rows] == [(5.0, 0.5), (6.0, 1.0)]
 
 
 def test_an_observations_file_of_ours_is_read_as_it_is(write) -> None:
@@ -87,7 +87,7 @@ def test_an_observations_file_of_ours_is_read_as_it_is(write) -> None:
             "confirm,fullmesh,cubic,2097152,0,4,,19.0,,",
         )
     )
-    assert [(one.throughput_mbps, one.buffer_mib, one.run) for one in found.rows] == [
+    assert [(row.throughput_mbps, row.buffer_mib, row.run) for row in found.rows] == [
         (10.0, 1.0, "0"),
         (20.0, 2.0, "1"),
     ]
@@ -137,7 +137,7 @@ def test_runs_of_ours_share_their_seeds_and_others_do_not(write) -> None:
     rows = [ours("", "", run=run, round_=round_) for run in (0, 1) for round_ in (0, 1)]
     rows.append(rows[0].replace("1048576", "2097152"))
     found = read_measurements(write(OURS, *rows))
-    assert found.shared_runs and {one.run for one in found.rows} == {"0", "1", "1/0", "1/1"}
+    assert found.shared_runs and {row.run for row in found.rows} == {"0", "1", "1/0", "1/1"}
     assert not read_measurements(write(OURS, *rows, rows[0].replace(",70,", ",99,"))).shared_runs
     theirs = write("throughput_mbps,buffer_mib,cc,run", "1,1,a,0", "2,2,a,0", "2,2,a,1")
     assert not read_measurements(theirs).shared_runs
@@ -145,12 +145,12 @@ def test_runs_of_ours_share_their_seeds_and_others_do_not(write) -> None:
 
 def test_a_selection_of_congestion_controls(write) -> None:
     found = read_measurements(write(HEADER, *ROWS), ReadOptions(ccs=("olia",)))
-    assert {one.levels["cc"] for one in found.rows} == {"olia"}
+    assert {row.levels["cc"] for row in found.rows} == {"olia"}
 
 
 def test_blank_lines_a_byte_order_mark_and_spaces_are_no_obstacle(write) -> None:
     found = read_measurements(write(HEADER, "", " 10 , 1 , cubic ", "", "20,2,cubic", encoding="utf-8-sig"))
-    assert [one.row for one in found.rows] == [3, 5]
+    assert [row.row for row in found.rows] == [3, 5]
     assert found.rows[0].levels["cc"] == "cubic"
 
 

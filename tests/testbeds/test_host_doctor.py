@@ -120,7 +120,9 @@ def test_packets_that_leave_by_another_device_need_a_rule(hosts, file):
 
 
 def test_addresses_that_trials_do_not_use_by_themselves_keep_none_from_running(hosts, file):
-    eth1 = next(one for one in hosts["me@laptop.example"]["looked"]["interfaces"] if one["device"] == "eth1")
+    eth1 = next(
+        host for host in hosts["me@laptop.example"]["looked"]["interfaces"] if host["device"] == "eth1"
+    )
     eth1["addresses"].append({"ip": "2001:db8::2", "prefix": 64})
     hosts["server"]["looked"]["interfaces"][0]["addresses"].append({"ip": "2001:db8:1::1", "prefix": 64})
     hosts["me@laptop.example"]["leaves"] = {"2001:db8::2": "eth0"}
@@ -197,7 +199,7 @@ def test_where_each_congestion_control_comes_from_is_said(hosts, file, monkeypat
 def test_the_other_host_is_looked_at_although_one_is_away(hosts, file):
     hosts["me@laptop.example"]["refused"] = "Laptop (me@laptop.example): unreachable"
     laptop, server = examine(load(file))
-    assert [one.remedy for one in laptop.findings] == ["Laptop (me@laptop.example): unreachable"]
+    assert [finding.remedy for finding in laptop.findings] == ["Laptop (me@laptop.example): unreachable"]
     assert by_name(server)["interface X"].state == "ok"
     assert not ready([laptop, server])
 

@@ -61,7 +61,9 @@ def test_binder_has_source_routes_over_ipv4_only(testbed, network):
     """Where routers honour them; the header that IPv6 had for it is deprecated (RFC 5095)."""
     honoured = msgspec.structs.replace(network, lsrr_honoured=True)
     paths = {
-        family: {one.path for one in testbed.run(trial(honoured, pm="binder", family=family)).subflows}
+        family: {
+            subflow.path for subflow in testbed.run(trial(honoured, pm="binder", family=family)).subflows
+        }
         for family in FAMILIES
     }
     assert paths == {"ipv4": {"A-X", "B-X", "C-X"}, "ipv6": {"A-X"}}
@@ -116,7 +118,7 @@ def test_the_size_of_a_transfer_may_be_unknown(testbed, network):
     def last_begins(size_known):
         transfer = {"transfer_bytes": 4 << 20, "size_known": size_known}
         subflows = testbed.run(trial(network, pm="pcdc", buffer_bytes=2**18, **transfer)).subflows
-        return max(next(i for i, sent in enumerate(one.bins) if sent) for one in subflows)
+        return max(next(i for i, sent in enumerate(subflow.bins) if sent) for subflow in subflows)
 
     assert last_begins(False) > last_begins(True)
 
@@ -128,7 +130,9 @@ def test_a_small_transfer_begins_on_the_path_with_the_smallest_measured_rtt(test
     transfer = {"transfer_bytes": 4096}
     observation = testbed.run(trial(network, pm="pcdc", pm_options={"rtt_ns": rtts}, **transfer))
     assert observation.subflows[0].path == smallest
-    assert {one.path: one.bytes for one in observation.subflows if one.bytes} == {smallest: 4096}
+    assert {subflow.path: subflow.bytes for subflow in observation.subflows if subflow.bytes} == {
+        smallest: 4096
+    }
 
 
 def test_a_transfer_of_unknown_size_gets_further_subflows_beyond_the_limits_of_its_class(testbed, network):

@@ -98,9 +98,9 @@ def test_trials_of_mptcp_do_without_the_path_and_plain_tcp_does_not(made: Any) -
     assert labels(tcp.topology) == ["A-X", "B-X"]
     simulated = testbeds.create("simulated")
     observed = simulated.run(trial(topology))
-    assert observed.failed is None and [one.path for one in observed.subflows] == ["A-X"]
+    assert observed.failed is None and [subflow.path for subflow in observed.subflows] == ["A-X"]
     alone = simulated.run(tcp)
-    assert alone.failed is None and [one.path for one in alone.subflows] == ["B-X"]
+    assert alone.failed is None and [subflow.path for subflow in alone.subflows] == ["B-X"]
 
 
 def test_connections_do_not_begin_where_mptcp_does_not_pass(made: Any) -> None:

@@ -10,8 +10,14 @@ from mptune.topology import load, perturbed, shipped
 
 def numbers(topology):
     for site in (topology.sender, topology.receiver):
-        for one in site.interfaces:
-            yield from (one.up_bps, one.down_bps, one.delay_ns, one.queue_up_bytes, one.queue_down_bytes)
+        for interface in site.interfaces:
+            yield from (
+                interface.up_bps,
+                interface.down_bps,
+                interface.delay_ns,
+                interface.queue_up_bytes,
+                interface.queue_down_bytes,
+            )
     for path in topology.paths:
         yield from (path.core.forward_ns, path.core.reverse_ns)
 

@@ -52,12 +52,12 @@ def test_every_other_can_be_appended_to_it_and_does_something(tmp_path: Path, ex
     plain, more = _loaded(tmp_path, FILES[0]), _loaded(tmp_path, FILES[0], example)
     assert more.network() != plain.network()
     has_effects = any(link.effects != plain.links[0].effects for link in more.links)
-    assert more.background or has_effects or any(one.metered for one in more.receiver.interfaces)
+    assert more.background or has_effects or any(interface.metered for interface in more.receiver.interfaces)
 
 
 def test_all_of_them_together_are_a_file(tmp_path: Path) -> None:
     whole = _loaded(tmp_path, FILES[0], *PARTS)
-    assert len(whole.receiver.interfaces) == 2 + sum("interfaces]]" in one for one in PARTS)
+    assert len(whole.receiver.interfaces) == 2 + sum("interfaces]]" in part for part in PARTS)
 
 
 def test_the_numbers_beside_the_examples(tmp_path: Path) -> None:

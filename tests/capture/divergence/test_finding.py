@@ -88,9 +88,9 @@ def test_a_tolerance_and_a_span_hide_what_is_smaller_or_shorter():
 def test_the_table_has_both_sides_at_each_moment():
     found, *sides = compared(runs(slow_start(0.12, 40), 2), runs(slow_start(0.16, 40)))
     moments = table_around(found, *sides)
-    assert [one.side for one in moments[:4]] == ["kernel", "model", "kernel", "model"]
-    assert len({one.at_s for one in moments}) == len(moments) / 2 == 9
-    assert all(one.inflight_kib is not None and one.cwnd is None for one in moments)
+    assert [moment.side for moment in moments[:4]] == ["kernel", "model", "kernel", "model"]
+    assert len({moment.at_s for moment in moments}) == len(moments) / 2 == 9
+    assert all(moment.inflight_kib is not None and moment.cwnd is None for moment in moments)
 
 
 def test_recordings_of_other_paths_are_refused():

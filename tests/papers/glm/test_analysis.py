@@ -50,7 +50,7 @@ def test_whatever_the_coefficients_they_are_recovered(
         lambda b, cc, path: intercept + (slope + gaps[cc]) * b + curvature * b**2, noise=noise, seed=seed
     )
     options = AnalysisOptions(forms=("quadratic",), alpha=1e-6)
-    estimates = {one.name: one for one in analyse(data, options).best.estimates()}
+    estimates = {estimate.name: estimate for estimate in analyse(data, options).best.estimates()}
     truth = {
         "intercept": intercept,
         "B": slope,
@@ -143,7 +143,7 @@ def test_fewer_than_40_observations_a_variable_are_told(simulate) -> None:
 
 def test_a_validation_file_with_other_levels_is_refused(simulate) -> None:
     data = simulate(FORMS["quadratic"], noise=1.0, seed=1)
-    rows = tuple(msgspec.structs.replace(one, levels={**one.levels, "cc": "bbr"}) for one in data.rows)
+    rows = tuple(msgspec.structs.replace(row, levels={**row.levels, "cc": "bbr"}) for row in data.rows)
     with pytest.raises(
         InputError, match=r"fresh\.csv: row 2, cc: expected one of cubic, olia, vegas, found 'bbr'"
     ):

@@ -44,7 +44,7 @@ def test_other_forms_transform_the_buffer(form: str, x: float) -> None:
 def test_a_factor_that_never_varies_is_none(simulate) -> None:
     data = simulate(lambda b, cc, path: b, noise=1.0, seed=1)
     one_path = msgspec.structs.replace(
-        data, rows=tuple(one for one in data.rows if one.levels["initial_path"] == "U-U")
+        data, rows=tuple(row for row in data.rows if row.levels["initial_path"] == "U-U")
     )
     assert list(Coding(one_path).levels) == ["cc"]
     assert list(Coding(data, ignore=["cc"]).levels) == ["initial_path"]
@@ -59,7 +59,7 @@ def test_levels_that_go_together_are_refused_by_name(simulate) -> None:
     """Each congestion control on a path of its own: nobody can tell which of them it was."""
     data = simulate(lambda b, cc, path: b, noise=1.0, seed=1)
     own = {"cubic": "U-U", "olia": "U-T", "vegas": "B-U"}
-    rows = tuple(one for one in data.rows if one.levels["initial_path"] == own[one.levels["cc"]])
+    rows = tuple(row for row in data.rows if row.levels["initial_path"] == own[row.levels["cc"]])
     tied = msgspec.structs.replace(data, rows=rows)
     with pytest.raises(
         InputError, match=r"data\.csv: initial_path: expected levels that vary independently of cc"
@@ -70,7 +70,7 @@ def test_levels_that_go_together_are_refused_by_name(simulate) -> None:
 
 def test_a_level_with_one_buffer_size_is_refused_by_name(simulate) -> None:
     data = simulate(lambda b, cc, path: b, noise=1.0, seed=1)
-    rows = tuple(one for one in data.rows if one.levels["cc"] != "olia" or one.buffer_mib == 28.0)
+    rows = tuple(row for row in data.rows if row.levels["cc"] != "olia" or row.buffer_mib == 28.0)
     few = msgspec.structs.replace(data, rows=rows)
     with pytest.raises(InputError, match="cc: expected at least two buffer sizes for 'olia', found only 28"):
         check_design(few, Coding(few))
@@ -78,7 +78,7 @@ def test_a_level_with_one_buffer_size_is_refused_by_name(simulate) -> None:
 
 def test_too_few_rows_are_counted(simulate) -> None:
     data = simulate(lambda b, cc, path: b, noise=1.0, seed=1, buffers=(1.0, 2.0))
-    rows = tuple(one for one in data.rows if one.levels["initial_path"] == "U-U")
+    rows = tuple(row for row in data.rows if row.levels["initial_path"] == "U-U")
     few = msgspec.structs.replace(data, rows=rows)
     with pytest.raises(InputError, match="expected more than 6 usable rows for buffer, cc, found 6"):
         check_design(few, Coding(few))

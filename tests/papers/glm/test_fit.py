@@ -80,7 +80,7 @@ def test_a_model_of_nothing_is_the_mean(simulate) -> None:
 def test_throughput_without_scatter_has_no_errors(simulate) -> None:
     fit = fitted(simulate(lambda b, cc, path: 3.0, noise=0.0, seed=1))
     assert fit.quality().r_squared is None
-    assert all(one.robust_error is None for one in fit.estimates())
+    assert all(estimate.robust_error is None for estimate in fit.estimates())
 
 
 def test_the_95_percent_intervals_cover_95_percent(simulate) -> None:
@@ -89,7 +89,8 @@ def test_the_95_percent_intervals_cover_95_percent(simulate) -> None:
     covered = dict.fromkeys(truth, 0)
     for seed in range(400):
         estimates = {
-            one.name: one for one in fitted(simulate(study, noise=4.0, seed=seed), alpha=0.05).estimates()
+            estimate.name: estimate
+            for estimate in fitted(simulate(study, noise=4.0, seed=seed), alpha=0.05).estimates()
         }
         for name, value in truth.items():
             one = estimates[name]
@@ -110,14 +111,14 @@ def test_robust_p_stay_right_when_the_scatter_grows_with_the_buffer(simulate) ->
     classical = robust = 0
     for seed in range(300):
         even = simulate(lambda b, cc, path: 20.0, noise=0.0, seed=seed)
-        rows = [one for one in even.rows if one.levels["initial_path"] != "B-U" or one.buffer_mib > 18]
+        rows = [row for row in even.rows if row.levels["initial_path"] != "B-U" or row.buffer_mib > 18]
         noisy = msgspec.structs.replace(
             even,
             rows=tuple(
                 msgspec.structs.replace(
-                    one, throughput_mbps=20 + one.buffer_mib**1.5 / 10 * float(rng.normal())
+                    row, throughput_mbps=20 + row.buffer_mib**1.5 / 10 * float(rng.normal())
                 )
-                for one in rows
+                for row in rows
             ),
         )
         test, robust_p, _ = FormFit(noisy, Coding(noisy, ["cc"]), "linear", 1e-9).family_test("initial_path")
