@@ -114,7 +114,10 @@ fn a_short_transfer_takes_its_handshake_and_its_slow_start_rounds() {
         let bytes = segments * u64::from(MSS);
         let outcome = run(&transfer(trial(network, "reno", 8 * MIB, 1), bytes));
         let round_trips = outcome.duration_ns as f64 / rtt as f64;
-        assert!((round_trips - rounds).abs() < 0.02, "{segments} segments: {round_trips} round trips");
+        assert!(
+            (round_trips - rounds).abs() < 0.02,
+            "{segments} segments: {round_trips} round trips"
+        );
     }
 }
 

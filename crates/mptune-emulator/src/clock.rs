@@ -3,7 +3,7 @@
 use mptune_core::units::Nanos;
 use std::time::Instant;
 
-/// Returns the time that has passed; never decreases.
+/// A clock that never runs backwards.
 pub(crate) trait Clock {
     fn now(&self) -> Nanos;
 }
@@ -13,7 +13,7 @@ pub(crate) trait Clock {
 pub(crate) struct RealClock(Instant);
 
 impl RealClock {
-    /// Time 0 is now.
+    /// A clock at time 0.
     pub fn start() -> Self {
         Self(Instant::now())
     }

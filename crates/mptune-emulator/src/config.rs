@@ -11,7 +11,7 @@ use std::path::PathBuf;
 /// Longest name of a device (IFNAMSIZ of `linux/if.h`, less the terminating zero).
 const LONGEST_NAME: usize = 15;
 
-/// What leaves at each time of a trace: 1500 bytes.
+/// Bits of an opportunity of a trace: 1500 bytes.
 const TRACE_PACKET_BITS: u64 = 12_000;
 
 /// The end of the paths that an interface is at.
@@ -45,7 +45,7 @@ pub(crate) struct Interface {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Config {
-    /// Its background TCP connections are not emulated: real sockets make them.
+    /// Its background TCP connections are ignored; the testbed `namespaces` refuses networks that have any.
     pub network: NetworkSpec,
     pub seed: u64,
     pub interfaces: Vec<Interface>,
@@ -83,8 +83,8 @@ impl Config {
             }
             let before = &self.interfaces[..number];
             if before.iter().any(|b| (b.side, b.index) == (interface.side, interface.index)) {
-                let found = interface.index;
-                return wrong("index", format!("expected an index once per side, found {found}"));
+                let index = interface.index;
+                return wrong("index", format!("expected an index once per side, found {index}"));
             }
             let same = |b: &Interface| {
                 interface.ipv4.is_some() && b.ipv4 == interface.ipv4

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(tag = "action", rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum Command {
-    /// Time 0 of the network is now.
+    /// Starts the network at time 0.
     Start,
     /// Cuts a path.
     Down { path: usize },
@@ -20,10 +20,10 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Reads a line; `paths` is the number of paths there are.
+    /// Parses a line; `paths` is the number of paths.
     ///
     /// # Errors
-    /// What was expected.
+    /// The expected command.
     pub fn parse(line: &[u8], paths: usize) -> Result<Self, String> {
         let command = serde_json::from_slice(line)
             .map_err(|error| format!("command: expected start, down, up or stop: {error}"))?;
@@ -109,16 +109,16 @@ mod tests {
             let (reader, mut writer) = UnixStream::pair().expect("a socket");
             let mut read = Lines::new(File::from(OwnedFd::from(reader)));
             let text = lines.join("\n") + "\nrest";
-            let mut found = Vec::new();
+            let mut received = Vec::new();
             for part in text.as_bytes().chunks(cut) {
                 writer.write_all(part).expect("written");
                 read.fill().expect("read");
-                found.extend(std::iter::from_fn(|| read.next()));
+                received.extend(std::iter::from_fn(|| read.next()));
             }
             drop(writer);
             read.fill().expect("read");
             prop_assert!(read.ended() && read.next().is_none());
-            prop_assert_eq!(found, lines.into_iter().map(String::into_bytes).collect::<Vec<_>>());
+            prop_assert_eq!(received, lines.into_iter().map(String::into_bytes).collect::<Vec<_>>());
         }
     }
 }

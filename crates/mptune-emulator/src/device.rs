@@ -1,7 +1,6 @@
 //! A TUN device in a network namespace.
 //!
-//! Not its addresses and routes, nor how many packets it holds until they are read: the namespace's creator
-//! sets them.
+//! Not its addresses, routes and queue length, which the namespace's creator sets.
 
 use crate::config::Interface;
 use crate::processors;
@@ -30,7 +29,7 @@ impl Device {
     /// process ends.
     ///
     /// # Errors
-    /// What failed, and what it requires.
+    /// The failed step, and its requirement.
     pub fn create(interface: &Interface, receiving: Option<usize>) -> Result<Self, String> {
         let name = interface.device.clone();
         let path = &interface.netns;
@@ -45,8 +44,8 @@ impl Device {
         Ok(Self { name, tun, namespace, refused: 0 })
     }
 
-    /// Packets that it dropped because they were not read, or not received, in time; 0 if unknown. Excludes
-    /// those that it refused, which it counts too.
+    /// Packets that it dropped because they were not read, or not received, in time, without those that it refused; 0
+    /// if unknown.
     pub fn lost(&self) -> u64 {
         let count = || {
             let table =
@@ -68,7 +67,7 @@ impl AsFd for Device {
     }
 }
 
-/// Does something in a namespace: in its own thread, because a thread that enters cannot leave.
+/// Runs a function in a namespace: in a separate thread, because a thread that enters cannot leave.
 fn within<T: Send>(
     namespace: &File,
     action: impl FnOnce() -> Result<T, String> + Send,
@@ -90,14 +89,14 @@ fn create(name: &str) -> Result<File, String> {
     let file = options.open(TUN).map_err(|error| {
         format!("{TUN}: {error}; the kernel's tun driver and access to this file are needed")
     })?;
-    sys::make_tun(&file, name).map_err(|error| {
+    sys::create_tun(&file, name).map_err(|error| {
         format!("TUNSETIFF: {error}; a name that is free and root (CAP_NET_ADMIN) are needed")
     })?;
-    sys::take_over_offloads(&file);
+    sys::enable_offloads(&file);
     Ok(file)
 }
 
-/// From the table in proc_pid_net(5): what a device dropped in both directions.
+/// A device's drops in both directions, from the table in proc_pid_net(5).
 fn dropped(table: &str, name: &str) -> Option<u64> {
     let of = |line: &str| -> Option<u64> {
         let counters = line.trim_start().strip_prefix(name)?.strip_prefix(':')?;

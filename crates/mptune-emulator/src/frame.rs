@@ -1,10 +1,9 @@
-//! What a TUN device exchanges: a packet after a header that says what is left to the device.
+//! Frames of a TUN device: a packet behind a header with its offloads.
 //!
-//! The header is `struct virtio_net_hdr` of Linux `include/uapi/linux/virtio_net.h`. Two things are left to
-//! devices here: the transport's checksum, which is not needed where no bit changes, and cutting what TCP sends
-//! at once into segments. The network carries segments, so they are cut here as the kernel would
-//! (`net/ipv4/tcp_offload.c`, `tcp_gso_segment`). They are rejoined only in networks of high capacity (`rejoin`):
-//! otherwise the receiver sees, and acknowledges, each one.
+//! The header is `struct virtio_net_hdr` of Linux `include/uapi/linux/virtio_net.h`. Two offloads are used: the
+//! transport's checksum, which is not needed where no bit changes, and segmentation (TSO). The network carries
+//! segments, so a large packet is cut here as the kernel would (`net/ipv4/tcp_offload.c`, `tcp_gso_segment`). Segments
+//! are rejoined only in networks of high capacity (`rejoin`): otherwise the receiver acknowledges each.
 
 use crate::header::{replace, updated};
 
@@ -15,7 +14,7 @@ pub(crate) const LARGEST: usize = PREFIX + u16::MAX as usize;
 
 /// Flag: so far the transport's checksum covers only the pseudo-header.
 pub(crate) const NEEDS_CHECKSUM: u8 = 1;
-/// Kinds of packets to cut; the bit says that only the first segment reports a smaller window.
+/// Kinds of packets to cut; with the bit only the first segment reports a reduced window (CWR).
 pub(crate) const TCP_V4: u8 = 1;
 pub(crate) const TCP_V6: u8 = 4;
 const ECN: u8 = 0x80;
@@ -30,18 +29,18 @@ pub(crate) const TCP_HEADER: usize = 20;
 const LAST_ONLY: u8 = 0x01 | 0x08;
 const FIRST_ONLY: u8 = 0x80;
 
-/// What was read from a device: one packet, or several segments of a TCP connection.
+/// A frame read from a device: a packet, or several segments of a TCP connection.
 #[derive(Debug)]
 pub(crate) struct Frame<'a> {
     needs_checksum: bool,
-    /// Where the transport's header begins, and the offset of its checksum from there.
+    /// Offset of the transport's header, and of its checksum from there.
     transport: usize,
     checksum: usize,
     packet: &'a [u8],
     cut: Option<Cut>,
 }
 
-/// How to cut a packet.
+/// The segmentation of a packet.
 #[derive(Debug, Clone, Copy)]
 struct Cut {
     /// Headers of IP and TCP.
@@ -88,8 +87,8 @@ impl<'a> Frame<'a> {
         self.cut.map_or(self.packet.len(), |cut| self.packet.len().min(cut.headers + cut.payload))
     }
 
-    /// Writes one of its packets as a device takes it, after its header; returns the packet's length. There
-    /// must be room for [`PREFIX`] and [`Self::largest`] bytes.
+    /// Writes one of its packets as a device's frame. Returns the packet's length. `to` must have room for [`PREFIX`]
+    /// and [`Self::largest`] bytes.
     pub fn write(&self, number: usize, to: &mut [u8]) -> usize {
         let (prefix, to) = to.split_at_mut(PREFIX);
         let length = match self.cut {
@@ -122,7 +121,7 @@ impl<'a> Frame<'a> {
             let identification = u16::from_be_bytes([to[4], to[5]]);
             replace(to, 4, identification.wrapping_add(number as u16), 10);
         } else {
-            // The length of what follows the fixed header (RFC 8200, section 3).
+            // The length behind the fixed header (RFC 8200, section 3).
             to[4..6].copy_from_slice(&((length - 40) as u16).to_be_bytes());
         }
         let is_last = begin + payload.len() == self.packet.len() - cut.headers;

@@ -1,4 +1,4 @@
-//! What the network reads from an IP packet: addresses, flow and ECN field; and the mark it sets.
+//! The part of an IP header that the network reads, addresses, flow and ECN field, and the mark that it sets.
 //!
 //! IPv4 as in RFC 791, IPv6 as in RFC 8200, the ECN field as in RFC 3168 section 5.
 
@@ -6,7 +6,7 @@ const TCP: u8 = 6;
 const UDP: u8 = 17;
 const IPV4_HEADER: usize = 20;
 const IPV6_HEADER: usize = 40;
-/// The ECN field that says congestion was experienced.
+/// The ECN codepoint CE (congestion experienced).
 const CE: u8 = 0b11;
 
 /// Source and destination of a packet, as in its header.
@@ -16,7 +16,7 @@ pub(crate) enum Addresses {
     V6([u8; 32]),
 }
 
-/// The parts of a header that decide what happens to the packet.
+/// The parts of a header that determine the packet's treatment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Header {
     pub addresses: Addresses,
@@ -175,7 +175,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn flows_are_told_apart_by_ports_unless_they_are_fragments() {
+    fn ports_separate_flows_unless_they_are_fragments() {
         let flow = |port, fragment: u16| {
             let mut packet = udp(v4(1), v4(2), port, 0, 0, 10);
             packet[6..8].copy_from_slice(&fragment.to_be_bytes());

@@ -1,8 +1,8 @@
-//! How late packets are delivered: a histogram of bounded size and bounded relative error.
+//! Lateness of deliveries: a histogram of bounded size and bounded relative error.
 
 use mptune_core::units::Nanos;
 
-/// Leading bits of a value that are kept: quantiles are at most 1/16 too large.
+/// Leading bits of a value that count: quantiles are at most 1/16 too large.
 const PRECISION: u32 = 5;
 /// Values below this have their own ranges; above, each power of two has half as many.
 const EXACT: usize = 1 << PRECISION;
@@ -55,8 +55,8 @@ fn range(value: Nanos) -> usize {
 /// The largest value of a range.
 fn largest(range: usize) -> Nanos {
     let shift = (range / (EXACT / 2)).saturating_sub(1);
-    let kept = (range - shift * EXACT / 2) as u128;
-    (((kept + 1) << shift) - 1) as Nanos
+    let mantissa = (range - shift * EXACT / 2) as u128;
+    (((mantissa + 1) << shift) - 1) as Nanos
 }
 
 #[cfg(test)]
@@ -80,8 +80,8 @@ mod tests {
             let mut sorted = values;
             sorted.sort_unstable();
             let exact = sorted[(fraction * sorted.len() as f64).ceil() as usize - 1];
-            let found = lateness.quantile(fraction);
-            prop_assert!(found >= exact && found - exact <= exact / 16, "{found} for {exact}");
+            let quantile = lateness.quantile(fraction);
+            prop_assert!(quantile >= exact && quantile - exact <= exact / 16, "{quantile} for {exact}");
             prop_assert_eq!(lateness.max(), *sorted.last().expect("values"));
         }
     }

@@ -1,14 +1,12 @@
-//! The network model of `mptune-core` in real time: one TUN device per interface of two sites, and
-//! every packet between them delayed, queued, dropped or marked as the model says.
+//! The network model of `mptune-core` in real time: a TUN device per interface of two sites, and every packet between
+//! them delayed, queued, dropped or marked by the model.
 //!
-//! Not a second model: links, queues and losses are those of the simulator, so only the transport
-//! differs between the two testbeds. Not a router either: it knows pairs of addresses, each of which
-//! is a path, and carries nothing else.
+//! Not a second model: links, queues and losses are those of the simulator, so only the transport differs between the
+//! two testbeds. Not a router: it carries only packets between pairs of addresses, each of which is a path.
 //!
-//! Start reading at [`run`], the process from its configuration to its report, and [`relay`], a
-//! packet's way from one device to the other. What needs the operating system is in `sys` (system
-//! calls, the only unsafe code), `device`, `processors`, `control` and `run`; the rest are plain
-//! functions of time.
+//! Start reading at [`run`], the process from its configuration to its report, and [`relay`], a packet's way from one
+//! device to the other. `sys` (system calls, the only unsafe code), `device`, `processors`, `control` and `run` use the
+//! operating system; the rest are functions of time.
 
 #![cfg(target_os = "linux")]
 

@@ -1,4 +1,4 @@
-//! Which processors the emulator uses, and which one it leaves to the receiving stack.
+//! The processors of the emulator, and the one that it leaves to the receiving stack.
 //!
 //! The thread that writes a packet to a TUN device also receives it at once: at high rates TCP, MPTCP and their
 //! answers take most of this thread's time and delay packets that are due meanwhile. Receive packet steering
@@ -12,34 +12,34 @@ use mptune_core::units::BitsPerSecond;
 use std::fs;
 use std::path::Path;
 
-/// Used from this capacity on. Trials that fast do not fit side by side on two processors.
+/// Capacity from which steering is used. Trials that fast do not fit side by side on two processors.
 const FAST: BitsPerSecond = 300_000_000;
 /// The initial setting of a namespace's new devices, since Linux 6.3.
 const STEERING: &str = "/proc/sys/net/core/rps_default_mask";
 
-/// Chooses the receiving processor and keeps this thread, and those it starts, off it; none if there is only
-/// one, the kernel cannot steer, or a network of this capacity does not need it.
-pub(crate) fn leave_one(capacity: Option<BitsPerSecond>) -> Option<usize> {
+/// Reserves a processor for receiving: excludes this thread, and those it starts, from it. None with a single
+/// processor, without steering in the kernel, or for a network of lower capacity.
+pub(crate) fn reserve_receiving(capacity: Option<BitsPerSecond>) -> Option<usize> {
     if capacity.is_some_and(|capacity| capacity < FAST) || !Path::new(STEERING).exists() {
         return None;
     }
     let allowed = sys::allowed_processors().ok()?;
-    // The scheduler has put this thread where it is for a reason: it can stay.
+    // This thread stays where the scheduler has put it.
     let own = sys::current_processor()?;
-    let receiving = after(&allowed, own)?;
-    let others: Vec<_> = allowed.into_iter().filter(|&one| one != receiving).collect();
+    let receiving = next_after(&allowed, own)?;
+    let others: Vec<_> = allowed.into_iter().filter(|&processor| processor != receiving).collect();
     sys::allow_processors(&others).ok()?;
     Some(receiving)
 }
 
-/// The next one in a circle; none if that is the same one.
-fn after(allowed: &[usize], own: usize) -> Option<usize> {
-    let next = allowed.iter().find(|&&one| one > own).or(allowed.first());
-    next.copied().filter(|&one| one != own)
+/// The next processor in a circle, unless it is the same.
+fn next_after(allowed: &[usize], own: usize) -> Option<usize> {
+    let next = allowed.iter().find(|&&processor| processor > own).or(allowed.first());
+    next.copied().filter(|&processor| processor != own)
 }
 
-/// Makes devices created from now on in this thread's namespace receive on a processor. If the kernel refuses,
-/// they receive where they are written to, as without this.
+/// Makes devices created from now on in this thread's namespace receive on a processor; without effect if the kernel
+/// refuses.
 pub(crate) fn receive_on(processor: usize) {
     let _ = fs::write(STEERING, mask(processor));
 }
@@ -55,12 +55,12 @@ mod tests {
 
     #[test]
     fn the_receiving_processor_is_another_one_that_is_allowed() {
-        assert_eq!(after(&[0, 1], 0), Some(1));
-        assert_eq!(after(&[0, 1], 1), Some(0));
-        assert_eq!(after(&[2, 5, 7], 5), Some(7));
-        assert_eq!(after(&[2, 5, 7], 7), Some(2));
-        assert_eq!(after(&[3], 3), None);
-        assert_eq!(after(&[], 0), None);
+        assert_eq!(next_after(&[0, 1], 0), Some(1));
+        assert_eq!(next_after(&[0, 1], 1), Some(0));
+        assert_eq!(next_after(&[2, 5, 7], 5), Some(7));
+        assert_eq!(next_after(&[2, 5, 7], 7), Some(2));
+        assert_eq!(next_after(&[3], 3), None);
+        assert_eq!(next_after(&[], 0), None);
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! A recording of all packets: what was read of each when it entered, and, after the end, what became of it.
+//! A recording of all packets: the header of each at its entry, and its fate after the end.
 //!
-//! While packets are carried, only numbers are copied to memory; positions are computed and the file is written when
-//! everything is over.
+//! While packets are carried, only numbers are copied to memory; positions are computed, and the file is written,
+//! after the end.
 
 use crate::segment::{self, Mapping, Segment};
 use mptune_core::network::{Passage, RouteId};
@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
-/// What to record.
+/// The file and extent of a recording.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Recording {
@@ -21,7 +21,7 @@ pub(crate) struct Recording {
     pub packets: usize,
 }
 
-/// The segments of the packets that entered so far, in order; none for what is not TCP.
+/// The segments of the packets that entered so far, in order; none for other protocols.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     segments: Vec<Option<Segment>>,
@@ -31,12 +31,12 @@ pub(crate) struct Recorder {
 impl Recorder {
     /// Nothing has entered yet.
     pub fn new(limit: usize) -> Self {
-        // Room in one piece, which costs memory only once it is used: nothing is moved while packets wait.
+        // Reserved at once, so that nothing is moved while packets wait; untouched memory costs nothing.
         Self { segments: Vec::with_capacity(limit), limit }
     }
 
     /// A packet enters.
-    pub fn note(&mut self, packet: &[u8]) {
+    pub fn enter(&mut self, packet: &[u8]) {
         if self.segments.len() < self.limit {
             self.segments.push(segment::parse(packet));
         }
@@ -64,7 +64,7 @@ impl Recorder {
 #[derive(Debug, Default)]
 struct Positions {
     flows: Vec<Flow>,
-    /// The number of the first byte of either direction, once it is known.
+    /// Data sequence number of the first byte of each direction, once known.
     first: [Option<u32>; 2],
     data: [Unwrapped; 2],
 }
@@ -76,13 +76,13 @@ struct Flow {
     /// The sender's and the receiver's.
     ports: [u16; 2],
     /// Each direction.
-    ways: [Way; 2],
+    directions: [Direction; 2],
 }
 
 /// One direction of a subflow.
 #[derive(Debug, Default, Clone, Copy)]
-struct Way {
-    /// The number of the first byte of payload.
+struct Direction {
+    /// Sequence number of the first byte of payload.
     first: u32,
     scale: u8,
     position: Unwrapped,
@@ -90,23 +90,23 @@ struct Way {
 
 impl Positions {
     fn record<P>(&mut self, passage: &Passage<P>, segment: &Segment) -> Record {
-        let way = passage.route % 2;
+        let direction = passage.route % 2;
         let number = self.flow(passage.route, segment);
         let flow = &mut self.flows[number];
         let is_syn = segment.flags & flag::SYN != 0;
         if is_syn {
-            flow.ways[way] = Way {
+            flow.directions[direction] = Direction {
                 first: segment.seq.wrapping_add(1),
                 scale: segment.window_scale,
                 position: Unwrapped::default(),
             };
         }
-        let first = flow.ways[way].first;
-        let seq = flow.ways[way].position.position(segment.seq.wrapping_sub(first));
-        let scale = if is_syn { 0 } else { flow.ways[way].scale };
-        let back = &mut flow.ways[1 - way];
-        // The peer's SYN takes a number too: its acknowledgement is position 0.
-        let ack = back.position.position(segment.ack.wrapping_sub(back.first));
+        let first = flow.directions[direction].first;
+        let seq = flow.directions[direction].position.position(segment.seq.wrapping_sub(first));
+        let scale = if is_syn { 0 } else { flow.directions[direction].scale };
+        let reverse = &mut flow.directions[1 - direction];
+        // The peer's SYN takes a sequence number: its acknowledgement is position 0.
+        let ack = reverse.position.position(segment.ack.wrapping_sub(reverse.first));
         let mut sack = [(0, 0); SACKS];
         for (to, &(start, end)) in sack.iter_mut().zip(&segment.sack) {
             let relative = |edge: u32| edge.wrapping_sub(segment.ack) as i32;
@@ -118,8 +118,8 @@ impl Positions {
             left: passage.left,
             seq: if is_syn { 0 } else { seq },
             ack: if has_ack { ack } else { 0 },
-            data: self.data(way, number, seq, segment),
-            data_ack: self.data_ack(1 - way, segment),
+            data: self.data(direction, number, seq, segment),
+            data_ack: self.data_ack(1 - direction, segment),
             window: u32::from(segment.window) << scale,
             sack,
             length: segment.length,
@@ -133,39 +133,38 @@ impl Positions {
         }
     }
 
-    /// The number of the segment's subflow. Ports used again after an end are those of another one.
+    /// Index of the segment's subflow, by path and ports.
     fn flow(&mut self, route: RouteId, segment: &Segment) -> usize {
         let (path, [source, destination]) = (route / 2, segment.ports);
         let ports = if route % 2 == 0 { [source, destination] } else { [destination, source] };
         let same = |flow: &Flow| flow.path == path && flow.ports == ports;
         self.flows.iter().position(same).unwrap_or_else(|| {
-            self.flows.push(Flow { path, ports, ways: [Way::default(); 2] });
+            self.flows.push(Flow { path, ports, directions: [Direction::default(); 2] });
             self.flows.len() - 1
         })
     }
 
-    /// Where the payload is in the data sequence space. The first bytes of a connection come with MP_CAPABLE, which
-    /// has no mapping (RFC 8684 section 3.1): on the first subflow they are where they are on the subflow. So the
-    /// first mapping there tells the number of the first byte.
-    fn data(&mut self, way: usize, flow: usize, seq: u64, segment: &Segment) -> u64 {
+    /// Position of the payload in the data sequence space. The first bytes come with MP_CAPABLE, without a mapping (RFC
+    /// 8684 section 3.1): their position is that on the first subflow, whose first mapping gives the initial number.
+    fn data(&mut self, direction: usize, flow: usize, seq: u64, segment: &Segment) -> u64 {
         if segment.length == 0 {
             return NONE;
         }
         let Some(Mapping { data, subflow }) = segment.mapping else {
-            return if flow == 0 && self.first[way].is_none() { seq } else { NONE };
+            return if flow == 0 && self.first[direction].is_none() { seq } else { NONE };
         };
-        if flow == 0 && self.first[way].is_none() {
-            self.first[way] = Some(data.wrapping_sub(subflow.wrapping_sub(1)));
+        if flow == 0 && self.first[direction].is_none() {
+            self.first[direction] = Some(data.wrapping_sub(subflow.wrapping_sub(1)));
         }
-        let Some(first) = self.first[way] else { return NONE };
-        // All segments of what was sent at once have the mapping of the whole.
+        let Some(first) = self.first[direction] else { return NONE };
+        // All segments of a TSO packet have the mapping of the whole.
         let inside = (seq as u32).wrapping_add(1).wrapping_sub(subflow);
-        self.data[way].position(data.wrapping_add(inside).wrapping_sub(first))
+        self.data[direction].position(data.wrapping_add(inside).wrapping_sub(first))
     }
 
-    fn data_ack(&mut self, way: usize, segment: &Segment) -> u64 {
-        match (segment.data_ack, self.first[way]) {
-            (Some(ack), Some(first)) => self.data[way].position(ack.wrapping_sub(first)),
+    fn data_ack(&mut self, direction: usize, segment: &Segment) -> u64 {
+        match (segment.data_ack, self.first[direction]) {
+            (Some(ack), Some(first)) => self.data[direction].position(ack.wrapping_sub(first)),
             _ => NONE,
         }
     }

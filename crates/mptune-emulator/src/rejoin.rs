@@ -1,8 +1,6 @@
-//! Segments that arrive together, given to the device in one piece.
-//!
-//! What receivers do at high rates (generic receive offload, `net/ipv4/tcp_offload.c`, `tcp_gro_receive`):
-//! segments of one connection that follow each other and differ in nothing but their payload pass the stack as
-//! one. Only from [`REJOINING`] on: below, every segment is delivered, and acknowledged, by itself.
+//! Rejoining of segments that arrive together, as by generic receive offload (`net/ipv4/tcp_offload.c`,
+//! `tcp_gro_receive`): consecutive segments of a connection that differ only in their payload pass the stack as one.
+//! Only above [`REJOINING`]: below, every segment is delivered, and acknowledged, by itself.
 
 use crate::frame::{
     CHECKSUM, DATA_OFFSET, FLAGS, NEEDS_CHECKSUM, PREFIX, SEQUENCE, TCP_HEADER, TCP_V4, TCP_V6,
@@ -11,9 +9,9 @@ use crate::header::{replace, updated};
 use mptune_core::network::RouteId;
 use mptune_core::units::{BitsPerSecond, MICROSECOND, Nanos};
 
-/// Networks with more capacity than this rejoin segments: about what two processors carry without.
+/// Capacity above which segments are rejoined: about the limit of two processors without.
 pub(crate) const REJOINING: BitsPerSecond = 1_200_000_000;
-/// How long segments are gathered: about what network cards wait before they interrupt.
+/// Time for which segments are gathered: about that of a network card's interrupt coalescing.
 pub(crate) const GATHERING: Nanos = 50 * MICROSECOND;
 
 /// The largest packet.
@@ -22,17 +20,17 @@ const LARGEST: usize = u16::MAX as usize;
 const ACK: u8 = 0x10;
 const PSH: u8 = 0x08;
 
-/// One or more segments, as a device takes them.
+/// One or more segments, as a device's frame.
 #[derive(Debug)]
 pub(crate) struct Train {
     route: RouteId,
     bytes: Vec<u8>,
-    /// Where TCP's header begins, and where its payload does.
+    /// Offsets of TCP's header and of its payload.
     transport: usize,
     payload: usize,
-    /// Payload of its first segment; the others have as much, but the last may have less.
+    /// Payload of each segment; the last may have less.
     segment: usize,
-    /// When each of its packets was due.
+    /// Due time of each of its packets.
     due: Vec<Nanos>,
     /// The sequence number that follows.
     next: u32,
@@ -55,7 +53,7 @@ impl Train {
         }
     }
 
-    /// Begins with a packet of whatever kind, as [`crate::frame::Frame::write`] writes it, and when it was due.
+    /// Begins with a packet of any kind ([`crate::frame::Frame::write`]), due at `at`.
     pub fn begin(&mut self, route: RouteId, at: Nanos, written: &[u8]) {
         self.route = route;
         self.bytes.clear();
@@ -72,7 +70,7 @@ impl Train {
         }
     }
 
-    /// Appends a packet; false, and nothing happens, if it cannot follow.
+    /// Appends a packet; false if it cannot follow.
     pub fn append(&mut self, at: Nanos, written: &[u8]) -> bool {
         if self.closed || self.bytes.len() - PREFIX + self.segment > LARGEST {
             return false;
@@ -95,8 +93,8 @@ impl Train {
         true
     }
 
-    /// Whether the packet's headers are those of the first one, but for what [`Self::finish`] sets, what the
-    /// sequence numbers are, and IPv4's identification, which counts packets.
+    /// The packet's headers are those of the first, except the fields that [`Self::finish`] sets, the sequence number
+    /// and IPv4's identification.
     fn is_alike(&self, written: &[u8]) -> bool {
         let (own, other) = (&self.bytes[..self.payload], &written[..self.payload]);
         let tcp = self.transport;
@@ -116,7 +114,7 @@ impl Train {
             && own[tcp + CHECKSUM + 2..] == other[tcp + CHECKSUM + 2..]
     }
 
-    /// What the device takes.
+    /// The frame for the device.
     pub fn finish(&mut self) -> &[u8] {
         if self.due.len() > 1 {
             self.close();
@@ -124,7 +122,7 @@ impl Train {
         &self.bytes
     }
 
-    /// Sets lengths and checksums of the whole, and what is left to the device.
+    /// Sets lengths, checksums and offloads of the whole.
     fn close(&mut self) {
         let tcp = self.transport;
         let (whole, first) = (self.bytes.len() - tcp, self.payload - tcp + self.segment);
@@ -146,7 +144,7 @@ impl Train {
         sum.copy_from_slice(&(!updated(!old, first as u16, whole as u16)).to_be_bytes());
     }
 
-    /// When each of its packets was due.
+    /// Due time of each of its packets.
     pub fn due(&self) -> &[Nanos] {
         &self.due
     }

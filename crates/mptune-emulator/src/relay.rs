@@ -1,7 +1,7 @@
 //! A packet's way: read from a device, carried by the network, written to the device at the other end.
 //!
-//! Plain functions of time: the clock and the devices are arguments. The model runs on due times, not
-//! on the times at which it is called: a late call delivers late, and delays nothing else.
+//! Functions of time: the clock and the devices are arguments. The model runs on due times, not on the times of calls:
+//! a late call delivers late, and delays nothing else.
 
 use crate::clock::Clock;
 use crate::config::Config;
@@ -19,35 +19,32 @@ use std::collections::VecDeque;
 use std::io;
 use std::mem;
 
-/// How many packets are read from one device before the others get a turn, plus the rest of what was sent at
-/// once with the last of them.
+/// Packets read from a device before the others get a turn, plus the rest of the last frame.
 const READ_BATCH: usize = 16;
-/// How many packets are written before devices are read again. More than are usually read in between, so excess
-/// traffic waits to be read rather than to be delivered; few enough to keep read times correct within a fifth
-/// of a millisecond.
+/// Packets written before devices are read again. More than are usually read in between, so that excess traffic waits
+/// to be read rather than to be delivered; few enough for read times that are right within a fifth of a millisecond.
 const WRITE_BATCH: usize = 32;
-/// The same where segments are rejoined: they take a few writes.
+/// The same with rejoined segments, which take a few writes.
 const REJOINED_BATCH: usize = 256;
-/// How often background traffic is simulated while nothing else happens.
+/// Interval of simulating background traffic without other events.
 const CATCH_UP: Nanos = MILLISECOND;
-/// Packets to refuse before searching for slots again: a search through all of them takes about as long as a
-/// thousand packets.
+/// Packets to refuse before collecting slots again: a collection takes about as long as a thousand packets.
 const REFUSALS: u64 = 1024;
 
 /// The devices of all interfaces, by their position in the configuration. The format of reads and writes is
 /// that of [`Frame`].
 pub(crate) trait Ports {
-    /// Reads what was sent at once and returns its length; none if there is nothing.
+    /// Reads a frame and returns its length; none if there is none.
     fn receive(&mut self, device: usize, buffer: &mut [u8]) -> io::Result<Option<usize>>;
     /// Writes one packet.
     fn send(&mut self, device: usize, packet: &[u8]) -> io::Result<()>;
 }
 
-/// What the network carries for a packet.
+/// A packet's handle, which the network carries.
 #[derive(Debug, Clone, Copy)]
 struct Handle {
     slot: Slot,
-    /// Counts packets, up to 2^32: by it a packet is recognised.
+    /// The packet's number modulo 2^32, by which it is recognised.
     number: u32,
     flow: u32,
     length: u16,
@@ -105,7 +102,7 @@ struct Due {
     packet: Handle,
 }
 
-/// What was carried, and what was lost for reasons outside the model.
+/// Packets carried, and those lost for reasons outside the model.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     /// Packets delivered.
@@ -114,12 +111,12 @@ pub(crate) struct Tally {
     pub bytes: u64,
     /// Packets that are on no path or are not IP.
     pub unroutable: u64,
-    /// Packets lost because there was no room here, or because a device refused them.
+    /// Packets lost for lack of slots, or refused by a device.
     pub overflow: u64,
 }
 
 impl Tally {
-    /// Counts what was written, or refused.
+    /// Counts packets written or refused.
     fn count(&mut self, sent: &io::Result<()>, packets: u64, bytes: u64) {
         if sent.is_ok() {
             self.packets += packets;
@@ -144,11 +141,11 @@ pub(crate) struct Relay {
     buffer: Box<[u8]>,
     /// A marked copy.
     scratch: Box<[u8; SLOT]>,
-    /// Where segments are rejoined: a train per route.
+    /// A train per route, if segments are rejoined.
     trains: Option<Vec<Train>>,
     /// Nothing is written before.
     quiet_until: Nanos,
-    /// Packets to refuse before searching for slots again.
+    /// Packets to refuse before collecting slots again.
     refusals: u64,
     tally: Tally,
     lateness: Lateness,
@@ -185,7 +182,7 @@ impl Relay {
         }
     }
 
-    /// Writes what was recorded, if anything was to be; returns how many packets came beyond the limit.
+    /// Writes the recording. Returns the number of packets after its limit.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -201,12 +198,12 @@ impl Relay {
         self.network.set_path_up(path, up);
     }
 
-    /// What was carried so far.
+    /// Packets carried so far.
     pub fn tally(&self) -> Tally {
         self.tally
     }
 
-    /// How late packets were.
+    /// Lateness of packets.
     pub fn lateness(&self) -> &Lateness {
         &self.lateness
     }
@@ -248,7 +245,7 @@ impl Relay {
         Ok(())
     }
 
-    /// Puts what was read on the network, if it is on a route; returns its number of packets.
+    /// Puts a frame on the network, if it is on a route. Returns its number of packets.
     fn enter(&mut self, device: usize, bytes: &[u8], now: Nanos) -> usize {
         let Some((frame, header, route)) = self.identify(device, bytes) else {
             self.tally.unroutable += 1;
@@ -265,7 +262,7 @@ impl Relay {
             let length = frame.write(number, self.slab.bytes_mut(slot)) as u16;
             if let Some(recorder) = &mut self.recorder {
                 let end = PREFIX + usize::from(length);
-                recorder.note(&self.slab.bytes(slot)[PREFIX..end]);
+                recorder.enter(&self.slab.bytes(slot)[PREFIX..end]);
             }
             self.entered = self.entered.wrapping_add(1);
             let number = self.entered;
@@ -276,7 +273,7 @@ impl Relay {
         frame.count()
     }
 
-    /// Its header and route; none if it is on no route, or larger than a slot.
+    /// A frame's header and route; none if it is on no route, or larger than a slot.
     fn identify<'a>(&self, device: usize, bytes: &'a [u8]) -> Option<(Frame<'a>, Header, RouteId)> {
         let frame = Frame::parse(bytes)?;
         let header = header::parse(frame.packet())?;
@@ -317,11 +314,11 @@ impl Relay {
             let bytes = written(&self.slab, &mut self.scratch, due.packet);
             let sent = ports.send(self.routes.end(due.route), bytes);
             self.tally.count(&sent, 1, length);
-            self.done_with(due.packet);
+            self.release(due.packet);
         }
     }
 
-    /// Segments that follow each other in one piece. The order on a route stays.
+    /// Consecutive segments in one piece. The order on a route stays.
     fn deliver_rejoined(
         &mut self,
         trains: &mut Vec<Train>,
@@ -340,7 +337,7 @@ impl Relay {
                 trains[used].begin(route, at, bytes);
                 used += 1;
             }
-            self.done_with(packet);
+            self.release(packet);
         }
         for train in &mut trains[..used] {
             let now = clock.now();
@@ -355,7 +352,7 @@ impl Relay {
     }
 
     /// Returns the slot of a packet that was written.
-    fn done_with(&mut self, packet: Handle) {
+    fn release(&mut self, packet: Handle) {
         if !packet.shared {
             self.slab.release(packet.slot);
         }
@@ -374,10 +371,10 @@ impl Relay {
         slab.collect(|marks| {
             network.for_each_payload(|packet| {
                 if packet.slot != NO_SLOT {
-                    marks.keep(packet.slot);
+                    marks.mark_used(packet.slot);
                 }
             });
-            due.iter().for_each(|due| marks.keep(due.packet.slot));
+            due.iter().for_each(|due| marks.mark_used(due.packet.slot));
         });
         let slot = slab.take();
         self.refusals = if slot.is_some() { 0 } else { REFUSALS };
@@ -385,13 +382,13 @@ impl Relay {
     }
 }
 
-/// A packet as a device takes it.
+/// A packet as a device's frame.
 fn written<'a>(slab: &'a Slab, scratch: &'a mut [u8; SLOT], packet: Handle) -> &'a [u8] {
     let bytes = &slab.bytes(packet.slot)[..PREFIX + usize::from(packet.length)];
     if !packet.marked {
         return bytes;
     }
-    // On a copy: if the network duplicated the packet, only one of the two may be marked.
+    // On a copy: of a duplicated packet, only one may be marked.
     let copy = &mut scratch[..bytes.len()];
     copy.copy_from_slice(bytes);
     header::mark_ce(&mut copy[PREFIX..]);

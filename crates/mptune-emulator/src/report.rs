@@ -13,24 +13,24 @@ use std::io::Write;
 pub(crate) enum Event<'a> {
     /// The devices exist.
     Ready,
-    /// Why the emulation did not start, or ended.
+    /// The reason for not starting, or for ending.
     Error { reason: &'a str },
-    /// What was carried; the last line.
+    /// The report; the last line.
     Report(Report<'a>),
 }
 
-/// How long the emulator carried packets, and what that cost.
+/// The time for which the emulator carried packets, and its cost.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Effort {
     pub elapsed: Nanos,
     pub cpu: Nanos,
-    /// How the process is scheduled.
+    /// Scheduling class of the process.
     pub scheduling: &'static str,
     /// Packets that devices dropped because they were not read, or not received, in time.
     pub lost: u64,
 }
 
-/// What was carried.
+/// The result of an emulation.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report<'a> {
     elapsed_ns: Nanos,
@@ -45,7 +45,7 @@ pub(crate) struct Report<'a> {
     late_max_ns: Nanos,
     unroutable: u64,
     overflow: u64,
-    /// Packets beyond the recording's limit.
+    /// Packets after the recording's limit.
     unrecorded: u64,
     links: Vec<Link<'a>>,
 }
@@ -92,8 +92,8 @@ impl<'a> Link<'a> {
     }
 }
 
-/// Prints a line. If nobody reads it any more, the emulator must still end cleanly.
-pub(crate) fn say(event: &Event<'_>) {
+/// Prints a line. Without a reader, the emulator must still end cleanly.
+pub(crate) fn print(event: &Event<'_>) {
     if let Ok(line) = serde_json::to_string(event) {
         let _ = writeln!(std::io::stdout().lock(), "{line}");
     }

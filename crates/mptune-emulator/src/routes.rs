@@ -1,4 +1,4 @@
-//! Which path a packet is on, from its addresses and its device.
+//! The path of a packet, from its addresses and its device.
 
 use crate::config::{Config, Interface, Side};
 use crate::header::Addresses;

@@ -6,7 +6,7 @@ use crate::control::{Command, Lines};
 use crate::device::Device;
 use crate::processors;
 use crate::relay::Relay;
-use crate::report::{Effort, Event, Report, say};
+use crate::report::{Effort, Event, Report, print};
 use crate::sys::{self, Timer};
 use mptune_core::units::Nanos;
 use std::fs::File;
@@ -22,40 +22,40 @@ const INPUTS: usize = 2;
 /// Runs the emulator on standard input and output until it is stopped; returns the exit status.
 pub fn main() -> i32 {
     emulate().unwrap_or_else(|reason| {
-        say(&Event::Error { reason: &reason });
+        print(&Event::Error { reason: &reason });
         1
     })
 }
 
 fn emulate() -> Result<i32, String> {
-    sys::die_with_parent().map_err(|error| format!("PR_SET_PDEATHSIG: {error}"))?;
+    sys::kill_with_parent().map_err(|error| format!("PR_SET_PDEATHSIG: {error}"))?;
     let mut inputs = Inputs::open().map_err(|error| format!("standard input: {error}"))?;
     let Some(line) = inputs.first_line()? else { return Ok(0) };
     let config = Config::parse(&line)?;
-    let receiving = processors::leave_one(config.capacity());
+    let receiving = processors::reserve_receiving(config.capacity());
     let create = |interface| Device::create(interface, receiving);
     let devices = config.interfaces.iter().map(create).collect::<Result<Vec<_>, _>>()?;
-    let scheduling = sys::hurry();
-    say(&Event::Ready);
+    let scheduling = sys::raise_priority();
+    print(&Event::Ready);
     let mut session = Session::new(&config, inputs, devices)?;
     let outcome = session.carry();
     if let Err(reason) = &outcome {
-        say(&Event::Error { reason });
+        print(&Event::Error { reason });
     }
     let effort = session.effort(scheduling);
     let unrecorded = record(&config, &session.relay)?;
-    say(&Event::Report(Report::new(&config, &session.relay, effort, unrecorded)));
+    print(&Event::Report(Report::new(&config, &session.relay, effort, unrecorded)));
     Ok(i32::from(outcome.is_err()))
 }
 
-/// Writes the recording, if there is one; returns how many packets it lacks.
+/// Writes the recording, if there is one. Returns the number of packets that it lacks.
 fn record(config: &Config, relay: &Relay) -> Result<u64, String> {
     let Some(recording) = &config.recording else { return Ok(0) };
     let failed = |error| format!("recording: {}: {error}", recording.file.display());
     relay.write_recording(recording).map_err(failed)
 }
 
-/// What may end or command the emulation.
+/// The sources of commands and of the end.
 struct Inputs {
     termination: OwnedFd,
     lines: Lines,
@@ -69,15 +69,15 @@ impl Inputs {
         Ok(Self { termination, lines: Lines::new(file), terminated: false })
     }
 
-    /// What to wait for.
+    /// Files to wait for.
     fn files(&self) -> [libc::pollfd; INPUTS] {
         [sys::readable(self.termination.as_fd()), sys::readable(self.lines.as_fd())]
     }
 
     /// Takes the results of the wait.
-    fn take(&mut self, found: &[libc::pollfd]) -> Result<(), String> {
-        self.terminated |= found[0].revents != 0;
-        if found[1].revents != 0 {
+    fn take(&mut self, polled: &[libc::pollfd]) -> Result<(), String> {
+        self.terminated |= polled[0].revents != 0;
+        if polled[1].revents != 0 {
             self.lines.fill().map_err(|error| format!("standard input: {error}"))?;
         }
         Ok(())
@@ -112,7 +112,7 @@ struct Session {
     /// The inputs, the devices, the timer.
     files: Vec<libc::pollfd>,
     timer: Timer,
-    /// What the timer is set to. Most received packets do not change it.
+    /// Time of the timer. Most received packets do not change it.
     alarm: Option<Nanos>,
     /// The network's clock and the processor time at its start. Until then devices are not read: packets wait
     /// in them.
@@ -134,7 +134,7 @@ impl Session {
     fn carry(&mut self) -> Result<(), String> {
         loop {
             while let Some(line) = self.inputs.lines.next() {
-                if !self.obey(Command::parse(&line, self.paths)?)? {
+                if !self.execute(Command::parse(&line, self.paths)?)? {
                     return Ok(());
                 }
             }
@@ -147,7 +147,7 @@ impl Session {
         }
     }
 
-    /// Reads what the last wait found, and writes what is due.
+    /// Reads from devices that are ready, and writes due packets.
     fn move_packets(&mut self) -> io::Result<()> {
         let Some((clock, _)) = &self.start else { return Ok(()) };
         for (device, file) in self.files[INPUTS..].iter().take(self.devices.len()).enumerate() {
@@ -176,8 +176,8 @@ impl Session {
         sys::wait(&mut self.files, false)
     }
 
-    /// Carries out a command; false if it was to stop.
-    fn obey(&mut self, command: Command) -> Result<bool, String> {
+    /// Executes a command; false for the end.
+    fn execute(&mut self, command: Command) -> Result<bool, String> {
         match command {
             Command::Start if self.start.is_none() => {
                 self.start = Some((RealClock::start(), sys::cpu_time()));
@@ -190,7 +190,7 @@ impl Session {
         Ok(true)
     }
 
-    /// What the emulation has used since its start.
+    /// Time and processor time since the start.
     fn effort(&self, scheduling: &'static str) -> Effort {
         let (elapsed, cpu) =
             self.start.as_ref().map_or((0, 0), |(clock, cpu)| (clock.now(), sys::cpu_time() - cpu));

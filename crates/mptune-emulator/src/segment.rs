@@ -1,7 +1,5 @@
-//! What a recording keeps of a TCP segment: its header (RFC 9293 section 3.1), and its options of MPTCP (RFC 8684
-//! section 3) and for selective acknowledgements (RFC 2018).
-//!
-//! Numbers stay as they are in the packet; `recorder` makes positions of them.
+//! The recorded part of a TCP segment: its header (RFC 9293 section 3.1), its options of MPTCP (RFC 8684 section 3) and
+//! SACK (RFC 2018). Numbers are those of the packet; `recorder` converts them to positions.
 
 use mptune_core::recording::{SACKS, option};
 
@@ -40,7 +38,7 @@ pub(crate) struct Segment {
     pub length: u16,
 }
 
-/// Where a stretch of the subflow is in the data sequence space.
+/// A DSS mapping: the position of a part of the subflow in the data sequence space.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Mapping {
     /// The lower half of its data sequence number.
@@ -72,7 +70,7 @@ pub(crate) fn parse(packet: &[u8]) -> Option<Segment> {
 }
 
 impl Segment {
-    /// Reads the options up to the first that makes no sense.
+    /// Reads the options up to the first invalid one.
     fn read(&mut self, mut options: &[u8]) {
         while let Some(&kind) = options.first() {
             let length = match kind {
@@ -114,7 +112,7 @@ impl Segment {
         };
     }
 
-    /// The DSS option (RFC 8684 section 3.3), whose flags say what is in it, and how long.
+    /// The DSS option (RFC 8684 section 3.3); its flags determine its fields and their lengths.
     fn read_dss(&mut self, option: &[u8]) {
         let Some(&flags) = option.get(3) else { return };
         let has = |bit: u8| flags & 1 << bit != 0;
@@ -187,31 +185,31 @@ pub(crate) mod tests {
             window: 512,
             ..Segment::default()
         };
-        let found = parse(&tcp(ENDS, &sent, &options, 1420)).expect("TCP");
+        let segment = parse(&tcp(ENDS, &sent, &options, 1420)).expect("TCP");
         let mapping = Some(Mapping { data: 0x0506_0708, subflow: 1 });
-        assert_eq!(found, Segment { data_ack: Some(77), mapping, length: 1420, ..sent });
+        assert_eq!(segment, Segment { data_ack: Some(77), mapping, length: 1420, ..sent });
     }
 
     #[test]
     fn a_syn_and_a_selective_acknowledgement() {
         let sent = Segment { flags: 2, ..Segment::default() };
         let options = [1, 3, 3, 9, 30, 4, 0x01, 0x01];
-        let found = parse(&tcp(ENDS, &sent, &options, 0)).expect("TCP");
-        assert_eq!((found.window_scale, found.options), (9, option::CAPABLE));
+        let segment = parse(&tcp(ENDS, &sent, &options, 0)).expect("TCP");
+        assert_eq!((segment.window_scale, segment.options), (9, option::CAPABLE));
         let mut options = vec![1, 1, 5, 18];
         for word in [100u32, 200, 300, 400] {
             options.extend(word.to_be_bytes());
         }
-        let found = parse(&tcp(ENDS, &sent, &options, 0)).expect("TCP");
-        assert_eq!(found.sack, [(100, 200), (300, 400), (0, 0)]);
+        let segment = parse(&tcp(ENDS, &sent, &options, 0)).expect("TCP");
+        assert_eq!(segment.sack, [(100, 200), (300, 400), (0, 0)]);
     }
 
     #[test]
     fn an_option_that_is_shorter_than_its_own_length_ends_the_options() {
         for length in [0, 1] {
             let options = [SACK, length, WINDOW_SCALE, 3, 9, 0, 0, 0];
-            let found = parse(&tcp(ENDS, &Segment::default(), &options, 0)).expect("TCP");
-            assert_eq!(found, Segment::default());
+            let segment = parse(&tcp(ENDS, &Segment::default(), &options, 0)).expect("TCP");
+            assert_eq!(segment, Segment::default());
         }
     }
 

@@ -1,9 +1,9 @@
-//! Where packets are kept while the network carries what it needs to know about them.
+//! Storage of packets while the network carries their handles.
 //!
-//! A slot is taken for a packet and returned when it is delivered. The network drops packets silently, so when
-//! slots run out, unused ones are collected: the owner marks the ones in use.
+//! A slot is taken for a packet and released at its delivery. The network drops packets silently, so when slots run
+//! out, unused ones are collected: the owner marks those in use.
 
-/// Bytes of a slot: a packet of 1500 bytes and what precedes it.
+/// Bytes of a slot: a packet of 1500 bytes and its prefix.
 pub(crate) const SLOT: usize = 2048;
 /// Slots allocated at once; memory is touched only when they are used.
 const CHUNK: usize = 512;
@@ -21,13 +21,13 @@ pub(crate) struct Slab {
     limit: usize,
 }
 
-/// Which slots are in use.
+/// The slots in use.
 #[derive(Debug)]
 pub(crate) struct Marks(Vec<bool>);
 
 impl Marks {
     /// Marks a slot as in use.
-    pub fn keep(&mut self, slot: Slot) {
+    pub fn mark_used(&mut self, slot: Slot) {
         self.0[slot as usize] = true;
     }
 }
@@ -56,7 +56,7 @@ impl Slab {
         let mut marks = Marks(vec![false; self.chunks.len() * CHUNK]);
         mark(&mut marks);
         self.free.clear();
-        let unused = marks.0.iter().zip(0..).filter(|(kept, _)| !**kept).map(|(_, slot)| slot);
+        let unused = marks.0.iter().zip(0..).filter(|(used, _)| !**used).map(|(_, slot)| slot);
         self.free.extend(unused);
         let slots = self.chunks.len() * CHUNK;
         if self.free.len() * 4 <= slots {
@@ -101,7 +101,7 @@ mod tests {
                     1 if !used.is_empty() => drop(used.remove(0)),
                     _ => {
                         let slot = slab.take().or_else(|| {
-                            slab.collect(|marks| used.iter().for_each(|&slot| marks.keep(slot)));
+                            slab.collect(|marks| used.iter().for_each(|&slot| marks.mark_used(slot)));
                             slab.take()
                         });
                         prop_assert_eq!(slot.is_none(), used.len() == limit * CHUNK);

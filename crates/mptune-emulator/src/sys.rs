@@ -10,15 +10,14 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
-/// Any real-time priority goes before processes without one; the second lowest goes before traffic that has
-/// one.
+/// Real-time priority, above processes without one; the second lowest, above traffic with the lowest.
 const PRIORITY: c_int = 2;
 /// Nice value where real-time scheduling is not permitted.
 const NICE: c_int = -20;
-/// How late timers may be, so that they can expire together (prctl(2), PR_SET_TIMERSLACK).
+/// Tolerance of timers, so that they can expire together (prctl(2), PR_SET_TIMERSLACK).
 const TIMER_SLACK_NS: libc::c_ulong = 1_000;
 
-/// What a call returned, or the error it left.
+/// The result of a call, or its errno.
 fn checked(result: c_int) -> io::Result<c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
@@ -27,7 +26,7 @@ fn checked(result: c_int) -> io::Result<c_int> {
 ///
 /// # Errors
 /// The kernel's, or that the parent has ended already.
-pub(crate) fn die_with_parent() -> io::Result<()> {
+pub(crate) fn kill_with_parent() -> io::Result<()> {
     let parent = std::os::unix::process::parent_id();
     // SAFETY: prctl with PR_SET_PDEATHSIG takes a number and touches no memory.
     checked(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) })?;
@@ -37,8 +36,8 @@ pub(crate) fn die_with_parent() -> io::Result<()> {
     Err(io::Error::other("the process that started this one has ended"))
 }
 
-/// Asks to be scheduled before others and woken in time; returns how it is scheduled now.
-pub(crate) fn hurry() -> &'static str {
+/// Raises the priority of the process and the precision of its timers. Returns its scheduling class.
+pub(crate) fn raise_priority() -> &'static str {
     let priority = libc::sched_param { sched_priority: PRIORITY };
     let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
     // SAFETY: the parameter outlives the call, which only reads it; 0 is this thread. prctl and
@@ -74,7 +73,7 @@ pub(crate) fn allowed_processors() -> io::Result<Vec<usize>> {
         set
     };
     // SAFETY: the numbers are below the size of the set.
-    let has = |&one: &usize| unsafe { libc::CPU_ISSET(one, &set) };
+    let has = |&processor: &usize| unsafe { libc::CPU_ISSET(processor, &set) };
     Ok((0..libc::CPU_SETSIZE as usize).filter(has).collect())
 }
 
@@ -84,7 +83,7 @@ pub(crate) fn allow_processors(processors: &[usize]) -> io::Result<()> {
     // it; the call reads the set, which outlives it; 0 is this thread.
     checked(unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
-        processors.iter().for_each(|&one| libc::CPU_SET(one, &mut set));
+        processors.iter().for_each(|&processor| libc::CPU_SET(processor, &mut set));
         libc::sched_setaffinity(0, size_of_val(&set), &raw const set)
     })
     .map(drop)
@@ -104,9 +103,9 @@ pub(crate) fn enter_network_namespace(namespace: &File) -> io::Result<()> {
     checked(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) }).map(drop)
 }
 
-/// Creates a TUN device on an open `/dev/net/tun`, without packet information and with a header that says what
-/// is left to the device. It lives as long as the file is open. A name that is too long is truncated.
-pub(crate) fn make_tun(file: &File, name: &str) -> io::Result<()> {
+/// Creates a TUN device on an open `/dev/net/tun`, without packet information and with a virtio-net header. It lives
+/// as long as the file is open. A name that is too long is truncated.
+pub(crate) fn create_tun(file: &File, name: &str) -> io::Result<()> {
     // SAFETY: an ifreq consists of numbers and a union of numbers and pointers, for all of which zero
     // is a value.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
@@ -120,9 +119,9 @@ pub(crate) fn make_tun(file: &File, name: &str) -> io::Result<()> {
     checked(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut request) }).map(drop)
 }
 
-/// Makes the kernel leave to a TUN device what it can: checksums, and cutting what TCP sends at once. A kernel
-/// that refuses does both itself and says so in each header.
-pub(crate) fn take_over_offloads(tun: &File) {
+/// Enables the offloads of a TUN device: checksums and TSO. A kernel that refuses does both itself, as each header
+/// reports.
+pub(crate) fn enable_offloads(tun: &File) {
     let offloads = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
     // SAFETY: TUNSETOFFLOAD takes a number and touches no memory.
     unsafe { libc::ioctl(tun.as_raw_fd(), libc::TUNSETOFFLOAD, libc::c_ulong::from(offloads)) };
@@ -164,10 +163,10 @@ impl AsFd for Timer {
 }
 
 /// Waits until something can be read, or only checks. A signal ends it early, with nothing to read.
-pub(crate) fn wait(files: &mut [libc::pollfd], just_look: bool) -> io::Result<()> {
+pub(crate) fn wait(files: &mut [libc::pollfd], poll_only: bool) -> io::Result<()> {
     let (first, number) = (files.as_mut_ptr(), files.len() as libc::nfds_t);
     // SAFETY: pointer and number are those of a slice that is ours for the time of the call.
-    match checked(unsafe { libc::poll(first, number, if just_look { 0 } else { -1 }) }) {
+    match checked(unsafe { libc::poll(first, number, if poll_only { 0 } else { -1 }) }) {
         Err(error) if error.kind() == io::ErrorKind::Interrupted => {
             files.iter_mut().for_each(|file| file.revents = 0);
             Ok(())
@@ -181,14 +180,14 @@ pub(crate) fn readable(file: BorrowedFd<'_>) -> libc::pollfd {
     libc::pollfd { fd: file.as_raw_fd(), events: libc::POLLIN, revents: 0 }
 }
 
-/// Where the signal handler reports a signal: a descriptor that is never closed, -1 before.
+/// The descriptor at which the signal handler reports a signal; never closed, -1 before.
 static TERMINATION: AtomicI32 = AtomicI32::new(-1);
 
 extern "C" fn on_termination(_signal: c_int) {
-    let one = 1_u64;
+    let increment = 1_u64;
     let file: RawFd = TERMINATION.load(Ordering::Relaxed);
     // SAFETY: write is async-signal-safe (signal-safety(7)) and reads 8 bytes of a local variable.
-    unsafe { libc::write(file, (&raw const one).cast(), size_of::<u64>()) };
+    unsafe { libc::write(file, (&raw const increment).cast(), size_of::<u64>()) };
 }
 
 /// From now on SIGTERM and SIGINT do not end the process but make the result readable. A handler and

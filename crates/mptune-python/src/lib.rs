@@ -1,6 +1,6 @@
 //! The Python module `mptune._core`: signature, call, map the error.
 //!
-//! Not a place for logic: everything that can be tested without an interpreter lives in `mptune-core`.
+//! No logic: everything that can be tested without an interpreter is in `mptune-core`.
 //! The Python docs are in `python/mptune/_core.pyi`.
 
 use errors::SpecError;
@@ -84,7 +84,7 @@ fn parsed(trial: &[u8]) -> PyResult<TrialSpec> {
         .map_err(|error| SpecError::new_err(("", format!("expected a trial: {error}"))))
 }
 
-fn refused(error: error::SpecError) -> PyErr {
+pub(crate) fn refused(error: error::SpecError) -> PyErr {
     SpecError::new_err((error.key, error.expected))
 }
 
@@ -92,7 +92,7 @@ fn json(value: &impl serde::Serialize) -> PyResult<Vec<u8>> {
     serde_json::to_vec(value).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
-/// When a trial with these bins would have ended early, and the bytes expected by its end.
+/// The early end of a trial with these bins, and the bytes expected over its whole duration.
 #[pyfunction]
 fn early_end(bins: Vec<u64>, duration_ns: u64, bin_ns: u64) -> Option<(u64, u64)> {
     EarlyEnd::replay(&bins, duration_ns, bin_ns).map(|ended| (ended.at, ended.expected))

@@ -1,15 +1,13 @@
-//! How a connection under a path manager of the core begins, for the code that opens it.
-//!
-//! JSON, as everywhere between Python and the core. What the path manager does afterwards is not
-//! reported here: the agent runs it.
+//! The beginning of a connection under a path manager of the core; the agent runs the path manager afterwards. JSON,
+//! as everywhere between Python and the core.
 
 use crate::errors::SpecError;
-use mptune_core::error;
+use crate::refused;
 use mptune_core::pathmanager::{Assignment, OptionMap, PathEnds, PathId, TransferSize};
 use mptune_core::units::Bytes;
 use pyo3::prelude::*;
 
-/// The path of the first subflow, and the numbers of sent bytes at which the policy may want a notification.
+/// The path of the first subflow, and the numbers of sent bytes at which the policy may request a notification.
 #[pyfunction]
 pub fn path_manager_start(
     name: &str,
@@ -27,14 +25,10 @@ pub fn path_manager_start(
         Some(bytes) => TransferSize::Known(bytes),
         None => TransferSize::Unknown,
     };
-    let assignment = Assignment::new(name, &options, paths, size, false).map_err(impossible)?;
+    let assignment = Assignment::new(name, &options, paths, size, false).map_err(refused)?;
     Ok((assignment.initial_path(default), assignment.thresholds()))
 }
 
 fn malformed(key: &str, error: &serde_json::Error) -> PyErr {
     SpecError::new_err((key.to_owned(), error.to_string()))
-}
-
-fn impossible(error: error::SpecError) -> PyErr {
-    SpecError::new_err((error.key, error.expected))
 }

@@ -92,7 +92,8 @@ impl Rules {
 
     /// The shares are closer to those of one flow than to those of two, against either kind of flow.
     pub fn does_no_harm(&self) -> bool {
-        let nearer_to_one = |two: Estimate, single: f64| two.mean < (single + of_two_flows(single)) / 2.0;
+        let nearer_to_one =
+            |two: Estimate, single: f64| two.mean < (single + of_two_flows(single)) / 2.0;
         nearer_to_one(self.two_against_reno, self.one_against_reno.mean)
             && nearer_to_one(self.two_against_one, 0.5)
     }

@@ -1,5 +1,5 @@
-//! Segments are checked as a receiver would check them: what they add up to, and that every checksum is right
-//! once a device has finished its part.
+//! Segments, checked as by a receiver: they add up to the packet, and every checksum is right once the device has
+//! finished it.
 
 use super::*;
 use crate::header::parse;
@@ -11,7 +11,7 @@ const PSH: u8 = 0x08;
 const ACK: u8 = 0x10;
 const CWR: u8 = 0x80;
 
-/// What TCP sends at once.
+/// A TSO packet.
 #[derive(Debug, Clone)]
 pub(crate) struct Sent {
     pub v6: bool,
@@ -69,7 +69,7 @@ impl Sent {
     }
 }
 
-/// What TCP's checksum covers besides the segment (RFC 9293, section 3.1; RFC 8200, section 8.1).
+/// TCP's pseudo-header (RFC 9293, section 3.1; RFC 8200, section 8.1).
 fn pseudo_header(ip: &[u8], length: usize) -> Vec<u8> {
     let addresses = if ip[0] >> 4 == 4 { &ip[12..20] } else { &ip[8..40] };
     let mut header = addresses.to_vec();
@@ -81,14 +81,14 @@ fn pseudo_header(ip: &[u8], length: usize) -> Vec<u8> {
 /// All packets of a frame as they are given to a device.
 pub(crate) fn written(bytes: &[u8]) -> Vec<Vec<u8>> {
     let frame = Frame::parse(bytes).expect("a frame");
-    let one = |number| {
+    let packet = |number| {
         // From an earlier packet; must not show.
         let mut slot = vec![0xEE; PREFIX + frame.largest()];
         let length = frame.write(number, &mut slot);
         slot.truncate(PREFIX + length);
         slot
     };
-    (0..frame.count()).map(one).collect()
+    (0..frame.count()).map(packet).collect()
 }
 
 /// The packet once the device has finished its checksum: it covers everything from `start`, and is stored at
@@ -158,16 +158,16 @@ proptest! {
         if !is_left {
             bytes[..PREFIX].fill(0);
         }
-        let found = written(&bytes);
-        prop_assert_eq!(found.len(), 1);
-        prop_assert_eq!(&found[0][PREFIX..], &bytes[PREFIX..]);
+        let packets = written(&bytes);
+        prop_assert_eq!(packets.len(), 1);
+        prop_assert_eq!(&packets[0][PREFIX..], &bytes[PREFIX..]);
         if is_left {
-            let finished = finished(&found[0]);
+            let finished = finished(&packets[0]);
             let at = if sent.v6 { 40 } else { 20 };
             let covered = [pseudo_header(&finished, finished.len() - at), finished[at..].to_vec()].concat();
             prop_assert_eq!(sum(&covered), 0xFFFF);
         } else {
-            prop_assert_eq!(&found[0], &bytes);
+            prop_assert_eq!(&packets[0], &bytes);
         }
     }
 

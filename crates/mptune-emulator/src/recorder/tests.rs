@@ -42,10 +42,10 @@ struct Talk {
 }
 
 impl Talk {
-    fn say(&mut self, route: RouteId, segment: Segment, options: &[u8], payload: usize) {
+    fn send(&mut self, route: RouteId, segment: Segment, options: &[u8], payload: usize) {
         let ports = if route % 2 == 0 { [4000, 5000] } else { [5000, 4000] };
         let ends = if route % 2 == 0 { [LOCAL, REMOTE] } else { [REMOTE, LOCAL] };
-        self.recorder.note(&tcp(ends, &Segment { ports, ..segment }, options, payload));
+        self.recorder.enter(&tcp(ends, &Segment { ports, ..segment }, options, payload));
         self.passages.push(passage(self.passages.len() as u64, route));
     }
 }
@@ -63,19 +63,19 @@ fn positions_count_from_the_first_byte_on_every_subflow_and_of_the_data() {
     let at = |base: u32, offset: u32| base.wrapping_add(1 + offset);
     let scaled = [1, 3, 3, 4];
     let syn = Segment { seq: ISN[0], flags: flag::SYN, window: 10, ..Segment::default() };
-    talk.say(0, syn, &scaled, 0);
-    talk.say(1, segment(ISN[1], at(ISN[0], 0), flag::SYN), &scaled, 0);
+    talk.send(0, syn, &scaled, 0);
+    talk.send(1, segment(ISN[1], at(ISN[0], 0), flag::SYN), &scaled, 0);
     // The first bytes have no mapping; then two segments of one mapping.
     let capable = [30, 4, 0x01, 0x01];
-    talk.say(0, segment(at(ISN[0], 0), at(ISN[1], 0), 0), &capable, 1000);
+    talk.send(0, segment(at(ISN[0], 0), at(ISN[1], 0), 0), &capable, 1000);
     let mapping = dss(None, Some((DATA.wrapping_add(1000), 1001)));
     for offset in [1000, 2000] {
-        talk.say(0, segment(at(ISN[0], offset), at(ISN[1], 0), 0), &mapping, 1000);
+        talk.send(0, segment(at(ISN[0], offset), at(ISN[1], 0), 0), &mapping, 1000);
     }
     // The second subflow, whose handshake is elsewhere, and an acknowledgement with a hole.
-    talk.say(2, Segment { seq: 7, flags: flag::SYN, ..Segment::default() }, &[], 0);
+    talk.send(2, Segment { seq: 7, flags: flag::SYN, ..Segment::default() }, &[], 0);
     let elsewhere = dss(None, Some((DATA.wrapping_add(3000), 1)));
-    talk.say(2, segment(8, 0, 0), &elsewhere, 500);
+    talk.send(2, segment(8, 0, 0), &elsewhere, 500);
     let mut ack = segment(at(ISN[1], 0), at(ISN[0], 1000), 0);
     ack.flags = flag::ACK;
     let mut options = dss(Some(DATA.wrapping_add(1000)), None);
@@ -83,13 +83,13 @@ fn positions_count_from_the_first_byte_on_every_subflow_and_of_the_data() {
     options.extend(at(ISN[0], 2000).to_be_bytes());
     options.extend(at(ISN[0], 3000).to_be_bytes());
     options.resize(options.len().div_ceil(4) * 4, 1);
-    talk.say(1, ack, &options, 0);
+    talk.send(1, ack, &options, 0);
 
     let mut positions = Positions::default();
     let segments = talk.recorder.segments.iter().flatten();
     let records: Vec<_> =
         talk.passages.iter().zip(segments).map(|(p, s)| positions.record(p, s)).collect();
-    let found: Vec<_> = records.iter().map(|r| (r.flow, r.seq, r.data, r.length)).collect();
+    let placed: Vec<_> = records.iter().map(|r| (r.flow, r.seq, r.data, r.length)).collect();
     let expected = [
         (0, 0, NONE, 0),
         (0, 0, NONE, 0),
@@ -100,7 +100,7 @@ fn positions_count_from_the_first_byte_on_every_subflow_and_of_the_data() {
         (1, 0, 3000, 500),
         (0, 0, NONE, 0),
     ];
-    assert_eq!(found, expected);
+    assert_eq!(placed, expected);
     let last = records[7];
     assert_eq!((last.ack, last.data_ack, last.window), (1000, 1000, 10 << 4));
     assert_eq!(last.sack, [(1000, 2000), (0, 0), (0, 0)]);

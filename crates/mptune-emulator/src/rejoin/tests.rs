@@ -1,4 +1,4 @@
-//! What is cut and rejoined is what was sent; what does not belong together stays apart.
+//! Cutting and rejoining restore the packet; unrelated segments stay apart.
 
 use super::*;
 use crate::frame::tests::{Sent, written};
@@ -17,13 +17,13 @@ fn sent(v6: bool, payload: usize, segment: u16) -> Sent {
     }
 }
 
-/// The packets in as few pieces as possible, and of how many packets each is.
+/// The packets in as few pieces as possible, each with its number of packets.
 fn rejoined(packets: &[Vec<u8>]) -> Vec<(Vec<u8>, u64)> {
     let mut trains: Vec<Train> = Vec::new();
     for packet in packets {
         if !trains.last_mut().is_some_and(|train| train.append(1, packet)) {
             trains.push(Train::new());
-            trains.last_mut().expect("one").begin(0, 1, packet);
+            trains.last_mut().expect("a train").begin(0, 1, packet);
         }
     }
     let finish = |train: &mut Train| (train.finish().to_vec(), train.due().len() as u64);
@@ -50,9 +50,9 @@ proptest! {
         sent.flags = if psh { ACK | PSH } else { ACK };
         let bytes = sent.bytes();
         let packets = written(&bytes);
-        let found = rejoined(&packets);
-        prop_assert_eq!(found.len(), 1);
-        let (whole, count) = &found[0];
+        let pieces = rejoined(&packets);
+        prop_assert_eq!(pieces.len(), 1);
+        let (whole, count) = &pieces[0];
         prop_assert_eq!(*count, packets.len() as u64);
         if packets.len() > 1 {
             prop_assert_eq!(whole, &bytes);
@@ -67,9 +67,9 @@ proptest! {
         v6 in any::<bool>(), lost in prop::collection::vec(any::<bool>(), 20),
     ) {
         let packets = written(&sent(v6, 19_500, 1000).bytes());
-        let left: Vec<_> = packets.iter().zip(&lost).filter(|(_, lost)| !**lost).map(|(one, _)| one.clone()).collect();
-        let again: Vec<_> = rejoined(&left).iter().flat_map(|(piece, _)| written(piece)).collect();
-        prop_assert_eq!(&again, &left);
+        let left: Vec<_> = packets.iter().zip(&lost).filter(|(_, lost)| !**lost).map(|(packet, _)| packet.clone()).collect();
+        let cut: Vec<_> = rejoined(&left).iter().flat_map(|(piece, _)| written(piece)).collect();
+        prop_assert_eq!(&cut, &left);
         let runs = lost.split(|&lost| lost).filter(|run| !run.is_empty()).count();
         prop_assert_eq!(rejoined(&left).len(), runs);
     }
@@ -121,10 +121,10 @@ fn a_piece_is_no_larger_than_a_packet_can_be() {
     let mut packets = written(&sent.bytes());
     sent.sequence = sent.sequence.wrapping_add(60_000);
     packets.extend(written(&sent.bytes()));
-    let found = rejoined(&packets);
-    assert!(found.iter().all(|(piece, _)| piece.len() <= PREFIX + LARGEST));
-    assert_eq!(found.iter().map(|(_, count)| count).sum::<u64>(), 120);
-    assert_eq!(found.len(), 2);
-    let again: Vec<_> = found.iter().flat_map(|(piece, _)| written(piece)).collect();
-    assert_eq!(again.len(), 120);
+    let pieces = rejoined(&packets);
+    assert!(pieces.iter().all(|(piece, _)| piece.len() <= PREFIX + LARGEST));
+    assert_eq!(pieces.iter().map(|(_, count)| count).sum::<u64>(), 120);
+    assert_eq!(pieces.len(), 2);
+    let cut: Vec<_> = pieces.iter().flat_map(|(piece, _)| written(piece)).collect();
+    assert_eq!(cut.len(), 120);
 }

@@ -1,5 +1,4 @@
-//! The relay on its own clock and devices: how long packets take, in which order they come out, and what
-//! happens to those that do not.
+//! The relay with a fake clock and fake devices: delays and order of packets, and the fate of the others.
 
 use super::*;
 use crate::config::tests::{parsed, two_by_two};
@@ -34,9 +33,9 @@ impl Clock for FakeClock {
 struct FakePorts {
     now: Nanos,
     inboxes: [VecDeque<(Nanos, Vec<u8>)>; 4],
-    /// What was written: device and packet.
+    /// Device and packet of each write.
     outbox: Vec<(usize, Vec<u8>)>,
-    /// The same with what is left to the device.
+    /// The same with the offloads.
     whole: Vec<Vec<u8>>,
     refuses: bool,
 }
@@ -62,7 +61,7 @@ impl Ports for FakePorts {
     }
 }
 
-/// A relay with its clock and devices, and when each packet was written.
+/// A relay with its clock and devices, and the time of each write.
 struct Bench {
     relay: Relay,
     clock: FakeClock,
@@ -77,7 +76,7 @@ impl Bench {
         Self { relay, clock, ports: FakePorts::default(), written: Vec::new() }
     }
 
-    /// Makes a packet wait in a device from `at` on, with nothing left to the device.
+    /// Makes a packet wait in a device from `at` on, without offloads.
     fn send(&mut self, at: Nanos, from: usize, packet: Vec<u8>) {
         self.send_bytes(at, from, [vec![0; PREFIX], packet].concat());
     }
@@ -125,8 +124,8 @@ fn a_packet_takes_its_way_and_its_time_in_both_directions() {
     bench.send(0, 0, packet(0, 0, 1, 0, 1));
     bench.send(20 * MS, 3, packet(1, 1, 0, 0, 2));
     bench.run(SECOND);
-    let found: Vec<_> = bench.ports.outbox.iter().map(|(to, bytes)| (*to, fill(bytes))).collect();
-    assert_eq!(found, [(3, 1), (0, 2)]);
+    let arrived: Vec<_> = bench.ports.outbox.iter().map(|(to, bytes)| (*to, fill(bytes))).collect();
+    assert_eq!(arrived, [(3, 1), (0, 2)]);
     assert_eq!(bench.written, [8 * MS, 28 * MS]);
     assert_eq!(bench.ports.outbox[0].1, packet(0, 0, 1, 0, 1));
     let expected = Tally { packets: 2, bytes: 2 * SIZE, ..Tally::default() };
@@ -210,7 +209,7 @@ fn at_high_rates_the_network_still_drops_and_marks_segments_one_by_one() {
         let packets: Vec<_> = bench.ports.whole.iter().flat_map(|piece| written(piece)).collect();
         assert_eq!(packets.len() as u64 + counters.lost + counters.dropped, 60);
         assert!(counters.lost > 0 && counters.marked > 5, "{counters:?}");
-        // What the queue marked may be lost behind it.
+        // Marked packets may be lost behind the queue.
         let marked = packets.iter().filter(|packet| packet[PREFIX + 1] & 3 == 3).count() as u64;
         assert!(marked <= counters.marked && marked + counters.lost >= counters.marked);
         assert_eq!(bench.ports.whole.len() < packets.len(), factor == 1);
@@ -277,8 +276,8 @@ fn a_path_that_is_cut_carries_nothing_and_the_others_do() {
     bench.relay.set_path_up(1, true);
     bench.send(SECOND, 0, packet(0, 0, 1, 0, 4));
     bench.run(2 * SECOND);
-    let found: Vec<_> = bench.ports.outbox.iter().map(|(_, bytes)| fill(bytes)).collect();
-    assert_eq!(found, [0, 2, 4]);
+    let arrived: Vec<_> = bench.ports.outbox.iter().map(|(_, bytes)| fill(bytes)).collect();
+    assert_eq!(arrived, [0, 2, 4]);
 }
 
 #[test]
@@ -346,9 +345,9 @@ fn marks_are_left_on_ect_packets_only_and_on_one_copy_only() {
     bench.send(0, 0, packet(0, 0, 0, 0b10, 1));
     bench.send(SECOND, 0, packet(0, 0, 0, 0, 2));
     bench.run(2 * SECOND);
-    let found: Vec<_> =
+    let arrived: Vec<_> =
         bench.ports.outbox.iter().map(|(_, bytes)| (bytes[1], fill(bytes))).collect();
-    assert_eq!(found, [(0b10, 1), (0b11, 1), (0, 2), (0, 2)]);
+    assert_eq!(arrived, [(0b10, 1), (0b11, 1), (0, 2), (0, 2)]);
 }
 
 #[test]
