@@ -3,11 +3,11 @@
 //! No logic: everything that can be tested without an interpreter is in `mptune-core`.
 //! The Python docs are in `python/mptune/_core.pyi`.
 
-use errors::SpecError;
+use errors::{SpecError, refused};
 use mptune_core::early_end::EarlyEnd;
 use mptune_core::mptcp::{accounting, scheduler};
 use mptune_core::trial::{Recording, TrialSpec};
-use mptune_core::{congestion, error, pathmanager};
+use mptune_core::{congestion, pathmanager};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::borrow::Cow;
@@ -82,10 +82,6 @@ fn simulate_recorded(
 fn parsed(trial: &[u8]) -> PyResult<TrialSpec> {
     serde_json::from_slice(trial)
         .map_err(|error| SpecError::new_err(("", format!("expected a trial: {error}"))))
-}
-
-pub(crate) fn refused(error: error::SpecError) -> PyErr {
-    SpecError::new_err((error.key, error.expected))
 }
 
 fn json(value: &impl serde::Serialize) -> PyResult<Vec<u8>> {

@@ -1,8 +1,7 @@
 //! The beginning of a connection under a path manager of the core; the agent runs the path manager afterwards. JSON,
 //! as everywhere between Python and the core.
 
-use crate::errors::SpecError;
-use crate::refused;
+use crate::errors::{SpecError, refused};
 use mptune_core::pathmanager::{Assignment, OptionMap, PathEnds, PathId, TransferSize};
 use mptune_core::units::Bytes;
 use pyo3::prelude::*;
