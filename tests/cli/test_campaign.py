@@ -528,5 +528,13 @@ def test_plain_tcp_stands_beside_mptcp_in_trials_and_report(tmp_path: Path) -> N
         for path in ("", "P-D", "T-D")
     }
     assert rates["T-D"] < rates["P-D"] and rates[""] > 0
+    status = mptune("campaign", "status", out)
+    assert "RTT of each path over all trials (ms)" in status.stdout
+    rtts = json.loads(mptune("campaign", "status", out, "--json").stdout)["rtts_ms"]
+    assert {rtt["path"] for rtt in rtts} == {"P-D", "T-D"}
+    assert all(rtt["idle"]["min"] <= rtt["idle"]["median"] <= rtt["loaded"]["max"] for rtt in rtts)
+    subflows = table(out / "subflows.csv")
+    assert all(float(row["rto_ms"]) >= float(row["min_rtt_ms"]) > 0 for row in subflows)
     page = (out / "report.html").read_text()
+    assert "RTT of each path over all trials" in page
     assert "plain TCP on P-D" in page and "plain TCP on P-D, from" not in page

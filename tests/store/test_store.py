@@ -16,6 +16,7 @@ from mptune.errors import Failure, FailureKind, InputError, MptuneError
 from mptune.runner.planning import plan_trials
 from mptune.runner.runner import TrialRunner
 from mptune.store import Campaign, create, open_store
+from mptune.store.round_trips import path_rtts
 from mptune.testbeds import Testbed
 from mptune.testbeds.simulated import SimulatedTestbed
 from mptune.topology import Topology
@@ -361,3 +362,36 @@ def test_reading_an_earlier_store_leaves_it_as_it_is(
             record.failed.kind for record in store.records(store.finished()).values() if record.failed
         } == set(EARLIER.values())
     assert (tmp_path / "s").read_bytes() == before
+
+
+def test_the_rtts_of_the_paths_stand_beside_the_trials(
+    network: Topology, fake_testbed: Any, tmp_path: Path
+) -> None:
+    """Smallest RTTs of 10 ms and last ones of 20 ms; C is seen and carries nothing. Failed trials are out."""
+    fake_testbed.gives = {"A-X": 80.0, "B-X": 20.0, "C-X": 5.0}
+    plain, failing = fake_testbed.run, iter([True])
+
+    def run(trial: Any) -> Any:
+        observation = plain(trial)
+        slow = next(failing, False)
+        flows = [
+            msgspec.structs.replace(
+                flow,
+                active=flow.path != "C-X",
+                min_rtt_ns=flow.min_rtt_ns * (100 if slow else 1),
+                rto_ns=250_000_000,
+            )
+            for flow in observation.subflows
+        ]
+        failed = Failure("stalled", "silence") if slow else None
+        return msgspec.structs.replace(observation, subflows=flows, failed=failed)
+
+    fake_testbed.run = run
+    with create(tmp_path / "s", CAMPAIGN) as store:
+        records = TrialRunner(fake_testbed, 1, store).measure(planned(network, 3))
+        found = path_rtts(store)
+    assert records[-1].subflows[0].rto_ms == 250.0
+    assert [rtt.path for rtt in found] == ["A-X", "B-X", "C-X"]
+    assert {(rtt.idle.min, rtt.idle.median, rtt.idle.max) for rtt in found} == {(10.0, 10.0, 10.0)}
+    assert [rtt.loaded and rtt.loaded.mean for rtt in found] == [20.0, 20.0, None]
+    assert found[0].idle.n == sum(record.failed is None for record in records) == len(records) - 1

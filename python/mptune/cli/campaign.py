@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,6 +16,14 @@ from mptune.options.repetition import Every, Lasting
 from mptune.options.trials import Jobs
 from mptune.runner.executors import ExecutorOptions
 from mptune.store.export import FORMATS
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from mptune.store.round_trips import PathRtt
+
+#: Statistics of an RTT that are shown (buffer-size study, Table II).
+_OF_RTT = ("min", "mean", "median", "max")
 
 DirectoryArgument = Annotated[str, typer.Argument(metavar="DIR", help="A run directory.")]
 
@@ -134,14 +143,16 @@ def resume(
 
 
 def status(directory: DirectoryArgument, as_json: JsonOption = False) -> None:
-    """Show the progress of a campaign, also while it is running."""
+    """Show the progress of a campaign, also while it is running, and the RTTs of its paths so far."""
     from mptune._terminal import DataTable
     from mptune.store import open_store
     from mptune.store.directory import STORE, is_unfinished
+    from mptune.store.round_trips import path_rtts
 
     path = Path(directory)
     with open_store(path / STORE, write=False) as store:
         campaign, phases, failures = store.campaign(), store.progress(), store.failures()
+        rtts = path_rtts(store)
     complete = not is_unfinished(path)
     if as_json:
         emit_json(
@@ -151,6 +162,15 @@ def status(directory: DirectoryArgument, as_json: JsonOption = False) -> None:
                 "complete": complete,
                 "phases": [phase._asdict() for phase in phases],
                 "failures": [{"reason": reason, "trials": trials} for reason, trials in failures],
+                "rtts_ms": [
+                    {
+                        "path": rtt.path,
+                        "trials": rtt.idle.n,
+                        "idle": {name: getattr(rtt.idle, name) for name in _OF_RTT},
+                        "loaded": rtt.loaded and {name: getattr(rtt.loaded, name) for name in _OF_RTT},
+                    }
+                    for rtt in rtts
+                ],
             }
         )
         return
@@ -161,8 +181,22 @@ def status(directory: DirectoryArgument, as_json: JsonOption = False) -> None:
     for phase in phases:
         table.add_row(phase.purpose, *(f"{number}" for number in phase[1:]))
     out.print(table)
+    if rtts:
+        _show_rtts(out, rtts)
     for reason, trials in failures:
         out.print(f"{trials} failed: {reason}", markup=False)
+
+
+def _show_rtts(out: Console, rtts: Sequence[PathRtt]) -> None:
+    """RTTs of the paths (buffer-size study, Table II)."""
+    from mptune.cli._tables import section, table
+
+    listing = table("path", *(f"| {name}" for name in _OF_RTT), *(f"| loaded {name}" for name in _OF_RTT))
+    for rtt in rtts:
+        both = (rtt.idle, rtt.loaded)
+        cells = ["-" if one is None else f"{getattr(one, name):.1f}" for one in both for name in _OF_RTT]
+        listing.add_row(rtt.path, *cells)
+    section(out, "RTT of each path over all trials (ms): without load, then at their ends", listing)
 
 
 def export(

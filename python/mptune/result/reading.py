@@ -22,6 +22,7 @@ from mptune.result.run_data import Config, CurvePoint, RunData, TimeStep, TrialR
 from mptune.runner.seeds import PURPOSES
 from mptune.store import Store, StoredTrial, open_store
 from mptune.store.directory import CONFIG, RESULT, STORE, is_unfinished
+from mptune.store.round_trips import path_rtts
 from mptune.testbeds import stack_title
 from mptune.topology import Topology, from_document
 from mptune.trial import FIXED, PLAIN_TCP, Observation
@@ -91,6 +92,7 @@ def read_run(directory: Path, label: str) -> RunData:
         # Of transfers the time that they take is shown, not the throughput on the way.
         selected, panorama = () if is_by_size else _selected(current), _panorama(current)
         seen = {} if store is None else _observations(store, (*selected, *panorama))
+        rtts = () if store is None else tuple(path_rtts(store))
     return RunData(
         label=label,
         name=_name(config, topology, label),
@@ -103,6 +105,7 @@ def read_run(directory: Path, label: str) -> RunData:
         foreign=foreign,
         curves=tuple(_curves(directory, "curves.csv")),
         steps=tuple(_steps(directory)),
+        rtts=rtts,
         shown=selected,
         panorama=panorama,
         observations=seen,

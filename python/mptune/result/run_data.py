@@ -11,6 +11,7 @@ import msgspec
 from mptune._text import on_subflows
 from mptune.errors import Failure
 from mptune.result.answer import Answer, ImpactSets, SizesAnswer, beginning, chosen, last_answering
+from mptune.store.round_trips import PathRtt
 from mptune.topology import Topology
 from mptune.trial import PLAIN_TCP, Observation
 
@@ -131,6 +132,7 @@ class RunData(msgspec.Struct, frozen=True, kw_only=True):
     foreign: int
     curves: tuple[CurvePoint, ...]
     steps: tuple[TimeStep, ...] = ()
+    rtts: tuple[PathRtt, ...] = ()
     shown: tuple[TrialRow, ...]
     panorama: tuple[TrialRow, ...]
     observations: dict[bytes, Observation]

@@ -234,16 +234,16 @@ def write_json(path: Path, document: Mapping[str, Any]) -> None:
 def write_observations(directory: Path, records: Sequence[Record]) -> None:
     """Write `observations.csv`, one row per trial, and `subflows.csv`, one row per trial and subflow.
 
-    Throughputs in Mbit/s, buffers in bytes, RTTs in ms, completion times in s. An empty field means no value;
-    a failed trial has no throughput, but a reason in `failed` and a kind in `failed_kind`. The last columns
-    are the trial's settings: those of `_SETTINGS`, any others that were set in any trial, and
-    those of `_LAST`.
+    Throughputs in Mbit/s, buffers in bytes, RTTs and RTOs in ms, completion times in s. An empty field means
+    no value; a failed trial has no throughput, but a reason in `failed` and a kind in `failed_kind`. The last
+    columns are the trial's settings: those of `_SETTINGS`, any others that were set in any trial, and those
+    of `_LAST`.
     """
     key = ("purpose", "pm", "cc", "buffer_bytes", "run", "seed", "withdrawn")
     outcome = ("throughput_mbps", "omega", "failed")
     later = ("failed_kind", "round", "completion_s")
     subflow_columns = ("path", "active", "throughput_mbps", "rtt_ms", "retransmitted")
-    windows = ("with_mbps", "without_mbps")
+    windows = ("with_mbps", "without_mbps", "min_rtt_ms", "rto_ms")
     settings = _settings(records)
     _write_csv(
         directory / "observations.csv",

@@ -16,6 +16,9 @@ from mptune.trial import Observation, SubflowObservation
 #: Impact factors smaller than this share of the largest get a panel of their own.
 _SMALL = 0.25
 
+#: Title of the table of paths.
+_PATHS = "RTT of each path over all trials, without load and under it"
+
 
 def sets(run: RunData, choices: Choices) -> Iterator[Section]:
     """Impact factors and the sets that follow from them (MPCOA Tables 2 and 3, PCDC Tables II to IV)."""
@@ -92,7 +95,7 @@ def went_through(run: RunData, choices: Choices) -> Iterator[Section]:
     sent = [row for row in rows if row["again_per_mb"] is not None]
     if not timed:
         return
-    colours = key("name", "configuration", rows, marks=True)
+    colours, paths = key("name", "configuration", rows, marks=True), path_rows(run)
     yield Section(
         name="round-trips",
         title="Round-trip times and retransmissions",
@@ -104,8 +107,21 @@ def went_through(run: RunData, choices: Choices) -> Iterator[Section]:
             *([Panel(title="Retransmissions", chart=charts.retransmissions(sent, colours))] if sent else []),
         ],
         key=colours,
+        open=[Table(title=_PATHS, rows=paths, source="subflows.csv")] if paths else (),
         tables=[Table(title="Subflow by subflow, means of the runs", rows=rows, source="subflows.csv")],
     )
+
+
+def path_rows(run: RunData) -> Rows:
+    """RTTs of the paths (buffer-size study, Table II)."""
+    names = "min", "mean", "median", "max"
+    rows: Rows = []
+    for rtt in run.rtts:
+        row: dict[str, object] = {"path": rtt.path}
+        for prefix, summary in (("idle", rtt.idle), ("loaded", rtt.loaded)):
+            row |= {f"{prefix}_{name}_ms": summary and getattr(summary, name) for name in names}
+        rows.append({**row, "trials": rtt.idle.n})
+    return rows
 
 
 def _by_subflow(name: str, seen: Sequence[Observation]) -> Iterator[dict[str, object]]:
