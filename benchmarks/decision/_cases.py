@@ -1,4 +1,4 @@
-"""Who is compared, and what each did in each network.
+"""The contenders of a comparison, and their results in each network.
 
 Not a benchmark; the replays of `economy.py`, which are kept until something that they depend on changes.
 """
@@ -155,7 +155,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Network(NamedTuple):
-    """Where a grid comes from; kernel grids have the stack "kernel"."""
+    """The source of a grid; kernel grids have the stack "kernel"."""
 
     topology: Topology
     stack: str
@@ -223,7 +223,7 @@ def case(network: Network, name: str, asked: argparse.Namespace) -> Case:
 
 
 def claim(answer: Answer | None, truth: Truth) -> bool | None:
-    """Whether a claim is right; None if there is none."""
+    """Truth of a claim; None if there is none."""
     if answer is None or answer.certainty is None or answer.certainty < CERTAIN:
         return None
     return truth.regret(answer.arm, answer.size) <= answer.room

@@ -90,7 +90,7 @@ def grid(topology: Topology, stack: str, reporter: Reporter, *, workers: int | N
 
 
 def _enough(payload: np.ndarray) -> int:
-    """How many runs tell the means of the best configurations well enough; a multiple of `RUNS`."""
+    """Runs that separate the means of the best configurations; a multiple of `RUNS`."""
     runs = payload.sum(axis=-1, dtype=float)
     means = runs.mean(axis=2)
     best = means >= (1 - _BEST) * means.max()
@@ -117,7 +117,7 @@ def read(path: Path, topology: Topology) -> tuple[tuple[Arm, ...], np.ndarray]:
 
 
 def is_kept(topology: Topology, stack: str) -> bool:
-    """Whether the grid was measured before."""
+    """True if the grid was measured before."""
     path = _path(topology, stack, 0, RUNS)
     if not path.exists():
         return False

@@ -42,7 +42,7 @@ CCS = (*3 * ("cubic",), "reno", "olia")
 DURATION_S = (60, 120)
 QUIET_S = (5, 10)
 MOST_EVENTS = 3
-#: What an event multiplies a rate and an RTT by, or the inverse; limits of the result.
+#: Factors of an event for a rate and an RTT, or the inverse; limits of the result.
 RATE_FACTOR = (Decimal(2), Decimal(10))
 RTT_FACTOR = (Decimal(2), Decimal(8))
 RATE_LIMITS = (1_000_000, 200_000_000)
@@ -58,7 +58,7 @@ _BIT_NS_PER_BYTE = 8 * 10**9
 
 
 class Event(NamedTuple):
-    """What happens: when (ns), to which path, and in words."""
+    """An event: its time (ns), its path, and a description."""
 
     at_ns: int
     path: int

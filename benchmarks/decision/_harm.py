@@ -1,4 +1,4 @@
-"""Which events of a dynamic make a subflow harmful, and how soon guard demoted it.
+"""Events of a dynamic that make a subflow harmful, and the time until guard demoted it.
 
 Not a benchmark. Harm is what fullmesh gains from doing without the subflow from the event on; a subflow that
 was harmful before the event does not count, nor one that guard does not use then.
@@ -16,7 +16,7 @@ from mptune.trial import Observation
 #: Gain without a subflow from which on it is harmful, and how long it may stay so, s.
 HARM = 0.10
 DEMOTED_S = 3.0
-#: How long after an event its harm is looked at, s, and how much of that is left out: the beginning.
+#: Time after an event in which its harm is measured, s, and the part left out at its beginning.
 HARM_S = 12.0
 BEGINNING_S = 2.0
 _SECOND = 10**9
@@ -50,7 +50,7 @@ Harm = Callable[[int], float | None]
 
 
 def changes(observation: Observation) -> list[Change]:
-    """What guard did, in order of time."""
+    """The changes that guard made, in order of time."""
     found = []
     for one in filter(None, str(observation.metadata.get("path_manager_changes", "")).split(", ")):
         at, path, role = one.replace(" ms: ", " ").split(" ")
@@ -59,7 +59,7 @@ def changes(observation: Observation) -> list[Change]:
 
 
 def harm(dynamic: Dynamic, whole: Sequence[int], without: Callable[[str, int], Sequence[int]]) -> Harm:
-    """What the events of a dynamic do to fullmesh.
+    """The effect of a dynamic's events on fullmesh.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def harm(dynamic: Dynamic, whole: Sequence[int], without: Callable[[str, int], S
 
 
 def demotions(dynamic: Dynamic, done: Sequence[Change], harm: Harm) -> Iterator[Demotion]:
-    """When guard demoted what an event made harmful, if it used it then."""
+    """Time at which guard demoted the subflow that an event made harmful, if it used it then."""
     for number, (event, end_s) in enumerate(zip(dynamic.events, _ends(dynamic), strict=False)):
         at_s, label = event.at_ns / _SECOND, dynamic.topology.paths[event.path].label
         roles = [role for when, path, role in done if path == label and when <= at_s]
@@ -102,7 +102,7 @@ def demotions(dynamic: Dynamic, done: Sequence[Change], harm: Harm) -> Iterator[
 
 
 def demoted(found: Sequence[Demotion]) -> str:
-    """How many there were and how soon, in a line."""
+    """Their number and delays, in a line."""
     times = [demotion.after_s for demotion in found if demotion.after_s is not None]
     middle = f", median of these {statistics.median(times):.1f} s" if times else ""
     return (
@@ -112,7 +112,7 @@ def demoted(found: Sequence[Demotion]) -> str:
 
 
 def _ends(dynamic: Dynamic) -> list[float]:
-    """When each event's time is over, s: at the next one."""
+    """End of each event, s: the next event."""
     return [event.at_ns / _SECOND for event in dynamic.events[1:]] + [dynamic.duration_ns / _SECOND]
 
 

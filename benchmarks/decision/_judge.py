@@ -1,4 +1,4 @@
-"""What a recommendation is worth: fresh measurements of it, of its plain rivals, and of its surroundings.
+"""The worth of a recommendation: fresh measurements of it, of its plain rivals, and of its surroundings.
 
 Not a benchmark; the figures of one network for `regret.py`. Trials of one purpose share their seeds, so
 ratios are between runs with the same luck.
@@ -54,7 +54,7 @@ class Robustness(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Coverage(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether the 95 % intervals of an answer hold the optimum that many more runs give.
+    """Coverage of an answer's 95 % intervals: the optimum of many more runs is inside or not.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def rivals(bench: Bench, recommended: Configuration) -> dict[str, list[Configuration]]:
-    """What a host would have without an optimiser, with the same buffer.
+    """The throughput of a host without an optimiser, with the same buffer.
 
     Cubic over everything; each path alone, with Cubic and with the recommended congestion control; and plain
     TCP over each path.

@@ -37,7 +37,7 @@ from mptune.trial.stacks import STACKS
 
 
 class Size(msgspec.Struct, frozen=True, kw_only=True):
-    """How large a grid is; the first of the congestion controls that this kernel has are taken."""
+    """The size of a grid; of the congestion controls, the first that this kernel has."""
 
     ccs: tuple[str, ...] = ("cubic", "scalable", "olia", "vegas", "reno", "hybla")
     controls: int = 3

@@ -73,7 +73,7 @@ class Space(NamedTuple):
 
 
 class Objective:
-    """What trials were worth; worth more when it is known what the best is.
+    """The worths of trials, rescaled when the best is known.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class Objective:
         self._best = 0.0
 
     def noted(self, place: tuple[int, int], mbps: float) -> bool:
-        """Whether everything is worth something else now."""
+        """True if all worths changed."""
         self._seen.setdefault(place, []).append(mbps)
         best = max(sum(values) / len(values) for values in self._seen.values())
         if abs(best - self._best) <= CHANGED * self._best:
@@ -230,5 +230,5 @@ def reachable(folders: Sequence[Path]) -> None:
 
 
 def missing(peer: Peer) -> list[str]:
-    """What it needs and is not there."""
+    """Missing requirements."""
     return [need for need in peer.needs if importlib.util.find_spec(need) is None]

@@ -41,7 +41,7 @@ def table(
 
 
 def changed(changes: Sequence[int], minutes: Sequence[float], decimals: int = 1) -> str:
-    """How often guard changed roles in each dynamic, in a line; `decimals` of the median."""
+    """Number of role changes by guard in each dynamic, in a line; `decimals` of the median."""
     per_minute = [count / length for count, length in zip(changes, minutes, strict=True)]
     return (
         f"Changes a minute: median {statistics.median(per_minute):.{decimals}f}, "
@@ -51,7 +51,7 @@ def changed(changes: Sequence[int], minutes: Sequence[float], decimals: int = 1)
 
 
 def markdown(count: int, rows: Sequence[Sequence[str]], facts: Sequence[str]) -> str:
-    """The table of this many dynamics, and what else is said of them, for the docs."""
+    """The table of this many dynamics, and remarks on them, for the docs."""
     head, *body = rows
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     lines += ["| " + " | ".join(row) + " |" for row in body]

@@ -2,7 +2,7 @@
 
 Not a benchmark. A world answers with the runs of a grid, in an order drawn anew for each replay, and counts
 the seconds that a testbed would have needed. What a strategy recommends is noted whenever the time passes a
-mark, so one replay says how regret falls over time.
+mark, so one replay shows the fall of regret over time.
 """
 
 import importlib
@@ -59,7 +59,7 @@ def ending() -> Ending | None:
 
 
 class Truth(NamedTuple):
-    """What the whole grid says.
+    """The result of the whole grid.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ class Truth(NamedTuple):
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
-    """What every strategy knows in advance.
+    """The knowledge of every strategy in advance.
 
     Attributes
     ----------
@@ -149,11 +149,11 @@ class Player(Protocol):
         ...
 
     def tell(self, told: Told) -> None:
-        """What it gave."""
+        """Its result."""
         ...
 
     def answer(self) -> Answer | None:
-        """What would be recommended now; None before any observation."""
+        """The recommendation now; None before any observation."""
         ...
 
 
@@ -209,7 +209,7 @@ def course(player: Player, world: World, trial_s: float, horizon_s: float, marks
     while asked := player.ask():
         told = world.measure(asked)
         taken = trial_s if told.seconds is None else told.seconds
-        # What a trial that is not over yet will say, nobody knows at the mark. Sums are not exact.
+        # The result of a trial that is not over yet is unknown at the mark. Sums are not exact.
         while len(answers) < len(marks) and spent + taken > marks[len(answers)] + 1e-6:
             answers.append(player.answer())
         if spent + taken > horizon_s + 1e-6:
@@ -248,7 +248,7 @@ class Asking:
 
 
 def has_priors() -> bool:
-    """Whether a question can have a prior."""
+    """True if a question can have a prior."""
     return "prior" in Question.__struct_fields__
 
 
@@ -275,7 +275,7 @@ def question(setting: Setting, arms: Sequence[int]) -> Question:
 #: A strategy without a belief of its own: it yields (arm, buffer) and is sent Mbit/s.
 Plan = Generator[tuple[int, int], float, None]
 
-#: How an answer is read from what was seen.
+#: The rule that reads an answer from observations.
 Reading = Callable[[Seen, Setting], Answer]
 
 
@@ -288,7 +288,7 @@ def by_means(seen: Seen, setting: Setting) -> Answer:
 
 
 def by_belief(seen: Seen, setting: Setting) -> Answer:
-    """What the adaptive strategy would recommend, had it seen this; it claims nothing."""
+    """The adaptive strategy's recommendation for these observations, without a claim."""
     everything = msgspec.structs.replace(setting, horizon_s=math.inf, prior=None)
     reader = create("adaptive", question(everything, range(len(setting.known.arms))))
     reader.tell(
@@ -312,7 +312,7 @@ class Planned:
         self._next = next(plan, None)
 
     def ask(self) -> Ask | None:
-        """What the plan yields."""
+        """The plan's trials."""
         if self._next is None:
             return None
         return Ask(*self._next, len(self._seen.get(self._next, ())))

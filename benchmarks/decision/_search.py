@@ -33,7 +33,7 @@ WORKLOAD = Bulk(duration_ns=0)
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """How thoroughly to search.
+    """The effort of a search.
 
     Attributes
     ----------
@@ -131,7 +131,7 @@ class Holding(NamedTuple):
 
 
 class Bench(NamedTuple):
-    """Where and how configurations of one network are measured."""
+    """The means of measuring configurations of a network."""
 
     topology: Topology
     stack: Stack

@@ -1,4 +1,4 @@
-"""What guard gives on the kernel in random dynamics, beside the kernel's own path manager and mptcpd.
+"""Guard on the kernel in random dynamics, beside the kernel's path manager and mptcpd.
 
 Each dynamic is one of `_dynamics.py` that a machine of two processors can emulate in real time: two or three
 paths of 1 to 40 Mbit/s, at no time more than 80 Mbit/s together, compressed to 40 to 60 s; rates, delays and
@@ -53,7 +53,7 @@ KEPT = RESULTS / "dynamics.jsonl"
 
 #: Seed of the first dynamic that is drawn: none of those on which guard was developed.
 FIRST_SEED = 2_000_000
-#: What a machine with two processors can emulate: paths, bit/s of one path, of all together.
+#: Limits of emulation on two processors: paths, bit/s of one path, of all together.
 PATHS = (2, 3)
 RATE_BPS = (1_000_000, 40_000_000)
 WHOLE_BPS = 80_000_000
@@ -62,7 +62,7 @@ DURATION_S = (40, 60)
 DRAWN_S = (60, 120)
 _SECOND = 10**9
 
-#: Who manages the paths, by name; the paths alone come last, by their labels.
+#: Path managers by name; the paths alone come last, by their labels.
 GUARD, MPTCPD = "guard", "mptcpd"
 SHARED = ("default", "fullmesh", MPTCPD, GUARD)
 
@@ -103,7 +103,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     failed: dict[str, str]
 
 
-# Which dynamics
+# The dynamics
 
 
 def _fits(dynamic: Dynamic) -> bool:
@@ -209,7 +209,7 @@ class Runner:
         return [*shared, *(path.label for path in dynamic.topology.paths)]
 
     def missing(self, wanted: Sequence[Dynamic]) -> list[Job]:
-        """What has no result yet."""
+        """Trials without a result."""
         jobs = [Job(dynamic, name) for dynamic in wanted for name in self.contenders(dynamic)]
         return [job for job in jobs if (digest(job.dynamic), job.contender) not in self.results]
 
@@ -249,7 +249,7 @@ class Runner:
         self._note(result)
 
     def userspace(self, dynamic: Dynamic) -> str:
-        """What mptcpd does for connections that are its own."""
+        """The actions of mptcpd for its own connections."""
         if self._mptcpd is None:
             return "mptcpd: not tried"
         root = self._mptcpd
@@ -296,11 +296,11 @@ def measure(runner: Runner, wanted: Sequence[Dynamic], at_once: int) -> None:
                 raise
 
 
-# What they say
+# The results
 
 
 def _harm(dynamic: Dynamic) -> Harm:
-    """What its events do to fullmesh, in the simulator."""
+    """The effect of its events on fullmesh, in the simulator."""
     bed = testbed("simulated")
 
     def bins(*without: ScriptedAction) -> list[int]:
@@ -337,7 +337,7 @@ def outcomes(runner: Runner, wanted: Sequence[Dynamic]) -> Iterator[Outcome]:
 
 
 def ratios(found: Sequence[Outcome]) -> dict[str, list[float]]:
-    """What is compared with what, over all dynamics."""
+    """The comparisons, over all dynamics."""
     best = [max(outcome.alone.values()) for outcome in found]
     rows = {}
     for name in ("fullmesh", "mptcpd", "default"):

@@ -1,4 +1,4 @@
-"""How much time ending trials early saves, and what it costs: the rule replayed on series of whole trials.
+"""Time saved by ending trials early, and its cost: the rule replayed on series of whole trials.
 
 The series are those of the dense grids of `_corpus.py`, measured now or before. The error is that of a trial
 that ended early against the same trial measured to its end: share of the whole trial's throughput. For

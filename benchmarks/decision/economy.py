@@ -1,4 +1,4 @@
-"""How much is lost by measuring less: strategies asked again and again about networks that are known already.
+"""The loss from measuring less: strategies replayed on networks whose grids are known.
 
 Dense grids of trials (`_corpus.py`) stand for the testbed: every network x FullMesh, the best sets of
 subflows and plain TCP x six congestion controls x 16 buffers x 8 runs of 20 s (up to 64 where runs scatter);
@@ -80,15 +80,15 @@ FIGURE = PAGE.parents[1] / "images" / "economy.svg"
 #: A regret up to this is none to speak of; up to that it is bearable.
 GOOD, FAIR = ROOM, 0.05
 
-#: What the oracle's regret is multiplied by where runs scatter so much that `GOOD` is out of reach.
+#: Factor of the oracle's regret where runs scatter so much that `GOOD` is out of reach.
 SCATTER = 1.5
 
-#: What the adaptive strategy is to be faster than.
+#: Rivals that the adaptive strategy must beat in speed.
 RIVALS = tuple(name for name in CONTESTANTS if not name.startswith(("adaptive", "oracle")))
 
 
 def networks(asked: argparse.Namespace) -> list[Network]:
-    """What was asked for; with --kept only those whose grids are there."""
+    """The requested networks; with --kept only those with a grid."""
     if asked.kernel:
         return [Network(load(name), "kernel") for name in asked.kernel]
     drawn = [random_network(asked.seed + number) for number in range(asked.networks)]
@@ -102,7 +102,7 @@ def networks(asked: argparse.Namespace) -> list[Network]:
 
 
 def contestants(asked: argparse.Namespace) -> Iterator[str]:
-    """Those that can take part; says who cannot."""
+    """Strategies that can take part; prints those that cannot."""
     for name, one in CONTESTANTS.items():
         if asked.strategy and name not in asked.strategy:
             continue
@@ -209,7 +209,7 @@ def by_contestant(found: Sequence[Case]) -> dict[str, list[Case]]:
 
 
 def points(found: Sequence[Case]) -> list[dict[str, Any]]:
-    """What the figure shows: over all replays of all networks, in per cent."""
+    """The figure's data: over all replays of all networks, in per cent."""
     return [
         {
             "strategy": name,
@@ -292,7 +292,7 @@ TARGETS = ("target", "adaptive", "adaptive, prior", "adaptive, wrong prior")
 
 
 def target_rows(found: Sequence[Case], mark: float) -> list[list[str]]:
-    """What was aimed at beside what was reached."""
+    """Targets beside results."""
     cases = by_contestant(found)
     names = [name for name in TARGETS[1:] if name in cases]
 
@@ -343,7 +343,7 @@ def mean_regret(one: Case, mark: float) -> float:
 
 
 def speeds(ones: Sequence[Case], rivals: Sequence[Case], mark: float = MAIN) -> dict[str, float]:
-    """How many times as long each rival takes for the same loss, by the median over networks.
+    """Time of each rival for the same loss, relative, as the median over networks.
 
     The loss wanted is that at this mark, but at least `GOOD`. Slow rivals were given less time: who does not
     get there within what both had counts with all of it. They were also replayed less often, and are compared
@@ -404,7 +404,7 @@ CLAIMS = (
 
 
 def claim_rows(found: Sequence[Case]) -> list[list[str]]:
-    """Calibration, of each prior and in all: of all claims, and of those that say 2 % or less."""
+    """Calibration, of each prior and in all: of all claims, and of those of 2 % or less."""
     lines = []
     groups = by_contestant(found)
     for name, ones in (groups | {"all": list(found)}).items():
@@ -430,7 +430,7 @@ def claim_rows(found: Sequence[Case]) -> list[list[str]]:
 
 
 def foretold(ones: Sequence[Case]) -> tuple[str, str]:
-    """How much longer it said that it needs, by how much longer it needed; of those not certain by then."""
+    """Ratio of the announced remaining time to the actual, of replays not certain by then."""
     ratios = [
         said[0] / (spent - EARLY)
         for case in ones

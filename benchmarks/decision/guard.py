@@ -1,4 +1,4 @@
-"""What guard gives in random dynamics, beside fullmesh and every path alone, in the simulator.
+"""Guard in random dynamics, beside fullmesh and every path alone, in the simulator.
 
 Each dynamic (`_dynamics.py`) is a network of two to four paths that changes while one connection uses it for
 60 to 120 s: rates, delays and losses step or drift, paths die and return, other traffic comes and goes. The
@@ -163,7 +163,7 @@ def _measured(arguments: tuple[int, bool, bool]) -> Outcome:
 
 
 def ratios(outcomes: Sequence[Outcome]) -> dict[str, list[float]]:
-    """What is compared with what, over all dynamics."""
+    """The comparisons, over all dynamics."""
     rows = {
         "guard / fullmesh": [over(outcome.guard, outcome.fullmesh) for outcome in outcomes],
         "guard / best single path": [over(outcome.guard, outcome.best_single) for outcome in outcomes],

@@ -1,4 +1,4 @@
-"""What a simulated recommendation gives on the kernel: every shipped scenario, beside the plain default.
+"""Simulated recommendations on the kernel: every shipped scenario, beside the plain default.
 
 For each scenario the main job runs in the simulator under the stack linux, with the grid of `make demo`.
 What it recommends and the default (fullmesh, cubic, the largest buffer) are then measured on the kernel,
@@ -94,7 +94,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def rate_mbps(topology: Topology) -> float:
-    """What the emulator has to carry at most."""
+    """Largest load of the emulator."""
     up = sum(interface.up_bps for interface in topology.sender.interfaces)
     down = sum(interface.down_bps for interface in topology.receiver.interfaces)
     return min(up, down, sum(path.rate_bps for path in topology.paths)) / 1e6
@@ -204,7 +204,7 @@ def cells(one: Outcome) -> list[str]:
 
 
 def summary(outcomes: Sequence[Outcome]) -> str:
-    """How many recommendations are as good as the default, and which are not."""
+    """Number of recommendations as good as the default, and the others."""
     worse = [one.scenario for one in outcomes if not one.holds]
     text = f"{len(outcomes) - len(worse)} of {len(outcomes)} at least as good on the kernel as the default"
     return f"{text}; not: {', '.join(worse)}." if worse else f"{text}."
@@ -220,7 +220,7 @@ def markdown(outcomes: Sequence[Outcome]) -> str:
 
 
 def arguments() -> argparse.Namespace:
-    """What to measure."""
+    """The scope of the measurement."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -237,7 +237,7 @@ def arguments() -> argparse.Namespace:
 
 
 def topologies(asked: argparse.Namespace) -> list[Topology]:
-    """The scenarios to measure, slow ones first; says which are too fast for this machine."""
+    """The scenarios to measure, slow ones first; prints those too fast for this machine."""
     found = [load(name) for name in scenarios() if not asked.only or name in asked.only]
     limit = CARRIED_MBPS * int(machine()["cores"])
     for one in found:
@@ -247,7 +247,7 @@ def topologies(asked: argparse.Namespace) -> list[Topology]:
 
 
 def main() -> int:
-    """Measure, print, write; the exit status says whether every recommendation is good enough."""
+    """Measure, print, write; exit status 1 if any recommendation is not good enough."""
     asked = arguments()
     print(", ".join(f"{name} {value}" for name, value in machine().items()))
     missing = {cc: reason for cc in DEMO.ccs if (reason := congestion.obstacle(cc)) is not None}

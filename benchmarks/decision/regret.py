@@ -1,4 +1,4 @@
-"""How much is lost by following `mptune optimise`: its recommendation against the best there is.
+"""The loss from following `mptune optimise`: its recommendation against the best configuration.
 
 Over shipped scenarios and networks drawn at random, under each stack, in the simulator. The best known
 configuration comes from an exhaustive staged search (`_search.py`): all subsets of the paths x congestion
@@ -107,7 +107,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
 
     def misses(self, sacrifice: float) -> list[str]:
-        """What falls short of a target, in words."""
+        """Missed targets, in words."""
         if self.error is not None:
             return [f"no answer: {self.error}"]
         found = []
@@ -137,7 +137,7 @@ def networks(asked: argparse.Namespace) -> list[Topology]:
 
 
 def answer(bench: Bench, stack: str, asked: argparse.Namespace) -> Result:
-    """What the optimiser says, with as much effort as the search's second stage."""
+    """The optimiser's answer, with as much effort as the search's second stage."""
     plan = bench.plan
     options = OptimiseOptions(
         buffers=buffer_grid(bench.topology, plan.sizes),
@@ -191,7 +191,7 @@ def judge(bench: Bench, stack: str, asked: argparse.Namespace) -> Outcome:
 
 
 def best_of(known: Known, sacrifice: float) -> dict[str, Any]:
-    """Fields of an outcome that say what is known to be possible."""
+    """Fields of an outcome with the known optimum."""
     best = known.finalists[0]
     smallest = known.smallest(sacrifice)
     return {
@@ -370,7 +370,7 @@ def named(bench: Bench, told: str, size: int) -> Configuration:
 
 
 def tell_again(found: Sequence[tuple[Outcome, float]], asked: argparse.Namespace) -> None:
-    """What is reached by the new seeds, by stack, and what still misses."""
+    """Results of the new seeds by stack, and the remaining misses."""
     mark = 1 - asked.sacrifice - ROOM
     for stack in dict.fromkeys(one.stack for one, _ in found):
         shares = [share for one, share in found if one.stack == stack]
@@ -382,7 +382,7 @@ def tell_again(found: Sequence[tuple[Outcome, float]], asked: argparse.Namespace
 
 
 def arguments() -> argparse.Namespace:
-    """What to measure."""
+    """The scope of the measurement."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -46,13 +46,13 @@ TRANSFERS = (*(False,) * 7, True)
 #: bit/s of a bottleneck and ns of a path's RTT, log-uniform.
 RATE_BPS = (1_000_000, 150_000_000)
 RTT_NS = (6_000_000, 160_000_000)
-#: What all paths of a network carry together at most, bit/s: the emulator has to keep up.
+#: Largest sum of a network's rates, bit/s: the emulator has to keep up.
 MOST_BPS = 300_000_000
-#: What all paths of a network have in flight at least, bytes: a fifth of it is still a buffer.
+#: Smallest sum of a network's bandwidth-delay products, bytes: a fifth of it is still a buffer.
 LEAST_PRODUCT = 2**18
 #: Queue of a bottleneck in bandwidth-delay products.
 QUEUE_BDPS = ("0.25", 4)
-#: How much slower the ways back are in an asymmetric network.
+#: Factors by which the ways back are slower in an asymmetric network.
 SLOWER_BACK = (2, 20)
 #: Losses by class, ppb; of bursts the share of packets that are in one, and the packets of a burst.
 LOSS_PPB = {"light": (50_000, 1_000_000), "heavy": (1_000_000, 10_000_000)}
@@ -102,7 +102,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """How `--only` names it."""
+        """Its name for `--only`."""
         return f"{self.network}:{self.index}"
 
     def runs(self, seed: int, number: int) -> tuple[Trial, ...]:

@@ -1,4 +1,4 @@
-"""Where simulator and kernel part first, in the drawn configurations that the simulator misses.
+"""First divergence of simulator and kernel in the drawn configurations that the simulator misses.
 
 Each is recorded on both sides, three runs with the same seeds, and compared as `mptune diverge` does. What
 was found is kept, so that it can be interrupted. Says what happened first and what it looks like, no cause.
@@ -27,7 +27,7 @@ COLUMNS = ("configuration", "", "kernel (Mbit/s)", "simulated", "first divergenc
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """What a comparison has found."""
+    """The result of a comparison."""
 
     name: str
     said: str
@@ -50,7 +50,7 @@ def _is_missed(one: Judged) -> bool:
 def compare(
     wanted: Sequence[Judged], cases: Mapping[str, Case], seed: int, keep: Path, reporter: Reporter
 ) -> dict[str, str]:
-    """What is said of each by name; measures what is not kept yet."""
+    """The divergence of each by name; measures those without a result."""
     kept = (
         [msgspec.json.decode(line, type=Found) for line in keep.read_bytes().splitlines()]
         if keep.exists()

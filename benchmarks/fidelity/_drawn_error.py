@@ -33,7 +33,7 @@ FREEDOM = 10.0
 Strengths = dict[str, float]
 NARROW, WIDE = 0.25, 1.0
 _FACTORS = "subflows", "buffer", "loss", "congestion control", "buffer mode", "sent"
-#: What is tried, the simplest first: one spread for all, one factor, all of them, subflows more than others.
+#: Candidates, the simplest first: one spread for all, one factor, all of them, subflows more than others.
 CANDIDATES: tuple[Strengths, ...] = (
     {},
     *({name: NARROW} for name in _FACTORS),
@@ -101,12 +101,12 @@ class Checked(NamedTuple):
 
     @property
     def inside(self) -> bool:
-        """Whether the kernel's mean is in it."""
+        """True if the kernel's mean is inside."""
         return self.low <= self.error.kernel <= self.high
 
 
 class Learnt(NamedTuple):
-    """What a drawn set teaches.
+    """The error model of a drawn set.
 
     Attributes
     ----------
@@ -288,7 +288,7 @@ def learn(errors: Sequence[Error], progress: Callable[[int, int], None] | None =
 
 
 def gains(checked: Sequence[Checked]) -> tuple[float, int]:
-    """How often the kernel's gain of one configuration over another of its network is inside, of how many."""
+    """Number of pairs of a network's configurations with the kernel's gain inside, and of all pairs."""
     held = []
     for place, one in enumerate(checked):
         for other in checked[:place]:
@@ -307,7 +307,7 @@ def document(
     runs: int,
     duration_ns: int,
 ) -> ModelError:
-    """What is shipped.
+    """The shipped model.
 
     Parameters
     ----------

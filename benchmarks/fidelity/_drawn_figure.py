@@ -17,7 +17,7 @@ WIDTH, HEIGHT = 360, 360
 ROW = 14
 #: Biases beyond this are drawn at the edge.
 EDGE = 0.5
-#: What a bias should not exceed.
+#: Largest acceptable bias.
 TARGET = 0.05
 
 

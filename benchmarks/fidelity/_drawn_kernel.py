@@ -1,4 +1,4 @@
-"""What the kernel gave in drawn networks: kept in a small file that is committed, and measured where missing.
+"""The kernel's results in drawn networks: stored in a small committed file, and measured where missing.
 
 Not a benchmark. The file has a line of JSON for each environment (kernel, sysctls, versions) and for each
 configuration: its mean, and every run with its seed, its throughput or why it has none, and what each path
@@ -38,15 +38,15 @@ BEHAVIOUR = 1
 #: Stands in digests where the version of the agent was when the first results were kept.
 _AGENT_OF_THE_FIRST = "0.1.0"
 
-#: How often a trial is measured on a machine that was too busy, beside the testbed's own repetitions.
+#: Attempts at a trial on a machine that was too busy, beside the testbed's repetitions.
 ATTEMPTS = 3
 
-#: Failures that say something about this machine and nothing about its kernel.
+#: Failures of this machine rather than of its kernel.
 _OF_NO_MEANING = ("died", "refused")
 
 #: Settings that depend on the machine's memory, and concern no trial this small.
 _OF_THE_MACHINE = ("net.ipv4.tcp_mem",)
-#: What a trial has beside its network, its settings and its seed.
+#: Fields of a trial beside its network, its settings and its seed.
 _NOT_SETTINGS = frozenset({"topology", "seed"})
 _KEY_BYTES = 12
 
@@ -58,7 +58,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ----------
     mbps : None if it gave no number.
     failed : then the kind of its failure; one that came to a halt is "stalled".
-    reason : what the testbed said, of other failures.
+    reason : the testbed's message, of other failures.
     paths : what each path delivered first, Mbit/s.
     retransmitted, timeouts : of all subflows.
     late_ms : 1 % of the emulator's packets were so late or more.
@@ -77,7 +77,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Environment(msgspec.Struct, frozen=True, kw_only=True):
-    """What results depend on beside network and trial; `agent`, `processor` and `cores` are for information.
+    """Conditions of results beside network and trial; `agent`, `processor` and `cores` are for information.
 
     `agent` is the version that measured last: what an agent does differently is in `behaviour`.
     """
@@ -208,7 +208,7 @@ def mean(runs: Sequence[Run]) -> float | None:
 
 
 def settings(trial: Trial) -> dict[str, Any]:
-    """What a trial has beside its network and its seed, as JSON; nothing where it is as usual.
+    """A trial's fields beside its network and its seed, as JSON, without defaults.
 
     Every kept trial has the deadline, as it had when saturated trials had one too.
     """
@@ -227,7 +227,7 @@ def _digest(value: object) -> str:
 
 
 def condensed(trial: Trial, observation: Observation) -> Run:
-    """What is kept of an observation."""
+    """The stored part of an observation."""
     failed = observation.failed
     kind = "stalled" if is_stalled(observation, stall_ns(trial)) else None if failed is None else failed.kind
     lasted = max(observation.duration_ns, 1)

@@ -1,4 +1,4 @@
-"""What drawn networks say about the simulator: figures over all configurations and by regime.
+"""Figures of the simulator in drawn networks, over all configurations and by regime.
 
 Not a benchmark, and pure statistics. Every figure has the kernel's own beside it, the floor: the runs of each
 configuration are split into two parts, the larger one in the place of the simulator. All splits count; the
@@ -15,7 +15,7 @@ import msgspec
 from mptune.decision.agreement import bias, spearman
 from mptune.statistics import half_width, model_error_needed, prediction_half_width, quantile
 
-#: How many configurations are listed as the worst.
+#: Number of worst configurations listed.
 WORST = 10
 
 #: Throughputs of runs, Mbit/s; None is a run that stalled.
@@ -256,7 +256,7 @@ def whole(pairs: Sequence[Pair]) -> Whole:
 
 
 def regrets(pairs: Sequence[Pair]) -> dict[str, float]:
-    """What is lost in each network with at least two saturated configurations."""
+    """Loss in each network with at least two saturated configurations."""
     by_network: dict[str, list[Pair]] = {}
     for pair in pairs:
         if pair.judged.saturated and pair.predicting and pair.predicted:

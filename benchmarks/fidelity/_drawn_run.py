@@ -90,7 +90,7 @@ def _diverging(
     seed: int,
     reporter: Reporter,
 ) -> None:
-    """Where the two part in what is missed: on the terminal, and into the docs."""
+    """Divergences in the missed configurations, on the terminal and in the docs."""
     wanted = _drawn_divergences.missed(judged)
     keep = RESULTS / f"drawn-{seed}" / "divergences.jsonl"
     said = _drawn_divergences.compare(wanted, cases, seed, keep, reporter)
@@ -102,7 +102,7 @@ def _diverging(
 
 
 def _asked(case: Case, only: Sequence[str] | None) -> bool:
-    """Whether a case, or its network, is named; by default all are."""
+    """True if a case, or its network, is named; by default all are."""
     return not only or case.name in only or case.network in only
 
 
@@ -130,7 +130,7 @@ def _measured(results: Results, wanted: Wanted, reporter: Reporter, *, measure: 
 
 
 def _runs(found: Sequence[Run | None]) -> list[Run]:
-    """Those that are there and say something about the kernel."""
+    """Existing results that are about the kernel."""
     return [run for run in found if run is not None and run.failed in (None, "stalled")]
 
 
@@ -166,7 +166,7 @@ def _learn(
 
 
 def _throughputs(runs: Sequence[Run]) -> Runs:
-    """Mbit/s of the runs that say something; None of those that stalled."""
+    """Mbit/s of the valid runs; None of those that stalled."""
     return tuple(run.mbps for run in runs if run.failed in (None, "stalled"))
 
 
@@ -205,7 +205,7 @@ def _words(value: object) -> str:
 
 
 def _say_troubles(runs: Sequence[Run]) -> None:
-    """Which runs failed otherwise than by a stall, and how long was waited for a quiet machine."""
+    """Runs that failed otherwise than by a stall, and the time waited for a quiet machine."""
     failed = Counter(run.failed for run in runs if run.failed not in (None, "stalled"))
     for kind, number in failed.items():
         print(f"{number} of {len(runs)} runs on the kernel are left out: {kind}.")

@@ -86,7 +86,7 @@ def summary(report: Report) -> Iterator[tuple[str, str, str]]:
 
 
 def show_error(found: ModelError, learnt: Learnt) -> None:
-    """What was learnt, and what it is worth on networks left out, by regime."""
+    """The learnt error model, and its accuracy on networks left out, by regime."""
     console = Console(width=130)
     scale = found.scale
     console.print(

@@ -160,7 +160,7 @@ def check_docs() -> int:
 
 
 def main() -> int:
-    """Print both tables; the exit status says whether every requirement is met."""
+    """Print both tables; exit status 1 if any requirement is not met."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--write-docs", action="store_true", help="put both tables into the docs too")
     parser.add_argument(

@@ -35,7 +35,7 @@ from mptune.testbeds import create as testbed
 from mptune.topology import TcpBackground, Topology, load
 from mptune.trial import Bulk, Trial
 
-#: How often a contest is repeated if the machine was overloaded: one packet in a hundred this late, ns.
+#: Repetitions of a contest on an overloaded machine: one packet in a hundred this late, ns.
 ATTEMPTS, LATE_NS = 4, 1_000_000
 NETWORKS = Path(__file__).parents[1] / "networks" / "contended"
 BUFFER_BYTES = 2**20

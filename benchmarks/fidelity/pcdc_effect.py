@@ -1,4 +1,4 @@
-"""What PCDC gains over fullmesh (PCDC, section VI-A: 11.65 % with Cubic, 133 % with OLIA), on both testbeds.
+"""Gain of PCDC over fullmesh (PCDC, section VI-A: 11.65 % with Cubic, 133 % with OLIA), on both testbeds.
 
 From Bergen to Svalbard as the paper's tables describe it, and with losses on every path but the research
 network's own; the buffer is 16 MiB as in the paper. PCDC has the paper's optional set, or only the best path.

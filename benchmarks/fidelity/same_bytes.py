@@ -1,4 +1,4 @@
-"""One digest per trial of the simulator, over everything it can be told: whether a change keeps its bytes.
+"""One digest per trial of the simulator, over all of its options: a change of its bytes shows.
 
 Not a measurement. A seed gives the same trials on every machine: networks as in `_drawn.py`, with TCP
 connections of others on some, and every congestion control, path manager, scheduler, accounting and buffer
@@ -45,7 +45,7 @@ TRANSFER_BYTES, BUFFER_BYTES, MSS_BYTES = (1_000, 50_000_000), (12_000, 16_000_0
 #: A transfer that takes longer has failed, ns.
 DEADLINE_NS = 60_000_000_000
 
-#: What is done to a path, and what undoes it; plain TCP knows only the first.
+#: Changes of a path, each with its inverse; plain TCP has only the first.
 CHANGES = (("down", "up"), ("remove", "add"), ("standby", "active"))
 
 #: Per cent of the trials: plain TCP, transfers, scripts, early ends of the rest, recorded ones of those that
@@ -56,7 +56,7 @@ _TENTH_NS = 10**8
 
 
 class Sent(NamedTuple):
-    """What a trial sends, the same in words, and whether it may end early."""
+    """The workload of a trial, its description, and its permission to end early."""
 
     workload: Workload
     words: str

@@ -1,4 +1,4 @@
-"""How far the simulator is from the Linux kernel: the same trials on both.
+"""Error of the simulator against the Linux kernel: the same trials on both.
 
     python -m benchmarks.fidelity.throughput                            # eight chosen networks
     python -m benchmarks.fidelity.throughput --random 24 --seed 1       # drawn ones, to work with
@@ -193,7 +193,7 @@ def summary(comparison: Comparison) -> str:
 
 
 def repeated(found: Sequence[list[Observation]]) -> list[float]:
-    """How far the kernel is from itself: each case's error of the second run against the first, sorted."""
+    """Repeatability of the kernel: each case's error of the second run against the first, sorted."""
     pairs = [believed([run for run in runs if run.failed is None])[:2] for runs in found]
     return sorted(
         abs(pair[1].throughput_bps / pair[0].throughput_bps - 1) for pair in pairs if len(pair) == 2

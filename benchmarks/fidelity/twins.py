@@ -1,4 +1,4 @@
-"""How alike the twins are: a congestion control's BPF program on the kernel, its original in the simulator.
+"""Likeness of twins: a congestion control's BPF program on the kernel, its original in the simulator.
 
 Every algorithm with a program runs over the networks of `networks/`, with fullmesh, a buffer of the sum of
 the rates times the largest RTT and the same seeds on both sides; so do the kernel's own reno and cubic, whose
@@ -27,7 +27,7 @@ from mptune.testbeds import create as testbed
 from mptune.topology import Topology, load
 from mptune.trial import Observation, PlannedTrial
 
-#: Which of a network's buffers: the sum of the rates times the largest RTT.
+#: The buffer of a network: the sum of the rates times the largest RTT.
 BUFFER = 2
 #: Largest difference of throughputs, and of shares, at which twins agree.
 AGREE, AGREE_SHARE = 0.10, 0.10
@@ -61,7 +61,7 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def agrees(self) -> bool:
-        """Whether the twins are as alike as required."""
+        """True if the twins are as alike as required."""
         return abs(self.error) <= AGREE and self.share_error <= AGREE_SHARE
 
 

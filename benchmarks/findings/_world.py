@@ -161,7 +161,7 @@ def connect(**options: int) -> socket.socket:
 
 
 def listen(**options: int) -> socket.socket:
-    """Where it arrives."""
+    """A listening socket on all addresses."""
     made = _socket(options)
     made.bind(("0.0.0.0", PORT))
     made.listen()
@@ -176,7 +176,7 @@ def _socket(options: dict[str, int]) -> socket.socket:
 
 
 def windows(connection: socket.socket) -> list[int]:
-    """What the peer offers on each subflow (tcpi_snd_wnd), bytes."""
+    """Window that the peer offers on each subflow (tcpi_snd_wnd), bytes."""
     header = 16
     request = struct.pack("=IIII", header, 0, 0, _TCP_INFO_BYTES) + bytes(8 * _TCP_INFO_BYTES)
     buffer = ctypes.create_string_buffer(request, len(request))

@@ -22,7 +22,7 @@ def receiver(link: Link) -> None:
 
 
 def sender(link: Link) -> None:
-    """Send in three situations, and say after each what is offered."""
+    """Send in three situations, and print the offered window after each."""
     link.hear()
     with connect() as connection:
 

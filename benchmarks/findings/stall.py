@@ -19,7 +19,7 @@ NAMES = ("TCPRcvQDrop", "TCPZeroWindowDrop", "TCPWantZeroWindowAdv", "RcvPruned"
 
 
 def held(limit: int) -> str:
-    """What the connection waits for, and what its subflows have in their receive queues (ss(8))."""
+    """Sequence number that the connection waits for, and receive queues of its subflows (ss(8))."""
     connection = re.search(r"ESTAB +(\d+) .* rcv_nxt:(\w+)", shell("ss -MinHO"))
     if connection is None:
         return "the connection is not there any more"

@@ -25,7 +25,7 @@ PAYLOAD = random.Random(1).randbytes(SIZE)
 PATHS = (Pair("2mbit", 4000, 1_000_000), Pair())
 _PAGES = 1 << 20
 
-#: What happens while the receiver's recv() holds the socket.
+#: Events while the receiver's recv() holds the socket.
 CASES = {
     "joins, and data arrive": ("join", "data"),
     "joins (control)": ("join",),

@@ -78,7 +78,7 @@ sleep 60
 
 
 class Ended(NamedTuple):
-    """Why a guest said nothing more: it was done, or died, or had to be ended."""
+    """The end of a guest's output: it was done, or died, or had to be ended."""
 
     well: bool
     reason: str
@@ -179,7 +179,7 @@ class Guest:
             self._process.stdout.close()
 
     def lines(self, silence_s: float, limit_s: float) -> Iterator[dict[str, Any]]:
-        """What it says, until it is done, says nothing for too long, or takes too long (`ended`)."""
+        """Its lines, until it is done, silent for too long, or takes too long (`ended`)."""
         out = self._process.stdout
         if out is None:
             raise ValueError("expected a guest with a pipe")

@@ -1,4 +1,4 @@
-"""What runs inside a guest: it says what the kernel has and does, in lines of JSON.
+"""The program inside a guest: prints the kernel's features and behaviour, in lines of JSON.
 
 Not a benchmark. `_guest` starts it as `python _inside.py STEP...`, and its steps are `STEPS`.
 """
@@ -38,7 +38,7 @@ _LOADED = ("tun", "tcp_hybla", "tcp_scalable", "tcp_vegas", "tcp_dctcp", "tcp_bb
 _INTEGRITY = ("--transfers", "3000", "--within", "60s")
 
 
-def say(event: str, **values: Any) -> None:
+def emit(event: str, **values: Any) -> None:
     """One line to whoever booted this."""
     sys.stdout.write(json.dumps({"event": event, **values}) + "\n")
     sys.stdout.flush()
@@ -46,18 +46,18 @@ def say(event: str, **values: Any) -> None:
 
 def main() -> None:
     """Each step that was asked for; one that fails does not keep others from running."""
-    say("kernel", release=platform.release(), version=platform.version(), up_s=time.monotonic())
+    emit("kernel", release=platform.release(), version=platform.version(), up_s=time.monotonic())
     for module in _LOADED:
         subprocess.run(["modprobe", "-q", module], check=False)
     for name in sys.argv[1:]:
         begin = time.monotonic()
         try:
             for event, values in STEPS[name]():
-                say(event, **values)
+                emit(event, **values)
         except (MptuneError, OSError, ValueError) as error:
-            say("failed", step=name, reason=str(error))
-        say("took", step=name, seconds=round(time.monotonic() - begin, 1))
-    say("end")
+            emit("failed", step=name, reason=str(error))
+        emit("took", step=name, seconds=round(time.monotonic() - begin, 1))
+    emit("end")
 
 
 def run(*command: str) -> dict[str, Any]:
@@ -120,7 +120,7 @@ def _measured() -> Iterator[tuple[str, dict[str, Any]]]:
         yield "trial", {"number": number, "observation": msgspec.to_builtins(observation)}
 
 
-#: What can be asked for.
+#: The steps.
 STEPS: dict[str, Callable[[], Iterator[tuple[str, dict[str, Any]]]]] = {
     "settings": _settings,
     "doctor": _doctor,

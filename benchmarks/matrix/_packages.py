@@ -27,7 +27,7 @@ _SUITES = (
 _KEYS = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 #: A static busybox for the first steps of a guest, and as its modprobe.
 _BUSYBOX = "busybox-static"
-#: What a guest may load: its root file system, devices, and all of the network.
+#: Modules that a guest may load: its root file system, devices, and all of the network.
 _MODULES = re.compile(
     r"/kernel/(net|lib|crypto|arch/x86/crypto|drivers/virtio|drivers/net/(tun|veth|dummy|ifb)|"
     r"fs/(9p|netfs|fscache|overlayfs))\b"

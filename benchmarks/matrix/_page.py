@@ -19,7 +19,7 @@ from mptune.testbeds import create
 from mptune.units import format_size
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "kernels.md"
-#: What `mptune doctor` says of the machine, which is the same for all.
+#: Checks of `mptune doctor` on the machine, the same for all.
 _OF_THE_MACHINE = {
     "agent",
     "open files",
@@ -35,7 +35,7 @@ _NONE = "-"
 
 
 class Asked:
-    """What is kept of a kernel."""
+    """The stored results of a kernel."""
 
     def __init__(self, kept: dict[str, Any]) -> None:
         self.kept = kept
@@ -49,7 +49,7 @@ class Asked:
         return next((line.get(key) for line in self.said(event)), None)
 
     def outputs(self, finding: str) -> list[str]:
-        """What a program of findings/ printed, each time it ran."""
+        """Output of a program of findings/, of each run."""
         return [line["output"] for line in self.said("finding") if line["name"] == finding]
 
 

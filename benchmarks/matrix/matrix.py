@@ -1,4 +1,4 @@
-"""What Debian's kernels have, and what their MPTCP does: each is booted in qemu and asked.
+"""Features and MPTCP behaviour of Debian's kernels, each booted in qemu.
 
     python benchmarks/matrix/matrix.py                    # every series, into results/ and the docs
     python benchmarks/matrix/matrix.py --only 6.12 --steps settings,doctor,stall
@@ -6,8 +6,8 @@
 
 Needs root (the guest's root is this machine's, read-only), Debian's apt, and qemu-system-x86. Kernels are
 fetched into target/kernels and stay there; nothing is installed. Processors are emulated (TCG), so a guest is
-slow: figures of time say little, what is delivered and what is offered does. One guest at a time; one that
-says nothing for too long is ended. Results are kept in benchmarks/matrix/results, one file a series.
+slow: delivered bytes and offered windows are meaningful, times are not. One guest at a time; a guest that
+is silent for too long is ended. Results are kept in benchmarks/matrix/results, one file a series.
 """
 
 import argparse
@@ -33,12 +33,12 @@ REPOSITORY = HERE.parent.parent
 RESULTS = HERE / "results"
 #: Series of kernels: Debian 12 and 13, the last long-term one, and the newest that Debian had.
 SERIES = ("6.1", "6.12", "6.18", "7.3")
-#: A guest that says nothing for this long hangs: the longest command inside, twice; and all of its time, s.
+#: A guest that is silent for this long hangs: the longest command inside, twice; and all of its time, s.
 _SILENCE_S, _LIMIT_S = 500.0, 1800.0
 
 
 def ask(series: str, steps: list[str], packages: Packages, work: Path) -> dict[str, Any]:
-    """Boot a kernel and note what it says."""
+    """Boot a kernel and record its lines."""
     kernel = packages.kernel(series)
     inside = ["env", f"PYTHONPATH={REPOSITORY / 'python'}:{HERE.parent}", "HOME=/root", "LC_ALL=C.UTF-8"]
     inside += [f"PATH={os.environ['PATH']}", sys.executable, str(HERE / "_inside.py"), *steps]
@@ -69,7 +69,7 @@ def _brief(line: dict[str, Any]) -> str:
 
 
 def merged(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
-    """What was kept of a kernel, with the steps that were asked for again replaced.
+    """The stored results of a kernel, with the repeated steps replaced.
 
     Of another package than before, nothing is kept.
     """
@@ -80,7 +80,7 @@ def merged(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
 
 
 def _what(line: dict[str, Any]) -> tuple[str, str | None]:
-    """What a line answers: an event, of findings also which."""
+    """The key of a line: its event, and the finding's name."""
     return line["event"], line.get("name")
 
 

@@ -1,4 +1,4 @@
-"""Who manages the paths of a trial between namespaces: mptune's path managers, the kernel's own, or mptcpd.
+"""Path managers of a trial between namespaces: mptune's, the kernel's, or mptcpd.
 
 Not a benchmark. The network, the meter and all settings are those of the testbed `namespaces`; only the path
 management at the two sites differs. mptcpd is Debian's package, unpacked into a folder and run inside the
@@ -35,7 +35,7 @@ _LOOK_S = 0.02
 
 
 class Missing(Exception):
-    """A contender cannot take part on this machine; the message says why."""
+    """A contender cannot take part on this machine, for the reason in the message."""
 
 
 def fetched(folder: Path) -> Path:
@@ -114,7 +114,7 @@ class Contender:
         """Set up what manages the paths, before the connection begins; the sites' namespaces are given."""
 
     def end(self) -> str:
-        """End it; what it said, if anything."""
+        """End it; returns its output."""
         return ""
 
 

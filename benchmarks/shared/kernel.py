@@ -14,7 +14,7 @@ from mptune.testbeds import create as testbed
 from mptune.testbeds import overloaded
 from mptune.trial import Observation, PlannedTrial
 
-#: How often an overloaded trial is measured.
+#: Attempts at an overloaded trial.
 ATTEMPTS = 4
 
 

@@ -1,4 +1,4 @@
-"""What every benchmark needs: the machine's description, repeated runs in fresh processes, a table, JSON.
+"""Parts of every benchmark: the machine's description, repeated runs in fresh processes, a table, JSON.
 
 Not a benchmark. Times are medians with their range: machines of this kind are shared and noisy.
 """

@@ -1,4 +1,4 @@
-"""What an ACK costs in the BPF congestion controls: run time of their hooks, as the kernel counts it.
+"""Cost of an ACK in the BPF congestion controls: run time of their hooks, as the kernel counts it.
 
 Each algorithm sends over networks of two, four and six paths on the namespaces testbed while the kernel keeps
 statistics of BPF programs (switched off again afterwards, even after a kill). Each time includes the two

@@ -1,4 +1,4 @@
-"""What the complete transport costs per packet above the bound of the simulator's speed, part by part.
+"""Cost of the complete transport per packet above the bound of the simulator's speed, part by part.
 
 It counts instructions with valgrind for the speed benchmark's first two cases and for `examples/bound`, a
 bare NewReno loop on the same paths. Each instruction belongs to the innermost function of the core that it

@@ -1,4 +1,4 @@
-"""How much the network emulator carries in real time, what it costs, and how exact its delays are.
+"""Capacity of the network emulator in real time, its cost, and the accuracy of its delays.
 
 The kernel's MPTCP runs over two emulated paths at rising rates. A third path carries only probes: datagrams
 timestamped by their sender and, on arrival, by the kernel. Their time beyond the delay of their links is the
@@ -193,7 +193,7 @@ def start_load(sites: Sites, wanted: Plan, stack: ExitStack) -> Meter[Child]:
 
 
 def summary(report: dict[str, Any], result: dict[str, Any], probes: Probes) -> dict[str, Any]:
-    """What is kept from a run."""
+    """The result of a run."""
     packets, cpu_ns = report["packets"], report["cpu_ns"]
     return {
         "mbps": result["in_order_bytes"] * 8e3 / result["duration_ns"] if result else 0.0,

@@ -1,4 +1,4 @@
-"""What growth costs: campaigns of 10,000, 100,000 and 1,000,000 trials, from the store to the report.
+"""Cost of growth: campaigns of 10,000, 100,000 and 1,000,000 trials, from the store to the report.
 
 Trials of 30 s over six subflows, with their series; all have the same observation, as simulating a million of
 them takes nine hours. Everything after the testbed is real: the store is filled by the campaign itself, and

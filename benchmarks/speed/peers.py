@@ -3,7 +3,7 @@
 Everything runs on one core, taking turns, so that what else the machine does concerns all alike; what is
 compared is processor time. A figure is million data packets delivered in order per second of it: the median
 of the rounds, with the range. A ratio is the median of the rounds' ratios. What was delivered is compared
-with what the links can carry, and a row says where that was missed: there the work was not the same.
+with the capacity of the links, and a row shows where that was missed: there the work was not the same.
 
 A connection over several paths: in mptune with SACK, data level, receive window and delayed ACKs, in htsim
 NewReno per subflow without a data level and with an ACK for every packet, once with acknowledgements that are
@@ -149,7 +149,7 @@ def network(case: Case) -> dict[str, Any]:
 
 
 class Contender(NamedTuple):
-    """What takes part: the word in `Case.ccs`, its name in the table, and its command for a case."""
+    """A contender: the word in `Case.ccs`, its name in the table, and its command for a case."""
 
     word: str
     name: str
@@ -200,7 +200,7 @@ MPTUNE, LINUX = (
 
 
 def contenders(htsim: Path | None) -> tuple[list[Contender], list[str]]:
-    """Who takes part, and of each peer that does not, why."""
+    """The contenders, and the reason of each peer that is absent."""
     found, absent = [MPTUNE, LINUX], []
     if htsim is None:
         absent.append(
@@ -222,7 +222,7 @@ def contenders(htsim: Path | None) -> tuple[list[Contender], list[str]]:
 
 
 class Run(NamedTuple):
-    """What one run did; `instructions` is None where they cannot be counted."""
+    """The result of a run; `instructions` is None where they cannot be counted."""
 
     packets: float
     cpu_s: float
@@ -241,7 +241,7 @@ def counted(command: list[str], file: Path) -> list[str]:
 
 
 def instructions_in(file: Path) -> int | None:
-    """What perf counted; None if it could not."""
+    """Instructions counted by perf; None if it could not."""
     for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
         value = line.split(",", 1)[0]
         if value.isdigit():
@@ -250,7 +250,7 @@ def instructions_in(file: Path) -> int | None:
 
 
 def counters_work() -> bool:
-    """Whether this machine counts instructions."""
+    """True if this machine counts instructions."""
     if shutil.which("perf") is None:
         return False
     with tempfile.TemporaryDirectory() as folder:
@@ -348,7 +348,7 @@ def against_itself(found: dict[str, dict[str, Any]]) -> list[tuple[str, float]]:
 
 
 def version_of_ns() -> str:
-    """What ns-2 calls itself."""
+    """The version of ns-2."""
     done = subprocess.run(
         ["ns", "-"], input="puts [ns-version]\n", capture_output=True, text=True, check=False
     )

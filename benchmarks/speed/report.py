@@ -1,4 +1,4 @@
-"""What a report costs, in seconds and bytes, for a full MPCOA campaign.
+"""Cost of a report, in seconds and bytes, for a full MPCOA campaign.
 
 720 configurations (2 path managers, 6 congestion controls, 60 buffers) in 9 runs, the impact factors of 8
 subflows, and the confirmation: 6,978 trials with their series. The trials are made up, as simulating them

@@ -113,7 +113,7 @@ def of(runs: list[dict[str, Any]], key: str, factor: float = 1.0) -> list[float]
 
 
 def slower(found: dict[str, list[dict[str, Any]]], rate: str) -> str:
-    """How many times as long a packet takes under the stack linux as with buffers of payload."""
+    """Time per packet under the stack linux relative to payload accounting."""
     payload, linux = (statistics.median(of(found[stack], rate)) for stack in STACKS)
     return f"x {payload / linux:.2f}"
 

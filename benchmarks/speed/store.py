@@ -1,4 +1,4 @@
-"""What the campaign store costs: observations per second while simulating, and how soon a campaign resumes.
+"""Cost of the campaign store: observations per second while simulating, and the time to resume a campaign.
 
 Trials are short (UiT-HAW, 8 subflow-seconds of series each), so the load on the store is the highest
 possible; they are measured with and without it in turns. Then a store of many finished trials is opened and

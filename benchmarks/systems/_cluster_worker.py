@@ -1,4 +1,4 @@
-"""What `cluster.py` loads into its workers: trials that last as long as it wants, counted as they begin.
+"""The worker plug-in of `cluster.py`: trials of a given length, counted as they begin.
 
 Not a benchmark. A sleeping trial costs no processor, so that two cores can hold as many workers as there are.
 """

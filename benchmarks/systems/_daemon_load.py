@@ -36,7 +36,7 @@ SETTLING_S = 3.0
 
 
 class Case(NamedTuple):
-    """Who manages the paths: `pm` is the daemon's policy, or None for the others."""
+    """A path manager: `pm` is the daemon's policy, or None for the others."""
 
     name: str
     pm: str | None = None

@@ -1,4 +1,4 @@
-"""What is left on two hosts, and for how long, when something is killed in the middle of a session.
+"""Leftovers on two hosts, and their duration, after a kill in the middle of a session.
 
 Not a benchmark. Run as a program it is a worker: it has two machines of its own (`tests/hosts`), reads the
 kills as a line of JSON and prints what came of each. When its time is over the rest is left undone.
@@ -29,7 +29,7 @@ from tests.plugins.waiting import until
 
 SESSION = Path(__file__).with_name("_session.py")
 
-#: What is killed: the program here, its ssh, the agent in its role `host`, that one's guardian, one of the
+#: Processes to kill: the program here, its ssh, the agent in its role `host`, that one's guardian, one of the
 #: other roles, a process of sshd's that serves the session, or all of a machine.
 KINDS = ("controller", "ssh", "agent", "guardian", "role", "sshd", "machine")
 ROLES = ("sender", "receiver", "paths")
@@ -39,7 +39,7 @@ LATEST_S = 4.0
 LIMIT_S = 10.0
 #: For the next good trial, or the end of the program, seconds.
 PATIENCE_S = 25.0
-#: What trials change.
+#: Settings that trials change.
 TOUCHED = ("net.mptcp.path_manager", "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem")
 
 
@@ -61,7 +61,7 @@ class Kill(msgspec.Struct, frozen=True):
 
 
 class Row(msgspec.Struct, kw_only=True):
-    """What came of it.
+    """The result of a kill.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ def drawn(count: int, seed: int) -> list[Kill]:
 
 
 class Session:
-    """A controller, and what it says."""
+    """A controller, and its output."""
 
     def __init__(self, world: World, file: Path) -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by end
@@ -131,7 +131,7 @@ class Session:
         return sorted(found)
 
     def trial_after(self, moment: float, failed: bool) -> float | None:
-        """When the first trial after a moment was over that went well, or failed; None if none does."""
+        """End of the first trial after a moment that succeeded, or failed; None without one."""
         end = time.monotonic() + PATIENCE_S
         found: list[float] = []
 
@@ -149,7 +149,7 @@ class Session:
             complaint = ""
         except subprocess.TimeoutExpired:
             complaint = "the program did not end"
-            # It says where it is (faulthandler).
+            # It prints its stack (faulthandler).
             self.process.send_signal(signal.SIGABRT)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(1)
@@ -185,7 +185,7 @@ def targets(world: World, session: Session, kind: str) -> list[tuple[Machine | N
 
 
 def _name(words: Sequence[str], kind: str) -> str:
-    """What a process is called if it is of this kind."""
+    """The label of a process of this kind."""
     if kind == "sshd":
         title = words[0]
         ours = title.startswith(("sshd: ", "sshd-session: ")) and "[listener]" not in title
@@ -258,7 +258,7 @@ def _lasting(here: set[int]) -> list[int]:
 def _struck(
     world: World, session: Session, before: Mapping[str, Snapshot], kill: Kill, row: Row, here: set[int]
 ) -> float | None:
-    """Kill, and say when; None if there is nothing to be killed yet."""
+    """Kill, and return the time; None if there is nothing to kill yet."""
     assert session.process.poll() is None, "the session ended by itself"
     found = targets(world, session, kill.kind)
     if not found:
@@ -276,7 +276,7 @@ def _struck(
 
 
 def _settled(world: World, before: Mapping[str, Snapshot], since: float) -> tuple[str, float | None]:
-    """What is left at the limit, and the time until there was nothing, seconds."""
+    """Leftovers at the limit, and the time until there were none, seconds."""
     left = []
     for machine in world.machines.values():
         if machine.alive:

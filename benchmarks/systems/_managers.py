@@ -77,12 +77,12 @@ class Daemon:
         return [self._process.pid, *map(int, children.read_text(encoding="ascii").split())]
 
     def status(self) -> dict[str, Any]:
-        """What it says of itself."""
+        """Its status."""
         with Client(self.socket) as client:
             return client.ask("status")
 
     def end(self) -> str:
-        """End it in order; everything that it said."""
+        """End it in order; returns its output."""
         ended(self._process, _PATIENCE_S)
         self._listener.join()
         shutil.rmtree(self.folder)

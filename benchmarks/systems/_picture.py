@@ -1,6 +1,6 @@
 """Programs with something to transfer, for the picture of `mptune watch`.
 
-Not a benchmark. Run as a program it is one of them: it connects and does what its name says.
+Not a benchmark. Run as a program it is one of them: it connects and acts by its name.
 """
 
 import socket

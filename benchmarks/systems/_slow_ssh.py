@@ -1,6 +1,6 @@
 """`ssh` to a host far away: another program's standard input and output, delayed.
 
-Not a benchmark. What is said in either direction arrives half a round trip later; logging in takes no longer.
+Not a benchmark. Bytes in either direction arrive half a round trip later; logging in takes no longer.
 
     python -m benchmarks.systems._slow_ssh RTT_MS PROGRAM ARGUMENT...
 """

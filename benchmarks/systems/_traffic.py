@@ -1,4 +1,4 @@
-"""Many MPTCP connections between two network namespaces: a server, and a client that says how much of what.
+"""Many MPTCP connections between two network namespaces: a server, and a client that sets the load.
 
 Not a benchmark; run inside the namespaces by `daemon.py load`. Both are ordinary programs: one thread, one
 epoll, no setting of MPTCP but the protocol of their sockets. The server discards what comes to its port, and

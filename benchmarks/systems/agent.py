@@ -1,4 +1,4 @@
-"""What it costs to watch many connections: the processor time of the agent's role `paths`.
+"""Cost of watching many connections: the processor time of the agent's role `paths`.
 
 Connections of two subflows each over the loopback device of a namespace, first idle, then with some of them
 sending, then with some of them ending and others beginning. Printed is the role's share of one core.

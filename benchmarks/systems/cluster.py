@@ -1,4 +1,4 @@
-"""What a cluster gives and survives: efficiency with many workers, and campaigns whose processes are killed.
+"""A cluster's efficiency with many workers, and its campaigns whose processes are killed.
 
 Scheduler, workers and clients are processes of this machine, and the client is the command as a user runs it.
 Workers run trials that sleep (`_cluster_worker`), so that two cores can hold 64 of them, as threads of a few
@@ -50,10 +50,10 @@ duration = "250ms"
 """
 FACTORS = 3 * 20
 FILES = ("observations.csv", "subflows.csv")
-#: How long a worker may have a trial of them, seconds.
+#: Time limit of a worker's trial of them, seconds.
 TIMEOUT_S = 3.0
 
-#: How long trials last, seconds, and how many of them each worker gets.
+#: Length of trials, seconds, and their number per worker.
 LENGTHS = ((0.1, 100), (0.5, 60), (2.0, 30))
 
 #: Processes of the workers whose efficiency is measured: 64 of them would keep two cores busy being idle.
@@ -149,7 +149,7 @@ def client(one: Cluster, *words: object) -> subprocess.Popen[bytes]:
 
 
 class Outcome(NamedTuple):
-    """What a scenario came to: trials, kills, trials begun again, and whether all files are the same."""
+    """The result of a scenario: trials, kills, trials begun again, and equality of all files."""
 
     trials: int
     kills: int

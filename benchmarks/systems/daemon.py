@@ -1,4 +1,4 @@
-"""What the daemon costs and what it gives, beside the kernel's own path manager and mptcpd.
+"""Cost and gain of the daemon, beside the kernel's path manager and mptcpd.
 
 load: 1,000 connections between two namespaces, two subflows each; five always have more to send, the others
 send 1 kB every 10 s; alone, and with 200 short connections a second besides (a request of 200 bytes, an
@@ -67,7 +67,7 @@ class Kept(Generic[T]):
                 self._found[key(one)] = one
 
     def get(self, *key: Any) -> T | None:
-        """What was measured of this."""
+        """Its measurements."""
         return self._found.get(key)
 
     def add(self, result: T) -> T:
@@ -80,12 +80,12 @@ class Kept(Generic[T]):
 
 
 def agent_digest() -> str:
-    """Which agent it is."""
+    """The identity of the agent."""
     return hashlib.blake2b(program().read_bytes(), digest_size=8).hexdigest()
 
 
 def mptcpd() -> Path | None:
-    """Where mptcpd is, if it can be had."""
+    """The program mptcpd, if available."""
     try:
         return fetched(CACHE)
     except Missing as missing:
@@ -123,7 +123,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def result(case: str, contender: str, run: int, trial: Trial, seen: Observation) -> Result:
-    """What an observation says."""
+    """The figures of an observation."""
     again = seen.metadata.get("reinjected_bytes")
     takeover = seen.metadata.get("takeover_ms")
     overloaded = seen.metadata.get("overloaded")
@@ -150,7 +150,7 @@ Contenders = dict[str, Callable[[], Contender]]
 
 
 def contenders(active: Sequence[str], standby: Sequence[str] | None, root: Path | None) -> Contenders:
-    """Who manages the paths, by name."""
+    """The path managers, by name."""
     found: Contenders = {"kernel, default": Contender, "kernel, fullmesh": KernelFullmesh}
     if root is not None:
         found["mptcpd"] = lambda: Mptcpd(root, ["addr_adv"], userspace=False)
@@ -184,7 +184,7 @@ def run_all(
 
 
 def key(one: Result) -> tuple[str, str, int]:
-    """What a result is of."""
+    """The key of a result."""
     return one.case, one.contender, one.run
 
 
@@ -337,7 +337,7 @@ def measure_load(asked: argparse.Namespace) -> list[list[str]]:
     return _daemon_load.table(rows)
 
 
-# What they say
+# The results
 
 
 def markdown(rows: Sequence[Sequence[str]]) -> str:

@@ -1,4 +1,4 @@
-"""What the testbed `hosts` promises, between the two machines of tests/hosts, which share our processors.
+"""The promises of the testbed `hosts`, between the two machines of tests/hosts, which share our processors.
 
 - overhead: seconds that a trial takes beyond its duration, in one session, and the first with the connections
   and the agent's delivery; less than 1.5 s a trial is asked for.
@@ -52,13 +52,13 @@ MEASURED = PARTS[:3]
 SECOND = 1_000_000_000
 #: Seconds a trial may take beyond its duration.
 TARGET_S = 1.5
-#: What the trials of `overhead` differ in.
+#: The differences between trials of `overhead`.
 SORTS: dict[str, dict[str, Any]] = {
     "fullmesh": {"pm": "fullmesh"},
     "fullmesh, buffers that grow": {"pm": "fullmesh", "buffer_mode": "auto"},
     "plain TCP": {"pm": "default", "protocol": "tcp"},
 }
-#: What the trials of `agrees` differ in.
+#: The differences between trials of `agrees`.
 MANAGERS, CONTROLS, BUFFERS = ("default", "fullmesh"), ("cubic", "reno"), (1 << 16, 1 << 18, 1 << 20)
 #: The question of `answer`.
 QUESTION = ("--pm", "fullmesh,default", "--cc", "cubic,reno", "--buffers", "128KiB:1MiB:128KiB")

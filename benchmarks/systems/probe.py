@@ -1,4 +1,4 @@
-"""How well `mptune probe` knows networks that are known: drawn ones, between two namespaces.
+"""Accuracy of `mptune probe` on known networks: drawn ones, between two namespaces.
 
 Each network has two to four interfaces in all, with access links that paths share; rates, delays, losses and
 queues are drawn. Printed is one line each: the largest error of the rates of its paths and of their links, of
@@ -212,7 +212,7 @@ def main() -> None:
 
 
 def summary(rows: Sequence[dict[str, Any]]) -> str:
-    """What all of them come to."""
+    """The summary of all networks."""
     lines = []
     for key, limit in (("rates", RATE), ("links", RATE), ("rtts", RTT), ("queues", QUEUE)):
         errors = [abs(error) for row in rows for error in row[key]]

@@ -1,4 +1,4 @@
-"""How path managers cope with the loss of the path that carries most, on both testbeds.
+"""Path managers under the loss of the path that carries most, on both testbeds.
 
 A saturated sender for 15 s; at 5 s the path that carries most is cut, at 9 s it is restored. `default` has
 only that path, `fullmesh` uses all, `pcdc` uses that path and has one more on standby. Which path carries

@@ -1,4 +1,4 @@
-"""What it costs to see many connections: processor time and memory of the agent's role `watch`.
+"""Cost of watching many connections: processor time and memory of the agent's role `watch`.
 
 Connections of two subflows each over the loopback device of a namespace, both ends of which the role reports:
 first idle, then with some of them sending, then with some of them ending and others beginning. Printed is the
