@@ -229,7 +229,7 @@ def claim(answer: Answer | None, truth: Truth) -> bool | None:
     return truth.regret(answer.arm, answer.size) <= answer.room
 
 
-def kept(network: Network, name: str, asked: argparse.Namespace, by: bytes) -> Case:
+def stored_case(network: Network, name: str, asked: argparse.Namespace, by: bytes) -> Case:
     """The case, replayed now or before; run in a process of its own.
 
     Parameters

@@ -82,11 +82,11 @@ class _Wire:
     """A path as it is drawn, and what happens to it."""
 
     def __init__(self, draw: Draw) -> None:
-        self.rate_bps = int(draw.between(*RATE_BPS))
-        self.rtt_ns = int(draw.between(*RTT_NS))
-        self.loss_ppb = int(draw.between(*LOSS_PPB)) if draw.below(2) else 0
+        self.rate_bps = int(draw.uniform(*RATE_BPS))
+        self.rtt_ns = int(draw.uniform(*RTT_NS))
+        self.loss_ppb = int(draw.uniform(*LOSS_PPB)) if draw.below(2) else 0
         product = Decimal(self.rate_bps) * self.rtt_ns / _BIT_NS_PER_BYTE
-        self.queue_bytes = max(int(draw.between(*QUEUE_BDPS) * product), LEAST_QUEUE)
+        self.queue_bytes = max(int(draw.uniform(*QUEUE_BDPS) * product), LEAST_QUEUE)
         self.now_bps, self.now_ns = self.rate_bps, self.rtt_ns
         self.steps: dict[int, dict[str, int]] = {}
 
@@ -133,10 +133,10 @@ class _Story:
         self.events.append(Event(at_ns, path, f"{self._labels[path]} {kind(at_ns, path)}"))
 
     def _span(self, limits: tuple[int, int]) -> int:
-        return int(self._draw.between(*limits) * _SECOND)
+        return int(self._draw.uniform(*limits) * _SECOND)
 
     def _factor(self, limits: tuple[Decimal, Decimal]) -> Decimal:
-        factor = self._draw.between(*limits)
+        factor = self._draw.uniform(*limits)
         return 1 / factor if self._draw.below(2) else factor
 
     def _new_rate(self, wire: _Wire) -> int:
@@ -160,7 +160,7 @@ class _Story:
         return f"RTT {wire.now_ns / 1e6:.0f} ms"
 
     def _loss(self, at_ns: int, path: int) -> str:
-        loss_ppb = int(self._draw.between(*NEW_LOSS_PPB))
+        loss_ppb = int(self._draw.uniform(*NEW_LOSS_PPB))
         self._wires[path].step(at_ns, loss_ppb=loss_ppb)
         return f"loss {loss_ppb / 1e7:.2f} %"
 
@@ -197,7 +197,7 @@ class _Story:
             self.background.append(TcpBackground(path=label, cc=cc, start_ns=at_ns, stop_ns=stop_ns))
             return f"shared with a {cc} connection for {(stop_ns - at_ns) / _SECOND:.0f} s"
         rate = max(
-            int(self._wires[path].now_bps * self._draw.between(Decimal("0.2"), Decimal("0.9"))), 100_000
+            int(self._wires[path].now_bps * self._draw.uniform(Decimal("0.2"), Decimal("0.9"))), 100_000
         )
         flow = UdpBackground(
             link=f"{label} forward", rate_bps=rate, packet_bytes=1500, start_ns=at_ns, stop_ns=stop_ns
@@ -216,7 +216,7 @@ def random_dynamic(seed: int) -> Dynamic:
     wires = [_Wire(draw) for _ in ends]
     duration_ns = (DURATION_S[0] + draw.below(DURATION_S[1] - DURATION_S[0] + 1)) * _SECOND
     cc = CCS[draw.below(len(CCS))]
-    products = draw.between(*BUFFER_BDPS)
+    products = draw.uniform(*BUFFER_BDPS)
     whole = Decimal(sum(one.rate_bps for one in wires)) * max(one.rtt_ns for one in wires) / _BIT_NS_PER_BYTE
     buffer_bytes = max(int(products * whole), LEAST_BUFFER)
     story = _Story(draw, labels, wires, duration_ns)

@@ -22,9 +22,9 @@ import numpy as np
 from benchmarks.decision import _corpus
 from benchmarks.decision._corpus import Grid
 from benchmarks.decision._search import Bench, Plan, buffer_grid
-from benchmarks.shared.kept import measured
 from benchmarks.shared.kernel import on_the_kernel
 from benchmarks.shared.measure import RESULTS
+from benchmarks.shared.results import measured
 from mptune.linux import congestion
 from mptune.response import Arm
 from mptune.runner.planning import plan_trials

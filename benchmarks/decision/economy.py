@@ -62,8 +62,8 @@ from benchmarks.decision._cases import (
     PATIENCE_S,
     Case,
     Network,
-    kept,
     sources,
+    stored_case,
 )
 from benchmarks.decision._corpus import is_kept
 from benchmarks.decision._figure import draw
@@ -157,7 +157,7 @@ def replayed_all(
     stopped, by = False, sources()
     with ProcessPoolExecutor(asked.jobs or os.cpu_count(), initializer=quietly) as pool:
         tasks = {
-            pool.submit(kept, network, name, asked, by): (number, names.index(name))
+            pool.submit(stored_case, network, name, asked, by): (number, names.index(name))
             for name in order
             for number, network in enumerate(every)
         }

@@ -20,9 +20,9 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.shared import docs
-from benchmarks.shared.kept import kept, measured
 from benchmarks.shared.kernel import on_the_kernel
 from benchmarks.shared.measure import machine, write
+from benchmarks.shared.results import measured, stored_results
 from mptune._text import plain_tcp
 from mptune.decision.agreement import Cell, Row, summarise_runs
 from mptune.linux import congestion
@@ -107,7 +107,7 @@ def recommend(topology: Topology, asked: argparse.Namespace, reporter: Reporter)
         search, ccs=tuple(cc for cc in search.ccs if congestion.obstacle(cc) is None), seed=asked.seed
     )
     name = f"{topology.name}{'.quick' if asked.quick else ''}"
-    with kept("recommendations", name, fresh=asked.fresh) as store:
+    with stored_results("recommendations", name, fresh=asked.fresh) as store:
         runner = TrialRunner(testbed("simulated"), asked.jobs, store)
         return optimise(topology, runner, options.completed(), reporter=reporter)
 

@@ -34,9 +34,9 @@ from rich.table import Table
 from benchmarks.decision._judge import Coverage, Robustness, coverage, measured_rivals, robustness, tcp
 from benchmarks.decision._search import Bench, Found, Known, Plan, buffer_grid, search, subset
 from benchmarks.shared import docs
-from benchmarks.shared.kept import kept
 from benchmarks.shared.measure import RESULTS, machine, write
 from benchmarks.shared.random_networks import random_network
+from benchmarks.shared.results import stored_results
 from mptune._text import plain_tcp
 from mptune.decision.selection import SACRIFICE
 from mptune.errors import MptuneError
@@ -332,13 +332,13 @@ def run(asked: argparse.Namespace, reporter: Reporter) -> Iterator[Outcome]:
     plan = QUICK if asked.quick else Plan()
     for topology in networks(asked):
         for stack in asked.stack or STACKS:
-            with kept("regret", f"{topology.name}.{stack}", fresh=asked.fresh) as store:
+            with stored_results("regret", f"{topology.name}.{stack}", fresh=asked.fresh) as store:
                 runner = TrialRunner(testbed("simulated"), asked.jobs, store)
                 bench = Bench(topology, STACKS[stack], runner, plan, reporter)
                 yield judge(bench, stack, asked)
 
 
-def again(asked: argparse.Namespace, reporter: Reporter) -> Iterator[tuple[Outcome, float]]:
+def rerun(asked: argparse.Namespace, reporter: Reporter) -> Iterator[tuple[Outcome, float]]:
     """Finished outcomes with the share by seeds that neither chose nor judged anything.
 
     The best known is the best of several by the seeds that also judge it, and so looks better than it is;
@@ -369,7 +369,7 @@ def named(bench: Bench, told: str, size: int) -> Configuration:
     return subset(bench.topology, active, cc, size, bench.stack)
 
 
-def tell_again(found: Sequence[tuple[Outcome, float]], asked: argparse.Namespace) -> None:
+def report_rerun(found: Sequence[tuple[Outcome, float]], asked: argparse.Namespace) -> None:
     """Results of the new seeds by stack, and the remaining misses."""
     mark = 1 - asked.sacrifice - ROOM
     for stack in dict.fromkeys(one.stack for one, _ in found):
@@ -408,7 +408,7 @@ def main() -> int:
     """Measure, print, write."""
     asked = arguments()
     if asked.again:
-        tell_again(list(again(asked, Reporter())), asked)
+        report_rerun(list(rerun(asked, Reporter())), asked)
         return 0
     console = Console(width=220)
     outcomes: list[Outcome] = []

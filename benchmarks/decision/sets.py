@@ -19,9 +19,9 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.shared import docs
-from benchmarks.shared.kept import kept
 from benchmarks.shared.measure import machine, write
 from benchmarks.shared.random_networks import random_network
+from benchmarks.shared.results import stored_results
 from mptune.impact import Impact, ImpactOptions, measure_impact, partition
 from mptune.optimisation.papers import CCS
 from mptune.runner.planning import plan_trials
@@ -264,7 +264,7 @@ def main() -> int:
     cases: list[Case] = []
     for number in range(asked.first, asked.first + asked.networks):
         topology = random_network(number)
-        with kept("sets", topology.name, fresh=asked.fresh) as store:
+        with stored_results("sets", topology.name, fresh=asked.fresh) as store:
             runner = TrialRunner(testbed("simulated"), asked.jobs, store)
             for stack in ("linux", "v0.9x"):
                 one = case(topology, CCS[number % len(CCS)], stack, runner, asked.runs)

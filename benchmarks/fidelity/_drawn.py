@@ -192,9 +192,9 @@ def _case(
     cc, pm, mode = (str(dealt[name].deal()) for name in ("cc", "pm", "mode"))
     low, _, high = dealt["buffer"].deal().split()
     product = product_bytes(topology)
-    size = max(LEAST_BUFFER, int(draw.between(low, high) * product / 1024) * 1024)
+    size = max(LEAST_BUFFER, int(draw.uniform(low, high) * product / 1024) * 1024)
     labels = [path.label for path in topology.paths]
-    transfer = int(draw.between(*TRANSFER_BYTES)) if dealt["transfer"].deal() else None
+    transfer = int(draw.uniform(*TRANSFER_BYTES)) if dealt["transfer"].deal() else None
     first = labels[draw.below(len(labels))] if pm in ("default", "ndiffports") else None
     workload: Workload = Bulk(duration_ns=duration_ns)
     if transfer:
@@ -240,14 +240,14 @@ class _Drawing:
         plain, asymmetric = decks["kind"].deal()
         self._loss = "none" if plain else decks["losses"].deal()
         self._bottlenecks = decks["bottlenecks"].deal()
-        self._slower = draw.between(*SLOWER_BACK) if asymmetric else None
+        self._slower = draw.uniform(*SLOWER_BACK) if asymmetric else None
         paths = decks["paths"].deal()
         wanted = paths[draw.below(len(paths))]
         shapes = [shape for shape in SHAPES if shape[0] * shape[1] == wanted]
         self._shape = shapes[draw.below(len(shapes))]
         self._ends = [(s, r) for s in range(self._shape[0]) for r in range(self._shape[1])]
         self._labels = [f"{'ABCDEFG'[s]}-{'TUVWXYZ'[r]}" for s, r in self._ends]
-        self._rtts = [int(draw.between(*RTT_NS)) for _ in self._ends]
+        self._rtts = [int(draw.uniform(*RTT_NS)) for _ in self._ends]
         effects = [name for name, chance in EFFECTS.items() if draw.below(100) < chance and not plain]
         self._sender: list[dict[str, Any]] = [{} for _ in range(self._shape[0])]
         self._receiver: list[dict[str, Any]] = [{} for _ in range(self._shape[1])]
@@ -316,7 +316,7 @@ class _Drawing:
                 carried = sum(scale(core[number]) for number in over) if own else scale(here[end][place])
                 rate = WIDE_BPS if own else carried
                 if narrow == place + end * len(self._sender):
-                    rate = int(carried * self._draw.between("0.4", "0.9"))
+                    rate = int(carried * self._draw.uniform("0.4", "0.9"))
                 slow = max(64_000, int(min(rate, carried) / self._slower)) if self._slower else rate
                 interface |= {"isp": f"ISP {'SR'[end]}{place}", "abbr": ("ABCDEFG", "TUVWXYZ")[end][place]}
                 interface |= {data: _rate(rate), back: _rate(slow), "delay": _time(0), "loss": "0 %"}
@@ -324,14 +324,14 @@ class _Drawing:
                 interface[f"queue_{back}"] = self._queue(slow, *over)
 
     def _rate(self) -> int:
-        return int(self._draw.between(*RATE_BPS))
+        return int(self._draw.uniform(*RATE_BPS))
 
     def _queue(self, rate: int, *paths: int) -> str:
         """Queue in front of a link of this rate (bit/s), for the mean RTT of its paths."""
         if rate == WIDE_BPS:
             return _size(WIDE_QUEUE)
         rtt = sum(self._rtts[number] for number in paths) // len(paths)
-        bytes_ = int(self._draw.between(*QUEUE_BDPS) * rate * rtt / _BIT_NS_PER_BYTE)
+        bytes_ = int(self._draw.uniform(*QUEUE_BDPS) * rate * rtt / _BIT_NS_PER_BYTE)
         return _size(max(LEAST_QUEUE, bytes_))
 
     def _some(self, links: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -359,18 +359,18 @@ class _Drawing:
         access = self._draw.below(4) == 0
         for link in self._some(self._sender if access else self._segments):
             if self._loss == "burst":
-                leave = _PPB // int(self._draw.between(*BURST_PACKETS))
-                share = int(self._draw.between(*BURST_PPB))
+                leave = _PPB // int(self._draw.uniform(*BURST_PACKETS))
+                share = int(self._draw.uniform(*BURST_PPB))
                 enter = leave * share // (_PPB - share)
                 link["gilbert_elliott"] = {"enter": _share(enter), "leave": _share(leave)}
             else:
-                link["loss"] = _share(int(self._draw.between(*LOSS_PPB[self._loss])))
+                link["loss"] = _share(int(self._draw.uniform(*LOSS_PPB[self._loss])))
 
     def _jitter(self) -> bool:
         for number, segment in enumerate(self._segments):
             most = min(10_000_000, self._rtts[number] // 4)
             if self._draw.below(2) or number == 0:
-                segment["jitter"] = _time(int(self._draw.between(200_000, most)))
+                segment["jitter"] = _time(int(self._draw.uniform(200_000, most)))
         return True
 
     def _discipline(self) -> bool:
@@ -384,13 +384,13 @@ class _Drawing:
 
     def _reorder(self) -> bool:
         for link in self._some(self._segments):
-            chance, delay = self._draw.between(100_000, 10_000_000), self._draw.between(500_000, 5_000_000)
+            chance, delay = self._draw.uniform(100_000, 10_000_000), self._draw.uniform(500_000, 5_000_000)
             link["reorder"] = {"probability": _share(int(chance)), "delay": _time(int(delay))}
         return True
 
     def _duplicate(self) -> bool:
         for link in self._some(self._segments):
-            link["duplicate"] = _share(int(self._draw.between(10_000, 1_000_000)))
+            link["duplicate"] = _share(int(self._draw.uniform(10_000, 1_000_000)))
         return True
 
     def _bucket(self) -> bool:
@@ -399,8 +399,8 @@ class _Drawing:
         if not link:
             return False
         contract = link[key]
-        link[key] = _rate(int(_number(contract) * self._draw.between(2, 5)))
-        burst = _size(int(self._draw.between(15_000, 500_000)))
+        link[key] = _rate(int(_number(contract) * self._draw.uniform(2, 5)))
+        burst = _size(int(self._draw.uniform(15_000, 500_000)))
         link[f"bucket{suffix}"] = {"rate": contract, "burst": burst}
         return True
 
@@ -409,8 +409,8 @@ class _Drawing:
         link, key, _ = self._one_tight()
         if not link:
             return False
-        period = int(self._draw.between(1_000_000_000, 6_000_000_000))
-        rate, low = link[key], int(_number(link[key]) * self._draw.between("0.3", "0.9"))
+        period = int(self._draw.uniform(1_000_000_000, 6_000_000_000))
+        rate, low = link[key], int(_number(link[key]) * self._draw.uniform("0.3", "0.9"))
         steps = [{"at": _time(period // 3), key: _rate(low)}, {"at": _time(2 * period // 3), key: rate}]
         link["schedule"], link["schedule_period"] = steps, _time(period)
         return True
@@ -424,7 +424,7 @@ class _Drawing:
         times, sent, here = list[int](), 0, 0
         for now in range(1, _TRACE_MS + 1):
             if now % _PIECE_MS == 1:
-                here = int(rate * self._draw.between("0.4", "1.8"))
+                here = int(rate * self._draw.uniform("0.4", "1.8"))
             sent += here
             due = sent // (8 * 1000 * _FULL_PACKET)
             times += [now] * (due - len(times))
@@ -441,11 +441,11 @@ class _Drawing:
         if not link:
             return False
         name = f"S {link['abbr']} up" if suffix else f"{link['path']} forward"
-        rate = int(_number(link[key]) * self._draw.between("0.05", "0.3"))
+        rate = int(_number(link[key]) * self._draw.uniform("0.05", "0.3"))
         flow = {"kind": "udp", "link": name, "rate": _rate(rate)}
         if self._draw.below(2):
-            flow |= {"on": _time(int(self._draw.between(200_000_000, 2_000_000_000)))}
-            flow |= {"off": _time(int(self._draw.between(200_000_000, 2_000_000_000)))}
+            flow |= {"on": _time(int(self._draw.uniform(200_000_000, 2_000_000_000)))}
+            flow |= {"off": _time(int(self._draw.uniform(200_000_000, 2_000_000_000)))}
         self._background.append(flow)
         return True
 

@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.shared import docs
-from benchmarks.shared.kept import kept
 from benchmarks.shared.measure import write
+from benchmarks.shared.results import stored_results
 from mptune.papers.measure import ALL, VERDICTS, select
 from mptune.papers.measure.document import counts, document, figure_title
 from mptune.papers.measure.running import Again, MeasureOptions, measure
@@ -88,7 +88,7 @@ def main() -> None:
     parser.add_argument("--write-docs", action="store_true", help="put the tables into the docs too")
     asked = parser.parse_args()
     options = MeasureOptions(runs=asked.runs)
-    with kept("measured", "trials", fresh=asked.fresh) as store:
+    with stored_results("measured", "trials", fresh=asked.fresh) as store:
         runner = TrialRunner(create(options.testbed), None, store)
         measured = measure(select(list(PAPERS), ALL), runner, options, reporter=Reporter())
     table = Table(

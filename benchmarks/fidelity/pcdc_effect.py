@@ -16,9 +16,9 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.shared.kept import measured
 from benchmarks.shared.kernel import valid_on_the_kernel
 from benchmarks.shared.measure import machine, write
+from benchmarks.shared.results import measured
 from mptune.linux import bpf
 from mptune.runner.seeds import seed_for
 from mptune.statistics import Summary, summarise

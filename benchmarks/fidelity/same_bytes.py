@@ -118,8 +118,8 @@ def _drawn(number: int, topology: Topology, draw: Draw) -> Drawn:
     }
     trial = Trial(
         topology=topology,
-        buffer_bytes=int(draw.between(*BUFFER_BYTES)),
-        mss=int(draw.between(*MSS_BYTES)) if draw.below(4) == 0 else MSS,
+        buffer_bytes=int(draw.uniform(*BUFFER_BYTES)),
+        mss=int(draw.uniform(*MSS_BYTES)) if draw.below(4) == 0 else MSS,
         seed=number,
         initial_path=_one(labels, draw) if draw.below(2) else None,
         pm_options=_options(settings["pm"], labels, draw),
@@ -138,7 +138,7 @@ def _drawn(number: int, topology: Topology, draw: Draw) -> Drawn:
 def _sent(draw: Draw, *, may_end_early: bool) -> Sent:
     """Draw what a trial sends."""
     if draw.below(100) < TRANSFERS:
-        size = int(draw.between(*TRANSFER_BYTES))
+        size = int(draw.uniform(*TRANSFER_BYTES))
         return Sent(Transfer(bytes=size, deadline_ns=DEADLINE_NS), f"transfer of {size} B", False)
     early = may_end_early and draw.below(100) < EARLY
     shortest, longest = EARLY_TENTHS if early else SATURATED_TENTHS

@@ -33,9 +33,9 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.fidelity import _drawn_run
-from benchmarks.shared.kept import measured
 from benchmarks.shared.kernel import believed
 from benchmarks.shared.measure import machine, write
+from benchmarks.shared.results import measured
 from mptune.decision.agreement import Comparison, Row, compare, summarise_runs
 from mptune.decision.comparison import CompareOptions, trial
 from mptune.runner.progress import Reporter
@@ -155,7 +155,7 @@ def row(case: Case, simulator: Sequence[Observation], kernel: Sequence[Observati
     )
 
 
-def shown(cell: Any) -> str:
+def cell_text(cell: Any) -> str:
     """A cell of the table: throughput, or why there is none."""
     if cell.throughput_mbps is None:
         return "stalled" if cell.stalled else (cell.reason or "overloaded")[:30]
@@ -172,8 +172,8 @@ def print_rows(name: str, found: Sequence[Case], rows: Sequence[Row]) -> None:
             case.cc,
             format_size(case.buffer_bytes),
             "" if case.transfer_bytes is None else format_size(case.transfer_bytes),
-            shown(one.simulated),
-            shown(one.kernel),
+            cell_text(one.simulated),
+            cell_text(one.kernel),
             "-" if one.error is None else f"{100 * one.error:+.1f} %",
         )
     Console(width=110).print(table)

@@ -18,9 +18,9 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.fidelity.throughput import NETWORKS, buffers, planned
-from benchmarks.shared.kept import measured
 from benchmarks.shared.kernel import valid_on_the_kernel
 from benchmarks.shared.measure import machine, write
+from benchmarks.shared.results import measured
 from mptune.decision.comparison import CompareOptions, trial
 from mptune.linux import bpf
 from mptune.testbeds import create as testbed

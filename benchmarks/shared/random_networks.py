@@ -39,7 +39,7 @@ class Draw:
         """A whole number from 0 to n - 1."""
         return int(self._random.random() * n)
 
-    def between(self, low: int | str | Decimal, high: int | str | Decimal) -> Decimal:
+    def uniform(self, low: int | str | Decimal, high: int | str | Decimal) -> Decimal:
         """Log-uniform within the limits; text is a decimal number."""
         low, high = Decimal(low), Decimal(high)
         power = _EXACT.multiply(Decimal(self._random.random()), _EXACT.ln(_EXACT.divide(high, low)))
@@ -63,7 +63,7 @@ def random_network(seed: int) -> Topology:
     locals_, remotes = SHAPES[draw.below(len(SHAPES))]
     shared = draw.below(2) == 0
     wires = {
-        (local, remote): _Wire(int(draw.between(*RTT_NS)), _loss(draw))
+        (local, remote): _Wire(int(draw.uniform(*RTT_NS)), _loss(draw))
         for local in range(locals_)
         for remote in range(remotes)
     }
@@ -97,7 +97,7 @@ def random_network(seed: int) -> Topology:
 def _loss(draw: Draw) -> int:
     """Loss of a path, none for half of them."""
     lossy = draw.below(2) == 1
-    return int(draw.between(*LOSS_PPB)) if lossy else 0
+    return int(draw.uniform(*LOSS_PPB)) if lossy else 0
 
 
 def _site(
@@ -138,6 +138,6 @@ def _core(wire: _Wire, draw: Draw, *, shared: bool) -> CoreSegment:
 
 def _bottleneck(rtt_ns: int, draw: Draw) -> tuple[int, int]:
     """Rate (bit/s) and queue (bytes) of a link for paths of this RTT."""
-    rate = int(draw.between(*RATE_BPS))
-    queue = int(draw.between(*QUEUE_BDPS) * rate * rtt_ns / _BIT_NS_PER_BYTE)
+    rate = int(draw.uniform(*RATE_BPS))
+    queue = int(draw.uniform(*QUEUE_BDPS) * rate * rtt_ns / _BIT_NS_PER_BYTE)
     return rate, max(queue, LEAST_QUEUE)

@@ -128,7 +128,7 @@ def growth(trials: int, place: Path) -> dict[str, Cost | int]:
     return costs
 
 
-def shown(cost: Cost | int) -> str:
+def cost_text(cost: Cost | int) -> str:
     """Seconds and MB."""
     if isinstance(cost, int):
         return f"{cost / 1e6:.1f} MB"
@@ -152,7 +152,7 @@ def main() -> None:
             found[size] = growth(size, Path(place))
     table = Table("what", *(f"{size:,} trials" for size in asked.sizes))
     for name in found[asked.sizes[0]]:
-        table.add_row(name, *(shown(costs[name]) for costs in found.values()))
+        table.add_row(name, *(cost_text(costs[name]) for costs in found.values()))
     Console(width=140).print(table)
     write("growth", found)
 

@@ -416,12 +416,12 @@ def main() -> None:
         there = [one for one in taking_part if one.word in case.ccs]
         found[case.name] = measured(case, there, asked.rounds, asked.part, counting)
         console.print(f"{case.name}: done", highlight=False)
-    results, itself = [kept(case, found[case.name]) for case in cases], against_itself(found)
+    results, itself = [result_fields(case, found[case.name]) for case in cases], against_itself(found)
     show(console, results, itself)
     write("peers", {"about": described, "absent": absent, "cases": results, "itself": dict(itself)})
 
 
-def kept(case: Case, result: dict[str, Any]) -> dict[str, Any]:
+def result_fields(case: Case, result: dict[str, Any]) -> dict[str, Any]:
     """A case and all its runs, as JSON has them."""
     runs: dict[str, list[Run]] = result["runs"]
     return {

@@ -276,7 +276,7 @@ def measure(case: Case, short: int, seconds: float, mptcpd: Path | None, agent: 
 def table(rows: list[Load]) -> list[list[str]]:
     """For people."""
 
-    def shown(value: float | None, spec: str) -> str:
+    def text(value: float | None, spec: str) -> str:
         return "-" if value is None else format(value, spec)
 
     head = ["path manager", "short connections a second", "subflows", "share of a core (%)"]
@@ -293,9 +293,9 @@ def table(rows: list[Load]) -> list[list[str]]:
                 row.case,
                 f"{row.finished / row.lasted_s:.0f}",
                 str(row.subflows),
-                shown(row.core_percent, ".2f"),
-                shown(row.peak_mib, ".1f"),
-                shown(row.opening_ms, ".0f"),
+                text(row.core_percent, ".2f"),
+                text(row.peak_mib, ".1f"),
+                text(row.opening_ms, ".0f"),
                 opened,
                 "not known" if opened == "not known" else f"{row.missing} of {PROBES}",
             ]

@@ -161,7 +161,7 @@ def contenders(active: Sequence[str], standby: Sequence[str] | None, root: Path 
     return found
 
 
-def wanted(names: Sequence[str], only: Sequence[str] | None) -> Iterator[str]:
+def selected(names: Sequence[str], only: Sequence[str] | None) -> Iterator[str]:
     """Those that are asked for."""
     for name in names:
         if not only or any(part in name for part in only):
@@ -174,7 +174,7 @@ def run_all(
 ) -> None:  # fmt: skip
     """Run what is missing of a case, until the time is over."""
     for run, trial in enumerate(trials):
-        for name in wanted(list(among), only):
+        for name in selected(list(among), only):
             before = kept.get(case, name, run)
             if (before is not None and before.overloaded is None) or time.monotonic() > until:
                 continue
@@ -326,7 +326,7 @@ def measure_load(asked: argparse.Namespace) -> list[list[str]]:
                 continue
             if (
                 kept.get(case.name, short) is None
-                and list(wanted([case.name], asked.only))
+                and list(selected([case.name], asked.only))
                 and (not asked.network or str(short) in asked.network)
                 and time.monotonic() < until
             ):

@@ -188,7 +188,7 @@ def kills(options: argparse.Namespace) -> dict[str, Any]:
             row = msgspec.json.decode(line, type=Row)
             with lock:
                 rows.append(row)
-                print(f"{len(rows)}/{len(drawn)} {told(row)}", flush=True)
+                print(f"{len(rows)}/{len(drawn)} {summary(row)}", flush=True)
 
     readers = [threading.Thread(target=read, args=[worker]) for worker in workers]
     try:
@@ -211,11 +211,11 @@ def kills(options: argparse.Namespace) -> dict[str, Any]:
     print(f"\nsessions that were to go on: {went[True, True] + went[True, False]}, did: {went[True, True]}")
     for one in rows:
         if one.left or one.complaint:
-            print(f"\n{told(one)}")
+            print(f"\n{summary(one)}")
     return {"seed": options.seed, "worlds": options.worlds, "rows": msgspec.to_builtins(rows)}
 
 
-def told(row: Row) -> str:
+def summary(row: Row) -> str:
     """One line, and what was left in more of them."""
     restored = "not restored" if row.restored_s is None else f"restored in {row.restored_s:.2f} s"
     words = [f"{row.number}: {row.kind} ({row.target})", "changed" if row.changed else "unchanged", restored]

@@ -49,13 +49,13 @@ def drawn(seed: int) -> Topology:
     """A network."""
     draw = Draw(seed)
     near, far = SHAPES[draw.below(len(SHAPES))]
-    rtts = {(i, j): int(draw.between(*RTT_NS)) for i in range(near) for j in range(far)}
+    rtts = {(i, j): int(draw.uniform(*RTT_NS)) for i in range(near) for j in range(far)}
     mean = sum(rtts.values()) // len(rtts)
     sender = _site("S", "ABC"[:near], draw, mean)
     receiver = _site("R", "XYZ"[:far], draw, mean)
     paths = []
     for (i, j), rtt in rtts.items():
-        loss = int(draw.between(*LOSS_PPB)) if draw.below(2) else 0
+        loss = int(draw.uniform(*LOSS_PPB)) if draw.below(2) else 0
         label = f"{sender.interfaces[i].abbr}-{receiver.interfaces[j].abbr}"
         core = CoreSegment(
             forward_ns=rtt // 2, reverse_ns=rtt - rtt // 2, jitter_ns=rtt // 400, loss_ppb=loss
@@ -86,9 +86,9 @@ def drawn(seed: int) -> Topology:
 def _site(abbr: str, letters: str, draw: Draw, rtt_ns: int) -> Site:
     found = []
     for letter in letters:
-        rates = [int(draw.between(*RATE_BPS)) for _ in range(2)]
+        rates = [int(draw.uniform(*RATE_BPS)) for _ in range(2)]
         queues = [
-            max(int(draw.between(*QUEUE_BDPS) * rate * rtt_ns / (8 * 10**9)), LEAST_QUEUE) for rate in rates
+            max(int(draw.uniform(*QUEUE_BDPS) * rate * rtt_ns / (8 * 10**9)), LEAST_QUEUE) for rate in rates
         ]
         found.append(
             Interface(

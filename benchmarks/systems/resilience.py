@@ -137,7 +137,7 @@ def row(network: str, testbed: str, manager: str, path: str, found: Sequence[Obs
 def markdown(rows: Sequence[Row]) -> str:
     """The table of the documentation."""
 
-    def shown(value: float | None, spec: str) -> str:
+    def text(value: float | None, spec: str) -> str:
         return "-" if value is None else format(value, spec)
 
     lines = [
@@ -150,11 +150,11 @@ def markdown(rows: Sequence[Row]) -> str:
             f"{one.network}, {one.path}",
             one.testbed,
             one.manager + (f" (failed: {', '.join(one.failed)})" if one.failed else ""),
-            shown(one.before_mbps, ".1f"),
-            shown(one.during_mbps, ".1f"),
-            shown(one.after_mbps, ".1f"),
-            shown(one.takeover_ms, ".0f"),
-            shown(one.repeated_kib, ".0f"),
+            text(one.before_mbps, ".1f"),
+            text(one.during_mbps, ".1f"),
+            text(one.after_mbps, ".1f"),
+            text(one.takeover_ms, ".0f"),
+            text(one.repeated_kib, ".0f"),
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)

@@ -1,7 +1,7 @@
-"""Trials of a benchmark that are kept under target/benchmarks, so that an interrupted one continues.
+"""Trials of a benchmark stored under target/benchmarks, so that an interrupted one continues.
 
-Not a benchmark. Simulated trials belong to one build of the simulator: another one starts anew (`kept`).
-The kernel's do not (`measured`).
+Not a benchmark. Simulated trials belong to one build of the simulator: another build starts anew
+(`stored_results`). The kernel's do not (`measured`).
 """
 
 from collections.abc import Iterator
@@ -55,7 +55,7 @@ def _opened(path: Path, name: str, *, fresh: bool) -> Iterator[Store]:
 
 
 @contextmanager
-def kept(benchmark: str, name: str, *, fresh: bool) -> Iterator[Memory]:
+def stored_results(benchmark: str, name: str, *, fresh: bool) -> Iterator[Memory]:
     """The simulated trials so far of a part of a benchmark; none at all if `fresh`."""
     build = blake2b(Path(str(_core.__file__)).read_bytes(), digest_size=6).hexdigest()
     with _opened(RESULTS / benchmark / build / f"{name}.sqlite", name, fresh=fresh) as store:
