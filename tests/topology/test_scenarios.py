@@ -37,6 +37,8 @@ OTHERS = {
     "HOME-CLOUD.droptail": 2,
     "HOME-CLOUD.fq_codel": 2,
 }
+#: End of the names of those that are calibrated; each has the pair of the nominal one.
+CALIBRATED = ".calibrated"
 MPCOA = ("SRL-HU", "UNIS-HiN", "UiT-HAW")
 # Table II's scenario -> the file with its RTTs.
 TABLE2 = {
@@ -66,7 +68,21 @@ cached = cache(load)
 
 
 def test_every_pair_of_the_papers_is_shipped() -> None:
-    assert set(shipped()) == set(PATHS) | set(OTHERS)
+    assert {name for name in shipped() if not name.endswith(CALIBRATED)} == set(PATHS) | set(OTHERS)
+
+
+@pytest.mark.parametrize("name", [name for name in shipped() if name.endswith(CALIBRATED)])
+def test_a_calibrated_scenario_differs_only_in_what_the_nominal_one_assumes(name: str) -> None:
+    calibrated, nominal = cached(name), cached(name.removesuffix(CALIBRATED))
+    assert calibrated.name == name
+    assert [path.label for path in calibrated.paths] == [path.label for path in nominal.paths]
+    for key, origin in nominal.provenance.items():
+        if origin.source is not None:
+            assert calibrated.provenance[key] == origin
+    inferred = [
+        origin for origin in calibrated.provenance.values() if "inferred from" in (origin.assumed or "")
+    ]
+    assert inferred and all("with 80 %" in (origin.assumed or "") for origin in inferred)
 
 
 @pytest.mark.parametrize(("name", "paths"), (PATHS | OTHERS).items())

@@ -15,7 +15,7 @@ Determined = Literal["well", "weakly", "not"]
 WELL, WEAKLY = 0.5, 0.85
 
 #: Root mean square of errors over their scales above which no network explains the data.
-MOST_MISFIT = 2.0
+MOST_MISFIT = 2.5
 
 
 class Inferred(msgspec.Struct, frozen=True, kw_only=True):

@@ -70,12 +70,15 @@ def measure_again(
     """
     from mptune import testbeds
     from mptune.papers.measure import select
+    from mptune.papers.measure.claims import on_calibrated
     from mptune.papers.measure.document import document
     from mptune.papers.measure.running import measure
     from mptune.runner.progress import Reporter
     from mptune.runner.runner import TrialRunner
 
     chosen = select(papers, asked)
+    if options.calibrated:
+        chosen = on_calibrated(chosen)
     directory = Path(DIRECTORY if out is None else out)
     with _kept(directory) as store:
         runner = TrialRunner(testbeds.create(options.testbed), options.jobs, store)
@@ -108,6 +111,7 @@ def _settings(options: MeasureOptions) -> dict[str, object]:
         "runs": options.runs,
         "duration": "as in the papers" if length is None else format_time(length),
         "seed": options.seed,
+        **({"scenarios": "calibrated where there are any"} if options.calibrated else {}),
     }
 
 

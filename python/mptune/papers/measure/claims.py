@@ -7,17 +7,27 @@ which the scenarios are made, and single examples over time (PCDC, Fig. 5), whic
 import difflib
 from collections.abc import Sequence
 from functools import cache
+from typing import TypeVar
+
+import msgspec
 
 from mptune._text import quoted
 from mptune.errors import InputError
 from mptune.papers.measure import _buffersizes, _glm, _mpcoa, _pathmgmt, _pcdc
-from mptune.papers.measure.claim import Claim
+from mptune.papers.measure.claim import Answer, Claim, Factors, Point
+from mptune.topology import shipped
 
 #: How many names an error suggests.
 _NEAR = 3
 
 #: What stands for every figure and table.
 ALL = "all"
+
+#: End of the names of calibrated scenarios.
+CALIBRATED = ".calibrated"
+
+
+Measured = TypeVar("Measured", Point, Factors, Answer)
 
 
 @cache
@@ -50,3 +60,22 @@ def select(papers: Sequence[str], asked: str) -> tuple[Claim, ...]:
         expected = f"expected all, list, or a figure or table of {', '.join(papers)}"
         raise InputError("--measure", "", f"{expected}, such as {', '.join(near)}; found {quoted(asked)}")
     return chosen
+
+
+def on_calibrated(chosen: Sequence[Claim]) -> tuple[Claim, ...]:
+    """The claims on calibrated scenarios, where these are shipped: NAME.calibrated beside NAME."""
+    there = set(shipped())
+
+    def named(scenario: str) -> str:
+        calibrated = f"{scenario}{CALIBRATED}"
+        return calibrated if calibrated in there else scenario
+
+    def moved(parts: tuple[Measured, ...]) -> tuple[Measured, ...]:
+        return tuple(msgspec.structs.replace(one, scenario=named(one.scenario)) for one in parts)
+
+    return tuple(
+        msgspec.structs.replace(
+            claim, points=moved(claim.points), factors=moved(claim.factors), answers=moved(claim.answers)
+        )
+        for claim in chosen
+    )

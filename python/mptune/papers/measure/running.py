@@ -14,7 +14,7 @@ from mptune.errors import InputError, MptuneError
 from mptune.impact import ImpactOptions, measure_impact
 from mptune.optimisation.main_job import optimise
 from mptune.optimisation.mpcoa import MpcoaOptions
-from mptune.options import Option, Options, count, time
+from mptune.options import SWITCH, Option, Options, count, time
 from mptune.options.stacks import StackOptions
 from mptune.options.trials import Jobs, Runs, Testbed
 from mptune.papers.measure._declare import PMS, STACK
@@ -50,6 +50,14 @@ class MeasureOptions(Options, frozen=True, kw_only=True):
     seed: Annotated[int, Option(count(), "With --measure: base of all seeds.", flag="--seed")] = 1
     testbed: Testbed = "simulated"
     jobs: Jobs = None
+    calibrated: Annotated[
+        bool,
+        Option(
+            SWITCH,
+            "With --measure: on calibrated scenarios (NAME.calibrated), where there are any.",
+            flag="--calibrated",
+        ),
+    ] = False
 
 
 class Number(msgspec.Struct, frozen=True, kw_only=True):
