@@ -5,8 +5,8 @@
  * queueing delay.
  *
  * Not loss-based growth: losses halve the window as in Reno, whatever the queues were. For plain TCP it is one
- * subflow with the whole constant. The twin of crates/mptune-core/src/congestion/wvegas.rs, which says how both
- * differ from the MPTCP fork's.
+ * subflow with the whole constant. The twin of crates/mptune-core/src/congestion/wvegas.rs, which lists
+ * their differences from the MPTCP fork's.
  */
 #include "coupled.h"
 #include "rounds.h"

@@ -132,7 +132,7 @@ prop_compose! {
     }
 }
 
-/// What the sender's access links can carry until the outcome's end.
+/// Capacity of the sender's access links until the outcome's end, bytes.
 fn most_bytes(spec: &TrialSpec, outcome: &Outcome) -> f64 {
     let uplinks: BTreeSet<usize> = spec.network.paths.iter().map(|path| path.forward[0]).collect();
     let rates = uplinks.iter().filter_map(|&link| spec.network.links[link].rate_bps);
