@@ -1,6 +1,6 @@
 """The trial: one measurement to make, with everything that its result depends on."""
 
-from typing import Any, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 import msgspec
 
@@ -23,7 +23,7 @@ PROTOCOLS: tuple[str, ...] = ("mptcp", "tcp")
 
 #: The protocol without MPTCP; where path managers are listed, it stands for one, and no path manager has this
 #: name.
-PLAIN_TCP = "tcp"
+PLAIN_TCP: Final = "tcp"
 
 #: Address families: the names of `Trial.family`.
 FAMILIES: tuple[str, ...] = ("ipv4", "ipv6")
