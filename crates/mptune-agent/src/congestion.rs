@@ -18,7 +18,7 @@
 //! Not here: which one, under which name (the controller chooses one that nothing else on the machine uses),
 //! and the calls into libbpf (`libbpf`).
 
-use crate::control::{Control, Input};
+use crate::control::{self, Control, Input};
 use crate::kernel::libbpf::{self, Libbpf};
 use crate::role;
 use serde::{Deserialize, Serialize};
@@ -27,6 +27,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
+use thiserror::Error;
 
 /// Longest wait for input; every wait ends by itself only to begin again.
 const TICK: Duration = Duration::from_secs(3600);
@@ -44,7 +45,50 @@ const ALL_USERS: [&str; 3] = ["0", "0", "4294967295"];
 const PATIENCE: Duration = Duration::from_secs(5);
 const POLL: Duration = Duration::from_millis(10);
 
-/// What is asked for.
+/// Refusal of a congestion control.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// No name that the kernel accepts.
+    #[error("name: expected at most {NAME_BYTES} of a-z, 0-9 and _, found {0:?}")]
+    Name(String),
+    /// The kernel has a congestion control of this name.
+    #[error("{0}: there is one of that name already")]
+    Taken(String),
+    /// The object is not base64.
+    #[error("object: expected base64")]
+    Base64,
+    /// libbpf or the kernel refuses the object of this name.
+    #[error("the kernel refuses {0}: {1}")]
+    Refused(String, libbpf::Error),
+    /// The object of this name registers something else.
+    #[error("{0} is no congestion control")]
+    Other(String),
+    /// The kernel's type information, which libbpf needs, is missing.
+    #[error("no {TYPES}: needs a kernel with CONFIG_DEBUG_INFO_BTF")]
+    Types,
+    /// This user may register none.
+    #[error("needs root: log in as root, or let sudo work without a password")]
+    Privilege,
+    /// libbpf is missing, or a call of it that concerns no particular object failed.
+    #[error(transparent)]
+    Libbpf(#[from] libbpf::Error),
+    /// The conversation with the controller failed.
+    #[error(transparent)]
+    Control(#[from] control::Error),
+}
+
+impl Error {
+    /// Another program registered a congestion control of this name first.
+    fn is_taken(&self) -> bool {
+        match self {
+            Self::Taken(_) => true,
+            Self::Refused(_, error) => error.is_taken(),
+            _ => false,
+        }
+    }
+}
+
+/// An order.
 #[derive(Deserialize)]
 #[serde(tag = "action", rename_all = "lowercase")]
 enum Request {
@@ -71,7 +115,7 @@ pub struct Program {
 #[serde(tag = "event", rename_all = "lowercase")]
 enum Report {
     Registered { held: bool },
-    Listed { registered: Vec<libbpf::Registered> },
+    Listed { registered: Vec<libbpf::WithHooks> },
 }
 
 /// The role.
@@ -79,7 +123,7 @@ pub fn main() -> i32 {
     role::play(run)
 }
 
-fn run(control: &mut Control) -> Result<(), String> {
+fn run(control: &mut Control) -> Result<(), Error> {
     let request: Request = control.configuration()?;
     let held = match request {
         Request::List => {
@@ -101,33 +145,26 @@ fn run(control: &mut Control) -> Result<(), String> {
     };
     control.tell(&Report::Registered { held: held.is_some() });
     loop {
-        match control.wait(&mut [], TICK).map_err(|error| error.to_string())? {
+        match control.wait(&mut [], TICK).map_err(control::Error::from)? {
             Some(Input::Closed | Input::Signal(_)) => return Ok(()),
             Some(Input::Line(_)) | None => {}
         }
     }
 }
 
-fn possible() -> Result<(), String> {
-    obstacle().map_or(Ok(()), Err)
-}
-
 /// Holds one that is registered, or registers it; none if another program registered it without a link.
-fn share(program: &Program) -> Result<Option<OwnedFd>, String> {
+fn share(program: &Program) -> Result<Option<OwnedFd>, Error> {
     let (library, end) = (Libbpf::open()?, Instant::now() + PATIENCE);
-    let mut refused = 0;
     loop {
-        for link in library.registered()?.iter().filter(|link| link.name == program.name) {
-            if let Some(held) = library.hold(link.link)? {
-                return Ok(Some(held));
-            }
+        let mut links = library.links()?.into_iter();
+        if let Some((_, link)) = links.find(|(registered, _)| registered.name == program.name) {
+            return Ok(Some(link));
         }
         if !known(&program.name) {
             match register(program) {
-                Ok(held) => return Ok(Some(held)),
-                // Another may have registered it in between, and have gone again.
-                Err(reason) if refused > 0 && !known(&program.name) => return Err(reason),
-                Err(_) => refused += 1,
+                // Another program was faster: its link appears, or it has ended in the meantime.
+                Err(error) if error.is_taken() => {}
+                registered => return registered.map(Some),
             }
         }
         if Instant::now() > end {
@@ -137,42 +174,40 @@ fn share(program: &Program) -> Result<Option<OwnedFd>, String> {
     }
 }
 
-/// Whether the kernel can know one by this name.
+/// Checks that the kernel can know one by this name.
 ///
 /// # Errors
-/// One line: what was expected, and what was found.
-pub fn check_name(name: &str) -> Result<(), String> {
+/// [`Error::Name`].
+pub fn check_name(name: &str) -> Result<(), Error> {
     let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
     if name.is_empty() || name.len() > NAME_BYTES || !name.bytes().all(plain) {
-        return Err(format!(
-            "name: expected at most {NAME_BYTES} of a-z, 0-9 and _, found {name:?}"
-        ));
+        return Err(Error::Name(name.to_owned()));
     }
     Ok(())
 }
 
-/// Keeps what `register` gave as long as there is the file, in a BPF file system.
+/// Keeps what `register` returned registered as long as this file exists, in a BPF file system.
 ///
 /// # Errors
-/// One line: why it cannot be made.
-pub fn pin(held: &OwnedFd, file: &Path) -> Result<(), String> {
-    Libbpf::open()?.pin(held, file)
+/// The file cannot be made.
+pub fn pin(held: &OwnedFd, file: &Path) -> Result<(), Error> {
+    Ok(Libbpf::open()?.pin(held, file)?)
 }
 
 /// Registers it as long as the descriptor is open.
 ///
 /// # Errors
-/// One line: what is wrong with it, or why the kernel refuses it.
-pub fn register(program: &Program) -> Result<OwnedFd, String> {
+/// What is wrong with it, or why the kernel refuses it.
+pub fn register(program: &Program) -> Result<OwnedFd, Error> {
     let name = &program.name;
     check_name(name)?;
     if known(name) {
-        return Err(format!("{name}: there is one of that name already"));
+        return Err(Error::Taken(name.clone()));
     }
-    let object = decoded(&program.object).ok_or("object: expected base64")?;
+    let object = decoded(&program.object).ok_or(Error::Base64)?;
     let held = Libbpf::open()?.register(&object, name);
-    let held = held.map_err(|reason| format!("the kernel refuses {name}: {reason}"))?;
-    if known(name) { Ok(held) } else { Err(format!("{name} is no congestion control")) }
+    let held = held.map_err(|error| Error::Refused(name.clone(), error))?;
+    if known(name) { Ok(held) } else { Err(Error::Other(name.clone())) }
 }
 
 /// Whether the kernel has one of this name now.
@@ -181,15 +216,19 @@ pub fn known(name: &str) -> bool {
     text.split_whitespace().any(|known| known == name)
 }
 
-/// Why this process cannot register any, and what would help; none if there is no known obstacle.
-pub fn obstacle() -> Option<String> {
+/// Checks that this process can register any.
+///
+/// # Errors
+/// The first known obstacle.
+pub fn possible() -> Result<(), Error> {
     if !Path::new(TYPES).exists() {
-        return Some(format!("no {TYPES}: needs a kernel with CONFIG_DEBUG_INFO_BTF"));
+        return Err(Error::Types);
     }
     if !privileged() {
-        return Some("needs root: log in as root, or let sudo work without a password".to_owned());
+        return Err(Error::Privilege);
     }
-    Libbpf::open().err()
+    Libbpf::open()?;
+    Ok(())
 }
 
 /// Whether this process has the rights: root, and not just root of a user namespace.
@@ -229,6 +268,7 @@ fn digit(byte: u8) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io;
 
     #[test]
     fn base64_of_any_length() {
@@ -248,8 +288,19 @@ mod tests {
     fn names_that_no_kernel_takes_are_refused() {
         for name in ["", "olia olia", "0123456789abcdef", "../x"] {
             let program = Program { name: name.to_owned(), object: String::new() };
-            let reason = register(&program).unwrap_err();
+            let reason = register(&program).unwrap_err().to_string();
             assert!(reason.starts_with("name: expected"), "{reason}");
         }
+    }
+
+    #[test]
+    fn only_a_name_that_another_program_took_is_tried_again() {
+        let call = |error| libbpf::Error::Call { call: "registering", error, message: None };
+        let refused = |number| {
+            let error = io::Error::from_raw_os_error(number);
+            Error::Refused("olia".to_owned(), call(error))
+        };
+        assert!(refused(libc::EEXIST).is_taken() && Error::Taken("olia".to_owned()).is_taken());
+        assert!(!refused(libc::EINVAL).is_taken() && !Error::Base64.is_taken());
     }
 }

@@ -10,6 +10,7 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
+use thiserror::Error;
 
 /// Longest write that a pipe with reported room accepts at once (`PIPE_BUF`).
 const PIPE_BYTES: usize = 4096;
@@ -23,6 +24,29 @@ pub const GRACE: Duration = Duration::from_secs(10);
 const LINE_BYTES: usize = 1 << 20;
 /// Longest wait if nothing else limits it.
 const TICK: Duration = Duration::from_secs(1);
+
+/// Absence of a configuration, or input that cannot be read.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// Standard input ended before its first line.
+    #[error("configuration: expected a line of JSON")]
+    Missing,
+    /// The first line is something else.
+    #[error("configuration: {0}")]
+    Configuration(serde_json::Error),
+    /// A signal came first.
+    #[error("ended by {0}")]
+    Signal(&'static str),
+    /// Standard input or output cannot be used.
+    #[error("standard input: {0}")]
+    Input(#[from] io::Error),
+}
+
+impl From<Error> for String {
+    fn from(error: Error) -> Self {
+        error.to_string()
+    }
+}
 
 /// Input from outside.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,22 +83,18 @@ impl Control {
         })
     }
 
-    /// The first line, which says what to do.
+    /// The first line: the configuration of the role.
     ///
     /// # Errors
-    /// One line: what ended the wait, or what is wrong with the input.
-    pub fn configuration<T: DeserializeOwned>(&mut self) -> Result<T, String> {
+    /// The end of the wait, or of the input, without a configuration.
+    pub fn configuration<T: DeserializeOwned>(&mut self) -> Result<T, Error> {
         loop {
-            let input = self.wait(&mut [], TICK);
-            match input.map_err(|error| format!("standard input: {error}"))? {
+            match self.wait(&mut [], TICK)? {
                 Some(Input::Line(line)) => {
-                    return serde_json::from_str(&line)
-                        .map_err(|error| format!("configuration: {error}"));
+                    return serde_json::from_str(&line).map_err(Error::Configuration);
                 }
-                Some(Input::Closed) => {
-                    return Err("configuration: expected a line of JSON".to_owned());
-                }
-                Some(Input::Signal(name)) => return Err(format!("ended by {name}")),
+                Some(Input::Closed) => return Err(Error::Missing),
+                Some(Input::Signal(name)) => return Err(Error::Signal(name)),
                 None => {}
             }
         }

@@ -88,7 +88,7 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> i32 {
 
 fn play(arguments: &Arguments) -> i32 {
     if let Err(reason) = arguments.enter_namespaces() {
-        return role::refuse(&reason);
+        return role::refuse(reason);
     }
     let (_, main) = ROLES.iter().find(|(name, _)| *name == arguments.role).expect("checked before");
     main(arguments)

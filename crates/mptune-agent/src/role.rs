@@ -4,7 +4,19 @@ use crate::control::Control;
 use crate::kernel::sys;
 use crate::log;
 use serde::Serialize;
+use std::fmt::Display;
 use std::fs;
+use std::io;
+use thiserror::Error;
+
+/// Obstacle to the beginning of any role.
+#[derive(Debug, Error)]
+enum Error {
+    #[error("the process that started the agent has ended")]
+    Orphan,
+    #[error("PR_SET_PDEATHSIG: {0}")]
+    Signal(#[from] io::Error),
+}
 
 /// The line of a role that cannot do what was asked.
 #[derive(Serialize)]
@@ -15,12 +27,12 @@ struct Refusal<'a> {
 
 /// Runs a role between standard input and output; returns the exit status: 0 if it wrote all its
 /// output, 1 if it refused. An error of `run` becomes a refusal line.
-pub fn play(run: impl FnOnce(&mut Control) -> Result<(), String>) -> i32 {
+pub fn play<E: Display>(run: impl FnOnce(&mut Control) -> Result<(), E>) -> i32 {
     play_until(libc::SIGKILL, run)
 }
 
 /// The same, with the signal that it gets when its parent ends.
-pub fn play_until(signal: i32, run: impl FnOnce(&mut Control) -> Result<(), String>) -> i32 {
+pub fn play_until<E: Display>(signal: i32, run: impl FnOnce(&mut Control) -> Result<(), E>) -> i32 {
     let mut control = match Control::new() {
         Ok(control) => control,
         Err(error) => {
@@ -28,7 +40,9 @@ pub fn play_until(signal: i32, run: impl FnOnce(&mut Control) -> Result<(), Stri
             return 1;
         }
     };
-    let status = match not_orphaned(signal).and_then(|()| run(&mut control)) {
+    let began = not_orphaned(signal).map_err(|error| error.to_string());
+    let done = began.and_then(|()| run(&mut control).map_err(|error| error.to_string()));
+    let status = match done {
         Ok(()) => 0,
         Err(reason) => {
             control.tell(&Refusal { reason: &reason });
@@ -40,17 +54,13 @@ pub fn play_until(signal: i32, run: impl FnOnce(&mut Control) -> Result<(), Stri
 }
 
 /// Refuses before a role has begun; returns the exit status.
-pub fn refuse(reason: &str) -> i32 {
-    play(|_| Err(reason.to_owned()))
+pub fn refuse(reason: impl Display) -> i32 {
+    play(|_| Err(reason))
 }
 
 /// This process ends when its parent ends, as well as at the end of its standard input.
-fn not_orphaned(signal: i32) -> Result<(), String> {
-    match sys::die_with_parent(signal) {
-        Ok(true) => Ok(()),
-        Ok(false) => Err("the process that started the agent has ended".to_owned()),
-        Err(error) => Err(format!("PR_SET_PDEATHSIG: {error}")),
-    }
+fn not_orphaned(signal: i32) -> Result<(), Error> {
+    if sys::die_with_parent(signal)? { Ok(()) } else { Err(Error::Orphan) }
 }
 
 /// The effective capabilities of this process, one bit each (proc_pid_status(5)).

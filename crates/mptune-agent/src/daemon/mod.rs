@@ -22,7 +22,6 @@ pub mod noted;
 mod notice;
 mod notify;
 mod policy;
-mod prefix;
 mod record;
 mod remeasure;
 mod service;

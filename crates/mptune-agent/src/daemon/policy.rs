@@ -4,11 +4,11 @@
 //! are not there yet. Python checks no policy file: it asks `--check` (python/mptune/linux/daemon.py).
 
 use super::answer::{Answer, Expectation};
-use super::prefix::Prefix;
 use super::remeasure::Remeasure;
 use super::table::{self, Table, shown};
 use crate::files;
 use crate::kernel::pair::Pair;
+use crate::kernel::prefix::{self, Prefix};
 use crate::paths::assignment::{Assignment, Terms};
 use crate::paths::policies::{Opened, Policies};
 use mptune_core::pathmanager::OptionMap;
@@ -286,7 +286,7 @@ impl Rule {
         let to =
             to.ok_or_else(|| table.wrong("to", "expected a list of prefixes, found nothing"))?;
         let parsed = to.iter().enumerate().map(|(index, text)| {
-            let wrong = |expected: String| {
+            let wrong = |expected: prefix::Error| {
                 let found = format!("expected {expected}, found {text:?}");
                 table.wrong(&format!("to[{index}]"), &found)
             };

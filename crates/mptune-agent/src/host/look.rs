@@ -101,7 +101,7 @@ pub fn look(names: &[String], pairs: &[(IpAddr, IpAddr)]) -> Result<Facts, Strin
             available: list("net.ipv4.tcp_available_congestion_control"),
             allowed: list("net.ipv4.tcp_allowed_congestion_control"),
         },
-        bpf: congestion::obstacle(),
+        bpf: congestion::possible().err().map(|error| error.to_string()),
         sysctls: names.iter().filter_map(|name| read(name)).collect(),
         rmem_max: number("net.core.rmem_max"),
         wmem_max: number("net.core.wmem_max"),

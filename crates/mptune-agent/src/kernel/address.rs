@@ -7,21 +7,23 @@ pub fn family(ip: IpAddr) -> i32 {
     if ip.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 }
 }
 
+/// The bytes of an address, in the order of the network: 4 or 16.
+pub fn octets(ip: IpAddr) -> Vec<u8> {
+    match ip {
+        IpAddr::V4(ip) => ip.octets().to_vec(),
+        IpAddr::V6(ip) => ip.octets().to_vec(),
+    }
+}
+
 /// The bytes of a `sockaddr_in` (16) or `sockaddr_in6` (28, without flow label and scope).
 pub fn encode(address: SocketAddr) -> Vec<u8> {
     let mut bytes = (family(address.ip()) as u16).to_ne_bytes().to_vec();
     bytes.extend(address.port().to_be_bytes());
-    match address.ip() {
-        IpAddr::V4(ip) => {
-            bytes.extend(ip.octets());
-            bytes.resize(16, 0);
-        }
-        IpAddr::V6(ip) => {
-            bytes.extend([0; 4]);
-            bytes.extend(ip.octets());
-            bytes.resize(28, 0);
-        }
-    }
+    // Zeros follow the address of IPv4; the flow label is before that of IPv6, the scope after it.
+    let (before, size) = if address.is_ipv4() { (0, 16) } else { (4, 28) };
+    bytes.resize(bytes.len() + before, 0);
+    bytes.extend(octets(address.ip()));
+    bytes.resize(size, 0);
     bytes
 }
 

@@ -7,13 +7,14 @@
 #![allow(unsafe_code)]
 
 use serde::Serialize;
-use std::ffi::{CStr, CString, OsString, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, NulError, OsString, c_char, c_int, c_void};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::ptr::{self, NonNull};
 use std::sync::Mutex;
+use thiserror::Error;
 
 /// The library; its ABI has been stable since 2022.
 const LIBRARY: &str = "libbpf.so.1";
@@ -27,25 +28,91 @@ const F_LINK: u32 = 1 << 13;
 /// `BPF_LINK_TYPE_STRUCT_OPS` and `BPF_PROG_TYPE_STRUCT_OPS`.
 const LINK_TYPE_STRUCT_OPS: u32 = 9;
 const PROG_TYPE_STRUCT_OPS: u32 = 27;
-/// Messages of libbpf up to this level are kept: warnings.
-const KEPT_LEVEL: c_int = 0;
-/// Longest message that is kept whole: enough for the verifier's log of a refused program.
-const LONGEST: usize = 1 << 22;
-/// Longest reason reported, characters.
-const TOLD_CHARACTERS: usize = 400;
+/// Messages of libbpf up to this level are recorded: warnings.
+const RECORDED_LEVEL: c_int = 0;
+/// Room for a message, bytes: enough for the verifier's log of a refused program.
+const MESSAGE_BYTES: usize = 1 << 22;
+/// Longest message in an error, characters.
+const ERROR_CHARACTERS: usize = 360;
 
-/// What libbpf has printed since the last call; it has one print function for the whole process.
-static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
+/// Messages of libbpf since the last registration began; it has one print function for the whole process.
+static MESSAGES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// A registered congestion control, kept by whoever holds its link.
+/// Failure of libbpf, or of the kernel behind it.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// The library is not installed.
+    #[error("no {}: install libbpf1 (Debian, Ubuntu) or libbpf (Fedora)", .0.to_string_lossy())]
+    Missing(OsString),
+    /// The library lacks a function.
+    #[error("{LIBRARY} has no {0}")]
+    Function(&'static str),
+    /// A path has a zero byte.
+    #[error(transparent)]
+    Path(#[from] NulError),
+    /// The object registers something else.
+    #[error("expected an object that registers {expected}, found one of {present}")]
+    Object {
+        /// Name of the congestion control.
+        expected: String,
+        /// Names of the struct_ops maps that the object has.
+        present: String,
+    },
+    /// A call failed.
+    #[error("{call}: {error}{}", bracketed(.message.as_deref()))]
+    Call {
+        /// The call, as a participle.
+        call: &'static str,
+        /// The system's error.
+        error: io::Error,
+        /// The most useful message of libbpf: the verifier's, or else the first.
+        message: Option<String>,
+    },
+}
+
+impl Error {
+    /// The kernel has a congestion control of this name already.
+    pub fn is_taken(&self) -> bool {
+        matches!(self, Self::Call { error, .. } if error.kind() == io::ErrorKind::AlreadyExists)
+    }
+
+    /// The last system call failed, which libbpf has no message for.
+    fn last(call: &'static str) -> Self {
+        Self::Call { call, error: io::Error::last_os_error(), message: None }
+    }
+
+    /// A call failed with this number, perhaps after messages.
+    fn with_message(call: &'static str, number: c_int) -> Self {
+        let messages = MESSAGES.lock().expect("nothing panics with it");
+        let verifier = messages.iter().find(|line| line.starts_with("the verifier"));
+        let message = verifier.or(messages.first());
+        let message = message.map(|line| line.chars().take(ERROR_CHARACTERS).collect());
+        Self::Call { call, error: io::Error::from_raw_os_error(number), message }
+    }
+}
+
+fn bracketed(message: Option<&str>) -> String {
+    message.map_or_else(String::new, |message| format!(" ({message})"))
+}
+
+/// A congestion control (or another struct_ops map) that a link keeps registered.
 #[derive(Debug, Serialize)]
 pub struct Registered {
     /// Its name in the kernel.
     pub name: String,
     /// Number of the link.
     pub link: u32,
-    /// Its programs, which share its type information.
-    pub hooks: Vec<Hook>,
+    /// Number of its type information, which its programs share.
+    #[serde(skip)]
+    btf: u32,
+}
+
+/// The same with its programs.
+#[derive(Debug, Serialize)]
+pub struct WithHooks {
+    #[serde(flatten)]
+    registered: Registered,
+    hooks: Vec<Hook>,
 }
 
 /// One program of a congestion control.
@@ -122,7 +189,7 @@ unsafe extern "C" {
 
 /// libbpf, loaded.
 pub struct Libbpf {
-    /// Never closed: libbpf holds a pointer to `keep` and may call it as long as it is loaded.
+    /// Never closed: libbpf holds a pointer to `record` and may call it as long as it is loaded.
     handle: NonNull<c_void>,
 }
 
@@ -130,34 +197,31 @@ impl Libbpf {
     /// Loads it.
     ///
     /// # Errors
-    /// One line: it is missing, and what to install.
-    pub fn open() -> Result<Self, String> {
+    /// It is missing.
+    pub fn open() -> Result<Self, Error> {
         let library = std::env::var_os(VARIABLE).unwrap_or_else(|| OsString::from(LIBRARY));
-        let name = CString::new(library.clone().into_vec()).map_err(|error| error.to_string())?;
+        let name = CString::new(library.clone().into_vec())?;
         // SAFETY: dlopen reads a text that ends; libbpf's constructors have no demands.
         let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-        let missing = || {
-            let name = library.to_string_lossy();
-            format!("no {name}: install libbpf1 (Debian, Ubuntu) or libbpf (Fedora)")
-        };
-        NonNull::new(handle).map(|handle| Self { handle }).ok_or_else(missing)
+        NonNull::new(handle).map(|handle| Self { handle }).ok_or(Error::Missing(library))
     }
 
     /// Loads an object and registers its congestion control `name`, which stays registered until the
     /// descriptor is closed, however that happens; child processes do not inherit it.
     ///
     /// # Errors
-    /// One line: what is wrong with the object, or why the kernel refuses it, in libbpf's words.
-    pub fn register(&self, content: &[u8], name: &str) -> Result<OwnedFd, String> {
+    /// What is wrong with the object, or why the kernel refuses it.
+    pub fn register(&self, content: &[u8], name: &str) -> Result<OwnedFd, Error> {
         let functions = Functions::of(self)?;
-        SAID.lock().expect("nothing panics with it").clear();
-        // SAFETY: `keep` has the type of libbpf_print_fn_t, and is there as long as the process.
-        unsafe { (functions.libbpf_set_print)(keep) };
+        MESSAGES.lock().expect("nothing panics with it").clear();
+        // SAFETY: `record` has the type of libbpf_print_fn_t, and is there as long as the process.
+        unsafe { (functions.libbpf_set_print)(record) };
         // SAFETY: libbpf reads the content, which outlives the object; no options are given.
         let opened = unsafe {
             (functions.bpf_object__open_mem)(content.as_ptr().cast(), content.len(), ptr::null())
         };
-        let opened = NonNull::new(opened).ok_or_else(|| reason("opening", last_error()))?;
+        let opened =
+            NonNull::new(opened).ok_or_else(|| Error::with_message("opening", last_error()))?;
         let object = Opened { functions: &functions, object: opened };
         let map = object.struct_ops(name)?;
         // SAFETY: the map is one of the object, which is open until the end of this function, and is not
@@ -170,16 +234,17 @@ impl Libbpf {
         object.link(map)
     }
 
-    /// Every congestion control (and other struct_ops map) that is registered by a link.
+    /// Every congestion control (and other struct_ops map) that a link keeps registered, with that link, whose
+    /// holder keeps it registered too.
     ///
     /// # Errors
-    /// One line: why the kernel lists none.
-    pub fn registered(&self) -> Result<Vec<Registered>, String> {
+    /// Why the kernel lists none.
+    pub fn links(&self) -> Result<Vec<(Registered, OwnedFd)>, Error> {
         let functions = Functions::of(self)?;
-        let hooks = functions.hooks()?;
-        let mut found = Vec::new();
-        let links = every(functions.bpf_link_get_next_id, functions.bpf_link_get_fd_by_id)?;
-        for (number, link) in links {
+        let mut links = Vec::new();
+        for (number, link) in
+            every(functions.bpf_link_get_next_id, functions.bpf_link_get_fd_by_id)?
+        {
             let info: LinkInfo = functions.info(&link)?;
             if info.kind != LINK_TYPE_STRUCT_OPS || info.map_id == 0 {
                 continue;
@@ -190,33 +255,34 @@ impl Libbpf {
                 continue; // The link has gone, and its map with it.
             }
             let map: MapInfo = functions.info(&owned(map))?;
-            let own = hooks.iter().filter(|(btf, _)| *btf == map.btf).map(|(_, hook)| hook.clone());
-            found.push(Registered { name: text(&map.name), link: number, hooks: own.collect() });
+            links.push((Registered { name: text(&map.name), link: number, btf: map.btf }, link));
         }
-        Ok(found)
+        Ok(links)
     }
 
-    /// The descriptor of a link, which keeps it; none if the link is gone.
+    /// The same with their programs, for which every BPF program of the machine is opened.
     ///
     /// # Errors
-    /// One line: the library lacks a function.
-    pub fn hold(&self, link: u32) -> Result<Option<OwnedFd>, String> {
-        let functions = Functions::of(self)?;
-        // SAFETY: it takes a number.
-        let descriptor = unsafe { (functions.bpf_link_get_fd_by_id)(link) };
-        Ok((descriptor >= 0).then(|| owned(descriptor)))
+    /// Why the kernel lists none.
+    pub fn registered(&self) -> Result<Vec<WithHooks>, Error> {
+        let all = Functions::of(self)?.hooks()?;
+        let with_hooks = |(registered, _): (Registered, OwnedFd)| {
+            let own = all.iter().filter(|(btf, _)| *btf == registered.btf);
+            WithHooks { hooks: own.map(|(_, hook)| hook.clone()).collect(), registered }
+        };
+        Ok(self.links()?.into_iter().map(with_hooks).collect())
     }
 
     /// Makes a file in a BPF file system that holds what a descriptor holds.
     ///
     /// # Errors
-    /// One line: why the kernel refuses it.
-    pub fn pin(&self, held: &OwnedFd, file: &Path) -> Result<(), String> {
+    /// Why the kernel refuses it.
+    pub fn pin(&self, held: &OwnedFd, file: &Path) -> Result<(), Error> {
         let functions = Functions::of(self)?;
-        let path = CString::new(file.as_os_str().as_bytes()).map_err(|error| error.to_string())?;
+        let path = CString::new(file.as_os_str().as_bytes())?;
         // SAFETY: the descriptor is open, and the path ends with a zero.
         let pinned = unsafe { (functions.bpf_obj_pin)(held.as_raw_fd(), path.as_ptr()) };
-        if pinned < 0 { Err(last_error_text("pinning")) } else { Ok(()) }
+        if pinned < 0 { Err(Error::last("pinning")) } else { Ok(()) }
     }
 }
 
@@ -230,7 +296,7 @@ macro_rules! functions {
         }
 
         impl Functions {
-            fn of(library: &Libbpf) -> Result<Self, String> {
+            fn of(library: &Libbpf) -> Result<Self, Error> {
                 Ok(Self {
                     // SAFETY: the signatures are those of libbpf.h and bpf.h of libbpf 1.
                     $($name: unsafe {
@@ -271,7 +337,7 @@ functions! {
 
 impl Functions {
     /// Every program of a struct_ops map, with the number of its type information.
-    fn hooks(&self) -> Result<Vec<(u32, Hook)>, String> {
+    fn hooks(&self) -> Result<Vec<(u32, Hook)>, Error> {
         let mut hooks = Vec::new();
         for (_, program) in every(self.bpf_prog_get_next_id, self.bpf_prog_get_fd_by_id)? {
             let info: ProgramInfo = self.info(&program)?;
@@ -283,15 +349,15 @@ impl Functions {
         Ok(hooks)
     }
 
-    fn info<T: Info>(&self, object: &OwnedFd) -> Result<T, String> {
+    fn info<T: Info>(&self, object: &OwnedFd) -> Result<T, Error> {
         let mut info = T::default();
         let mut size = u32::try_from(size_of::<T>()).expect("a small struct");
         // SAFETY: the kernel writes at most `size` bytes of plain data there.
-        let told = unsafe {
+        let status = unsafe {
             let place = ptr::from_mut(&mut info).cast();
             (self.bpf_obj_get_info_by_fd)(object.as_raw_fd(), place, &raw mut size)
         };
-        if told < 0 { Err(last_error_text("object info")) } else { Ok(info) }
+        if status < 0 { Err(Error::last("object info")) } else { Ok(info) }
     }
 }
 
@@ -299,19 +365,19 @@ impl Functions {
 fn every(
     next: unsafe extern "C" fn(u32, *mut u32) -> c_int,
     open: unsafe extern "C" fn(u32) -> c_int,
-) -> Result<Vec<(u32, OwnedFd)>, String> {
-    let (mut found, mut number) = (Vec::new(), 0);
+) -> Result<Vec<(u32, OwnedFd)>, Error> {
+    let (mut objects, mut number) = (Vec::new(), 0);
     // SAFETY: both take a number; the following one is written to `number`.
     while unsafe { next(number, &raw mut number) } == 0 {
         // SAFETY: as above.
         let descriptor = unsafe { open(number) };
         if descriptor >= 0 {
-            found.push((number, owned(descriptor)));
+            objects.push((number, owned(descriptor)));
         }
     }
     match last_error() {
-        libc::ENOENT => Ok(found),
-        _ => Err(last_error_text("listing BPF objects")),
+        libc::ENOENT => Ok(objects),
+        _ => Err(Error::last("listing BPF objects")),
     }
 }
 
@@ -322,11 +388,13 @@ fn text(name: &[u8]) -> String {
 }
 
 /// The address of a function; `name` ends with a zero.
-fn symbol(library: &Libbpf, name: &'static str) -> Result<*mut c_void, String> {
+fn symbol(library: &Libbpf, name: &'static str) -> Result<*mut c_void, Error> {
     // SAFETY: the handle is open, and the name ends with a zero.
-    let found = unsafe { libc::dlsym(library.handle.as_ptr(), name.as_ptr().cast()) };
-    let plain = name.trim_end_matches('\0');
-    if found.is_null() { Err(format!("{LIBRARY} has no {plain}")) } else { Ok(found) }
+    let address = unsafe { libc::dlsym(library.handle.as_ptr(), name.as_ptr().cast()) };
+    if address.is_null() {
+        return Err(Error::Function(name.trim_end_matches('\0')));
+    }
+    Ok(address)
 }
 
 /// An object, closed when it goes out of scope; what a link's descriptor holds stays registered.
@@ -337,9 +405,9 @@ struct Opened<'a> {
 
 impl Opened<'_> {
     /// The only map of an object with a congestion control.
-    fn struct_ops(&self, name: &str) -> Result<*mut Map, String> {
+    fn struct_ops(&self, name: &str) -> Result<*mut Map, Error> {
         let mut names = Vec::new();
-        let mut found = None;
+        let mut last = None;
         let mut map = ptr::null_mut();
         loop {
             // SAFETY: the object is open, and the map is null or the last that it gave; names end with a
@@ -352,15 +420,16 @@ impl Opened<'_> {
                 if (self.functions.bpf_map__type)(map) == MAP_TYPE_STRUCT_OPS {
                     let text = CStr::from_ptr((self.functions.bpf_map__name)(map));
                     names.push(text.to_string_lossy().into_owned());
-                    found = Some(map);
+                    last = Some(map);
                 }
             }
         }
-        match found {
+        match last {
             Some(map) if names == [name] => Ok(map),
             _ => {
-                let there = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
-                Err(format!("expected an object that registers {name}, found one of {there}"))
+                let none = || "nothing".to_owned();
+                let present = if names.is_empty() { none() } else { names.join(", ") };
+                Err(Error::Object { expected: name.to_owned(), present })
             }
         }
     }
@@ -368,14 +437,14 @@ impl Opened<'_> {
     /// Registers a loaded map.
     ///
     /// libbpf before 1.2 has no links of struct_ops: it fills the map and returns the map as its link.
-    fn link(&self, map: *mut Map) -> Result<OwnedFd, String> {
+    fn link(&self, map: *mut Map) -> Result<OwnedFd, Error> {
         let functions = self.functions;
         // SAFETY: the map is one of the object, which is open and loaded; the link is not used after it was
         // destroyed, and its descriptor is not closed by that, since it was disconnected.
         let (descriptor, of_map) = unsafe {
             let link = (functions.bpf_map__attach_struct_ops)(map);
             if link.is_null() {
-                return Err(reason("registering", last_error()));
+                return Err(Error::with_message("registering", last_error()));
             }
             let descriptor = (functions.bpf_link__fd)(link);
             (functions.bpf_link__disconnect)(link);
@@ -404,38 +473,24 @@ fn owned(descriptor: RawFd) -> OwnedFd {
     unsafe { OwnedFd::from_raw_fd(descriptor) }
 }
 
-fn last_error_text(call: &str) -> String {
-    format!("{call}: {}", io::Error::last_os_error())
-}
-
 fn last_error() -> c_int {
     io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }
 
-fn check(call: &str, result: c_int) -> Result<c_int, String> {
-    if result < 0 { Err(reason(call, -result)) } else { Ok(result) }
+fn check(call: &'static str, result: c_int) -> Result<c_int, Error> {
+    if result < 0 { Err(Error::with_message(call, -result)) } else { Ok(result) }
 }
 
-/// A failure, with the most useful of libbpf's messages: the verifier's, or the first.
-fn reason(call: &str, number: c_int) -> String {
-    let said = SAID.lock().expect("nothing panics with it");
-    let verifier = said.iter().find(|line| line.starts_with("the verifier"));
-    let told = verifier.or_else(|| said.first()).map(|line| format!(" ({line})"));
-    let why = io::Error::from_raw_os_error(number);
-    let whole = format!("{call}: {why}{}", told.unwrap_or_default());
-    whole.chars().take(TOLD_CHARACTERS).collect()
-}
-
-/// Keeps what libbpf would print.
-extern "C" fn keep(level: c_int, form: *const c_char, arguments: *mut c_void) -> c_int {
-    if level <= KEPT_LEVEL {
-        let mut text = vec![0u8; LONGEST];
+/// Records a message instead of printing it.
+extern "C" fn record(level: c_int, form: *const c_char, arguments: *mut c_void) -> c_int {
+    if level <= RECORDED_LEVEL {
+        let mut text = vec![0u8; MESSAGE_BYTES];
         // SAFETY: libbpf gives a form with its arguments; at most the length of the vector is written, and
         // the text ends with a zero.
         unsafe { vsnprintf(text.as_mut_ptr().cast(), text.len(), form, arguments) };
         let end = text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
-        if let Ok(mut said) = SAID.lock() {
-            said.push(line(&String::from_utf8_lossy(&text[..end])));
+        if let Ok(mut messages) = MESSAGES.lock() {
+            messages.push(line(&String::from_utf8_lossy(&text[..end])));
         }
     }
     0
@@ -472,7 +527,14 @@ mod tests {
     #[test]
     fn what_is_no_object_is_refused_in_one_line() {
         let Ok(library) = Libbpf::open() else { return }; // a machine without it
-        let refused = library.register(b"no object", "olia_000000").unwrap_err();
+        let refused = library.register(b"no object", "olia_000000").unwrap_err().to_string();
         assert!(refused.starts_with("opening: ") && !refused.contains('\n'), "{refused}");
+    }
+
+    #[test]
+    fn a_name_that_is_taken_is_told_apart_by_its_error_number() {
+        let call = |number| Error::with_message("registering", number);
+        assert!(call(libc::EEXIST).is_taken() && !call(libc::EINVAL).is_taken());
+        assert!(!Error::Function("bpf_link_create").is_taken());
     }
 }

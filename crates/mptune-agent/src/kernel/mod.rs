@@ -9,7 +9,7 @@
 //! | `diag` | sockets as sock_diag reports them |
 //! | `info` | `struct tcp_info` and `struct mptcp_info` |
 //! | `routes` | devices, addresses, routes and rules |
-//! | `address`, `pair` | addresses in the kernel's layout; the two ends of a subflow |
+//! | `address`, `pair`, `prefix` | addresses in the kernel's layout; the two ends of a subflow; prefixes |
 //!
 //! The codecs are those of the rust-netlink crates; what these lack (the commands and events of
 //! userspace path managers, the attributes of a subflow) is added on top of them. Nothing is decided
@@ -23,6 +23,7 @@ pub mod libbpf;
 pub mod mptcp_pm;
 pub mod netlink;
 pub mod pair;
+pub mod prefix;
 pub mod routes;
 pub mod seccomp;
 pub mod signals;

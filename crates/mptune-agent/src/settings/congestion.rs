@@ -77,15 +77,13 @@ impl Congestion {
             let path = file_system.display();
             return Err(format!("{}: no BPF file system: mount -t bpf bpf {path}", self.name));
         }
-        if let Some(reason) = congestion::obstacle() {
-            return Err(format!("{}: {reason}", self.name));
-        }
+        congestion::possible().map_err(|error| format!("{}: {error}", self.name))?;
         // One that was just taken away may not be gone yet.
         if !self.forgotten() {
             return Err(format!("{}: another program has registered it and may end", self.name));
         }
         let program = Program { name: self.name.clone(), object: self.object.clone() };
-        let held = congestion::register(&program)?;
+        let held = congestion::register(&program).map_err(|error| error.to_string())?;
         steps::changed();
         congestion::pin(&held, &self.pin())
             .map_err(|reason| format!("{}: {reason}", self.pin().display()))?;
@@ -111,7 +109,7 @@ impl Kind for Congestion {
     }
 
     fn check(&self) -> Result<(), String> {
-        congestion::check_name(&self.name)
+        congestion::check_name(&self.name).map_err(|error| error.to_string())
     }
 
     fn read(&self) -> Result<State, String> {

@@ -3,13 +3,14 @@
 //! A route cannot be changed in place: it is read, and replaced by one that is the same but for this (`kernel::routes::raw`).
 
 use crate::kernel::error::Error;
+use crate::kernel::prefix::Prefix;
 use crate::kernel::routes::Routes;
-use crate::kernel::routes::raw::{Prefix, Raw};
+use crate::kernel::routes::raw::Raw;
 use crate::undo::kind::{Kind, State, words};
 use crate::undo::steps;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 /// The table that routes are in if nobody says otherwise.
 const MAIN: u32 = 254;
@@ -45,25 +46,12 @@ fn main_table() -> u32 {
 
 impl Route {
     fn prefix(&self) -> Result<Prefix, String> {
-        let expected = || {
+        if self.to == "default" {
+            return Ok(Prefix::default_of(self.via.unwrap_or(Ipv4Addr::UNSPECIFIED.into())));
+        }
+        Prefix::parse(&self.to).map_err(|_| {
             format!("route: to: expected default or a prefix such as 10.0.0.0/8, found {}", self.to)
-        };
-        let (address, length) = match (self.to.as_str(), self.via) {
-            ("default", Some(IpAddr::V6(_))) => (IpAddr::from([0; 16]), 0),
-            ("default", _) => (IpAddr::from([0; 4]), 0),
-            (to, _) => {
-                let (address, length) =
-                    to.split_once('/').map_or((to, None), |(a, l)| (a, Some(l)));
-                let address: IpAddr = address.parse().map_err(|_| expected())?;
-                let most = if address.is_ipv4() { 32 } else { 128 };
-                let length = length.map_or(Ok(most), str::parse).map_err(|_| expected())?;
-                if length > most {
-                    return Err(expected());
-                }
-                (address, length)
-            }
-        };
-        Ok(Prefix { address, length })
+        })
     }
 
     fn said(&self, error: &Error) -> String {
@@ -129,13 +117,9 @@ impl Route {
             device = number.and_then(|number| links.remove(&number)).map(|link| link.device);
         }
         let prefix = self.prefix()?;
-        let address = prefix.address;
-        let to =
-            if prefix.length == 0 && (address.is_ipv4() || via.is_some_and(|via| via.is_ipv6())) {
-                "default".to_owned()
-            } else {
-                format!("{address}/{}", prefix.length)
-            };
+        let is_plain = prefix.address().is_ipv4() || via.is_some_and(|via| via.is_ipv6());
+        let is_default = prefix.bits() == 0 && is_plain;
+        let to = if is_default { "default".to_owned() } else { prefix.to_string() };
         let (table, metric, congctl) = (self.table, Some(route.metric()), self.congctl.clone());
         Ok(Self { to, table, via, device, metric, congctl })
     }
@@ -230,12 +214,13 @@ mod tests {
     #[test]
     fn prefixes_of_both_families() {
         let prefix = |to| route(to).prefix().unwrap();
-        let v4 = |ip: [u8; 4], length| Prefix { address: ip.into(), length };
-        assert_eq!(prefix("default"), v4([0; 4], 0));
-        assert_eq!(prefix("10.9.0.0/16"), v4([10, 9, 0, 0], 16));
-        assert_eq!(prefix("10.9.0.1").length, 32);
-        assert!(prefix("fd00::/8").address.is_ipv6() && prefix("::/0").address.is_ipv6());
-        for wrong in ["", "10.9.0.0/33", "10.9/16", "everywhere", "10.9.0.0/"] {
+        assert_eq!(prefix("default").to_string(), "0.0.0.0/0");
+        assert_eq!(prefix("10.9.0.0/16").to_string(), "10.9.0.0/16");
+        assert_eq!(prefix("10.9.0.1").bits(), 32);
+        assert!(prefix("fd00::/8").address().is_ipv6() && prefix("::/0").address().is_ipv6());
+        let by_v6 = Route { via: Some("fd00::1".parse().unwrap()), ..route("default") };
+        assert_eq!(by_v6.prefix().unwrap().to_string(), "::/0");
+        for wrong in ["", "10.9.0.0/33", "10.9.0.1/16", "10.9/16", "everywhere", "10.9.0.0/"] {
             let reason = route(wrong).check().unwrap_err();
             assert!(reason.contains("expected default or a prefix"), "{reason}");
         }

@@ -4,8 +4,10 @@
 //! For replacing one by another that is the same but for its congestion control (`RTAX_CC_ALGO`); who only reads
 //! routes uses `Routes`.
 
+use crate::kernel::address::{family, octets};
 use crate::kernel::error::Error;
 use crate::kernel::netlink::Netlink;
+use crate::kernel::prefix::Prefix;
 use netlink_packet_core::{DefaultNla, Emitable, NLA_F_NESTED, NetlinkSerializable, NlasIterator};
 use netlink_sys::protocols::NETLINK_ROUTE;
 use std::collections::BTreeMap;
@@ -51,28 +53,6 @@ const CONGESTION: u16 = 16;
 const HOP: usize = 8;
 const HOP_FLAGS: usize = 2;
 const HOP_DEVICE: usize = 4;
-
-/// A prefix.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Prefix {
-    /// Its address.
-    pub address: IpAddr,
-    /// Its length.
-    pub length: u8,
-}
-
-impl Prefix {
-    fn family(&self) -> u8 {
-        crate::kernel::address::family(self.address) as u8
-    }
-
-    fn bytes(&self) -> Vec<u8> {
-        match self.address {
-            IpAddr::V4(ip) => ip.octets().to_vec(),
-            IpAddr::V6(ip) => ip.octets().to_vec(),
-        }
-    }
-}
 
 /// A route as the kernel tells it and as it takes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -134,7 +114,7 @@ impl Raw {
     /// The kernel does not answer.
     pub fn all(prefix: &Prefix, table: u32) -> Result<Vec<Raw>, Error> {
         let mut header = [0; HEADER];
-        header[FAMILY] = prefix.family();
+        header[FAMILY] = family(prefix.address()) as u8;
         let question =
             Message { kind: RTM_GETROUTE, route: Raw { header, attributes: Vec::new() } };
         let mut found = Vec::new();
@@ -202,10 +182,10 @@ impl Raw {
             self.header[FLAGS + 2],
             self.header[FLAGS + 3],
         ]);
-        let bytes = prefix.bytes();
+        let bytes = octets(prefix.address());
         let zeros = vec![0; bytes.len()];
-        self.header[FAMILY] == prefix.family()
-            && self.header[LENGTH] == prefix.length
+        self.header[FAMILY] == family(prefix.address()) as u8
+            && self.header[LENGTH] == prefix.bits()
             && self.header[SOURCE_LENGTH] == 0
             && self.header[TYPE] == UNICAST
             && flags & CLONED == 0

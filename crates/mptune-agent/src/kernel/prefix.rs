@@ -1,7 +1,22 @@
-//! Destinations: prefixes of addresses, IPv4 and IPv6.
+//! Prefixes of addresses, IPv4 and IPv6: destinations of policies and of routes.
 
 use std::fmt;
 use std::net::IpAddr;
+use thiserror::Error;
+
+/// Text that is no prefix; in a message after "expected".
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum Error {
+    /// Something else.
+    #[error("a prefix such as 10.9.0.0/16 or 2001:db8::/32")]
+    Text,
+    /// An address with a length beyond this, or with none after the slash.
+    #[error("a prefix of 0 to {0} bits")]
+    Length(u8),
+    /// An address with bits of a host, in this network.
+    #[error("{0} (no bits of a host)")]
+    Host(Prefix),
+}
 
 /// All addresses that begin like this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,14 +26,28 @@ pub struct Prefix {
 }
 
 impl Prefix {
+    /// All addresses of the family of this one.
+    pub fn default_of(family: IpAddr) -> Self {
+        Self { address: family, bits: 0 }.network()
+    }
+
+    /// The address of the network.
+    pub fn address(&self) -> IpAddr {
+        self.address
+    }
+
+    /// Its length, bits.
+    pub fn bits(&self) -> u8 {
+        self.bits
+    }
+
     /// `10.9.0.0/16`, `2001:db8::/32`; an address alone is all of it.
     ///
     /// # Errors
-    /// What was expected, without what was found.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let expected = || "a prefix such as 10.9.0.0/16 or 2001:db8::/32".to_owned();
+    /// The form that was expected.
+    pub fn parse(text: &str) -> Result<Self, Error> {
         let (address, bits) = text.split_once('/').map_or((text, None), |(a, b)| (a, Some(b)));
-        let address: IpAddr = address.parse().map_err(|_| expected())?;
+        let address: IpAddr = address.parse().map_err(|_| Error::Text)?;
         let most = if address.is_ipv4() { 32 } else { 128 };
         let digits =
             |bits: &&str| !bits.is_empty() && bits.bytes().all(|byte| byte.is_ascii_digit());
@@ -28,11 +57,11 @@ impl Prefix {
                 .filter(digits)
                 .and_then(|bits| bits.parse().ok())
                 .filter(|&bits| bits <= most)
-                .ok_or_else(|| format!("a prefix of 0 to {most} bits"))?,
+                .ok_or(Error::Length(most))?,
         };
         let prefix = Self { address, bits };
         let whole = prefix.network();
-        if whole == prefix { Ok(prefix) } else { Err(format!("{whole} (no bits of a host)")) }
+        if whole == prefix { Ok(prefix) } else { Err(Error::Host(whole)) }
     }
 
     /// An address is in it; an IPv4 address inside IPv6 is an IPv4 address.
@@ -108,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn an_error_names_the_form_that_was_expected() {
         for (text, expected) in [
             ("10.9.0.1/16", "10.9.0.0/16 (no bits of a host)"),
             ("2001:db8::1/32", "2001:db8::/32 (no bits of a host)"),
@@ -118,7 +147,7 @@ mod tests {
             ("::/129", "a prefix of 0 to 128 bits"),
             ("example.net", "a prefix such as 10.9.0.0/16 or 2001:db8::/32"),
         ] {
-            assert_eq!(Prefix::parse(text).unwrap_err(), expected);
+            assert_eq!(Prefix::parse(text).unwrap_err().to_string(), expected);
         }
     }
 
