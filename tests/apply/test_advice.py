@@ -385,7 +385,7 @@ def test_placeholders_are_shown_and_then_refused_in_one_line(run: Make, tmp_path
     assert refused.exit_code == 2 and not (tmp_path / "files").exists()
 
 
-BUSY = "server (bob): another session is at work in this network namespace: process 4711"
+BUSY = "server (bob): another session is running in this network namespace: process 4711"
 
 
 def test_files_of_a_machine_that_was_not_read_are_refused(
@@ -426,7 +426,7 @@ def test_this_machine_is_not_half_read_while_it_is_busy(run: Make, monkeypatch: 
 
     class Busy(Agent):
         def expect(self, event, within_s):
-            raise TrialError("host on this machine: another session is at work", "refused")
+            raise TrialError("host on this machine: another session is running", "refused")
 
     @contextmanager
     def child(role: str) -> Iterator[Agent]:
@@ -435,7 +435,7 @@ def test_this_machine_is_not_half_read_while_it_is_busy(run: Make, monkeypatch: 
     monkeypatch.setattr(machine, "_child", child)
     monkeypatch.setattr(machine, "is_here", lambda site: site.abbr == "H")
     home, _ = advise(run(**MESH, occ="cubic")).hosts
-    assert (home.read, home.unread) == (None, "host on this machine: another session is at work")
+    assert (home.read, home.unread) == (None, "host on this machine: another session is running")
     assert "net.ipv4.tcp_congestion_control" not in {one.title for one in home.lines}
     (why,) = {one.why for one in home.lines if one.title == "route default dev eth1"}
     assert why == "cubic to server by F; which route that is, only the machine knows."

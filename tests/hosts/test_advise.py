@@ -66,5 +66,5 @@ def test_while_a_session_is_at_work_no_files_are_written(world, run, tmp_path):
         at_work.close()
     assert (done.exit_code, done.stdout) == (1, "")
     (error,) = done.stderr.splitlines()
-    assert error.startswith("mptune: error: alice was not read: alice: another session is at work")
+    assert error.startswith("mptune: error: alice was not read: alice: another session is running")
     assert "no files are written" in error and not (tmp_path / "files").exists()

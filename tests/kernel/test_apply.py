@@ -358,7 +358,7 @@ def test_routes_that_cannot_be_told_apart_are_refused(machine):
     machine.sh("ip route append 10.9.0.0/16 via 10.0.1.3 dev eth1 metric 50")
     before = machine.look()
     said = machine.order("apply", settings=[PLAIN[6]], run="")
-    assert said["because"] == "input" and "say via, device or metric" in said["reason"]
+    assert said["because"] == "input" and "give via, device or metric" in said["reason"]
     said = machine.order("apply", settings=[{**PLAIN[6], "via": "10.0.1.3"}], run="")
     assert said["because"] == "input" and "several with its metric" in said["reason"]
     assert machine.look() == before

@@ -128,7 +128,7 @@ def test_there_is_one_daemon_in_a_network_namespace(daemon, world, tmp_path):
     second.write(FULLMESH)
     refused = second.done()
     assert refused.returncode == 1
-    assert f"another daemon is at work in this network namespace: process {daemon.pid}\n" == refused.stderr
+    assert f"another daemon is running in this network namespace: process {daemon.pid}\n" == refused.stderr
     assert not second.socket.exists() and daemon.path_manager() == USERSPACE
     assert daemon.ask("status")["pid"] == daemon.pid
 

@@ -231,7 +231,7 @@ def test_a_second_daemon_is_refused(realm):
     assert "ready: " in one.stderr.readline()
     two = daemon(realm)
     _, errors = two.communicate(timeout=PATIENCE_S)
-    assert errors == f"another daemon is at work in this network namespace: process {one.pid}\n"
+    assert errors == f"another daemon is running in this network namespace: process {one.pid}\n"
     ends(one)
 
 

@@ -8,13 +8,49 @@
 //! case; a controller shows with it that it waits for the greeting.
 
 use crate::kernel::sys;
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::PathBuf;
+use thiserror::Error;
 
 /// The role that starts others, for a controller on another machine.
 pub const HOST: &str = "host";
 /// The role that is a service: it takes its orders from a file, a socket and signals, so that it neither
 /// needs a standard input nor ends with one.
 pub const DAEMON: &str = "daemon";
+
+/// A command line that is wrong, or a namespace that cannot be entered.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// Something else than a role.
+    #[error("expected one of {roles}, --netns, --userns, --version, found {found}")]
+    Role {
+        /// Names of the roles.
+        roles: String,
+        /// The argument.
+        found: String,
+    },
+    /// Something after the role.
+    #[error("expected nothing after the role {role}, found {found}")]
+    Rest {
+        /// Name of the role.
+        role: String,
+        /// The argument.
+        found: String,
+    },
+    /// This option has no value.
+    #[error("{0}: expected a path, found nothing")]
+    Path(String),
+    /// A namespace cannot be entered.
+    #[error("{option}: {}: {error}", .path.display())]
+    Namespace {
+        /// The option that names it.
+        option: &'static str,
+        /// Its file.
+        path: PathBuf,
+        /// The system's error.
+        error: io::Error,
+    },
+}
 
 /// What the program is asked to do.
 #[derive(Debug, PartialEq, Eq)]
@@ -56,11 +92,11 @@ pub struct DaemonArguments {
 /// Parses the command line; `roles` are the available names.
 ///
 /// # Errors
-/// One line: what was expected, and what was found.
+/// The first argument that is wrong.
 pub fn parse(
     mut arguments: impl Iterator<Item = String>,
     roles: &[&str],
-) -> Result<Request, String> {
+) -> Result<Request, Error> {
     let mut parsed = Arguments::default();
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
@@ -85,15 +121,16 @@ pub fn parse(
     Ok(Request::Play(parsed))
 }
 
-fn path(option: &str, value: Option<String>) -> Result<PathBuf, String> {
-    value.map(PathBuf::from).ok_or_else(|| format!("{option}: expected a path, found nothing"))
+fn path(option: &str, value: Option<String>) -> Result<PathBuf, Error> {
+    value.map(PathBuf::from).ok_or_else(|| Error::Path(option.to_owned()))
 }
 
-fn expected(parsed: &Arguments, roles: &[&str], found: &str) -> String {
+fn expected(parsed: &Arguments, roles: &[&str], found: &str) -> Error {
+    let found = found.to_owned();
     if parsed.role.is_empty() {
-        format!("expected one of {}, --netns, --userns, --version, found {found}", roles.join(", "))
+        Error::Role { roles: roles.join(", "), found }
     } else {
-        format!("expected nothing after the role {}, found {found}", parsed.role)
+        Error::Rest { role: parsed.role.clone(), found }
     }
 }
 
@@ -101,16 +138,21 @@ impl Arguments {
     /// Enters the namespaces.
     ///
     /// # Errors
-    /// One line with the option and its path.
-    pub fn enter_namespaces(&self) -> Result<(), String> {
-        let entered = |option: &str, path: &Path, result: std::io::Result<()>| {
-            result.map_err(|error| format!("{option}: {}: {error}", path.display()))
-        };
-        if let Some(path) = &self.userns {
-            entered("--userns", path, sys::enter_user_namespace(path))?;
+    /// [`Error::Namespace`].
+    pub fn enter_namespaces(&self) -> Result<(), Error> {
+        if let Some(path) = self.userns.clone() {
+            sys::enter_user_namespace(&path).map_err(|error| Error::Namespace {
+                option: "--userns",
+                path,
+                error,
+            })?;
         }
-        if let Some(path) = &self.netns {
-            entered("--netns", path, sys::enter_network_namespace(path))?;
+        if let Some(path) = self.netns.clone() {
+            sys::enter_network_namespace(&path).map_err(|error| Error::Namespace {
+                option: "--netns",
+                path,
+                error,
+            })?;
         }
         Ok(())
     }
@@ -120,22 +162,22 @@ impl Arguments {
 mod tests {
     use super::*;
 
-    fn parsed(line: &str) -> Result<Request, String> {
+    fn parsed(line: &str) -> Result<Request, Error> {
         parse(line.split_whitespace().map(str::to_owned), &["sender", "receiver", DAEMON])
     }
 
     #[test]
     fn a_role_and_where_it_runs() {
         let here = Arguments { role: "sender".into(), ..Arguments::default() };
-        assert_eq!(parsed("sender"), Ok(Request::Play(here)));
+        assert_eq!(parsed("sender").unwrap(), Request::Play(here));
         let there = Arguments {
             role: "receiver".into(),
             userns: Some("/a".into()),
             netns: Some("/b".into()),
             ..Arguments::default()
         };
-        assert_eq!(parsed("--userns /a --netns /b receiver"), Ok(Request::Play(there)));
-        assert_eq!(parsed("--version"), Ok(Request::Version));
+        assert_eq!(parsed("--userns /a --netns /b receiver").unwrap(), Request::Play(there));
+        assert_eq!(parsed("--version").unwrap(), Request::Version);
     }
 
     #[test]
@@ -146,9 +188,10 @@ mod tests {
             ..DaemonArguments::default()
         };
         let wanted = Arguments { role: DAEMON.into(), daemon: asked, ..Arguments::default() };
-        assert_eq!(parsed("daemon --policy /a --check"), Ok(Request::Play(wanted)));
-        assert!(parsed("sender --check").unwrap_err().ends_with("found --check"));
-        assert!(parsed("daemon --policy").unwrap_err().starts_with("--policy: expected a path"));
+        assert_eq!(parsed("daemon --policy /a --check").unwrap(), Request::Play(wanted));
+        let reason = |line| parsed(line).unwrap_err().to_string();
+        assert!(reason("sender --check").ends_with("found --check"));
+        assert!(reason("daemon --policy").starts_with("--policy: expected a path"));
     }
 
     #[test]
@@ -160,7 +203,7 @@ mod tests {
             ("sender receiver", "found receiver"),
         ];
         for (line, expected) in cases {
-            let reason = parsed(line).unwrap_err();
+            let reason = parsed(line).unwrap_err().to_string();
             assert!(reason.contains(expected) && !reason.contains('\n'), "{reason}");
         }
     }
@@ -168,7 +211,7 @@ mod tests {
     #[test]
     fn a_missing_namespace_is_named() {
         let arguments = Arguments { netns: Some("/nowhere".into()), ..Arguments::default() };
-        let reason = arguments.enter_namespaces().unwrap_err();
+        let reason = arguments.enter_namespaces().unwrap_err().to_string();
         assert!(reason.starts_with("--netns: /nowhere: "), "{reason}");
     }
 }

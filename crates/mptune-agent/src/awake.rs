@@ -20,11 +20,17 @@ use std::io::ErrorKind;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 use std::{fs, io, thread};
+use thiserror::Error;
 
 /// Longest wait for input; every wait ends by itself only to begin again.
 const TICK: Duration = Duration::from_secs(3600);
 /// The least weight of a group of processes.
 const LEAST: &str = "19";
+
+/// A system call failed.
+#[derive(Debug, Error)]
+#[error("cannot keep the processors awake: {0}")]
+struct Error(#[from] io::Error);
 
 #[derive(Serialize)]
 #[serde(tag = "event", rename = "ready")]
@@ -37,21 +43,20 @@ pub fn main() -> i32 {
     role::play(run)
 }
 
-fn run(control: &mut Control) -> Result<(), String> {
-    let named = |error: io::Error| format!("cannot keep the processors awake: {error}");
-    step_back().map_err(named)?;
-    let processors = sys::processors().map_err(named)?;
+fn run(control: &mut Control) -> Result<(), Error> {
+    step_back()?;
+    let processors = sys::processors()?;
     let (begun, results) = channel();
     for &processor in &processors {
         let begun = begun.clone();
-        thread::Builder::new().spawn(move || spin(processor, &begun)).map_err(named)?;
+        thread::Builder::new().spawn(move || spin(processor, &begun))?;
     }
     for _ in &processors {
-        results.recv().expect("every thread reports before it spins").map_err(named)?;
+        results.recv().expect("every thread reports before it spins")?;
     }
     control.tell(&Ready { processors: processors.len() });
     loop {
-        match control.wait(&mut [], TICK).map_err(named)? {
+        match control.wait(&mut [], TICK)? {
             Some(Input::Closed | Input::Signal(_)) => return Ok(()),
             Some(Input::Line(_)) | None => {}
         }

@@ -42,12 +42,6 @@ pub enum Error {
     Input(#[from] io::Error),
 }
 
-impl From<Error> for String {
-    fn from(error: Error) -> Self {
-        error.to_string()
-    }
-}
-
 /// Input from outside.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {

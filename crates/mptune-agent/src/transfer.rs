@@ -18,7 +18,7 @@
 //! asks for the connection, or has it. Whose input ends, ends. Not here: whose settings are good ones, and what
 //! several transfers say together (the controller knows).
 
-use crate::control::{Control, Input};
+use crate::control::{self, Control, Input};
 use crate::kernel::address;
 use crate::kernel::sys::{self, Watch};
 use crate::meter::pattern::Pattern;
@@ -29,6 +29,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
+use thiserror::Error;
 
 /// Bytes of the token.
 const TOKEN: usize = 16;
@@ -101,25 +102,39 @@ struct Listening {
     port: u16,
 }
 
+/// Failure of the role.
+#[derive(Debug, Error)]
+enum Error {
+    /// The configuration is wrong here.
+    #[error("configuration: {0}")]
+    Configuration(&'static str),
+    #[error("a socket: {0}")]
+    Socket(io::Error),
+    #[error("listen: {0}: {1}")]
+    Listen(IpAddr, io::Error),
+    #[error(transparent)]
+    Control(#[from] control::Error),
+}
+
 /// The role.
 pub fn main() -> i32 {
     role::play(run)
 }
 
-fn run(control: &mut Control) -> Result<(), String> {
+fn run(control: &mut Control) -> Result<(), Error> {
     let config: Config = control.configuration()?;
     let token = token(&config.token)?;
     let mut end = End { control, config: &config, stopped: false, report: Report::default() };
     match (config.listen, config.connect) {
         (Some(here), None) => end.serve(here, &token),
         (None, Some(there)) => end.open(SocketAddr::new(there, config.port), &token),
-        _ => Err("configuration: expected one of listen and connect".to_owned()),
+        _ => Err(Error::Configuration("expected one of listen and connect")),
     }
 }
 
 /// The bytes of a token.
-fn token(text: &str) -> Result<[u8; TOKEN], String> {
-    let expected = || "configuration: token: expected 32 hexadecimal digits".to_owned();
+fn token(text: &str) -> Result<[u8; TOKEN], Error> {
+    let expected = || Error::Configuration("token: expected 32 hexadecimal digits");
     let digits: Option<Vec<_>> = text.chars().map(|one| one.to_digit(16)).collect();
     let bytes: Vec<u8> = digits
         .filter(|digits| digits.len() == 2 * TOKEN)
@@ -131,12 +146,12 @@ fn token(text: &str) -> Result<[u8; TOKEN], String> {
 }
 
 /// A socket as programs get one: MPTCP if they ask for it and there is any, otherwise TCP.
-fn opened(ip: IpAddr, mptcp: bool) -> Result<OwnedFd, String> {
+fn opened(ip: IpAddr, mptcp: bool) -> Result<OwnedFd, Error> {
     let socket = match socket::open(ip, mptcp) {
         Err(error) if mptcp && socket::is_unsupported(&error) => socket::open(ip, false),
         socket => socket,
     };
-    socket.map_err(|error| format!("a socket: {error}"))
+    socket.map_err(Error::Socket)
 }
 
 /// One end.
@@ -150,9 +165,9 @@ struct End<'a> {
 
 impl End<'_> {
     /// Waits until a watch is ready, or at most this long.
-    fn wait(&mut self, watches: &mut [Watch<'_>], most_ns: u64) -> Result<(), String> {
+    fn wait(&mut self, watches: &mut [Watch<'_>], most_ns: u64) -> Result<(), Error> {
         let heard = self.control.wait(watches, Duration::from_nanos(most_ns));
-        match heard.map_err(|error| error.to_string())? {
+        match heard.map_err(control::Error::from)? {
             Some(Input::Closed | Input::Signal(_)) => self.stopped = true,
             Some(Input::Line(_)) | None => {}
         }
@@ -160,9 +175,9 @@ impl End<'_> {
     }
 
     /// As who waits for the connection.
-    fn serve(&mut self, here: IpAddr, token: &[u8; TOKEN]) -> Result<(), String> {
+    fn serve(&mut self, here: IpAddr, token: &[u8; TOKEN]) -> Result<(), Error> {
         let socket = opened(here, self.config.mptcp)?;
-        let named = |error: io::Error| format!("listen: {here}: {error}");
+        let named = |error: io::Error| Error::Listen(here, error);
         let address = address::encode(SocketAddr::new(here, self.config.port));
         sys::bind(socket.as_fd(), &address).map_err(named)?;
         sys::listen(socket.as_fd(), BACKLOG).map_err(named)?;
@@ -181,7 +196,7 @@ impl End<'_> {
         &mut self,
         listener: &TcpListener,
         token: &[u8; TOKEN],
-    ) -> Result<Option<(TcpStream, u64)>, String> {
+    ) -> Result<Option<(TcpStream, u64)>, Error> {
         let mut strangers: Vec<(TcpStream, u64, Vec<u8>)> = Vec::new();
         while !self.stopped {
             let mut watches = vec![Watch::readable(listener)];
@@ -212,7 +227,7 @@ impl End<'_> {
     }
 
     /// As who opens it.
-    fn open(&mut self, there: SocketAddr, token: &[u8; TOKEN]) -> Result<(), String> {
+    fn open(&mut self, there: SocketAddr, token: &[u8; TOKEN]) -> Result<(), Error> {
         let socket = opened(there.ip(), self.config.mptcp)?;
         let since_ns = sys::monotonic_ns();
         let begun = socket::connect(socket.as_fd(), there);
@@ -242,7 +257,7 @@ impl End<'_> {
     }
 
     /// Sends or receives to the end.
-    fn carry(&mut self, mut stream: TcpStream, since_ns: u64) -> Result<(), String> {
+    fn carry(&mut self, mut stream: TcpStream, since_ns: u64) -> Result<(), Error> {
         let (sends, most) = (self.config.sends, self.config.most_bytes);
         let mut piece = vec![0; PIECE];
         Pattern::new(since_ns).fill(0, &mut piece);
@@ -325,7 +340,7 @@ impl End<'_> {
     }
 
     /// Reports, and resets the connection, by which the other end knows that it is over.
-    fn conclude(&mut self, stream: Option<TcpStream>) -> Result<(), String> {
+    fn conclude(&mut self, stream: Option<TcpStream>) -> Result<(), Error> {
         let report = std::mem::take(&mut self.report);
         self.control.tell(&report);
         if let Some(stream) = stream {
@@ -358,7 +373,7 @@ mod tests {
         let found = token(digits).unwrap();
         assert_eq!((&found[..4], found[15]), (&[0, 255, 0x1a, 0x2b][..], 0x7f));
         for wrong in ["", &digits[1..], &format!("{digits}0"), &digits.replace('f', "g")] {
-            assert!(token(wrong).unwrap_err().contains("expected 32"), "{wrong}");
+            assert!(token(wrong).unwrap_err().to_string().contains("expected 32"), "{wrong}");
         }
     }
 

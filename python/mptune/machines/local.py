@@ -34,7 +34,7 @@ class LocalMachine:
 
         Raises
         ------
-        TrialError : another session is at work here.
+        TrialError : another session is running here.
         """
         with self.start("host") as host:
             host.tell(

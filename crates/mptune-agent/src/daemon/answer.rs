@@ -2,7 +2,7 @@
 //!
 //! It was written for this; an error made by hand is reported with its key.
 
-use super::table::Table;
+use super::table::{self, Table};
 use crate::files;
 use crate::paths::assignment::{Assignment, Terms, Told};
 use mptune_core::pathmanager::OptionMap;
@@ -74,27 +74,33 @@ impl Answer {
         Self { directory, pm: String::new(), assignment, measured_at: None, expectation: None }
     }
 
-    /// Reads the answer in a run's directory.
+    /// The answer in a run's directory; none if there is no such file.
     ///
     /// # Errors
-    /// `None` if there is no such file, otherwise one line.
-    pub fn read(directory: &Path) -> Result<Self, Option<String>> {
+    /// It cannot be read, or something in it is wrong.
+    pub fn read(directory: &Path) -> Result<Option<Self>, table::Error> {
         let file = directory.join(FILE);
-        let named = |reason: String| Some(format!("{}: {reason}", file.display()));
         let text = match files::text(&file, LONGEST) {
-            Err(unread) if unread.is_missing() => return Err(None),
-            read => read.map_err(|unread| named(format!("expected an answer, found {unread}")))?,
+            Err(unread) if unread.is_missing() => return Ok(None),
+            Err(found) => return Err(table::Error::Unread { file, expected: "an answer", found }),
+            Ok(text) => text,
         };
-        let values: Map<String, Value> = serde_json::from_str(&text)
-            .map_err(|error| named(format!("expected an object of JSON, found {error}")))?;
-        Self::checked(directory, &file, &values).map_err(Some)
+        let values: Map<String, Value> = match serde_json::from_str(&text) {
+            Ok(values) => values,
+            Err(error) => return Err(table::Error::Json { file, error }),
+        };
+        Self::checked(directory, &file, &values).map(Some)
     }
 
-    fn checked(directory: &Path, file: &Path, values: &Map<String, Value>) -> Result<Self, String> {
+    fn checked(
+        directory: &Path,
+        file: &Path,
+        values: &Map<String, Value>,
+    ) -> Result<Self, table::Error> {
         let table = Table::new(file, "", values, &KEYS)?;
         let version = table.value("version").unwrap_or(&Value::Null);
         if version.as_u64() != Some(VERSION) {
-            return Err(table.found("version", &VERSION.to_string(), version));
+            return Err(table.unexpected("version", &VERSION.to_string(), version));
         }
         for key in ["run", "site", "testbed", "stack", "congestion"] {
             table.text(key)?;
@@ -105,7 +111,7 @@ impl Answer {
         let measured_s = match measured_at {
             Some(text) => Some(seconds(text).ok_or_else(|| {
                 let expected = format!("expected 2026-11-20T12:00:00Z, found {text:?}");
-                table.wrong("measured_at", &expected)
+                table.wrong("measured_at", expected)
             })?),
             None => None,
         };
@@ -121,7 +127,7 @@ impl Answer {
 }
 
 impl Expectation {
-    fn read(table: &Table<'_>, measured_s: Option<u64>) -> Result<Option<Self>, String> {
+    fn read(table: &Table<'_>, measured_s: Option<u64>) -> Result<Option<Self>, table::Error> {
         let Some(mbit_s) = table.number("expected_mbit_s")? else { return Ok(None) };
         let low = table.number("expected_low_mbit_s")?.unwrap_or(mbit_s * (1.0 - UNSAID));
         let high = table.number("expected_high_mbit_s")?.unwrap_or(mbit_s * (1.0 + UNSAID));
@@ -129,15 +135,15 @@ impl Expectation {
             return Ok(Some(Self { mbit_s, low_mbit_s: low, high_mbit_s: high, measured_s }));
         }
         let expected = format!("expected a number from {low} to {high}, found {mbit_s}");
-        Err(table.wrong("expected_mbit_s", &expected))
+        Err(table.wrong("expected_mbit_s", expected))
     }
 }
 
 /// The part that the role `paths` takes too.
-fn assignment(table: &Table<'_>, pm: &str) -> Result<Assignment, String> {
+fn assignment(table: &Table<'_>, pm: &str) -> Result<Assignment, table::Error> {
     let paths = table.value("paths").unwrap_or(&Value::Null);
     if paths.as_array().is_none_or(Vec::is_empty) {
-        return Err(table.found("paths", "a list of paths", paths));
+        return Err(table.unexpected("paths", "a list of paths", paths));
     }
     let told = json!({
         "pm": pm,
@@ -147,8 +153,8 @@ fn assignment(table: &Table<'_>, pm: &str) -> Result<Assignment, String> {
         "lsrr_honoured": table.flag("lsrr_honoured")?,
     });
     let told: Told = serde_json::from_value(told)
-        .map_err(|error| table.wrong("paths", &format!("expected paths, found {error}")))?;
-    told.checked().map_err(|reason| table.wrong("pm", &reason))
+        .map_err(|error| table.wrong("paths", format!("expected paths, found {error}")))?;
+    told.checked().map_err(|error| table.wrong("pm", error.to_string()))
 }
 
 /// Seconds since 1970 of a time such as `2026-11-20T12:00:00Z`, with parts of a second or without.
@@ -188,7 +194,7 @@ mod tests {
         value.as_object().unwrap().clone()
     }
 
-    fn checked(values: &Map<String, Value>) -> Result<Answer, String> {
+    fn checked(values: &Map<String, Value>) -> Result<Answer, table::Error> {
         Answer::checked(Path::new("/r"), Path::new("/r/policy.json"), values)
     }
 
@@ -229,7 +235,7 @@ mod tests {
         ] {
             let mut values = values();
             values.insert(key.to_owned(), value);
-            let reason = checked(&values).unwrap_err();
+            let reason = checked(&values).unwrap_err().to_string();
             assert!(reason.starts_with(&format!("/r/policy.json: {expected}")), "{reason}");
             assert!(!reason.contains('\n'), "{reason}");
         }

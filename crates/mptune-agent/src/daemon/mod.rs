@@ -14,6 +14,7 @@
 
 mod answer;
 pub mod endpoints;
+mod error;
 mod figures;
 pub mod hosting;
 mod look;
@@ -31,6 +32,7 @@ pub mod steering;
 mod table;
 mod watchdog;
 
+use self::error::Error;
 use self::policy::Plan;
 use self::service::Service;
 use crate::arguments::Arguments;
@@ -54,8 +56,8 @@ pub fn main(arguments: &Arguments) -> i32 {
     }
     let plan = match Plan::read(&file) {
         Ok(plan) => plan,
-        Err(reason) => {
-            say(&reason);
+        Err(error) => {
+            say(&error.to_string());
             return 2;
         }
     };
@@ -65,18 +67,17 @@ pub fn main(arguments: &Arguments) -> i32 {
     }
     match serve(plan, arguments.daemon.attended) {
         Ok(()) => 0,
-        Err(reason) => {
-            say(&reason);
+        Err(error) => {
+            say(&error.to_string());
             1
         }
     }
 }
 
-fn serve(plan: Plan, attended: bool) -> Result<(), String> {
-    let failed = |error: std::io::Error| error.to_string();
-    let signals = signals::as_file(GRACE).map_err(failed)?;
-    if attended && !sys::die_with_parent(libc::SIGTERM).map_err(failed)? {
-        return Err("the program that started the daemon has ended".to_owned());
+fn serve(plan: Plan, attended: bool) -> Result<(), Error> {
+    let signals = signals::as_file(GRACE)?;
+    if attended && !sys::die_with_parent(libc::SIGTERM)? {
+        return Err(Error::Orphan);
     }
     Service::begin(plan, signals)?.run()
 }
@@ -114,8 +115,8 @@ fn restore() -> i32 {
             println!("{}", json!({"event": "restored", "names": names, "kept": kept}));
             i32::from(!is_done)
         }
-        Err(reason) => {
-            say(&reason);
+        Err(error) => {
+            say(&error.to_string());
             1
         }
     }

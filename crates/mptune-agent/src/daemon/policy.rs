@@ -5,8 +5,8 @@
 
 use super::answer::{Answer, Expectation};
 use super::remeasure::Remeasure;
-use super::table::{self, Table, shown};
-use crate::files;
+use super::table::{self, Error, Table, shown};
+use crate::files::{self, Unread};
 use crate::kernel::pair::Pair;
 use crate::kernel::prefix::{self, Prefix};
 use crate::paths::assignment::{Assignment, Terms};
@@ -102,19 +102,19 @@ impl Plan {
     /// Reads and checks a policy file.
     ///
     /// # Errors
-    /// One line: file, key, what was expected and what was found.
-    pub fn read(file: &Path) -> Result<Self, String> {
-        let named = |reason: &dyn std::fmt::Display| {
-            format!("{}: expected a policy file, found {reason}", file.display())
-        };
+    /// It cannot be read, or something in it is wrong.
+    pub fn read(file: &Path) -> Result<Self, Error> {
         let text = if file == Path::new(TEXT) {
             let mut text = String::new();
             let read = std::io::stdin().take(LONGEST).read_to_string(&mut text);
-            read.map_err(|error| named(&error))?;
-            text
+            read.map(|_| text).map_err(Unread::from)
         } else {
-            files::text(file, LONGEST).map_err(|error| named(&error))?
+            files::text(file, LONGEST)
         };
+        let text = text.map_err(|found| {
+            let file = file.to_owned();
+            Error::Unread { file, expected: "a policy file", found }
+        })?;
         Self::checked(file, &table::parsed(file, &text)?)
     }
 
@@ -123,7 +123,7 @@ impl Plan {
     ///
     /// # Errors
     /// As [`Plan::read`].
-    pub fn read_again(&self) -> Result<Self, String> {
+    pub fn read_again(&self) -> Result<Self, Error> {
         if !matches!(self.file.try_exists(), Ok(false)) {
             return Self::read(&self.file);
         }
@@ -133,7 +133,7 @@ impl Plan {
         Ok(Self { mode, socket, keep_endpoints, interfaces, ..empty })
     }
 
-    fn checked(file: &Path, values: &Map<String, Value>) -> Result<Self, String> {
+    fn checked(file: &Path, values: &Map<String, Value>) -> Result<Self, Error> {
         let whole = Table::new(file, "", values, &["daemon", "default", "policy", "remeasure"])?;
         let none = Map::new();
         let daemon = whole.table("daemon")?.unwrap_or(&none);
@@ -197,7 +197,7 @@ fn chosen(rules: &[Rule], remote: IpAddr) -> &Rule {
     named.or(rules.last()).expect("a plan has a rule for all others")
 }
 
-fn socket(daemon: &Table<'_>) -> Result<PathBuf, String> {
+fn socket(daemon: &Table<'_>) -> Result<PathBuf, Error> {
     let Some(text) = daemon.text("socket")? else { return Ok(SOCKET.into()) };
     let path = PathBuf::from(text);
     // struct sockaddr_un has 108 bytes, the last of which is a zero.
@@ -205,15 +205,14 @@ fn socket(daemon: &Table<'_>) -> Result<PathBuf, String> {
         return Ok(path);
     }
     let expected = format!("expected an absolute path below 108 bytes, found {text:?}");
-    Err(daemon.wrong("socket", &expected))
+    Err(daemon.wrong("socket", expected))
 }
 
 /// Names of devices, all of which must be among `allowed` if that is given.
-fn devices(table: &Table<'_>, allowed: Option<&[String]>) -> Result<Option<Vec<String>>, String> {
+fn devices(table: &Table<'_>, allowed: Option<&[String]>) -> Result<Option<Vec<String>>, Error> {
     let Some(names) = table.texts("interfaces")? else { return Ok(None) };
     let wrong = |index: usize, name: &str, expected: &str| {
-        table
-            .wrong(&format!("interfaces[{index}]"), &format!("expected {expected}, found {name:?}"))
+        table.wrong(&format!("interfaces[{index}]"), format!("expected {expected}, found {name:?}"))
     };
     for (index, name) in names.iter().enumerate() {
         let strange = |byte: u8| byte.is_ascii_whitespace() || byte == b'/' || byte == 0;
@@ -235,14 +234,14 @@ fn devices(table: &Table<'_>, allowed: Option<&[String]>) -> Result<Option<Vec<S
 }
 
 /// All policies, the one for all other destinations last.
-fn rules(whole: &Table<'_>, interfaces: Option<&[String]>) -> Result<Vec<Rule>, String> {
+fn rules(whole: &Table<'_>, interfaces: Option<&[String]>) -> Result<Vec<Rule>, Error> {
     let mut rules: Vec<Rule> = Vec::new();
     for (index, values) in whole.tables("policy")?.into_iter().enumerate() {
         let prefix = format!("policy[{index}]");
         let rule = Rule::named(whole.file(), &prefix, values, interfaces)?;
         if rules.iter().any(|other| other.name == rule.name) {
             let expected = format!("expected a name of its own, found {:?} twice", rule.name);
-            return Err(whole.wrong(&format!("{prefix}.name"), &expected));
+            return Err(whole.wrong(&format!("{prefix}.name"), expected));
         }
         for (number, one) in rule.to.iter().enumerate() {
             let other = rules.iter().find(|other| other.to.iter().any(|that| that.overlaps(one)));
@@ -251,7 +250,7 @@ fn rules(whole: &Table<'_>, interfaces: Option<&[String]>) -> Result<Vec<Rule>, 
                     "expected a prefix that no other policy has addresses of, found {one} beside policy {:?}",
                     other.name
                 );
-                return Err(whole.wrong(&format!("{prefix}.to[{number}]"), &expected));
+                return Err(whole.wrong(&format!("{prefix}.to[{number}]"), expected));
             }
         }
         rules.push(rule);
@@ -271,7 +270,7 @@ impl Rule {
         prefix: &str,
         values: &Map<String, Value>,
         interfaces: Option<&[String]>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Error> {
         let known = [&["name", "to"], &KEYS[..]].concat();
         let table = Table::new(file, prefix, values, &known)?;
         let name = table.needed("name")?;
@@ -280,7 +279,7 @@ impl Rule {
             let expected = format!(
                 "expected a name of letters, digits and ._- other than {DEFAULT}, found {name:?}"
             );
-            return Err(table.wrong("name", &expected));
+            return Err(table.wrong("name", expected));
         }
         let to = table.texts("to")?;
         let to =
@@ -288,7 +287,7 @@ impl Rule {
         let parsed = to.iter().enumerate().map(|(index, text)| {
             let wrong = |expected: prefix::Error| {
                 let found = format!("expected {expected}, found {text:?}");
-                table.wrong(&format!("to[{index}]"), &found)
+                table.wrong(&format!("to[{index}]"), found)
             };
             Prefix::parse(text).map_err(wrong)
         });
@@ -300,7 +299,7 @@ impl Rule {
         file: &Path,
         values: &Map<String, Value>,
         interfaces: Option<&[String]>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Error> {
         let table = Table::new(file, DEFAULT, values, &KEYS)?;
         Self::read(&table, DEFAULT, Vec::new(), interfaces)
     }
@@ -310,7 +309,7 @@ impl Rule {
         name: &str,
         to: Vec<Prefix>,
         interfaces: Option<&[String]>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Error> {
         let terms = Terms {
             interfaces: devices(table, interfaces)?,
             announce: table.flag("announce")?,
@@ -322,7 +321,7 @@ impl Rule {
             (Some(run), None) => {
                 if let Some(options) = table.value("options") {
                     let expected = format!("expected only with policy, found {}", shown(options));
-                    return Err(table.wrong("options", &expected));
+                    return Err(table.wrong("options", expected));
                 }
                 let answer = answer(table, run)?;
                 Ok(Self {
@@ -339,9 +338,9 @@ impl Rule {
                 let options: OptionMap = table.table("options")?.cloned().unwrap_or_default();
                 let made = Assignment::of_host(name, pm, &options, terms);
                 let assignment = made.map_err(|error| match error.key.as_str() {
-                    "pm" => table.wrong("policy", &error.expected),
-                    "pm_options" => table.wrong("options", &error.expected),
-                    option => table.wrong(&format!("options.{option}"), &error.expected),
+                    "pm" => table.wrong("policy", error.expected),
+                    "pm_options" => table.wrong("options", error.expected),
+                    option => table.wrong(&format!("options.{option}"), error.expected),
                 })?;
                 let (run, measured_at, expectation) = (None, None, None);
                 let pm = pm.to_owned();
@@ -354,17 +353,15 @@ impl Rule {
 }
 
 /// The answer of a run, whose directory is relative to the policy file.
-fn answer(table: &Table<'_>, run: &str) -> Result<Answer, String> {
+fn answer(table: &Table<'_>, run: &str) -> Result<Answer, Error> {
     let directory = table.file().parent().unwrap_or(Path::new("")).join(run);
     if table.file() == Path::new(TEXT) {
         return Ok(Answer::elsewhere(directory));
     }
-    Answer::read(&directory).map_err(|reason| {
-        reason.unwrap_or_else(|| {
-            let there = if directory.is_dir() { "a directory without it" } else { "no directory" };
-            let found = format!("found {there}: {run:?}");
-            table.wrong("run", &format!("expected a directory with policy.json, {found}"))
-        })
+    Answer::read(&directory)?.ok_or_else(|| {
+        let there = if directory.is_dir() { "a directory without it" } else { "no directory" };
+        let found = format!("found {there}: {run:?}");
+        table.wrong("run", format!("expected a directory with policy.json, {found}"))
     })
 }
 
@@ -372,7 +369,7 @@ fn answer(table: &Table<'_>, run: &str) -> Result<Answer, String> {
 mod tests {
     use super::*;
 
-    fn plan(text: &str) -> Result<Plan, String> {
+    fn plan(text: &str) -> Result<Plan, Error> {
         let file = Path::new("/etc/mptune/policy.toml");
         Plan::checked(file, &table::parsed(file, text)?)
     }
@@ -558,7 +555,7 @@ mod tests {
             ),
         ];
         for (text, expected) in cases {
-            let reason = plan(&text).unwrap_err();
+            let reason = plan(&text).unwrap_err().to_string();
             let expected = format!("/etc/mptune/policy.toml: {expected}");
             assert!(reason.starts_with(&expected), "{text}: {reason} / {expected}");
             assert!(!reason.contains('\n'), "{reason}");
@@ -572,13 +569,14 @@ mod tests {
         let plan = Plan::checked(file, &table::parsed(file, text).unwrap()).unwrap();
         assert_eq!(plan.rules[0].run.as_deref(), Some(Path::new("/nowhere")));
         let twice = [text, text].concat();
-        let reason = Plan::checked(file, &table::parsed(file, &twice).unwrap()).unwrap_err();
+        let reason = Plan::checked(file, &table::parsed(file, &twice).unwrap());
+        let reason = reason.unwrap_err().to_string();
         assert!(reason.starts_with("-: policy[1].name: expected a name of its own"), "{reason}");
     }
 
     #[test]
     fn a_file_that_is_not_there_is_named() {
-        let reason = Plan::read(Path::new("/nowhere/policy.toml")).unwrap_err();
+        let reason = Plan::read(Path::new("/nowhere/policy.toml")).unwrap_err().to_string();
         assert!(
             reason.starts_with("/nowhere/policy.toml: expected a policy file, found No such file")
         );

@@ -1,8 +1,9 @@
 //! `[remeasure]` of the policy file: when and how measurements may be repeated. Python repeats them.
 
-use super::table::Table;
+use super::table::{self, Table};
 use serde_json::{Map, Value};
 use std::path::Path;
+use thiserror::Error;
 
 /// Units in bytes, and in nanoseconds.
 const SIZES: [(&str, u64); 7] = [
@@ -23,6 +24,17 @@ const TIMES: [(&str, u64); 5] = [
 ];
 /// Time on the network where the file does not say.
 const BUDGET_NS: u64 = 600_000_000_000;
+
+/// Text that is no amount.
+#[derive(Debug, PartialEq, Eq, Error)]
+enum Amount<'a> {
+    #[error("expected a {0} (units: {1})")]
+    Form(&'a str, String),
+    #[error("expected a {0} in steps of {1}")]
+    Finer(&'a str, &'a str),
+    #[error("expected a smaller {0}")]
+    Larger(&'a str),
+}
 
 /// When and how measurements may be repeated, which is for Python to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,20 +57,20 @@ impl Remeasure {
     /// Reads the table.
     ///
     /// # Errors
-    /// One line: file, key, what was expected and what was found.
-    pub fn read(file: &Path, values: &Map<String, Value>) -> Result<Self, String> {
+    /// The first key whose value is wrong.
+    pub fn read(file: &Path, values: &Map<String, Value>) -> Result<Self, table::Error> {
         let table = Table::new(file, "remeasure", values, &["hours", "max_data", "budget"])?;
         let hours = table.needed("hours")?;
         let ends = hours.split_once('-').map(|(from, to)| (minute(from), minute(to)));
         let Some((Some(from), Some(to))) = ends.filter(|(from, to)| from != to) else {
             let expected =
                 format!("expected hours of the day such as 02:00-05:00, found {hours:?}");
-            return Err(table.wrong("hours", &expected));
+            return Err(table.wrong("hours", expected));
         };
-        let amount = |key, units, what, finest| -> Result<_, String> {
+        let amount = |key, units, what, finest| -> Result<_, table::Error> {
             let Some(text) = table.text(key)? else { return Ok((None, None)) };
             let value = amount(text, units, what, finest);
-            let value = value.map_err(|why| table.wrong(key, &format!("{why}, found {text:?}")))?;
+            let value = value.map_err(|why| table.wrong(key, format!("{why}, found {text:?}")))?;
             Ok((Some(text.to_owned()), Some(value)))
         };
         let (max_data, max_data_bytes) = amount("max_data", &SIZES[..], "size such as 2GB", "1 B")?;
@@ -79,7 +91,12 @@ fn minute(text: &str) -> Option<u32> {
 }
 
 /// A number above 0 with one of these units, exactly; otherwise what was expected.
-fn amount(text: &str, units: &[(&str, u64)], what: &str, finest: &str) -> Result<u64, String> {
+fn amount<'a>(
+    text: &str,
+    units: &[(&str, u64)],
+    what: &'a str,
+    finest: &'a str,
+) -> Result<u64, Amount<'a>> {
     let text = text.trim();
     let end = text.find(|one: char| !one.is_ascii_digit() && one != '.').unwrap_or(text.len());
     let (number, named) = (&text[..end], text[end..].trim());
@@ -89,17 +106,15 @@ fn amount(text: &str, units: &[(&str, u64)], what: &str, finest: &str) -> Result
     let unit = units.iter().find(|(unit, _)| *unit == named);
     let (Some(digits @ 1..), Some((_, unit))) = (digits, unit) else {
         let names: Vec<_> = units.iter().map(|(unit, _)| *unit).collect();
-        return Err(format!("expected a {what} (units: {})", names.join(", ")));
+        return Err(Amount::Form(what, names.join(", ")));
     };
     let (kind, _) = what.split_once(' ').unwrap_or((what, ""));
     let scale = u32::try_from(part.len()).ok().and_then(|decimals| 10_u128.checked_pow(decimals));
     let value = digits.checked_mul(u128::from(*unit)).zip(scale);
     let Some((value, scale)) = value.filter(|(value, scale)| value % scale == 0) else {
-        return Err(format!("expected a {kind} in steps of {finest}"));
+        return Err(Amount::Finer(kind, finest));
     };
-    i64::try_from(value / scale)
-        .map(i64::unsigned_abs)
-        .map_err(|_| format!("expected a smaller {kind}"))
+    i64::try_from(value / scale).map(i64::unsigned_abs).map_err(|_| Amount::Larger(kind))
 }
 
 #[cfg(test)]
@@ -113,18 +128,14 @@ mod tests {
         assert_eq!(size("0.2500 kB"), Ok(250));
         assert_eq!(size(" 007B "), Ok(7));
         assert_eq!(size("9223372036854775807 B"), Ok(i64::MAX as u64));
-        assert_eq!(size("9223372036854775808 B"), Err("expected a smaller size".into()));
+        assert_eq!(size("9223372036854775808 B"), Err(Amount::Larger("size")));
         let finest = format!("0.{}1 GB", "0".repeat(60));
         for finer in ["0.5 B", "0.0000000001GB", &finest] {
-            assert!(
-                size(finer).unwrap_err().starts_with("expected a size in steps of 1 B"),
-                "{finer}"
-            );
+            assert_eq!(size(finer), Err(Amount::Finer("size", "1 B")), "{finer}");
         }
         for wrong in ["", "2", "GB", ".GB", "0 GB", "0.0GB", "1.2.3 GB", "-1 GB", "2 gb", "1e9 B"] {
-            assert!(
-                size(wrong).unwrap_err().starts_with("expected a size such as 2GB (units: B, ")
-            );
+            let reason = size(wrong).unwrap_err().to_string();
+            assert!(reason.starts_with("expected a size such as 2GB (units: B, "), "{reason}");
         }
     }
 }

@@ -5,6 +5,7 @@
 //! clock concerns it.
 
 use super::endpoints::{ANYWHERE, Endpoints};
+use super::error::Error;
 use super::figures::Figures;
 use super::hosting::Addresses;
 use super::look::{Busy, Looks};
@@ -16,6 +17,7 @@ use super::record::{Record, Records};
 use super::socket::{Refused, Request, Server};
 use super::status::{self, RemeasureStatus, Status};
 use super::steering::Steering;
+use super::table;
 use super::watchdog::{Ability, Knob, Watchdog};
 use crate::kernel::signals;
 use crate::kernel::sys::{self, Watch};
@@ -60,10 +62,16 @@ enum Ending {
     /// By a signal, in order.
     Asked(&'static str),
     /// Nothing more can be done.
-    Failed(String),
+    Failed(Error),
 }
 
-/// A daemon at work.
+impl<E: Into<Error>> From<E> for Ending {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+/// A running daemon.
 pub struct Service {
     plan: Plan,
     userspace: bool,
@@ -90,27 +98,31 @@ pub struct Service {
 }
 
 /// Whether it steers connections itself, and by which setting the kernel knows.
-fn chosen(plan: &Plan) -> Result<(bool, Option<Knob>), String> {
+fn chosen(plan: &Plan) -> Result<(bool, Option<Knob>), Error> {
     match (Ability::here(), plan.mode) {
-        (Ability::Nothing, _) => {
-            Err("this kernel has no MPTCP (CONFIG_MPTCP, Linux 5.6 and later)".to_owned())
-        }
+        (Ability::Nothing, _) => Err(Error::NoMptcp),
         (Ability::Userspace(knob), mode) => Ok((mode != Mode::Endpoints, Some(knob))),
-        (Ability::Endpoints, Mode::Userspace) => Err(format!(
-            "{}: daemon.mode: expected endpoints or auto on this kernel, whose path manager cannot be in \
-             userspace (Linux 5.19 and later), found \"userspace\"",
-            plan.file.display()
-        )),
+        (Ability::Endpoints, Mode::Userspace) => {
+            let problem = "expected endpoints or auto on this kernel, whose path manager cannot be in userspace \
+                           (Linux 5.19 and later), found \"userspace\"";
+            Err(wrong(plan, "daemon.mode", problem))
+        }
         (Ability::Endpoints, _) => Ok((false, None)),
     }
+}
+
+/// The error of a key of the policy file.
+fn wrong(plan: &Plan, key: &str, problem: &str) -> Error {
+    let (file, key, problem) = (plan.file.clone(), key.to_owned(), problem.to_owned());
+    Error::File(table::Error::Key { file, key, problem })
 }
 
 impl Service {
     /// Takes over the connections of this network namespace.
     ///
     /// # Errors
-    /// One line; everything is as before then.
-    pub fn begin(plan: Plan, signals: File) -> Result<Self, String> {
+    /// It is impossible here; everything is as before then.
+    pub fn begin(plan: Plan, signals: File) -> Result<Self, Error> {
         let began_ns = sys::monotonic_ns();
         let (userspace, knob) = chosen(&plan)?;
         let (watchdog, left) = Watchdog::begin(&signals)?;
@@ -124,7 +136,7 @@ impl Service {
                 service.greet();
                 Ok(service)
             }
-            Err(reason) => Err(reason),
+            Err(error) => Err(error),
         }
     }
 
@@ -135,22 +147,21 @@ impl Service {
         knob: Option<Knob>,
         mut watchdog: Watchdog,
         began_ns: u64,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Error> {
         let suspended = Suspended::default();
         let prepared = (|| {
-            let failed = |error: crate::kernel::error::Error| error.to_string();
-            let addresses = Rc::new(Addresses::open(plan.interfaces.clone()).map_err(failed)?);
+            let addresses = Rc::new(Addresses::open(plan.interfaces.clone())?);
             let policies = Box::new(ByDestination::new(&plan, &suspended));
             let server = Server::open(&plan.socket)?;
-            let looks = Looks::open().map_err(failed)?;
+            let looks = Looks::open()?;
             let steering: Box<dyn Steering> = if userspace {
-                Box::new(Manager::of_host(policies, addresses.clone()).map_err(failed)?)
+                Box::new(Manager::of_host(policies, addresses.clone())?)
             } else {
-                let note = watchdog.note("endpoints.json").map_err(|error| error.to_string())?;
+                let note = watchdog.note("endpoints.json")?;
                 let keep = plan.keep_endpoints;
-                Box::new(Endpoints::open(policies, addresses.clone(), note, keep).map_err(failed)?)
+                Box::new(Endpoints::open(policies, addresses.clone(), note, keep)?)
             };
-            Ok((addresses, server, looks, steering))
+            Ok::<_, Error>((addresses, server, looks, steering))
         })();
         // Last, when nothing else can fail: from here on new connections are different.
         let set = prepared.and_then(|mut made: (_, _, _, Box<dyn Steering>)| {
@@ -237,8 +248,8 @@ impl Service {
     /// Until a signal ends it.
     ///
     /// # Errors
-    /// One line: the kernel's side no longer works, or something could not be put back.
-    pub fn run(mut self) -> Result<(), String> {
+    /// The kernel's side no longer works, or something could not be put back.
+    pub fn run(mut self) -> Result<(), Error> {
         let ending = loop {
             if let Err(ending) = self.turn() {
                 break ending;
@@ -247,14 +258,14 @@ impl Service {
         self.notify.stopping();
         let (words, mut result) = match ending {
             Ending::Asked(signal) => (format!("asked by {signal}"), Ok(())),
-            Ending::Failed(reason) => (reason.clone(), Err(reason)),
+            Ending::Failed(error) => (error.to_string(), Err(error)),
         };
         self.records.add(Record::own(None, "ending", &words));
         drop(self.server);
         // New connections are the kernel's before their subflows lose who steers them.
         let restored = self.watchdog.end();
         if let Err(error) = self.steering.end() {
-            result = result.and(Err(error.to_string()));
+            result = result.and(Err(error.into()));
         }
         for (name, reason) in restored.as_ref().map(|all| all.kept.clone()).unwrap_or_default() {
             self.records.add(Record::own(None, "kept", &format!("{name}: {reason}")));
@@ -265,13 +276,12 @@ impl Service {
     /// Waits, and does what is due.
     fn turn(&mut self) -> Result<(), Ending> {
         let ready = self.wait()?;
-        let failed = |error: crate::kernel::error::Error| Ending::Failed(error.to_string());
         if ready.addresses {
-            for change in self.addresses.step().map_err(failed)? {
-                self.steering.on_address(&change).map_err(failed)?;
+            for change in self.addresses.step()? {
+                self.steering.on_address(&change)?;
             }
         }
-        self.steering.step().map_err(failed)?;
+        self.steering.step()?;
         self.note_happenings();
         if ready.guardian {
             self.renew_guardian()?;
@@ -318,7 +328,7 @@ impl Service {
         watches.extend(self.server.watches());
         let others = watches.len();
         watches.extend(self.steering.events(now_ns).map(event));
-        sys::wait(&mut watches, pause).map_err(|error| Ending::Failed(error.to_string()))?;
+        sys::wait(&mut watches, pause)?;
         let ready: Vec<_> = watches.iter().map(|watch| watch.ready).collect();
         Ok(Ready {
             signals: ready[0],
@@ -346,9 +356,7 @@ impl Service {
     }
 
     fn renew_guardian(&mut self) -> Result<(), Ending> {
-        let renewed = self.watchdog.renew();
-        let failed = |error| Ending::Failed(format!("the watchdog's process: {error}"));
-        renewed.map_err(failed)?;
+        self.watchdog.renew().map_err(Error::Watchdog)?;
         let why = "somebody has ended the process that puts settings back if the daemon dies";
         self.records.add(Record::own(None, "watchdog started again", why));
         Ok(())
@@ -382,7 +390,7 @@ impl Service {
             }
             Request::Reload => match self.reload() {
                 Ok(()) => self.server.answer(reader, &json!({"event": "reloaded"})),
-                Err(reason) => self.server.answer(reader, &Refused { reason: &reason }),
+                Err(error) => self.server.answer(reader, &Refused { reason: &error.to_string() }),
             },
             Request::Suspend { policy } => {
                 let suspended = self.rule(&policy).map(drop);
@@ -394,7 +402,9 @@ impl Service {
                         let done = json!({"event": "suspended", "policy": policy});
                         self.server.answer(reader, &done);
                     }
-                    Err(reason) => self.server.answer(reader, &Refused { reason: &reason }),
+                    Err(error) => {
+                        self.server.answer(reader, &Refused { reason: &error.to_string() })
+                    }
                 }
             }
             Request::Say { policy, what, why } => {
@@ -405,16 +415,18 @@ impl Service {
                         self.records.add(record);
                         self.server.answer(reader, &json!({"event": "said"}));
                     }
-                    Err(reason) => self.server.answer(reader, &Refused { reason: &reason }),
+                    Err(error) => {
+                        self.server.answer(reader, &Refused { reason: &error.to_string() })
+                    }
                 }
             }
         }
     }
 
-    fn rule(&self, name: &str) -> Result<&Rule, String> {
+    fn rule(&self, name: &str) -> Result<&Rule, Error> {
         self.plan.rules.iter().find(|rule| &*rule.name == name).ok_or_else(|| {
             let known: Vec<_> = self.plan.rules.iter().map(|rule| &*rule.name).collect();
-            format!("policy: expected one of {}, found {name:?}", known.join(", "))
+            Error::Policy { known: known.join(", "), found: name.to_owned() }
         })
     }
 
@@ -434,8 +446,8 @@ impl Service {
     }
 
     /// Reads the policy file again; a bad one leaves everything as it is.
-    fn reload(&mut self) -> Result<(), String> {
-        let done = self.plan.read_again().and_then(|plan| {
+    fn reload(&mut self) -> Result<(), Error> {
+        let done = self.plan.read_again().map_err(Error::from).and_then(|plan| {
             self.check_fixed(&plan)?;
             self.knob.map_or(Ok(()), |knob| self.watchdog.choose(knob, self.userspace))?;
             Ok(plan)
@@ -454,17 +466,17 @@ impl Service {
                 self.warn_of_routes();
                 Ok(())
             }
-            Err(reason) => {
-                let why = format!("{reason}; the policies are as before");
+            Err(error) => {
+                let why = format!("{error}; the policies are as before");
                 self.records.add(Record::own(None, "reload refused", &why));
-                self.reload_refused = Some(reason.clone());
-                Err(reason)
+                self.reload_refused = Some(error.to_string());
+                Err(error)
             }
         }
     }
 
     /// What a reload cannot change.
-    fn check_fixed(&self, new: &Plan) -> Result<(), String> {
+    fn check_fixed(&self, new: &Plan) -> Result<(), Error> {
         let old = &self.plan;
         let same = [
             ("mode", old.mode == new.mode),
@@ -473,11 +485,10 @@ impl Service {
             ("interfaces", old.interfaces == new.interfaces),
         ];
         match same.iter().find(|(_, same)| !same) {
-            Some((key, _)) => Err(format!(
-                "{}: daemon.{key}: expected what it was when the daemon began, found something else \
-                 (a restart takes it)",
-                new.file.display()
-            )),
+            Some((key, _)) => {
+                let problem = "expected what it was when the daemon began, found something else (a restart takes it)";
+                Err(wrong(new, &format!("daemon.{key}"), problem))
+            }
             None => Ok(()),
         }
     }

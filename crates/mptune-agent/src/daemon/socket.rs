@@ -14,6 +14,7 @@
 //! connection that asked for it. A reader that does not read loses lines, and later learns how many; it never holds
 //! up the daemon.
 
+use super::error::Error;
 use crate::kernel::sys::{self, Watch};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, VecDeque};
@@ -103,9 +104,9 @@ impl Server {
     /// Listens at a path, for this user and this group; makes its directory, but no more than that.
     ///
     /// # Errors
-    /// One line: why that is not possible. Nothing is left then.
-    pub fn open(path: &Path) -> Result<Self, String> {
-        let named = |error: io::Error| format!("{}: {error}", path.display());
+    /// That is not possible. Nothing is left then.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let named = |error: io::Error| Error::Socket(path.to_owned(), error);
         let in_own = make_room(path)?;
         let listener = UnixListener::bind(path).map_err(named)?;
         let ready = listener
@@ -299,26 +300,24 @@ fn line(message: &impl Serialize) -> String {
 }
 
 /// Makes the directory of a socket, and removes a socket that nobody listens at any more; whether it was made.
-fn make_room(path: &Path) -> Result<bool, String> {
-    let named = |reason: &dyn std::fmt::Display| format!("{}: {reason}", path.display());
-    let directory = path.parent().ok_or_else(|| named(&"expected a path of a file"))?;
+fn make_room(path: &Path) -> Result<bool, Error> {
+    let place = |expected| Error::SocketPlace(path.to_owned(), expected);
+    let directory = path.parent().ok_or_else(|| place("a path of a file"))?;
     let made = match fs::DirBuilder::new().mode(0o755).create(directory) {
         Ok(()) => true,
         Err(error) if error.kind() == ErrorKind::AlreadyExists => false,
-        Err(error) => {
-            return Err(format!("{}: {error}: the socket's directory", directory.display()));
-        }
+        Err(error) => return Err(Error::SocketDirectory(directory.to_owned(), error)),
     };
     let Ok(found) = fs::symlink_metadata(path) else { return Ok(made) };
     if !found.file_type().is_socket() {
-        return Err(named(&"expected a place for a socket, found something else"));
+        return Err(place("a place for a socket, found something else"));
     }
     // Who is too busy to take anybody in listens too.
     let is_heard = |error: io::Error| error.kind() == ErrorKind::WouldBlock;
     if sys::connect_unix(path).map_or_else(is_heard, |_| true) {
-        return Err(named(&"expected a socket of its own, found one that somebody listens at"));
+        return Err(place("a socket of its own, found one that somebody listens at"));
     }
-    fs::remove_file(path).map_err(|error| named(&error))?;
+    fs::remove_file(path).map_err(|error| Error::Socket(path.to_owned(), error))?;
     Ok(made)
 }
 
@@ -415,17 +414,17 @@ mod tests {
     fn a_socket_that_is_in_use_or_no_socket_is_left_alone() {
         let (server, folder) = server("taken");
         let path = folder.join("daemon.sock");
-        let reason = Server::open(&path).err().unwrap();
+        let reason = Server::open(&path).err().unwrap().to_string();
         assert!(reason.ends_with("found one that somebody listens at"), "{reason}");
         drop(server);
         fs::create_dir(&folder).unwrap();
         drop(UnixListener::bind(&path).unwrap()); // a file that a killed daemon has left
         drop(Server::open(&path).unwrap()); // its directory is somebody else's, and stays
         fs::write(&path, b"").unwrap();
-        let reason = Server::open(&path).err().unwrap();
+        let reason = Server::open(&path).err().unwrap().to_string();
         assert!(reason.ends_with("found something else"), "{reason}");
         fs::remove_dir_all(&folder).unwrap();
-        let reason = Server::open(&folder.join("deeper/daemon.sock")).err().unwrap();
+        let reason = Server::open(&folder.join("deeper/daemon.sock")).err().unwrap().to_string();
         assert!(reason.contains("No such file") && reason.ends_with("the socket's directory"));
     }
 }

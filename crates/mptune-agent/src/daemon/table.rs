@@ -2,8 +2,53 @@
 //!
 //! It knows no particular key. TOML comes as JSON: whatever TOML says that the daemon reads, JSON can say too.
 
+use crate::files::Unread;
 use serde_json::{Map, Value};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+/// Failure to read a file, or a value in it that is wrong.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// The file cannot be read.
+    #[error("{}: expected {expected}, found {found}", .file.display())]
+    Unread {
+        /// The file.
+        file: PathBuf,
+        /// Its kind, as a noun.
+        expected: &'static str,
+        /// What is there instead.
+        found: Unread,
+    },
+    /// It is no TOML.
+    #[error("{}: line {line}: expected TOML, found something else: {found}", .file.display())]
+    Toml {
+        /// The file.
+        file: PathBuf,
+        /// Number of the line, from 1.
+        line: usize,
+        /// The parser's words.
+        found: String,
+    },
+    /// It is no JSON.
+    #[error("{}: expected an object of JSON, found {error}", .file.display())]
+    Json {
+        /// The file.
+        file: PathBuf,
+        /// The parser's error.
+        error: serde_json::Error,
+    },
+    /// A key has a value that is wrong.
+    #[error("{}: {key}: {problem}", .file.display())]
+    Key {
+        /// The file.
+        file: PathBuf,
+        /// The key with what leads to it.
+        key: String,
+        /// What was expected there, and what was found.
+        problem: String,
+    },
+}
 
 /// A table of a file.
 #[derive(Clone, Copy)]
@@ -18,14 +63,14 @@ pub struct Table<'a> {
 /// The content of a TOML file.
 ///
 /// # Errors
-/// One line: where it is no TOML.
-pub fn parsed(file: &Path, text: &str) -> Result<Map<String, Value>, String> {
+/// [`Error::Toml`].
+pub fn parsed(file: &Path, text: &str) -> Result<Map<String, Value>, Error> {
     let table: Result<Map<String, Value>, _> = toml::from_str(text);
     table.map_err(|error| {
         let before = error.span().map_or(0, |span| span.start).min(text.len());
         let line = text.as_bytes()[..before].iter().filter(|&&byte| byte == b'\n').count() + 1;
         let found = error.message().split_whitespace().collect::<Vec<_>>().join(" ");
-        format!("{}: line {line}: expected TOML, found something else: {found}", file.display())
+        Error::Toml { file: file.to_owned(), line, found }
     })
 }
 
@@ -33,18 +78,18 @@ impl<'a> Table<'a> {
     /// A table with these keys only.
     ///
     /// # Errors
-    /// One line with the first key that is none of them.
+    /// The first key that is none of them.
     pub fn new(
         file: &'a Path,
         prefix: &'a str,
         values: &'a Map<String, Value>,
         known: &[&str],
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Error> {
         let table = Self { file, prefix, values };
         match values.keys().find(|key| !known.contains(&key.as_str())) {
             Some(key) => {
                 Err(table
-                    .wrong(key, &format!("expected one of {}, found {key:?}", known.join(", "))))
+                    .wrong(key, format!("expected one of {}, found {key:?}", known.join(", "))))
             }
             None => Ok(table),
         }
@@ -55,14 +100,14 @@ impl<'a> Table<'a> {
         self.file
     }
 
-    /// A line about a key.
-    pub fn wrong(&self, key: &str, expected: &str) -> String {
-        self.line(&self.key(key), expected)
+    /// The error of a key.
+    pub fn wrong(&self, key: &str, problem: impl Into<String>) -> Error {
+        Error::Key { file: self.file.to_owned(), key: self.key(key), problem: problem.into() }
     }
 
-    /// The same with what was found there.
-    pub fn found(&self, key: &str, expected: &str, found: &Value) -> String {
-        self.wrong(key, &format!("expected {expected}, found {}", shown(found)))
+    /// The error of a key with another value there.
+    pub fn unexpected(&self, key: &str, expected: &str, found: &Value) -> Error {
+        self.wrong(key, format!("expected {expected}, found {}", shown(found)))
     }
 
     /// The key with what leads to it.
@@ -74,10 +119,6 @@ impl<'a> Table<'a> {
         }
     }
 
-    fn line(&self, key: &str, expected: &str) -> String {
-        format!("{}: {key}: {expected}", self.file.display())
-    }
-
     /// A value of any type; null is none.
     pub fn value(&self, key: &str) -> Option<&'a Value> {
         self.values.get(key).filter(|value| !value.is_null())
@@ -87,7 +128,7 @@ impl<'a> Table<'a> {
     ///
     /// # Errors
     /// It is something else.
-    pub fn text(&self, key: &str) -> Result<Option<&'a str>, String> {
+    pub fn text(&self, key: &str) -> Result<Option<&'a str>, Error> {
         self.read(key, "text", Value::as_str)
     }
 
@@ -95,7 +136,7 @@ impl<'a> Table<'a> {
     ///
     /// # Errors
     /// It is missing, empty, or something else.
-    pub fn needed(&self, key: &str) -> Result<&'a str, String> {
+    pub fn needed(&self, key: &str) -> Result<&'a str, Error> {
         match self.text(key)? {
             Some(text) if !text.is_empty() => Ok(text),
             Some(_) => Err(self.wrong(key, "expected text, found none")),
@@ -107,12 +148,12 @@ impl<'a> Table<'a> {
     ///
     /// # Errors
     /// It is another, or no text.
-    pub fn word<T: Copy>(&self, key: &str, words: &[(&str, T)]) -> Result<Option<T>, String> {
+    pub fn word<T: Copy>(&self, key: &str, words: &[(&str, T)]) -> Result<Option<T>, Error> {
         let Some(text) = self.text(key)? else { return Ok(None) };
         let chosen = words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
         chosen.map(Some).ok_or_else(|| {
             let words: Vec<_> = words.iter().map(|(word, _)| *word).collect();
-            self.wrong(key, &format!("expected one of {}, found {text:?}", words.join(", ")))
+            self.wrong(key, format!("expected one of {}, found {text:?}", words.join(", ")))
         })
     }
 
@@ -120,7 +161,7 @@ impl<'a> Table<'a> {
     ///
     /// # Errors
     /// It is something else.
-    pub fn flag(&self, key: &str) -> Result<bool, String> {
+    pub fn flag(&self, key: &str) -> Result<bool, Error> {
         Ok(self.read(key, "true or false", Value::as_bool)?.unwrap_or(false))
     }
 
@@ -128,7 +169,7 @@ impl<'a> Table<'a> {
     ///
     /// # Errors
     /// It is something else.
-    pub fn number(&self, key: &str) -> Result<Option<f64>, String> {
+    pub fn number(&self, key: &str) -> Result<Option<f64>, Error> {
         let positive = |value: &Value| value.as_f64().filter(|number| *number >= 0.0);
         self.read(key, "a number that is not negative", positive)
     }
@@ -137,13 +178,13 @@ impl<'a> Table<'a> {
     ///
     /// # Errors
     /// It is something else.
-    pub fn texts(&self, key: &str) -> Result<Option<Vec<&'a str>>, String> {
+    pub fn texts(&self, key: &str) -> Result<Option<Vec<&'a str>>, Error> {
         let Some(value) = self.value(key) else { return Ok(None) };
         let list = value.as_array().filter(|list| !list.is_empty());
-        let list = list.ok_or_else(|| self.found(key, "a list of text", value))?;
+        let list = list.ok_or_else(|| self.unexpected(key, "a list of text", value))?;
         let one = |(index, value): (usize, &'a Value)| {
             let place = format!("{key}[{index}]");
-            value.as_str().ok_or_else(|| self.found(&place, "text", value))
+            value.as_str().ok_or_else(|| self.unexpected(&place, "text", value))
         };
         list.iter().enumerate().map(one).collect::<Result<_, _>>().map(Some)
     }
@@ -152,7 +193,7 @@ impl<'a> Table<'a> {
     ///
     /// # Errors
     /// It is something else.
-    pub fn table(&self, key: &str) -> Result<Option<&'a Map<String, Value>>, String> {
+    pub fn table(&self, key: &str) -> Result<Option<&'a Map<String, Value>>, Error> {
         self.read(key, "a table", Value::as_object)
     }
 
@@ -160,9 +201,9 @@ impl<'a> Table<'a> {
     ///
     /// # Errors
     /// It is something else.
-    pub fn tables(&self, key: &str) -> Result<Vec<&'a Map<String, Value>>, String> {
+    pub fn tables(&self, key: &str) -> Result<Vec<&'a Map<String, Value>>, Error> {
         let Some(value) = self.value(key) else { return Ok(Vec::new()) };
-        let wrong = |value| self.found(key, &format!("tables [[{key}]]"), value);
+        let wrong = |value| self.unexpected(key, &format!("tables [[{key}]]"), value);
         let list = value.as_array().ok_or_else(|| wrong(value))?;
         list.iter().map(|one| one.as_object().ok_or_else(|| wrong(one))).collect()
     }
@@ -172,9 +213,9 @@ impl<'a> Table<'a> {
         key: &str,
         expected: &str,
         read: impl FnOnce(&'a Value) -> Option<T>,
-    ) -> Result<Option<T>, String> {
+    ) -> Result<Option<T>, Error> {
         let Some(value) = self.value(key) else { return Ok(None) };
-        read(value).map(Some).ok_or_else(|| self.found(key, expected, value))
+        read(value).map(Some).ok_or_else(|| self.unexpected(key, expected, value))
     }
 }
 

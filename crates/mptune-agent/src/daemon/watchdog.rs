@@ -4,17 +4,19 @@
 //! puts it back as soon as the daemon is gone; if that was killed as well, whoever comes next does: the next
 //! daemon, or `--restore`. Connections keep the path manager that they began with.
 
+use super::error::Error;
 use super::noted::Place;
 use crate::kernel::sys::Watch;
 use crate::kernel::sysctl::{self as settings, Values};
 use crate::undo::directory::Directory;
+use crate::undo::error as undo;
 use crate::undo::guardian::Guardian;
 use crate::undo::lock::Lock;
 use crate::undo::places;
 use crate::undo::session::{self, Journal, Restored};
 use std::fs::{self, File};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Where the daemon keeps its note, below the directory for what must outlive it.
 const FOLDER: &str = "daemon";
@@ -83,21 +85,21 @@ impl Watchdog {
     /// ends the wait for that.
     ///
     /// # Errors
-    /// One line: there is another one, or no place for a note. Nothing is changed.
-    pub fn begin(signals: &File) -> Result<(Self, Restored), String> {
+    /// There is another one, or no place for a journal. Nothing is changed.
+    pub fn begin(signals: &File) -> Result<(Self, Restored), Error> {
         let place = place();
         let make = || {
             let folder = Directory::make(&place).and_then(|directory| directory.make_below(FOLDER));
-            folder.map_err(|error| places::unusable(&place, &error))
+            folder.map_err(|error| undo::Error::Directory(place.clone(), error))
         };
         let (folder, lock) = Lock::take(make, "daemon", signals)?;
         let begun = (|| {
-            let directory =
-                Directory::open(&place).map_err(|error| places::unusable(&place, &error))?;
+            let directory = Directory::open(&place)
+                .map_err(|error| undo::Error::Directory(place.clone(), error))?;
             let restored = session::recover(&folder)?;
-            let journal = Journal::new(&folder).map_err(|error| format!("/proc: {error}"))?;
-            let guardian = Guardian::start(&journal, &lock)
-                .map_err(|error| format!("the watchdog's process: {error}"))?;
+            let journal = Journal::new(&folder)
+                .map_err(|error| undo::Error::io(Path::new("/proc"), error))?;
+            let guardian = Guardian::start(&journal, &lock).map_err(Error::Watchdog)?;
             Ok((directory, restored, journal, guardian))
         })();
         match begun {
@@ -114,11 +116,14 @@ impl Watchdog {
     /// Has new connections steered by this process, or by the kernel; the value before is noted first.
     ///
     /// # Errors
-    /// One line: the note cannot be written, or the kernel refuses. Nothing is changed.
-    pub fn choose(&mut self, knob: Knob, userspace: bool) -> Result<(), String> {
+    /// The journal cannot be written, or the kernel refuses. Nothing is changed.
+    pub fn choose(&mut self, knob: Knob, userspace: bool) -> Result<(), Error> {
         let value = if userspace { knob.userspace } else { knob.kernel };
         let wanted = Values::from([(knob.name.to_owned(), value.to_owned())]);
-        self.journal.set(&wanted).map_err(|reason| explained(&reason))?;
+        self.journal.set(&wanted).map_err(|error| match error {
+            denied if denied.is_denied() => Error::Denied(denied),
+            other => other.into(),
+        })?;
         self.wanted = Some((knob.name, value));
         Ok(())
     }
@@ -156,35 +161,25 @@ impl Watchdog {
     /// Puts everything back.
     ///
     /// # Errors
-    /// One line: what could not be put back; the guardian has tried it too then.
-    pub fn end(mut self) -> Result<Restored, String> {
+    /// The journal cannot be written; the guardian has tried it too then.
+    pub fn end(mut self) -> Result<Restored, Error> {
         let restored = self.journal.restore(None);
         if self.journal.is_empty() {
             self.guardian.dismiss();
             self.lock.remove(self.journal.directory());
             self.directory.leave();
         }
-        restored.map_err(|error| format!("{}: {error}", self.journal.file().display()))
-    }
-}
-
-/// What to do for whoever may not write a setting.
-fn explained(reason: &str) -> String {
-    let denied = reason.ends_with("Permission denied") || reason.ends_with("Read-only file system");
-    if denied && reason.starts_with("net.") {
-        format!("{reason} (it takes CAP_NET_ADMIN and a /proc/sys/net/mptcp that can be written)")
-    } else {
-        reason.to_owned()
+        Ok(restored.map_err(|error| undo::Error::File(self.journal.file(), error))?)
     }
 }
 
 /// Puts back what dead daemons have left in this network namespace.
 ///
 /// # Errors
-/// One line: the note cannot be read.
-pub fn restore() -> Result<Restored, String> {
+/// The journal cannot be read.
+pub fn restore() -> Result<Restored, undo::Error> {
     let place = place();
-    let named = |error: io::Error| places::unusable(&place, &error);
+    let named = |error: io::Error| undo::Error::Directory(place.clone(), error);
     let directory = match Directory::open(&place) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Restored::default()),
         opened => opened.map_err(named)?,

@@ -22,43 +22,60 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use supervisor::Wanted;
+use thiserror::Error;
 
 /// The name of the role, which takes all that follows it.
 pub const EXEC: &str = "exec";
 
+/// Failure to become the program.
+#[derive(Debug, Error)]
+enum Error {
+    /// The command line lacks this.
+    #[error("expected {0}, found nothing")]
+    Missing(&'static str),
+    /// An option has no value, or a wrong one.
+    #[error("{0}: expected {1}")]
+    Value(&'static str, &'static str),
+    #[error("its system calls cannot be watched: {0}")]
+    Unwatched(io::Error),
+    #[error("cannot start {0}: {1}")]
+    Program(String, io::Error),
+}
+
 /// Becomes the program; returns the exit status only if that fails.
 pub fn main(arguments: impl Iterator<Item = OsString>) -> i32 {
-    let reason = match parse(arguments) {
-        Err(reason) => reason,
+    let error = match parse(arguments) {
+        Err(error) => error,
         Ok((wanted, mut program)) => match supervised(wanted) {
-            Err(error) => format!("its system calls cannot be watched: {error}"),
+            Err(error) => Error::Unwatched(error),
             Ok(()) => {
                 let file = program.get_program().to_string_lossy().into_owned();
-                format!("cannot start {file}: {}", program.exec())
+                Error::Program(file, program.exec())
             }
         },
     };
-    log::say(&format!("mptune: error: COMMAND: {reason}"));
+    log::say(&format!("mptune: error: COMMAND: {error}"));
     2
 }
 
-fn parse(mut arguments: impl Iterator<Item = OsString>) -> Result<(Wanted, Command), String> {
+fn parse(mut arguments: impl Iterator<Item = OsString>) -> Result<(Wanted, Command), Error> {
     let mut wanted = Wanted { mptcp: true, cc: None, buffer_bytes: None };
     let file = loop {
-        let word = arguments.next().ok_or("expected a program, found nothing")?;
+        let word = arguments.next().ok_or(Error::Missing("a program"))?;
         let mut value = || arguments.next().and_then(|value| value.into_string().ok());
         match word.to_str() {
             Some("--tcp") => wanted.mptcp = false,
-            Some("--cc") => wanted.cc = Some(value().ok_or("--cc: expected a name")?),
+            Some("--cc") => wanted.cc = Some(value().ok_or(Error::Value("--cc", "a name"))?),
             Some("--buffer") => {
                 let bytes = value().and_then(|text| text.parse().ok()).filter(|&bytes| bytes > 0);
-                wanted.buffer_bytes = Some(bytes.ok_or("--buffer: expected a number of bytes")?);
+                wanted.buffer_bytes =
+                    Some(bytes.ok_or(Error::Value("--buffer", "a number of bytes"))?);
             }
             _ => break word,
         }
     };
     let mut program = Command::new(file);
-    program.arg0(arguments.next().ok_or("expected the program's name, found nothing")?);
+    program.arg0(arguments.next().ok_or(Error::Missing("the program's name"))?);
     program.args(arguments);
     Ok((wanted, program))
 }
@@ -80,7 +97,7 @@ fn supervised(wanted: Wanted) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    fn parsed(line: &str) -> Result<(Wanted, Command), String> {
+    fn parsed(line: &str) -> Result<(Wanted, Command), Error> {
         parse(line.split_whitespace().map(OsString::from))
     }
 
@@ -103,7 +120,7 @@ mod tests {
             ("--buffer 0 x x", "--buffer: "),
         ];
         for (line, expected) in cases {
-            assert!(parsed(line).err().unwrap().contains(expected));
+            assert!(parsed(line).err().unwrap().to_string().contains(expected));
         }
     }
 }

@@ -81,16 +81,16 @@ struct Leaves {
 /// Looks at the host, reads the settings `names`, and looks up the routes of `pairs`.
 ///
 /// # Errors
-/// One line: the kernel does not answer.
-pub fn look(names: &[String], pairs: &[(IpAddr, IpAddr)]) -> Result<Facts, String> {
-    let mut routes = Routes::open().map_err(words)?;
-    let links = routes.links().map_err(words)?;
+/// The kernel does not answer.
+pub fn look(names: &[String], pairs: &[(IpAddr, IpAddr)]) -> Result<Facts, Error> {
+    let mut routes = Routes::open()?;
+    let links = routes.links()?;
     let devices = links.values().map(|link| link.device.clone());
     let read = |name: &str| Some((name.to_owned(), setting(name)?));
     Ok(Facts {
-        interfaces: interfaces(&mut routes, &links).map_err(words)?,
+        interfaces: interfaces(&mut routes, &links)?,
         rp_filter_all: number("net.ipv4.conf.all.rp_filter"),
-        rules: routes.rules().map_err(words)?,
+        rules: routes.rules()?,
         kernel: kernel("osrelease"),
         machine: std::env::consts::ARCH,
         mptcp: no_mptcp(),
@@ -122,10 +122,6 @@ pub fn kernel(name: &str) -> String {
 /// Whether this process has CAP_NET_ADMIN.
 pub fn may_administrate() -> bool {
     role::capabilities() >> NET_ADMIN & 1 == 1
-}
-
-fn words(error: Error) -> String {
-    error.to_string()
 }
 
 fn setting(name: &str) -> Option<String> {
@@ -204,5 +200,5 @@ fn no_path_manager() -> Option<String> {
     if !known.iter().any(|name| name == "userspace") && setting("net.mptcp.pm_type").is_none() {
         return Some("this kernel has no userspace path manager".to_owned());
     }
-    family::open().err().map(words)
+    family::open().err().map(|error| error.to_string())
 }

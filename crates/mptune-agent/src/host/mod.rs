@@ -24,17 +24,20 @@
 //!
 //! Not here: which settings and which roles (the controller knows), how the program gets to the host.
 
+mod error;
 mod look;
 mod protocol;
 mod roles;
 
+use self::error::Error;
 use self::protocol::{Ended, Hello, Message, Order, PROTOCOL};
 use self::roles::{News, Roles};
-use crate::control::{Control, Input};
+use crate::control::{self, Control, Input};
 use crate::kernel::sys::{self, Watch};
 use crate::kernel::sysctl::Values;
 use crate::role;
 use crate::undo::directory::Directory;
+use crate::undo::error as undo;
 use crate::undo::guardian::Guardian;
 use crate::undo::lock::Lock;
 use crate::undo::places;
@@ -42,6 +45,7 @@ use crate::undo::session::{self, Journal, Restored};
 use crate::undo::steps;
 use std::fs;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Longest wait: silence is noticed this much later, also after the machine was suspended.
@@ -91,25 +95,26 @@ struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    fn begin(control: &mut Control, startable: &'a [&'a str]) -> Result<Self, String> {
+    fn begin(control: &mut Control, startable: &'a [&'a str]) -> Result<Self, Error> {
         let (directory, lock) =
             Lock::take(places::make_run_directory, "session", control.signals())?;
         let recovered = match Self::recover(&directory) {
             Ok(recovered) => recovered,
-            Err(reason) => {
+            Err(error) => {
                 lock.remove(&directory);
-                return Err(reason);
+                return Err(error.into());
             }
         };
-        let journal = Journal::new(&directory).map_err(|error| format!("/proc: {error}"))?;
-        let output = control.output().try_clone_to_owned().map_err(|error| error.to_string())?;
+        let journal =
+            Journal::new(&directory).map_err(|error| undo::Error::io(Path::new("/proc"), error))?;
+        let output = control.output().try_clone_to_owned()?;
         control.tell(&Message::Hello(&hello(recovered)));
         let (guardian, roles, heard_ns) = (None, Roles::default(), sys::boottime_ns());
         Ok(Self { startable, guardian, journal, roles, lock, output, heard_ns })
     }
 
     /// Puts back what others have left, also those of an earlier version.
-    fn recover(directory: &Directory) -> Result<Restored, String> {
+    fn recover(directory: &Directory) -> Result<Restored, undo::Error> {
         let mut recovered = session::recover(directory)?;
         if let Some(earlier) = places::earlier_directory().filter(session::is_in) {
             let more = session::recover(&earlier)?;
@@ -120,7 +125,7 @@ impl<'a> Session<'a> {
     }
 
     /// Until an order, the end of input or a signal ends it.
-    fn run(&mut self, control: &mut Control) -> Result<(), String> {
+    fn run(&mut self, control: &mut Control) -> Result<(), Error> {
         let silence = places::silence();
         loop {
             match self.wait(control)? {
@@ -131,32 +136,32 @@ impl<'a> Session<'a> {
                     }
                 }
                 Some(Input::Closed) => return Ok(()),
-                Some(Input::Signal(name)) => return Err(format!("ended by {name}")),
+                Some(Input::Signal(name)) => return Err(control::Error::Signal(name).into()),
                 None => {}
             }
             let unheard = Duration::from_nanos(sys::boottime_ns().saturating_sub(self.heard_ns));
             if unheard > silence {
-                return Err(format!("nothing heard for {:.0} s", silence.as_secs_f64()));
+                return Err(Error::Silence(silence));
             }
         }
     }
 
     /// Waits for anything and does what follows from it, except for input.
-    fn wait(&mut self, control: &mut Control) -> Result<Option<Input>, String> {
+    fn wait(&mut self, control: &mut Control) -> Result<Option<Input>, Error> {
         let hears = control.pending() < PENDING_BYTES;
         let mut watches = vec![Watch::hung_up(&self.output)];
         watches.extend(self.guardian.as_ref().map(Guardian::watch));
         let own = watches.len();
         watches.extend(self.roles.watches(hears));
         let timeout = if self.roles.is_ending() { ENDING_TICK } else { TICK };
-        let input = control.wait(&mut watches, timeout).map_err(|error| error.to_string())?;
+        let input = control.wait(&mut watches, timeout)?;
         let ready: Vec<_> = watches.iter().map(|watch| watch.ready).collect();
         if ready[0] {
-            return Err("nobody reads standard output any more".to_owned());
+            return Err(Error::Unread);
         }
         if ready[1..own].contains(&true) {
             self.guardian = None;
-            self.guard().map_err(|reason| format!("the guardian was killed, and {reason}"))?;
+            self.guard().map_err(|error| Error::Unguarded(Box::new(error)))?;
         }
         self.pass_on(control, hears, &ready[own..]);
         Ok(input)
@@ -175,10 +180,8 @@ impl<'a> Session<'a> {
     }
 
     /// Carries out an order; false if it is the last.
-    fn obey(&mut self, control: &mut Control, line: &str) -> Result<bool, String> {
-        let order =
-            serde_json::from_str(line).map_err(|error| format!("expected an order: {error}"))?;
-        match order {
+    fn obey(&mut self, control: &mut Control, line: &str) -> Result<bool, Error> {
+        match serde_json::from_str(line)? {
             Order::Beat => {}
             Order::Start { id, role } => {
                 if let Some(ended) = self.start(id, &role)? {
@@ -190,23 +193,23 @@ impl<'a> Session<'a> {
             Order::Kill { id } => self.roles.kill(id),
             Order::Set { id, settings } => match self.set(&settings) {
                 Ok(before) => control.tell(&Message::Set { id, before: &before }),
-                Err(reason) => control.tell(&Message::Refused { id, reason: &reason }),
+                Err(error) => control.tell(&Message::Refused { id, reason: &error.to_string() }),
             },
             Order::Restore { id, names } => {
                 let restored = self.journal.restore(names.as_deref());
-                let kept = restored.map_err(|error| format!("journal: {error}"))?.kept;
+                let kept = restored.map_err(Error::Journal)?.kept;
                 control.tell(&Message::Restored { id, kept: &kept });
             }
             Order::Look { id, names, pairs } => match look::look(&names, &pairs) {
                 Ok(facts) => control.tell(&Message::Looked { id, facts: &facts }),
-                Err(reason) => control.tell(&Message::Refused { id, reason: &reason }),
+                Err(error) => control.tell(&Message::Refused { id, reason: &error.to_string() }),
             },
             Order::Stop => return Ok(false),
         }
         Ok(true)
     }
 
-    fn start(&mut self, id: u64, role: &str) -> Result<Option<Ended>, String> {
+    fn start(&mut self, id: u64, role: &str) -> Result<Option<Ended>, Error> {
         if !self.startable.contains(&role) {
             let known = self.startable.join(", ");
             return Ok(Some(Ended::unable(id, &format!("expected one of {known}, found {role}"))));
@@ -214,18 +217,18 @@ impl<'a> Session<'a> {
         self.roles.start(id, role)
     }
 
-    fn set(&mut self, wanted: &Values) -> Result<Values, String> {
+    fn set(&mut self, values: &Values) -> Result<Values, Error> {
         self.guard()?;
-        self.journal.set(wanted)
+        Ok(self.journal.set(values)?)
     }
 
     /// Sees to it that there is a guardian, even if it is killed while it begins.
-    fn guard(&mut self) -> Result<(), String> {
+    fn guard(&mut self) -> Result<(), Error> {
         let mut tries = 0;
         while self.guardian.is_none() {
             match Guardian::start(&self.journal, &self.lock) {
                 Ok(guardian) => self.guardian = Some(guardian),
-                Err(error) if tries == GUARDIANS => return Err(format!("no guardian: {error}")),
+                Err(error) if tries == GUARDIANS => return Err(Error::Guardian(error)),
                 Err(_) => tries += 1,
             }
         }

@@ -2,6 +2,7 @@
 //!
 //! Nothing waits for a child: it is sent what its pipe has room for, and its output is read as it comes.
 
+use super::error::Error;
 use super::protocol::Ended;
 use crate::kernel::sys::Watch;
 use crate::undo::apart::SELF;
@@ -54,9 +55,9 @@ impl Roles {
     ///
     /// # Errors
     /// There is a role of this number.
-    pub fn start(&mut self, id: u64, role: &str) -> Result<Option<Ended>, String> {
+    pub fn start(&mut self, id: u64, role: &str) -> Result<Option<Ended>, Error> {
         if self.running.iter().any(|one| one.id == id) {
-            return Err(format!("start: expected a new number, found {id}"));
+            return Err(Error::Number(id));
         }
         match Running::start(id, role) {
             Ok(one) => self.running.push(one),

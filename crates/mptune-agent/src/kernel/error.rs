@@ -3,6 +3,7 @@
 use netlink_packet_core::DecodeError;
 use std::fmt;
 use std::io;
+use thiserror::Error as Derived;
 
 /// The kernel refused a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,29 +40,21 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Why path management, or a part of it, does not work.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Failure of a request, or of the whole conversation with the kernel.
+#[derive(Debug, Clone, PartialEq, Eq, Derived)]
 pub enum Error {
     /// The kernel refused one request; others may succeed.
+    #[error("{0}")]
     Refused(Refusal),
     /// Nothing more can be done.
+    #[error("{0}")]
     Failed(String),
 }
 
 impl Error {
     /// A system call failed while handling `subject`.
     pub fn io(subject: &str, error: &io::Error) -> Self {
-        let words = error.raw_os_error().map_or_else(|| error.to_string(), strerror);
-        Self::Failed(format!("{subject}: {words}"))
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Refused(refusal) => refusal.fmt(f),
-            Self::Failed(reason) => f.write_str(reason),
-        }
+        Self::Failed(format!("{subject}: {}", plain(error)))
     }
 }
 
@@ -73,8 +66,12 @@ impl From<DecodeError> for Error {
 
 /// The system's words for an error number, without the number.
 pub fn strerror(number: i32) -> String {
-    let text = io::Error::from_raw_os_error(number).to_string();
-    text.split(" (os error").next().unwrap_or_default().to_owned()
+    plain(&io::Error::from_raw_os_error(number))
+}
+
+/// The words of an error, without its number.
+pub fn plain(error: &io::Error) -> String {
+    error.to_string().split(" (os error").next().unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]

@@ -6,20 +6,26 @@ use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use thiserror::Error;
 
 /// Values by name.
 pub type Values = BTreeMap<String, String>;
+
+/// A name that is none of a setting of the network.
+#[derive(Debug, PartialEq, Eq, Error)]
+#[error("expected a setting of the network, found {0:?}")]
+pub struct Unknown(String);
 
 /// The file of a setting, by its name as sysctl(8) prints it: a `/` in it stands for a dot in the name of a
 /// device.
 ///
 /// # Errors
-/// One line: it is no setting of the network.
-pub fn file(root: &Path, name: &str) -> Result<PathBuf, String> {
+/// It is no setting of the network.
+pub fn file(root: &Path, name: &str) -> Result<PathBuf, Unknown> {
     let parts: Vec<_> = name.split('.').map(|part| part.replace('/', ".")).collect();
     let valid = |part: &String| !matches!(part.as_str(), "" | "." | "..") && !part.contains('\0');
     if parts.len() < 3 || parts[0] != "net" || !parts.iter().all(valid) {
-        return Err(format!("expected a setting of the network, found {name:?}"));
+        return Err(Unknown(name.to_owned()));
     }
     Ok(parts.iter().fold(root.to_owned(), |path, part| path.join(part)))
 }
@@ -53,14 +59,6 @@ pub fn shown(value: &str) -> String {
     value.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The system's words for an error, without its number.
-pub fn words(error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::NotFound => "there is no such setting here".to_owned(),
-        _ => error.to_string().split(" (os error").next().unwrap_or_default().to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,7 +77,7 @@ mod tests {
         for name in
             ["", "net", "net.mptcp", "kernel.core_pattern.x", "net..x", "net.//.x.y", "/net.a.b"]
         {
-            let reason = file(Path::new("/proc/sys"), name).unwrap_err();
+            let reason = file(Path::new("/proc/sys"), name).unwrap_err().to_string();
             assert!(reason.starts_with("expected a setting of the network"), "{reason}");
         }
     }

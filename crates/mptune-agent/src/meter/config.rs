@@ -1,7 +1,8 @@
 //! What a half is asked to do: the first line on standard input.
 
+use super::error::Error;
 use mptune_core::workload::Workload;
-use serde::de::Error;
+use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use std::net::IpAddr;
 
@@ -107,11 +108,9 @@ impl Job {
     /// Checks a job.
     ///
     /// # Errors
-    /// One line with the key and what was expected there.
-    fn checked(mut self) -> Result<Self, String> {
-        self.workload
-            .validate(LEAST_SEGMENT)
-            .map_err(|error| format!("configuration: {}: {}", error.key, error.expected))?;
+    /// The first key whose value is wrong.
+    fn checked(mut self) -> Result<Self, Error> {
+        self.workload.validate(LEAST_SEGMENT)?;
         let positive = [
             ("bin_ns", Some(self.bin_ns)),
             ("samples_ns", self.samples_ns),
@@ -119,13 +118,12 @@ impl Job {
             ("buffer_bytes", self.buffer_bytes.map(u64::from)),
         ];
         if let Some((key, _)) = positive.iter().find(|(_, value)| *value == Some(0)) {
-            return Err(format!("configuration: {key}: expected more than 0, found 0"));
+            return Err(wrong(key, "expected more than 0, found 0".to_owned()));
         }
         if let Some(found) = self.buffer_bytes.filter(|&bytes| bytes > i32::MAX as u32 / 2) {
-            return Err(format!(
-                "configuration: buffer_bytes: expected at most {}, which Linux doubles, found {found}",
-                i32::MAX / 2,
-            ));
+            let most = i32::MAX / 2;
+            let expected = format!("expected at most {most}, which Linux doubles, found {found}");
+            return Err(wrong("buffer_bytes", expected));
         }
         self.thresholds_bytes.sort_unstable();
         Ok(self)
@@ -136,8 +134,8 @@ impl SenderConfig {
     /// Checks the configuration of a sender.
     ///
     /// # Errors
-    /// One line with the key and what was expected there.
-    pub fn checked(self) -> Result<Self, String> {
+    /// The first key whose value is wrong.
+    pub fn checked(self) -> Result<Self, Error> {
         same_family("remote", &self.local, &self.remote)?;
         Ok(Self { job: self.job.checked()?, ..self })
     }
@@ -147,20 +145,22 @@ impl ReceiverConfig {
     /// Checks the configuration of a receiver.
     ///
     /// # Errors
-    /// One line with the key and what was expected there.
-    pub fn checked(self) -> Result<Self, String> {
+    /// The first key whose value is wrong.
+    pub fn checked(self) -> Result<Self, Error> {
         self.joins.iter().try_for_each(|join| same_family("joins", &self.address, join))?;
         Ok(Self { job: self.job.checked()?, ..self })
     }
 }
 
-fn same_family(key: &str, wanted: &IpAddr, found: &IpAddr) -> Result<(), String> {
-    if wanted.is_ipv4() == found.is_ipv4() {
+fn same_family(key: &str, of: &IpAddr, found: &IpAddr) -> Result<(), Error> {
+    if of.is_ipv4() == found.is_ipv4() {
         return Ok(());
     }
-    Err(format!(
-        "configuration: {key}: expected an address of the family of {wanted}, found {found}"
-    ))
+    Err(wrong(key, format!("expected an address of the family of {of}, found {found}")))
+}
+
+fn wrong(key: &str, expected: String) -> Error {
+    Error::Configuration { key: key.to_owned(), expected }
 }
 
 #[cfg(test)]
@@ -175,7 +175,7 @@ mod tests {
             r#"{{"job": {job}, "local": "10.64.0.1", "remote": "10.65.0.1", "port": 5000}}"#
         );
         let config: Result<SenderConfig, _> = serde_json::from_str(&line);
-        config.map_err(|error| error.to_string())?.checked()
+        config.map_err(|error| error.to_string())?.checked().map_err(|error| error.to_string())
     }
 
     #[test]
@@ -228,8 +228,8 @@ mod tests {
         let job = sender(JOB).unwrap().job;
         let [four, six]: [IpAddr; 2] = ["10.65.0.1", "fd65::1"].map(|ip| ip.parse().unwrap());
         let config = ReceiverConfig { job: job.clone(), address: four, port: 0, joins: vec![six] };
-        assert!(config.checked().unwrap_err().contains("joins: "));
+        assert!(config.checked().unwrap_err().to_string().contains("joins: "));
         let config = SenderConfig { job, local: four, remote: six, port: 1, plain_because: None };
-        assert!(config.checked().unwrap_err().contains("remote: "));
+        assert!(config.checked().unwrap_err().to_string().contains("remote: "));
     }
 }

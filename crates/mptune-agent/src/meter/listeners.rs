@@ -9,6 +9,7 @@
 use crate::kernel::address;
 use crate::kernel::sys::{self, Watch};
 use crate::meter::config::ReceiverConfig;
+use crate::meter::error::Error;
 use crate::meter::socket;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -40,14 +41,14 @@ impl Listeners {
     /// Opens them.
     ///
     /// # Errors
-    /// One line: what could not be set up.
-    pub fn open(config: &ReceiverConfig) -> Result<Self, String> {
+    /// One of them cannot be set up.
+    pub fn open(config: &ReceiverConfig) -> Result<Self, Error> {
         let (mptcp, plain_because) = capability(config)?;
         let joins: Vec<_> = config.joins.iter().filter(|_| mptcp).copied().collect();
         let elsewhere: Vec<_> =
             joins.iter().filter(|join| **join != config.address).copied().collect();
         let (initial, joined) = together(config, mptcp, &elsewhere)?;
-        let port = initial.local_addr().map_err(|error| format!("receiver: {error}"))?.port();
+        let port = initial.local_addr().map_err(|error| Error::System("receiver", error))?.port();
         let join_initial = joins.contains(&config.address);
         Ok(Self { initial: Some(initial), join_initial, joins: joined, port, plain_because })
     }
@@ -95,13 +96,13 @@ impl Listeners {
 
 /// Whether MPTCP is used, and if it should be but is not, why: a host without it answers in plain TCP,
 /// and the sender reports what becomes of the connection.
-fn capability(config: &ReceiverConfig) -> Result<(bool, Option<String>), String> {
+fn capability(config: &ReceiverConfig) -> Result<(bool, Option<String>), Error> {
     match socket::open(config.address, config.job.mptcp) {
         Ok(_) => Ok((config.job.mptcp, None)),
         Err(error) if config.job.mptcp && socket::is_unsupported(&error) => {
             Ok((false, Some(format!("the receiver's host has no MPTCP ({error})"))))
         }
-        Err(error) => Err(format!("receiver: socket: {error}")),
+        Err(error) => Err(Error::System("receiver: socket", error)),
     }
 }
 
@@ -110,28 +111,27 @@ fn together(
     config: &ReceiverConfig,
     mptcp: bool,
     elsewhere: &[IpAddr],
-) -> Result<(TcpListener, Vec<TcpListener>), String> {
+) -> Result<(TcpListener, Vec<TcpListener>), Error> {
     let mut attempts = if config.port == 0 { ATTEMPTS } else { 1 };
     loop {
         attempts -= 1;
         let initial = listen(config, mptcp, SocketAddr::new(config.address, config.port))?;
-        let port = initial.local_addr().map_err(|error| format!("receiver: {error}"))?.port();
+        let port = initial.local_addr().map_err(|error| Error::System("receiver", error))?.port();
         let joins: Result<Vec<_>, _> =
             elsewhere.iter().map(|ip| listen(config, mptcp, SocketAddr::new(*ip, port))).collect();
         match joins {
             Ok(joins) => return Ok((initial, joins)),
             Err(_) if attempts > 0 => {}
-            Err(reason) => return Err(reason),
+            Err(error) => return Err(error),
         }
     }
 }
 
 /// One listener; what it accepts has its buffers from the start.
-fn listen(config: &ReceiverConfig, mptcp: bool, at: SocketAddr) -> Result<TcpListener, String> {
-    let listening = |error: io::Error| format!("receiver: listening on {at}: {error}");
+fn listen(config: &ReceiverConfig, mptcp: bool, at: SocketAddr) -> Result<TcpListener, Error> {
+    let listening = |error: io::Error| Error::Listening(at, error);
     let fd = socket::open(at.ip(), mptcp).map_err(listening)?;
-    socket::set_buffers(fd.as_fd(), config.job.buffer_bytes)
-        .map_err(|error| format!("receiver: {error}"))?;
+    socket::set_buffers(fd.as_fd(), config.job.buffer_bytes, "receiver")?;
     sys::bind(fd.as_fd(), &address::encode(at))
         .and_then(|()| sys::listen(fd.as_fd(), BACKLOG))
         .map_err(listening)?;
@@ -184,7 +184,8 @@ mod tests {
     fn a_port_in_use_is_named() {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = taken.local_addr().unwrap().port();
-        let reason = Listeners::open(&ReceiverConfig { port, ..config("[]") }).err().unwrap();
+        let refused = Listeners::open(&ReceiverConfig { port, ..config("[]") }).err().unwrap();
+        let reason = refused.to_string();
         assert!(reason.contains(&format!("127.0.0.1:{port}")), "{reason}");
     }
 

@@ -35,6 +35,7 @@ mod candidates;
 mod clock;
 mod config;
 mod counters;
+mod error;
 mod half;
 mod listeners;
 mod load;

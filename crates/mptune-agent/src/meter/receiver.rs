@@ -9,6 +9,7 @@ use crate::meter::candidates::{Candidates, Chosen};
 use crate::meter::clock::{Clock, Handshake};
 use crate::meter::config::{Job, ReceiverConfig, TOKEN_BYTES};
 use crate::meter::counters::Recorder;
+use crate::meter::error::Error;
 use crate::meter::half::{Ending, Half, Seen, seconds};
 use crate::meter::listeners::Listeners;
 use crate::meter::pattern::Pattern;
@@ -71,7 +72,7 @@ pub fn main() -> i32 {
     role::play(run)
 }
 
-fn run(control: &mut Control) -> Result<(), String> {
+fn run(control: &mut Control) -> Result<(), Error> {
     let config = control.configuration::<ReceiverConfig>()?.checked()?;
     let mut listeners = Listeners::open(&config)?;
     let (port, plain_because) = (listeners.port, listeners.plain_because.as_deref());
@@ -148,8 +149,8 @@ impl<'a> Receiver<'a> {
     }
 
     /// The connection; none if ordered to stop before one arrived.
-    fn accept(&mut self, listeners: &mut Listeners) -> Result<Option<TcpStream>, String> {
-        let failed = |error: io::Error| format!("receiver: accepting: {error}");
+    fn accept(&mut self, listeners: &mut Listeners) -> Result<Option<TcpStream>, Error> {
+        let failed = |error| Error::System("receiver: accepting", error);
         let mut candidates = Candidates::new(self.job.token, self.job.stall_ns);
         let (mut handshake, mut chosen) = (None, None);
         while chosen.is_none() && self.half.ending().is_none() {
@@ -215,7 +216,7 @@ impl<'a> Receiver<'a> {
     }
 
     /// Takes what arrives until it is over.
-    fn receive(&mut self, stream: &TcpStream, listeners: &Listeners) -> Result<(), String> {
+    fn receive(&mut self, stream: &TcpStream, listeners: &Listeners) -> Result<(), Error> {
         let mut data = vec![0; READ_BYTES];
         while self.half.ending().is_none() {
             self.look(stream);
@@ -235,13 +236,13 @@ impl<'a> Receiver<'a> {
         Ok(())
     }
 
-    fn wait(&mut self, stream: &TcpStream, listeners: &Listeners) -> Result<(), String> {
+    fn wait(&mut self, stream: &TcpStream, listeners: &Listeners) -> Result<(), Error> {
         let mut watches = vec![Watch::readable(stream)];
         watches.extend(listeners.watches());
         let said = self
             .half
             .wait(&mut watches, self.next_ns())
-            .map_err(|error| format!("receiver: waiting: {error}"))?;
+            .map_err(|error| Error::System("receiver: waiting", error))?;
         if watches[1..].iter().any(|watch| watch.ready) {
             self.strangers += listeners.turn_away(true);
         }
@@ -391,7 +392,7 @@ impl<'a> Receiver<'a> {
     }
 
     /// Reports what it found.
-    fn report(&mut self, connection: Option<&TcpStream>) -> Result<(), String> {
+    fn report(&mut self, connection: Option<&TcpStream>) -> Result<(), Error> {
         for (at_ns, bytes) in std::mem::take(&mut self.early) {
             self.count(at_ns, bytes);
         }
@@ -406,7 +407,7 @@ impl<'a> Receiver<'a> {
         }
         let buffers = connection.map(|stream| socket::buffers(stream.as_fd())).transpose();
         let buffers =
-            buffers.map_err(|error| format!("receiver: reading buffers back: {error}"))?;
+            buffers.map_err(|error| Error::System("receiver: reading buffers back", error))?;
         let seen = self.half.seen(
             buffers.unwrap_or_default(),
             self.subflows.reports(end_ns),

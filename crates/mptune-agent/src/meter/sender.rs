@@ -7,6 +7,7 @@ use crate::kernel::diag::Diag;
 use crate::kernel::sys::{self, Watch};
 use crate::meter::config::{Job, SenderConfig, TOKEN_BYTES};
 use crate::meter::counters::Recorder;
+use crate::meter::error::Error;
 use crate::meter::half::{Ending, Half, Seen, seconds};
 use crate::meter::pattern::Pattern;
 use crate::meter::samples::{Sample, Samples};
@@ -69,7 +70,7 @@ pub fn main() -> i32 {
     role::play(run)
 }
 
-fn run(control: &mut Control) -> Result<(), String> {
+fn run(control: &mut Control) -> Result<(), Error> {
     let config = control.configuration::<SenderConfig>()?.checked()?;
     let (fd, diag) = set_up(&config)?;
     // Generated before the clock runs, which begins with the `connect` call.
@@ -87,19 +88,17 @@ fn run(control: &mut Control) -> Result<(), String> {
     Ok(())
 }
 
-fn set_up(config: &SenderConfig) -> Result<(OwnedFd, Diag), String> {
+fn set_up(config: &SenderConfig) -> Result<(OwnedFd, Diag), Error> {
     let fd = socket::open(config.local, config.job.mptcp).map_err(|error| {
         let unsupported = config.job.mptcp && socket::is_unsupported(&error);
-        let hint = if unsupported { "; sysctl net.mptcp.enabled=1 there" } else { "" };
-        format!("sender: a socket on its host: {error}{hint}")
+        if unsupported { Error::NoMptcp(error) } else { Error::Socket(error) }
     })?;
     let local = SocketAddr::new(config.local, 0);
     sys::bind(fd.as_fd(), &address::encode(local))
-        .map_err(|error| format!("local: {}: {error}", config.local))?;
+        .map_err(|error| Error::Local(config.local, error))?;
     socket::set_congestion_control(fd.as_fd(), &config.job.cc)?;
-    socket::set_buffers(fd.as_fd(), config.job.buffer_bytes)
-        .map_err(|error| format!("sender: {error}"))?;
-    let diag = Diag::open().map_err(|error| format!("sender: socket diagnostics: {error}"))?;
+    socket::set_buffers(fd.as_fd(), config.job.buffer_bytes, "sender")?;
+    let diag = Diag::open().map_err(Error::Diagnostics)?;
     Ok((fd, diag))
 }
 
@@ -191,7 +190,7 @@ impl<'a> Sender<'a> {
     }
 
     /// The socket, connected unless that failed or it was ordered to stop.
-    fn connect(&mut self, fd: OwnedFd) -> Result<TcpStream, String> {
+    fn connect(&mut self, fd: OwnedFd) -> Result<TcpStream, Error> {
         let remote = SocketAddr::new(self.config.remote, self.config.port);
         self.half.restart();
         let begun = socket::connect(fd.as_fd(), remote);
@@ -238,8 +237,8 @@ impl<'a> Sender<'a> {
         Ok(())
     }
 
-    fn send(&mut self, stream: &TcpStream, payload: &mut Payload) -> Result<(), String> {
-        let failed = |error| format!("sender: waiting: {error}");
+    fn send(&mut self, stream: &TcpStream, payload: &mut Payload) -> Result<(), Error> {
+        let failed = |error| Error::System("sender: waiting", error);
         while self.half.ending().is_none() {
             self.look(stream);
             let rest = payload.next();
@@ -352,8 +351,8 @@ impl<'a> Sender<'a> {
     }
 
     /// Reports what it found.
-    fn report(&mut self, stream: &TcpStream) -> Result<(), String> {
-        let failed = |error: io::Error| format!("sender: reading back: {error}");
+    fn report(&mut self, stream: &TcpStream) -> Result<(), Error> {
+        let failed = |error| Error::System("sender: reading back", error);
         let duration_ns = self.half.now_ns();
         let buffers = socket::buffers(stream.as_fd()).map_err(failed)?;
         let cc = socket::congestion_control(stream.as_fd()).map_err(failed)?;

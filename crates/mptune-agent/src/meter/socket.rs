@@ -1,5 +1,6 @@
 //! A socket of a measurement: creating it, setting it up, reading back settings and statistics, closing it.
 
+use super::error::Error;
 use crate::kernel::address;
 use crate::kernel::info::{FullInfo, MptcpInfo, SubflowInfo, TcpInfo};
 use crate::kernel::sys;
@@ -38,16 +39,27 @@ pub fn is_unsupported(error: &io::Error) -> bool {
 
 /// Requests buffers of this size; without one the kernel lets them grow. Above the system's maximum only a
 /// privileged process gets them; read back what was granted with [`buffers`].
-pub fn set_buffers(fd: BorrowedFd<'_>, bytes: Option<u32>) -> Result<(), String> {
+///
+/// # Errors
+/// [`Error::Buffer`] of this half.
+pub fn set_buffers(
+    fd: BorrowedFd<'_>,
+    bytes: Option<u32>,
+    half: &'static str,
+) -> Result<(), Error> {
     let Some(bytes) = bytes else { return Ok(()) };
     let options = [
         (libc::SO_SNDBUF, libc::SO_SNDBUFFORCE, "SO_SNDBUF"),
         (libc::SO_RCVBUF, libc::SO_RCVBUFFORCE, "SO_RCVBUF"),
     ];
-    for (plain, force, name) in options {
+    for (plain, force, option) in options {
         let value = bytes.to_ne_bytes();
-        sys::set_option(fd, libc::SOL_SOCKET, plain, &value)
-            .map_err(|error| format!("setting {name} to {}: {error}", bytes))?;
+        sys::set_option(fd, libc::SOL_SOCKET, plain, &value).map_err(|error| Error::Buffer {
+            half,
+            option,
+            bytes,
+            error,
+        })?;
         if integer(fd, libc::SOL_SOCKET, plain).unwrap_or(0) < 2 * bytes {
             // Refused without the privilege; the effective value shows it.
             let _ = sys::set_option(fd, libc::SOL_SOCKET, force, &value);
@@ -66,20 +78,14 @@ pub fn buffers(fd: BorrowedFd<'_>) -> io::Result<Buffers> {
 
 /// Sets the congestion control. Requires a bound socket, whose first subflow exists: only that
 /// subflow can refuse.
-pub fn set_congestion_control(fd: BorrowedFd<'_>, name: &str) -> Result<(), String> {
+///
+/// # Errors
+/// [`Error::Congestion`].
+pub fn set_congestion_control(fd: BorrowedFd<'_>, name: &str) -> Result<(), Error> {
     sys::set_option(fd, libc::IPPROTO_TCP, libc::TCP_CONGESTION, name.as_bytes()).map_err(|error| {
         let available = "/proc/sys/net/ipv4/tcp_available_congestion_control";
         let known = std::fs::read_to_string(available).unwrap_or_default();
-        let reason = match error.raw_os_error() {
-            Some(libc::ENOENT) => "not in this kernel".to_owned(),
-            Some(libc::EPERM) => "only for privileged processes here".to_owned(),
-            _ => error.to_string(),
-        };
-        format!(
-            "cc: congestion control {name:?} is {reason}; available: {}; module tcp_{name} or a BPF \
-             program would supply it",
-            known.trim()
-        )
+        Error::Congestion { name: name.to_owned(), available: known.trim().to_owned(), error }
     })
 }
 

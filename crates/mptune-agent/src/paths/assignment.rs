@@ -7,6 +7,23 @@ use mptune_core::pathmanager::{self as core, OptionMap, PathEnds, PathId, Transf
 use serde::Deserialize;
 use std::net::IpAddr;
 use std::sync::Arc;
+use thiserror::Error;
+
+/// An assignment, or the name of a path in it, that is wrong.
+#[derive(Debug, PartialEq, Eq, Error)]
+pub enum Error {
+    /// The core refuses the policy or an option of it.
+    #[error("path manager: {}: {}", .0.key, .0.expected)]
+    Policy(SpecError),
+    /// No path has this label.
+    #[error("path: expected one of {known}, found {found:?}")]
+    Label {
+        /// All labels.
+        known: String,
+        /// The label in the order.
+        found: String,
+    },
+}
 
 /// `transfer_bytes` of a sender that always has more.
 const SATURATED: u64 = u64::MAX;
@@ -72,8 +89,8 @@ impl Told {
     /// Checks it.
     ///
     /// # Errors
-    /// One line with the key that is wrong.
-    pub fn checked(self) -> Result<Assignment, String> {
+    /// [`Error::Policy`].
+    pub fn checked(self) -> Result<Assignment, Error> {
         let ends = |path: &KernelPath| PathEnds { local: path.local, remote: path.remote };
         let ends: Vec<_> = self.paths.iter().map(ends).collect();
         let size = match self.transfer_bytes {
@@ -83,7 +100,7 @@ impl Told {
         };
         let policy =
             core::Assignment::new(&self.pm, &self.pm_options, ends, size, self.lsrr_honoured)
-                .map_err(|error| format!("path manager: {}: {}", error.key, error.expected))?;
+                .map_err(Error::Policy)?;
         Ok(Assignment { name: "".into(), policy, paths: self.paths.into(), terms: None })
     }
 }
@@ -129,12 +146,12 @@ impl Assignment {
     /// The path with a label.
     ///
     /// # Errors
-    /// One line with the known labels.
-    pub fn path_named(&self, label: &str) -> Result<PathId, String> {
+    /// [`Error::Label`].
+    pub fn path_named(&self, label: &str) -> Result<PathId, Error> {
         let found = self.paths.iter().position(|path| path.label == label);
         found.ok_or_else(|| {
             let known: Vec<_> = self.paths.iter().map(|path| path.label.as_str()).collect();
-            format!("path: expected one of {}, found {label:?}", known.join(", "))
+            Error::Label { known: known.join(", "), found: label.to_owned() }
         })
     }
 
@@ -150,7 +167,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn checked(pm: &str, options: serde_json::Value) -> Result<Assignment, String> {
+    fn checked(pm: &str, options: serde_json::Value) -> Result<Assignment, Error> {
         let path = |label: &str, local: usize| {
             json!({"label": label, "local": local, "remote": 0,
                    "pairs": [[format!("10.64.{local}.1"), "10.65.0.1"]]})
@@ -171,7 +188,7 @@ mod tests {
             ),
             ("ndiffports", json!({"ndiffports": 0}), "path manager: ndiffports: expected 1 to 64"),
         ] {
-            let reason = checked(pm, options).unwrap_err();
+            let reason = checked(pm, options).unwrap_err().to_string();
             assert!(reason.starts_with(words), "{reason}");
         }
     }
@@ -186,7 +203,7 @@ mod tests {
         assert_eq!(assignment.path_of(&pair("10.64.1.1:7")), Some(1));
         assert_eq!(assignment.path_of(&pair("10.64.2.1:7")), None);
         assert_eq!(assignment.path_named("B-X"), Ok(1));
-        let reason = assignment.path_named("C-X").unwrap_err();
+        let reason = assignment.path_named("C-X").unwrap_err().to_string();
         assert_eq!(reason, "path: expected one of A-X, B-X, found \"C-X\"");
         assert_eq!(assignment.addresses(0, "::1".parse().unwrap()), None);
     }

@@ -26,22 +26,53 @@ use self::manager::Manager;
 use self::policies::One;
 use self::protocol::{AtReceiver, AtSender, Config, Message};
 use self::receiver::Receiver;
-use crate::control::{Control, Input};
+use crate::control::{self, Control, Input};
+use crate::kernel::error as kernel;
 use crate::kernel::sys::{self, Watch};
 use crate::role;
 use serde::de::DeserializeOwned;
 use std::fs;
+use std::io;
 use std::time::Duration;
+use thiserror::Error;
 
 /// Longest wait if nothing else limits it.
 const TICK: Duration = Duration::from_secs(10);
+
+/// Failure of the role.
+#[derive(Debug, Error)]
+enum Error {
+    /// The kernel of this side has no MPTCP.
+    #[error("net.mptcp on the {0}'s side: this kernel has no MPTCP")]
+    NoMptcp(&'static str),
+    /// The path manager is the kernel's.
+    #[error("net.mptcp.{name} on the {side}'s side: expected userspace (1), found {value}")]
+    InKernel {
+        /// Name of the setting below `net.mptcp`.
+        name: &'static str,
+        /// The sender's or the receiver's.
+        side: &'static str,
+        /// Its value.
+        value: String,
+    },
+    #[error("expected a command: {0}")]
+    Command(#[from] serde_json::Error),
+    #[error(transparent)]
+    Assignment(#[from] assignment::Error),
+    #[error(transparent)]
+    Kernel(#[from] kernel::Error),
+    #[error(transparent)]
+    Control(#[from] control::Error),
+    #[error(transparent)]
+    System(#[from] io::Error),
+}
 
 /// Manages paths between standard input and output; returns the exit status.
 pub fn main() -> i32 {
     role::play(run)
 }
 
-fn run(control: &mut Control) -> Result<(), String> {
+fn run(control: &mut Control) -> Result<(), Error> {
     match control.configuration()? {
         Config::Sender { assignment, port } => manage(control, assignment, port),
         Config::Receiver { port } => accept(control, port),
@@ -49,11 +80,11 @@ fn run(control: &mut Control) -> Result<(), String> {
 }
 
 /// The sender's side.
-fn manage(control: &mut Control, told: Told, port: Option<u16>) -> Result<(), String> {
+fn manage(control: &mut Control, told: Told, port: Option<u16>) -> Result<(), Error> {
     let assignment = told.checked()?;
     check_settings("sender")?;
     let policies = One { assignment: assignment.clone(), port };
-    let mut manager = Manager::open(Box::new(policies), None).map_err(|error| error.to_string())?;
+    let mut manager = Manager::open(Box::new(policies), None)?;
     control.tell(&Message::Ready);
     while let Some(command) = next(control, &mut manager)? {
         match command {
@@ -65,21 +96,20 @@ fn manage(control: &mut Control, told: Told, port: Option<u16>) -> Result<(), St
                 let path = assignment.path_named(label)?;
                 manager.on_path(change, path)
             }
-        }
-        .map_err(|error| error.to_string())?;
+        }?;
     }
-    control.tell(&manager.report().map_err(|error| error.to_string())?);
+    control.tell(&manager.report()?);
     Ok(())
 }
 
 /// The next command, managing connections meanwhile; none when it should end.
-fn next(control: &mut Control, manager: &mut Manager) -> Result<Option<AtSender>, String> {
+fn next(control: &mut Control, manager: &mut Manager) -> Result<Option<AtSender>, Error> {
     loop {
         let pause = manager.pause(sys::monotonic_ns()).unwrap_or(TICK);
         let mut watches = [Watch { fd: manager.events(), events: libc::POLLIN, ready: false }];
-        let input = control.wait(&mut watches, pause).map_err(|error| error.to_string())?;
+        let input = control.wait(&mut watches, pause)?;
         // Before the command, so that it sees the current state.
-        manager.step().map_err(|error| error.to_string())?;
+        manager.step()?;
         match input {
             Some(Input::Line(line)) => return command(&line).map(Some),
             Some(Input::Closed | Input::Signal(_)) => return Ok(None),
@@ -89,15 +119,15 @@ fn next(control: &mut Control, manager: &mut Manager) -> Result<Option<AtSender>
 }
 
 /// The receiver's side.
-fn accept(control: &mut Control, port: Option<u16>) -> Result<(), String> {
+fn accept(control: &mut Control, port: Option<u16>) -> Result<(), Error> {
     check_settings("receiver")?;
-    let mut receiver = Receiver::open(port).map_err(|error| error.to_string())?;
+    let mut receiver = Receiver::open(port)?;
     control.tell(&Message::Ready);
     loop {
         let mut watches = [Watch { fd: receiver.events(), events: libc::POLLIN, ready: false }];
-        let input = control.wait(&mut watches, TICK).map_err(|error| error.to_string())?;
+        let input = control.wait(&mut watches, TICK)?;
         // Before the command, so that it sees the current state.
-        receiver.step().map_err(|error| error.to_string())?;
+        receiver.step()?;
         let done = match input {
             Some(Input::Line(line)) => match command(&line)? {
                 AtReceiver::Remove { address } => receiver.remove(address),
@@ -111,28 +141,26 @@ fn accept(control: &mut Control, port: Option<u16>) -> Result<(), String> {
             Some(Input::Closed | Input::Signal(_)) => break,
             None => Ok(()),
         };
-        done.map_err(|error| error.to_string())?;
+        done?;
     }
     control.tell(&receiver.report());
     Ok(())
 }
 
-fn command<T: DeserializeOwned>(line: &str) -> Result<T, String> {
-    serde_json::from_str(line).map_err(|error| format!("expected a command: {error}"))
+fn command<T: DeserializeOwned>(line: &str) -> Result<T, Error> {
+    Ok(serde_json::from_str(line)?)
 }
 
 /// The userspace path manager must be chosen before a connection begins.
-fn check_settings(side: &str) -> Result<(), String> {
+fn check_settings(side: &'static str) -> Result<(), Error> {
     // Under its name on this kernel: `path_manager` since Linux 6.15.
     let names = ["path_manager", "pm_type"];
     let read = |name| Some((name, fs::read_to_string(format!("/proc/sys/net/mptcp/{name}")).ok()?));
     let Some((name, value)) = names.into_iter().find_map(read) else {
-        return Err(format!("net.mptcp on the {side}'s side: this kernel has no MPTCP"));
+        return Err(Error::NoMptcp(side));
     };
     match value.trim() {
         "userspace" | "1" => Ok(()),
-        found => Err(format!(
-            "net.mptcp.{name} on the {side}'s side: expected userspace (1), found {found}"
-        )),
+        value => Err(Error::InKernel { name, side, value: value.to_owned() }),
     }
 }

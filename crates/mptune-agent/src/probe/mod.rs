@@ -48,7 +48,7 @@ use self::sending::Sending;
 use self::server::Server;
 use self::udp::Endpoint;
 use self::voice::Ear;
-use crate::control::{Control, Input};
+use crate::control::{self, Control, Input};
 use crate::kernel::sys::{self, Watch};
 use crate::role;
 use std::collections::BTreeMap;
@@ -56,6 +56,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::mpsc::Sender;
 use std::time::Duration;
+use thiserror::Error;
 
 /// Longest wait if nothing else limits it.
 const TICK_NS: u64 = 1_000_000_000;
@@ -67,12 +68,38 @@ const ATTEMPTS: usize = 16;
 const MAX_PATHS: usize = 256;
 const MAX_PACKETS: u32 = 1 << 20;
 
+/// Failure of the role.
+#[derive(Debug, Error)]
+enum Error {
+    /// A key of the configuration has a wrong value.
+    #[error("configuration: {0}: expected {1}")]
+    Configuration(&'static str, &'static str),
+    #[error("expected a command: {0}")]
+    Command(#[from] serde_json::Error),
+    /// A key of a command has a wrong value.
+    #[error("{0}: expected {1}")]
+    Key(&'static str, &'static str),
+    #[error("flows: bytes: expected {least} to {most}, found {found}")]
+    Bytes { least: usize, most: usize, found: usize },
+    #[error("flows: packets: expected at most {MAX_PACKETS}, found {0}")]
+    Packets(u32),
+    /// An order about a connection that has failed.
+    #[error("id: the connection failed")]
+    Connection,
+    #[error("probe: {0}")]
+    System(#[from] io::Error),
+    #[error("probe: receiving: {0}")]
+    Receiving(io::Error),
+    #[error(transparent)]
+    Control(#[from] control::Error),
+}
+
 /// The role.
 pub fn main() -> i32 {
     role::play(run)
 }
 
-fn run(control: &mut Control) -> Result<(), String> {
+fn run(control: &mut Control) -> Result<(), Error> {
     let config = control.configuration::<Config>()?;
     let mut prober = Prober::open(&config)?;
     control.tell(&prober.ready()?);
@@ -102,18 +129,18 @@ struct Prober {
 }
 
 impl Prober {
-    fn open(config: &Config) -> Result<Self, String> {
+    fn open(config: &Config) -> Result<Self, Error> {
         let token = packet::token(&config.token)
-            .ok_or_else(|| "configuration: token: expected 32 hexadecimal digits".to_owned())?;
+            .ok_or(Error::Configuration("token", "32 hexadecimal digits"))?;
         if config.addresses.is_empty() {
-            return Err("configuration: addresses: expected at least one".to_owned());
+            return Err(Error::Configuration("addresses", "at least one"));
         }
         let mut attempts = if config.port == 0 { ATTEMPTS } else { 1 };
         let (server, endpoints) = loop {
             attempts -= 1;
             match sockets(config, token) {
                 Ok(sockets) => break sockets,
-                Err(error) if attempts == 0 => return Err(format!("probe: {error}")),
+                Err(error) if attempts == 0 => return Err(error.into()),
                 Err(_) => {}
             }
         };
@@ -127,32 +154,30 @@ impl Prober {
             arrivals: Arrivals::default(),
             collects: Vec::new(),
             connections: BTreeMap::new(),
-            ear: Ear::new().map_err(|error| error.to_string())?,
+            ear: Ear::new()?,
             buffer: packet::padding(LARGEST),
         })
     }
 
-    fn ready(&self) -> Result<Message, String> {
+    fn ready(&self) -> Result<Message, Error> {
         let ports: io::Result<_> = self.endpoints.iter().map(Endpoint::port).collect();
         Ok(Message::Ready {
-            ports: ports.map_err(|error| error.to_string())?,
+            ports: ports?,
             tcp: self.server.as_ref().map(|server| server.port),
             plain_because: self.server.as_ref().and_then(|server| server.plain_because.clone()),
         })
     }
 
-    fn run(&mut self, control: &mut Control) -> Result<(), String> {
+    fn run(&mut self, control: &mut Control) -> Result<(), Error> {
         loop {
-            match self.wait(control).map_err(|error| format!("probe: {error}"))? {
+            match self.wait(control)? {
                 Some(Input::Line(line)) => {
-                    let action = serde_json::from_str(&line)
-                        .map_err(|error| format!("expected a command: {error}"))?;
-                    self.obey(action)?;
+                    self.obey(serde_json::from_str(&line)?)?;
                 }
                 Some(Input::Closed | Input::Signal(_)) => return Ok(()),
                 None => {}
             }
-            self.receive().map_err(|error| format!("probe: receiving: {error}"))?;
+            self.receive().map_err(Error::Receiving)?;
             for sending in &mut self.sendings {
                 let (token, endpoints, paths) = (&self.token, &self.endpoints, &self.paths);
                 sending.advance(token, endpoints, paths, &mut self.buffer, sys::monotonic_ns);
@@ -251,7 +276,7 @@ impl Prober {
         }
     }
 
-    fn obey(&mut self, action: Action) -> Result<(), String> {
+    fn obey(&mut self, action: Action) -> Result<(), Error> {
         let now_ns = sys::monotonic_ns();
         match action {
             Action::Paths { paths } => self.set_paths(paths),
@@ -265,33 +290,31 @@ impl Prober {
                 Ok(())
             }
             Action::Connect { id, path, port, mptcp, limit_ns } => {
-                let end = self.paths.get(path).ok_or("path: expected one that was told")?;
-                let peer = end.peer.ok_or("path: expected one with a peer")?;
+                let end = self.paths.get(path).ok_or(Error::Key("path", "a known path"))?;
+                let peer = end.peer.ok_or(Error::Key("path", "a path with a peer"))?;
                 let (local, remote) = (self.addresses[end.local], SocketAddr::new(peer.ip(), port));
                 let target = Target { id, local, remote, mptcp, limit_ns, token: self.token };
-                let asks =
-                    client::start(target, self.ear.voice()).map_err(|error| error.to_string())?;
+                let asks = client::start(target, self.ear.voice())?;
                 self.connections.insert(id, asks);
                 Ok(())
             }
             Action::Ask { id, steps, limit_ns } => {
-                let asks = self.connections.get(&id).ok_or("id: expected a connection")?;
-                asks.send(Ask { steps, limit_ns })
-                    .map_err(|_| "id: the connection failed".to_owned())
+                let asks = self.connections.get(&id).ok_or(Error::Key("id", "a connection"))?;
+                asks.send(Ask { steps, limit_ns }).map_err(|_| Error::Connection)
             }
             Action::Trace { id, path, hops, attempts, wait_ns } => {
-                let end = self.paths.get(path).ok_or("path: expected one that was told")?;
+                let end = self.paths.get(path).ok_or(Error::Key("path", "a known path"))?;
                 let target = trace::Target {
                     id,
-                    path: u8::try_from(path).map_err(|_| "path: expected at most 255")?,
+                    path: u8::try_from(path).map_err(|_| Error::Key("path", "at most 255"))?,
                     local: self.addresses[end.local],
-                    remote: end.peer.ok_or("path: expected one with a peer")?,
+                    remote: end.peer.ok_or(Error::Key("path", "a path with a peer"))?,
                     hops: hops.min(trace::MOST_HOPS),
                     attempts,
                     wait_ns,
                     token: self.token,
                 };
-                trace::start(target, self.ear.voice()).map_err(|error| error.to_string())
+                Ok(trace::start(target, self.ear.voice())?)
             }
             Action::End { id } => {
                 self.connections.remove(&id);
@@ -300,25 +323,22 @@ impl Prober {
         }
     }
 
-    fn set_paths(&mut self, paths: Vec<PathEnd>) -> Result<(), String> {
+    fn set_paths(&mut self, paths: Vec<PathEnd>) -> Result<(), Error> {
         if paths.len() > MAX_PATHS || paths.iter().any(|path| path.local >= self.endpoints.len()) {
-            return Err("paths: expected at most 256, between known addresses".to_owned());
+            return Err(Error::Key("paths", "at most 256, between known addresses"));
         }
         self.paths = paths;
         Ok(())
     }
 
-    fn check(&self, flow: &FlowSpec) -> Result<(), String> {
-        let path = self.paths.get(flow.path).ok_or("flows: path: expected one that was told")?;
+    fn check(&self, flow: &FlowSpec) -> Result<(), Error> {
+        let path = self.paths.get(flow.path).ok_or(Error::Key("flows: path", "a known path"))?;
         let (least, most) = self.endpoints[path.local].sizes();
         if !(least..=most).contains(&flow.bytes) {
-            return Err(format!("flows: bytes: expected {least} to {most}, found {}", flow.bytes));
+            return Err(Error::Bytes { least, most, found: flow.bytes });
         }
         if flow.packets > MAX_PACKETS {
-            return Err(format!(
-                "flows: packets: expected at most {MAX_PACKETS}, found {}",
-                flow.packets
-            ));
+            return Err(Error::Packets(flow.packets));
         }
         Ok(())
     }

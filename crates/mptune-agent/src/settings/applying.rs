@@ -175,7 +175,6 @@ fn plan(
     earlier: Option<&Content<Setting>>,
     force: bool,
 ) -> Result<Vec<Item>, Refusal> {
-    let kernel = |reason| Refusal::new(Because::Kernel, reason);
     let noted = earlier.map_or(&[][..], |content| &content.entries);
     let settings = expanded(settings, noted)?;
     let names: BTreeSet<_> = settings.iter().map(Setting::name).collect();
@@ -186,7 +185,7 @@ fn plan(
     let mut items = Vec::new();
     for entry in noted.iter().rev().filter(|entry| !names.contains(&entry.setting.name())) {
         entry.setting.kind().tidy();
-        let present = entry.setting.kind().read().map_err(kernel)?;
+        let present = entry.setting.kind().read()?;
         let passed = [&entry.passed[..], std::slice::from_ref(&entry.wanted)].concat();
         let entry = Change { wanted: entry.before.clone(), passed, ..entry.clone() };
         items.push(Item { entry, present, obsolete: true });
@@ -194,12 +193,12 @@ fn plan(
     for setting in settings {
         let kind = setting.kind();
         kind.tidy();
-        let present = kind.read().map_err(kernel)?;
+        let present = kind.read()?;
         if present == State::Gone {
             let reason = format!("{}: there is no such setting here", kind.name());
             return Err(Refusal::new(Because::Input, reason));
         }
-        let wanted = kind.wanted(&present, &known).map_err(kernel)?;
+        let wanted = kind.wanted(&present, &known)?;
         known.push(wanted.clone());
         let earlier = noted.iter().find(|entry| entry.setting.name() == kind.name());
         let (before, passed) = match earlier {
@@ -229,7 +228,7 @@ fn expanded(settings: Vec<Setting>, noted: &[Change<Setting>]) -> Result<Vec<Set
         match &setting {
             Setting::Route(route) => {
                 let resolved = route.resolved();
-                let input = |reason| Refusal::new(Because::Input, reason);
+                let input = |error| Refusal::new(Because::Input, error);
                 all.push(Setting::Route(resolved.map_err(input)?));
                 continue;
             }
@@ -307,9 +306,9 @@ fn make(items: &[Item]) -> Result<Vec<&Item>, Refusal> {
     for item in items.iter().filter(|item| !item.goes_last() && item.present != State::Gone) {
         let Change { setting, wanted, .. } = &item.entry;
         made.push(item);
-        if let Err(reason) = bring(setting.kind(), &item.present, wanted) {
+        if let Err(error) = bring(setting.kind(), &item.present, wanted) {
             undo(&made)?;
-            return Err(Refusal::new(Because::Kernel, reason));
+            return Err(error.into());
         }
     }
     Ok(made)
@@ -321,7 +320,7 @@ fn undo(made: &[&Item]) -> Result<(), Refusal> {
     for item in made.iter().rev() {
         let kind = item.entry.setting.kind();
         let done = kind.read().and_then(|now| bring(kind, &now, &item.present));
-        stuck.extend(done.err());
+        stuck.extend(done.err().map(|error| error.to_string()));
     }
     if stuck.is_empty() {
         return Ok(());

@@ -5,7 +5,7 @@
 //! `crate::congestion`.
 
 use crate::congestion::{self, Program};
-use crate::undo::kind::{Kind, State, words};
+use crate::undo::kind::{Error, Kind, State, words};
 use crate::undo::steps;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -54,9 +54,19 @@ fn mounted(on: &Path) -> bool {
     })
 }
 
+impl From<congestion::Error> for Error {
+    fn from(error: congestion::Error) -> Self {
+        Self::Other(Box::new(error))
+    }
+}
+
 impl Congestion {
     fn pin(&self) -> PathBuf {
         pins().join(&self.name)
+    }
+
+    fn shown_pin(&self) -> String {
+        self.pin().display().to_string()
     }
 
     /// Waits until the kernel has forgotten it; it is not forgotten while programs use it.
@@ -71,29 +81,32 @@ impl Congestion {
         true
     }
 
-    fn keep(&self) -> Result<(), String> {
+    fn impossible(&self, obstacle: impl Into<String>) -> Error {
+        Error::impossible(&self.name, obstacle)
+    }
+
+    fn keep(&self) -> Result<(), Error> {
         let file_system = file_system();
         if !mounted(&file_system) {
             let path = file_system.display();
-            return Err(format!("{}: no BPF file system: mount -t bpf bpf {path}", self.name));
+            return Err(self.impossible(format!("no BPF file system: mount -t bpf bpf {path}")));
         }
-        congestion::possible().map_err(|error| format!("{}: {error}", self.name))?;
+        congestion::possible().map_err(|error| self.impossible(error.to_string()))?;
         // One that was just taken away may not be gone yet.
         if !self.forgotten() {
-            return Err(format!("{}: another program has registered it and may end", self.name));
+            return Err(self.impossible("another program has registered it and may end"));
         }
         let program = Program { name: self.name.clone(), object: self.object.clone() };
-        let held = congestion::register(&program).map_err(|error| error.to_string())?;
+        let held = congestion::register(&program)?;
         steps::changed();
         congestion::pin(&held, &self.pin())
-            .map_err(|reason| format!("{}: {reason}", self.pin().display()))?;
+            .map_err(|error| Error::impossible(self.shown_pin(), error.to_string()))?;
         steps::changed();
         Ok(())
     }
 
-    fn release(&self) -> Result<(), String> {
-        let pin = self.pin();
-        fs::remove_file(&pin).map_err(|error| format!("{}: {error}", pin.display()))?;
+    fn release(&self) -> Result<(), Error> {
+        fs::remove_file(self.pin()).map_err(|error| Error::file(self.shown_pin(), error))?;
         steps::changed();
         Ok(())
     }
@@ -108,33 +121,31 @@ impl Kind for Congestion {
         1
     }
 
-    fn check(&self) -> Result<(), String> {
-        congestion::check_name(&self.name).map_err(|error| error.to_string())
+    fn check(&self) -> Result<(), Error> {
+        Ok(congestion::check_name(&self.name)?)
     }
 
-    fn read(&self) -> Result<State, String> {
+    fn read(&self) -> Result<State, Error> {
         match fs::symlink_metadata(self.pin()) {
             Ok(_) => Ok(State::Present),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(State::Absent),
-            Err(error) => Err(format!("{}: {error}", self.pin().display())),
+            Err(error) => Err(Error::file(self.shown_pin(), error)),
         }
     }
 
-    fn wanted(&self, present: &State, _known: &[State]) -> Result<State, String> {
+    fn wanted(&self, present: &State, _known: &[State]) -> Result<State, Error> {
         if *present != State::Present && self.object.is_empty() {
-            return Err(format!(
-                "congestion {}: object: expected a program, found none",
-                self.name
-            ));
+            let place = format!("{}: object", self.name());
+            return Err(Error::unexpected(place, "a program", "none"));
         }
         Ok(State::Present)
     }
 
-    fn step(&self, _from: &State, to: &State) -> Result<(), String> {
+    fn step(&self, _from: &State, to: &State) -> Result<(), Error> {
         match to {
             State::Present => self.keep(),
             State::Absent => self.release(),
-            _ => Err(format!("{}: expected to be there or not, found {}", self.name(), words(to))),
+            _ => Err(Error::unexpected(self.name(), "to be there or not", words(to))),
         }
     }
 

@@ -2,7 +2,7 @@
 //! those of mptune's files. Made for them only, and gone with them.
 
 use super::congestion;
-use crate::undo::kind::{Kind, State};
+use crate::undo::kind::{Error, Kind, State};
 use crate::undo::steps;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -24,8 +24,8 @@ impl Directory {
         self.path == congestion::pins()
     }
 
-    fn named(&self, error: &io::Error) -> String {
-        format!("{}: {error}", self.path.display())
+    fn shown_path(&self) -> String {
+        self.path.display().to_string()
     }
 }
 
@@ -38,34 +38,36 @@ impl Kind for Directory {
         0
     }
 
-    fn read(&self) -> Result<State, String> {
+    fn read(&self) -> Result<State, Error> {
         match fs::symlink_metadata(&self.path) {
-            Ok(found) if found.is_dir() => Ok(State::Present),
-            Ok(_) => Err(format!("{}: expected a directory", self.path.display())),
+            Ok(about) if about.is_dir() => Ok(State::Present),
+            Ok(_) => Err(Error::impossible(self.shown_path(), "expected a directory")),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(State::Absent),
-            Err(error) => Err(self.named(&error)),
+            Err(error) => Err(Error::file(self.shown_path(), error)),
         }
     }
 
-    fn wanted(&self, _present: &State, _known: &[State]) -> Result<State, String> {
+    fn wanted(&self, _present: &State, _known: &[State]) -> Result<State, Error> {
         Ok(State::Present)
     }
 
-    fn step(&self, _from: &State, to: &State) -> Result<(), String> {
+    fn step(&self, _from: &State, to: &State) -> Result<(), Error> {
         let done = match to {
             State::Present => fs::create_dir(&self.path),
             _ => fs::remove_dir(&self.path),
         };
         done.map_err(|error| match error.kind() {
-            io::ErrorKind::DirectoryNotEmpty => format!("{}: others use it", self.path.display()),
-            _ => self.named(&error),
+            io::ErrorKind::DirectoryNotEmpty => {
+                Error::impossible(self.shown_path(), "others use it")
+            }
+            _ => Error::file(self.shown_path(), error),
         })?;
         steps::changed();
         Ok(())
     }
 
     fn shown(&self, state: &State) -> Value {
-        let path = self.path.display().to_string();
+        let path = self.shown_path();
         match state {
             State::Present => json!({"kind": "directory", "path": path}),
             _ => json!({"kind": "directory", "path": path, "absent": true}),

@@ -3,11 +3,12 @@
 //! Endpoints with a port of their own are somebody else's. The number of a new one is chosen here, not by
 //! the kernel, so that the journal has it before the endpoint is there.
 
+use crate::kernel::error as kernel;
 use crate::kernel::mptcp_pm::endpoints::{
     self as pm, BACKUP, FULLMESH, IMPLICIT, PathManager, SIGNAL, SUBFLOW,
 };
 use crate::kernel::routes::Routes;
-use crate::undo::kind::{Kind, State, words};
+use crate::undo::kind::{Error, Kind, State, words};
 use crate::undo::steps;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -37,7 +38,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    fn flag_bits(&self) -> Result<u32, String> {
+    fn flag_bits(&self) -> Result<u32, Error> {
         let bit = |name: &String| {
             let known = FLAGS.iter().find(|(known, _)| known == name).map(|(_, bit)| *bit);
             let names: Vec<_> = FLAGS.iter().map(|(name, _)| *name).collect();
@@ -46,17 +47,16 @@ impl Endpoint {
         self.flags.iter().map(bit).try_fold(0, |sum, bit| Ok(sum | bit?))
     }
 
-    fn expected(&self, expected: &str, found: &str) -> String {
-        format!("endpoint {}: flags: expected {expected}, found {found}", self.address)
+    fn expected(&self, expected: &str, found: &str) -> Error {
+        Error::unexpected(format!("{}: flags", self.name()), expected, found)
     }
 
-    fn device_number(&self) -> Result<i32, String> {
+    fn device_number(&self) -> Result<i32, Error> {
         let Some(device) = &self.device else { return Ok(0) };
-        let links = Routes::open().and_then(|mut routes| routes.links());
-        let links = links.map_err(|error| error.to_string())?;
+        let links = Routes::open().and_then(|mut routes| routes.links())?;
         let found = links.iter().find(|(_, link)| &link.device == device);
         let number = found.and_then(|(number, _)| i32::try_from(*number).ok());
-        number.ok_or_else(|| format!("endpoint {}: there is no device {device}", self.address))
+        number.ok_or_else(|| Error::impossible(self.name(), format!("there is no device {device}")))
     }
 
     fn device_name(number: i32) -> Option<String> {
@@ -66,10 +66,9 @@ impl Endpoint {
 
     fn command(
         &self,
-        act: impl FnOnce(&mut PathManager) -> Result<(), String>,
-    ) -> Result<(), String> {
-        let mut manager = PathManager::open().map_err(|error| error.to_string())?;
-        act(&mut manager)?;
+        act: impl FnOnce(&mut PathManager) -> Result<(), kernel::Error>,
+    ) -> Result<(), Error> {
+        PathManager::open().and_then(|mut manager| act(&mut manager))?;
         steps::changed();
         Ok(())
     }
@@ -95,7 +94,7 @@ impl Kind for Endpoint {
         if self.absent { 4 } else { 5 }
     }
 
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), Error> {
         let flags = self.flag_bits()?;
         match self.absent {
             true if flags == 0 && self.device.is_none() => Ok(()),
@@ -110,10 +109,9 @@ impl Kind for Endpoint {
         }
     }
 
-    fn read(&self) -> Result<State, String> {
-        let found = PathManager::open().and_then(|mut manager| manager.endpoints());
-        let found = found.map_err(|error| error.to_string())?;
-        let own = found.iter().find(|one| one.ip == self.address && one.port == 0);
+    fn read(&self) -> Result<State, Error> {
+        let all = PathManager::open().and_then(|mut manager| manager.endpoints())?;
+        let own = all.iter().find(|one| one.ip == self.address && one.port == 0);
         Ok(own.map_or(State::Absent, |&pm::Endpoint { id, flags, device, .. }| State::Endpoint {
             id,
             flags,
@@ -121,7 +119,7 @@ impl Kind for Endpoint {
         }))
     }
 
-    fn wanted(&self, present: &State, known: &[State]) -> Result<State, String> {
+    fn wanted(&self, present: &State, known: &[State]) -> Result<State, Error> {
         if self.absent {
             return Ok(State::Absent);
         }
@@ -131,14 +129,14 @@ impl Kind for Endpoint {
         {
             return Ok(State::Endpoint { id, flags, device });
         }
-        let there = PathManager::open().and_then(|mut manager| manager.endpoints());
-        let mut taken: Vec<_> =
-            there.map_err(|error| error.to_string())?.iter().map(|one| one.id).collect();
+        let present = PathManager::open().and_then(|mut manager| manager.endpoints())?;
+        let mut taken: Vec<_> = present.iter().map(|endpoint| endpoint.id).collect();
         taken.extend(known.iter().filter_map(|state| match state {
             State::Endpoint { id, .. } => Some(*id),
             _ => None,
         }));
-        let id = free_id(&taken).ok_or("endpoints: every number is taken")?;
+        let id = free_id(&taken)
+            .ok_or_else(|| Error::impossible("endpoints", "every number is taken"))?;
         Ok(State::Endpoint { id, flags, device })
     }
 
@@ -166,20 +164,20 @@ impl Kind for Endpoint {
         way
     }
 
-    fn step(&self, from: &State, to: &State) -> Result<(), String> {
-        let text = |error: crate::kernel::error::Error| error.to_string();
+    fn step(&self, from: &State, to: &State) -> Result<(), Error> {
         match (from, to) {
             (State::Endpoint { .. }, &State::Endpoint { id, flags, device }) => {
-                self.command(|manager| manager.set_flags(&self.of(id, flags, device)).map_err(text))
+                self.command(|manager| manager.set_flags(&self.of(id, flags, device)))
             }
             (_, &State::Endpoint { id, flags, device }) => {
-                self.command(|manager| manager.add(&self.of(id, flags, device)).map_err(text))
+                self.command(|manager| manager.add(&self.of(id, flags, device)))
             }
             (&State::Endpoint { id, flags, device }, State::Absent) => {
-                self.command(|manager| manager.delete(&self.of(id, flags, device)).map_err(text))
+                self.command(|manager| manager.delete(&self.of(id, flags, device)))
             }
             (from, to) => {
-                Err(format!("{}: no way from {} to {}", self.name(), words(from), words(to)))
+                let obstacle = format!("no way from {} to {}", words(from), words(to));
+                Err(Error::impossible(self.name(), obstacle))
             }
         }
     }
@@ -225,13 +223,13 @@ mod tests {
         for flags in
             [&["subflow"][..], &["signal"], &["subflow", "backup"], &["subflow", "fullmesh"]]
         {
-            assert_eq!(endpoint(flags, false).check(), Ok(()));
+            endpoint(flags, false).check().unwrap();
         }
         for flags in [&[][..], &["backup"], &["signal", "fullmesh"], &["subflows"]] {
-            let reason = endpoint(flags, false).check().unwrap_err();
+            let reason = endpoint(flags, false).check().unwrap_err().to_string();
             assert!(reason.starts_with("endpoint 10.0.1.2: flags: expected "), "{reason}");
         }
-        assert_eq!(endpoint(&[], true).check(), Ok(()));
+        endpoint(&[], true).check().unwrap();
         assert!(endpoint(&["subflow"], true).check().is_err());
     }
 

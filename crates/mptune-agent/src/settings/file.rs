@@ -6,7 +6,7 @@
 
 use crate::files;
 use crate::kernel::sys;
-use crate::undo::kind::{Kind, State, words};
+use crate::undo::kind::{Error, Kind, State, words};
 use crate::undo::steps;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -73,12 +73,8 @@ impl File {
             && matches!(noted.found(), Ok(State::File { content: same, .. }) if same == *content)
     }
 
-    fn shown_path(&self) -> std::path::Display<'_> {
-        self.path.display()
-    }
-
-    fn named(&self, error: &io::Error) -> String {
-        format!("{}: {error}", self.shown_path())
+    fn shown_path(&self) -> String {
+        self.path.display().to_string()
     }
 
     fn directory(&self) -> &Path {
@@ -136,30 +132,31 @@ impl Kind for File {
         6
     }
 
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), Error> {
         let path = self.shown_path();
         let plain = |part: Component<'_>| matches!(part, Component::RootDir | Component::Normal(_));
         // Components leave out dots and doubled slashes, which are no part of a name.
         let same = self.path.components().collect::<PathBuf>().as_os_str() == self.path.as_os_str();
         let below = |place: &&str| self.path.starts_with(place) && self.path != Path::new(place);
         if !same || !self.path.components().all(plain) || !PLACES.iter().any(below) {
-            let places = PLACES.join("/ or ");
-            return Err(format!("path: expected a file below {places}/, found {path}"));
+            let expected = format!("a file below {}/", PLACES.join("/ or "));
+            return Err(Error::unexpected("path", expected, path));
         }
         if self.absent == self.content.is_some() {
-            return Err(format!("{path}: expected one of content and absent"));
+            return Err(Error::impossible(path, "expected one of content and absent"));
         }
         if self.content.as_ref().is_some_and(|text| text.len() as u64 > LARGEST) {
-            return Err(format!("{path}: content: expected at most 1 MiB"));
+            let place = format!("{path}: content");
+            return Err(Error::impossible(place, "expected at most 1 MiB"));
         }
         Ok(())
     }
 
-    fn read(&self) -> Result<State, String> {
-        self.found().map_err(|error| self.named(&error))
+    fn read(&self) -> Result<State, Error> {
+        self.found().map_err(|error| Error::file(self.shown_path(), error))
     }
 
-    fn wanted(&self, present: &State, _known: &[State]) -> Result<State, String> {
+    fn wanted(&self, present: &State, _known: &[State]) -> Result<State, Error> {
         let Some(text) = &self.content else { return Ok(State::Absent) };
         let content = text.clone().into_bytes();
         Ok(match present {
@@ -170,7 +167,7 @@ impl Kind for File {
         })
     }
 
-    fn step(&self, _from: &State, to: &State) -> Result<(), String> {
+    fn step(&self, _from: &State, to: &State) -> Result<(), Error> {
         self.tidy();
         let done = match to {
             State::File { content, mode, owner, group } => {
@@ -182,7 +179,7 @@ impl Kind for File {
             }),
             _ => Err(io::Error::other(format!("expected a file, found {}", words(to)))),
         };
-        done.map_err(|error| self.named(&error))
+        done.map_err(|error| Error::file(self.shown_path(), error))
     }
 
     fn tidy(&self) {
@@ -192,7 +189,7 @@ impl Kind for File {
     }
 
     fn shown(&self, state: &State) -> Value {
-        let path = self.shown_path().to_string();
+        let path = self.shown_path();
         match state {
             State::File { content, mode, owner, group } => {
                 // Nobody but people reads one that is no text.
@@ -218,7 +215,7 @@ mod tests {
     #[test]
     fn only_files_of_mptune_are_written() {
         for good in ["/etc/mptune/policy.toml", "/var/lib/mptune/policies/a/policy.json"] {
-            assert_eq!(file(good).check(), Ok(()));
+            file(good).check().unwrap();
         }
         for bad in [
             "/etc/passwd",
@@ -231,10 +228,11 @@ mod tests {
             "/var/lib/mptune/applied.json",
             "etc/mptune/policy.toml",
         ] {
-            assert!(file(bad).check().unwrap_err().contains("expected a file below"), "{bad}");
+            let reason = file(bad).check().unwrap_err().to_string();
+            assert!(reason.contains("expected a file below"), "{bad}");
         }
         let neither = File { content: None, ..file("/etc/mptune/x") };
-        assert!(neither.check().unwrap_err().contains("content and absent"));
+        assert!(neither.check().unwrap_err().to_string().contains("content and absent"));
     }
 
     #[test]
@@ -253,7 +251,7 @@ mod tests {
         assert_eq!(mode, 0o644);
         let there = State::File { content: vec![1], mode: 0o640, owner: 7, group: 8 };
         let wanted = State::File { content, mode: 0o640, owner: 7, group: 8 };
-        assert_eq!(one.wanted(&there, &[]), Ok(wanted));
+        assert_eq!(one.wanted(&there, &[]).unwrap(), wanted);
     }
 
     #[test]

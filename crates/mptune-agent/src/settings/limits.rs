@@ -1,7 +1,7 @@
 //! How many subflows, and announced addresses, a connection of the kernel's path manager may have.
 
 use crate::kernel::mptcp_pm::endpoints::{self as pm, PathManager};
-use crate::undo::kind::{Kind, State, words};
+use crate::undo::kind::{Error, Kind, State, words};
 use crate::undo::steps;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -28,37 +28,35 @@ impl Kind for Limits {
         3
     }
 
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), Error> {
         for (key, value) in
             [("subflows", self.subflows), ("add_addr_accepted", self.add_addr_accepted)]
         {
             if value > MOST {
-                return Err(format!("limits: {key}: expected at most {MOST}, found {value}"));
+                let (place, expected) = (format!("limits: {key}"), format!("at most {MOST}"));
+                return Err(Error::unexpected(place, expected, value.to_string()));
             }
         }
         Ok(())
     }
 
-    fn read(&self) -> Result<State, String> {
-        let found = PathManager::open().and_then(|mut manager| manager.limits());
+    fn read(&self) -> Result<State, Error> {
         let pm::Limits { subflows, add_addr_accepted } =
-            found.map_err(|error| error.to_string())?;
+            PathManager::open().and_then(|mut manager| manager.limits())?;
         Ok(State::Limits { subflows, add_addr_accepted })
     }
 
-    fn wanted(&self, _present: &State, _known: &[State]) -> Result<State, String> {
+    fn wanted(&self, _present: &State, _known: &[State]) -> Result<State, Error> {
         let &Self { subflows, add_addr_accepted } = self;
         Ok(State::Limits { subflows, add_addr_accepted })
     }
 
-    fn step(&self, _from: &State, to: &State) -> Result<(), String> {
+    fn step(&self, _from: &State, to: &State) -> Result<(), Error> {
         let &State::Limits { subflows, add_addr_accepted } = to else {
-            return Err(format!("limits: expected two numbers, found {}", words(to)));
+            return Err(Error::unexpected("limits", "two numbers", words(to)));
         };
         let limits = pm::Limits { subflows, add_addr_accepted };
-        PathManager::open()
-            .and_then(|mut manager| manager.set_limits(limits))
-            .map_err(|error| error.to_string())?;
+        PathManager::open().and_then(|mut manager| manager.set_limits(limits))?;
         steps::changed();
         Ok(())
     }

@@ -39,7 +39,7 @@ mod standing;
 use self::outcome::{Because, Refusal};
 use self::protocol::{Message, Order};
 use self::setting::Setting;
-use crate::control::{Control, Input};
+use crate::control::{self, Control, Input};
 use crate::role;
 use crate::undo::applied::{Content, Found, Kept, Phase, Store};
 use crate::undo::reverter;
@@ -64,16 +64,16 @@ pub fn main() -> i32 {
     role::play_until(libc::SIGTERM, run)
 }
 
-fn run(control: &mut Control) -> Result<(), String> {
+fn run(control: &mut Control) -> Result<(), control::Error> {
     loop {
-        match control.wait(&mut [], TICK).map_err(|error| error.to_string())? {
+        match control.wait(&mut [], TICK)? {
             Some(Input::Line(line)) if line.is_empty() => {}
             Some(Input::Line(line)) => {
                 let said = obey(&line).unwrap_or_else(Message::Refused);
                 control.tell(&said);
             }
             Some(Input::Closed) => return Ok(()),
-            Some(Input::Signal(name)) => return Err(format!("ended by {name}")),
+            Some(Input::Signal(name)) => return Err(control::Error::Signal(name)),
             None => {}
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::undo::applied::Kept;
 use crate::undo::error::Error;
+use crate::undo::kind;
 use serde::{Deserialize, Serialize};
 
 /// Why nothing was done.
@@ -54,8 +55,8 @@ pub struct Refusal {
 
 impl Refusal {
     /// With a reason.
-    pub fn new(because: Because, reason: impl Into<String>) -> Self {
-        Self { because, reason: reason.into() }
+    pub fn new(because: Because, reason: impl ToString) -> Self {
+        Self { because, reason: reason.to_string() }
     }
 }
 
@@ -64,9 +65,15 @@ impl From<Error> for Refusal {
         let because = match error {
             Error::Busy => Because::Busy,
             Error::Hidden => Because::Privilege,
-            Error::File(..) | Error::Unguarded(_) => Because::Journal,
+            _ => Because::Journal,
         };
-        Self::new(because, error.to_string())
+        Self::new(because, error)
+    }
+}
+
+impl From<kind::Error> for Refusal {
+    fn from(error: kind::Error) -> Self {
+        Self::new(Because::Kernel, error)
     }
 }
 

@@ -147,14 +147,14 @@ pub enum Message {
 /// # Errors
 /// Which one is wrong, and how.
 pub fn settings(ordered: &[Value]) -> Result<Vec<Setting>, Refusal> {
-    let wrong = |number: usize, reason: &str| {
+    let wrong = |number: usize, reason: &dyn std::fmt::Display| {
         Refusal::new(Because::Input, format!("settings[{number}]: {reason}"))
     };
     let one = |(number, value): (usize, &Value)| {
         let setting: Setting = serde_json::from_value(value.clone())
             .map_err(|error| wrong(number, &error.to_string().replace('`', "")))?;
         if let Setting::Directory(_) = setting {
-            return Err(wrong(number, "kind: expected a setting, found directory"));
+            return Err(wrong(number, &"kind: expected a setting, found directory"));
         }
         setting.kind().check().map_err(|reason| wrong(number, &reason))?;
         Ok(setting)

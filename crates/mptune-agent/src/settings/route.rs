@@ -2,11 +2,11 @@
 //!
 //! A route cannot be changed in place: it is read, and replaced by one that is the same but for this (`kernel::routes::raw`).
 
-use crate::kernel::error::Error;
+use crate::kernel::error as kernel;
 use crate::kernel::prefix::Prefix;
 use crate::kernel::routes::Routes;
 use crate::kernel::routes::raw::Raw;
-use crate::undo::kind::{Kind, State, words};
+use crate::undo::kind::{Error, Kind, State, words};
 use crate::undo::steps;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -45,74 +45,74 @@ fn main_table() -> u32 {
 }
 
 impl Route {
-    fn prefix(&self) -> Result<Prefix, String> {
+    fn prefix(&self) -> Result<Prefix, Error> {
         if self.to == "default" {
             return Ok(Prefix::default_of(self.via.unwrap_or(Ipv4Addr::UNSPECIFIED.into())));
         }
         Prefix::parse(&self.to).map_err(|_| {
-            format!("route: to: expected default or a prefix such as 10.0.0.0/8, found {}", self.to)
+            let expected = "default or a prefix such as 10.0.0.0/8";
+            Error::unexpected("route: to", expected, &self.to)
         })
     }
 
-    fn said(&self, error: &Error) -> String {
-        format!("{}: {error}", self.name())
+    fn impossible(&self, obstacle: impl Into<String>) -> Error {
+        Error::impossible(self.name(), obstacle)
+    }
+
+    fn unanswered(&self, error: &kernel::Error) -> Error {
+        self.impossible(error.to_string())
     }
 
     /// The routes that fit.
-    fn found(&self) -> Result<Vec<Raw>, String> {
+    fn matches(&self) -> Result<Vec<Raw>, Error> {
         let prefix = self.prefix()?;
         let links = Routes::open().and_then(|mut routes| routes.links());
-        let links = links.map_err(|error| self.said(&error))?;
+        let links = links.map_err(|error| self.unanswered(&error))?;
         let fits = |(via, device): &(Option<IpAddr>, Option<u32>)| {
             let name = device.and_then(|number| links.get(&number)).map(|link| &link.device);
             (self.via.is_none() || self.via == *via)
                 && (self.device.is_none() || self.device.as_ref() == name)
         };
         let metric = |route: &Raw| self.metric.is_none_or(|metric| metric == route.metric());
-        let all = Raw::all(&prefix, self.table).map_err(|error| self.said(&error))?;
+        let all = Raw::all(&prefix, self.table).map_err(|error| self.unanswered(&error))?;
         Ok(all.into_iter().filter(|route| metric(route) && route.hops().iter().any(fits)).collect())
     }
 
     /// The only route that fits; none if there is none.
-    fn only(&self) -> Result<Option<Raw>, String> {
-        let mut found = self.found()?;
-        if found.len() > 1 {
-            return Err(format!(
-                "{}: expected one route, found {}: say via, device or metric",
-                self.name(),
-                found.len()
-            ));
+    fn only(&self) -> Result<Option<Raw>, Error> {
+        let mut routes = self.matches()?;
+        if routes.len() > 1 {
+            let found = format!("{}: give via, device or metric", routes.len());
+            return Err(Error::unexpected(self.name(), "one route", found));
         }
-        Ok(found.pop())
+        Ok(routes.pop())
     }
 
     /// The same with all that tells the route apart, as long as there is one.
     ///
     /// # Errors
-    /// One line: there is none, or there are several, or it is the kernel's own business.
-    pub fn resolved(&self) -> Result<Self, String> {
-        let route =
-            self.only()?.ok_or_else(|| format!("{}: there is no such route", self.name()))?;
+    /// There is none, or there are several, or the kernel manages it.
+    pub fn resolved(&self) -> Result<Self, Error> {
+        let route = self.only()?.ok_or_else(|| self.impossible("there is no such route"))?;
         if route.is_learned() {
-            return Err(format!(
-                "{}: it was learned from a router, and the kernel renews it: make a static one",
-                self.name()
-            ));
+            let obstacle =
+                "it was learned from a router, and the kernel renews it: make a static one";
+            return Err(self.impossible(obstacle));
         }
-        let alike = Raw::all(&self.prefix()?, self.table).map_err(|error| self.said(&error))?;
+        let alike =
+            Raw::all(&self.prefix()?, self.table).map_err(|error| self.unanswered(&error))?;
         let alike = alike
             .iter()
             .filter(|one| one.metric() == route.metric() && one.service() == route.service());
         if alike.count() > 1 {
-            return Err(format!(
-                "{}: there are several with its metric, and the kernel would replace the first",
-                self.name()
-            ));
+            let obstacle =
+                "there are several with its metric, and the kernel would replace the first";
+            return Err(self.impossible(obstacle));
         }
         let (mut via, mut device) = (None, None);
         if let [(router, number)] = route.hops()[..] {
             let links = Routes::open().and_then(|mut routes| routes.links());
-            let mut links = links.map_err(|error| self.said(&error))?;
+            let mut links = links.map_err(|error| self.unanswered(&error))?;
             via = router;
             device = number.and_then(|number| links.remove(&number)).map(|link| link.device);
         }
@@ -125,23 +125,18 @@ impl Route {
     }
 
     /// Replaces the route, and sees that nothing else of it has changed.
-    fn replace(&self, congestion: Option<&str>) -> Result<(), String> {
-        let before =
-            self.only()?.ok_or_else(|| format!("{}: there is no such route", self.name()))?;
+    fn replace(&self, congestion: Option<&str>) -> Result<(), Error> {
+        let before = self.only()?.ok_or_else(|| self.impossible("there is no such route"))?;
         let wanted = before.asked().with(congestion);
-        self.send(&wanted)?;
+        wanted.replace(&self.name())?;
         steps::changed();
         let after = self.only()?.map(|route| route.asked());
         if after.as_ref() == Some(&wanted) {
             return Ok(());
         }
-        self.send(&before.asked())?;
+        before.asked().replace(&self.name())?;
         steps::changed();
-        Err(format!("{}: the kernel made something else of it", self.name()))
-    }
-
-    fn send(&self, route: &Raw) -> Result<(), String> {
-        route.replace(&self.name()).map_err(|error| error.to_string())
+        Err(self.impossible("the kernel made something else of it"))
     }
 }
 
@@ -159,32 +154,33 @@ impl Kind for Route {
         6
     }
 
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), Error> {
         self.prefix()?;
         match &self.congctl {
             Some(name) if name.is_empty() || name.len() > NAME_BYTES => {
-                Err(format!("{}: congctl: expected a name, found {name:?}", self.name()))
+                let place = format!("{}: congctl", self.name());
+                Err(Error::unexpected(place, "a name", format!("{name:?}")))
             }
             _ => Ok(()),
         }
     }
 
-    fn read(&self) -> Result<State, String> {
+    fn read(&self) -> Result<State, Error> {
         Ok(match self.only()? {
             None => State::Gone,
             Some(route) => route.congestion().map_or(State::Absent, State::Text),
         })
     }
 
-    fn wanted(&self, _present: &State, _known: &[State]) -> Result<State, String> {
+    fn wanted(&self, _present: &State, _known: &[State]) -> Result<State, Error> {
         Ok(self.congctl.clone().map_or(State::Absent, State::Text))
     }
 
-    fn step(&self, _from: &State, to: &State) -> Result<(), String> {
+    fn step(&self, _from: &State, to: &State) -> Result<(), Error> {
         match to {
             State::Text(name) => self.replace(Some(name)),
             State::Absent => self.replace(None),
-            _ => Err(format!("{}: expected a name, found {}", self.name(), words(to))),
+            _ => Err(Error::unexpected(self.name(), "a name", words(to))),
         }
     }
 
@@ -221,7 +217,7 @@ mod tests {
         let by_v6 = Route { via: Some("fd00::1".parse().unwrap()), ..route("default") };
         assert_eq!(by_v6.prefix().unwrap().to_string(), "::/0");
         for wrong in ["", "10.9.0.0/33", "10.9.0.1/16", "10.9/16", "everywhere", "10.9.0.0/"] {
-            let reason = route(wrong).check().unwrap_err();
+            let reason = route(wrong).check().unwrap_err().to_string();
             assert!(reason.contains("expected default or a prefix"), "{reason}");
         }
     }

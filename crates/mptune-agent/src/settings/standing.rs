@@ -2,12 +2,12 @@
 
 use super::applying;
 use super::foreign;
-use super::outcome::{Because, Refusal};
+use super::outcome::Refusal;
 use super::protocol::{Standing, Status};
 use super::setting::Setting;
 use crate::undo::applied::{Content, Found, Phase, Store};
 use crate::undo::change::{Change, Setting as _};
-use crate::undo::kind::State;
+use crate::undo::kind::{self, State};
 use serde_json::Value;
 
 /// Settings with their present values.
@@ -19,8 +19,8 @@ pub fn present(settings: &[Setting]) -> Result<Vec<Value>, Refusal> {
         let kind = setting.kind();
         kind.read().map(|state| kind.shown(&state))
     };
-    let all: Result<_, String> = settings.iter().map(one).collect();
-    all.map_err(|reason| Refusal::new(Because::Kernel, reason))
+    let all: Result<_, kind::Error> = settings.iter().map(one).collect();
+    Ok(all?)
 }
 
 /// What was made and what became of it. A journal of another start of the machine is forgotten.
@@ -51,7 +51,7 @@ pub fn status(store: &Store) -> Result<Status, Refusal> {
 /// Forgets a journal that says nothing about this machine any more, if this user may.
 fn forget(store: &Store) {
     if let Ok(lock) = store.lock() {
-        if store.load::<Setting>() == Ok(Found::Outdated) {
+        if matches!(store.load::<Setting>(), Ok(Found::Outdated)) {
             let _ = store.forget();
         }
         store.unlock(lock);
@@ -59,7 +59,7 @@ fn forget(store: &Store) {
 }
 
 fn of(content: &Content<Setting>) -> Result<Status, Refusal> {
-    let standing: Result<_, String> = content.entries.iter().map(standing).collect();
+    let standing: Result<_, kind::Error> = content.entries.iter().map(standing).collect();
     let settings: Vec<_> = content.entries.iter().map(|entry| entry.setting.clone()).collect();
     Ok(Status {
         state: match content.phase {
@@ -70,13 +70,13 @@ fn of(content: &Content<Setting>) -> Result<Status, Refusal> {
         run: Some(content.run.clone()),
         applied_s: Some(content.applied_s),
         confirm: content.confirm.as_ref().map(applying::waiting),
-        settings: standing.map_err(|reason| Refusal::new(Because::Kernel, reason))?,
+        settings: standing?,
         foreign: foreign::at_work(&settings),
         reverted: None,
     })
 }
 
-fn standing(entry: &Change<Setting>) -> Result<Standing, String> {
+fn standing(entry: &Change<Setting>) -> Result<Standing, kind::Error> {
     let kind = entry.setting.kind();
     let present = kind.read()?;
     let state = match &present {

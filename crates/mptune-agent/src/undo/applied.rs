@@ -173,7 +173,7 @@ impl Store {
     /// # Errors
     /// /proc does not tell what is needed.
     pub fn here() -> Result<Self, Error> {
-        let failed = |error: io::Error| Error::File("/proc".into(), error.to_string());
+        let failed = |error: io::Error| Error::io(Path::new("/proc"), error);
         let directory = std::env::var_os(VARIABLE).map_or_else(|| DIRECTORY.into(), PathBuf::from);
         let namespace = places::namespace().map_err(failed)?;
         let machines = fs::metadata("/proc/1/ns/net").map(|found| found.ino());
@@ -200,7 +200,7 @@ impl Store {
         self.directory.join(self.copy())
     }
 
-    fn named(&self, error: &io::Error) -> Error {
+    fn failed(&self, error: io::Error) -> Error {
         Error::io(&self.directory, error)
     }
 
@@ -226,7 +226,7 @@ impl Store {
     pub fn lock(&self) -> Result<Held, Error> {
         let end = Instant::now() + PATIENCE;
         loop {
-            if let Some(held) = self.try_lock().map_err(|error| self.named(&error))? {
+            if let Some(held) = self.try_lock().map_err(|error| self.failed(error))? {
                 // What was not finished when its writer was killed.
                 for name in [self.journal(), self.report(), self.copy()] {
                     let _ = held.directory.remove(&unfinished(&name));
@@ -261,21 +261,17 @@ impl Store {
     /// It cannot be read.
     pub fn load<S: Setting + DeserializeOwned>(&self) -> Result<Found<S>, Error> {
         let file = self.directory.join(self.journal());
-        let unreadable = |words: String| Error::File(file.clone(), words);
         let bytes = match read(&file) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 return Err(Error::Hidden);
             }
-            read => read.map_err(|error| Error::io(&file, &error))?,
+            read => read.map_err(|error| Error::io(&file, error))?,
         };
         let Some(bytes) = bytes else { return Ok(Found::Nothing) };
         let content: Content<S> =
-            serde_json::from_slice(&bytes).map_err(|error| unreadable(error.to_string()))?;
+            serde_json::from_slice(&bytes).map_err(|error| Error::Content(file.clone(), error))?;
         if content.version != VERSION {
-            return Err(unreadable(format!(
-                "expected version {VERSION}, found {}: use the mptune that wrote it",
-                content.version
-            )));
+            return Err(Error::Version { file, expected: VERSION, found: content.version });
         }
         if content.boot != self.boot || content.namespace != self.namespace {
             let left = content.after_restart(self);
@@ -315,7 +311,7 @@ impl Store {
     /// There is no room.
     pub fn save_program(&self, from: &Path) -> Result<(), Error> {
         let bytes = files::read(from, LONGEST).map_err(io::Error::from);
-        let bytes = bytes.map_err(|error| self.named(&error))?;
+        let bytes = bytes.map_err(|error| self.failed(error))?;
         self.write(&self.copy(), &bytes, RIGHTS)
     }
 
@@ -323,7 +319,7 @@ impl Store {
         let directory = Directory::open(&self.directory);
         let written = directory
             .and_then(|directory| directory.replace(&unfinished(name), name, bytes, rights));
-        written.map_err(|error| self.named(&error))
+        written.map_err(|error| self.failed(error))
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
@@ -349,7 +345,7 @@ impl Store {
     /// It is there and cannot be removed.
     pub fn forget(&self) -> Result<(), Error> {
         self.forget_program();
-        self.remove(&self.journal()).map_err(|error| self.named(&error))
+        self.remove(&self.journal()).map_err(|error| self.failed(error))
     }
 }
 
@@ -384,7 +380,7 @@ pub fn restore<S: Setting + Serialize>(
             }
             Fate::Unchanged => continue,
             Fate::Gone => ("what it belongs to is gone".to_owned(), false),
-            Fate::Given(reason) => (reason, false),
+            Fate::Given(error) => (error.to_string(), false),
             Fate::Foreign(present) => {
                 let (present, before) = (words(&present), words(&entry.before));
                 let reason = format!(
@@ -392,7 +388,7 @@ pub fn restore<S: Setting + Serialize>(
                 );
                 (reason, true)
             }
-            Fate::Stuck(reason) => (reason, true),
+            Fate::Stuck(error) => (error.to_string(), true),
         };
         kept.push(Kept { name, reason });
         left.extend(again.then(|| entry.clone()));
@@ -432,7 +428,7 @@ fn differs(entry: &Change<impl Setting>) -> Option<String> {
             let (before, present) = (words(&entry.before), words(&present));
             Some(format!("it was put back to {before}, and is {present}"))
         }
-        Err(reason) => Some(reason),
+        Err(error) => Some(error.to_string()),
     }
 }
 
@@ -452,13 +448,13 @@ mod tests {
     fn a_journal_counts_until_the_machine_or_the_namespace_begins_anew() {
         let store = store("outdated");
         let lock = store.lock().unwrap();
-        assert_eq!(store.load::<Sysctl>(), Ok(Found::Nothing));
+        assert_eq!(store.load::<Sysctl>().unwrap(), Found::Nothing);
         let content = store.content::<Sysctl>("a run");
         store.save(&content).unwrap();
-        assert_eq!(store.load(), Ok(Found::Content(Box::new(content))));
+        assert_eq!(store.load().unwrap(), Found::Content(Box::new(content)));
         let restarted =
             Store { boot: "next".to_owned(), directory: store.directory.clone(), ..store };
-        assert_eq!(restarted.load::<Sysctl>(), Ok(Found::Outdated));
+        assert_eq!(restarted.load::<Sysctl>().unwrap(), Found::Outdated);
         restarted.forget().unwrap();
         restarted.unlock(lock);
         assert!(!restarted.directory.exists());

@@ -1,6 +1,6 @@
 //! One changed setting: what it was, all that it may be because of us, and how it goes back.
 
-use super::kind::{Kind, State, bring};
+use super::kind::{self, Kind, State, bring};
 use serde::{Deserialize, Serialize};
 
 /// A setting of some kind, as a journal has it.
@@ -53,7 +53,7 @@ pub struct Change<S> {
 }
 
 /// What becomes of one setting.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Fate {
     /// It is as before; whether it had to be changed.
     Restored(bool),
@@ -64,9 +64,9 @@ pub enum Fate {
     /// Somebody else has made it this, and keeps it.
     Foreign(State),
     /// Others use it, and it stays: the reason.
-    Given(String),
+    Given(kind::Error),
     /// It can be tried again: the reason.
-    Stuck(String),
+    Stuck(kind::Error),
 }
 
 impl<S: Setting> Change<S> {
@@ -84,7 +84,7 @@ impl<S: Setting> Change<S> {
         kind.tidy();
         let present = match kind.read() {
             Ok(present) => present,
-            Err(reason) => return Fate::Stuck(reason),
+            Err(error) => return Fate::Stuck(error),
         };
         if kind.same(&present, &self.before) {
             return Fate::Restored(false);
@@ -98,8 +98,8 @@ impl<S: Setting> Change<S> {
         }
         match bring(kind, &present, &self.before) {
             Ok(()) => Fate::Restored(true),
-            Err(reason) if self.setting.gives_way() => Fate::Given(reason),
-            Err(reason) => Fate::Stuck(reason),
+            Err(error) if self.setting.gives_way() => Fate::Given(error),
+            Err(error) => Fate::Stuck(error),
         }
     }
 }

@@ -2,8 +2,74 @@
 //!
 //! A kind reads and writes; what was there before and what happens on the way is the journal's business.
 
+use crate::kernel::error::{self as kernel, plain};
+use crate::kernel::sysctl;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::io;
+use thiserror::Error;
+
+/// Failure to check, read or make a setting.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// The order, or the machine, differs from what is possible.
+    #[error("{place}: expected {expected}, found {found}")]
+    Unexpected {
+        /// The setting, or a key of it.
+        place: String,
+        /// What is possible there.
+        expected: String,
+        /// What there is.
+        found: String,
+    },
+    /// The machine does not allow the setting; nothing has changed.
+    #[error("{setting}: {obstacle}")]
+    Impossible {
+        /// Its name.
+        setting: String,
+        /// In words.
+        obstacle: String,
+    },
+    /// A system call on the file of a setting failed.
+    #[error("{setting}: {}", plain(.error))]
+    File {
+        /// Its name or its path.
+        setting: String,
+        /// The system's error.
+        error: io::Error,
+    },
+    /// The kernel refused a request.
+    #[error(transparent)]
+    Kernel(#[from] kernel::Error),
+    /// The name of a sysctl is none.
+    #[error(transparent)]
+    Sysctl(#[from] sysctl::Unknown),
+    /// The error of a kind of setting that has its own.
+    #[error(transparent)]
+    Other(Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl Error {
+    /// Something else was found there.
+    pub fn unexpected(
+        place: impl Into<String>,
+        expected: impl Into<String>,
+        found: impl Into<String>,
+    ) -> Self {
+        let (place, expected, found) = (place.into(), expected.into(), found.into());
+        Self::Unexpected { place, expected, found }
+    }
+
+    /// The machine does not allow this setting.
+    pub fn impossible(setting: impl Into<String>, obstacle: impl Into<String>) -> Self {
+        Self::Impossible { setting: setting.into(), obstacle: obstacle.into() }
+    }
+
+    /// A system call on the file of a setting failed.
+    pub fn file(setting: impl Into<String>, error: io::Error) -> Self {
+        Self::File { setting: setting.into(), error }
+    }
+}
 
 /// A setting at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,22 +124,22 @@ pub trait Kind {
     /// Whether it makes sense.
     ///
     /// # Errors
-    /// One line: what was expected, and what was found.
-    fn check(&self) -> Result<(), String> {
+    /// What was expected, and what was found.
+    fn check(&self) -> Result<(), Error> {
         Ok(())
     }
 
     /// What it is now.
     ///
     /// # Errors
-    /// One line: why it cannot be read.
-    fn read(&self) -> Result<State, String>;
+    /// It cannot be read.
+    fn read(&self) -> Result<State, Error>;
 
     /// What it is to become; `known` are states of other settings, whose numbers are taken.
     ///
     /// # Errors
-    /// One line: why this is impossible.
-    fn wanted(&self, present: &State, known: &[State]) -> Result<State, String>;
+    /// This is impossible.
+    fn wanted(&self, present: &State, known: &[State]) -> Result<State, Error>;
 
     /// The states between two, each of which one step leads to; the last is `to`.
     fn way(&self, from: &State, to: &State) -> Vec<State> {
@@ -83,8 +149,8 @@ pub trait Kind {
     /// Makes a step of the way.
     ///
     /// # Errors
-    /// One line: why the kernel refuses it; nothing has changed.
-    fn step(&self, from: &State, to: &State) -> Result<(), String>;
+    /// The kernel refuses it; nothing has changed.
+    fn step(&self, from: &State, to: &State) -> Result<(), Error>;
 
     /// Removes what a step that was killed has left.
     fn tidy(&self) {}
@@ -124,18 +190,15 @@ pub fn words(state: &State) -> String {
 /// Brings a setting from one state to another.
 ///
 /// # Errors
-/// One line: which step the kernel refuses, or what it made of it.
-pub fn bring(kind: &dyn Kind, from: &State, to: &State) -> Result<(), String> {
+/// The kernel refuses a step, or made something else of it.
+pub fn bring(kind: &dyn Kind, from: &State, to: &State) -> Result<(), Error> {
     let mut at = from.clone();
     for next in kind.way(from, to) {
         kind.step(&at, &next)?;
         let found = kind.read()?;
         if !kind.same(&found, &next) {
-            let (next, found) = (words(&next), words(&found));
-            return Err(format!(
-                "{}: expected {next}, found {found} after it was set",
-                kind.name()
-            ));
+            let found = format!("{} after it was set", words(&found));
+            return Err(Error::unexpected(kind.name(), words(&next), found));
         }
         at = next;
     }

@@ -6,6 +6,7 @@
 //! last holder; one that was killed leaves it to the next.
 
 use super::directory::Directory;
+use super::error::Error;
 use super::places;
 use super::steps;
 use crate::kernel::signals;
@@ -38,13 +39,13 @@ impl Lock {
     /// A signal ends the wait.
     ///
     /// # Errors
-    /// One line: who has it, or why there is none.
+    /// Another process has it, or there is none.
     pub fn take(
-        make: impl Fn() -> Result<Directory, String>,
-        who: &str,
+        make: impl Fn() -> Result<Directory, Error>,
+        who: &'static str,
         signals: &File,
-    ) -> Result<(Directory, Self), String> {
-        let named = |error: io::Error| format!("the {who}'s lock: {error}");
+    ) -> Result<(Directory, Self), Error> {
+        let named = |error: io::Error| Error::Lock(who, error);
         let namespace = places::namespace().map_err(named)?;
         let name = format!("{PREFIX}{}-{}", namespace.inode, namespace.cookie.unwrap_or(0));
         let end = Instant::now() + PATIENCE;
@@ -56,9 +57,9 @@ impl Lock {
                     creations += 1;
                     continue;
                 }
-                opened => opened.map_err(|error| {
-                    format!("{}: {error}", directory.path().join(&name).display())
-                })?,
+                opened => {
+                    opened.map_err(|error| Error::File(directory.path().join(&name), error))?
+                }
             };
             if sys::lock_file(&file).map_err(named)? {
                 if let Some(lock) = Self::held(&directory, &name, file) {
@@ -68,19 +69,17 @@ impl Lock {
                 continue;
             }
             if let Some(pid) = holder(&file) {
-                return Err(format!(
-                    "another {who} is at work in this network namespace: process {pid}"
-                ));
+                return Err(Error::Taken { holder: who, pid });
             }
             if Instant::now() > end {
-                return Err(format!("the last {who} in this network namespace has not ended yet"));
+                return Err(Error::Ending(who));
             }
             let mut signal = [Watch::readable(signals)];
             sys::wait(&mut signal, PAUSE).map_err(named)?;
             if signal[0].ready
                 && let Some(signal) = signals::next(signals).map_err(named)?
             {
-                return Err(format!("ended by {signal}"));
+                return Err(Error::Signal(signal));
             }
         }
     }
@@ -168,8 +167,8 @@ mod tests {
     use std::os::unix::net::UnixStream;
     use std::path::Path;
 
-    fn taken(path: &Path, signals: &File) -> Result<(Directory, Lock), String> {
-        let make = || Directory::make(path).map_err(|error| error.to_string());
+    fn taken(path: &Path, signals: &File) -> Result<(Directory, Lock), Error> {
+        let make = || Directory::make(path).map_err(|error| Error::Directory(path.into(), error));
         Lock::take(make, "session", signals)
     }
 
@@ -182,7 +181,7 @@ mod tests {
         let copy = lock.share().unwrap();
         let name = lock.name().to_owned();
         drop(lock);
-        let refused = taken(&path, &signals).err().unwrap();
+        let refused = taken(&path, &signals).err().unwrap().to_string();
         assert!(refused.ends_with(&format!("process {}", std::process::id())), "{refused}");
         sweep(&directory, &directory.names().unwrap());
         assert!(path.join(&name).exists());

@@ -3,6 +3,7 @@
 //! The environment variables are for tests, which need neither root nor this machine's settings.
 
 use super::directory::Directory;
+use super::error::Error;
 use crate::kernel::sys;
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -72,15 +73,10 @@ pub fn given(name: &str) -> Option<PathBuf> {
 /// Makes that directory.
 ///
 /// # Errors
-/// One line: it cannot be made, or is not this user's alone.
-pub fn make_run_directory() -> Result<Directory, String> {
+/// It cannot be made, or is not this user's alone.
+pub fn make_run_directory() -> Result<Directory, Error> {
     let path = run_directory();
-    Directory::make(&path).map_err(|error| unusable(&path, &error))
-}
-
-/// Why what must not be forgotten has no place.
-pub fn unusable(path: &Path, error: &io::Error) -> String {
-    format!("{}: {error} (the directory for what must not be forgotten)", path.display())
+    Directory::make(&path).map_err(|error| Error::Directory(path, error))
 }
 
 /// The directory of earlier versions (0.2), if it is root's alone: what their sessions have left is put back too.

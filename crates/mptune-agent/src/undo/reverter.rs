@@ -64,7 +64,7 @@ pub fn start(store: &Store, confirm: &mut Confirm) -> Result<(), Error> {
         io::ErrorKind::PermissionDenied => start_process(Path::new(SELF)),
         _ => Err(error),
     });
-    started.map_err(|error| Error::Unguarded(error.to_string()))
+    started.map_err(Error::Unguarded)
 }
 
 /// Whether units see what this process sees: the machine's own network.
@@ -119,10 +119,10 @@ pub fn main<S: Setting + DeserializeOwned>(put_back: PutBack<S>) -> i32 {
     }
 }
 
-fn run<S: Setting + DeserializeOwned>(again: PutBack<S>) -> Result<(), String> {
-    begin().map_err(|error| error.to_string())?;
-    let store = Store::here().map_err(|error| error.to_string())?;
-    let token = match store.load::<S>().map_err(|error| error.to_string())? {
+fn run<S: Setting + DeserializeOwned>(again: PutBack<S>) -> Result<(), Error> {
+    begin().map_err(|error| Error::io(Path::new("/proc/self"), error))?;
+    let store = Store::here()?;
+    let token = match store.load::<S>()? {
         Found::Content(content) => content.confirm,
         _ => None,
     };

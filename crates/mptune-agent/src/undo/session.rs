@@ -6,7 +6,8 @@
 
 use super::change::{Change, Fate};
 use super::directory::{Directory, LONGEST, PRIVATE};
-use super::kind::{Kind, State, bring, words};
+use super::error::Error;
+use super::kind::{self, Kind, State, bring, words};
 use super::lock;
 use super::places::{self, Namespace};
 use super::sysctl::Sysctl;
@@ -123,8 +124,8 @@ impl Journal {
     /// Sets values and returns the old ones, with single blanks. After an error nothing is changed.
     ///
     /// # Errors
-    /// One line with the name and what is wrong.
-    pub fn set(&mut self, wanted: &Values) -> Result<Values, String> {
+    /// A setting cannot be made, or not be recorded.
+    pub fn set(&mut self, wanted: &Values) -> Result<Values, Error> {
         let mut before = Values::new();
         let mut changes = self.content.changes.clone();
         let mut pending = Vec::new();
@@ -132,7 +133,7 @@ impl Journal {
             let setting = sysctl(name, value);
             let present = setting.read()?;
             let State::Text(text) = &present else {
-                return Err(format!("{name}: there is no such setting here"));
+                return Err(kind::Error::impossible(name, "there is no such setting here").into());
             };
             let state = setting.wanted(&present, &[])?;
             before.insert(name.clone(), shown(text));
@@ -145,12 +146,12 @@ impl Journal {
             return Ok(before);
         }
         let earlier = std::mem::replace(&mut self.content.changes, changes);
-        let written = self.save().map_err(|error| format!("{}: {error}", self.file().display()));
-        if let Err(reason) = written.and_then(|()| write_all(&pending)) {
+        let written = self.save().map_err(|error| Error::File(self.file(), error));
+        if let Err(error) = written.and_then(|()| Ok(write_all(&pending)?)) {
             self.content.changes = earlier;
             // What it says too much is harmless: those values are as before.
             let _ = self.save();
-            return Err(reason);
+            return Err(error);
         }
         Ok(before)
     }
@@ -175,14 +176,14 @@ impl Journal {
                     continue;
                 }
                 Fate::Gone => "it is gone".to_owned(),
-                Fate::Given(why) => why,
+                Fate::Given(why) => why.to_string(),
                 // It is somebody else's now.
                 Fate::Foreign(present) => {
                     format!("somebody else has set it to {} meanwhile", words(&present))
                 }
                 Fate::Stuck(why) => {
                     remaining.push(noted.clone());
-                    why
+                    why.to_string()
                 }
             };
             restored.kept.insert(noted.name, why);
@@ -221,13 +222,13 @@ impl Journal {
 }
 
 /// Gives settings their values, all or none.
-fn write_all(pending: &[(Sysctl, State, State)]) -> Result<(), String> {
+fn write_all(pending: &[(Sysctl, State, State)]) -> Result<(), kind::Error> {
     for (index, (setting, present, wanted)) in pending.iter().enumerate() {
-        if let Err(reason) = bring(setting, present, wanted) {
+        if let Err(error) = bring(setting, present, wanted) {
             for (setting, before, _) in pending[..=index].iter().rev() {
                 let _ = setting.read().and_then(|now| bring(setting, &now, before));
             }
-            return Err(reason);
+            return Err(error);
         }
     }
     Ok(())
@@ -283,16 +284,15 @@ pub fn is_in(directory: &Directory) -> bool {
 /// Puts back what dead sessions have left changed in this namespace.
 ///
 /// # Errors
-/// One line: the directory or a journal cannot be read, or is not this user's alone.
-pub fn recover(directory: &Directory) -> Result<Restored, String> {
-    let named = |error: io::Error| format!("{}: {error}", directory.path().display());
+/// The directory or a journal cannot be read, or is not this user's alone.
+pub fn recover(directory: &Directory) -> Result<Restored, Error> {
+    let named = |error: io::Error| Error::io(directory.path(), error);
     let boot = places::boot().map_err(named)?;
     let namespace = places::namespace().map_err(named)?;
     let mut all = Restored::default();
     let names = directory.names().map_err(named)?;
     for name in &names {
-        let named =
-            |error: io::Error| format!("{}: {error}", directory.path().join(name).display());
+        let named = |error: io::Error| Error::File(directory.path().join(name), error);
         if abandoned(name) {
             directory.remove(name).map_err(named)?;
         }

@@ -2,7 +2,7 @@
 
 use crate::kernel::sysctl as settings;
 use crate::undo::change::Setting;
-use crate::undo::kind::{Kind, State, words};
+use crate::undo::kind::{Error, Kind, State, words};
 use crate::undo::places;
 use crate::undo::steps;
 use serde::{Deserialize, Serialize};
@@ -27,12 +27,17 @@ pub struct Sysctl {
 }
 
 impl Sysctl {
-    fn file(&self) -> Result<PathBuf, String> {
+    fn file(&self) -> Result<PathBuf, settings::Unknown> {
         settings::file(&places::sysctl_root(), &self.name)
     }
 
-    fn named(&self, error: &io::Error) -> String {
-        format!("{}: {}", self.name, settings::words(error))
+    fn failed(&self, error: io::Error) -> Error {
+        match error.kind() {
+            io::ErrorKind::NotFound => {
+                Error::impossible(&self.name, "there is no such setting here")
+            }
+            _ => Error::file(&self.name, error),
+        }
     }
 
     /// What has to be set with it, so that nothing else changes unnoticed; `list` is what `ALLOWED` was
@@ -62,28 +67,28 @@ impl Kind for Sysctl {
         2
     }
 
-    fn check(&self) -> Result<(), String> {
-        self.file().map(drop)
+    fn check(&self) -> Result<(), Error> {
+        Ok(self.file().map(drop)?)
     }
 
-    fn read(&self) -> Result<State, String> {
+    fn read(&self) -> Result<State, Error> {
         match settings::read(&self.file()?) {
             Ok(text) => Ok(State::Text(text)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(State::Gone),
-            Err(error) => Err(self.named(&error)),
+            Err(error) => Err(self.failed(error)),
         }
     }
 
-    fn wanted(&self, present: &State, _known: &[State]) -> Result<State, String> {
+    fn wanted(&self, present: &State, _known: &[State]) -> Result<State, Error> {
         let wanted = State::Text(self.value.clone());
         Ok(if self.same(present, &wanted) { present.clone() } else { wanted })
     }
 
-    fn step(&self, _from: &State, to: &State) -> Result<(), String> {
+    fn step(&self, _from: &State, to: &State) -> Result<(), Error> {
         let State::Text(text) = to else {
-            return Err(format!("{}: expected a value, found {}", self.name, words(to)));
+            return Err(Error::unexpected(&self.name, "a value", words(to)));
         };
-        settings::write(&self.file()?, text).map_err(|error| self.named(&error))?;
+        settings::write(&self.file()?, text).map_err(|error| self.failed(error))?;
         steps::changed();
         Ok(())
     }
@@ -122,7 +127,7 @@ mod tests {
     fn what_differs_only_in_blanks_is_not_written_again() {
         let setting = Sysctl { name: "net.ipv4.tcp_wmem".into(), value: "1 2 3".into() };
         let present = State::Text("1\t2\t3\n".into());
-        assert_eq!(setting.wanted(&present, &[]), Ok(present.clone()));
+        assert_eq!(setting.wanted(&present, &[]).unwrap(), present);
         assert_eq!(setting.way(&present, &State::Text("1 2 3".into())), []);
     }
 }

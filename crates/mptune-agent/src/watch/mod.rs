@@ -11,33 +11,48 @@ mod protocol;
 
 use self::census::Lookout;
 use self::protocol::{Config, Message, Order};
-use crate::control::{Control, Input};
+use crate::control::{self, Control, Input};
+use crate::kernel::error as kernel;
 use crate::kernel::sys;
 use crate::role;
+use std::io;
 use std::time::Duration;
+use thiserror::Error;
 
 /// More often would be a load, nanoseconds.
 const SHORTEST_NS: u64 = 50_000_000;
+
+/// Failure of the role.
+#[derive(Debug, Error)]
+enum Error {
+    #[error("interval_ns: expected at least {SHORTEST_NS}, found {0}")]
+    Interval(u64),
+    #[error("expected an order: {0}")]
+    Order(#[from] serde_json::Error),
+    #[error(transparent)]
+    Kernel(#[from] kernel::Error),
+    #[error(transparent)]
+    Control(#[from] control::Error),
+    #[error(transparent)]
+    System(#[from] io::Error),
+}
 
 /// Reports on standard output; returns the exit status.
 pub fn main() -> i32 {
     role::play(run)
 }
 
-fn run(control: &mut Control) -> Result<(), String> {
+fn run(control: &mut Control) -> Result<(), Error> {
     let config: Config = control.configuration()?;
     if config.interval_ns < SHORTEST_NS {
-        return Err(format!(
-            "interval_ns: expected at least {SHORTEST_NS}, found {}",
-            config.interval_ns
-        ));
+        return Err(Error::Interval(config.interval_ns));
     }
-    let mut lookout = Lookout::open().map_err(|error| error.to_string())?;
+    let mut lookout = Lookout::open()?;
     let mut due_ns = sys::monotonic_ns();
     loop {
         // Whoever does not read gets no more than one report, and later a fresh one.
         if control.pending() == 0 {
-            let census = lookout.look().map_err(|error| error.to_string())?;
+            let census = lookout.look()?;
             control.tell(&Message::Connections(&census));
         }
         due_ns = next(due_ns, sys::monotonic_ns(), config.interval_ns);
@@ -54,16 +69,16 @@ fn next(due_ns: u64, now_ns: u64, interval_ns: u64) -> u64 {
 }
 
 /// Obeys orders until it is time to look; false when the role should end.
-fn serve(control: &mut Control, lookout: &mut Lookout, due_ns: u64) -> Result<bool, String> {
+fn serve(control: &mut Control, lookout: &mut Lookout, due_ns: u64) -> Result<bool, Error> {
     loop {
         let now_ns = sys::monotonic_ns();
         if now_ns >= due_ns {
             return Ok(true);
         }
         let pause = Duration::from_nanos(due_ns - now_ns);
-        let input = control.wait(&mut [], pause).map_err(|error| error.to_string())?;
+        let input = control.wait(&mut [], pause)?;
         match input {
-            Some(Input::Line(line)) => match order(&line)? {
+            Some(Input::Line(line)) => match serde_json::from_str(&line)? {
                 Order::SetBackup(change) => match lookout.change(&change) {
                     Ok(()) => control.tell(&Message::Changed(&change)),
                     Err(error) => control.tell(&Message::Refused { reason: &error.to_string() }),
@@ -74,10 +89,6 @@ fn serve(control: &mut Control, lookout: &mut Lookout, due_ns: u64) -> Result<bo
             None => {}
         }
     }
-}
-
-fn order(line: &str) -> Result<Order, String> {
-    serde_json::from_str(line).map_err(|error| format!("expected an order: {error}"))
 }
 
 #[cfg(test)]
@@ -97,10 +108,13 @@ mod tests {
         assert_eq!(config.interval_ns, 1_000_000_000);
         let line = r#"{"action": "set-backup", "token": 7, "local": "10.0.1.2:5", "remote": "[fd65::1]:6",
             "backup": true}"#;
+        let order = |line| serde_json::from_str::<Order>(line).map_err(Error::from);
         let Order::SetBackup(change) = order(line).unwrap() else { panic!("a change") };
         assert_eq!((change.token, change.backup, change.remote.port()), (7, true, 6));
         assert!(matches!(order(r#"{"action": "stop"}"#), Ok(Order::Stop)));
-        assert!(order(r#"{"action": "jump"}"#).unwrap_err().contains("unknown variant"));
+        assert!(
+            order(r#"{"action": "jump"}"#).unwrap_err().to_string().contains("unknown variant")
+        );
     }
 
     #[test]
