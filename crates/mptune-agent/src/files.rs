@@ -8,7 +8,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Why a file was not read; as a sentence ends: "expected a policy file, found ...".
+/// Obstacle to reading a file; in messages after "expected a policy file, found".
 #[derive(Debug)]
 pub enum Unread {
     /// It cannot be opened or read.
@@ -54,7 +54,7 @@ impl From<Unread> for io::Error {
 /// The bytes of a file of at most `most` bytes; a link is followed.
 ///
 /// # Errors
-/// What it is instead.
+/// [`Unread`].
 pub fn read(path: &Path, most: u64) -> Result<Vec<u8>, Unread> {
     opened(path, 0).and_then(|file| contents(&file, most)).map(|(bytes, _)| bytes)
 }
@@ -62,17 +62,17 @@ pub fn read(path: &Path, most: u64) -> Result<Vec<u8>, Unread> {
 /// The same as text.
 ///
 /// # Errors
-/// What it is instead.
+/// [`Unread`].
 pub fn text(path: &Path, most: u64) -> Result<String, Unread> {
     let bytes = read(path, most)?;
     String::from_utf8(bytes).map_err(|_| Unread::Other("something that is not UTF-8"))
 }
 
-/// The bytes of a file that is no link, and what else there is to know of it.
+/// The bytes of a file that is no link, and its metadata.
 ///
 /// # Errors
-/// What it is instead.
-pub fn found(path: &Path, most: u64) -> Result<(Vec<u8>, Metadata), Unread> {
+/// [`Unread`].
+pub fn read_with_metadata(path: &Path, most: u64) -> Result<(Vec<u8>, Metadata), Unread> {
     match opened(path, libc::O_NOFOLLOW) {
         Err(Unread::Failed(error)) if error.raw_os_error() == Some(libc::ELOOP) => {
             Err(Unread::Other("a link"))
@@ -86,10 +86,10 @@ fn opened(path: &Path, flags: i32) -> Result<File, Unread> {
     Ok(OpenOptions::new().read(true).custom_flags(flags).open(path)?)
 }
 
-/// What is in an open file, which was opened without waiting.
+/// The bytes of an open file and its metadata; it was opened without waiting.
 ///
 /// # Errors
-/// What it is instead.
+/// [`Unread`].
 pub fn contents(file: &File, most: u64) -> Result<(Vec<u8>, Metadata), Unread> {
     let about = file.metadata()?;
     if !about.is_file() {
@@ -103,12 +103,12 @@ pub fn contents(file: &File, most: u64) -> Result<(Vec<u8>, Metadata), Unread> {
     Ok((bytes, about))
 }
 
-fn kind(found: FileType) -> &'static str {
-    if found.is_fifo() {
+fn kind(read_with_metadata: FileType) -> &'static str {
+    if read_with_metadata.is_fifo() {
         "a named pipe"
-    } else if found.is_dir() {
+    } else if read_with_metadata.is_dir() {
         "a directory"
-    } else if found.is_socket() {
+    } else if read_with_metadata.is_socket() {
         "a socket"
     } else {
         "a device"
@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(said(&folder), "a directory");
         assert_eq!(said(Path::new("/dev/zero")), "a device");
         assert_eq!(said(&link), "a device");
-        assert_eq!(found(&link, 10).unwrap_err().to_string(), "a link");
+        assert_eq!(read_with_metadata(&link, 10).unwrap_err().to_string(), "a link");
         assert!(read(&folder.join("none"), 10).unwrap_err().is_missing());
         assert!(said(&socket).contains("No such device"), "{}", said(&socket));
         std::fs::remove_dir_all(&folder).unwrap();

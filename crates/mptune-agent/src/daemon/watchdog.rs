@@ -1,6 +1,6 @@
 //! Who has the path manager: one daemon per network namespace, and a way back whatever becomes of it.
 //!
-//! The value before is on the disk before anything is changed (`host::journal`). A process apart, the guardian,
+//! The value before is on the disk before anything is changed (`undo::session`). A detached process, the guardian,
 //! puts it back as soon as the daemon is gone; if that was killed as well, whoever comes next does: the next
 //! daemon, or `--restore`. Connections keep the path manager that they began with.
 
@@ -141,7 +141,7 @@ impl Watchdog {
         let (name, value) = self.wanted?;
         let file = settings::file(&places::sysctl_root(), name).ok()?;
         let present = settings::read(&file).ok()?;
-        (!settings::same(&present, value)).then(|| (name, settings::shown(&present)))
+        (!settings::same(&present, value)).then(|| (name, settings::single_spaced(&present)))
     }
 
     /// Readable when the guardian is gone.

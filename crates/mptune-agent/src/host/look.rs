@@ -4,7 +4,7 @@ use crate::kernel::error::Error;
 use crate::kernel::mptcp_pm::family;
 use crate::kernel::routes::{Address, DefaultRoute, Link, Routes, Rule};
 use crate::kernel::sys;
-use crate::kernel::sysctl::shown;
+use crate::kernel::sysctl::single_spaced;
 use crate::kernel::sysctl::{self, Values};
 use crate::undo::places;
 use crate::{congestion, role};
@@ -126,7 +126,7 @@ pub fn may_administrate() -> bool {
 
 fn setting(name: &str) -> Option<String> {
     let file = sysctl::file(&places::sysctl_root(), name).ok()?;
-    sysctl::read(&file).ok().map(|value| shown(&value))
+    sysctl::read(&file).ok().map(|value| single_spaced(&value))
 }
 
 fn number<T: std::str::FromStr>(name: &str) -> Option<T> {

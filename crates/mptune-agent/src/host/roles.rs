@@ -5,7 +5,7 @@
 use super::error::Error;
 use super::protocol::Ended;
 use crate::kernel::sys::Watch;
-use crate::undo::apart::SELF;
+use crate::undo::detached::SELF;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 use std::io::{self, ErrorKind, Read, Write};

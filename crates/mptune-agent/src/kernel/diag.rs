@@ -40,7 +40,7 @@ pub const ESTABLISHED: u8 = 1;
 const SYN_SENT: u8 = 2;
 /// `idiag_cookie` that matches any.
 const NO_COOKIE: [u8; 8] = [0xff; 8];
-/// Whether to query sockets of IPv4, of IPv6 or of both.
+/// The families to query: IPv4, IPv6 or both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Families {
     /// AF_INET.
@@ -98,7 +98,7 @@ pub struct Glance {
 pub struct Surveyed {
     /// Its ends.
     pub pair: Pair,
-    /// What it is in its connection.
+    /// Its part in the connection.
     pub mptcp: Mptcp,
     /// It is established; otherwise it is being opened.
     pub is_established: bool,
@@ -106,7 +106,7 @@ pub struct Surveyed {
     pub has_program: bool,
 }
 
-/// What a census counts.
+/// The sockets of a census.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counting {
     /// TCP sockets, subflows among them.
@@ -136,9 +136,9 @@ pub struct Counted<'a> {
     pub cc: &'a [u8],
     /// Its memory, `SK_MEMINFO_*` of include/uapi/linux/sock_diag.h, four bytes each; empty if not asked for.
     pub memory: &'a [u8],
-    /// What it is in its connection; none if it is no subflow, or if this is not reported to this process.
+    /// Its part in the connection; none if it is no subflow, or if this is not reported to this process.
     pub mptcp: Option<Mptcp>,
-    /// What is in the send buffer and how much may be, bytes of memory; none unless it is a connection.
+    /// Bytes in the send buffer and its size in memory; none unless it is a connection.
     pub send_buffer: Option<(u32, u32)>,
 }
 
@@ -179,13 +179,13 @@ impl Diag {
         let states = StateFlags::ESTABLISHED | StateFlags::SYN_SENT;
         let both = Families { v4: true, v6: true };
         self.dump(both, states, ExtensionFlags::INFO, |message| {
-            counted(message.payload(), |found| {
-                if let Some(mptcp) = found.mptcp
-                    && matches!(found.state, ESTABLISHED | SYN_SENT)
+            counted(message.payload(), |socket| {
+                if let Some(mptcp) = socket.mptcp
+                    && matches!(socket.state, ESTABLISHED | SYN_SENT)
                 {
                     let (is_established, has_program) =
-                        (found.state == ESTABLISHED, found.inode != 0);
-                    each(Surveyed { pair: found.pair, mptcp, is_established, has_program });
+                        (socket.state == ESTABLISHED, socket.inode != 0);
+                    each(Surveyed { pair: socket.pair, mptcp, is_established, has_program });
                 }
             })?;
             Ok(())
@@ -227,8 +227,8 @@ impl Diag {
         extensions: ExtensionFlags,
         mut each: impl FnMut(&Received<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        for (wanted, family) in [(families.v4, AF_INET), (families.v6, AF_INET6)] {
-            if wanted {
+        for (is_queried, family) in [(families.v4, AF_INET), (families.v6, AF_INET6)] {
+            if is_queried {
                 let socket = SocketId::new_v4();
                 let question = request(family, states.clone(), extensions.clone(), socket);
                 explain(self.netlink.dump(NAME, question, &mut each))?;
@@ -253,15 +253,15 @@ impl Diag {
             ..SocketId::new_v4()
         };
         let family = if end.is_ipv4() { AF_INET } else { AF_INET6 };
-        let mut found = false;
+        let mut listens = false;
         let question = request(family, StateFlags::LISTEN, ExtensionFlags::empty(), socket);
         let asked = self.netlink.ask(NAME, question, |message| {
-            found |= InetResponseHeader::parse(message.payload())?.state == LISTEN;
+            listens |= InetResponseHeader::parse(message.payload())?.state == LISTEN;
             Ok(())
         });
         match asked {
             Err(Error::Refused(refusal)) if refusal.number() == libc::ENOENT => Ok(false),
-            asked => explain(asked).map(|()| found),
+            asked => explain(asked).map(|()| listens),
         }
     }
 
@@ -270,9 +270,9 @@ impl Diag {
     /// # Errors
     /// As for a glance.
     pub fn look_at(&mut self, pair: &Pair) -> Result<Option<Statistics>, Error> {
-        let mut found = None;
-        self.look_at_all(&[*pair], |_, seen| found = Some(seen))?;
-        Ok(found)
+        let mut statistics = None;
+        self.look_at_all(&[*pair], |_, seen| statistics = Some(seen))?;
+        Ok(statistics)
     }
 
     /// Subflows as they are now; `each` is called with a subflow's place among `pairs`, unless it is gone.
@@ -287,8 +287,8 @@ impl Diag {
         let questions: Vec<_> =
             pairs.iter().map(|pair| Single::Subflow(*pair).question()).collect();
         self.exact(&questions, |place, payload| {
-            counted(payload, |found| {
-                found.statistics().into_iter().for_each(|seen| each(place, seen));
+            counted(payload, |socket| {
+                socket.statistics().into_iter().for_each(|seen| each(place, seen));
             })
         })
     }
@@ -306,7 +306,7 @@ impl Diag {
         mut each: impl FnMut(usize, Counted<'_>),
     ) -> Result<(), Error> {
         let questions: Vec<_> = sockets.iter().map(Single::question).collect();
-        self.exact(&questions, |place, payload| counted(payload, |found| each(place, found)))
+        self.exact(&questions, |place, payload| counted(payload, |socket| each(place, socket)))
     }
 
     /// Questions about one socket each; without an answer where there is no such socket.
@@ -339,7 +339,7 @@ impl Single {
                 let family = if pair.local.is_ipv4() { AF_INET } else { AF_INET6 };
                 let states = StateFlags::ESTABLISHED;
                 let extensions = ExtensionFlags::INFO | ExtensionFlags::CONG;
-                Counting::Tcp.question(request(family, states, extensions, between(pair)))
+                Counting::Tcp.question(request(family, states, extensions, socket_id(pair)))
             }
             Self::Connection(token) => {
                 // The first half of the cookie is the token (net/mptcp/mptcp_diag.c, mptcp_diag_dump_one).
@@ -355,7 +355,7 @@ impl Single {
 }
 
 /// The socket with these ends.
-fn between(pair: &Pair) -> SocketId {
+fn socket_id(pair: &Pair) -> SocketId {
     SocketId {
         source_port: pair.local.port(),
         destination_port: pair.remote.port(),
@@ -426,7 +426,7 @@ fn request(
     })
 }
 
-/// What is known of every socket.
+/// The attributes of every socket.
 fn head(header: &InetResponseHeader) -> Glance {
     let socket = &header.socket_id;
     let pair = Pair {
@@ -527,11 +527,11 @@ mod tests {
             [(0x1cf, false, false), (1 << 4, false, true), (1 << 5, true, false)]
         {
             let mut seen = false;
-            counted(&answer(flags), |found| {
-                let mptcp = found.mptcp.unwrap();
+            counted(&answer(flags), |socket| {
+                let mptcp = socket.mptcp.unwrap();
                 assert_eq!((mptcp.backup, mptcp.backup_by_peer), (here, there));
                 assert_eq!((mptcp.local_id, mptcp.remote_id), (2, 3));
-                assert_eq!((found.cc, found.info.len()), (&b"cubic\0"[..], 248));
+                assert_eq!((socket.cc, socket.info.len()), (&b"cubic\0"[..], 248));
                 seen = true;
             })
             .unwrap();
@@ -543,7 +543,7 @@ mod tests {
     fn truncated_answers_are_harmless() {
         let whole = answer(0);
         for length in 0..whole.len() {
-            let _ = counted(&whole[..length], |found| assert_eq!(found.mptcp, None, "{length}"));
+            let _ = counted(&whole[..length], |socket| assert_eq!(socket.mptcp, None, "{length}"));
         }
     }
 }

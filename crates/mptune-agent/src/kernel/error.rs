@@ -8,11 +8,11 @@ use thiserror::Error as Derived;
 /// The kernel refused a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// What was requested.
+    /// The request, for messages.
     request: String,
     /// The error number.
     number: i32,
-    /// What it means here, or the kernel's own words.
+    /// Its meaning here, or the kernel's own words.
     words: Option<String>,
 }
 

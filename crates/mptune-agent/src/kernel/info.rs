@@ -21,7 +21,7 @@ macro_rules! read {
     };
 }
 
-/// What is used of `struct tcp_info`.
+/// The fields of `struct tcp_info` that are used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TcpInfo {
     /// Smoothed RTT, nanoseconds; 0 before the first sample.
@@ -48,7 +48,7 @@ pub struct TcpInfo {
     pub lost: u32,
     /// Slow-start threshold, segments; `TCP_INFINITE_SSTHRESH` before the first reduction.
     pub ssthresh: u32,
-    /// What it is doing about losses (`tcp_ca_state`).
+    /// State of its loss recovery (`tcp_ca_state`).
     pub state: u8,
     /// Part of them that was sent again.
     pub resent: u32,
@@ -113,12 +113,12 @@ impl TcpInfo {
     }
 }
 
-/// What is used of `struct mptcp_info`.
+/// The fields of `struct mptcp_info` that are used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MptcpInfo {
     /// The connection became plain TCP.
     pub fallback: bool,
-    /// Where the next byte of the application goes in the payload's sequence.
+    /// Sequence number of the application's next byte in the payload.
     pub write_seq: u64,
     /// First byte of the payload's sequence that the peer has not acknowledged.
     pub snd_una: u64,

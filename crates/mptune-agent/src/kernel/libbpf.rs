@@ -210,7 +210,7 @@ impl Libbpf {
     /// descriptor is closed, however that happens; child processes do not inherit it.
     ///
     /// # Errors
-    /// What is wrong with the object, or why the kernel refuses it.
+    /// The object is wrong, or the kernel refuses it.
     pub fn register(&self, content: &[u8], name: &str) -> Result<OwnedFd, Error> {
         let functions = Functions::of(self)?;
         MESSAGES.lock().expect("nothing panics with it").clear();
@@ -238,7 +238,7 @@ impl Libbpf {
     /// holder keeps it registered too.
     ///
     /// # Errors
-    /// Why the kernel lists none.
+    /// The kernel lists none.
     pub fn links(&self) -> Result<Vec<(Registered, OwnedFd)>, Error> {
         let functions = Functions::of(self)?;
         let mut links = Vec::new();
@@ -263,7 +263,7 @@ impl Libbpf {
     /// The same with their programs, for which every BPF program of the machine is opened.
     ///
     /// # Errors
-    /// Why the kernel lists none.
+    /// The kernel lists none.
     pub fn registered(&self) -> Result<Vec<WithHooks>, Error> {
         let all = Functions::of(self)?.hooks()?;
         let with_hooks = |(registered, _): (Registered, OwnedFd)| {
@@ -276,7 +276,7 @@ impl Libbpf {
     /// Makes a file in a BPF file system that holds what a descriptor holds.
     ///
     /// # Errors
-    /// Why the kernel refuses it.
+    /// The kernel refuses it.
     pub fn pin(&self, held: &OwnedFd, file: &Path) -> Result<(), Error> {
         let functions = Functions::of(self)?;
         let path = CString::new(file.as_os_str().as_bytes())?;

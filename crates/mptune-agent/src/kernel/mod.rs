@@ -1,4 +1,4 @@
-//! What the kernel offers, each thing once: the ground of the crate, below all roles.
+//! The interfaces of the kernel, each once: the ground of the crate, below all roles.
 //!
 //! | module | |
 //! |---|---|

@@ -26,7 +26,7 @@ const DATAGRAM: usize = 1 << 16;
 /// Of several small messages received at once, the largest, bytes: what is known of one socket is below a quarter
 /// of it, and so is an event.
 const SMALL: usize = 1 << 11;
-/// How many of them fit into the buffer.
+/// Number of them that fit into the buffer.
 const TOGETHER: usize = DATAGRAM / SMALL;
 /// The kernel's own words in an answer, include/uapi/linux/netlink.h.
 const NLMSGERR_ATTR_MSG: u16 = 1;
@@ -304,7 +304,7 @@ fn messages(
     Ok(())
 }
 
-/// Whether a message ends the answer to `name`.
+/// True if a message ends the answer to `name`.
 fn end(name: &str, message: &Received<'_>) -> Result<bool, Error> {
     let (status, words) = match message.message_type() {
         NLMSG_ERROR => {

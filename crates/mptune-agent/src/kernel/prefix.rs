@@ -155,11 +155,11 @@ mod tests {
         #[test]
         fn prefixes_overlap_where_one_holds_an_address_of_the_other(a: u32, b: u32, m in 0u8..=32, n in 0u8..=32) {
             let of = |ip: u32, bits| Prefix { address: IpAddr::V4(ip.into()), bits }.network();
-            let (one, other) = (of(a, m), of(b, n));
+            let (first, second) = (of(a, m), of(b, n));
             let least = m.min(n);
-            prop_assert_eq!(one.overlaps(&other), of(a, least) == of(b, least));
-            prop_assert_eq!(one.overlaps(&other), other.overlaps(&one));
-            prop_assert_eq!(Prefix::parse(&one.to_string()), Ok(one));
+            prop_assert_eq!(first.overlaps(&second), of(a, least) == of(b, least));
+            prop_assert_eq!(first.overlaps(&second), second.overlaps(&first));
+            prop_assert_eq!(Prefix::parse(&first.to_string()), Ok(first));
         }
     }
 }

@@ -79,51 +79,51 @@ impl Routes {
 
     /// All devices by their number.
     pub fn links(&mut self) -> Result<BTreeMap<u32, Link>, Error> {
-        let mut found = BTreeMap::new();
+        let mut links = BTreeMap::new();
         let question = RouteNetlinkMessage::GetLink(LinkMessage::default());
         self.dump("devices", question, |answer| {
             if let RouteNetlinkMessage::NewLink(link) = answer {
-                found.insert(link.header.index, read_link(&link));
+                links.insert(link.header.index, read_link(&link));
             }
         })?;
-        Ok(found)
+        Ok(links)
     }
 
     /// All addresses by the number of their device.
     pub fn addresses(&mut self) -> Result<BTreeMap<u32, Vec<Address>>, Error> {
-        let mut found: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        let mut addresses: BTreeMap<_, Vec<_>> = BTreeMap::new();
         let question = RouteNetlinkMessage::GetAddress(AddressMessage::default());
         self.dump("addresses", question, |answer| {
             if let RouteNetlinkMessage::NewAddress(address) = answer
                 && let Some(ip) = own_address(&address)
             {
                 let prefix = address.header.prefix_len;
-                found.entry(address.header.index).or_default().push(Address { ip, prefix });
+                addresses.entry(address.header.index).or_default().push(Address { ip, prefix });
             }
         })?;
-        Ok(found)
+        Ok(addresses)
     }
 
     /// The default routes of all tables by the number of their device.
     pub fn default_routes(&mut self) -> Result<BTreeMap<u32, Vec<DefaultRoute>>, Error> {
-        let mut found: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        let mut routes: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for (family, name) in FAMILIES {
             let mut question = RouteMessage::default();
             question.header.address_family = family;
             self.dump("routes", RouteNetlinkMessage::GetRoute(question), |answer| {
                 if let RouteNetlinkMessage::NewRoute(route) = answer {
                     for (device, route) in read_default(&route, name) {
-                        found.entry(device).or_default().push(route);
+                        routes.entry(device).or_default().push(route);
                     }
                 }
             })?;
         }
-        Ok(found)
+        Ok(routes)
     }
 
     /// All rules, in the order in which they apply.
     pub fn rules(&mut self) -> Result<Vec<Rule>, Error> {
-        let mut found = Vec::new();
+        let mut rules = Vec::new();
         for (family, name) in FAMILIES {
             let mut question = RuleMessage::default();
             question.header.family = family;
@@ -131,12 +131,12 @@ impl Routes {
                 if let RouteNetlinkMessage::NewRule(rule) = answer
                     && rule.header.family == family
                 {
-                    found.push(read_rule(&rule, name));
+                    rules.push(read_rule(&rule, name));
                 }
             })?;
         }
-        found.sort_by_key(|rule: &Rule| (rule.family, rule.priority));
-        Ok(found)
+        rules.sort_by_key(|rule: &Rule| (rule.family, rule.priority));
+        Ok(rules)
     }
 
     /// The number of the device by which packets from an address of this host to another leave.
@@ -188,15 +188,15 @@ fn read(answer: &Received<'_>) -> Option<RouteNetlinkMessage> {
 
 fn read_link(link: &LinkMessage) -> Link {
     let up = link.header.flags.contains(LinkFlags::Up);
-    let mut found = Link { device: String::new(), up, mtu: 0 };
+    let mut read = Link { device: String::new(), up, mtu: 0 };
     for attribute in &link.attributes {
         match attribute {
-            LinkAttribute::IfName(name) => found.device.clone_from(name),
-            LinkAttribute::Mtu(mtu) => found.mtu = *mtu,
+            LinkAttribute::IfName(name) => read.device.clone_from(name),
+            LinkAttribute::Mtu(mtu) => read.mtu = *mtu,
             _ => {}
         }
     }
-    found
+    read
 }
 
 /// The local address: on a point-to-point device the other one is the peer's.
@@ -218,7 +218,7 @@ fn read_default(route: &RouteMessage, family: &'static str) -> Vec<(u32, Default
         return Vec::new();
     }
     let (mut table, mut metric) = (u32::from(route.header.table), 0);
-    let (mut single, mut found) = (None, Vec::new());
+    let (mut single, mut hops_of_route) = (None, Vec::new());
     for attribute in &route.attributes {
         match attribute {
             RouteAttribute::Table(number) => table = *number,
@@ -226,14 +226,14 @@ fn read_default(route: &RouteMessage, family: &'static str) -> Vec<(u32, Default
             RouteAttribute::Oif(device) => single = Some(*device),
             RouteAttribute::MultiPath(hops) => {
                 let hops = hops.iter().map(|hop| (hop.interface_index, router(&hop.attributes)));
-                found.extend(hops);
+                hops_of_route.extend(hops);
             }
             _ => {}
         }
     }
-    found.extend(single.map(|device| (device, router(&route.attributes))));
+    hops_of_route.extend(single.map(|device| (device, router(&route.attributes))));
     let named = |(device, via)| (device, DefaultRoute { family, table, via, metric });
-    found.into_iter().map(named).collect()
+    hops_of_route.into_iter().map(named).collect()
 }
 
 fn router(attributes: &[RouteAttribute]) -> Option<IpAddr> {
@@ -247,16 +247,16 @@ fn router(attributes: &[RouteAttribute]) -> Option<IpAddr> {
 }
 
 fn read_rule(rule: &RuleMessage, family: &'static str) -> Rule {
-    let mut found = Rule { family, priority: 0, from: None, table: u32::from(rule.header.table) };
+    let mut read = Rule { family, priority: 0, from: None, table: u32::from(rule.header.table) };
     for attribute in &rule.attributes {
         match attribute {
-            RuleAttribute::Priority(number) => found.priority = *number,
-            RuleAttribute::Table(number) => found.table = *number,
-            RuleAttribute::Source(ip) => found.from = Some(format!("{ip}/{}", rule.header.src_len)),
+            RuleAttribute::Priority(number) => read.priority = *number,
+            RuleAttribute::Table(number) => read.table = *number,
+            RuleAttribute::Source(ip) => read.from = Some(format!("{ip}/{}", rule.header.src_len)),
             _ => {}
         }
     }
-    found
+    read
 }
 
 #[cfg(test)]

@@ -78,17 +78,17 @@ pub fn next(listener: BorrowedFd<'_>) -> io::Result<Option<Call>> {
             return Ok(None);
         }
         // SAFETY: plain data, for which all zeros is a value, and what the kernel expects.
-        let mut found: libc::seccomp_notif = unsafe { mem::zeroed() };
+        let mut notice: libc::seccomp_notif = unsafe { mem::zeroed() };
         // SAFETY: the kernel writes one such structure.
         let received = check(unsafe {
-            libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_RECV, &raw mut found)
+            libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_RECV, &raw mut notice)
         });
         match received.map_err(|error| error.raw_os_error()) {
             Ok(_) => {
                 return Ok(Some(Call {
-                    id: found.id,
-                    thread: found.pid,
-                    arguments: found.data.args,
+                    id: notice.id,
+                    thread: notice.pid,
+                    arguments: notice.data.args,
                 }));
             }
             // It was killed before, or a signal came here.
@@ -138,7 +138,7 @@ pub fn hand_over(
     .map(drop)
 }
 
-/// Continues in two processes: this one (false), and one that is no child of it and leads a session of its own
+/// Continues in two processes: this one (false), and one that is no child of it and leads a new session
 /// (true).
 pub fn fork_apart() -> io::Result<bool> {
     // SAFETY: there is one thread, so a child may do anything; the others take integers; _exit does not return.
@@ -156,21 +156,21 @@ pub fn fork_apart() -> io::Result<bool> {
 }
 
 /// Closes all descriptors but this one, and opens /dev/null as the first three.
-pub fn keep_only(kept: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+pub fn keep_only(descriptor: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     // SAFETY: descriptors of ours that nobody uses any more, as the caller says by calling this; integers.
     unsafe {
-        let kept = check(libc::fcntl(kept.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 3))?;
+        let descriptor = check(libc::fcntl(descriptor.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 3))?;
         let nothing = check(libc::open(c"/dev/null".as_ptr(), libc::O_RDWR))?;
         for standard in 0..3 {
             check(libc::dup2(nothing, standard))?;
         }
-        let kept_number = kept.unsigned_abs();
-        for (first, last) in [(3, kept_number - 1), (kept_number + 1, u32::MAX)] {
+        let number = descriptor.unsigned_abs();
+        for (first, last) in [(3, number - 1), (number + 1, u32::MAX)] {
             if first <= last {
                 libc::syscall(libc::SYS_close_range, first, last, 0);
             }
         }
-        Ok(OwnedFd::from_raw_fd(kept))
+        Ok(OwnedFd::from_raw_fd(descriptor))
     }
 }
 

@@ -12,7 +12,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Where the handler of [`as_file`] writes; -1 before there is one.
+/// The descriptor that the handler of [`as_file`] writes to; -1 before there is one.
 static SIGNALS: AtomicI32 = AtomicI32::new(-1);
 
 /// Notes SIGTERM, SIGINT and SIGHUP in the result instead of ending at once: four bytes each, the number. From

@@ -68,7 +68,7 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// What `MPTCP_FULL_INFO` returned, not yet parsed.
+/// The data of `MPTCP_FULL_INFO`, not yet parsed.
 pub struct RawFullInfo {
     /// `struct mptcp_full_info`, as long as the kernel wrote it.
     pub header: Vec<u8>,
@@ -113,7 +113,7 @@ pub fn die_with_parent(signal: i32) -> io::Result<bool> {
     Ok(parent_id() == parent)
 }
 
-/// Continues in a child process that leads a session and a process group of its own; the calling
+/// Continues in a child process that leads a new session and a new process group; the calling
 /// process, which has one thread, ends with status 0.
 pub fn detach() -> io::Result<()> {
     // SAFETY: there is one thread, so the child may do anything; _exit takes an integer and does not
@@ -153,7 +153,7 @@ pub fn group() -> u32 {
     unsafe { libc::getegid() }
 }
 
-/// Whether this process leads its session.
+/// True if this process leads its session.
 pub fn leads_session() -> bool {
     // SAFETY: getsid takes an integer and returns one.
     let session = unsafe { libc::getsid(0) };
@@ -259,7 +259,7 @@ pub fn socket(domain: i32, kind: i32, protocol: i32) -> io::Result<OwnedFd> {
     any_socket(domain, kind | libc::SOCK_NONBLOCK, protocol)
 }
 
-/// A socket that no child process inherits, and that blocks unless `kind` says otherwise.
+/// A socket that no child process inherits, and that blocks unless `kind` has SOCK_NONBLOCK.
 pub fn any_socket(domain: i32, kind: i32, protocol: i32) -> io::Result<OwnedFd> {
     let kind = kind | libc::SOCK_CLOEXEC;
     // SAFETY: socket takes integers; the new descriptor has no other owner.
@@ -352,9 +352,9 @@ pub fn full_info(fd: BorrowedFd<'_>) -> io::Result<RawFullInfo> {
 pub struct Datagram {
     /// Its bytes that fit.
     pub length: usize,
-    /// Who sent it, in the kernel's layout.
+    /// The sender, in the kernel's layout.
     pub from: [u8; 28],
-    /// When it reached this machine, CLOCK_REALTIME; none if the socket takes no timestamps.
+    /// Time of its arrival at this machine, CLOCK_REALTIME; none if the socket takes no timestamps.
     pub arrived_ns: Option<u64>,
 }
 
@@ -479,7 +479,7 @@ pub fn receive_some(
         libc::recvmmsg(fd.as_raw_fd(), messages.as_mut_ptr(), count, flags, ptr::null_mut())
     })?;
     lengths.clear();
-    lengths.extend(messages[..received as usize].iter().map(|one| one.msg_len as usize));
+    lengths.extend(messages[..received as usize].iter().map(|message| message.msg_len as usize));
     Ok(())
 }
 

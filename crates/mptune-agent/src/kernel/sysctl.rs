@@ -48,14 +48,14 @@ pub fn write(file: &Path, value: &str) -> io::Result<()> {
     file.write_all(if value.is_empty() { b"\n" } else { value.as_bytes() })
 }
 
-/// Whether two values are the same to the kernel, which separates numbers with tabs and ends with a line
+/// True if two values are the same to the kernel, which separates numbers with tabs and ends with a line
 /// feed.
-pub fn same(one: &str, other: &str) -> bool {
-    one.split_whitespace().eq(other.split_whitespace())
+pub fn same(value: &str, other: &str) -> bool {
+    value.split_whitespace().eq(other.split_whitespace())
 }
 
 /// A value with single blanks.
-pub fn shown(value: &str) -> String {
+pub fn single_spaced(value: &str) -> String {
     value.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
@@ -65,11 +65,11 @@ mod tests {
 
     #[test]
     fn names_become_files() {
-        let found = |name| file(Path::new("/proc/sys"), name);
+        let path_of = |name| file(Path::new("/proc/sys"), name);
         let path = "/proc/sys/net/mptcp/path_manager";
-        assert_eq!(found("net.mptcp.path_manager"), Ok(path.into()));
+        assert_eq!(path_of("net.mptcp.path_manager"), Ok(path.into()));
         let path = "/proc/sys/net/ipv4/conf/eth0.5/rp_filter";
-        assert_eq!(found("net.ipv4.conf.eth0/5.rp_filter"), Ok(path.into()));
+        assert_eq!(path_of("net.ipv4.conf.eth0/5.rp_filter"), Ok(path.into()));
     }
 
     #[test]
@@ -86,6 +86,6 @@ mod tests {
     fn blanks_do_not_count() {
         assert!(same("4096\t131072\t6291456\n", "4096 131072 6291456"));
         assert!(!same("4096 131072", "4096 131072 6291456"));
-        assert_eq!(shown("4096\t131072\n"), "4096 131072");
+        assert_eq!(single_spaced("4096\t131072\n"), "4096 131072");
     }
 }

@@ -21,7 +21,7 @@ const FILE_SYSTEM: &str = "/sys/fs/bpf";
 const VARIABLE: &str = "MPTUNE_BPF_FILE_SYSTEM";
 /// `BPF_FS_MAGIC` (include/uapi/linux/magic.h), as mountinfo names the file system.
 const KIND: &str = "bpf";
-/// How long the kernel may need to forget one that nobody holds any more.
+/// Time for the kernel to forget one that no process holds any more.
 const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -40,12 +40,12 @@ fn file_system() -> PathBuf {
     std::env::var_os(VARIABLE).map_or_else(|| FILE_SYSTEM.into(), PathBuf::from)
 }
 
-/// Where the pins are.
+/// The directory of the pins.
 pub fn pins() -> PathBuf {
     file_system().join("mptune")
 }
 
-/// Whether a BPF file system is mounted there.
+/// True if a BPF file system is mounted there.
 fn mounted(on: &Path) -> bool {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     mounts.lines().any(|line| {
@@ -133,7 +133,7 @@ impl Kind for Congestion {
         }
     }
 
-    fn wanted(&self, present: &State, _known: &[State]) -> Result<State, Error> {
+    fn target(&self, present: &State, _known: &[State]) -> Result<State, Error> {
         if *present != State::Present && self.object.is_empty() {
             let place = format!("{}: object", self.name());
             return Err(Error::unexpected(place, "a program", "none"));
@@ -155,7 +155,7 @@ impl Kind for Congestion {
         }
     }
 
-    fn shown(&self, state: &State) -> Value {
+    fn as_order(&self, state: &State) -> Value {
         match state {
             State::Present => json!({"kind": "congestion", "name": self.name}),
             _ => json!({"kind": "congestion", "name": self.name, "absent": true}),

@@ -14,12 +14,12 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Directory {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
 }
 
 impl Directory {
-    /// Whether it keeps congestion controls, which end with the machine.
+    /// True if it keeps congestion controls, which end with the machine.
     pub fn is_of_bpf(&self) -> bool {
         self.path == congestion::pins()
     }
@@ -47,7 +47,7 @@ impl Kind for Directory {
         }
     }
 
-    fn wanted(&self, _present: &State, _known: &[State]) -> Result<State, Error> {
+    fn target(&self, _present: &State, _known: &[State]) -> Result<State, Error> {
         Ok(State::Present)
     }
 
@@ -66,7 +66,7 @@ impl Kind for Directory {
         Ok(())
     }
 
-    fn shown(&self, state: &State) -> Value {
+    fn as_order(&self, state: &State) -> Value {
         let path = self.shown_path();
         match state {
             State::Present => json!({"kind": "directory", "path": path}),

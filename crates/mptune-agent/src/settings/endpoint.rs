@@ -54,8 +54,8 @@ impl Endpoint {
     fn device_number(&self) -> Result<i32, Error> {
         let Some(device) = &self.device else { return Ok(0) };
         let links = Routes::open().and_then(|mut routes| routes.links())?;
-        let found = links.iter().find(|(_, link)| &link.device == device);
-        let number = found.and_then(|(number, _)| i32::try_from(*number).ok());
+        let link = links.iter().find(|(_, link)| &link.device == device);
+        let number = link.and_then(|(number, _)| i32::try_from(*number).ok());
         number.ok_or_else(|| Error::impossible(self.name(), format!("there is no device {device}")))
     }
 
@@ -111,7 +111,7 @@ impl Kind for Endpoint {
 
     fn read(&self) -> Result<State, Error> {
         let all = PathManager::open().and_then(|mut manager| manager.endpoints())?;
-        let own = all.iter().find(|one| one.ip == self.address && one.port == 0);
+        let own = all.iter().find(|endpoint| endpoint.ip == self.address && endpoint.port == 0);
         Ok(own.map_or(State::Absent, |&pm::Endpoint { id, flags, device, .. }| State::Endpoint {
             id,
             flags,
@@ -119,7 +119,7 @@ impl Kind for Endpoint {
         }))
     }
 
-    fn wanted(&self, present: &State, known: &[State]) -> Result<State, Error> {
+    fn target(&self, present: &State, known: &[State]) -> Result<State, Error> {
         if self.absent {
             return Ok(State::Absent);
         }
@@ -183,15 +183,15 @@ impl Kind for Endpoint {
     }
 
     /// One that the kernel has made by itself counts as none: nobody can ask for it.
-    fn same(&self, one: &State, other: &State) -> bool {
+    fn same(&self, state: &State, other: &State) -> bool {
         let none = |state: &State| {
             matches!(state, State::Absent)
                 || matches!(state, State::Endpoint { flags, .. } if flags & IMPLICIT != 0)
         };
-        one == other || none(one) && none(other)
+        state == other || none(state) && none(other)
     }
 
-    fn shown(&self, state: &State) -> Value {
+    fn as_order(&self, state: &State) -> Value {
         let address = self.address;
         match state {
             State::Endpoint { flags, device, .. } => {
@@ -235,20 +235,20 @@ mod tests {
 
     #[test]
     fn only_backup_and_fullmesh_change_in_place() {
-        let one = endpoint(&["subflow"], false);
+        let setting = endpoint(&["subflow"], false);
         let before = state(1, SUBFLOW, 2);
         for to in [state(1, SUBFLOW | BACKUP, 2), state(1, SUBFLOW | FULLMESH, 2)] {
-            assert_eq!(one.way(&before, &to), vec![to]);
+            assert_eq!(setting.way(&before, &to), vec![to]);
         }
         for to in [state(1, SIGNAL, 2), state(1, SUBFLOW, 3), state(2, SUBFLOW, 2)] {
-            assert_eq!(one.way(&before, &to), [State::Absent, to.clone()]);
+            assert_eq!(setting.way(&before, &to), [State::Absent, to.clone()]);
         }
-        assert_eq!(one.way(&before, &State::Absent), [State::Absent]);
-        assert_eq!(one.way(&State::Absent, &before), vec![before.clone()]);
-        assert_eq!(one.way(&before, &before), []);
+        assert_eq!(setting.way(&before, &State::Absent), [State::Absent]);
+        assert_eq!(setting.way(&State::Absent, &before), vec![before.clone()]);
+        assert_eq!(setting.way(&before, &before), []);
         let implicit = state(1, SUBFLOW | IMPLICIT, 0);
-        assert_eq!(one.way(&implicit, &State::Absent), []);
-        assert_eq!(one.way(&implicit, &before), [State::Absent, before]);
+        assert_eq!(setting.way(&implicit, &State::Absent), []);
+        assert_eq!(setting.way(&implicit, &before), [State::Absent, before]);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Component, Path, PathBuf};
 
-/// Where files may be: the last directory of each is mptune's.
+/// Directories of files: the last directory of each is mptune's.
 const PLACES: [&str; 2] = ["/etc/mptune", "/var/lib/mptune/policies"];
 /// Directories that every system has.
 const THERE: [&str; 2] = ["/etc", "/var/lib"];
@@ -31,9 +31,9 @@ const LARGEST: u64 = 1 << 20;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct File {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// What is to be in it; not in the journal, where it is the state that was wanted.
+    /// Its content as ordered; the journal has it as a state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
     /// It is not to be there.
@@ -53,10 +53,11 @@ impl File {
     /// The directories of mptune that it is in, the outermost first.
     pub fn directories(&self) -> Vec<PathBuf> {
         let all = self.path.ancestors().skip(1);
-        let own = all.take_while(|one| !THERE.iter().any(|there| *one == Path::new(there)));
-        let mut found: Vec<_> = own.map(Path::to_owned).collect();
-        found.reverse();
-        found
+        let own =
+            all.take_while(|directory| !THERE.iter().any(|there| *directory == Path::new(there)));
+        let mut directories: Vec<_> = own.map(Path::to_owned).collect();
+        directories.reverse();
+        directories
     }
 
     /// It is the answer of a run as the daemon measured it again: the same is beside it in the new run
@@ -70,7 +71,7 @@ impl File {
         let leads_here = fs::symlink_metadata(&run).is_ok_and(|about| about.is_dir());
         is_answer
             && leads_here
-            && matches!(noted.found(), Ok(State::File { content: same, .. }) if same == *content)
+            && matches!(noted.state(), Ok(State::File { content: same, .. }) if same == *content)
     }
 
     fn shown_path(&self) -> String {
@@ -81,16 +82,16 @@ impl File {
         self.path.parent().unwrap_or(Path::new("/"))
     }
 
-    /// What becomes the file once it is complete.
+    /// The file while it is written.
     fn unfinished(&self) -> PathBuf {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         self.directory().join(format!(".{name}.mptune-new"))
     }
 
-    fn found(&self) -> io::Result<State> {
-        let (content, about) = match files::found(&self.path, LARGEST) {
+    fn state(&self) -> io::Result<State> {
+        let (content, about) = match files::read_with_metadata(&self.path, LARGEST) {
             Err(unread) if unread.is_missing() => return Ok(State::Absent),
-            found => found?,
+            read => read?,
         };
         let (mode, owner, group) = (about.mode() & RIGHTS, about.uid(), about.gid());
         Ok(State::File { content, mode, owner, group })
@@ -153,10 +154,10 @@ impl Kind for File {
     }
 
     fn read(&self) -> Result<State, Error> {
-        self.found().map_err(|error| Error::file(self.shown_path(), error))
+        self.state().map_err(|error| Error::file(self.shown_path(), error))
     }
 
-    fn wanted(&self, present: &State, _known: &[State]) -> Result<State, Error> {
+    fn target(&self, present: &State, _known: &[State]) -> Result<State, Error> {
         let Some(text) = &self.content else { return Ok(State::Absent) };
         let content = text.clone().into_bytes();
         Ok(match present {
@@ -188,7 +189,7 @@ impl Kind for File {
         }
     }
 
-    fn shown(&self, state: &State) -> Value {
+    fn as_order(&self, state: &State) -> Value {
         let path = self.shown_path();
         match state {
             State::File { content, mode, owner, group } => {
@@ -237,21 +238,23 @@ mod tests {
 
     #[test]
     fn it_needs_the_directories_of_mptune_alone() {
-        let shown = |path| file(path).directories();
-        assert_eq!(shown("/etc/mptune/policy.toml"), [Path::new("/etc/mptune")]);
+        let directories = |path| file(path).directories();
+        assert_eq!(directories("/etc/mptune/policy.toml"), [Path::new("/etc/mptune")]);
         let deep = ["/var/lib/mptune", "/var/lib/mptune/policies", "/var/lib/mptune/policies/a"];
-        assert_eq!(shown("/var/lib/mptune/policies/a/policy.json"), deep.map(PathBuf::from));
+        assert_eq!(directories("/var/lib/mptune/policies/a/policy.json"), deep.map(PathBuf::from));
     }
 
     #[test]
     fn a_new_one_is_readable_and_another_keeps_its_rights() {
-        let one = file("/etc/mptune/x");
+        let setting = file("/etc/mptune/x");
         let content = b"text".to_vec();
-        let State::File { mode, .. } = one.wanted(&State::Absent, &[]).unwrap() else { panic!() };
+        let State::File { mode, .. } = setting.target(&State::Absent, &[]).unwrap() else {
+            panic!()
+        };
         assert_eq!(mode, 0o644);
         let there = State::File { content: vec![1], mode: 0o640, owner: 7, group: 8 };
-        let wanted = State::File { content, mode: 0o640, owner: 7, group: 8 };
-        assert_eq!(one.wanted(&there, &[]).unwrap(), wanted);
+        let expected = State::File { content, mode: 0o640, owner: 7, group: 8 };
+        assert_eq!(setting.target(&there, &[]).unwrap(), expected);
     }
 
     #[test]

@@ -9,11 +9,11 @@ use std::path::Path;
 
 /// A program.
 struct Manager {
-    /// What people call it.
+    /// Its usual name.
     name: &'static str,
-    /// What its process is called.
+    /// Name of its process.
     command: &'static str,
-    /// Whether it may change such a setting.
+    /// True if it may change such a setting.
     manages: fn(&Setting) -> bool,
 }
 
@@ -31,7 +31,7 @@ const MANAGERS: [Manager; 4] = [
         command: "mptcpd",
         manages: |setting| match setting {
             Setting::Endpoint(_) | Setting::Limits(_) => true,
-            Setting::Sysctl(one) => one.name.starts_with("net.mptcp."),
+            Setting::Sysctl(sysctl) => sysctl.name.starts_with("net.mptcp."),
             _ => false,
         },
     },
@@ -47,7 +47,7 @@ const MANAGERS: [Manager; 4] = [
     },
 ];
 
-/// The names of those that are at work and manage one of these settings.
+/// Names of the running programs that manage one of these settings.
 pub fn at_work(settings: &[Setting]) -> Vec<&'static str> {
     let commands = commands();
     let concerned = MANAGERS.iter().filter(|manager| {
@@ -57,17 +57,17 @@ pub fn at_work(settings: &[Setting]) -> Vec<&'static str> {
     concerned.map(|manager| manager.name).collect()
 }
 
-/// All names, whether at work or not.
+/// All names, of running programs or not.
 pub fn names() -> Vec<&'static str> {
     MANAGERS.iter().map(|manager| manager.name).collect()
 }
 
-/// What the processes of this network namespace are called, as far as this user may see that.
+/// Names of the processes of this network namespace, as far as this user may see them.
 fn commands() -> Vec<String> {
     let Ok(here) = places::namespace() else { return Vec::new() };
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let of_here = |process: &Path| {
-        fs::metadata(process.join("ns/net")).is_ok_and(|found| found.ino() == here.inode)
+        fs::metadata(process.join("ns/net")).is_ok_and(|namespace| namespace.ino() == here.inode)
     };
     let processes = entries.map(|entry| entry.path()).filter(|path| {
         let number = path.file_name().and_then(|name| name.to_str());

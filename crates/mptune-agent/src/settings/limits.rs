@@ -1,4 +1,4 @@
-//! How many subflows, and announced addresses, a connection of the kernel's path manager may have.
+//! Limits of a connection of the kernel's path manager: subflows and announced addresses.
 
 use crate::kernel::mptcp_pm::endpoints::{self as pm, PathManager};
 use crate::undo::kind::{Error, Kind, State, words};
@@ -46,7 +46,7 @@ impl Kind for Limits {
         Ok(State::Limits { subflows, add_addr_accepted })
     }
 
-    fn wanted(&self, _present: &State, _known: &[State]) -> Result<State, Error> {
+    fn target(&self, _present: &State, _known: &[State]) -> Result<State, Error> {
         let &Self { subflows, add_addr_accepted } = self;
         Ok(State::Limits { subflows, add_addr_accepted })
     }
@@ -61,7 +61,7 @@ impl Kind for Limits {
         Ok(())
     }
 
-    fn shown(&self, state: &State) -> Value {
+    fn as_order(&self, state: &State) -> Value {
         match state {
             State::Limits { subflows, add_addr_accepted } => json!({
                 "kind": "limits", "subflows": subflows, "add_addr_accepted": add_addr_accepted,

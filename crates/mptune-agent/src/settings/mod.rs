@@ -1,7 +1,7 @@
 //! Settings of this machine that stay: the role `settings`.
 //!
 //! It makes them, all or none, notes before anything changes what was there, and puts everything back when
-//! somebody says so, or when nobody says within a given time that they may stay (`reverter`). Every
+//! the order comes, or when nobody confirms them within a given time (`reverter`). Every
 //! kind of setting is a file (`setting` has the list): it reads and writes one, and knows no other.
 //!
 //! ```text
@@ -21,7 +21,7 @@
 //! An order that was begun is carried out, whoever is gone meanwhile. Not here: settings of a session, which
 //! go with it (`host`), and which settings are good ones (the controller knows).
 
-mod applying;
+mod apply;
 mod congestion;
 mod directory;
 mod endpoint;
@@ -31,10 +31,10 @@ mod limits;
 mod outcome;
 mod protocol;
 mod reload;
-mod returning;
+mod rollback;
 mod route;
 mod setting;
-mod standing;
+mod status;
 
 use self::outcome::{Because, Refusal};
 use self::protocol::{Message, Order};
@@ -52,7 +52,7 @@ const TICK: Duration = Duration::from_secs(3600);
 /// The role `reverter`.
 pub fn revert() -> i32 {
     let put_back = |store: &Store, content: Content<Setting>| -> (Vec<String>, Vec<Kept>) {
-        let outcome::Restored { restored, kept, .. } = returning::restore(store, content, false);
+        let outcome::Restored { restored, kept, .. } = rollback::restore(store, content, false);
         (restored, kept)
     };
     reverter::main::<Setting>(put_back)
@@ -69,8 +69,8 @@ fn run(control: &mut Control) -> Result<(), control::Error> {
         match control.wait(&mut [], TICK)? {
             Some(Input::Line(line)) if line.is_empty() => {}
             Some(Input::Line(line)) => {
-                let said = obey(&line).unwrap_or_else(Message::Refused);
-                control.tell(&said);
+                let answer = obey(&line).unwrap_or_else(Message::Refused);
+                control.tell(&answer);
             }
             Some(Input::Closed) => return Ok(()),
             Some(Input::Signal(name)) => return Err(control::Error::Signal(name)),
@@ -89,22 +89,22 @@ fn obey(line: &str) -> Result<Message, Refusal> {
     match order {
         Order::Read { settings } => {
             let settings = protocol::settings(&settings)?;
-            let present = standing::present(&settings)?;
+            let present = status::present(&settings)?;
             Ok(Message::Read { present, foreign: foreign::at_work(&settings) })
         }
-        Order::Apply(order) => applying::apply(&store, &order),
+        Order::Apply(order) => apply::apply(&store, &order),
         Order::Confirm => confirm(&store),
-        Order::Status => standing::status(&store).map(Message::Status),
+        Order::Status => status::status(&store).map(Message::Status),
         Order::Rollback { force } => {
-            applying::privileged()?;
-            returning::roll_back(&store, force).map(Message::RolledBack)
+            apply::privileged()?;
+            rollback::roll_back(&store, force).map(Message::RolledBack)
         }
     }
 }
 
 /// Keeps what was made: nobody waits any more.
 fn confirm(store: &Store) -> Result<Message, Refusal> {
-    applying::privileged()?;
+    apply::privileged()?;
     let lock = store.lock()?;
     let confirmed = match store.load::<Setting>() {
         Ok(Found::Content(content)) if content.phase == Phase::Applying => Err(Refusal::new(

@@ -1,11 +1,11 @@
-//! How orders end: nothing was done and why, or what was put back.
+//! Outcomes of orders: a refusal with its reason, or what was put back.
 
 use crate::undo::applied::Kept;
 use crate::undo::error::Error;
 use crate::undo::kind;
 use serde::{Deserialize, Serialize};
 
-/// Why nothing was done.
+/// Reason of a refusal, for code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Because {
@@ -17,7 +17,7 @@ pub enum Because {
     Busy,
     /// This process may not.
     Privilege,
-    /// What must not be forgotten cannot be written.
+    /// The journal cannot be written.
     Journal,
     /// Somebody else has changed what was made.
     Drift,
@@ -29,17 +29,17 @@ pub enum Because {
     Stuck,
 }
 
-/// What became of asking the daemon to read its files again.
+/// Outcome of a request to the daemon to read its files again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "kebab-case")]
-pub enum Told {
+pub enum Reload {
     /// It did.
     Reloaded,
     /// No daemon runs.
     Absent,
     /// It did not.
     Refused {
-        /// Why.
+        /// Its reason.
         reason: String,
     },
 }
@@ -77,14 +77,14 @@ impl From<kind::Error> for Refusal {
     }
 }
 
-/// What was put back.
+/// Outcome of a rollback.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Restored {
     /// Names of the settings that are as before again.
     pub restored: Vec<String>,
     /// The others.
     pub kept: Vec<Kept>,
-    /// What the daemon says about it, if it is concerned.
+    /// The daemon's answer, if it is concerned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub daemon: Option<Told>,
+    pub daemon: Option<Reload>,
 }

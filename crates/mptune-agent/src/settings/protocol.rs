@@ -1,13 +1,13 @@
 //! The lines of JSON of the role `settings`.
 
-use super::outcome::{Because, Refusal, Restored, Told};
+use super::outcome::{Because, Refusal, Reload, Restored};
 use super::setting::Setting;
 use crate::undo::applied::Reverted;
 use crate::undo::change::Setting as _;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What is ordered.
+/// An order.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "action", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Order {
@@ -36,7 +36,7 @@ pub enum Order {
 pub struct Apply {
     /// All of them; what was made before and is not among them is put back.
     pub settings: Vec<Value>,
-    /// What they come from, for people.
+    /// Name of the run that they come from.
     #[serde(default)]
     pub run: String,
     /// Unless somebody confirms within this time everything is put back.
@@ -81,34 +81,34 @@ pub struct Waiting {
     pub left_s: f64,
     /// Seconds there were.
     pub within_s: u64,
-    /// Who puts back: `process` or `systemd`.
+    /// The process that puts back: `process` or `systemd`.
     pub by: String,
 }
 
-/// What was made here and what became of it.
+/// Status of the settings that were made here.
 #[derive(Debug, Serialize)]
 pub struct Status {
     /// `nothing`, `applied`, `unfinished`, `rebooted`.
     pub state: &'static str,
-    /// What the settings came from.
+    /// Name of the run that the settings came from.
     pub run: Option<String>,
-    /// When they were made, seconds since 1970.
+    /// Time of the order, seconds since 1970.
     pub applied_s: Option<u64>,
-    /// Whether somebody has to confirm.
+    /// The confirmation that is awaited, if any.
     pub confirm: Option<Waiting>,
     /// All of them.
     pub settings: Vec<Standing>,
     /// Other programs that manage the same.
     pub foreign: Vec<&'static str>,
-    /// What was put back by itself since, because nobody confirmed.
+    /// The last rollback without a confirmation.
     pub reverted: Option<Reverted>,
 }
 
-/// What is said.
+/// An answer.
 #[derive(Debug, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum Message {
-    /// What settings are now.
+    /// Present values of settings.
     Read {
         /// The settings, as ordered, with their present values.
         present: Vec<Value>,
@@ -117,17 +117,17 @@ pub enum Message {
     },
     /// Settings are made.
     Applied {
-        /// What they came from.
+        /// Name of the run that they came from.
         run: String,
         /// All of them.
         settings: Vec<Made>,
         /// Names of those of earlier times that are as before again.
         dropped: Vec<String>,
-        /// Who puts them back unless somebody confirms.
+        /// The confirmation that is awaited, if any.
         confirm: Option<Waiting>,
-        /// What the daemon says about its files, if they changed.
+        /// The daemon's answer about its files, if they changed.
         #[serde(skip_serializing_if = "Option::is_none")]
-        daemon: Option<Told>,
+        daemon: Option<Reload>,
     },
     /// Nothing was done.
     Refused(Refusal),
@@ -136,7 +136,7 @@ pub enum Message {
         /// There was something to confirm.
         waited: bool,
     },
-    /// What there is.
+    /// The status.
     Status(Status),
     /// Everything is as before, but for `kept`.
     RolledBack(Restored),
@@ -150,7 +150,7 @@ pub fn settings(ordered: &[Value]) -> Result<Vec<Setting>, Refusal> {
     let wrong = |number: usize, reason: &dyn std::fmt::Display| {
         Refusal::new(Because::Input, format!("settings[{number}]: {reason}"))
     };
-    let one = |(number, value): (usize, &Value)| {
+    let parsed = |(number, value): (usize, &Value)| {
         let setting: Setting = serde_json::from_value(value.clone())
             .map_err(|error| wrong(number, &error.to_string().replace('`', "")))?;
         if let Setting::Directory(_) = setting {
@@ -159,7 +159,7 @@ pub fn settings(ordered: &[Value]) -> Result<Vec<Setting>, Refusal> {
         setting.kind().check().map_err(|reason| wrong(number, &reason))?;
         Ok(setting)
     };
-    ordered.iter().enumerate().map(one).collect()
+    ordered.iter().enumerate().map(parsed).collect()
 }
 
 #[cfg(test)]

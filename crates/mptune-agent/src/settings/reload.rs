@@ -1,6 +1,6 @@
 //! Asking a running daemon to read its files again, by its socket.
 
-use super::outcome::Told;
+use super::outcome::Reload;
 use super::setting::Setting;
 use crate::kernel::sys;
 use serde_json::Value;
@@ -11,16 +11,16 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long it may take.
+/// Time for an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Between two tries to reach somebody who is busy.
 const PAUSE: Duration = Duration::from_millis(10);
 const ORDER: &[u8] = b"{\"action\": \"reload\"}\n";
-/// More lines than this are not waited for: it says something else.
+/// Most lines that are read: beyond them the daemon reports something else.
 const LINES: usize = 1000;
 
 /// Asks who reads these files, if any of them changed; none if nobody is to be asked.
-pub fn ask(settings: impl Iterator<Item = (Setting, bool)>) -> Option<Told> {
+pub fn ask(settings: impl Iterator<Item = (Setting, bool)>) -> Option<Reload> {
     let socket = |(setting, changed): (Setting, bool)| match setting {
         Setting::File(file) if changed => file.reload,
         _ => None,
@@ -30,20 +30,20 @@ pub fn ask(settings: impl Iterator<Item = (Setting, bool)>) -> Option<Told> {
     sockets.first().map(|socket| tell(socket))
 }
 
-fn tell(socket: &Path) -> Told {
+fn tell(socket: &Path) -> Reload {
     let stream = match connected(socket) {
         Ok(stream) => stream,
         Err(error)
             if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) =>
         {
-            return Told::Absent;
+            return Reload::Absent;
         }
         Err(error) => return failed(socket, &error),
     };
     asked(stream).unwrap_or_else(|error| failed(socket, &error))
 }
 
-fn failed(socket: &Path, error: &std::io::Error) -> Told {
+fn failed(socket: &Path, error: &std::io::Error) -> Reload {
     match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => {
             refused(socket, &format!("no answer within {} s", PATIENCE.as_secs()))
@@ -65,12 +65,12 @@ fn connected(socket: &Path) -> std::io::Result<UnixStream> {
     }
 }
 
-fn refused(socket: &Path, reason: &str) -> Told {
-    Told::Refused { reason: format!("{}: {reason}", socket.display()) }
+fn refused(socket: &Path, reason: &str) -> Reload {
+    Reload::Refused { reason: format!("{}: {reason}", socket.display()) }
 }
 
-/// What it answers; it also says what its connections do.
-fn asked(mut stream: UnixStream) -> std::io::Result<Told> {
+/// Its answer; it also reports its connections on the same socket.
+fn asked(mut stream: UnixStream) -> std::io::Result<Reload> {
     let end = Instant::now() + PATIENCE;
     stream.set_write_timeout(Some(PATIENCE))?;
     stream.write_all(ORDER)?;
@@ -85,12 +85,13 @@ fn asked(mut stream: UnixStream) -> std::io::Result<Told> {
         if lines.read_line(&mut line)? == 0 {
             return Err(ErrorKind::UnexpectedEof.into());
         }
-        let Ok(said) = serde_json::from_str::<Value>(&line) else { continue };
-        match said["event"].as_str() {
-            Some("reloaded") => return Ok(Told::Reloaded),
+        let Ok(line_of_daemon) = serde_json::from_str::<Value>(&line) else { continue };
+        match line_of_daemon["event"].as_str() {
+            Some("reloaded") => return Ok(Reload::Reloaded),
             Some("refused") => {
-                let reason = said["reason"].as_str().unwrap_or("it does not say why").to_owned();
-                return Ok(Told::Refused { reason });
+                let reason =
+                    line_of_daemon["reason"].as_str().unwrap_or("it does not say why").to_owned();
+                return Ok(Reload::Refused { reason });
             }
             _ => {}
         }
@@ -104,8 +105,8 @@ mod tests {
     use super::*;
     use std::os::unix::net::UnixListener;
 
-    /// What becomes of asking a daemon that says these lines.
-    fn answered(name: &str, lines: &'static str) -> Told {
+    /// Outcome with a daemon that sends these lines.
+    fn answered(name: &str, lines: &'static str) -> Reload {
         let socket = std::env::temp_dir().join(format!("mptune-{name}-{}", std::process::id()));
         let listener = UnixListener::bind(&socket).unwrap();
         let daemon = thread::spawn(move || {
@@ -115,25 +116,25 @@ mod tests {
             (&stream).write_all(lines.as_bytes()).unwrap();
             heard
         });
-        let told = tell(&socket);
+        let outcome = tell(&socket);
         assert_eq!(daemon.join().unwrap().as_bytes(), ORDER);
-        assert_eq!(tell(&socket), Told::Absent);
+        assert_eq!(tell(&socket), Reload::Absent);
         std::fs::remove_file(&socket).unwrap();
-        assert_eq!(tell(&socket), Told::Absent);
-        told
+        assert_eq!(tell(&socket), Reload::Absent);
+        outcome
     }
 
     #[test]
     fn what_it_says_beside_the_answer_is_passed_over() {
-        let told = answered(
+        let outcome = answered(
             "reloads",
             "{\"event\": \"connections\"}\nnonsense\n{\"event\": \"reloaded\"}\n",
         );
-        assert_eq!(told, Told::Reloaded);
-        let told =
+        assert_eq!(outcome, Reload::Reloaded);
+        let outcome =
             answered("refuses", "{\"event\": \"refused\", \"reason\": \"policy.toml: to\"}\n");
-        assert_eq!(told, Told::Refused { reason: "policy.toml: to".to_owned() });
-        let Told::Refused { reason } = answered("ends", "") else { panic!() };
+        assert_eq!(outcome, Reload::Refused { reason: "policy.toml: to".to_owned() });
+        let Reload::Refused { reason } = answered("ends", "") else { panic!() };
         assert!(reason.contains("mptune-ends"), "{reason}");
     }
 
@@ -146,6 +147,6 @@ mod tests {
             reload: Some("/nowhere/daemon.sock".into()),
         });
         assert_eq!(ask([(setting.clone(), false)].into_iter()), None);
-        assert_eq!(ask([(setting, true)].into_iter()), Some(Told::Absent));
+        assert_eq!(ask([(setting, true)].into_iter()), Some(Reload::Absent));
     }
 }

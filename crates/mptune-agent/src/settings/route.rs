@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::net::{IpAddr, Ipv4Addr};
 
-/// The table that routes are in if nobody says otherwise.
+/// The table of routes without another.
 const MAIN: u32 = 254;
 /// `TCP_CA_NAME_MAX` without its end.
 const NAME_BYTES: usize = 15;
@@ -33,7 +33,7 @@ pub struct Route {
     /// The device.
     #[serde(default)]
     pub device: Option<String>,
-    /// Its metric, which tells routes to the same place apart.
+    /// Its metric, which distinguishes routes to the same place.
     #[serde(default)]
     pub metric: Option<u32>,
     /// The congestion control; none for that of the machine.
@@ -88,7 +88,7 @@ impl Route {
         Ok(routes.pop())
     }
 
-    /// The same with all that tells the route apart, as long as there is one.
+    /// The same with everything that identifies the route, as long as there is one.
     ///
     /// # Errors
     /// There is none, or there are several, or the kernel manages it.
@@ -103,7 +103,7 @@ impl Route {
             Raw::all(&self.prefix()?, self.table).map_err(|error| self.unanswered(&error))?;
         let alike = alike
             .iter()
-            .filter(|one| one.metric() == route.metric() && one.service() == route.service());
+            .filter(|other| other.metric() == route.metric() && other.service() == route.service());
         if alike.count() > 1 {
             let obstacle =
                 "there are several with its metric, and the kernel would replace the first";
@@ -127,11 +127,11 @@ impl Route {
     /// Replaces the route, and sees that nothing else of it has changed.
     fn replace(&self, congestion: Option<&str>) -> Result<(), Error> {
         let before = self.only()?.ok_or_else(|| self.impossible("there is no such route"))?;
-        let wanted = before.asked().with(congestion);
-        wanted.replace(&self.name())?;
+        let target = before.asked().with(congestion);
+        target.replace(&self.name())?;
         steps::changed();
         let after = self.only()?.map(|route| route.asked());
-        if after.as_ref() == Some(&wanted) {
+        if after.as_ref() == Some(&target) {
             return Ok(());
         }
         before.asked().replace(&self.name())?;
@@ -172,7 +172,7 @@ impl Kind for Route {
         })
     }
 
-    fn wanted(&self, _present: &State, _known: &[State]) -> Result<State, Error> {
+    fn target(&self, _present: &State, _known: &[State]) -> Result<State, Error> {
         Ok(self.congctl.clone().map_or(State::Absent, State::Text))
     }
 
@@ -184,17 +184,17 @@ impl Kind for Route {
         }
     }
 
-    fn shown(&self, state: &State) -> Value {
-        let mut shown = json!({
+    fn as_order(&self, state: &State) -> Value {
+        let mut order = json!({
             "kind": "route", "to": self.to, "table": self.table, "via": self.via,
             "device": self.device, "metric": self.metric, "congctl": null,
         });
         match state {
-            State::Text(name) => shown["congctl"] = json!(name),
-            State::Gone => shown["absent"] = json!(true),
+            State::Text(name) => order["congctl"] = json!(name),
+            State::Gone => order["absent"] = json!(true),
             _ => {}
         }
-        shown
+        order
     }
 }
 

@@ -25,9 +25,9 @@ pub enum Setting {
     Route(Route),
     /// One that the kernel lacks.
     Congestion(Congestion),
-    /// What mptune's daemon reads.
+    /// A file that mptune's daemon reads.
     File(File),
-    /// Where those, and congestion controls, are kept; nobody orders one.
+    /// The directory of those, and of congestion controls; no order names it.
     Directory(Directory),
 }
 
@@ -35,10 +35,10 @@ impl Setting {
     /// The same as the journal has it, without what only making it takes.
     pub fn noted(&self) -> Self {
         match self {
-            Self::Congestion(one) => {
-                Self::Congestion(Congestion { name: one.name.clone(), object: String::new() })
+            Self::Congestion(setting) => {
+                Self::Congestion(Congestion { name: setting.name.clone(), object: String::new() })
             }
-            Self::File(one) => Self::File(one.noted()),
+            Self::File(setting) => Self::File(setting.noted()),
             other => other.clone(),
         }
     }
@@ -47,19 +47,19 @@ impl Setting {
 impl change::Setting for Setting {
     fn kind(&self) -> &dyn Kind {
         match self {
-            Self::Sysctl(one) => one,
-            Self::Limits(one) => one,
-            Self::Endpoint(one) => one,
-            Self::Route(one) => one,
-            Self::Congestion(one) => one,
-            Self::File(one) => one,
-            Self::Directory(one) => one,
+            Self::Sysctl(setting) => setting,
+            Self::Limits(setting) => setting,
+            Self::Endpoint(setting) => setting,
+            Self::Route(setting) => setting,
+            Self::Congestion(setting) => setting,
+            Self::File(setting) => setting,
+            Self::Directory(setting) => setting,
         }
     }
 
     fn place(&self) -> (u8, usize) {
         let depth = match self {
-            Self::Directory(one) => one.path.components().count(),
+            Self::Directory(directory) => directory.path.components().count(),
             _ => 0,
         };
         (self.kind().rank(), depth)
@@ -68,7 +68,7 @@ impl change::Setting for Setting {
     fn outlives_the_machine(&self) -> bool {
         match self {
             Self::File(_) => true,
-            Self::Directory(one) => !one.is_of_bpf(),
+            Self::Directory(directory) => !directory.is_of_bpf(),
             _ => false,
         }
     }
@@ -112,12 +112,12 @@ mod tests {
              "before": "gone", "wanted": "present", "passed": []},
         ]);
         let read: Vec<Change<Setting>> = serde_json::from_value(entries.clone()).unwrap();
-        let mut again: Value = serde_json::to_value(&read).unwrap();
-        // What an order may leave out.
-        again[2]["setting"]
+        let mut written: Value = serde_json::to_value(&read).unwrap();
+        // Keys that an order may leave out.
+        written[2]["setting"]
             .as_object_mut()
             .unwrap()
             .retain(|key, _| ["kind", "address", "device", "flags"].contains(&key.as_str()));
-        assert_eq!(again, entries);
+        assert_eq!(written, entries);
     }
 }

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Where it is kept.
+/// The directory of the journal.
 const DIRECTORY: &str = "/var/lib/mptune";
 /// Instead of it, for tests.
 pub const VARIABLE: &str = "MPTUNE_STATE_DIRECTORY";
@@ -28,7 +28,7 @@ pub const VARIABLE: &str = "MPTUNE_STATE_DIRECTORY";
 const VERSION: u32 = 1;
 /// The name of the lock.
 const LOCK: &str = "lock";
-/// How long another order may take before one is refused.
+/// Longest wait for another order before this one is refused.
 const PATIENCE: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(10);
 /// Everybody may read what was made; nobody else may write it. Where files are among it only their owner's
@@ -38,7 +38,7 @@ const READABLE: u32 = 0o644;
 /// Longest file that is read, bytes: a journal has several states of each file, in hexadecimal digits.
 const LONGEST: u64 = 1 << 28;
 
-/// How far an order has come.
+/// Progress of an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
@@ -57,7 +57,7 @@ pub struct Confirm {
     pub within_s: u64,
     /// Until when, CLOCK_BOOTTIME.
     pub deadline_ns: u64,
-    /// Who puts back otherwise: `process` or `systemd`.
+    /// The process that puts back otherwise: `process` or `systemd`.
     pub by: String,
 }
 
@@ -66,7 +66,7 @@ pub struct Confirm {
 pub struct Kept {
     /// Its name.
     pub name: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
@@ -76,13 +76,13 @@ pub struct Content<S> {
     version: u32,
     boot: String,
     namespace: Namespace,
-    /// What the settings came from.
+    /// Name of the run that the settings came from.
     pub run: String,
-    /// When they were made, seconds since 1970.
+    /// Time of the order, seconds since 1970.
     pub applied_s: u64,
-    /// How far.
+    /// Progress of the order.
     pub phase: Phase,
-    /// Whether somebody has to confirm.
+    /// The confirmation that is awaited, if any.
     pub confirm: Option<Confirm>,
     /// In the order in which they are made.
     pub entries: Vec<Change<S>>,
@@ -96,7 +96,7 @@ impl<S: Setting> Content<S> {
         self.entries.iter().any(|entry| entry.setting.is_private())
     }
 
-    /// What is left after a restart, as that of now; none if nothing is.
+    /// The part that outlives a restart, as a content of now; none if nothing does.
     fn after_restart(mut self, store: &Store) -> Option<Self> {
         self.entries.retain(|entry| entry.setting.outlives_the_machine());
         let (boot, namespace) = (store.boot.clone(), store.namespace);
@@ -110,13 +110,13 @@ impl<S: Setting> Content<S> {
     }
 }
 
-/// What was put back because nobody confirmed.
+/// Report of a rollback because nobody confirmed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reverted {
     boot: String,
-    /// What the settings came from.
+    /// Name of the run that the settings came from.
     pub run: String,
-    /// When, seconds since 1970.
+    /// Time of the rollback, seconds since 1970.
     pub at_s: u64,
     /// Seconds there were.
     pub within_s: u64,
@@ -140,7 +140,7 @@ pub fn now_s() -> u64 {
     sys::realtime_ns() / 1_000_000_000
 }
 
-/// What was found.
+/// Content of the journal's file.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Found<S> {
     /// No settings were made.
@@ -157,7 +157,7 @@ pub struct Store {
     directory: PathBuf,
     boot: String,
     namespace: Namespace,
-    /// What the names of its files end with.
+    /// Suffix of the names of its files.
     ending: String,
 }
 
@@ -176,8 +176,8 @@ impl Store {
         let failed = |error: io::Error| Error::io(Path::new("/proc"), error);
         let directory = std::env::var_os(VARIABLE).map_or_else(|| DIRECTORY.into(), PathBuf::from);
         let namespace = places::namespace().map_err(failed)?;
-        let machines = fs::metadata("/proc/1/ns/net").map(|found| found.ino());
-        // Who may not ask belongs to the machine's own.
+        let machines = fs::metadata("/proc/1/ns/net").map(|about| about.ino());
+        // A process that may not ask counts as one in the machine's own namespace.
         let is_machines = machines.map_or(true, |inode| inode == namespace.inode);
         let ending = if is_machines { String::new() } else { format!("-{}", namespace.inode) };
         Ok(Self { directory, boot: places::boot().map_err(failed)?, namespace, ending })
@@ -195,7 +195,7 @@ impl Store {
         format!("mptune-agent{}", self.ending)
     }
 
-    /// Where the program is that puts back if nobody confirms.
+    /// The copy of the program that puts back if nobody confirms.
     pub fn program(&self) -> PathBuf {
         self.directory.join(self.copy())
     }
@@ -219,7 +219,7 @@ impl Store {
         }
     }
 
-    /// Waits a little for others that are at work.
+    /// Waits a little for other orders to end.
     ///
     /// # Errors
     /// They do not end, or the directory cannot be written.
@@ -227,7 +227,7 @@ impl Store {
         let end = Instant::now() + PATIENCE;
         loop {
             if let Some(held) = self.try_lock().map_err(|error| self.failed(error))? {
-                // What was not finished when its writer was killed.
+                // Files that were unfinished when their writer was killed.
                 for name in [self.journal(), self.report(), self.copy()] {
                     let _ = held.directory.remove(&unfinished(&name));
                 }
@@ -255,7 +255,7 @@ impl Store {
         held.lock.remove(&held.directory);
     }
 
-    /// What was made here.
+    /// The settings that were made here.
     ///
     /// # Errors
     /// It cannot be read.
@@ -280,11 +280,11 @@ impl Store {
         Ok(Found::Content(Box::new(content)))
     }
 
-    /// What was put back by itself since the machine began.
+    /// The last rollback without a confirmation since the machine began.
     pub fn reverted(&self) -> Option<Reverted> {
         let bytes = read(&self.directory.join(self.report())).ok()??;
-        let found: Reverted = serde_json::from_slice(&bytes).ok()?;
-        (found.boot == self.boot).then_some(found)
+        let reverted: Reverted = serde_json::from_slice(&bytes).ok()?;
+        (reverted.boot == self.boot).then_some(reverted)
     }
 
     /// Writes the journal, whatever happens to the machine afterwards.
@@ -372,7 +372,7 @@ pub fn restore<S: Setting + Serialize>(
     let (mut as_before, mut changed) = (Vec::new(), Vec::new());
     for entry in content.entries.iter().rev() {
         let name = entry.setting.name();
-        let (reason, again) = match entry.put_back(force) {
+        let (reason, retry) = match entry.put_back(force) {
             Fate::Restored(now) => {
                 as_before.push(entry.clone());
                 changed.push((entry.setting.clone(), now));
@@ -391,7 +391,7 @@ pub fn restore<S: Setting + Serialize>(
             Fate::Stuck(error) => (error.to_string(), true),
         };
         kept.push(Kept { name, reason });
-        left.extend(again.then(|| entry.clone()));
+        left.extend(retry.then(|| entry.clone()));
     }
     for entry in as_before {
         let name = entry.setting.name();
@@ -408,7 +408,7 @@ pub fn restore<S: Setting + Serialize>(
     left.sort_by_key(|entry| entry.setting.place());
     content.entries = left;
     content.confirm = None;
-    // If this fails, the journal says too much, and the next try finds that nothing is left to do.
+    // If this fails, the journal keeps entries without a change, and the next try finds nothing left to do.
     let _ = if content.entries.is_empty() {
         store.forget()
     } else {
@@ -418,7 +418,7 @@ pub fn restore<S: Setting + Serialize>(
     (restored, kept)
 }
 
-/// What is wrong with a setting that should be as before.
+/// The difference of a setting from its state before, in words; none if there is none.
 fn differs(entry: &Change<impl Setting>) -> Option<String> {
     let kind = entry.setting.kind();
     kind.settle(&entry.before);
@@ -474,8 +474,8 @@ mod tests {
     fn what_was_neither_before_nor_made_here_is_somebody_elses() {
         let text = |text: &str| State::Text(text.to_owned());
         let setting = Sysctl { name: "net.ipv4.tcp_wmem".to_owned(), value: String::new() };
-        let (before, wanted, passed) = (text("1\t2\t3\n"), text("4 5 6"), vec![text("7 8 9")]);
-        let entry = Change { setting, before, wanted, passed };
+        let (before, target, passed) = (text("1\t2\t3\n"), text("4 5 6"), vec![text("7 8 9")]);
+        let entry = Change { setting, before, target, passed };
         for ours in ["1\t2\t3\n", "4\t5\t6\n", "7 8 9"] {
             assert!(!entry.is_foreign(&text(ours)));
         }

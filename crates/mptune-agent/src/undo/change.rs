@@ -1,11 +1,11 @@
-//! One changed setting: what it was, all that it may be because of us, and how it goes back.
+//! A changed setting: its state before, every state that it may have because of us, and the way back.
 
 use super::kind::{self, Kind, State, bring};
 use serde::{Deserialize, Serialize};
 
 /// A setting of some kind, as a journal has it.
 pub trait Setting: Clone {
-    /// What its kind can do.
+    /// The kind, which reads and writes it.
     fn kind(&self) -> &dyn Kind;
 
     /// Its name.
@@ -18,22 +18,22 @@ pub trait Setting: Clone {
         (self.kind().rank(), 0)
     }
 
-    /// Whether it is still there after a restart of the machine.
+    /// True if it is still there after a restart of the machine.
     fn outlives_the_machine(&self) -> bool {
         false
     }
 
-    /// Whether what it was, and is, is nobody else's business.
+    /// True if its value is for its owner's eyes only.
     fn is_private(&self) -> bool {
         false
     }
 
-    /// Whether it stays where it cannot go, because others use it too.
+    /// True if it stays where it cannot be removed because others use it too.
     fn gives_way(&self) -> bool {
         false
     }
 
-    /// Whether mptune itself has renewed it to this since.
+    /// True if mptune itself has renewed it to this state since.
     fn is_renewed(&self, _present: &State) -> bool {
         false
     }
@@ -42,26 +42,27 @@ pub trait Setting: Clone {
 /// A setting that was changed, or was about to be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change<S> {
-    /// It.
+    /// The setting.
     pub setting: S,
-    /// What it was before the first order.
+    /// Its state before the first order.
     pub before: State,
-    /// What it was made.
-    pub wanted: State,
-    /// Everything that it may be because of us, before and `wanted` apart.
+    /// The state that the order gave it; `wanted` in the file.
+    #[serde(rename = "wanted")]
+    pub target: State,
+    /// Every other state that it may have because of us.
     pub passed: Vec<State>,
 }
 
-/// What becomes of one setting.
+/// Outcome of putting a setting back.
 #[derive(Debug)]
 pub enum Fate {
-    /// It is as before; whether it had to be changed.
+    /// It is as before; true if it had to be changed.
     Restored(bool),
     /// It was never changed here.
     Unchanged,
-    /// What it belongs to is gone.
+    /// The device or route that it belongs to is gone.
     Gone,
-    /// Somebody else has made it this, and keeps it.
+    /// Another program or person gave it this state, which stays.
     Foreign(State),
     /// Others use it, and it stays: the reason.
     Given(kind::Error),
@@ -70,10 +71,10 @@ pub enum Fate {
 }
 
 impl<S: Setting> Change<S> {
-    /// Whether somebody else has made it what it is.
+    /// True if another program or person gave it this state.
     pub fn is_foreign(&self, present: &State) -> bool {
         let kind = self.setting.kind();
-        let ours = self.passed.iter().chain([&self.wanted, &self.before]);
+        let ours = self.passed.iter().chain([&self.target, &self.before]);
         !ours.into_iter().any(|state| kind.same(state, present))
             && !self.setting.is_renewed(present)
     }
@@ -93,7 +94,7 @@ impl<S: Setting> Change<S> {
             return Fate::Gone;
         }
         if self.is_foreign(&present) && !force {
-            let unchanged = kind.same(&self.wanted, &self.before);
+            let unchanged = kind.same(&self.target, &self.before);
             return if unchanged { Fate::Unchanged } else { Fate::Foreign(present) };
         }
         match bring(kind, &present, &self.before) {

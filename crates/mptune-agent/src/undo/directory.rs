@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 /// Only its owner may use it, or a file in it.
 const RIGHTS: u32 = 0o700;
 pub const PRIVATE: u32 = 0o600;
-/// What others must not be able to do.
+/// Rights that no other user may have.
 const WRITABLE: u32 = 0o022;
 /// Longest file that is read, bytes: a journal has a few hundred for each setting.
 pub const LONGEST: u64 = 1 << 24;
@@ -73,7 +73,7 @@ impl Directory {
         Ok(Self { file, path: self.path.join(name) })
     }
 
-    /// Where it is, for messages.
+    /// Its path, for messages.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -92,7 +92,7 @@ impl Directory {
         names.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
     }
 
-    /// What is in a file.
+    /// Content of a file.
     ///
     /// # Errors
     /// It is missing, no file, too long, or not this user's alone.
@@ -143,7 +143,7 @@ impl Directory {
         Ok(file)
     }
 
-    /// Whether a name in it is still that of an open file.
+    /// True if a name in it is still that of an open file.
     pub fn has(&self, name: &str, file: &File) -> bool {
         let there = sys::open_at(self.file.as_fd(), name, libc::O_PATH, 0);
         let same = |there: File| Some(there.metadata().ok()?.ino() == file.metadata().ok()?.ino());
@@ -197,7 +197,7 @@ fn existing(made: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Whether something is this user's, and nobody else may write it.
+/// Checks that something is this user's, and that nobody else may write it.
 fn check(about: &Metadata) -> io::Result<()> {
     let (owner, user, rights) = (about.uid(), sys::user(), about.mode() & 0o7777);
     if owner != user {
@@ -206,8 +206,8 @@ fn check(about: &Metadata) -> io::Result<()> {
         )));
     }
     if rights & WRITABLE != 0 {
-        let found = format!("expected that nobody else can write it, found mode {rights:o}");
-        return Err(io::Error::other(found));
+        let problem = format!("expected that nobody else can write it, found mode {rights:o}");
+        return Err(io::Error::other(problem));
     }
     Ok(())
 }

@@ -40,7 +40,7 @@ pub enum Error {
     /// A session, or a daemon, has the lock of this network namespace.
     #[error("another {holder} is running in this network namespace: process {pid}")]
     Taken {
-        /// What it is, in a word.
+        /// Its kind, in a word.
         holder: &'static str,
         /// Number of its process.
         pid: u32,

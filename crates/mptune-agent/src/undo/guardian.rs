@@ -1,4 +1,4 @@
-//! The guardian of a session: a process apart that puts back what the session has changed if the session is
+//! The guardian of a session: a detached process that puts back what the session has changed if the session is
 //! killed. The role `guardian`, started by the role `host` only.
 //!
 //! ```text
@@ -11,7 +11,7 @@
 //! Its standard output is the session's lock, which it holds open and never writes. It is started in the
 //! directory of the journal, and finds it there.
 
-use super::apart;
+use super::detached;
 use super::directory::Directory;
 use super::lock::Lock;
 use super::session::{self, Journal};
@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// How long it may take to end.
+/// Time to end.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 const WATCHING: &str = "{\"event\": \"watching\"}\n";
@@ -56,7 +56,7 @@ impl Guardian {
     /// # Errors
     /// It cannot be started.
     pub fn start(journal: &Journal, lock: &Lock) -> io::Result<Self> {
-        let mut command = Command::new(apart::SELF);
+        let mut command = Command::new(detached::SELF);
         command.current_dir(journal.directory().as_link()).stdout(lock.share()?);
         let charge = Charge {
             directory: journal.directory().path().to_owned(),
@@ -64,7 +64,7 @@ impl Guardian {
             lock: lock.name().to_owned(),
         };
         let line = serde_json::to_string(&charge)? + "\n";
-        Ok(Self { socket: apart::start(&mut command, "guardian", &line, WATCHING)? })
+        Ok(Self { socket: detached::start(&mut command, "guardian", &line, WATCHING)? })
     }
 
     /// Ends it; nothing is left to put back.

@@ -1,4 +1,4 @@
-//! What every kind of setting can do, and the states that settings have.
+//! Operations of every kind of setting, and the states of settings.
 //!
 //! A kind reads and writes; what was there before and what happens on the way is the journal's business.
 
@@ -17,9 +17,9 @@ pub enum Error {
     Unexpected {
         /// The setting, or a key of it.
         place: String,
-        /// What is possible there.
+        /// The possible values.
         expected: String,
-        /// What there is.
+        /// The present value.
         found: String,
     },
     /// The machine does not allow the setting; nothing has changed.
@@ -75,15 +75,15 @@ impl Error {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// What it belongs to is not there: the device, the route.
+    /// The device or route that it belongs to does not exist.
     Gone,
     /// It is not set, or does not exist.
     Absent,
-    /// It exists, and there is nothing more to say.
+    /// It exists, and has no value.
     Present,
     /// A value, byte for byte as the kernel shows it.
     Text(String),
-    /// How many subflows and announced addresses a connection may have.
+    /// Limits of the kernel's path manager for a connection.
     Limits {
         /// Subflows beyond the first.
         subflows: u32,
@@ -101,7 +101,7 @@ pub enum State {
     },
     /// A file, with all that is put back of it.
     File {
-        /// What is in it.
+        /// Its content.
         #[serde(with = "digits")]
         content: Vec<u8>,
         /// Its rights.
@@ -115,31 +115,31 @@ pub enum State {
 
 /// A setting of some kind.
 pub trait Kind {
-    /// What it is called, which no other setting is.
+    /// Its name, which no other setting has.
     fn name(&self) -> String;
 
     /// Settings are made in this order, and put back in the opposite one.
     fn rank(&self) -> u8;
 
-    /// Whether it makes sense.
+    /// Checks that the order makes sense.
     ///
     /// # Errors
-    /// What was expected, and what was found.
+    /// A key with a wrong value.
     fn check(&self) -> Result<(), Error> {
         Ok(())
     }
 
-    /// What it is now.
+    /// Its present state.
     ///
     /// # Errors
     /// It cannot be read.
     fn read(&self) -> Result<State, Error>;
 
-    /// What it is to become; `known` are states of other settings, whose numbers are taken.
+    /// The state that the order asks for; `known` are states of other settings, whose numbers are taken.
     ///
     /// # Errors
     /// This is impossible.
-    fn wanted(&self, present: &State, known: &[State]) -> Result<State, Error>;
+    fn target(&self, present: &State, known: &[State]) -> Result<State, Error>;
 
     /// The states between two, each of which one step leads to; the last is `to`.
     fn way(&self, from: &State, to: &State) -> Vec<State> {
@@ -158,13 +158,13 @@ pub trait Kind {
     /// Waits until the kernel is done with a state that it was put back to.
     fn settle(&self, _state: &State) {}
 
-    /// Whether two states are the same to the kernel.
-    fn same(&self, one: &State, other: &State) -> bool {
-        one == other
+    /// True if two states are the same to the kernel.
+    fn same(&self, state: &State, other: &State) -> bool {
+        state == other
     }
 
     /// The setting with a state as its value, as orders have it.
-    fn shown(&self, state: &State) -> Value;
+    fn as_order(&self, state: &State) -> Value;
 }
 
 /// The value of a state in a message.
@@ -195,9 +195,9 @@ pub fn bring(kind: &dyn Kind, from: &State, to: &State) -> Result<(), Error> {
     let mut at = from.clone();
     for next in kind.way(from, to) {
         kind.step(&at, &next)?;
-        let found = kind.read()?;
-        if !kind.same(&found, &next) {
-            let found = format!("{} after it was set", words(&found));
+        let present = kind.read()?;
+        if !kind.same(&present, &next) {
+            let found = format!("{} after it was set", words(&present));
             return Err(Error::unexpected(kind.name(), words(&next), found));
         }
         at = next;

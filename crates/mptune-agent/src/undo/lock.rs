@@ -17,13 +17,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
-/// How long a guardian may need to put back what its session has changed.
+/// Time for a guardian to put back the changes of its session.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Between two tries.
 const PAUSE: Duration = Duration::from_millis(10);
-/// How often the directory is made again that another network namespace's last holder has removed.
+/// Attempts to create the directory while the last holder in another network namespace removes it.
 const CREATIONS: u32 = 10;
-/// How the names of locks begin.
+/// Prefix of the names of locks.
 const PREFIX: &str = "lock-";
 /// Longest text in one: two numbers.
 const ROOM: usize = 64;
@@ -123,7 +123,7 @@ impl Lock {
         self.file.as_fd().try_clone_to_owned()
     }
 
-    /// What the guardian calls it.
+    /// Its name in the directory, for the guardian.
     pub fn name(&self) -> &str {
         &self.name
     }

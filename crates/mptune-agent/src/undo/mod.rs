@@ -9,17 +9,17 @@
 //! | by whom | itself; killed: the `guardian` | the same | the role; the `reverter` |
 //! | and if that is killed too | the next session | the next daemon, or `--restore` | the next rollback |
 //!
-//! **Noted before.** A `change` is a setting, its state before, the state wanted, and every state that it may have in
+//! **Recorded before.** A `change` is a setting, its state before, its target, and every state that it may have in
 //! between. It is on the disk before the first system call that changes anything: written to a new file, synced,
 //! renamed, and the directory synced (`directory`, which is the only writer). So after SIGKILL or a loss of power the
-//! journal has either everything that may have changed, or nothing has. A journal that says too much is harmless: what is
-//! as before stays as it is.
+//! journal has either everything that may have changed, or nothing has. Journal entries without a matching change are
+//! harmless: a setting in its state before stays as it is.
 //!
 //! **Which journal counts.** It names the start of the machine and the network namespace. After a restart the kernel's
 //! settings are the system's again, and the journal is forgotten; only files, which outlive that, are still put back.
 //! A session's journal names its process too, by its number and when it began: nobody else touches it while that lives.
 //!
-//! **Who puts back.** Processes apart (`apart`) in a session of their own, with signals blocked. The guardian holds one
+//! **Who puts back.** Detached processes (`detached`), which lead a session, with signals blocked. The guardian holds one
 //! end of a socket and works as soon as the other is gone; it holds the lock too, so that the next session begins when
 //! everything is as before. The reverter reads the journal, and waits for its deadline.
 //!
@@ -33,9 +33,9 @@
 //! whichever it is, everything returns byte for byte. A new kind of setting implements `kind::Kind`, and this is
 //! enough for all three.
 
-pub mod apart;
 pub mod applied;
 pub mod change;
+pub mod detached;
 pub mod directory;
 pub mod error;
 pub mod guardian;

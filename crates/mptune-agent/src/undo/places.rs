@@ -1,4 +1,4 @@
-//! Where things are on this host: the kernel's settings, and the directory for what must outlive a session.
+//! Paths on this host: the settings of the kernel, and the directory for what must outlive a session.
 //!
 //! The environment variables are for tests, which need neither root nor this machine's settings.
 
@@ -18,7 +18,7 @@ const SYSCTL_ROOT: &str = "MPTUNE_SYSCTL_ROOT";
 /// Root's directory for what must outlive a session. The service has another, /run/mptune, which belongs to
 /// the user that systemd makes for it.
 const ROOTS: &str = "/run/mptune-root";
-/// Where earlier versions had it.
+/// That of earlier versions.
 const EARLIER: &str = "/run/mptune";
 /// Instead of it.
 pub const RUN_DIRECTORY: &str = "MPTUNE_RUN_DIRECTORY";
@@ -45,7 +45,7 @@ pub fn sysctl_root() -> PathBuf {
     std::env::var_os(SYSCTL_ROOT).map_or_else(|| "/proc/sys".into(), PathBuf::from)
 }
 
-/// How long a controller may be silent.
+/// Longest silence of a controller.
 pub fn silence() -> Duration {
     let given = std::env::var(SILENCE_MS).ok().and_then(|text| text.parse().ok());
     given.map_or(SILENCE, Duration::from_millis)

@@ -1,6 +1,6 @@
-//! What puts everything back if nobody confirms: the role `reverter`, started by the role `settings` only.
+//! Rollback if nobody confirms: the role `reverter`, started by the role `settings` only.
 //!
-//! A process of its own session, or a unit of systemd where that runs, whose end no shell, no SSH session and
+//! A process that leads a session, or a unit of systemd where that runs, whose end no shell, no SSH session and
 //! no login manager brings about. It runs from a copy of the agent next to the journal, so that mptune may be
 //! removed meanwhile, and knows nothing but the journal: it waits for its deadline, and ends as soon as
 //! the journal does not wait for it any more.
@@ -10,9 +10,9 @@
 //! out  {"event": "waiting"}       on the same socket
 //! ```
 
-use super::apart::{self, SELF};
 use super::applied::{self, Confirm, Content, Found, Kept, Phase, Reverted, Store};
 use super::change::Setting;
+use super::detached::{self, SELF};
 use super::error::Error;
 use super::steps;
 use crate::kernel::{signals, sys};
@@ -28,21 +28,21 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-/// How settings are put back: the names of those that are as before, and the others.
+/// Puts settings back; returns the names of those that are as before, and the others.
 pub type PutBack<S> = fn(&Store, Content<S>) -> (Vec<String>, Vec<Kept>);
 
 /// systemd runs where there is this directory (sd_booted(3)).
 const SYSTEMD: &str = "/run/systemd/system";
 /// Instead of it, for tests.
 const SYSTEMD_VARIABLE: &str = "MPTUNE_SYSTEMD_DIRECTORY";
-/// What a unit does not inherit.
+/// Environment variables that a unit does not inherit.
 const PASSED_ON: [&str; 4] =
     [applied::VARIABLE, "MPTUNE_SYSCTL_ROOT", "MPTUNE_BPF_FILE_SYSTEM", steps::STOP_AT];
 /// The mark of processes that end with a program, by which `mptune clean` finds those that did not.
 const MARK: &str = "MPTUNE_RUN";
 /// Between two looks at the journal.
 const TICK: Duration = Duration::from_millis(500);
-/// How often it tries again to put back what could not be.
+/// Further attempts to put back what could not be.
 const TRIES: u32 = 5;
 
 const DETACH: &str = "{\"detach\": true}\n";
@@ -67,7 +67,7 @@ pub fn start(store: &Store, confirm: &mut Confirm) -> Result<(), Error> {
     started.map_err(Error::Unguarded)
 }
 
-/// Whether units see what this process sees: the machine's own network.
+/// True if units see what this process sees: the machine's own network.
 fn is_unit_possible() -> bool {
     if let Some(directory) = std::env::var_os(SYSTEMD_VARIABLE) {
         return Path::new(&directory).is_dir();
@@ -79,7 +79,7 @@ fn is_unit_possible() -> bool {
     Path::new(SYSTEMD).is_dir() && same("net") && same("mnt")
 }
 
-/// Whether systemd has taken it.
+/// True if systemd has started it.
 fn start_unit(program: &Path, confirm: &Confirm) -> bool {
     let passed_on = PASSED_ON.iter().filter_map(|name| {
         let mut text = OsString::from(format!("--setenv={name}="));
@@ -104,7 +104,7 @@ fn start_unit(program: &Path, confirm: &Confirm) -> bool {
 fn start_process(program: &Path) -> io::Result<()> {
     let mut command = Command::new(program);
     command.current_dir("/").env_remove(MARK).stdout(Stdio::null());
-    apart::start(&mut command, "reverter", DETACH, WAITING).map(drop)
+    detached::start(&mut command, "reverter", DETACH, WAITING).map(drop)
 }
 
 /// The role, for settings of this sort.
@@ -119,7 +119,7 @@ pub fn main<S: Setting + DeserializeOwned>(put_back: PutBack<S>) -> i32 {
     }
 }
 
-fn run<S: Setting + DeserializeOwned>(again: PutBack<S>) -> Result<(), Error> {
+fn run<S: Setting + DeserializeOwned>(put_back_settings: PutBack<S>) -> Result<(), Error> {
     begin().map_err(|error| Error::io(Path::new("/proc/self"), error))?;
     let store = Store::here()?;
     let token = match store.load::<S>()? {
@@ -135,13 +135,13 @@ fn run<S: Setting + DeserializeOwned>(again: PutBack<S>) -> Result<(), Error> {
         let left = confirm.deadline_ns.saturating_sub(sys::boottime_ns());
         thread::sleep(TICK.min(Duration::from_nanos(left)));
     }
-    while !put_back(&store, &confirm, again) {
+    while !put_back(&store, &confirm, put_back_settings) {
         thread::sleep(TICK);
     }
     Ok(())
 }
 
-/// Goes on in a session of its own, if somebody waits for that.
+/// Detaches this process, if its starter waits for that.
 fn begin() -> io::Result<()> {
     let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let mut line = String::new();
@@ -160,11 +160,12 @@ fn announce() {
     }
 }
 
-/// Whether the journal still says what it said; an order that is being carried out may yet be undone.
+/// True if the journal still awaits this confirmation; an order that is being carried out may yet be undone.
 fn is_waited_for<S: Setting + DeserializeOwned>(store: &Store, confirm: &Confirm) -> bool {
     match store.load::<S>() {
         Ok(Found::Content(content)) => {
-            let own = content.confirm.as_ref().is_some_and(|one| one.token == confirm.token);
+            let own =
+                content.confirm.as_ref().is_some_and(|pending| pending.token == confirm.token);
             own || content.phase == Phase::Applying
         }
         Ok(Found::Nothing | Found::Outdated) => false,
@@ -172,7 +173,7 @@ fn is_waited_for<S: Setting + DeserializeOwned>(store: &Store, confirm: &Confirm
     }
 }
 
-/// Puts everything back; false if somebody else is at work.
+/// Puts everything back; false if another order is running.
 fn put_back<S: Setting + DeserializeOwned>(
     store: &Store,
     confirm: &Confirm,

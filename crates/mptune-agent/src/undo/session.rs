@@ -1,4 +1,4 @@
-//! What a session has changed on this host, and the values before: written before the first change, removed
+//! The changes of a session on this host, and the values before: written before the first change, removed
 //! when everything is put back.
 //!
 //! Whoever finds a journal can put everything back: the session itself, its guardian, or a later session.
@@ -11,12 +11,12 @@ use super::kind::{self, Kind, State, bring, words};
 use super::lock;
 use super::places::{self, Namespace};
 use super::sysctl::Sysctl;
-use crate::kernel::sysctl::{Values, same, shown};
+use crate::kernel::sysctl::{Values, same, single_spaced};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::PathBuf;
 
-/// What the names of journals begin and end with.
+/// Prefix and suffixes of the names of journals.
 const PREFIX: &str = "journal-";
 const FINISHED: &str = ".json";
 const UNFINISHED: &str = ".new";
@@ -38,7 +38,7 @@ impl Noted {
         Change {
             setting: sysctl(&self.name, ""),
             before: text(&self.before),
-            wanted: text(self.set.last().unwrap_or(&self.before)),
+            target: text(self.set.last().unwrap_or(&self.before)),
             passed: self.set.iter().map(text).collect(),
         }
     }
@@ -67,7 +67,7 @@ pub struct Journal {
     content: Content,
 }
 
-/// What was put back.
+/// Outcome of putting settings back.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Restored {
     /// Settings that have their old values again.
@@ -101,7 +101,7 @@ impl Journal {
         Ok(Self { directory, name, content })
     }
 
-    /// Where it is.
+    /// Its directory.
     pub fn directory(&self) -> &Directory {
         &self.directory
     }
@@ -111,7 +111,7 @@ impl Journal {
         &self.name
     }
 
-    /// Where it is, for messages.
+    /// Its path, for messages.
     pub fn file(&self) -> PathBuf {
         self.directory.path().join(&self.name)
     }
@@ -125,18 +125,18 @@ impl Journal {
     ///
     /// # Errors
     /// A setting cannot be made, or not be recorded.
-    pub fn set(&mut self, wanted: &Values) -> Result<Values, Error> {
+    pub fn set(&mut self, values: &Values) -> Result<Values, Error> {
         let mut before = Values::new();
         let mut changes = self.content.changes.clone();
         let mut pending = Vec::new();
-        for (name, value) in wanted {
+        for (name, value) in values {
             let setting = sysctl(name, value);
             let present = setting.read()?;
             let State::Text(text) = &present else {
                 return Err(kind::Error::impossible(name, "there is no such setting here").into());
             };
-            let state = setting.wanted(&present, &[])?;
-            before.insert(name.clone(), shown(text));
+            let state = setting.target(&present, &[])?;
+            before.insert(name.clone(), single_spaced(text));
             if state != present {
                 note(&mut changes, name, text, value);
                 pending.push((setting, present, state));
@@ -149,7 +149,7 @@ impl Journal {
         let written = self.save().map_err(|error| Error::File(self.file(), error));
         if let Err(error) = written.and_then(|()| Ok(write_all(&pending)?)) {
             self.content.changes = earlier;
-            // What it says too much is harmless: those values are as before.
+            // Journal entries without a change are harmless: those values are as before.
             let _ = self.save();
             return Err(error);
         }
@@ -210,12 +210,12 @@ impl Journal {
         self.directory.replace(&unfinished(&self.name), &self.name, &text, PRIVATE)
     }
 
-    /// Whether it applies to this namespace as it is now.
+    /// True if it applies to this namespace as it is now.
     fn concerns(&self, boot: &str, namespace: Namespace) -> bool {
         self.content.boot == boot && self.content.namespace == namespace
     }
 
-    /// Whether its session is still alive.
+    /// True if its session is still alive.
     fn is_alive(&self) -> bool {
         places::began(self.content.pid) == Some(self.content.began)
     }
@@ -223,8 +223,8 @@ impl Journal {
 
 /// Gives settings their values, all or none.
 fn write_all(pending: &[(Sysctl, State, State)]) -> Result<(), kind::Error> {
-    for (index, (setting, present, wanted)) in pending.iter().enumerate() {
-        if let Err(error) = bring(setting, present, wanted) {
+    for (index, (setting, present, target)) in pending.iter().enumerate() {
+        if let Err(error) = bring(setting, present, target) {
             for (setting, before, _) in pending[..=index].iter().rev() {
                 let _ = setting.read().and_then(|now| bring(setting, &now, before));
             }
@@ -234,7 +234,7 @@ fn write_all(pending: &[(Sysctl, State, State)]) -> Result<(), kind::Error> {
     Ok(())
 }
 
-/// Where a journal is written before it takes its place.
+/// Name of a journal while it is written.
 fn unfinished(name: &str) -> String {
     format!("{}{UNFINISHED}", name.strip_suffix(FINISHED).unwrap_or(name))
 }
@@ -248,7 +248,7 @@ pub fn forget(directory: &Directory, name: &str) -> io::Result<()> {
     directory.remove(&unfinished(name))
 }
 
-/// Whether a file is the unfinished journal of a session that is dead, which had not changed anything then.
+/// True for the unfinished journal of a session that is dead, which had not changed anything then.
 fn abandoned(name: &str) -> bool {
     let writer = || {
         let (rest, began) =
@@ -276,7 +276,7 @@ fn note(changes: &mut Vec<Noted>, name: &str, present: &str, value: &str) {
     });
 }
 
-/// Whether a session has left a journal in a directory.
+/// True if a session has left a journal in a directory.
 pub fn is_in(directory: &Directory) -> bool {
     directory.names().is_ok_and(|names| names.iter().any(|name| name.starts_with(PREFIX)))
 }
@@ -329,11 +329,11 @@ mod tests {
         let change = content.changes[0].change();
         let state = |text: &str| State::Text(text.to_owned());
         assert_eq!(
-            (change.before.clone(), change.wanted.clone()),
+            (change.before.clone(), change.target.clone()),
             (state("4096\t1\t2\n"), state("4 5 6"))
         );
         assert!(!change.is_foreign(&state("1\t2\t3\n")) && change.is_foreign(&state("1 2 4")));
-        let again: serde_json::Value = serde_json::to_value(&content).unwrap();
-        assert_eq!(again, serde_json::from_str::<serde_json::Value>(text).unwrap());
+        let written: serde_json::Value = serde_json::to_value(&content).unwrap();
+        assert_eq!(written, serde_json::from_str::<serde_json::Value>(text).unwrap());
     }
 }

@@ -26,7 +26,7 @@ pub fn changed() {
 /// A step with a name: nothing has changed yet.
 pub fn reached(step: &str) {
     if let Some(who) = WHO.get()
-        && std::env::var(STOP_AT).is_ok_and(|wanted| wanted == format!("{who} {step}"))
+        && std::env::var(STOP_AT).is_ok_and(|chosen| chosen == format!("{who} {step}"))
     {
         sys::stop_here();
     }

@@ -40,7 +40,7 @@ impl Sysctl {
         }
     }
 
-    /// What has to be set with it, so that nothing else changes unnoticed; `list` is what `ALLOWED` was
+    /// The setting to set with it, so that nothing else changes unnoticed; `list` is what `ALLOWED` was
     /// before anything was changed, if this namespace has it.
     pub fn companion(&self, list: Option<&str>) -> Option<Self> {
         let list = list.filter(|_| self.name == DEFAULT_CC)?;
@@ -79,9 +79,9 @@ impl Kind for Sysctl {
         }
     }
 
-    fn wanted(&self, present: &State, _known: &[State]) -> Result<State, Error> {
-        let wanted = State::Text(self.value.clone());
-        Ok(if self.same(present, &wanted) { present.clone() } else { wanted })
+    fn target(&self, present: &State, _known: &[State]) -> Result<State, Error> {
+        let ordered = State::Text(self.value.clone());
+        Ok(if self.same(present, &ordered) { present.clone() } else { ordered })
     }
 
     fn step(&self, _from: &State, to: &State) -> Result<(), Error> {
@@ -93,14 +93,14 @@ impl Kind for Sysctl {
         Ok(())
     }
 
-    fn same(&self, one: &State, other: &State) -> bool {
-        match (one, other) {
-            (State::Text(one), State::Text(other)) => settings::same(one, other),
-            _ => one == other,
+    fn same(&self, state: &State, other: &State) -> bool {
+        match (state, other) {
+            (State::Text(state), State::Text(other)) => settings::same(state, other),
+            _ => state == other,
         }
     }
 
-    fn shown(&self, state: &State) -> Value {
+    fn as_order(&self, state: &State) -> Value {
         match state {
             State::Text(_) => json!({"kind": "sysctl", "name": self.name, "value": words(state)}),
             _ => json!({"kind": "sysctl", "name": self.name, "absent": true}),
@@ -127,7 +127,7 @@ mod tests {
     fn what_differs_only_in_blanks_is_not_written_again() {
         let setting = Sysctl { name: "net.ipv4.tcp_wmem".into(), value: "1 2 3".into() };
         let present = State::Text("1\t2\t3\n".into());
-        assert_eq!(setting.wanted(&present, &[]).unwrap(), present);
+        assert_eq!(setting.target(&present, &[]).unwrap(), present);
         assert_eq!(setting.way(&present, &State::Text("1 2 3".into())), []);
     }
 }

@@ -1,4 +1,4 @@
-//! What sock_diag reports about a subflow as part of its connection (include/uapi/linux/mptcp.h).
+//! A subflow as part of its connection, as sock_diag reports it (include/uapi/linux/mptcp.h).
 
 use netlink_packet_core::{DecodeError, NlaBuffer, NlasIterator, parse_u8, parse_u32};
 
@@ -13,7 +13,7 @@ const FLAG_BACKUP_THERE: u32 = 1 << 4;
 const FLAG_BACKUP_HERE: u32 = 1 << 5;
 const FLAG_FULLY_ESTABLISHED: u32 = 1 << 6;
 
-/// What the kernel reports about a subflow as part of an MPTCP connection.
+/// A subflow as part of an MPTCP connection, as the kernel reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Mptcp {
     /// The connection's token here; 0 if the kernel does not report it.
@@ -52,20 +52,20 @@ impl Mptcp {
 
     /// enum MPTCP_SUBFLOW_ATTR_*
     fn parse_subflow(buffer: &[u8]) -> Result<Self, DecodeError> {
-        let mut found = Self::default();
+        let mut subflow = Self::default();
         for attribute in NlasIterator::new(buffer) {
             let attribute = attribute?;
             let value = attribute.value();
             match attribute.kind() {
-                1 => found.remote_token = parse_u32(value)?,
-                2 => found.token = parse_u32(value)?,
-                8 => found.note_flags(parse_u32(value)?),
-                9 => found.remote_id = parse_u8(value)?,
-                10 => found.local_id = parse_u8(value)?,
+                1 => subflow.remote_token = parse_u32(value)?,
+                2 => subflow.token = parse_u32(value)?,
+                8 => subflow.note_flags(parse_u32(value)?),
+                9 => subflow.remote_id = parse_u8(value)?,
+                10 => subflow.local_id = parse_u8(value)?,
                 _ => {}
             }
         }
-        Ok(found)
+        Ok(subflow)
     }
 
     fn note_flags(&mut self, flags: u32) {

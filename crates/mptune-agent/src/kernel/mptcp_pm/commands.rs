@@ -197,7 +197,7 @@ impl Commands {
     }
 }
 
-/// What a refusal means; the kernel's own words if there is nothing to add.
+/// Meaning of a refusal; the kernel's own words if there is nothing to add.
 fn explained(refusal: Refusal) -> Refusal {
     let meaning = match refusal.number() {
         libc::EPERM => "needs CAP_NET_ADMIN over the network namespace",
@@ -291,7 +291,7 @@ mod tests {
 
     #[test]
     fn a_refusal_says_what_is_wrong() {
-        let said = |number| {
+        let words_of = |number| {
             let refusal = Refusal::new("subflow", number, Some("the kernel's words".to_owned()));
             explained(refusal).to_string()
         };
@@ -303,7 +303,7 @@ mod tests {
             (libc::ESRCH, "no such subflow"),
             (libc::EINVAL, "the kernel's words"),
         ] {
-            assert!(said(number).contains(words), "{}", said(number));
+            assert!(words_of(number).contains(words), "{}", words_of(number));
         }
     }
 

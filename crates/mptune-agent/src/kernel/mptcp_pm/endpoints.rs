@@ -57,7 +57,7 @@ pub struct Endpoint {
     pub id: u8,
     /// Its address.
     pub ip: IpAddr,
-    /// Its port; 0 if it has none of its own.
+    /// Its port; 0 for that of the connection.
     pub port: u16,
     /// Its flags.
     pub flags: u32,
@@ -65,7 +65,7 @@ pub struct Endpoint {
     pub device: i32,
 }
 
-/// How much a connection may have.
+/// Limits of a connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Limits {
     /// Subflows beyond the first.
@@ -92,14 +92,14 @@ impl PathManager {
 
     /// All endpoints, by their numbers.
     pub fn endpoints(&mut self) -> Result<Vec<Endpoint>, Error> {
-        let mut found = Vec::new();
+        let mut endpoints = Vec::new();
         let question = self.message(Number::GetAddress, Vec::new());
         self.netlink.dump("endpoints", question, |answer| {
             let addresses = attributes(answer).into_iter().filter(|(kind, _)| *kind == ATTR_ADDR);
-            found.extend(addresses.filter_map(|(_, bytes)| endpoint(&bytes)));
+            endpoints.extend(addresses.filter_map(|(_, bytes)| endpoint(&bytes)));
             Ok(())
         })?;
-        Ok(found)
+        Ok(endpoints)
     }
 
     /// Adds an endpoint with the number it has.
@@ -125,19 +125,19 @@ impl PathManager {
 
     /// The limits.
     pub fn limits(&mut self) -> Result<Limits, Error> {
-        let mut found = Limits::default();
+        let mut limits = Limits::default();
         let question = self.message(Number::GetLimits, Vec::new());
         self.netlink.ask("limits", question, |answer| {
             for (kind, value) in attributes(answer) {
                 match kind {
-                    ATTR_SUBFLOWS => found.subflows = parse_u32(&value)?,
-                    ATTR_RCV_ADD_ADDRS => found.add_addr_accepted = parse_u32(&value)?,
+                    ATTR_SUBFLOWS => limits.subflows = parse_u32(&value)?,
+                    ATTR_RCV_ADD_ADDRS => limits.add_addr_accepted = parse_u32(&value)?,
                     _ => {}
                 }
             }
             Ok(())
         })?;
-        Ok(found)
+        Ok(limits)
     }
 
     /// Sets both limits.
@@ -167,7 +167,7 @@ fn attributes(answer: &Received<'_>) -> Vec<(u16, Vec<u8>)> {
 
 fn read(bytes: &[u8]) -> Vec<(u16, Vec<u8>)> {
     let known = NlasIterator::new(bytes).filter_map(Result::ok);
-    known.map(|one| (one.kind(), one.value().to_vec())).collect()
+    known.map(|attribute| (attribute.kind(), attribute.value().to_vec())).collect()
 }
 
 /// An endpoint from its attributes; none if there is no address among them.
@@ -234,9 +234,9 @@ mod tests {
             attribute(7, &3i32.to_ne_bytes()),
         ]
         .concat();
-        let one = packed(&whole(&there()));
-        let mut bytes = vec![0; one.buffer_len()];
-        one.emit(&mut bytes);
+        let packet = packed(&whole(&there()));
+        let mut bytes = vec![0; packet.buffer_len()];
+        packet.emit(&mut bytes);
         assert_eq!(bytes, attribute(0x8001, &parts));
         assert_eq!(endpoint(&parts), Some(there()));
         let port = [parts, attribute(5, &5000u16.to_ne_bytes())].concat();

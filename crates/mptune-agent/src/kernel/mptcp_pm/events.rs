@@ -22,12 +22,12 @@ const REMOVED: u8 = 7;
 const SUB_ESTABLISHED: u8 = 10;
 const SUB_CLOSED: u8 = 11;
 const SUB_PRIORITY: u8 = 13;
-/// MPTCP_PM_EV_FLAG_SERVER_SIDE, which replaces an attribute of its own from Linux 6.18 on.
+/// MPTCP_PM_EV_FLAG_SERVER_SIDE, which replaces a separate attribute from Linux 6.18 on.
 const SERVER_SIDE: u16 = 1 << 1;
 /// MPTCP_PM_EV_FLAG_DENY_JOIN_ID0
 const DENY_JOIN_ID0: u16 = 1 << 0;
 
-/// What happened to a subflow.
+/// Kinds of events of a subflow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
     /// Its handshake is done.
@@ -41,7 +41,7 @@ pub enum Change {
 /// An event about a subflow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SubflowEvent {
-    /// What happened.
+    /// The event.
     pub change: Change,
     /// The connection.
     pub token: u32,
@@ -55,7 +55,7 @@ pub struct SubflowEvent {
     pub backup: bool,
     /// The error number that closed it; 0 if none.
     pub error: u8,
-    /// Why the peer reset it (RFC 8684 section 3.6), if given.
+    /// The peer's reason for resetting it (RFC 8684 section 3.6), if given.
     pub reset_reason: Option<u32>,
 }
 
@@ -177,11 +177,11 @@ struct Attributes {
 
 impl Attributes {
     fn parse(buffer: &[u8]) -> Result<Self, DecodeError> {
-        let mut found = Self::default();
+        let mut attributes = Self::default();
         for attribute in NlasIterator::new(buffer) {
-            found.note(Attribute::parse(&attribute?)?);
+            attributes.note(Attribute::parse(&attribute?)?);
         }
-        Ok(found)
+        Ok(attributes)
     }
 
     fn note(&mut self, attribute: Attribute) {
@@ -234,20 +234,24 @@ impl Attributes {
 
 impl ParseableParametrized<[u8], GenlHeader> for Event {
     fn parse_with_param(buffer: &[u8], header: GenlHeader) -> Result<Self, DecodeError> {
-        let found = Attributes::parse(buffer)?;
-        let token = found.token;
+        let attributes = Attributes::parse(buffer)?;
+        let token = attributes.token;
         Ok(match header.cmd {
-            CREATED => Self::Created { token, pair: found.pair()?, server_side: found.server_side },
-            ESTABLISHED => Self::Established { token, denies_initial: found.denies_initial },
+            CREATED => Self::Created {
+                token,
+                pair: attributes.pair()?,
+                server_side: attributes.server_side,
+            },
+            ESTABLISHED => Self::Established { token, denies_initial: attributes.denies_initial },
             CLOSED => Self::Closed { token },
             ANNOUNCED => {
-                let address = Attributes::end(found.destination, found.ports.1)?;
-                Self::Announced { token, id: found.remote_id, address }
+                let address = Attributes::end(attributes.destination, attributes.ports.1)?;
+                Self::Announced { token, id: attributes.remote_id, address }
             }
-            REMOVED => Self::Removed { token, id: found.remote_id },
-            SUB_ESTABLISHED => found.subflow(Change::Established)?,
-            SUB_CLOSED => found.subflow(Change::Closed)?,
-            SUB_PRIORITY => found.subflow(Change::Priority)?,
+            REMOVED => Self::Removed { token, id: attributes.remote_id },
+            SUB_ESTABLISHED => attributes.subflow(Change::Established)?,
+            SUB_CLOSED => attributes.subflow(Change::Closed)?,
+            SUB_PRIORITY => attributes.subflow(Change::Priority)?,
             number => Self::Other(number),
         })
     }
@@ -311,13 +315,13 @@ mod tests {
     }
 
     fn addresses(pair: &Pair) -> Vec<u8> {
-        let one = |end: SocketAddr, kind| match end.ip() {
+        let address_of = |end: SocketAddr, kind| match end.ip() {
             IpAddr::V4(ip) => attribute(kind, &ip.octets()),
             IpAddr::V6(ip) => attribute(kind + 1, &ip.octets()),
         };
         let ports = [(9, pair.local), (10, pair.remote)]
             .map(|(kind, end)| attribute(kind, &end.port().to_be_bytes()));
-        [one(pair.local, 5), one(pair.remote, 7), ports.concat()].concat()
+        [address_of(pair.local, 5), address_of(pair.remote, 7), ports.concat()].concat()
     }
 
     proptest! {
@@ -397,12 +401,12 @@ mod tests {
             local: "[::ffff:10.0.0.1]:1".parse().unwrap(),
             remote: "[::ffff:10.0.0.2]:2".parse().unwrap(),
         };
-        let Event::Created { pair: found, .. } = parse(1, &[token(1), addresses(&pair)]) else {
+        let Event::Created { pair: parsed, .. } = parse(1, &[token(1), addresses(&pair)]) else {
             panic!("a connection");
         };
-        assert_eq!(found, pair);
-        assert!(found.is_mapped());
+        assert_eq!(parsed, pair);
+        assert!(parsed.is_mapped());
         let plain = ("10.0.0.1".parse().unwrap(), "10.0.0.2".parse().unwrap());
-        assert_eq!(found.addresses(), plain);
+        assert_eq!(parsed.addresses(), plain);
     }
 }

@@ -76,7 +76,7 @@ pub fn address(ip: IpAddr) -> Vec<Part> {
     vec![Part::Family(family as u16), ip]
 }
 
-/// What the kernel reports about the family.
+/// The family as the kernel describes it.
 pub struct Family {
     /// The type of its messages.
     pub number: u16,
@@ -128,9 +128,10 @@ fn read(attributes: &[GenlCtrlAttrs]) -> Family {
 
 /// The number of a multicast group if it is the event group.
 fn events_group(group: &[McastGrpAttrs]) -> Option<u32> {
-    let is_events =
-        group.iter().any(|one| matches!(one, McastGrpAttrs::Name(name) if name == EVENTS));
-    let number = |one: &McastGrpAttrs| match one {
+    let is_events = group
+        .iter()
+        .any(|attribute| matches!(attribute, McastGrpAttrs::Name(name) if name == EVENTS));
+    let number = |attribute: &McastGrpAttrs| match attribute {
         McastGrpAttrs::Id(number) => Some(*number),
         McastGrpAttrs::Name(_) => None,
     };

@@ -17,7 +17,7 @@ const RTM_NEWROUTE: u16 = 24;
 const RTM_GETROUTE: u16 = 26;
 /// Bytes of `struct rtmsg`.
 const HEADER: usize = 12;
-// Where in it: family, length of the prefix, type of service, table, protocol, type, flags.
+// Offsets in it: family, length of the prefix, type of service, table, protocol, type, flags.
 const FAMILY: usize = 0;
 const LENGTH: usize = 1;
 const SOURCE_LENGTH: usize = 2;
@@ -29,7 +29,7 @@ const FLAGS: usize = 8;
 const UNICAST: u8 = 1;
 /// Learned from routers (`RTPROT_REDIRECT`, `RTPROT_RA`): the kernel renews and forgets them by itself.
 const LEARNED: [u8; 2] = [1, 9];
-/// The only flag that somebody sets; the others say how it is (`RTNH_F_ONLINK`).
+/// The only flag that a request sets; the kernel derives the others (`RTNH_F_ONLINK`).
 const ONLINK: u8 = 4;
 /// `RTM_F_CLONED`: no route, but what was once found out by one.
 const CLONED: u32 = 0x200;
@@ -41,7 +41,7 @@ const METRIC: u16 = 6;
 const METRICS: u16 = 8;
 const MULTIPATH: u16 = 9;
 const CACHE: u16 = 12;
-/// Where in it (`struct rta_cacheinfo`) is when the route ends.
+/// Offset of the time at which the route ends, in it (`struct rta_cacheinfo`).
 const CACHE_EXPIRES: usize = 8;
 const TABLE_NUMBER: u16 = 15;
 const VIA: u16 = 18;
@@ -54,7 +54,7 @@ const HOP: usize = 8;
 const HOP_FLAGS: usize = 2;
 const HOP_DEVICE: usize = 4;
 
-/// A route as the kernel tells it and as it takes it.
+/// A route in the kernel's format, for reading and writing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Raw {
     header: [u8; HEADER],
@@ -84,7 +84,7 @@ impl NetlinkSerializable for Message {
 
 fn unpacked(bytes: &[u8]) -> Vec<(u16, Vec<u8>)> {
     let known = NlasIterator::new(bytes).filter_map(Result::ok);
-    known.map(|one| (one.kind(), one.value().to_vec())).collect()
+    known.map(|attribute| (attribute.kind(), attribute.value().to_vec())).collect()
 }
 
 fn packed(attributes: &[(u16, Vec<u8>)]) -> Vec<u8> {
@@ -117,13 +117,13 @@ impl Raw {
         header[FAMILY] = family(prefix.address()) as u8;
         let question =
             Message { kind: RTM_GETROUTE, route: Raw { header, attributes: Vec::new() } };
-        let mut found = Vec::new();
+        let mut routes = Vec::new();
         Netlink::open(NETLINK_ROUTE)?.dump("routes", question, |answer| {
             let route = Raw::read(answer.payload()).filter(|route| route.is_for(prefix, table));
-            found.extend(route);
+            routes.extend(route);
             Ok(())
         })?;
-        Ok(found)
+        Ok(routes)
     }
 
     /// Puts it in the place of the route that is the same but for its metrics.
@@ -157,14 +157,14 @@ impl Raw {
     }
 
     fn get(&self, kind: u16) -> Option<&[u8]> {
-        self.attributes.iter().find(|(one, _)| *one == kind).map(|(_, value)| value.as_slice())
+        self.attributes.iter().find(|(of, _)| *of == kind).map(|(_, value)| value.as_slice())
     }
 
     fn table(&self) -> u32 {
         self.get(TABLE_NUMBER).and_then(number).unwrap_or(self.header[TABLE].into())
     }
 
-    /// Its metric, which tells routes to the same place apart.
+    /// Its metric, which distinguishes routes to the same place.
     pub fn metric(&self) -> u32 {
         self.get(METRIC).and_then(number).unwrap_or(0)
     }
@@ -198,14 +198,14 @@ impl Raw {
         let Some(mut hops) = self.get(MULTIPATH) else {
             return vec![(router(&self.attributes), self.get(DEVICE).and_then(number))];
         };
-        let mut found = Vec::new();
+        let mut all = Vec::new();
         while hops.len() >= HOP {
             let length = usize::from(u16::from_ne_bytes([hops[0], hops[1]])).clamp(HOP, hops.len());
             let attributes = unpacked(&hops[HOP..length]);
-            found.push((router(&attributes), number(&hops[HOP_DEVICE..])));
+            all.push((router(&attributes), number(&hops[HOP_DEVICE..])));
             hops = hops.get(length.next_multiple_of(4)..).unwrap_or_default();
         }
-        found
+        all
     }
 
     fn metrics(&self) -> BTreeMap<u16, Vec<u8>> {
@@ -218,13 +218,13 @@ impl Raw {
         Some(String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned())
     }
 
-    /// The same as somebody asks for it: without what only the kernel says.
+    /// The route as a request: without what the kernel adds.
     pub fn asked(&self) -> Self {
         let mut asked = self.clone();
         let mut flags = [0; 4];
         // The flags are in the order of the machine's bytes.
-        let kept = self.header[FLAGS..].iter().zip(u32::from(ONLINK).to_ne_bytes());
-        for (to, (flag, mask)) in flags.iter_mut().zip(kept) {
+        let masked = self.header[FLAGS..].iter().zip(u32::from(ONLINK).to_ne_bytes());
+        for (to, (flag, mask)) in flags.iter_mut().zip(masked) {
             *to = flag & mask;
         }
         asked.header[FLAGS..].copy_from_slice(&flags);
@@ -261,7 +261,7 @@ impl Raw {
     }
 }
 
-/// Clears the flags of next hops that only say how they are.
+/// Clears the flags of next hops that the kernel derives.
 fn clear_flags(hops: &mut [u8]) {
     let mut at = 0;
     while at + HOP <= hops.len() {
@@ -318,10 +318,10 @@ mod tests {
 
     #[test]
     fn the_next_hops_of_a_route_are_all_seen() {
-        let one = [16, 0, 0, 0, 7, 0, 0, 0, 8, 0, 5, 0, 10, 0, 1, 1];
-        let other = [16, 0, 0, 0, 8, 0, 0, 0, 8, 0, 5, 0, 10, 0, 2, 1];
-        let found = raw(&[(9, &[one, other].concat())]).hops();
+        let first = [16, 0, 0, 0, 7, 0, 0, 0, 8, 0, 5, 0, 10, 0, 1, 1];
+        let second = [16, 0, 0, 0, 8, 0, 0, 0, 8, 0, 5, 0, 10, 0, 2, 1];
+        let leads_to = raw(&[(9, &[first, second].concat())]).hops();
         let ip = |text: &str| Some(text.parse().unwrap());
-        assert_eq!(found, [(ip("10.0.1.1"), Some(7)), (ip("10.0.2.1"), Some(8))]);
+        assert_eq!(leads_to, [(ip("10.0.1.1"), Some(7)), (ip("10.0.2.1"), Some(8))]);
     }
 }

@@ -1,6 +1,6 @@
-//! Putting everything back when somebody says so, and telling the daemon.
+//! Rollback by order, of which the daemon is informed.
 
-use super::outcome::{Refusal, Restored, Told};
+use super::outcome::{Refusal, Reload, Restored};
 use super::reload;
 use super::setting::Setting;
 use crate::undo::applied::{self, Content, Found, Store};
@@ -34,7 +34,7 @@ pub fn roll_back(store: &Store, force: bool) -> Result<Restored, Refusal> {
 
 /// Puts back what a journal has, and asks the daemon to read its files again.
 pub fn restore(store: &Store, content: Content<Setting>, force: bool) -> Restored {
-    let mut daemon: Option<Told> = None;
+    let mut daemon: Option<Reload> = None;
     let (restored, kept) = applied::restore(store, content, force, |changed| {
         daemon = reload::ask(changed.iter().cloned())
     });

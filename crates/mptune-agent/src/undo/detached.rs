@@ -1,7 +1,7 @@
-//! A process apart, which goes on when the one that started it is killed: how the guardian and the reverter begin.
+//! Detached processes, which go on when their starter is killed: the beginning of the guardian and the reverter.
 //!
-//! Both directions are one socket, its standard input. It is told what to do in a line, goes on in a child that leads
-//! a session of its own, and answers with a line when it is ready.
+//! Both directions are one socket, its standard input. Its first line is its order; it goes on in a child that leads
+//! a new session, and answers with a line when it is ready.
 
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
@@ -12,10 +12,10 @@ use std::time::Duration;
 
 /// The program that is running, even if its file is gone.
 pub const SELF: &str = "/proc/self/exe";
-/// How long it may take to begin.
+/// Time to begin.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Starts a command in this role and tells it `line`; it has answered `ready` when this returns. The other end of its
+/// Starts a command in this role with `line` as its order; it has answered `ready` when this returns. The other end of its
 /// standard input.
 ///
 /// # Errors

@@ -2,7 +2,7 @@
 
 use super::directory::Directory;
 use super::foreign;
-use super::outcome::{Because, Refusal, Told};
+use super::outcome::{Because, Refusal, Reload};
 use super::protocol::{self, Apply, Made, Message, Waiting};
 use super::setting::Setting;
 use super::{congestion, reload};
@@ -18,7 +18,7 @@ use crate::undo::sysctl::{ALLOWED, Sysctl};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// What changing the network takes (CAP_NET_ADMIN, include/uapi/linux/capability.h).
+/// The right to change the network (CAP_NET_ADMIN, include/uapi/linux/capability.h).
 const CAPABILITY: u64 = 1 << 12;
 
 /// One setting's part in an order.
@@ -30,14 +30,14 @@ struct Item {
 }
 
 impl Item {
-    /// What keeps a congestion control is taken away last, when nothing can refer to it any more.
+    /// True for what keeps a congestion control, which goes when nothing can refer to it any more.
     fn goes_last(&self) -> bool {
         self.obsolete
             && matches!(self.entry.setting, Setting::Congestion(_) | Setting::Directory(_))
     }
 }
 
-/// Whether this process may change settings.
+/// Checks that this process may change settings.
 ///
 /// # Errors
 /// It may not.
@@ -72,7 +72,7 @@ pub fn apply(store: &Store, order: &Apply) -> Result<Message, Refusal> {
 
 fn refuse_foreign(settings: &[Setting], despite: &[String]) -> Result<(), Refusal> {
     let mut others = foreign::at_work(settings);
-    others.retain(|name| !despite.iter().any(|one| one == name));
+    others.retain(|name| !despite.iter().any(|allowed| allowed == name));
     if others.is_empty() {
         return Ok(());
     }
@@ -100,7 +100,7 @@ fn locked(store: &Store, order: &Apply, settings: Vec<Setting>) -> Result<Messag
         Some(confirm) => reverter::start(store, confirm).map_err(Refusal::from),
     };
     let made = guarded.and_then(|()| make(&items)).and_then(|made| {
-        told(&items)
+        inform_daemon(&items)
             .and_then(|daemon| {
                 commit(store, &mut content)?;
                 Ok(daemon)
@@ -108,7 +108,7 @@ fn locked(store: &Store, order: &Apply, settings: Vec<Setting>) -> Result<Messag
             .map_err(|refusal| match undo(&made) {
                 Ok(()) => {
                     // It reads what it had before.
-                    let _ = told(&items);
+                    let _ = inform_daemon(&items);
                     refusal
                 }
                 Err(stuck) => stuck,
@@ -117,7 +117,7 @@ fn locked(store: &Store, order: &Apply, settings: Vec<Setting>) -> Result<Messag
     let daemon = match made {
         Ok(daemon) => daemon,
         Err(refusal) => {
-            // What it says too much is harmless: those settings are as they were.
+            // Journal entries without a change are harmless: those settings are as they were.
             if refusal.because != Because::Stuck {
                 let _ = return_to(store, earlier.as_ref());
             }
@@ -139,13 +139,13 @@ fn locked(store: &Store, order: &Apply, settings: Vec<Setting>) -> Result<Messag
 }
 
 /// Asks the daemon to read its files again, if they change; it must not refuse them.
-fn told(items: &[Item]) -> Result<Option<Told>, Refusal> {
-    let change = |item: &Item| (item.entry.setting.clone(), item.present != item.entry.wanted);
+fn inform_daemon(items: &[Item]) -> Result<Option<Reload>, Refusal> {
+    let change = |item: &Item| (item.entry.setting.clone(), item.present != item.entry.target);
     match reload::ask(items.iter().map(change)) {
-        Some(Told::Refused { reason }) => {
+        Some(Reload::Refused { reason }) => {
             Err(Refusal::new(Because::Daemon, format!("the daemon: {reason}")))
         }
-        told => Ok(told),
+        outcome => Ok(outcome),
     }
 }
 
@@ -162,14 +162,14 @@ fn confirmation(within_s: u64) -> Confirm {
     Confirm { token, within_s, deadline_ns, by: "process".to_owned() }
 }
 
-/// How long there is still to confirm.
+/// Time left to confirm.
 pub fn waiting(confirm: &Confirm) -> Waiting {
     let left_ns = confirm.deadline_ns.saturating_sub(sys::boottime_ns());
     let left_s = Duration::from_nanos(left_ns).as_secs_f64();
     Waiting { left_s, within_s: confirm.within_s, by: confirm.by.clone() }
 }
 
-/// What is to happen, in order: first what is not wanted any more goes, then what is wanted comes.
+/// The changes in order: first obsolete settings go, then new ones come.
 fn plan(
     settings: Vec<Setting>,
     earlier: Option<&Content<Setting>>,
@@ -180,14 +180,14 @@ fn plan(
     let names: BTreeSet<_> = settings.iter().map(Setting::name).collect();
     let mut known: Vec<State> = Vec::new();
     for entry in noted {
-        known.extend([&entry.before, &entry.wanted].into_iter().chain(&entry.passed).cloned());
+        known.extend([&entry.before, &entry.target].into_iter().chain(&entry.passed).cloned());
     }
     let mut items = Vec::new();
     for entry in noted.iter().rev().filter(|entry| !names.contains(&entry.setting.name())) {
         entry.setting.kind().tidy();
         let present = entry.setting.kind().read()?;
-        let passed = [&entry.passed[..], std::slice::from_ref(&entry.wanted)].concat();
-        let entry = Change { wanted: entry.before.clone(), passed, ..entry.clone() };
+        let passed = [&entry.passed[..], std::slice::from_ref(&entry.target)].concat();
+        let entry = Change { target: entry.before.clone(), passed, ..entry.clone() };
         items.push(Item { entry, present, obsolete: true });
     }
     for setting in settings {
@@ -198,18 +198,18 @@ fn plan(
             let reason = format!("{}: there is no such setting here", kind.name());
             return Err(Refusal::new(Because::Input, reason));
         }
-        let wanted = kind.wanted(&present, &known)?;
-        known.push(wanted.clone());
+        let target = kind.target(&present, &known)?;
+        known.push(target.clone());
         let earlier = noted.iter().find(|entry| entry.setting.name() == kind.name());
         let (before, passed) = match earlier {
             Some(entry) => {
-                let passed = entry.passed.iter().chain([&entry.wanted]).cloned().collect();
+                let passed = entry.passed.iter().chain([&entry.target]).cloned().collect();
                 (entry.before.clone(), passed)
             }
             None => (present.clone(), Vec::new()),
         };
         items.push(Item {
-            entry: Change { setting, before, wanted, passed },
+            entry: Change { setting, before, target, passed },
             present,
             obsolete: false,
         });
@@ -221,7 +221,7 @@ fn plan(
     Ok(items)
 }
 
-/// What was ordered with what it takes, in the order in which it is made.
+/// The settings of an order with those that they need, in the order in which they are made.
 fn expanded(settings: Vec<Setting>, noted: &[Change<Setting>]) -> Result<Vec<Setting>, Refusal> {
     let mut all = Vec::new();
     for setting in settings {
@@ -246,8 +246,8 @@ fn expanded(settings: Vec<Setting>, noted: &[Change<Setting>]) -> Result<Vec<Set
                     }
                 }
             }
-            Setting::Sysctl(one) => {
-                all.extend(one.companion(allowed(noted).as_deref()).map(Setting::Sysctl));
+            Setting::Sysctl(sysctl) => {
+                all.extend(sysctl.companion(allowed(noted).as_deref()).map(Setting::Sysctl));
             }
             _ => {}
         }
@@ -290,10 +290,10 @@ fn check_drift(item: &Item, force: bool) -> Result<(), Refusal> {
 fn note_way(item: &mut Item) {
     let entry = &mut item.entry;
     let kind = entry.setting.kind();
-    let there = kind.way(&item.present, &entry.wanted);
-    let back = kind.way(&entry.wanted, &entry.before);
+    let there = kind.way(&item.present, &entry.target);
+    let back = kind.way(&entry.target, &entry.before);
     for state in [vec![item.present.clone()], there, back].concat() {
-        let known = [&entry.before, &entry.wanted];
+        let known = [&entry.before, &entry.target];
         if !entry.passed.contains(&state) && !known.contains(&&state) {
             entry.passed.push(state);
         }
@@ -304,9 +304,9 @@ fn note_way(item: &mut Item) {
 fn make(items: &[Item]) -> Result<Vec<&Item>, Refusal> {
     let mut made = Vec::new();
     for item in items.iter().filter(|item| !item.goes_last() && item.present != State::Gone) {
-        let Change { setting, wanted, .. } = &item.entry;
+        let Change { setting, target, .. } = &item.entry;
         made.push(item);
-        if let Err(error) = bring(setting.kind(), &item.present, wanted) {
+        if let Err(error) = bring(setting.kind(), &item.present, target) {
             undo(&made)?;
             return Err(error.into());
         }
@@ -352,8 +352,8 @@ fn return_to(store: &Store, earlier: Option<&Content<Setting>>) -> Result<(), Er
 fn sweep(store: &Store, items: &[Item], content: &mut Content<Setting>) -> Vec<String> {
     for item in items.iter().filter(|item| item.goes_last()) {
         let kind = item.entry.setting.kind();
-        // What does not go is still noted, and goes with the rollback.
-        let _ = bring(kind, &item.present, &item.entry.wanted);
+        // What does not go stays in the journal, and goes with the rollback.
+        let _ = bring(kind, &item.present, &item.entry.target);
     }
     let obsolete: Vec<_> = items.iter().filter(|item| item.obsolete).collect();
     let is_back = |item: &&&Item| {
@@ -362,7 +362,7 @@ fn sweep(store: &Store, items: &[Item], content: &mut Content<Setting>) -> Vec<S
         kind.read().is_ok_and(back)
     };
     let names: Vec<_> =
-        obsolete.iter().filter(is_back).map(|one| one.entry.setting.name()).collect();
+        obsolete.iter().filter(is_back).map(|item| item.entry.setting.name()).collect();
     if !names.is_empty() {
         content.entries.retain(|entry| !names.contains(&entry.setting.name()));
         // Otherwise they are noted as what they are.
@@ -372,8 +372,8 @@ fn sweep(store: &Store, items: &[Item], content: &mut Content<Setting>) -> Vec<S
 }
 
 fn made_of(item: &Item) -> Made {
-    let Change { setting, before, wanted, .. } = &item.entry;
+    let Change { setting, before, target, .. } = &item.entry;
     let kind = setting.kind();
-    let changed = !kind.same(&item.present, wanted);
-    Made { setting: kind.shown(wanted), before: kind.shown(before), changed }
+    let changed = !kind.same(&item.present, target);
+    Made { setting: kind.as_order(target), before: kind.as_order(before), changed }
 }

@@ -1,6 +1,6 @@
-//! What was made on this machine and what became of it; nothing is changed.
+//! Status of the settings that were made on this machine; nothing is changed.
 
-use super::applying;
+use super::apply;
 use super::foreign;
 use super::outcome::Refusal;
 use super::protocol::{Standing, Status};
@@ -15,15 +15,15 @@ use serde_json::Value;
 /// # Errors
 /// One cannot be read.
 pub fn present(settings: &[Setting]) -> Result<Vec<Value>, Refusal> {
-    let one = |setting: &Setting| {
+    let with_state = |setting: &Setting| {
         let kind = setting.kind();
-        kind.read().map(|state| kind.shown(&state))
+        kind.read().map(|state| kind.as_order(&state))
     };
-    let all: Result<_, kind::Error> = settings.iter().map(one).collect();
+    let all: Result<_, kind::Error> = settings.iter().map(with_state).collect();
     Ok(all?)
 }
 
-/// What was made and what became of it. A journal of another start of the machine is forgotten.
+/// The settings that were made, with their present state. A journal of another boot is forgotten.
 ///
 /// # Errors
 /// The journal or a setting cannot be read.
@@ -48,7 +48,7 @@ pub fn status(store: &Store) -> Result<Status, Refusal> {
     }
 }
 
-/// Forgets a journal that says nothing about this machine any more, if this user may.
+/// Forgets a journal that no longer concerns this machine, if this user may.
 fn forget(store: &Store) {
     if let Ok(lock) = store.lock() {
         if matches!(store.load::<Setting>(), Ok(Found::Outdated)) {
@@ -69,7 +69,7 @@ fn of(content: &Content<Setting>) -> Result<Status, Refusal> {
         },
         run: Some(content.run.clone()),
         applied_s: Some(content.applied_s),
-        confirm: content.confirm.as_ref().map(applying::waiting),
+        confirm: content.confirm.as_ref().map(apply::waiting),
         settings: standing?,
         foreign: foreign::at_work(&settings),
         reverted: None,
@@ -80,13 +80,13 @@ fn standing(entry: &Change<Setting>) -> Result<Standing, kind::Error> {
     let kind = entry.setting.kind();
     let present = kind.read()?;
     let state = match &present {
-        now if kind.same(now, &entry.wanted) => "set",
+        now if kind.same(now, &entry.target) => "set",
         State::Gone => "gone",
         now if kind.same(now, &entry.before) => "before",
         now if entry.setting.is_renewed(now) => "renewed",
         now if !entry.is_foreign(now) => "unfinished",
         _ => "changed",
     };
-    let (setting, before) = (kind.shown(&entry.wanted), kind.shown(&entry.before));
-    Ok(Standing { setting, before, present: kind.shown(&present), state })
+    let (setting, before) = (kind.as_order(&entry.target), kind.as_order(&entry.before));
+    Ok(Standing { setting, before, present: kind.as_order(&present), state })
 }
