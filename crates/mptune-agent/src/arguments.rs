@@ -52,7 +52,7 @@ pub enum Error {
     },
 }
 
-/// What the program is asked to do.
+/// The request of a command line.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Request {
     /// Its version.
@@ -76,7 +76,7 @@ pub struct Arguments {
     pub daemon: DaemonArguments,
 }
 
-/// What the role `daemon` is to do.
+/// Options of the role `daemon`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct DaemonArguments {
     /// Its policy file, if not the usual one.
@@ -187,8 +187,8 @@ mod tests {
             check: true,
             ..DaemonArguments::default()
         };
-        let wanted = Arguments { role: DAEMON.into(), daemon: asked, ..Arguments::default() };
-        assert_eq!(parsed("daemon --policy /a --check").unwrap(), Request::Play(wanted));
+        let expected = Arguments { role: DAEMON.into(), daemon: asked, ..Arguments::default() };
+        assert_eq!(parsed("daemon --policy /a --check").unwrap(), Request::Play(expected));
         let reason = |line| parsed(line).unwrap_err().to_string();
         assert!(reason("sender --check").ends_with("found --check"));
         assert!(reason("daemon --policy").starts_with("--policy: expected a path"));

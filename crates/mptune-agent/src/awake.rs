@@ -63,8 +63,8 @@ fn run(control: &mut Control) -> Result<(), Error> {
     }
 }
 
-/// Where every session is a group with a share of its own (sched(7), autogroup), the priority of a
-/// thread counts only inside its group: the group gets the least share.
+/// Gives the group of this session the least share: where every session is a group (sched(7), autogroup),
+/// the priority of a thread counts only inside its group.
 fn step_back() -> io::Result<()> {
     if !sys::leads_session() {
         return Ok(()); // the group is others' too
@@ -78,8 +78,8 @@ fn step_back() -> io::Result<()> {
 fn spin(processor: usize, begun: &Sender<io::Result<()>>) {
     let settled = sys::stay_on(processor).and_then(|()| sys::run_when_idle());
     let spins = settled.is_ok();
-    let told = begun.send(settled);
-    while spins && told.is_ok() {
+    let reported = begun.send(settled);
+    while spins && reported.is_ok() {
         std::hint::spin_loop();
     }
 }

@@ -36,7 +36,7 @@ const TYPES: &str = "/sys/kernel/btf/vmlinux";
 const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
 /// Longest name of a congestion control (`TCP_CA_NAME_MAX` without its end).
 const NAME_BYTES: usize = 15;
-/// What registering takes: CAP_NET_ADMIN, CAP_PERFMON and CAP_BPF (include/uapi/linux/capability.h).
+/// Capabilities to register: CAP_NET_ADMIN, CAP_PERFMON and CAP_BPF (include/uapi/linux/capability.h).
 const CAPABILITIES: u64 = 1 << 12 | 1 << 38 | 1 << 39;
 /// The map of the initial user namespace: all users (user_namespaces(7)).
 const ALL_USERS: [&str; 3] = ["0", "0", "4294967295"];
@@ -197,7 +197,7 @@ pub fn pin(held: &OwnedFd, file: &Path) -> Result<(), Error> {
 /// Registers it as long as the descriptor is open.
 ///
 /// # Errors
-/// What is wrong with it, or why the kernel refuses it.
+/// It is wrong, or the kernel refuses it.
 pub fn register(program: &Program) -> Result<OwnedFd, Error> {
     let name = &program.name;
     check_name(name)?;
@@ -210,7 +210,7 @@ pub fn register(program: &Program) -> Result<OwnedFd, Error> {
     if known(name) { Ok(held) } else { Err(Error::Other(name.clone())) }
 }
 
-/// Whether the kernel has one of this name now.
+/// True if the kernel has one of this name now.
 pub fn known(name: &str) -> bool {
     let text = fs::read_to_string(AVAILABLE).unwrap_or_default();
     text.split_whitespace().any(|known| known == name)
@@ -231,7 +231,7 @@ pub fn possible() -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether this process has the rights: root, and not just root of a user namespace.
+/// True if this process has the rights: root, and not just root of a user namespace.
 fn privileged() -> bool {
     let users = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     users.split_whitespace().eq(ALL_USERS) && role::capabilities() & CAPABILITIES == CAPABILITIES

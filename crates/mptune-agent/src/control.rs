@@ -14,11 +14,11 @@ use thiserror::Error;
 
 /// Longest write that a pipe with reported room accepts at once (`PIPE_BUF`).
 const PIPE_BYTES: usize = 4096;
-/// How long a reader may leave the pipe full at the end.
+/// Time for which a reader may leave the pipe full at the end.
 const WRITE_PATIENCE: Duration = Duration::from_secs(10);
-/// How long nobody waits for a reader any more after a signal.
+/// The same after a signal.
 const LAST_PATIENCE: Duration = Duration::from_secs(1);
-/// How long a role has to end after SIGTERM or SIGINT, however stuck it is.
+/// Time for a role to end after SIGTERM or SIGINT, however stuck it is.
 pub const GRACE: Duration = Duration::from_secs(10);
 /// Longest line accepted; a configuration is a few hundred bytes.
 const LINE_BYTES: usize = 1 << 20;
@@ -129,7 +129,7 @@ impl Control {
         if ready[1] { self.read() } else { Ok(None) }
     }
 
-    /// Where signals are noted, for those who wait for something else.
+    /// The descriptor of signals, for a wait for something else.
     pub fn signals(&self) -> &File {
         &self.signals
     }
@@ -178,7 +178,7 @@ impl Control {
         self.outgoing.len()
     }
 
-    /// Where output is written.
+    /// The descriptor of output.
     pub fn output(&self) -> BorrowedFd<'_> {
         self.output.as_fd()
     }

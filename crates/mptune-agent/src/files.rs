@@ -132,14 +132,14 @@ mod tests {
         crate::kernel::sys::tests::make_pipe(&CString::new(pipe.as_os_str().as_bytes()).unwrap());
         let _listener = UnixListener::bind(&socket).unwrap();
         symlink("/dev/zero", &link).unwrap();
-        let said = |path: &Path| read(path, 10).unwrap_err().to_string();
-        assert_eq!(said(&pipe), "a named pipe");
-        assert_eq!(said(&folder), "a directory");
-        assert_eq!(said(Path::new("/dev/zero")), "a device");
-        assert_eq!(said(&link), "a device");
+        let obstacle = |path: &Path| read(path, 10).unwrap_err().to_string();
+        assert_eq!(obstacle(&pipe), "a named pipe");
+        assert_eq!(obstacle(&folder), "a directory");
+        assert_eq!(obstacle(Path::new("/dev/zero")), "a device");
+        assert_eq!(obstacle(&link), "a device");
         assert_eq!(read_with_metadata(&link, 10).unwrap_err().to_string(), "a link");
         assert!(read(&folder.join("none"), 10).unwrap_err().is_missing());
-        assert!(said(&socket).contains("No such device"), "{}", said(&socket));
+        assert!(obstacle(&socket).contains("No such device"), "{}", obstacle(&socket));
         std::fs::remove_dir_all(&folder).unwrap();
     }
 

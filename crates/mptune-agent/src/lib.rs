@@ -1,4 +1,4 @@
-//! What runs on a measured or managed machine, one module per role.
+//! The roles on a measured or managed machine, a module each.
 //!
 //! Every role exchanges lines of JSON on standard input and output, ends with its standard input
 //! and writes no files, except for the journals of the roles `host` and `settings`, and files that are settings.
@@ -64,7 +64,7 @@ fn startable() -> Vec<&'static str> {
 
 /// Runs the program with `arguments` (without its name); returns the exit status.
 ///
-/// 0: the role did its job, even if the measurement failed. 1: it refused and said why. 2: the
+/// 0: the role did its job, even if the measurement failed. 1: it refused and gave the reason. 2: the
 /// arguments are wrong.
 pub fn main(arguments: impl Iterator<Item = OsString>) -> i32 {
     let mut arguments = arguments.peekable();

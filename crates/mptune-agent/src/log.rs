@@ -1,7 +1,7 @@
 //! Lines on standard error, which end up on a terminal or in a journal.
 //!
 //! Names of devices and programs, refusals of the kernel and lines of files are data: what does not print in
-//! them is shown as an escape. Reports in JSON do not pass here; JSON has escapes of its own.
+//! them is printed as an escape. Reports in JSON do not pass here; JSON has its own escapes.
 
 use crate::kernel::sys::{self, Watch};
 use std::io::Write;
@@ -29,19 +29,19 @@ pub fn say(line: &str) {
 
 /// The text in one line, in which nothing controls a terminal or changes the direction of letters.
 pub fn visible(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
+    let mut visible = String::with_capacity(text.len());
     for (count, letter) in text.chars().enumerate() {
         if count == LONGEST {
-            shown.push_str("...");
+            visible.push_str("...");
             break;
         }
         match letter {
             // These print; `escape_debug` is for literals of Rust.
-            '"' | '\'' | '\\' => shown.push(letter),
-            _ => shown.extend(letter.escape_debug()),
+            '"' | '\'' | '\\' => visible.push(letter),
+            _ => visible.extend(letter.escape_debug()),
         }
     }
-    shown
+    visible
 }
 
 #[cfg(test)]
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn nothing_controls_a_terminal_and_nothing_is_lost() {
-        for (text, shown) in [
+        for (text, expected) in [
             ("\x1b[2Jx", r"\u{1b}[2Jx"),
             ("\x1b]0;title\x07", r"\u{1b}]0;title\u{7}"),
             ("\u{9b}31m", r"\u{9b}31m"),
@@ -64,7 +64,7 @@ mod tests {
             ("\u{202e}gpj.exe\u{2066}", r"\u{202e}gpj.exe\u{2066}"),
             ("\u{2028}\u{200b}\u{feff}", r"\u{2028}\u{200b}\u{feff}"),
         ] {
-            assert_eq!(visible(text), shown);
+            assert_eq!(visible(text), expected);
         }
     }
 

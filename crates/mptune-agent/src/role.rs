@@ -1,4 +1,4 @@
-//! How every role begins and ends, and what it may do.
+//! Beginning and end of every role, and its rights.
 
 use crate::control::Control;
 use crate::kernel::sys;

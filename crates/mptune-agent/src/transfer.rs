@@ -135,7 +135,7 @@ fn run(control: &mut Control) -> Result<(), Error> {
 /// The bytes of a token.
 fn token(text: &str) -> Result<[u8; TOKEN], Error> {
     let expected = || Error::Configuration("token: expected 32 hexadecimal digits");
-    let digits: Option<Vec<_>> = text.chars().map(|one| one.to_digit(16)).collect();
+    let digits: Option<Vec<_>> = text.chars().map(|digit| digit.to_digit(16)).collect();
     let bytes: Vec<u8> = digits
         .filter(|digits| digits.len() == 2 * TOKEN)
         .ok_or_else(expected)?
@@ -212,10 +212,10 @@ impl End<'_> {
             }
             let mut number = 0;
             while number < strangers.len() {
-                let (stream, _, said) = &mut strangers[number];
-                if !greeted(stream, said) || !token.starts_with(said) {
+                let (stream, _, received) = &mut strangers[number];
+                if !greeted(stream, received) || !token.starts_with(received) {
                     strangers.remove(number);
-                } else if said.len() == TOKEN {
+                } else if received.len() == TOKEN {
                     let (stream, since_ns, _) = strangers.remove(number);
                     return Ok(Some((stream, since_ns)));
                 } else {
@@ -317,18 +317,24 @@ impl End<'_> {
     /// Asks the kernel about the connection; what it does not tell any more stays.
     fn look(&mut self, stream: &TcpStream) {
         let fd = stream.as_fd();
-        let asked =
-            |mptcp| socket::statistics(stream, mptcp).ok().filter(|one| !one.subflows.is_empty());
-        let found = asked(true).map(|one| (true, one)).or_else(|| Some((false, asked(false)?)));
-        let Some((mptcp, found)) = found else { return };
+        let asked = |mptcp| {
+            socket::statistics(stream, mptcp).ok().filter(|subflow| !subflow.subflows.is_empty())
+        };
+        let statistics =
+            asked(true).map(|subflow| (true, subflow)).or_else(|| Some((false, asked(false)?)));
+        let Some((mptcp, statistics)) = statistics else { return };
         self.report.mptcp = mptcp;
-        self.report.subflows = found
+        self.report.subflows = statistics
             .subflows
             .iter()
-            .map(|one| Subflow {
-                local: one.local.ip(),
-                remote: one.remote.ip(),
-                bytes: if self.config.sends { one.tcp.bytes_acked } else { one.tcp.bytes_received },
+            .map(|subflow| Subflow {
+                local: subflow.local.ip(),
+                remote: subflow.remote.ip(),
+                bytes: if self.config.sends {
+                    subflow.tcp.bytes_acked
+                } else {
+                    subflow.tcp.bytes_received
+                },
             })
             .collect();
         if let Ok(cc) = socket::congestion_control(fd) {
@@ -351,12 +357,12 @@ impl End<'_> {
 }
 
 /// Reads on in what a stranger says first; false if it has gone.
-fn greeted(stream: &mut TcpStream, said: &mut Vec<u8>) -> bool {
-    let mut rest = vec![0; TOKEN - said.len()];
+fn greeted(stream: &mut TcpStream, received: &mut Vec<u8>) -> bool {
+    let mut rest = vec![0; TOKEN - received.len()];
     match stream.read(&mut rest) {
         Ok(0) => false,
         Ok(length) => {
-            said.extend(&rest[..length]);
+            received.extend(&rest[..length]);
             true
         }
         Err(error) => matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
@@ -370,8 +376,8 @@ mod tests {
     #[test]
     fn a_token_is_32_digits() {
         let digits = "00ff1a2b00000000000000000000007f";
-        let found = token(digits).unwrap();
-        assert_eq!((&found[..4], found[15]), (&[0, 255, 0x1a, 0x2b][..], 0x7f));
+        let bytes = token(digits).unwrap();
+        assert_eq!((&bytes[..4], bytes[15]), (&[0, 255, 0x1a, 0x2b][..], 0x7f));
         for wrong in ["", &digits[1..], &format!("{digits}0"), &digits.replace('f', "g")] {
             assert!(token(wrong).unwrap_err().to_string().contains("expected 32"), "{wrong}");
         }

@@ -4,7 +4,7 @@
 
 use super::table::{self, Table};
 use crate::files;
-use crate::paths::assignment::{Assignment, Terms, Told};
+use crate::paths::assignment::{Assignment, Specification, Terms};
 use mptune_core::pathmanager::OptionMap;
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ const VERSION: u64 = 1;
 const SATURATED: u64 = u64::MAX;
 /// No answer is longer, bytes.
 const LONGEST: u64 = 1 << 20;
-/// How far throughput may be from the expected one where the run does not say, as a share.
+/// Deviation of the throughput from the expected one if the run gives no range, as a share.
 const UNSAID: f64 = 0.1;
 const KEYS: [&str; 16] = [
     "version",
@@ -38,18 +38,18 @@ const KEYS: [&str; 16] = [
     "lsrr_honoured",
 ];
 
-/// What a run has found for this host.
+/// The answer of a run for this host.
 #[derive(Debug, Clone)]
 pub struct Answer {
-    /// Where it came from.
+    /// Directory of the run.
     pub directory: PathBuf,
     /// The name of the path manager.
     pub pm: String,
-    /// What a connection gets.
+    /// The assignment of a connection.
     pub assignment: Assignment,
-    /// When it was measured, as in the file.
+    /// Time of the measurement, as in the file.
     pub measured_at: Option<String>,
-    /// What it predicts; none if it predicts no throughput.
+    /// The prediction; none if it predicts no throughput.
     pub expectation: Option<Expectation>,
 }
 
@@ -62,7 +62,7 @@ pub struct Expectation {
     pub low_mbit_s: f64,
     /// At most.
     pub high_mbit_s: f64,
-    /// When it was measured, seconds since 1970; for words only.
+    /// Time of the measurement, seconds since 1970; for messages only.
     pub measured_s: Option<u64>,
 }
 
@@ -145,22 +145,22 @@ fn assignment(table: &Table<'_>, pm: &str) -> Result<Assignment, table::Error> {
     if paths.as_array().is_none_or(Vec::is_empty) {
         return Err(table.unexpected("paths", "a list of paths", paths));
     }
-    let told = json!({
+    let assignment = json!({
         "pm": pm,
         "pm_options": table.table("pm_options")?.cloned().unwrap_or_default(),
         "paths": paths,
         "transfer_bytes": table.value("transfer_bytes").unwrap_or(&Value::from(SATURATED)),
         "lsrr_honoured": table.flag("lsrr_honoured")?,
     });
-    let told: Told = serde_json::from_value(told)
+    let assignment: Specification = serde_json::from_value(assignment)
         .map_err(|error| table.wrong("paths", format!("expected paths, found {error}")))?;
-    told.checked().map_err(|error| table.wrong("pm", error.to_string()))
+    assignment.checked().map_err(|error| table.wrong("pm", error.to_string()))
 }
 
 /// Seconds since 1970 of a time such as `2026-11-20T12:00:00Z`, with parts of a second or without.
 fn seconds(text: &str) -> Option<u64> {
     let (date, time) = text.strip_suffix('Z').or(text.strip_suffix("+00:00"))?.split_once('T')?;
-    let numbers = |text: &str, mark| text.split(mark).map(|one| one.parse().ok()).collect();
+    let numbers = |text: &str, mark| text.split(mark).map(|number| number.parse().ok()).collect();
     let date: Option<Vec<u64>> = numbers(date, '-');
     let time: Option<Vec<u64>> = numbers(time.split('.').next()?, ':');
     let (&[year, month, day], &[hour, minute, second]) = (&date?[..], &time?[..]) else {
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn times_are_counted_from_1970() {
-        for (text, wanted) in [
+        for (text, expected) in [
             ("1970-01-01T00:00:00Z", Some(0)),
             ("2000-02-29T00:00:01.5Z", Some(951_782_401)),
             ("2026-11-20T12:00:00+00:00", Some(1_795_176_000)),
@@ -251,7 +251,7 @@ mod tests {
             ("2026-11-20 12:00", None),
             ("1969-12-31T23:59:59Z", None),
         ] {
-            assert_eq!(seconds(text), wanted, "{text}");
+            assert_eq!(seconds(text), expected, "{text}");
         }
     }
 }

@@ -6,8 +6,8 @@
 //! before it is made (`noted`), so that after a crash the next one knows it as its own; endpoints that are not
 //! among that are somebody else's and are left alone, and so are the roles of their subflows.
 
+use super::endpoint_journal::{EndpointJournal, Made, Place};
 use super::hosting::Addresses;
-use super::noted::{Made, Note, Place};
 use super::steering::{Steered, Steering};
 use crate::kernel::diag::{Counting, Diag};
 use crate::kernel::error::{Error, Refusal};
@@ -38,7 +38,7 @@ const CLEARLY_MORE: u64 = 2;
 const SURVEYS: u32 = 3;
 /// Addresses that come and go together are acted on together, after this long.
 const SETTLING_NS: u64 = 100_000_000;
-/// What the kernel allows at most (MPTCP_PM_ADDR_MAX), and what is wanted of announced addresses.
+/// Most subflows that the kernel allows (MPTCP_PM_ADDR_MAX), and the announced addresses to accept.
 const MOST: u32 = 8;
 const ANNOUNCED: u32 = 2;
 /// Hosts anywhere (RFC 5737, RFC 3849): an interface that leads there leads to the Internet.
@@ -53,8 +53,8 @@ const ANYWHERE_NEAR: IpAddr = IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0,
 /// The endpoints that are kept.
 struct Kept {
     pm: PathManager,
-    note: Note,
-    /// What the connection that speaks wants of its subflows.
+    journal: EndpointJournal,
+    /// The subflows that the connection in charge asks for.
     wanted: HashMap<Pair, bool>,
 }
 
@@ -67,16 +67,16 @@ impl Kept {
             return Ok(());
         }
         let mut taken: BTreeSet<u8> = there.iter().map(|one| one.id).collect();
-        taken.extend(self.note.endpoints.iter().map(|one| one.id));
+        taken.extend(self.journal.endpoints.iter().map(|one| one.id));
         let Some(id) = (1..=u8::MAX).find(|id| !taken.contains(id)) else { return Ok(()) };
         let made = Made { address, id, device };
-        self.note.endpoints.push(made.clone());
-        self.note.write()?;
+        self.journal.endpoints.push(made.clone());
+        self.journal.write()?;
         let done = self.pm.add(&made.endpoint(false));
         steps::changed();
         if done.is_err() {
-            self.note.endpoints.retain(|one| *one != made);
-            self.note.write()?;
+            self.journal.endpoints.retain(|one| *one != made);
+            self.journal.write()?;
         }
         done
     }
@@ -86,14 +86,14 @@ impl Kept {
         if made.find(&self.pm.endpoints()?).is_some() {
             self.pm.delete(&made.endpoint(false))?;
         }
-        self.note.endpoints.retain(|one| one != made);
-        self.note.write()
+        self.journal.endpoints.retain(|one| one != made);
+        self.journal.write()
     }
 
     /// Raises the limits if they are lower than what the endpoints need.
     fn raise_limits(&mut self) -> Result<(), Error> {
         let present = self.pm.limits()?;
-        let own = self.note.endpoints.len() as u32;
+        let own = self.journal.endpoints.len() as u32;
         let announced = present.add_addr_accepted.max(ANNOUNCED);
         let wanted = Limits {
             subflows: present.subflows.max((own * (1 + announced)).min(MOST)),
@@ -102,9 +102,9 @@ impl Kept {
         if wanted == present || own == 0 {
             return Ok(());
         }
-        let before = self.note.limits.map_or(present, |(before, _)| before);
-        self.note.limits = Some((before, wanted));
-        self.note.write()?;
+        let before = self.journal.limits.map_or(present, |(before, _)| before);
+        self.journal.limits = Some((before, wanted));
+        self.journal.write()?;
         self.pm.set_limits(wanted)?;
         steps::changed();
         Ok(())
@@ -112,16 +112,16 @@ impl Kept {
 
     /// Removes what was made here, and puts the limits back unless somebody has changed them since.
     fn take_back(&mut self) -> Result<(), Error> {
-        for made in self.note.endpoints.clone() {
+        for made in self.journal.endpoints.clone() {
             self.remove(&made)?;
         }
-        if let Some((before, set)) = self.note.limits
+        if let Some((before, set)) = self.journal.limits
             && self.pm.limits()? == set
         {
             self.pm.set_limits(before)?;
             steps::changed();
         }
-        self.note.remove()
+        self.journal.remove()
     }
 
     /// A subflow of the connection that speaks should be standby or not: the endpoint at its address is
@@ -130,7 +130,7 @@ impl Kept {
         self.wanted.insert(*pair, backup);
         let address = pair.addresses().0;
         let there = self.pm.endpoints()?;
-        let mut made = self.note.endpoints.iter().filter(|one| one.address == address);
+        let mut made = self.journal.endpoints.iter().filter(|one| one.address == address);
         let Some((made, found)) = made.find_map(|one| Some((one, one.find(&there)?))) else {
             return Err(refused(address, "the endpoint there is somebody else's"));
         };
@@ -171,7 +171,7 @@ impl Obeying for Roles {
     }
 }
 
-/// Who carries how much.
+/// The load of each address.
 #[derive(Debug, Default)]
 struct Loads {
     /// Bytes so far, by connection.
@@ -232,17 +232,17 @@ impl Endpoints {
     /// next one knows it as its own; unless `keep` it is removed at a clean end.
     ///
     /// # Errors
-    /// The kernel has no path management, or the note cannot be written.
+    /// The kernel has no path management, or the journal cannot be written.
     pub fn open(
         policies: Box<dyn Policies>,
         addresses: Rc<Addresses>,
-        note: Place,
+        journal: Place,
         keep: bool,
     ) -> Result<Self, Error> {
         let policies: Rc<dyn Policies> = policies.into();
         let mut pm = PathManager::open()?;
-        let note = Note::open(note, &pm.endpoints()?)?;
-        let kept = Rc::new(RefCell::new(Kept { pm, note, wanted: HashMap::new() }));
+        let journal = EndpointJournal::open(journal, &pm.endpoints()?)?;
+        let kept = Rc::new(RefCell::new(Kept { pm, journal, wanted: HashMap::new() }));
         let roles = Box::new(Roles(kept.clone()));
         let manager = Manager::of_one(Box::new(policies.clone()), addresses.clone(), roles)?;
         let mut endpoints = Self {
@@ -271,7 +271,7 @@ impl Endpoints {
             usable.extend(self.addresses.usable_towards_any(&[ANYWHERE_NEAR]));
         }
         let mut kept = self.kept.borrow_mut();
-        for made in kept.note.endpoints.clone() {
+        for made in kept.journal.endpoints.clone() {
             let same = |(_, device, address): &(_, u32, IpAddr)| {
                 (*device, *address) == (made.device, made.address)
             };

@@ -1,12 +1,12 @@
-//! What became of each policy: counts of what happened, bytes, and the throughput of saturated time.
+//! Figures of each policy: counts of events, bytes, and the throughput of saturated time.
 //!
-//! An interval between two looks is saturated for a policy if, at both ends of it, some connection's send buffer
+//! An interval between two samples is saturated for a policy if, at both ends of it, some connection's send buffer
 //! was so full that its program had to wait, and one of that connection's subflows was busy most of the interval
 //! without the peer's window stopping it. The throughput is then that of all connections of the policy together.
 
-use super::look::{Busy, Seen};
-use super::notice::Notice;
+use super::deviation::Deviation;
 use super::policy::Rule;
+use super::statistics::{Busy, Seen};
 use super::status::PolicyStatus;
 use super::steering::Steered;
 use crate::paths::happening::{Happening, What};
@@ -31,7 +31,7 @@ struct Counts {
     connections: u64,
     active: u64,
     standby: u64,
-    notice: Option<Notice>,
+    deviation: Option<Deviation>,
 }
 
 /// A connection as it was at the last look.
@@ -63,9 +63,10 @@ impl Figures {
         let mut before = std::mem::take(&mut self.policies);
         for rule in rules {
             let mut counts = before.remove(&rule.name).unwrap_or_default();
-            let noticed = counts.notice.as_ref().map(|notice| *notice.expectation());
-            if noticed != rule.expectation {
-                counts.notice = rule.expectation.map(|one| Notice::new(one, self.window_ns));
+            let predicted = counts.deviation.as_ref().map(|deviation| *deviation.expectation());
+            if predicted != rule.expectation {
+                counts.deviation =
+                    rule.expectation.map(|expectation| Deviation::new(expectation, self.window_ns));
             }
             self.policies.insert(rule.name.clone(), counts);
         }
@@ -96,21 +97,22 @@ impl Figures {
         for counts in self.policies.values_mut() {
             (counts.connections, counts.active, counts.standby) = (0, 0, 0);
         }
-        for one in steered {
-            let Some(counts) = self.policies.get_mut(&one.policy) else { continue };
+        for connection in steered {
+            let Some(counts) = self.policies.get_mut(&connection.policy) else { continue };
             counts.connections += 1;
-            let standby = one.subflows.iter().filter(|(_, backup)| *backup).count();
+            let standby = connection.subflows.iter().filter(|(_, backup)| *backup).count();
             counts.standby += standby as u64;
-            counts.active += (one.subflows.len() - standby) as u64;
+            counts.active += (connection.subflows.len() - standby) as u64;
         }
     }
 
-    /// Whether it matters how busy subflows are: some connection of a policy that predicts is full.
+    /// True if the load of subflows matters: a connection of a policy with a prediction has a full buffer.
     pub fn wants_busy(&self, steered: &[Steered], seen: &HashMap<u32, Seen>) -> bool {
-        let predicts = |one: &&Steered| {
-            self.policies.get(&one.policy).is_some_and(|counts| counts.notice.is_some())
+        let predicts = |connection: &&Steered| {
+            self.policies.get(&connection.policy).is_some_and(|counts| counts.deviation.is_some())
         };
-        let full = |one: &Steered| seen.get(&one.token).is_some_and(|seen| seen.is_full);
+        let full =
+            |connection: &Steered| seen.get(&connection.token).is_some_and(|seen| seen.is_full);
         steered.iter().filter(predicts).any(full)
     }
 
@@ -126,38 +128,39 @@ impl Figures {
         self.looked_ns = now_ns;
         let mut before = std::mem::take(&mut self.tracked);
         let mut of_policy: HashMap<&Arc<str>, (u64, bool)> = HashMap::new();
-        for one in steered {
-            let Some(&now) = seen.get(&one.token) else { continue };
-            let Some(counts) = self.policies.get_mut(&one.policy) else { continue };
-            let known = before.remove(&one.token);
+        for connection in steered {
+            let Some(&now) = seen.get(&connection.token) else { continue };
+            let Some(counts) = self.policies.get_mut(&connection.policy) else { continue };
+            let known = before.remove(&connection.token);
             let is_new = known.is_none();
             let then = known.unwrap_or_default();
-            let pairs = one.subflows.iter().map(|(pair, _)| *pair);
+            let pairs = connection.subflows.iter().map(|(pair, _)| *pair);
             let busy: Busy = pairs.filter_map(|pair| Some((pair, *busy.get(&pair)?))).collect();
             let saturated = !is_new && is_saturated(interval_ns, &then, &now, &busy);
             let acked = now.acked_bytes.saturating_sub(then.seen.acked_bytes);
             counts.sent_bytes += now.sent_bytes.saturating_sub(then.seen.sent_bytes);
             counts.received_bytes += now.received_bytes.saturating_sub(then.seen.received_bytes);
             counts.acked_bytes += acked;
-            let sum = of_policy.entry(&one.policy).or_default();
+            let sum = of_policy.entry(&connection.policy).or_default();
             *sum = (sum.0 + acked, sum.1 | saturated);
-            self.tracked.insert(one.token, Tracked { seen: now, busy });
+            self.tracked.insert(connection.token, Tracked { seen: now, busy });
         }
         for (policy, (bytes, saturated)) in of_policy {
-            let notice = self.policies.get_mut(policy).and_then(|counts| counts.notice.as_mut());
-            if let Some(notice) = notice.filter(|_| saturated) {
-                notice.note(now_ns, interval_ns, bytes);
+            let deviation =
+                self.policies.get_mut(policy).and_then(|counts| counts.deviation.as_mut());
+            if let Some(deviation) = deviation.filter(|_| saturated) {
+                deviation.note(now_ns, interval_ns, bytes);
             }
         }
     }
 
-    /// The policies whose answer is outdated now or is good again, with what to say.
+    /// The policies whose answer has become outdated or valid, with a reason in words.
     pub fn judge(&mut self, now_ns: u64, now_s: u64) -> Vec<(Arc<str>, bool, String)> {
         let mut changes = Vec::new();
         for (name, counts) in &mut self.policies {
-            let Some(notice) = &mut counts.notice else { continue };
-            if let Some(outdated) = notice.judge(now_ns) {
-                changes.push((name.clone(), outdated, notice.words(now_s)));
+            let Some(deviation) = &mut counts.deviation else { continue };
+            if let Some(outdated) = deviation.judge(now_ns) {
+                changes.push((name.clone(), outdated, deviation.words(now_s)));
             }
         }
         changes
@@ -172,8 +175,8 @@ impl Figures {
     /// The figures of a policy.
     pub fn status(&self, rule: &Rule, now_s: u64, suspended: bool) -> PolicyStatus {
         let counts = self.policies.get(&rule.name).cloned().unwrap_or_default();
-        let seen = counts.notice.as_ref().and_then(Notice::seen);
-        let outdated = counts.notice.as_ref().is_some_and(Notice::is_outdated);
+        let seen = counts.deviation.as_ref().and_then(Deviation::seen);
+        let outdated = counts.deviation.as_ref().is_some_and(Deviation::is_outdated);
         PolicyStatus {
             name: rule.name.to_string(),
             to: rule.to.iter().map(ToString::to_string).collect(),
@@ -192,13 +195,13 @@ impl Figures {
             errors: counts.errors,
             sent_bytes: counts.sent_bytes,
             received_bytes: counts.received_bytes,
-            expected_mbit_s: rule.expectation.map(|one| one.mbit_s),
-            expected_low_mbit_s: rule.expectation.map(|one| one.low_mbit_s),
-            expected_high_mbit_s: rule.expectation.map(|one| one.high_mbit_s),
-            seen_low_mbit_s: seen.map(|one| one.low_mbit_s),
-            seen_high_mbit_s: seen.map(|one| one.high_mbit_s),
+            expected_mbit_s: rule.expectation.map(|expectation| expectation.mbit_s),
+            expected_low_mbit_s: rule.expectation.map(|expectation| expectation.low_mbit_s),
+            expected_high_mbit_s: rule.expectation.map(|expectation| expectation.high_mbit_s),
+            seen_low_mbit_s: seen.map(|seen| seen.low_mbit_s),
+            seen_high_mbit_s: seen.map(|seen| seen.high_mbit_s),
             outdated,
-            notice: counts.notice.filter(|_| outdated).map(|notice| notice.words(now_s)),
+            notice: counts.deviation.filter(|_| outdated).map(|notice| notice.words(now_s)),
         }
     }
 }
@@ -230,7 +233,7 @@ mod tests {
         Steered { token, policy: "a".into(), server_side: false, subflows }
     }
 
-    /// A policy that predicts 80 Mbit/s, in a directory of its own.
+    /// A policy that predicts 80 Mbit/s, in a new directory.
     fn rules(name: &str) -> std::rc::Rc<[Rule]> {
         let run =
             std::env::temp_dir().join(format!("mptune-figures-{name}-{}", std::process::id()));

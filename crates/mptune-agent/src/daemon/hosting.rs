@@ -38,7 +38,7 @@ struct Own {
     secondary: bool,
 }
 
-/// What is there.
+/// Devices and addresses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Inventory {
     devices: BTreeMap<u32, String>,
@@ -81,7 +81,7 @@ impl Own {
     }
 }
 
-/// What is known, and how to ask for the rest.
+/// The known addresses, and the sockets to ask for the rest.
 struct State {
     /// None for all.
     interfaces: Option<Vec<String>>,
@@ -116,7 +116,7 @@ impl State {
     }
 
     fn look(&mut self) -> Result<(), Error> {
-        let mut found = Inventory::default();
+        let mut inventory = Inventory::default();
         let question = RouteNetlinkMessage::GetLink(LinkMessage::default());
         self.routes.dump("devices", question, |answer| {
             let RouteNetlinkMessage::NewLink(link) = answer else { return };
@@ -125,34 +125,38 @@ impl State {
             if flags.contains(LinkFlags::Loopback) {
                 return; // it leads nowhere
             }
-            if self.interfaces.as_ref().is_some_and(|wanted| !wanted.contains(&name)) {
-                found.unused.insert(name, "not among daemon.interfaces");
+            if self
+                .interfaces
+                .as_ref()
+                .is_some_and(|name_in_policy| !name_in_policy.contains(&name))
+            {
+                inventory.unused.insert(name, "not among daemon.interfaces");
             } else if usable_device(&link) {
-                found.devices.insert(link.header.index, name);
+                inventory.devices.insert(link.header.index, name);
             } else if !flags.contains(LinkFlags::Up) {
-                found.unused.insert(name, "it is down");
+                inventory.unused.insert(name, "it is down");
             } else {
-                found.unused.insert(name, "it has no carrier");
+                inventory.unused.insert(name, "it has no carrier");
             }
         })?;
-        for wanted in self.interfaces.iter().flatten() {
-            if !found.devices.values().any(|name| name == wanted) {
-                found.unused.entry(wanted.clone()).or_insert("there is no such device");
+        for name_in_policy in self.interfaces.iter().flatten() {
+            if !inventory.devices.values().any(|name| name == name_in_policy) {
+                inventory.unused.entry(name_in_policy.clone()).or_insert("there is no such device");
             }
         }
         let question = RouteNetlinkMessage::GetAddress(AddressMessage::default());
         self.routes.dump("addresses", question, |answer| {
             if let RouteNetlinkMessage::NewAddress(address) = answer
-                && found.devices.contains_key(&address.header.index)
+                && inventory.devices.contains_key(&address.header.index)
             {
-                found.own.extend(usable_address(&address));
+                inventory.own.extend(usable_address(&address));
             }
         })?;
-        self.inventory = found;
+        self.inventory = inventory;
         Ok(())
     }
 
-    /// Looks again; what came and went.
+    /// Reads the inventory again; returns what came and went.
     fn look_again(&mut self) -> Result<Vec<AddressChange>, Error> {
         let before = self.inventory.named();
         self.look()?;
@@ -176,7 +180,7 @@ impl Addresses {
     /// Of these interfaces, or of all that are up with a global address.
     ///
     /// # Errors
-    /// The kernel does not say.
+    /// The kernel does not answer.
     pub fn open(interfaces: Option<Vec<String>>) -> Result<Self, Error> {
         let monitor = Netlink::open(NETLINK_ROUTE)?;
         GROUPS.into_iter().try_for_each(|group| monitor.join(group))?;
@@ -193,10 +197,10 @@ impl Addresses {
         self.descriptor.as_fd()
     }
 
-    /// What is different since the last time.
+    /// Changes since the last call.
     ///
     /// # Errors
-    /// The kernel no longer says.
+    /// The kernel no longer answers.
     pub fn step(&self) -> Result<Vec<AddressChange>, Error> {
         let mut state = self.state.borrow_mut();
         let (mut links, mut routes) = (false, false);
@@ -244,14 +248,14 @@ impl Addresses {
         let inventory = &state.inventory;
         let for_new: BTreeSet<IpAddr> =
             inventory.for_new().into_iter().map(|own| own.address).collect();
-        let mut found = Vec::new();
+        let mut interfaces = Vec::new();
         for (number, device) in &inventory.devices {
             let entry = |address, why: String| {
                 let (device, used) = (device.clone(), why.is_empty());
                 InterfaceStatus { device, address, used, why }
             };
             let own = || inventory.own.iter().filter(|own| own.device == *number);
-            found.extend(own().map(|own| {
+            interfaces.extend(own().map(|own| {
                 let why = match misled.get(&own.address) {
                     _ if usable.contains(&own.address) => String::new(),
                     _ if !own.preferred => "it is deprecated".to_owned(),
@@ -264,7 +268,7 @@ impl Addresses {
                 entry(Some(own.address), why)
             }));
             if own().next().is_none() {
-                found.push(entry(None, "it has no address that others can reach".to_owned()));
+                interfaces.push(entry(None, "it has no address that others can reach".to_owned()));
             }
         }
         let unused = inventory.unused.iter().map(|(device, why)| InterfaceStatus {
@@ -273,8 +277,8 @@ impl Addresses {
             used: false,
             why: (*why).to_owned(),
         });
-        found.extend(unused);
-        found
+        interfaces.extend(unused);
+        interfaces
     }
 
     /// Addresses from which packets leave by another device than their own, whichever of these hosts they go
@@ -282,7 +286,7 @@ impl Addresses {
     pub fn misled(&self, remotes: &[IpAddr]) -> Vec<(String, IpAddr, String)> {
         let mut state = self.state.borrow_mut();
         let own: Vec<Own> = state.inventory.for_new().into_iter().copied().collect();
-        let mut found = Vec::new();
+        let mut misled = Vec::new();
         for own in own {
             let to = remotes.iter().filter(|&&to| reaches(own.address, to));
             let ways: BTreeSet<u32> =
@@ -292,10 +296,10 @@ impl Addresses {
             if let (false, Some(device), Some(other)) =
                 (ways.contains(&own.device), name(&own.device), other)
             {
-                found.push((device, own.address, other));
+                misled.push((device, own.address, other));
             }
         }
-        found
+        misled
     }
 }
 

@@ -10,57 +10,66 @@ const MBIT: f64 = 1e6;
 type OfPolicies = (&'static str, &'static str, &'static str, fn(&PolicyStatus) -> Option<f64>);
 
 const OF_POLICIES: &[OfPolicies] = &[
-    ("connections", "gauge", "Connections under the policy now.", |one| {
-        Some(one.connections as f64)
+    ("connections", "gauge", "Connections under the policy now.", |policy| {
+        Some(policy.connections as f64)
     }),
-    ("connections_total", "counter", "Connections that came under the policy.", |one| {
-        Some(one.opened as f64)
+    ("connections_total", "counter", "Connections that came under the policy.", |policy| {
+        Some(policy.opened as f64)
     }),
-    ("subflows_joined_total", "counter", "Subflows that joined a connection.", |one| {
-        Some(one.joined as f64)
+    ("subflows_joined_total", "counter", "Subflows that joined a connection.", |policy| {
+        Some(policy.joined as f64)
     }),
-    ("role_changes_total", "counter", "Subflows that were made standby or active.", |one| {
-        Some(one.role_changes as f64)
+    ("role_changes_total", "counter", "Subflows that were made standby or active.", |policy| {
+        Some(policy.role_changes as f64)
     }),
-    ("demotions_total", "counter", "Subflows that were made standby.", |one| {
-        Some(one.demotions as f64)
+    ("demotions_total", "counter", "Subflows that were made standby.", |policy| {
+        Some(policy.demotions as f64)
     }),
-    ("outages_total", "counter", "Subflows that were lost.", |one| Some(one.outages as f64)),
-    ("errors_total", "counter", "Joins that failed and orders that the kernel refused.", |one| {
-        Some(one.errors as f64)
-    }),
+    ("outages_total", "counter", "Subflows that were lost.", |policy| Some(policy.outages as f64)),
+    (
+        "errors_total",
+        "counter",
+        "Joins that failed and orders that the kernel refused.",
+        |policy| Some(policy.errors as f64),
+    ),
     (
         "sent_bytes_total",
         "counter",
-        "Payload sent, each byte once, at looks about once a second.",
-        |one| Some(one.sent_bytes as f64),
+        "Payload sent, each byte once, sampled about once a second.",
+        |policy| Some(policy.sent_bytes as f64),
     ),
-    ("received_bytes_total", "counter", "Payload received in order, at the same looks.", |one| {
-        Some(one.received_bytes as f64)
+    (
+        "received_bytes_total",
+        "counter",
+        "Payload received in order, sampled at the same times.",
+        |policy| Some(policy.received_bytes as f64),
+    ),
+    ("expected_bits_per_second", "gauge", "Throughput that the answer predicts.", |policy| {
+        policy.expected_mbit_s.map(|rate| rate * MBIT)
     }),
-    ("expected_bits_per_second", "gauge", "Throughput that the answer predicts.", |one| {
-        one.expected_mbit_s.map(|rate| rate * MBIT)
+    ("expected_low_bits_per_second", "gauge", "Lower end of what the answer predicts.", |policy| {
+        policy.expected_low_mbit_s.map(|rate| rate * MBIT)
     }),
-    ("expected_low_bits_per_second", "gauge", "Lower end of what the answer predicts.", |one| {
-        one.expected_low_mbit_s.map(|rate| rate * MBIT)
-    }),
-    ("expected_high_bits_per_second", "gauge", "Upper end of what the answer predicts.", |one| {
-        one.expected_high_mbit_s.map(|rate| rate * MBIT)
-    }),
+    (
+        "expected_high_bits_per_second",
+        "gauge",
+        "Upper end of what the answer predicts.",
+        |policy| policy.expected_high_mbit_s.map(|rate| rate * MBIT),
+    ),
     (
         "seen_low_bits_per_second",
         "gauge",
         "A quarter of the saturated time of the last hour was below.",
-        |one| one.seen_low_mbit_s.map(|rate| rate * MBIT),
+        |policy| policy.seen_low_mbit_s.map(|rate| rate * MBIT),
     ),
     (
         "seen_high_bits_per_second",
         "gauge",
         "A quarter of the saturated time of the last hour was above.",
-        |one| one.seen_high_mbit_s.map(|rate| rate * MBIT),
+        |policy| policy.seen_high_mbit_s.map(|rate| rate * MBIT),
     ),
-    ("answer_outdated", "gauge", "1 if the prediction no longer holds: measure again.", |one| {
-        Some(f64::from(u8::from(one.outdated)))
+    ("answer_outdated", "gauge", "1 if the prediction no longer holds: measure again.", |policy| {
+        Some(f64::from(u8::from(policy.outdated)))
     }),
 ];
 
@@ -118,18 +127,20 @@ pub fn text(status: &Status) -> String {
     let help = "What these comparisons found other than believed, and mended.";
     family(&mut text, "daemon_mended_total", "counter", help, mended);
     let mut roles = Vec::new();
-    for one in &status.policies {
-        let labels = |role| [("policy", &*one.name), ("role", role)];
-        roles.push((labels("active"), one.active as f64));
-        roles.push((labels("standby"), one.standby as f64));
+    for policy in &status.policies {
+        let labels = |role| [("policy", &*policy.name), ("role", role)];
+        roles.push((labels("active"), policy.active as f64));
+        roles.push((labels("standby"), policy.standby as f64));
     }
     let roles = roles.iter().map(|(labels, value)| (&labels[..], *value));
     family(&mut text, "subflows", "gauge", "Established subflows now.", roles);
     for (name, kind, help, value) in OF_POLICIES {
-        let found =
-            status.policies.iter().filter_map(|one| Some(([("policy", &*one.name)], value(one)?)));
-        let found: Vec<_> = found.collect();
-        let samples = found.iter().map(|(labels, value)| (&labels[..], *value));
+        let values = status
+            .policies
+            .iter()
+            .filter_map(|policy| Some(([("policy", &*policy.name)], value(policy)?)));
+        let values: Vec<_> = values.collect();
+        let samples = values.iter().map(|(labels, value)| (&labels[..], *value));
         family(&mut text, name, kind, help, samples);
     }
     text

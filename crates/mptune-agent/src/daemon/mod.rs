@@ -4,7 +4,7 @@
 //! It needs neither a standard input nor a standard output: systemd starts it, or `mptune daemon` with
 //! `--attended`, which makes it end with that program. `policy` reads the file, `service` is the loop,
 //! `watchdog` sees to it that nothing is left behind, `socket` has the readers, `steering` is what connections
-//! are steered by. Everything it says goes to standard error, a line each.
+//! are steered by. Its messages go to standard error, a line each.
 //!
 //! `--check` reads the file and no more; with `--policy -` it is text for another machine, on the standard input.
 //! `--restore` puts back what a daemon has left that was killed together with its watchdog. Both answer with a
@@ -13,22 +13,22 @@
 //! Exit status: 0 after an end in order, 1 if it cannot be done here, 2 if the policy file is wrong.
 
 mod answer;
+mod deviation;
+pub mod endpoint_journal;
 pub mod endpoints;
 mod error;
 mod figures;
 pub mod hosting;
-mod look;
 mod metrics;
-pub mod noted;
-mod notice;
-mod notify;
 mod policy;
 mod record;
 mod remeasure;
 mod service;
 mod socket;
+mod statistics;
 mod status;
 pub mod steering;
+mod systemd;
 mod table;
 mod watchdog;
 
@@ -82,7 +82,7 @@ fn serve(plan: Plan, attended: bool) -> Result<(), Error> {
     Service::begin(plan, signals)?.run()
 }
 
-/// What a file says.
+/// The content of a file, as `--check` prints it.
 fn checked(plan: &Plan) -> Value {
     let policies = plan.rules.iter().map(|rule| {
         json!({
@@ -90,7 +90,7 @@ fn checked(plan: &Plan) -> Value {
             "to": rule.to.iter().map(ToString::to_string).collect::<Vec<_>>(),
             "pm": rule.pm,
             "run": rule.run,
-            "expected_mbit_s": rule.expectation.map(|one| one.mbit_s),
+            "expected_mbit_s": rule.expectation.map(|expectation| expectation.mbit_s),
         })
     });
     json!({
@@ -98,11 +98,11 @@ fn checked(plan: &Plan) -> Value {
         "policy_file": plan.file,
         "socket": plan.socket,
         "policies": policies.collect::<Vec<_>>(),
-        "remeasure": plan.remeasure.as_ref().map(|one| json!({
-            "begin_min": one.ends[0],
-            "end_min": one.ends[1],
-            "max_data_bytes": one.max_data_bytes,
-            "budget_ns": one.budget_ns,
+        "remeasure": plan.remeasure.as_ref().map(|remeasure| json!({
+            "begin_min": remeasure.ends[0],
+            "end_min": remeasure.ends[1],
+            "max_data_bytes": remeasure.max_data_bytes,
+            "budget_ns": remeasure.budget_ns,
         })),
     })
 }

@@ -5,7 +5,7 @@
 
 use super::answer::{Answer, Expectation};
 use super::remeasure::Remeasure;
-use super::table::{self, Error, Table, shown};
+use super::table::{self, Error, Table, displayed};
 use crate::files::{self, Unread};
 use crate::kernel::pair::Pair;
 use crate::kernel::prefix::{self, Prefix};
@@ -21,15 +21,15 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Where the policy file is usually.
+/// The usual policy file.
 pub const USUAL: &str = "/etc/mptune/policy.toml";
 /// Another place.
 const VARIABLE: &str = "MPTUNE_POLICY";
-/// Where the socket is usually.
+/// The usual socket.
 const SOCKET: &str = "/run/mptune/daemon.sock";
 /// The name of the policy for all other destinations.
 pub const DEFAULT: &str = "default";
-/// What destinations get that no policy names: in userspace mode a connection that nobody steers has
+/// Policy of all destinations that no policy names: in userspace mode a connection that nobody steers has
 /// one subflow only.
 const UNNAMED: &str = "fullmesh";
 /// No file is longer, bytes.
@@ -40,7 +40,7 @@ const LONGEST_NAME: usize = 64;
 /// Instead of a file: text for another machine, on the standard input. The answers of its runs are there.
 pub const TEXT: &str = "-";
 
-/// How connections are steered.
+/// Modes of steering connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// By the daemon, subflow by subflow.
@@ -57,11 +57,11 @@ const MODES: [(&str, Mode); 3] =
 /// A policy file, checked.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// Where it is.
+    /// The file.
     pub file: PathBuf,
-    /// How connections are steered.
+    /// The mode of steering connections.
     pub mode: Mode,
-    /// Where the socket is.
+    /// Path of the socket.
     pub socket: PathBuf,
     /// Endpoints outlive a clean end.
     pub keep_endpoints: bool,
@@ -69,7 +69,7 @@ pub struct Plan {
     pub interfaces: Option<Vec<String>>,
     /// In the order of the file; the one for all other destinations last.
     pub rules: Rc<[Rule]>,
-    /// When measurements may be repeated; none for never.
+    /// Permission to repeat measurements; none for never.
     pub remeasure: Option<Remeasure>,
 }
 
@@ -84,11 +84,11 @@ pub struct Rule {
     pub pm: String,
     /// The run that it came from.
     pub run: Option<PathBuf>,
-    /// When that was measured, as in its file.
+    /// Time of its measurement, as in its file.
     pub measured_at: Option<String>,
-    /// What it predicts.
+    /// Its prediction.
     pub expectation: Option<Expectation>,
-    /// What a connection gets.
+    /// The assignment of a connection.
     assignment: Assignment,
 }
 
@@ -222,7 +222,8 @@ fn devices(table: &Table<'_>, allowed: Option<&[String]>) -> Result<Option<Vec<S
         if names[..index].contains(name) {
             return Err(wrong(index, name, "another device"));
         }
-        if let Some(allowed) = allowed.filter(|allowed| !allowed.iter().any(|one| one == name)) {
+        if let Some(allowed) = allowed.filter(|allowed| !allowed.iter().any(|known| known == name))
+        {
             return Err(wrong(
                 index,
                 name,
@@ -243,11 +244,12 @@ fn rules(whole: &Table<'_>, interfaces: Option<&[String]>) -> Result<Vec<Rule>, 
             let expected = format!("expected a name of its own, found {:?} twice", rule.name);
             return Err(whole.wrong(&format!("{prefix}.name"), expected));
         }
-        for (number, one) in rule.to.iter().enumerate() {
-            let other = rules.iter().find(|other| other.to.iter().any(|that| that.overlaps(one)));
+        for (number, destination) in rule.to.iter().enumerate() {
+            let other =
+                rules.iter().find(|other| other.to.iter().any(|that| that.overlaps(destination)));
             if let Some(other) = other {
                 let expected = format!(
-                    "expected a prefix that no other policy has addresses of, found {one} beside policy {:?}",
+                    "expected a prefix that no other policy has addresses of, found {destination} beside policy {:?}",
                     other.name
                 );
                 return Err(whole.wrong(&format!("{prefix}.to[{number}]"), expected));
@@ -320,7 +322,8 @@ impl Rule {
         match (table.text("run")?, table.text("policy")?) {
             (Some(run), None) => {
                 if let Some(options) = table.value("options") {
-                    let expected = format!("expected only with policy, found {}", shown(options));
+                    let expected =
+                        format!("expected only with policy, found {}", displayed(options));
                     return Err(table.wrong("options", expected));
                 }
                 let answer = answer(table, run)?;

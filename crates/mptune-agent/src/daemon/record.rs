@@ -1,4 +1,4 @@
-//! What the daemon did and why: kept for readers, and said in one line each.
+//! Records of the daemon's actions with their reasons: stored for readers, and a line each in the journal.
 
 use crate::kernel::sys;
 use crate::log::{say, visible};
@@ -8,8 +8,8 @@ use serde::Serialize;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-/// How many are kept, the latest.
-const KEPT: usize = 1000;
+/// Number of records that are stored, the latest.
+const STORED: usize = 1000;
 /// So many lines in so long a time go to the journal; more are counted.
 const LINES: u32 = 50;
 const PERIOD_NS: u64 = 1_000_000_000;
@@ -19,11 +19,11 @@ const PERIOD_NS: u64 = 1_000_000_000;
 pub struct Record {
     /// Counted from 1 on.
     pub id: u64,
-    /// When, CLOCK_MONOTONIC.
+    /// Time, CLOCK_MONOTONIC.
     pub at_ns: u64,
-    /// What, in a word or two.
+    /// The action, in a word or two.
     pub what: String,
-    /// Why, in a sentence.
+    /// The reason, in a sentence.
     pub why: String,
     /// The connection.
     pub token: Option<u32>,
@@ -46,7 +46,7 @@ impl Record {
         Self { id: 0, at_ns: sys::monotonic_ns(), what, why, token, policy, device, local, remote }
     }
 
-    /// What was done to a connection; none for the life of connections, of which there may be thousands.
+    /// The record of an action on a connection; none for the life of connections, of which there may be thousands.
     pub fn of(happening: &Happening, host: &dyn Hosting) -> Option<Self> {
         let what = match happening.what {
             What::Standby => "standby",
@@ -84,41 +84,41 @@ impl Record {
 /// The latest records.
 #[derive(Default)]
 pub struct Records {
-    kept: VecDeque<Record>,
+    stored: VecDeque<Record>,
     last: u64,
     period_ns: u64,
-    said: u32,
-    unsaid: u64,
+    printed: u32,
+    omitted: u64,
 }
 
 impl Records {
-    /// Keeps a record and says it on standard error, which nobody has to read.
+    /// Stores a record and prints it on standard error, which nobody has to read.
     pub fn add(&mut self, record: Record) {
         self.last += 1;
         let record = Record { id: self.last, ..record };
         for line in self.lines(&record) {
             say(&line);
         }
-        self.kept.push_back(record);
-        if self.kept.len() > KEPT {
-            self.kept.pop_front();
+        self.stored.push_back(record);
+        if self.stored.len() > STORED {
+            self.stored.pop_front();
         }
     }
 
-    /// What the journal gets: the record, unless there were too many lately, and how many there were.
+    /// Lines for the journal: the record, unless there were too many lately, and the number left out before.
     fn lines(&mut self, record: &Record) -> Vec<String> {
         let mut lines = Vec::new();
         if record.at_ns.saturating_sub(self.period_ns) >= PERIOD_NS {
-            if self.unsaid > 0 {
-                lines.push(format!("{} more like these", self.unsaid));
+            if self.omitted > 0 {
+                lines.push(format!("{} more like these", self.omitted));
             }
-            (self.period_ns, self.said, self.unsaid) = (record.at_ns, 0, 0);
+            (self.period_ns, self.printed, self.omitted) = (record.at_ns, 0, 0);
         }
-        if self.said < LINES {
-            self.said += 1;
+        if self.printed < LINES {
+            self.printed += 1;
             lines.push(record.line());
         } else {
-            self.unsaid += 1;
+            self.omitted += 1;
         }
         lines
     }
@@ -130,9 +130,9 @@ impl Records {
 
     /// Those after a number that are still kept.
     pub fn since(&self, id: u64) -> Vec<&Record> {
-        let first = self.last - self.kept.len() as u64;
-        let known = id.saturating_sub(first).min(self.kept.len() as u64);
-        self.kept.iter().skip(known as usize).collect()
+        let first = self.last - self.stored.len() as u64;
+        let known = id.saturating_sub(first).min(self.stored.len() as u64);
+        self.stored.iter().skip(known as usize).collect()
     }
 }
 
@@ -185,20 +185,23 @@ mod tests {
     #[test]
     fn only_the_latest_are_kept_and_the_journal_is_not_flooded() {
         let mut records = Records::default();
-        let mut said = 0;
+        let mut printed = 0;
         for index in 0..3000u64 {
             let record =
                 Record { at_ns: 5 + index / 2000 * PERIOD_NS, ..Record::own(None, "x", "") };
-            said += records.lines(&record).len();
+            printed += records.lines(&record).len();
             records.last += 1;
-            records.kept.push_back(Record { id: records.last, ..record });
-            if records.kept.len() > KEPT {
-                records.kept.pop_front();
+            records.stored.push_back(Record { id: records.last, ..record });
+            if records.stored.len() > STORED {
+                records.stored.pop_front();
             }
         }
-        assert_eq!(said, 2 * LINES as usize + 1);
-        assert_eq!(records.since(0).len(), KEPT);
-        assert_eq!(records.since(2998).iter().map(|one| one.id).collect::<Vec<_>>(), [2999, 3000]);
+        assert_eq!(printed, 2 * LINES as usize + 1);
+        assert_eq!(records.since(0).len(), STORED);
+        assert_eq!(
+            records.since(2998).iter().map(|record| record.id).collect::<Vec<_>>(),
+            [2999, 3000]
+        );
         assert!(records.since(3000).is_empty() && records.since(u64::MAX).is_empty());
     }
 }

@@ -22,7 +22,7 @@ const TIMES: [(&str, u64); 5] = [
     ("h", 3_600_000_000_000),
     ("d", 86_400_000_000_000),
 ];
-/// Time on the network where the file does not say.
+/// Time on the network by default.
 const BUDGET_NS: u64 = 600_000_000_000;
 
 /// Text that is no amount.
@@ -36,7 +36,7 @@ enum Amount<'a> {
     Larger(&'a str),
 }
 
-/// When and how measurements may be repeated, which is for Python to do.
+/// Permission to repeat measurements, which Python does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remeasure {
     /// Hours of the day, as in the file.
@@ -98,7 +98,8 @@ fn amount<'a>(
     finest: &'a str,
 ) -> Result<u64, Amount<'a>> {
     let text = text.trim();
-    let end = text.find(|one: char| !one.is_ascii_digit() && one != '.').unwrap_or(text.len());
+    let end =
+        text.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(text.len());
     let (number, named) = (&text[..end], text[end..].trim());
     let (whole, part) = number.split_once('.').unwrap_or((number, ""));
     let part = part.trim_end_matches('0');

@@ -1,22 +1,22 @@
 //! The service: one loop around what steers connections, the socket, and those who look after both.
 //!
 //! Everything is checked before anything is changed. It waits for the kernel's events, readers and signals, does
-//! what is due, and looks around about once a second; by CLOCK_MONOTONIC alone, so that nobody who sets the
+//! what is due, and samples the connections about once a second; by CLOCK_MONOTONIC alone, so that nobody who sets the
 //! clock concerns it.
 
+use super::deviation;
 use super::endpoints::{ANYWHERE, Endpoints};
 use super::error::Error;
 use super::figures::Figures;
 use super::hosting::Addresses;
-use super::look::{Busy, Looks};
 use super::metrics;
-use super::notice;
-use super::notify::Notify;
 use super::policy::{ByDestination, Mode, Plan, Rule, Suspended};
 use super::record::{Record, Records};
 use super::socket::{Refused, Request, Server};
+use super::statistics::{Busy, Statistics};
 use super::status::{self, RemeasureStatus, Status};
 use super::steering::Steering;
+use super::systemd::Notify;
 use super::table;
 use super::watchdog::{Ability, Knob, Watchdog};
 use crate::kernel::signals;
@@ -33,15 +33,15 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Between two lines for readers, and between two looks.
+/// Time between two lines for readers, and between two samples.
 const TICK_NS: u64 = 1_000_000_000;
-/// The shortest time between two looks, for tests that cannot wait an hour.
+/// The shortest time between two samples, for tests that cannot wait an hour.
 const SHORTEST_NS: u64 = 50_000_000;
-/// Looks in a part of the time over which throughput is compared.
-const LOOKS_PER_PART: u64 = 60;
-/// Looks take no more than this fraction of a processor.
-const LOOK_SHARE: u64 = 500;
-/// Where the connections are.
+/// Samples in a part of the window over which throughput is compared.
+const SAMPLES_PER_PART: u64 = 60;
+/// Sampling takes no more than this fraction of a processor.
+const SAMPLING_SHARE: u64 = 500;
+/// Hint to the source of connections.
 const ELSEWHERE: &str = "the connections: the role watch has them; here is what the daemon did";
 
 /// A line for all readers.
@@ -57,7 +57,7 @@ struct Report<'a> {
     lost: u64,
 }
 
-/// How a service ends.
+/// End of a service.
 enum Ending {
     /// By a signal, in order.
     Asked(&'static str),
@@ -79,7 +79,7 @@ pub struct Service {
     signals: File,
     addresses: Rc<Addresses>,
     steering: Box<dyn Steering>,
-    looks: Looks,
+    statistics: Statistics,
     watchdog: Watchdog,
     server: Server,
     records: Records,
@@ -91,13 +91,13 @@ pub struct Service {
     /// Lost events, as far as they were reported.
     resynced: Resynced,
     began_ns: u64,
-    look_every_ns: u64,
+    sample_every_ns: u64,
     tick_at_ns: u64,
-    look_at_ns: u64,
+    sample_at_ns: u64,
     alive_at_ns: u64,
 }
 
-/// Whether it steers connections itself, and by which setting the kernel knows.
+/// True if it steers connections itself, and the kernel's setting for that.
 fn chosen(plan: &Plan) -> Result<(bool, Option<Knob>), Error> {
     match (Ability::here(), plan.mode) {
         (Ability::Nothing, _) => Err(Error::NoMptcp),
@@ -153,15 +153,15 @@ impl Service {
             let addresses = Rc::new(Addresses::open(plan.interfaces.clone())?);
             let policies = Box::new(ByDestination::new(&plan, &suspended));
             let server = Server::open(&plan.socket)?;
-            let looks = Looks::open()?;
+            let statistics = Statistics::open()?;
             let steering: Box<dyn Steering> = if userspace {
                 Box::new(Manager::of_host(policies, addresses.clone())?)
             } else {
-                let note = watchdog.note("endpoints.json")?;
+                let journal = watchdog.journal_beside("endpoints.json")?;
                 let keep = plan.keep_endpoints;
-                Box::new(Endpoints::open(policies, addresses.clone(), note, keep)?)
+                Box::new(Endpoints::open(policies, addresses.clone(), journal, keep)?)
             };
-            Ok::<_, Error>((addresses, server, looks, steering))
+            Ok::<_, Error>((addresses, server, statistics, steering))
         })();
         // Last, when nothing else can fail: from here on new connections are different.
         let set = prepared.and_then(|mut made: (_, _, _, Box<dyn Steering>)| {
@@ -173,14 +173,14 @@ impl Service {
                 }
             }
         });
-        let (addresses, server, looks, steering) = match set {
+        let (addresses, server, statistics, steering) = match set {
             Ok(made) => made,
             Err(reason) => {
                 let _ = watchdog.end();
                 return Err(reason);
             }
         };
-        let window_ns = notice::window_ns();
+        let window_ns = deviation::window_ns();
         Ok(Self {
             figures: Figures::new(&plan.rules, window_ns),
             plan,
@@ -189,7 +189,7 @@ impl Service {
             signals,
             addresses,
             steering,
-            looks,
+            statistics,
             watchdog,
             server,
             records: Records::default(),
@@ -199,9 +199,10 @@ impl Service {
             reload_refused: None,
             resynced: Resynced::default(),
             began_ns,
-            look_every_ns: (window_ns / notice::PARTS / LOOKS_PER_PART).clamp(SHORTEST_NS, TICK_NS),
+            sample_every_ns: (window_ns / deviation::PARTS / SAMPLES_PER_PART)
+                .clamp(SHORTEST_NS, TICK_NS),
             tick_at_ns: began_ns + TICK_NS,
-            look_at_ns: began_ns,
+            sample_at_ns: began_ns,
             alive_at_ns: began_ns,
         })
     }
@@ -294,8 +295,8 @@ impl Service {
             self.obey()?;
         }
         let now_ns = sys::monotonic_ns();
-        if now_ns >= self.look_at_ns {
-            self.look(now_ns);
+        if now_ns >= self.sample_at_ns {
+            self.sample(now_ns);
         }
         if now_ns >= self.tick_at_ns {
             self.tick_at_ns = now_ns + TICK_NS;
@@ -310,7 +311,7 @@ impl Service {
 
     fn wait(&mut self) -> Result<Ready, Ending> {
         let now_ns = sys::monotonic_ns();
-        let mut due_ns = self.tick_at_ns.min(self.look_at_ns);
+        let mut due_ns = self.tick_at_ns.min(self.sample_at_ns);
         if self.notify.alive_every().is_some() {
             due_ns = due_ns.min(self.alive_at_ns);
         }
@@ -408,9 +409,9 @@ impl Service {
                 }
             }
             Request::Say { policy, what, why } => {
-                let said =
+                let record =
                     self.rule(&policy).map(|rule| Record::own(Some(&rule.name), &what, &why));
-                match said {
+                match record {
                     Ok(record) => {
                         self.records.add(record);
                         self.server.answer(reader, &json!({"event": "said"}));
@@ -430,12 +431,12 @@ impl Service {
         })
     }
 
-    /// Leaves new connections alone whose policy somebody suspends, and says so.
+    /// Leaves new connections alone whose policy somebody suspends, and records it.
     fn suspend(&mut self) {
-        let wanted = self.server.suspended();
-        let before = self.suspended.replace(wanted.clone());
+        let ordered = self.server.suspended();
+        let before = self.suspended.replace(ordered.clone());
         for (names, others, what) in
-            [(&wanted, &before, "suspended"), (&before, &wanted, "in force again")]
+            [(&ordered, &before, "suspended"), (&before, &ordered, "in force again")]
         {
             for name in names.difference(others) {
                 let why = "somebody measures: new connections are left alone meanwhile";
@@ -475,7 +476,7 @@ impl Service {
         }
     }
 
-    /// What a reload cannot change.
+    /// Checks that the keys that a reload cannot change are the same.
     fn check_fixed(&self, new: &Plan) -> Result<(), Error> {
         let old = &self.plan;
         let same = [
@@ -493,16 +494,17 @@ impl Service {
         }
     }
 
-    /// Looks at the connections, at a cost that stays small.
-    fn look(&mut self, now_ns: u64) {
+    /// Samples the connections, at a bounded cost.
+    fn sample(&mut self, now_ns: u64) {
         let spent_ns = sys::cpu_ns();
         let steered = self.steering.steered();
         self.figures.steer(&steered);
         let seen =
-            if steered.is_empty() { Ok(Default::default()) } else { self.looks.connections() };
+            if steered.is_empty() { Ok(Default::default()) } else { self.statistics.connections() };
         if let Ok(seen) = seen {
-            let wanted = self.figures.wants_busy(&steered, &seen);
-            let busy = if wanted { self.looks.busy().unwrap_or_default() } else { Busy::new() };
+            let is_needed = self.figures.wants_busy(&steered, &seen);
+            let busy =
+                if is_needed { self.statistics.busy().unwrap_or_default() } else { Busy::new() };
             self.figures.look(now_ns, &steered, &seen, &busy);
         }
         for (policy, outdated, words) in self.figures.judge(now_ns, sys::realtime_ns() / TICK_NS) {
@@ -514,20 +516,20 @@ impl Service {
             self.records.add(record);
         }
         let cost_ns = sys::cpu_ns() - spent_ns;
-        self.look_at_ns = now_ns + self.look_every_ns.max(cost_ns * LOOK_SHARE);
+        self.sample_at_ns = now_ns + self.sample_every_ns.max(cost_ns * SAMPLING_SHARE);
     }
 
-    /// What is due about once a second.
+    /// Work that is due about once a second.
     fn tick(&mut self) {
         let overruled = self.watchdog.overruled();
         let in_force = overruled.is_none();
         if in_force != std::mem::replace(&mut self.in_force, in_force) {
             let (what, why) = match overruled {
                 Some((name, value)) => {
-                    let found = format!(
+                    let problem = format!(
                         "somebody has set {name} to {value}: new connections are not steered"
                     );
-                    ("overruled", format!("{found}; a reload sets it again"))
+                    ("overruled", format!("{problem}; a reload sets it again"))
                 }
                 None => ("in force again", String::new()),
             };
@@ -535,12 +537,12 @@ impl Service {
         }
         let (at_ns, last) = (sys::monotonic_ns(), self.records.last());
         let records = &self.records;
-        self.server.tell_all(last, |told, lost| Report {
+        self.server.tell_all(last, |last_sent, lost| Report {
             at_ns,
             connections: [],
             may_change: false,
             limits: [ELSEWHERE],
-            events: records.since(told),
+            events: records.since(last_sent),
             lost,
         });
     }
@@ -567,10 +569,10 @@ impl Service {
             resync: self.steering.resynced(),
             cpu_s: sys::cpu_ns() as f64 / 1e9,
             memory_bytes: status::memory_bytes(),
-            remeasure: self.plan.remeasure.clone().map(|one| RemeasureStatus {
-                hours: one.hours,
-                max_data: one.max_data,
-                budget: one.budget,
+            remeasure: self.plan.remeasure.clone().map(|remeasure| RemeasureStatus {
+                hours: remeasure.hours,
+                max_data: remeasure.max_data,
+                budget: remeasure.budget,
             }),
             interfaces: self.addresses.overview(&self.remotes()),
             policies: self.plan.rules.iter().map(of).collect(),
@@ -578,7 +580,7 @@ impl Service {
     }
 }
 
-/// What can be read.
+/// Descriptors that can be read.
 struct Ready {
     signals: bool,
     addresses: bool,

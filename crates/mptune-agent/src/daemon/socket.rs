@@ -24,7 +24,7 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt}
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-/// How many readers there may be.
+/// Most readers.
 pub const READERS: usize = 16;
 /// Lines that a reader's socket does not take yet are kept up to this many bytes, and dropped beyond.
 const PENDING_BYTES: usize = 1 << 18;
@@ -33,15 +33,15 @@ const REQUEST_BYTES: usize = 4096;
 /// Requests that are answered at a time; the others wait for the next.
 const AT_ONCE: usize = 8;
 
-/// What a reader asks for.
+/// A request of a reader.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(tag = "action", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Request {
-    /// How things are.
+    /// The status.
     Status,
     /// The same for Prometheus.
     Metrics,
-    /// What was done after this one.
+    /// The events after this number.
     Events {
         /// Its number.
         #[serde(default)]
@@ -58,9 +58,9 @@ pub enum Request {
     Say {
         /// Its name.
         policy: String,
-        /// What, in a few words.
+        /// The event, in a few words.
         what: String,
-        /// Why, in a sentence.
+        /// The reason, in a sentence.
         why: String,
     },
 }
@@ -94,7 +94,7 @@ struct Reader {
     /// Lines that were dropped since the last one.
     lost: u64,
     /// The last event that it was sent.
-    told: u64,
+    last_sent: u64,
     suspends: Option<String>,
     /// Nothing more comes from it.
     over: bool,
@@ -118,7 +118,7 @@ impl Server {
         Ok(Self { listener, path, inode, in_own, readers, next: 0, dropped: 0 })
     }
 
-    /// What to wait for.
+    /// Descriptors to wait for.
     pub fn watches(&self) -> Vec<Watch<'_>> {
         let mut watches = vec![Watch::readable(&self.listener)];
         watches.extend(self.readers.iter().map(|reader| {
@@ -167,7 +167,7 @@ impl Server {
                 incoming: Vec::new(),
                 outgoing: VecDeque::new(),
                 lost: 0,
-                told: last_event,
+                last_sent: last_event,
                 suspends: None,
                 over: false,
             };
@@ -192,9 +192,9 @@ impl Server {
     /// A line for every reader, made from the last event that it was sent and the lines that it lost.
     pub fn tell_all<T: Serialize>(&mut self, last_event: u64, message: impl Fn(u64, u64) -> T) {
         for reader in &mut self.readers {
-            let text = line(&message(reader.told, reader.lost));
+            let text = line(&message(reader.last_sent, reader.lost));
             if reader.push(&text, &mut self.dropped) {
-                (reader.told, reader.lost) = (last_event, 0);
+                (reader.last_sent, reader.lost) = (last_event, 0);
                 reader.write();
             }
         }
@@ -212,12 +212,12 @@ impl Server {
         self.readers.iter().filter_map(|reader| reader.suspends.clone()).collect()
     }
 
-    /// How many readers there are.
+    /// Number of readers.
     pub fn readers(&self) -> usize {
         self.readers.len()
     }
 
-    /// How many lines were dropped because nobody read them.
+    /// Number of lines that were dropped because nobody read them.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
@@ -225,7 +225,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        if fs::symlink_metadata(&self.path).is_ok_and(|found| found.ino() == self.inode) {
+        if fs::symlink_metadata(&self.path).is_ok_and(|about| about.ino() == self.inode) {
             let _ = fs::remove_file(&self.path);
         }
         if self.in_own {
@@ -235,7 +235,7 @@ impl Drop for Server {
 }
 
 impl Reader {
-    /// Whether there was room for a line.
+    /// True if there was room for the line.
     fn push(&mut self, text: &str, dropped: &mut u64) -> bool {
         if !self.outgoing.is_empty() && self.outgoing.len() + text.len() > PENDING_BYTES {
             self.lost += 1;
@@ -308,11 +308,11 @@ fn make_room(path: &Path) -> Result<bool, Error> {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => false,
         Err(error) => return Err(Error::SocketDirectory(directory.to_owned(), error)),
     };
-    let Ok(found) = fs::symlink_metadata(path) else { return Ok(made) };
-    if !found.file_type().is_socket() {
+    let Ok(about) = fs::symlink_metadata(path) else { return Ok(made) };
+    if !about.file_type().is_socket() {
         return Err(place("a place for a socket, found something else"));
     }
-    // Who is too busy to take anybody in listens too.
+    // A listener with a full backlog counts as listening.
     let is_heard = |error: io::Error| error.kind() == ErrorKind::WouldBlock;
     if sys::connect_unix(path).map_or_else(is_heard, |_| true) {
         return Err(place("a socket of its own, found one that somebody listens at"));
@@ -341,23 +341,23 @@ mod tests {
     #[test]
     fn requests_come_in_and_answers_go_out() {
         let (mut server, folder) = server("requests");
-        let mut one = UnixStream::connect(folder.join("daemon.sock")).unwrap();
+        let mut reader = UnixStream::connect(folder.join("daemon.sock")).unwrap();
         assert_eq!(fs::metadata(folder.join("daemon.sock")).unwrap().mode() & 0o777, 0o660);
         stepped(&mut server);
-        one.write_all(b"{\"action\": \"events\", \"sin").unwrap();
+        reader.write_all(b"{\"action\": \"events\", \"sin").unwrap();
         assert_eq!(stepped(&mut server), []);
-        one.write_all(b"ce\": 3}\nnonsense\n{\"action\": \"events\", \"x\": 1}\n").unwrap();
+        reader.write_all(b"ce\": 3}\nnonsense\n{\"action\": \"events\", \"x\": 1}\n").unwrap();
         let requests = stepped(&mut server);
         assert_eq!(requests, [(1, Request::Events { since: 3 })]);
         server.answer(1, &json!({"event": "status"}));
-        let mut lines = BufReader::new(&one).lines().map(Result::unwrap);
+        let mut lines = BufReader::new(&reader).lines().map(Result::unwrap);
         assert!(lines.next().unwrap().contains("expected a request"));
         assert!(lines.next().unwrap().contains("unknown field"));
         assert_eq!(lines.next().unwrap(), r#"{"event":"status"}"#);
         server.suspend(1, "x".to_owned());
         assert_eq!(server.suspended(), BTreeSet::from(["x".to_owned()]));
         drop(lines);
-        drop(one);
+        drop(reader);
         stepped(&mut server);
         assert_eq!((server.readers(), server.suspended().len()), (0, 0));
         drop(server);
@@ -372,13 +372,15 @@ mod tests {
         stepped(&mut server);
         let mut busy = BufReader::new(busy).lines();
         for _ in 0..2000 {
-            server
-                .tell_all(6, |told, lost| json!({"t": told, "lost": lost, "x": "x".repeat(1000)}));
+            server.tell_all(
+                6,
+                |last_sent, lost| json!({"t": last_sent, "lost": lost, "x": "x".repeat(1000)}),
+            );
             busy.next().unwrap().unwrap();
         }
         assert!(server.dropped() > 0 && server.readers[0].lost == server.dropped());
         assert!(server.readers[0].outgoing.len() <= PENDING_BYTES);
-        assert_eq!((server.readers[1].lost, server.readers[1].told), (0, 6));
+        assert_eq!((server.readers[1].lost, server.readers[1].last_sent), (0, 6));
         drop((silent, server));
         assert!(!folder.exists());
     }
@@ -390,9 +392,9 @@ mod tests {
         let all: Vec<_> = (0..=READERS).map(|_| connect()).collect();
         stepped(&mut server);
         assert_eq!(server.readers(), READERS);
-        let mut said = String::new();
-        BufReader::new(&all[READERS]).read_line(&mut said).unwrap();
-        assert!(said.contains("expected at most 16 readers"), "{said}");
+        let mut refusal = String::new();
+        BufReader::new(&all[READERS]).read_line(&mut refusal).unwrap();
+        assert!(refusal.contains("expected at most 16 readers"), "{refusal}");
         drop(server);
         assert!(!folder.exists());
     }
@@ -400,9 +402,9 @@ mod tests {
     #[test]
     fn whoever_sends_no_lines_is_no_reader() {
         let (mut server, folder) = server("endless");
-        let mut one = UnixStream::connect(folder.join("daemon.sock")).unwrap();
+        let mut reader = UnixStream::connect(folder.join("daemon.sock")).unwrap();
         stepped(&mut server);
-        one.write_all(&[b'x'; 2 * REQUEST_BYTES]).unwrap();
+        reader.write_all(&[b'x'; 2 * REQUEST_BYTES]).unwrap();
         stepped(&mut server);
         stepped(&mut server);
         assert_eq!(server.readers(), 0);

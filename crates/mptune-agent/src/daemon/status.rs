@@ -1,4 +1,4 @@
-//! How the daemon is, as readers of its socket get it.
+//! Status of the daemon, for readers of its socket.
 
 use crate::paths::survey::Resynced;
 use serde::Serialize;
@@ -19,11 +19,11 @@ pub struct Status {
     pub policy_file: PathBuf,
     /// CLOCK_MONOTONIC.
     pub at_ns: u64,
-    /// How long it has been at work.
+    /// Time since it began.
     pub uptime_s: f64,
-    /// New connections are steered as the mode says; false if somebody has changed the kernel's setting.
+    /// New connections are steered in this mode; false if another program has changed the kernel's setting.
     pub in_force: bool,
-    /// Why the last reload was refused; none if it was not.
+    /// The reason of the last reload's refusal; none if it was not refused.
     pub reload_refused: Option<String>,
     /// Connections to the socket.
     pub readers: u64,
@@ -37,7 +37,7 @@ pub struct Status {
     pub cpu_s: f64,
     /// Resident.
     pub memory_bytes: u64,
-    /// When measurements may be repeated.
+    /// The permission to repeat measurements.
     pub remeasure: Option<RemeasureStatus>,
     /// The devices of this machine and their addresses.
     pub interfaces: Vec<InterfaceStatus>,
@@ -54,11 +54,11 @@ pub struct InterfaceStatus {
     pub address: Option<IpAddr>,
     /// New subflows may begin there, towards a destination of a policy or towards anywhere.
     pub used: bool,
-    /// Why not; empty if they may.
+    /// The reason; empty if they may.
     pub why: String,
 }
 
-/// When and how measurements may be repeated, as in the policy file.
+/// The permission to repeat measurements, as in the policy file.
 #[derive(Debug, Clone, Serialize)]
 pub struct RemeasureStatus {
     /// Hours of the day.
@@ -80,7 +80,7 @@ pub struct PolicyStatus {
     pub pm: String,
     /// The run that it came from.
     pub run: Option<PathBuf>,
-    /// When that was measured.
+    /// Time of its measurement.
     pub measured_at: Option<String>,
     /// New connections are left alone for somebody who measures.
     pub suspended: bool,
@@ -100,13 +100,13 @@ pub struct PolicyStatus {
     pub demotions: u64,
     /// Subflows that were lost.
     pub outages: u64,
-    /// What could not be done.
+    /// Actions that failed.
     pub errors: u64,
     /// Payload sent.
     pub sent_bytes: u64,
     /// Payload received.
     pub received_bytes: u64,
-    /// What the run predicts.
+    /// The prediction of the run.
     pub expected_mbit_s: Option<f64>,
     /// At least.
     pub expected_low_mbit_s: Option<f64>,

@@ -1,4 +1,4 @@
-//! What the two modes of the daemon have in common.
+//! The interface that both modes of the daemon implement.
 
 use crate::kernel::error::Error;
 use crate::kernel::pair::Pair;
@@ -24,12 +24,12 @@ pub struct Steered {
     pub subflows: Vec<(Pair, bool)>,
 }
 
-/// What keeps connections under their policies.
+/// Keeps connections under their policies.
 pub trait Steering {
     /// Readable when there are events; none while they wait, until the pause is over.
     fn events(&self, now_ns: u64) -> Option<BorrowedFd<'_>>;
 
-    /// How long there is nothing to do except events and changes of addresses, at this CLOCK_MONOTONIC;
+    /// Time until something is due besides events and changes of addresses, at this CLOCK_MONOTONIC;
     /// none means forever.
     fn pause(&self, now_ns: u64) -> Option<Duration>;
 
@@ -54,7 +54,7 @@ pub trait Steering {
     /// Lost events, and what was made up for.
     fn resynced(&self) -> Resynced;
 
-    /// What was done since the last time.
+    /// Actions since the last call.
     fn take_happenings(&mut self) -> Vec<Happening>;
 
     /// The connections at this moment.
@@ -102,11 +102,11 @@ impl Steering for Manager {
 
     fn steered(&self) -> Vec<Steered> {
         let all = self.live();
-        let steered = all.map(|(token, one)| Steered {
+        let steered = all.map(|(token, connection)| Steered {
             token,
-            policy: one.policy(),
-            server_side: one.server_side,
-            subflows: one.roles(),
+            policy: connection.policy(),
+            server_side: connection.server_side,
+            subflows: connection.roles(),
         });
         steered.collect()
     }

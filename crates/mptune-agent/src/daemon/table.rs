@@ -1,6 +1,6 @@
 //! Reading a table of a configuration file, TOML or JSON, key by key, with one line for whatever is wrong.
 //!
-//! It knows no particular key. TOML comes as JSON: whatever TOML says that the daemon reads, JSON can say too.
+//! It knows no particular key. TOML is read as JSON: whatever the daemon reads from TOML can be written in JSON too.
 
 use crate::files::Unread;
 use serde_json::{Map, Value};
@@ -17,7 +17,7 @@ pub enum Error {
         file: PathBuf,
         /// Its kind, as a noun.
         expected: &'static str,
-        /// What is there instead.
+        /// Its actual content.
         found: Unread,
     },
     /// It is no TOML.
@@ -45,7 +45,7 @@ pub enum Error {
         file: PathBuf,
         /// The key with what leads to it.
         key: String,
-        /// What was expected there, and what was found.
+        /// Expected and actual value.
         problem: String,
     },
 }
@@ -55,7 +55,7 @@ pub enum Error {
 pub struct Table<'a> {
     /// The file, for messages.
     file: &'a Path,
-    /// What leads to the table, for messages; empty for the file itself.
+    /// Path of the table in the file, for messages; empty for the file itself.
     prefix: &'a str,
     values: &'a Map<String, Value>,
 }
@@ -107,7 +107,7 @@ impl<'a> Table<'a> {
 
     /// The error of a key with another value there.
     pub fn unexpected(&self, key: &str, expected: &str, found: &Value) -> Error {
-        self.wrong(key, format!("expected {expected}, found {}", shown(found)))
+        self.wrong(key, format!("expected {expected}, found {}", displayed(found)))
     }
 
     /// The key with what leads to it.
@@ -182,11 +182,11 @@ impl<'a> Table<'a> {
         let Some(value) = self.value(key) else { return Ok(None) };
         let list = value.as_array().filter(|list| !list.is_empty());
         let list = list.ok_or_else(|| self.unexpected(key, "a list of text", value))?;
-        let one = |(index, value): (usize, &'a Value)| {
+        let text = |(index, value): (usize, &'a Value)| {
             let place = format!("{key}[{index}]");
             value.as_str().ok_or_else(|| self.unexpected(&place, "text", value))
         };
-        list.iter().enumerate().map(one).collect::<Result<_, _>>().map(Some)
+        list.iter().enumerate().map(text).collect::<Result<_, _>>().map(Some)
     }
 
     /// A table in it.
@@ -205,7 +205,7 @@ impl<'a> Table<'a> {
         let Some(value) = self.value(key) else { return Ok(Vec::new()) };
         let wrong = |value| self.unexpected(key, &format!("tables [[{key}]]"), value);
         let list = value.as_array().ok_or_else(|| wrong(value))?;
-        list.iter().map(|one| one.as_object().ok_or_else(|| wrong(one))).collect()
+        list.iter().map(|table| table.as_object().ok_or_else(|| wrong(table))).collect()
     }
 
     fn read<T>(
@@ -220,7 +220,7 @@ impl<'a> Table<'a> {
 }
 
 /// A value in a message: short, and in one line.
-pub fn shown(value: &Value) -> String {
+pub fn displayed(value: &Value) -> String {
     match value {
         Value::Null => "nothing".to_owned(),
         Value::Array(list) if list.is_empty() => "an empty list".to_owned(),

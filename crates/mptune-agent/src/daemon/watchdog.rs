@@ -1,11 +1,11 @@
-//! Who has the path manager: one daemon per network namespace, and a way back whatever becomes of it.
+//! Ownership of the path manager: one daemon per network namespace, and a way back whatever ends it.
 //!
 //! The value before is on the disk before anything is changed (`undo::session`). A detached process, the guardian,
 //! puts it back as soon as the daemon is gone; if that was killed as well, whoever comes next does: the next
 //! daemon, or `--restore`. Connections keep the path manager that they began with.
 
+use super::endpoint_journal::Place;
 use super::error::Error;
-use super::noted::Place;
 use crate::kernel::sys::Watch;
 use crate::kernel::sysctl::{self as settings, Values};
 use crate::undo::directory::Directory;
@@ -18,12 +18,12 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Where the daemon keeps its note, below the directory for what must outlive it.
+/// The daemon's directory, below the one for what must outlive it.
 const FOLDER: &str = "daemon";
-/// What systemd sets for a unit with `StateDirectory=`.
+/// The variable that systemd sets for a unit with `StateDirectory=`.
 const SYSTEMD: &str = "STATE_DIRECTORY";
 
-/// How the kernel calls its path managers.
+/// A setting of the path manager, with its values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Knob {
     name: &'static str,
@@ -37,7 +37,7 @@ const KNOBS: [Knob; 2] = [
     Knob { name: "net.mptcp.pm_type", userspace: "1", kernel: "0" },
 ];
 
-/// What the kernel of this network namespace can do.
+/// Abilities of the kernel of this network namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ability {
     /// No MPTCP at all.
@@ -61,17 +61,17 @@ impl Ability {
     }
 }
 
-/// The lock, the note and the guardian of a daemon.
+/// The lock, the journal and the guardian of a daemon.
 pub struct Watchdog {
     lock: Lock,
     journal: Journal,
     guardian: Guardian,
-    /// With that of the note in it.
+    /// The directory around that of the journal.
     directory: Directory,
-    wanted: Option<(&'static str, &'static str)>,
+    chosen: Option<(&'static str, &'static str)>,
 }
 
-/// The directory of the note. There is one only: a note that is somewhere else is found by nobody.
+/// The directory of the journal. There is only one: nobody would find a journal elsewhere.
 fn place() -> PathBuf {
     let first = |value| std::env::split_paths(&value).next().unwrap_or_default(); // several, with colons
     let of_unit = places::given(SYSTEMD).filter(|_| places::given(places::RUN_DIRECTORY).is_none());
@@ -104,7 +104,7 @@ impl Watchdog {
         })();
         match begun {
             Ok((directory, restored, journal, guardian)) => {
-                Ok((Self { lock, journal, guardian, directory, wanted: None }, restored))
+                Ok((Self { lock, journal, guardian, directory, chosen: None }, restored))
             }
             Err(reason) => {
                 lock.remove(&folder);
@@ -119,26 +119,26 @@ impl Watchdog {
     /// The journal cannot be written, or the kernel refuses. Nothing is changed.
     pub fn choose(&mut self, knob: Knob, userspace: bool) -> Result<(), Error> {
         let value = if userspace { knob.userspace } else { knob.kernel };
-        let wanted = Values::from([(knob.name.to_owned(), value.to_owned())]);
-        self.journal.set(&wanted).map_err(|error| match error {
+        let chosen = Values::from([(knob.name.to_owned(), value.to_owned())]);
+        self.journal.set(&chosen).map_err(|error| match error {
             denied if denied.is_denied() => Error::Denied(denied),
             other => other.into(),
         })?;
-        self.wanted = Some((knob.name, value));
+        self.chosen = Some((knob.name, value));
         Ok(())
     }
 
-    /// A file beside the note, for what else must outlive the daemon.
+    /// The place of a file beside the journal, for what else must outlive the daemon.
     ///
     /// # Errors
     /// No further file can be open.
-    pub fn note(&self, name: &'static str) -> io::Result<Place> {
+    pub fn journal_beside(&self, name: &'static str) -> io::Result<Place> {
         Ok((self.journal.directory().share()?, name))
     }
 
-    /// What somebody else has set meanwhile, if anything: the name and the value.
+    /// The setting that another program or person has changed, if any: its name and its value.
     pub fn overruled(&self) -> Option<(&'static str, String)> {
-        let (name, value) = self.wanted?;
+        let (name, value) = self.chosen?;
         let file = settings::file(&places::sysctl_root(), name).ok()?;
         let present = settings::read(&file).ok()?;
         (!settings::same(&present, value)).then(|| (name, settings::single_spaced(&present)))

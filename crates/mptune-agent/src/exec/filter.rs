@@ -48,7 +48,7 @@ impl Condition {
     }
 
     fn argument(place: u32, mask: u32, values: &[i32]) -> Self {
-        let values = values.iter().map(|&one| one as u32).collect();
+        let values = values.iter().map(|&value| value as u32).collect();
         Self { at: ARGUMENTS + 8 * place, mask, values }
     }
 }
@@ -111,21 +111,27 @@ mod tests {
         SOCK_STREAM,
     };
 
-    /// What the kernel would do: the filter's verdict on a call.
+    /// The kernel's behaviour: the filter's verdict on a call.
     fn verdict(mptcp: bool, architecture: u32, call: libc::c_long, arguments: [i32; 3]) -> u32 {
         let mut data = vec![call as u32, architecture, 0, 0];
         // The upper halves, which the calls do not use, are garbage.
-        arguments.iter().for_each(|&one| data.extend([one as u32, 0xdead_beef]));
+        arguments.iter().for_each(|&value| data.extend([value as u32, 0xdead_beef]));
         let program = program(mptcp);
         let (mut at, mut held) = (0, 0);
         loop {
-            let one = &program[at];
+            let instruction = &program[at];
             at += 1;
-            match u32::from(one.code) {
-                LOAD => held = data[one.k as usize / 4],
-                AND => held &= one.k,
-                EQUALS => at += usize::from(if held == one.k { one.jt } else { one.jf }),
-                RETURN => return one.k,
+            match u32::from(instruction.code) {
+                LOAD => held = data[instruction.k as usize / 4],
+                AND => held &= instruction.k,
+                EQUALS => {
+                    at += usize::from(if held == instruction.k {
+                        instruction.jt
+                    } else {
+                        instruction.jf
+                    })
+                }
+                RETURN => return instruction.k,
                 code => panic!("an instruction that is not used: {code}"),
             }
         }

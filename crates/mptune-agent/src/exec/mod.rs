@@ -21,7 +21,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
-use supervisor::Wanted;
+use supervisor::SocketOptions;
 use thiserror::Error;
 
 /// The name of the role, which takes all that follows it.
@@ -46,7 +46,7 @@ enum Error {
 pub fn main(arguments: impl Iterator<Item = OsString>) -> i32 {
     let error = match parse(arguments) {
         Err(error) => error,
-        Ok((wanted, mut program)) => match supervised(wanted) {
+        Ok((options, mut program)) => match supervised(options) {
             Err(error) => Error::Unwatched(error),
             Ok(()) => {
                 let file = program.get_program().to_string_lossy().into_owned();
@@ -58,17 +58,17 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> i32 {
     2
 }
 
-fn parse(mut arguments: impl Iterator<Item = OsString>) -> Result<(Wanted, Command), Error> {
-    let mut wanted = Wanted { mptcp: true, cc: None, buffer_bytes: None };
+fn parse(mut arguments: impl Iterator<Item = OsString>) -> Result<(SocketOptions, Command), Error> {
+    let mut options = SocketOptions { mptcp: true, cc: None, buffer_bytes: None };
     let file = loop {
         let word = arguments.next().ok_or(Error::Missing("a program"))?;
         let mut value = || arguments.next().and_then(|value| value.into_string().ok());
         match word.to_str() {
-            Some("--tcp") => wanted.mptcp = false,
-            Some("--cc") => wanted.cc = Some(value().ok_or(Error::Value("--cc", "a name"))?),
+            Some("--tcp") => options.mptcp = false,
+            Some("--cc") => options.cc = Some(value().ok_or(Error::Value("--cc", "a name"))?),
             Some("--buffer") => {
                 let bytes = value().and_then(|text| text.parse().ok()).filter(|&bytes| bytes > 0);
-                wanted.buffer_bytes =
+                options.buffer_bytes =
                     Some(bytes.ok_or(Error::Value("--buffer", "a number of bytes"))?);
             }
             _ => break word,
@@ -77,18 +77,18 @@ fn parse(mut arguments: impl Iterator<Item = OsString>) -> Result<(Wanted, Comma
     let mut program = Command::new(file);
     program.arg0(arguments.next().ok_or(Error::Missing("the program's name"))?);
     program.args(arguments);
-    Ok((wanted, program))
+    Ok((options, program))
 }
 
 /// From here on the sockets of this process are made by another one.
-fn supervised(wanted: Wanted) -> io::Result<()> {
+fn supervised(options: SocketOptions) -> io::Result<()> {
     let (mut ours, theirs) = UnixStream::pair()?;
     if seccomp::fork_apart()? {
         drop(ours);
-        supervisor::main(&wanted, theirs);
+        supervisor::main(&options, theirs);
     }
     drop(theirs);
-    let listener = seccomp::install(&mut filter::program(wanted.mptcp))?;
+    let listener = seccomp::install(&mut filter::program(options.mptcp))?;
     seccomp::send_descriptor(ours.as_fd(), listener.as_fd())?;
     ours.read_exact(&mut [0])
 }
@@ -97,15 +97,15 @@ fn supervised(wanted: Wanted) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    fn parsed(line: &str) -> Result<(Wanted, Command), Error> {
+    fn parsed(line: &str) -> Result<(SocketOptions, Command), Error> {
         parse(line.split_whitespace().map(OsString::from))
     }
 
     #[test]
     fn what_follows_the_program_is_the_programs() {
-        let (wanted, program) = parsed("--cc reno --buffer 4096 /bin/x x --tcp").unwrap();
-        assert_eq!((wanted.mptcp, wanted.cc.as_deref()), (true, Some("reno")));
-        assert_eq!(wanted.buffer_bytes, Some(4096));
+        let (options, program) = parsed("--cc reno --buffer 4096 /bin/x x --tcp").unwrap();
+        assert_eq!((options.mptcp, options.cc.as_deref()), (true, Some("reno")));
+        assert_eq!(options.buffer_bytes, Some(4096));
         assert_eq!(program.get_program(), "/bin/x");
         assert_eq!(program.get_args().collect::<Vec<_>>(), ["--tcp"]);
         assert!(!parsed("--tcp /bin/x x").unwrap().0.mptcp);

@@ -12,8 +12,8 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process;
 
-/// What sockets get.
-pub struct Wanted {
+/// Kind and options of the sockets.
+pub struct SocketOptions {
     /// They are of MPTCP where that is to be had.
     pub mptcp: bool,
     /// Congestion control, by the kernel's name.
@@ -22,12 +22,12 @@ pub struct Wanted {
     pub buffer_bytes: Option<i32>,
 }
 
-/// Works for the process at the other end of `program`, in a session of its own and with no file of it open.
-pub fn main(wanted: &Wanted, program: UnixStream) -> ! {
-    process::exit(i32::from(supervise(wanted, program).is_err()))
+/// Works for the process at the other end of `program`, in a new session and with no file of it open.
+pub fn main(options: &SocketOptions, program: UnixStream) -> ! {
+    process::exit(i32::from(supervise(options, program).is_err()))
 }
 
-fn supervise(wanted: &Wanted, program: UnixStream) -> io::Result<()> {
+fn supervise(options: &SocketOptions, program: UnixStream) -> io::Result<()> {
     let mut program = UnixStream::from(seccomp::keep_only(program.as_fd())?);
     let listener = seccomp::receive_descriptor(program.as_fd())?;
     program.write_all(&[0])?;
@@ -35,7 +35,7 @@ fn supervise(wanted: &Wanted, program: UnixStream) -> io::Result<()> {
     let network = network("self");
     while let Some(call) = seccomp::next(listener.as_fd())? {
         let is_near = network.is_some() && self::network(&call.thread.to_string()) == network;
-        let made = if is_near { socket(wanted, &call) } else { Ok(None) };
+        let made = if is_near { socket(options, &call) } else { Ok(None) };
         // An error now means that the caller has gone meanwhile.
         let _ = answer(listener.as_fd(), &call, made);
     }
@@ -48,21 +48,21 @@ fn network(process: &str) -> Option<PathBuf> {
 }
 
 /// The socket that a call is to get; none if the kernel may just as well make it.
-fn socket(wanted: &Wanted, call: &Call) -> io::Result<Option<OwnedFd>> {
-    let [domain, kind, protocol, ..] = call.arguments.map(|one| one as i32);
-    let found =
-        if wanted.mptcp { sys::any_socket(domain, kind, sys::IPPROTO_MPTCP).ok() } else { None };
-    let made = match found {
+fn socket(options: &SocketOptions, call: &Call) -> io::Result<Option<OwnedFd>> {
+    let [domain, kind, protocol, ..] = call.arguments.map(|argument| argument as i32);
+    let mptcp_socket =
+        if options.mptcp { sys::any_socket(domain, kind, sys::IPPROTO_MPTCP).ok() } else { None };
+    let made = match mptcp_socket {
         Some(made) => made,
-        None if wanted.cc.is_none() && wanted.buffer_bytes.is_none() => return Ok(None),
+        None if options.cc.is_none() && options.buffer_bytes.is_none() => return Ok(None),
         None => sys::any_socket(domain, kind, protocol)?,
     };
-    // What is refused is left out, as everywhere under `mptune exec`.
-    if let Some(cc) = &wanted.cc {
+    // An option that the kernel refuses is left out, as everywhere under `mptune exec`.
+    if let Some(cc) = &options.cc {
         let _ =
             sys::set_option(made.as_fd(), libc::IPPROTO_TCP, libc::TCP_CONGESTION, cc.as_bytes());
     }
-    if let Some(bytes) = wanted.buffer_bytes {
+    if let Some(bytes) = options.buffer_bytes {
         for name in [libc::SO_SNDBUF, libc::SO_RCVBUF] {
             let _ = sys::set_option(made.as_fd(), libc::SOL_SOCKET, name, &bytes.to_ne_bytes());
         }

@@ -17,7 +17,7 @@
 //! in   {"action": "restore", "id": 10, "names": null}         all of them
 //! out  {"event": "restored", "id": 10, "kept": {...}}         those that somebody else changed meanwhile
 //! in   {"action": "look", "id": 11, "names": ["net.core.rmem_max"], "pairs": [["10.64.0.1", "10.65.0.1"]]}
-//! out  {"event": "looked", "id": 11, "interfaces": [...], ...} or "refused"     see `look`
+//! out  {"event": "looked", "id": 11, "interfaces": [...], ...} or "refused"     see `facts`
 //! in   {"action": "stop"}
 //! out  {"event": "error", "reason": "..."}                    and status 1, after everything was put back
 //! ```
@@ -25,7 +25,7 @@
 //! Not here: which settings and which roles (the controller knows), how the program gets to the host.
 
 mod error;
-mod look;
+mod facts;
 mod protocol;
 mod roles;
 
@@ -52,9 +52,9 @@ use std::time::{Duration, Instant};
 const TICK: Duration = Duration::from_millis(500);
 /// Between two looks at a role that is ending.
 const ENDING_TICK: Duration = Duration::from_millis(5);
-/// How long roles may take to end by themselves.
+/// Time for roles to end by themselves.
 const GRACE: Duration = Duration::from_secs(3);
-/// How often another guardian is started for one that did not begin.
+/// Further attempts to start a guardian.
 const GUARDIANS: u32 = 3;
 /// More than this is not read from roles before the controller has read what there is, bytes.
 const PENDING_BYTES: usize = 1 << 24;
@@ -66,7 +66,7 @@ pub fn main(roles: &[&str], unlinks: bool) -> i32 {
     }
     steps::begin("host");
     role::play_until(libc::SIGTERM, |control| {
-        // Whatever a shell has said before does not end with a line.
+        // The output of a shell before this may lack the end of its line.
         control.pass_on("");
         let mut session = Session::begin(control, roles)?;
         let ending = session.run(control);
@@ -83,7 +83,7 @@ fn unlink() {
     }
 }
 
-/// What goes on between a controller and this host.
+/// A session between a controller and this host.
 struct Session<'a> {
     startable: &'a [&'a str],
     guardian: Option<Guardian>,
@@ -167,7 +167,7 @@ impl<'a> Session<'a> {
         Ok(input)
     }
 
-    /// Passes on what roles say, and to them the lines that wait for them.
+    /// Passes on lines of roles, and lines to them.
     fn pass_on(&mut self, control: &mut Control, hears: bool, ready: &[bool]) {
         for news in self.roles.serve(hears, ready) {
             match news {
@@ -200,7 +200,7 @@ impl<'a> Session<'a> {
                 let kept = restored.map_err(Error::Journal)?.kept;
                 control.tell(&Message::Restored { id, kept: &kept });
             }
-            Order::Look { id, names, pairs } => match look::look(&names, &pairs) {
+            Order::Look { id, names, pairs } => match facts::read(&names, &pairs) {
                 Ok(facts) => control.tell(&Message::Looked { id, facts: &facts }),
                 Err(error) => control.tell(&Message::Refused { id, reason: &error.to_string() }),
             },
@@ -237,7 +237,7 @@ impl<'a> Session<'a> {
 
     /// Puts everything back, and ends the roles.
     fn end(mut self, control: &mut Control) {
-        // What could not be put back stays in the journal, for the guardian and for the next session.
+        // Settings that could not be put back stay in the journal, for the guardian and for the next session.
         let _ = self.journal.restore(None);
         if self.journal.is_empty()
             && let Some(guardian) = self.guardian.take()
@@ -273,11 +273,11 @@ fn hello(recovered: Restored) -> Hello {
         version: env!("CARGO_PKG_VERSION"),
         protocol: PROTOCOL,
         machine: std::env::consts::ARCH,
-        kernel: look::kernel("osrelease"),
+        kernel: facts::kernel("osrelease"),
         uid: sys::user(),
-        net_admin: look::may_administrate(),
+        net_admin: facts::may_administrate(),
         pid: std::process::id(),
-        hostname: look::kernel("hostname"),
+        hostname: facts::kernel("hostname"),
         recovered: recovered.names,
         kept: recovered.kept,
     }

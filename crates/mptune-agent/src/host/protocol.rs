@@ -1,6 +1,6 @@
 //! The lines of JSON of the role `host`.
 
-use super::look::Facts;
+use super::facts::Facts;
 use crate::kernel::sysctl::Values;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -75,7 +75,7 @@ pub enum Order {
 pub enum Message<'a> {
     /// The greeting.
     Hello(&'a Hello),
-    /// How a role ended.
+    /// End of a role.
     Ended(&'a Ended),
     /// Settings are changed; the values before.
     Set {
@@ -88,7 +88,7 @@ pub enum Message<'a> {
     Refused {
         /// Number of the question.
         id: u64,
-        /// Why.
+        /// The reason.
         reason: &'a str,
     },
     /// The facts of the host.
@@ -133,7 +133,7 @@ pub struct Hello {
     pub kept: Values,
 }
 
-/// How a role ended.
+/// End of a role.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Ended {
     /// Its number.

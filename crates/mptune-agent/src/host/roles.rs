@@ -31,7 +31,7 @@ pub enum News {
     Ended(Ended),
 }
 
-/// A role at work.
+/// A running role.
 struct Running {
     id: u64,
     child: Child,
@@ -41,7 +41,7 @@ struct Running {
     output: Option<ChildStdout>,
     partial: Vec<u8>,
     errors: Option<ChildStderr>,
-    told: Vec<u8>,
+    error_output: Vec<u8>,
 }
 
 /// All roles of a session.
@@ -56,11 +56,11 @@ impl Roles {
     /// # Errors
     /// There is a role of this number.
     pub fn start(&mut self, id: u64, role: &str) -> Result<Option<Ended>, Error> {
-        if self.running.iter().any(|one| one.id == id) {
+        if self.running.iter().any(|role| role.id == id) {
             return Err(Error::Number(id));
         }
         match Running::start(id, role) {
-            Ok(one) => self.running.push(one),
+            Ok(role) => self.running.push(role),
             Err(error) => return Ok(Some(Ended::unable(id, &format!("{role}: {error}")))),
         }
         Ok(None)
@@ -68,22 +68,22 @@ impl Roles {
 
     fn with(&mut self, id: u64, act: impl FnOnce(&mut Running)) {
         // One that has ended hears nothing any more; the controller learns of it by its ending.
-        if let Some(one) = self.running.iter_mut().find(|one| one.id == id) {
-            act(one);
+        if let Some(role) = self.running.iter_mut().find(|role| role.id == id) {
+            act(role);
         }
     }
 
     /// Sends a line to a role.
     pub fn tell(&mut self, id: u64, line: &Value) {
-        self.with(id, |one| {
-            one.outgoing.extend(line.to_string().as_bytes());
-            one.outgoing.push(b'\n');
+        self.with(id, |role| {
+            role.outgoing.extend(line.to_string().as_bytes());
+            role.outgoing.push(b'\n');
         });
     }
 
     /// Ends a role's input once everything queued for it is written.
     pub fn close(&mut self, id: u64) {
-        self.with(id, |one| one.closing = true);
+        self.with(id, |role| role.closing = true);
     }
 
     /// Kills a role.
@@ -93,7 +93,7 @@ impl Roles {
 
     /// Ends the input of all.
     pub fn close_all(&mut self) {
-        self.running.iter_mut().for_each(|one| one.closing = true);
+        self.running.iter_mut().for_each(|role| role.closing = true);
     }
 
     /// Kills all.
@@ -111,19 +111,19 @@ impl Roles {
         self.running.iter().any(Running::is_silent)
     }
 
-    /// What to wait for, in the order that `serve` expects; without their output if `hears` is false.
+    /// Descriptors to wait for, in the order that `serve` expects; without their output if `hears` is false.
     pub fn watches(&self, hears: bool) -> Vec<Watch<'_>> {
-        self.running.iter().flat_map(|one| one.watches(hears)).collect()
+        self.running.iter().flat_map(|role| role.watches(hears)).collect()
     }
 
     /// Passes on what has arrived and writes what there is room for.
     pub fn serve(&mut self, hears: bool, ready: &[bool]) -> Vec<News> {
         let mut ready = ready.iter().copied();
         let mut news = Vec::new();
-        for one in &mut self.running {
-            one.serve(hears, &mut ready, &mut news);
+        for role in &mut self.running {
+            role.serve(hears, &mut ready, &mut news);
         }
-        self.running.retain_mut(|one| match one.ended() {
+        self.running.retain_mut(|role| match role.ended() {
             Some(ended) => {
                 news.push(News::Ended(ended));
                 false
@@ -145,8 +145,18 @@ impl Running {
             .spawn()?;
         let (input, output, errors) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let (outgoing, partial, told) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(Self { id, child, input, outgoing, closing: false, output, partial, errors, told })
+        let (outgoing, partial, error_output) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Self {
+            id,
+            child,
+            input,
+            outgoing,
+            closing: false,
+            output,
+            partial,
+            errors,
+            error_output,
+        })
     }
 
     fn kill(&mut self) {
@@ -188,10 +198,10 @@ impl Running {
         let there = take(output, &mut self.partial);
         let mut begin = 0;
         // Only what is new can hold the end of a line.
-        while let Some(found) =
+        while let Some(length) =
             self.partial[begin.max(before)..].iter().position(|&byte| byte == b'\n')
         {
-            let end = begin.max(before) + found;
+            let end = begin.max(before) + length;
             let line = String::from_utf8_lossy(&self.partial[begin..end]);
             if !line.trim().is_empty() {
                 news.push(News::Said(self.id, json(line.trim())));
@@ -205,8 +215,8 @@ impl Running {
     /// Keeps the last of its standard error; false at the end.
     fn keep(&mut self) -> bool {
         let Some(errors) = self.errors.as_mut() else { return false };
-        let there = take(errors, &mut self.told);
-        self.told.drain(..self.told.len().saturating_sub(KEPT_BYTES));
+        let there = take(errors, &mut self.error_output);
+        self.error_output.drain(..self.error_output.len().saturating_sub(KEPT_BYTES));
         there
     }
 
@@ -226,14 +236,14 @@ impl Running {
         self.output.is_none() && self.errors.is_none()
     }
 
-    /// How it ended; none while it runs.
+    /// Its end; none while it runs.
     fn ended(&mut self) -> Option<Ended> {
         if !self.is_silent() {
             return None;
         }
-        let told = String::from_utf8_lossy(&self.told);
-        let told: Vec<char> = told.trim().chars().collect();
-        let last = told[told.len().saturating_sub(TOLD_CHARACTERS)..].iter().collect();
+        let text = String::from_utf8_lossy(&self.error_output);
+        let text: Vec<char> = text.trim().chars().collect();
+        let last = text[text.len().saturating_sub(TOLD_CHARACTERS)..].iter().collect();
         let status = self.child.try_wait().unwrap_or(Some(ExitStatus::from_raw(127 << 8)))?;
         Some(Ended { id: self.id, status: status.code(), signal: status.signal(), stderr: last })
     }

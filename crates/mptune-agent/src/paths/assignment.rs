@@ -45,7 +45,7 @@ pub struct KernelPath {
 /// A policy, its options and its paths, as received.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Told {
+pub struct Specification {
     /// Name of the policy, from the core's list.
     pm: String,
     /// Its options, with paths by their numbers.
@@ -85,7 +85,7 @@ pub struct Terms {
     pub open_accepted: bool,
 }
 
-impl Told {
+impl Specification {
     /// Checks it.
     ///
     /// # Errors
@@ -174,7 +174,7 @@ mod tests {
         };
         let paths = [path("A-X", 0), path("B-X", 1)];
         let told = json!({"pm": pm, "paths": paths, "pm_options": options});
-        serde_json::from_value::<Told>(told).unwrap().checked()
+        serde_json::from_value::<Specification>(told).unwrap().checked()
     }
 
     #[test]

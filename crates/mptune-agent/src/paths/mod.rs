@@ -21,7 +21,7 @@ pub mod sampling;
 pub mod subflow;
 pub mod survey;
 
-use self::assignment::Told;
+use self::assignment::Specification;
 use self::manager::Manager;
 use self::policies::One;
 use self::protocol::{AtReceiver, AtSender, Config, Message};
@@ -80,8 +80,12 @@ fn run(control: &mut Control) -> Result<(), Error> {
 }
 
 /// The sender's side.
-fn manage(control: &mut Control, told: Told, port: Option<u16>) -> Result<(), Error> {
-    let assignment = told.checked()?;
+fn manage(
+    control: &mut Control,
+    specification: Specification,
+    port: Option<u16>,
+) -> Result<(), Error> {
+    let assignment = specification.checked()?;
     check_settings("sender")?;
     let policies = One { assignment: assignment.clone(), port };
     let mut manager = Manager::open(Box::new(policies), None)?;

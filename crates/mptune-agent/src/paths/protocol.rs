@@ -15,7 +15,7 @@
 //! side "remove" and "add" name one of its own addresses, and a report says how many
 //! connections were accepted. The end of the input and SIGTERM are "stop".
 
-use super::assignment::Told;
+use super::assignment::Specification;
 use super::connection::{Connection, PathChange};
 use super::sampling::Sampled;
 use super::subflow::{Outage, PriorityChange};
@@ -32,7 +32,7 @@ pub enum Config {
     /// Where the connections are opened.
     Sender {
         /// What to do for them.
-        assignment: Told,
+        assignment: Specification,
         /// The receiver's port; none for all connections between addresses of the assignment.
         #[serde(default)]
         port: Option<u16>,

@@ -77,12 +77,12 @@ impl Lookout {
         let at_ns = sys::monotonic_ns();
         self.devices.refresh(at_ns);
         let mut gathering = Gathering::default();
-        let counted = self.diag.census(Counting::Mptcp, |one| gathering.connection(&one));
+        let counted = self.diag.census(Counting::Mptcp, |socket| gathering.connection(&socket));
         match counted {
             Err(Error::Refused(_)) => gathering.reports_connections = false,
             counted => counted?,
         }
-        self.diag.census(Counting::Tcp, |one| gathering.subflow(&one, &mut self.devices))?;
+        self.diag.census(Counting::Tcp, |socket| gathering.subflow(&socket, &mut self.devices))?;
         self.owners.update(&gathering.inodes());
         self.pairs = std::mem::take(&mut gathering.pairs);
         let limits = self.limits(&gathering);
@@ -136,14 +136,14 @@ fn explained(error: Error) -> Error {
 }
 
 /// A connection that is being put together.
-struct Found {
+struct Gathered {
     inode: u32,
     connection: Connection,
 }
 
-/// What was found so far.
+/// Connections and subflows so far.
 struct Gathering {
-    found: Vec<Found>,
+    connections: Vec<Gathered>,
     by_token: HashMap<u32, usize>,
     by_inode: HashMap<u32, usize>,
     pairs: HashMap<(u32, SocketAddr, SocketAddr), Pair>,
@@ -153,7 +153,7 @@ struct Gathering {
 impl Default for Gathering {
     fn default() -> Self {
         let (by_token, by_inode, pairs) = (HashMap::new(), HashMap::new(), HashMap::new());
-        Self { found: Vec::new(), by_token, by_inode, pairs, reports_connections: true }
+        Self { connections: Vec::new(), by_token, by_inode, pairs, reports_connections: true }
     }
 }
 
@@ -183,9 +183,9 @@ impl Gathering {
         let Some(index) = self.connection_of(counted) else { return };
         let device = devices.of(&counted.pair, counted.device);
         let subflow = subflow(counted, device);
-        let token = self.found[index].connection.token;
+        let token = self.connections[index].connection.token;
         self.pairs.insert((token, subflow.local, subflow.remote), counted.pair);
-        self.found[index].connection.subflows.push(subflow);
+        self.connections[index].connection.subflows.push(subflow);
     }
 
     /// The place of the connection that a TCP socket belongs to; none if it is no subflow.
@@ -202,39 +202,40 @@ impl Gathering {
     }
 
     fn add(&mut self, inode: u32, connection: Connection) -> usize {
-        let index = self.found.len();
+        let index = self.connections.len();
         self.by_token.insert(connection.token, index);
         if inode != 0 {
             self.by_inode.insert(inode, index);
         }
-        self.found.push(Found { inode, connection });
+        self.connections.push(Gathered { inode, connection });
         index
     }
 
     fn inodes(&self) -> HashSet<u32> {
-        self.found.iter().map(|one| one.inode).filter(|&inode| inode != 0).collect()
+        self.connections.iter().map(|gathered| gathered.inode).filter(|&inode| inode != 0).collect()
     }
 
     fn lacks_bytes(&self) -> bool {
-        let lacks = |one: &Found| one.connection.sent_bytes.is_none();
-        self.reports_connections && self.found.iter().any(lacks)
+        let lacks = |gathered: &Gathered| gathered.connection.sent_bytes.is_none();
+        self.reports_connections && self.connections.iter().any(lacks)
     }
 
     fn lacks_roles(&self) -> bool {
-        let mut subflows = self.found.iter().flat_map(|one| &one.connection.subflows);
+        let mut subflows =
+            self.connections.iter().flat_map(|gathered| &gathered.connection.subflows);
         subflows.any(|subflow| subflow.backup.is_none())
     }
 
     /// The connections with their processes.
     fn owned(self, owners: &Owners) -> Vec<Connection> {
-        let owned = |Found { inode, connection }| match owners.of(inode) {
+        let owned = |Gathered { inode, connection }| match owners.of(inode) {
             Some(owner) => {
                 let (pid, command) = (Some(owner.pid), Some(owner.command.clone()));
                 Connection { pid, command, ..connection }
             }
             None => connection,
         };
-        self.found.into_iter().map(owned).collect()
+        self.connections.into_iter().map(owned).collect()
     }
 }
 
@@ -344,9 +345,9 @@ mod tests {
 
     fn gathered(connections: &[Counted<'_>], subflows: &[Counted<'_>]) -> Gathering {
         let mut gathering = Gathering::default();
-        connections.iter().for_each(|one| gathering.connection(one));
+        connections.iter().for_each(|socket| gathering.connection(socket));
         let mut devices = Devices::open().unwrap();
-        subflows.iter().for_each(|one| gathering.subflow(one, &mut devices));
+        subflows.iter().for_each(|socket| gathering.subflow(socket, &mut devices));
         gathering
     }
 
@@ -366,14 +367,24 @@ mod tests {
             counted(first, 0, &[], None),    // TCP that no program has any more
             counted(first, 100, &[], of(9)), // of a connection that is gone
         ];
-        let found = gathered(&connections, &subflows);
-        let shown: Vec<_> = found.found.iter().map(|one| &one.connection).collect();
-        assert_eq!(shown.iter().map(|one| one.subflows.len()).collect::<Vec<_>>(), [1, 1]);
-        assert_eq!(shown[0].subflows[0].local.to_string(), SECOND.0);
-        assert_eq!((shown[0].fallback, shown[1].fallback), (Some(false), Some(true)));
-        assert_eq!((shown[0].acked_bytes, shown[0].path_manager), (Some(77), Some("kernel")));
-        assert_eq!((shown[0].subflows[0].local_id, shown[1].subflows[0].local_id), (Some(1), None));
-        assert!(found.lacks_roles() && !found.lacks_bytes());
+        let gathering = gathered(&connections, &subflows);
+        let connections: Vec<_> =
+            gathering.connections.iter().map(|connection| &connection.connection).collect();
+        assert_eq!(
+            connections.iter().map(|connection| connection.subflows.len()).collect::<Vec<_>>(),
+            [1, 1]
+        );
+        assert_eq!(connections[0].subflows[0].local.to_string(), SECOND.0);
+        assert_eq!((connections[0].fallback, connections[1].fallback), (Some(false), Some(true)));
+        assert_eq!(
+            (connections[0].acked_bytes, connections[0].path_manager),
+            (Some(77), Some("kernel"))
+        );
+        assert_eq!(
+            (connections[0].subflows[0].local_id, connections[1].subflows[0].local_id),
+            (Some(1), None)
+        );
+        assert!(gathering.lacks_roles() && !gathering.lacks_bytes());
     }
 
     #[test]
@@ -382,12 +393,17 @@ mod tests {
         let tcp_info = [0; 280];
         let reported = [counted(first, 100, &tcp_info, None)];
         let subflows = [counted(first, 100, &[], of(5)), counted(second, 100, &[], of(5))];
-        let found = gathered(&reported, &subflows);
-        assert!(!found.reports_connections && !found.lacks_bytes());
-        assert_eq!(found.found.len(), 1);
-        let one = &found.found[0].connection;
+        let gathering = gathered(&reported, &subflows);
+        assert!(!gathering.reports_connections && !gathering.lacks_bytes());
+        assert_eq!(gathering.connections.len(), 1);
+        let connection = &gathering.connections[0].connection;
         assert_eq!(
-            (one.token, one.subflows.len(), one.fallback, one.acked_bytes),
+            (
+                connection.token,
+                connection.subflows.len(),
+                connection.fallback,
+                connection.acked_bytes
+            ),
             (5, 2, None, None)
         );
     }
@@ -402,19 +418,26 @@ mod tests {
     fn mapped_addresses_are_shown_as_what_they_are_and_kept_as_the_kernel_has_them() {
         let mapped = pair("[::ffff:10.0.1.2]:40000", "[::ffff:10.9.0.1]:443");
         let info = mptcp_info(5, 0, 96);
-        let found = gathered(&[counted(mapped, 1, &info, None)], &[counted(mapped, 1, &[], of(5))]);
-        let one = &found.found[0].connection;
-        assert_eq!((one.local.to_string().as_str(), one.family), (FIRST.0, "ipv4"));
-        let shown = &one.subflows[0];
-        assert_eq!(found.pairs[&(5, shown.local, shown.remote)], mapped);
+        let gathering =
+            gathered(&[counted(mapped, 1, &info, None)], &[counted(mapped, 1, &[], of(5))]);
+        let connection = &gathering.connections[0].connection;
+        assert_eq!((connection.local.to_string().as_str(), connection.family), (FIRST.0, "ipv4"));
+        let subflow_report = &connection.subflows[0];
+        assert_eq!(gathering.pairs[&(5, subflow_report.local, subflow_report.remote)], mapped);
     }
 
     #[test]
     fn what_is_not_measured_is_not_known() {
-        let shown = subflow(&counted(pair(FIRST.0, FIRST.1), 1, &[0; 280], None), None);
-        assert_eq!((shown.rtt_ns, shown.min_rtt_ns, shown.delivery_rate_bps), (None, None, None));
-        assert_eq!((shown.backup, shown.local_id), (None, None));
-        assert_eq!((shown.state, shown.cc.as_deref()), (Some("established"), Some("cubic")));
+        let subflow_report = subflow(&counted(pair(FIRST.0, FIRST.1), 1, &[0; 280], None), None);
+        assert_eq!(
+            (subflow_report.rtt_ns, subflow_report.min_rtt_ns, subflow_report.delivery_rate_bps),
+            (None, None, None)
+        );
+        assert_eq!((subflow_report.backup, subflow_report.local_id), (None, None));
+        assert_eq!(
+            (subflow_report.state, subflow_report.cc.as_deref()),
+            (Some("established"), Some("cubic"))
+        );
         assert_eq!((state(0), state(11), state(12)), (None, Some("closing"), None));
     }
 }

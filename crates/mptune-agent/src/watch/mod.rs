@@ -1,7 +1,7 @@
 //! All MPTCP connections of this network namespace with their subflows, again and again.
 //!
 //! Everything comes from the kernel's socket statistics, which show the connections of all programs and
-//! change nothing. The role also makes a subflow standby or active when told to; it decides nothing itself.
+//! change nothing. The role also makes a subflow standby or active on order; it decides nothing itself.
 //! `protocol` has the lines of JSON, `census` puts together what the kernel reports.
 
 mod census;
@@ -62,7 +62,7 @@ fn run(control: &mut Control) -> Result<(), Error> {
     }
 }
 
-/// When to look next: at a multiple of the interval after the last time, and not before now.
+/// Time of the next census: at a multiple of the interval after the last time, and not before now.
 fn next(due_ns: u64, now_ns: u64, interval_ns: u64) -> u64 {
     let missed = now_ns.saturating_sub(due_ns) / interval_ns;
     due_ns + (missed + 1) * interval_ns
@@ -120,8 +120,9 @@ mod tests {
     #[test]
     fn a_change_is_reported_as_it_was_ordered() {
         let order = r#"{"token":7,"local":"10.0.1.2:5","remote":"10.9.0.1:6","backup":false}"#;
-        let said = serde_json::to_string(&Message::Changed(&serde_json::from_str(order).unwrap()))
-            .unwrap();
-        assert_eq!(said, order.replacen('{', r#"{"event":"changed","#, 1));
+        let report =
+            serde_json::to_string(&Message::Changed(&serde_json::from_str(order).unwrap()))
+                .unwrap();
+        assert_eq!(report, order.replacen('{', r#"{"event":"changed","#, 1));
     }
 }

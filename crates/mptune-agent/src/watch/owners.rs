@@ -38,12 +38,12 @@ impl Owners {
         self.known.retain(|inode, owner| {
             inodes.contains(inode) && owner.as_ref().is_none_or(|owner| !gone.contains(&owner.pid))
         });
-        let mut wanted: HashSet<u32> =
+        let mut unknown: HashSet<u32> =
             inodes.iter().copied().filter(|inode| !self.known.contains_key(inode)).collect();
-        if !wanted.is_empty() {
+        if !unknown.is_empty() {
             self.hidden = false;
-            self.look_for(&mut wanted);
-            self.known.extend(wanted.into_iter().map(|inode| (inode, None)));
+            self.look_for(&mut unknown);
+            self.known.extend(unknown.into_iter().map(|inode| (inode, None)));
         }
     }
 
@@ -58,20 +58,20 @@ impl Owners {
     }
 
     /// Finds the processes of inodes, which are taken out of `wanted`.
-    fn look_for(&mut self, wanted: &mut HashSet<u32>) {
+    fn look_for(&mut self, unknown: &mut HashSet<u32>) {
         let Ok(processes) = fs::read_dir(&self.proc) else { return };
         for process in processes.flatten() {
             let Some(pid) = process.file_name().to_str().and_then(|name| name.parse().ok()) else {
                 continue;
             };
-            self.look_into(pid, &process.path(), wanted);
-            if wanted.is_empty() {
+            self.look_into(pid, &process.path(), unknown);
+            if unknown.is_empty() {
                 return;
             }
         }
     }
 
-    fn look_into(&mut self, pid: u32, process: &Path, wanted: &mut HashSet<u32>) {
+    fn look_into(&mut self, pid: u32, process: &Path, unknown: &mut HashSet<u32>) {
         let files = match fs::read_dir(process.join("fd")) {
             Ok(files) => files,
             Err(error) => {
@@ -84,7 +84,7 @@ impl Owners {
             let Some(inode) = fs::read_link(file.path()).ok().and_then(|link| socket(&link)) else {
                 continue;
             };
-            if wanted.remove(&inode) {
+            if unknown.remove(&inode) {
                 let command = command.get_or_insert_with(|| name(process)).clone();
                 self.known.insert(inode, Some(Owner { pid, command }));
             }

@@ -57,11 +57,11 @@ pub enum Message<'a> {
 /// All MPTCP connections of the network namespace at a moment.
 #[derive(Debug, Default, Serialize)]
 pub struct Census {
-    /// When, CLOCK_MONOTONIC.
+    /// Time, CLOCK_MONOTONIC.
     pub at_ns: u64,
     /// Roles of subflows may be changed: this process has CAP_NET_ADMIN.
     pub may_change: bool,
-    /// What is missing in the report and why.
+    /// Parts that the report lacks, with the reason.
     pub limits: Vec<&'static str>,
     /// The connections.
     pub connections: Vec<Connection>,

@@ -3,7 +3,7 @@
 use super::*;
 use crate::kernel::info::{MptcpInfo, TcpInfo};
 use crate::kernel::mptcp_pm::events::Change;
-use crate::paths::assignment::Told;
+use crate::paths::assignment::Specification;
 use crate::paths::protocol::ConnectionReport;
 use crate::paths::sampling::SubflowLook;
 use mptune_core::trial::{Outcome, TrialSpec};
@@ -30,7 +30,7 @@ fn assignment(pm: &str, (locals, remotes): (usize, usize), further: Value) -> As
     let paths: Vec<_> = paths.map(|(local, remote)| path(local, remote)).collect();
     let mut told = json!({"pm": pm, "paths": paths, "transfer_bytes": u64::MAX});
     told.as_object_mut().unwrap().extend(further.as_object().cloned().unwrap());
-    serde_json::from_value::<Told>(told).unwrap().checked().unwrap()
+    serde_json::from_value::<Specification>(told).unwrap().checked().unwrap()
 }
 
 fn fullmesh(interfaces: (usize, usize)) -> Assignment {

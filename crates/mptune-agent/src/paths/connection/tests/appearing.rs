@@ -319,7 +319,7 @@ fn what_a_run_measured_is_used_where_it_measured_it() {
     };
     let told = json!({"pm": "pcdc", "paths": [path(1), path(2)],
                       "pm_options": {"active": [0], "standby_order": [1]}});
-    let run = serde_json::from_value::<Told>(told).unwrap().checked().unwrap();
+    let run = serde_json::from_value::<Specification>(told).unwrap().checked().unwrap();
     let run = run.with_terms("run", Terms::default());
     assert!(run.knows("10.9.0.1".parse().unwrap()));
     let three = [TWO, &[("eth3", "10.0.3.2")]].concat();
@@ -345,7 +345,7 @@ fn what_a_run_measured_with_one_host_holds_for_another_that_the_policy_is_for() 
     let paths = [path(1, 1), path(1, 2), path(2, 1), path(2, 2)];
     let told = json!({"pm": "pcdc", "paths": paths,
                       "pm_options": {"active": [0], "standby_order": [2, 1, 3]}});
-    let run = serde_json::from_value::<Told>(told).unwrap().checked().unwrap();
+    let run = serde_json::from_value::<Specification>(told).unwrap().checked().unwrap();
     let mut kernel = begun(&run.with_terms("run", Terms::default()), false, &host(TWO));
     assert_eq!(kernel.ends(), ["10.0.1.2 10.9.0.1", "10.0.2.2 10.9.0.1"]);
     assert_eq!(kernel.standby(), ["21"]);

@@ -1,6 +1,6 @@
-//! What the daemon has made of endpoints and limits, in a file that outlives it.
+//! The daemon's changes to endpoints and limits, in a file that outlives it.
 //!
-//! The file says for which boot and network namespace it holds; one of another is of no use and is replaced.
+//! The file names its boot and its network namespace; one of another is of no use and is replaced.
 
 use crate::kernel::error::Error;
 use crate::kernel::mptcp_pm::endpoints::{BACKUP, Endpoint, FULLMESH, Limits, SUBFLOW};
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::io::{self, ErrorKind};
 use std::net::IpAddr;
 
-/// Where a note is: a directory that is the daemon's alone, and a name in it.
+/// Place of a journal: a directory that is the daemon's alone, and a name in it.
 pub type Place = (Directory, &'static str);
 
 /// An endpoint that was made.
@@ -36,9 +36,9 @@ impl Made {
     /// Itself among those that are there; somebody may have removed it, or made another in its place.
     pub fn find<'a>(&self, there: &'a [Endpoint]) -> Option<&'a Endpoint> {
         let own = self.endpoint(false);
-        let same = |one: &&Endpoint| {
-            let flags = one.flags & !BACKUP;
-            Endpoint { flags, ..**one } == own
+        let same = |endpoint: &&Endpoint| {
+            let flags = endpoint.flags & !BACKUP;
+            Endpoint { flags, ..**endpoint } == own
         };
         there.iter().find(same)
     }
@@ -55,8 +55,8 @@ struct Contents {
     limits: Option<[(u32, u32); 2]>,
 }
 
-/// The file and what it says.
-pub struct Note {
+/// The file and its content.
+pub struct EndpointJournal {
     place: Place,
     boot: String,
     namespace: Option<Namespace>,
@@ -66,8 +66,8 @@ pub struct Note {
     pub limits: Option<(Limits, Limits)>,
 }
 
-impl Note {
-    /// What an earlier one has left and is still there.
+impl EndpointJournal {
+    /// The changes of an earlier daemon that are still in place.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -108,7 +108,7 @@ impl Note {
         written.map_err(|error| failed(&self.place, &error))
     }
 
-    /// There is nothing left to note.
+    /// Removes it; nothing is left to put back.
     ///
     /// # Errors
     /// The file cannot be removed.
@@ -136,19 +136,19 @@ mod tests {
         let place = || (Directory::make(&directory).unwrap(), "endpoints.json");
         let made = |id| Made { address: [10, 0, id, 2].into(), id, device: 3 };
         let limits = |subflows| Limits { subflows, add_addr_accepted: 2 };
-        let mut note = Note::open(place(), &[]).unwrap();
-        note.endpoints = vec![made(1), made(2)];
-        note.limits = Some((limits(2), limits(6)));
-        note.write().unwrap();
+        let mut journal = EndpointJournal::open(place(), &[]).unwrap();
+        journal.endpoints = vec![made(1), made(2)];
+        journal.limits = Some((limits(2), limits(6)));
+        journal.write().unwrap();
         let there = [made(2).endpoint(true)];
-        let mut again = Note::open(place(), &there).unwrap();
-        assert_eq!((again.endpoints.clone(), again.limits), (vec![made(2)], note.limits));
-        again.boot = "another".to_owned();
-        again.write().unwrap();
-        let other = Note::open(place(), &there).unwrap();
+        let mut journal = EndpointJournal::open(place(), &there).unwrap();
+        assert_eq!((journal.endpoints.clone(), journal.limits), (vec![made(2)], journal.limits));
+        journal.boot = "another".to_owned();
+        journal.write().unwrap();
+        let other = EndpointJournal::open(place(), &there).unwrap();
         assert_eq!((other.endpoints.clone(), other.limits), (vec![], None));
-        again.remove().unwrap();
-        again.remove().unwrap();
+        journal.remove().unwrap();
+        journal.remove().unwrap();
         assert!(!directory.exists());
     }
 

@@ -1,23 +1,23 @@
-//! Telling systemd how the service is (sd_notify(3)). Without systemd nothing happens.
+//! Notifications to systemd (sd_notify(3)). Without systemd nothing happens.
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
-/// Where systemd listens.
+/// The variable with the socket of systemd.
 const SOCKET: &str = "NOTIFY_SOCKET";
-/// How often it wants to hear something, microseconds.
+/// The variable with the time between two signs of life that it expects, microseconds.
 const WATCHDOG: &str = "WATCHDOG_USEC";
 
-/// Whoever wants to know how the service is.
+/// The receiver of notifications, if there is any.
 pub struct Notify {
     to: Option<(UnixDatagram, SocketAddr)>,
     alive_every: Option<Duration>,
 }
 
 impl Notify {
-    /// As the environment says.
+    /// Configured by the environment.
     pub fn open() -> Self {
         let place = std::env::var_os(SOCKET);
         let address = place.as_ref().and_then(|place| match place.as_bytes() {
@@ -33,7 +33,7 @@ impl Notify {
         }
     }
 
-    /// How often `alive` is expected; none if it is not.
+    /// Time between two calls of `alive`; none if none is expected.
     pub fn alive_every(&self) -> Option<Duration> {
         self.alive_every.filter(|_| self.to.is_some())
     }

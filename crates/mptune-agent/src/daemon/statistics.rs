@@ -1,4 +1,4 @@
-//! A look at the connections that are steered: bytes, and whether the network is what limits them.
+//! Statistics of the connections that are steered: bytes, and the time in which the network limits them.
 //!
 //! Read from the kernel's socket statistics alone. It costs about 5 microseconds a connection.
 
@@ -24,15 +24,15 @@ pub struct Seen {
     pub is_full: bool,
 }
 
-/// How long each subflow has been busy, the time apart in which the peer's window stopped it, nanoseconds.
+/// Busy time of each subflow, without the time in which the peer's window stopped it, nanoseconds.
 pub type Busy = HashMap<Pair, u64>;
 
-/// Looks around in one network namespace.
-pub struct Looks {
+/// Reads the statistics of one network namespace.
+pub struct Statistics {
     diag: Diag,
 }
 
-impl Looks {
+impl Statistics {
     /// In the current namespace.
     ///
     /// # Errors
@@ -46,10 +46,10 @@ impl Looks {
     /// # Errors
     /// The kernel reports no connections (CONFIG_INET_MPTCP_DIAG).
     pub fn connections(&mut self) -> Result<HashMap<u32, Seen>, Error> {
-        let mut found = HashMap::new();
-        self.diag.census(Counting::Mptcp, |one| {
-            let info = MptcpInfo::parse(one.info);
-            if one.info.len() > LONGEST_MPTCP_INFO {
+        let mut connections = HashMap::new();
+        self.diag.census(Counting::Mptcp, |socket| {
+            let info = MptcpInfo::parse(socket.info);
+            if socket.info.len() > LONGEST_MPTCP_INFO {
                 return;
             }
             let Some(token) = info.token.filter(|&token| token != 0) else { return };
@@ -58,13 +58,13 @@ impl Looks {
                 received_bytes: info.bytes_received.unwrap_or(0),
                 acked_bytes: info.bytes_acked.unwrap_or(0),
                 // Programs wait until a third of it is free (sk_stream_is_writeable).
-                is_full: one.send_buffer.is_some_and(|(queued, room)| {
+                is_full: socket.send_buffer.is_some_and(|(queued, room)| {
                     room > 0 && u64::from(queued) * 3 >= u64::from(room) * 2
                 }),
             };
-            found.insert(token, seen);
+            connections.insert(token, seen);
         })?;
-        Ok(found)
+        Ok(connections)
     }
 
     /// The subflows of all connections.
@@ -72,13 +72,13 @@ impl Looks {
     /// # Errors
     /// The kernel has no socket statistics.
     pub fn busy(&mut self) -> Result<Busy, Error> {
-        let mut found = Busy::new();
-        self.diag.census(Counting::Tcp, |one| {
-            if one.mptcp.is_some() {
-                let info = TcpInfo::parse(one.info);
-                found.insert(one.pair, info.busy_ns.saturating_sub(info.rwnd_limited_ns));
+        let mut busy = Busy::new();
+        self.diag.census(Counting::Tcp, |socket| {
+            if socket.mptcp.is_some() {
+                let info = TcpInfo::parse(socket.info);
+                busy.insert(socket.pair, info.busy_ns.saturating_sub(info.rwnd_limited_ns));
             }
         })?;
-        Ok(found)
+        Ok(busy)
     }
 }

@@ -1,14 +1,14 @@
-//! Whether the network still is what was measured: throughput seen against throughput predicted.
+//! Comparison of throughput with its prediction: a path that is no longer what was measured.
 //!
-//! Only time that tells something counts: saturated time, in which the network was the limit and not a program
-//! (`figures` says how that is known). The last hour is cut into parts; a part counts if enough of it was
+//! Only informative time counts: saturated time, in which the network was the limit and not a program
+//! (`figures` decides that). The last hour is cut into parts; a part counts if enough of it was
 //! saturated. The answer is outdated once nearly all parts that count lie outside what it predicts, and good
 //! again once most of them lie inside: in between nothing changes, so that nothing is reported twice.
 
 use super::answer::Expectation;
 use std::collections::VecDeque;
 
-/// How long is looked back, nanoseconds.
+/// Length of the window, nanoseconds.
 const WINDOW_NS: u64 = 3_600_000_000_000;
 /// Milliseconds instead of it, for tests.
 const VARIABLE: &str = "MPTUNE_NOTICE_WINDOW_MS";
@@ -41,9 +41,9 @@ impl Part {
     }
 }
 
-/// What is seen of one policy.
+/// Observations of one policy.
 #[derive(Debug, Clone)]
-pub struct Notice {
+pub struct Deviation {
     expectation: Expectation,
     part_ns: u64,
     /// The number of the part in which it began.
@@ -61,14 +61,14 @@ pub struct Seen {
     pub high_mbit_s: f64,
 }
 
-impl Notice {
+impl Deviation {
     /// Nothing seen yet.
     pub fn new(expectation: Expectation, window_ns: u64) -> Self {
         let (part_ns, parts) = (window_ns / PARTS, VecDeque::new());
         Self { expectation, part_ns, began: None, parts, outdated: false }
     }
 
-    /// What it compares with.
+    /// The prediction.
     pub fn expectation(&self) -> &Expectation {
         &self.expectation
     }
@@ -86,7 +86,7 @@ impl Notice {
         }
     }
 
-    /// Looks back at `now_ns`; what changed, if it changed: whether the answer is outdated now.
+    /// Judges the window that ends at `now_ns`; true if the answer has become outdated, false if it holds again.
     pub fn judge(&mut self, now_ns: u64) -> Option<bool> {
         let now = now_ns / self.part_ns;
         self.parts.retain(|part| part.number + PARTS > now);
@@ -107,7 +107,7 @@ impl Notice {
         self.outdated
     }
 
-    /// What was seen lately; none if that says nothing.
+    /// Recent throughput; none if too few parts count.
     pub fn seen(&self) -> Option<Seen> {
         let mut rates = self.rates();
         rates.sort_by(f64::total_cmp);
@@ -115,7 +115,7 @@ impl Notice {
         Some(Seen { low_mbit_s: rates[last / 4], high_mbit_s: rates[last - last / 4] })
     }
 
-    /// What to say when it is outdated; `now_s` counts from 1970.
+    /// The reason for an outdated answer, in words; `now_s` counts from 1970.
     pub fn words(&self, now_s: u64) -> String {
         let Expectation { mbit_s, low_mbit_s, high_mbit_s, measured_s } = self.expectation;
         let age = measured_s.map(|then| format!(" of {}", age(now_s.saturating_sub(then))));
@@ -180,77 +180,77 @@ mod tests {
     }
 
     /// Seconds of saturated time at a rate; what changed on the way.
-    fn after(notice: &mut Notice, from_s: u64, to_s: u64, mbit_s: f64) -> Vec<bool> {
+    fn after(deviation: &mut Deviation, from_s: u64, to_s: u64, mbit_s: f64) -> Vec<bool> {
         let mut changes = Vec::new();
         for second in from_s..to_s {
-            notice.note(second * SECOND, SECOND, bytes(mbit_s));
-            changes.extend(notice.judge(second * SECOND));
+            deviation.note(second * SECOND, SECOND, bytes(mbit_s));
+            changes.extend(deviation.judge(second * SECOND));
         }
         changes
     }
 
     #[test]
     fn a_network_that_gives_less_for_an_hour_is_told_once() {
-        let mut notice = Notice::new(EXPECTED, WINDOW_NS);
-        assert!(after(&mut notice, 1_000_000, 1_003_300, 145.0).is_empty());
-        assert_eq!(after(&mut notice, 1_003_300, 1_010_000, 145.0), [true]);
+        let mut deviation = Deviation::new(EXPECTED, WINDOW_NS);
+        assert!(after(&mut deviation, 1_000_000, 1_003_300, 145.0).is_empty());
+        assert_eq!(after(&mut deviation, 1_003_300, 1_010_000, 145.0), [true]);
         let words = "the answer of 3 days ago predicts 210 Mbit/s (200 to 220), seen 145 to 145 for an hour: \
             measure again";
-        assert_eq!(notice.words(3 * 86_400 + 5), words);
+        assert_eq!(deviation.words(3 * 86_400 + 5), words);
         // Half of the hour has to be as measured before it is good again.
-        assert!(after(&mut notice, 1_010_000, 1_011_000, 210.0).is_empty());
-        assert!(notice.is_outdated());
-        assert_eq!(after(&mut notice, 1_011_000, 1_020_000, 210.0), [false]);
+        assert!(after(&mut deviation, 1_010_000, 1_011_000, 210.0).is_empty());
+        assert!(deviation.is_outdated());
+        assert_eq!(after(&mut deviation, 1_011_000, 1_020_000, 210.0), [false]);
     }
 
     #[test]
     fn what_comes_and_goes_is_not_told() {
-        let mut notice = Notice::new(EXPECTED, WINDOW_NS);
+        let mut deviation = Deviation::new(EXPECTED, WINDOW_NS);
         let mut changes = Vec::new();
         for half in 0..20 {
             let rate = if half % 2 == 0 { 145.0 } else { 210.0 };
-            changes.extend(after(&mut notice, 1800 * half, 1800 * (half + 1), rate));
+            changes.extend(after(&mut deviation, 1800 * half, 1800 * (half + 1), rate));
         }
         assert!(changes.is_empty());
-        assert!(after(&mut notice, 36_000, 50_000, 210.0).is_empty());
+        assert!(after(&mut deviation, 36_000, 50_000, 210.0).is_empty());
     }
 
     #[test]
     fn more_than_predicted_is_another_network_too() {
-        let mut notice = Notice::new(EXPECTED, WINDOW_NS);
-        assert_eq!(after(&mut notice, 0, 4000, 400.0), [true]);
+        let mut deviation = Deviation::new(EXPECTED, WINDOW_NS);
+        assert_eq!(after(&mut deviation, 0, 4000, 400.0), [true]);
     }
 
     #[test]
     fn little_saturated_time_says_nothing() {
-        let mut notice = Notice::new(EXPECTED, WINDOW_NS);
+        let mut deviation = Deviation::new(EXPECTED, WINDOW_NS);
         for minute in 0..600 {
             // 20 s in 120: less than a quarter of a part.
             let at = minute * 60 * SECOND;
             if minute % 2 == 0 {
-                notice.note(at, 20 * SECOND, bytes(20.0 * 100.0));
+                deviation.note(at, 20 * SECOND, bytes(20.0 * 100.0));
             }
-            assert_eq!(notice.judge(at), None);
+            assert_eq!(deviation.judge(at), None);
         }
-        assert_eq!(notice.seen(), None);
+        assert_eq!(deviation.seen(), None);
     }
 
     #[test]
     fn what_was_seen_is_forgotten_after_an_hour() {
-        let mut notice = Notice::new(EXPECTED, WINDOW_NS);
-        after(&mut notice, 0, 4000, 145.0);
-        assert!(notice.is_outdated());
-        assert_eq!(notice.judge(8000 * SECOND), None);
-        assert!(notice.seen().is_none() && notice.is_outdated());
-        assert!(notice.parts.is_empty());
+        let mut deviation = Deviation::new(EXPECTED, WINDOW_NS);
+        after(&mut deviation, 0, 4000, 145.0);
+        assert!(deviation.is_outdated());
+        assert_eq!(deviation.judge(8000 * SECOND), None);
+        assert!(deviation.seen().is_none() && deviation.is_outdated());
+        assert!(deviation.parts.is_empty());
     }
 
     #[test]
     fn ages_and_rates_are_short() {
         let ages =
             [(5, "just now"), (90, "1 minute ago"), (7300, "2 hours ago"), (259_300, "3 days ago")];
-        for (seconds, wanted) in ages {
-            assert_eq!(age(seconds), wanted);
+        for (seconds, expected) in ages {
+            assert_eq!(age(seconds), expected);
         }
         assert_eq!(
             [short(3.456), short(20.0), short(20.26), short(209.6)],

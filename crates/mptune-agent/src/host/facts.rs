@@ -27,15 +27,15 @@ pub struct Facts {
     rules: Vec<Rule>,
     kernel: String,
     machine: &'static str,
-    /// Why there is no MPTCP; none if there is.
+    /// The reason for no MPTCP; none if there is MPTCP.
     mptcp: Option<String>,
-    /// Why no program can manage paths here; none if programs can.
+    /// The reason why no program can manage paths here; none if programs can.
     path_manager: Option<String>,
     net_admin: bool,
     /// It runs under sudo.
     sudo: bool,
     congestion_controls: CongestionControls,
-    /// Why no congestion control can be registered as a BPF program; none if there is no known obstacle.
+    /// The obstacle to registering congestion controls as BPF programs; none if none is known.
     bpf: Option<String>,
     sysctls: Values,
     rmem_max: Option<u64>,
@@ -74,7 +74,7 @@ struct Leaves {
     to: IpAddr,
     /// None if they cannot leave.
     device: Option<String>,
-    /// Why they cannot.
+    /// The reason if they cannot.
     reason: Option<String>,
 }
 
@@ -82,7 +82,7 @@ struct Leaves {
 ///
 /// # Errors
 /// The kernel does not answer.
-pub fn look(names: &[String], pairs: &[(IpAddr, IpAddr)]) -> Result<Facts, Error> {
+pub fn read(names: &[String], pairs: &[(IpAddr, IpAddr)]) -> Result<Facts, Error> {
     let mut routes = Routes::open()?;
     let links = routes.links()?;
     let devices = links.values().map(|link| link.device.clone());
@@ -119,7 +119,7 @@ pub fn kernel(name: &str) -> String {
     text.unwrap_or_default().trim().to_owned()
 }
 
-/// Whether this process has CAP_NET_ADMIN.
+/// True if this process has CAP_NET_ADMIN.
 pub fn may_administrate() -> bool {
     role::capabilities() >> NET_ADMIN & 1 == 1
 }
@@ -151,7 +151,7 @@ fn memory_available() -> Option<u64> {
 fn interfaces(routes: &mut Routes, links: &BTreeMap<u32, Link>) -> Result<Vec<Interface>, Error> {
     let mut addresses = routes.addresses()?;
     let mut defaults = routes.default_routes()?;
-    let one = |(index, link): (&u32, &Link)| {
+    let interface = |(index, link): (&u32, &Link)| {
         // In the name of a setting a slash stands for a dot in that of a device.
         let device = link.device.replace('.', "/");
         Interface {
@@ -163,7 +163,7 @@ fn interfaces(routes: &mut Routes, links: &BTreeMap<u32, Link>) -> Result<Vec<In
             rp_filter: number(&format!("net.ipv4.conf.{device}.rp_filter")),
         }
     };
-    Ok(links.iter().map(one).collect())
+    Ok(links.iter().map(interface).collect())
 }
 
 /// The offloads of a device that are on.
