@@ -80,7 +80,7 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> i32 {
         }
         Ok(Request::Play(arguments)) => play(&arguments),
         Err(reason) => {
-            log::say(&format!("mptune-agent: {reason}"));
+            log::write(&format!("mptune-agent: {reason}"));
             2
         }
     }

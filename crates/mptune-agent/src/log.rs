@@ -12,8 +12,8 @@ const LONGEST: usize = 2000;
 /// Bytes of a line and its end for which a pipe has room if it has any (`PIPE_BUF`).
 const PIPE_BYTES: usize = 4096;
 
-/// Says a line; a terminal or a journal that is gone is no reason to end, and one that nobody reads none to wait.
-pub fn say(line: &str) {
+/// Writes a line. It neither fails where a terminal or a journal is gone, nor waits for one that nobody reads.
+pub fn write(line: &str) {
     let mut stderr = std::io::stderr().lock();
     let mut room = [Watch::writable(&stderr)];
     if sys::wait(&mut room, Duration::ZERO).is_ok() && room[0].ready {

@@ -36,7 +36,7 @@ pub fn play_until<E: Display>(signal: i32, run: impl FnOnce(&mut Control) -> Res
     let mut control = match Control::new() {
         Ok(control) => control,
         Err(error) => {
-            log::say(&format!("mptune-agent: {error}"));
+            log::write(&format!("mptune-agent: {error}"));
             return 1;
         }
     };

@@ -1,7 +1,7 @@
-//! What an ordinary program gets: the role `transfer`, one end of a connection that sets nothing.
+//! The transfer of an ordinary program: the role `transfer`, one end of a connection that sets nothing.
 //!
 //! Unlike the meter it asks for no buffer, no congestion control and no path, and binds to no address: the
-//! machine chooses all of them, as it does for programs. It asks for MPTCP if the order says so, and takes TCP
+//! machine chooses all of them, as it does for programs. It asks for MPTCP if ordered to, and takes TCP
 //! where there is none, as programs under mptcpize do.
 //!
 //! ```text
@@ -13,10 +13,10 @@
 //!           out  {"event": "error", "reason": "..."} instead of any of them, and status 1
 //! ```
 //!
-//! Who connects begins with the token, which tells it from strangers. Who receives counts what arrives in
+//! The connecting end sends the token first, by which it is recognised. The receiving end counts arrivals in
 //! order, until the time or the number of bytes is over, and then resets the connection; its time begins when it
 //! asks for the connection, or has it. Whose input ends, ends. Not here: whose settings are good ones, and what
-//! several transfers say together (the controller knows).
+//! several transfers mean together (the controller knows).
 
 use crate::control::{self, Control, Input};
 use crate::kernel::address;
@@ -39,19 +39,19 @@ const PIECE: usize = 256 * 1024;
 const BACKLOG: i32 = 128;
 /// Strangers that may be silent at once; a further one displaces the first.
 const STRANGERS: usize = 64;
-/// How often the kernel is asked about the connection.
+/// Interval of queries about the connection.
 const LOOK_NS: u64 = 100_000_000;
-/// How long who sends may go on after its time: the other end resets the connection.
+/// Time for the sending end to go on after its duration: the other end resets the connection.
 const GRACE_NS: u64 = 10_000_000_000;
 
-/// What is to be done.
+/// The order.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Config {
-    /// Where to wait for the connection.
+    /// Address to wait for the connection at.
     #[serde(default)]
     listen: Option<IpAddr>,
-    /// Where to open one.
+    /// Address to connect to.
     #[serde(default)]
     connect: Option<IpAddr>,
     /// The port; 0 for any free one.
@@ -65,7 +65,7 @@ struct Config {
     duration_ns: u64,
     /// No more than this.
     most_bytes: u64,
-    /// What the connection begins with.
+    /// First bytes of the connection.
     token: String,
 }
 
@@ -74,7 +74,7 @@ struct Config {
 struct Subflow {
     local: IpAddr,
     remote: IpAddr,
-    /// What it sent, or received.
+    /// Bytes sent, or received.
     bytes: u64,
 }
 
@@ -92,7 +92,7 @@ struct Report {
     /// As the kernel counts them.
     buffers: Buffers,
     subflows: Vec<Subflow>,
-    /// Why nothing is known.
+    /// The reason for no result.
     failed: Option<String>,
 }
 
@@ -356,7 +356,7 @@ impl End<'_> {
     }
 }
 
-/// Reads on in what a stranger says first; false if it has gone.
+/// Reads on in a stranger's first bytes; false if it has gone.
 fn greeted(stream: &mut TcpStream, received: &mut Vec<u8>) -> bool {
     let mut rest = vec![0; TOKEN - received.len()];
     match stream.read(&mut rest) {
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn a_configuration_says_all_of_it() {
+    fn a_configuration_has_every_key() {
         let line = r#"{"connect": "10.9.0.1", "port": 5, "mptcp": true, "sends": false,
             "duration_ns": 1, "most_bytes": 2, "token": ""}"#;
         let config: Config = serde_json::from_str(line).unwrap();

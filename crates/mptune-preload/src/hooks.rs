@@ -1,4 +1,4 @@
-//! What happens at the calls that the library stands in for.
+//! Behaviour of the calls that the library replaces.
 //!
 //! The settings are given to a socket when it is made, so that they hold for every descriptor of it
 //! and for data sent without `connect()`. They are given again at `connect()` and `listen()`, the
@@ -34,7 +34,7 @@ const FORGIVEN: [(c_int, c_int, &str); 10] = [
     (libc::SOL_SOCKET, libc::SO_REUSEPORT, "SO_REUSEPORT"),
 ];
 
-/// What a process remembers of its sockets.
+/// A process's memory of its sockets.
 pub struct Memory {
     /// A bit per descriptor: it was given its settings here. Only `socket()` writes it, so one that
     /// is closed and used again by something else never is wrong at `connect()` or `listen()`.
@@ -73,11 +73,11 @@ impl Memory {
 
 /// The library's work in one process.
 pub struct Hooks<'a, S> {
-    /// How the kernel is asked.
+    /// The system calls.
     pub system: &'a S,
-    /// What to do.
+    /// The settings.
     pub settings: &'a Settings,
-    /// What is remembered.
+    /// The memory of sockets.
     pub memory: &'a Memory,
 }
 
@@ -144,13 +144,13 @@ impl<S: System> Hooks<'_, S> {
         }
     }
 
-    /// What `SO_PROTOCOL` says to a program that asked for TCP: that it got it.
+    /// Value of `SO_PROTOCOL` for a program that asked for TCP: that it got it.
     pub fn protocol_shown(&self, protocol: c_int) -> c_int {
         let unaware = self.settings.mptcp && !self.memory.knows_mptcp.load(Relaxed);
         if protocol == IPPROTO_MPTCP && unaware { libc::IPPROTO_TCP } else { protocol }
     }
 
-    /// Whether an option that MPTCP refused with `error` is reported to the program as set.
+    /// True if an option that MPTCP refused with `error` is reported to the program as set.
     ///
     /// Only where it asked for TCP and got MPTCP, and only for what tunes a connection.
     pub fn forgives(&self, fd: c_int, level: c_int, name: c_int, error: c_int) -> bool {
@@ -212,7 +212,7 @@ impl<S: System> Hooks<'_, S> {
     }
 }
 
-/// Whether a socket is a stream over IPv4 or IPv6, whatever flags it was asked for with.
+/// True if a socket is a stream over IPv4 or IPv6, whatever flags it was asked for with.
 fn is_stream(domain: c_int, kind: c_int) -> bool {
     let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
     [libc::AF_INET, libc::AF_INET6].contains(&domain) && kind & !flags == libc::SOCK_STREAM

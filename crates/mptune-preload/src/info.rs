@@ -33,7 +33,7 @@ pub fn address(bytes: &[u8]) -> Option<SocketAddr> {
     Some(SocketAddr::new(ip.to_canonical(), port))
 }
 
-/// What is reported of `struct tcp_info`.
+/// The fields of `struct tcp_info` that are reported.
 #[derive(Default, Debug, PartialEq, Eq)]
 pub struct TcpInfo {
     /// The kernel's number of the state, 1 for established.
@@ -90,7 +90,7 @@ impl TcpInfo {
     }
 }
 
-/// What is reported of `struct mptcp_info`.
+/// The fields of `struct mptcp_info` that are reported.
 #[derive(Debug, PartialEq, Eq)]
 pub struct MptcpInfo {
     /// The connection became plain TCP.

@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// `MPTCP_FULL_INFO` (Linux 6.5).
 const MPTCP_FULL_INFO: c_int = 4;
-/// What is read of /proc/self/status, which has about 1.4 KiB and `Seccomp:` behind lists of groups.
+/// Bytes that are read of /proc/self/status, which has about 1.4 KiB and `Seccomp:` behind lists of groups.
 const STATUS_ROOM: usize = 16_384;
 /// Descriptors looked at when a process ends, at most.
 const MOST_DESCRIPTORS: u64 = 65_536;
@@ -84,7 +84,7 @@ macro_rules! next {
     }};
 }
 
-/// What a function returns that the C library does not have.
+/// Return value of a function that the C library does not have.
 fn missing() -> c_int {
     // SAFETY: `errno` of this thread.
     unsafe { *libc::__errno_location() = libc::ENOSYS };
@@ -139,7 +139,7 @@ impl System for Kernel {
         }
         put(&mut info.header, 24, &(info.subflows.as_mut_ptr() as u64).to_ne_bytes());
         put(&mut info.header, 32, &(info.tcp.as_mut_ptr() as u64).to_ne_bytes());
-        // The kernel writes to the header what `option` says, and to the two arrays, which outlive
+        // The kernel writes to the header as `option` defines, and to the two arrays, which outlive
         // the call, at most as many elements and bytes per element as the header grants.
         info.header_length = self.option(fd, SOL_MPTCP, MPTCP_FULL_INFO, &mut info.header)?;
         Ok(())

@@ -17,7 +17,7 @@ impl Line {
         Self { bytes: [0; ROOM], length: 0 }
     }
 
-    /// What is in it.
+    /// Its content.
     pub fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..self.length).unwrap_or(&[])
     }

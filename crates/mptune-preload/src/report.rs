@@ -45,9 +45,9 @@ pub enum Role {
 
 /// Writes lines about this process's sockets to a file.
 pub struct Reporter<'a, S> {
-    /// How the kernel is asked.
+    /// The system calls.
     pub system: &'a S,
-    /// Where the lines go.
+    /// Destination of the lines.
     pub file: &'a CStr,
 }
 
@@ -76,7 +76,7 @@ impl<S: System> Reporter<'_, S> {
         });
     }
 
-    /// What a connection has done until now; nothing if `fd` is none.
+    /// Totals of a connection until now; nothing if `fd` is none.
     pub fn state(&self, fd: c_int) {
         let Some((protocol, cookie)) = self.stream(fd) else { return };
         if self.number(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN) == Some(1) {
@@ -154,7 +154,7 @@ impl<S: System> Reporter<'_, S> {
     }
 }
 
-/// What a socket is. One of MPTCP that has become plain TCP no longer answers for MPTCP.
+/// Kind of a socket. One of MPTCP that has become plain TCP no longer answers for MPTCP.
 fn kind(protocol: c_int, known: bool, info: &MptcpInfo) -> &'static [u8] {
     match protocol {
         IPPROTO_MPTCP if known && !info.fallback => b"mptcp",

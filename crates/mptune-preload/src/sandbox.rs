@@ -10,11 +10,11 @@
 use std::ffi::{c_int, c_long};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 
-/// What a process remembers.
+/// A process's memory.
 pub struct Sandbox {
     /// Ways into a sandbox that were taken, or are just being tried.
     entered: AtomicU32,
-    /// A filter from outside is there, and the kernel's answer tells nothing any more.
+    /// A filter from outside is there, and the kernel's answer is of no use any more.
     filtered: AtomicBool,
 }
 
@@ -37,7 +37,7 @@ impl Sandbox {
         }
     }
 
-    /// Does what leads into a sandbox; `failed` tells by the result that it did not.
+    /// Does what leads into a sandbox; `failed` decides by the result whether it did not.
     pub fn enter<T>(&self, enter: impl FnOnce() -> T, failed: impl FnOnce(&T) -> bool) -> T {
         // Other threads stop calling before, not after.
         self.entered.fetch_add(1, SeqCst);
@@ -48,12 +48,12 @@ impl Sandbox {
         result
     }
 
-    /// Whether there is one, as far as that is known without asking.
+    /// True if there is one, as far as that is known without asking.
     pub fn is_known(&self) -> bool {
         self.entered.load(SeqCst) != 0
     }
 
-    /// Whether there is none; `mode` asks the kernel.
+    /// True if there is none; `mode` asks the kernel.
     pub fn is_absent(&self, mode: impl FnOnce() -> c_long) -> bool {
         if self.is_known() {
             return false;
@@ -66,7 +66,7 @@ impl Sandbox {
     }
 }
 
-/// Whether a system call leads into a sandbox.
+/// True if a system call leads into a sandbox.
 pub fn leads_in(number: c_long, first: c_long) -> bool {
     let prctl = number == libc::SYS_prctl && first == c_long::from(libc::PR_SET_SECCOMP);
     // The other operations only ask.
@@ -74,7 +74,7 @@ pub fn leads_in(number: c_long, first: c_long) -> bool {
     prctl || number == libc::SYS_seccomp && modes.contains(&first)
 }
 
-/// Whether an option of `prctl()` does.
+/// True if an option of `prctl()` does.
 pub fn option_leads_in(option: c_int) -> bool {
     option == libc::PR_SET_SECCOMP
 }

@@ -1,4 +1,4 @@
-//! What the library is to do, from the environment.
+//! Settings of the library, from the environment.
 //!
 //! | variable | value |
 //! |---|---|
@@ -42,7 +42,7 @@ impl<const ROOM: usize> Text<ROOM> {
 /// The settings of this process.
 #[derive(Clone, Copy)]
 pub struct Settings {
-    /// Whether TCP sockets become MPTCP sockets.
+    /// True if TCP sockets become MPTCP sockets.
     pub mptcp: bool,
     /// `SO_SNDBUF` and `SO_RCVBUF`, bytes.
     pub buffer_bytes: Option<c_int>,
@@ -66,7 +66,7 @@ impl Settings {
         }
     }
 
-    /// Whether sockets get more than another protocol.
+    /// True if sockets get more than another protocol.
     pub fn gives_options(&self) -> bool {
         self.cc.is_some() || self.buffer_bytes.is_some()
     }

@@ -1,4 +1,4 @@
-//! What the rest of the library asks of the operating system, so that tests can answer instead.
+//! The library's requests to the operating system, so that tests can answer instead.
 
 use std::ffi::{CStr, c_int};
 
@@ -21,9 +21,9 @@ pub const SUBFLOW_INFO_ROOM: usize = 264;
 /// Room for one `struct tcp_info`; what is read of it ends at byte 242.
 pub const TCP_INFO_ROOM: usize = 248;
 
-/// What `MPTCP_FULL_INFO` fills in.
+/// The data that `MPTCP_FULL_INFO` fills in.
 pub struct FullInfo {
-    /// `struct mptcp_full_info`, which says how many elements the arrays have, and how far apart.
+    /// `struct mptcp_full_info`, which has the number of elements of the arrays, and their distance.
     pub header: [u8; FULL_INFO_HEADER + MPTCP_INFO_ROOM],
     /// Bytes of it that the kernel wrote.
     pub header_length: usize,
@@ -79,6 +79,6 @@ pub trait System {
     fn now_ns(&self) -> u64;
     /// Descriptors that may be open are below this number.
     fn descriptors(&self) -> c_int;
-    /// Whether calls may be made that the program itself does not make: no sandbox kills it for one.
+    /// True if calls may be made that the program itself does not make: no sandbox kills it for one.
     fn is_free(&self) -> bool;
 }

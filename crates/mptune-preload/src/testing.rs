@@ -48,9 +48,9 @@ pub struct Fake {
     pub no_mptcp: Option<Errno>,
     /// The error with which it refuses options.
     pub no_option: Option<Errno>,
-    /// Whether every descriptor is an MPTCP connection of two subflows, or nothing of interest.
+    /// True if every descriptor is an MPTCP connection of two subflows; otherwise none is of interest.
     pub connected: bool,
-    /// Whether the program is in a sandbox.
+    /// True if the program is in a sandbox.
     pub confined: bool,
     /// Sockets asked for.
     pub made: RefCell<Vec<(c_int, c_int, c_int)>>,

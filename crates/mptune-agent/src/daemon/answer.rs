@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_in_one_line() {
+    fn an_error_is_one_line_with_its_key() {
         for (key, value, expected) in [
             ("version", json!(2), "version: expected 1, found 2"),
             ("colour", json!(2), "colour: expected one of version, run,"),

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_that_gives_less_for_an_hour_is_told_once() {
+    fn a_network_that_gives_less_for_an_hour_is_reported_once() {
         let mut deviation = Deviation::new(EXPECTED, WINDOW_NS);
         assert!(after(&mut deviation, 1_000_000, 1_003_300, 145.0).is_empty());
         assert_eq!(after(&mut deviation, 1_003_300, 1_010_000, 145.0), [true]);
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_and_goes_is_not_told() {
+    fn changes_that_come_and_go_are_not_reported() {
         let mut deviation = Deviation::new(EXPECTED, WINDOW_NS);
         let mut changes = Vec::new();
         for half in 0..20 {
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn little_saturated_time_says_nothing() {
+    fn little_saturated_time_is_no_evidence() {
         let mut deviation = Deviation::new(EXPECTED, WINDOW_NS);
         for minute in 0..600 {
             // 20 s in 120: less than a quarter of a part.

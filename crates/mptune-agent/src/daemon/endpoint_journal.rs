@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_noted_is_known_again_as_far_as_it_is_still_there() {
+    fn recorded_endpoints_are_recovered_as_far_as_they_still_exist() {
         let directory = std::env::temp_dir().join(format!("mptune-noted-{}", std::process::id()));
         let place = || (Directory::make(&directory).unwrap(), "endpoints.json");
         let made = |id| Made { address: [10, 0, id, 2].into(), id, device: 3 };

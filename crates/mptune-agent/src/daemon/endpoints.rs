@@ -282,7 +282,7 @@ impl Endpoints {
         for (_, device, address) in usable {
             match kept.make(address, device) {
                 // There is no room, or it has gone meanwhile.
-                Err(Error::Refused(refusal)) => log::say(&format!("mptune-agent: {refusal}")),
+                Err(Error::Refused(refusal)) => log::write(&format!("mptune-agent: {refusal}")),
                 done => done?,
             }
         }

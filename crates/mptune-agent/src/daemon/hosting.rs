@@ -157,7 +157,7 @@ impl State {
     }
 
     /// Reads the inventory again; returns what came and went.
-    fn look_again(&mut self) -> Result<Vec<AddressChange>, Error> {
+    fn reread(&mut self) -> Result<Vec<AddressChange>, Error> {
         let before = self.inventory.named();
         self.look()?;
         let now = self.inventory.named();
@@ -216,7 +216,7 @@ impl Addresses {
             state.leaving.clear();
         }
         if lost || links {
-            changes = state.look_again()?;
+            changes = state.reread()?;
         }
         // Not all changes of devices are those of an address, but they may be those of a route.
         changes.extend((lost || routes).then_some(AddressChange::Routes));

@@ -38,7 +38,7 @@ use self::service::Service;
 use crate::arguments::Arguments;
 use crate::control::GRACE;
 use crate::kernel::{signals, sys};
-use crate::log::say;
+use crate::log;
 use crate::undo::steps;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -51,13 +51,13 @@ pub fn main(arguments: &Arguments) -> i32 {
     }
     let file = policy::place(arguments.daemon.policy.as_deref());
     if !arguments.daemon.check && file == Path::new(policy::TEXT) {
-        say("--policy: expected a file without --check, found -");
+        log::write("--policy: expected a file without --check, found -");
         return 2;
     }
     let plan = match Plan::read(&file) {
         Ok(plan) => plan,
         Err(error) => {
-            say(&error.to_string());
+            log::write(&error.to_string());
             return 2;
         }
     };
@@ -68,7 +68,7 @@ pub fn main(arguments: &Arguments) -> i32 {
     match serve(plan, arguments.daemon.attended) {
         Ok(()) => 0,
         Err(error) => {
-            say(&error.to_string());
+            log::write(&error.to_string());
             1
         }
     }
@@ -116,7 +116,7 @@ fn restore() -> i32 {
             i32::from(!is_done)
         }
         Err(error) => {
-            say(&error.to_string());
+            log::write(&error.to_string());
             1
         }
     }

@@ -123,7 +123,7 @@ impl Plan {
     ///
     /// # Errors
     /// As [`Plan::read`].
-    pub fn read_again(&self) -> Result<Self, Error> {
+    pub fn reread(&self) -> Result<Self, Error> {
         if !matches!(self.file.try_exists(), Ok(false)) {
             return Self::read(&self.file);
         }
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_in_one_line() {
+    fn an_error_is_one_line_with_its_key() {
         let a = "[[policy]]\nname = \"a\"\nto = [\"10.9.0.0/16\"]\n";
         let ab =
             format!("{a}policy = \"fullmesh\"\n[[policy]]\nname = \"b\"\npolicy = \"default\"\n");

@@ -1,7 +1,7 @@
 //! Records of the daemon's actions with their reasons: stored for readers, and a line each in the journal.
 
 use crate::kernel::sys;
-use crate::log::{say, visible};
+use crate::log::{self, visible};
 use crate::paths::happening::{Happening, What};
 use crate::paths::hosting::Hosting;
 use serde::Serialize;
@@ -97,7 +97,7 @@ impl Records {
         self.last += 1;
         let record = Record { id: self.last, ..record };
         for line in self.lines(&record) {
-            say(&line);
+            log::write(&line);
         }
         self.stored.push_back(record);
         if self.stored.len() > STORED {
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_says_who_where_what_and_why() {
+    fn a_line_has_policy_device_action_and_reason() {
         let pair = Pair {
             local: "[::ffff:10.0.1.2]:40000".parse().unwrap(),
             remote: "[::ffff:10.9.0.1]:443".parse().unwrap(),
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_latest_are_kept_and_the_journal_is_not_flooded() {
+    fn only_the_latest_are_stored_and_the_journal_is_not_flooded() {
         let mut records = Records::default();
         let mut printed = 0;
         for index in 0..3000u64 {

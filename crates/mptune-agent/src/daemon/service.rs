@@ -448,7 +448,7 @@ impl Service {
 
     /// Reads the policy file again; a bad one leaves everything as it is.
     fn reload(&mut self) -> Result<(), Error> {
-        let done = self.plan.read_again().map_err(Error::from).and_then(|plan| {
+        let done = self.plan.reread().map_err(Error::from).and_then(|plan| {
             self.check_fixed(&plan)?;
             self.knob.map_or(Ok(()), |knob| self.watchdog.choose(knob, self.userspace))?;
             Ok(plan)

@@ -54,7 +54,7 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> i32 {
             }
         },
     };
-    log::say(&format!("mptune: error: COMMAND: {error}"));
+    log::write(&format!("mptune: error: COMMAND: {error}"));
     2
 }
 

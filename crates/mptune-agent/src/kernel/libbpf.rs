@@ -532,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_taken_is_told_apart_by_its_error_number() {
+    fn a_name_that_is_taken_has_its_own_error_number() {
         let call = |number| Error::with_message("registering", number);
         assert!(call(libc::EEXIST).is_taken() && !call(libc::EINVAL).is_taken());
         assert!(!Error::Function("bpf_link_create").is_taken());

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::io::{ErrorKind, Read};
 use std::net::TcpStream;
 
-/// How long a connection may take to show its token.
+/// Time for a connection to show its token.
 const PATIENCE_NS: u64 = 5_000_000_000;
 /// Connections that may do so at the same time; beyond it the one that has taken longest is reset.
 const MOST: usize = 4096;
@@ -22,7 +22,7 @@ const OTHERS: usize = 64;
 pub struct Chosen {
     /// Its socket, with the payload to come.
     pub stream: TcpStream,
-    /// When it was accepted.
+    /// Time of its acceptance.
     pub accepted_ns: u64,
 }
 
@@ -30,11 +30,11 @@ pub struct Chosen {
 struct Candidate {
     stream: TcpStream,
     accepted_ns: u64,
-    shown: [u8; TOKEN_BYTES],
+    token_bytes: [u8; TOKEN_BYTES],
     length: usize,
 }
 
-/// What one of them is by now.
+/// State of a candidate.
 enum Verdict {
     Unknown,
     Right,
@@ -63,7 +63,8 @@ impl Candidates {
 
     /// One that was just accepted, which is returned if it is the trial's.
     pub fn add(&mut self, stream: TcpStream, accepted_ns: u64) -> Option<Chosen> {
-        let mut candidate = Candidate { stream, accepted_ns, shown: [0; TOKEN_BYTES], length: 0 };
+        let mut candidate =
+            Candidate { stream, accepted_ns, token_bytes: [0; TOKEN_BYTES], length: 0 };
         match candidate.read(self.token.as_ref()) {
             Verdict::Right => return Some(candidate.chosen()),
             Verdict::Wrong => self.reset(candidate),
@@ -82,15 +83,15 @@ impl Candidates {
         }
     }
 
-    /// What to wait for, in the order that `hear` expects.
+    /// Descriptors to wait for, in the order that `hear` expects.
     pub fn watches(&self) -> impl Iterator<Item = Watch<'_>> {
         self.waiting.iter().map(|candidate| Watch::readable(&candidate.stream))
     }
 
-    /// When the patience with the first of them is over.
+    /// Time at which the patience with the first of them is over.
     pub fn next_ns(&self) -> u64 {
         let first = self.waiting.front();
-        first.map_or(u64::MAX, |one| one.accepted_ns.saturating_add(self.patience_ns))
+        first.map_or(u64::MAX, |candidate| candidate.accepted_ns.saturating_add(self.patience_ns))
     }
 
     /// Reads what has arrived; the trial's connection if it is among them.
@@ -135,7 +136,7 @@ impl Candidate {
     fn read(&mut self, token: Option<&Token>) -> Verdict {
         let Some(token) = token else { return Verdict::Right };
         while self.length < TOKEN_BYTES {
-            match self.stream.read(&mut self.shown[self.length..]) {
+            match self.stream.read(&mut self.token_bytes[self.length..]) {
                 Ok(0) => return Verdict::Wrong,
                 Ok(length) => self.length += length,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -143,7 +144,7 @@ impl Candidate {
                 Err(_) => return Verdict::Wrong,
             }
         }
-        if self.shown == *token { Verdict::Right } else { Verdict::Wrong }
+        if self.token_bytes == *token { Verdict::Right } else { Verdict::Wrong }
     }
 }
 
@@ -177,7 +178,7 @@ mod tests {
             (client, chosen)
         }
 
-        /// What is chosen after something has arrived.
+        /// The choice after something has arrived.
         fn hears(&mut self, now_ns: u64) -> Option<Chosen> {
             let mut watches: Vec<_> = self.candidates.watches().collect();
             sys::wait(&mut watches, Duration::from_secs(10)).unwrap();

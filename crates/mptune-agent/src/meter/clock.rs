@@ -9,7 +9,7 @@
 
 use serde::Deserialize;
 
-/// What the sender reports about its handshake.
+/// The sender's report of its handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct Handshake {
     /// From the `connect` call until the connection was established there.
@@ -42,11 +42,12 @@ impl Clock {
         self.handshake.is_some()
     }
 
-    /// When `connect` was called.
+    /// Time of the `connect` call.
     fn origin_ns(&self) -> u64 {
-        let told = self.handshake.unwrap_or(Handshake { handshake_ns: self.rtt_ns, rtt_ns: 0 });
-        let rtt_ns = if self.rtt_ns > 0 { self.rtt_ns } else { told.rtt_ns };
-        self.accepted_ns.saturating_sub(told.handshake_ns + rtt_ns / 2)
+        let handshake =
+            self.handshake.unwrap_or(Handshake { handshake_ns: self.rtt_ns, rtt_ns: 0 });
+        let rtt_ns = if self.rtt_ns > 0 { self.rtt_ns } else { handshake.rtt_ns };
+        self.accepted_ns.saturating_sub(handshake.handshake_ns + rtt_ns / 2)
     }
 
     /// Time from the `connect` call until `at_ns` on the receiver's clock.

@@ -1,4 +1,4 @@
-//! What a half is asked to do: the first line on standard input.
+//! Configuration of a half: the first line on standard input.
 
 use super::error::Error;
 use mptune_core::workload::Workload;
@@ -10,7 +10,7 @@ use std::net::IpAddr;
 pub const TOKEN_BYTES: usize = 16;
 /// Payload bytes of the smallest full segment (RFC 9293, section 3.7.1).
 const LEAST_SEGMENT: u32 = 536;
-/// What the trial's connection begins with, and no other.
+/// First bytes of the trial's connection, and of no other.
 pub type Token = [u8; TOKEN_BYTES];
 
 /// A measurement, described the same way for both halves.
@@ -23,7 +23,7 @@ pub struct Job {
     /// the kernel, which lets them grow up to its limits.
     #[serde(default)]
     pub buffer_bytes: Option<u32>,
-    /// What is sent, as in the simulator.
+    /// The workload, as in the simulator.
     pub workload: Workload,
     /// Width of the bins of the series.
     #[serde(default = "bin_ns")]
@@ -51,7 +51,7 @@ pub struct Job {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SenderConfig {
-    /// What is measured.
+    /// The measurement.
     pub job: Job,
     /// Its address on the initial path.
     pub local: IpAddr,
@@ -59,7 +59,7 @@ pub struct SenderConfig {
     pub remote: IpAddr,
     /// The port the receiver listens on.
     pub port: u16,
-    /// Why the receiver cannot do MPTCP, as it reported; none if it can or need not.
+    /// The reason why the receiver cannot do MPTCP, as it reported; none if it can or need not.
     #[serde(default)]
     pub plain_because: Option<String>,
 }
@@ -68,14 +68,14 @@ pub struct SenderConfig {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReceiverConfig {
-    /// What is measured.
+    /// The measurement.
     pub job: Job,
-    /// Where it accepts the connection.
+    /// Address at which it accepts the connection.
     pub address: IpAddr,
     /// The port; 0 for any free one.
     #[serde(default)]
     pub port: u16,
-    /// Where further subflows may join it, including `address` if they may join there.
+    /// Addresses at which further subflows may join it, including `address` if they may join there.
     #[serde(default)]
     pub joins: Vec<IpAddr>,
 }

@@ -87,7 +87,7 @@ impl Recorder {
         }
     }
 
-    /// What has increased up to now.
+    /// Counters that have increased up to now.
     pub fn moved(&self) -> Moved {
         let now = read();
         Moved { whole: moved(&self.start, &now), since_progress: moved(&self.at_progress, &now) }

@@ -15,7 +15,7 @@ pub enum Error {
     Configuration {
         /// The key.
         key: String,
-        /// What was expected there, and what was found.
+        /// Expected and actual value.
         expected: String,
     },
     /// The sender's host has no socket for it.

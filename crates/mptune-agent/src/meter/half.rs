@@ -1,4 +1,4 @@
-//! What both halves have: their own clock, commands while they measure, an ending, and a report of
+//! The common parts of both halves: a clock, commands while they measure, an ending, and a report of
 //! what they saw of the connection.
 
 use crate::control::{Control, Input};
@@ -12,12 +12,12 @@ use serde::{Deserialize, Serialize};
 use std::io;
 use std::time::{Duration, Instant};
 
-/// How long a half that is never short of work may go without checking for commands.
+/// Longest time without checking for commands of a half that is never short of work.
 const UNHEARD: Duration = Duration::from_millis(5);
 /// Longest wait for anything.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Why a half stopped measuring.
+/// Reason of the end of a measurement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", content = "reason", rename_all = "lowercase")]
 pub enum Ending {
@@ -62,7 +62,7 @@ pub struct Seen {
     pub counters: Counters,
     /// The same since the connection last made progress.
     pub counters_since_progress: Counters,
-    /// Why it stopped.
+    /// Reason of the end.
     pub ending: Ending,
     /// Processor time it used, nanoseconds.
     pub cpu_ns: u64,
@@ -70,7 +70,7 @@ pub struct Seen {
     pub busy_share: Option<f64>,
 }
 
-/// One half of a measurement at work.
+/// One half of a running measurement.
 pub struct Half<'a> {
     control: &'a mut Control,
     start: Instant,
@@ -109,7 +109,7 @@ impl<'a> Half<'a> {
         self.ending.get_or_insert(ending);
     }
 
-    /// Why it is over; none while it is not.
+    /// Reason of the end; none while it measures.
     pub fn ending(&self) -> Option<&Ending> {
         self.ending.as_ref()
     }
@@ -149,7 +149,7 @@ impl<'a> Half<'a> {
         self.heard.elapsed() >= UNHEARD
     }
 
-    /// What it saw, once it is over.
+    /// The report of both halves' common part, once it is over.
     pub fn seen(&self, buffers: Buffers, subflows: Vec<SubflowReport>, moved: Moved) -> Seen {
         Seen {
             buffers,

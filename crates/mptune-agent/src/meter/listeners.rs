@@ -1,4 +1,4 @@
-//! Where the receiver listens: at the address of the trial, and where subflows may join, on one
+//! Listening sockets of the receiver: at the address of the trial, and where subflows may join, on one
 //! port.
 //!
 //! Linux accepts a further subflow only where a socket listens on the port (net/mptcp/subflow.c,
@@ -25,15 +25,15 @@ const ATTEMPTS: usize = 16;
 
 /// The sockets that listen.
 pub struct Listeners {
-    /// Where the connection arrives; none once it has, unless subflows may also join there.
+    /// Listener of the connection; none once it has arrived, unless subflows may also join there.
     initial: Option<TcpListener>,
     /// Subflows may join there.
     join_initial: bool,
-    /// Where only subflows arrive.
+    /// Listeners of subflows only.
     joins: Vec<TcpListener>,
     /// The port of all sockets.
     pub port: u16,
-    /// Why the receiver cannot do MPTCP; none if it can or need not.
+    /// The reason why the receiver cannot do MPTCP; none if it can or need not.
     pub plain_because: Option<String>,
 }
 
@@ -94,7 +94,7 @@ impl Listeners {
     }
 }
 
-/// Whether MPTCP is used, and if it should be but is not, why: a host without it answers in plain TCP,
+/// True if MPTCP is used, and the reason if it should be but is not: a host without it answers in plain TCP,
 /// and the sender reports what becomes of the connection.
 fn capability(config: &ReceiverConfig) -> Result<(bool, Option<String>), Error> {
     match socket::open(config.address, config.job.mptcp) {

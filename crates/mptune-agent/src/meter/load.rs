@@ -1,4 +1,4 @@
-//! How busy the processors of this host are with what does not give way (/proc/stat, proc_stat(5)).
+//! Load of this host's processors by work that does not give way (/proc/stat, proc_stat(5)).
 
 use std::fs;
 

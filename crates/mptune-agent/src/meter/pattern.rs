@@ -59,7 +59,7 @@ impl Pattern {
         }
     }
 
-    /// Where `data`, received at position `offset`, first differs from the payload.
+    /// Offset at which `data`, received at position `offset`, first differs from the payload.
     pub fn first_wrong(&self, mut offset: u64, data: &[u8]) -> Option<u64> {
         let mut expected = [0; CHUNK];
         for data in data.chunks(CHUNK) {
@@ -67,7 +67,7 @@ impl Pattern {
             self.fill(offset, expected);
             if expected != data {
                 let wrong =
-                    expected.iter().zip(data).position(|(expected, found)| expected != found);
+                    expected.iter().zip(data).position(|(expected, received)| expected != received);
                 return wrong.map(|index| offset + index as u64);
             }
             offset += data.len() as u64;
@@ -87,8 +87,8 @@ mod tests {
         out
     }
 
-    /// What a receiver finds when it reads `stream` in pieces of `piece` bytes.
-    fn found(seed: u64, offset: u64, stream: &[u8], piece: usize) -> Option<u64> {
+    /// First difference for a receiver that reads `stream` in pieces of `piece` bytes.
+    fn first_difference(seed: u64, offset: u64, stream: &[u8], piece: usize) -> Option<u64> {
         let pattern = Pattern::new(seed);
         let mut at = offset;
         stream.chunks(piece).find_map(|data| {
@@ -121,7 +121,7 @@ mod tests {
             let cut = cut % length;
             prop_assert_eq!(&payload(seed, offset, cut)[..], &whole[..cut]);
             prop_assert_eq!(&payload(seed, offset + cut as u64, length - cut)[..], &whole[cut..]);
-            prop_assert_eq!(found(seed, offset, &whole, cut + 1), None);
+            prop_assert_eq!(first_difference(seed, offset, &whole, cut + 1), None);
         }
 
         #[test]
@@ -132,7 +132,7 @@ mod tests {
             let mut stream = payload(seed, offset, length);
             let at = at % length;
             stream[at] ^= 1 << bit;
-            prop_assert_eq!(found(seed, offset, &stream, piece), Some(offset + at as u64));
+            prop_assert_eq!(first_difference(seed, offset, &stream, piece), Some(offset + at as u64));
         }
 
         /// Up to eight equal bytes in a row can hide the place of the fault, never the fault.
@@ -151,7 +151,7 @@ mod tests {
                 stream.drain(at..at + count);
             }
             let at = offset + (at + if doubled { count } else { 0 }) as u64;
-            let wrong = found(seed, offset, &stream, piece);
+            let wrong = first_difference(seed, offset, &stream, piece);
             prop_assert_eq!(wrong, difference(&stream, &right, offset));
             prop_assert!(wrong.is_some_and(|wrong| (at..at + 8).contains(&wrong)), "{wrong:?} {at}");
         }

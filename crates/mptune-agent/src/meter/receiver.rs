@@ -26,7 +26,7 @@ use std::os::fd::AsFd;
 const READ_BYTES: usize = 256 * 1024;
 /// Connections that are accepted before something else has its turn.
 const AT_ONCE: usize = 64;
-/// How long the sender's report of its handshake may take to arrive once everything else has.
+/// Time for the sender's report of its handshake to arrive once everything else has.
 const ALIGN_PATIENCE_NS: u64 = 10_000_000_000;
 
 /// The receiver is ready for the connection.
@@ -34,7 +34,7 @@ const ALIGN_PATIENCE_NS: u64 = 10_000_000_000;
 #[serde(tag = "event", rename = "listening")]
 struct Listening<'a> {
     port: u16,
-    /// Why it cannot do MPTCP; none if it can or need not.
+    /// The reason why it cannot do MPTCP; none if it can or need not.
     plain_because: Option<&'a str>,
 }
 
@@ -49,15 +49,15 @@ struct Accepted {}
 struct Report {
     /// The connection arrived.
     connected: bool,
-    /// When it stopped counting; 0 without a connection.
+    /// End of counting; 0 without a connection.
     duration_ns: u64,
     /// Payload bytes in order.
     in_order_bytes: u64,
     /// The same over time.
     bins: Vec<u64>,
-    /// What `in_order_bytes` would have been after the whole duration, if it ended early.
+    /// `in_order_bytes` expected after the whole duration, if it ended early.
     expected_bytes: Option<u64>,
-    /// When the last byte of a transfer arrived.
+    /// Arrival of the last byte of a transfer.
     completion_ns: Option<u64>,
     /// First byte that differs from what was sent.
     corrupt_at: Option<u64>,
@@ -97,14 +97,14 @@ struct Receiver<'a> {
     pattern: Pattern,
     /// Payload that arrived and has been checked.
     arrived_bytes: u64,
-    /// What arrived when, on this half's clock, until it is known when the connection was requested.
+    /// Arrivals on this half's clock, until the time of the connection's request is known.
     early: Vec<(u64, u64)>,
     /// Payload that counts: a saturated measurement leaves out what arrived after its end.
     in_order_bytes: u64,
     bins: Bins,
-    /// When bytes, or the connection, last arrived, on this half's clock.
+    /// Last arrival of bytes, or of the connection, on this half's clock.
     progress_ns: u64,
-    /// When the last byte of a transfer arrived, on this half's clock.
+    /// Arrival of the last byte of a transfer, on this half's clock.
     last_byte_ns: Option<u64>,
     corrupt_at: Option<u64>,
     /// The looks that can end a saturated measurement early.
@@ -113,11 +113,11 @@ struct Receiver<'a> {
     ended_early: Option<Ended>,
     subflows: Ledger,
     recorder: Recorder,
-    /// Of the namespace; none without socket diagnostics, or where they say nothing.
+    /// Of the namespace; none without socket diagnostics, or where they do not answer.
     diag: Option<Diag>,
     /// Connections of others so far.
     strangers: u64,
-    /// When the subflows are next polled, since the connection was requested.
+    /// Time of the next poll of the subflows, since the connection was requested.
     sample_ns: u64,
 }
 
@@ -171,7 +171,7 @@ impl<'a> Receiver<'a> {
         let connection = chosen.map(|chosen| self.begin(chosen));
         if connection.is_some() {
             listeners.connected();
-            handshake.into_iter().for_each(|said| self.align(said));
+            handshake.into_iter().for_each(|report| self.align(report));
         }
         Ok(connection)
     }
@@ -203,7 +203,7 @@ impl<'a> Receiver<'a> {
     fn begin(&mut self, chosen: Chosen) -> TcpStream {
         let Chosen { stream, accepted_ns } = chosen;
         let statistics = socket::statistics(&stream, self.job.mptcp).ok();
-        let initial = statistics.and_then(|found| found.initial());
+        let initial = statistics.and_then(|statistics| statistics.initial());
         // The round-trip time of the handshake is the only one this end ever measures.
         let rtt_ns = initial.map_or(0, |flow| flow.tcp.srtt_ns);
         if let Some(flow) = initial.filter(|_| self.job.token.is_some()) {
@@ -239,14 +239,14 @@ impl<'a> Receiver<'a> {
     fn wait(&mut self, stream: &TcpStream, listeners: &Listeners) -> Result<(), Error> {
         let mut watches = vec![Watch::readable(stream)];
         watches.extend(listeners.watches());
-        let said = self
+        let report = self
             .half
             .wait(&mut watches, self.next_ns())
             .map_err(|error| Error::System("receiver: waiting", error))?;
         if watches[1..].iter().any(|watch| watch.ready) {
             self.strangers += listeners.turn_away(true);
         }
-        said.into_iter().for_each(|handshake| self.align(handshake));
+        report.into_iter().for_each(|handshake| self.align(handshake));
         Ok(())
     }
 
@@ -258,7 +258,7 @@ impl<'a> Receiver<'a> {
         }
     }
 
-    /// When something is due even if nothing arrives, on this half's clock.
+    /// Time of the next task even if nothing arrives, on this half's clock.
     fn next_ns(&self) -> u64 {
         let stalled_ns = self.progress_ns.saturating_add(self.job.stall_ns);
         if !self.clock.aligned() {
@@ -341,7 +341,7 @@ impl<'a> Receiver<'a> {
         let offset = self.arrived_bytes;
         let room = self.job.workload.length().map_or(u64::MAX, |bytes| bytes - offset);
         let within = data.len().min(usize::try_from(room).unwrap_or(usize::MAX));
-        let beyond = (within < data.len()).then_some(offset + within as u64);
+        let surplus = (within < data.len()).then_some(offset + within as u64);
         self.arrived_bytes += within as u64;
         self.progress_ns = now_ns;
         if self.clock.aligned() {
@@ -349,7 +349,7 @@ impl<'a> Receiver<'a> {
         } else {
             self.early.push((now_ns, within as u64));
         }
-        if let Some(at) = self.pattern.first_wrong(offset, &data[..within]).or(beyond) {
+        if let Some(at) = self.pattern.first_wrong(offset, &data[..within]).or(surplus) {
             self.corrupt_at = Some(at);
             let reason = format!("payload differs from what was sent at byte {at}");
             self.half.end(Ending::Corrupt(reason));
@@ -379,7 +379,7 @@ impl<'a> Receiver<'a> {
         }
     }
 
-    /// When it stopped counting, since the connection was requested.
+    /// End of counting, since the connection was requested.
     fn end_ns(&self) -> u64 {
         let now_ns = self.clock.since_connect_ns(self.half.now_ns());
         let whole_ns = self.job.workload.duration().filter(|duration_ns| now_ns >= *duration_ns);

@@ -1,4 +1,4 @@
-//! What the kernel says about each subflow of a sender, again and again: for a recording of the trial.
+//! Samples of each subflow of a sender by the kernel's statistics, for a recording of the trial.
 
 use crate::kernel::info::SubflowInfo;
 use serde::Serialize;
@@ -27,7 +27,7 @@ pub struct Sample {
     lost: u32,
     /// Bytes handed to it and not sent.
     unsent_bytes: u32,
-    /// What it is doing about losses (`tcp_ca_state`).
+    /// State of its loss recovery (`tcp_ca_state`).
     state: u8,
     /// Timeouts in a row.
     backoff: u8,
@@ -49,7 +49,7 @@ impl Samples {
         Self { spacing_ns, due_ns: spacing_ns, all: Vec::new() }
     }
 
-    /// When the next ones are due.
+    /// Time of the next samples.
     pub fn due_ns(&self) -> u64 {
         if self.all.len() < MOST { self.due_ns } else { u64::MAX }
     }
@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(samples.due_ns(), 10);
         samples.take(13, [info].iter());
         assert_eq!(samples.due_ns(), 20);
-        let one = &samples.all()[0];
-        assert_eq!((one.t_ns, one.cwnd, one.ssthresh), (13, 10, None));
+        let sample = &samples.all()[0];
+        assert_eq!((sample.t_ns, sample.cwnd, sample.ssthresh), (13, 10, None));
     }
 }

@@ -21,16 +21,16 @@ use std::os::fd::{AsFd, OwnedFd};
 
 /// Bytes of payload generated at a time.
 const WRITE_BYTES: usize = 256 * 1024;
-/// How often the bytes sent are checked while a threshold is ahead.
+/// Interval of checking the bytes sent while a threshold is ahead.
 const THRESHOLD_NS: u64 = 2_000_000;
 
-/// What is reported while the measurement runs. Times count from the `connect` call.
+/// Reports while the measurement runs. Times count from the `connect` call.
 #[derive(Serialize)]
 #[serde(tag = "event", rename_all = "lowercase")]
 enum News {
     /// The initial subflow is established.
     Connected {
-        /// How long that took.
+        /// Duration of the handshake.
         handshake_ns: u64,
         /// The round-trip time its TCP measured meanwhile; 0 if it has none.
         rtt_ns: u64,
@@ -41,7 +41,7 @@ enum News {
     },
     /// A threshold was passed.
     Sent {
-        /// When that was seen.
+        /// Time of the observation.
         t_ns: u64,
         /// The bytes sent by then.
         bytes: u64,
@@ -102,7 +102,7 @@ fn set_up(config: &SenderConfig) -> Result<(OwnedFd, Diag), Error> {
     Ok((fd, diag))
 }
 
-/// What is still to be sent, generated a piece at a time; the token comes before the first.
+/// Payload still to be sent, generated a piece at a time; the token comes before the first.
 struct Payload {
     pattern: Pattern,
     data: Vec<u8>,
@@ -136,7 +136,7 @@ impl Payload {
         }
     }
 
-    /// What comes next; empty at the end.
+    /// The next bytes; empty at the end.
     fn next(&self) -> &[u8] {
         &self.data[self.sent..]
     }
@@ -160,9 +160,9 @@ struct Sender<'a> {
     progress_ns: u64,
     subflows: Ledger,
     recorder: Recorder,
-    /// When the subflows are next polled.
+    /// Time of the next poll of the subflows.
     sample_ns: u64,
-    /// When the thresholds are next checked.
+    /// Time of the next check of the thresholds.
     threshold_ns: u64,
     /// Thresholds passed.
     passed: usize,
@@ -268,7 +268,7 @@ impl<'a> Sender<'a> {
         self.passed < self.job.thresholds_bytes.len()
     }
 
-    /// When something is due even if nothing can be sent.
+    /// Time of the next task even if nothing can be sent.
     fn next_ns(&self) -> u64 {
         let due_ns = self.sample_ns.min(self.job.workload.duration().unwrap_or(u64::MAX));
         let due_ns = self.samples.as_ref().map_or(due_ns, |samples| due_ns.min(samples.due_ns()));
@@ -299,7 +299,7 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// What has left, without what waits in the subflows' queues, which `mptcpi_bytes_sent` counts too.
+    /// Bytes that have left, without those in the subflows' queues, which `mptcpi_bytes_sent` counts too.
     fn report_thresholds(&mut self) {
         let token_bytes = self.job.token.map_or(0, |_| TOKEN_BYTES as u64);
         let bytes = self.subflows.sent().saturating_sub(self.reinjected_bytes + token_bytes);

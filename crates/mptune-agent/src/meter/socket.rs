@@ -119,7 +119,7 @@ impl Statistics {
     }
 }
 
-/// Why there are no statistics.
+/// Reason for missing statistics.
 #[derive(Debug)]
 pub enum NoStatistics {
     /// The connection became plain TCP.

@@ -33,10 +33,10 @@ struct SubflowDiag {
 impl SubflowDiag {
     /// None if there is no such socket, or if it does not answer.
     fn ask(diag: &mut Diag, info: &SubflowInfo) -> Option<Self> {
-        let (mut found, pair) = (None, Pair { local: info.local, remote: info.remote });
+        let (mut subflow, pair) = (None, Pair { local: info.local, remote: info.remote });
         let asked =
-            diag.count(&[Single::Subflow(pair)], |_, counted| found = Some(Self::new(&counted)));
-        asked.ok().and(found)
+            diag.count(&[Single::Subflow(pair)], |_, counted| subflow = Some(Self::new(&counted)));
+        asked.ok().and(subflow)
     }
 
     fn new(counted: &Counted<'_>) -> Self {
@@ -139,8 +139,8 @@ impl Ledger {
 
     fn ask(&mut self, diag: &mut Diag, asks: impl Fn(&Entry) -> bool) {
         for entry in self.entries.iter_mut().filter(|entry| !entry.closed && asks(entry)) {
-            if let Some(found) = SubflowDiag::ask(diag, &entry.info) {
-                entry.diag = found;
+            if let Some(diag_of_subflow) = SubflowDiag::ask(diag, &entry.info) {
+                entry.diag = diag_of_subflow;
             }
         }
     }
@@ -250,9 +250,9 @@ mod tests {
             (200, &[info(2, S[1], R[1], 9), info(1, S[0], R[0], 6)]),
         ]);
         let reports = ledger.reports(250);
-        let found: Vec<_> =
+        let flows: Vec<_> =
             reports.iter().map(|flow| (flow.cwnd, flow.bytes, &flow.bins[..])).collect();
-        assert_eq!(found, [(20, 9, &[7, 2, 0][..]), (10, 6, &[5, 1, 0][..])]);
+        assert_eq!(flows, [(20, 9, &[7, 2, 0][..]), (10, 6, &[5, 1, 0][..])]);
     }
 
     #[test]
@@ -263,8 +263,8 @@ mod tests {
         ledger.update(100, &[info(1, S[0], R[0], 9), info(2, S[1], R[1], 7)]);
         ledger.update(200, &[first, info(2, S[1], R[1], 7)]);
         let reports = ledger.reports(200);
-        let found: Vec<_> = reports.iter().map(|flow| (flow.bytes, &flow.bins[..])).collect();
-        assert_eq!(found, [(5, &[0, 5][..]), (7, &[7, 0][..])]);
+        let flows: Vec<_> = reports.iter().map(|flow| (flow.bytes, &flow.bins[..])).collect();
+        assert_eq!(flows, [(5, &[0, 5][..]), (7, &[7, 0][..])]);
     }
 
     #[test]
@@ -278,8 +278,8 @@ mod tests {
     fn a_second_subflow_between_the_same_ports_is_another() {
         let samples = [(100, &[info(1, S[0], R[0], 5)][..]), (200, &[info(3, S[0], R[0], 4)][..])];
         let reports = ledger(&samples).reports(200);
-        let found: Vec<_> = reports.iter().map(|flow| (flow.cwnd, &flow.bins[..])).collect();
-        assert_eq!(found, [(10, &[5, 0][..]), (30, &[0, 4][..])]);
+        let flows: Vec<_> = reports.iter().map(|flow| (flow.cwnd, &flow.bins[..])).collect();
+        assert_eq!(flows, [(10, &[5, 0][..]), (30, &[0, 4][..])]);
     }
 
     #[test]

@@ -74,7 +74,7 @@ pub struct Assignment {
     pub terms: Option<Arc<Terms>>,
 }
 
-/// How a connection uses addresses that are not known beforehand.
+/// Terms of using addresses that are not known beforehand.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Terms {
     /// The devices whose addresses it uses; none for all.

@@ -1,10 +1,10 @@
-//! What was done to a connection, and why, for a journal.
+//! Events of a connection with their reasons, for a journal.
 
 use crate::kernel::pair::Pair;
 use serde::Serialize;
 use std::sync::Arc;
 
-/// What happened.
+/// Kinds of events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum What {
@@ -29,18 +29,18 @@ pub enum What {
 /// Something that happened to a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Noted {
-    /// What.
+    /// The kind.
     pub what: What,
     /// The subflow; none if it concerns the connection.
     pub subflow: Option<Pair>,
-    /// Why, one line; empty if that is plain.
+    /// The reason, one line; empty if that is plain.
     pub why: String,
 }
 
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Happening {
-    /// When, CLOCK_MONOTONIC.
+    /// Time, CLOCK_MONOTONIC.
     pub at_ns: u64,
     /// The connection.
     pub token: u32,
@@ -48,8 +48,8 @@ pub struct Happening {
     pub policy: Arc<str>,
     /// The subflow; none if it concerns the connection.
     pub subflow: Option<Pair>,
-    /// What.
+    /// The kind.
     pub what: What,
-    /// Why, one line; empty if that is plain.
+    /// The reason, one line; empty if that is plain.
     pub why: String,
 }

@@ -1,4 +1,4 @@
-//! What a manager wants to know about the addresses of its host.
+//! A manager's view of the addresses of its host.
 
 use std::net::IpAddr;
 

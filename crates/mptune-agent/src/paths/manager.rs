@@ -43,7 +43,7 @@ const HOST_GLANCE_SHARE: u64 = 300;
 /// Connections that get a close look at every glance, in turn. A glance does not show everything:
 /// neither a priority changed by another program nor what was acknowledged.
 const IN_TURN: usize = 8;
-/// How many finished connections, the latest ones, are kept for the report.
+/// Number of finished connections, the latest ones, that the report has.
 const KEPT: usize = 1000;
 /// Addresses that come and go together are acted on together, after this long.
 const SETTLING_NS: u64 = 100_000_000;
@@ -65,7 +65,7 @@ pub struct Manager {
     /// For paths that are not known beforehand.
     host: Option<Rc<dyn Hosting>>,
     happenings: VecDeque<Happening>,
-    /// When to act on changed addresses.
+    /// Time to act on changed addresses.
     addresses_at_ns: Option<u64>,
     /// Time slept since the machine started.
     slept_ns: u64,
@@ -87,11 +87,11 @@ pub struct Manager {
     turn: u32,
     glance_at_ns: u64,
     close_look_at_ns: u64,
-    /// When nothing is left of the time that taking events takes, see `EVENTS_NS`.
+    /// Time at which the budget for taking events is used up, see `EVENTS_NS`.
     events_paid_ns: u64,
     /// Connections that end with the events that were taken, by the number of the event.
     ending: HashMap<u32, usize>,
-    /// When to look at everything, and what that mended.
+    /// Schedule of surveys, and their corrections.
     resync: Resync,
     /// Connections whose beginning was missed.
     to_begin: VecDeque<u32>,
@@ -186,7 +186,7 @@ impl Manager {
         Ok(())
     }
 
-    /// What was done since the last time.
+    /// Events since the last call.
     pub fn take_happenings(&mut self) -> Vec<Happening> {
         std::mem::take(&mut self.happenings).into()
     }
@@ -206,12 +206,12 @@ impl Manager {
         self.events_paid_ns.saturating_sub(EVENTS_AT_ONCE * EVENTS_NS)
     }
 
-    /// Events are not taken now: [`Manager::pause`] says for how long.
+    /// Events are not taken now: [`Manager::pause`] returns for how long.
     pub fn rests(&self, now_ns: u64) -> bool {
         now_ns < self.events_at_ns()
     }
 
-    /// How long there is nothing to do except events and commands; none means forever.
+    /// Time without anything to do except events and commands; none means forever.
     pub fn pause(&self, now_ns: u64) -> Option<Duration> {
         let glance = (!self.live.is_empty()).then_some(self.glance_at_ns);
         let close_look = (!self.troubled.is_empty()).then_some(self.close_look_at_ns);
@@ -572,7 +572,7 @@ impl Manager {
     }
 }
 
-/// The connections that end, with the number of the last event that says so.
+/// The connections that end, with the number of their last event.
 fn endings(events: &[Event]) -> HashMap<u32, usize> {
     let ends = events.iter().enumerate().filter_map(|(number, event)| match event {
         Event::Closed { token } => Some((*token, number)),
@@ -581,7 +581,7 @@ fn endings(events: &[Event]) -> HashMap<u32, usize> {
     ends.collect()
 }
 
-/// What happened to a connection, for a journal.
+/// The record of an event of a connection, for a journal.
 fn note_all(happenings: &mut VecDeque<Happening>, token: u32, connection: &mut Connection) {
     for Noted { what, subflow, why } in connection.take_happened() {
         let (at_ns, policy) = (sys::monotonic_ns(), connection.policy());
@@ -592,7 +592,7 @@ fn note_all(happenings: &mut VecDeque<Happening>, token: u32, connection: &mut C
     }
 }
 
-/// How long the machine has slept since it started.
+/// Time that the machine has slept since it started.
 fn slept_ns() -> u64 {
     sys::boottime_ns().saturating_sub(sys::monotonic_ns())
 }

@@ -1,4 +1,4 @@
-//! Who says what a connection gets: the seam between the manager and those who know policies.
+//! Choice of a connection's policy: the seam between the manager and those who know policies.
 
 use super::assignment::Assignment;
 use crate::kernel::pair::Pair;
@@ -16,7 +16,7 @@ pub struct Opened {
 
 /// Policies by connection.
 pub trait Policies {
-    /// What a connection gets; none leaves it alone.
+    /// The assignment of a connection; none leaves it alone.
     fn assignment(&self, opened: &Opened) -> Option<Assignment>;
 
     /// Hosts that connections will lead to, as far as that is known beforehand.
@@ -37,7 +37,7 @@ impl<P: Policies + ?Sized> Policies for Rc<P> {
 
 /// One assignment for all connections that this side opens between its addresses.
 pub struct One {
-    /// What they get.
+    /// Their assignment.
     pub assignment: Assignment,
     /// The receiver's port; none for any.
     pub port: Option<u16>,

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! With a port, which is the receiver's, connections to or from any other are left alone. On the receiver's
-//! side "remove" and "add" name one of its own addresses, and a report says how many
+//! side "remove" and "add" name one of its own addresses, and a report has how many
 //! connections were accepted. The end of the input and SIGTERM are "stop".
 
 use super::assignment::Specification;
@@ -29,15 +29,15 @@ use std::net::IpAddr;
 #[derive(Deserialize)]
 #[serde(tag = "side", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Config {
-    /// Where the connections are opened.
+    /// The side that opens connections.
     Sender {
-        /// What to do for them.
+        /// Their assignment.
         assignment: Specification,
         /// The receiver's port; none for all connections between addresses of the assignment.
         #[serde(default)]
         port: Option<u16>,
     },
-    /// Where they are accepted.
+    /// The side that accepts them.
     Receiver {
         /// Its port; none for all connections.
         #[serde(default)]
@@ -51,7 +51,7 @@ pub enum Config {
 pub enum AtSender {
     /// This many payload bytes of the connection were sent.
     Sent {
-        /// How many.
+        /// Number of bytes.
         bytes: u64,
     },
     /// Take a path out of service: its subflows become standby.
@@ -119,7 +119,7 @@ pub enum AtReceiver {
 pub enum Message {
     /// Connections that are opened from now on are managed.
     Ready,
-    /// What became of the connections.
+    /// Report of the connections.
     Report {
         /// In order of creation.
         connections: Vec<ConnectionReport>,
@@ -129,7 +129,7 @@ pub enum Message {
     /// The same for the receiver's side.
     #[serde(rename = "report")]
     Accepted {
-        /// How many connections were accepted.
+        /// Number of connections that were accepted.
         accepted: u64,
         /// One line each: what the kernel refused.
         problems: Vec<String>,
@@ -149,13 +149,13 @@ pub struct SubflowReport {
     state: &'static str,
     /// Standby in the kernel.
     backup: bool,
-    /// When its handshake was done.
+    /// Time of its handshake's end.
     established_ns: u64,
-    /// What the kernel reports about it now; none if it is gone.
+    /// The kernel's present report; none if the subflow is gone.
     kernel: Option<KernelReport>,
 }
 
-/// What the kernel reports about a subflow.
+/// The kernel's report of a subflow.
 #[derive(Debug, PartialEq, Serialize)]
 pub struct KernelReport {
     /// This side made it standby.
@@ -173,9 +173,9 @@ pub struct KernelReport {
 /// A connection so far; times are CLOCK_MONOTONIC.
 #[derive(Debug, PartialEq, Serialize)]
 pub struct ConnectionReport {
-    /// When the kernel reported it.
+    /// Time of the kernel's report of its creation.
     created_ns: u64,
-    /// When the kernel reported that it is gone; none while it exists.
+    /// Time of the kernel's report of its end; none while it exists.
     closed_ns: Option<u64>,
     /// In order of creation, the initial one first.
     subflows: Vec<SubflowReport>,
@@ -185,12 +185,12 @@ pub struct ConnectionReport {
     outages: Vec<Outage>,
     /// One line each: joins that failed, orders that the kernel refused.
     problems: Vec<String>,
-    /// What the path manager's samples are made of; none if it wants none.
+    /// Composition of the path manager's samples; none if it takes none.
     sampled: Option<Sampled>,
 }
 
 impl ConnectionReport {
-    /// What became of a connection; queries `kernel` about every established subflow.
+    /// The report of a connection; queries `kernel` about every established subflow.
     pub fn new(
         connection: &Connection,
         mut kernel: impl FnMut(&Pair) -> Option<Statistics>,

@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 /// Every connection that this side accepts after `open`.
 pub struct Receiver {
-    /// Where they are accepted; none for anywhere.
+    /// Address at which they are accepted; none for any.
     port: Option<u16>,
     events: Events,
     commands: Commands,
@@ -81,7 +81,7 @@ impl Receiver {
         })
     }
 
-    /// How many connections were accepted, and what went wrong.
+    /// Number of connections that were accepted, and problems.
     pub fn report(&self) -> Message {
         let problems = self.problems.clone();
         Message::Accepted { accepted: self.accepted, problems, cpu_ns: sys::cpu_ns() }

@@ -29,13 +29,13 @@ const SHARE: u64 = 300;
 /// Time between two looks at a connection. The longest is the interval at which policies want samples.
 const SHORTEST_NS: u64 = 20_000_000;
 const LONGEST_NS: u64 = 100_000_000;
-/// What a look shows is not said of more time than this before it.
+/// Longest time before a look that the look may stand for.
 const LONGEST_GAP_NS: u64 = 300_000_000;
 /// First guess of a look's processor time: a connection with three subflows.
 const GUESSED_COST_NS: u64 = 60_000;
 /// A connection with less than this on its way at every glance of late gets no samples, bytes.
 const QUIET: u64 = 4_000;
-/// What others must have on their way, in parts of four, to take the place of one that gets samples.
+/// Bytes on their way that another subflow needs, in parts of four, to take the place of one that gets samples.
 const LOYALTY: u64 = 6;
 
 /// A subflow at a look.
@@ -84,7 +84,7 @@ impl SendMemory {
     }
 }
 
-/// What keeps a subflow with room from sending.
+/// Obstacle to sending on a subflow with room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Buffer {
     /// The peer's, whose window is used up.
@@ -172,7 +172,7 @@ impl Look {
     }
 }
 
-/// What a subflow has done, over all its sockets: one that rejoins begins to count anew.
+/// Totals of a subflow over all its sockets: one that rejoins begins to count anew.
 #[derive(Debug, Clone, Copy, Default)]
 struct Tally {
     before: SubflowStatistics,
@@ -212,10 +212,10 @@ impl Tally {
     }
 }
 
-/// What the looks at a connection gave, in all.
+/// Totals of the looks at a connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Sampled {
-    /// How many there were.
+    /// Number of looks.
     looks: u64,
     /// The time that they speak for.
     span_ns: u64,
@@ -235,7 +235,7 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// What the connection has done, if the kernel's look tells.
+    /// Totals of the connection, if the kernel's look has them.
     pub fn note(&mut self, look: &Look, now_ns: u64) -> Option<ConnectionStatistics> {
         let (sent, acked) = look.bytes().filter(|_| !look.connection.fallback)?;
         let since_ns = now_ns - self.looked_ns.replace(now_ns).unwrap_or(now_ns);
@@ -251,12 +251,12 @@ impl Meter {
         Some(ConnectionStatistics { sent, acked, limited })
     }
 
-    /// What the looks gave, if there were any.
+    /// Totals of the looks, if there were any.
     pub fn sampled(&self) -> Option<Sampled> {
         self.looked_ns.map(|_| self.sampled)
     }
 
-    /// What a subflow has done.
+    /// Totals of a subflow.
     pub fn note_subflow(&mut self, look: &SubflowLook) -> SubflowStatistics {
         self.subflows.entry(look.id).or_default().note(&look.tcp)
     }
@@ -267,7 +267,7 @@ impl Meter {
             return false;
         }
         let next_ns = self.sample_ns + interval;
-        // What was missed is not made up for.
+        // Missed looks are not made up for.
         self.sample_ns = if next_ns < now_ns + interval / 2 { now_ns + interval } else { next_ns };
         true
     }
@@ -278,7 +278,7 @@ impl Meter {
 pub struct Schedule {
     /// By token.
     chosen: BTreeSet<u32>,
-    /// What each connection that wants samples had on its way lately, bytes.
+    /// Recent bytes on their way of each connection that takes samples.
     weights: HashMap<u32, u64>,
     /// The same at the glance that goes on.
     glanced: HashMap<u32, u64>,
@@ -323,7 +323,7 @@ impl Schedule {
         self.chosen = weighed.into_iter().map(|(_, token)| token).collect();
     }
 
-    /// When the next looks are due; none if no connection gets any.
+    /// Time of the next looks; none if no connection gets any.
     pub fn due_ns(&self) -> Option<u64> {
         (!self.chosen.is_empty()).then_some(self.due_ns)
     }

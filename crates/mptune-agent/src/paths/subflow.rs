@@ -10,7 +10,7 @@ use serde::Serialize;
 /// The kernel made a subflow on a path standby or active.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PriorityChange {
-    /// When.
+    /// Time.
     pub at_ns: u64,
     /// Label of the path.
     pub path: String,
@@ -23,19 +23,19 @@ pub struct PriorityChange {
 pub struct Outage {
     /// Label of its path.
     pub path: String,
-    /// When its last acknowledgement arrived.
+    /// Arrival of its last acknowledgement.
     pub last_heard_ns: u64,
-    /// When it was found to be lost.
+    /// Time of the detection.
     pub detected_ns: u64,
     /// Labels of the paths that the policy used in its place.
     pub successors: Vec<String>,
-    /// When the first of them was seen carrying data, at most one close look late.
+    /// Time at which the first of them was seen carrying data, at most one close look late.
     pub carrying_ns: Option<u64>,
     /// Duration from the last sign of life until then: detection and switching together. It may be
     /// shorter than the detection, since the kernel uses standby subflows by itself once it finds all
     /// active ones stale (`net.mptcp.stale_loss_cnt`). None without a successor that carries data.
     pub take_over_ns: Option<u64>,
-    /// When it made progress again.
+    /// Time of its next progress.
     pub restored_ns: Option<u64>,
 }
 
@@ -54,9 +54,9 @@ pub struct Subflow {
     pub last: Option<Statistics>,
     /// Since when it has carried data without a pause; none while it carries none.
     pub carrying_ns: Option<u64>,
-    /// When its handshake was done.
+    /// Time of its handshake's end.
     pub established_ns: u64,
-    /// When the last acknowledgement arrived.
+    /// Arrival of the last acknowledgement.
     pub heard_ns: u64,
     /// Since when the kernel refuses to change its priority.
     pub refused_ns: Option<u64>,

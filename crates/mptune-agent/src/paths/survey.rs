@@ -1,4 +1,4 @@
-//! When a manager's beliefs are compared with the kernel, and what that mended: figures and times.
+//! Times of comparing a manager's beliefs with the kernel, and figures of the corrections.
 //!
 //! After lost events a survey is due at once, after a reload or the machine's sleep as well, and now and then
 //! without any reason. The comparison itself is `manager/resync.rs`.
@@ -15,7 +15,7 @@ const SHARE: u64 = 1000;
 /// and those after lost events no more than this one: a flood of events is not made worse.
 const LOST_SHARE: u64 = 10;
 
-/// What was not as believed, since the beginning.
+/// Corrections since the beginning.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Mended {
     /// Connections that were not known.
@@ -35,7 +35,7 @@ pub struct Mended {
 }
 
 impl Mended {
-    /// What each is, for people.
+    /// Their names, for people.
     pub fn named(&self) -> [(&'static str, u64); 7] {
         [
             ("connections found", self.connections_found),
@@ -54,18 +54,18 @@ impl Mended {
 pub struct Resynced {
     /// Events that the kernel dropped.
     pub lost_events: u64,
-    /// How often it began to drop some.
+    /// Number of times at which it began to drop some.
     pub overruns: u64,
     /// Surveys.
     pub times: u64,
     /// Processor time of the last survey and of its comparison.
     pub survey_ns: u64,
-    /// What was not as believed.
+    /// Corrections.
     pub mended: Mended,
 }
 
 impl Resynced {
-    /// What has happened since an earlier moment, in a sentence; none if everything was as believed.
+    /// Corrections since an earlier moment, in a sentence; none if everything was as believed.
     pub fn since(&self, before: &Self) -> Option<String> {
         let lost = self.lost_events - before.lost_events;
         let pairs = self.mended.named().into_iter().zip(before.mended.named());
@@ -84,10 +84,10 @@ impl Resynced {
     }
 }
 
-/// When a survey is due.
+/// Schedule of surveys.
 #[derive(Debug, Default)]
 pub struct Resync {
-    /// What there was so far.
+    /// Figures so far.
     pub figures: Resynced,
     /// The kernel's count of dropped events.
     dropped: u32,
@@ -97,7 +97,7 @@ pub struct Resync {
     pub asked: bool,
     /// Between two without a reason; none if there are none.
     period_ns: Option<u64>,
-    /// When the last one ended.
+    /// End of the last one.
     pub ended_ns: u64,
 }
 
@@ -122,7 +122,7 @@ impl Resync {
         self.asked = true;
     }
 
-    /// When the next one is due; none means never.
+    /// Time of the next one; none means never.
     pub fn at_ns(&self) -> Option<u64> {
         let after = |share: u64| self.ended_ns + self.figures.survey_ns * share;
         match (self.lost || self.asked, self.period_ns) {

@@ -1,4 +1,4 @@
-//! What arrived of the orders of the other end.
+//! Arrivals of the orders of the other end.
 
 use super::packet::{Head, STAMP_NS};
 use super::protocol::Arrived;
@@ -71,7 +71,7 @@ impl Arrivals {
         }
     }
 
-    /// Whether all packets of all flows have arrived.
+    /// True if all packets of all flows have arrived.
     pub fn complete(&self, id: u32, packets: &[u32]) -> bool {
         let received = |number: usize| {
             let order = self.orders.get(&id)?;
@@ -80,7 +80,7 @@ impl Arrivals {
         packets.iter().enumerate().all(|(number, &all)| received(number).unwrap_or(0) >= all)
     }
 
-    /// When the last packet of an order arrived; none if none did.
+    /// Arrival of the last packet of an order; none if none arrived.
     pub fn last_ns(&self, id: u32) -> Option<u64> {
         self.orders.get(&id).map(|order| order.last_ns)
     }

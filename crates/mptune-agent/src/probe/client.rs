@@ -1,10 +1,10 @@
-//! Connections to the other end, each with a thread of its own, which mostly waits.
+//! Connections to the other end, a thread each, which mostly waits.
 
+use super::mailbox::Outbox;
 use super::packet::Token;
 use super::protocol::{Message, Step, View};
 use super::sniff::Sniffer;
 use super::stream::{self, ORDER};
-use super::voice::Voice;
 use crate::kernel::address;
 use crate::kernel::sys::{self, Watch};
 use crate::meter::socket;
@@ -15,7 +15,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-/// Where a connection goes.
+/// Destination of a connection.
 pub struct Target {
     /// Its number.
     pub id: u32,
@@ -25,40 +25,41 @@ pub struct Target {
     pub remote: SocketAddr,
     /// Multipath TCP.
     pub mptcp: bool,
-    /// How long connecting may take.
+    /// Time to connect.
     pub limit_ns: u64,
-    /// What the listener expects first.
+    /// The token, which the listener expects first.
     pub token: Token,
 }
 
 /// Something to do on a connection.
 pub struct Ask {
-    /// What.
+    /// The steps.
     pub steps: Vec<Step>,
-    /// How long it may take.
+    /// Time for them.
     pub limit_ns: u64,
 }
 
 /// Opens a connection; it ends when the returned sender is dropped.
-pub fn start(target: Target, voice: Voice) -> io::Result<Sender<Ask>> {
+pub fn start(target: Target, outbox: Outbox) -> io::Result<Sender<Ask>> {
     let (asks, asked) = channel();
-    thread::Builder::new().spawn(move || run(&target, &voice, &asked))?;
+    thread::Builder::new().spawn(move || run(&target, &outbox, &asked))?;
     Ok(asks)
 }
 
-fn run(target: &Target, voice: &Voice, asked: &Receiver<Ask>) {
+fn run(target: &Target, outbox: &Outbox, asked: &Receiver<Ask>) {
     let began_ns = sys::monotonic_ns();
     let sniffer = if target.mptcp { Sniffer::open(target.local, target.remote.ip()) } else { None };
     let result = connect(target, began_ns + target.limit_ns);
     let took_ns = sys::monotonic_ns() - began_ns;
     let (id, failed) = (target.id, result.as_ref().err().map(stream::reason));
     let port = result.as_ref().ok().and_then(|stream| Some(stream.local_addr().ok()?.port()));
-    let syn_ack = sniffer.zip(port).and_then(|(one, to)| one.syn_ack(target.remote.port(), to));
-    let view = result.as_ref().map(|one| stream::view(one, target.mptcp)).unwrap_or_default();
-    voice.tell(Message::Connected { id, failed, took_ns, syn_ack, view });
+    let syn_ack =
+        sniffer.zip(port).and_then(|(sniffer, to)| sniffer.syn_ack(target.remote.port(), to));
+    let view = result.as_ref().map(|result| stream::view(result, target.mptcp)).unwrap_or_default();
+    outbox.tell(Message::Connected { id, failed, took_ns, syn_ack, view });
     let Ok(mut connection) = result else { return };
     while let Ok(ask) = asked.recv() {
-        voice.tell(answer(id, &mut connection, target.mptcp, &ask));
+        outbox.tell(answer(id, &mut connection, target.mptcp, &ask));
     }
     socket::abort(connection);
 }
@@ -135,7 +136,7 @@ fn request(connection: &mut TcpStream, order: [u8; ORDER]) -> io::Result<()> {
 
 /// The server answers an order by repeating it.
 fn expect(connection: &mut TcpStream, order: [u8; ORDER]) -> io::Result<()> {
-    let mut found = [0; ORDER];
-    connection.read_exact(&mut found)?;
-    if found == order { Ok(()) } else { Err(stream::unexpected()) }
+    let mut echo = [0; ORDER];
+    connection.read_exact(&mut echo)?;
+    if echo == order { Ok(()) } else { Err(stream::unexpected()) }
 }

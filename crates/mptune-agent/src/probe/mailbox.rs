@@ -7,14 +7,14 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// The end of a thread.
+/// The sending end, for a thread.
 #[derive(Clone)]
-pub struct Voice {
+pub struct Outbox {
     messages: Sender<Message>,
     bell: Arc<UnixStream>,
 }
 
-impl Voice {
+impl Outbox {
     /// Sends a message; ignored if the other end is gone.
     pub fn tell(&self, message: Message) {
         let _ = self.messages.send(message);
@@ -22,26 +22,26 @@ impl Voice {
     }
 }
 
-/// The end that receives the messages.
-pub struct Ear {
+/// The receiving end.
+pub struct Inbox {
     messages: Receiver<Message>,
     bell: UnixStream,
-    voice: Voice,
+    outbox: Outbox,
 }
 
-impl Ear {
+impl Inbox {
     /// Opens it.
     pub fn new() -> io::Result<Self> {
         let (bell, far) = UnixStream::pair()?;
         bell.set_nonblocking(true)?;
         far.set_nonblocking(true)?;
         let (sender, messages) = channel();
-        Ok(Self { messages, bell, voice: Voice { messages: sender, bell: Arc::new(far) } })
+        Ok(Self { messages, bell, outbox: Outbox { messages: sender, bell: Arc::new(far) } })
     }
 
     /// An end for another thread.
-    pub fn voice(&self) -> Voice {
-        self.voice.clone()
+    pub fn outbox(&self) -> Outbox {
+        self.outbox.clone()
     }
 
     /// Readable when there is a message.

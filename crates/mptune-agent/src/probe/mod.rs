@@ -30,6 +30,7 @@
 
 mod arrivals;
 mod client;
+mod mailbox;
 mod packet;
 mod protocol;
 mod sending;
@@ -38,16 +39,15 @@ mod sniff;
 mod stream;
 mod trace;
 mod udp;
-mod voice;
 
 use self::arrivals::Arrivals;
 use self::client::{Ask, Target};
+use self::mailbox::Inbox;
 use self::packet::{HEAD, Head, LARGEST, Token};
 use self::protocol::{Action, Config, FlowSpec, Message, PathEnd};
 use self::sending::Sending;
 use self::server::Server;
 use self::udp::Endpoint;
-use self::voice::Ear;
 use crate::control::{self, Control, Input};
 use crate::kernel::sys::{self, Watch};
 use crate::role;
@@ -124,7 +124,7 @@ struct Prober {
     arrivals: Arrivals,
     collects: Vec<Collect>,
     connections: BTreeMap<u32, Sender<Ask>>,
-    ear: Ear,
+    inbox: Inbox,
     buffer: Vec<u8>,
 }
 
@@ -154,7 +154,7 @@ impl Prober {
             arrivals: Arrivals::default(),
             collects: Vec::new(),
             connections: BTreeMap::new(),
-            ear: Ear::new()?,
+            inbox: Inbox::new()?,
             buffer: packet::padding(LARGEST),
         })
     }
@@ -184,9 +184,9 @@ impl Prober {
             }
             self.conclude(control);
             if let Some(server) = &self.server {
-                server.accept(&self.ear.voice());
+                server.accept(&self.inbox.outbox());
             }
-            for message in self.ear.take() {
+            for message in self.inbox.take() {
                 control.tell(&message);
             }
         }
@@ -194,31 +194,31 @@ impl Prober {
 
     /// Waits until there is something to do.
     fn wait(&self, control: &mut Control) -> io::Result<Option<Input>> {
-        let blocked: Vec<_> = self.sendings.iter().filter_map(|one| one.blocked).collect();
+        let blocked: Vec<_> = self.sendings.iter().filter_map(|sending| sending.blocked).collect();
         let mut watches: Vec<_> = (self.endpoints.iter().enumerate())
             .map(|(number, endpoint)| {
                 let writing = if blocked.contains(&number) { libc::POLLOUT } else { 0 };
                 Watch { fd: endpoint.fd(), events: libc::POLLIN | writing, ready: false }
             })
             .collect();
-        watches.push(Watch { fd: self.ear.fd(), events: libc::POLLIN, ready: false });
+        watches.push(Watch { fd: self.inbox.fd(), events: libc::POLLIN, ready: false });
         watches.extend(self.server.iter().flat_map(Server::watches));
         let now_ns = sys::monotonic_ns();
         let due_ns = self.due_ns().unwrap_or(u64::MAX).saturating_sub(now_ns).min(TICK_NS);
         control.wait(&mut watches, Duration::from_nanos(due_ns))
     }
 
-    /// When something is due even if nothing arrives.
+    /// Time of the next task even if nothing arrives.
     fn due_ns(&self) -> Option<u64> {
-        let sending = |one: &Sending| match one.blocked {
+        let sending = |sending: &Sending| match sending.blocked {
             Some(_) => None,
-            None => one.due_ns().or(one.deadline_ns()),
+            None => sending.due_ns().or(sending.deadline_ns()),
         };
-        let collecting = |one: &Collect| self.quiet_ns(one);
+        let collecting = |collect: &Collect| self.quiet_ns(collect);
         self.sendings.iter().filter_map(sending).chain(self.collects.iter().map(collecting)).min()
     }
 
-    /// When a collection ends if nothing more arrives.
+    /// End of a collection if nothing more arrives.
     fn quiet_ns(&self, collect: &Collect) -> u64 {
         let last_ns = self.arrivals.last_ns(collect.id).unwrap_or(0);
         last_ns.max(collect.asked_ns) + collect.quiet_ns
@@ -235,8 +235,8 @@ impl Prober {
                     continue;
                 }
                 if head.reply {
-                    let sending = self.sendings.iter_mut().find(|one| one.id == head.id);
-                    sending.into_iter().for_each(|one| one.hear(&head, packet.at_ns));
+                    let sending = self.sendings.iter_mut().find(|sending| sending.id == head.id);
+                    sending.into_iter().for_each(|sending| sending.hear(&head, packet.at_ns));
                     continue;
                 }
                 end.peer = end.peer.or(Some(packet.from));
@@ -294,7 +294,7 @@ impl Prober {
                 let peer = end.peer.ok_or(Error::Key("path", "a path with a peer"))?;
                 let (local, remote) = (self.addresses[end.local], SocketAddr::new(peer.ip(), port));
                 let target = Target { id, local, remote, mptcp, limit_ns, token: self.token };
-                let asks = client::start(target, self.ear.voice())?;
+                let asks = client::start(target, self.inbox.outbox())?;
                 self.connections.insert(id, asks);
                 Ok(())
             }
@@ -314,7 +314,7 @@ impl Prober {
                     wait_ns,
                     token: self.token,
                 };
-                Ok(trace::start(target, self.ear.voice())?)
+                Ok(trace::start(target, self.inbox.outbox())?)
             }
             Action::End { id } => {
                 self.connections.remove(&id);

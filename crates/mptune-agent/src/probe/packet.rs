@@ -16,7 +16,7 @@ pub const STAMP_NS: u64 = 100;
 /// Bytes of a token.
 pub const TOKEN: usize = 16;
 
-/// What every datagram of a probe begins with; without it nothing is answered or counted.
+/// Begin of every datagram of a probe; without it nothing is answered or counted.
 pub type Token = [u8; TOKEN];
 
 const REPLY: u8 = 1;
@@ -40,7 +40,7 @@ pub struct Head {
     pub id: u32,
     /// Number of the packet in its flow.
     pub seq: u32,
-    /// When it was sent since its flow began, or how long the answer took; in `STAMP_NS`.
+    /// Time of sending since its flow began, or duration of the answer; in `STAMP_NS`.
     pub stamp: u32,
 }
 

@@ -23,7 +23,7 @@ pub struct Config {
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PathEnd {
-    /// Number of its own address.
+    /// Number of its local address.
     pub local: usize,
     /// The other end; none if it is learned from what arrives (behind an address translation).
     #[serde(default)]
@@ -36,14 +36,14 @@ pub struct PathEnd {
 pub struct FlowSpec {
     /// Number of the path.
     pub path: usize,
-    /// How many.
+    /// Number of packets.
     pub packets: u32,
     /// Size of each, with the headers of IP and UDP.
     pub bytes: usize,
     /// Time from one to the next; 0 for as fast as possible.
     #[serde(default)]
     pub interval_ns: u64,
-    /// When the first is sent, since the order.
+    /// Time of the first packet, since the order.
     #[serde(default)]
     pub start_ns: u64,
     /// Each is to be answered.
@@ -54,7 +54,7 @@ pub struct FlowSpec {
     pub timed: bool,
 }
 
-/// What is done on a TCP connection, in order.
+/// A step on a TCP connection; steps are carried out in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Step {
@@ -79,9 +79,9 @@ pub enum Action {
     Send {
         /// Number of the order.
         id: u32,
-        /// Side by side, or one after the other, as their times say.
+        /// Flows, side by side or one after the other, depending on their times.
         flows: Vec<FlowSpec>,
-        /// How long answers may take after the last packet.
+        /// Time for answers after the last packet.
         #[serde(default)]
         wait_ns: u64,
     },
@@ -104,16 +104,16 @@ pub enum Action {
         port: u16,
         /// Multipath TCP.
         mptcp: bool,
-        /// How long it may take.
+        /// Time to connect.
         limit_ns: u64,
     },
     /// Do something on a connection.
     Ask {
         /// Its number.
         id: u32,
-        /// What.
+        /// The steps.
         steps: Vec<Step>,
-        /// How long it may take.
+        /// Time for them.
         limit_ns: u64,
     },
     /// Trace the routers of a path to its other end.
@@ -136,14 +136,14 @@ pub enum Action {
     },
 }
 
-/// What became of a flow that was sent.
+/// Report of a flow that was sent.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize)]
 pub struct Sent {
     /// Packets that left.
     pub sent: u32,
     /// Packets that this machine refused to send.
     pub refused: u32,
-    /// Why the last of them was refused.
+    /// The reason of the last refusal.
     pub because: Option<String>,
     /// Time from the first to the last.
     pub span_ns: u64,
@@ -155,7 +155,7 @@ pub struct Sent {
     pub rtt_ns: Vec<u64>,
 }
 
-/// What arrived of a flow. Times in units of `packet::STAMP_NS`.
+/// Arrivals of a flow. Times in units of `packet::STAMP_NS`.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize)]
 pub struct Arrived {
     /// Different packets.
@@ -164,9 +164,9 @@ pub struct Arrived {
     pub duplicates: u32,
     /// Numbers of timed packets, in order of arrival.
     pub seq: Vec<u32>,
-    /// When each was sent, since the flow's first, by the sender's clock.
+    /// Sending times, since the flow's first packet, by the sender's clock.
     pub sent: Vec<u32>,
-    /// When each arrived, since the first of the order, by this machine's clock.
+    /// Arrival times, since the first packet of the order, by this machine's clock.
     pub arrived: Vec<u64>,
 }
 
@@ -215,7 +215,7 @@ pub enum Message {
         ports: Vec<u16>,
         /// Port of all addresses for TCP; none if it does not listen.
         tcp: Option<u16>,
-        /// Why connections to it are plain TCP; none if they need not be.
+        /// The reason for plain TCP connections; none if they need not be.
         plain_because: Option<String>,
     },
     /// An order was carried out.
@@ -225,38 +225,38 @@ pub enum Message {
         /// Its flows.
         flows: Vec<Sent>,
     },
-    /// What arrived of an order of the other end.
+    /// Arrivals of an order of the other end.
     Collected {
         /// Its number.
         id: u32,
         /// Its flows.
         flows: Vec<Arrived>,
-        /// Where packets of each path came from.
+        /// Sources of each path's packets.
         sources: Vec<Option<SocketAddr>>,
     },
     /// A connection was opened, or not.
     Connected {
         /// Its number.
         id: u32,
-        /// Why there is none.
+        /// The reason for no connection.
         failed: Option<String>,
-        /// How long it took.
+        /// Duration of connecting.
         took_ns: u64,
-        /// What the peer's SYN-ACK said about Multipath TCP: "mptcp", "mirrored" (our own option came back)
+        /// Multipath TCP in the peer's SYN-ACK: "mptcp", "mirrored" (our own option came back)
         /// or "plain"; none if this process may not look.
         syn_ack: Option<&'static str>,
-        /// How it is seen from here.
+        /// The connection as seen from here.
         view: View,
     },
     /// Everything was done on a connection, or not.
     Asked {
         /// Its number.
         id: u32,
-        /// Why it ended early.
+        /// The reason of an early end.
         failed: Option<String>,
         /// Durations of the requests.
         pings_ns: Vec<u64>,
-        /// How it is seen from here.
+        /// The connection as seen from here.
         view: View,
     },
     /// A route was traced.
@@ -270,13 +270,13 @@ pub enum Message {
         /// Its hops from the first router on; the last is the other end, if it was reached.
         hops: Vec<Hop>,
     },
-    /// How a connection is seen where it was accepted, after each `Ask` of the other end.
+    /// A connection as seen by its acceptor, after each `Ask` of the other end.
     Served {
         /// Its number.
         id: u32,
-        /// Where it came from.
+        /// Its source.
         from: SocketAddr,
-        /// How it is seen.
+        /// Its view.
         view: View,
     },
 }

@@ -15,7 +15,7 @@ struct Flow {
     spec: FlowSpec,
     /// Packets that were handed over or refused.
     done: u32,
-    /// When each packet was sent, if answers are wanted; 0 once it was answered.
+    /// Sending time of each packet, if answers are wanted; 0 once it was answered.
     times: Vec<u64>,
     first_ns: u64,
     last_ns: u64,
@@ -30,7 +30,7 @@ pub struct Sending {
     began_ns: u64,
     wait_ns: u64,
     flows: Vec<Flow>,
-    /// When the last packet was sent.
+    /// Time of the last packet.
     all_sent_ns: Option<u64>,
     /// A socket had no room.
     pub blocked: Option<usize>,
@@ -52,7 +52,7 @@ impl Sending {
         Self { id, began_ns: now_ns, wait_ns, flows, all_sent_ns: None, blocked: None }
     }
 
-    /// When something is due; none if only answers are awaited.
+    /// Time of the next packet; none if only answers are awaited.
     pub fn due_ns(&self) -> Option<u64> {
         let due = |flow: &Flow| {
             self.began_ns + flow.spec.start_ns + u64::from(flow.done) * flow.spec.interval_ns
@@ -60,7 +60,7 @@ impl Sending {
         self.flows.iter().filter(|flow| flow.done < flow.spec.packets).map(due).min()
     }
 
-    /// When the order is over at the latest, once all is sent.
+    /// Latest end of the order, once all is sent.
     pub fn deadline_ns(&self) -> Option<u64> {
         self.all_sent_ns.map(|at| at + self.wait_ns)
     }
@@ -137,13 +137,13 @@ impl Sending {
         }
     }
 
-    /// Whether everything was sent, and answered or given up.
+    /// True if everything was sent, and answered or given up.
     pub fn over(&self, now_ns: u64) -> bool {
         let answered = |flow: &Flow| !flow.spec.answer || flow.report.answered == flow.report.sent;
         self.deadline_ns().is_some_and(|end| now_ns >= end || self.flows.iter().all(answered))
     }
 
-    /// What became of it.
+    /// Report of each flow.
     pub fn report(self) -> Vec<Sent> {
         self.flows.into_iter().map(Flow::report).collect()
     }

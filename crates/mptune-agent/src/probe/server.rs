@@ -1,9 +1,9 @@
 //! Connections from the other end, at all addresses on one port. Whoever lacks the token is reset.
 
+use super::mailbox::Outbox;
 use super::packet::{TOKEN, Token};
 use super::protocol::{Message, View};
 use super::stream::{self, GREETING, ORDER};
-use super::voice::Voice;
 use crate::kernel::address;
 use crate::kernel::sys::{self, Watch};
 use crate::meter::socket;
@@ -17,7 +17,7 @@ use std::time::Duration;
 const BACKLOG: i32 = 64;
 /// Connections at a time, strangers included.
 const MOST: usize = 64;
-/// How long the greeting may take, and the pause until the next order.
+/// Time for the greeting, and the pause until the next order.
 const GREETING_NS: u64 = 5_000_000_000;
 const PATIENCE_NS: u64 = 120_000_000_000;
 
@@ -29,7 +29,7 @@ pub struct Server {
     alive: Arc<()>,
     /// Their port.
     pub port: u16,
-    /// Why connections are plain TCP; none if they need not be.
+    /// The reason for plain TCP connections; none if they need not be.
     pub plain_because: Option<String>,
 }
 
@@ -56,24 +56,24 @@ impl Server {
         Ok(Self { listeners, token, alive: Arc::new(()), port, plain_because })
     }
 
-    /// What to wait for.
+    /// Descriptors to wait for.
     pub fn watches(&self) -> impl Iterator<Item = Watch<'_>> {
         self.listeners.iter().map(Watch::readable)
     }
 
-    /// Serves new connections, each with a thread of its own.
-    pub fn accept(&self, voice: &Voice) {
+    /// Serves new connections, a thread each.
+    pub fn accept(&self, outbox: &Outbox) {
         for listener in &self.listeners {
             while let Ok((stream, from)) = listener.accept() {
                 if Arc::strong_count(&self.alive) > MOST {
                     socket::abort(stream);
                     continue;
                 }
-                let (voice, token, alive) = (voice.clone(), self.token, Arc::clone(&self.alive));
+                let (outbox, token, alive) = (outbox.clone(), self.token, Arc::clone(&self.alive));
                 let mptcp = self.plain_because.is_none();
                 // Without a thread the connection is reset: the stream is dropped.
                 let _ = thread::Builder::new().spawn(move || {
-                    let _ = serve(stream, from, &token, mptcp, &voice);
+                    let _ = serve(stream, from, &token, mptcp, &outbox);
                     drop(alive);
                 });
             }
@@ -86,9 +86,9 @@ fn serve(
     from: SocketAddr,
     token: &Token,
     mptcp: bool,
-    voice: &Voice,
+    outbox: &Outbox,
 ) -> io::Result<()> {
-    let result = converse(&mut stream, from, token, mptcp, voice);
+    let result = converse(&mut stream, from, token, mptcp, outbox);
     socket::abort(stream);
     result
 }
@@ -98,7 +98,7 @@ fn converse(
     from: SocketAddr,
     token: &Token,
     mptcp: bool,
-    voice: &Voice,
+    outbox: &Outbox,
 ) -> io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_nodelay(true)?;
@@ -121,7 +121,7 @@ fn converse(
             }
             (b'I', _) => {
                 let view = View { arrived: arrived.clone(), ..stream::view(stream, mptcp) };
-                voice.tell(Message::Served { id, from, view });
+                outbox.tell(Message::Served { id, from, view });
                 stream.write_all(&order)?;
             }
             _ => return Err(stream::unexpected()),
@@ -151,36 +151,40 @@ fn greeted(stream: &mut TcpStream, token: &Token) -> io::Result<u32> {
 mod tests {
     use super::*;
     use crate::probe::client::{self, Ask, Target};
+    use crate::probe::mailbox::Inbox;
     use crate::probe::protocol::Step;
-    use crate::probe::voice::Ear;
 
     /// Messages until there are this many.
-    fn heard(server: &Server, ear: &Ear, count: usize) -> Vec<Message> {
+    fn heard(server: &Server, inbox: &Inbox, count: usize) -> Vec<Message> {
         let mut messages = Vec::new();
         while messages.len() < count {
             let mut watches: Vec<_> = server.watches().collect();
-            watches.push(Watch { fd: ear.fd(), events: libc::POLLIN, ready: false });
+            watches.push(Watch { fd: inbox.fd(), events: libc::POLLIN, ready: false });
             sys::wait(&mut watches, Duration::from_secs(10)).unwrap();
             assert!(watches.iter().any(|watch| watch.ready));
-            server.accept(&ear.voice());
-            messages.extend(ear.take());
+            server.accept(&inbox.outbox());
+            messages.extend(inbox.take());
         }
         messages
     }
 
     #[test]
     fn orders_are_carried_out_and_both_ends_report() {
-        let (local, token, ear) = (IpAddr::from([127, 0, 0, 1]), [7; TOKEN], Ear::new().unwrap());
+        let (local, token, inbox) =
+            (IpAddr::from([127, 0, 0, 1]), [7; TOKEN], Inbox::new().unwrap());
         let server = Server::open(&[local], 0, token).unwrap();
         let remote = SocketAddr::new(local, server.port);
         let target = Target { id: 3, local, remote, mptcp: false, limit_ns: 10_000_000_000, token };
-        let asks = client::start(target, ear.voice()).unwrap();
-        let said = heard(&server, &ear, 1);
-        assert!(matches!(&said[..], [Message::Connected { id: 3, failed: None, .. }]), "{said:?}");
+        let asks = client::start(target, inbox.outbox()).unwrap();
+        let messages = heard(&server, &inbox, 1);
+        assert!(
+            matches!(&messages[..], [Message::Connected { id: 3, failed: None, .. }]),
+            "{messages:?}"
+        );
         let steps = vec![Step::Ping(2), Step::Upload(100_000), Step::Download(70_000)];
         asks.send(Ask { steps, limit_ns: 10_000_000_000 }).unwrap();
         let sum = |view: &View| view.arrived.iter().map(|(_, bytes)| bytes).sum::<u64>();
-        for message in heard(&server, &ear, 2) {
+        for message in heard(&server, &inbox, 2) {
             match message {
                 Message::Served { id: 3, view, .. } => assert_eq!(sum(&view), 100_000),
                 Message::Asked { id: 3, failed: None, pings_ns, view } => {
@@ -194,15 +198,15 @@ mod tests {
 
     #[test]
     fn a_stranger_is_reset() {
-        let (local, ear) = (IpAddr::from([127, 0, 0, 1]), Ear::new().unwrap());
+        let (local, inbox) = (IpAddr::from([127, 0, 0, 1]), Inbox::new().unwrap());
         let server = Server::open(&[local], 0, [7; TOKEN]).unwrap();
         let mut stranger = TcpStream::connect((local, server.port)).unwrap();
         stranger.write_all(&[0; GREETING]).unwrap();
         let mut watches: Vec<_> = server.watches().collect();
         sys::wait(&mut watches, Duration::from_secs(10)).unwrap();
-        server.accept(&ear.voice());
+        server.accept(&inbox.outbox());
         let error = stranger.read_exact(&mut [0]).unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof));
-        assert!(ear.take().is_empty());
+        assert!(inbox.take().is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! What a SYN-ACK says about Multipath TCP: the kernel does not report it, so a raw socket reads it.
+//! Multipath TCP in a SYN-ACK: the kernel does not report it, so a raw socket reads it.
 //!
 //! RFC 8684, section 3.1: the SYN has an MP_CAPABLE of 4 bytes, the SYN-ACK one of 12 with the key. A
 //! middlebox that copies unknown options sends the 4 bytes back.
@@ -35,21 +35,21 @@ impl Sniffer {
         Some(Self { socket, v4: local.is_ipv4() })
     }
 
-    /// What the SYN-ACK from one port to another had; none if there was none.
+    /// Options in the SYN-ACK from one port to another; none if there was none.
     pub fn syn_ack(&self, from: u16, to: u16) -> Option<&'static str> {
         let mut data = [0; ROOM];
         for _ in 0..MOST {
             let length = sys::receive(self.socket.as_fd(), &mut data).ok()?.length;
             let heads = if self.v4 { usize::from(data[0] & 15) * 4 } else { 0 };
-            if let Some(found) = data[..length].get(heads..).and_then(|tcp| kind(tcp, from, to)) {
-                return Some(found);
+            if let Some(option) = data[..length].get(heads..).and_then(|tcp| kind(tcp, from, to)) {
+                return Some(option);
             }
         }
         None
     }
 }
 
-/// What a segment had, if it is the SYN-ACK.
+/// Options of a segment, if it is the SYN-ACK.
 fn kind(tcp: &[u8], from: u16, to: u16) -> Option<&'static str> {
     let port = |at: usize| Some(u16::from_be_bytes(tcp.get(at..at + 2)?.try_into().ok()?));
     if port(0)? != from || port(2)? != to || tcp.get(13)? & 0x3f & SYN_ACK != SYN_ACK {
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn the_option_of_a_syn_ack_is_told_from_its_copy() {
+    fn the_option_of_a_syn_ack_is_distinguished_from_its_copy() {
         let mss = [2, 4, 5, 180];
         let key = [&mss[..], &[1, 1, 1, 1], &[30, 12, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0]].concat();
         let copy = [&mss[..], &[30, 4, 1, 1]].concat();

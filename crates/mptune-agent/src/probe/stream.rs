@@ -76,14 +76,14 @@ pub fn receive(stream: &mut TcpStream, mut bytes: u64) -> io::Result<Vec<(u64, u
     Ok(arrived)
 }
 
-/// How the connection is seen from here.
+/// The connection as seen from here.
 pub fn view(stream: &TcpStream, mptcp: bool) -> View {
-    let found = socket::statistics(stream, mptcp);
-    let (mptcp, found) = match found {
-        Ok(found) => (mptcp, Some(found)),
+    let statistics = socket::statistics(stream, mptcp);
+    let (mptcp, statistics) = match statistics {
+        Ok(statistics) => (mptcp, Some(statistics)),
         Err(_) => (false, socket::statistics(stream, false).ok()),
     };
-    let subflows = found.map(|found| found.subflows).unwrap_or_default();
+    let subflows = statistics.map(|statistics| statistics.subflows).unwrap_or_default();
     let subflow = |flow: crate::kernel::info::SubflowInfo| Subflow {
         local: flow.local,
         remote: flow.remote,

@@ -5,9 +5,9 @@
 //! Connections of a trial have other ports than these datagrams; a router that balances flows may send them
 //! another way.
 
+use super::mailbox::Outbox;
 use super::packet::{HEAD, Head, Token};
 use super::protocol::{Hop, Message};
-use super::voice::Voice;
 use crate::kernel::address;
 use crate::kernel::sys::{self, Watch};
 use std::io;
@@ -54,13 +54,13 @@ enum Answer {
     Refused(IpAddr),
 }
 
-/// Traces a route in a thread that reports it by `voice`.
-pub fn start(target: Target, voice: Voice) -> io::Result<()> {
+/// Traces a route in a thread that reports it by `outbox`.
+pub fn start(target: Target, outbox: Outbox) -> io::Result<()> {
     thread::Builder::new().spawn(move || {
         let mut hops = Vec::new();
         let result = route(&target, &mut hops);
         let failed = result.as_ref().err().map(ToString::to_string);
-        voice.tell(Message::Traced {
+        outbox.tell(Message::Traced {
             id: target.id,
             failed,
             reached: result.unwrap_or(false),

@@ -20,7 +20,7 @@ pub struct Endpoint {
     heads: usize,
 }
 
-/// What became of a packet.
+/// Fate of a packet.
 pub enum Outcome {
     /// It left.
     Sent,
@@ -36,7 +36,7 @@ pub struct Packet {
     pub length: usize,
     /// Its sender.
     pub from: SocketAddr,
-    /// When it reached this machine, CLOCK_MONOTONIC.
+    /// Time of its arrival at this machine, CLOCK_MONOTONIC.
     pub at_ns: u64,
 }
 

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_that_exclude_each_other_or_say_nothing_are_refused() {
+    fn flags_that_exclude_each_other_or_mean_nothing_are_refused() {
         for flags in
             [&["subflow"][..], &["signal"], &["subflow", "backup"], &["subflow", "fullmesh"]]
         {

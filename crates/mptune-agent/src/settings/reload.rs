@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_says_beside_the_answer_is_passed_over() {
+    fn other_lines_beside_the_answer_are_skipped() {
         let outcome = answered(
             "reloads",
             "{\"event\": \"connections\"}\nnonsense\n{\"event\": \"reloaded\"}\n",

@@ -89,7 +89,7 @@ pub fn main() -> i32 {
     match guard() {
         Ok(()) => 0,
         Err(error) => {
-            log::say(&format!("mptune-agent: guardian: {error}"));
+            log::write(&format!("mptune-agent: guardian: {error}"));
             1
         }
     }

@@ -113,7 +113,7 @@ pub fn main<S: Setting + DeserializeOwned>(put_back: PutBack<S>) -> i32 {
     match run(put_back) {
         Ok(()) => 0,
         Err(reason) => {
-            log::say(&format!("mptune-agent: reverter: {reason}"));
+            log::write(&format!("mptune-agent: reverter: {reason}"));
             1
         }
     }

@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn mapped_addresses_are_shown_as_what_they_are_and_kept_as_the_kernel_has_them() {
+    fn mapped_addresses_are_reported_canonical_and_stored_as_the_kernel_has_them() {
         let mapped = pair("[::ffff:10.0.1.2]:40000", "[::ffff:10.9.0.1]:443");
         let info = mptcp_info(5, 0, 96);
         let gathering =

@@ -261,7 +261,7 @@ mod tests {
         }
 
         #[test]
-        fn a_priority_names_both_ends_and_says_the_flags_even_when_none_is_set(
+        fn a_priority_names_both_ends_and_has_flags_even_when_none_is_set(
             token: u32,
             pair in ends(),
             backup: bool,
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_says_what_is_wrong() {
+    fn a_refusal_names_its_cause() {
         let words_of = |number| {
             let refusal = Refusal::new("subflow", number, Some("the kernel's words".to_owned()));
             explained(refusal).to_string()

@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_the_kernel_says_is_left_out() {
+    fn attributes_of_the_kernel_are_left_out() {
         let hops = [12, 0, 0x11 | ONLINK, 2, 7, 0, 0, 0, 4, 0, 99, 0];
         let asked = raw(&[(12, &[0; 32]), (9, &hops), (1, &[10, 9, 0, 0])]).asked();
         assert_eq!(asked.header[FLAGS..], u32::from(ONLINK).to_ne_bytes());

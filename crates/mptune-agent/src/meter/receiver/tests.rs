@@ -10,7 +10,7 @@ fn job(goal: &str) -> Job {
     serde_json::from_str(&line).unwrap()
 }
 
-/// What `check` finds of a receiver that got `stream` at `at_ns`, read in pieces of `piece` bytes,
+/// Result of `check` for a receiver that got `stream` at `at_ns`, read in pieces of `piece` bytes,
 /// on a connection that was requested when its clock began.
 fn taken<T>(
     (goal, at_ns): (&str, u64),
@@ -77,7 +77,7 @@ fn bytes_after_the_duration_do_not_count() {
     );
 }
 
-/// When a saturated measurement of 20 s ends that gets `bytes` of each bin, and how much it expects.
+/// End of a saturated measurement of 20 s that gets `bytes` of each bin, and the bytes that it expects.
 fn ended(goal: &str, bytes: impl Fn(u64) -> u64) -> Option<Ended> {
     taken((goal, 0), &[], 1, |receiver| {
         for bin in 0..200 {
@@ -95,8 +95,8 @@ fn ended(goal: &str, bytes: impl Fn(u64) -> u64) -> Option<Ended> {
 fn a_steady_measurement_ends_early_if_asked_to() {
     let goal = r#""workload": {"kind": "bulk", "duration_ns": 20000000000}"#;
     let asked = goal.replace('}', r#", "ends_early": true}"#);
-    let found = ended(&asked, |_| 1_000).unwrap();
-    assert!(found.at < 10 * SECOND && found.expected == 200_000, "{found:?}");
+    let end = ended(&asked, |_| 1_000).unwrap();
+    assert!(end.at < 10 * SECOND && end.expected == 200_000, "{end:?}");
     assert_eq!(ended(goal, |_| 1_000), None);
     assert_eq!(ended(&asked, |bin| if bin < 38 { 1_000 } else { 0 }), None);
 }

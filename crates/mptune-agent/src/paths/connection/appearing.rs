@@ -442,7 +442,7 @@ impl Connection {
         locals.map(|one| one.address).collect()
     }
 
-    /// Why a subflow was closed from here.
+    /// Reason of a subflow's end by this side.
     pub(super) fn why_closed(&self, pair: &Pair) -> Option<String> {
         let address = pair.addresses().0;
         let mut locals = self.appearing.iter().flat_map(|appearing| &appearing.ends.locals);

@@ -11,7 +11,7 @@ use std::net::IpAddr;
 /// Places at either end.
 pub const MOST_PLACES: usize = 8;
 
-/// Whether an address of this host is usable.
+/// True if an address of this host is usable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presence {
     /// It is.
@@ -102,7 +102,7 @@ impl Ends {
 /// makes this host send to an address that the peer chose.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Allowance {
-    /// When all of it is there again, CLOCK_MONOTONIC.
+    /// Time at which all of it is there again, CLOCK_MONOTONIC.
     full_ns: u64,
     /// That there was none has been reported, and it was not full since.
     pub told: bool,
@@ -131,7 +131,7 @@ impl Allowance {
     }
 }
 
-/// What is special about a connection whose paths are not all known beforehand.
+/// Additional state of a connection whose paths are not all known beforehand.
 pub struct Appearing {
     /// Its addresses.
     pub ends: Ends,
@@ -143,7 +143,7 @@ pub struct Appearing {
     pub denies_initial: bool,
     /// Addresses of this host that were announced to the peer.
     pub announced: BTreeSet<IpAddr>,
-    /// When to try paths again, and how long that waited.
+    /// Time of the next retry of paths, and the wait before it.
     pub retries: BTreeMap<PathId, (u64, u64)>,
     /// The number of bytes that the policy waits for.
     pub notify_at: Option<u64>,

@@ -37,14 +37,14 @@ const REFUSED_NS: u64 = 1_000_000_000;
 
 /// Ends of closed subflows whose last event is awaited; the oldest are dropped, since events may be lost.
 const MOST_CLOSING: usize = 64;
-/// Why a subflow that is not there any more ended.
+/// Reason of the end of a subflow.
 const UNSEEN: &str = "it ended among events that were lost";
 
 /// Looks that the kernel leaves unanswered one after another before that counts as a problem: a connection may
 /// be about to end.
 const UNANSWERED: u32 = 20;
 
-/// What the kernel should do.
+/// A request to the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Act {
     /// Open a subflow; the kernel chooses the port of its local end.
@@ -88,7 +88,7 @@ pub enum Act {
     },
 }
 
-/// How to use a path from now on.
+/// Use of a path from now on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PathChange {
     /// Its subflows are standby, whatever the policy wants.
@@ -112,12 +112,12 @@ pub struct Connection {
     pub families: Families,
     /// The ends of the first subflow.
     pub initial: Pair,
-    /// Where paths are not all known beforehand.
+    /// State of paths that are not all known beforehand.
     appearing: Option<Appearing>,
     numbers: Numbers,
-    /// When the kernel reported it.
+    /// Time of the kernel's report of its creation.
     pub created_ns: u64,
-    /// When the kernel reported that it is gone.
+    /// Time of the kernel's report of its end.
     pub closed_ns: Option<u64>,
     /// Priorities that were changed after the subflows were opened.
     pub changes: Vec<PriorityChange>,
@@ -136,11 +136,11 @@ pub struct Connection {
     begun: bool,
     /// Numbers of addresses that the peer withdrew, whose subflows the kernel closes.
     taken_back: BTreeSet<u8>,
-    /// What happened, for a journal; only where paths are not all known beforehand.
+    /// Events for a journal; only where paths are not all known beforehand.
     happened: Vec<Noted>,
-    /// Why the next report comes, if that is not plain.
+    /// Reason of the next report, if that is not plain.
     cause: Option<String>,
-    /// Why the latest roles were ordered.
+    /// Reason of the latest roles.
     reasons: HashMap<SubflowId, String>,
     meter: Meter,
     /// Looks without an answer, one after another.
@@ -405,12 +405,12 @@ impl Connection {
         }
     }
 
-    /// How often its policy wants samples, if it does.
+    /// Interval of its policy's samples, if it takes any.
     pub fn sampling(&self) -> Option<Nanos> {
         self.driver.sampling()
     }
 
-    /// What the looks for samples gave, if there were any.
+    /// Result of the looks for samples, if there were any.
     pub fn sampled(&self) -> Option<Sampled> {
         self.meter.sampled()
     }
@@ -480,7 +480,7 @@ impl Connection {
                     self.problem(subflow, reason);
                 }
             }
-            // Here the event that says that it is closed is on its way.
+            // Here the event of its end is on its way.
             Act::Destroy { .. } if self.appearing.is_some() => {}
             Act::Destroy { subflow, .. } => self.problem(subflow, reason),
             Act::Announce { .. } | Act::Retract { .. } => {
@@ -489,7 +489,7 @@ impl Connection {
         }
     }
 
-    /// The kernel has refused something because the connection is ending, which is nothing to be said.
+    /// The kernel has refused something because the connection is ending, which needs no report.
     pub fn on_refused_at_end(&mut self, act: &Act, now_ns: u64) {
         if let Act::Create { subflow, .. } = *act {
             self.report(Report::JoinFailed(subflow), now_ns);
@@ -498,7 +498,7 @@ impl Connection {
 
     // What it means
 
-    /// What the kernel should do, in this order.
+    /// Requests to the kernel, in this order.
     pub fn take_acts(&mut self) -> Vec<Act> {
         let acts = std::mem::take(&mut self.acts);
         if self.appearing.is_none() { acts } else { self.only_the_last(acts) }
@@ -558,7 +558,7 @@ impl Connection {
     }
 }
 
-/// Why a join failed.
+/// Reason of a failed join.
 fn why(event: &SubflowEvent) -> String {
     let remote = event.pair.addresses().1;
     match i32::from(event.error) {

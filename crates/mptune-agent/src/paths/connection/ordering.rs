@@ -1,4 +1,4 @@
-//! What the policy of a connection orders, as acts on its subflows.
+//! Orders of a connection's policy, as acts on its subflows.
 
 use super::*;
 

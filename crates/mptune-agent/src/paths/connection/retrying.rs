@@ -1,4 +1,4 @@
-//! What a connection of a host tries again, when, and what it reports about it.
+//! Retries of a connection of a host: their times, and the reports about them.
 
 use super::ends::Presence;
 use super::*;
@@ -119,7 +119,7 @@ impl Connection {
 
     // What is reported
 
-    /// What happened since the last time.
+    /// Events since the last report.
     pub fn take_happened(&mut self) -> Vec<Noted> {
         std::mem::take(&mut self.happened)
     }
@@ -130,7 +130,7 @@ impl Connection {
         }
     }
 
-    /// What a report means for others than its subflow.
+    /// Consequences of a report for others than its subflow.
     pub(super) fn cause_of(&self, report: &Report) -> String {
         match *report {
             Report::Joined(id) => format!("{} joined", self.label(id)),
@@ -167,7 +167,7 @@ impl Connection {
         }
     }
 
-    /// Why something about a subflow was ordered.
+    /// Reason of an order about a subflow.
     pub(super) fn reason(&self, subflow: SubflowId) -> String {
         self.reasons.get(&subflow).cloned().unwrap_or_default()
     }

@@ -41,7 +41,7 @@ fn pcdc(options: Value) -> Assignment {
     assignment("pcdc", (2, 2), json!({"pm_options": options}))
 }
 
-/// What the kernel refuses.
+/// Requests that the kernel refuses.
 #[derive(Default)]
 struct Refusals {
     creates: Option<&'static str>,

@@ -1,4 +1,4 @@
-//! How a manager carries out what its connections want, and notes what happened to them.
+//! Execution of the orders of connections by a manager, and the record of their events.
 
 use super::obeying::is_there;
 use super::{Manager, note_all};
@@ -34,7 +34,7 @@ impl Manager {
         while let Some(act) = acts.pop_front() {
             match self.kernel.obey(&mut self.diag, token, &act) {
                 Ok(()) => connection.on_done(&act, sys::monotonic_ns()),
-                // It ended meanwhile, and the event that says so is on its way.
+                // It ended meanwhile, and the event of its end is on its way.
                 Err(Error::Refused(_))
                     if self.host.is_some() && !is_there(&mut self.diag, token, connection)? =>
                 {

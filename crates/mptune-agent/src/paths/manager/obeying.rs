@@ -1,4 +1,4 @@
-//! Who carries out what connections want: the kernel's commands, or another in their place.
+//! Executor of the orders of connections: the kernel's commands, or another in their place.
 
 use crate::kernel::diag::{Diag, ESTABLISHED, Single};
 use crate::kernel::error::Error;

@@ -1,6 +1,6 @@
-//! What a manager believes about its connections, made equal to what the kernel has.
+//! Resynchronisation: a manager's beliefs about its connections, made equal to the kernel's state.
 //!
-//! Events say what changes, and the kernel drops them when nobody reads them in time. A survey of the
+//! Events report changes, and the kernel drops them when nobody reads them in time. A survey of the
 //! namespace, one dump of TCP's sockets for each family, shows every subflow with the token of its connection,
 //! and whether that is fully established. All of it is compared: connections that are gone or were not known,
 //! those whose beginning was missed, subflows, joins, and roles. When, `survey.rs` decides. What the peer announced
@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, HashSet};
 /// Connections that begin between two looks at the events: each opens a subflow or a few, whose events need room.
 const AT_ONCE: usize = 256;
 
-/// What the kernel has of a connection.
+/// The kernel's state of a connection.
 #[derive(Debug, Default)]
 struct There {
     established: Vec<(Pair, Mptcp)>,
@@ -53,7 +53,7 @@ impl Manager {
         self.resync.ask();
     }
 
-    /// When there is something to do without any event.
+    /// Time of the next task without any event.
     pub(super) fn resync_at_ns(&self) -> Option<u64> {
         if self.to_begin.is_empty() { self.resync.at_ns() } else { Some(0) }
     }
@@ -68,7 +68,7 @@ impl Manager {
         self.resync.asked = false;
         let survey = self.survey()?;
         // What happens meanwhile is no mistake of anybody; where events were lost it is mended too, as the
-        // events that say the same do no harm later.
+        // events that report the same do no harm later.
         let changing = if lost { HashSet::new() } else { self.take_events()? };
         let began_ns = sys::cpu_ns();
         self.mend(survey, &changing)?;
@@ -232,7 +232,7 @@ impl Manager {
         Ok(())
     }
 
-    /// Whether these subflows are those of a new connection, or further ones; none if they do not concern this.
+    /// True if these subflows are those of a new connection, false for further ones; none if they do not concern this.
     fn may_take(&mut self, token: u32, unknown: &[(Pair, Mptcp)]) -> Result<Option<bool>, Error> {
         if self.live.contains_key(&token) {
             return Ok(Some(false));

@@ -1,4 +1,4 @@
-//! What looks say about the buffers, what adds up over time, and who gets looks.
+//! Looks at the buffers, totals over time, and the choice of connections.
 
 use super::*;
 use proptest::prelude::*;

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What the kernel says of a connection whose two subflows share a buffer: this many bytes are on their way, and
+/// The kernel's report of a connection whose two subflows share a buffer: this many bytes are on their way, and
 /// if it is held up the first subflow has room.
 fn look(kernel: &Kernel, acked: u64, held_up: bool) -> Look {
     let subflow = |(id, pair): (SubflowId, Pair)| {

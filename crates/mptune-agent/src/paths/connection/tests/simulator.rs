@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What the simulator does for a policy over three paths from three local interfaces to one remote one,
+/// The simulator's actions for a policy over three paths from three local interfaces to one remote one,
 /// 100 Mbit/s and 20 ms each.
 fn simulated(pm: &str, pm_options: &Value, further: Value) -> Outcome {
     let link = |delay_ms: u64| {
