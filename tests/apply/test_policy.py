@@ -153,7 +153,7 @@ def test_the_block_is_added_or_replaced_and_the_rest_stays(before, after):
         ("policy = []\n", r"FILE: line \d+: expected TOML"),
         (
             OTHER.replace('"b"', '"a"'),
-            r"FILE: policy\[1\]\.name: expected a name of its own, found \"a\" twice",
+            r"FILE: policy\[1\]\.name: expected a unique name, found \"a\" twice",
         ),
         (
             OTHER.replace("10.1.0.0/16", "10.0.0.0/8"),

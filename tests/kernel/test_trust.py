@@ -257,7 +257,7 @@ sys.stdin.read()
     busy = realm.start("-", script)
     assert busy.stdout.readline() == "ready\n"
     _, errors = daemon(realm).communicate(timeout=PATIENCE_S)
-    assert errors.rstrip().endswith("found one that somebody listens at")
+    assert errors.rstrip().endswith("found one with a listener")
     busy.kill()
 
 

@@ -1,4 +1,4 @@
-//! Reading files that somebody may have replaced: by a pipe without a writer, by a device without an end.
+//! Reading files that may have been replaced: by a pipe without a writer, by a device without an end.
 //!
 //! Nothing here waits, and nothing grows beyond a limit. Not for the kernel's own files under /proc and /sys.
 

@@ -191,7 +191,7 @@ impl End<'_> {
         }
     }
 
-    /// The connection with the token, and when it came; none if nobody wants it any more.
+    /// The connection with the token, and its time; none if it was stopped before.
     fn accepted(
         &mut self,
         listener: &TcpListener,
@@ -314,7 +314,7 @@ impl End<'_> {
         self.conclude(Some(stream))
     }
 
-    /// Asks the kernel about the connection; what it does not tell any more stays.
+    /// Reads the kernel's figures of the connection; those that it no longer has stay as they are.
     fn look(&mut self, stream: &TcpStream) {
         let fd = stream.as_fd();
         let asked = |mptcp| {

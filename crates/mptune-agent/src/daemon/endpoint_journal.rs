@@ -33,7 +33,7 @@ impl Made {
         Endpoint { id: self.id, ip: self.address, port: 0, flags, device }
     }
 
-    /// Itself among those that are there; somebody may have removed it, or made another in its place.
+    /// Itself among the present endpoints; another program may have removed or replaced it.
     pub fn find<'a>(&self, there: &'a [Endpoint]) -> Option<&'a Endpoint> {
         let own = self.endpoint(false);
         let same = |endpoint: &&Endpoint| {

@@ -19,7 +19,7 @@ use crate::log;
 use crate::paths::connection::Act;
 use crate::paths::happening::Happening;
 use crate::paths::hosting::AddressChange;
-use crate::paths::manager::{Manager, Obeying};
+use crate::paths::manager::{Executor, Manager};
 use crate::paths::policies::Policies;
 use crate::paths::survey::Resynced;
 use crate::undo::steps;
@@ -59,7 +59,7 @@ struct Kept {
 }
 
 impl Kept {
-    /// Makes an endpoint for an address unless somebody has one there.
+    /// Makes an endpoint for an address unless another program has one there.
     fn make(&mut self, address: IpAddr, device: u32) -> Result<(), Error> {
         let there = self.pm.endpoints()?;
         let own = there.iter().find(|one| one.ip == address && one.port == 0);
@@ -154,7 +154,7 @@ fn refused(address: IpAddr, why: &str) -> Error {
 /// Carries out roles by endpoints, and nothing else: the kernel opens and closes subflows by itself.
 struct Roles(Rc<RefCell<Kept>>);
 
-impl Obeying for Roles {
+impl Executor for Roles {
     fn obey(&mut self, _diag: &mut Diag, _token: u32, act: &Act) -> Result<(), Error> {
         match act {
             Act::SetPriority { pair, backup, .. } => self.0.borrow_mut().set(pair, *backup),

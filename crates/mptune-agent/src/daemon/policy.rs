@@ -241,7 +241,7 @@ fn rules(whole: &Table<'_>, interfaces: Option<&[String]>) -> Result<Vec<Rule>, 
         let prefix = format!("policy[{index}]");
         let rule = Rule::named(whole.file(), &prefix, values, interfaces)?;
         if rules.iter().any(|other| other.name == rule.name) {
-            let expected = format!("expected a name of its own, found {:?} twice", rule.name);
+            let expected = format!("expected a unique name, found {:?} twice", rule.name);
             return Err(whole.wrong(&format!("{prefix}.name"), expected));
         }
         for (number, destination) in rule.to.iter().enumerate() {
@@ -527,7 +527,7 @@ mod tests {
             ),
             (
                 format!("{a}policy = \"guard\"\n{a}policy = \"guard\""),
-                "policy[1].name: expected a name of its own, found \"a\" twice",
+                "policy[1].name: expected a unique name, found \"a\" twice",
             ),
             (
                 format!(
@@ -574,7 +574,7 @@ mod tests {
         let twice = [text, text].concat();
         let reason = Plan::checked(file, &table::parsed(file, &twice).unwrap());
         let reason = reason.unwrap_err().to_string();
-        assert!(reason.starts_with("-: policy[1].name: expected a name of its own"), "{reason}");
+        assert!(reason.starts_with("-: policy[1].name: expected a unique name"), "{reason}");
     }
 
     #[test]

@@ -92,7 +92,7 @@ pub struct Records {
 }
 
 impl Records {
-    /// Stores a record and prints it on standard error, which nobody has to read.
+    /// Stores a record and prints it on standard error, which needs no reader.
     pub fn add(&mut self, record: Record) {
         self.last += 1;
         let record = Record { id: self.last, ..record };

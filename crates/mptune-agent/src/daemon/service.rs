@@ -358,7 +358,7 @@ impl Service {
 
     fn renew_guardian(&mut self) -> Result<(), Ending> {
         self.watchdog.renew().map_err(Error::Watchdog)?;
-        let why = "somebody has ended the process that puts settings back if the daemon dies";
+        let why = "the process that puts settings back if the daemon dies was killed";
         self.records.add(Record::own(None, "watchdog started again", why));
         Ok(())
     }
@@ -431,7 +431,7 @@ impl Service {
         })
     }
 
-    /// Leaves new connections alone whose policy somebody suspends, and records it.
+    /// Leaves new connections of suspended policies alone, and records it.
     fn suspend(&mut self) {
         let ordered = self.server.suspended();
         let before = self.suspended.replace(ordered.clone());
@@ -439,7 +439,7 @@ impl Service {
             [(&ordered, &before, "suspended"), (&before, &ordered, "in force again")]
         {
             for name in names.difference(others) {
-                let why = "somebody measures: new connections are left alone meanwhile";
+                let why = "a measurement is running: new connections are left alone";
                 let why = if what == "suspended" { why } else { "" };
                 self.records.add(Record::own(Some(name), what, why));
             }

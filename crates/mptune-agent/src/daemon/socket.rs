@@ -10,7 +10,7 @@
 //! out  {"event": "connections", ...}           about every second, in the shape of the role `watch`
 //! ```
 //!
-//! A suspension (new connections of that policy are left alone, for somebody who measures) lasts as long as the
+//! A suspension (new connections of that policy are left alone during a measurement) lasts as long as the
 //! connection that asked for it. A reader that does not read loses lines, and later learns how many; it never holds
 //! up the daemon.
 
@@ -65,7 +65,7 @@ pub enum Request {
     },
 }
 
-/// A line for whoever asked for what cannot be.
+/// The answer to an impossible request.
 #[derive(Serialize)]
 #[serde(tag = "event", rename = "refused")]
 pub struct Refused<'a> {
@@ -77,7 +77,7 @@ pub struct Refused<'a> {
 pub struct Server {
     listener: UnixListener,
     path: PathBuf,
-    /// Which file it is: somebody may put another in its place.
+    /// Inode of its file: another program may put another in its place.
     inode: u64,
     /// Its directory was made for it.
     in_own: bool,
@@ -207,7 +207,7 @@ impl Server {
         }
     }
 
-    /// All policies for which somebody wants that.
+    /// All policies that a reader suspends.
     pub fn suspended(&self) -> BTreeSet<String> {
         self.readers.iter().filter_map(|reader| reader.suspends.clone()).collect()
     }
@@ -299,7 +299,7 @@ fn line(message: &impl Serialize) -> String {
     serde_json::to_string(message).expect("structures always serialise") + "\n"
 }
 
-/// Makes the directory of a socket, and removes a socket that nobody listens at any more; whether it was made.
+/// Makes the directory of a socket, and removes a socket without a listener; true if the directory was made.
 fn make_room(path: &Path) -> Result<bool, Error> {
     let place = |expected| Error::SocketPlace(path.to_owned(), expected);
     let directory = path.parent().ok_or_else(|| place("a path of a file"))?;
@@ -315,7 +315,7 @@ fn make_room(path: &Path) -> Result<bool, Error> {
     // A listener with a full backlog counts as listening.
     let is_heard = |error: io::Error| error.kind() == ErrorKind::WouldBlock;
     if sys::connect_unix(path).map_or_else(is_heard, |_| true) {
-        return Err(place("a socket of its own, found one that somebody listens at"));
+        return Err(place("an unused socket, found one with a listener"));
     }
     fs::remove_file(path).map_err(|error| Error::Socket(path.to_owned(), error))?;
     Ok(made)
@@ -417,7 +417,7 @@ mod tests {
         let (server, folder) = server("taken");
         let path = folder.join("daemon.sock");
         let reason = Server::open(&path).err().unwrap().to_string();
-        assert!(reason.ends_with("found one that somebody listens at"), "{reason}");
+        assert!(reason.ends_with("found one with a listener"), "{reason}");
         drop(server);
         fs::create_dir(&folder).unwrap();
         drop(UnixListener::bind(&path).unwrap()); // a file that a killed daemon has left

@@ -82,7 +82,7 @@ pub struct PolicyStatus {
     pub run: Option<PathBuf>,
     /// Time of its measurement.
     pub measured_at: Option<String>,
-    /// New connections are left alone for somebody who measures.
+    /// New connections are left alone during a measurement.
     pub suspended: bool,
     /// Connections now.
     pub connections: u64,

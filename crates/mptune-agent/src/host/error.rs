@@ -29,7 +29,7 @@ pub enum Error {
     #[error("start: expected a new number, found {0}")]
     Number(u64),
     /// The controller is gone.
-    #[error("nobody reads standard output any more")]
+    #[error("standard output has no reader any more")]
     Unread,
     /// The controller has been silent for this long.
     #[error("nothing heard for {:.0} s", .0.as_secs_f64())]

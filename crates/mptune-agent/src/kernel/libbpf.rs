@@ -23,7 +23,7 @@ const VARIABLE: &str = "MPTUNE_LIBBPF";
 /// `BPF_MAP_TYPE_STRUCT_OPS` and `BPF_STRUCT_OPS` (include/uapi/linux/bpf.h).
 const MAP_TYPE_STRUCT_OPS: c_int = 26;
 const ATTACH_STRUCT_OPS: c_int = 44;
-/// `BPF_F_LINK`: the map is registered as long as somebody holds a link of it (Linux 6.4).
+/// `BPF_F_LINK`: the map is registered as long as a link of it is held (Linux 6.4).
 const F_LINK: u32 = 1 << 13;
 /// `BPF_LINK_TYPE_STRUCT_OPS` and `BPF_PROG_TYPE_STRUCT_OPS`.
 const LINK_TYPE_STRUCT_OPS: u32 = 9;

@@ -157,7 +157,7 @@ pub fn fork_apart() -> io::Result<bool> {
 
 /// Closes all descriptors but this one, and opens /dev/null as the first three.
 pub fn keep_only(descriptor: BorrowedFd<'_>) -> io::Result<OwnedFd> {
-    // SAFETY: descriptors of ours that nobody uses any more, as the caller says by calling this; integers.
+    // SAFETY: descriptors of ours that nobody uses any more, as the caller asserts by calling this; integers.
     unsafe {
         let descriptor = check(libc::fcntl(descriptor.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 3))?;
         let nothing = check(libc::open(c"/dev/null".as_ptr(), libc::O_RDWR))?;

@@ -35,7 +35,7 @@ pub fn as_file(grace: Duration) -> io::Result<File> {
             action.sa_sigaction = libc::SIG_DFL;
             if signal != libc::SIGALRM {
                 action.sa_sigaction = note as extern "C" fn(i32) as libc::sighandler_t;
-                // What waits for something else goes on waiting: the pipe tells of it.
+                // A wait for something else goes on: the pipe becomes readable.
                 action.sa_flags = libc::SA_RESTART;
             }
             check(libc::sigaction(signal, &action, ptr::null_mut()))?;

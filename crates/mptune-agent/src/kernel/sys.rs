@@ -240,7 +240,7 @@ pub fn remove_at(directory: BorrowedFd<'_>, name: &str) -> io::Result<()> {
     check(unsafe { libc::unlinkat(directory.as_raw_fd(), name.as_ptr(), 0) }).map(drop)
 }
 
-/// A connection to a UNIX socket, without waiting: `WouldBlock` if somebody listens there and takes nobody in.
+/// A connection to a UNIX socket, without waiting: `WouldBlock` if its listener's backlog is full.
 pub fn connect_unix(path: &Path) -> io::Result<UnixStream> {
     let socket = socket(libc::AF_UNIX, libc::SOCK_STREAM, 0)?;
     let path = path.as_os_str().as_bytes();

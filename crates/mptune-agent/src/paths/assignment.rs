@@ -148,8 +148,8 @@ impl Assignment {
     /// # Errors
     /// [`Error::Label`].
     pub fn path_named(&self, label: &str) -> Result<PathId, Error> {
-        let found = self.paths.iter().position(|path| path.label == label);
-        found.ok_or_else(|| {
+        let index = self.paths.iter().position(|path| path.label == label);
+        index.ok_or_else(|| {
             let known: Vec<_> = self.paths.iter().map(|path| path.label.as_str()).collect();
             Error::Label { known: known.join(", "), found: label.to_owned() }
         })
@@ -173,8 +173,8 @@ mod tests {
                    "pairs": [[format!("10.64.{local}.1"), "10.65.0.1"]]})
         };
         let paths = [path("A-X", 0), path("B-X", 1)];
-        let told = json!({"pm": pm, "paths": paths, "pm_options": options});
-        serde_json::from_value::<Specification>(told).unwrap().checked()
+        let specification = json!({"pm": pm, "paths": paths, "pm_options": options});
+        serde_json::from_value::<Specification>(specification).unwrap().checked()
     }
 
     #[test]

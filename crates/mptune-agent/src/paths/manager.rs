@@ -5,11 +5,11 @@
 //! `sampling` for which and when). There is no per-connection work except what its
 //! events require. It decides nothing (see `connection` for what does).
 
-mod acting;
-mod obeying;
+mod execution;
+mod executor;
 mod resync;
 
-pub use self::obeying::Obeying;
+pub use self::executor::Executor;
 
 use super::connection::{Connection, PathChange};
 use super::happening::{Happening, Noted};
@@ -54,7 +54,7 @@ const SLEPT_NS: u64 = 1_000_000_000;
 const EVENTS_NS: u64 = 20_000_000;
 /// but after a pause this many times at once: a connection begins with three.
 const EVENTS_AT_ONCE: u64 = 4;
-/// Happenings that nobody takes, after which the oldest are dropped.
+/// Events that no caller takes, after which the oldest are dropped.
 const MOST_HAPPENINGS: usize = 4096;
 
 /// Runs a policy for every connection that is opened from this namespace after `open`.
@@ -70,7 +70,7 @@ pub struct Manager {
     /// Time slept since the machine started.
     slept_ns: u64,
     events: Events,
-    kernel: Box<dyn Obeying>,
+    kernel: Box<dyn Executor>,
     /// The only connection that is managed; none for all.
     only: Option<u32>,
     all: bool,
@@ -95,7 +95,7 @@ pub struct Manager {
     resync: Resync,
     /// Connections whose beginning was missed.
     to_begin: VecDeque<u32>,
-    /// Connections that are somebody else's, or had no policy when they began.
+    /// Connections that other programs manage, or that had no policy when they began.
     left_alone: HashSet<u32>,
 }
 
@@ -153,7 +153,7 @@ impl Manager {
     pub fn of_one(
         policies: Box<dyn Policies>,
         host: Rc<dyn Hosting>,
-        kernel: Box<dyn Obeying>,
+        kernel: Box<dyn Executor>,
     ) -> Result<Self, Error> {
         let resync = Resync::now_and_then();
         Ok(Self { host: Some(host), kernel, all: false, resync, ..Self::open(policies, None)? })

@@ -45,8 +45,8 @@ pub struct One {
 
 impl Policies for One {
     fn assignment(&self, opened: &Opened) -> Option<Assignment> {
-        let wanted = self.port.is_none_or(|port| port == opened.pair.remote.port());
-        let known = wanted && !opened.server_side;
+        let is_its_port = self.port.is_none_or(|port| port == opened.pair.remote.port());
+        let known = is_its_port && !opened.server_side;
         (known && self.assignment.path_of(&opened.pair).is_some()).then(|| self.assignment.clone())
     }
 }

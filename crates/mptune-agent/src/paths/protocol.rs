@@ -195,13 +195,13 @@ impl ConnectionReport {
         connection: &Connection,
         mut kernel: impl FnMut(&Pair) -> Option<Statistics>,
     ) -> Self {
-        let subflows = connection.subflows().enumerate().map(|(id, (one, state))| SubflowReport {
+        let subflows = connection.subflows().enumerate().map(|(id, (flow, state))| SubflowReport {
             path: connection.label(id),
-            pair: one.last_pair,
+            pair: flow.last_pair,
             state: name(state),
-            backup: one.kernel_backup,
-            established_ns: one.established_ns,
-            kernel: one.pair.and_then(|pair| kernel(&pair)).map(KernelReport::from),
+            backup: flow.kernel_backup,
+            established_ns: flow.established_ns,
+            kernel: flow.pair.and_then(|pair| kernel(&pair)).map(KernelReport::from),
         });
         Self {
             created_ns: connection.created_ns,

@@ -90,12 +90,12 @@ impl Receiver {
     /// Issues a command for every connection that has accepted a subflow at an address.
     fn each(
         &mut self,
-        wanted: IpAddr,
+        expected: IpAddr,
         mut command: impl FnMut(&mut Commands, u32, IpAddr, u8) -> Result<(), Error>,
     ) -> Result<(), Error> {
         for (&token, addresses) in &self.live {
             for (&address, &id) in addresses {
-                if address.to_canonical() != wanted {
+                if address.to_canonical() != expected {
                     continue;
                 }
                 match command(&mut self.commands, token, address, id) {

@@ -153,11 +153,11 @@ impl Look {
     /// The buffer that keeps a subflow with room from sending, if there is one and one does.
     pub fn holds(&self) -> Option<Buffer> {
         let (sent, acked) = self.bytes()?;
-        let active = || self.subflows.iter().filter(|one| !one.backup);
+        let active = || self.subflows.iter().filter(|flow| !flow.backup);
         // Without an active one the kernel sends on those on standby.
         let all_on_standby = active().next().is_none();
-        let usable = self.subflows.iter().filter(|one| all_on_standby || !one.backup);
-        let idle = usable.filter(|one| one.is_idle()).map(|one| one.tcp.mss).min()?;
+        let usable = self.subflows.iter().filter(|flow| all_on_standby || !flow.backup);
+        let idle = usable.filter(|flow| flow.is_idle()).map(|flow| flow.tcp.mss).min()?;
         let written = self.connection.write_seq.saturating_sub(self.connection.snd_una);
         let waiting = written.saturating_sub(sent.saturating_sub(acked));
         match waiting >= u64::from(idle.max(1)) {

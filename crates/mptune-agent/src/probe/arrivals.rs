@@ -4,7 +4,7 @@ use super::packet::{Head, STAMP_NS};
 use super::protocol::Arrived;
 use std::collections::BTreeMap;
 
-/// Limits of the flows of an order and the packets of a flow; whoever sends more breaks the rules.
+/// Limits of the flows of an order and the packets of a flow; a sender of more breaks the protocol.
 const MAX_FLOWS: usize = 4096;
 const MAX_PACKETS: u32 = 1 << 20;
 /// Orders that are remembered, the newest.

@@ -1,6 +1,6 @@
 //! An endpoint of the kernel's path manager: an address that subflows use, or that is announced.
 //!
-//! Endpoints with a port of their own are somebody else's. The number of a new one is chosen here, not by
+//! Endpoints with a separate port belong to other programs. The number of a new one is chosen here, not by
 //! the kernel, so that the journal has it before the endpoint is there.
 
 use crate::kernel::error as kernel;
@@ -182,7 +182,7 @@ impl Kind for Endpoint {
         }
     }
 
-    /// One that the kernel has made by itself counts as none: nobody can ask for it.
+    /// One that the kernel has made by itself counts as none: no order can name it.
     fn same(&self, state: &State, other: &State) -> bool {
         let none = |state: &State| {
             matches!(state, State::Absent)

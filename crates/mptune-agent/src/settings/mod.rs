@@ -102,7 +102,7 @@ fn obey(line: &str) -> Result<Message, Refusal> {
     }
 }
 
-/// Keeps what was made: nobody waits any more.
+/// Keeps what was made; the deadline is cancelled.
 fn confirm(store: &Store) -> Result<Message, Refusal> {
     apply::privileged()?;
     let lock = store.lock()?;

@@ -39,7 +39,7 @@ pub struct Apply {
     /// Name of the run that they come from.
     #[serde(default)]
     pub run: String,
-    /// Unless somebody confirms within this time everything is put back.
+    /// Everything is put back unless a confirmation comes within this time.
     #[serde(default)]
     pub confirm_within_s: Option<u64>,
     /// Programs that manage the same, and that may lose.

@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 
 /// Time for an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Between two tries to reach somebody who is busy.
+/// Time between two attempts to reach a busy daemon.
 const PAUSE: Duration = Duration::from_millis(10);
 const ORDER: &[u8] = b"{\"action\": \"reload\"}\n";
 /// Most lines that are read: beyond them the daemon reports something else.
 const LINES: usize = 1000;
 
-/// Asks who reads these files, if any of them changed; none if nobody is to be asked.
+/// Asks the reader of these files, if any of them changed; none if there is no reader to ask.
 pub fn ask(settings: impl Iterator<Item = (Setting, bool)>) -> Option<Reload> {
     let socket = |(setting, changed): (Setting, bool)| match setting {
         Setting::File(file) if changed => file.reload,
@@ -52,7 +52,7 @@ fn failed(socket: &Path, error: &std::io::Error) -> Reload {
     }
 }
 
-/// A connection to whoever takes one within the time.
+/// A connection to the daemon, if it accepts one within the time.
 fn connected(socket: &Path) -> std::io::Result<UnixStream> {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -90,7 +90,7 @@ fn asked(mut stream: UnixStream) -> std::io::Result<Reload> {
             Some("reloaded") => return Ok(Reload::Reloaded),
             Some("refused") => {
                 let reason =
-                    line_of_daemon["reason"].as_str().unwrap_or("it does not say why").to_owned();
+                    line_of_daemon["reason"].as_str().unwrap_or("no reason given").to_owned();
                 return Ok(Reload::Refused { reason });
             }
             _ => {}

@@ -42,7 +42,7 @@ const LONGEST: u64 = 1 << 28;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
-    /// Settings are being made; if nobody does that, it was killed.
+    /// Settings are being made; without a running order, it was killed.
     Applying,
     /// All are made.
     Applied,
@@ -171,7 +171,7 @@ impl Store {
     /// Of this process.
     ///
     /// # Errors
-    /// /proc does not tell what is needed.
+    /// /proc lacks what is needed.
     pub fn here() -> Result<Self, Error> {
         let failed = |error: io::Error| Error::io(Path::new("/proc"), error);
         let directory = std::env::var_os(VARIABLE).map_or_else(|| DIRECTORY.into(), PathBuf::from);

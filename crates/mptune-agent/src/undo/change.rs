@@ -79,7 +79,7 @@ impl<S: Setting> Change<S> {
             && !self.setting.is_renewed(present)
     }
 
-    /// Puts it back; with `force` also what somebody else has made of it.
+    /// Puts it back; with `force` also a state that another program or person gave it.
     pub fn put_back(&self, force: bool) -> Fate {
         let kind = self.setting.kind();
         kind.tidy();

@@ -1,4 +1,4 @@
-//! A directory of which nobody else can change anything: opened once, and used by its descriptor from then on.
+//! A directory that no other user can change: opened once, and used by its descriptor from then on.
 //!
 //! Whoever could put a file into it could have a setting written with the rights of whoever reads it. So it, and
 //! everything that is read in it, belongs to this user, and nobody else may write it. What of it there is to be
@@ -172,7 +172,7 @@ impl Directory {
         }
     }
 
-    /// The same directory, for somebody else in this process.
+    /// The same directory, with a descriptor for another owner in this process.
     ///
     /// # Errors
     /// No further file can be open.

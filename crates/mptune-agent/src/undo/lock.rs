@@ -100,7 +100,7 @@ impl Lock {
         Ok(Self::held(directory, name, file))
     }
 
-    /// A locked file, unless whoever had it removed it before it was locked here.
+    /// A locked file, unless its last holder removed it before it was locked here.
     fn held(directory: &Directory, name: &str, file: File) -> Option<Self> {
         directory.has(name, &file).then(|| Self { file, name: name.to_owned() })
     }
@@ -128,7 +128,7 @@ impl Lock {
         &self.name
     }
 
-    /// The lock that somebody has shared.
+    /// The lock that its holder has shared.
     pub fn shared(file: OwnedFd, name: String) -> Self {
         Self { file: file.into(), name }
     }

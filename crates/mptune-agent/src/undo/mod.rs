@@ -1,4 +1,4 @@
-//! Undoing: what is changed on a machine is noted before, and put back whoever is killed.
+//! Undoing: every change of a machine is recorded before, and put back whichever process is killed.
 //!
 //! Three customers, and the same answers for all of them:
 //!

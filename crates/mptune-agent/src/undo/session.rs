@@ -177,7 +177,7 @@ impl Journal {
                 }
                 Fate::Gone => "it is gone".to_owned(),
                 Fate::Given(why) => why.to_string(),
-                // It is somebody else's now.
+                // It belongs to another program or person now.
                 Fate::Foreign(present) => {
                     format!("somebody else has set it to {} meanwhile", words(&present))
                 }

@@ -122,7 +122,7 @@ impl Lookout {
     }
 }
 
-/// The kernel's refusals of a change, for somebody who does not know how it manages paths.
+/// The kernel's refusals of a change, in words that need no knowledge of path management.
 fn explained(error: Error) -> Error {
     match error {
         Error::Refused(refusal) if refusal.number() == libc::EINVAL => {

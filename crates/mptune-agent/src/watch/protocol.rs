@@ -1,4 +1,4 @@
-//! The lines of JSON of the role `watch`. What the kernel does not tell is null.
+//! The lines of JSON of the role `watch`. Values that the kernel does not report are null.
 
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;

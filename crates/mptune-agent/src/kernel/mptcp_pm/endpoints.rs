@@ -22,7 +22,7 @@ pub const SUBFLOW: u32 = 1 << 1;
 pub const BACKUP: u32 = 1 << 2;
 /// A subflow to every address of the peer.
 pub const FULLMESH: u32 = 1 << 3;
-/// The kernel has made it by itself; it gives way to one that somebody asks for.
+/// The kernel has made it by itself; it gives way to one by request.
 pub const IMPLICIT: u32 = 1 << 4;
 
 // enum mptcp_pm_attrs

@@ -157,7 +157,7 @@ impl Connection {
             .filter(|&local| appearing.ends.locals[local].presence == Presence::There)
             .collect();
         if is_back {
-            // The kernel closes the subflows of a withdrawn address some time after it says so, those that are
+            // The kernel closes the subflows of a withdrawn address some time after it reports it, those that are
             // opened meanwhile too.
             self.try_later(number, now_ns + Allowance::EACH_NS);
             if !opens {

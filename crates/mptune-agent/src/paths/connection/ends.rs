@@ -62,12 +62,12 @@ pub struct Ends {
 impl Ends {
     /// The place of an address of this host; none if there is no room for it.
     pub fn local(&mut self, address: IpAddr, device: Option<String>) -> Option<usize> {
-        if let Some(known) = self.locals.iter().position(|one| one.address == address) {
+        if let Some(known) = self.locals.iter().position(|end| end.address == address) {
             return Some(known);
         }
-        let gone = |one: &Local| one.presence == Presence::Gone;
-        let same = |one: &Local| one.device.is_some() && one.device == device;
-        let vacant = self.locals.iter().position(|one| gone(one) && same(one));
+        let gone = |end: &Local| end.presence == Presence::Gone;
+        let same = |end: &Local| end.device.is_some() && end.device == device;
+        let vacant = self.locals.iter().position(|end| gone(end) && same(end));
         let full = self.locals.len() >= MOST_PLACES;
         let vacant = vacant.or_else(|| if full { self.locals.iter().position(gone) } else { None });
         let presence = Presence::There;
@@ -76,17 +76,17 @@ impl Ends {
             self.locals[place] = Local { number, device, address, presence };
             return Some(place);
         }
-        let number = self.locals.iter().map(|one| one.number + 1).max().unwrap_or(0);
+        let number = self.locals.iter().map(|end| end.number + 1).max().unwrap_or(0);
         (!full).then(|| self.locals.push(Local { number, device, address, presence }))?;
         Some(self.locals.len() - 1)
     }
 
     /// The place of an address of the peer; `in_use` are numbers of places that may not be taken.
     pub fn remote(&mut self, address: IpAddr, in_use: impl Fn(usize) -> bool) -> Option<usize> {
-        if let Some(known) = self.remotes.iter().position(|one| one.address == address) {
+        if let Some(known) = self.remotes.iter().position(|end| end.address == address) {
             return Some(known);
         }
-        let number = self.remotes.iter().map(|one| one.number + 1).max().unwrap_or(0);
+        let number = self.remotes.iter().map(|end| end.number + 1).max().unwrap_or(0);
         let new = Remote { number, address, port: None, id: None, there: true };
         if self.remotes.len() < MOST_PLACES {
             self.remotes.push(new);
@@ -171,14 +171,14 @@ impl Numbers {
 
     /// The number of an address: the wanted one if it is free, otherwise any, perhaps that of an address
     /// that is no longer `kept`. None if there is no other way.
-    pub fn of(&mut self, address: IpAddr, wanted: u8, kept: &[IpAddr]) -> Option<u8> {
+    pub fn of(&mut self, address: IpAddr, preferred: u8, in_use: &[IpAddr]) -> Option<u8> {
         if let Some(known) = self.known(address) {
             return Some(known);
         }
         let is_free = |numbers: &Self, id: u8| id > 0 && numbers.0.values().all(|&it| it != id);
-        let free = std::iter::once(wanted).chain(1..=u8::MAX).find(|&id| is_free(self, id));
+        let free = std::iter::once(preferred).chain(1..=u8::MAX).find(|&id| is_free(self, id));
         let number = free.or_else(|| {
-            let mut old = self.0.iter().filter(|(known, id)| **id > 0 && !kept.contains(known));
+            let mut old = self.0.iter().filter(|(known, id)| **id > 0 && !in_use.contains(known));
             old.next().map(|(_, id)| *id)
         })?;
         self.learn(address, number);
@@ -251,10 +251,10 @@ mod tests {
         for last in 4..=255 {
             numbers.of(ip(last), last, &[]);
         }
-        let kept: Vec<_> = (0..=255).map(ip).filter(|&one| one != ip(9)).collect();
+        let in_use: Vec<_> = (0..=255).map(ip).filter(|&address| address != ip(9)).collect();
         let other = [10, 1, 0, 0].into();
-        numbers.of([10, 2, 0, 0].into(), 1, &kept);
-        let freed = numbers.of(other, 1, &kept);
+        numbers.of([10, 2, 0, 0].into(), 1, &in_use);
+        let freed = numbers.of(other, 1, &in_use);
         assert!(freed.is_some_and(|id| id > 0));
         let full: Vec<IpAddr> = numbers.0.keys().copied().collect();
         assert_eq!(numbers.of([10, 3, 0, 0].into(), 1, &full), None);

@@ -284,8 +284,8 @@ impl Connection {
                 continue;
             }
             let path = self.subflows[id].path;
-            match opening.iter().position(|&one| one == path) {
-                Some(found) => drop(opening.swap_remove(found)),
+            match opening.iter().position(|&opened| opened == path) {
+                Some(index) => drop(opening.swap_remove(index)),
                 None if worth => {
                     failed += 1;
                     self.postpone(id, libc::ETIMEDOUT, now_ns);
@@ -380,16 +380,16 @@ impl Connection {
         self.on_turn(now_ns);
     }
 
-    /// It was looked at for a sample; none if the kernel did not tell of it.
+    /// It was looked at for a sample; none if the kernel did not report it.
     pub fn on_sampled(&mut self, look: Option<&Look>, now_ns: u64) {
         let Some(interval) = self.sampling() else { return };
         let noted = look.and_then(|look| Some((look, self.meter.note(look, now_ns)?)));
         let Some((look, statistics)) = noted else { return self.on_unanswered() };
         self.unanswered = 0;
-        for one in &look.subflows {
-            let statistics = self.meter.note_subflow(one);
-            self.driver.set_statistics(one.id, statistics);
-            self.driver.set_min_rtt(one.id, one.tcp.min_rtt_ns);
+        for flow in &look.subflows {
+            let statistics = self.meter.note_subflow(flow);
+            self.driver.set_statistics(flow.id, statistics);
+            self.driver.set_min_rtt(flow.id, flow.tcp.min_rtt_ns);
         }
         if self.meter.is_due(now_ns, interval) {
             self.report(Report::Sample { now: now_ns, statistics }, now_ns);
@@ -417,8 +417,8 @@ impl Connection {
 
     /// Bytes on their way at the last close look.
     pub fn queued(&self) -> u32 {
-        let open = self.subflows.iter().filter(|one| one.pair.is_some());
-        open.filter_map(|one| one.last).fold(0, |sum, last| sum.saturating_add(last.queued))
+        let open = self.subflows.iter().filter(|flow| flow.pair.is_some());
+        open.filter_map(|flow| flow.last).fold(0, |sum, last| sum.saturating_add(last.queued))
     }
 
     /// This many payload bytes were sent.
@@ -429,8 +429,8 @@ impl Connection {
     /// A path should be used differently.
     pub fn on_path(&mut self, change: PathChange, path: PathId, now_ns: u64) {
         if change == PathChange::Add {
-            let on_path = self.subflows.iter_mut().filter(|one| one.path == path);
-            on_path.for_each(|one| one.unwanted = false);
+            let on_path = self.subflows.iter_mut().filter(|flow| flow.path == path);
+            on_path.for_each(|flow| flow.unwanted = false);
         }
         let report = match change {
             PathChange::Withdraw => Report::Withdrawn(path),
@@ -447,9 +447,9 @@ impl Connection {
             Act::Create { .. } | Act::Announce { .. } | Act::Retract { .. } => {}
             Act::SetPriority { subflow, backup, .. } => {
                 let path = self.label(subflow);
-                let one = &mut self.subflows[subflow];
-                (one.kernel_backup, one.refused_ns) = (backup, None);
-                let pair = one.pair;
+                let flow = &mut self.subflows[subflow];
+                (flow.kernel_backup, flow.refused_ns) = (backup, None);
+                let pair = flow.pair;
                 if self.appearing.is_none() {
                     self.changes.push(PriorityChange { at_ns: now_ns, path, backup });
                 }
@@ -507,34 +507,37 @@ impl Connection {
     /// Something is going wrong or about to be fixed: poll it more often.
     pub fn is_troubled(&self, now_ns: u64) -> bool {
         let subflows = || self.subflows.iter().zip(self.driver.subflows());
-        let timed_out = subflows().any(|(one, driven)| driven.is_alive() && one.timeouts() > 0);
-        let refused = |one: &Subflow| one.refused_ns.is_some() && !one.refusal_told;
+        let timed_out = subflows().any(|(flow, driven)| driven.is_alive() && flow.timeouts() > 0);
+        let refused = |flow: &Subflow| flow.refused_ns.is_some() && !flow.refusal_told;
         let awaited = |outage: usize| now_ns - self.outages[outage].detected_ns < AWAITED_NS;
         timed_out
-            || self.subflows.iter().any(|one| one.pair.is_some() && refused(one))
+            || self.subflows.iter().any(|flow| flow.pair.is_some() && refused(flow))
             || self.awaited.iter().any(|&(_, outage)| awaited(outage))
     }
 
     /// A glance at a subflow shows something new: it is worth a close look.
     pub fn is_news(&self, pair: &Pair, timeouts: u32) -> bool {
         let known = self.subflow_at(pair).map(|id| &self.subflows[id]);
-        known.is_some_and(|one| one.timeouts() != timeouts)
+        known.is_some_and(|flow| flow.timeouts() != timeouts)
     }
 
     /// Numbers and ends of the established subflows.
     pub fn established(&self) -> Vec<(SubflowId, Pair)> {
         let ends = self.subflows.iter().enumerate();
-        ends.filter_map(|(id, one)| one.pair.map(|pair| (id, pair))).collect()
+        ends.filter_map(|(id, flow)| flow.pair.map(|pair| (id, pair))).collect()
     }
 
     /// The subflows with their states, in order of creation.
     pub fn subflows(&self) -> impl Iterator<Item = (&Subflow, State)> {
-        self.subflows.iter().zip(self.driver.subflows()).map(|(one, driven)| (one, driven.state()))
+        self.subflows
+            .iter()
+            .zip(self.driver.subflows())
+            .map(|(flow, driven)| (flow, driven.state()))
     }
 
     /// The number of the established subflow with these ends.
     pub fn subflow_at(&self, pair: &Pair) -> Option<SubflowId> {
-        self.subflows.iter().position(|one| one.pair.as_ref() == Some(pair))
+        self.subflows.iter().position(|flow| flow.pair.as_ref() == Some(pair))
     }
 
     /// The name of its policy.
@@ -544,7 +547,7 @@ impl Connection {
 
     /// The established subflows, and whether they are standby.
     pub fn roles(&self) -> Vec<(Pair, bool)> {
-        self.subflows.iter().filter_map(|one| Some((one.pair?, one.kernel_backup))).collect()
+        self.subflows.iter().filter_map(|flow| Some((flow.pair?, flow.kernel_backup))).collect()
     }
 
     /// The paths to an address of the peer.

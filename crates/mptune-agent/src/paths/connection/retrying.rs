@@ -30,7 +30,7 @@ impl Connection {
         }
     }
 
-    /// A subflow has ended, and nobody knows why.
+    /// A subflow has ended, for an unknown reason.
     pub(super) fn on_unseen_end(&mut self, id: SubflowId, now_ns: u64) {
         self.settle(id, now_ns);
         self.postpone(id, libc::ETIMEDOUT, now_ns);
@@ -64,7 +64,7 @@ impl Connection {
         let Some(appearing) = &mut self.appearing else { return };
         let there = |number: usize| {
             let mut locals = appearing.ends.locals.iter();
-            locals.any(|one| one.number == number && one.presence == Presence::There)
+            locals.any(|end| end.number == number && end.presence == Presence::There)
         };
         let due = appearing.retries.iter_mut().filter(|(_, (at_ns, _))| *at_ns <= now_ns);
         let mut now_due = Vec::new();
@@ -75,8 +75,8 @@ impl Connection {
             *at_ns = u64::MAX;
         }
         if appearing.notify_at.is_some() {
-            let open = self.subflows.iter().filter(|one| one.pair.is_some());
-            let open: u64 = open.filter_map(|one| one.last).map(|last| last.acked_bytes).sum();
+            let open = self.subflows.iter().filter(|flow| flow.pair.is_some());
+            let open: u64 = open.filter_map(|flow| flow.last).map(|last| last.acked_bytes).sum();
             let sent = appearing.carried + open;
             if appearing.notify_at.is_some_and(|at| sent >= at) {
                 appearing.notify_at = None;
@@ -97,18 +97,18 @@ impl Connection {
 
     /// The latest role of each subflow, unless the kernel has it already.
     pub(super) fn only_the_last(&self, acts: Vec<Act>) -> Vec<Act> {
-        let mut wanted = BTreeMap::new();
+        let mut ordered = BTreeMap::new();
         for act in &acts {
             if let Act::SetPriority { subflow, backup, .. } = *act {
-                wanted.insert(subflow, backup);
+                ordered.insert(subflow, backup);
             }
         }
         let mut acts = acts;
         acts.retain(|act| match *act {
             Act::SetPriority { subflow, backup, .. } => {
-                let is_last = wanted.get(&subflow) == Some(&backup);
+                let is_last = ordered.get(&subflow) == Some(&backup);
                 if is_last {
-                    wanted.remove(&subflow);
+                    ordered.remove(&subflow);
                 }
                 is_last && self.subflows[subflow].kernel_backup != backup
             }

@@ -31,7 +31,7 @@ struct There {
 
 impl There {
     fn is_established(&self, pair: &Pair) -> bool {
-        self.established.iter().any(|(one, _)| one == pair)
+        self.established.iter().any(|(established, _)| established == pair)
     }
 
     fn has_begun(&self) -> bool {
@@ -148,14 +148,15 @@ impl Manager {
         for (&token, connection) in self.live.iter().filter(|(token, _)| !changing.contains(token))
         {
             let there = survey.get(&token);
-            let is_missing = |pair: &Pair| there.is_none_or(|one| !one.is_established(pair));
+            let is_missing =
+                |pair: &Pair| there.is_none_or(|connection| !connection.is_established(pair));
             let known = connection.established().into_iter().map(|(_, pair)| pair);
             missing.extend(known.filter(is_missing).map(|pair| (token, pair)));
         }
         let sockets: Vec<_> = missing.iter().map(|(_, pair)| Single::Subflow(*pair)).collect();
         self.diag.count(&sockets, |place, counted| {
             let (token, pair) = missing[place];
-            if let Some(mptcp) = counted.mptcp.filter(|one| one.token == token)
+            if let Some(mptcp) = counted.mptcp.filter(|mptcp| mptcp.token == token)
                 && counted.state == ESTABLISHED
             {
                 survey.entry(token).or_default().established.push((pair, mptcp));
@@ -165,7 +166,8 @@ impl Manager {
 
     /// A connection that is known.
     fn mend_known(&mut self, token: u32, there: &There) -> Result<(), Error> {
-        let known = self.live.get(&token).map(|one| one.established()).unwrap_or_default();
+        let known =
+            self.live.get(&token).map(|connection| connection.established()).unwrap_or_default();
         let gone: Vec<_> =
             known.iter().filter(|(_, pair)| !there.is_established(pair)).copied().collect();
         if gone.len() == known.len() && !self.is_alive(token)? {
@@ -199,13 +201,14 @@ impl Manager {
 
     /// A connection without subflows is still there, and may get some.
     fn is_alive(&mut self, token: u32) -> Result<bool, Error> {
-        let mut found = false;
+        let mut is_established = false;
         let single = [Single::Connection(token)];
-        let asked = self.diag.count(&single, |_, counted| found = counted.state == ESTABLISHED);
+        let asked =
+            self.diag.count(&single, |_, counted| is_established = counted.state == ESTABLISHED);
         match asked {
             // This kernel does not count connections.
             Err(Error::Refused(_)) => Ok(false),
-            asked => asked.map(|()| found),
+            asked => asked.map(|()| is_established),
         }
     }
 
@@ -219,7 +222,9 @@ impl Manager {
         let mut unknown = there.established;
         unknown.retain(|(pair, _)| self.tokens.get(pair) != Some(&token));
         let begins = |mptcp: &Mptcp| mptcp.opened_connection || mptcp.accepted_connection;
-        unknown.sort_by_key(|(pair, one)| (!begins(one), (one.local_id, one.remote_id), *pair));
+        unknown.sort_by_key(|(pair, mptcp)| {
+            (!begins(mptcp), (mptcp.local_id, mptcp.remote_id), *pair)
+        });
         let Some(is_new) = self.may_take(token, &unknown)? else { return Ok(()) };
         for (pair, mptcp) in unknown {
             self.take(token, pair, mptcp)?;
@@ -264,8 +269,8 @@ impl Manager {
         let of_host = self.host.is_some();
         if let Some(connection) = self.live.get_mut(&token) {
             connection.learn_numbers(&pair, mptcp.local_id, mptcp.remote_id);
-            let found = connection.subflow_at(&pair).filter(|_| of_host);
-            if let Some(id) = found.filter(|_| !connection.has_begun()) {
+            let known = connection.subflow_at(&pair).filter(|_| of_host);
+            if let Some(id) = known.filter(|_| !connection.has_begun()) {
                 connection.on_found(id, mptcp.backup);
             }
         }

@@ -8,7 +8,7 @@ use crate::paths::connection::{Act, Connection};
 use std::net::SocketAddr;
 
 /// Carries out what connections want.
-pub trait Obeying {
+pub trait Executor {
     /// Carries out an order.
     ///
     /// # Errors
@@ -25,7 +25,7 @@ pub trait Obeying {
     fn opens(&self) -> bool;
 }
 
-impl Obeying for Commands {
+impl Executor for Commands {
     fn obey(&mut self, diag: &mut Diag, token: u32, act: &Act) -> Result<(), Error> {
         match *act {
             Act::Create { pair, address_id, backup, .. } => {
@@ -59,10 +59,10 @@ pub(super) fn is_there(
 ) -> Result<bool, Error> {
     let established = connection.established();
     let subflows: Vec<_> = established.iter().map(|(_, pair)| Single::Subflow(*pair)).collect();
-    let mut found = false;
+    let mut is_established = false;
     diag.count(&subflows, |_, counted| {
         let is_its = counted.mptcp.is_some_and(|mptcp| mptcp.token == token);
-        found |= is_its && counted.state == ESTABLISHED && counted.inode != 0;
+        is_established |= is_its && counted.state == ESTABLISHED && counted.inode != 0;
     })?;
-    Ok(found)
+    Ok(is_established)
 }

@@ -1,6 +1,6 @@
 //! Execution of the orders of connections by a manager, and the record of their events.
 
-use super::obeying::is_there;
+use super::executor::is_there;
 use super::{Manager, note_all};
 use crate::kernel::error::Error;
 use crate::kernel::sys;
