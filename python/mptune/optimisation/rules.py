@@ -176,7 +176,7 @@ class _Measuring:
                 buffer_bytes=size,
                 workload=workload,
                 initial_path=path,
-                protocol=PLAIN_TCP,
+                protocol="tcp",
                 stack=options.stack.chosen(protocol=PLAIN_TCP),
             )
         trials = [
