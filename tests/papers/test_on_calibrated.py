@@ -1,5 +1,10 @@
 """Claims on calibrated scenarios: the same claims, on other networks where there are any."""
 
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from mptune.cli import app
 from mptune.papers.measure.claims import CALIBRATED, claims, on_calibrated
 from mptune.topology import shipped
 
@@ -18,3 +23,12 @@ def test_points_move_to_calibrated_networks_and_nothing_else_changes() -> None:
 
 def calibrated(scenario: str, there: set[str]) -> str:
     return f"{scenario}{CALIBRATED}" if scenario in there else scenario
+
+
+def test_the_command_measures_on_them_and_its_document_names_them(tmp_path: Path) -> None:
+    command = ["reproduce", "pcdc", "--measure", "pcdc-fig-10-uib-hu-fullmesh", "--calibrated", "--runs", "1"]
+    shown = CliRunner().invoke(
+        app, [*command, "--duration", "1s", "--out", str(tmp_path / "out"), "--quiet", "--json"]
+    )
+    assert shown.exit_code == 0, shown.output
+    assert f"UiB-HU{CALIBRATED}" in shown.stdout and "calibrated where there are any" in shown.stdout
