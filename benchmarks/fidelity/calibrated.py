@@ -10,7 +10,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from mptune.calibration import CalibrationOptions, calibrate, calibrated_text
+from mptune.calibration import CalibrationOptions, calibrated_text
+from mptune.calibration.job import calibrate
 from mptune.calibration.parameters import KINDS
 from mptune.calibration.result import off
 from mptune.papers.measure.fitting import rows

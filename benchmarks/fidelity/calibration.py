@@ -20,7 +20,8 @@ from rich.table import Table
 
 from benchmarks.shared.measure import machine, write
 from benchmarks.shared.random_networks import random_network
-from mptune.calibration import CalibrationOptions, calibrate
+from mptune.calibration import CalibrationOptions
+from mptune.calibration.job import calibrate
 from mptune.calibration.likelihood import Simulated, errors, simulated, trials
 from mptune.calibration.parameters import Parameter, parameters, with_values
 from mptune.table.configured import Measured

@@ -3,7 +3,8 @@
 import msgspec
 import pytest
 
-from mptune.calibration import CalibrationOptions, calibrate, calibrated_text
+from mptune.calibration import CalibrationOptions, calibrated_text
+from mptune.calibration.job import calibrate
 from mptune.calibration.likelihood import simulated, trials
 from mptune.errors import InputError
 from mptune.table.configured import Measured

@@ -456,7 +456,7 @@ def test_a_bad_sweep_is_refused_in_one_line(
         ('topology = "UiT-HAW"', "", "topology: expected, but missing"),
         ('name = "short"', "nmae = 1", "nmae: unknown key"),
         ('name = "short"', "name = 1", "name: expected text"),
-        ('name = "short"', 'kind = "guess"', "kind: expected one of optimise, sweep, found 'guess'"),
+        ('name = "short"', 'kind = "guess"', "kind: expected one of optimise, mpcoa, sweep, found 'guess'"),
         ('name = "short"', 'testbed = "moon"', "testbed: expected one of"),
         ('"cubic", "reno"', '"cubic", "turbo"', "factors.cc: expected one of"),
         ('"cubic", "reno"', "", "factors.cc: expected one of reno, cubic"),

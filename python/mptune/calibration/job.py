@@ -1,24 +1,22 @@
 """The calibration itself: trials for many networks, and the answer from the ensemble."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 
 from mptune.calibration.likelihood import Floats, Simulated, errors, scales, simulated, trials
-from mptune.calibration.parameters import KINDS, USUAL, Parameter, parameters, with_values
+from mptune.calibration.options import CalibrationOptions
+from mptune.calibration.parameters import Parameter, parameters, with_values
 from mptune.calibration.result import WEAKLY, WELL, Calibration, Determined, Fitted, Inferred
 from mptune.calibration.sampling import Ensemble, evaluations, posterior, sample
 from mptune.errors import InputError
-from mptune.options import Option, Options, choice, count, names, share, time
-from mptune.options.trials import Jobs, Seed
 from mptune.runner.progress import Reporter
 from mptune.runner.running import Advance, reduce_trials
 from mptune.runner.seeds import seed_for
 from mptune.table.configured import Measured
 from mptune.testbeds import create
 from mptune.topology import Topology
-from mptune.trial.stacks import DEFAULT_STACK, STACKS
 
 #: Ends of an interval, and the width of the prior's interval between them, in standard deviations.
 QUANTILES = (0.1, 0.9)
@@ -26,52 +24,6 @@ _PRIOR_WIDTH = 2.5631
 
 #: Logarithm of a likelihood ratio that is worth changing values that are not determined.
 _WORTH = 1.0
-
-#: Rates, losses and the like are inferred from this many networks at least.
-_FEWEST_NETWORKS = 150
-
-
-class CalibrationOptions(Options, frozen=True, kw_only=True):
-    """Options of a calibration."""
-
-    budget: Annotated[
-        int,
-        Option(
-            count(_FEWEST_NETWORKS, 1_000_000),
-            "Number of networks to simulate, each with every row.",
-            flag="--budget",
-        ),
-    ] = 800
-    values: Annotated[
-        tuple[str, ...],
-        Option(
-            names(lambda: KINDS), "Kinds of values to infer, where the file assumes them.", flag="--values"
-        ),
-    ] = USUAL
-    discrepancy: Annotated[
-        float,
-        Option(
-            share(), "How far the simulator may be off although the network is right.", flag="--discrepancy"
-        ),
-    ] = 0.12
-    stack: Annotated[
-        str,
-        Option(
-            choice(lambda: STACKS),
-            "MPTCP implementation of rows that name none.",
-            flag="--stack",
-        ),
-    ] = DEFAULT_STACK
-    longest_ns: Annotated[
-        int,
-        Option(
-            time(positive=True),
-            "Simulate no longer than this, or 40 round trips, whatever the row's duration.",
-            flag="--longest",
-        ),
-    ] = 15_000_000_000
-    seed: Seed = 1
-    jobs: Jobs = None
 
 
 class _Networks:

@@ -59,8 +59,8 @@ def calibrate(
     initial_path, duration_s or transfer_kib, stack, family, spread_mbps, runs, and a column per subflow such
     as U-U_mbps are optional. Ctrl-C ends it with the best network so far.
     """
-    from mptune.calibration import calibrate as infer
     from mptune.calibration import calibrated_text
+    from mptune.calibration.job import calibrate as infer
     from mptune.files import write
     from mptune.runner.progress import Reporter
     from mptune.table.configured import read_configured

@@ -41,7 +41,7 @@ def register(app: typer.Typer) -> None:
         rules,
         "mptune rules UNIS-HiN                                      # Cubic and OLIA, as in the study",
         "mptune rules my-sites.toml --cc lia,balia,cubic --runs 10",
-        "mptune rules KU-HiG --stack v0.9x --buffer 4MiB --json",
+        "mptune rules KU-HiG.pathmgmt --stack v0.9x --buffer 4MiB --json",
     )
 
 
