@@ -13,10 +13,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mptune.api import (
         Agreement,
+        Calibrated,
         Fit,
         ImpactFactors,
         OneTrial,
         Run,
+        StatedFit,
+        calibrate,
         compare,
         fit,
         impact_factors,
@@ -30,14 +33,17 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Agreement",
+    "Calibrated",
     "Fit",
     "ImpactFactors",
     "InputError",
     "MptuneError",
     "OneTrial",
     "Run",
+    "StatedFit",
     "Topology",
     "__version__",
+    "calibrate",
     "compare",
     "fit",
     "impact_factors",

@@ -27,6 +27,7 @@ TYPES = {
     "sweep": _keywords.SweepKeywords,
     "optimise": _keywords.OptimiseKeywords,
     "fit": _keywords.FitKeywords,
+    "calibrate": _keywords.CalibrateKeywords,
     "compare": _keywords.CompareKeywords,
 }
 
@@ -152,6 +153,74 @@ def test_other_charts_can_be_saved(tmp_path):
         assert "<table" in one._repr_html_()
 
 
+def test_a_stated_model_is_that_of_the_command(tmp_path):
+    slopes = {"cubic": 2.0, "olia": 3.0}
+    rows = [f"{cc},{b},{4 + slopes[cc] * b + b % 3}" for cc in slopes for b in range(1, 12)]
+    data = tmp_path / "data.csv"
+    data.write_text("\n".join(["cc,buffer_mib,throughput_mbps", *rows]))
+    asked = ["--predict", "B=5MiB,CC=olia", "--solve", "T=20,CC=cubic", "--reference", "CC=cubic"]
+    arguments = ["fit", str(data), "--model", "T ~ B + CC + B:CC", *asked, "--json"]
+    printed = json.loads(CliRunner().invoke(app, arguments).stdout)
+    here = mptune.fit(
+        data,
+        model="T ~ B + CC + B:CC",
+        predict=[{"B": "5MiB", "CC": "olia"}],
+        solve={"T": 20, "CC": "cubic"},
+        references={"CC": "cubic"},
+    )
+    pairs = [
+        (here.frame()["value"], [row["value"] for row in printed["estimates"]]),
+        (here.predictions()["mean"], [row["mean"]["value"] for row in printed["predictions"]]),
+        (here.inverses()["value"], [row["value"] for row in printed["inverses"]]),
+        (here.tests().query("type == 3")["f"], [row["type_iii"]["f"] for row in printed["terms"]]),
+    ]
+    for ours, theirs in pairs:
+        assert ours.tolist() == pytest.approx(theirs, rel=1e-6)
+    assert set(here.means()["CC"]) == {"cubic", "olia"} and here.units == {"T": "Mbit/s", "B": "MiB"}
+    here.chart().save(tmp_path / "model.svg")
+    assert "B:CC" in here._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("options", "where"),
+    [
+        ({"predict": {"B": 1}}, "predict"),
+        ({"model": "T ~ B", "forms": "quadratic"}, "forms"),
+        ({"model": "T ~ B", "references": {"CC": "none"}}, "references"),
+    ],
+)
+def test_a_fit_refuses_the_keywords_of_the_other(tmp_path, options, where):
+    data = tmp_path / "data.csv"
+    data.write_text("cc,buffer_mib,throughput_mbps\n" + "".join(f"cubic,{b},{b * b}\n" for b in range(1, 9)))
+    with pytest.raises(mptune.InputError) as found:
+        mptune.fit(data, **options)
+    assert found.value.where == where and "--" not in str(found.value)
+
+
+def test_a_calibration_is_that_of_the_command(tmp_path):
+    data, out = tmp_path / "data.csv", tmp_path / "mine.toml"
+    data.write_text("cc,buffer_mib,throughput_mbps,duration_s\ncubic,4,0.6,5\nolia,4,0.55,5\n")
+    quick: Any = {"budget": 150, "longest": "3s", "values": "queue,loss", "stack": "v0.9x"}
+    found = mptune.calibrate("UiT-HAW", data, out=out, **quick)
+    flags = [text for name, value in quick.items() for text in (f"--{name}", str(value))]
+    printed = json.loads(
+        CliRunner().invoke(app, ["calibrate", "UiT-HAW", str(data), *flags, "--json"]).stdout
+    )
+    assert found.frame()["value_text"].tolist() == [row["value"] for row in printed["inferred"]]
+    assert found.rows()["calibrated"].tolist() == [row["simulated"] for row in printed["fitted"]]
+    assert mptune.load(out).paths == found.topology.paths and found.complete
+    found.chart().save(tmp_path / "rows.svg")
+    assert "<table" in found._repr_html_()
+    for again, wrong in (
+        ({"out": out}, "out: expected a new file, or force=True"),
+        ({"budget": 1}, "budget: expected 150"),
+    ):
+        with pytest.raises(mptune.InputError, match=wrong):
+            mptune.calibrate("UiT-HAW", data, **{**quick, **again})
+    with pytest.raises(mptune.InputError, match="out: expected with the topology's file"):
+        mptune.calibrate(mptune.load("UiT-HAW"), data, out=out, **quick)
+
+
 def test_ctrl_c_says_what_is_kept(tmp_path, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
@@ -163,21 +232,16 @@ def test_ctrl_c_says_what_is_kept(tmp_path, monkeypatch):
         assert told in found.value.__notes__[0]
 
 
-#: What a function does not need, or has among its own parameters: how a command writes, where it reads from.
-ELSEWHERE = {
-    "run": {"series", "csv"},
-    "optimise": {"from", "throughput_unit", "buffer_unit", "column", "as_papers"},
-    "fit": {
-        *("validate", "throughput_unit", "buffer_unit", "column", "factor", "cc"),
-        *("model", "reference", "predict", "solve", "units"),
-    },
-}
+#: What a function does not need: how a command writes, where it reads from.
+ELSEWHERE = {"run": {"series", "csv"}, "optimise": {"from", "throughput_unit", "buffer_unit", "column"}}
 PRINTING = {"help", "json", "quiet", "out", "force"}
 COMMANDS = {name: name for name in TYPES if name != "sweep"} | {"impact_factors": "impact"}
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_option_of_the_command_is_a_keyword(name):
+    own = _kinds.OWN.get(name, {})
+    assert set(own.values()) <= set(inspect.signature(getattr(mptune, name)).parameters)
     command: Any = typer.main.get_command(app)
     command = command.commands[COMMANDS[name]]
     flags = {
@@ -185,7 +249,8 @@ def test_every_option_of_the_command_is_a_keyword(name):
         for param in command.params
         if param.param_type_name == "option"
     }
-    theirs = {f"{one}_" if one == "for" else one for one in flags - PRINTING}
+    flags -= PRINTING | {flag.removeprefix("--").replace("-", "_") for flag in own}
+    theirs = {f"{one}_" if one == "for" else one for one in flags}
     assert theirs - ELSEWHERE.get(name, set()) == set(TYPES[name].__annotations__)
 
 

@@ -6,15 +6,19 @@ notebook (`_repr_html_`). It measures and decides nothing itself. Only the names
 stable; every other module of the package is internal, and may change in any version.
 """
 
-from mptune.api._functions import compare, fit, impact_factors, open_run, optimise, run, sweep
-from mptune.api._records import Agreement, Fit, ImpactFactors, OneTrial, Run
+from mptune.api._fitted import Calibrated, Fit, StatedFit
+from mptune.api._functions import calibrate, compare, fit, impact_factors, open_run, optimise, run, sweep
+from mptune.api._records import Agreement, ImpactFactors, OneTrial, Run
 
 __all__ = [
     "Agreement",
+    "Calibrated",
     "Fit",
     "ImpactFactors",
     "OneTrial",
     "Run",
+    "StatedFit",
+    "calibrate",
     "compare",
     "fit",
     "impact_factors",

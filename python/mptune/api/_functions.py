@@ -6,10 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Unpack
+from typing import Any, Unpack, overload
 
 from mptune import interrupts
+from mptune.api._fitted import Calibrated, Fit, StatedFit
 from mptune.api._keywords import (
+    CalibrateKeywords,
     CompareKeywords,
     FitKeywords,
     ImpactKeywords,
@@ -19,21 +21,26 @@ from mptune.api._keywords import (
 )
 from mptune.api._kinds import KINDS
 from mptune.api._options import build
-from mptune.api._records import Agreement, Fit, ImpactFactors, OneTrial, Run, of_directory
+from mptune.api._records import Agreement, ImpactFactors, OneTrial, Run, of_directory
 from mptune.api._wording import speaking
+from mptune.calibration.written import new_file, write_calibrated
 from mptune.campaign.definition import Definition
 from mptune.campaign.execution import start
 from mptune.decision.comparison import measure as measure_both
-from mptune.errors import TrialError
+from mptune.errors import InputError, TrialError
 from mptune.files import name_of
 from mptune.impact import measure_alone
 from mptune.optimisation.mpcoa import MpcoaOptions
+from mptune.options import words
 from mptune.papers.glm.analysis import analyse
+from mptune.papers.glm.asked import statement_of
+from mptune.papers.glm.stated import fit_stated
 from mptune.report.files import draw_run
 from mptune.result.reading import read_run
 from mptune.runner.one_trial import measure_one
 from mptune.runner.progress import Reporter
 from mptune.table import ReadOptions, read_measurements
+from mptune.table.configured import read_configured
 from mptune.topology import Topology, load
 
 #: A topology, its file, or the name of a shipped scenario.
@@ -277,10 +284,15 @@ def open_run(directory: str | Path) -> Run:
     return of_directory(place, read_run(place, name_of(place)))
 
 
-@speaking("fit")
+#: Values by the names of columns, as text ("B=10,CC=olia") or as a mapping.
+Given = str | Mapping[str, str | float]
+
+
+@overload
 def fit(
     data: str | Path,
     *,
+    model: None = None,
     validate: str | Path | None = None,
     throughput_unit: str | None = None,
     buffer_unit: str | None = None,
@@ -288,16 +300,54 @@ def fit(
     factors: Sequence[str] = (),
     cc: Sequence[str] = (),
     **options: Unpack[FitKeywords],
-) -> Fit:
-    r"""Find a formula for throughput over buffer and congestion control, as `mptune fit` does.
+) -> Fit: ...
+@overload
+def fit(
+    data: str | Path,
+    *,
+    model: str,
+    references: Mapping[str, str] | None = None,
+    predict: Given | Sequence[Given] = (),
+    solve: Given | Sequence[Given] = (),
+    units: str | Sequence[str] = (),
+    throughput_unit: str | None = None,
+    buffer_unit: str | None = None,
+    columns: Mapping[str, str] | None = None,
+    factors: Sequence[str] = (),
+    cc: Sequence[str] = (),
+    **options: Unpack[FitKeywords],
+) -> StatedFit: ...
+@speaking("fit")
+def fit(
+    data: str | Path,
+    *,
+    model: str | None = None,
+    references: Mapping[str, str] | None = None,
+    predict: Given | Sequence[Given] = (),
+    solve: Given | Sequence[Given] = (),
+    units: str | Sequence[str] = (),
+    validate: str | Path | None = None,
+    throughput_unit: str | None = None,
+    buffer_unit: str | None = None,
+    columns: Mapping[str, str] | None = None,
+    factors: Sequence[str] = (),
+    cc: Sequence[str] = (),
+    **options: Unpack[FitKeywords],
+) -> Fit | StatedFit:
+    r"""Find a formula for throughput over buffer and congestion control, or fit a stated one: `mptune fit`.
 
     Parameters
     ----------
     data : CSV file with a header: one row per observation, units in the header.
-    validate : more measurements, to test the prediction on.
+    model : fit this model as PROC GLM of SAS does, such as "T ~ B + B^2 + CC + B:CC", instead of finding one.
+    references : with a model, the level that others are compared with, by factor ({"CC": "vegas"}).
+    predict : with a model, where to predict the response, such as {"B": 10, "CC": "olia"}, or several.
+    solve : with a model, what is wanted and given, without the number to find ({"T": 30, "CC": "olia"}).
+    units : with a model, those to show throughputs and buffers in ("bit/s,B").
+    validate : without a model, more measurements, to test the prediction on.
     throughput_unit, buffer_unit : if the header has none ("Mbit/s", "MiB").
     columns : role -> header, for columns with other names ({"cc": "algorithm"}).
-    factors : headers of further columns to test.
+    factors : headers of further columns to test; with a model, of its columns that hold levels.
     cc : use only these congestion controls; empty uses all.
     options : those of the command, as keywords.
 
@@ -305,10 +355,13 @@ def fit(
     -------
     Fit
         Its frame has a row per coefficient: Mbit/s per power of MiB.
+    StatedFit
+        With a model. Its frame has a row per coefficient, in the units of the columns.
 
     Raises
     ------
-    InputError : no such file or keyword, a file without the columns, or a value that cannot be.
+    InputError : no such file or keyword, a file without the columns, a model that does not parse, or a value
+        that cannot be.
 
     Examples
     --------
@@ -318,6 +371,8 @@ def fit(
     >>> _ = Path("measured.csv").write_text("\n".join(rows))
     >>> mptune.fit("measured.csv", forms="quadratic").form
     'quadratic'
+    >>> mptune.fit("measured.csv", model="T ~ B + B^2").frame()["value"].round(6).tolist()
+    [0.0, 9.0, -0.5]
     """
     (chosen,) = build(options, *KINDS["fit"])
     how = ReadOptions(
@@ -327,8 +382,86 @@ def fit(
         factors=tuple(factors),
         ccs=tuple(cc),
     )
+    statement = statement_of(
+        model,
+        chosen,
+        validated=validate is not None,
+        references=[f"{name}={level}" for name, level in (references or {}).items()],
+        predictions=_each(predict),
+        inverses=_each(solve),
+        units=words(units if isinstance(units, str) else ",".join(units)),
+    )
+    if statement is not None:
+        return StatedFit(stated=fit_stated(str(data), statement, how))
     fresh = None if validate is None else read_measurements(str(validate), how)
     return Fit(analysis=analyse(read_measurements(str(data), how), chosen, fresh))
+
+
+def _each(given: Given | Sequence[Given]) -> list[str]:
+    """Values by name, one or several of them, as they are written on the command line."""
+    several = [given] if isinstance(given, str | Mapping) else given
+    return [
+        one if isinstance(one, str) else ",".join(f"{name}={value}" for name, value in one.items())
+        for one in several
+    ]
+
+
+@speaking("calibrate")
+def calibrate(
+    topology: Network,
+    data: str | Path,
+    *,
+    out: str | Path | None = None,
+    force: bool = False,
+    progress: bool = False,
+    **options: Unpack[CalibrateKeywords],
+) -> Calibrated:
+    r"""Infer from measured throughput what of a network nobody measured, as `mptune calibrate` does.
+
+    Parameters
+    ----------
+    topology : as for `run`.
+    data : CSV file with a header: one row per measurement, with its configuration.
+    out : write the calibrated topology to this file; needs the topology's file, or its name.
+    force : replace an existing `out`.
+    progress : show a progress bar on stderr.
+    options : those of the command, as keywords.
+
+    Returns
+    -------
+    Calibrated
+        Its frame has a row per value with its interval, its rows every measurement beside what is simulated,
+        its topology is the likeliest network. After Ctrl-C the best network so far, which is not `complete`.
+
+    Raises
+    ------
+    InputError : no such topology, file or keyword, a value that cannot be, or data that no network explains.
+
+    Examples
+    --------
+    >>> import mptune
+    >>> from pathlib import Path
+    >>> _ = Path("measured.csv").write_text("cc,buffer_mib,throughput_mbps,duration_s\ncubic,4,0.6,5")
+    >>> quick = {"budget": 150, "longest": "3s", "values": "queue,loss", "stack": "v0.9x"}
+    >>> found = mptune.calibrate("UiT-HAW", "measured.csv", **quick)
+    >>> found.rows()["configuration"].tolist(), found.topology.name
+    (['fullmesh, cubic'], 'UiT-HAW')
+    """
+    from mptune.calibration.job import calibrate as infer
+
+    (chosen,) = build(options, *KINDS["calibrate"])
+    if out is not None and isinstance(topology, Topology):
+        raise InputError("--out", "", "expected with the topology's file, or the name of a shipped scenario")
+    target = None if out is None else new_file(str(out), force=force)
+    loaded = _loaded(topology, reverse=False)
+    rows = read_configured(str(data), [path.label for path in loaded.paths], chosen.stack)
+    with interrupts.noting():
+        found = infer(loaded, rows, chosen, data=Path(data).name, reporter=Reporter(quiet=not progress))
+    if found.complete and not found.explains:
+        raise InputError(str(data), "", found.unexplained)
+    if target is not None:
+        write_calibrated(target, found, str(topology))
+    return Calibrated(calibration=found)
 
 
 @speaking("compare")

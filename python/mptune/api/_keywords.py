@@ -151,6 +151,18 @@ class FitKeywords(TypedDict, total=False):
     target: One | None
 
 
+class CalibrateKeywords(TypedDict, total=False):
+    """Keywords of `mptune.calibrate`."""
+
+    budget: int | None
+    values: Many | None
+    discrepancy: One | None
+    stack: One | None
+    longest: One | None
+    seed: int | None
+    jobs: int | None
+
+
 class CompareKeywords(TypedDict, total=False):
     """Keywords of `mptune.compare`."""
 

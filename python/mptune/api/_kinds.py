@@ -1,5 +1,6 @@
 """Options of each function: the structs of its command, and the options that the command adds to them."""
 
+from mptune.calibration import CalibrationOptions
 from mptune.campaign.definition import SweepOptions
 from mptune.decision.comparison import CompareOptions
 from mptune.impact import ImpactOptions
@@ -40,6 +41,7 @@ KINDS: dict[str, tuple[type[Options], ...]] = {
     "sweep": (SweepOptions, MeasuringOptions, ExecutorOptions),
     "optimise": (OptimiseOptions, MeasuringOptions, ExecutorOptions),
     "fit": (AnalysisOptions,),
+    "calibrate": (CalibrationOptions,),
     "compare": (CompareOptions, ComparedOptions),
 }
 
@@ -54,5 +56,11 @@ OWN: dict[str, dict[str, str]] = {
         "--column": "columns",
         "--factor": "factors",
         "--cc": "cc",
+        "--model": "model",
+        "--reference": "references",
+        "--predict": "predict",
+        "--solve": "solve",
+        "--units": "units",
     },
+    "calibrate": {"--out": "out", "--force": "force"},
 }

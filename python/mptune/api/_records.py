@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from mptune._text import escaped
+from mptune.api._showing import chart_of, figure_of, frame_of, html_of, line_of
 from mptune.api._wording import in_python
 from mptune.decision.agreement import Cell, Comparison
 from mptune.errors import InputError, one_of
 from mptune.impact import Impact
-from mptune.papers.glm.analysis import Analysis
 from mptune.report.charts import factors, subflows
-from mptune.report.charts.style import Key, Spec, key
-from mptune.report.charts.sweep import response
-from mptune.report.files import printed
-from mptune.report.sections import Panel, Section, sections
+from mptune.report.charts.style import key
+from mptune.report.sections import sections
 from mptune.result.answer import Answer, ImpactSets, SizesAnswer
 from mptune.result.making import impact_document
 from mptune.result.run_data import RunData, TrialRow
@@ -32,44 +28,6 @@ from mptune.units import MIB, format_size
 if TYPE_CHECKING:
     import altair as alt
     import pandas as pd
-
-#: Points of a fitted equation in its chart.
-_POINTS = 80
-
-
-def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
-    import pandas as pd
-
-    return pd.DataFrame(rows)
-
-
-def _chart(section: Section) -> alt.ConcatChart:
-    """All panels of a section as one figure with its legend, as `mptune report` writes it."""
-    import altair as alt
-
-    chart: alt.ConcatChart = alt.ConcatChart.from_dict(printed(section))
-    return chart
-
-
-def _figure(name: str, title: str, lead: str, spec: Spec, colours: Key) -> alt.ConcatChart:
-    return _chart(Section(name=name, title=title, lead=lead, panels=[Panel(chart=spec)], key=colours))
-
-
-def _html(
-    headline: str, frame: pd.DataFrame, notes: Iterable[str] = (), *, warnings: Iterable[str] = ()
-) -> str:
-    """A sentence, a table, more sentences, and what to take into account."""
-    below = "".join(
-        f"<p>{escaped(note)}</p>" for note in (*notes, *(f"\u26a0 {warning}" for warning in warnings))
-    )
-    filled = frame.where(frame.notna(), float("nan"))  # a column of None would print it in every row
-    table = filled.to_html(index=False, border=0, na_rep="", float_format=lambda value: f"{value:.4g}")
-    return f"<p><b>{escaped(headline)}</b></p>{table}{below}"
-
-
-def _short(record: object, headline: str) -> str:
-    """A short `repr` for consoles: all fields would fill pages."""
-    return f"<{type(record).__name__}: {headline}>"
 
 
 class OneTrial(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,7 +79,7 @@ class OneTrial(msgspec.Struct, frozen=True, kw_only=True):
         """
         left_out = ("counters", "series_mbps")
         subflows = self.as_dict()["subflows"]
-        return _frame(
+        return frame_of(
             [{name: subflow[name] for name in subflow if name not in left_out} for subflow in subflows]
         )
 
@@ -131,7 +89,7 @@ class OneTrial(msgspec.Struct, frozen=True, kw_only=True):
         Subflows have places from 0; t_s is where the 100 ms begin, s; throughput is payload that this
         subflow delivered first, Mbit/s.
         """
-        return _frame(self._series())
+        return frame_of(self._series())
 
     def chart(self) -> alt.ConcatChart:
         """Throughput over time, stacked by subflow."""
@@ -141,7 +99,7 @@ class OneTrial(msgspec.Struct, frozen=True, kw_only=True):
             ends[row["t_s"]] = ends.get(row["t_s"], 0.0) + row["throughput_mbps"]
         colours = key("subflow", "subflow", rows)
         spec = subflows.stacked(rows, colours, top=max(ends.values(), default=1.0))
-        return _figure("series", self._headline, "Delivered per 100 ms.", spec, colours)
+        return figure_of("series", self._headline, "Delivered per 100 ms.", spec, colours)
 
     def _series(self) -> list[dict[str, Any]]:
         observation = self.observation
@@ -160,10 +118,10 @@ class OneTrial(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.throughput_mbps:.4g} Mbit/s ({how})"
 
     def __repr__(self) -> str:
-        return _short(self, self._headline)
+        return line_of(self, self._headline)
 
     def _repr_html_(self) -> str:
-        return _html(self._headline, self.frame(), warnings=() if self.failed is None else (self.failed,))
+        return html_of(self._headline, self.frame(), warnings=() if self.failed is None else (self.failed,))
 
 
 class ImpactFactors(msgspec.Struct, frozen=True, kw_only=True):
@@ -205,7 +163,7 @@ class ImpactFactors(msgspec.Struct, frozen=True, kw_only=True):
         From mean to q90 they are statistics of the factor over the runs, low and high are the interval that
         decided: shares without unit, NaN where there was no number. RTTs are in ms.
         """
-        return _frame(self._rows())
+        return frame_of(self._rows())
 
     def chart(self) -> alt.ConcatChart:
         """Impact factors with minimum, maximum and the quantiles of 10 and 90 %."""
@@ -213,7 +171,7 @@ class ImpactFactors(msgspec.Struct, frozen=True, kw_only=True):
         colours = key("cc", "congestion control", rows)
         lead = "Share of the throughput that is lost without the subflow; filled: it carries data."
         title = f"{self.topology.name}: impact factors"
-        return _figure("omegas", title, lead, subflows.omegas(rows, colours), colours)
+        return figure_of("omegas", title, lead, subflows.omegas(rows, colours), colours)
 
     def _rows(self) -> list[dict[str, Any]]:
         names = ("mean", "median", "min", "max", "q10", "q90")
@@ -236,102 +194,13 @@ class ImpactFactors(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.topology.name}, {self.impact.cc}: send on {', '.join(self.optional)}"
 
     def __repr__(self) -> str:
-        return _short(self, self._headline)
+        return line_of(self, self._headline)
 
     def _repr_html_(self) -> str:
         columns = self.frame()[["path", "carries_data", "decision", "mean", "low", "high", "rtt_ms"]]
-        return _html(self._headline, columns, warnings=map(in_python("impact_factors"), self.impact.warnings))
-
-
-class Fit(msgspec.Struct, frozen=True, kw_only=True):
-    r"""The formula that the GLM procedure found: Mbit/s over MiB.
-
-    Attributes
-    ----------
-    analysis : everything that was tried and found.
-
-    Examples
-    --------
-    >>> import mptune
-    >>> from pathlib import Path
-    >>> better = {"cubic": 0, "olia": 5}
-    >>> rows = [f"{cc},{b},{20 * b - b * b + better[cc]}" for cc in better for b in range(1, 9)]
-    >>> _ = Path("data.csv").write_text("\n".join(["cc,buffer_mib,throughput_mbps", *rows]))
-    >>> mptune.fit("data.csv").ranking()["cc"].tolist()
-    ['olia', 'cubic']
-    """
-
-    analysis: Analysis
-
-    @property
-    def form(self) -> str:
-        """Name of the form of the formula."""
-        return self.analysis.best.form
-
-    @property
-    def formulas(self) -> dict[str, str]:
-        """Formula by path manager and congestion control, as text: T in Mbit/s, B in MiB."""
-        return {
-            _named(combination): equation.formula()
-            for combination, equation in self.analysis.equations.items()
-        }
-
-    def frame(self) -> pd.DataFrame:
-        """A row per coefficient: name, value, error, t, p, low, high (95 %), robust_error, robust_p (HC3).
-
-        Values, errors and intervals are Mbit/s per power of MiB, as in the formula.
-        """
-        return _frame([msgspec.to_builtins(estimate) for estimate in self.analysis.best.estimates()])
-
-    def ranking(self) -> pd.DataFrame:
-        """A row per congestion control, best first: throughput_mbps, behind_mbps, p (Holm)."""
-        return _frame([msgspec.to_builtins(rank) for rank in self.analysis.ranking])
-
-    def chart(self) -> alt.ConcatChart:
-        """The measurements, and the formula through them."""
-        data = self.analysis.measurements.rows
-        sizes = [measurement.buffer_mib for measurement in data]
-        low, high = min(sizes), max(sizes)
-        points: list[dict[str, Any]] = [
-            {
-                "cc": measurement.levels.get("cc", ""),
-                "buffer_mib": measurement.buffer_mib,
-                **dict.fromkeys(("mean_mbps", "min_mbps", "max_mbps"), measurement.throughput_mbps),
-            }
-            for measurement in data
-        ]
-        curves: list[dict[str, Any]] = [
-            {
-                "cc": name.cc,
-                "buffer_mib": size,
-                "predicted_mbps": equation.predict(size),
-                "predicted_low_mbps": None,
-                "predicted_high_mbps": None,
-            }
-            for name, equation in self.analysis.equations.items()
-            for size in (low + number * (high - low) / (_POINTS - 1) for number in range(_POINTS))
-        ]
-        colours = key("cc", "congestion control", points, marks=True)
-        spec = response(points, curves, colours, top=max(measurement.throughput_mbps for measurement in data))
-        return _figure("fit", f"The {self.form} form", "Measurements and formula.", spec, colours)
-
-    @property
-    def _headline(self) -> str:
-        quality = self.analysis.best.quality().r_squared
-        share = "" if quality is None else f", R² {quality:.3f}"
-        return f"The {self.form} form fits best{share}"
-
-    def __repr__(self) -> str:
-        return _short(self, self._headline)
-
-    def _repr_html_(self) -> str:
-        formulas = [f"{name}: {text}" if name else text for name, text in self.formulas.items()]
-        warnings = map(in_python("fit"), self.analysis.warnings)
-        return _html(self._headline, self.frame(), formulas, warnings=warnings)
-
-
-def _named(entry: Any) -> str:
-    return ", ".join(part for part in (entry.pm, entry.cc) if part)
+        return html_of(
+            self._headline, columns, warnings=map(in_python("impact_factors"), self.impact.warnings)
+        )
 
 
 class Agreement(msgspec.Struct, frozen=True, kw_only=True):
@@ -358,7 +227,7 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True):
         Throughputs are means of the runs that gave a number, Mbit/s; the error is the simulated one relative
         to the kernel's, minus 1. NaN where there is none.
         """
-        return _frame(
+        return frame_of(
             [
                 {
                     "pm": row.pm,
@@ -391,7 +260,7 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True):
         colours = key("configuration", "configuration", rows, marks=True)
         spec = factors.by_buffer(rows, colours, top=max((row["high_mbps"] for row in rows), default=1.0))
         title = f"{self.topology.name}: simulator and kernel"
-        return _figure("agreement", title, "Mean and range of the runs.", spec, colours)
+        return figure_of("agreement", title, "Mean and range of the runs.", spec, colours)
 
     @property
     def _headline(self) -> str:
@@ -402,7 +271,7 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.topology.name}: {error}"
 
     def __repr__(self) -> str:
-        return _short(self, self._headline)
+        return line_of(self, self._headline)
 
     def _repr_html_(self) -> str:
         reasons = [
@@ -411,7 +280,7 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True):
             for side, cell in (("simulated", row.simulated), ("kernel", row.kernel))
             if cell.reason
         ]
-        return _html(self._headline, self.frame(), warnings=reasons)
+        return html_of(self._headline, self.frame(), warnings=reasons)
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
@@ -474,7 +343,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         """
         left_out = ("key", "subflows", "failed")
         names = [name for name in TrialRow.__struct_fields__ if name not in left_out]
-        return _frame(
+        return frame_of(
             [
                 {
                     **{name: getattr(trial, name) for name in names},
@@ -490,7 +359,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
         trial is the row of `frame()`, for joins; retransmissions are packets. Empty where there is no store.
         """
-        return _frame(list(self.subflow_rows))
+        return frame_of(list(self.subflow_rows))
 
     @property
     def figures(self) -> tuple[str, ...]:
@@ -512,7 +381,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         chosen = next(iter(by_name), "") if figure is None else figure
         if chosen not in by_name:
             raise InputError("figure", "", one_of(by_name, figure))
-        return _chart(by_name[chosen])
+        return chart_of(by_name[chosen])
 
     @property
     def _headline(self) -> str:
@@ -520,15 +389,15 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.name}: {len(self.trials)} trials" if answer is None else answer.answer[0]
 
     def __repr__(self) -> str:
-        return _short(self, self._headline)
+        return line_of(self, self._headline)
 
     def _repr_html_(self) -> str:
         answer = self.answer or self.answer_by_size
         if answer is None:
-            return _html(self._headline, self._means())
+            return html_of(self._headline, self._means())
         frame = self._means() if self.answer is None else self._confirmed(self.answer)
         words = in_python("optimise")
-        return _html(
+        return html_of(
             self._headline, frame, map(words, answer.answer[1:]), warnings=map(words, answer.warnings)
         )
 
@@ -545,7 +414,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     def _confirmed(self, answer: Answer) -> pd.DataFrame:
         """The confirmed configurations, Mbit/s."""
-        return _frame(
+        return frame_of(
             [
                 {
                     "": name,

@@ -5,7 +5,45 @@ from pathlib import Path
 
 from mptune.calibration.parameters import TCP, following, in_words
 from mptune.calibration.result import Calibration, Inferred, off
+from mptune.errors import InputError
+from mptune.files import write
 from mptune.topology import Change, place, rewritten
+
+
+def new_file(out: str, *, force: bool) -> Path:
+    """The file to write.
+
+    Raises
+    ------
+    InputError : it exists already, or is no possible file.
+    """
+    target = Path(out)
+    if target.suffix != ".toml":
+        raise InputError("--out", "", f"expected a name that ends in .toml, found {out}")
+    if not target.parent.is_dir():
+        raise InputError("--out", "", f"expected a file in an existing folder, found {out}")
+    if target.exists() and not force:
+        raise InputError("--out", "", f"expected a new file, or --force, found {out}")
+    return target
+
+
+def write_calibrated(target: Path, calibration: Calibration, source: str) -> None:
+    """Write the calibrated topology file, under the file's name.
+
+    Parameters
+    ----------
+    source : as of `calibrated_text`.
+
+    Raises
+    ------
+    InputError : it cannot be written.
+    """
+    name = target.name.removesuffix(".toml")
+    text = calibrated_text(calibration, source, name=name, folder=target.parent)
+    try:
+        write(target, text)
+    except OSError as error:
+        raise InputError("--out", "", f"expected a writable file: {error.strerror}") from None
 
 
 def calibrated_text(calibration: Calibration, source: str, *, name: str, folder: Path = Path()) -> str:

@@ -59,49 +59,26 @@ def calibrate(
     initial_path, duration_s or transfer_kib, stack, family, spread_mbps, runs, and a column per subflow such
     as U-U_mbps are optional. Ctrl-C ends it with the best network so far.
     """
-    from mptune.calibration import calibrated_text
     from mptune.calibration.job import calibrate as infer
-    from mptune.files import write
+    from mptune.calibration.written import new_file, write_calibrated
     from mptune.runner.progress import Reporter
     from mptune.table.configured import read_configured
     from mptune.topology import load
 
-    target = None if out is None else _target(out, force=force)
+    target = None if out is None else new_file(out, force=force)
     loaded = load(topology)
     rows = read_configured(data, [path.label for path in loaded.paths], options.stack)
     result = infer(loaded, rows, options, data=Path(data).name, reporter=Reporter(quiet=quiet))
     if result.complete and not result.explains:
         raise InputError(data, "", result.unexplained)
     if target is not None:
-        name = target.name.removesuffix(".toml")
-        text = calibrated_text(result, topology, name=name, folder=target.parent)
-        try:
-            write(target, text)
-        except OSError as error:
-            raise InputError("--out", "", f"expected a writable file: {error.strerror}") from None
+        write_calibrated(target, result, topology)
     if as_json:
         emit_json(_document(result, target))
     else:
         _show(console(), result, target)
     if not result.complete:
         raise Interrupted(f"best of {result.networks} networks so far")
-
-
-def _target(out: str, *, force: bool) -> Path:
-    """The file to write.
-
-    Raises
-    ------
-    InputError : it exists already, or is no possible file.
-    """
-    target = Path(out)
-    if target.suffix != ".toml":
-        raise InputError("--out", "", f"expected a name that ends in .toml, found {out}")
-    if not target.parent.is_dir():
-        raise InputError("--out", "", f"expected a file in an existing folder, found {out}")
-    if target.exists() and not force:
-        raise InputError("--out", "", f"expected a new file, or --force, found {out}")
-    return target
 
 
 def _document(result: Calibration, target: Path | None) -> dict[str, Any]:

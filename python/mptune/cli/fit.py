@@ -19,12 +19,12 @@ from mptune.cli._measurement_file import (
     named,
     reading,
 )
-from mptune.errors import InputError
 from mptune.options import words
 from mptune.papers.glm.analysis import AnalysisOptions
-from mptune.papers.glm.stated import Statement
+from mptune.papers.glm.asked import statement_of
 
 if TYPE_CHECKING:
+    from mptune.papers.glm.stated import Statement
     from mptune.table import ReadOptions
 
 
@@ -111,35 +111,19 @@ def fit(
     Printed are Type I and III tests, coefficients, least-squares means, predictions and inverses with limits.
     """
     how = reading(throughput_unit, buffer_unit, column, factor, ccs=named("--cc", cc or ()))
-    if model is None:
-        for flag, given in (
-            ("--reference", reference),
-            ("--units", units),
-            ("--predict", predict),
-            ("--solve", solve),
-            ("--out", out),
-        ):
-            if given:
-                raise InputError(flag, "", "expected with --model")
+    statement = statement_of(
+        model,
+        options,
+        validated=validate is not None,
+        references=reference or (),
+        predictions=predict or (),
+        inverses=solve or (),
+        units=words(",".join(units or ())),
+        drawn=out is not None,
+    )
+    if statement is None:
         _find(data, validate, options, how, as_json=as_json)
         return
-    default = AnalysisOptions()
-    for flag, changed in (
-        ("--validate", validate is not None),
-        ("--forms", options.forms != default.forms),
-        ("--ignore", options.ignore != default.ignore),
-    ):
-        if changed:
-            raise InputError(flag, "", "expected without --model")
-    statement = Statement(
-        model=model,
-        references=tuple(reference or ()),
-        predictions=tuple(predict or ()),
-        inverses=tuple(solve or ()),
-        units=tuple(words(",".join(units or ()))),
-        alpha=options.alpha,
-        target_mbps=options.target_mbps,
-    )
     _state(data, statement, how, out, as_json=as_json)
 
 

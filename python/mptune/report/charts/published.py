@@ -25,13 +25,14 @@ SOURCES = Key(field="source", title="numbers", names=(PRINTED, MEASURED), marks=
 _ROW, _SMALLEST = 20, 60
 
 
-def in_rows(rows: Rows, title: str) -> Spec:
-    """Printed and measured numbers, one quantity below another.
+def in_rows(rows: Rows, title: str, sources: Key = SOURCES) -> Spec:
+    """Numbers of several sources, printed and measured, one quantity below another.
 
     Parameters
     ----------
     rows : name, source, value, low, high (the runs' range, or the value itself).
     title : of the axis, with the unit.
+    sources : the kinds of numbers.
     """
     import altair as alt
 
@@ -39,14 +40,14 @@ def in_rows(rows: Rows, title: str) -> Spec:
     order = list(dict.fromkeys(row["name"] for row in rows))
     axis = alt.Axis(grid=True, ticks=False, title=None, labelLimit=0)
     place = base("rows").encode(y=alt.Y("name:N", sort=order, axis=axis))
-    colour, shape = SOURCES.colour(), SOURCES.shape()
+    colour, shape = sources.colour(), sources.shape()
     layers = [
-        place.mark_rule().encode(x=x("low"), x2="high:Q", color=colour, opacity=SOURCES.opacity(0.45)),
+        place.mark_rule().encode(x=x("low"), x2="high:Q", color=colour, opacity=sources.opacity(0.45)),
         place.mark_point(filled=True, size=45).encode(
             x=x("value"),
             color=colour,
             shape=shape,
-            opacity=SOURCES.opacity(),
+            opacity=sources.opacity(),
             tooltip=tips(rows, "name", "source", "value", "low", "high"),
         ),
     ]
