@@ -1,5 +1,6 @@
 """What the tests on the running kernel share. Where they cannot run they are skipped; in CI they fail."""
 
+import base64
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mptune.errors import MptuneError
+from mptune.errors import MptuneError, TrialError
 from mptune.linux import bpf
 from mptune.linux.awake import Awake
 from mptune.linux.sandbox.namespaces import Sites
@@ -19,7 +20,9 @@ from mptune.topology import Topology, load
 from mptune.trial import Observation, Trial
 from tests.kernel import path_world
 from tests.kernel.daemon_world import FULLMESH, Daemon, daemon_of
+from tests.kernel.meter_world import JoinedSites
 from tests.kernel.path_world import World
+from tests.kernel.settings_world import Machine, Setting
 from tests.plugins import two_paths, waiting
 from tests.plugins.needs import Thing, lack
 from tests.plugins.reruns import spoiled
@@ -157,3 +160,34 @@ def world(may_manage_paths: None) -> Iterator[World]:
     """Two sites with two interfaces each."""
     with ExitStack() as stack:
         yield World(2, stack)
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    """A machine whose settings are its own."""
+    made = Machine(tmp_path)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture
+def program(machine: Machine) -> Setting:
+    """A congestion control that this machine's kernel lacks, under a name that nobody else has."""
+    name, content = bpf.private("scalable")
+    machine.programs.add(name)
+    return {"kind": "congestion", "name": name, "object": base64.b64encode(content).decode()}
+
+
+@pytest.fixture
+def joined() -> Iterator[JoinedSites]:
+    """Two joined sites; where this machine cannot make them the test is skipped, in CI it fails."""
+    with ExitStack() as stack:
+        try:
+            sites = stack.enter_context(Sites())
+        except TrialError as error:
+            lack("the meter by itself", Thing(str(error), "elsewhere"))
+        if sites.user is not None:  # the devices are made from the test's own process
+            lack("the meter by itself", Thing("root", "root"))
+        yield JoinedSites(sites)

@@ -203,3 +203,9 @@ def daemon_of(world: World, folder: Path, **env: str) -> Iterator[Daemon]:
     finally:
         one.end()
         world.sysctl("local", USERSPACE)
+
+
+def pcdc(daemon: Daemon, **more: Any) -> str:
+    """A policy file with an answer for the world's paths: 0-0 and 1-1 carry data."""
+    place = daemon.answer("pcdc", active=[0, 3], standby_order=[1, 2], **more)
+    return f'[[policy]]\nname = "answer"\nto = ["10.65.0.0/16", "fd65::/16"]\nrun = "{place}"\n'

@@ -71,8 +71,6 @@ find /etc /var/lib -printf "%p %M %U %G\\n" | sort
 find "$MPTUNE_STATE_DIRECTORY" -printf "%p %M %U\\n" 2>&1 | sort
 """
 
-#: What makes the machine and looks at it.
-
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 
 Message = dict[str, Any]
@@ -99,6 +97,10 @@ PLAIN: list[Setting] = [
 #: Directories that these take, which are settings too.
 TAKEN = 4
 
+#: The first of them, and the kernel's file for it.
+SYSCTL = PLAIN[0]
+WMEM = "/proc/sys/net/ipv4/tcp_wmem"
+
 #: What replaces it: some again with other values, one that is changed in two steps, some not any more.
 OTHER: list[Setting] = [
     {"kind": "sysctl", "name": "net.ipv4.tcp_wmem", "value": "4096 16384 333333"},
@@ -109,6 +111,11 @@ OTHER: list[Setting] = [
     {"kind": "file", "path": "/etc/mptune/policy.toml", "absent": True},
     {"kind": "file", "path": "/etc/mptune/another", "content": "text"},
 ]
+
+
+def applying(settings: Sequence[Setting], **more: object) -> Message:
+    """An order that applies settings."""
+    return {"action": "apply", "settings": settings, "run": "a run", **more}
 
 
 class Machine:
@@ -240,3 +247,8 @@ class Role:
         self.process.wait()
         if self.process.stdout is not None:
             self.process.stdout.close()
+
+
+def gone(machine: Machine) -> bool:
+    """Whether no process waits for a confirmation any more."""
+    return not machine.reverters()

@@ -1,161 +1,20 @@
-"""The agent's role `host`: roles under a controller elsewhere, and settings put back whatever happens.
-
-A directory of files stands in for /proc/sys, so that nothing here needs root or touches this machine.
-"""
+"""The agent's role `host`: a session with its settings, its end, facts about the host, started roles."""
 
 import json
 import os
-import select
 import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from mptune.linux import agent
-from tests.plugins.kills import ending, everywhere, gone, kill, stopped
+from tests.linux.host_world import BEFORE, MANAGER, PLAIN, RMEM, WANTED, Session
+from tests.plugins.kills import gone
 from tests.plugins.waiting import PATIENCE_S, until
 
-MANAGER, RMEM, PLAIN = "net.mptcp.path_manager", "net.ipv4.tcp_rmem", "net.ipv4.tcp_plain"
-#: As the kernel writes them, and one without the line feed at the end.
-BEFORE = {MANAGER: b"kernel\n", RMEM: b"4096\t131072\t6291456\n", PLAIN: b"1"}
-WANTED = {MANAGER: "userspace", RMEM: "4096 131072 1048576", PLAIN: "0"}
-
-Message = dict[str, Any]
-
-
-class World:
-    """Settings and a directory for sessions, and what runs with them."""
-
-    def __init__(self, directory: Path) -> None:
-        self.root, self.run = directory / "sys", directory / "run"
-        for name, value in BEFORE.items():
-            self.file(name).parent.mkdir(parents=True, exist_ok=True)
-            self.file(name).write_bytes(value)
-        self.sessions: list[Session] = []
-
-    def file(self, name: str) -> Path:
-        return Path(self.root, *name.split("."))
-
-    def values(self) -> dict[str, bytes]:
-        return {name: self.file(name).read_bytes() for name in BEFORE}
-
-    def journals(self) -> list[Path]:
-        return sorted(self.run.glob("journal-*.json"))
-
-    def environment(self) -> dict[str, str]:
-        return {"MPTUNE_SYSCTL_ROOT": str(self.root), "MPTUNE_RUN_DIRECTORY": str(self.run)}
-
-    def session(self, stop_at: str = "", **others: str) -> "Session":
-        session = Session({**self.environment(), "MPTUNE_STOP_AT": stop_at, **others})
-        self.sessions.append(session)
-        return session
-
-    def processes(self, role: str) -> list[int]:
-        """The processes of a role that belong here."""
-        mark = f"MPTUNE_RUN_DIRECTORY={self.run}".encode()
-        found = []
-        for process in Path("/proc").glob("[0-9]*"):
-            try:
-                words = (process / "cmdline").read_bytes().split(b"\0")
-                if words[1:2] == [role.encode()] and mark in (process / "environ").read_bytes().split(b"\0"):
-                    found.append(int(process.name))
-            except OSError:
-                continue  # it has ended
-        return found
-
-    def guardian(self) -> int:
-        """The guardian, which is one process once it watches."""
-        found = until(lambda: pids if len(pids := self.processes("guardian")) == 1 else None, "a guardian")
-        return found[0]
-
-    def is_as_before(self) -> bool:
-        """Nothing is changed, noted or running."""
-        return self.values() == BEFORE and not self.run.exists() and not self.processes("guardian")
-
-    def end(self) -> None:
-        for session in self.sessions:
-            session.end()
-        for role in ("guardian", "awake"):
-            for pid in self.processes(role):
-                os.kill(pid, signal.SIGKILL)
-
-
-class Session:
-    """A process of the role `host`, and its controller's side of the pipes."""
-
-    def __init__(self, environment: Mapping[str, str], program: str | None = None, *options: str) -> None:
-        command = [program, "host", "--greet", *options] if program else agent.command("host")
-        self.process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**os.environ, **environment},
-        )
-        assert self.process.stdin is not None and self.process.stdout is not None
-        self.stdin, self.stdout = self.process.stdin, self.process.stdout
-        self.partial = b""
-        self.lines: list[bytes] = []
-
-    def tell(self, action: str, **more: object) -> None:
-        self.stdin.write(json.dumps({"action": action, **more}).encode() + b"\n")
-        self.stdin.flush()
-
-    def next(self) -> Message | None:
-        """The next message; none at the end. Speaks meanwhile, as a controller does."""
-        end = time.monotonic() + PATIENCE_S
-        while True:
-            while self.lines:
-                if (line := self.lines.pop(0)).strip():
-                    message: Message = json.loads(line)
-                    return message
-            assert time.monotonic() < end, "waited in vain for a message"
-            if select.select([self.stdout], [], [], 0.5)[0]:
-                chunk = os.read(self.stdout.fileno(), 1 << 16)
-                if not chunk:
-                    return None
-                *self.lines, self.partial = (self.partial + chunk).split(b"\n")
-            elif not self.stdin.closed:
-                self.tell("beat")
-
-    def expect(self, event: str) -> Message:
-        while (message := self.next()) is not None:
-            if message["event"] == event:
-                return message
-        raise AssertionError(f"it ended without {event}")
-
-    def set(self, settings: Mapping[str, str] = WANTED) -> Message:
-        """A session that has begun and changed these settings; its answer."""
-        self.expect("hello")
-        self.tell("set", id=1, settings=settings)
-        return self.expect("set")
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.wait()
-
-    def end(self) -> None:
-        self.kill()
-        for pipe in (self.stdin, self.stdout):
-            if not pipe.closed:
-                pipe.close()
-
-
-@pytest.fixture
-def world(tmp_path) -> Iterator[World]:
-    world = World(tmp_path)
-    try:
-        yield world
-    finally:
-        world.end()
-
-
-# The session
+# The session.
 
 
 def test_it_greets_with_what_it_is(world):
@@ -259,7 +118,7 @@ def test_a_second_session_is_refused_with_the_first_ones_number(world):
     assert world.session().expect("hello")
 
 
-# Ways to end
+# Ways to end.
 
 
 def closes(session: Session) -> None:
@@ -347,183 +206,7 @@ def test_a_role_that_does_not_end_with_its_input_is_killed(world):
     assert session.process.wait(PATIENCE_S) == 0
 
 
-# Kills
-
-
-def test_a_session_that_is_killed_as_it_begins_changes_nothing(world):
-    session = world.session("host 3")  # the directory, the lock, its signature
-    stopped(session.process.pid)
-    session.kill()
-    assert world.values() == BEFORE
-    (lock,) = world.run.iterdir()
-    assert f"{session.process.pid} " in lock.read_text()
-    # The next one takes it.
-    following = world.session()
-    following.expect("hello")
-    assert [*world.run.iterdir()] == [lock]
-    following.tell("stop")
-    assert following.process.wait(PATIENCE_S) == 0 and world.is_as_before()
-
-
-def whole(world: World, stop_at: str) -> Session:
-    """A session that is told all that one is told."""
-    session = world.session(stop_at)
-    session.tell("set", id=1, settings=WANTED)
-    session.tell("set", id=2, settings={RMEM: "1 2 3"})
-    session.tell("restore", id=3, names=[PLAIN])
-    session.tell("stop")
-    return session
-
-
-def test_a_session_that_is_killed_anywhere_is_tidied_up_by_its_guardian(world):
-    def kills_at(number: int) -> bool:
-        session = whole(world, f"host {number}")
-        if ending(session.process.pid) == "Z":
-            return False
-        session.kill()
-        until(lambda: not world.processes("guardian"), "the guardian's work")
-        assert world.values() == BEFORE and not world.journals(), number
-        recovered(world, BEFORE)
-        return True
-
-    assert everywhere("session and its guardian", kills_at) > 15
-
-
-@pytest.mark.parametrize("first", ["host", "guardian"])
-def test_when_both_are_killed_anywhere_the_next_session_puts_everything_back_first(world, first):
-    def kills_at(number: int) -> bool:
-        session = whole(world, f"host {number}")
-        if ending(session.process.pid) == "Z":
-            return False
-        guardians = world.processes("guardian")
-        for guardian in guardians:
-            os.kill(guardian, signal.SIGSTOP)
-        left = world.values()
-        if first == "host":
-            session.kill()
-        for guardian in guardians:
-            kill(guardian)
-        session.kill()
-        assert world.values() == left and (world.journals() or left == BEFORE), number
-        recovered(world, left)
-        return True
-
-    assert everywhere(f"session and guardian, {first} first", kills_at) > 15
-
-
-def test_a_guardian_that_is_killed_anywhere_leaves_the_rest_to_the_next_session(world):
-    def kills_at(number: int) -> bool:
-        session = world.session(f"guardian {number}")
-        session.set()
-        guardian = world.guardian()
-        session.kill()
-        if ending(guardian) == "Z":
-            return False
-        left = world.values()
-        kill(guardian)
-        recovered(world, left)
-        return True
-
-    assert everywhere("guardian at work", kills_at) > 4
-    assert world.is_as_before()
-
-
-def test_a_session_that_is_killed_anywhere_while_it_tidies_up_leaves_the_rest_to_the_next(world):
-    def kills_at(number: int) -> bool:
-        session = world.session("guardian alone")
-        session.set()
-        guardian = world.guardian()
-        session.kill()
-        stopped(guardian)
-        kill(guardian)
-        second = world.session(f"host {number}")
-        second.tell("stop")
-        if ending(second.process.pid) == "Z":
-            return False
-        left = world.values()
-        second.kill()
-        recovered(world, left)
-        return True
-
-    assert everywhere("session that tidies up", kills_at) > 5
-    assert world.is_as_before()
-
-
-def test_a_guardian_that_is_killed_gets_a_successor(world):
-    session = world.session()
-    session.set()
-    seen = set()
-    for _ in range(3):
-        seen.add(guardian := world.guardian())
-        os.kill(guardian, signal.SIGKILL)
-        until(lambda: {*world.processes("guardian")} - seen, "another guardian")
-    world.guardian()
-    session.tell("restore", id=2, names=[PLAIN])
-    assert session.expect("restored")["kept"] == {}
-    session.kill()
-    until(world.is_as_before, "the guardian's work")
-
-
-def test_a_guardian_is_not_ended_by_what_ends_a_session(world):
-    session = world.session()
-    session.set()
-    guardian = world.guardian()
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        os.kill(guardian, number)
-    assert os.getsid(guardian) == os.getpgid(guardian) == guardian
-    session.kill()
-    until(world.is_as_before, "the guardian's work")
-
-
-def test_a_session_begins_when_the_guardian_of_the_last_one_is_done(world):
-    session = world.session("guardian 1")
-    session.set()
-    guardian = world.guardian()
-    session.kill()
-    stopped(guardian)
-    following = world.session()
-    os.kill(guardian, signal.SIGCONT)
-    following.expect("hello")
-    assert world.values() == BEFORE and not world.journals()
-
-
-def test_journals_of_other_namespaces_are_left_and_those_of_another_start_removed(world):
-    session = world.session()
-    session.set()
-    guardian = world.guardian()
-    os.kill(guardian, signal.SIGSTOP)
-    stopped(guardian)
-    session.kill()
-    stopped_values = world.values()
-    (journal,) = world.journals()
-    os.kill(guardian, signal.SIGKILL)
-    until(lambda: gone(guardian), "the guardian's end")
-    told = json.loads(journal.read_text())
-    told["namespace"]["inode"] += 1
-    journal.write_text(json.dumps(told))
-    session = world.session()
-    assert session.expect("hello")["recovered"] == []
-    assert world.values() == stopped_values and world.journals() == [journal]
-    session.tell("stop")
-    session.process.wait(PATIENCE_S)
-    journal.write_text(json.dumps({**told, "boot": "another"}))
-    session = world.session()
-    assert session.expect("hello")["recovered"] == []
-    assert world.values() == stopped_values and not world.journals()
-
-
-def recovered(world: World, left: Mapping[str, bytes]) -> None:
-    """The next session tidies up before it greets; `left` is what it finds."""
-    session = world.session()
-    hello = session.expect("hello")
-    assert world.values() == BEFORE and not world.journals() and hello["kept"] == {}
-    assert {name for name in BEFORE if left[name] != BEFORE[name]} <= {*hello["recovered"]}
-    session.tell("stop")
-    assert session.process.wait(PATIENCE_S) == 0
-    assert world.is_as_before()
-
-
-# Facts
+# Facts.
 
 
 def test_a_look_tells_what_the_host_is_like_and_changes_nothing(world):
@@ -548,7 +231,7 @@ def test_a_look_tells_what_the_host_is_like_and_changes_nothing(world):
     assert world.values() == BEFORE and not world.processes("guardian")
 
 
-# Roles
+# Roles.
 
 
 def test_lines_pass_through_in_both_directions(world):

@@ -1,0 +1,245 @@
+"""Reports of the daemon: at its socket, as metrics, to systemd, on devices and on a changed network."""
+
+import re
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import pyroute2
+import pytest
+
+from mptune.daemon.client import Client
+from mptune.linux.sandbox.netlink import inside
+from mptune.monitor import daemon as hearing
+from tests.kernel.daemon_world import FULLMESH, daemon_of, pcdc
+from tests.kernel.path_world import KIB, World
+from tests.plugins.program import command_line
+from tests.plugins.waiting import PATIENCE_S, until
+
+pytestmark = pytest.mark.usefixtures("may_manage_paths")
+
+
+@contextmanager
+def without_a_route_of_its_own(world: World, address: str) -> Iterator[None]:
+    """A device with an address whose packets leave by another device."""
+
+    def add() -> None:
+        with pyroute2.IPRoute() as routes:
+            routes.link("add", ifname="spare", kind="veth", peer={"ifname": "peer"})
+            index = routes.link_lookup(ifname="spare")[0]
+            routes.addr("add", index=index, address=address, prefixlen=24)
+            for end in (index, *routes.link_lookup(ifname="peer")):
+                routes.link("set", index=end, state="up")
+            routes.rule("add", src=address, table=100, priority=50)
+
+    def remove() -> None:
+        with pyroute2.IPRoute() as routes:
+            routes.rule("del", src=address, table=100, priority=50)
+            routes.link("del", ifname="spare")
+
+    inside(world.sites.local, add)
+    try:
+        yield
+    finally:
+        inside(world.sites.local, remove)
+
+
+def test_an_address_whose_packets_leave_elsewhere_is_told(daemon, world):
+    daemon.write('[[policy]]\nname = "one"\nto = ["10.65.0.0/16"]\npolicy = "fullmesh"\n')
+    with without_a_route_of_its_own(world, "10.77.0.1"):
+        daemon.begin()
+        line = daemon.heard("10.77.0.1 on spare is not used")
+        assert line.startswith("warning: ") and "leave by if0 (it needs a rule" in line
+        of = {one["address"]: one for one in daemon.ask("status")["interfaces"] if one["address"]}
+        assert of["10.77.0.1"] == {
+            "device": "spare", "address": "10.77.0.1", "used": False, "why": "packets from it leave by if0",
+        }  # fmt: skip
+        others = [one for address, one in of.items() if address.startswith("10.64.")]
+        assert others and all(one["used"] and not one["why"] for one in others)
+    assert not [line for line in daemon.said if "10.64." in line]
+
+
+@pytest.mark.needs("namespaces")
+def test_status_says_which_devices_are_not_used_and_why(daemon, world):
+    policy = '[[policy]]\nname = "one"\nto = ["10.65.0.0/16"]\npolicy = "fullmesh"\n'
+    daemon.write(policy, interfaces=["if0", "spare", "nowhere"])
+    with without_a_route_of_its_own(world, "10.77.0.1"):
+        inside(world.sites.local, lambda: subprocess.run(["ip", "link", "set", "spare", "down"], check=True))
+        daemon.begin()
+        found = daemon.ask("status")["interfaces"]
+        assert "if0" in {one["device"] for one in found if one["used"]}
+        why = {one["device"]: one["why"] for one in found if not one["used"]}
+        assert why["spare"] == "it is down"
+        assert why["nowhere"] == "there is no such device"
+        assert why["if1"] == why["peer"] == "not among daemon.interfaces" and "lo" not in why
+        shown = subprocess.run(
+            command_line("status", "--policy", daemon.file),
+            env=daemon.env, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert "no: there is no such device" in shown.stdout
+
+
+def test_systemd_is_told_how_it_is(world, tmp_path):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+        listener.bind(str(tmp_path / "notify"))
+        listener.settimeout(PATIENCE_S)
+        env = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "200000"}
+        with daemon_of(world, tmp_path, **env) as daemon:
+            daemon.write(FULLMESH)
+            daemon.begin()
+            heard = [listener.recv(4096).decode() for _ in range(3)]
+            assert heard[0].startswith("READY=1\nSTATUS=mode userspace") and "WATCHDOG=1" in heard[1:]
+            daemon.kill(signal.SIGTERM)
+            until(lambda: listener.recv(4096) == b"STOPPING=1", "the end")
+
+
+def test_watch_hears_what_it_did(daemon, world, accepting, monkeypatch):
+    daemon.write(pcdc(daemon))
+    daemon.begin()
+    monkeypatch.setenv(hearing.VARIABLE, str(daemon.socket))
+    events = hearing.connect()
+    assert events is not None
+    daemon.process.send_signal(signal.SIGHUP)
+    heard = until(events.take, "an event")
+    assert [one.what for one in heard] == ["reloaded"] and heard[0].line.startswith(
+        "reloaded: 2 policies of "
+    )
+    daemon.kill(signal.SIGTERM)
+    until(lambda: events.take() == [] and events.ended, "the end")
+    events.close()
+
+
+def test_a_reader_that_never_reads_holds_nobody_up(daemon, world, accepting):
+    daemon.begin()
+    with ExitStack() as stack:
+        silent = stack.enter_context(Client(daemon.socket))
+        for _ in range(20_000):
+            # Answers that it never reads, until its requests are not taken any more either.
+            try:
+                silent._socket.setblocking(False)
+                silent._socket.send(b'{"action": "status"}\n')
+            except BlockingIOError:
+                break
+        with world.transfer() as transfer:
+            transfer.more(100 * KIB)
+            status = until(lambda: (one := daemon.ask("status"))["policies"][-1]["connections"] and one, "it")
+        assert status["readers"] == 2 and status["memory_bytes"] < 64 << 20
+
+
+def metrics(text: str) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
+    """The text format of Prometheus, read strictly: every family has HELP, TYPE, then its samples, once."""
+    label = r'[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\["\\n])*"'
+    sample = re.compile(rf"([a-z][a-z0-9_]*)(?:\{{({label}(?:,{label})*)\}})? ([0-9.e+-]+|NaN|[+-]Inf)")
+    families: dict[str, dict[tuple[tuple[str, str], ...], float]] = {}
+    assert text.endswith("\n")
+    name, expects_type = "", False
+    for line in text.splitlines():
+        if line.startswith("# HELP "):
+            name, _, words = line.removeprefix("# HELP ").partition(" ")
+            assert words and name not in families and not expects_type
+            families[name], expects_type = {}, True
+            continue
+        if expects_type:
+            assert re.fullmatch(rf"# TYPE {name} (counter|gauge)", line), line
+            expects_type = False
+            continue
+        found = sample.fullmatch(line)
+        assert found and found[1] == name, line
+        labels = tuple(re.findall(r'([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"', found[2] or ""))
+        assert labels not in families[name]
+        families[name][labels] = float(found[3])
+    assert all(families.values())
+    return families
+
+
+def test_metrics_are_what_prometheus_reads(daemon, world, accepting):
+    daemon.write(pcdc(daemon, expected=30.0))
+    daemon.begin()
+    with world.transfer() as transfer:
+        transfer.more(500 * KIB)
+        until(lambda: daemon.policy("answer")["standby"] == 2, "subflows")
+        done = subprocess.run(
+            command_line("status", "--metrics", "--policy", daemon.file),
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+    found = metrics(done.stdout)
+    answer = (("policy", "answer"),)
+    assert found["mptune_connections"][answer] == 1
+    assert found["mptune_subflows"][(*answer, ("role", "standby"))] == 2
+    assert found["mptune_expected_bits_per_second"] == {answer: 30e6}
+    assert found["mptune_daemon_in_force"] == {(): 1} and found["mptune_daemon_memory_bytes"][()] > 1 << 18
+    for name in found:
+        kind = re.search(rf"^# TYPE {name} (\w+)$", done.stdout, re.M)
+        assert kind and (kind[1] == "counter") == name.endswith("_total")
+
+
+@pytest.mark.measures("throughput over two paths")
+@pytest.mark.parametrize(("expected", "outdated"), [(200.0, True), (None, False)])
+def test_a_network_that_gives_less_than_was_measured_is_told(world, tmp_path, accepting, expected, outdated):
+    with daemon_of(world, tmp_path, MPTUNE_NOTICE_WINDOW_MS="6000") as daemon:
+        daemon.write(pcdc(daemon, expected=expected))
+        daemon.begin()
+        with world.transfer() as transfer:
+            if outdated:
+                line = daemon.heard("outdated")
+                assert "predicts 200 Mbit/s (180 to 220), seen" in line and "for 6 s: measure again" in line
+            transfer.more(2000 * KIB)
+        status = daemon.policy("answer")
+        assert status["outdated"] == outdated
+        if outdated:
+            assert 10 < status["seen_low_mbit_s"] <= status["seen_high_mbit_s"] < 45
+            assert len([line for line in daemon.said if "outdated" in line]) == 1
+
+
+def test_a_program_that_sends_little_says_nothing_about_the_network(world, tmp_path, accepting):
+    with daemon_of(world, tmp_path, MPTUNE_NOTICE_WINDOW_MS="1500") as daemon:
+        daemon.write(pcdc(daemon, expected=200.0))
+        daemon.begin()
+        with pair_of(world) as (sender, receiver):
+            began = daemon.ask("status")["uptime_s"]
+
+            def enough() -> bool:
+                sender.sendall(bytes(1000))
+                receiver.recv(1 << 16)
+                return bool(daemon.ask("status")["uptime_s"] > began + 3 * 1.5)
+
+            until(enough, "three times as long as is looked back")
+        status = daemon.policy("answer")
+        assert status["sent_bytes"] > 0
+        assert (status["outdated"], status["seen_low_mbit_s"]) == (False, None)
+
+
+@contextmanager
+def pair_of(world: World) -> Iterator[tuple[socket.socket, socket.socket]]:
+    """A connection from an ordinary program to another."""
+
+    def made() -> socket.socket:
+        return socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_MPTCP)
+
+    with inside(world.sites.remote, made) as listener, inside(world.sites.local, made) as sender:
+        listener.bind(("10.65.0.1", 0))
+        listener.listen()
+        sender.bind(("10.64.0.1", 0))
+        sender.connect(listener.getsockname())
+        accepted, _ = listener.accept()
+        with accepted:
+            yield sender, accepted
+
+
+def test_thousands_of_short_connections_leave_nothing_in_memory(daemon, world, accepting):
+    daemon.begin()
+
+    def memory_after(count: int) -> int:
+        before = daemon.policy("default")["opened"]
+        for _ in range(count):
+            with pair_of(world) as (sender, receiver):
+                sender.sendall(b"x")
+                receiver.recv(1)
+        until(lambda: daemon.policy("default")["opened"] >= before + count, "all connections")
+        until(lambda: daemon.policy("default")["connections"] == 0, "their end")
+        return int(daemon.ask("status")["memory_bytes"])
+
+    first = memory_after(1500)  # more than are kept for reports
+    assert memory_after(1500) < 1.2 * first
