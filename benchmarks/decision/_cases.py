@@ -176,16 +176,16 @@ def priors(known: Grid, truth: Truth, seed: int) -> Mapping[str, np.ndarray | No
 
 def case(network: Network, name: str, asked: argparse.Namespace) -> Case:
     """Replay one contestant in one network; the runs of a configuration come in another order each time."""
-    known, one = network.known, CONTESTANTS[name]
+    known, contestant = network.known, CONTESTANTS[name]
     truth = Truth.of(known, asked.sacrifice)
-    marks: list[float] = [mark for mark in MARKS if mark <= (SLOW_MOST if one.slow else MOST)]
+    marks: list[float] = [mark for mark in MARKS if mark <= (SLOW_MOST if contestant.slow else MOST)]
     if asked.claims:
         marks = [EARLY, PATIENCE_S]
-    found: dict[str, list[Any]] = {
+    scores: dict[str, list[Any]] = {
         key: []
         for key in ("regrets", "larger", "claims", "rooms", "more_s", "trials", "spent_s", "thinking_s")
     }
-    for seed in range(asked.slow_replays if one.slow else asked.replays):
+    for seed in range(asked.slow_replays if contestant.slow else asked.replays):
 
         def replayed(horizon: float, times: Sequence[float], seed: int = seed) -> Course:
             setting = Setting(
@@ -194,31 +194,33 @@ def case(network: Network, name: str, asked: argparse.Namespace) -> Case:
                 seed=seed + 1,
                 sacrifice=asked.sacrifice,
                 short=asked.short,
-                prior=priors(known, truth, seed)[one.prior],
+                prior=priors(known, truth, seed)[contestant.prior],
             )
-            world = World(known, seed, _replay.ending() if one.ending else None)
-            return _replay.course(one.make(setting, truth, asked), world, setting.trial_s, horizon, times)
+            world = World(known, seed, _replay.ending() if contestant.ending else None)
+            return _replay.course(
+                contestant.make(setting, truth, asked), world, setting.trial_s, horizon, times
+            )
 
-        if asked.claims or one.anytime:
+        if asked.claims or contestant.anytime:
             last = replayed(marks[-1], marks)
             answers = last.answers
         else:
             courses = [replayed(mark, [mark]) for mark in marks]
             last, answers = courses[marks.index(MAIN)], [course.answers[0] for course in courses]
-        found["regrets"].append([None if a is None else truth.regret(a.arm, a.size) for a in answers])
+        scores["regrets"].append([None if a is None else truth.regret(a.arm, a.size) for a in answers])
         smallest = known.buffers[truth.size]
-        found["larger"].append([None if a is None else known.buffers[a.size] / smallest for a in answers])
-        found["claims"].append([claim(answer, truth) for answer in answers])
-        found["rooms"].append([None if answer is None else answer.room for answer in answers])
-        found["more_s"].append([None if answer is None else answer.more_s for answer in answers])
+        scores["larger"].append([None if a is None else known.buffers[a.size] / smallest for a in answers])
+        scores["claims"].append([claim(answer, truth) for answer in answers])
+        scores["rooms"].append([None if answer is None else answer.room for answer in answers])
+        scores["more_s"].append([None if answer is None else answer.more_s for answer in answers])
         for key in ("trials", "spent_s", "thinking_s"):
-            found[key].append(getattr(last, key))
+            scores[key].append(getattr(last, key))
     return Case(
         network=network.topology.name,
         stack=network.stack,
         contestant=name,
         marks=list(map(float, marks)),
-        **found,
+        **scores,
     )
 
 
@@ -238,18 +240,18 @@ def stored_case(network: Network, name: str, asked: argparse.Namespace, by: byte
     """
     _peers.reachable(asked.peers)
     replays = asked.slow_replays if CONTESTANTS[name].slow else asked.replays
-    told = (network.topology, asked.sacrifice, asked.short, asked.reading, asked.claims, replays, MARKS)
-    digest = hashlib.blake2b(repr(told).encode(), digest_size=8)
+    settings = (network.topology, asked.sacrifice, asked.short, asked.reading, asked.claims, replays, MARKS)
+    digest = hashlib.blake2b(repr(settings).encode(), digest_size=8)
     digest.update(by)
     path = RESULTS / "economy" / digest.hexdigest() / f"{network.topology.name}.{network.stack}.{name}.json"
     if path.exists():
         return msgspec.json.decode(path.read_bytes(), type=Case)
-    found = case(network, name, asked)
+    outcome = case(network, name, asked)
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(".part")
-    part.write_bytes(msgspec.json.encode(found))
+    part.write_bytes(msgspec.json.encode(outcome))
     part.rename(path)
-    return found
+    return outcome
 
 
 def sources() -> bytes:

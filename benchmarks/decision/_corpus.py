@@ -101,7 +101,7 @@ def _enough(payload: np.ndarray) -> int:
 def save(path: Path, arms: Sequence[Arm], payload: np.ndarray) -> None:
     """Write a grid completely or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    words = np.array([[*one.combination[:2], "+".join(one.combination.subflows)] for one in arms])
+    words = np.array([[*arm.combination[:2], "+".join(arm.combination.subflows)] for arm in arms])
     part = path.with_suffix(".part.npz")
     np.savez_compressed(part, arms=words, payload=payload)
     part.rename(path)
@@ -146,12 +146,12 @@ def _measured(
     bench = Bench(topology, STACKS[stack], runner, _SEARCH, reporter)
     arms = [arm(topology, pm, cc, labels) for pm, labels in sets(bench) for cc in SIX]
     configurations = [
-        configuration(bench, one, size) for one in arms for size in buffer_grid(topology, SIZES)
+        configuration(bench, arm, size) for arm in arms for size in buffer_grid(topology, SIZES)
     ]
     workload = Bulk(duration_ns=SECONDS * 10**9)
     planned = [
-        plan_run(topology, one.under(workload), purpose="sweep", run=run, base_seed=0)
-        for one in configurations
+        plan_run(topology, configuration.under(workload), purpose="sweep", run=run, base_seed=0)
+        for configuration in configurations
         for run in runs
     ]
     bins = SECONDS * 10**9 // BIN_NS
@@ -159,13 +159,13 @@ def _measured(
     def series(_: int, __: float, observation: Observation) -> np.ndarray:
         row = np.zeros(bins, dtype=np.float32)
         if observation.failed is None or observation.failed.kind == "stalled":
-            found = observation.bins[:bins]
-            row[: len(found)] = found
+            series = observation.bins[:bins]
+            row[: len(series)] = series
         return row
 
     with reporter.phase(f"{topology.name}, {stack}: grid") as progress:
         rows = reduce_trials(
-            runner.testbed, [one.trial for one in planned], series, workers=workers, progress=progress
+            runner.testbed, [plan.trial for plan in planned], series, workers=workers, progress=progress
         )
     return arms, np.array(rows).reshape(len(arms), SIZES, len(runs), bins)
 
@@ -177,11 +177,11 @@ def sets(bench: Bench) -> list[tuple[str, tuple[str, ...]]]:
     some = [combination for n in range(1, len(labels)) for combination in itertools.combinations(labels, n)]
     asked = [subset(bench.topology, active, cc, size, bench.stack) for active in some for cc in CCS]
     best: dict[tuple[str, ...], float] = {}
-    for one in bench.measure(asked, "coarse", 1, seconds=_SEARCH.coarse_s):
-        active = one.configuration.active or ()
-        best[active] = max(best.get(active, 0.0), one.mbps)
+    for measured in bench.measure(asked, "coarse", 1, seconds=_SEARCH.coarse_s):
+        active = measured.configuration.active or ()
+        best[active] = max(best.get(active, 0.0), measured.mbps)
     fastest = sorted(best, key=lambda active: (-best[active], active))
-    single = sorted((one for one in best if len(one) == 1), key=lambda active: -best[active])
+    single = sorted((active for active in best if len(active) == 1), key=lambda active: -best[active])
     return [
         ("fullmesh", ()),
         *(("pcdc", active) for active in fastest[:SETS]),
@@ -189,8 +189,8 @@ def sets(bench: Bench) -> list[tuple[str, tuple[str, ...]]]:
     ]
 
 
-def configuration(bench: Bench, one: Arm, size: int) -> Configuration:
-    combination = one.combination
+def configuration(bench: Bench, arm: Arm, size: int) -> Configuration:
+    combination = arm.combination
     if combination.is_tcp:
         return tcp(bench, combination.subflows[0], combination.cc, size)
     if not combination.subflows:

@@ -51,11 +51,11 @@ Harm = Callable[[int], float | None]
 
 def changes(observation: Observation) -> list[Change]:
     """The changes that guard made, in order of time."""
-    found = []
-    for one in filter(None, str(observation.metadata.get("path_manager_changes", "")).split(", ")):
-        at, path, role = one.replace(" ms: ", " ").split(" ")
-        found.append(Change(float(at) / 1e3, path, role))
-    return found
+    changes = []
+    for change in filter(None, str(observation.metadata.get("path_manager_changes", "")).split(", ")):
+        at, path, role = change.replace(" ms: ", " ").split(" ")
+        changes.append(Change(float(at) / 1e3, path, role))
+    return changes
 
 
 def harm(dynamic: Dynamic, whole: Sequence[int], without: Callable[[str, int], Sequence[int]]) -> Harm:
@@ -101,12 +101,12 @@ def demotions(dynamic: Dynamic, done: Sequence[Change], harm: Harm) -> Iterator[
         yield Demotion(event.words, gain, next(off, None))
 
 
-def demoted(found: Sequence[Demotion]) -> str:
+def demoted(demotions: Sequence[Demotion]) -> str:
     """Their number and delays, in a line."""
-    times = [demotion.after_s for demotion in found if demotion.after_s is not None]
+    times = [demotion.after_s for demotion in demotions if demotion.after_s is not None]
     middle = f", median of these {statistics.median(times):.1f} s" if times else ""
     return (
-        f"Subflows made harmful by an event: {len(found)}; demoted within {DEMOTED_S:.0f} s "
+        f"Subflows made harmful by an event: {len(demotions)}; demoted within {DEMOTED_S:.0f} s "
         f"{sum(time <= DEMOTED_S for time in times)}, before the next event {len(times)}{middle}."
     )
 

@@ -79,14 +79,14 @@ def rivals(bench: Bench, recommended: Configuration) -> dict[str, list[Configura
     size, ccs = recommended.buffer_bytes, dict.fromkeys(("cubic", recommended.cc))
     labels = [path.label for path in bench.topology.paths]
     alone = list(itertools.product(labels, ccs))
-    found = {
+    rivals = {
         "fullmesh/cubic": [
             Configuration(pm="fullmesh", cc="cubic", buffer_bytes=size, workload=WORKLOAD, stack=bench.stack)
         ],
-        "best single path": [subset(bench.topology, (one,), cc, size, bench.stack) for one, cc in alone],
+        "best single path": [subset(bench.topology, (label,), cc, size, bench.stack) for label, cc in alone],
     }
-    found["best plain TCP"] = [tcp(bench, one, cc, size) for one, cc in alone]
-    return found
+    rivals["best plain TCP"] = [tcp(bench, label, cc, size) for label, cc in alone]
+    return rivals
 
 
 def tcp(bench: Bench, path: str, cc: str, size: int) -> Configuration:
@@ -106,10 +106,10 @@ def tcp(bench: Bench, path: str, cc: str, size: int) -> Configuration:
 def measured_rivals(bench: Bench, recommended: Configuration) -> dict[str, Found]:
     """The best of each kind of rival, by fresh seeds."""
     kinds = rivals(bench, recommended)
-    every = [one for ones in kinds.values() for one in ones]
-    found = iter(bench.measure(every, "fresh", bench.plan.fresh_runs))
+    every = [configuration for ones in kinds.values() for configuration in ones]
+    measured = iter(bench.measure(every, "fresh", bench.plan.fresh_runs))
     return {
-        kind: max(itertools.islice(found, len(ones)), key=lambda one: one.mbps)
+        kind: max(itertools.islice(measured, len(ones)), key=lambda result: result.mbps)
         for kind, ones in kinds.items()
     }
 
@@ -120,12 +120,12 @@ def robustness(bench: Bench, recommended: Configuration, known: Known) -> Robust
     twice = [own, *(round(own * factor) for factor in UP_TO_TWICE)]
     larger = [size for size in buffer_grid(bench.topology, bench.plan.sizes) if size > 2 * own]
     sized = [msgspec.structs.replace(recommended, buffer_bytes=size) for size in (*twice, *larger)]
-    mbps = [one.mbps for one in bench.measure(sized, "near", NEAR_RUNS)]
+    mbps = [result.mbps for result in bench.measure(sized, "near", NEAR_RUNS)]
     others = [finalist.configuration for finalist in known.finalists]
     off = {}
     for name, topology in perturbed(bench.topology):
-        found = bench.measure([recommended, *others], "near", NEAR_RUNS, topology=topology)
-        off[name] = _ratio(found[0].mbps, max(one.mbps for one in found))
+        measured = bench.measure([recommended, *others], "near", NEAR_RUNS, topology=topology)
+        off[name] = _ratio(measured[0].mbps, max(result.mbps for result in measured))
     return Robustness(
         doubled=_ratio(min(mbps[: len(twice)]), mbps[0]), larger=_ratio(min(mbps), mbps[0]), off=off
     )
@@ -152,10 +152,10 @@ def _changed(
 ) -> Topology:
     """The topology with some fields of its access links and cores scaled."""
 
-    def changed(one: _T, names: Sequence[str]) -> _T:
-        values = {name: getattr(one, name) for name in names}
+    def changed(record: _T, names: Sequence[str]) -> _T:
+        values = {name: getattr(record, name) for name in names}
         new = {name: scaled(value) for name, value in values.items() if value is not None}
-        return msgspec.structs.replace(one, **new)
+        return msgspec.structs.replace(record, **new)
 
     def interfaces(ones: Sequence[Interface]) -> tuple[Interface, ...]:
         return tuple(changed(interface, access) for interface in ones)
@@ -165,15 +165,15 @@ def _changed(
         for site in (topology.sender, topology.receiver)
     )
 
-    def path(one: Path) -> Path:
+    def path(route: Path) -> Path:
         return msgspec.structs.replace(
-            one,
-            local=sender.interfaces[one.local_index],
-            remote=receiver.interfaces[one.remote_index],
-            core=changed(one.core, core),
+            route,
+            local=sender.interfaces[route.local_index],
+            remote=receiver.interfaces[route.remote_index],
+            core=changed(route.core, core),
         )
 
-    paths = tuple(path(one) for one in topology.paths)
+    paths = tuple(path(route) for route in topology.paths)
     return msgspec.structs.replace(topology, sender=sender, receiver=receiver, paths=paths)
 
 
@@ -198,8 +198,8 @@ def coverage(bench: Bench, result: Result, mbps: float) -> Coverage | None:
     sized = [
         msgspec.structs.replace(candidate, buffer_bytes=size) for candidate in candidates for size in grid
     ]
-    found = bench.measure(sized, "truth", bench.plan.fresh_runs)
-    curves = [found[i : i + len(grid)] for i in range(0, len(found), len(grid))]
+    measured = bench.measure(sized, "truth", bench.plan.fresh_runs)
+    curves = [measured[i : i + len(grid)] for i in range(0, len(measured), len(grid))]
     size, otp = _smallest(bench, curves, sacrifice)
 
     def holds(interval: tuple[float, float], value: float) -> bool:
@@ -227,7 +227,7 @@ def _smallest(bench: Bench, curves: Sequence[Sequence[Found]], sacrifice: float)
             below, above = curve[index - 1], curve[index]
             low, high = below.configuration.buffer_bytes, above.configuration.buffer_bytes
             inside = [round(low * (high / low) ** (number / WITHIN)) for number in range(1, WITHIN)]
-            sized = [msgspec.structs.replace(below.configuration, buffer_bytes=one) for one in inside]
+            sized = [msgspec.structs.replace(below.configuration, buffer_bytes=size) for size in inside]
             measured = bench.measure(sized, "truth", bench.plan.fresh_runs)
             curve = [*curve[:index], *measured, *curve[index:]]
         refined.append(curve)
@@ -283,15 +283,15 @@ def _candidates(bench: Bench, records: Sequence[Record], sacrifice: float) -> li
     return [made[key] for key in dict.fromkeys((*fastest, *smallest))]
 
 
-def _fields(one: Record) -> dict[str, Any]:
+def _fields(record: Record) -> dict[str, Any]:
     """Fields of a configuration in a record, whatever fields configurations have."""
     names = set(Configuration.__struct_fields__)
-    own = {option.name for option in path_managers.options().get(one.pm, ())}
-    fields: dict[str, Any] = {"pm": one.pm, "cc": one.cc}
-    fields |= {name: value for name, value in one.settings.items() if name in names}
-    fields["pm_options"] = {name: value for name, value in one.settings.items() if name in own}
+    own = {option.name for option in path_managers.options().get(record.pm, ())}
+    fields: dict[str, Any] = {"pm": record.pm, "cc": record.cc}
+    fields |= {name: value for name, value in record.settings.items() if name in names}
+    fields["pm_options"] = {name: value for name, value in record.settings.items() if name in own}
     return fields
 
 
-def _ratio(one: float, other: float) -> float:
-    return one / other if other else 1.0
+def _ratio(value: float, other: float) -> float:
+    return value / other if other else 1.0

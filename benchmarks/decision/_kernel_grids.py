@@ -58,8 +58,8 @@ def kernel_grid(topology: Topology, reporter: Reporter, size: Size | None = None
     size : None for the one that was measured last, and if there is none, for the usual one.
     """
     if size is None:
-        known = [one for one in SIZES if _path(topology, one).exists()]
-        size = max(known, key=lambda one: _path(topology, one).stat().st_mtime, default=Size())
+        known = [known_size for known_size in SIZES if _path(topology, known_size).exists()]
+        size = max(known, key=lambda known_size: _path(topology, known_size).stat().st_mtime, default=Size())
     path = _path(topology, size)
     if not path.exists():
         _corpus.save(path, *_measured(topology, size, reporter))
@@ -80,16 +80,16 @@ def _measured(topology: Topology, size: Size, reporter: Reporter) -> tuple[list[
     runner = TrialRunner(testbed("simulated"))
     bench = Bench(topology, STACKS["linux"], runner, Plan(coarse_s=5), reporter)
     managers = _corpus.sets(bench)[:2]
-    ccs = [one for one in size.ccs if congestion.obstacle(one) is None][: size.controls]
+    ccs = [cc for cc in size.ccs if congestion.obstacle(cc) is None][: size.controls]
     arms = [_corpus.arm(topology, pm, cc, labels) for pm, labels in managers for cc in ccs]
     planned = _interleaved(bench, arms, size)
     name = f"economy.kernel.{topology.name}.{platform.release()}.{_digest(topology, size)}"
     with measured(name, fresh=False) as store:
         order = [index for index, _ in planned]
-        found = on_the_kernel(store, f"{topology.name} on the kernel", [one for _, one in planned])
+        observations = on_the_kernel(store, f"{topology.name} on the kernel", [trial for _, trial in planned])
     bins = size.seconds * 10**9 // BIN_NS
-    payload = np.zeros((len(found), bins), dtype=np.float32)
-    for index, observation in zip(order, found, strict=True):
+    payload = np.zeros((len(observations), bins), dtype=np.float32)
+    for index, observation in zip(order, observations, strict=True):
         payload[index] = _series(topology, observation, bins)
     return arms, payload.reshape(len(arms), size.buffers, size.runs, bins)
 
@@ -111,7 +111,7 @@ def _interleaved(bench: Bench, arms: Sequence[Arm], size: Size) -> list[tuple[in
         runs=size.runs,
         base_seed=0,
     )
-    return sorted(enumerate(planned), key=lambda one: (one[0] % size.runs, one[0]))
+    return sorted(enumerate(planned), key=lambda item: (item[0] % size.runs, item[0]))
 
 
 def _series(topology: Topology, observation: Observation, bins: int) -> np.ndarray:
@@ -119,8 +119,8 @@ def _series(topology: Topology, observation: Observation, bins: int) -> np.ndarr
     if observation.failed is not None and observation.failed.kind != "stalled":
         raise SystemExit(f"{topology.name}: {observation.failed}; run it again to measure what is missing")
     row = np.zeros(bins, dtype=np.float32)
-    found = observation.bins[:bins]
-    row[: len(found)] = found
+    payload = observation.bins[:bins]
+    row[: len(payload)] = payload
     return row
 
 
@@ -145,10 +145,10 @@ def main() -> int:
             if asked.lock:
                 with asked.lock.open("a") as file:
                     fcntl.flock(file, fcntl.LOCK_EX)
-                    found = kernel_grid(topology, Reporter(), size)
+                    grid = kernel_grid(topology, Reporter(), size)
             else:
-                found = kernel_grid(topology, Reporter(), size)
-            print(f"{topology.name}: {found.mbps.shape} up to {found.mbps.mean(axis=2).max():.4g} Mbit/s")
+                grid = kernel_grid(topology, Reporter(), size)
+            print(f"{topology.name}: {grid.mbps.shape} up to {grid.mbps.mean(axis=2).max():.4g} Mbit/s")
     except KeyboardInterrupt:
         print("interrupted: run it again to continue", file=sys.stderr)
         return 130

@@ -111,13 +111,13 @@ def optuna(setting: Setting, sampler: Callable[[Any], Any], weight: float) -> Pl
         "cc": package.distributions.CategoricalDistribution(space.ccs),
         "buffer": package.distributions.IntDistribution(0, space.sizes - 1),
     }
-    chosen, told = sampler(package.samplers), []
+    chosen, reports = sampler(package.samplers), []
     study = package.create_study(sampler=chosen)
     while True:
         trial = study.ask(distributions)
         place = space.arms[trial.params["subflows"], trial.params["cc"]], trial.params["buffer"]
         mbps = yield place
-        told.append((trial.params, place, mbps))
+        reports.append((trial.params, place, mbps))
         if not objective.noted(place, mbps):
             study.tell(trial, objective.loss(place, mbps))
             continue
@@ -127,7 +127,7 @@ def optuna(setting: Setting, sampler: Callable[[Any], Any], weight: float) -> Pl
                 package.trial.create_trial(
                     params=params, distributions=distributions, value=objective.loss(where, value)
                 )
-                for params, where, value in told
+                for params, where, value in reports
             ]
         )
 
@@ -196,15 +196,15 @@ def smac(setting: Setting, *, weight: float = 1.0, startup: int = 10, calls: int
             overwrite=True,
             logging_level=50,
         )
-        told = []
+        reports = []
         while True:
             info = facade.ask()
             place = space.arms[info.config["subflows"], info.config["cc"]], int(info.config["buffer"])
             mbps = yield place
-            told.append((info, place, mbps))
+            reports.append((info, place, mbps))
             changed = objective.noted(place, mbps)
             facade.tell(info, worth(cost=1 + objective.loss(place, mbps)), save=False)
-            for earlier, where, value in told if changed else ():
+            for earlier, where, value in reports if changed else ():
                 cost = 1 + objective.loss(where, value)
                 facade.runhistory.add(earlier.config, cost, seed=earlier.seed, force_update=True)
 

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 GOAL = 0.95
 
 
-def over(one: float, other: float) -> float:
+def over(mbps: float, other: float) -> float:
     """A throughput as a multiple of another one, which may be nothing; Mbit/s."""
-    return one / max(other, 0.01)
+    return mbps / max(other, 0.01)
 
 
 def quantile(values: Sequence[float], share: float) -> float:

@@ -50,10 +50,10 @@ def ending() -> Ending | None:
 
     def ended(bins: np.ndarray) -> tuple[float, float]:
         duration_ns = len(bins) * BIN_NS
-        found = rule(map(int, bins), duration_ns)
-        if found is None:
+        ended = rule(map(int, bins), duration_ns)
+        if ended is None:
             return lasting(bins)
-        return found.expected_bps / 1e6, found.duration_ns / 1e9
+        return ended.expected_bps / 1e6, ended.duration_ns / 1e9
 
     return ended
 
@@ -91,7 +91,7 @@ class Truth(NamedTuple):
     def best_two(self) -> tuple[int, int]:
         """The arm of the best answer, and the one with the highest throughput, or else the next highest."""
         top = self.means.max(axis=1)
-        other = max((one for one in range(len(top)) if one != self.arm), key=lambda one: (top[one], -one))
+        other = max((arm for arm in range(len(top)) if arm != self.arm), key=lambda arm: (top[arm], -arm))
         return self.arm, other
 
     def regret(self, arm: int, size: int) -> float:
@@ -148,7 +148,7 @@ class Player(Protocol):
         """The next trial; None at the end. `run` counts by configuration."""
         ...
 
-    def tell(self, told: Told) -> None:
+    def tell(self, result: Told) -> None:
         """Its result."""
         ...
 
@@ -207,14 +207,14 @@ def course(player: Player, world: World, trial_s: float, horizon_s: float, marks
     answers: list[Answer | None] = []
     spent, trials, begun = 0.0, 0, time.perf_counter()
     while asked := player.ask():
-        told = world.measure(asked)
-        taken = trial_s if told.seconds is None else told.seconds
+        result = world.measure(asked)
+        taken = trial_s if result.seconds is None else result.seconds
         # The result of a trial that is not over yet is unknown at the mark. Sums are not exact.
         while len(answers) < len(marks) and spent + taken > marks[len(answers)] + 1e-6:
             answers.append(player.answer())
         if spent + taken > horizon_s + 1e-6:
             break
-        player.tell(told)
+        player.tell(result)
         spent, trials = spent + taken, trials + 1
     answers += [player.answer()] * (len(marks) - len(answers))
     thinking = time.perf_counter() - begun
@@ -234,10 +234,10 @@ class Asking:
         asked = self.strategy.ask()
         return asked[0]._replace(arm=self._arms[asked[0].arm]) if asked else None
 
-    def tell(self, told: Told) -> None:
+    def tell(self, result: Told) -> None:
         """With the indices of its own arms."""
-        own = told.ask._replace(arm=self._arms.index(told.ask.arm))
-        self.strategy.tell([told._replace(ask=own)])
+        own = result.ask._replace(arm=self._arms.index(result.ask.arm))
+        self.strategy.tell([result._replace(ask=own)])
 
     def answer(self) -> Answer | None:
         """Its verdict, with its claim."""
@@ -284,7 +284,7 @@ def by_means(seen: Seen, setting: Setting) -> Answer:
     means = {place: math.fsum(values) / len(values) for place, values in seen.items()}
     allowed = (1 - setting.sacrifice) * max(means.values())
     enough = (place for place in means if means[place] >= allowed)
-    return Answer(*min(enough, key=lambda one: (one[1], -means[one], one[0])))
+    return Answer(*min(enough, key=lambda item: (item[1], -means[item], item[0])))
 
 
 def by_belief(seen: Seen, setting: Setting) -> Answer:
@@ -317,10 +317,10 @@ class Planned:
             return None
         return Ask(*self._next, len(self._seen.get(self._next, ())))
 
-    def tell(self, told: Told) -> None:
+    def tell(self, result: Told) -> None:
         """Goes to the plan."""
-        value = told.value or 0.0
-        self._seen.setdefault((told.ask.arm, told.ask.size), []).append(value)
+        value = result.value or 0.0
+        self._seen.setdefault((result.ask.arm, result.ask.size), []).append(value)
         try:
             self._next = self._plan.send(value)
         except StopIteration:
@@ -369,16 +369,16 @@ def halving(setting: Setting) -> Plan:
             values.append((yield arm, size))
         return math.fsum(values) / len(values)
 
-    left = [int(one) for one in np.random.default_rng(setting.seed).permutation(arms)]
+    left = [int(arm) for arm in np.random.default_rng(setting.seed).permutation(arms)]
     rounds = max(1, math.ceil(math.log2(max(2, len(left) / 3))))
     for _ in range(rounds):
         each = max(1, setting.trials // 2 // rounds // len(left))
         means = {}
         for arm in left:
-            found = []
+            samples = []
             for turn in range(each):
-                found.append((yield from ask(arm, max(0, sizes - 1 - 3 * (turn % 3)))))
-            means[arm] = max(found)
+                samples.append((yield from ask(arm, max(0, sizes - 1 - 3 * (turn % 3)))))
+            means[arm] = max(samples)
         left = sorted(left, key=lambda arm: (-means[arm], arm))[: max(3, len(left) // 2)]
     best = max(float(np.mean(values)) for values in seen.values())
     while any(len(seen.get((arm, size), ())) < runs for arm in left for size in range(sizes)):
@@ -386,10 +386,10 @@ def halving(setting: Setting) -> Plan:
         for arm in left:
             low, high = 0, sizes - 1
             while low < high:
-                middle, found = (low + high) // 2, []
+                middle, samples = (low + high) // 2, []
                 for _ in range(3):
-                    found.append((yield from ask(arm, middle)))
-                enough = found[-1] >= (1 - setting.sacrifice) * best
+                    samples.append((yield from ask(arm, middle)))
+                enough = samples[-1] >= (1 - setting.sacrifice) * best
                 low, high = (low, middle) if enough else (middle + 1, high)
         if sum(map(len, seen.values())) == before:
             break

@@ -67,8 +67,8 @@ class Found(NamedTuple):
     @property
     def words(self) -> str:
         """Its subflows and congestion control; of plain TCP its path."""
-        one = self.configuration
-        return f"{'+'.join(one.active or ()) or one.manager}/{one.cc}"
+        configuration = self.configuration
+        return f"{'+'.join(configuration.active or ()) or configuration.manager}/{configuration.cc}"
 
 
 class Known(NamedTuple):
@@ -89,14 +89,14 @@ class Known(NamedTuple):
         """The finalist with the smallest buffer that holds the target, with fresh seeds too."""
         target = min(self.target, (1 - sacrifice) * self.finalists[0].mbps)
         return min(
-            (found for found in self.holding if found.mbps >= target),
-            key=lambda found: found.configuration.buffer_bytes,
+            (result for result in self.holding if result.mbps >= target),
+            key=lambda result: result.configuration.buffer_bytes,
             default=self.finalists[0],
         )
 
     def beside(self, others: Iterable[Found]) -> "Known":
         """The same with further finalists, of which nobody knows what they hold."""
-        finalists = tuple(sorted((*self.finalists, *others), key=lambda one: -one.mbps))
+        finalists = tuple(sorted((*self.finalists, *others), key=lambda result: -result.mbps))
         return self._replace(finalists=finalists)
 
 
@@ -118,10 +118,14 @@ class Holding(NamedTuple):
 
         If nothing holds that, the best that is held over twice the size, less the sacrifice.
         """
-        target = (1 - sacrifice) * max(one.mbps for curve in curves for one in curve)
+        target = (1 - sacrifice) * max(result.mbps for curve in curves for result in curve)
         for reach in (math.inf, 2.0):
             mbps = [
-                held([one.configuration.buffer_bytes for one in curve], [one.mbps for one in curve], reach)
+                held(
+                    [result.configuration.buffer_bytes for result in curve],
+                    [result.mbps for result in curve],
+                    reach,
+                )
                 for curve in curves
             ]
             most = max(map(max, mbps))
@@ -161,7 +165,10 @@ class Bench(NamedTuple):
         with self.reporter.phase(f"{self.topology.name}: {purpose}") as progress:
             records = self.runner.measure(planned, progress=progress)
         values = [record.throughput_mbps or 0.0 for record in records]
-        return [Found(one, math.fsum(values[i * runs : (i + 1) * runs]) / runs) for i, one in enumerate(ones)]
+        return [
+            Found(configuration, math.fsum(values[i * runs : (i + 1) * runs]) / runs)
+            for i, configuration in enumerate(ones)
+        ]
 
 
 def buffer_grid(topology: Topology, sizes: int) -> tuple[int, ...]:
@@ -205,19 +212,19 @@ def search(bench: Bench, sacrifice: float) -> Known:
     )
     curves = [dense[i : i + len(grid)] for i in range(0, len(dense), len(grid))]
     target, holding = Holding.of(curves, sacrifice)
-    fastest = sorted(dense, key=lambda found: -found.mbps)
+    fastest = sorted(dense, key=lambda result: -result.mbps)
     everything = zip(dense, itertools.chain.from_iterable(holding), strict=True)
-    enough = (one for one, mbps in everything if mbps >= target)
-    smallest = sorted(enough, key=lambda one: (one.configuration.buffer_bytes, -one.mbps))
-    finalists = {_key(one): one for one in (*fastest[: plan.finalists], *smallest[: plan.finalists])}
+    enough = (result for result, mbps in everything if mbps >= target)
+    smallest = sorted(enough, key=lambda result: (result.configuration.buffer_bytes, -result.mbps))
+    finalists = {_key(result): result for result in (*fastest[: plan.finalists], *smallest[: plan.finalists])}
     fresh = bench.measure(
         (finalist.configuration for finalist in finalists.values()), "fresh", plan.fresh_runs
     )
     holds = set(map(_key, smallest))
     return Known(
-        finalists=tuple(sorted(fresh, key=lambda found: -found.mbps)),
+        finalists=tuple(sorted(fresh, key=lambda result: -result.mbps)),
         target=target,
-        holding=tuple(found for found in fresh if _key(found) in holds),
+        holding=tuple(result for result in fresh if _key(result) in holds),
     )
 
 
@@ -226,7 +233,7 @@ def _coarse(bench: Bench, grid: Sequence[int]) -> list[list[Found]]:
     labels = [path.label for path in bench.topology.paths]
     sizes = grid[:: -bench.plan.stride][::-1]
     subsets = [some for n in range(1, len(labels) + 1) for some in itertools.combinations(labels, n)]
-    found = bench.measure(
+    results = bench.measure(
         [
             subset(bench.topology, active, cc, size, bench.stack)
             for active, cc, size in itertools.product(subsets, CCS, sizes)
@@ -235,26 +242,26 @@ def _coarse(bench: Bench, grid: Sequence[int]) -> list[list[Found]]:
         1,
         seconds=bench.plan.coarse_s,
     )
-    return [found[i : i + len(sizes)] for i in range(0, len(found), len(sizes))]
+    return [results[i : i + len(sizes)] for i in range(0, len(results), len(sizes))]
 
 
 def _promising(coarse: Sequence[list[Found]], plan: Plan, sacrifice: float) -> list[Configuration]:
     """The candidates (with any buffer) that are fastest, and those that come close with the least buffer."""
-    wanted = max(plan.least, math.ceil(plan.keep * len(coarse)))
-    top = {id(ones): max(one.mbps for one in ones) for ones in coarse}
+    count = max(plan.least, math.ceil(plan.keep * len(coarse)))
+    top = {id(ones): max(result.mbps for result in ones) for ones in coarse}
     close = (1 - sacrifice - LENIENCE) * max(top.values())
 
     def least(ones: list[Found]) -> float:
-        sizes = [found.configuration.buffer_bytes for found in ones if found.mbps >= close]
+        sizes = [result.configuration.buffer_bytes for result in ones if result.mbps >= close]
         return min(sizes, default=math.inf)
 
     fastest = sorted(coarse, key=lambda ones: -top[id(ones)])
     smallest = sorted(coarse, key=lambda ones: (least(ones), -top[id(ones)]))
-    chosen = {_key(ones[0]): ones[0].configuration for ones in fastest[:wanted]}
-    for ones in smallest[: max(1, wanted // 2)]:
+    chosen = {_key(ones[0]): ones[0].configuration for ones in fastest[:count]}
+    for ones in smallest[: max(1, count // 2)]:
         chosen.setdefault(_key(ones[0]), ones[0].configuration)
     return list(chosen.values())
 
 
-def _key(one: Found) -> tuple[str, int]:
-    return one.words, one.configuration.buffer_bytes
+def _key(result: Found) -> tuple[str, int]:
+    return result.words, result.configuration.buffer_bytes

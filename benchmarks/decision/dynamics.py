@@ -109,7 +109,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 def _fits(dynamic: Dynamic) -> bool:
     """A small machine can emulate it in real time."""
     topology = dynamic.topology
-    if len(topology.paths) not in PATHS or any(not _is_udp(one) for one in topology.background):
+    if len(topology.paths) not in PATHS or any(not _is_udp(flow) for flow in topology.background):
         return False
     most = []
     for path in topology.paths:
@@ -137,25 +137,25 @@ def _compressed(dynamic: Dynamic) -> Dynamic:
     def at(time_ns: int) -> int:
         return time_ns * duration_ns // dynamic.duration_ns
 
-    def step(one: Step) -> Step:
-        return msgspec.structs.replace(one, at_ns=at(one.at_ns))
+    def step(change: Step) -> Step:
+        return msgspec.structs.replace(change, at_ns=at(change.at_ns))
 
     replace = msgspec.structs.replace
     paths = []
     for path in dynamic.topology.paths:
         effects = path.core.forward_effects
         if effects.schedule is not None:
-            steps = Schedule(steps=tuple(step(one) for one in effects.schedule.steps))
+            steps = Schedule(steps=tuple(step(change) for change in effects.schedule.steps))
             core = replace(path.core, forward_effects=replace(effects, schedule=steps))
             path = replace(path, core=core)
         paths.append(path)
     background = tuple(
-        replace(one, start_ns=at(one.start_ns), stop_ns=None if one.stop_ns is None else at(one.stop_ns))
-        for one in dynamic.topology.background
+        replace(flow, start_ns=at(flow.start_ns), stop_ns=None if flow.stop_ns is None else at(flow.stop_ns))
+        for flow in dynamic.topology.background
     )
     return dynamic._replace(
         topology=replace(dynamic.topology, paths=tuple(paths), background=background),
-        script=tuple(replace(one, at_ns=at(one.at_ns)) for one in dynamic.script),
+        script=tuple(replace(event, at_ns=at(event.at_ns)) for event in dynamic.script),
         duration_ns=duration_ns,
         events=tuple(event._replace(at_ns=at(event.at_ns)) for event in dynamic.events),
         description=f"{dynamic.description}; all times by {duration_ns / dynamic.duration_ns:.2f}",
@@ -208,9 +208,9 @@ class Runner:
         shared = [name for name in SHARED if name != MPTCPD or self._mptcpd is not None]
         return [*shared, *(path.label for path in dynamic.topology.paths)]
 
-    def missing(self, wanted: Sequence[Dynamic]) -> list[Job]:
+    def missing(self, chosen: Sequence[Dynamic]) -> list[Job]:
         """Trials without a result."""
-        jobs = [Job(dynamic, name) for dynamic in wanted for name in self.contenders(dynamic)]
+        jobs = [Job(dynamic, name) for dynamic in chosen for name in self.contenders(dynamic)]
         return [job for job in jobs if (digest(job.dynamic), job.contender) not in self.results]
 
     def run(self, job: Job) -> Result:
@@ -278,9 +278,9 @@ def _trial(dynamic: Dynamic, name: str) -> Trial:
     )
 
 
-def measure(runner: Runner, wanted: Sequence[Dynamic], at_once: int) -> None:
+def measure(runner: Runner, chosen: Sequence[Dynamic], at_once: int) -> None:
     """Run what is missing, dynamic by dynamic, so that what is kept is complete."""
-    jobs = runner.missing(wanted)
+    jobs = runner.missing(chosen)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress, runner.bench.awake:
         bar = progress.add_task("trials", total=len(jobs))
@@ -314,12 +314,12 @@ def _harm(dynamic: Dynamic) -> Harm:
     return harm(dynamic, bins(), without)
 
 
-def outcomes(runner: Runner, wanted: Sequence[Dynamic]) -> Iterator[Outcome]:
+def outcomes(runner: Runner, chosen: Sequence[Dynamic]) -> Iterator[Outcome]:
     """The dynamics of which every trial counts."""
-    for dynamic in wanted:
+    for dynamic in chosen:
         names = runner.contenders(dynamic)
-        found = {name: runner.results.get((digest(dynamic), name)) for name in names}
-        results = {name: one for name, one in found.items() if one is not None}
+        measured = {name: runner.results.get((digest(dynamic), name)) for name in names}
+        results = {name: result for name, result in measured.items() if result is not None}
         if len(results) < len(names):
             continue
         guard = results[GUARD]
@@ -332,52 +332,52 @@ def outcomes(runner: Runner, wanted: Sequence[Dynamic]) -> Iterator[Outcome]:
             changes=len({when for when, _, _ in guard.changes}),
             limited=guard.limited,
             demotions=list(demotions(dynamic, guard.changes, _harm(dynamic))),
-            failed={name: one.failed for name, one in results.items() if one.failed is not None},
+            failed={name: result.failed for name, result in results.items() if result.failed is not None},
         )
 
 
-def ratios(found: Sequence[Outcome]) -> dict[str, list[float]]:
+def ratios(done: Sequence[Outcome]) -> dict[str, list[float]]:
     """The comparisons, over all dynamics."""
-    best = [max(outcome.alone.values()) for outcome in found]
+    best = [max(outcome.alone.values()) for outcome in done]
     rows = {}
     for name in ("fullmesh", "mptcpd", "default"):
-        if all(name in outcome.mbps for outcome in found):
-            rows[f"guard / {name}"] = [over(outcome.mbps[GUARD], outcome.mbps[name]) for outcome in found]
-    both = zip(found, best, strict=True)
-    rows["guard / best single path"] = [over(one.mbps[GUARD], alone) for one, alone in both]
-    both = zip(found, best, strict=True)
+        if all(name in outcome.mbps for outcome in done):
+            rows[f"guard / {name}"] = [over(outcome.mbps[GUARD], outcome.mbps[name]) for outcome in done]
+    both = zip(done, best, strict=True)
+    rows["guard / best single path"] = [over(outcome.mbps[GUARD], alone) for outcome, alone in both]
+    both = zip(done, best, strict=True)
     rows["guard / better of fullmesh and best single path"] = [
-        over(one.mbps[GUARD], max(alone, one.mbps["fullmesh"])) for one, alone in both
+        over(outcome.mbps[GUARD], max(alone, outcome.mbps["fullmesh"])) for outcome, alone in both
     ]
-    both = zip(found, best, strict=True)
-    rows["fullmesh / best single path"] = [over(one.mbps["fullmesh"], alone) for one, alone in both]
+    both = zip(done, best, strict=True)
+    rows["fullmesh / best single path"] = [over(outcome.mbps["fullmesh"], alone) for outcome, alone in both]
     return rows
 
 
 _SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
-def table(found: Sequence[Outcome]) -> list[list[str]]:
+def table(done: Sequence[Outcome]) -> list[list[str]]:
     """A row for each comparison."""
-    return _ratios.table(ratios(found), _SHARES)
+    return _ratios.table(ratios(done), _SHARES)
 
 
-def facts(found: Sequence[Outcome], asked: int, userspace: str) -> list[str]:
+def facts(done: Sequence[Outcome], asked: int, userspace: str) -> list[str]:
     """Everything else, a line each."""
     about = machine()
     lines = [
-        _ratios.changed([outcome.changes for outcome in found], [outcome.minutes for outcome in found]),
-        demoted([demotion for outcome in found for demotion in outcome.demotions]),
+        _ratios.changed([outcome.changes for outcome in done], [outcome.minutes for outcome in done]),
+        demoted([demotion for outcome in done for demotion in outcome.demotions]),
     ]
-    failed = [name for outcome in found for name in outcome.failed]
+    failed = [name for outcome in done for name in outcome.failed]
     kinds = {name if name in SHARED else "a path alone" for name in failed}
     counted = ", ".join(
         f"{kind} {sum((name if name in SHARED else 'a path alone') == kind for name in failed)}"
         for kind in sorted(kinds)
     )
     lines.append(f"Trials that stalled or failed (counted with what had arrived): {counted or 'none'}.")
-    if asked > len(found):
-        lines.append(f"Left out because the machine was too busy for a trial: {asked - len(found)} dynamics.")
+    if asked > len(done):
+        lines.append(f"Left out because the machine was too busy for a trial: {asked - len(done)} dynamics.")
     lines.append(userspace)
     lines.append(f"Linux {about['kernel']}, {about['cores']} processors ({about['processor']}).")
     return lines
@@ -403,26 +403,26 @@ def main() -> None:
         console.print(f"without mptcpd: {missing}")
         mptcpd = None
     console.print(", ".join(f"{name} {value}" for name, value in machine().items()))
-    wanted = list(dynamics(arguments.dynamics))
+    chosen = list(dynamics(arguments.dynamics))
     runner = Runner(mptcpd)
-    userspace = runner.userspace(wanted[0])
-    measure(runner, wanted, arguments.at_once)
-    found = list(outcomes(runner, wanted))
-    if not found:
+    userspace = runner.userspace(chosen[0])
+    measure(runner, chosen, arguments.at_once)
+    done = list(outcomes(runner, chosen))
+    if not done:
         console.print("no dynamic of which every trial counts")
         return
-    head, *rows = table(found)
-    shown = Table(*head)
+    head, *rows = table(done)
+    printed = Table(*head)
     for row in rows:
-        shown.add_row(*row)
-    console.print(shown)
-    said = facts(found, len(wanted), userspace)
+        printed.add_row(*row)
+    console.print(printed)
+    said = facts(done, len(chosen), userspace)
     for line in said:
         console.print(line)
     console.print(f"{time.monotonic() - began:.0f} s")
-    write("dynamics", {"table": table(found), "facts": said, "dynamics": msgspec.to_builtins(found)})
+    write("dynamics", {"table": table(done), "facts": said, "dynamics": msgspec.to_builtins(done)})
     if arguments.write_docs:
-        docs.replace(DOCS, "dynamics", _ratios.markdown(len(found), table(found), said))
+        docs.replace(DOCS, "dynamics", _ratios.markdown(len(done), table(done), said))
 
 
 if __name__ == "__main__":

@@ -94,9 +94,9 @@ def with_hindsight(known: Grid) -> Ended:
     share, error = np.ones(known.payload.shape[:3]), np.zeros(known.payload.shape[:3])
     good = np.full(share.shape, True)
     for bins in range(_BINS - 1, 9, -1):
-        found = at(known, bins)
-        good &= found.error <= NONE
-        share, error = np.where(good, found.share, share), np.where(good, found.error, error)
+        outcome = at(known, bins)
+        good &= outcome.error <= NONE
+        share, error = np.where(good, outcome.share, share), np.where(good, outcome.error, error)
     return Ended(share, error)
 
 
@@ -105,23 +105,23 @@ def main() -> int:
     asked = arguments()
     drawn = [random_network(asked.seed + number) for number in range(asked.networks)]
     topologies = [*(load(name) for name in shipped()), *drawn] if not asked.random_only else drawn
-    found: dict[tuple[str, str], list[Ended]] = {}
+    ended: dict[tuple[str, str], list[Ended]] = {}
     for topology in topologies:
         known = grid(topology, asked.stack, Reporter(), workers=asked.jobs)
         which = "developed on" if topology.name in DEVELOPED_ON else "others"
         rule = by_rule(known)
-        found.setdefault((which, "the rule"), []).append(rule)
+        ended.setdefault((which, "the rule"), []).append(rule)
         for quarter in range(4):
             sizes = slice(quarter * SIZES // 4, (quarter + 1) * SIZES // 4)
             part = Ended(rule.share[:, sizes], rule.error[:, sizes])
-            found.setdefault((which, f"the rule, buffers in quarter {quarter + 1}"), []).append(part)
-        found.setdefault((which, "the rule, arms checked"), []).append(checked(rule))
+            ended.setdefault((which, f"the rule, buffers in quarter {quarter + 1}"), []).append(part)
+        ended.setdefault((which, "the rule, arms checked"), []).append(checked(rule))
         for seconds in FIXED_S:
             row = at(known, seconds * 10**9 // BIN_NS)
-            found.setdefault((which, f"all after {seconds} s"), []).append(row)
-        found.setdefault((which, "with hindsight"), []).append(with_hindsight(known))
+            ended.setdefault((which, f"all after {seconds} s"), []).append(row)
+        ended.setdefault((which, "with hindsight"), []).append(with_hindsight(known))
     rows: list[dict[str, float | str]] = [
-        {"networks": which, "ending": ending, **summary(ones)} for (which, ending), ones in found.items()
+        {"networks": which, "ending": ending, **summary(ones)} for (which, ending), ones in ended.items()
     ]
     console = Console(width=130)
     console.print(machine(), f"{len(topologies)} networks, stack {asked.stack}, trials of {SECONDS} s")

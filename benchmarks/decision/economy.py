@@ -96,27 +96,27 @@ def networks(asked: argparse.Namespace) -> list[Network]:
     stacks = asked.stack or ["linux"]
     every = [Network(scenario, stack) for stack in stacks for scenario in scenarios]
     # Random networks are nobody's measurements: under the present stack alone.
-    every += [Network(one, stacks[0]) for one in drawn]
-    every = [one for one in every if not asked.only or one.topology.name in asked.only]
-    return [one for one in every if not asked.kept or is_kept(one.topology, one.stack)]
+    every += [Network(topology, stacks[0]) for topology in drawn]
+    every = [network for network in every if not asked.only or network.topology.name in asked.only]
+    return [network for network in every if not asked.kept or is_kept(network.topology, network.stack)]
 
 
 def contestants(asked: argparse.Namespace) -> Iterator[str]:
     """Strategies that can take part; prints those that cannot."""
-    for name, one in CONTESTANTS.items():
+    for name, contestant in CONTESTANTS.items():
         if asked.strategy and name not in asked.strategy:
             continue
         if asked.claims and not name.startswith("adaptive"):
             continue
-        absent = _peers.missing(one.peer) if one.peer else []
+        absent = _peers.missing(contestant.peer) if contestant.peer else []
         if absent:
             print(
                 f"{name} is skipped: no {' and '.join(absent)} (benchmarks/decision/_peers.py)",
                 file=sys.stderr,
             )
-        elif one.prior and not _replay.has_priors():
+        elif contestant.prior and not _replay.has_priors():
             print(f"{name} is skipped: questions have no priors", file=sys.stderr)
-        elif one.ending and _replay.ending() is None:
+        elif contestant.ending and _replay.ending() is None:
             print(f"{name} is skipped: testbeds do not end trials early", file=sys.stderr)
         else:
             yield name
@@ -132,18 +132,18 @@ def main() -> int:
     if not every or not names:
         print("nothing to replay: no such network or strategy", file=sys.stderr)
         return 2
-    for one in every:
-        _ = one.known  # measured by all cores, before the processes start
+    for network in every:
+        _ = network.known  # measured by all cores, before the processes start
     console = Console(width=150)
-    found, stopped = replayed_all(every, names, asked, console)
-    if found:
+    cases, stopped = replayed_all(every, names, asked, console)
+    if cases:
         # A part of the networks is no result.
         asked.write_docs &= not stopped
         console.print(machine(), f"{len(every)} networks, {asked.replays} replays each")
-        tell(found, asked, console)
-        drawn = [msgspec.to_builtins(one) for one in found]
+        tell(cases, asked, console)
+        drawn = [msgspec.to_builtins(case) for case in cases]
         name = f"{asked.out}.claims" if asked.claims else asked.out
-        write(name, {"totals": totals(found, asked), "cases": drawn})
+        write(name, {"totals": totals(cases, asked), "cases": drawn})
     return 130 if stopped else 0
 
 
@@ -153,7 +153,7 @@ def replayed_all(
     """All cases in order, and whether the user interrupted."""
     # The longest first, so that the last process does not work alone.
     order = sorted(names, key=lambda name: not CONTESTANTS[name].slow)
-    found: dict[tuple[int, int], Case] = {}
+    cases: dict[tuple[int, int], Case] = {}
     stopped, by = False, sources()
     with ProcessPoolExecutor(asked.jobs or os.cpu_count(), initializer=quietly) as pool:
         tasks = {
@@ -163,7 +163,7 @@ def replayed_all(
         }
         try:
             for task in track(as_completed(tasks), "replays", total=len(tasks), console=Console(stderr=True)):
-                found[tasks[task]] = task.result()
+                cases[tasks[task]] = task.result()
         except KeyboardInterrupt:
             stopped = True
             pool.shutdown(wait=False, cancel_futures=True)
@@ -171,7 +171,7 @@ def replayed_all(
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    return [found[place] for place in sorted(found)], stopped
+    return [cases[place] for place in sorted(cases)], stopped
 
 
 def quietly() -> None:
@@ -179,36 +179,36 @@ def quietly() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def tell(found: Sequence[Case], asked: argparse.Namespace, console: Console) -> None:
+def tell(cases: Sequence[Case], asked: argparse.Namespace, console: Console) -> None:
     """Tables and the figure, and the page if it was asked for."""
     if asked.claims:
-        console.print(table(CLAIMS, claim_rows(found)))
+        console.print(table(CLAIMS, claim_rows(cases)))
         if asked.write_docs:
-            docs.replace(PAGE, "claims", markdown(CLAIMS, claim_rows(found)))
+            docs.replace(PAGE, "claims", markdown(CLAIMS, claim_rows(cases)))
         return
-    console.print(table(COLUMNS, rows(found, asked.mark)))
-    console.print(table(TARGETS, target_rows(found, asked.mark)))
+    console.print(table(COLUMNS, rows(cases, asked.mark)))
+    console.print(table(TARGETS, target_rows(cases, asked.mark)))
     figure = FIGURE if asked.write_docs and not asked.kernel else RESULTS / f"{asked.out}.svg"
-    figure.write_text(draw(points(found)), encoding="utf-8")
+    figure.write_text(draw(points(cases)), encoding="utf-8")
     print(f"written to {figure}")
     if asked.write_docs:
         docs.replace(
-            PAGE, "kernel" if asked.kernel else "economy", markdown(COLUMNS, rows(found, asked.mark))
+            PAGE, "kernel" if asked.kernel else "economy", markdown(COLUMNS, rows(cases, asked.mark))
         )
         if not asked.kernel:
-            docs.replace(PAGE, "targets", markdown(TARGETS, target_rows(found, asked.mark)))
+            docs.replace(PAGE, "targets", markdown(TARGETS, target_rows(cases, asked.mark)))
         print(f"written to {PAGE}")
 
 
-def by_contestant(found: Sequence[Case]) -> dict[str, list[Case]]:
+def by_contestant(cases: Sequence[Case]) -> dict[str, list[Case]]:
     """Cases of each."""
     return {
-        name: [case for case in found if case.contestant == name]
-        for name in dict.fromkeys(case.contestant for case in found)
+        name: [case for case in cases if case.contestant == name]
+        for name in dict.fromkeys(case.contestant for case in cases)
     }
 
 
-def points(found: Sequence[Case]) -> list[dict[str, Any]]:
+def points(cases: Sequence[Case]) -> list[dict[str, Any]]:
     """The figure's data: over all replays of all networks, in per cent."""
     return [
         {
@@ -216,9 +216,9 @@ def points(found: Sequence[Case]) -> list[dict[str, Any]]:
             "minutes": mark / 60,
             **{key: 100 * total[key] for key in ("median", "q90", "both")},
         }
-        for name, ones in by_contestant(found).items()
+        for name, ones in by_contestant(cases).items()
         for mark in MARKS
-        if any(one.at(mark) for one in ones) and (total := summary(ones, mark))
+        if any(case.at(mark) for case in ones) and (total := summary(ones, mark))
     ]
 
 
@@ -238,10 +238,10 @@ COLUMNS = (
 )
 
 
-def rows(found: Sequence[Case], mark: float) -> list[list[str]]:
+def rows(cases: Sequence[Case], mark: float) -> list[list[str]]:
     """A line per strategy."""
     lines = []
-    for name, ones in by_contestant(found).items():
+    for name, ones in by_contestant(cases).items():
         total = summary(ones, mark)
         lines.append(
             [
@@ -279,21 +279,21 @@ def summary(ones: Sequence[Case], mark: float) -> dict[str, Any]:
     }
 
 
-def claimed(one: Case, mark: float) -> list[tuple[bool, float]]:
+def claimed(case: Case, mark: float) -> list[tuple[bool, float]]:
     """The claims at a mark: whether they are right, and by how much they allow the answer to miss."""
-    if mark not in one.marks:
+    if mark not in case.marks:
         return []
-    index = one.marks.index(mark)
-    pairs = ((right[index], room[index]) for right, room in zip(one.claims, one.rooms, strict=True))
+    index = case.marks.index(mark)
+    pairs = ((right[index], room[index]) for right, room in zip(case.claims, case.rooms, strict=True))
     return [(right, room) for right, room in pairs if right is not None and room is not None]
 
 
 TARGETS = ("target", "adaptive", "adaptive, prior", "adaptive, wrong prior")
 
 
-def target_rows(found: Sequence[Case], mark: float) -> list[list[str]]:
+def target_rows(replayed: Sequence[Case], mark: float) -> list[list[str]]:
     """Targets beside results."""
-    cases = by_contestant(found)
+    cases = by_contestant(replayed)
     names = [name for name in TARGETS[1:] if name in cases]
 
     def line(words: str, reached: Callable[[Sequence[Case]], str]) -> list[str]:
@@ -306,9 +306,9 @@ def target_rows(found: Sequence[Case], mark: float) -> list[list[str]]:
         return lambda ones: "-" if (value := summary(ones, mark)[key]) is None else share(value, 1)
 
     def faster(ones: Sequence[Case]) -> str:
-        found = speeds(ones, [one for name in RIVALS for one in cases.get(name, [])], mark)
-        name = min(found, key=lambda one: found[one], default="")
-        return f"{found[name]:.1f} ({name})" if found else "-"
+        gains = speeds(ones, [case for name in RIVALS for case in cases.get(name, [])], mark)
+        name = min(gains, key=lambda rival: gains[rival], default="")
+        return f"{gains[name]:.1f} ({name})" if gains else "-"
 
     return [
         line(
@@ -337,9 +337,9 @@ def networks_within(ones: Sequence[Case], oracles: Sequence[Case], limit: float,
     )
 
 
-def mean_regret(one: Case, mark: float) -> float:
+def mean_regret(case: Case, mark: float) -> float:
     """Over the replays."""
-    return float(np.mean([regret for regret, _ in one.at(mark)]))
+    return float(np.mean([regret for regret, _ in case.at(mark)]))
 
 
 def speeds(ones: Sequence[Case], rivals: Sequence[Case], mark: float = MAIN) -> dict[str, float]:
@@ -350,39 +350,39 @@ def speeds(ones: Sequence[Case], rivals: Sequence[Case], mark: float = MAIN) -> 
     over the replays that both have: the mean of many is rarely as good as a lucky one.
     """
     own = {(case.network, case.stack): case for case in ones}
-    found = {}
+    medians = {}
     for name, others in by_contestant(rivals).items():
         ratios = []
         for other in others:
-            one = own.get((other.network, other.stack))
-            if one is not None:
-                one, other = among(one, other)
-                wanted, marks = max(GOOD, loss(one, mark)), sorted({*one.marks} & {*other.marks})
-                ratios.append(reached(other, wanted, marks) / reached(one, wanted, marks))
+            known = own.get((other.network, other.stack))
+            if known is not None:
+                known, other = among(known, other)
+                bound, marks = max(GOOD, loss(known, mark)), sorted({*known.marks} & {*other.marks})
+                ratios.append(reached(other, bound, marks) / reached(known, bound, marks))
         if ratios:
-            found[name] = float(np.median(ratios))
-    return found
+            medians[name] = float(np.median(ratios))
+    return medians
 
 
 def among(*ones: Case) -> list[Case]:
     """The replays that all have."""
-    both = min(len(one.regrets) for one in ones)
+    both = min(len(case.regrets) for case in ones)
     return [
-        msgspec.structs.replace(one, regrets=one.regrets[:both], larger=one.larger[:both]) for one in ones
+        msgspec.structs.replace(case, regrets=case.regrets[:both], larger=case.larger[:both]) for case in ones
     ]
 
 
-def reached(one: Case, wanted: float, marks: Sequence[float]) -> float:
+def reached(case: Case, bound: float, marks: Sequence[float]) -> float:
     """The first time from which on the mean loss stays within what is wanted; else the last."""
     first = marks[-1]
     for mark in reversed(marks):
-        if loss(one, mark) > wanted:
+        if loss(case, mark) > bound:
             break
         first = mark
     return first
 
 
-def loss(one: Case, mark: float) -> float:
+def loss(case: Case, mark: float) -> float:
     """The mean over replays of the regret, and 2 % for every factor of 1.25 by which the buffer is too large.
 
     By the regret alone who always takes the largest buffer would be the best.
@@ -391,7 +391,7 @@ def loss(one: Case, mark: float) -> float:
         np.mean(
             [
                 min(1.0, regret + GOOD * max(0.0, math.log(larger) / math.log(LARGER)))
-                for regret, larger in one.at(mark)
+                for regret, larger in case.at(mark)
             ]
         )
     )
@@ -403,14 +403,14 @@ CLAIMS = (
 )
 
 
-def claim_rows(found: Sequence[Case]) -> list[list[str]]:
+def claim_rows(cases: Sequence[Case]) -> list[list[str]]:
     """Calibration, of each prior and in all: of all claims, and of those of 2 % or less."""
     lines = []
-    groups = by_contestant(found)
-    for name, ones in (groups | {"all": list(found)}).items():
-        claims = [pair for one in ones for pair in claimed(one, PATIENCE_S)]
-        spent = [seconds for one in ones for seconds in one.spent_s]
-        regrets = [regret for one in ones for regret, _ in one.at(PATIENCE_S)]
+    groups = by_contestant(cases)
+    for name, ones in (groups | {"all": list(cases)}).items():
+        claims = [pair for case in ones for pair in claimed(case, PATIENCE_S)]
+        spent = [seconds for case in ones for seconds in case.spent_s]
+        regrets = [regret for case in ones for regret, _ in case.at(PATIENCE_S)]
         counts = []
         for some in (claims, [pair for pair in claims if pair[1] <= GOOD]):
             wrong = sum(not right for right, _ in some)
@@ -444,16 +444,16 @@ def foretold(ones: Sequence[Case]) -> tuple[str, str]:
     return f"{middle:.1f}", f"{low:.1f} to {high:.1f}"
 
 
-def totals(found: Sequence[Case], asked: argparse.Namespace) -> dict[str, Any]:
+def totals(replayed: Sequence[Case], asked: argparse.Namespace) -> dict[str, Any]:
     """For the JSON file."""
     if asked.claims:
-        return {line[0]: line[1:] for line in claim_rows(found)}
-    cases = by_contestant(found)
-    rivals = [one for name in RIVALS for one in cases.get(name, [])]
+        return {line[0]: line[1:] for line in claim_rows(replayed)}
+    cases = by_contestant(replayed)
+    rivals = [case for name in RIVALS for case in cases.get(name, [])]
     return {
         name: {
             "speed": speeds(ones, rivals, asked.mark) if name not in RIVALS else {},
-            **{str(mark): summary(ones, mark) for mark in MARKS if all(one.at(mark) for one in ones)},
+            **{str(mark): summary(ones, mark) for mark in MARKS if all(case.at(mark) for case in ones)},
         }
         for name, ones in cases.items()
     }

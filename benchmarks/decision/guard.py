@@ -124,7 +124,7 @@ def measure(seed: int, *, demoting: bool, subsets: bool) -> Outcome:
     result = {"guard": runner.mbps(guard), "fullmesh": runner.mbps(fullmesh)}
     again = runner.mbps(runner.run("fullmesh", seed=FRESH))
     stalled = list(runner.stalled)
-    found = list(demotions(dynamic, done, _harm(dynamic, runner, fullmesh))) if demoting else []
+    harmed = list(demotions(dynamic, done, _harm(dynamic, runner, fullmesh))) if demoting else []
     best = max(alone)
     subset = None
     if subsets:
@@ -144,7 +144,7 @@ def measure(seed: int, *, demoting: bool, subsets: bool) -> Outcome:
         default=alone[0],
         best_single=best,
         changes=len({change.at_s for change in done}),
-        demotions=found,
+        demotions=harmed,
         stalled=stalled,
         subset=subset,
         **result,
@@ -195,7 +195,7 @@ def table(outcomes: Sequence[Outcome]) -> list[list[str]]:
 
 def facts(outcomes: Sequence[Outcome]) -> list[str]:
     """The other goals, a line each."""
-    found = [demotion for outcome in outcomes for demotion in outcome.demotions]
+    demotions = [demotion for outcome in outcomes for demotion in outcome.demotions]
     stalls = (
         sum("guard" in outcome.stalled for outcome in outcomes),
         sum("fullmesh" in outcome.stalled for outcome in outcomes),
@@ -207,8 +207,8 @@ def facts(outcomes: Sequence[Outcome]) -> list[str]:
         f"Stalled for good: guard in {stalls[0]} of {len(outcomes)}, "
         f"fullmesh with one of two seeds in {stalls[1]}.",
     ]
-    if found:
-        lines.append(demoted(found))
+    if demotions:
+        lines.append(demoted(demotions))
     return lines
 
 
@@ -237,11 +237,11 @@ def main() -> None:
     with concurrent.futures.ProcessPoolExecutor(arguments.processes, initializer=_idle) as pool:
         outcomes = list(pool.map(_measured, work, chunksize=8))
     head, *rows = table(outcomes)
-    shown = Table(*head)
+    printed = Table(*head)
     for row in rows:
-        shown.add_row(*row)
+        printed.add_row(*row)
     console = Console()
-    console.print(shown)
+    console.print(printed)
     for line in facts(outcomes):
         console.print(line)
     console.print(f"{time.monotonic() - began:.0f} s")

@@ -132,23 +132,23 @@ def rows(topology: Topology, both: Sequence[Configuration], asked: argparse.Name
         runs=asked.runs,
         base_seed=asked.seed + 1,  # the job has confirmed its answer with those of its own
     )
-    simulated = run_trials(testbed("simulated"), [one.trial for one in planned], workers=asked.jobs)
+    simulated = run_trials(testbed("simulated"), [plan.trial for plan in planned], workers=asked.jobs)
     with measured("recommendations", fresh=False) as store, alone(asked.lock):
         kernel = on_the_kernel(store, f"{topology.name} on the kernel", planned)
-    found = []
-    for number, one in enumerate(both):
+    plans = []
+    for number, chosen in enumerate(both):
         own = slice(number * asked.runs, (number + 1) * asked.runs)
         quiet = stall_ns(planned[own][0].trial)
-        found.append(
+        plans.append(
             Row(
-                pm=PLAIN_TCP if one.protocol == PLAIN_TCP else one.pm,
-                cc=one.cc,
-                buffer_bytes=one.buffer_bytes,
+                pm=PLAIN_TCP if chosen.protocol == PLAIN_TCP else chosen.pm,
+                cc=chosen.cc,
+                buffer_bytes=chosen.buffer_bytes,
                 simulated=summarise_runs(simulated[own], quiet),
                 kernel=summarise_runs(kernel[own], quiet),
             )
         )
-    return found
+    return plans
 
 
 def outcome(topology: Topology, asked: argparse.Namespace, reporter: Reporter) -> Outcome:
@@ -174,23 +174,23 @@ COLUMNS = (
 )
 
 
-def cell(one: Cell) -> str:
+def cell(cell: Cell) -> str:
     """Mean and range in Mbit/s, and how many runs gave no number."""
-    lost = [f"{count} {why}" for why, count in (("stalled", one.stalled), ("failed", one.failed)) if count]
-    if one.throughput_mbps is None:
+    lost = [f"{count} {why}" for why, count in (("stalled", cell.stalled), ("failed", cell.failed)) if count]
+    if cell.throughput_mbps is None:
         return ", ".join(lost)
-    return ", ".join([f"{one.throughput_mbps:.3g} ({one.low_mbps:.3g}-{one.high_mbps:.3g})", *lost])
+    return ", ".join([f"{cell.throughput_mbps:.3g} ({cell.low_mbps:.3g}-{cell.high_mbps:.3g})", *lost])
 
 
-def cells(one: Outcome) -> list[str]:
+def cells(outcome: Outcome) -> list[str]:
     """A row of the table."""
-    ours, theirs = one.recommended, one.default
-    manager = f"pcdc on {', '.join(one.subflows)}" if ours.pm == "pcdc" else ours.pm
+    ours, theirs = outcome.recommended, outcome.default
+    manager = f"pcdc on {', '.join(outcome.subflows)}" if ours.pm == "pcdc" else ours.pm
     if ours.pm == PLAIN_TCP:
-        manager = plain_tcp(*one.subflows)
+        manager = plain_tcp(*outcome.subflows)
     errors = ["-" if row.error is None else f"{100 * row.error:+.0f} %" for row in (ours, theirs)]
     return [
-        one.scenario,
+        outcome.scenario,
         f"{manager}, {ours.cc}",
         format_size(ours.buffer_bytes, 3),
         cell(ours.simulated),
@@ -199,20 +199,20 @@ def cells(one: Outcome) -> list[str]:
         cell(theirs.simulated),
         cell(theirs.kernel),
         errors[1],
-        "-" if one.gain is None else f"{one.gain:.2f}",
+        "-" if outcome.gain is None else f"{outcome.gain:.2f}",
     ]
 
 
 def summary(outcomes: Sequence[Outcome]) -> str:
     """Number of recommendations as good as the default, and the others."""
-    worse = [one.scenario for one in outcomes if not one.holds]
+    worse = [outcome.scenario for outcome in outcomes if not outcome.holds]
     text = f"{len(outcomes) - len(worse)} of {len(outcomes)} at least as good on the kernel as the default"
     return f"{text}; not: {', '.join(worse)}." if worse else f"{text}."
 
 
 def markdown(outcomes: Sequence[Outcome]) -> str:
     """The table for the docs."""
-    lines = [COLUMNS, ["---"] * len(COLUMNS), *(cells(one) for one in outcomes)]
+    lines = [COLUMNS, ["---"] * len(COLUMNS), *(cells(outcome) for outcome in outcomes)]
     table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     about = machine()
     where = f"{about['processor']}, {about['cores']} processors, Linux {str(about['kernel']).split('-')[0]}"
@@ -238,12 +238,15 @@ def arguments() -> argparse.Namespace:
 
 def topologies(asked: argparse.Namespace) -> list[Topology]:
     """The scenarios to measure, slow ones first; prints those too fast for this machine."""
-    found = [load(name) for name in scenarios() if not asked.only or name in asked.only]
+    topologies = [load(name) for name in scenarios() if not asked.only or name in asked.only]
     limit = CARRIED_MBPS * int(machine()["cores"])
-    for one in found:
-        if rate_mbps(one) > limit:
-            print(f"{one.name}: {rate_mbps(one):.0f} Mbit/s are too much for this machine in real time")
-    return sorted((one for one in found if rate_mbps(one) <= limit), key=rate_mbps)
+    for topology in topologies:
+        if rate_mbps(topology) > limit:
+            print(
+                f"{topology.name}: {rate_mbps(topology):.0f} Mbit/s are too much for this machine "
+                "in real time"
+            )
+    return sorted((topology for topology in topologies if rate_mbps(topology) <= limit), key=rate_mbps)
 
 
 def main() -> int:
@@ -268,15 +271,15 @@ def main() -> int:
     except KeyboardInterrupt:
         stopped = True
     table = Table(*COLUMNS, title="Recommendations on the kernel (Mbit/s)", title_justify="left")
-    for one in outcomes:
-        table.add_row(*cells(one))
+    for result in outcomes:
+        table.add_row(*cells(result))
     Console(width=200).print(table)
     print(summary(outcomes))
-    write("recommendations", [msgspec.to_builtins(one) | {"gain": one.gain} for one in outcomes])
+    write("recommendations", [msgspec.to_builtins(outcome) | {"gain": outcome.gain} for outcome in outcomes])
     if asked.write_docs:
         docs.replace(DOCS, "recommendations", markdown(outcomes))
         print(f"written to {DOCS}")
-    return int(stopped or not all(one.holds for one in outcomes))
+    return int(stopped or not all(outcome.holds for outcome in outcomes))
 
 
 if __name__ == "__main__":

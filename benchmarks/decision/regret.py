@@ -110,18 +110,18 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
         """Missed targets, in words."""
         if self.error is not None:
             return [f"no answer: {self.error}"]
-        found = []
+        misses = []
         if self.share < 1 - sacrifice - ROOM:
-            found.append(f"{100 * self.share:.1f} % of the best known, {self.best_words}")
+            misses.append(f"{100 * self.share:.1f} % of the best known, {self.best_words}")
         if self.against_rivals < 1 - ROOM:
             rival = max(self.rivals, key=self.rivals.__getitem__)
-            found.append(f"{100 * self.against_rivals:.1f} % of {rival} ({self.rivals[rival]:.1f} Mbit/s)")
+            misses.append(f"{100 * self.against_rivals:.1f} % of {rival} ({self.rivals[rival]:.1f} Mbit/s)")
         if self.steps is not None and self.steps > 1:
-            found.append(
+            misses.append(
                 f"{self.steps:.1f} steps more buffer than {self.smallest} with "
                 f"{format_size(self.smallest_bytes, 3)}"
             )
-        return found
+        return misses
 
     @property
     def best_words(self) -> str:
@@ -181,7 +181,7 @@ def judge(bench: Bench, stack: str, asked: argparse.Namespace) -> Outcome:
         recommended_mbps=own.mbps,
         recommended_bytes=recommended.buffer_bytes,
         share=own.mbps / best["best_mbps"],
-        rivals={kind: one.mbps for kind, one in rivals.items()},
+        rivals={kind: rival.mbps for kind, rival in rivals.items()},
         against_rivals=own.mbps / max(rival.mbps for rival in rivals.values()),
         steps=steps(recommended.buffer_bytes, best["smallest_bytes"], grid),
         robustness=robustness(bench, recommended, known),
@@ -224,18 +224,18 @@ COLUMNS = (
 )
 
 
-def row(one: Outcome) -> list[str]:
+def row(outcome: Outcome) -> list[str]:
     """A network and stack as text; cut off where there was no answer."""
-    known = (one.best, f"{one.best_mbps:.1f}", format_size(one.smallest_bytes, 3))
-    cells = [one.network, str(one.paths), one.stack, *known]
-    if one.recommended is None:
-        return [*cells, one.error or "-"]
-    near, held = one.robustness, one.coverage
+    known = (outcome.best, f"{outcome.best_mbps:.1f}", format_size(outcome.smallest_bytes, 3))
+    cells = [outcome.network, str(outcome.paths), outcome.stack, *known]
+    if outcome.recommended is None:
+        return [*cells, outcome.error or "-"]
+    near, held = outcome.robustness, outcome.coverage
     return [
         *cells,
-        *(one.recommended, f"{one.recommended_mbps:.1f}", format_size(one.recommended_bytes, 3)),
-        *(percent(one.share), percent(one.against_rivals)),
-        "-" if one.steps is None else f"{one.steps:+.1f}",
+        *(outcome.recommended, f"{outcome.recommended_mbps:.1f}", format_size(outcome.recommended_bytes, 3)),
+        *(percent(outcome.share), percent(outcome.against_rivals)),
+        "-" if outcome.steps is None else f"{outcome.steps:+.1f}",
         *(("-", "-", "-") if near is None else map(percent, (near.doubled, near.larger, lowest(near)))),
         *(("-", "-") if held is None else ("in" if ok else "out" for ok in (held.obs, held.otp))),
     ]
@@ -255,9 +255,9 @@ def markdown(outcomes: Sequence[Outcome], asked: argparse.Namespace) -> str:
     table = "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
     about = machine()
     how = f"{'Quick search, seeds' if asked.quick else 'Seeds'} from {asked.seed} on"
-    told = "\n".join(f"- {line.strip()}" for line in summaries(outcomes, asked.sacrifice))
+    findings = "\n".join(f"- {line.strip()}" for line in summaries(outcomes, asked.sacrifice))
     missed = "\n".join(f"- {line}" for line in misses(outcomes, asked.sacrifice))
-    return f"{table}\n\n{how}, mptune {about['mptune']}:\n\n{told}\n\nMisses:\n\n{missed}"
+    return f"{table}\n\n{how}, mptune {about['mptune']}:\n\n{findings}\n\nMisses:\n\n{missed}"
 
 
 def lowest(near: Robustness) -> float:
@@ -273,8 +273,8 @@ def percent(share: float) -> str:
 def totals(outcomes: Sequence[Outcome], sacrifice: float) -> dict[str, float | int | None]:
     """The numbers that have targets, and the worst of robustness."""
     answered = [outcome for outcome in outcomes if outcome.recommended is not None]
-    near = [one.robustness for one in answered if one.robustness is not None]
-    held = [one.coverage for one in answered if one.coverage is not None]
+    near = [outcome.robustness for outcome in answered if outcome.robustness is not None]
+    held = [outcome.coverage for outcome in answered if outcome.coverage is not None]
     return {
         "cases": len(outcomes),
         "reached": part([outcome.share >= 1 - sacrifice - ROOM for outcome in outcomes]),
@@ -283,11 +283,11 @@ def totals(outcomes: Sequence[Outcome], sacrifice: float) -> dict[str, float | i
         "worst_against_rivals": min((outcome.against_rivals for outcome in outcomes), default=None),
         "below_rivals": sum(outcome.against_rivals < 1 - ROOM for outcome in outcomes),
         "within_a_step": part([outcome.steps is not None and outcome.steps <= 1 for outcome in outcomes]),
-        "worst_doubled": min((one.doubled for one in near), default=None),
-        "worst_larger": min((one.larger for one in near), default=None),
-        "worst_off": min((lowest(one) for one in near), default=None),
-        "obs_covered": part([one.obs for one in held]),
-        "otp_covered": part([one.otp for one in held]),
+        "worst_doubled": min((robustness.doubled for robustness in near), default=None),
+        "worst_larger": min((robustness.larger for robustness in near), default=None),
+        "worst_off": min((lowest(robustness) for robustness in near), default=None),
+        "obs_covered": part([coverage.obs for coverage in held]),
+        "otp_covered": part([coverage.otp for coverage in held]),
     }
 
 
@@ -311,9 +311,9 @@ def summaries(outcomes: Sequence[Outcome], sacrifice: float) -> Iterator[str]:
 def misses(outcomes: Sequence[Outcome], sacrifice: float) -> list[str]:
     """A line for each answer that falls short of a target."""
     return [
-        f"{outcome.network} ({outcome.stack}), {outcome.recommended or '-'}: {'; '.join(found)}"
+        f"{outcome.network} ({outcome.stack}), {outcome.recommended or '-'}: {'; '.join(misses)}"
         for outcome in outcomes
-        if (found := outcome.misses(sacrifice))
+        if (misses := outcome.misses(sacrifice))
     ] or ["none"]
 
 
@@ -346,21 +346,21 @@ def rerun(asked: argparse.Namespace, reporter: Reporter) -> Iterator[tuple[Outco
     """
     rows = json.loads((RESULTS / f"{asked.out}.json").read_text(encoding="utf-8"))["result"]["outcomes"]
     topologies = {network.name: network for network in networks(asked)}
-    for one in msgspec.convert(rows, list[Outcome]):
-        if one.recommended is None or one.network not in topologies:
+    for outcome in msgspec.convert(rows, list[Outcome]):
+        if outcome.recommended is None or outcome.network not in topologies:
             continue
         runner = TrialRunner(testbed("simulated"), asked.jobs)
         plan = QUICK if asked.quick else Plan()
-        bench = Bench(topologies[one.network], STACKS[one.stack], runner, plan, reporter)
-        asked_for = (one.recommended, one.recommended_bytes), (one.best, one.best_bytes)
+        bench = Bench(topologies[outcome.network], STACKS[outcome.stack], runner, plan, reporter)
+        asked_for = (outcome.recommended, outcome.recommended_bytes), (outcome.best, outcome.best_bytes)
         configurations = [named(bench, *words) for words in asked_for]
-        own, best = (found.mbps for found in bench.measure(configurations, "again", asked.again))
-        yield one, own / best
+        own, best = (result.mbps for result in bench.measure(configurations, "again", asked.again))
+        yield outcome, own / best
 
 
-def named(bench: Bench, told: str, size: int) -> Configuration:
+def named(bench: Bench, words: str, size: int) -> Configuration:
     """The configuration that a table names."""
-    subflows, _, cc = told.rpartition("/")
+    subflows, _, cc = words.rpartition("/")
     labels = [path.label for path in bench.topology.paths]
     for label in labels:
         if subflows == plain_tcp(label):
@@ -369,16 +369,19 @@ def named(bench: Bench, told: str, size: int) -> Configuration:
     return subset(bench.topology, active, cc, size, bench.stack)
 
 
-def report_rerun(found: Sequence[tuple[Outcome, float]], asked: argparse.Namespace) -> None:
+def report_rerun(again: Sequence[tuple[Outcome, float]], asked: argparse.Namespace) -> None:
     """Results of the new seeds by stack, and the remaining misses."""
     mark = 1 - asked.sacrifice - ROOM
-    for stack in dict.fromkeys(one.stack for one, _ in found):
-        shares = [share for one, share in found if one.stack == stack]
+    for stack in dict.fromkeys(outcome.stack for outcome, _ in again):
+        shares = [share for outcome, share in again if outcome.stack == stack]
         reached = part([share >= mark for share in shares])
         print(f"{stack}, {asked.again} new seeds, {len(shares)} cases: reached {percent(reached or 0.0)}")
-    for one, share in found:
-        if share < mark or one.share < mark:
-            print(f"{one.network} ({one.stack}): {percent(one.share)}, by new seeds {percent(share)}")
+    for outcome, share in again:
+        if share < mark or outcome.share < mark:
+            print(
+                f"{outcome.network} ({outcome.stack}): {percent(outcome.share)}, "
+                f"by new seeds {percent(share)}"
+            )
 
 
 def arguments() -> argparse.Namespace:
@@ -416,8 +419,8 @@ def main() -> int:
     try:
         for outcome in run(asked, Reporter()):
             outcomes.append(outcome)
-            found = "; ".join(outcome.misses(asked.sacrifice)) or "no miss"
-            print(f"{outcome.network} ({outcome.stack}): {percent(outcome.share)}, {found}", file=sys.stderr)
+            misses = "; ".join(outcome.misses(asked.sacrifice)) or "no miss"
+            print(f"{outcome.network} ({outcome.stack}): {percent(outcome.share)}, {misses}", file=sys.stderr)
     except KeyboardInterrupt:
         stopped = True
         print("interrupted: run it again to continue", file=sys.stderr)

@@ -81,8 +81,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
         """Whether a rule's set is slower than another one with 95 % confidence, in pairs of runs."""
         if self.sets[rule] == self.sets[other]:
             return False
-        found = paired(self.mbps[other], self.mbps[rule])
-        return found.mean < 0 and found.p < 0.05
+        difference = paired(self.mbps[other], self.mbps[rule])
+        return difference.mean < 0 and difference.p < 0.05
 
 
 def signs(impact: Impact) -> tuple[str, ...]:
@@ -159,19 +159,19 @@ COLUMNS = (
 def rows(cases: Sequence[Case]) -> list[list[str]]:
     """A row by stack and rule."""
     return [
-        row(stack, rule, [one for one in cases if one.stack == stack])
-        for stack in dict.fromkeys(one.stack for one in cases)
+        row(stack, rule, [case for case in cases if case.stack == stack])
+        for stack in dict.fromkeys(case.stack for case in cases)
         for rule in RULES
     ]
 
 
 def row(stack: str, rule: str, cases: Sequence[Case]) -> list[str]:
     """What one rule gives under one stack."""
-    shares = [one.reached(rule, "signs", "eq5") for one in cases]
-    of_eq5 = [one.reached(rule, "eq5") for one in cases]
+    shares = [case.reached(rule, "signs", "eq5") for case in cases]
+    of_eq5 = [case.reached(rule, "eq5") for case in cases]
     clear = sum(
-        any(one.reached(rule, other) < REACHED and one.is_clear(rule, other) for other in ("signs", "eq5"))
-        for one in cases
+        any(case.reached(rule, other) < REACHED and case.is_clear(rule, other) for other in ("signs", "eq5"))
+        for case in cases
     )
     trials, seconds_ = effort(rule, cases)
     return [
@@ -196,29 +196,29 @@ def effort(rule: str, cases: Sequence[Case]) -> tuple[float, float]:
     if rule == "all":
         return 0.0, 0.0
     if rule == "eq5":
-        return mean([one.eq5 for one in cases]), mean([one.eq5_s for one in cases])
+        return mean([case.eq5 for case in cases]), mean([case.eq5_s for case in cases])
     contest = rule == "shipped"
     return (
-        mean([one.factors + contest * one.contest for one in cases]),
-        mean([one.factors_s + contest * one.contest_s for one in cases]),
+        mean([case.factors + contest * case.contest for case in cases]),
+        mean([case.factors_s + contest * case.contest_s for case in cases]),
     )
 
 
 def short(cases: Sequence[Case]) -> list[str]:
     """The cases in which the shipped set falls short, as sentences."""
     return [
-        f"{one.network}, {one.cc}, {one.stack}: {one.mean('shipped'):.3g} Mbit/s on "
-        f"{', '.join(one.sets['shipped'])}; signs {one.mean('signs'):.3g}, eq5 {one.mean('eq5'):.3g} on "
-        f"{', '.join(one.sets['eq5'])}."
-        for one in cases
-        if one.reached("shipped", "signs", "eq5") < REACHED
+        f"{case.network}, {case.cc}, {case.stack}: {case.mean('shipped'):.3g} Mbit/s on "
+        f"{', '.join(case.sets['shipped'])}; signs {case.mean('signs'):.3g}, eq5 {case.mean('eq5'):.3g} on "
+        f"{', '.join(case.sets['eq5'])}."
+        for case in cases
+        if case.reached("shipped", "signs", "eq5") < REACHED
     ]
 
 
 def summary(cases: Sequence[Case]) -> str:
     """How often the goals are met."""
-    better = sum(one.reached("shipped", "signs", "eq5") >= REACHED for one in cases)
-    eq5 = sum(one.reached("shipped", "eq5") >= REACHED for one in cases)
+    better = sum(case.reached("shipped", "signs", "eq5") >= REACHED for case in cases)
+    eq5 = sum(case.reached("shipped", "eq5") >= REACHED for case in cases)
     return (
         f"The shipped set reaches 98 % of the better of both rules in {better} of {len(cases)} cases, and "
         f"98 % of eq5's throughput in {eq5}."
@@ -267,11 +267,12 @@ def main() -> int:
         with stored_results("sets", topology.name, fresh=asked.fresh) as store:
             runner = TrialRunner(testbed("simulated"), asked.jobs, store)
             for stack in ("linux", "v0.9x"):
-                one = case(topology, CCS[number % len(CCS)], stack, runner, asked.runs)
-                cases.append(one)
-                means = ", ".join(f"{rule} {one.mean(rule):.4g}" for rule in RULES)
+                measured = case(topology, CCS[number % len(CCS)], stack, runner, asked.runs)
+                cases.append(measured)
+                means = ", ".join(f"{rule} {measured.mean(rule):.4g}" for rule in RULES)
                 print(
-                    f"{one.network} {stack} {one.cc}: {means} Mbit/s, {one.factors} + {one.contest} trials",
+                    f"{measured.network} {stack} {measured.cc}: {means} Mbit/s, "
+                    f"{measured.factors} + {measured.contest} trials",
                     flush=True,
                 )
     table = Table(*COLUMNS, title="Sets of subflows", title_justify="left")
@@ -280,12 +281,12 @@ def main() -> int:
     Console(width=160).print(table)
     for text in [*short(cases), summary(cases)]:
         print(text)
-    write("sets", [msgspec.to_builtins(one) for one in cases])
+    write("sets", [msgspec.to_builtins(case) for case in cases])
     if asked.write_docs:
         docs.replace(DOCS, "sets", markdown(cases, asked))
         print(f"written to {DOCS}")
-    better = sum(one.reached("shipped", "signs", "eq5") >= REACHED for one in cases) >= 0.95 * len(cases)
-    return int(not (better and all(one.reached("shipped", "eq5") >= REACHED for one in cases)))
+    better = sum(case.reached("shipped", "signs", "eq5") >= REACHED for case in cases) >= 0.95 * len(cases)
+    return int(not (better and all(case.reached("shipped", "eq5") >= REACHED for case in cases)))
 
 
 if __name__ == "__main__":

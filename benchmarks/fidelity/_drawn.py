@@ -242,8 +242,8 @@ class _Drawing:
         self._bottlenecks = decks["bottlenecks"].deal()
         self._slower = draw.uniform(*SLOWER_BACK) if asymmetric else None
         paths = decks["paths"].deal()
-        wanted = paths[draw.below(len(paths))]
-        shapes = [shape for shape in SHAPES if shape[0] * shape[1] == wanted]
+        count = paths[draw.below(len(paths))]
+        shapes = [shape for shape in SHAPES if shape[0] * shape[1] == count]
         self._shape = shapes[draw.below(len(shapes))]
         self._ends = [(s, r) for s in range(self._shape[0]) for r in range(self._shape[1])]
         self._labels = [f"{'ABCDEFG'[s]}-{'TUVWXYZ'[r]}" for s, r in self._ends]
@@ -285,7 +285,7 @@ class _Drawing:
             tables.append(f"[sites.{abbr}]\n" + _assignments({"name": f"site {abbr}", "location": "drawn"}))
             tables += [f"[[sites.{abbr}.interfaces]]\n" + _assignments(interface) for interface in interfaces]
         tables += ["[[core.segments]]\n" + _assignments(segment) for segment in self._segments]
-        tables += ["[[background]]\n" + _assignments(one) for one in self._background]
+        tables += ["[[background]]\n" + _assignments(flow) for flow in self._background]
         (folder / f"{self._name}.toml").write_text("\n".join(tables), encoding="utf-8")
 
     def _lay_links(self) -> None:
@@ -343,12 +343,12 @@ class _Drawing:
         """Links that limit the rate of data: their tables, the key of the rate, and what others end in."""
         if self._bottlenecks != "shared":
             return [(segment, "rate", "") for segment in self._segments]
-        return [(one, "up", "_up") for one in self._sender]
+        return [(link, "up", "_up") for link in self._sender]
 
     def _one_tight(self) -> tuple[dict[str, Any], str, str]:
         """One of them whose rate is still its own."""
-        free = [one for one in self._tight() if one[1] in one[0] and "schedule" not in one[0]]
-        free = [one for one in free if f"bucket{one[2]}" not in one[0]]
+        free = [place for place in self._tight() if place[1] in place[0] and "schedule" not in place[0]]
+        free = [place for place in free if f"bucket{place[2]}" not in place[0]]
         return free[self._draw.below(len(free))] if free else ({}, "", "")
 
     def _lose(self) -> None:
@@ -375,10 +375,10 @@ class _Drawing:
 
     def _discipline(self) -> bool:
         tight = self._tight()
-        chosen = self._some([one for one, _, _ in tight])
+        chosen = self._some([link for link, _, _ in tight])
         kind = DISCIPLINES[self._draw.below(len(DISCIPLINES))]
         for link, _, suffix in tight:
-            if any(link is one for one in chosen):
+            if any(link is chosen_link for chosen_link in chosen):
                 link[f"discipline{suffix}"] = kind
         return True
 
@@ -478,9 +478,9 @@ def _assignments(table: dict[str, Any]) -> str:
 
 def _toml(value: Any) -> str:
     if isinstance(value, dict):
-        return "{ " + ", ".join(f"{key} = {_toml(one)}" for key, one in value.items()) + " }"
+        return "{ " + ", ".join(f"{key} = {_toml(item)}" for key, item in value.items()) + " }"
     if isinstance(value, list):
-        return "[" + ", ".join(_toml(one) for one in value) + "]"
+        return "[" + ", ".join(_toml(item) for item in value) + "]"
     return json.dumps(value)
 
 

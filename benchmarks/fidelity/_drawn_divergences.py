@@ -35,20 +35,20 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
 def missed(judged: Sequence[Judged]) -> list[Judged]:
     """The configurations that the simulator misses, the worst first."""
-    return sorted(filter(_is_missed, judged), key=lambda one: -abs(one.error or 0.0))
+    return sorted(filter(_is_missed, judged), key=lambda judged: -abs(judged.error or 0.0))
 
 
-def _is_missed(one: Judged) -> bool:
-    sides = [[value for value in runs if value is not None] for runs in (one.simulated, one.kernel)]
-    if one.error is None or min(map(len, sides)) < RUNS:
+def _is_missed(judged: Judged) -> bool:
+    sides = [[value for value in runs if value is not None] for runs in (judged.simulated, judged.kernel)]
+    if judged.error is None or min(map(len, sides)) < RUNS:
         return False
     kernel = statistics.mean(sides[1])
     scatter = math.hypot(*(statistics.stdev(runs) / math.sqrt(len(runs)) for runs in sides)) / kernel
-    return abs(one.error) > max(FAR, CLEARLY * scatter)
+    return abs(judged.error) > max(FAR, CLEARLY * scatter)
 
 
 def compare(
-    wanted: Sequence[Judged], cases: Mapping[str, Case], seed: int, keep: Path, reporter: Reporter
+    missed: Sequence[Judged], cases: Mapping[str, Case], seed: int, keep: Path, reporter: Reporter
 ) -> dict[str, str]:
     """The divergence of each by name; measures those without a result."""
     kept = (
@@ -56,33 +56,35 @@ def compare(
         if keep.exists()
         else []
     )
-    found = {one.name: one.said for one in kept}
-    left = [judged for judged in wanted if judged.name not in found]
+    sentences = {entry.name: entry.said for entry in kept}
+    left = [judged for judged in missed if judged.name not in sentences]
     with reporter.phase("first divergences") as progress:
-        for number, one in enumerate(left, 1):
+        for number, case in enumerate(left, 1):
             try:
-                found[one.name] = _said(cases[one.name], seed)
+                sentences[case.name] = _said(cases[case.name], seed)
             except TrialError as error:
-                print(f"{one.name}: {error}")
+                print(f"{case.name}: {error}")
                 continue
             with keep.open("ab") as file:
-                file.write(msgspec.json.encode(Found(name=one.name, said=found[one.name])) + b"\n")
+                file.write(msgspec.json.encode(Found(name=case.name, said=sentences[case.name])) + b"\n")
             if progress is not None:
                 progress(number, len(left))
-    return found
+    return sentences
 
 
 def _said(case: Case, seed: int) -> str:
     trials = case.runs(seed, RUNS)
-    recorded = {one.name: record(one, trials) for one in (SimulatedTestbed(), NamespacesTestbed())}
-    until_s = min(run.duration_ns for one in recorded.values() for run in one.runs) / 1e9
+    recorded = {
+        testbed.name: record(testbed, trials) for testbed in (SimulatedTestbed(), NamespacesTestbed())
+    }
+    until_s = min(run.duration_ns for side in recorded.values() for run in side.runs) / 1e9
     simulated, kernel = (side(name, recorded[name], until_s) for name in ("simulated", "namespaces"))
     return paragraph(find(kernel, simulated), kernel, simulated)
 
 
-def rows(wanted: Sequence[Judged], said: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
+def rows(missed: Sequence[Judged], said: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
     """Of the table, in the order of `COLUMNS`."""
-    for judged in wanted:
+    for judged in missed:
         means = (
             statistics.mean(value for value in runs if value is not None)
             for runs in (judged.kernel, judged.simulated)

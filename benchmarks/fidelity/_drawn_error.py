@@ -122,7 +122,7 @@ class Learnt(NamedTuple):
 
 def errors_of(cases: Sequence[Case], sides: Sequence[tuple[Sequence[float], Sequence[float]]]) -> list[Error]:
     """Of every case with numbers on both sides: simulated and kernel runs that gave one, Mbit/s."""
-    found = []
+    errors = []
     for case, (simulated, kernel) in zip(cases, sides, strict=True):
         if len(simulated) < LEAST_RUNS or not kernel:
             continue
@@ -130,8 +130,8 @@ def errors_of(cases: Sequence[Case], sides: Sequence[tuple[Sequence[float], Sequ
         if min(means) > 0:
             variance = log_mean_variance(simulated, len(kernel))
             log = math.log(means[1] / means[0])
-            found.append(Error(case.network, factors(case.trial), log, variance, *means))
-    return found
+            errors.append(Error(case.network, factors(case.trial), log, variance, *means))
+    return errors
 
 
 def fit(errors: Sequence[Error], strengths: Strengths) -> Fitted:
@@ -162,11 +162,11 @@ def fit(errors: Sequence[Error], strengths: Strengths) -> Fitted:
     start[0] = math.log(max(float(np.sqrt(np.median(squares))), LEAST_SPREAD))
     # Below the smallest spread nothing changes any more.
     bounds = [(math.log(LEAST_SPREAD), math.log(10.0)), *[(-5.0, 5.0)] * len(places)]
-    found = minimize(unlikely, start, jac=True, method="L-BFGS-B", bounds=bounds).x
+    likeliest = minimize(unlikely, start, jac=True, method="L-BFGS-B", bounds=bounds).x
     effects: dict[str, dict[str, float]] = {name: {} for name in strengths}
-    for (name, regime), value in zip(places, found[1:], strict=True):
+    for (name, regime), value in zip(places, likeliest[1:], strict=True):
         effects[name][regime] = float(value)
-    return Fitted(float(found[0]), effects)
+    return Fitted(float(likeliest[0]), effects)
 
 
 def left_out(errors: Sequence[Error]) -> list[tuple[list[Error], list[Error]]]:
@@ -196,21 +196,21 @@ class Apart(NamedTuple):
 
 def apart(errors: Sequence[Error], strengths: Strengths) -> list[Apart]:
     """Every error, judged by what the other networks teach."""
-    found = []
+    parts = []
     for others, own in left_out(errors):
         fitted = fit(others, strengths)
-        found += [Apart(one, fitted, fitted.standardised(one)) for one in own]
-    return found
+        parts += [Apart(error, fitted, fitted.standardised(error)) for error in own]
+    return parts
 
 
-def check(found: Sequence[Apart]) -> list[Checked]:
+def check(parts: Sequence[Apart]) -> list[Checked]:
     """The interval of each error: spreads fitted without its network, quantiles without its network's."""
     checked = []
-    for name in sorted({one.error.network for one in found}):
-        own = [one for one in found if one.error.network == name]
-        scale = scaled(own[0].fitted, [one for one in found if one.error.network != name])
-        for one in (each.error for each in own):
-            checked.append(Checked(one, *scale.interval(one.simulated, one.kind, one.variance)))
+    for name in sorted({part.error.network for part in parts}):
+        own = [part for part in parts if part.error.network == name]
+        scale = scaled(own[0].fitted, [part for part in parts if part.error.network != name])
+        for error in (each.error for each in own):
+            checked.append(Checked(error, *scale.interval(error.simulated, error.kind, error.variance)))
     return checked
 
 
@@ -221,9 +221,9 @@ def score(checked: Sequence[Checked]) -> float:
     American Statistical Association 102, 2007, section 6.2.
     """
     total = 0.0
-    for one in checked:
-        missed = max(0.0, math.log(one.low / one.error.kernel), math.log(one.error.kernel / one.high))
-        total += math.log(one.high / one.low) + 2 / (1 - CONFIDENCE) * missed
+    for check in checked:
+        missed = max(0.0, math.log(check.low / check.error.kernel), math.log(check.error.kernel / check.high))
+        total += math.log(check.high / check.low) + 2 / (1 - CONFIDENCE) * missed
     return total / len(checked)
 
 
@@ -249,7 +249,7 @@ def _centre(errors: Sequence[Apart]) -> float:
     by_network: dict[str, list[float]] = {}
     for error in errors:
         by_network.setdefault(error.error.network, []).append(error.far)
-    medians = [quantile(sorted(one), 0.5) for one in by_network.values()]
+    medians = [quantile(sorted(values), 0.5) for values in by_network.values()]
     half = half_width(medians)
     if half is None or abs(math.fsum(medians) / len(medians)) <= half:
         return 0.0
@@ -275,26 +275,26 @@ def learn(errors: Sequence[Error], progress: Callable[[int, int], None] | None =
     best: tuple[float, Strengths, list[Apart], list[Checked]] | None = None
     scores = []
     for number, strengths in enumerate(CANDIDATES):
-        found = apart(errors, strengths)
-        checked = check(found)
+        parts = apart(errors, strengths)
+        checked = check(parts)
         scores.append(score(checked))
         if best is None or scores[-1] < (1 - WORTH) * best[0]:
-            best = scores[-1], strengths, found, checked
+            best = scores[-1], strengths, parts, checked
         if progress is not None:
             progress(number + 1, len(CANDIDATES))
     assert best is not None
-    _, strengths, found, checked = best
-    return Learnt(scaled(fit(errors, strengths), found), strengths, tuple(scores), tuple(checked))
+    _, strengths, parts, checked = best
+    return Learnt(scaled(fit(errors, strengths), parts), strengths, tuple(scores), tuple(checked))
 
 
 def gains(checked: Sequence[Checked]) -> tuple[float, int]:
     """Number of pairs of a network's configurations with the kernel's gain inside, and of all pairs."""
     held = []
-    for place, one in enumerate(checked):
+    for place, check in enumerate(checked):
         for other in checked[:place]:
-            if one.error.network == other.error.network:
-                low, high = gain(*(OnKernel(c.error.simulated, c.low, c.high) for c in (one, other))).ends
-                held.append(low <= one.error.kernel - other.error.kernel <= high)
+            if check.error.network == other.error.network:
+                low, high = gain(*(OnKernel(c.error.simulated, c.low, c.high) for c in (check, other))).ends
+                held.append(low <= check.error.kernel - other.error.kernel <= high)
     return (sum(held) / len(held) if held else 0.0), len(held)
 
 
@@ -367,18 +367,18 @@ def by_regime(checked: Sequence[Checked]) -> list[tuple[str, str, int, float, fl
     rows: list[tuple[str, str, int, float, float]] = []
     groups: dict[tuple[str, str], list[Checked]] = {("", "all"): list(checked)}
     for name in checked[0].error.kind:
-        for regime in sorted({one.error.kind[name] for one in checked}):
-            groups[name, regime] = [one for one in checked if one.error.kind[name] == regime]
+        for regime in sorted({check.error.kind[name] for check in checked}):
+            groups[name, regime] = [check for check in checked if check.error.kind[name] == regime]
     for (name, regime), ones in groups.items():
-        widths = sorted(one.high / one.low - 1 for one in ones)
-        inside = sum(one.inside for one in ones) / len(ones)
+        widths = sorted(check.high / check.low - 1 for check in ones)
+        inside = sum(check.inside for check in ones) / len(ones)
         rows.append((name, regime, len(ones), inside, quantile(widths, 0.5)))
     return rows
 
 
-def written(found: ModelError) -> bytes:
+def written(model: ModelError) -> bytes:
     """The file."""
-    plain: Any = msgspec.to_builtins(found)
+    plain: Any = msgspec.to_builtins(model)
     return msgspec.json.format(msgspec.json.encode(plain), indent=2) + b"\n"
 
 

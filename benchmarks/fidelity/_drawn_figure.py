@@ -35,9 +35,9 @@ def draw(judged: Sequence[Judged], report: Report) -> str:
 def _means(judged: Sequence[Judged]) -> Any:
     """A point for each configuration; on the line both sides agree."""
     rows: list[dict[str, Any]] = [
-        {"kernel": kernel, "simulated": simulated, "loss": "/".join(one.factors["loss"])}
-        for one in judged
-        if (kernel := mean(one.kernel)) and (simulated := mean(one.simulated))
+        {"kernel": kernel, "simulated": simulated, "loss": "/".join(judgement.factors["loss"])}
+        for judgement in judged
+        if (kernel := mean(judgement.kernel)) and (simulated := mean(judgement.simulated))
     ]
     ends: list[float] = [row[side] for row in rows for side in ("kernel", "simulated")] or [1.0]
     scale = alt.Scale(type="log", nice=False, domain=[min(ends) / 1.1, max(ends) * 1.1])

@@ -156,13 +156,13 @@ class Results:
                 f"which {self._path} has as a working draw"
             )
         for line in lines[1:]:
-            found = json.loads(line)
-            if "kernel" in found:
-                name = found.pop("id")
-                self.environments[name] = msgspec.convert(found, Environment)
+            entry = json.loads(line)
+            if "kernel" in entry:
+                name = entry.pop("id")
+                self.environments[name] = msgspec.convert(entry, Environment)
             else:
-                found.pop("mean_mbps", None)
-                kept = msgspec.convert(found, Kept)
+                entry.pop("mean_mbps", None)
+                kept = msgspec.convert(entry, Kept)
                 self._kept[kept.key] = kept
         if before == "report" and self.purpose == "working":
             print(f"The draw {self._seed} was reported; from now on it is a working draw.")
@@ -184,20 +184,23 @@ class Results:
                 Kept(key=digest, environment=environment.id, name=case.name, settings=settings(case.trial)),
             )
             kept.runs = sorted(
-                [*(one for one in kept.runs if one.seed != run.seed), run], key=lambda r: r.seed
+                [*(earlier for earlier in kept.runs if earlier.seed != run.seed), run], key=lambda r: r.seed
             )
             self._write()
 
     def _write(self) -> None:
         lines: list[dict[str, Any]] = [{"draw": self._seed, "purpose": self.purpose}]
-        lines += [{"id": name, **msgspec.to_builtins(one)} for name, one in self.environments.items()]
+        lines += [
+            {"id": name, **msgspec.to_builtins(environment)}
+            for name, environment in self.environments.items()
+        ]
         for kept in self._kept.values():
             line = msgspec.to_builtins(kept)
             runs = line.pop("runs")
             lines.append({**line, "mean_mbps": mean(kept.runs), "runs": runs})
         self._path.parent.mkdir(parents=True, exist_ok=True)
         fresh = self._path.with_suffix(".new")
-        fresh.write_text("".join(json.dumps(one) + "\n" for one in lines), encoding="utf-8")
+        fresh.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
         fresh.replace(self._path)
 
 
@@ -248,8 +251,8 @@ def condensed(trial: Trial, observation: Observation) -> Run:
 
 def _by_path(observation: Observation, lasted_ns: int) -> dict[str, float]:
     carried: dict[str, float] = {}
-    for one in (subflow for subflow in observation.subflows if subflow.bytes):
-        carried[one.path] = round(carried.get(one.path, 0.0) + one.bytes * 8e3 / lasted_ns, 3)
+    for used in (subflow for subflow in observation.subflows if subflow.bytes):
+        carried[used.path] = round(carried.get(used.path, 0.0) + used.bytes * 8e3 / lasted_ns, 3)
     return carried
 
 
@@ -257,7 +260,7 @@ def measure(
     testbed: Testbed,
     results: Results,
     environment: Environment,
-    wanted: Sequence[tuple[Case, Sequence[Trial]]],
+    planned: Sequence[tuple[Case, Sequence[Trial]]],
     reporter: Reporter,
 ) -> int:
     """Measure what the file lacks, first runs first; how many trials could not be measured in the end.
@@ -266,7 +269,7 @@ def measure(
     """
     missing: list[tuple[Case, Trial]] = []
     for attempt in range(ATTEMPTS):
-        missing = _missing(results, environment, wanted)
+        missing = _missing(results, environment, planned)
         if not missing:
             break
         name = "kernel" if attempt == 0 else "kernel, again"
@@ -281,23 +284,23 @@ def measure(
 
         with reporter.phase(name) as progress:
             reduce_trials(testbed, [trial for _, trial in missing], keep, progress=progress)
-    return len(_missing(results, environment, wanted)) if missing else 0
+    return len(_missing(results, environment, planned)) if missing else 0
 
 
 def _missing(
-    results: Results, environment: Environment, wanted: Sequence[tuple[Case, Sequence[Trial]]]
+    results: Results, environment: Environment, planned: Sequence[tuple[Case, Sequence[Trial]]]
 ) -> list[tuple[Case, Trial]]:
     """Trials without a run, first runs of all cases before all second ones."""
-    found = [
+    missing = [
         (number, case, trial)
-        for case, trials in wanted
+        for case, trials in planned
         for number, (trial, run) in enumerate(
             zip(trials, results.runs(case, environment, trials), strict=True)
         )
         if run is None
     ]
-    found.sort(key=lambda one: one[0])
-    return [(case, trial) for _, case, trial in found]
+    missing.sort(key=lambda item: item[0])
+    return [(case, trial) for _, case, trial in missing]
 
 
 def simulate(
@@ -306,12 +309,12 @@ def simulate(
     """The simulator's runs of each case."""
     flat = [trial for _, trials in cases for trial in trials]
     with reporter.phase("simulated") as progress:
-        found = reduce_trials(
+        reduced = reduce_trials(
             testbed,
             flat,
             lambda index, _, observation: condensed(flat[index], observation),
             workers=len(os.sched_getaffinity(0)),
             progress=progress,
         )
-    rest = iter(found)
+    rest = iter(reduced)
     return [[next(rest) for _ in trials] for _, trials in cases]

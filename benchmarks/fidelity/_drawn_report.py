@@ -58,15 +58,15 @@ class Pair(NamedTuple):
     @property
     def error(self) -> float | None:
         """Relative error of the means; None unless both sides have a number."""
-        one, other = mean(self.predicting), mean(self.predicted)
-        return None if one is None or not other else one / other - 1
+        simulated, other = mean(self.predicting), mean(self.predicted)
+        return None if simulated is None or not other else simulated / other - 1
 
     @property
     def inside(self) -> bool | None:
         """The mean lies inside the 95 % prediction interval; None if there is none."""
         half = prediction_half_width(numbers(self.predicting), max(1, len(numbers(self.predicted))))
-        one, other = mean(self.predicting), mean(self.predicted)
-        return None if half is None or one is None or other is None else abs(one - other) <= half
+        simulated, other = mean(self.predicting), mean(self.predicted)
+        return None if half is None or simulated is None or other is None else abs(simulated - other) <= half
 
     @property
     def as_expected(self) -> bool | None:
@@ -169,8 +169,8 @@ def numbers(runs: Runs) -> list[float]:
 
 def mean(runs: Runs) -> float | None:
     """Of the runs that gave a number."""
-    found = numbers(runs)
-    return math.fsum(found) / len(found) if found else None
+    values = numbers(runs)
+    return math.fsum(values) / len(values) if values else None
 
 
 def yields(runs: Runs) -> float:
@@ -180,28 +180,28 @@ def yields(runs: Runs) -> float:
 
 def report(judged: Sequence[Judged]) -> Report:
     """All figures."""
-    pairs = [Pair(one, one.simulated, one.kernel) for one in judged]
+    pairs = [Pair(case, case.simulated, case.kernel) for case in judged]
     split = list(splits(judged))
     regimes = []
-    for factor in dict.fromkeys(name for one in judged for name in one.factors):
-        for value in sorted({value for one in judged for value in one.factors.get(factor, ())}):
+    for factor in dict.fromkeys(name for case in judged for name in case.factors):
+        for value in sorted({value for case in judged for value in case.factors.get(factor, ())}):
             here = _having(factor, value)
-            floor = _floor([figures([one for one in part if here(one)]) for part in split])
+            floor = _floor([figures([pair for pair in part if here(pair)]) for part in split])
             regimes.append(
                 Regime(
                     factor=factor, regime=value, figures=figures([p for p in pairs if here(p)]), floor=floor
                 )
             )
-    errors = [(abs(one.error), one) for one in judged if one.error is not None]
+    errors = [(abs(case.error), case) for case in judged if case.error is not None]
     errors.sort(key=lambda pair: -pair[0])
-    perfect = sorted(one for part in split for one in _scaled(part))
+    perfect = sorted(value for part in split for value in _scaled(part))
     return Report(
         whole=whole(pairs),
         floor=_whole_floor([whole(part) for part in split]),
         perfect_median=quantile(perfect, 0.5) if perfect else None,
         perfect_q90=quantile(perfect, 0.9) if perfect else None,
         regimes=tuple(regimes),
-        worst=tuple(one for _, one in errors[:WORST]),
+        worst=tuple(case for _, case in errors[:WORST]),
     )
 
 
@@ -213,7 +213,7 @@ def figures(pairs: Sequence[Pair]) -> Figures:
     expected = [held for pair, _ in compared if (held := pair.as_expected) is not None]
     within = [pair.judged.expected for pair, _ in compared if pair.judged.expected is not None]
     widths = sorted(high / low - 1 for low, high in within)
-    needed = sorted(one for pair, _ in compared if (one := pair.model_error) is not None)
+    needed = sorted(half for pair, _ in compared if (half := pair.model_error) is not None)
     by_network: dict[str, list[float]] = {}
     for pair, error in compared:
         if error > -1:
@@ -224,7 +224,7 @@ def figures(pairs: Sequence[Pair]) -> Figures:
         median=quantile(absolute, 0.5) if absolute else None,
         q90=quantile(absolute, 0.9) if absolute else None,
         bias=bias([error for _, error in compared if error > -1]),
-        bias_half=half_width([math.fsum(one) / len(one) for one in by_network.values()]),
+        bias_half=half_width([math.fsum(values) / len(values) for values in by_network.values()]),
         inside=sum(inside) / len(inside) if inside else None,
         model_error=quantile(needed, 0.95) if needed else None,
         as_expected=sum(expected) / len(expected) if expected else None,
@@ -236,9 +236,9 @@ def figures(pairs: Sequence[Pair]) -> Figures:
 def whole(pairs: Sequence[Pair]) -> Whole:
     """Figures over everything."""
     means = [
-        (one, other)
+        (simulated, other)
         for pair in pairs
-        if (one := mean(pair.predicting)) is not None and (other := mean(pair.predicted)) is not None
+        if (simulated := mean(pair.predicting)) is not None and (other := mean(pair.predicted)) is not None
     ]
     lost = sorted(regrets(pairs).values())
     predicting = [run for pair in pairs for run in pair.predicting]
@@ -246,7 +246,7 @@ def whole(pairs: Sequence[Pair]) -> Whole:
     agreeing = [(None in pair.predicting) == (None in pair.predicted) for pair in pairs]
     return Whole(
         figures=figures(pairs),
-        rank_correlation=spearman([one for one, _ in means], [other for _, other in means]),
+        rank_correlation=spearman([simulated for simulated, _ in means], [other for _, other in means]),
         regret_median=quantile(lost, 0.5) if lost else None,
         regret_q90=quantile(lost, 0.9) if lost else None,
         regret_max=lost[-1] if lost else None,
@@ -261,13 +261,13 @@ def regrets(pairs: Sequence[Pair]) -> dict[str, float]:
     for pair in pairs:
         if pair.judged.saturated and pair.predicting and pair.predicted:
             by_network.setdefault(pair.judged.network, []).append(pair)
-    found = {}
+    regrets = {}
     for network, here in by_network.items():
         best = max(yields(pair.predicted) for pair in here)
         if len(here) >= 2 and best:
             chosen = max(here, key=lambda pair: yields(pair.predicting))
-            found[network] = 1 - yields(chosen.predicted) / best
-    return found
+            regrets[network] = 1 - yields(chosen.predicted) / best
+    return regrets
 
 
 def splits(judged: Sequence[Judged]) -> Iterator[list[Pair]]:
@@ -276,18 +276,18 @@ def splits(judged: Sequence[Judged]) -> Iterator[list[Pair]]:
     A configuration with fewer runs than others has fewer ways, which are then taken again.
     """
     ways = [
-        list(itertools.combinations(range(len(one.kernel)), len(one.kernel) // 2))
-        if len(one.kernel) > 1
+        list(itertools.combinations(range(len(case.kernel)), len(case.kernel) // 2))
+        if len(case.kernel) > 1
         else []
-        for one in judged
+        for case in judged
     ]
-    for number in range(max((len(one) for one in ways), default=0)):
+    for number in range(max((len(way) for way in ways), default=0)):
         pairs = []
-        for one, way in zip(judged, ways, strict=True):
+        for case, way in zip(judged, ways, strict=True):
             if way:
                 aside = way[number % len(way)]
-                kept = tuple(run for place, run in enumerate(one.kernel) if place not in aside)
-                pairs.append(Pair(one, kept, tuple(one.kernel[place] for place in aside)))
+                kept = tuple(run for place, run in enumerate(case.kernel) if place not in aside)
+                pairs.append(Pair(case, kept, tuple(case.kernel[place] for place in aside)))
         yield pairs
 
 
@@ -310,33 +310,33 @@ def _share_of_stalls(runs: Sequence[float | None]) -> float:
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
-    found = [value for value in values if value is not None]
-    return math.fsum(found) / len(found) if found else None
+    known = [value for value in values if value is not None]
+    return math.fsum(known) / len(known) if known else None
 
 
-def _floor(found: Sequence[Figures]) -> Figures:
+def _floor(floors: Sequence[Figures]) -> Figures:
     """Figures of all splits in one."""
-    signed = [one.bias for one in found if one.bias is not None]
+    signed = [figures.bias for figures in floors if figures.bias is not None]
     return Figures(
-        n=max((one.n for one in found), default=0),
-        networks=max((one.networks for one in found), default=0),
-        median=_mean([one.median for one in found]),
-        q90=_mean([one.q90 for one in found]),
-        bias=math.sqrt(math.fsum(one * one for one in signed) / len(signed)) if signed else None,
+        n=max((figures.n for figures in floors), default=0),
+        networks=max((figures.networks for figures in floors), default=0),
+        median=_mean([figures.median for figures in floors]),
+        q90=_mean([figures.q90 for figures in floors]),
+        bias=math.sqrt(math.fsum(bias * bias for bias in signed) / len(signed)) if signed else None,
         bias_half=None,
-        inside=_mean([one.inside for one in found]),
-        model_error=_mean([one.model_error for one in found]),
+        inside=_mean([figures.inside for figures in floors]),
+        model_error=_mean([figures.model_error for figures in floors]),
     )
 
 
-def _whole_floor(found: Sequence[Whole]) -> Whole:
-    stalls = _mean([one.stalls[1] for one in found]) or 0.0
+def _whole_floor(floors: Sequence[Whole]) -> Whole:
+    stalls = _mean([whole.stalls[1] for whole in floors]) or 0.0
     return Whole(
-        figures=_floor([one.figures for one in found]),
-        rank_correlation=_mean([one.rank_correlation for one in found]),
-        regret_median=_mean([one.regret_median for one in found]),
-        regret_q90=_mean([one.regret_q90 for one in found]),
-        regret_max=_mean([one.regret_max for one in found]),
+        figures=_floor([whole.figures for whole in floors]),
+        rank_correlation=_mean([whole.rank_correlation for whole in floors]),
+        regret_median=_mean([whole.regret_median for whole in floors]),
+        regret_q90=_mean([whole.regret_q90 for whole in floors]),
+        regret_max=_mean([whole.regret_max for whole in floors]),
         stalls=(stalls, stalls),
-        stalls_agree=_mean([one.stalls_agree for one in found]) or 1.0,
+        stalls_agree=_mean([whole.stalls_agree for whole in floors]) or 1.0,
     )

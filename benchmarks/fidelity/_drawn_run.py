@@ -57,8 +57,8 @@ def run(asked: argparse.Namespace) -> None:
     reporter = Reporter()
     environment = _measured(results, on_kernel, reporter, measure=not asked.kept)
     everything = [results.runs(case, environment, trials) for case, trials in on_kernel]
-    found = [_runs(one) for one in everything]
-    with_kernel = [case for case, kernel in zip(cases, found, strict=True) if kernel]
+    measured = [_runs(runs) for runs in everything]
+    with_kernel = [case for case, kernel in zip(cases, measured, strict=True) if kernel]
     print(f"{len(with_kernel)} of {len(cases)} configurations have results of {environment.kernel}.")
     simulated = _drawn_kernel.simulate(
         testbed("simulated"),
@@ -66,8 +66,8 @@ def run(asked: argparse.Namespace) -> None:
         reporter,
     )
     sides = [
-        (_throughputs(one), _throughputs(other))
-        for one, other in zip(simulated, [one for one in found if one], strict=True)
+        (_throughputs(simulation), _throughputs(other))
+        for simulation, other in zip(simulated, [runs for runs in measured if runs], strict=True)
     ]
     if asked.learn_error or asked.write_error:
         error = _learn(asked, with_kernel, sides, environment.kernel, seed, purpose)
@@ -77,7 +77,7 @@ def run(asked: argparse.Namespace) -> None:
     report = _drawn_report.report(judged)
     again = f"--random {asked.random} {'--seed' if purpose == 'working' else '--report-seed'} {seed}"
     _drawn_tables.show(report, judged, again)
-    _say_troubles([one for runs_ in everything for one in runs_ if one is not None])
+    _say_troubles([run for runs_ in everything for run in runs_ if run is not None])
     _write(asked, report, judged, purpose, seed, environment)
     if asked.divergences:
         _diverging(asked, judged, {case.name: case for case in cases}, seed, reporter)
@@ -91,10 +91,10 @@ def _diverging(
     reporter: Reporter,
 ) -> None:
     """Divergences in the missed configurations, on the terminal and in the docs."""
-    wanted = _drawn_divergences.missed(judged)
+    missed = _drawn_divergences.missed(judged)
     keep = RESULTS / f"drawn-{seed}" / "divergences.jsonl"
-    said = _drawn_divergences.compare(wanted, cases, seed, keep, reporter)
-    table = list(_drawn_divergences.rows(wanted, said))
+    said = _drawn_divergences.compare(missed, cases, seed, keep, reporter)
+    table = list(_drawn_divergences.rows(missed, said))
     for name, about, kernel, simulated, what in table:
         print(f"{name} ({about}): kernel {kernel} Mbit/s, simulated {simulated}\n    {what}")
     if asked.write_docs:
@@ -106,7 +106,7 @@ def _asked(case: Case, only: Sequence[str] | None) -> bool:
     return not only or case.name in only or case.network in only
 
 
-def _measured(results: Results, wanted: Wanted, reporter: Reporter, *, measure: bool) -> Environment:
+def _measured(results: Results, planned: Wanted, reporter: Reporter, *, measure: bool) -> Environment:
     """Measure what is missing here, or take what was measured last, here or elsewhere."""
     if not measure:
         if not results.environments:
@@ -115,7 +115,7 @@ def _measured(results: Results, wanted: Wanted, reporter: Reporter, *, measure: 
     environment = Environment.here()
     bed = NamespacesTestbed()
     able, refused = [], Counter[str]()
-    for case, trials in wanted:
+    for case, trials in planned:
         try:
             bed.check(trials[0])
             able.append((case, trials))
@@ -129,9 +129,9 @@ def _measured(results: Results, wanted: Wanted, reporter: Reporter, *, measure: 
     return environment
 
 
-def _runs(found: Sequence[Run | None]) -> list[Run]:
+def _runs(runs: Sequence[Run | None]) -> list[Run]:
     """Existing results that are about the kernel."""
-    return [run for run in found if run is not None and run.failed in (None, "stalled")]
+    return [run for run in runs if run is not None and run.failed in (None, "stalled")]
 
 
 def _learn(
@@ -145,24 +145,24 @@ def _learn(
     """Learn the simulator's error from this draw, print what it is worth, and ship it if asked to."""
     if purpose == "report" or asked.only:
         raise SystemExit("--learn-error and --write-error: expected a whole working draw")
-    both = [(numbers(one), numbers(other)) for one, other in sides]
+    both = [(numbers(simulated), numbers(other)) for simulated, other in sides]
     errors = _drawn_error.errors_of(cases, both)
     with Reporter().phase("error, each network left out") as progress:
         learnt = _drawn_error.learn(errors, progress)
     numbered = sorted(len(kernel) for _, kernel in both if kernel)
-    found = _drawn_error.document(
+    model = _drawn_error.document(
         learnt,
-        [case for case, one in zip(cases, both, strict=True) if all(one)],
+        [case for case, pair in zip(cases, both, strict=True) if all(pair)],
         kernel=kernel,
         seed=seed,
         runs=numbered[len(numbered) // 2],
         duration_ns=round(asked.duration * 1e9),
     )
-    _drawn_tables.show_error(found, learnt)
+    _drawn_tables.show_error(model, learnt)
     if asked.write_error:
-        model_error.SHIPPED.write_bytes(_drawn_error.written(found))
+        model_error.SHIPPED.write_bytes(_drawn_error.written(model))
         print(f"written to {model_error.SHIPPED}", file=sys.stderr)
-    return found
+    return model
 
 
 def _throughputs(runs: Sequence[Run]) -> Runs:
@@ -243,11 +243,11 @@ def _write(
     print(f"written to {figure}")
     if asked.write_docs and not asked.divergences:
         sentence = (
-            f"Draw {seed}, {len({one.network for one in judged})} networks, {len(judged)} configurations; "
-            f"Linux {environment.kernel}."
+            f"Draw {seed}, {len({judgement.network for judgement in judged})} networks, "
+            f"{len(judged)} configurations; Linux {environment.kernel}."
         )
         image = IMAGES / f"fidelity-{purpose}.svg"
         image.write_text(draw(judged, report), encoding="utf-8")
-        shown = f"![Simulated over measured throughput, and the bias by regime](../images/{image.name})"
-        replace(PAGE, purpose, f"{sentence}\n\n{shown}\n\n{_drawn_tables.markdown(report)}")
+        picture = f"![Simulated over measured throughput, and the bias by regime](../images/{image.name})"
+        replace(PAGE, purpose, f"{sentence}\n\n{picture}\n\n{_drawn_tables.markdown(report)}")
         print(f"written into {PAGE}", file=sys.stderr)

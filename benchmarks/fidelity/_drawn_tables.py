@@ -68,9 +68,9 @@ def summary(report: Report) -> Iterator[tuple[str, str, str]]:
     yield "bias", signed(whole.figures), share(floor.figures.bias)
     yield "rank correlation", _number(whole.rank_correlation), _number(floor.rank_correlation)
     for name in ("median", "q90", "max"):
-        wanted = f"regret_{name}"
+        field = f"regret_{name}"
         label = {"median": "regret, median", "q90": "regret, 90th percentile", "max": "regret, largest"}[name]
-        yield label, share(getattr(whole, wanted)), share(getattr(floor, wanted))
+        yield label, share(getattr(whole, field)), share(getattr(floor, field))
     yield "kernel means inside the 95 % intervals", share(whole.figures.inside), share(floor.figures.inside)
     held = f"{share(whole.figures.as_expected)} of {whole.figures.expected}"
     yield "the same with the model's error, as shipped", held, "-"
@@ -85,21 +85,21 @@ def summary(report: Report) -> Iterator[tuple[str, str, str]]:
     yield "stalls on both sides or on none", share(whole.stalls_agree), share(floor.stalls_agree)
 
 
-def show_error(found: ModelError, learnt: Learnt) -> None:
+def show_error(model: ModelError, learnt: Learnt) -> None:
     """The learnt error model, and its accuracy on networks left out, by regime."""
     console = Console(width=130)
-    scale = found.scale
+    scale = model.scale
     console.print(
-        f"The simulator's error, from {found.configurations} configurations of {found.networks} networks: "
+        f"The simulator's error, from {model.configurations} configurations of {model.networks} networks: "
         f"spread {scale.spread:.3g}, centre {scale.centre:g}, a half within {scale.half:g}, "
         f"90 % within {scale.nine_tenths:g}, 95 % within {scale.ends:g} spreads.",
         highlight=False,
     )
-    for strengths, one in zip(CANDIDATES, learnt.scores, strict=True):
+    for strengths, score in zip(CANDIDATES, learnt.scores, strict=True):
         factors = ", ".join(f"{name} ({strength:g})" for name, strength in strengths.items())
         taken = " (taken)" if strengths == learnt.strengths else ""
         console.print(
-            f"  interval score {one:.3f}: {factors or 'one spread for all'}{taken}", highlight=False
+            f"  interval score {score:.3f}: {factors or 'one spread for all'}{taken}", highlight=False
         )
     for name, regimes in scale.effects.items():
         words = [f"{regime} {math.exp(value):.2f}" for regime, value in regimes.items()]
@@ -133,8 +133,8 @@ def markdown(report: Report) -> str:
 
 def _row(figures: Figures, floor: Figures) -> tuple[str, ...]:
     both = [
-        f"{share(one)} ({share(other)})"
-        for one, other in (
+        f"{share(mean)} ({share(other)})"
+        for mean, other in (
             (figures.median, floor.median),
             (figures.q90, floor.q90),
             (figures.inside, floor.inside),
@@ -171,12 +171,14 @@ def _number(value: float | None) -> str:
 
 def _runs(runs: Sequence[float | None]) -> str:
     """Mean, smallest and largest; how many stalled."""
-    found = [run for run in runs if run is not None]
-    if not found:
+    completed = [run for run in runs if run is not None]
+    if not completed:
         return "stalled"
-    stalled = len(runs) - len(found)
+    stalled = len(runs) - len(completed)
     middle = mean(tuple(runs)) or 0.0
-    return f"{middle:.3g} ({min(found):.3g}-{max(found):.3g})" + (f", {stalled} stalled" if stalled else "")
+    return f"{middle:.3g} ({min(completed):.3g}-{max(completed):.3g})" + (
+        f", {stalled} stalled" if stalled else ""
+    )
 
 
 def _each(runs: Sequence[float | None]) -> str:

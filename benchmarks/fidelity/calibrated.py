@@ -47,9 +47,10 @@ def main() -> int:
             f"before {off(result.nominal_error)} (misfit {result.misfit:.2f}, "
             f"before {result.nominal_misfit:.2f}); {target}"
         )
-        for one in result.inferred:
+        for parameter in result.inferred:
             console.print(
-                f"  {one.key}: {one.stated} -> {one.value} ({one.low} to {one.high}, {one.determined})"
+                f"  {parameter.key}: {parameter.stated} -> {parameter.value} "
+                f"({parameter.low} to {parameter.high}, {parameter.determined})"
             )
         for row in result.fitted:
             numbers = " ".join(f"{number:8.3g}" for number in (row.measured, row.nominal, row.simulated))

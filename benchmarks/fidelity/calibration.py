@@ -120,11 +120,11 @@ def configurations(topology: Topology) -> tuple[list[Configuration], list[Config
     return measured, [mesh("reno", 4 * MIB), mesh("cubic", MIB), mesh("bbr", 4 * MIB), *without]
 
 
-def measure(topology: Topology, wanted: list[Configuration], seed: int) -> list[Measured]:
+def measure(topology: Topology, chosen: list[Configuration], seed: int) -> list[Measured]:
     """Values of configurations on a network."""
     rows = [
-        Measured(rows=(number,), configuration=one, metric="throughput", value=1.0)
-        for number, one in enumerate(wanted, 2)
+        Measured(rows=(number,), configuration=configuration, metric="throughput", value=1.0)
+        for number, configuration in enumerate(chosen, 2)
     ]
     testbed = create("simulated")
     return [
@@ -140,8 +140,8 @@ def recovered(seed: int, stated: Topology, budget: int) -> Row:
         parameter: parameter.value(float(rng.standard_normal())) for parameter in parameters(stated)
     }
     truth = with_values(stated, drawn)
-    wanted, held_out = configurations(stated)
-    exact = measure(truth, wanted, 1000 + seed)
+    measured, held_out = configurations(stated)
+    exact = measure(truth, measured, 1000 + seed)
     noisy = [
         msgspec.structs.replace(row, value=row.value * float(np.exp(NOISE * rng.standard_normal())))
         for row in exact
@@ -149,10 +149,10 @@ def recovered(seed: int, stated: Topology, budget: int) -> Row:
     options = CalibrationOptions(budget=budget, discrepancy=NOISE, longest_ns=SECONDS * 10**9, seed=seed)
     result = calibrate(stated, noisy, options)
     holds = [
-        one.low_number <= drawn[parameter] <= one.high_number
-        for parameter, one in zip(drawn, result.inferred, strict=True)
+        inferred.low_number <= drawn[parameter] <= inferred.high_number
+        for parameter, inferred in zip(drawn, result.inferred, strict=True)
     ]
-    determined = [one.determined != "not" for one in result.inferred]
+    determined = [inferred.determined != "not" for inferred in result.inferred]
     return Row(
         seed=seed,
         values=len(holds),
@@ -200,9 +200,9 @@ def table(rows: list[Row]) -> Table:
         "calibrated",
         "misfit",
     )
-    shown = Table(*heads)
+    printed = Table(*heads)
     for row in rows:
-        shown.add_row(
+        printed.add_row(
             str(row.seed),
             str(row.values),
             f"{row.held / row.values:.0%}",
@@ -213,8 +213,8 @@ def table(rows: list[Row]) -> Table:
         )
     values, held = sum(row.values for row in rows), sum(row.held for row in rows)
     determined, both = sum(row.determined for row in rows), sum(row.held_determined for row in rows)
-    shown.add_section()
-    shown.add_row(
+    printed.add_section()
+    printed.add_row(
         "all",
         str(values),
         f"{held / values:.1%}",
@@ -223,7 +223,7 @@ def table(rows: list[Row]) -> Table:
         f"{np.mean([row.calibrated_error for row in rows]):.1%}",
         f"{np.mean([row.misfit for row in rows]):.2f}",
     )
-    return shown
+    return printed
 
 
 def arguments() -> argparse.Namespace:

@@ -62,8 +62,8 @@ def _plain(comment: str) -> str:
 
 
 def _documents(text: str) -> str:
-    found = (document.rstrip(".") for document in _DOCUMENT.findall(text))
-    return "; ".join(dict.fromkeys(found))
+    documents = (document.rstrip(".") for document in _DOCUMENT.findall(text))
+    return "; ".join(dict.fromkeys(documents))
 
 
 def _of_module(file: Path) -> str:
@@ -100,7 +100,7 @@ def _place(file: Path) -> tuple[str, str]:
 
 def requirements() -> list[Requirement]:
     """Every test of a document's requirement, in the order of documents."""
-    found = []
+    listed = []
     for file in sorted([*CORE.glob("src/**/*.rs"), *CORE.glob("tests/*.rs")]):
         target, module = _place(file)
         own = _of_module(file) if _is_control(file) else ""
@@ -112,8 +112,8 @@ def requirements() -> list[Requirement]:
                 inner = module if module.endswith("tests") or not module else f"{module}::tests"
                 test = f"{inner}::{name}" if inner else name
                 text = f"{where}: {name.replace('_', ' ')}"
-                found.append(Requirement(document, text, target, test))
-    return sorted(found)
+                listed.append(Requirement(document, text, target, test))
+    return sorted(listed)
 
 
 def results() -> dict[tuple[str, str], bool]:
@@ -134,13 +134,13 @@ def results() -> dict[tuple[str, str], bool]:
     return passed
 
 
-def _rows(wanted: list[Requirement]) -> list[str]:
-    return [f"| {r.document} | {r.text} |" for r in wanted]
+def _rows(listed: list[Requirement]) -> list[str]:
+    return [f"| {r.document} | {r.text} |" for r in listed]
 
 
-def write_docs(wanted: list[Requirement], rules: str) -> None:
+def write_docs(listed: list[Requirement], rules: str) -> None:
     """Put both tables into the docs page."""
-    table = "\n".join(["| document | requirement |", "|---|---|", *_rows(wanted)])
+    table = "\n".join(["| document | requirement |", "|---|---|", *_rows(listed)])
     docs.replace(DOCS, "rules", rules)
     docs.replace(DOCS, "requirements", table)
 
@@ -170,10 +170,10 @@ def main() -> int:
     if options.check_docs:
         return check_docs()
     console = Console(width=200)
-    wanted = requirements()
+    listed = requirements()
     passed = results()
     table = Table("document", "requirement", "", title="Conformance", title_justify="left")
-    rows = [(r, passed.get((r.target, r.test), False)) for r in wanted]
+    rows = [(r, passed.get((r.target, r.test), False)) for r in listed]
     for requirement, met in rows:
         table.add_row(requirement.document, requirement.text, "ok" if met else "FAILED")
     console.print(table)
@@ -184,7 +184,7 @@ def main() -> int:
     _rules.show(rules, console)
     write("rules", rules)
     if options.write_docs:
-        write_docs(wanted, _rules.markdown(rules))
+        write_docs(listed, _rules.markdown(rules))
         print(f"written to {DOCS}")
     return 0 if good == len(rows) else 1
 

@@ -96,11 +96,11 @@ def _contend(
         meters = [_meter(stack, sites) for _ in (labels[0], *rivals)]
         _connect(sites, emulator, managers, topology, labels, seed)
         paths = [topology.path(label, "path") for label in (labels[0], *rivals)]
-        ends = [(named["local"][one.local_index], named["remote"][one.remote_index]) for one in paths]
+        ends = [(named["local"][path.local_index], named["remote"][path.remote_index]) for path in paths]
         for meter, (_, remote) in zip(meters, ends, strict=True):
             ours = meter is meters[0]
             job = {"cc": cc if ours else "reno", "mptcp": ours, "seed": seed, **_sending(seconds)}
-            meter.listen(job, remote.ipv4, [one.ipv4 for one in named["remote"]] if ours else ())
+            meter.listen(job, remote.ipv4, [interface.ipv4 for interface in named["remote"]] if ours else ())
         emulator.tell({"action": "start"})
         for meter, (local, remote) in zip(meters, ends, strict=True):
             meter.connect(local.ipv4, remote.ipv4)
@@ -150,8 +150,8 @@ def _connect(
     named = addresses.interfaces(topology)
     interfaces = sites.devices(named)
     emulator.tell({"network": topology.network(), "seed": seed, "interfaces": interfaces})
-    wanted = tuple(path for path in kernel_paths(topology, named) if path.label in labels)
-    assignment = Assignment(pm="fullmesh", paths=wanted, transfer_bytes=SATURATED)
+    used = tuple(path for path in kernel_paths(topology, named) if path.label in labels)
+    assignment = Assignment(pm="fullmesh", paths=used, transfer_bytes=SATURATED)
     of_sender, of_receiver = managers
     of_sender.tell({"side": "sender", "assignment": document(assignment)})
     of_receiver.tell({"side": "receiver"})
@@ -227,9 +227,9 @@ def _simulate(
         seed=seed,
         workload=Bulk(duration_ns=round(asked.duration * 1e9)),
     )
-    found = testbed("simulated").run(trial)
-    sent = {subflow.path: subflow.bytes for subflow in found.subflows if subflow.path in labels}
-    return Contest(sent, [one.bytes for one in found.background])
+    observation = testbed("simulated").run(trial)
+    sent = {subflow.path: subflow.bytes for subflow in observation.subflows if subflow.path in labels}
+    return Contest(sent, [flow.bytes for flow in observation.background])
 
 
 def estimates(runs: Sequence[Sequence[Contest]]) -> Rules:
@@ -259,15 +259,15 @@ def main() -> None:
         return
     print(", ".join(f"{name} {value}" for name, value in machine().items()))
     everything = {
-        cc: {"kernel": found}
+        cc: {"kernel": outcome}
         | {f"simulated, {name}": simulated_rules(cc, name, asked) for name in SCHEDULERS}
-        for cc, found in result.items()
+        for cc, outcome in result.items()
     }
     columns = ("share against one Reno flow", "share of the contended path", "total over the free path alone")
     table = Table("CC", "where", *columns)
     for cc, beds in everything.items():
-        for bed, found in beds.items():
-            table.add_row(cc, bed, *(_shown(found[key]) for key in ("share", "on_contended", "gain")))
+        for bed, outcome in beds.items():
+            table.add_row(cc, bed, *(_shown(outcome[key]) for key in ("share", "on_contended", "gain")))
     Console(width=130).print(table)
     write("kernel_rules", everything)
 

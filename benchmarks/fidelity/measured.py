@@ -33,10 +33,11 @@ _LETTERS = 60
 def total(measured: Sequence[Again]) -> list[list[str]]:
     """Rows of the table of counts: papers, parts, all."""
     groups: dict[str, list[Again]] = {
-        paper.title: [one for one in measured if one.claim.paper == name] for name, paper in PAPERS.items()
+        paper.title: [claim for claim in measured if claim.claim.paper == name]
+        for name, paper in PAPERS.items()
     }
     for part in ("fit", "judge"):
-        groups[f"part: {part}"] = [one for one in measured if one.claim.part == part]
+        groups[f"part: {part}"] = [claim for claim in measured if claim.claim.part == part]
     groups["all"] = list(measured)
     return [
         [name, str(len(some)), *(str(number) for number in counts(some).values())]
@@ -52,8 +53,8 @@ def statements(measured: Iterable[Again]) -> list[list[str]]:
         place = f"{figure_title(claim.figures[0])}, {', '.join(claim.scenarios)} ({claim.part})"
         rows.append([f"**{place}**", f"**{_cell(claim.words)}**", "", "", f"**{again.judgement.verdict}**"])
         rows += [
-            ["", *map(_cell, (one.words, one.printed, one.measured)), one.verdict]
-            for one in again.judgement.statements
+            ["", *map(_cell, (statement.words, statement.printed, statement.measured)), statement.verdict]
+            for statement in again.judgement.statements
         ]
     return rows
 
@@ -74,7 +75,7 @@ def write_docs(measured: Sequence[Again]) -> None:
     docs.replace(PAGE, "counts", markdown(("paper", "claims", *VERDICTS), total(measured)))
     columns = ("figure", "statement", "printed", "measured", "verdict")
     for name in PAPERS:
-        mine = [one for one in measured if one.claim.paper == name]
+        mine = [claim for claim in measured if claim.claim.paper == name]
         docs.replace(PAGE, name, markdown(columns, statements(mine)))
 
 

@@ -98,8 +98,8 @@ def on_kernel(cases: Sequence[Case], asked: argparse.Namespace) -> list[list[Obs
     """Valid runs on the kernel, for each case."""
     planned = [
         [
-            PlannedTrial(purpose="sweep", run=run, trial=one)
-            for run, one in enumerate(trials(case, asked, asked.runs))
+            PlannedTrial(purpose="sweep", run=run, trial=trial)
+            for run, trial in enumerate(trials(case, asked, asked.runs))
         ]
         for case in cases
     ]
@@ -107,16 +107,21 @@ def on_kernel(cases: Sequence[Case], asked: argparse.Namespace) -> list[list[Obs
         bpf.loaded(case.cc for case in cases),
         measured("pcdc_effect", fresh=asked.fresh) as store,
     ):
-        found = iter(valid_on_the_kernel(store, "kernel", [one for own in planned for one in own]))
-        return [[one for one in (next(found) for _ in own) if one is not None] for own in planned]
+        observations = iter(valid_on_the_kernel(store, "kernel", [trial for own in planned for trial in own]))
+        return [
+            [observation for observation in (next(observations) for _ in own) if observation is not None]
+            for own in planned
+        ]
 
 
-def row(case: Case, found: dict[str, list[Observation]], first: Row | None) -> Row:
+def row(case: Case, observed: dict[str, list[Observation]], first: Row | None) -> Row:
     """Sum up a case; `first` is fullmesh's row, None for fullmesh itself."""
-    throughputs = {bed: summarise([one.throughput_bps / 1e6 for one in found[bed]]) for bed in BEDS}
+    throughputs = {
+        bed: summarise([observation.throughput_bps / 1e6 for observation in observed[bed]]) for bed in BEDS
+    }
     carried: dict[str, int] = {}
-    for one in found["kernel"]:
-        for subflow in one.subflows:
+    for observation in observed["kernel"]:
+        for subflow in observation.subflows:
             carried[subflow.path] = carried.get(subflow.path, 0) + subflow.bytes
     base = throughputs if first is None else first.throughput_mbps
     return Row(
@@ -133,15 +138,15 @@ def print_rows(rows: Sequence[Row]) -> None:
     """Throughputs with their intervals, gains, and each path's share on the kernel."""
     columns = ("network", "CC", "active", *BEDS, "shares on the kernel")
     table = Table(*columns, title="Mbit/s, and PCDC's gain over fullmesh", title_justify="left")
-    for one in rows:
+    for row in rows:
         cells = []
         for bed in BEDS:
-            summary = one.throughput_mbps[bed]
+            summary = row.throughput_mbps[bed]
             half = "" if summary.high is None else f" ± {summary.high - summary.mean:.1f}"
-            gain = "" if one.active is None else f" ({100 * one.gain[bed]:+.0f} %)"
+            gain = "" if row.active is None else f" ({100 * row.gain[bed]:+.0f} %)"
             cells.append(f"{summary.mean:.1f}{half}{gain}")
-        shares = ", ".join(f"{path} {100 * share:.0f} %" for path, share in one.shares.items())
-        table.add_row(one.network, one.cc, " ".join(one.active or ("all",)), *cells, shares)
+        shares = ", ".join(f"{path} {100 * share:.0f} %" for path, share in row.shares.items())
+        table.add_row(row.network, row.cc, " ".join(row.active or ("all",)), *cells, shares)
     Console(width=150).print(table)
 
 
@@ -165,15 +170,15 @@ def main() -> None:
         if not observed:
             print(f"{case.topology.name}, {case.cc}, {case.active}: no valid result from the kernel")
             continue
-        found = {bed: simulated(case, asked, bed) for bed in BEDS[:2]} | {"kernel": observed}
+        sides = {bed: simulated(case, asked, bed) for bed in BEDS[:2]} | {"kernel": observed}
         fullmesh = [
-            one
-            for one in rows
-            if one.active is None and (one.network, one.cc) == (case.topology.name, case.cc)
+            row
+            for row in rows
+            if row.active is None and (row.network, row.cc) == (case.topology.name, case.cc)
         ]
-        rows.append(row(case, found, fullmesh[0] if case.active is not None else None))
+        rows.append(row(case, sides, fullmesh[0] if case.active is not None else None))
     print_rows(rows)
-    write("pcdc_effect", [msgspec.to_builtins(one) for one in rows])
+    write("pcdc_effect", [msgspec.to_builtins(row) for row in rows])
 
 
 if __name__ == "__main__":

@@ -90,9 +90,9 @@ def buffers(topology: Topology) -> tuple[int, ...]:
 def cases(topology: Topology, asked: argparse.Namespace) -> Iterator[Case]:
     """Every saturated case of a network, then its transfers."""
     runs, sizes = asked.runs, buffers(topology)
-    wanted: list[tuple[str, int, int | None]] = [(cc, size, None) for cc in CCS for size in sizes]
-    wanted += [("cubic", sizes[-1], transfer) for name, transfer in TRANSFERS if name == topology.name]
-    for cc, size, transfer in wanted:
+    chosen: list[tuple[str, int, int | None]] = [(cc, size, None) for cc in CCS for size in sizes]
+    chosen += [("cubic", sizes[-1], transfer) for name, transfer in TRANSFERS if name == topology.name]
+    for cc, size, transfer in chosen:
         options = CompareOptions(
             pms=("fullmesh",),
             ccs=(cc,),
@@ -115,32 +115,34 @@ def cases(topology: Topology, asked: argparse.Namespace) -> Iterator[Case]:
             transfer_bytes=transfer,
             planned=planned(trials[:runs]),
             simulated=tuple(
-                msgspec.structs.replace(one, accounting=asked.accounting)
-                for one in trials[: asked.simulated_runs]
+                msgspec.structs.replace(trial, accounting=asked.accounting)
+                for trial in trials[: asked.simulated_runs]
             ),
         )
 
 
 def planned(trials: Sequence[Trial]) -> tuple[PlannedTrial, ...]:
     """Runs of a configuration on the kernel."""
-    return tuple(PlannedTrial(purpose="sweep", run=run, trial=one) for run, one in enumerate(trials))
+    return tuple(PlannedTrial(purpose="sweep", run=run, trial=trial) for run, trial in enumerate(trials))
 
 
-def on_kernel(store: Store, found: Sequence[Case], reporter: Reporter) -> list[list[Observation]]:
+def on_kernel(store: Store, planned: Sequence[Case], reporter: Reporter) -> list[list[Observation]]:
     """Observations on the kernel, from the store or fresh."""
     runner = TrialRunner(testbed("namespaces"), None, store)
     with reporter.phase("kernel") as progress:
-        runner.measure([planned_trial for case in found for planned_trial in case.planned], progress=progress)
+        runner.measure(
+            [planned_trial for case in planned for planned_trial in case.planned], progress=progress
+        )
     return [
         [store.observation(store.key("namespaces", planned_trial)) for planned_trial in case.planned]
-        for case in found
+        for case in planned
     ]
 
 
-def simulated(found: Sequence[Case]) -> list[list[Observation]]:
+def simulated(planned: Sequence[Case]) -> list[list[Observation]]:
     """Observations in the simulator."""
     bed = testbed("simulated")
-    return [[bed.run(one) for one in case.simulated] for case in found]
+    return [[bed.run(trial) for trial in case.simulated] for case in planned]
 
 
 def row(case: Case, simulator: Sequence[Observation], kernel: Sequence[Observation]) -> Row:
@@ -163,18 +165,18 @@ def cell_text(cell: Any) -> str:
     return span + (", stalls" if cell.stalled else "")
 
 
-def print_rows(name: str, found: Sequence[Case], rows: Sequence[Row]) -> None:
+def print_rows(name: str, planned: Sequence[Case], rows: Sequence[Row]) -> None:
     """Table of one network."""
     columns = ("CC", "buffer", "transfer", "simulated (Mbit/s)", "kernel (Mbit/s)", "error")
     table = Table(*columns, title=name, title_justify="left")
-    for case, one in zip(found, rows, strict=True):
+    for case, row in zip(planned, rows, strict=True):
         table.add_row(
             case.cc,
             format_size(case.buffer_bytes),
             "" if case.transfer_bytes is None else format_size(case.transfer_bytes),
-            cell_text(one.simulated),
-            cell_text(one.kernel),
-            "-" if one.error is None else f"{100 * one.error:+.1f} %",
+            cell_text(row.simulated),
+            cell_text(row.kernel),
+            "-" if row.error is None else f"{100 * row.error:+.1f} %",
         )
     Console(width=110).print(table)
 
@@ -192,9 +194,9 @@ def summary(comparison: Comparison) -> str:
     )
 
 
-def repeated(found: Sequence[list[Observation]]) -> list[float]:
+def repeated(repetitions: Sequence[list[Observation]]) -> list[float]:
     """Repeatability of the kernel: each case's error of the second run against the first, sorted."""
-    pairs = [believed([run for run in runs if run.failed is None])[:2] for runs in found]
+    pairs = [believed([run for run in runs if run.failed is None])[:2] for runs in repetitions]
     return sorted(
         abs(pair[1].throughput_bps / pair[0].throughput_bps - 1) for pair in pairs if len(pair) == 2
     )
@@ -261,19 +263,19 @@ def main() -> None:
     asked.simulated_runs = asked.simulated_runs or asked.runs
     print(", ".join(f"{name} {value}" for name, value in machine().items()))
     topologies = [load(path) for path in sorted(NETWORKS.glob("*.toml"))]
-    topologies = [one for one in topologies if not asked.only or one.name in asked.only]
+    topologies = [topology for topology in topologies if not asked.only or topology.name in asked.only]
     reporter = Reporter()
     everything: list[Row] = []
     agreements, kept = [], []
     observed: list[list[Observation]] = []
     with measured("fidelity", fresh=asked.fresh) as store:
         for topology in topologies:
-            found = list(cases(topology, asked))
-            kernel = on_kernel(store, found, reporter)
+            planned = list(cases(topology, asked))
+            kernel = on_kernel(store, planned, reporter)
             observed += kernel
-            rows = [row(*one) for one in zip(found, simulated(found), kernel, strict=True)]
-            print_rows(f"{topology.name}: {topology.description}", found, rows)
-            saturated = [one for case, one in zip(found, rows, strict=True) if case.transfer_bytes is None]
+            rows = [row(*parts) for parts in zip(planned, simulated(planned), kernel, strict=True)]
+            print_rows(f"{topology.name}: {topology.description}", planned, rows)
+            saturated = [row for case, row in zip(planned, rows, strict=True) if case.transfer_bytes is None]
             comparison = compare(saturated)
             print(f"{summary(comparison)}; same optimum: {comparison.same_optimum}\n")
             agreements.append(comparison.same_optimum)
@@ -287,7 +289,7 @@ def main() -> None:
             f"The kernel against itself, second run against first, {len(own)} configurations: median "
             f"{100 * quantile(own, 0.5):.1f} %, 90th percentile {100 * quantile(own, 0.9):.1f} %."
         )
-    lost = sorted(1 - one for one in kept if one is not None)
+    lost = sorted(1 - share for share in kept if share is not None)
     same = sum(agreement is True for agreement in agreements)
     print(f"The same optimum in {same} of {len(agreements)} networks.")
     if lost:
@@ -298,7 +300,7 @@ def main() -> None:
     write(
         "fidelity" if asked.buffer_mode == FIXED else f"fidelity-{asked.buffer_mode}",
         {
-            "rows": [msgspec.to_builtins(one) for one in everything],
+            "rows": [msgspec.to_builtins(row) for row in everything],
             "median_error": whole.median_error,
             "q90_error": whole.q90_error,
             "rank_correlation": whole.rank_correlation,

@@ -67,7 +67,7 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
 
 def cases(topologies: Sequence[Topology], ccs: Sequence[str], asked: argparse.Namespace) -> list[Case]:
     """Every algorithm on every network."""
-    found = []
+    cases = []
     for topology in topologies:
         size = buffers(topology)[BUFFER]
         for cc in ccs:
@@ -80,30 +80,34 @@ def cases(topologies: Sequence[Topology], ccs: Sequence[str], asked: argparse.Na
                 seed=asked.seed,
             )
             trials = [trial(topology, options, "fullmesh", cc, size, run) for run in range(asked.runs)]
-            found.append(Case(topology, cc, planned(trials)))
-    return found
+            cases.append(Case(topology, cc, planned(trials)))
+    return cases
 
 
 def shares(observations: Sequence[Observation]) -> dict[str, float]:
     """Each subflow's share of the payload, mean over the runs."""
-    found: dict[str, list[float]] = {}
+    shares: dict[str, list[float]] = {}
     for observation in observations:
         total = sum(subflow.bytes for subflow in observation.subflows) or 1
         for subflow in observation.subflows:
-            found.setdefault(subflow.path, []).append(subflow.bytes / total)
-    return {path: sum(values) / len(observations) for path, values in found.items()}
+            shares.setdefault(subflow.path, []).append(subflow.bytes / total)
+    return {path: sum(values) / len(observations) for path, values in shares.items()}
 
 
 def pair(case: Case, kernel: Sequence[Observation | None]) -> Pair | None:
     """Both sides of a case; None without a valid result from the kernel."""
-    both = [(one.trial, found) for one, found in zip(case.planned, kernel, strict=True) if found is not None]
+    both = [
+        (planned.trial, observation)
+        for planned, observation in zip(case.planned, kernel, strict=True)
+        if observation is not None
+    ]
     if not both:
         return None
     bed = testbed("simulated")
-    original = [bed.run(one) for one, _ in both]
-    twin = [found for _, found in both]
+    original = [bed.run(trial) for trial, _ in both]
+    twin = [observation for _, observation in both]
     simulated_bps, kernel_bps = (
-        statistics.mean(one.throughput_bps for one in side) for side in (original, twin)
+        statistics.mean(observation.throughput_bps for observation in side) for side in (original, twin)
     )
     ours, theirs = shares(original), shares(twin)
     return Pair(
@@ -118,7 +122,7 @@ def pair(case: Case, kernel: Sequence[Observation | None]) -> Pair | None:
     )
 
 
-def print_pairs(found: Sequence[Pair]) -> None:
+def print_pairs(pairs: Sequence[Pair]) -> None:
     """A table of all cases, and how many agree for each algorithm."""
     console = Console(width=110)
     columns = (
@@ -132,28 +136,28 @@ def print_pairs(found: Sequence[Pair]) -> None:
         "",
     )
     table = Table(*columns)
-    for one in found:
+    for pair in pairs:
         table.add_row(
-            one.cc,
-            one.network,
-            f"{one.counted} of {one.runs}",
-            f"{one.simulated_mbps:.1f}",
-            f"{one.kernel_mbps:.1f}",
-            f"{100 * one.error:+.1f} %",
-            f"{100 * one.share_error:.1f} points",
-            "agree" if one.agrees else "differ",
+            pair.cc,
+            pair.network,
+            f"{pair.counted} of {pair.runs}",
+            f"{pair.simulated_mbps:.1f}",
+            f"{pair.kernel_mbps:.1f}",
+            f"{100 * pair.error:+.1f} %",
+            f"{100 * pair.share_error:.1f} points",
+            "agree" if pair.agrees else "differ",
         )
     console.print(table)
     summary = Table("CC", "agree", "median error", "largest error", "largest share error")
-    for cc in dict.fromkeys(one.cc for one in found):
-        own = [one for one in found if one.cc == cc]
-        errors = sorted(abs(one.error) for one in own)
+    for cc in dict.fromkeys(pair.cc for pair in pairs):
+        own = [pair for pair in pairs if pair.cc == cc]
+        errors = sorted(abs(pair.error) for pair in own)
         summary.add_row(
             cc,
-            f"{sum(one.agrees for one in own)} of {len(own)}",
+            f"{sum(pair.agrees for pair in own)} of {len(own)}",
             f"{100 * statistics.median(errors):.1f} %",
             f"{100 * errors[-1]:.1f} %",
-            f"{100 * max(one.share_error for one in own):.1f} points",
+            f"{100 * max(pair.share_error for pair in own):.1f} points",
         )
     console.print(summary)
 
@@ -172,22 +176,22 @@ def main() -> None:
     asked = parser.parse_args()
     print(", ".join(f"{name} {value}" for name, value in machine().items()))
     topologies = [load(path) for path in sorted(NETWORKS.glob("*.toml"))]
-    topologies = [one for one in topologies if not asked.only or one.name in asked.only]
-    topologies.sort(key=lambda one: sum(path.rate_bps for path in one.paths))
-    wanted = cases(topologies, asked.cc or ["reno", "cubic", *bpf.programs()], asked)
+    topologies = [topology for topology in topologies if not asked.only or topology.name in asked.only]
+    topologies.sort(key=lambda topology: sum(path.rate_bps for path in topology.paths))
+    chosen = cases(topologies, asked.cc or ["reno", "cubic", *bpf.programs()], asked)
     with (
-        bpf.loaded(case.cc for case in wanted),
+        bpf.loaded(case.cc for case in chosen),
         measured("twins", fresh=asked.fresh) as store,
     ):
         kernel = [
-            one
+            observation
             for topology in topologies
-            for one in valid_on_the_kernel(
+            for observation in valid_on_the_kernel(
                 store,
                 topology.name,
                 [
                     planned_trial
-                    for case in wanted
+                    for case in chosen
                     if case.topology is topology
                     for planned_trial in case.planned
                 ],
@@ -195,11 +199,11 @@ def main() -> None:
         ]
     pairs = [
         pair(case, kernel[number * asked.runs : (number + 1) * asked.runs])
-        for number, case in enumerate(wanted)
+        for number, case in enumerate(chosen)
     ]
-    found = sorted((one for one in pairs if one is not None), key=lambda one: (one.cc, one.network))
-    print_pairs(found)
-    result: list[dict[str, Any]] = [msgspec.to_builtins(one) | {"agrees": one.agrees} for one in found]
+    known = sorted((pair for pair in pairs if pair is not None), key=lambda pair: (pair.cc, pair.network))
+    print_pairs(known)
+    result: list[dict[str, Any]] = [msgspec.to_builtins(pair) | {"agrees": pair.agrees} for pair in known]
     write("twins", result)
 
 

@@ -186,7 +186,8 @@ def windows(connection: socket.socket) -> list[int]:
         raise OSError(ctypes.get_errno(), "getsockopt(MPTCP_TCPINFO)")
     count = struct.unpack_from("=IIII", buffer)[1]
     return [
-        struct.unpack_from("=I", buffer, header + _TCP_INFO_BYTES * one + _SND_WND)[0] for one in range(count)
+        struct.unpack_from("=I", buffer, header + _TCP_INFO_BYTES * index + _SND_WND)[0]
+        for index in range(count)
     ]
 
 
@@ -196,14 +197,14 @@ def counters(*names: str) -> dict[str, int]:
     A name that the kernel does not have is left out: it is not a counter that stands at 0.
     """
     lines = Path("/proc/net/netstat").read_text().splitlines()
-    found: dict[str, Any] = {}
+    counters: dict[str, Any] = {}
     for head, values in zip(lines[::2], lines[1::2], strict=True):
         group, *keys = head.split()
         if names or group == "MPTcpExt:":
-            found |= dict(zip(keys, map(int, values.split()[1:]), strict=False))
+            counters |= dict(zip(keys, map(int, values.split()[1:]), strict=False))
     if names:
-        return {key: found[key] for key in names if key in found}
-    return {key: value for key, value in found.items() if value}
+        return {key: counters[key] for key in names if key in counters}
+    return {key: value for key, value in counters.items() if value}
 
 
 def kernel() -> str:

@@ -23,14 +23,14 @@ def held(limit: int) -> str:
     connection = re.search(r"ESTAB +(\d+) .* rcv_nxt:(\w+)", shell("ss -MinHO"))
     if connection is None:
         return "the connection is not there any more"
-    found = [
+    parts = [
         f"connection: {connection[1]} bytes of memory taken of {limit}, waits for ...{connection[2][-6:]}"
     ]
     for bytes_held, address, first in re.findall(
         r"ESTAB +(\d+) +\d+ +\S+ +([\d.]+):.* seq:(\w+)", shell("ss -tinHO")
     ):
-        found.append(f"subflow from {address}: {bytes_held} bytes in its queue, from ...{first[-6:]}")
-    return "; ".join(found)
+        parts.append(f"subflow from {address}: {bytes_held} bytes in its queue, from ...{first[-6:]}")
+    return "; ".join(parts)
 
 
 def receiver(link: Link, buffer: int) -> None:

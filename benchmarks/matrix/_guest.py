@@ -116,14 +116,14 @@ def archive(files: dict[str, bytes]) -> bytes:
     return bytes(out)
 
 
-def _needed(modules: Path, wanted: Sequence[str]) -> list[Path]:
+def _needed(modules: Path, names: Sequence[str]) -> list[Path]:
     """Modules with those that they depend on, in the order in which they load (modules.dep of depmod)."""
     depends = {}
     for line in (modules / "modules.dep").read_text().splitlines():
         path, _, needs = line.partition(":")
         depends[Path(path).stem.replace("-", "_")] = [path, *needs.split()]
     order: list[str] = []
-    for name in wanted:
+    for name in names:
         # A module's line lists what it needs, the deepest last; a module without a line is built in.
         order += [path for path in reversed(depends.get(name, [])) if path not in order]
     return [modules / path for path in order]

@@ -99,12 +99,12 @@ def _integrity() -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _mptune(*arguments: str) -> dict[str, Any]:
-    found = run(sys.executable, "-m", "mptune.cli", *arguments)
-    start = found["output"].find("{")
+    finished = run(sys.executable, "-m", "mptune.cli", *arguments)
+    start = finished["output"].find("{")
     try:
-        return {"said": json.loads(found["output"][start:])}
+        return {"said": json.loads(finished["output"][start:])}
     except ValueError:
-        return found
+        return finished
 
 
 def _finding(name: str) -> Iterator[tuple[str, dict[str, Any]]]:

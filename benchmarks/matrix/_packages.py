@@ -87,10 +87,10 @@ class Packages:
         SystemExit : the suites have none.
         """
         name = re.compile(rf"linux-image-({re.escape(series)}\.[\d.+deb-]*)-amd64")
-        found = [
+        releases = [
             match[1] for line in self._names(f"linux-image-{series}.") if (match := name.fullmatch(line))
         ]
-        for release in sorted(found, key=order, reverse=True):
+        for release in sorted(releases, key=order, reverse=True):
             whole = f"{release}-amd64"
             # Up to 6.18 the image brings everything; later ones are two packages.
             split = [f"linux-binary-{whole}", f"linux-modules-{whole}"]
@@ -105,8 +105,8 @@ class Packages:
 
     def _candidate(self, package: str) -> str | None:
         """The version that would be fetched; None for a package that is only mentioned."""
-        found = re.search(r"Candidate: (\S+)", self._apt("apt-cache", "policy", package))
-        return None if found is None or found[1] == "(none)" else found[1]
+        match = re.search(r"Candidate: (\S+)", self._apt("apt-cache", "policy", package))
+        return None if match is None or match[1] == "(none)" else match[1]
 
     def _unpacked(self, version: str, release: str, packages: list[str]) -> Kernel:
         root = self._directory / "kernels" / release

@@ -91,26 +91,26 @@ def _doctor(kernels: Sequence[Asked]) -> list[list[str]]:
         {check["name"]: check for check in (kernel.one("doctor", "said") or {}).get("checks", [])}
         for kernel in kernels
     ]
-    names = dict.fromkeys(name for found in checks for name in found if name not in _OF_THE_MACHINE)
+    names = dict.fromkeys(name for check in checks for name in check if name not in _OF_THE_MACHINE)
     rows = [_head("", kernels)]
     for name in names:
-        required = any(found.get(name, {}).get("required") for found in checks)
-        cells = [_NONE if name not in found else _check(found[name]) for found in checks]
+        required = any(check.get(name, {}).get("required") for check in checks)
+        cells = [_NONE if name not in check else _check(check[name]) for check in checks]
         rows.append([f"{name} *" if required else name, *cells])
     return rows
 
 
 def _check(check: dict[str, Any]) -> str:
-    found = re.sub(r" ?\(?Linux [\w.+-]+\)?", "", check["found"]).partition(";")[0]
-    return ": ".join(part for part in (check["state"], found) if part)
+    detail = re.sub(r" ?\(?Linux [\w.+-]+\)?", "", check["found"]).partition(";")[0]
+    return ": ".join(part for part in (check["state"], detail) if part)
 
 
 def _settings(kernels: Sequence[Asked]) -> list[list[str]]:
     """Of net.mptcp as they are at first, and the counters that not all have."""
     values = [kernel.one("settings", "values") or {} for kernel in kernels]
     rows = [_head("net.mptcp", kernels)]
-    for name in sorted({name for found in values for name in found}):
-        rows.append([f"`{name}`", *(found.get(name, _NONE) for found in values)])
+    for name in sorted({name for value in values for name in value}):
+        rows.append([f"`{name}`", *(value.get(name, _NONE) for value in values)])
     counted = [kernel.one("settings", "counters") or [] for kernel in kernels]
     rows.append(["counters (`MPTcpExt`)", *(str(len(names)) for names in counted)])
     return rows
@@ -118,18 +118,18 @@ def _settings(kernels: Sequence[Asked]) -> list[list[str]]:
 
 def _findings(kernels: Sequence[Asked]) -> list[list[str]]:
     """A line for each finding: what its program showed."""
-    shown: dict[str, Callable[[Asked], str]] = {
-        "1 wrong payload": lambda one: _wrong(one.outputs("wrong_payload")[:1]),
-        "1, with `--checksum`": lambda one: _wrong(one.outputs("wrong_payload")[1:2]),
+    rows_of: dict[str, Callable[[Asked], str]] = {
+        "1 wrong payload": lambda asked: _wrong(asked.outputs("wrong_payload")[:1]),
+        "1, with `--checksum`": lambda asked: _wrong(asked.outputs("wrong_payload")[1:2]),
         "1, `mptune doctor --integrity`": _integrity,
-        "2 stalls": lambda one: _stalls(one.outputs("stall")),
-        "3 dropped beyond the window": lambda one: _dropped(one.outputs("overrun")),
-        "4 window offered: one subflow": lambda one: _offered(one, "one subflow"),
-        "4 with a silent second one": lambda one: _offered(one, "a second one on standby"),
-        "4 when it carries data too": lambda one: _offered(one, "the second one carries data too"),
+        "2 stalls": lambda asked: _stalls(asked.outputs("stall")),
+        "3 dropped beyond the window": lambda asked: _dropped(asked.outputs("overrun")),
+        "4 window offered: one subflow": lambda asked: _offered(asked, "one subflow"),
+        "4 with a silent second one": lambda asked: _offered(asked, "a second one on standby"),
+        "4 when it carries data too": lambda asked: _offered(asked, "the second one carries data too"),
     }
     return [_head("", kernels)] + [
-        [name, *(show(kernel) for kernel in kernels)] for name, show in shown.items()
+        [name, *(show(kernel) for kernel in kernels)] for name, show in rows_of.items()
     ]
 
 
@@ -137,18 +137,18 @@ def _wrong(outputs: Sequence[str]) -> str:
     """Of the first case of wrong_payload.py."""
     first = re.split(r"(?m)^  while .*\n", "".join(outputs))[1:2]
     for text in first:
-        if found := re.search(r"received, (\d+) wrong", text):
-            return f"{found[1]} bytes"
+        if match := re.search(r"received, (\d+) wrong", text):
+            return f"{match[1]} bytes"
         if "intact" in text:
             joined = "'MPJoinAckRx': 1" in text
             return "intact" if joined else "intact, but nothing joined"
     return "no result" if outputs else _NONE
 
 
-def _integrity(one: Asked) -> str:
-    said = one.one("integrity", "said")
+def _integrity(asked: Asked) -> str:
+    said = asked.one("integrity", "said")
     if said is None:
-        return "no result" if one.said("integrity") else _NONE
+        return "no result" if asked.said("integrity") else _NONE
     plain = sum(not wrong["provoked"] for wrong in said["wrong"])
     provoked = sum(wrong["provoked"] for wrong in said["wrong"])
     parts = [f"{plain} of {said['transfers']}"]
@@ -163,14 +163,14 @@ def _stalls(outputs: Sequence[str]) -> str:
 
 
 def _dropped(outputs: Sequence[str]) -> str:
-    last = [found[-1] for text in outputs if (found := re.findall(r"(\d+) dropped so far", text))]
+    last = [counts[-1] for text in outputs if (counts := re.findall(r"(\d+) dropped so far", text))]
     return ", ".join(last) or _NONE
 
 
-def _offered(one: Asked, when: str) -> str:
+def _offered(asked: Asked, when: str) -> str:
     """Windows of the first subflow, KiB."""
-    found = [re.search(rf"(?m)^  {re.escape(when)}: (\d+)", text) for text in one.outputs("half_window")]
-    return ", ".join(f"{int(match[1]) / 1024:.0f}" for match in found if match) or _NONE
+    matches = [re.search(rf"(?m)^  {re.escape(when)}: (\d+)", text) for text in asked.outputs("half_window")]
+    return ", ".join(f"{int(match[1]) / 1024:.0f}" for match in matches if match) or _NONE
 
 
 def _measured(kernels: Sequence[Asked]) -> list[list[str]]:
@@ -179,7 +179,7 @@ def _measured(kernels: Sequence[Asked]) -> list[list[str]]:
     rows = [["network", "congestion control", "buffer", "simulated", *_head("", kernels)[1:]]]
     for number, case in enumerate(_trials.cases()):
         simulated = [bed.run(trial) for trial in case.trials]
-        mean = statistics.fmean(one.throughput_bps for one in simulated)
+        mean = statistics.fmean(trial.throughput_bps for trial in simulated)
         cells = [
             ", ".join(
                 _trial(line["observation"]) for line in kernel.said("trial") if line["number"] == number

@@ -36,11 +36,11 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
 def cases() -> list[Case]:
     """All of them, in an order that does not change."""
-    found = []
+    planned = []
     for path in sorted(NETWORKS.glob("*.toml")):
         topology = load(path)
-        rate_bps = sum(one.rate_bps for one in topology.paths)
-        product = rate_bps * max(one.base_rtt_ns for one in topology.paths) / 8e9
+        rate_bps = sum(path.rate_bps for path in topology.paths)
+        product = rate_bps * max(path.base_rtt_ns for path in topology.paths) / 8e9
         for multiple, mode, cc in _CASES:
             size = round(multiple * product / 1024) * 1024
             options = CompareOptions(
@@ -51,10 +51,10 @@ def cases() -> list[Case]:
                 duration_ns=_SECONDS * 10**9,
             )
             runs = [trial(topology, options, "fullmesh", cc, size, run) for run in range(SIMULATED_RUNS)]
-            found.append(
+            planned.append(
                 Case(network=topology.name, cc=cc, buffer_bytes=size, buffer_mode=mode, trials=tuple(runs))
             )
-    return found
+    return planned
 
 
 def on_this_kernel() -> Iterator[tuple[int, Observation]]:

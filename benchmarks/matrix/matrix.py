@@ -108,8 +108,8 @@ def main() -> None:
         for series in asked.only or SERIES:
             path = RESULTS / f"{series}.json"
             before = json.loads(path.read_text()) if path.exists() else {}
-            found = merged(before, ask(series, steps, packages, work))
-            path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+            document = merged(before, ask(series, steps, packages, work))
+            path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     _page.write(RESULTS)
 
 

@@ -38,25 +38,29 @@ def on_the_kernel(
     again : whether to measure once more; after `ATTEMPTS` the last result stands.
     """
     runner, reporter = TrialRunner(testbed("namespaces"), None, store), Reporter()
-    found: dict[int, Observation] = {}
+    observations: dict[int, Observation] = {}
     for attempt in range(ATTEMPTS):
         missing = {
-            index: msgspec.structs.replace(one, round=attempt)
-            for index, one in enumerate(planned)
-            if index not in found or again(found[index])
+            index: msgspec.structs.replace(trial, round=attempt)
+            for index, trial in enumerate(planned)
+            if index not in observations or again(observations[index])
         }
         if not missing:
             break
         with reporter.phase(name if attempt == 0 else f"{name}, again") as progress:
             runner.measure(list(missing.values()), progress=progress)
-        found |= {index: store.observation(store.key("namespaces", one)) for index, one in missing.items()}
-    return [found[index] for index in range(len(planned))]
+        observations |= {
+            index: store.observation(store.key("namespaces", trial)) for index, trial in missing.items()
+        }
+    return [observations[index] for index in range(len(planned))]
 
 
 def valid_on_the_kernel(store: Store, name: str, planned: Sequence[PlannedTrial]) -> list[Observation | None]:
     """Likewise, but a failed trial is measured again too; None if it failed or was overloaded each time."""
-    found = on_the_kernel(store, name, planned, lambda one: one.failed is not None or overloaded(one))
+    observations = on_the_kernel(
+        store, name, planned, lambda observation: observation.failed is not None or overloaded(observation)
+    )
     return [
         None if observation.failed is not None or overloaded(observation) else observation
-        for observation in found
+        for observation in observations
     ]

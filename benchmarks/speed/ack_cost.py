@@ -41,7 +41,7 @@ def measure(cc: str, network: str, duration_ns: int, seed: int) -> dict[str, Any
     try:
         with bpf.loaded([cc]) as names:
             observation = testbed("namespaces").run(trial)
-            (link,) = [found for found in bpf.registered() if found["name"] == names[cc]]
+            (link,) = [program for program in bpf.registered() if program["name"] == names[cc]]
             hooks = [hook for hook in link["hooks"] if hook["calls"]]
     finally:
         COUNTING.write_text("0")
@@ -66,7 +66,7 @@ def main() -> None:
     asked = parser.parse_args()
     print(", ".join(f"{name} {value}" for name, value in machine().items()))
     table = Table("CC", "subflows", "calls", "cong_avoid (ns)", "all hooks (ns per ACK)")
-    found = []
+    results = []
     for cc in bpf.programs():
         for network, subflows in CASES:
             runs = [measure(cc, network, round(asked.duration * 1e9), seed) for seed in range(asked.runs)]
@@ -76,9 +76,9 @@ def main() -> None:
             whole = [run["total_ns"] / run["acks"] for run in runs]
             calls = statistics.median(run["acks"] for run in runs)
             table.add_row(cc, str(subflows), f"{calls:.0f}", spread(growth, 0), spread(whole, 0))
-            found.append({"cc": cc, "subflows": subflows, "runs": runs})
+            results.append({"cc": cc, "subflows": subflows, "runs": runs})
     Console(width=110).print(table)
-    write("ack_cost", found)
+    write("ack_cost", results)
 
 
 if __name__ == "__main__":

@@ -142,12 +142,12 @@ def run_case(rates: list[int], seconds: int) -> dict[str, Any]:
     with ExitStack() as stack:
         names = stack.enter_context(bpf.loaded([trial.cc]))
         named = interfaces(trial.topology)
-        wanted, between = plan(trial, names[trial.cc], named), links(trial, named)
+        planned, between = plan(trial, names[trial.cc], named), links(trial, named)
         sites = stack.enter_context(Sites())
         emulator = stack.enter_context(sites.start("emulator", "mptune.linux.emulator"))
         set_up(emulator, sites, between)
         probes = Probes(sites, between, stack)
-        meter = start_load(sites, wanted, stack) if rates else None
+        meter = start_load(sites, planned, stack) if rates else None
         before, end = Load.now(), time.monotonic() + seconds
         with suppress(PermissionError):  # otherwise the probes would be late, not the emulator
             os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
@@ -172,10 +172,10 @@ def set_up(emulator: Child, sites: Sites, between: Links) -> None:
     emulator.tell({"action": "start"})
 
 
-def start_load(sites: Sites, wanted: Plan, stack: ExitStack) -> Meter[Child]:
+def start_load(sites: Sites, planned: Plan, stack: ExitStack) -> Meter[Child]:
     """Start a saturated connection on the first two paths; return the meter that will report its result."""
     manager, acceptor = (stack.enter_context(sites.start_agent("paths", side)) for side in SIDES)
-    manager.tell({"side": "sender", "assignment": assignment.document(wanted.assignment)})
+    manager.tell({"side": "sender", "assignment": assignment.document(planned.assignment)})
     acceptor.tell({"side": "receiver"})
     for child in (manager, acceptor):
         child.expect("ready", STEP_S)
@@ -186,8 +186,8 @@ def start_load(sites: Sites, wanted: Plan, stack: ExitStack) -> Meter[Child]:
     for half in meter.halves:
         with suppress(PermissionError):
             os.sched_setscheduler(half.pid, os.SCHED_RR, os.sched_param(1))
-    meter.listen(wanted.meter, wanted.address, wanted.joins)
-    meter.connect(*wanted.initial)
+    meter.listen(planned.meter, planned.address, planned.joins)
+    meter.connect(*planned.initial)
     meter.expect("connected", STEP_S)
     return meter
 
@@ -234,10 +234,12 @@ def main(runs: int, seconds: int) -> None:
     )
     results: list[dict[str, Any]] = []
     for rates in CASES:
-        found = [in_fresh_process("benchmarks.speed.emulator", [rates, seconds]) for _ in range(runs)]
+        measured = [in_fresh_process("benchmarks.speed.emulator", [rates, seconds]) for _ in range(runs)]
 
-        def column(name: str, part: str | None = None, found: list[dict[str, Any]] = found) -> list[float]:
-            return [run[name] if part is None else run[name][part] for run in found]
+        def column(
+            name: str, part: str | None = None, measured: list[dict[str, Any]] = measured
+        ) -> list[float]:
+            return [run[name] if part is None else run[name][part] for run in measured]
 
         table.add_row(
             " + ".join(map(str, rates)) or "only probes",
@@ -250,7 +252,7 @@ def main(runs: int, seconds: int) -> None:
             spread(column("probe_error_us", "p99"), 0),
             f"{max(column('overflow'))}",
         )
-        results.append({"rates_mbps": rates, "runs": found})
+        results.append({"rates_mbps": rates, "runs": measured})
     console.print(table)
     for result in results:
         for run in result["runs"]:

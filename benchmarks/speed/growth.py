@@ -146,15 +146,15 @@ def main() -> None:
         print(json.dumps(fill(case["trials"], Path(case["directory"]))._asdict()))
         return
     print(", ".join(f"{name} {value}" for name, value in machine().items()))
-    found = {}
+    grown = {}
     for size in asked.sizes:
         with tempfile.TemporaryDirectory() as place:
-            found[size] = growth(size, Path(place))
+            grown[size] = growth(size, Path(place))
     table = Table("what", *(f"{size:,} trials" for size in asked.sizes))
-    for name in found[asked.sizes[0]]:
-        table.add_row(name, *(cost_text(costs[name]) for costs in found.values()))
+    for name in grown[asked.sizes[0]]:
+        table.add_row(name, *(cost_text(costs[name]) for costs in grown.values()))
     Console(width=140).print(table)
-    write("growth", found)
+    write("growth", grown)
 
 
 if __name__ == "__main__":

@@ -201,7 +201,7 @@ MPTUNE, LINUX = (
 
 def contenders(htsim: Path | None) -> tuple[list[Contender], list[str]]:
     """The contenders, and the reason of each peer that is absent."""
-    found, absent = [MPTUNE, LINUX], []
+    contenders, absent = [MPTUNE, LINUX], []
     if htsim is None:
         absent.append(
             "htsim: left out; --htsim names the program compiled from benchmarks/speed/drivers/htsim.cpp"
@@ -209,7 +209,7 @@ def contenders(htsim: Path | None) -> tuple[list[Contender], list[str]]:
     elif shutil.which(htsim) is None:
         absent.append(f"htsim: left out; {htsim} is not a program")
     else:
-        found += [
+        contenders += [
             Contender("htsim", "htsim", of_htsim(htsim.absolute())),
             Contender("htsim", "htsim, ACK queues", of_htsim(htsim.absolute(), ["--ack-queues"])),
         ]
@@ -217,8 +217,8 @@ def contenders(htsim: Path | None) -> tuple[list[Contender], list[str]]:
     if ns is None:
         absent.append("ns-2: left out; there is no program ns on the path (Debian has it in the package ns2)")
     else:
-        found.append(Contender("ns-2", "ns-2", of_ns2(ns)))
-    return found, absent
+        contenders.append(Contender("ns-2", "ns-2", of_ns2(ns)))
+    return contenders, absent
 
 
 class Run(NamedTuple):
@@ -275,9 +275,9 @@ def run(command: list[str], counting: bool) -> Run:
     try:
         if done.returncode:
             raise ValueError(f"exit {done.returncode}: {done.stderr.strip()[-300:]}")
-        told = json.loads(said)
-        cpu_s = told["cpu_s"] if "cpu_s" in told else told["ticks"] / os.sysconf("SC_CLK_TCK")
-        return Run(told["packets"], cpu_s, instructions, told.get("compiler"))
+        report = json.loads(said)
+        cpu_s = report["cpu_s"] if "cpu_s" in report else report["ticks"] / os.sysconf("SC_CLK_TCK")
+        return Run(report["packets"], cpu_s, instructions, report.get("compiler"))
     except (ValueError, KeyError, TypeError) as wrong:
         raise SystemExit(
             f"{Path(command[0]).name}: expected a last line of JSON, found {said!r} ({wrong})"
@@ -287,7 +287,7 @@ def run(command: list[str], counting: bool) -> Run:
 def median_ratio(some: Sequence[Run], others: Sequence[Run]) -> float:
     """Median over the rounds."""
     return statistics.median(
-        one.rate / other.rate for one, other in zip(some, others, strict=True) if other.rate
+        run.rate / other.rate for run, other in zip(some, others, strict=True) if other.rate
     )
 
 
@@ -311,20 +311,20 @@ def per_packet(runs: Sequence[Run], start: Run | None) -> float | None:
     if start is None or start.instructions is None:
         return None
     values = [
-        (one.instructions - start.instructions) / (one.packets - start.packets)
-        for one in runs
-        if one.instructions is not None and one.packets > start.packets
+        (run.instructions - start.instructions) / (run.packets - start.packets)
+        for run in runs
+        if run.instructions is not None and run.packets > start.packets
     ]
     return statistics.median(values) if values else None
 
 
 def remark(case: Case, runs: Sequence[Run], seconds: int) -> str:
     """Empty if it delivered what the links can carry."""
-    share = statistics.median(one.packets for one in runs) / case.packets(seconds)
+    share = statistics.median(run.packets for run in runs) / case.packets(seconds)
     return "" if SAME_WORK[0] <= share <= SAME_WORK[1] else f"delivered {share:.1%} of what the links carry"
 
 
-def against_itself(found: dict[str, dict[str, Any]]) -> list[tuple[str, float]]:
+def against_itself(results: dict[str, dict[str, Any]]) -> list[tuple[str, float]]:
     """Ratios between the simulator's own cases."""
     two, shared = "100 + 50 Mbit/s, uncoupled", "two subflows, a shared link"
     pairs = [
@@ -333,11 +333,11 @@ def against_itself(found: dict[str, dict[str, Any]]) -> list[tuple[str, float]]:
         ("eight subflows, shared links / two disjoint paths", "eight subflows, shared links", two),
     ]
     ratios = [
-        (name, median_ratio(found[some]["runs"]["mptune"], found[other]["runs"]["mptune"]))
+        (name, median_ratio(results[some]["runs"]["mptune"], results[other]["runs"]["mptune"]))
         for name, some, other in pairs
-        if some in found and other in found
+        if some in results and other in results
     ]
-    for case, result in found.items():
+    for case, result in results.items():
         ratios.append(
             (
                 f"linux / payload, {case}",
@@ -411,12 +411,15 @@ def main() -> None:
     console.print(", ".join(f"{key} {value}" for key, value in described.items()), highlight=False)
     for line in absent:
         console.print(line, style="yellow", highlight=False)
-    found: dict[str, dict[str, Any]] = {}
+    measurements: dict[str, dict[str, Any]] = {}
     for case in cases:
-        there = [one for one in taking_part if one.word in case.ccs]
-        found[case.name] = measured(case, there, asked.rounds, asked.part, counting)
+        there = [contender for contender in taking_part if contender.word in case.ccs]
+        measurements[case.name] = measured(case, there, asked.rounds, asked.part, counting)
         console.print(f"{case.name}: done", highlight=False)
-    results, itself = [result_fields(case, found[case.name]) for case in cases], against_itself(found)
+    results, itself = (
+        [result_fields(case, measurements[case.name]) for case in cases],
+        against_itself(measurements),
+    )
     show(console, results, itself)
     write("peers", {"about": described, "absent": absent, "cases": results, "itself": dict(itself)})
 

@@ -112,9 +112,9 @@ def of(runs: list[dict[str, Any]], key: str, factor: float = 1.0) -> list[float]
     return [run[key] * factor for run in runs]
 
 
-def slower(found: dict[str, list[dict[str, Any]]], rate: str) -> str:
+def slower(results: dict[str, list[dict[str, Any]]], rate: str) -> str:
     """Time per packet under the stack linux relative to payload accounting."""
-    payload, linux = (statistics.median(of(found[stack], rate)) for stack in STACKS)
+    payload, linux = (statistics.median(of(results[stack], rate)) for stack in STACKS)
     return f"x {payload / linux:.2f}"
 
 
@@ -139,11 +139,11 @@ def main() -> None:
     results = []
     for name, topology, cc, whole_s in CASES:
         seconds = max(1, round(asked.part * whole_s))
-        found: dict[str, list[dict[str, Any]]] = {stack: [] for stack in STACKS}
+        by_stack: dict[str, list[dict[str, Any]]] = {stack: [] for stack in STACKS}
         for _ in range(asked.runs):  # taking turns: what else the machine does concerns both
-            for stack, runs in found.items():
+            for stack, runs in by_stack.items():
                 runs.append(in_fresh_process("benchmarks.speed.simulator", [topology, cc, seconds, stack]))
-        for stack, runs in found.items():
+        for stack, runs in by_stack.items():
             table.add_row(
                 *(name if stack == "payload" else "", stack, f"{runs[0]['mbps']:.1f}"),
                 spread(of(runs, "packets_per_s", 1e-6)),
@@ -152,9 +152,9 @@ def main() -> None:
                 f"{runs[0]['events_per_packet']:.2f}",
                 spread(of(runs, "wall_s")),
                 f"{statistics.median(of(runs, 'process_mib')):.1f}",
-                *("" if stack == "payload" else slower(found, per) for per in RATES),
+                *("" if stack == "payload" else slower(by_stack, per) for per in RATES),
             )
-        results.append({"case": name, "cc": cc, "simulated_s": seconds, "runs": found})
+        results.append({"case": name, "cc": cc, "simulated_s": seconds, "runs": by_stack})
     console.print(table)
     write("simulator", results)
 

@@ -105,7 +105,7 @@ def main() -> None:
     table.add_row("simulating without a store, trials/s", spread(plain, 0))
     table.add_row("simulating with the store, trials/s", spread(stored, 0))
     table.add_row("the store alone, observations/s", spread(alone, 0))
-    table.add_row(f"resume of {asked.finished} trials, s", spread([one for one, _ in resumed]))
+    table.add_row(f"resume of {asked.finished} trials, s", spread([seconds for seconds, _ in resumed]))
     table.add_row("size of an observation, bytes", f"{resumed[0][1]:.0f}")
     Console(width=140).print(table)
     write(
@@ -114,7 +114,7 @@ def main() -> None:
             "without": statistics.median(plain),
             "with": statistics.median(stored),
             "alone": statistics.median(alone),
-            "resume_s": statistics.median(one for one, _ in resumed),
+            "resume_s": statistics.median(seconds for seconds, _ in resumed),
             "finished": asked.finished,
         },
     )

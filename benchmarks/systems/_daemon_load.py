@@ -202,11 +202,11 @@ def probe(namespace: str) -> tuple[list[float], int]:
     try:
         alive = []
         for _ in range(PROBES):
-            one = inside(namespace, _traffic.mptcp)
-            one.bind((CLIENT[0], 0))
-            one.connect((SERVER, _traffic.PORT + 2))
-            one.sendall(b"x")
-            alive.append(one)
+            client = inside(namespace, _traffic.mptcp)
+            client.bind((CLIENT[0], 0))
+            client.connect((SERVER, _traffic.PORT + 2))
+            client.sendall(b"x")
+            alive.append(client)
             if len(alive) > PROBES_PER_S * PROBE_S:
                 alive.pop(0).close()
             time.sleep(1 / PROBES_PER_S)
@@ -214,8 +214,8 @@ def probe(namespace: str) -> tuple[list[float], int]:
     finally:
         monitor.terminate()
         said = monitor.communicate()[0]
-    for one in alive:
-        one.close()
+    for client in alive:
+        client.close()
     return _opened(said)
 
 
@@ -282,13 +282,13 @@ def table(rows: list[Load]) -> list[list[str]]:
     head = ["path manager", "short connections a second", "subflows", "share of a core (%)"]
     head += ["memory, peak (MiB)", "opening 1,000 (CPU ms)", "second subflow after (ms): median, 95 %"]
     head += ["without it"]
-    found = [head]
+    lines = [head]
     for row in rows:
         opened = "-" if row.opened_ms is None else f"{row.opened_ms[0]:.1f}, {row.opened_ms[1]:.1f}"
         if row.short and row.missing:
             # The monitor, `ip mptcp monitor`, loses events when there are this many.
             opened = "not known"
-        found.append(
+        lines.append(
             [
                 row.case,
                 f"{row.finished / row.lasted_s:.0f}",
@@ -300,4 +300,4 @@ def table(rows: list[Load]) -> list[list[str]]:
                 "not known" if opened == "not known" else f"{row.missing} of {PROBES}",
             ]
         )
-    return found
+    return lines

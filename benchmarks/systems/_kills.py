@@ -119,7 +119,7 @@ class Session:
 
     def ssh(self) -> list[int]:
         """Numbers of its ssh processes."""
-        found = []
+        pids = []
         for directory in Path("/proc").iterdir():
             if directory.name.isdecimal():
                 try:
@@ -127,20 +127,20 @@ class Session:
                 except (FileNotFoundError, ProcessLookupError):
                     continue
                 if name == "ssh" and int(rest.split()[1]) == self.process.pid:
-                    found.append(int(directory.name))
-        return sorted(found)
+                    pids.append(int(directory.name))
+        return sorted(pids)
 
     def trial_after(self, moment: float, failed: bool) -> float | None:
         """End of the first trial after a moment that succeeded, or failed; None without one."""
         end = time.monotonic() + PATIENCE_S
-        found: list[float] = []
+        moments: list[float] = []
 
         def look() -> bool:
-            found.extend(at for at, why in list(self.said) if at > moment and (why is not None) is failed)
-            return bool(found) or self.process.poll() is not None or time.monotonic() > end
+            moments.extend(at for at, why in list(self.said) if at > moment and (why is not None) is failed)
+            return bool(moments) or self.process.poll() is not None or time.monotonic() > end
 
         until(look)
-        return found[0] if found else None
+        return moments[0] if moments else None
 
     def end(self) -> str:
         """Wait for its end; what was wrong with it."""
@@ -192,8 +192,8 @@ def _name(words: Sequence[str], kind: str) -> str:
         return title if ours else ""
     if len(words) < 2 or not words[0].endswith("agent"):
         return ""
-    wanted = {"agent": ("host",), "guardian": ("guardian",), "role": ROLES}[kind]
-    return words[1] if words[1] in wanted else ""
+    roles = {"agent": ("host",), "guardian": ("guardian",), "role": ROLES}[kind]
+    return words[1] if words[1] in roles else ""
 
 
 def strike(machine: Machine | None, pid: int, kind: str) -> bool:
@@ -245,14 +245,14 @@ def one(world: World, file: Path, before: Mapping[str, Snapshot], kill: Kill) ->
 def _lasting(here: set[int]) -> list[int]:
     """Processes of this machine that have not ended at the limit."""
     end = time.monotonic() + LIMIT_S
-    found: list[int] = []
+    alive: list[int] = []
 
     def look() -> bool:
-        found[:] = [pid for pid in here if Path(f"/proc/{pid}").exists()]
-        return not found or time.monotonic() > end
+        alive[:] = [pid for pid in here if Path(f"/proc/{pid}").exists()]
+        return not alive or time.monotonic() > end
 
     until(look)
-    return found
+    return alive
 
 
 def _struck(
@@ -260,14 +260,14 @@ def _struck(
 ) -> float | None:
     """Kill, and return the time; None if there is nothing to kill yet."""
     assert session.process.poll() is None, "the session ended by itself"
-    found = targets(world, session, kill.kind)
-    if not found:
+    processes = targets(world, session, kill.kind)
+    if not processes:
         return None
-    machine, pid, name = found[int(kill.pick * len(found))]
+    machine, pid, name = processes[int(kill.pick * len(processes))]
     row.target = name if machine is None else f"{machine.name} {name}"
     row.changed = any(
-        one.sysctl(setting) != before[one.name].found["settings"][setting].strip()
-        for one in world.machines.values()
+        machine.sysctl(setting) != before[machine.name].found["settings"][setting].strip()
+        for machine in world.machines.values()
         for setting in TOUCHED
     )
     here.update(session.ssh())

@@ -125,7 +125,7 @@ class UnderDaemon(KernelFullmesh):
         if self._standby is not None:
             options["standby_order"] = tuple(self._standby)
         paths = assignment.kernel_paths(topology, addresses.interfaces(topology))
-        told = assignment.document(assignment.Assignment(pm=self._pm, paths=paths, pm_options=options))
+        document = assignment.document(assignment.Assignment(pm=self._pm, paths=paths, pm_options=options))
         return {
             "version": 1,
             "run": "trial",
@@ -134,8 +134,8 @@ class UnderDaemon(KernelFullmesh):
             "testbed": "namespaces",
             "stack": "linux",
             "pm": self._pm,
-            "pm_options": msgspec.to_builtins(told["pm_options"]),
-            "paths": told["paths"],
+            "pm_options": msgspec.to_builtins(document["pm_options"]),
+            "paths": document["paths"],
             "congestion": "cubic",
             "buffer_bytes": 1 << 20,
             "expected_mbit_s": None,

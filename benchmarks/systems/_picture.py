@@ -28,20 +28,24 @@ def paced(send: Callable[[bytes], object], mbps: float) -> None:
         time.sleep(1 / 20)
 
 
-def drain(one: socket.socket, bytes_per_s: float = 1e12) -> None:
+def drain(connection: socket.socket, bytes_per_s: float = 1e12) -> None:
     """Read until the end, no faster than told."""
-    while data := one.recv(64 * KIB):
+    while data := connection.recv(64 * KIB):
         time.sleep(len(data) / bytes_per_s)
 
 
 #: Name of a program -> what it does, what its server does, and whether the server knows MPTCP.
 Serve = Callable[[socket.socket], None]
 PROGRAMS: dict[str, tuple[Serve, Serve, bool]] = {
-    "upload": (lambda one: paced(one.sendall, 1000), drain, True),
-    "stream": (lambda one: paced(one.sendall, 4), drain, True),
-    "download": (drain, lambda one: paced(one.sendall, 30), True),
-    "slow-disk": (lambda one: paced(one.sendall, 50), lambda one: drain(one, 400_000), True),
-    "legacy": (lambda one: paced(one.sendall, 2), drain, False),
+    "upload": (lambda connection: paced(connection.sendall, 1000), drain, True),
+    "stream": (lambda connection: paced(connection.sendall, 4), drain, True),
+    "download": (drain, lambda connection: paced(connection.sendall, 30), True),
+    "slow-disk": (
+        lambda connection: paced(connection.sendall, 50),
+        lambda connection: drain(connection, 400_000),
+        True,
+    ),
+    "legacy": (lambda connection: paced(connection.sendall, 2), drain, False),
 }
 
 
@@ -61,18 +65,18 @@ def serve(namespace: str, name: str) -> tuple[socket.socket, int]:
     listener = inside(namespace, listen)
 
     def accept() -> None:
-        one, _ = listener.accept()
-        with one:
-            quietly(act, one)
+        connection, _ = listener.accept()
+        with connection:
+            quietly(act, connection)
 
     threading.Thread(target=accept, daemon=True).start()
     return listener, listener.getsockname()[1]
 
 
-def quietly(act: Serve, one: socket.socket) -> None:
+def quietly(act: Serve, connection: socket.socket) -> None:
     """Until the other end has gone."""
     try:
-        act(one)
+        act(connection)
     except OSError:
         return
 
@@ -90,9 +94,9 @@ def transfers(sites: Sites) -> Iterator[None]:
             running.append(inside(sites.local, partial(subprocess.Popen[bytes], command)))
         yield
     finally:
-        for one in running:
-            one.kill()
-            one.wait()
+        for process in running:
+            process.kill()
+            process.wait()
         for listener in listeners:
             listener.close()
 
@@ -101,10 +105,10 @@ def main() -> None:
     """Be a program."""
     name, port = sys.argv[1:]
     Path("/proc/self/comm").write_text(name, encoding="ascii")
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_MPTCP) as one:
-        one.setsockopt(*CUBIC)
-        one.connect(("10.0.0.2", int(port)))
-        quietly(PROGRAMS[name][0], one)
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_MPTCP) as connection:
+        connection.setsockopt(*CUBIC)
+        connection.connect(("10.0.0.2", int(port)))
+        quietly(PROGRAMS[name][0], connection)
 
 
 if __name__ == "__main__":

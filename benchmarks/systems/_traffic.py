@@ -57,31 +57,31 @@ class Server:
         while True:
             for key, _ in self._selector.select():
                 kind, answers = key.data
-                one: Any = key.fileobj
+                ready: Any = key.fileobj
                 if kind == "listener":
-                    self._accept(one, answers)
+                    self._accept(ready, answers)
                 else:
-                    self._take(one, answers)
+                    self._take(ready, answers)
 
     def _accept(self, listener: socket.socket, answers: bool) -> None:
         with contextlib.suppress(BlockingIOError):
             while True:
-                one, _ = listener.accept()
-                one.setblocking(False)
-                self._selector.register(one, selectors.EVENT_READ, ("connection", answers))
+                connection, _ = listener.accept()
+                connection.setblocking(False)
+                self._selector.register(connection, selectors.EVENT_READ, ("connection", answers))
 
-    def _take(self, one: socket.socket, answers: bool) -> None:
+    def _take(self, connection: socket.socket, answers: bool) -> None:
         try:
-            taken = one.recv(1 << 18)
+            taken = connection.recv(1 << 18)
             if taken and answers:
-                one.send(bytes(ANSWER))
+                connection.send(bytes(ANSWER))
         except BlockingIOError:
             return
         except OSError:
             taken = b""
         if not taken:
-            self._selector.unregister(one)
-            one.close()
+            self._selector.unregister(connection)
+            connection.close()
 
 
 class Client:
@@ -97,22 +97,22 @@ class Client:
         self.finished = 0
 
     def _connect(self, port: int) -> socket.socket:
-        one = mptcp()
-        one.bind((self._source, 0))
-        one.connect((self._address, port))
-        return one
+        connection = mptcp()
+        connection.bind((self._source, 0))
+        connection.connect((self._address, port))
+        return connection
 
     def open(self, connections: int) -> None:
         """Open the long ones; each has sent something, so that it is established."""
         began = time.monotonic()
         for number in range(connections):
-            one = self._connect(PORT)
-            one.sendall(b"x")
-            one.setblocking(False)
+            connection = self._connect(PORT)
+            connection.sendall(b"x")
+            connection.setblocking(False)
             if number < self._busy:
-                self._selector.register(one, selectors.EVENT_WRITE, "busy")
+                self._selector.register(connection, selectors.EVENT_WRITE, "busy")
             else:
-                self._quiet.append(one)
+                self._quiet.append(connection)
             time.sleep(max(0.0, began + (number + 1) / OPENED - time.monotonic()))
         print("open", flush=True)
 
@@ -121,17 +121,17 @@ class Client:
         turn_at = time.monotonic()
         while True:
             for key, _ in self._selector.select(max(0.0, turn_at - time.monotonic())):
-                one: Any = key.fileobj
+                ready: Any = key.fileobj
                 if key.data == "orders":
                     if not sys.stdin.readline():
                         return
                 elif key.data == "busy":
                     with contextlib.suppress(BlockingIOError):
-                        one.send(_CHUNK)
+                        ready.send(_CHUNK)
                 elif key.data == "begun":
-                    self._ask(one)
+                    self._ask(ready)
                 else:
-                    self._finish(one)
+                    self._finish(ready)
             if time.monotonic() >= turn_at:
                 turn_at = max(turn_at + 1 / TURNS, time.monotonic())
                 self._turn()
@@ -144,32 +144,32 @@ class Client:
             with contextlib.suppress(BlockingIOError):
                 self._quiet[self._next].send(bytes(LITTLE))
         for _ in range(round(self._short / TURNS)):
-            one = mptcp()
-            one.setblocking(False)
-            one.bind((self._source, 0))
-            one.connect_ex((self._address, PORT + 1))
-            self._selector.register(one, selectors.EVENT_WRITE, "begun")
+            connection = mptcp()
+            connection.setblocking(False)
+            connection.bind((self._source, 0))
+            connection.connect_ex((self._address, PORT + 1))
+            self._selector.register(connection, selectors.EVENT_WRITE, "begun")
 
-    def _ask(self, one: socket.socket) -> None:
+    def _ask(self, connection: socket.socket) -> None:
         try:
-            one.send(bytes(REQUEST))
+            connection.send(bytes(REQUEST))
         except BlockingIOError:
             return
         except OSError:
-            self._selector.unregister(one)
-            one.close()
+            self._selector.unregister(connection)
+            connection.close()
             return
-        self._selector.modify(one, selectors.EVENT_READ, "short")
+        self._selector.modify(connection, selectors.EVENT_READ, "short")
 
-    def _finish(self, one: socket.socket) -> None:
+    def _finish(self, connection: socket.socket) -> None:
         try:
-            one.recv(1 << 16)
+            connection.recv(1 << 16)
         except BlockingIOError:
             return
         except OSError:
             self.finished -= 1
-        self._selector.unregister(one)
-        one.close()
+        self._selector.unregister(connection)
+        connection.close()
         self.finished += 1
 
 
@@ -179,8 +179,8 @@ def main() -> None:
     roles = parser.add_subparsers(dest="role", required=True)
     server = roles.add_parser("server")
     client = roles.add_parser("client")
-    for one in (server, client):
-        one.add_argument("address")
+    for command in (server, client):
+        command.add_argument("address")
     client.add_argument("source")
     client.add_argument("--connections", type=int, default=1000)
     client.add_argument("--busy", type=int, default=5)

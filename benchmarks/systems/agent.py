@@ -70,16 +70,16 @@ class Load:
     def replace(self) -> None:
         """Let the oldest end and others begin."""
         for pair in self._pairs[:REPLACED]:
-            for one in pair:
-                one.close()
+            for end in pair:
+                end.close()
         del self._pairs[:REPLACED]
         self.open(REPLACED)
 
     def close(self) -> None:
         """End all of them."""
         for pair in self._pairs:
-            for one in pair:
-                one.close()
+            for end in pair:
+                end.close()
         self._listener.close()
 
 
@@ -109,25 +109,25 @@ def subflows(child: Child) -> int:
     """Established ones of all connections."""
     child.tell({"action": "report"})
     connections = child.expect("report", STEP_S)["connections"]
-    return sum(one["state"] == "established" for each in connections for one in each["subflows"])
+    return sum(subflow["state"] == "established" for each in connections for subflow in each["subflows"])
 
 
 def measure(connections: int, seconds: float) -> dict[str, Any]:
     """One row of the table."""
     with Sites() as sites, sites.start_agent("paths", "local") as child:
         inside(sites.local, loopback_up)
-        wanted = Assignment(pm="fullmesh", paths=PATHS, transfer_bytes=SATURATED)
-        child.tell({"side": "sender", "assignment": assignment.document(wanted)})
+        planned = Assignment(pm="fullmesh", paths=PATHS, transfer_bytes=SATURATED)
+        child.tell({"side": "sender", "assignment": assignment.document(planned)})
         child.expect("ready", STEP_S)
         load = Load(sites.local)
         before, began = processor_s(child), time.monotonic()
         load.open(connections)
-        while (found := subflows(child)) < 2 * connections and time.monotonic() < began + PATIENCE_S:
+        while (opened := subflows(child)) < 2 * connections and time.monotonic() < began + PATIENCE_S:
             time.sleep(0.5)
         opening_ms = 1000 * (processor_s(child) - before)
         row = {
             "connections": connections,
-            "subflows": found,
+            "subflows": opened,
             "opening_ms": opening_ms,
             "idle_percent": share(child, seconds, lambda: None),
             "sending_percent": share(child, seconds, load.send),
@@ -158,9 +158,9 @@ def main() -> None:
     rows = []
     for connections in options.connections:
         rows.append(measure(connections, options.seconds))
-        one, two, *others = rows[-1].values()
+        first, second, *others = rows[-1].values()
         print(
-            f"{one:>12}{two:>10}"
+            f"{first:>12}{second:>10}"
             + "".join(f"{x:>{w}.2f}" for x, w in zip(others, (12, 9, 11, 13), strict=True))
         )
     if options.json:

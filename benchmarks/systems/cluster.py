@@ -80,15 +80,15 @@ class Cluster(NamedTuple):
             self.stack.enter_context(worker(self.address, *words, PYTHONPATH=python, **self.environment))
             for _ in range(count)
         )
-        known(self.address, sum(one.poll() is None for one in self.workers))
+        known(self.address, sum(worker.poll() is None for worker in self.workers))
 
 
 def known(address: str, count: int) -> None:
     """Wait until the scheduler has this many workers."""
     from distributed import Client
 
-    with Client(address, set_as_default=False) as one:  # type: ignore[no-untyped-call]
-        one.wait_for_workers(count, timeout=600)
+    with Client(address, set_as_default=False) as client:  # type: ignore[no-untyped-call]
+        client.wait_for_workers(count, timeout=600)
 
 
 @contextmanager
@@ -96,9 +96,9 @@ def cluster(workers: int, threads: int = 1, **environment: str) -> Iterator[Clus
     """A cluster on loopback; every process of it is killed at the end."""
     with tempfile.TemporaryDirectory() as place, ExitStack() as stack:
         address, head = stack.enter_context(scheduler(Path(place)))
-        one = Cluster(threads, stack, Path(place), address, head, [], environment)
-        one.join(workers)
-        yield one
+        started = Cluster(threads, stack, Path(place), address, head, [], environment)
+        started.join(workers)
+        yield started
 
 
 # ---- efficiency ---------------------------------------------------------------------------------------
@@ -108,17 +108,17 @@ def real_s() -> float:
     """Seconds of one core that a trial of the papers takes: UNIS-HiN, 30 s, with a large buffer."""
     lasting = Bulk(duration_ns=30 * 10**9)
     whole = [Configuration(pm="fullmesh", cc="cubic", buffer_bytes=16 * 2**20, workload=lasting)]
-    (one,) = plan_trials(load("UNIS-HiN"), whole, purpose="sweep", runs=1, base_seed=1)
+    (planned,) = plan_trials(load("UNIS-HiN"), whole, purpose="sweep", runs=1, base_seed=1)
     begin = time.process_time()
-    testbed("simulated").run(one.trial)
+    testbed("simulated").run(planned.trial)
     return time.process_time() - begin
 
 
-def efficiency(one: Cluster, lasting_s: float, each: int) -> tuple[float, float]:
+def efficiency(cluster: Cluster, lasting_s: float, each: int) -> tuple[float, float]:
     """Share of the workers' time that trials have, from the first to the last; and trials per second."""
-    workers = len(one.workers) * one.threads
+    workers = len(cluster.workers) * cluster.threads
     planned = planned_of(workers * each, lasting_s)
-    executor = ExecutorOptions(executor="dask", scheduler=one.address).create()
+    executor = ExecutorOptions(executor="dask", scheduler=cluster.address).create()
     with fresh_store() as store:
         begin = time.perf_counter()
         TrialRunner(testbed("simulated"), None, store, executor).measure(planned)
@@ -139,9 +139,9 @@ def planned_of(count: int, lasting_s: float) -> list[PlannedTrial]:
 # ---- kills --------------------------------------------------------------------------------------------
 
 
-def client(one: Cluster, *words: object) -> subprocess.Popen[bytes]:
+def client(cluster: Cluster, *words: object) -> subprocess.Popen[bytes]:
     """The command with the cluster's address."""
-    where = ("--executor", "dask", "--dask-scheduler", one.address, "--trial-timeout", f"{TIMEOUT_S}s")
+    where = ("--executor", "dask", "--dask-scheduler", cluster.address, "--trial-timeout", f"{TIMEOUT_S}s")
     return subprocess.Popen(
         [sys.executable, "-m", "mptune.cli", "campaign", *map(str, words), *where, "--quiet"],
         stdout=subprocess.DEVNULL,
@@ -161,27 +161,27 @@ class Outcome(NamedTuple):
 Harm = Callable[[Cluster, subprocess.Popen[bytes], Path, random.Random], tuple[int, subprocess.Popen[bytes]]]
 
 
-def begun(one: Cluster) -> int:
+def begun(cluster: Cluster) -> int:
     """Trials that workers have begun."""
-    file = Path(one.environment[BEGINNINGS])
+    file = Path(cluster.environment[BEGINNINGS])
     return file.read_text(encoding="utf-8").count("\n") if file.exists() else 0
 
 
-def at(one: Cluster, running: subprocess.Popen[bytes], number: float) -> None:
+def at(cluster: Cluster, running: subprocess.Popen[bytes], number: float) -> None:
     """Wait until this many trials have begun."""
-    until(lambda: begun(one) >= number or running.poll() is not None, "trials")
+    until(lambda: begun(cluster) >= number or running.poll() is not None, "trials")
 
 
 def kill_workers(share: float) -> Harm:
     """Kill this share of the workers, each at a moment of its own."""
 
     def harm(
-        one: Cluster, running: subprocess.Popen[bytes], out: Path, dice: random.Random
+        cluster: Cluster, running: subprocess.Popen[bytes], out: Path, dice: random.Random
     ) -> tuple[int, subprocess.Popen[bytes]]:
-        victims = dice.sample(one.workers, round(share * len(one.workers)))
+        victims = dice.sample(cluster.workers, round(share * len(cluster.workers)))
         total = total_of(out)
         for moment, victim in zip(sorted(dice.uniform(0.02, 0.9) for _ in victims), victims, strict=True):
-            at(one, running, moment * total)
+            at(cluster, running, moment * total)
             victim.kill()
         return len(victims), running
 
@@ -189,37 +189,37 @@ def kill_workers(share: float) -> Harm:
 
 
 def stall(
-    one: Cluster, running: subprocess.Popen[bytes], out: Path, dice: random.Random
+    cluster: Cluster, running: subprocess.Popen[bytes], out: Path, dice: random.Random
 ) -> tuple[int, subprocess.Popen[bytes]]:
     """Stop two workers for good, without ending them."""
-    for victim in dice.sample(one.workers, 2):
-        at(one, running, dice.uniform(0.1, 0.5) * total_of(out))
+    for victim in dice.sample(cluster.workers, 2):
+        at(cluster, running, dice.uniform(0.1, 0.5) * total_of(out))
         victim.send_signal(signal.SIGSTOP)
     return 2, running
 
 
 def restart(
-    one: Cluster, running: subprocess.Popen[bytes], out: Path, dice: random.Random
+    cluster: Cluster, running: subprocess.Popen[bytes], out: Path, dice: random.Random
 ) -> tuple[int, subprocess.Popen[bytes]]:
     """Kill the scheduler with all of its workers, and start both again at the same address."""
-    at(one, running, dice.uniform(0.2, 0.7) * total_of(out))
-    for victim in (one.head, *one.workers):
+    at(cluster, running, dice.uniform(0.2, 0.7) * total_of(out))
+    for victim in (cluster.head, *cluster.workers):
         victim.kill()
         victim.wait()
-    one.stack.enter_context(scheduler(one.place, int(one.address.rpartition(":")[2])))
-    one.join(len(one.workers))
+    cluster.stack.enter_context(scheduler(cluster.place, int(cluster.address.rpartition(":")[2])))
+    cluster.join(len(cluster.workers))
     return 1, running
 
 
 def kill_client(
-    one: Cluster, running: subprocess.Popen[bytes], out: Path, dice: random.Random
+    cluster: Cluster, running: subprocess.Popen[bytes], out: Path, dice: random.Random
 ) -> tuple[int, subprocess.Popen[bytes]]:
     """Kill the client three times, and resume."""
     for moment in sorted(dice.uniform(0.1, 0.9) for _ in range(3)):
-        at(one, running, moment * total_of(out))
+        at(cluster, running, moment * total_of(out))
         running.kill()
         running.wait()
-        running = client(one, "resume", out)
+        running = client(cluster, "resume", out)
     return 3, running
 
 
@@ -236,13 +236,13 @@ def under(harm: Harm, workers: int, runs: int, seed: int, expected: dict[str, by
         file, out = place / "campaign.toml", place / f"out-{total}"
         file.write_text(CAMPAIGN.format(runs=runs), encoding="utf-8")
         beginnings = place / "beginnings"
-        with cluster(workers, 1, **{BEGINNINGS: f"{beginnings}"}) as one:
-            running = client(one, "run", file, "--out", out)
-            kills, running = harm(one, running, out, random.Random(seed))
+        with cluster(workers, 1, **{BEGINNINGS: f"{beginnings}"}) as running_cluster:
+            running = client(running_cluster, "run", file, "--out", out)
+            kills, running = harm(running_cluster, running, out, random.Random(seed))
             if running.wait() != 0:
                 raise SystemExit(f"the campaign ended with {running.returncode}")
             same = all((out / name).read_bytes() == content for name, content in expected.items())
-            return Outcome(total, kills, begun(one) - total, same)
+            return Outcome(total, kills, begun(running_cluster) - total, same)
 
 
 def alone(runs: int) -> dict[str, bytes]:
@@ -270,9 +270,9 @@ def main() -> None:
     if asked.only != "kills":
         table = Table("a trial lasts (s)", "trials/s", "efficiency")
         rows = []
-        with cluster(PROCESSES, -(-asked.workers // PROCESSES)) as one:
+        with cluster(PROCESSES, -(-asked.workers // PROCESSES)) as started:
             for lasting_s, each in LENGTHS:
-                share, rate = efficiency(one, lasting_s, each)
+                share, rate = efficiency(started, lasting_s, each)
                 table.add_row(f"{lasting_s:g}", f"{rate:.0f}", f"{100 * share:.1f} %")
                 rows.append({"lasting_s": lasting_s, "efficiency": share, "trials_per_s": rate})
         print(f"a trial of the papers takes {real_s():.3f} s of a core here; {asked.workers} workers:")
@@ -281,7 +281,7 @@ def main() -> None:
     if asked.only != "efficiency":
         expected = alone(asked.runs)
         table = Table("harm", "campaigns", "trials", "kills", "begun again", "same files")
-        found = {}
+        harmed = {}
         harms = {
             "30 % of the workers killed": kill_workers(0.3),
             "two workers stopped": stall,
@@ -293,13 +293,13 @@ def main() -> None:
                 under(harm, asked.under_fire, asked.runs, asked.seed + number, expected)
                 for number in range(asked.repeat)
             ]
-            trials_, kills, again = (sum(one[place] for one in ones) for place in range(3))
-            same = sum(one.same for one in ones)
+            trials_, kills, again = (sum(row[place] for row in ones) for place in range(3))
+            same = sum(row.same for row in ones)
             numbers = (len(ones), trials_, kills, again)
             table.add_row(name, *map(str, numbers), f"{same} of {len(ones)}")
-            found[name] = {"trials": trials_, "kills": kills, "again": again, "same": same}
+            harmed[name] = {"trials": trials_, "kills": kills, "again": again, "same": same}
         Console(width=120).print(table)
-        result["kills"] = found
+        result["kills"] = harmed
     write("cluster", result)
 
 

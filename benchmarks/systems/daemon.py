@@ -63,8 +63,8 @@ class Kept(Generic[T]):
             self._file.unlink(missing_ok=True)
         if self._file.exists():
             for line in self._file.read_bytes().splitlines():
-                one = msgspec.json.decode(line, type=kind)
-                self._found[key(one)] = one
+                result = msgspec.json.decode(line, type=kind)
+                self._found[key(result)] = result
 
     def get(self, *key: Any) -> T | None:
         """Its measurements."""
@@ -151,14 +151,14 @@ Contenders = dict[str, Callable[[], Contender]]
 
 def contenders(active: Sequence[str], standby: Sequence[str] | None, root: Path | None) -> Contenders:
     """The path managers, by name."""
-    found: Contenders = {"kernel, default": Contender, "kernel, fullmesh": KernelFullmesh}
+    contenders: Contenders = {"kernel, default": Contender, "kernel, fullmesh": KernelFullmesh}
     if root is not None:
-        found["mptcpd"] = lambda: Mptcpd(root, ["addr_adv"], userspace=False)
-    found["daemon, fullmesh"] = lambda: UnderDaemon("fullmesh")
-    found["daemon, guard"] = lambda: UnderDaemon("guard")
-    found["daemon, pcdc"] = lambda: UnderDaemon("pcdc", active=active, standby=standby)
-    found["daemon, pcdc, endpoints"] = lambda: UnderDaemon("pcdc", "endpoints", active, standby)
-    return found
+        contenders["mptcpd"] = lambda: Mptcpd(root, ["addr_adv"], userspace=False)
+    contenders["daemon, fullmesh"] = lambda: UnderDaemon("fullmesh")
+    contenders["daemon, guard"] = lambda: UnderDaemon("guard")
+    contenders["daemon, pcdc"] = lambda: UnderDaemon("pcdc", active=active, standby=standby)
+    contenders["daemon, pcdc, endpoints"] = lambda: UnderDaemon("pcdc", "endpoints", active, standby)
+    return contenders
 
 
 def selected(names: Sequence[str], only: Sequence[str] | None) -> Iterator[str]:
@@ -183,9 +183,9 @@ def run_all(
             print(f"{case} | {name} | {run} | {done.takeover_ms} ms | {words}", flush=True)
 
 
-def key(one: Result) -> tuple[str, str, int]:
+def key(result: Result) -> tuple[str, str, int]:
     """The key of a result."""
-    return one.case, one.contender, one.run
+    return result.case, result.contender, result.run
 
 
 def resilience_cases() -> Iterator[tuple[str, Topology, str]]:
@@ -203,13 +203,13 @@ def measure_resilience(asked: argparse.Namespace) -> list[list[str]]:
     rows[0] += ["take-over (ms)", "repeated (KiB)", "runs", "wrong bytes"]
     with bench.awake:
         for name, topology, path in resilience_cases():
-            standby = [one.label for one in topology.paths if one.label != path][:1]
+            standby = [other.label for other in topology.paths if other.label != path][:1]
             among = contenders([path], standby, root)
             if not asked.network or any(part in name for part in asked.network):
                 run_all(kept, bench, name, list(_cut(topology, path, asked.runs)), among, asked.only, until)
             for contender in among:
-                found = [one for run in range(asked.runs) if (one := kept.get(name, contender, run))]
-                rows += _resilience_row(f"{name}, {path}", contender, found)
+                results = [result for run in range(asked.runs) if (result := kept.get(name, contender, run))]
+                rows += _resilience_row(f"{name}, {path}", contender, results)
     return rows
 
 
@@ -240,25 +240,27 @@ def median(values: Sequence[float | None], spec: str) -> str:
     return middle if len(known) == 1 else f"{middle} ({min(known):{spec}}-{max(known):{spec}})"
 
 
-def _resilience_row(case: str, contender: str, found: Sequence[Result]) -> Iterator[list[str]]:
-    good = [one for one in found if one.overloaded is None and not one.corrupt]
+def _resilience_row(case: str, contender: str, results: Sequence[Result]) -> Iterator[list[str]]:
+    good = [result for result in results if result.overloaded is None and not result.corrupt]
     if good:
         yield [
             case,
             contender,
-            median([one.before_mbps for one in good], ".1f"),
-            median([one.during_mbps for one in good], ".1f"),
-            median([one.after_mbps for one in good], ".1f"),
-            median([one.takeover_ms for one in good], ".0f"),
-            median([one.repeated_kib for one in good], ".0f"),
+            median([result.before_mbps for result in good], ".1f"),
+            median([result.during_mbps for result in good], ".1f"),
+            median([result.after_mbps for result in good], ".1f"),
+            median([result.takeover_ms for result in good], ".0f"),
+            median([result.repeated_kib for result in good], ".0f"),
             _counted(good),
-            str(sum(one.corrupt for one in found)) if any(one.corrupt for one in found) else "none",
+            str(sum(result.corrupt for result in results))
+            if any(result.corrupt for result in results)
+            else "none",
         ]
 
 
-def _counted(found: Sequence[Result]) -> str:
-    failed = sum(one.failed is not None for one in found)
-    return f"{len(found)} (stalled: {failed})" if failed else str(len(found))
+def _counted(results: Sequence[Result]) -> str:
+    failed = sum(result.failed is not None for result in results)
+    return f"{len(results)} (stalled: {failed})" if failed else str(len(results))
 
 
 def measure_pcdc(asked: argparse.Namespace) -> list[list[str]]:
@@ -303,10 +305,14 @@ def _pcdc_row(
 ) -> Iterator[list[str]]:
     cells, counts = [], []
     for name, size in cases.items():
-        found = [one for run in range(runs) if (one := kept.get(name, contender, run))]
-        good = [one for one in found if one.overloaded is None and one.failed is None]
+        results = [result for run in range(runs) if (result := kept.get(name, contender, run))]
+        good = [result for result in results if result.overloaded is None and result.failed is None]
         counts.append(len(good))
-        values = [one.mbps for one in good] if size is None else [1e3 * (one.seconds or 0) for one in good]
+        values = (
+            [result.mbps for result in good]
+            if size is None
+            else [1e3 * (result.seconds or 0) for result in good]
+        )
         cells.append(median(values, ".1f" if size is None else ".0f"))
     if any(counts):
         yield [cc, contender, *cells, "/".join(map(str, counts if len(set(counts)) > 1 else counts[:1]))]
@@ -317,7 +323,7 @@ def _pcdc_row(
 
 def measure_load(asked: argparse.Namespace) -> list[list[str]]:
     """Many connections."""
-    kept = Kept("load", _daemon_load.Load, lambda one: (one.case, one.short), fresh=asked.fresh)
+    kept = Kept("load", _daemon_load.Load, lambda load: (load.case, load.short), fresh=asked.fresh)
     root, until = mptcpd(), time.monotonic() + asked.most
     rows = []
     for short in (0, _daemon_load.SHORT):
@@ -332,8 +338,8 @@ def measure_load(asked: argparse.Namespace) -> list[list[str]]:
             ):
                 done = kept.add(_daemon_load.measure(case, short, asked.seconds, root, agent_digest()))
                 print(" | ".join(_daemon_load.table([done])[-1]), flush=True)
-            if one := kept.get(case.name, short):
-                rows.append(one)
+            if load := kept.get(case.name, short):
+                rows.append(load)
     return _daemon_load.table(rows)
 
 
@@ -369,12 +375,12 @@ def main() -> None:
     asked = parser.parse_args()
     console = Console(width=180)
     console.print(", ".join(f"{name} {value}" for name, value in machine().items()))
-    console.print(f"load average {', '.join(f'{one:.1f}' for one in os.getloadavg())}")
+    console.print(f"load average {', '.join(f'{load:.1f}' for load in os.getloadavg())}")
     rows = COMMANDS[asked.what](asked)
-    shown = Table(*rows[0])
+    printed = Table(*rows[0])
     for row in rows[1:]:
-        shown.add_row(*row)
-    console.print(shown)
+        printed.add_row(*row)
+    console.print(printed)
     write(f"daemon-{asked.what}", rows)
     if asked.write_docs:
         docs.replace(DOCS, f"daemon-{asked.what}", markdown(rows))

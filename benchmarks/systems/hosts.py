@@ -83,7 +83,7 @@ def world(rtt_ms: float = 0) -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as directory, World(Path(directory)) as made:
         slow = [sys.executable, str(SLOW), str(rtt_ms)] if rtt_ms else []
         os.environ[VARIABLE] = shlex.join([*slow, str(made.bin / "ssh")])
-        queues = {one.uplink.queue_bytes for ones in made.uplinks.values() for one in ones}
+        queues = {uplink.uplink.queue_bytes for ones in made.uplinks.values() for uplink in ones}
         (queue,) = queues
         # As the emulator between the machines has it: nothing beside the access links, and no jitter.
         known = f'queue = "{queue} B"\njitter = "0 ms"\ndelay ='
@@ -108,7 +108,7 @@ def overhead(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 def _overhead(duration_s: float, trials: int, rtt_ms: float) -> dict[str, Any]:
     """With hosts that are so far away from the program here."""
-    found: dict[str, list[float]] = {name: [] for name in SORTS}
+    delays: dict[str, list[float]] = {name: [] for name in SORTS}
     failed: list[str] = []
     repeated = 0
     with world(rtt_ms) as file, contextlib.closing(HostsTestbed()) as bed:
@@ -127,7 +127,7 @@ def _overhead(duration_s: float, trials: int, rtt_ms: float) -> dict[str, Any]:
             return time.monotonic() - began - duration_s, observation
 
         first, _ = measure("fullmesh", 0)
-        delivered = [one.delivered for one in bed._machines.values()]
+        delivered = [machine.delivered for machine in bed._machines.values()]
         for number in range(1, trials + 1):
             name = list(SORTS)[number % len(SORTS)]
             seconds, observation = measure(name, number)
@@ -136,14 +136,14 @@ def _overhead(duration_s: float, trials: int, rtt_ms: float) -> dict[str, Any]:
             elif "repeated" in observation.metadata:
                 repeated += 1
             else:
-                found[name].append(seconds)
+                delays[name].append(seconds)
     print(f"\n## Seconds beyond the duration of {duration_s:g} s, {rtt_ms:g} ms to either host\n")
     print("| trials | n | median | 90 % | maximum |\n|---|---|---|---|---|")
-    for name, values in {**found, "all": [one for ones in found.values() for one in ones]}.items():
+    for name, values in {**delays, "all": [delay for ones in delays.values() for delay in ones]}.items():
         if values:
-            cells = (f"{one:.2f}" for one in (statistics.median(values), share(values, 0.9), max(values)))
+            cells = (f"{value:.2f}" for value in (statistics.median(values), share(values, 0.9), max(values)))
             print(f"| {name} | {len(values)} | {' | '.join(cells)} |")
-    slow = sum(one >= TARGET_S for ones in found.values() for one in ones)
+    slow = sum(delay >= TARGET_S for ones in delays.values() for delay in ones)
     print(f"\nnot below {TARGET_S:g} s: {slow}; repeated for overload: {repeated}; failed: {len(failed)}")
     print(f"first trial, with connections and delivery to {sum(delivered)} of 2 hosts: {first:.2f} s")
     for complaint in failed:
@@ -153,7 +153,7 @@ def _overhead(duration_s: float, trials: int, rtt_ms: float) -> dict[str, Any]:
         "rtt_ms": rtt_ms,
         "first_s": first,
         "delivered": delivered,
-        "beyond_s": found,
+        "beyond_s": delays,
         "repeated": repeated,
         "failed": failed,
     }
@@ -200,18 +200,18 @@ def kills(options: argparse.Namespace) -> dict[str, Any]:
         for worker in workers:
             worker.terminate()
             worker.wait()
-    rows.sort(key=lambda one: one.number)
+    rows.sort(key=lambda row: row.number)
     print(f"\n## {len(rows)} kills\n")
     print("| killed | n | settings changed then | left | complaints | restored, s: median | maximum |")
     print("|---|---|---|---|---|---|---|")
     for name in (*KINDS, "all"):
-        if some := [one for one in rows if name in (one.kind, "all")]:
+        if some := [row for row in rows if name in (row.kind, "all")]:
             print(line_of(name, some))
-    went = Counter((one.goes_on, one.next_s is not None) for one in rows)
+    went = Counter((row.goes_on, row.next_s is not None) for row in rows)
     print(f"\nsessions that were to go on: {went[True, True] + went[True, False]}, did: {went[True, True]}")
-    for one in rows:
-        if one.left or one.complaint:
-            print(f"\n{summary(one)}")
+    for result in rows:
+        if result.left or result.complaint:
+            print(f"\n{summary(result)}")
     return {"seed": options.seed, "worlds": options.worlds, "rows": msgspec.to_builtins(rows)}
 
 
@@ -274,7 +274,7 @@ class Pair(msgspec.Struct, frozen=True):
     def errors(self) -> float:
         """The difference in standard errors (Welch's t)."""
         ones = (self.hosts, self.namespaces)
-        error = math.sqrt(sum(statistics.variance(one) / len(one) for one in ones))
+        error = math.sqrt(sum(statistics.variance(sample) / len(sample) for sample in ones))
         gap = statistics.mean(self.hosts) - statistics.mean(self.namespaces)
         return gap / error if error else 0.0 if not gap else math.copysign(math.inf, gap)
 
@@ -283,7 +283,7 @@ def agrees(options: argparse.Namespace) -> dict[str, Any]:
     """The same trials on both testbeds, run by run in turn."""
     failed: list[str] = []
     cells = [(pm, cc, buffer) for pm in MANAGERS for cc in CONTROLS for buffer in BUFFERS]
-    found: dict[tuple[str, int], list[float]] = {}
+    rates: dict[tuple[str, int], list[float]] = {}
     with world() as file, contextlib.closing(HostsTestbed()) as hosts:
         topology = load(str(file))
         beds: dict[str, Callable[[Trial], Observation]] = {
@@ -305,9 +305,9 @@ def agrees(options: argparse.Namespace) -> dict[str, Any]:
                     if observation.failed is not None:
                         failed.append(f"{name}, {pm}, {cc}, {buffer >> 10} KiB: {observation.failed.reason}")
                     else:
-                        found.setdefault((name, index), []).append(observation.throughput_bps / 1e6)
+                        rates.setdefault((name, index), []).append(observation.throughput_bps / 1e6)
     pairs = [
-        Pair(*cell, found.get(("hosts", index), []), found.get(("namespaces", index), []))
+        Pair(*cell, rates.get(("hosts", index), []), rates.get(("namespaces", index), []))
         for index, cell in enumerate(cells)
     ]
     print(f"\n## Both testbeds, {options.runs} runs of {options.seconds:g} s, Mbit/s\n")
@@ -323,7 +323,7 @@ def agrees(options: argparse.Namespace) -> dict[str, Any]:
         )
     if judged:
         gaps = [abs(pair.difference) for pair in judged]
-        spreads = [one for pair in judged for one in pair.spread]
+        spreads = [value for pair in judged for value in pair.spread]
         print(
             f"\ndifference: median {statistics.median(gaps):.1%}, largest {max(gaps):.1%}; spread of runs: "
             f"median {statistics.median(spreads):.1%}, largest {max(spreads):.1%}"

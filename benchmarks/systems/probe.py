@@ -84,13 +84,13 @@ def drawn(seed: int) -> Topology:
 
 
 def _site(abbr: str, letters: str, draw: Draw, rtt_ns: int) -> Site:
-    found = []
+    interfaces = []
     for letter in letters:
         rates = [int(draw.uniform(*RATE_BPS)) for _ in range(2)]
         queues = [
             max(int(draw.uniform(*QUEUE_BDPS) * rate * rtt_ns / (8 * 10**9)), LEAST_QUEUE) for rate in rates
         ]
-        found.append(
+        interfaces.append(
             Interface(
                 isp=letter,
                 abbr=letter,
@@ -102,7 +102,7 @@ def _site(abbr: str, letters: str, draw: Draw, rtt_ns: int) -> Site:
                 loss_ppb=0,
             )
         )
-    return Site(abbr=abbr, name=abbr, location="", interfaces=tuple(found))
+    return Site(abbr=abbr, name=abbr, location="", interfaces=tuple(interfaces))
 
 
 @contextmanager
@@ -119,10 +119,10 @@ def emulated(network: Topology, seed: int = 1) -> Iterator[dict[End, NamespaceMa
         yield {"sender": NamespaceMachine(sites, "local"), "receiver": NamespaceMachine(sites, "remote")}
 
 
-def judge(network: Topology, found: Probed) -> dict[str, Any]:
+def judge(network: Topology, probed: Probed) -> dict[str, Any]:
     """Errors of what was found; each is the largest of the network."""
     rates, together, rtts, losses, queues, bounds = [], [], [], [], [], []
-    for path, known in zip(network.paths, found.paths, strict=True):
+    for path, known in zip(network.paths, probed.paths, strict=True):
         near, far = path.local, path.remote
         there = (near.up_bps, near.queue_up_bytes), (far.down_bps, far.queue_down_bytes)
         back = (far.up_bps, far.queue_up_bytes), (near.down_bps, near.queue_down_bytes)
@@ -135,9 +135,12 @@ def judge(network: Topology, found: Probed) -> dict[str, Any]:
                 queues.append(way.queue.bytes / queue - 1)
         rtts.append((known.base_rtt_ns or 0) / path.base_rtt_ns - 1)
         losses += _losses(path, known)
-    for site, known_site in ((network.sender, found.sender), (network.receiver, found.receiver)):
-        for real_one, one in zip(site.interfaces, known_site.interfaces, strict=True):
-            for rate, estimate in ((real_one.up_bps, one.up), (real_one.down_bps, one.down)):
+    for site, known_site in ((network.sender, probed.sender), (network.receiver, probed.receiver)):
+        for real_one, known_interface in zip(site.interfaces, known_site.interfaces, strict=True):
+            for rate, estimate in (
+                (real_one.up_bps, known_interface.up),
+                (real_one.down_bps, known_interface.down),
+            ):
                 if estimate is not None and not estimate.at_least:
                     together.append(estimate.value / rate - 1)
                 elif estimate is not None:
@@ -151,18 +154,18 @@ def judge(network: Topology, found: Probed) -> dict[str, Any]:
         "losses": losses,
         "queues": queues,
         "queue_bounds": bounds,
-        "seconds": found.seconds,
-        "bytes": found.bytes,
-        "mptcp": sorted({path.mptcp.kind for path in found.paths if path.mptcp is not None}),
-        "notes": found.notes,
+        "seconds": probed.seconds,
+        "bytes": probed.bytes,
+        "mptcp": sorted({path.mptcp.kind for path in probed.paths if path.mptcp is not None}),
+        "notes": probed.notes,
     }
 
 
 def _losses(path: Path, known: PathFound) -> list[dict[str, Any]]:
-    found = []
+    losses = []
     for loss, real in ((known.up.loss, path.core.loss_ppb / 1e9), (known.down.loss, 0.0)):
-        found.append({"real": real, "found": None} if loss is None else _loss(loss, real))
-    return found
+        losses.append({"real": real, "found": None} if loss is None else _loss(loss, real))
+    return losses
 
 
 def _loss(loss: Loss, real: float) -> dict[str, Any]:

@@ -73,7 +73,7 @@ def busiest(topology: Topology) -> str:
 
 def managers(topology: Topology, path: str) -> dict[str, tuple[str, dict[str, object]]]:
     """Path managers with their options, by the name in the table."""
-    standby = tuple(one.label for one in topology.paths if one.label != path)
+    standby = tuple(other.label for other in topology.paths if other.label != path)
     return {
         "default": ("default", {}),
         "fullmesh": ("fullmesh", {}),
@@ -112,9 +112,9 @@ def mbps(observation: Observation, span: tuple[int, int]) -> float:
     return sum(observation.bins[first:last]) * 8e-6 / (span[1] - span[0])
 
 
-def row(network: str, testbed: str, manager: str, path: str, found: Sequence[Observation]) -> Row:
+def row(network: str, testbed: str, manager: str, path: str, observations: Sequence[Observation]) -> Row:
     """Medians of a case."""
-    good = [observation for observation in found if observation.failed is None]
+    good = [observation for observation in observations if observation.failed is None]
 
     def median(values: list[float]) -> float | None:
         return round(statistics.median(values), 3) if values else None
@@ -125,12 +125,14 @@ def row(network: str, testbed: str, manager: str, path: str, found: Sequence[Obs
         manager=manager,
         path=path,
         runs=len(good),
-        takeover_ms=median([float(one.metadata["takeover_ms"]) for one in good]),
-        before_mbps=median([mbps(one, BEFORE) for one in good]),
-        during_mbps=median([mbps(one, DURING) for one in good]),
-        after_mbps=median([mbps(one, AFTER) for one in good]),
-        repeated_kib=median([float(one.metadata["reinjected_bytes"]) / 1024 for one in good]),
-        failed=tuple(observation.failed.kind for observation in found if observation.failed is not None),
+        takeover_ms=median([float(observation.metadata["takeover_ms"]) for observation in good]),
+        before_mbps=median([mbps(observation, BEFORE) for observation in good]),
+        during_mbps=median([mbps(observation, DURING) for observation in good]),
+        after_mbps=median([mbps(observation, AFTER) for observation in good]),
+        repeated_kib=median([float(observation.metadata["reinjected_bytes"]) / 1024 for observation in good]),
+        failed=tuple(
+            observation.failed.kind for observation in observations if observation.failed is not None
+        ),
     )
 
 
@@ -145,16 +147,16 @@ def markdown(rows: Sequence[Row]) -> str:
         "| take-over (ms) | repeated (KiB) |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    for one in rows:
+    for row in rows:
         cells = [
-            f"{one.network}, {one.path}",
-            one.testbed,
-            one.manager + (f" (failed: {', '.join(one.failed)})" if one.failed else ""),
-            text(one.before_mbps, ".1f"),
-            text(one.during_mbps, ".1f"),
-            text(one.after_mbps, ".1f"),
-            text(one.takeover_ms, ".0f"),
-            text(one.repeated_kib, ".0f"),
+            f"{row.network}, {row.path}",
+            row.testbed,
+            row.manager + (f" (failed: {', '.join(row.failed)})" if row.failed else ""),
+            text(row.before_mbps, ".1f"),
+            text(row.during_mbps, ".1f"),
+            text(row.after_mbps, ".1f"),
+            text(row.takeover_ms, ".0f"),
+            text(row.repeated_kib, ".0f"),
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
@@ -173,13 +175,15 @@ def main() -> None:
         for name in NETWORKS:
             topology = load(name)
             path = busiest(topology)
-            wanted = trials(topology, path, runs)
-            found = iter(run_trials(create(testbed), [one for case in wanted.values() for one in case]))
-            for manager, case in wanted.items():
-                rows.append(row(topology.name, testbed, manager, path, [next(found) for _ in case]))
+            cases = trials(topology, path, runs)
+            observations = iter(
+                run_trials(create(testbed), [trial for case in cases.values() for trial in case])
+            )
+            for manager, case in cases.items():
+                rows.append(row(topology.name, testbed, manager, path, [next(observations) for _ in case]))
                 print(markdown(rows[-1:]).splitlines()[-1], flush=True)
-            write("resilience", [msgspec.to_builtins(one) for one in rows])
-    rows.sort(key=lambda one: [load(name).name for name in NETWORKS].index(one.network))
+            write("resilience", [msgspec.to_builtins(row) for row in rows])
+    rows.sort(key=lambda row: [load(name).name for name in NETWORKS].index(row.network))
     print(markdown(rows))
 
 

@@ -52,8 +52,8 @@ def share(child: Child, seconds: float, act: Callable[[], object]) -> float:
 def endpoints(*addresses: str, standby: str | None = None) -> None:
     """Let the kernel's own path manager open a subflow from each of these addresses."""
     Path("/proc/sys/net/mptcp/path_manager").write_text("kernel", encoding="ascii")
-    for one in addresses:
-        ip("mptcp", "endpoint", "add", one, "subflow", *(["backup"] if one == standby else []))
+    for address in addresses:
+        ip("mptcp", "endpoint", "add", address, "subflow", *(["backup"] if address == standby else []))
 
 
 def ip(*words: str) -> None:
@@ -74,7 +74,7 @@ def measure(connections: int, seconds: float) -> dict[str, Any]:
         first_ms = 1000 * processor_s(child)
         row = {
             "connections": len(first),
-            "subflows": sum(len(one["subflows"]) for one in first),
+            "subflows": sum(len(connection["subflows"]) for connection in first),
             "first_ms": first_ms,
             "idle_percent": share(child, seconds, lambda: None),
             "sending_percent": share(child, seconds, load.send),
@@ -100,8 +100,8 @@ def print_table(counts: list[int], seconds: float, file: Path | None) -> None:
     rows = []
     for count in counts:
         rows.append(measure(count, seconds))
-        one, two, *others = rows[-1].values()
-        print(f"{one:>13}{two:>13}" + "".join(f"{value:>13.2f}" for value in others))
+        first, second, *others = rows[-1].values()
+        print(f"{first:>13}{second:>13}" + "".join(f"{value:>13.2f}" for value in others))
     if file is not None:
         file.write_text(json.dumps({"machine": machine, "rows": rows}, indent=2), encoding="utf-8")
 
