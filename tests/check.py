@@ -60,8 +60,8 @@ def main() -> int:
 
 def changed() -> Iterator[str]:
     """Files that differ from the last commit; without any, those of the last commit."""
-    found = [*_git("diff", "--name-only", "HEAD"), *_git("ls-files", "--others", "--exclude-standard")]
-    yield from found or _git("diff", "--name-only", "HEAD~1", "HEAD")
+    paths = [*_git("diff", "--name-only", "HEAD"), *_git("ls-files", "--others", "--exclude-standard")]
+    yield from paths or _git("diff", "--name-only", "HEAD~1", "HEAD")
 
 
 def plan(files: Sequence[str]) -> Iterator[Step]:
@@ -141,13 +141,13 @@ def reached_tests(files: Iterable[str]) -> Iterator[str]:
 
 def _imported(test: Path) -> set[str]:
     """Modules of the package that a test file imports."""
-    found = set()
+    names = set()
     for node in ast.walk(ast.parse(test.read_text())):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-    return {name.removeprefix("mptune.") for name in found if name.startswith("mptune.")}
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return {name.removeprefix("mptune.") for name in names if name.startswith("mptune.")}
 
 
 def run(step: Step) -> tuple[str, str, float, int]:

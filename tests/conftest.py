@@ -125,7 +125,9 @@ class FakeTestbed(Testbed):
 def _withdrawn(trial: Trial, now_ns: int) -> set[str]:
     """Paths that are on standby by the script."""
     last = {
-        one.path: one.action for one in sorted(trial.script, key=lambda one: one.at_ns) if one.at_ns <= now_ns
+        event.path: event.action
+        for event in sorted(trial.script, key=lambda event: event.at_ns)
+        if event.at_ns <= now_ns
     }
     return {path for path, action in last.items() if action == "standby"}
 

@@ -155,9 +155,9 @@ def main() -> int:
             continue
         with planted(fault):
             results = [run(fault.part) for _ in range(asked.runs)]
-        found = sum(bool(result.failed) for result in results)
-        missed += found < asked.runs
-        print(f"   found in {found} of {asked.runs} runs: {results[-1]}", flush=True)
+        caught = sum(bool(result.failed) for result in results)
+        missed += caught < asked.runs
+        print(f"   found in {caught} of {asked.runs} runs: {results[-1]}", flush=True)
     return 1 if missed else 0
 
 

@@ -60,8 +60,8 @@ def split(text: str) -> Page:
     kinds: dict[bool, list[str]] = {True: [], False: []}
     fence = ""
     for line in text.splitlines():
-        if (found := _FENCE.match(line)) and (not fence or found[1] == fence):
-            fence = "" if fence else found[1]
+        if (fence_match := _FENCE.match(line)) and (not fence or fence_match[1] == fence):
+            fence = "" if fence else fence_match[1]
         else:
             kinds[bool(fence)].append(line)
     return Page("\n".join(kinds[False]), "\n".join(kinds[True]))
@@ -75,11 +75,11 @@ def slug(heading: str) -> str:
 
 def anchors(text: str) -> set[str]:
     """All anchors of a page; a heading that repeats is numbered."""
-    found: list[str] = []
+    slugs: list[str] = []
     for heading in _HEADING.findall(split(text).prose):
-        one = slug(heading)
-        found.append(f"{one}-{number}" if (number := found.count(one)) else one)
-    return set(found)
+        anchor = slug(heading)
+        slugs.append(f"{anchor}-{number}" if (number := slugs.count(anchor)) else anchor)
+    return set(slugs)
 
 
 def broken(page: Path) -> Iterator[str]:
@@ -101,7 +101,7 @@ def test_every_link_leads_somewhere(name: str) -> None:
     assert not list(broken(ROOT / name))
 
 
-def shown(page: Page) -> Iterator[tuple[str, bool]]:
+def command_lines(page: Page) -> Iterator[tuple[str, bool]]:
     """Command lines of mptune, and whether they are whole: a line of a block, not a mention in a sentence."""
     for line in page.fenced.replace("\\\n", " ").splitlines():
         words = line.strip().removeprefix("$ ").removeprefix("sudo ").removeprefix(".venv/bin/")
@@ -153,7 +153,7 @@ def test_every_command_line_shown_is_one_that_mptune_takes(name: str) -> None:
     page = split(text_of(ROOT / name))
     wrong = {
         line: said
-        for line, whole in shown(page)
+        for line, whole in command_lines(page)
         if not _LEFT_OUT.search(line) and (said := objection(arguments(line), whole))
     }
     assert not wrong

@@ -82,7 +82,7 @@ class TestTheDraw:
 
     def test_a_larger_draw_begins_with_the_smaller_one(self, drawing, drawn, tmp_path):
         few = list(drawing.networks(5, 7, 8, 10 * SECOND, tmp_path / "few"))
-        assert [one.cases for one in few] == [one.cases for one in drawn[:7]]
+        assert [network.cases for network in few] == [network.cases for network in drawn[:7]]
 
     def test_other_seeds_give_other_networks(self, drawing, drawn, tmp_path):
         other = next(drawing.networks(6, 1, 8, 10 * SECOND, tmp_path / "other"))
@@ -94,7 +94,7 @@ class TestTheDraw:
 
     def test_half_of_the_networks_are_plain(self, drawn):
         """Drop-tail queues and fixed delays alone."""
-        plain = [one for one in drawn if one.cases[0].factors["effects"] == ("plain",)]
+        plain = [network for network in drawn if network.cases[0].factors["effects"] == ("plain",)]
         assert len(plain) == NUMBER // 2
         for network in plain:
             assert not network.topology.background
@@ -112,20 +112,20 @@ class TestTheDraw:
             ("bottlenecks", drawing.BOTTLENECKS, 8),
             ("paths", ("2", "2", "3 or 4", "3 or 4", "5 to 8", "5 to 8"), 8),
         ):
-            found = counted(cases, factor)
-            assert set(found) == set(values), factor
+            counts = counted(cases, factor)
+            assert set(counts) == set(values), factor
             for value, cards in Counter(values).items():
                 exact = len(cases) * cards / len(values)
-                assert abs(found[value] - exact) < dealt * len(values), (factor, value)
+                assert abs(counts[value] - exact) < dealt * len(values), (factor, value)
         losses = counted(cases, "loss")
         assert losses == {"none": 120, "light": 24, "heavy": 24, "burst": 24}
         assert set(drawing.CCS) == set(names("congestion_controls"))
 
     def test_buffers_fill_their_regimes(self, drawing, drawn, cases):
         """A tenth of the product to eight times that; not below the least where that is more."""
-        found = counted(cases, "buffer")
-        assert set(found) == set(drawing.REGIMES)
-        assert all(abs(number - len(cases) / 4) <= 4 for number in found.values())
+        counts = counted(cases, "buffer")
+        assert set(counts) == set(drawing.REGIMES)
+        assert all(abs(number - len(cases) / 4) <= 4 for number in counts.values())
         for network in drawn:
             product = product_bytes(network.topology)
             for case in network.cases:
@@ -149,24 +149,24 @@ class TestTheDraw:
             assert 2 <= len(network.topology.paths) <= 8
 
     def test_all_effects_come_up(self, drawing, tmp_path):
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         for network in drawing.networks(1, 100, 1, SECOND, tmp_path):
-            found.update(network.cases[0].factors["effects"])
+            counts.update(network.cases[0].factors["effects"])
             links = network.topology.links
             effects = [link.effects for link in links]
-            found["real jitter"] += any(link.jitter_ns for link in links)
-            found["real discipline"] += any(effect.aqm is not None for effect in effects)
-            found["real reorder"] += any(effect.reorder is not None for effect in effects)
-            found["real duplicate"] += any(effect.duplicate_ppb for effect in effects)
-            found["real bucket"] += any(effect.bucket is not None for effect in effects)
-            found["real schedule"] += any(effect.schedule is not None for effect in effects)
-            found["real trace"] += any(effect.trace_ms is not None for effect in effects)
-            found["real udp"] += bool(network.topology.background)
-            found["real burst"] += any(effect.gilbert_elliott is not None for effect in effects)
-        assert set(found) >= {*drawing.EFFECTS, *(f"real {name}" for name in drawing.EFFECTS)}
-        assert found["real burst"] > 0
+            counts["real jitter"] += any(link.jitter_ns for link in links)
+            counts["real discipline"] += any(effect.aqm is not None for effect in effects)
+            counts["real reorder"] += any(effect.reorder is not None for effect in effects)
+            counts["real duplicate"] += any(effect.duplicate_ppb for effect in effects)
+            counts["real bucket"] += any(effect.bucket is not None for effect in effects)
+            counts["real schedule"] += any(effect.schedule is not None for effect in effects)
+            counts["real trace"] += any(effect.trace_ms is not None for effect in effects)
+            counts["real udp"] += bool(network.topology.background)
+            counts["real burst"] += any(effect.gilbert_elliott is not None for effect in effects)
+        assert set(counts) >= {*drawing.EFFECTS, *(f"real {name}" for name in drawing.EFFECTS)}
+        assert counts["real burst"] > 0
         for name in drawing.EFFECTS:
-            assert 0 < found[f"real {name}"] == found[name]
+            assert 0 < counts[f"real {name}"] == counts[name]
 
     def test_losses_are_of_their_class(self, drawing, tmp_path):
         for network in drawing.networks(1, 60, 1, SECOND, tmp_path):
@@ -195,10 +195,10 @@ class TestTheDraw:
             simulator.run(trial)
 
     def test_runs_have_seeds_of_their_own_and_cases_share_them(self, cases):
-        one, other = (case.runs(5, 20) for case in cases[:2])
-        assert len({trial.seed for trial in one}) == 20
-        assert [trial.seed for trial in one] == [trial.seed for trial in other]
-        assert one[:5] == cases[0].runs(5, 5)
+        first, other = (case.runs(5, 20) for case in cases[:2])
+        assert len({trial.seed for trial in first}) == 20
+        assert [trial.seed for trial in first] == [trial.seed for trial in other]
+        assert first[:5] == cases[0].runs(5, 5)
 
 
 class Bed(Testbed):
@@ -244,53 +244,53 @@ class TestWhatIsKept:
         )
 
     @pytest.fixture
-    def wanted(self, cases):
+    def planned(self, cases):
         return [(case, case.runs(5, 3)) for case in cases[:4]]
 
     @pytest.fixture
     def results(self, kept, tmp_path):
         return lambda purpose="working": kept.Results(tmp_path / "kernel" / "drawn-5.jsonl", 5, purpose)
 
-    def test_what_was_measured_is_not_measured_again(self, kept, results, environment, wanted):
+    def test_what_was_measured_is_not_measured_again(self, kept, results, environment, planned):
         first, second = Bed(), Bed()
         quiet = Reporter(quiet=True)
-        assert kept.measure(first, results(), environment, wanted[:2], quiet) == 0
+        assert kept.measure(first, results(), environment, planned[:2], quiet) == 0
         assert len(first.trials) == 6
-        assert kept.measure(second, results(), environment, wanted, quiet) == 0
+        assert kept.measure(second, results(), environment, planned, quiet) == 0
         assert len(second.trials) == 6
-        runs = results().runs(wanted[0][0], environment, wanted[0][1])
-        mbps = wanted[0][0].trial.buffer_bytes // 8 * 8 / 1e6
+        runs = results().runs(planned[0][0], environment, planned[0][1])
+        mbps = planned[0][0].trial.buffer_bytes // 8 * 8 / 1e6
         assert [run.mbps for run in runs] == pytest.approx([mbps] * 3, abs=1e-4)
         assert runs[0].waited_s == 1.3
 
-    def test_first_runs_come_before_second_ones(self, kept, results, environment, wanted):
+    def test_first_runs_come_before_second_ones(self, kept, results, environment, planned):
         bed = Bed()
         bed.parallel = 1
-        kept.measure(bed, results(), environment, wanted, Reporter(quiet=True))
+        kept.measure(bed, results(), environment, planned, Reporter(quiet=True))
         assert [trial.seed for trial in bed.trials] == sorted(
-            (trial.seed for trial in bed.trials), key=[trial.seed for trial in wanted[0][1]].index
+            (trial.seed for trial in bed.trials), key=[trial.seed for trial in planned[0][1]].index
         )
 
     @pytest.mark.parametrize("kind", ["overloaded", "died", "refused"])
     def test_what_the_machine_spoils_is_measured_again_and_never_kept(
-        self, kept, results, environment, wanted, kind
+        self, kept, results, environment, planned, kind
     ):
         bed = Bed(busy=2, kind=kind)
-        assert kept.measure(bed, results(), environment, wanted[:1], Reporter(quiet=True)) == 0
+        assert kept.measure(bed, results(), environment, planned[:1], Reporter(quiet=True)) == 0
         assert len(bed.trials) == 5
         hopeless = Bed(busy=100, kind=kind)
-        assert kept.measure(hopeless, results(), environment, wanted[1:2], Reporter(quiet=True)) == 3
+        assert kept.measure(hopeless, results(), environment, planned[1:2], Reporter(quiet=True)) == 3
         assert len(hopeless.trials) == 3 * kept.ATTEMPTS
-        assert results().runs(wanted[1][0], environment, wanted[1][1]) == [None] * 3
+        assert results().runs(planned[1][0], environment, planned[1][1]) == [None] * 3
 
-    def test_what_the_kernel_makes_of_a_lossy_network_is_kept(self, kept, results, environment, wanted):
+    def test_what_the_kernel_makes_of_a_lossy_network_is_kept(self, kept, results, environment, planned):
         bed = Bed(busy=1, kind="unreachable")
-        assert kept.measure(bed, results(), environment, wanted[:1], Reporter(quiet=True)) == 0
-        runs = results().runs(wanted[0][0], environment, wanted[0][1])
+        assert kept.measure(bed, results(), environment, planned[:1], Reporter(quiet=True)) == 0
+        runs = results().runs(planned[0][0], environment, planned[0][1])
         assert sorted(str(run.failed) for run in runs) == ["None", "None", "unreachable"]
 
-    def test_another_kernel_or_another_network_has_other_results(self, kept, environment, wanted):
-        case, other = wanted[0][0], wanted[1][0]
+    def test_another_kernel_or_another_network_has_other_results(self, kept, environment, planned):
+        case, other = planned[0][0], planned[1][0]
         keys = {kept.key(case, environment), kept.key(other, environment)}
         for name, value in (("kernel", "6.19"), ("sysctls", {}), ("behaviour", 2)):
             keys.add(kept.key(case, msgspec.structs.replace(environment, **{name: value})))
@@ -301,14 +301,14 @@ class TestWhatIsKept:
         keys.add(kept.key(msgspec.structs.replace(case, trial=trial), environment))
         assert len(keys) == 6
 
-    def test_another_processor_or_release_of_mptune_has_the_same_results(self, kept, environment, wanted):
+    def test_another_processor_or_release_of_mptune_has_the_same_results(self, kept, environment, planned):
         changed = msgspec.structs.replace(
             environment,
             processor="two",
             agent="0.3",
             sysctls=environment.sysctls | {"net.ipv4.tcp_mem": "4 5 6"},
         )
-        assert kept.key(wanted[0][0], changed) == kept.key(wanted[0][0], environment)
+        assert kept.key(planned[0][0], changed) == kept.key(planned[0][0], environment)
 
     def test_what_is_committed_is_found_by_its_digests(self, kept):
         """A change of what is digested would have everything measured anew."""
@@ -318,18 +318,20 @@ class TestWhatIsKept:
             seed = int(file.stem.rpartition("-")[2])
             results = kept.Results(file, seed, json.loads(file.read_text().splitlines()[0])["purpose"])
             assert results.environments
-            assert all(one.id == name for name, one in results.environments.items())
+            assert all(environment.id == name for name, environment in results.environments.items())
 
-    def test_a_draw_that_was_worked_with_cannot_be_reported(self, kept, results, environment, wanted, capsys):
-        kept.measure(Bed(), results("report"), environment, wanted[:1], Reporter(quiet=True))
+    def test_a_draw_that_was_worked_with_cannot_be_reported(
+        self, kept, results, environment, planned, capsys
+    ):
+        kept.measure(Bed(), results("report"), environment, planned[:1], Reporter(quiet=True))
         results("report")
         results("working")  # a look is enough
         assert "from now on it is a working draw" in capsys.readouterr().out
         with pytest.raises(SystemExit, match="expected a draw that nobody worked with, found 5"):
             results("report")
 
-    def test_each_line_has_the_mean_and_every_run(self, kept, results, environment, wanted, tmp_path):
-        kept.measure(Bed(), results(), environment, wanted, Reporter(quiet=True))
+    def test_each_line_has_the_mean_and_every_run(self, kept, results, environment, planned, tmp_path):
+        kept.measure(Bed(), results(), environment, planned, Reporter(quiet=True))
         head, about, *lines = map(
             json.loads, (tmp_path / "kernel" / "drawn-5.jsonl").read_text().splitlines()
         )
@@ -340,8 +342,8 @@ class TestWhatIsKept:
             assert line["mean_mbps"] == pytest.approx(line["runs"][0]["mbps"], abs=1e-3)
             assert len(line["runs"]) == 3 and line["environment"] == environment.id
 
-    def test_a_run_that_halts_is_a_stall_on_either_side(self, kept, wanted):
-        trial = wanted[0][1][0]
+    def test_a_run_that_halts_is_a_stall_on_either_side(self, kept, planned):
+        trial = planned[0][1][0]
         observed = Bed().run(trial)
         assert kept.condensed(trial, observed).failed is None
         silent = msgspec.structs.replace(observed, bins=[*observed.bins, *[0] * 500], failed=None)
@@ -367,18 +369,18 @@ class TestTheFigures:
             judged(reporting, "a", [20, 20], [10, 10]),
             judged(reporting, "b", [10, 10], [20, 20]),
         ]
-        found = reporting.report(cases).whole.figures
-        assert found.bias == pytest.approx(0)
-        assert found.median == pytest.approx(0.75)  # of 1 and 1/2
+        figures = reporting.report(cases).whole.figures
+        assert figures.bias == pytest.approx(0)
+        assert figures.median == pytest.approx(0.75)  # of 1 and 1/2
 
     def test_a_regime_has_the_cases_that_belong_to_it(self, reporting):
         cases = [
             judged(reporting, "a", [11, 11], [10, 10], cc="reno"),
             judged(reporting, "b", [8, 8], [10, 10], cc="olia"),
         ]
-        found = {regime.regime: regime.figures for regime in reporting.report(cases).regimes}
-        assert found["reno"].bias == pytest.approx(0.1) and found["olia"].bias == pytest.approx(-0.2)
-        assert found["reno"].n == found["olia"].n == 1
+        figures = {regime.regime: regime.figures for regime in reporting.report(cases).regimes}
+        assert figures["reno"].bias == pytest.approx(0.1) and figures["olia"].bias == pytest.approx(-0.2)
+        assert figures["reno"].n == figures["olia"].n == 1
 
     def test_the_kernel_against_itself_is_the_scatter_of_its_runs(self, reporting):
         same = reporting.report([judged(reporting, "a", [5, 5], [10] * 5)])
@@ -407,16 +409,16 @@ class TestTheFigures:
         ]
         pairs = [reporting.Pair(case, case.simulated, case.kernel) for case in cases]
         assert reporting.regrets(pairs) == {"n": 0.5}
-        found = reporting.report(cases).whole
-        assert found.stalls == (0.25, 0.25) and found.stalls_agree == 0
-        assert found.figures.n == 2  # the means are of what has a number
+        whole = reporting.report(cases).whole
+        assert whole.stalls == (0.25, 0.25) and whole.stalls_agree == 0
+        assert whole.figures.n == 2  # the means are of what has a number
 
     def test_intervals_hold_what_scatters_alike(self, reporting):
         spread = [9.0, 9.5, 10.0, 10.5, 11.0] * 4
         near = judged(reporting, "a", spread, [10.2] * 5)
         far = judged(reporting, "b", spread, [14.0] * 5)
-        found = reporting.report([near, far]).whole.figures
-        assert found.inside == 0.5
+        figures = reporting.report([near, far]).whole.figures
+        assert figures.inside == 0.5
         assert reporting.Pair(near, near.simulated, near.kernel).model_error == 0
         needed = reporting.Pair(far, far.simulated, far.kernel).model_error
         # Student's 2.09 of 19 degrees of freedom: 40 % is not much more than twice the error of the model.
@@ -426,7 +428,7 @@ class TestTheFigures:
         cases = [judged(reporting, str(size), [10 + size], [10]) for size in range(20)]
         cases.append(judged(reporting, "none", [None], [10]))
         report = reporting.report(cases)
-        assert [one.name for one in report.worst] == [str(size) for size in range(19, 9, -1)]
+        assert [case.name for case in report.worst] == [str(size) for size in range(19, 9, -1)]
         assert report.whole.figures.n == 20
 
     def test_the_page_has_a_place_for_both_tables(self):
@@ -441,10 +443,10 @@ class TestTheFigures:
             importlib.import_module("benchmarks.fidelity._drawn_tables"),
             importlib.import_module("benchmarks.fidelity._drawn_figure"),
         )
-        one = msgspec.structs.replace(
+        changed = msgspec.structs.replace(
             judged(reporting, "a", [11], [10]), factors={"loss": ("none",), "paths": ("2",)}
         )
-        report = reporting.report([one])
+        report = reporting.report([changed])
         assert "| median error | 10.0% | -; no error: - |" in tables.markdown(report)
-        assert figure.draw([one], report).startswith("<svg")
+        assert figure.draw([changed], report).startswith("<svg")
         assert math.isclose(report.regimes[0].figures.bias, 0.1)

@@ -27,7 +27,7 @@ def made(learning):
 
     def made(networks, seed, *, heavy=True, centre=0.0, scatter=0.0):
         chance = random.Random(seed)
-        found = []
+        errors = []
         for network in range(networks):
             common = chance.gauss(0, 0.3)
             for _ in range(8):
@@ -42,8 +42,8 @@ def made(learning):
                 }
                 far = chance.gauss(0, 1) / (math.sqrt(chance.gammavariate(1.5, 2) / 3) if heavy else 1.0)
                 log = SPREADS[count] * (0.9 * far + common + centre) + chance.gauss(0, scatter)
-                found.append(learning.Error(f"n{network}", kind, log, scatter**2, 50.0, 50 * math.exp(log)))
-        return found
+                errors.append(learning.Error(f"n{network}", kind, log, scatter**2, 50.0, 50 * math.exp(log)))
+        return errors
 
     return made
 
@@ -62,11 +62,11 @@ class TestCoverage:
     @pytest.mark.parametrize("heavy", [False, True])
     def test_a_fresh_draw_is_inside_as_often_as_is_said(self, learning, made, heavy):
         """Over several draws: one alone has the luck of its networks."""
-        found = [
+        errors = [
             held(learning.learn(made(28, seed, heavy=heavy)), made(60, seed + 1000, heavy=heavy))[0]
             for seed in range(4)
         ]
-        assert 0.92 <= sum(found) / len(found) <= 0.975
+        assert 0.92 <= sum(errors) / len(errors) <= 0.975
 
     def test_every_number_of_paths_is_covered(self, learning, made):
         """One width for all would hold everything on one path, and too little on many."""
@@ -75,14 +75,14 @@ class TestCoverage:
 
     def test_networks_left_out_foretell_the_coverage_of_a_fresh_draw(self, learning, made):
         learnt = learning.learn(made(40, 3))
-        checked = sum(one.inside for one in learnt.checked) / len(learnt.checked)
+        checked = sum(check.inside for check in learnt.checked) / len(learnt.checked)
         assert abs(checked - held(learnt, made(200, 4))[0]) < 0.05
 
     def test_scatter_of_the_runs_is_no_error_of_the_model(self, learning, made):
         """Where runs scatter by more than the model errs, the spread stays the model's."""
         noisy = learning.fit(made(60, 5, heavy=False, scatter=0.1), ALL)
-        one = next(one for one in made(60, 5) if one.kind["subflows"] == "1")
-        assert noisy.spread(one.kind) < 0.06
+        error = next(candidate for candidate in made(60, 5) if candidate.kind["subflows"] == "1")
+        assert noisy.spread(error.kind) < 0.06
 
 
 class TestPooling:
@@ -106,7 +106,7 @@ class TestPooling:
     def test_factors_that_matter_are_found_and_others_left(self, learning, made):
         """The true spreads differ by a factor of 15 with the subflows, and by nothing else."""
         assert learning.learn(made(28, 14)).strengths.get("subflows")
-        alike = [one for one in made(60, 15) if one.kind["subflows"] == "2"]
+        alike = [error for error in made(60, 15) if error.kind["subflows"] == "2"]
         assert learning.learn(alike).strengths == {}
 
     def test_what_is_no_different_has_no_effect(self, learning, made):
@@ -139,8 +139,8 @@ class TestTheDocument:
 
     def test_the_order_of_the_configurations_means_nothing(self, learning, made):
         errors = made(10, 13)
-        one, other = (learning.fit(some, ALL) for some in (errors, errors[::-1]))
-        assert one.base == pytest.approx(other.base, abs=1e-3)
+        fitted, other = (learning.fit(some, ALL) for some in (errors, errors[::-1]))
+        assert fitted.base == pytest.approx(other.base, abs=1e-3)
 
     def test_means_that_change_change_the_digest(self, learning):
         assert learning.digest([1.0, 2.0]) != learning.digest([1.0, 2.001])

@@ -14,19 +14,19 @@ def dynamics():
 
 def test_dynamics_fit_a_small_machine_and_are_the_same_every_time(dynamics):
     drawn = list(dynamics.dynamics(30))
-    assert [dynamic.seed for dynamic in dynamics.dynamics(30)] == [one.seed for one in drawn]
-    for one in drawn:
+    assert [dynamic.seed for dynamic in dynamics.dynamics(30)] == [dynamic.seed for dynamic in drawn]
+    for draw in drawn:
         rates = []
-        for path in one.topology.paths:
+        for path in draw.topology.paths:
             schedule = path.core.forward_effects.schedule
             steps = [step for step in (schedule.steps if schedule else ()) if step.rate_bps is not None]
             rates.append(max([path.core.rate_bps, *(step.rate_bps for step in steps)]))
-            assert all(step.at_ns < one.duration_ns for step in steps)
+            assert all(step.at_ns < draw.duration_ns for step in steps)
         assert 2 <= len(rates) <= 3 and sum(rates) <= 80_000_000
-        assert 40 * SECOND <= one.duration_ns <= 60 * SECOND
-        times = [event.at_ns for event in one.events]
-        assert times and times == sorted(times) and times[-1] < one.duration_ns
-        downs = [action.at_ns for action in one.script if action.action == "down"]
+        assert 40 * SECOND <= draw.duration_ns <= 60 * SECOND
+        times = [event.at_ns for event in draw.events]
+        assert times and times == sorted(times) and times[-1] < draw.duration_ns
+        downs = [action.at_ns for action in draw.script if action.action == "down"]
         assert set(downs) <= set(times)
 
 
@@ -59,10 +59,10 @@ def test_guard_is_compared_with_the_best_path_of_each_dynamic(dynamics):
             failed={},
         )
 
-    found = [outcome(9.0, 3.0, {"A-X": 2.0, "B-X": 10.0}), outcome(9.0, 18.0, {"A-X": 9.0, "B-X": 1.0})]
-    ratios = dynamics.ratios(found)
+    outcomes = [outcome(9.0, 3.0, {"A-X": 2.0, "B-X": 10.0}), outcome(9.0, 18.0, {"A-X": 9.0, "B-X": 1.0})]
+    ratios = dynamics.ratios(outcomes)
     assert ratios["guard / fullmesh"] == pytest.approx([3.0, 0.5])
     assert ratios["guard / best single path"] == pytest.approx([0.9, 1.0])
     assert ratios["guard / better of fullmesh and best single path"] == pytest.approx([0.9, 0.5])
     assert "guard / mptcpd" not in ratios
-    assert [row[-1] for row in dynamics.table(found)[1:4]] == ["50 %", "0 %", "50 %"]
+    assert [row[-1] for row in dynamics.table(outcomes)[1:4]] == ["50 %", "0 %", "50 %"]

@@ -60,9 +60,9 @@ class Scripted:
     def ask(self):
         return Ask(0, self.left[0], 0) if self.left else None
 
-    def tell(self, told):
+    def tell(self, result):
         self.left.pop(0)
-        self.last = told.ask.size
+        self.last = result.ask.size
 
     def answer(self):
         return (
@@ -88,7 +88,7 @@ def test_the_regret_counts_from_what_the_sacrifice_allows(replay, known):
 def test_what_is_noted_at_a_mark_is_what_finished_trials_say(replay, known):
     world = replay.World(known, 1)
     course = replay.course(Scripted([3, 2, 1]), world, 10.0, 100.0, [5, 10, 19.9, 20, 60])
-    assert [one and one.size for one in course.answers] == [None, 3, 3, 2, 1]
+    assert [answer and answer.size for answer in course.answers] == [None, 3, 3, 2, 1]
     assert (course.trials, course.spent_s) == (3, 30.0)
 
 
@@ -103,9 +103,9 @@ def test_a_trial_that_is_ended_early_costs_its_seconds_and_says_what_the_rule_sa
         return float(bins[:5].sum()) * 8 / 0.5 / 1e6, 0.5
 
     world = replay.World(known, 1, half)
-    told = world.measure(Ask(0, 3, 0))
-    assert told.seconds == 0.5 + replay.SET_UP_S
-    assert told.value == pytest.approx(100, abs=1.1)
+    result = world.measure(Ask(0, 3, 0))
+    assert result.seconds == 0.5 + replay.SET_UP_S
+    assert result.value == pytest.approx(100, abs=1.1)
     assert replay.course(Scripted([3, 2]), world, TRIAL_S, 100.0, [100.0]).spent_s == 3.0
 
 
@@ -141,9 +141,9 @@ def test_runs_come_in_another_order_with_another_seed_but_each_once(replay):
 @pytest.mark.parametrize("name", ["adaptive", "even grid", "random", "halving"])
 @pytest.mark.parametrize("reading", ["means", "belief"])
 def test_a_strategy_that_may_see_everything_finds_it(cases, replay, known, name, reading):
-    truth, told = replay.Truth.of(known, 0.05), argparse.Namespace(reading=reading)
+    truth, settings = replay.Truth.of(known, 0.05), argparse.Namespace(reading=reading)
     told_to = setting(replay, known)
-    player = cases.CONTESTANTS[name].make(told_to, truth, told)
+    player = cases.CONTESTANTS[name].make(told_to, truth, settings)
     course = replay.course(player, replay.World(known, 1), TRIAL_S, 32.0, [32.0])
     answer = course.answers[0]
     assert course.spent_s <= 32.0
@@ -156,9 +156,9 @@ def test_the_oracle_asks_for_the_two_best_arms_alone(cases, replay):
     truth = replay.Truth.of(known, 0.05)
     player = cases.CONTESTANTS["oracle"].make(setting(replay, known), truth, None)
     world, asked = replay.World(known, 1), set()
-    while one := player.ask():
-        asked.add(one.arm)
-        player.tell(world.measure(one))
+    while ask := player.ask():
+        asked.add(ask.arm)
+        player.tell(world.measure(ask))
     assert asked == {1, 2}
     # The smallest sufficient buffer is the third arm's, the highest throughput the second's.
     assert truth.best_two == (2, 1)
@@ -270,16 +270,16 @@ def test_time_to_equal_loss_lasts_until_the_loss_stays_low(economy, cases):
 def test_how_much_faster_is_the_median_over_networks_within_the_time_that_both_had(economy, cases):
     def in_networks(contestant, regrets, **others):
         return [
-            case(cases, contestant, network=name, regrets=[one], larger=[[1.0, 1.0, 1.0]], **others)
-            for name, one in zip("abc", regrets, strict=True)
+            case(cases, contestant, network=name, regrets=[regret], larger=[[1.0, 1.0, 1.0]], **others)
+            for name, regret in zip("abc", regrets, strict=True)
         ]
 
     own = in_networks("adaptive", [[0.01, 0.01, 0.0]] * 3)
     steady = in_networks("random", [[0.3, 0.0, 0.0]] * 3)
     fickle = in_networks("halving", [[0.0, 0.0, 0.0], [0.3, 0.3, 0.0], [0.3, 0.3, 0.0]])
     slow = in_networks("SMAC3", [[0.3, 0.3]] * 3, marks=[300.0, 1650.0])
-    found = economy.speeds(own, [*steady, *fickle, *slow])
-    assert found == pytest.approx({"random": 1650 / 300, "halving": 3888 / 300, "SMAC3": 1650 / 300})
+    gains = economy.speeds(own, [*steady, *fickle, *slow])
+    assert gains == pytest.approx({"random": 1650 / 300, "halving": 3888 / 300, "SMAC3": 1650 / 300})
 
 
 def test_what_peers_minimise_follows_the_best_that_was_seen(replay):

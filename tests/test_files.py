@@ -22,7 +22,7 @@ ROOT = Path(mptune.__file__).parent
 
 
 def content(place: Path) -> dict[str, str]:
-    return {one.name: one.read_text() for one in place.iterdir() if one.is_file()}
+    return {file.name: file.read_text() for file in place.iterdir() if file.is_file()}
 
 
 # ---- reading --------------------------------------------------------------------------------------
@@ -31,9 +31,9 @@ def content(place: Path) -> dict[str, str]:
 @pytest.mark.parametrize("maker", NO_FILES)
 def test_what_is_no_file_or_too_large_is_not_read(maker: Callable[[Path], None], tmp_path: Path) -> None:
     maker(tmp_path / "it")
-    with pytest.raises(OSError, match=r".") as found:
+    with pytest.raises(OSError, match=r".") as caught:
         files.read_bytes(tmp_path / "it")
-    assert found.value.strerror and found.value.strerror.isprintable()
+    assert caught.value.strerror and caught.value.strerror.isprintable()
 
 
 def test_a_device_is_not_even_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,7 +108,7 @@ def test_what_is_no_file_is_never_replaced(maker: Callable[[Path], None], tmp_pa
         files.check_writable(tmp_path / "it", "--out")
     after = (tmp_path / "it").lstat()
     assert (after.st_ino, after.st_mode) == (before.st_ino, before.st_mode)
-    assert {one.name for one in tmp_path.iterdir()} <= {"it", "device"}
+    assert {entry.name for entry in tmp_path.iterdir()} <= {"it", "device"}
 
 
 def test_what_becomes_a_fifo_while_it_is_written_is_not_replaced(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_what_becomes_a_fifo_while_it_is_written_is_not_replaced(tmp_path: Path)
     with pytest.raises(OSError, match="a FIFO, not a file"):
         disturbed()
     assert stat.S_ISFIFO((tmp_path / "it").stat().st_mode)
-    assert [one.name for one in tmp_path.iterdir()] == ["it"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["it"]
 
 
 def test_a_link_stays_and_its_file_is_replaced(tmp_path: Path) -> None:
@@ -227,31 +227,31 @@ ALLOWED = {
 
 def opened(file: Path) -> list[int]:
     """Lines of the calls that open something."""
-    found = []
+    calls = []
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.Call):
             match node.func:
                 case ast.Name(name) if name in FUNCTIONS:
-                    found.append(node.lineno)
+                    calls.append(node.lineno)
                 case ast.Attribute(ast.Name("files"), _):
                     pass
                 case ast.Attribute(ast.Name("sqlite3"), "connect"):
-                    found.append(node.lineno)
+                    calls.append(node.lineno)
                 case ast.Attribute(_, name) if name in METHODS:
-                    found.append(node.lineno)
-    return found
+                    calls.append(node.lineno)
+    return calls
 
 
-FILES = [one for one in sorted(ROOT.rglob("*.py")) if one.relative_to(ROOT).as_posix() != "files.py"]
+FILES = [file for file in sorted(ROOT.rglob("*.py")) if file.relative_to(ROOT).as_posix() != "files.py"]
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda one: one.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize("file", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_no_other_place_opens_files(file: Path) -> None:
-    name, found = file.relative_to(ROOT).as_posix(), opened(file)
+    name, calls = file.relative_to(ROOT).as_posix(), opened(file)
     if name in ALLOWED:
-        assert found, f"{name} opens nothing any more: take it from the list"
+        assert calls, f"{name} opens nothing any more: take it from the list"
     else:
-        assert not found, f"{name}:{found}: by mptune.files, or with a reason in the list"
+        assert not calls, f"{name}:{calls}: by mptune.files, or with a reason in the list"
 
 
 def test_memory_is_taken_for_what_a_file_has_and_not_for_its_limit(tmp_path):

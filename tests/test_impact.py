@@ -97,10 +97,10 @@ def test_every_subflow_is_in_one_set_and_one_always_carries_data(means: dict[str
 def test_measured_impact_factors(network: Topology, fake_testbed: Any) -> None:
     """Of 90 Mbit/s in total, A gives 80, B 20, and C takes 10."""
     (impact,), records = measure_impact(network, TrialRunner(fake_testbed), ["cubic"], OPTIONS)
-    means = {one.path: one.omega.mean for one in impact.paths if one.omega}
+    means = {path.path: path.omega.mean for path in impact.paths if path.omega}
     assert means == pytest.approx({"A-X": 80 / 90, "B-X": 20 / 90, "C-X": -10 / 90}, abs=1e-6)
     assert (impact.sets.optional, impact.sets.standby) == (("A-X", "B-X"), ("C-X",))
-    assert [one.rtt_ms for one in impact.paths] == [20.0] * 3
+    assert [path.rtt_ms for path in impact.paths] == [20.0] * 3
     assert impact.sets.rtt_ns == dict.fromkeys(["A-X", "B-X", "C-X"], 10_000_000)
     assert len(records) == 3 * 3 and not impact.warnings
 
@@ -119,12 +119,12 @@ def test_each_trial_withdraws_one_subflow_half_way(network: Topology, fake_testb
 def test_failed_runs_are_left_out_and_told(network: Topology, fake_testbed: Any) -> None:
     fake_testbed.fails = lambda trial: "stalled" if trial.script[0].path == "B-X" else None
     (impact,), records = measure_impact(network, TrialRunner(fake_testbed), ["cubic"], OPTIONS)
-    unknown = next(one for one in impact.paths if one.path == "B-X")
+    unknown = next(path for path in impact.paths if path.path == "B-X")
     assert unknown.omega is None
     assert "B-X" in impact.sets.optional  # in doubt as FullMesh does
     assert any("3 of 9" in text and "stalled" in text for text in impact.warnings)
     assert any("no impact factor for B-X" in text for text in impact.warnings)
-    assert all((one.omega is None) == (one.withdrawn == "B-X") for one in records)
+    assert all((record.omega is None) == (record.withdrawn == "B-X") for record in records)
 
 
 def test_throughput_that_falls_by_itself_is_called_out(network: Topology, fake_testbed: Any) -> None:
@@ -145,8 +145,8 @@ def test_throughput_that_falls_by_itself_is_called_out(network: Topology, fake_t
 def test_a_run_that_delivers_nothing_is_a_failed_one(network: Topology, fake_testbed: Any) -> None:
     fake_testbed.gives = dict.fromkeys(fake_testbed.gives, 0.0)
     (impact,), records = measure_impact(network, TrialRunner(fake_testbed), ["cubic"], OPTIONS)
-    assert all(one.omega is None for one in impact.paths)
-    assert all(one.throughput_mbps is None and one.failed for one in records)
+    assert all(path.omega is None for path in impact.paths)
+    assert all(record.throughput_mbps is None and record.failed for record in records)
 
 
 @pytest.mark.parametrize("window_ns", [0, BIN_NS // 2, SECOND + 1])
@@ -177,7 +177,7 @@ def withdrawals(testbed: Any) -> list[Trial]:
 
 
 def decisions(impact: Impact) -> dict[str, str]:
-    return {one.path: one.decision for one in impact.paths}
+    return {path.path: path.decision for path in impact.paths}
 
 
 def declining(noise: float) -> Callable[[Trial, float], float]:
@@ -197,12 +197,12 @@ def test_a_paired_trial_withdraws_every_subflow_for_one_window(network: Topology
     measured(network, fake_testbed)
     orders = set()
     for trial in withdrawals(fake_testbed):
-        at = [one.at_ns // (2 * SECOND) for one in trial.script]
+        at = [event.at_ns // (2 * SECOND) for event in trial.script]
         assert at == list(range(at[0], at[0] + 6)) and at[0] >= 3  # slow start is in the windows before
-        assert [one.action for one in trial.script] == ["standby", "active"] * 3
-        assert [one.path for one in trial.script[::2]] == [one.path for one in trial.script[1::2]]
+        assert [event.action for event in trial.script] == ["standby", "active"] * 3
+        assert [event.path for event in trial.script[::2]] == [event.path for event in trial.script[1::2]]
         assert trial.workload.limit_ns == (at[-1] + 1) * 2 * SECOND
-        orders.add(tuple(one.path for one in trial.script[::2]))
+        orders.add(tuple(event.path for event in trial.script[::2]))
     assert all(sorted(order) == ["A-X", "B-X", "C-X"] for order in orders)
     assert orders == {order[::-1] for order in orders}  # every second trial has it backwards
 
@@ -210,7 +210,7 @@ def test_a_paired_trial_withdraws_every_subflow_for_one_window(network: Topology
 def test_paired_factors_are_shares_of_the_throughput(network: Topology, fake_testbed: Any) -> None:
     """Of 90 Mbit/s in total, A gives 80, B 20, and C takes 10."""
     impact = measured(network, fake_testbed)
-    means = {one.path: one.omega.mean for one in impact.paths if one.omega}
+    means = {path.path: path.omega.mean for path in impact.paths if path.omega}
     assert means == pytest.approx({"A-X": 80 / 90, "B-X": 20 / 90, "C-X": -10 / 90}, rel=0.03)
     assert (impact.sets.optional, impact.sets.standby) == (("A-X", "B-X"), ("C-X",))
     assert impact.plausible and not impact.warnings and not impact.homogeneous
@@ -227,7 +227,7 @@ def test_a_straight_drift_cancels_and_a_sudden_change_is_left_out(
     fake_testbed.gives = {"A-X": 50.0, "B-X": 50.0, "C-X": 0.0}
     fake_testbed.drift = lambda trial, at_s: (1 - at_s / 80) * (9 if at_s % 2 < 1 else 1)
     impact = measured(network, fake_testbed, ImpactOptions(window_ns=2 * SECOND, settle_ns=SECOND))
-    assert {one.path: one.omega.mean for one in impact.paths if one.omega} == pytest.approx(
+    assert {path.path: path.omega.mean for path in impact.paths if path.omega} == pytest.approx(
         {"A-X": 0.5, "B-X": 0.5, "C-X": 0.0}, abs=1e-6
     )
     assert decisions(impact) == {"A-X": "helps", "B-X": "helps", "C-X": "does not matter"}
@@ -245,8 +245,9 @@ def test_decline_and_noise_mislead_the_formula_and_not_the_pairs(
         for seed in seeds
     ]
     right = [
-        (one["A-X"], one["B-X"]) == ("helps", "hurts") and one["C-X"] in ("unresolved", "does not matter")
-        for one in by_pairs
+        (record["A-X"], record["B-X"]) == ("helps", "hurts")
+        and record["C-X"] in ("unresolved", "does not matter")
+        for record in by_pairs
     ]
     assert sum(right) >= 0.95 * len(seeds)
     by_formula = [
@@ -261,11 +262,11 @@ def test_what_is_decided_is_measured_no_more(network: Topology, fake_testbed: An
     fake_testbed.drift = lambda trial, at_s: 1 + random.Random(f"{trial.seed}/{int(at_s)}").gauss(0, 0.05)
     impact = measured(network, fake_testbed)
     withdrawn = {
-        path: sum(any(one.path == path for one in trial.script) for trial in withdrawals(fake_testbed))
+        path: sum(any(event.path == path for event in trial.script) for trial in withdrawals(fake_testbed))
         for path in fake_testbed.gives
     }
     assert withdrawn["A-X"] < withdrawn["C-X"] <= 32 and withdrawn["A-X"] <= withdrawn["B-X"]
-    assert {one.path: one.omega.n for one in impact.paths if one.omega} == withdrawn
+    assert {path.path: path.omega.n for path in impact.paths if path.omega} == withdrawn
 
 
 def test_too_few_runs_leave_the_signs_unresolved_and_doubtful(network: Topology, fake_testbed: Any) -> None:
@@ -291,8 +292,8 @@ def test_failed_trials_make_the_factors_doubtful(network: Topology, fake_testbed
 def test_a_paired_trial_that_delivers_nothing_is_a_failed_one(network: Topology, fake_testbed: Any) -> None:
     fake_testbed.gives = dict.fromkeys(fake_testbed.gives, 0.0)
     (impact,), records = measure_impact(network, TrialRunner(fake_testbed), ["cubic"], PAIRED)
-    assert all(one.omega is None for one in impact.paths) and not impact.plausible
-    assert all(one.throughput_mbps is None and one.failed for one in records)
+    assert all(path.omega is None for path in impact.paths) and not impact.plausible
+    assert all(record.throughput_mbps is None and record.failed for record in records)
     assert impact.sets.optional == ("A-X", "B-X", "C-X")
 
 
@@ -370,8 +371,8 @@ def test_an_interrupted_measurement_continues_with_the_same_batches(
 def test_plausible_factors_leave_few_sets_to_compare(network: Topology, fake_testbed: Any) -> None:
     impact = measured(network, fake_testbed)
     assert impact.plausible
-    found = {one.name: one.optional for one in candidates(impact, network)}
-    assert found == {
+    by_name = {candidate.name: candidate.optional for candidate in candidates(impact, network)}
+    assert by_name == {
         "sign": ("A-X", "B-X"),
         "all": ("A-X", "B-X", "C-X"),  # also the sign set with one more
         "single": ("A-X",),  # also the sign set with one fewer
@@ -383,16 +384,16 @@ def test_factors_without_a_clear_sign_let_every_nested_set_compete(
 ) -> None:
     impact = measured(network, fake_testbed, ImpactOptions(window_ns=2 * SECOND, runs=1))
     assert not impact.plausible
-    paths = [msgspec.structs.replace(one, carried_mbps=9.0 * (one.path == "C-X")) for one in impact.paths]
-    found = candidates(msgspec.structs.replace(impact, paths=tuple(paths)), network)
-    assert {one.name: one.optional for one in found} == {
+    paths = [msgspec.structs.replace(path, carried_mbps=9.0 * (path.path == "C-X")) for path in impact.paths]
+    sets = candidates(msgspec.structs.replace(impact, paths=tuple(paths)), network)
+    assert {candidate.name: candidate.optional for candidate in sets} == {
         "sign": ("A-X", "B-X"),  # also top 2
         "all": ("A-X", "B-X", "C-X"),
         "single": ("C-X",),
         "top 1": ("A-X",),
     }
-    assert {one.name: one.standby for one in found}["single"] == ("A-X", "B-X")
-    assert all(one.rtt_ns == impact.sets.rtt_ns for one in found)
+    assert {candidate.name: candidate.standby for candidate in sets}["single"] == ("A-X", "B-X")
+    assert all(candidate.rtt_ns == impact.sets.rtt_ns for candidate in sets)
 
 
 @given(
@@ -420,10 +421,17 @@ def test_candidates_are_distinct_and_complete_partitions(
         warnings=(),
         doubts=() if plausible else ("no",),
     )
-    found = candidates(impact, topology)
-    assert all(one.optional and sorted((*one.optional, *one.standby)) == list(labels) for one in found)
-    assert len({frozenset(one.optional) for one in found}) == len(found) == len({one.name for one in found})
-    assert found[0].optional == impact.sets.optional and labels in {one.optional for one in found}
+    sets = candidates(impact, topology)
+    assert all(
+        candidate.optional and sorted((*candidate.optional, *candidate.standby)) == list(labels)
+        for candidate in sets
+    )
+    assert (
+        len({frozenset(candidate.optional) for candidate in sets})
+        == len(sets)
+        == len({candidate.name for candidate in sets})
+    )
+    assert sets[0].optional == impact.sets.optional and labels in {candidate.optional for candidate in sets}
 
 
 def test_two_equal_trials_are_no_certainty(network: Topology, fake_testbed: Any) -> None:
@@ -437,5 +445,5 @@ def test_what_several_congestion_controls_warn_of_is_said_once() -> None:
         sets = SubflowSets(optional=("A-X",), standby=())
         return Impact(cc=cc, paths=(), sets=sets, warnings=tuple(f"{cc}: {text}" for text in texts))
 
-    found = warnings_of([impact("reno", "one.", "two."), impact("cubic", "two."), impact("olia")])
-    assert found == ["reno: one.", "reno, cubic: two."]
+    warnings = warnings_of([impact("reno", "one.", "two."), impact("cubic", "two."), impact("olia")])
+    assert warnings == ["reno: one.", "reno, cubic: two."]

@@ -53,8 +53,8 @@ def imported(name: str) -> Iterator[str]:
         assert not (isinstance(node, ast.ImportFrom) and node.level), f"{name}: import by its full name"
         if isinstance(node, ast.ImportFrom) and f"{node.module}.".startswith("mptune."):
             package = (node.module or "").removeprefix("mptune").removeprefix(".")
-            for one in node.names:
-                below = f"{package}.{one.name}".removeprefix(".")
+            for imported in node.names:
+                below = f"{package}.{imported.name}".removeprefix(".")
                 yield below if below in FILES else package or "__init__"
 
 
@@ -73,10 +73,10 @@ def test_every_room_has_its_place():
 def test_nothing_is_imported_from_a_later_room(name):
     later = set(ORDER[ORDER.index(name) + 1 :])
     wrong = [
-        f"{one} -> {other}"
-        for one, others in ARROWS.items()
+        f"{importer} -> {other}"
+        for importer, others in ARROWS.items()
         for other in others
-        if room(one) == name and room(other) in later - {"_core" if name == "__init__" else ""}
+        if room(importer) == name and room(other) in later - {"_core" if name == "__init__" else ""}
     ]
     assert not wrong
 
@@ -87,10 +87,10 @@ def test_no_files_import_each_other():
 
 def test_what_begins_with_an_underscore_stays_in_its_folder():
     wrong = [
-        f"{one} -> {other}"
-        for one, others in ARROWS.items()
+        f"{importer} -> {other}"
+        for importer, others in ARROWS.items()
         for other in others
         for folder, _, file in [other.rpartition(".")]
-        if file.startswith("_") and folder and not f"{one}.".startswith(f"{folder}.")
+        if file.startswith("_") and folder and not f"{importer}.".startswith(f"{folder}.")
     ]
     assert not wrong

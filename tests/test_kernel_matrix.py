@@ -26,20 +26,20 @@ def guest():
 def test_an_initramfs_has_its_files_where_the_kernel_looks_for_them(guest):
     """The fields of newc, read back by their widths: content and names begin at multiples of four."""
     files = {"init": b"#!/bin/busybox sh\n", "modules/a.ko": b"x" * 5, "modules/order": b""}
-    whole, at, found = guest.archive(files), 0, {}
+    whole, at, members = guest.archive(files), 0, {}
     while True:
         assert whole[at : at + 6] == b"070701"
-        fields = [int(whole[at + 6 + 8 * one : at + 14 + 8 * one], 16) for one in range(13)]
+        fields = [int(whole[at + 6 + 8 * place : at + 14 + 8 * place], 16) for place in range(13)]
         mode, size, named = fields[1], fields[6], fields[11]
         name = whole[at + 110 : at + 110 + named - 1].decode()
         if name == "TRAILER!!!":
             break
         start = (at + 110 + named + 3) // 4 * 4
-        found[name] = (mode, whole[start : start + size])
+        members[name] = (mode, whole[start : start + size])
         at = (start + size + 3) // 4 * 4
-    assert {name: content for name, (_, content) in found.items() if name in files} == files
-    assert list(found).index("modules") < list(found).index("modules/a.ko")
-    assert found["init"][0] == 0o100755 and found["modules"][0] == 0o040755
+    assert {name: content for name, (_, content) in members.items() if name in files} == files
+    assert list(members).index("modules") < list(members).index("modules/a.ko")
+    assert members["init"][0] == 0o100755 and members["modules"][0] == 0o040755
 
 
 def test_modules_load_after_those_that_they_need(guest, tmp_path):

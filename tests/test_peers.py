@@ -33,8 +33,8 @@ def case(peers):
 class TestWhoTakesPart:
     def test_without_peers_it_says_what_to_do_about_each(self, peers, monkeypatch):
         monkeypatch.setenv("PATH", "/nonexistent")
-        found, absent = peers.contenders(None)
-        assert [one.name for one in found] == ["mptune", "mptune, linux"]
+        contenders, absent = peers.contenders(None)
+        assert [contender.name for contender in contenders] == ["mptune", "mptune, linux"]
         htsim, ns2 = absent
         assert "--htsim" in htsim
         assert "package ns2" in ns2
@@ -50,10 +50,10 @@ class TestWhoTakesPart:
     ):
         monkeypatch.setenv("PATH", str(tmp_path))
         program(tmp_path / "ns", "exit 0")
-        found, absent = peers.contenders(program(tmp_path / "htsim", "exit 0"))
+        contenders, absent = peers.contenders(program(tmp_path / "htsim", "exit 0"))
         assert not absent
-        assert [one.name for one in found[2:]] == ["htsim", "htsim, ACK queues", "ns-2"]
-        script = found[-1].command(case, 1)[1]
+        assert [contender.name for contender in contenders[2:]] == ["htsim", "htsim, ACK queues", "ns-2"]
+        script = contenders[-1].command(case, 1)[1]
         assert Path(script).is_file()
 
     def test_a_core_that_may_not_be_used_is_refused(self, peers):
@@ -98,13 +98,13 @@ class TestTheCases:
 class TestARun:
     def test_the_last_line_counts(self, peers):
         text = "print('chatter'); print('{\"packets\": 6, \"cpu_s\": 2}')"
-        found = peers.run([sys.executable, "-c", text], counting=False)
-        assert found.rate == 3e-6
+        run = peers.run([sys.executable, "-c", text], counting=False)
+        assert run.rate == 3e-6
 
     def test_ticks_are_turned_into_seconds(self, peers):
         ticks = os.sysconf("SC_CLK_TCK")
-        told = json.dumps({"packets": 8, "ticks": 2 * ticks})
-        assert peers.run(["echo", told], counting=False).cpu_s == 2
+        report = json.dumps({"packets": 8, "ticks": 2 * ticks})
+        assert peers.run(["echo", report], counting=False).cpu_s == 2
 
     @pytest.mark.parametrize("text", ["echo nothing", "echo '{}'", "echo broken >&2; exit 3"])
     def test_a_peer_that_fails_ends_the_measurement_in_one_line(self, peers, tmp_path, text):
@@ -116,10 +116,10 @@ class TestARun:
         program(tmp_path / "perf", PERF.format("700,,instructions:u,1,100"))
         monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
         assert peers.counters_work()
-        found = peers.run(["echo", '{"packets": 1, "cpu_s": 1}'], counting=True)
-        assert found.instructions == 700
-        start = found._replace(instructions=200, packets=0)
-        assert peers.per_packet([found], start) == 500
+        run = peers.run(["echo", '{"packets": 1, "cpu_s": 1}'], counting=True)
+        assert run.instructions == 700
+        start = run._replace(instructions=200, packets=0)
+        assert peers.per_packet([run], start) == 500
 
     def test_a_machine_without_counters_is_found_out(self, peers, tmp_path, monkeypatch):
         program(tmp_path / "perf", PERF.format("<not supported>,,instructions:u"))

@@ -52,7 +52,7 @@ def test_finalists_are_measured_with_seeds_that_chose_nothing(modules, bench, fa
     known = search.search(bench, SACRIFICE)
     fresh = len(known.finalists) * bench.plan.fresh_runs
     earlier, last = fake_testbed.trials[:-fresh], fake_testbed.trials[-fresh:]
-    assert not {one.seed for one in earlier} & {one.seed for one in last}
+    assert not {trial.seed for trial in earlier} & {trial.seed for trial in last}
 
 
 def test_buffer_grids_are_geometric(modules, network):
@@ -66,9 +66,9 @@ def test_buffer_grids_are_geometric(modules, network):
 
 def test_networks_that_are_off_differ_in_one_thing_by_a_fifth(modules, network):
     _, judge = modules
-    found = dict(judge.perturbed(network))
-    assert set(found) == {"rates -20 %", "rates +20 %", "RTTs -20 %", "RTTs +20 %"}  # nothing is lost
-    for name, other in found.items():
+    perturbed = dict(judge.perturbed(network))
+    assert set(perturbed) == {"rates -20 %", "rates +20 %", "RTTs -20 %", "RTTs +20 %"}  # nothing is lost
+    for name, other in perturbed.items():
         factor = 0.8 if "-20" in name else 1.2
         for path, before in zip(other.paths, network.paths, strict=True):
             rate, rtt = (factor, 1) if name.startswith("rates") else (1, factor)
@@ -123,9 +123,9 @@ def test_the_smallest_buffer_holds_with_larger_ones_too(modules, collapsing, ste
 
     curves = [curve("reno", collapsing), curve("olia", steady)]
     target, holding = search.Holding.of(curves, SACRIFICE)
-    found = [
-        (one.configuration.buffer_bytes, one.mbps)
-        for one, held in zip(itertools.chain(*curves), itertools.chain(*holding), strict=True)
+    sizes = [
+        (point.configuration.buffer_bytes, point.mbps)
+        for point, held in zip(itertools.chain(*curves), itertools.chain(*holding), strict=True)
         if held >= target
     ]
-    assert min(found) == (size, mbps)
+    assert min(sizes) == (size, mbps)

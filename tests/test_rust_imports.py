@@ -74,19 +74,19 @@ class Crate:
     def needs(self, module: Module) -> set[Module]:
         code = _USE.sub("", self.code[module])
         paths = [tuple(path.split("::")) for path in _PATH.findall(code)]
-        found = [self.inside(module, path) for path in paths]
-        found += [(*base, *path[1:]) for path in paths if (base := self.scope[module].get(path[0]))]
+        needed = [self.inside(module, path) for path in paths]
+        needed += [(*base, *path[1:]) for path in paths if (base := self.scope[module].get(path[0]))]
         for public, tree in _USE.findall(self.code[module]):
             for name, path in leaves(tree):
                 if not public or re.search(rf"\b{name}\b", code):  # else it is only passed on
-                    found.append(self.inside(module, path))
-        return {self.home(path) for path in found if path} - {module}
+                    needed.append(self.inside(module, path))
+        return {self.home(path) for path in needed if path} - {module}
 
 
 @pytest.mark.parametrize("source", [crate / "src" for crate in CRATES], ids=lambda source: source.parent.name)
 def test_no_files_of_a_crate_depend_on_each_other(source):
     crate = Crate(source)
-    graph = {"/".join(one): {"/".join(other) for other in crate.needs(one)} for one in crate.code}
+    graph = {"/".join(room): {"/".join(other) for other in crate.needs(room)} for room in crate.code}
     assert any(graph.values())
     list(graphlib.TopologicalSorter(graph).static_order())  # names the circle if there is one
 

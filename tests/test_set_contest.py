@@ -60,7 +60,7 @@ def test_what_does_not_matter_is_decided_by_what_is_at_stake(network: Topology, 
         return (90.0 if "A-X" in active else 10.0) * (0.67 if "C-X" in active else 1.0) + len(active)
 
     impact = measured(network, fake_testbed, gives)
-    assert {one.decision for one in impact.paths} == {"helps", "does not matter"}
+    assert {path.decision for path in impact.paths} == {"helps", "does not matter"}
     assert (impact.sets.optional, impact.sets.standby) == (("A-X", "B-X"), ("C-X",))
     assert impact.compared[0].subflows == ("A-X", "B-X")
     assert impact.trials == len(fake_testbed.trials) <= 2 * 32
@@ -91,7 +91,7 @@ def test_the_fastest_set_wins_whatever_the_factors_favour(best: set[str], networ
 @pytest.mark.parametrize("trials", [4, 7, 16, 32])
 def test_a_contest_never_takes_more_trials_than_it_may(trials: int, network: Topology) -> None:
     course = contest(network, lambda active: float(len(active)), trials=trials)
-    assert sum(len(one.throughput_mbps) for one in course.compared) <= trials
+    assert sum(len(comparison.throughput_mbps) for comparison in course.compared) <= trials
     assert course.best == ("A-X", "B-X", "C-X")
 
 
@@ -127,8 +127,8 @@ def test_each_congestion_control_has_a_contest_of_its_own(network: Topology, fak
 
     fake_testbed.run = run
     impacts, records = measure_impact(network, TrialRunner(fake_testbed, 1), ["reno", "cubic"], OPTIONS)
-    assert [one.sets.optional for one in impacts] == [("A-X",), ("A-X", "B-X")]
-    assert sum(one.trials for one in impacts) == len(records) == len(fake_testbed.trials)
+    assert [impact.sets.optional for impact in impacts] == [("A-X",), ("A-X", "B-X")]
+    assert sum(impact.trials for impact in impacts) == len(records) == len(fake_testbed.trials)
     contested = [trial for trial in fake_testbed.trials if trial.pm == "pcdc"]
     assert {trial.workload.limit_ns for trial in contested} == {3 * 2 * SECOND}
     assert not {trial.seed for trial in contested} & {

@@ -30,11 +30,11 @@ def case(shipped: float, of_signs: float, eq5: float, *, spread: float = 0.0) ->
 
 
 def test_a_share_is_of_the_better_of_the_other_rules() -> None:
-    one = case(98.0, 50.0, 100.0)
-    assert one.reached("shipped", "signs", "eq5") == pytest.approx(0.98)
-    assert one.reached("signs", "eq5") == pytest.approx(0.5)
+    drawn = case(98.0, 50.0, 100.0)
+    assert drawn.reached("shipped", "signs", "eq5") == pytest.approx(0.98)
+    assert drawn.reached("signs", "eq5") == pytest.approx(0.5)
     assert case(0.0, 0.0, 0.0).reached("shipped", "eq5") == 1.0
-    assert short([one]) == [] and "97" in short([case(97.0, 50.0, 100.0)])[0]
+    assert short([drawn]) == [] and "97" in short([case(97.0, 50.0, 100.0)])[0]
 
 
 def test_a_difference_within_the_spread_is_not_clear() -> None:

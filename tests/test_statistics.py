@@ -64,12 +64,12 @@ def test_the_interval_covers_the_true_mean_as_often_as_it_says() -> None:
 def test_a_difference_is_welchs():
     """Against scipy, which has the interval; and the one-sided bound is the upper end of 5 %."""
     before, after = [10.0, 11.0, 9.5, 10.2], [12.0, 15.0, 13.0]
-    found = difference(before, after)
+    interval = difference(before, after)
     test = stats.ttest_ind(after, before, equal_var=False)
     low, high = test.confidence_interval(0.95)
-    assert (found.low, found.high) == pytest.approx((low, high))
-    assert found.least == pytest.approx(test.confidence_interval(0.90).low)
-    assert found.mean == pytest.approx((low + high) / 2)
+    assert (interval.low, interval.high) == pytest.approx((low, high))
+    assert interval.least == pytest.approx(test.confidence_interval(0.90).low)
+    assert interval.mean == pytest.approx((low + high) / 2)
     same = difference([1.0, 1.0], [3.0, 3.0])
     assert (same.low, same.least, same.mean, same.high) == (2.0, 2.0, 2.0, 2.0)
     with pytest.raises(ValueError, match="at least two"):
@@ -117,10 +117,10 @@ def test_with_the_error_that_is_needed_the_interval_just_reaches(
 
 def test_a_paired_difference_is_scipys():
     before, after = [3.0, 5.0, 4.0, 8.0], [3.5, 5.9, 4.2, 9.1]
-    found, expected = paired(before, after), stats.ttest_rel(after, before)
+    result, expected = paired(before, after), stats.ttest_rel(after, before)
     interval = expected.confidence_interval(0.95)
-    assert found.p == pytest.approx(expected.pvalue) and found.n == 4
-    assert (found.low, found.high) == pytest.approx((interval.low, interval.high))
+    assert result.p == pytest.approx(expected.pvalue) and result.n == 4
+    assert (result.low, result.high) == pytest.approx((interval.low, interval.high))
 
 
 def test_pairs_that_all_differ_by_the_same_leave_no_doubt():

@@ -60,8 +60,8 @@ def bare(tmp_path: Path) -> Run:
     for directory in (programs, own):
         directory.mkdir()
     for name in GRANTED:
-        if found := shutil.which(name):
-            (programs / name).symlink_to(found)
+        if path := shutil.which(name):
+            (programs / name).symlink_to(path)
     (own / "hide_the_tools.py").write_text(HIDE)
 
     def run(
@@ -224,8 +224,8 @@ def test_second(made): pass
 def test_third(on_it): pass
 def test_last(): pass
 """)
-    found = {name.rstrip("s"): number for name, number in done.parseoutcomes().items()}
-    assert found == {name.rstrip("s"): number for name, number in counts.items()}
+    outcomes = {name.rstrip("s"): number for name, number in done.parseoutcomes().items()}
+    assert outcomes == {name.rstrip("s"): number for name, number in counts.items()}
 
 
 @pytest.fixture

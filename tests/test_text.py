@@ -42,9 +42,9 @@ def test_what_prints_is_shown_as_it_is(text: str) -> None:
     "code", [*range(32), *range(127, 161), 0x202E, 0x2066, 0x2028, 0xFEFF, 0xDCFF, 0xE0001]
 )
 def test_what_does_not_print_is_shown_as_an_escape(code: int) -> None:
-    for shown in (visible(f"a{chr(code)}b"), quoted(f"a{chr(code)}b"), escaped(f"a{chr(code)}b")):
-        assert shown.isprintable() or (chr(code), shown) == ("\n", "a\nb")
-        assert f"{code:x}" in shown.lower() or chr(code) in "\t\n\r"
+    for text in (visible(f"a{chr(code)}b"), quoted(f"a{chr(code)}b"), escaped(f"a{chr(code)}b")):
+        assert text.isprintable() or (chr(code), text) == ("\n", "a\nb")
+        assert f"{code:x}" in text.lower() or chr(code) in "\t\n\r"
 
 
 def test_line_feeds_stay_where_there_may_be_lines() -> None:
@@ -81,9 +81,9 @@ def test_a_long_text_keeps_both_ends() -> None:
     "name", ["../..", "/", "..", "", ".x", "a/b", "a\0b", "x" * 1000, "\u202e", "\n", "日" * 100]
 )
 def test_the_name_of_a_file_is_no_path(name: str) -> None:
-    found = file_name(name, "otherwise")
-    assert found and "/" not in found and found.isprintable() and not found.startswith(".")
-    assert len(found.encode()) < 200
+    made = file_name(name, "otherwise")
+    assert made and "/" not in made and made.isprintable() and not made.startswith(".")
+    assert len(made.encode()) < 200
 
 
 def test_messages_are_lines_with_an_end_whatever_is_in_them() -> None:

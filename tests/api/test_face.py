@@ -35,26 +35,26 @@ TYPES = {
 @pytest.mark.parametrize("name", PUBLIC)
 def test_every_public_name_has_an_example_that_runs(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    found = doctest.DocTestParser().get_doctest(
+    example = doctest.DocTestParser().get_doctest(
         inspect.getdoc(getattr(mptune, name)) or "", {}, name, None, None
     )
-    assert found.examples
-    told: list[str] = []
-    failed = doctest.DocTestRunner().run(found, out=told.append)
-    assert failed.failed == 0, "".join(told)
+    assert example.examples
+    lines: list[str] = []
+    failed = doctest.DocTestRunner().run(example, out=lines.append)
+    assert failed.failed == 0, "".join(lines)
 
 
 def test_the_import_loads_nothing_that_takes_time():
     heavy = ("typing", "pandas", "altair", "numpy", "msgspec", "mptune.api", "mptune.campaign", "typer")
     code = f"import sys, mptune; print([one for one in {heavy!r} if one in sys.modules], dir(mptune))"
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert shown == f"[] {sorted(mptune.__all__)}\n"
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert output == f"[] {sorted(mptune.__all__)}\n"
 
 
 def test_the_commands_do_not_load_the_face():
     code = "import sys, mptune.cli; mptune.cli.app; print('mptune.api' in sys.modules)"
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert shown == "False\n"
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert output == "False\n"
 
 
 @pytest.mark.parametrize("name", TYPES)
@@ -66,8 +66,8 @@ def test_types_have_the_keywords_that_are_declared(name):
 @pytest.mark.parametrize("name", TYPES)
 def test_every_flag_is_a_keyword(name):
     for kind in _kinds.KINDS[name]:
-        for one in declared(kind):
-            assert one.option.file_only or _options.name_of(one) in TYPES[name].__annotations__
+        for option in declared(kind):
+            assert option.option.file_only or _options.name_of(option) in TYPES[name].__annotations__
 
 
 def test_a_trial_is_that_of_the_command():
@@ -97,9 +97,9 @@ def test_reverse_and_loaded_topologies():
     ],
 )
 def test_an_error_names_the_keyword(options, where):
-    with pytest.raises(mptune.InputError) as found:
+    with pytest.raises(mptune.InputError) as caught:
         mptune.run("UiT-HAW", **options)
-    assert found.value.where == where and "\n" not in str(found.value)
+    assert caught.value.where == where and "\n" not in str(caught.value)
 
 
 @pytest.fixture(scope="module")
@@ -111,34 +111,36 @@ def swept(tmp_path_factory):
 
 
 def test_a_sweep_is_kept_and_quiet(swept, capsys):
-    found, place = swept
+    swept_frame, place = swept
     assert (place / "report.html").is_file() and capsys.readouterr().err == ""
-    assert mptune.open_run(place) == found
+    assert mptune.open_run(place) == swept_frame
     table = pd.read_csv(place / "observations.csv")
-    assert sorted(found.frame()["throughput_mbps"].round(6)) == sorted(table["throughput_mbps"].round(6))
-    assert len(found.subflows()) == 2 * len(found.frame())
+    assert sorted(swept_frame.frame()["throughput_mbps"].round(6)) == sorted(
+        table["throughput_mbps"].round(6)
+    )
+    assert len(swept_frame.subflows()) == 2 * len(swept_frame.frame())
 
 
 def test_subflows_join_their_trials_and_are_the_same_again(swept):
-    found, place = swept
+    frame, place = swept
     names = ["cc", "buffer_bytes", "run", "path", "throughput_mbps"]
-    joined = found.subflows().join(found.frame()[names[:3]], on="trial")[names]
+    joined = frame.subflows().join(frame.frame()[names[:3]], on="trial")[names]
     table = pd.read_csv(place / "subflows.csv")[names]
     assert sorted(map(tuple, joined.round(6).values)) == sorted(map(tuple, table.round(6).values))
     again = mptune.sweep(
         "UiT-HAW", pm="fullmesh", cc=("cubic", "reno"), buffers="1MiB,2MiB", runs=2, duration="2s", jobs=1
     )
-    assert again.subflows().equals(found.subflows())
-    assert again.frame().drop(columns="started").equals(found.frame().drop(columns="started"))
+    assert again.subflows().equals(frame.subflows())
+    assert again.frame().drop(columns="started").equals(frame.frame().drop(columns="started"))
 
 
 def test_every_figure_is_a_chart_that_can_be_saved(swept, tmp_path):
-    found, _ = swept
-    for name in found.figures:
-        found.chart(name).save(tmp_path / f"{name}.svg")
+    table, _ = swept
+    for name in table.figures:
+        table.chart(name).save(tmp_path / f"{name}.svg")
         assert (tmp_path / f"{name}.svg").read_text().startswith("<svg")
     with pytest.raises(mptune.InputError, match="expected one of"):
-        found.chart("none")
+        table.chart("none")
 
 
 def test_other_charts_can_be_saved(tmp_path):
@@ -147,10 +149,10 @@ def test_other_charts_can_be_saved(tmp_path):
         "cc,buffer_mib,throughput_mbps\n" + "".join(f"cubic,{b},{9 * b - b * b / 2}\n" for b in range(1, 9))
     )
     fitted = mptune.fit(tmp_path / "data.csv")
-    found: list[Any] = [mptune.run("UiT-HAW", duration="2s"), factors, fitted]
-    for number, one in enumerate(found):
-        one.chart().save(tmp_path / f"{number}.svg")
-        assert "<table" in one._repr_html_()
+    answers: list[Any] = [mptune.run("UiT-HAW", duration="2s"), factors, fitted]
+    for number, answer in enumerate(answers):
+        answer.chart().save(tmp_path / f"{number}.svg")
+        assert "<table" in answer._repr_html_()
 
 
 def test_a_stated_model_is_that_of_the_command(tmp_path):
@@ -192,25 +194,25 @@ def test_a_stated_model_is_that_of_the_command(tmp_path):
 def test_a_fit_refuses_the_keywords_of_the_other(tmp_path, options, where):
     data = tmp_path / "data.csv"
     data.write_text("cc,buffer_mib,throughput_mbps\n" + "".join(f"cubic,{b},{b * b}\n" for b in range(1, 9)))
-    with pytest.raises(mptune.InputError) as found:
+    with pytest.raises(mptune.InputError) as caught:
         mptune.fit(data, **options)
-    assert found.value.where == where and "--" not in str(found.value)
+    assert caught.value.where == where and "--" not in str(caught.value)
 
 
 def test_a_calibration_is_that_of_the_command(tmp_path):
     data, out = tmp_path / "data.csv", tmp_path / "mine.toml"
     data.write_text("cc,buffer_mib,throughput_mbps,duration_s\ncubic,4,0.6,5\nolia,4,0.55,5\n")
     quick: Any = {"budget": 150, "longest": "3s", "values": "queue,loss", "stack": "v0.9x"}
-    found = mptune.calibrate("UiT-HAW", data, out=out, **quick)
+    calibrated = mptune.calibrate("UiT-HAW", data, out=out, **quick)
     flags = [text for name, value in quick.items() for text in (f"--{name}", str(value))]
     printed = json.loads(
         CliRunner().invoke(app, ["calibrate", "UiT-HAW", str(data), *flags, "--json"]).stdout
     )
-    assert found.frame()["value_text"].tolist() == [row["value"] for row in printed["inferred"]]
-    assert found.rows()["calibrated"].tolist() == [row["simulated"] for row in printed["fitted"]]
-    assert mptune.load(out).paths == found.topology.paths and found.complete
-    found.chart().save(tmp_path / "rows.svg")
-    assert "<table" in found._repr_html_()
+    assert calibrated.frame()["value_text"].tolist() == [row["value"] for row in printed["inferred"]]
+    assert calibrated.rows()["calibrated"].tolist() == [row["simulated"] for row in printed["fitted"]]
+    assert mptune.load(out).paths == calibrated.topology.paths and calibrated.complete
+    calibrated.chart().save(tmp_path / "rows.svg")
+    assert "<table" in calibrated._repr_html_()
     for again, wrong in (
         ({"out": out}, "out: expected a new file, or force=True"),
         ({"budget": 1}, "budget: expected 150"),
@@ -226,10 +228,10 @@ def test_ctrl_c_says_what_is_kept(tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(_functions, "start", interrupted)
-    for out, told in ((None, "nothing is kept"), (tmp_path / "run", "mptune campaign resume")):
-        with pytest.raises(KeyboardInterrupt) as found:
+    for out, words in ((None, "nothing is kept"), (tmp_path / "run", "mptune campaign resume")):
+        with pytest.raises(KeyboardInterrupt) as caught:
             mptune.sweep("UiT-HAW", out=out, pm="fullmesh", cc="cubic")
-        assert told in found.value.__notes__[0]
+        assert words in caught.value.__notes__[0]
 
 
 #: What a function does not need: how a command writes, where it reads from.
@@ -250,7 +252,7 @@ def test_every_option_of_the_command_is_a_keyword(name):
         if param.param_type_name == "option"
     }
     flags -= PRINTING | {flag.removeprefix("--").replace("-", "_") for flag in own}
-    theirs = {f"{one}_" if one == "for" else one for one in flags}
+    theirs = {f"{flag}_" if flag == "for" else flag for flag in flags}
     assert theirs - ELSEWHERE.get(name, set()) == set(TYPES[name].__annotations__)
 
 
@@ -273,27 +275,27 @@ def test_trials_are_run_by_the_executor_that_was_asked_for(function, runs_them, 
 
 
 def test_a_console_shows_a_line_and_a_notebook_a_table(swept):
-    found, _ = swept
+    table, _ = swept
     few = mptune.run("UiT-HAW", duration="2s")
-    for one in (found, few, mptune.load("UiT-HAW")):
-        assert repr(one).startswith(f"<{type(one).__name__}") and len(repr(one)) < 200
-    assert found._repr_html_().count("<tr") == 1 + 4  # each of the configurations once
+    for answer in (table, few, mptune.load("UiT-HAW")):
+        assert repr(answer).startswith(f"<{type(answer).__name__}") and len(repr(answer)) < 200
+    assert table._repr_html_().count("<tr") == 1 + 4  # each of the configurations once
     assert "P-D" in few._repr_html_()
 
 
 def test_what_there_is_not_is_left_blank_in_a_notebook(tmp_path):
     rows = "".join(f"cubic,{size},{9 * size - size * size}\n" for size in range(1, 9))
     (tmp_path / "exact.csv").write_text("cc,buffer_mib,throughput_mbps\n" + rows)
-    found = mptune.fit(tmp_path / "exact.csv", forms="quadratic")
-    assert found.frame()["error"].isna().all() and "None" not in found._repr_html_()
+    fitted = mptune.fit(tmp_path / "exact.csv", forms="quadratic")
+    assert fitted.frame()["error"].isna().all() and "None" not in fitted._repr_html_()
 
 
 def test_a_notebook_shows_times_where_transfers_were_measured():
-    found = mptune.sweep(
+    result = mptune.sweep(
         "UiT-HAW", pm="fullmesh", cc="cubic", buffers="1MiB", transfer="64KiB,128KiB", runs=2
     )
-    shown = found._repr_html_()
-    assert "completion_s" in shown and "throughput" not in shown and shown.count("<tr") == 3
+    html = result._repr_html_()
+    assert "completion_s" in html and "throughput" not in html and html.count("<tr") == 3
 
 
 def test_algorithm_1_in_python_has_its_own_defaults() -> None:

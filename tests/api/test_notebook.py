@@ -23,13 +23,13 @@ def kept():
     return json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
 
 
-def shown(cells):
+def outputs(cells):
     """What is shown, cell by cell; of a picture only that it is one, as its text is as wide as the fonts."""
     return [
         [
             ["picture"] if "image/svg+xml" in data else [kind, *data.values()]
-            for one in cell["outputs"]
-            for kind, data in [(one["output_type"], one.get("data", {"text": one.get("text")}))]
+            for output in cell["outputs"]
+            for kind, data in [(output["output_type"], output.get("data", {"text": output.get("text")}))]
         ]
         for cell in cells
         if cell["cell_type"] == "code"
@@ -40,11 +40,11 @@ def test_it_runs_and_shows_what_is_kept(cells, kept, tmp_path, monkeypatch):
     import altair
 
     with altair.renderers.enable():  # what the notebook enables ends here
-        found = cells.executed(kept, tmp_path)
-    assert shown(found) == shown(kept), "what it shows has changed: make notebook"
+        executed = cells.executed(kept, tmp_path)
+    assert outputs(executed) == outputs(kept), "what it shows has changed: make notebook"
     for name in ("office.svg", "office.pdf", "runs/office/report.html", "runs/office/result.json"):
         assert (tmp_path / name).stat().st_size
-    assert sum(["picture"] in one for one in shown(found)) == 2
+    assert sum(["picture"] in kinds for kinds in outputs(executed)) == 2
 
 
 def test_a_cell_shows_what_jupyter_would(cells, tmp_path):
@@ -52,20 +52,23 @@ def test_a_cell_shows_what_jupyter_would(cells, tmp_path):
     sources = ["a = 2\nprint(a)\na + 1", "a;", "b = a"]
     code = [{"cell_type": "code", "source": [source], "outputs": []} for source in sources]
     first, *others = cells.executed(code, tmp_path)
-    assert [one.get("text") or one["data"] for one in first["outputs"]] == [["2\n"], {"text/plain": ["3"]}]
+    assert [output.get("text") or output["data"] for output in first["outputs"]] == [
+        ["2\n"],
+        {"text/plain": ["3"]},
+    ]
     assert [other["outputs"] for other in others] == [[], []]
     with pytest.raises(ZeroDivisionError):
         cells.executed([{"cell_type": "code", "source": ["1 / 0"], "outputs": []}], tmp_path)
 
 
 def test_it_names_no_machine(kept):
-    text = json.dumps([one.get("outputs") for one in kept])
+    text = json.dumps([cell.get("outputs") for cell in kept])
     assert not re.search(r"/(home|root|tmp|work|usr)/", text)
 
 
 def test_its_page_has_all_of_it(cells, kept):
     page = cells.page(kept)
     assert page.count("data:image/svg+xml") == 2 and page.count("<table") == sum(
-        "text/html" in one.get("data", {}) for cell in kept for one in cell.get("outputs", [])
+        "text/html" in output.get("data", {}) for cell in kept for output in cell.get("outputs", [])
     )
-    assert all("".join(one["source"]) in page for one in kept)
+    assert all("".join(cell["source"]) in page for cell in kept)

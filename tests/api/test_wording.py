@@ -47,10 +47,10 @@ def test_flags_become_keywords(function, written, spoken):
     ],
 )
 def test_an_error_names_keywords_wherever_it_arises(function, options, where):
-    with pytest.raises(mptune.InputError) as found:
+    with pytest.raises(mptune.InputError) as caught:
         getattr(mptune, function)("UiT-HAW", **options)
-    assert found.value.where == where and str(found.value).startswith(f"{where}: ")
-    assert "--" not in str(found.value) and "\n" not in str(found.value)
+    assert caught.value.where == where and str(caught.value).startswith(f"{where}: ")
+    assert "--" not in str(caught.value) and "\n" not in str(caught.value)
 
 
 def test_a_directory_that_is_taken_is_said_with_its_keywords(tmp_path):
@@ -61,12 +61,12 @@ def test_a_directory_that_is_taken_is_said_with_its_keywords(tmp_path):
 
 def test_files_of_measurements_too(tmp_path):
     (tmp_path / "data.csv").write_text("cc,buffer,throughput_mbps\nreno,1,2\n")
-    with pytest.raises(mptune.InputError) as found:
+    with pytest.raises(mptune.InputError) as caught:
         mptune.fit(tmp_path / "data.csv", columns={"nonsense": "cc"})
-    assert found.value.where == "columns"
-    with pytest.raises(mptune.InputError) as found:
+    assert caught.value.where == "columns"
+    with pytest.raises(mptune.InputError) as caught:
         mptune.fit(tmp_path / "data.csv")
-    assert "--" not in str(found.value) and "buffer_unit" in str(found.value)
+    assert "--" not in str(caught.value) and "buffer_unit" in str(caught.value)
 
 
 def test_every_function_has_its_words():

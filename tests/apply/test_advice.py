@@ -30,7 +30,7 @@ DIAGONAL: dict[str, Any] = {
 }
 
 
-def told(run: Path, *seen: Seen, **more: Any) -> Advice:
+def advice_of(run: Path, *seen: Seen, **more: Any) -> Advice:
     return advise(run, look=looked(*seen), **more)
 
 
@@ -38,8 +38,8 @@ def at_home(*present: dict[str, Any], **more: Any) -> Seen:
     return Seen(how="this machine", present=HOME, read=reads(*present), **more)
 
 
-def line(found: Advice, title: str) -> advice.Line:
-    return next(one for one in found.hosts[0].lines if one.title == title)
+def line(advised: Advice, title: str) -> advice.Line:
+    return next(line for line in advised.hosts[0].lines if line.title == title)
 
 
 # Beside what is there.
@@ -49,15 +49,15 @@ def test_present_values_stand_beside_the_wanted_ones(run: Make):
     limits = {"kind": "limits", "subflows": 2, "add_addr_accepted": 0}
     endpoint = {"kind": "endpoint", "address": "10.0.1.2", "absent": True}
     route = {"kind": "route", "to": "default", "table": 254, "device": "eth1", "congctl": None}
-    found = told(run(**MESH, occ="cubic"), at_home(limits, endpoint, route))
-    assert found.hosts[0].read == "this machine"
-    assert line(found, "net.mptcp.enabled").present == "0"
-    assert line(found, "MPTCP limits").present == "subflows 2, add_addr_accepted 0"
-    assert line(found, "MPTCP limits").wanted == "subflows 3, add_addr_accepted 1"
-    assert line(found, "MPTCP endpoint 10.0.1.2 dev eth1").present == "none"
-    assert line(found, "MPTCP endpoint 10.0.2.2 dev wwan0").present is None
-    assert line(found, "route default via 10.0.1.1 dev eth1").present == "no congctl"
-    assert {one.title for one in found.hosts[0].lines if not one.changes} <= {
+    advised = advice_of(run(**MESH, occ="cubic"), at_home(limits, endpoint, route))
+    assert advised.hosts[0].read == "this machine"
+    assert line(advised, "net.mptcp.enabled").present == "0"
+    assert line(advised, "MPTCP limits").present == "subflows 2, add_addr_accepted 0"
+    assert line(advised, "MPTCP limits").wanted == "subflows 3, add_addr_accepted 1"
+    assert line(advised, "MPTCP endpoint 10.0.1.2 dev eth1").present == "none"
+    assert line(advised, "MPTCP endpoint 10.0.2.2 dev wwan0").present is None
+    assert line(advised, "route default via 10.0.1.1 dev eth1").present == "no congctl"
+    assert {line.title for line in advised.hosts[0].lines if not line.changes} <= {
         "net.mptcp.path_manager",
         "net.core.wmem_max",
     }
@@ -65,48 +65,48 @@ def test_present_values_stand_beside_the_wanted_ones(run: Make):
 
 def test_what_is_as_wanted_does_not_change(run: Make):
     limits = {"kind": "limits", "subflows": 3, "add_addr_accepted": 1}
-    assert not line(told(run(**MESH), at_home(limits)), "MPTCP limits").changes
+    assert not line(advice_of(run(**MESH), at_home(limits)), "MPTCP limits").changes
 
 
 def test_a_machine_that_nobody_can_reach_is_unknown_with_the_reason(run: Make):
-    found = told(run(**MESH), Seen(reason="home: no route to host"))
-    assert {one.present for one in found.hosts[0].lines} == {None}
-    assert found.hosts[0].unread == "home: no route to host"
+    advised = advice_of(run(**MESH), Seen(reason="home: no route to host"))
+    assert {line.present for line in advised.hosts[0].lines} == {None}
+    assert advised.hosts[0].unread == "home: no route to host"
 
 
 def test_one_host_can_be_chosen_by_key_or_name_and_no_other(run: Make):
     place = run(**MESH)
-    assert [one.site for one in told(place, host="server").hosts] == ["S"]
-    assert [one.site for one in told(place, host="H").hosts] == ["H"]
+    assert [host.site for host in advice_of(place, host="server").hosts] == ["S"]
+    assert [host.site for host in advice_of(place, host="H").hosts] == ["H"]
     with pytest.raises(InputError, match="--host: expected one of H, S, found 'X'"):
-        told(place, host="X")
+        advice_of(place, host="X")
 
 
 def test_every_setting_says_why_and_who_else_is_concerned(run: Make):
-    for one in (
-        host_line for host in told(run(**MESH, buffer_mode="auto")).hosts for host_line in host.lines
+    for seen in (
+        host_line for host in advice_of(run(**MESH, buffer_mode="auto")).hosts for host_line in host.lines
     ):
-        assert one.why.endswith(".") and one.cost.endswith(".")
+        assert seen.why.endswith(".") and seen.cost.endswith(".")
 
 
 def test_placeholders_are_not_asked_for(run: Make):
     asked: list[dict[str, Any]] = []
 
-    def read(wanted):
-        asked.extend(wanted)
+    def read(settings):
+        asked.extend(settings)
         return Reading()
 
     topology = NETWORK.replace('ipv4 = "10.0.2.2"\n', "").replace('device = "wwan0"\n', "")
     seen = Seen(how="ssh", present=msgspec.structs.replace(HOME, interfaces=HOME.interfaces[:1]), read=read)
-    told(run(network=topology, **MESH), seen)
-    assert asked and not any("<" in json.dumps(one) for one in asked)
+    advice_of(run(network=topology, **MESH), seen)
+    assert asked and not any("<" in json.dumps(setting) for setting in asked)
 
 
 # What it brings.
 
 
 def test_the_gain_has_its_interval_and_says_over_what_and_where(run: Make):
-    found = told(
+    advised = advice_of(
         run(
             confirmed={"mean": 20.0, "low": 19.0, "high": 21.0, "runs": 5},
             default={"pm": "fullmesh", "cc": "cubic", "buffer_mib": 4, "mean": 15, "runs": 5},
@@ -114,38 +114,38 @@ def test_the_gain_has_its_interval_and_says_over_what_and_where(run: Make):
             options={"testbed": "namespaces"},
         )
     ).expected
-    assert (found.testbed, found.baseline) == ("namespaces", "fullmesh, cubic and 4 MiB")
-    assert found.gain is not None and (found.gain.low, found.gain.high) == (4.0, 6.0)
-    assert "on one machine's kernel" in found.text[0]
-    assert found.text[1] == (
+    assert (advised.testbed, advised.baseline) == ("namespaces", "fullmesh, cubic and 4 MiB")
+    assert advised.gain is not None and (advised.gain.low, advised.gain.high) == (4.0, 6.0)
+    assert "on one machine's kernel" in advised.text[0]
+    assert advised.text[1] == (
         "That is +5.00 Mbit/s (95 %: +4.00 to +6.00), +33.3 %, over fullmesh, cubic and 4 MiB."
     )
-    assert not found.is_kernel_default and "was not measured" in found.text[2]
+    assert not advised.is_kernel_default and "was not measured" in advised.text[2]
 
 
 def test_the_kernels_own_default_is_recognised(run: Make):
-    found = told(run(default={"pm": "default", "cc": "cubic", "buffer_mib": 4, "mean": 15, "runs": 5}))
-    assert found.expected.is_kernel_default
+    advised = advice_of(run(default={"pm": "default", "cc": "cubic", "buffer_mib": 4, "mean": 15, "runs": 5}))
+    assert advised.expected.is_kernel_default
 
 
 def test_without_a_comparison_nothing_is_promised(run: Make):
-    found = told(run(default=None, gain=None)).expected
-    assert found.gain is None and found.baseline is None
-    assert "what is gained is unknown" in found.text[1]
+    expected = advice_of(run(default=None, gain=None)).expected
+    assert expected.gain is None and expected.baseline is None
+    assert "what is gained is unknown" in expected.text[1]
 
 
 def test_a_simulated_answer_says_so(run: Make):
-    assert "Nothing was measured between the machines" in told(run()).expected.text[-1]
+    assert "Nothing was measured between the machines" in advice_of(run()).expected.text[-1]
 
 
 def test_a_simulated_gain_has_the_interval_that_a_kernel_leaves_it(run: Make):
     expected = {"mean_mbps": 20.0, "low_mbps": 15.0, "high_mbps": 26.0, "runs": 5, "unknown": None}
     gain = {"low_mbps": -1.5, "high_mbps": 12.0, "unknown": None}
-    found = told(run(on_kernel=expected, gain_on_kernel=gain)).expected
-    shown = " ".join(found.text)
-    assert "On a Linux kernel expect 15.00 to 26.00 Mbit/s (95 % interval for the mean of 5 runs)" in shown
-    assert "The gain there is -1.50 to +12.0 Mbit/s (95 %). It may be a loss." in shown
-    assert found.gain_on_kernel is not None and found.gain_on_kernel.high_mbps == 12.0
+    expectation = advice_of(run(on_kernel=expected, gain_on_kernel=gain)).expected
+    text = " ".join(expectation.text)
+    assert "On a Linux kernel expect 15.00 to 26.00 Mbit/s (95 % interval for the mean of 5 runs)" in text
+    assert "The gain there is -1.50 to +12.0 Mbit/s (95 %). It may be a loss." in text
+    assert expectation.gain_on_kernel is not None and expectation.gain_on_kernel.high_mbps == 12.0
 
 
 def test_an_error_that_is_not_known_is_not_made_up(run: Make):
@@ -155,35 +155,41 @@ def test_an_error_that_is_not_known_is_not_made_up(run: Make):
         "high_mbps": None,
         "unknown": "plain TCP is not validated",
     }
-    shown = " ".join(told(run(on_kernel=unknown, gain_on_kernel=unknown)).expected.text)
-    assert "No kernel error estimate: plain TCP is not validated." in shown
+    text = " ".join(advice_of(run(on_kernel=unknown, gain_on_kernel=unknown)).expected.text)
+    assert "No kernel error estimate: plain TCP is not validated." in text
 
 
 def test_a_run_of_an_earlier_version_has_no_such_interval(run: Make):
-    shown = " ".join(told(run(on_kernel=None, gain_on_kernel=None)).expected.text)
-    assert "a version without one" in shown
+    text = " ".join(advice_of(run(on_kernel=None, gain_on_kernel=None)).expected.text)
+    assert "a version without one" in text
 
 
 def test_what_was_measured_on_a_kernel_is_as_it_was_measured(run: Make):
-    shown = " ".join(told(run(on_kernel=None, options={"testbed": "namespaces"})).expected.text)
-    assert "a version without one" not in shown and "Linux kernel expect" not in shown
+    text = " ".join(advice_of(run(on_kernel=None, options={"testbed": "namespaces"})).expected.text)
+    assert "a version without one" not in text and "Linux kernel expect" not in text
 
 
 # What the kernel cannot do.
 
 
 def test_fewer_subflows_are_simulated_with_the_same_seeds(run: Make):
-    (one,) = (one for one in told(run(**DIAGONAL)).differs if one.difference.what == "subflows")
-    assert one.loss is not None and one.loss.source == "simulated"
-    assert one.loss.asked is not None and one.loss.got is not None and one.loss.change is not None
-    difference = one.loss.got.mean - one.loss.asked.mean
-    assert one.loss.change.mean == pytest.approx(difference)
-    assert one.text.startswith("Simulated: ") and "5 runs each" in one.text
+    (subflows,) = (
+        difference
+        for difference in advice_of(run(**DIAGONAL)).differs
+        if difference.difference.what == "subflows"
+    )
+    assert subflows.loss is not None and subflows.loss.source == "simulated"
+    assert (
+        subflows.loss.asked is not None and subflows.loss.got is not None and subflows.loss.change is not None
+    )
+    difference = subflows.loss.got.mean - subflows.loss.asked.mean
+    assert subflows.loss.change.mean == pytest.approx(difference)
+    assert subflows.text.startswith("Simulated: ") and "5 runs each" in subflows.text
 
 
 def test_the_same_run_gives_the_same_loss(run: Make):
-    first, second = (told(run(name, **DIAGONAL)).differs for name in ("a", "b"))
-    assert [one.loss for one in first] == [one.loss for one in second]
+    first, second = (advice_of(run(name, **DIAGONAL)).differs for name in ("a", "b"))
+    assert [path.loss for path in first] == [path.loss for path in second]
 
 
 def test_trials_of_the_run_are_preferred_to_the_simulator(run: Make, monkeypatch: pytest.MonkeyPatch):
@@ -191,17 +197,19 @@ def test_trials_of_the_run_are_preferred_to_the_simulator(run: Make, monkeypatch
     from mptune.apply import _loss
     from mptune.apply.plan import outline
 
-    found = outline(run(**MESH))
-    trials = [one for one in found.answered.run.trials if one.pm == "fullmesh" and one.purpose == "sweep"]
+    outlined = outline(run(**MESH))
+    trials = [
+        trial for trial in outlined.answered.run.trials if trial.pm == "fullmesh" and trial.purpose == "sweep"
+    ]
     size = trials[0].buffer_bytes
     alone = [
-        msgspec.structs.replace(one, pm="default", throughput_mbps=(one.throughput_mbps or 0) / 2)
-        for one in trials
+        msgspec.structs.replace(trial, pm="default", throughput_mbps=(trial.throughput_mbps or 0) / 2)
+        for trial in trials
     ]
-    data = msgspec.structs.replace(found.answered.run, trials=(*trials, *alone))
-    answer = msgspec.structs.replace(found.answered.answer, obs_bytes=size)
-    answered = msgspec.structs.replace(found.answered, run=data, answer=answer)
-    lost = _loss.loss(msgspec.structs.replace(found, answered=answered, used=("F-T",)))
+    data = msgspec.structs.replace(outlined.answered.run, trials=(*trials, *alone))
+    answer = msgspec.structs.replace(outlined.answered.answer, obs_bytes=size)
+    answered = msgspec.structs.replace(outlined.answered, run=data, answer=answer)
+    lost = _loss.loss(msgspec.structs.replace(outlined, answered=answered, used=("F-T",)))
     assert isinstance(lost, _loss.Loss)
     assert lost.source == "measured" and lost.share == pytest.approx(-0.5)
 
@@ -210,56 +218,58 @@ def test_an_unknown_network_is_not_guessed_at(run: Make):
     unknown = NETWORK.replace('up = "4 Mbit/s"\n', "", 1)
     for name in ("home", "server"):
         unknown = unknown.replace(f'name = "{name}"\n[[', f'name = "{name}"\nssh = "{name}.invalid"\n[[')
-    (one,) = (
-        one for one in told(run(network=unknown, **DIAGONAL)).differs if one.difference.what == "subflows"
+    (difference,) = (
+        difference
+        for difference in advice_of(run(network=unknown, **DIAGONAL)).differs
+        if difference.difference.what == "subflows"
     )
-    assert one.loss is None and "sites.H.interfaces.M.up: expected a rate" in one.text
+    assert difference.loss is None and "sites.H.interfaces.M.up: expected a rate" in difference.text
 
 
 # What could go wrong.
 
 
-def risks(found: Advice) -> str:
-    return " ".join((*found.risks, *(one for host in found.hosts for one in host.risks)))
+def risks(advised: Advice) -> str:
+    return " ".join((*advised.risks, *(risk for host in advised.hosts for risk in host.risks)))
 
 
 def test_memory_is_connections_times_both_buffers(run: Make):
     place = run(obs_bytes=1 << 20)
-    text = risks(told(place, at_home(), connections=1000, host="H"))
+    text = risks(advice_of(place, at_home(), connections=1000, host="H"))
     assert "1,000 connections with full buffers: 1.95 GiB of 1 GiB available, enough for 512" in text
     assert "That is more than there is." in text
-    text = risks(told(place, at_home(), connections=100, host="H"))
+    text = risks(advice_of(place, at_home(), connections=100, host="H"))
     assert "200 MiB of 1 GiB" in text and "more than there is" not in text
 
 
 def test_a_metered_interface_is_named_where_it_would_be_used(run: Make):
-    assert "M is metered, and would carry data" in risks(told(run("all", **MESH)))
+    assert "M is metered, and would carry data" in risks(advice_of(run("all", **MESH)))
     standby = {**DIAGONAL, "subflows": ["F-T"], "standby": ["M-T"]}
-    assert "M is metered: a standby subflow costs handshakes" in risks(told(run("standby", **standby)))
+    assert "M is metered: a standby subflow costs handshakes" in risks(advice_of(run("standby", **standby)))
     single = {**DIAGONAL, "opm": "default", "subflows": ["F-T"]}
-    assert "metered" not in risks(told(run("none", **single)))
+    assert "metered" not in risks(advice_of(run("none", **single)))
 
 
 def test_a_smaller_limit_is_smaller_for_everybody(run: Make):
-    text = risks(told(run(buffer_mode="auto", obs_bytes=1 << 20), at_home()))
+    text = risks(advice_of(run(buffer_mode="auto", obs_bytes=1 << 20), at_home()))
     assert "net.ipv4.tcp_wmem falls from 4 MiB to 1 MiB" in text
     assert "switches that off" in text
 
 
 def test_a_strict_reverse_path_filter_breaks_joins(run: Make):
-    assert "filter of wwan0 is strict" in risks(told(run(**MESH), at_home(strict=("wwan0", "lo"))))
+    assert "filter of wwan0 is strict" in risks(advice_of(run(**MESH), at_home(strict=("wwan0", "lo"))))
 
 
 def test_others_who_manage_the_same_are_named(run: Make):
     seen = Seen(how="ssh", present=HOME, read=reads(foreign=("NetworkManager",)))
-    assert "At work here: NetworkManager." in risks(told(run(**MESH), seen))
+    assert "At work here: NetworkManager." in risks(advice_of(run(**MESH), seen))
 
 
 def test_endpoints_that_are_not_planned_take_the_place_of_others(run: Make):
     endpoints = {"10.0.3.2": ("subflow",), "10.0.4.2": ("signal",), "10.0.2.2": ("subflow",)}
     seen = Seen(how="here", present=msgspec.structs.replace(HOME, endpoints=endpoints))
-    found = told(run(**MESH), seen, seen)
-    home, server = (" ".join(host.risks) for host in found.hosts)
+    advised = advice_of(run(**MESH), seen, seen)
+    home, server = (" ".join(host.risks) for host in advised.hosts)
     assert "endpoint 10.0.3.2 (subflow) that is not planned" in home and "10.0.4.2" not in home
     assert "10.0.2.2 (subflow)" not in home
     assert "endpoint 10.0.4.2 (signal) that is not planned" in server and "10.0.3.2" not in server
@@ -285,8 +295,8 @@ class Agent:
 
 
 def test_the_agents_role_is_asked_and_does_without_where_it_is_missing(monkeypatch: pytest.MonkeyPatch):
-    wanted = [{"kind": "sysctl", "name": "net.ipv4.tcp_wmem", "value": "1 2 3"}]
-    answer = {"event": "read", "present": [{**wanted[0], "value": "4 5 6"}], "foreign": ["mptcpd"]}
+    settings = [{"kind": "sysctl", "name": "net.ipv4.tcp_wmem", "value": "1 2 3"}]
+    answer = {"event": "read", "present": [{**settings[0], "value": "4 5 6"}], "foreign": ["mptcpd"]}
     has = Agent(answer)
     lacks = Agent(None)
 
@@ -298,12 +308,12 @@ def test_the_agents_role_is_asked_and_does_without_where_it_is_missing(monkeypat
     monkeypatch.setattr(machine, "_child", child)
     monkeypatch.setattr(sysctls, "read", lambda name: "7 8 9")
     agent = has
-    assert machine._read_here(wanted) == Reading(
-        present=({**wanted[0], "value": "4 5 6"},), foreign=("mptcpd",)
+    assert machine._read_here(settings) == Reading(
+        present=({**settings[0], "value": "4 5 6"},), foreign=("mptcpd",)
     )
-    assert has.told == [{"action": "read", "settings": wanted}]
+    assert has.told == [{"action": "read", "settings": settings}]
     agent = lacks
-    assert machine._read_here(wanted) == Reading(present=({**wanted[0], "value": "7 8 9"},))
+    assert machine._read_here(settings) == Reading(present=({**settings[0], "value": "7 8 9"},))
 
 
 def test_without_the_role_iproute2_is_asked(monkeypatch: pytest.MonkeyPatch):
@@ -314,20 +324,20 @@ def test_without_the_role_iproute2_is_asked(monkeypatch: pytest.MonkeyPatch):
         "route": '[{"dst":"default","dev":"eth1","metrics":[{"congestion":"reno"}]}]',
     }
     monkeypatch.setattr(machine, "_read_by", lambda *_: None)
-    monkeypatch.setattr(machine, "_ip", lambda *words: next(said[one] for one in said if one in words))
+    monkeypatch.setattr(machine, "_ip", lambda *words: next(said[word] for word in said if word in words))
     endpoint = {"kind": "endpoint", "address": "10.0.2.2", "device": "wwan0", "flags": ["subflow"]}
     limits = {"kind": "limits", "subflows": 1, "add_addr_accepted": 0}
     route = {"kind": "route", "to": "default", "table": 254, "via": None, "device": "eth1", "congctl": "olia"}
     other = {**endpoint, "address": "10.0.1.2"}
-    found = machine._read_here([endpoint, limits, route, other]).present
-    assert found == (
+    present = machine._read_here([endpoint, limits, route, other]).present
+    assert present == (
         {"kind": "endpoint", "address": "10.0.2.2", "flags": ["subflow", "backup"]},
         {"kind": "limits", "subflows": 3, "add_addr_accepted": 1},
         {**route, "congctl": "reno"},
         {"kind": "endpoint", "address": "10.0.1.2", "absent": True},
     )
-    assert [advice._identity(one) for one in found] == [
-        advice._identity(one) for one in (endpoint, limits, route, other)
+    assert [advice._identity(setting) for setting in present] == [
+        advice._identity(setting) for setting in (endpoint, limits, route, other)
     ]
 
 
@@ -354,21 +364,21 @@ def mptune(*arguments: object) -> Any:
 @pytest.mark.parametrize("width", [80, 120])
 def test_everything_is_readable_at_usual_widths(run: Make, width: int, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(_terminal, "_UNLIMITED", width)
-    shown = mptune(run(**MESH, buffer_mode="auto"), "--no-look")
-    assert shown.exit_code == 0, shown.stderr
-    assert max(map(len, shown.stdout.splitlines())) <= width
-    words = " ".join(shown.stdout.split())
+    result = mptune(run(**MESH, buffer_mode="auto"), "--no-look")
+    assert result.exit_code == 0, result.stderr
+    assert max(map(len, result.stdout.splitlines())) <= width
+    words = " ".join(result.stdout.split())
     for part in ("Expected effect", "Risks", "MPTCP endpoint 10.0.2.2 dev wwan0", "* * "):
         assert part in words
-    assert "…" not in shown.stdout
+    assert "…" not in result.stdout
 
 
 def test_json_has_the_settings_as_machines_are_told_them(run: Make):
     place = run(**MESH)
-    shown = mptune(place, "--no-look", "--json")
-    found = json.loads(shown.stdout)
-    assert found == json.loads(json.dumps(document(advise(place, look=machine.unlooked))))
-    home = found["hosts"][0]
+    result = mptune(place, "--no-look", "--json")
+    printed = json.loads(result.stdout)
+    assert printed == json.loads(json.dumps(document(advise(place, look=machine.unlooked))))
+    home = printed["hosts"][0]
     assert {"kind": "limits", "subflows": 3, "add_addr_accepted": 1} in home["settings"]
     assert len(home["settings"]) == len(home["lines"])
 
@@ -376,10 +386,10 @@ def test_json_has_the_settings_as_machines_are_told_them(run: Make):
 def test_placeholders_are_shown_and_then_refused_in_one_line(run: Make, tmp_path: Path):
     unnamed = NETWORK.replace('ipv4 = "10.0.2.2"\n', "").replace('device = "wwan0"\n', "")
     place = run(network=unnamed, **MESH)
-    shown = mptune(place, "--no-look")
-    assert shown.exit_code == 2
-    assert "MPTCP endpoint <ipv4 of M>" in shown.stdout
-    (error,) = shown.stderr.splitlines()
+    result = mptune(place, "--no-look")
+    assert result.exit_code == 2
+    assert "MPTCP endpoint <ipv4 of M>" in result.stdout
+    (error,) = result.stderr.splitlines()
     assert error.startswith("mptune: error: home.toml: sites.H.interfaces.M.ipv4: expected an IPv4 address")
     refused = mptune(place, "--no-look", "--files", tmp_path / "files")
     assert refused.exit_code == 2 and not (tmp_path / "files").exists()
@@ -401,7 +411,7 @@ def test_files_of_a_machine_that_was_not_read_are_refused(
     )
     monkeypatch.setattr(machine, "look", looked(at_home()))
     assert mptune(place, "--files", written, "--host", "H").exit_code == 0
-    assert [one.name for one in written.iterdir()] == ["H"]
+    assert [folder.name for folder in written.iterdir()] == ["H"]
 
 
 @pytest.mark.needs("namespaces")
@@ -436,8 +446,8 @@ def test_this_machine_is_not_half_read_while_it_is_busy(run: Make, monkeypatch: 
     monkeypatch.setattr(machine, "is_here", lambda site: site.abbr == "H")
     home, _ = advise(run(**MESH, occ="cubic")).hosts
     assert (home.read, home.unread) == (None, "host on this machine: another session is running")
-    assert "net.ipv4.tcp_congestion_control" not in {one.title for one in home.lines}
-    (why,) = {one.why for one in home.lines if one.title == "route default dev eth1"}
+    assert "net.ipv4.tcp_congestion_control" not in {line.title for line in home.lines}
+    (why,) = {line.why for line in home.lines if line.title == "route default dev eth1"}
     assert why == "cubic to server by F; which route that is, only the machine knows."
 
 
@@ -450,11 +460,11 @@ def test_this_machine_is_not_half_read_while_it_is_busy(run: Make, monkeypatch: 
     ],
 )
 def test_wrong_options_are_one_line(run: Make, arguments: list[str], said: str):
-    shown = mptune(run(**MESH), "--no-look", *arguments)
-    assert shown.exit_code == 2
-    assert shown.stderr.startswith(f"mptune: error: {said}")
+    result = mptune(run(**MESH), "--no-look", *arguments)
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"mptune: error: {said}")
 
 
 def test_a_directory_that_is_no_run_is_refused(tmp_path: Path):
-    shown = mptune(tmp_path, "--no-look")
-    assert shown.exit_code == 2 and "expected a run directory" in shown.stderr
+    result = mptune(tmp_path, "--no-look")
+    assert result.exit_code == 2 and "expected a run directory" in result.stderr

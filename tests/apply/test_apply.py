@@ -67,14 +67,14 @@ def fake(tmp_path, monkeypatch) -> Fake:
     def say(**given: Any) -> None:
         answers.write_text(json.dumps({**ANSWERS, **given}))
 
-    def told() -> list[dict[str, Any]]:
+    def orders() -> list[dict[str, Any]]:
         lines = heard.read_text().splitlines() if heard.exists() else []
-        found = [json.loads(line) for line in lines]
-        assert {role for role, _ in found} <= {"settings"}
-        return [order for _, order in found]
+        parsed = [json.loads(line) for line in lines]
+        assert {role for role, _ in parsed} <= {"settings"}
+        return [order for _, order in parsed]
 
     say()
-    return Fake(say, told)
+    return Fake(say, orders)
 
 
 @pytest.fixture
@@ -114,8 +114,8 @@ def test_how_to_confirm_and_how_to_go_back_is_said(fake, file):
 
 
 def test_json_has_everything_by_machine(fake, file):
-    found = json.loads(run("apply", "--settings", file, "--json").output)
-    assert found == {"this machine": {key: one for key, one in APPLIED.items() if key != "event"}}
+    document = json.loads(run("apply", "--settings", file, "--json").output)
+    assert document == {"this machine": {key: value for key, value in APPLIED.items() if key != "event"}}
     assert json.loads(run("status", "--json").output)["this machine"]["state"] == "nothing"
     assert json.loads(run("rollback", "--json").output)["this machine"]["kept"] == []
 
@@ -142,7 +142,7 @@ def test_other_programs_are_named_before_anything_is_applied(fake, file):
     fake.answers(read={**ANSWERS["read"], "foreign": ["TuneD"]})
     result = run("apply", "--settings", file)
     assert result.exit_code == 1 and "TuneD manages the same settings" in result.stderr
-    assert "--despite NAME" in result.stderr and [one["action"] for one in fake.heard()] == ["read"]
+    assert "--despite NAME" in result.stderr and [order["action"] for order in fake.heard()] == ["read"]
     assert run("apply", "--settings", file, "--despite", "TuneD").exit_code == 0
 
 
@@ -227,17 +227,17 @@ def test_a_missing_file_and_options_that_do_not_fit(tmp_path, file):
 def test_a_file_names_machines(tmp_path):
     path = tmp_path / "settings.json"
     path.write_text(json.dumps({"alice": [WMEM], "bob": [BEFORE]}))
-    assert [one.target for one in source.from_file(path, [])] == [
+    assert [setup.target for setup in source.from_file(path, [])] == [
         Target("alice", "alice"),
         Target("bob", "bob"),
     ]
-    (one,) = source.from_file(path, ["bob"])
-    assert one.target == Target("bob", "bob")
+    (setup,) = source.from_file(path, ["bob"])
+    assert setup.target == Target("bob", "bob")
     with pytest.raises(InputError, match="one of alice, bob, found 'carol'"):
         source.from_file(path, ["carol"])
     path.write_text(json.dumps([WMEM]))
-    assert [one.target for one in source.from_file(path, [])] == [HERE]
-    assert [one.target for one in source.from_file(path, ["alice"])] == [Target("alice", "alice")]
+    assert [setup.target for setup in source.from_file(path, [])] == [HERE]
+    assert [setup.target for setup in source.from_file(path, ["alice"])] == [Target("alice", "alice")]
 
 
 class Plan(msgspec.Struct):
@@ -264,8 +264,8 @@ def test_two_sites_cannot_both_be_this_machine(monkeypatch, tmp_path):
     monkeypatch.setattr(plans, "plan", lambda run, *, daemon: both)
     with pytest.raises(InputError, match="which of A, B is this machine"):
         source.from_run(tmp_path, [])
-    (one,) = source.from_run(tmp_path, ["B"])
-    assert one.target == HERE
+    (setup,) = source.from_run(tmp_path, ["B"])
+    assert setup.target == HERE
 
 
 # Several machines
@@ -326,8 +326,8 @@ def test_a_machine_that_is_away_does_not_keep_others_from_their_rollback(monkeyp
 def test_congestion_controls_of_mptune_get_their_programs(monkeypatch, tmp_path):
     monkeypatch.setattr(bpf, "OBJECTS", tmp_path)
     (tmp_path / "olia.bpf.o").write_bytes(b"an object")
-    found = apply._with_objects([{"kind": "congestion", "name": "mptune_olia"}, WMEM])
-    assert found == [{"kind": "congestion", "name": "mptune_olia", "object": "YW4gb2JqZWN0"}, WMEM]
+    settings = apply._with_objects([{"kind": "congestion", "name": "mptune_olia"}, WMEM])
+    assert settings == [{"kind": "congestion", "name": "mptune_olia", "object": "YW4gb2JqZWN0"}, WMEM]
     with pytest.raises(MptuneError, match="vegas: there is no BPF program for it"):
         apply._with_objects([{"kind": "congestion", "name": "mptune_vegas"}])
 

@@ -137,13 +137,15 @@ def test_a_buffer_above_the_kernels_limit_is_said():
 
 def odd(monkeypatch, obstacle: Obstacle, *, go: str = "go1.25", notifies: bool = True) -> None:
     """A program with an obstacle, on a kernel that has user notifications of seccomp, or not."""
-    found = Program(path=Path("/x"), loaded=Path("/x"), obstacle=obstacle, detail="/x is odd", go_version=go)
-    monkeypatch.setattr(programs, "find", lambda _: found)
+    program = Program(
+        path=Path("/x"), loaded=Path("/x"), obstacle=obstacle, detail="/x is odd", go_version=go
+    )
+    monkeypatch.setattr(programs, "find", lambda _: program)
     monkeypatch.setattr(programs, "_can_supervise", lambda: notifies)
 
 
 @pytest.mark.parametrize(
-    ("obstacle", "wanted", "statistics", "expected"),
+    ("obstacle", "asked", "statistics", "expected"),
     [
         ("static", programs.Wanted(), False, "use a build with shared libraries"),
         ("static", programs.Wanted(cc="reno"), False, "sysctl net.ipv4.tcp_congestion_control"),
@@ -154,11 +156,11 @@ def odd(monkeypatch, obstacle: Obstacle, *, go: str = "go1.25", notifies: bool =
     ],
 )
 def test_a_program_that_cannot_be_given_its_sockets_is_refused_with_what_to_do(
-    monkeypatch, obstacle, wanted, statistics, expected
+    monkeypatch, obstacle, asked, statistics, expected
 ):
     odd(monkeypatch, obstacle, notifies=False)
     with pytest.raises(InputError, match=f"COMMAND: /x is odd, so nothing can be preloaded: .*{expected}"):
-        programs.plan(["x"], wanted, statistics=statistics)
+        programs.plan(["x"], asked, statistics=statistics)
 
 
 @pytest.mark.parametrize("obstacle", ["static", "musl", "go"])
@@ -189,9 +191,9 @@ def test_a_supervisor_that_is_asked_for(monkeypatch):
 
 
 def test_a_go_that_knows_mptcp_needs_nobody_for_that_alone(monkeypatch):
-    def planned(version: str, **wanted: Any) -> programs.Plan:
+    def planned(version: str, **asked: Any) -> programs.Plan:
         odd(monkeypatch, "go", go=version)
-        return programs.plan(["x"], programs.Wanted(**wanted))
+        return programs.plan(["x"], programs.Wanted(**asked))
 
     own = planned("go1.21.0")
     assert not own.supervised and own.environment["GODEBUG"].endswith("multipathtcp=1")
@@ -300,7 +302,7 @@ def state(at: int, *flows: object, cookie: int = 1, **more: object) -> bytes:
 
 
 def test_later_figures_replace_earlier_ones_and_what_is_gone_stays():
-    found = gathered(
+    report = gathered(
         [
             line("open", at=5, role="client", remote="10.0.9.1:80"),
             state(6, flow(1, rtt_ns=10, received_bytes=5), flow(2, rtt_ns=20), received_bytes=5),
@@ -309,15 +311,21 @@ def test_later_figures_replace_earlier_ones_and_what_is_gone_stays():
             ),
         ]
     )
-    (one,) = found.connections
-    assert (one.remote, one.role, one.received_bytes, one.opened_ns, one.last_ns) == (
+    (connection,) = report.connections
+    assert (
+        connection.remote,
+        connection.role,
+        connection.received_bytes,
+        connection.opened_ns,
+        connection.last_ns,
+    ) == (
         "10.0.9.1:80",
         "client",
         9,
         5,
         7,
     )
-    assert [(flow.id, flow.rtt_ns, flow.received_bytes, flow.state) for flow in one.subflows] == [
+    assert [(flow.id, flow.rtt_ns, flow.received_bytes, flow.state) for flow in connection.subflows] == [
         (1, 10, 9, "closed"),
         (2, 20, None, "established"),
     ]
@@ -325,25 +333,32 @@ def test_later_figures_replace_earlier_ones_and_what_is_gone_stays():
 
 def test_the_end_of_the_data_is_no_byte():
     flows = flow(1, rtt_ns=1, sent_bytes=10, acked_bytes=11)
-    (one,) = gathered([state(1, flows, sent_bytes=10, acked_bytes=11)]).connections
-    assert (one.acked_bytes, one.subflows[0].acked_bytes) == (10, 10)
+    (connection,) = gathered([state(1, flows, sent_bytes=10, acked_bytes=11)]).connections
+    assert (connection.acked_bytes, connection.subflows[0].acked_bytes) == (10, 10)
 
 
 def test_a_connection_that_the_peer_reset_has_its_counters_and_no_subflows():
-    (one,) = gathered([line("open", role="client", remote="b:2"), state(2, acked_bytes=5)]).connections
-    assert (one.kind, one.acked_bytes, one.subflows) == ("mptcp", 5, [])
+    (connection,) = gathered([line("open", role="client", remote="b:2"), state(2, acked_bytes=5)]).connections
+    assert (connection.kind, connection.acked_bytes, connection.subflows) == ("mptcp", 5, [])
 
 
 def test_plain_tcp_is_one_subflow():
     tcp = {"state": 1, "rtt_ns": 5, "sent_bytes": 100, "retransmitted_bytes": 20, "received_bytes": 7}
     lines = [line("state", kind="fallback", local="a:1", remote="b:2", cc="cubic", tcp=tcp)]
-    (one,) = gathered(lines).connections
-    assert (one.kind, one.fallback, one.sent_bytes, one.received_bytes) == ("fallback", True, 80, 7)
-    assert [(flow.local, flow.remote, flow.sent_bytes) for flow in one.subflows] == [("a:1", "b:2", 100)]
+    (connection,) = gathered(lines).connections
+    assert (connection.kind, connection.fallback, connection.sent_bytes, connection.received_bytes) == (
+        "fallback",
+        True,
+        80,
+        7,
+    )
+    assert [(flow.local, flow.remote, flow.sent_bytes) for flow in connection.subflows] == [
+        ("a:1", "b:2", 100)
+    ]
 
 
 def test_connections_are_told_apart_and_counted():
-    found = gathered(
+    report = gathered(
         [
             line("open", 1, 3, role="client", remote="10.0.9.1:80"),
             state(4, flow(1, rtt_ns=1), cookie=1),
@@ -357,10 +372,10 @@ def test_connections_are_told_apart_and_counted():
             b"[]",
         ]
     )
-    assert [(connection.remote, connection.kind) for connection in found.connections] == [
+    assert [(connection.remote, connection.kind) for connection in report.connections] == [
         ("10.0.9.1:81", None),
         ("10.0.9.1:80", "mptcp"),
     ]
-    assert found.failed == 1
-    (refused,) = found.refused
+    assert report.failed == 1
+    (refused,) = report.refused
     assert (refused.what, refused.error, refused.count) == ("mptcp", "ENOPROTOOPT", 2)

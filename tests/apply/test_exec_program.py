@@ -117,13 +117,13 @@ def test_another_class_of_program_is_another_architecture(made):
     [("go1.20.14", False), ("go1.21", True), ("go1.21rc2", True), ("go1.26.8", True), ("go2.0", True)],
 )
 def test_the_version_of_go_says_whether_it_knows_mptcp(made, version, has_mptcp, sections):
-    found = find(made(elf(interpreter=None, go=go_information(version), sections=sections)))
-    assert (found.go_version, found.go_has_mptcp) == (version, has_mptcp)
+    program = find(made(elf(interpreter=None, go=go_information(version), sections=sections)))
+    assert (program.go_version, program.go_has_mptcp) == (version, has_mptcp)
 
 
 def test_a_go_too_old_to_say_its_version_knows_no_mptcp(made):
-    found = find(made(elf(interpreter=None, go=old_go_information())))
-    assert (found.obstacle, found.go_version, found.go_has_mptcp) == ("go", "", False)
+    program = find(made(elf(interpreter=None, go=old_go_information())))
+    assert (program.obstacle, program.go_version, program.go_has_mptcp) == ("go", "", False)
 
 
 def test_a_script_is_what_its_interpreter_is(made):

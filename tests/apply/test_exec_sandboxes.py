@@ -59,34 +59,34 @@ def under(*options: str) -> Sequence[str]:
 @pytest.mark.parametrize("name", ["options", "few"])
 @pytest.mark.parametrize("way", ["prctl", "syscall"])
 def test_a_filter_by_the_c_library_is_respected(program, way, name):
-    found = done(*under(*EVERYTHING), program, way, name)
-    assert (found.returncode, found.stdout) == (0, "done\n"), found
+    completed = done(*under(*EVERYTHING), program, way, name)
+    assert (completed.returncode, completed.stdout) == (0, "done\n"), completed
 
 
 def test_a_filter_past_the_c_library_is_respected(program):
-    found = done(*under(*EVERYTHING), program, "instruction", "options")
-    assert (found.returncode, found.stdout) == (0, "done\n"), found
+    completed = done(*under(*EVERYTHING), program, "instruction", "options")
+    assert (completed.returncode, completed.stdout) == (0, "done\n"), completed
 
 
 @pytest.mark.parametrize("way", ["prctl", "syscall", "instruction"])
 def test_a_filter_of_whoever_started_the_program_is_respected(program, way):
-    found = done(*under(*EVERYTHING), program, way, "options", program, "none", "none")
-    assert (found.returncode, found.stdout) == (0, "done\n"), found
+    completed = done(*under(*EVERYTHING), program, way, "options", program, "none", "none")
+    assert (completed.returncode, completed.stdout) == (0, "done\n"), completed
 
 
 def test_in_a_container_connections_are_described(program):
     """All programs there have a filter, which `mptune exec` has too."""
-    found = done(program, "prctl", "all", *under(*EVERYTHING), program, "none", "none")
-    assert (found.returncode, found.stdout) == (0, "done\n"), found
-    assert document(found.stderr)["failed"] == 1
+    completed = done(program, "prctl", "all", *under(*EVERYTHING), program, "none", "none")
+    assert (completed.returncode, completed.stdout) == (0, "done\n"), completed
+    assert document(completed.stderr)["failed"] == 1
 
 
 def test_in_a_container_a_further_filter_is_respected(program):
-    found = done(program, "prctl", "all", *under(*EVERYTHING), program, "syscall", "options")
-    assert (found.returncode, found.stdout) == (0, "done\n"), found
+    completed = done(program, "prctl", "all", *under(*EVERYTHING), program, "syscall", "options")
+    assert (completed.returncode, completed.stdout) == (0, "done\n"), completed
     inherited = [program, "syscall", "options", program, "none", "none"]
-    found = done(program, "prctl", "all", *under(*EVERYTHING), *inherited)
-    assert (found.returncode, found.stdout) == (0, "done\n"), found
+    completed = done(program, "prctl", "all", *under(*EVERYTHING), *inherited)
+    assert (completed.returncode, completed.stdout) == (0, "done\n"), completed
 
 
 def test_whoever_only_asks_about_sandboxes_is_described(program):
@@ -97,6 +97,6 @@ def test_whoever_only_asks_about_sandboxes_is_described(program):
             "programs under mptune exec", Thing("a machine whose number of seccomp(2) is known", "elsewhere")
         )
     code = ASKING.replace("SECCOMP", str(numbers[machine]))
-    found = done(*under(*EVERYTHING), sys.executable, "-c", code)
-    assert found.returncode == 0, found
-    assert len(document(found.stderr)["connections"]) == 2
+    completed = done(*under(*EVERYTHING), sys.executable, "-c", code)
+    assert completed.returncode == 0, completed
+    assert len(document(completed.stderr)["connections"]) == 2

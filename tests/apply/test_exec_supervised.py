@@ -72,7 +72,7 @@ def test_a_program_that_cannot_be_started_is_said():
 
 
 def test_a_socket_has_what_was_asked_for_and_flags_as_the_program_wants_them():
-    found = done(
+    completed = done(
         "import fcntl, os, socket\n"
         "other = socket.socket()\n"
         "print(bool(fcntl.fcntl(other, fcntl.F_GETFL) & os.O_NONBLOCK))\n"
@@ -82,7 +82,7 @@ def test_a_socket_has_what_was_asked_for_and_flags_as_the_program_wants_them():
         " bool(fcntl.fcntl(one, fcntl.F_GETFL) & os.O_NONBLOCK))",
         *("--cc", "reno", "--buffer", "64KiB"),
     )
-    assert found.stdout.split() == ["False", "reno", str(2 << 16), "False", "True"], found.stderr
+    assert completed.stdout.split() == ["False", "reno", str(2 << 16), "False", "True"], completed.stderr
 
 
 def test_it_ends_with_the_last_process_of_the_program(mark):
@@ -136,18 +136,18 @@ def test_if_it_is_killed_connections_live_on_and_new_sockets_fail(mark):
 
 
 def test_a_program_with_too_many_files_open_is_told_so():
-    found = done(
+    completed = done(
         "import errno, resource, socket\n"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (20, 20))\n"
         "held = []\n"
         "try:\n    while True: held.append(socket.socket())\n"
         "except OSError as error: print(errno.errorcode[error.errno], 5 < len(held) < 20)"
     )
-    assert found.stdout == "EMFILE True\n", found.stderr
+    assert completed.stdout == "EMFILE True\n", completed.stderr
 
 
 def test_children_and_threads_have_it_too():
-    found = done(
+    completed = done(
         "import socket, subprocess, sys, threading\n"
         "made = []\n"
         "def make():\n"
@@ -160,4 +160,4 @@ def test_children_and_threads_have_it_too():
         "child = 'import socket; print(socket.socket().getsockopt(6, 13, 16)[:5])'\n"
         "subprocess.run([sys.executable, '-c', child])"
     )
-    assert found.stdout == "800 {b'reno\\x00'}\nb'reno\\x00'\n", found.stderr
+    assert completed.stdout == "800 {b'reno\\x00'}\nb'reno\\x00'\n", completed.stderr

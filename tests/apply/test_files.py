@@ -59,21 +59,21 @@ def read(run: Path, home: Present = HOME, server: Present = SERVER) -> list[Host
 
 
 def profile(path: Path) -> configparser.ConfigParser:
-    found = configparser.ConfigParser(interpolation=None, strict=True)
-    found.optionxform = str  # type: ignore[assignment,method-assign]
-    found.read_string(path.read_text())
-    return found
+    parser = configparser.ConfigParser(interpolation=None, strict=True)
+    parser.optionxform = str  # type: ignore[assignment,method-assign]
+    parser.read_string(path.read_text())
+    return parser
 
 
 def test_every_format_is_there_and_the_list_says_where_each_belongs(written: Path):
     home = written / "H"
-    assert {one.name for one in home.iterdir()} == {"README", *FORMATS}
+    assert {folder.name for folder in home.iterdir()} == {"README", *FORMATS}
     text = (home / "README").read_text()
-    for one in home.rglob("*"):
-        if one.is_file() and one.name != "README":
-            assert f"  {one.relative_to(home)}\n" in text
+    for path in home.rglob("*"):
+        if path.is_file() and path.name != "README":
+            assert f"  {path.relative_to(home)}\n" in text
     # The receiver announces too, so that it has all of them.
-    assert {one.name for one in (written / "S").iterdir()} == {"README", *FORMATS}
+    assert {entry.name for entry in (written / "S").iterdir()} == {"README", *FORMATS}
 
 
 @pytest.mark.needs("sysctl")
@@ -83,8 +83,8 @@ def test_sysctl_reads_its_file(written: Path, site: str):
     done = subprocess.run(
         [program("sysctl"), "--dry-run", "--load", str(file)], capture_output=True, text=True, check=True
     )
-    wanted = [line for line in file.read_text().splitlines() if not line.startswith("#")]
-    assert done.stdout.split("\n")[:-1] == wanted
+    lines = [line for line in file.read_text().splitlines() if not line.startswith("#")]
+    assert done.stdout.split("\n")[:-1] == lines
     assert not done.stderr
 
 
@@ -194,15 +194,17 @@ def test_the_script_names_the_device_as_it_is(harmful: Path, tmp_path: Path):
 
 
 def test_a_profile_of_tuned(written: Path):
-    found = profile(written / "H/tuned/mptune/tuned.conf")
-    assert set(found.sections()) == {"main", "sysctl", "script"}
-    assert found["sysctl"]["net.ipv4.tcp_wmem"] == "4096 16384 1048576"
-    assert found["script"]["script"] == "${i:PROFILE_DIR}/script.sh"
+    parsed = profile(written / "H/tuned/mptune/tuned.conf")
+    assert set(parsed.sections()) == {"main", "sysctl", "script"}
+    assert parsed["sysctl"]["net.ipv4.tcp_wmem"] == "4096 16384 1048576"
+    assert parsed["script"]["script"] == "${i:PROFILE_DIR}/script.sh"
 
 
 def test_networkmanager_gets_flags_by_device(written: Path):
-    found = profile(written / "H/NetworkManager/90-mptune.conf")
-    flags = {found[name]["match-device"]: found[name]["connection.mptcp-flags"] for name in found.sections()}
+    parsed = profile(written / "H/NetworkManager/90-mptune.conf")
+    flags = {
+        parsed[name]["match-device"]: parsed[name]["connection.mptcp-flags"] for name in parsed.sections()
+    }
     # Enabled, also without a default route, subflow, fullmesh (NMMptcpFlags).
     assert flags == {"interface-name:=eth1": "0xaa", "interface-name:=wwan0": "0xaa"}
     server = profile(written / "S/NetworkManager/90-mptune.conf")
@@ -232,7 +234,7 @@ def test_the_playbook_installs_files_that_are_there(written: Path):
 
 def test_ssh_names_the_machine_in_the_inventory(run: Make):
     sender = msgspec.structs.replace(read(run(**MESH))[0], ssh="root@home.example")
-    (playbook,) = (one for one in files.made(sender) if one.path == "ansible/mptune.yml")
+    (playbook,) = (file for file in files.made(sender) if file.path == "ansible/mptune.yml")
     assert b'hosts: "home.example"' in playbook.content
 
 
@@ -278,7 +280,7 @@ def test_no_pattern_of_ansible_means_other_machines(run: Make):
     sender = read(run(**MESH))[0]
     for ssh in ("all", "a:!b", "a,b", "*", "~x.*", "x[0:9]", "&group", "@file", "ssh://a"):
         host = msgspec.structs.replace(sender, ssh=ssh)
-        (playbook,) = (one for one in files.made(host) if one.path == "ansible/mptune.yml")
+        (playbook,) = (file for file in files.made(host) if file.path == "ansible/mptune.yml")
         assert (b'hosts: "file"\n' if ssh == "@file" else b'hosts: "H"\n') in playbook.content
 
 
@@ -316,9 +318,11 @@ def test_the_name_of_a_program_is_no_path(run: Make):
 def test_a_section_of_networkmanager_is_one_section(run: Make):
     network = NETWORK.replace('"wwan0"', '"a]x[b"').replace('"eth1"', '"a]x(b"')
     devices = zip(HOME.interfaces, ("a]x(b", "a]x[b"), strict=True)
-    home = msgspec.structs.replace(HOME, interfaces=tuple({**one, "device": name} for one, name in devices))
+    home = msgspec.structs.replace(
+        HOME, interfaces=tuple({**interface, "device": name} for interface, name in devices)
+    )
     sender = read(run(network=network, **MESH), home)[0]
-    (file,) = (one for one in files.made(sender) if one.path.startswith("NetworkM"))
+    (file,) = (made for made in files.made(sender) if made.path.startswith("NetworkM"))
     names = re.findall(r"^\[(.*)\]$", file.content.decode(), re.M)
     assert len(names) == len(set(names)) == 2 and not any(set("[]") & set(name) for name in names)
 
@@ -333,7 +337,7 @@ def test_other_files_are_never_replaced(run: Make, tmp_path: Path, written: Path
     ):
         files.write(hosts, written)
     files.write(hosts[:1], written, force=True)
-    assert [one.name for one in written.iterdir()] == ["H"]
+    assert [folder.name for folder in written.iterdir()] == ["H"]
     other = tmp_path / "other"
     other.mkdir()
     (other / "mine").write_text("")
@@ -341,7 +345,7 @@ def test_other_files_are_never_replaced(run: Make, tmp_path: Path, written: Path
         files.write(hosts, other, force=True)
     with pytest.raises(InputError, match="expected a directory, found the file"):
         files.write(hosts, other / "mine")
-    assert not [one for one in tmp_path.iterdir() if one.name.startswith(".")]
+    assert not [entry for entry in tmp_path.iterdir() if entry.name.startswith(".")]
 
 
 def test_nothing_is_half_written(run: Make, tmp_path: Path):
@@ -354,6 +358,6 @@ def test_nothing_is_half_written(run: Make, tmp_path: Path):
 def test_programs_are_what_was_compiled(run: Make):
     sender = read(run(**{**MESH, "occ": "olia"}))[0]
     objects = [setting["object"] for setting in sender.settings if setting["kind"] == "congestion"]
-    found = [one.content for one in files.made(sender) if one.path.endswith(".o")]
+    contents = [file.content for file in files.made(sender) if file.path.endswith(".o")]
     # For systemd and for TuneD.
-    assert found == [base64.b64decode(one) for one in objects for _ in range(2)]
+    assert contents == [base64.b64decode(program) for program in objects for _ in range(2)]

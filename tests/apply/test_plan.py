@@ -25,15 +25,19 @@ def of_kind(host: HostPlan, kind: str) -> list[dict]:
 
 
 def endpoints(host: HostPlan) -> dict[str, list[str]]:
-    return {one["address"]: one["flags"] for one in of_kind(host, "endpoint") if not one.get("absent")}
+    return {
+        endpoint["address"]: endpoint["flags"]
+        for endpoint in of_kind(host, "endpoint")
+        if not endpoint.get("absent")
+    }
 
 
 def limits(host: HostPlan) -> list[tuple[int, int]]:
-    return [(one["subflows"], one["add_addr_accepted"]) for one in of_kind(host, "limits")]
+    return [(limits["subflows"], limits["add_addr_accepted"]) for limits in of_kind(host, "limits")]
 
 
 def sysctls(host: HostPlan) -> dict[str, str]:
-    return {one["name"]: one["value"] for one in of_kind(host, "sysctl")}
+    return {sysctl["name"]: sysctl["value"] for sysctl in of_kind(host, "sysctl")}
 
 
 def mptcp(
@@ -55,14 +59,14 @@ def test_real_runs_can_be_planned(runs: Path, strategy: str):
 
 @pytest.mark.parametrize("pm", testbeds.names("path_managers"))
 def test_every_path_manager_can_be_planned(run: Make, pm: str):
-    found = outline(run(**mptcp(pm, ALL if pm in ("fullmesh", "pcdc") else ["F-T"])))
-    assert found.used[0] == "F-T"
+    outlined = outline(run(**mptcp(pm, ALL if pm in ("fullmesh", "pcdc") else ["F-T"])))
+    assert outlined.used[0] == "F-T"
 
 
 def test_the_full_mesh_is_exact(run: Make):
-    found = outline(run(**mptcp("fullmesh", ALL)))
-    sender, receiver = found.hosts
-    assert set(found.used) == set(ALL)
+    outlined = outline(run(**mptcp("fullmesh", ALL)))
+    sender, receiver = outlined.hosts
+    assert set(outlined.used) == set(ALL)
     assert endpoints(sender) == {F: ["subflow", "fullmesh"], M: ["subflow", "fullmesh"]}
     assert endpoints(receiver) == {"198.51.100.7": ["signal"]}
     assert limits(sender) == [(3, 1)] and limits(receiver) == [(3, 0)]
@@ -76,16 +80,16 @@ def test_default_opens_nothing_and_leaves_the_other_side_alone(run: Make):
 
 
 def test_standby_interfaces_become_backup(run: Make):
-    found = outline(run(**mptcp("pcdc", ["F-T"], ["M-T", "F-V"])))
-    assert endpoints(found.hosts[0]) == {M: ["subflow", "backup"]}
-    assert (found.used, found.standby) == (("F-T",), ("M-T",))
-    assert any(note.startswith("Not kept in reserve: F-V") for note in found.hosts[0].notes)
+    outlined = outline(run(**mptcp("pcdc", ["F-T"], ["M-T", "F-V"])))
+    assert endpoints(outlined.hosts[0]) == {M: ["subflow", "backup"]}
+    assert (outlined.used, outlined.standby) == (("F-T",), ("M-T",))
+    assert any(note.startswith("Not kept in reserve: F-V") for note in outlined.hosts[0].notes)
 
 
 def test_an_interface_that_must_not_carry_is_demoted_where_connections_begin(run: Make):
-    found = outline(run(**mptcp("pcdc", ["M-T"])))
-    assert endpoints(found.hosts[0]) == {F: ["subflow", "backup"], M: ["subflow"]}
-    assert found.used == ("M-T",)
+    outlined = outline(run(**mptcp("pcdc", ["M-T"])))
+    assert endpoints(outlined.hosts[0]) == {F: ["subflow", "backup"], M: ["subflow"]}
+    assert outlined.used == ("M-T",)
 
 
 def test_a_set_that_endpoints_cannot_express_is_said(run: Make):
@@ -97,8 +101,8 @@ def test_a_set_that_endpoints_cannot_express_is_said(run: Make):
 
 
 def test_a_better_beginning_is_named(run: Make):
-    found = outline(run(**mptcp("pcdc", ["F-V", "M-V"])))
-    (differs,) = (difference for difference in found.hosts[0].differs if difference.what == "subflows")
+    outlined = outline(run(**mptcp("pcdc", ["F-V", "M-V"])))
+    (differs,) = (difference for difference in outlined.hosts[0].differs if difference.what == "subflows")
     assert "Connections that begin on F-V could have exactly the answer's subflows." in differs.because
 
 
@@ -111,18 +115,20 @@ def test_several_subflows_on_one_path_cannot_be_had(run: Make, pm: str):
 
 def test_plain_tcp_touches_no_mptcp(run: Make):
     sender, receiver = plan(run(protocol="tcp", opm="tcp", subflows=["M-T"], standby=[], buffer_mode="auto"))
-    assert {one["kind"] for one in (*sender.settings, *receiver.settings)} == {"sysctl", "route"}
+    assert {setting["kind"] for setting in (*sender.settings, *receiver.settings)} == {"sysctl", "route"}
     assert not any(name.startswith("net.mptcp") for name in (*sysctls(sender), *sysctls(receiver)))
-    assert [one["device"] for one in of_kind(sender, "route")] == ["wwan0"]
+    assert [route["device"] for route in of_kind(sender, "route")] == ["wwan0"]
     assert "route to the address of T by M" in sender.notes[0]
 
 
 def test_the_other_direction_is_a_download(run: Make):
     """The file's sender still opens the connections; congestion control and send buffer are the server's."""
-    found = outline(run(reverse=True, **mptcp("fullmesh", ["T-F", "T-M", "V-F", "V-M"], buffer_mode="auto")))
-    server, home = found.hosts
+    outlined = outline(
+        run(reverse=True, **mptcp("fullmesh", ["T-F", "T-M", "V-F", "V-M"], buffer_mode="auto"))
+    )
+    server, home = outlined.hosts
     assert (server.site, server.part, home.site) == ("S", "sender", "H")
-    assert found.opener == "receiver"
+    assert outlined.opener == "receiver"
     assert endpoints(home) == {F: ["subflow", "fullmesh"], M: ["subflow", "fullmesh"]}
     assert endpoints(server) == {"198.51.100.7": ["signal"]}
     assert of_kind(server, "route") and not of_kind(home, "route")
@@ -130,8 +136,8 @@ def test_the_other_direction_is_a_download(run: Make):
 
 
 def test_who_opens_connections_can_be_said(run: Make):
-    found = outline(run(**mptcp("fullmesh", ALL)), "receiver")
-    sender, receiver = found.hosts
+    outlined = outline(run(**mptcp("fullmesh", ALL)), "receiver")
+    sender, receiver = outlined.hosts
     assert set(endpoints(receiver)) == {"203.0.113.7", "198.51.100.7"}
     assert endpoints(sender) == {M: ["signal"]}
     assert of_kind(sender, "route") and not of_kind(receiver, "route")
@@ -159,9 +165,9 @@ def test_a_device_without_an_address_waits_for_the_machine(run: Make):
     with pytest.raises(MptuneError, match="wwan0 was not read") as error:
         check(sender)
     assert error.value.exit_code == 1
-    found = resolve(sender, HOME)
-    check(found)
-    assert set(endpoints(found)) == {F, M}
+    resolved = resolve(sender, HOME)
+    check(resolved)
+    assert set(endpoints(resolved)) == {F, M}
 
 
 def test_an_interface_with_ipv6_alone(run: Make):
@@ -174,7 +180,7 @@ def test_an_interface_with_ipv6_alone(run: Make):
     sender, receiver = plan(run("six", network=six, **mptcp("fullmesh", ALL, family="ipv6")))
     assert set(endpoints(sender)) == {"2001:db8::1:2", "2001:db8::2"}
     assert set(endpoints(receiver)) == {"2001:db8::8"}
-    assert {one["to"] for one in of_kind(sender, "route")} == {"::/0"}
+    assert {route["to"] for route in of_kind(sender, "route")} == {"::/0"}
 
 
 def test_behind_an_address_translation_who_opens_uses_its_own_address_and_who_announces_the_public_one(
@@ -182,9 +188,9 @@ def test_behind_an_address_translation_who_opens_uses_its_own_address_and_who_an
 ):
     network = NETWORK.replace('"10.0.2.2"', '"192.0.2.99"')
     sender, _ = plan(run("opens", network=network, **mptcp("fullmesh", ALL)))
-    found = resolve(sender, HOME)
-    assert set(endpoints(found)) == {F, M}
-    assert "M is behind an address translation: 192.0.2.99 outside, 10.0.2.2 here." in found.notes
+    resolved = resolve(sender, HOME)
+    assert set(endpoints(resolved)) == {F, M}
+    assert "M is behind an address translation: 192.0.2.99 outside, 10.0.2.2 here." in resolved.notes
     announcing = outline(run("announces", network=network, **mptcp("fullmesh", ALL)), "receiver").hosts[0]
     assert endpoints(resolve(announcing, HOME)) == {"192.0.2.99": ["signal"]}
 
@@ -195,9 +201,9 @@ def test_behind_an_address_translation_who_opens_uses_its_own_address_and_who_an
 def test_who_accepts_keeps_the_higher_limits_that_it_has(run: Make):
     """Who opens gets the answer's: more would let other endpoints take part."""
     sender, receiver = plan(run(**mptcp("fullmesh", ALL)))
-    for now, wanted in (((8, 2), (8, 2)), ((2, 0), (3, 0)), ((3, 1), (3, 1))):
+    for now, expected in (((8, 2), (8, 2)), ((2, 0), (3, 0)), ((3, 1), (3, 1))):
         present = msgspec.structs.replace(HOME, limits=now)
-        assert limits(resolve(receiver, present)) == [wanted]
+        assert limits(resolve(receiver, present)) == [expected]
         assert limits(resolve(sender, present)) == [(3, 1)]
     unread = resolve(receiver, msgspec.structs.replace(HOME, limits=None))
     assert "the MPTCP limits" in unread.unread and limits(unread) == [(3, 0)]
@@ -231,12 +237,12 @@ def test_a_congestion_control_that_the_kernel_lacks_becomes_a_program(run: Make)
     sender, receiver = plan(run(occ="olia"))
     (program,) = of_kind(sender, "congestion")
     assert program["name"] == "mptune_olia"
-    assert {one["congctl"] for one in of_kind(sender, "route")} == {"mptune_olia"}
+    assert {route["congctl"] for route in of_kind(sender, "route")} == {"mptune_olia"}
     assert not of_kind(receiver, "congestion") and not of_kind(receiver, "route")
     has = msgspec.structs.replace(HOME, congestion_controls=("cubic", "olia"))
-    found = resolve(sender, has)
-    assert not of_kind(found, "congestion")
-    assert {one["congctl"] for one in of_kind(found, "route")} == {"olia"}
+    resolved = resolve(sender, has)
+    assert not of_kind(resolved, "congestion")
+    assert {route["congctl"] for route in of_kind(resolved, "route")} == {"olia"}
 
 
 def test_what_neither_kernel_nor_program_has_is_left_to_a_module(run: Make):
@@ -246,8 +252,8 @@ def test_what_neither_kernel_nor_program_has_is_left_to_a_module(run: Make):
         congestion_controls=("cubic",),
         sysctls={**HOME.sysctls, "net.ipv4.tcp_congestion_control": "cubic"},
     )
-    found = resolve(plan(run(occ="bbr"))[0], without)
-    assert any("tcp_bbr" in note for note in found.notes)
+    resolved = resolve(plan(run(occ="bbr"))[0], without)
+    assert any("tcp_bbr" in note for note in resolved.notes)
 
 
 def test_congestion_control_goes_to_the_route_that_each_address_takes(run: Make):
@@ -271,19 +277,19 @@ def test_without_a_route_it_is_set_for_the_whole_host_and_said(run: Make):
     sender, _ = plan(run(**mptcp("fullmesh", ALL, occ="cubic")))
     first, second = HOME.interfaces
     present = msgspec.structs.replace(HOME, interfaces=(first, {**second, "default_routes": []}))
-    found = resolve(sender, present)
-    assert not of_kind(found, "route")
-    assert sysctls(found)["net.ipv4.tcp_congestion_control"] == "cubic"
-    why = dict(zip((setting.get("name") for setting in found.settings), found.why, strict=True))
+    resolved = resolve(sender, present)
+    assert not of_kind(resolved, "route")
+    assert sysctls(resolved)["net.ipv4.tcp_congestion_control"] == "cubic"
+    why = dict(zip((setting.get("name") for setting in resolved.settings), resolved.why, strict=True))
     assert why["net.ipv4.tcp_congestion_control"].startswith(
         "For the whole host: no route leads to server by M"
     )
 
 
 def test_what_everybody_has_anyway_is_said(run: Make):
-    found = resolve(plan(run(occ="bbr"))[0], HOME)
-    assert of_kind(found, "route")
-    assert "bbr is what every connection has here anyway (net.ipv4.tcp_congestion_control)." in found.notes
+    resolved = resolve(plan(run(occ="bbr"))[0], HOME)
+    assert of_kind(resolved, "route")
+    assert "bbr is what every connection has here anyway (net.ipv4.tcp_congestion_control)." in resolved.notes
 
 
 @pytest.mark.parametrize("cc", ["olia", "cubic"])
@@ -293,7 +299,7 @@ def test_a_machine_on_which_the_settings_were_made_gets_the_same_again(run: Make
     sender, _ = plan(run(**mptcp("fullmesh", ALL, occ=cc, buffer_mode=mode, obs_bytes=1 << 20)))
     for present in (HOME, msgspec.structs.replace(HOME, interfaces=HOME.interfaces[:1])):
         first = resolve(sender, present)
-        known = [one["name"] for one in of_kind(first, "congestion")]
+        known = [program["name"] for program in of_kind(first, "congestion")]
         after = msgspec.structs.replace(
             present,
             sysctls={**present.sysctls, **sysctls(first)},
@@ -342,4 +348,4 @@ def test_runs_without_one_answer_are_refused(run: Make, tmp_path: Path):
 def test_planning_reads_the_run_and_nothing_else(runs: Path, tmp_path: Path):
     """The same directory elsewhere gives the same settings."""
     there = altered(runs / "grid", tmp_path / "copy")
-    assert [one.settings for one in plan(there)] == [one.settings for one in plan(runs / "grid")]
+    assert [host.settings for host in plan(there)] == [host.settings for host in plan(runs / "grid")]

@@ -16,8 +16,8 @@ def test_without_endpoints_there_is_one_subflow():
 
 
 def test_subflow_endpoints_reach_the_address_of_the_first_subflow_only():
-    found = used(Endpoints(FIRST, ("none", "subflow", "subflow")))
-    assert found.active == ((0, 0), (1, 0), (2, 0))
+    pairs = used(Endpoints(FIRST, ("none", "subflow", "subflow")))
+    assert pairs.active == ((0, 0), (1, 0), (2, 0))
 
 
 def test_an_announced_address_gets_one_subflow_from_where_routing_selects_unless_there_is_a_mesh():
@@ -26,16 +26,16 @@ def test_an_announced_address_gets_one_subflow_from_where_routing_selects_unless
 
 
 def test_a_backup_endpoint_makes_all_its_subflows_standby_the_first_one_too():
-    found = used(Endpoints(FIRST, ("backup", "subflow")))
-    assert found.active == ((1, 0),)
-    assert found.standby == ((0, 0),)
+    pairs = used(Endpoints(FIRST, ("backup", "subflow")))
+    assert pairs.active == ((1, 0),)
+    assert pairs.standby == ((0, 0),)
 
 
 def test_no_more_than_eight_subflows_beside_the_first():
-    found = used(Endpoints(FIRST, ("fullmesh", "fullmesh", "fullmesh", "fullmesh"), (1, 2, 3)))
-    assert len(found.active) == 1 + MOST
-    assert len(found.left_out) == 16 - 1 - MOST
-    assert all(pair[1] == 0 for pair in found.active[:4])
+    pairs = used(Endpoints(FIRST, ("fullmesh", "fullmesh", "fullmesh", "fullmesh"), (1, 2, 3)))
+    assert len(pairs.active) == 1 + MOST
+    assert len(pairs.left_out) == 16 - 1 - MOST
+    assert all(pair[1] == 0 for pair in pairs.active[:4])
 
 
 def test_no_endpoint_is_made_that_opens_nothing():
@@ -48,40 +48,40 @@ def test_no_endpoint_is_made_that_opens_nothing():
 
 
 def test_the_full_mesh_of_three_by_three_is_exact():
-    wanted = set(itertools.product(range(3), range(3)))
-    found = nearest((3, 3), FIRST, wanted)
-    assert set(used(found).active) == wanted
-    assert set(found.uses) == {"fullmesh"}
+    asked = set(itertools.product(range(3), range(3)))
+    endpoints = nearest((3, 3), FIRST, asked)
+    assert set(used(endpoints).active) == asked
+    assert set(endpoints.uses) == {"fullmesh"}
 
 
 def test_a_row_a_column_and_one_path_are_exact():
-    for wanted in ({(0, 0), (1, 0), (2, 0)}, {(0, 0), (0, 1)}, {(0, 0)}, {(1, 0)}, {(1, 0), (2, 0)}):
-        assert set(used(nearest((3, 2), FIRST, wanted)).active) == wanted
+    for asked in ({(0, 0), (1, 0), (2, 0)}, {(0, 0), (0, 1)}, {(0, 0)}, {(1, 0)}, {(1, 0), (2, 0)}):
+        assert set(used(nearest((3, 2), FIRST, asked)).active) == asked
 
 
 def test_a_diagonal_cannot_be_had_and_nothing_unwanted_is_opened_instead():
-    found = used(nearest((2, 2), FIRST, {(0, 0), (1, 1)}))
-    assert set(found.active) == {(0, 0)}
+    pairs = used(nearest((2, 2), FIRST, {(0, 0), (1, 1)}))
+    assert set(pairs.active) == {(0, 0)}
 
 
 def test_what_matters_most_is_kept():
     """Interface 1 there for 0 here, or interface 2 there for 1 here: announcing both gives more than both."""
-    wanted = {(0, 0), (0, 1), (1, 0), (1, 2)}
+    asked = {(0, 0), (0, 1), (1, 0), (1, 2)}
     for matters, other in (((0, 1), (1, 2)), ((1, 2), (0, 1))):
-        found = used(nearest((2, 3), FIRST, wanted, weights={matters: 0.9, other: 0.1}))
-        assert set(found.active) == wanted - {other}
+        pairs = used(nearest((2, 3), FIRST, asked, weights={matters: 0.9, other: 0.1}))
+        assert set(pairs.active) == asked - {other}
 
 
 def test_idle_interfaces_with_standby_paths_become_backup():
-    found = nearest((3, 1), FIRST, {(0, 0)}, standby=[(1, 0)])
-    assert found.uses == ("none", "backup", "none")
-    assert used(found).standby == ((1, 0),)
+    endpoints = nearest((3, 1), FIRST, {(0, 0)}, standby=[(1, 0)])
+    assert endpoints.uses == ("none", "backup", "none")
+    assert used(endpoints).standby == ((1, 0),)
 
 
-def missed(endpoints, wanted):
+def missed(endpoints, asked):
     """How many subflows are not wanted, and how many are missing."""
     active = set(used(endpoints).active)
-    return len(active - wanted), len(wanted - active)
+    return len(active - asked), len(asked - active)
 
 
 @given(st.data())
@@ -89,12 +89,12 @@ def test_the_nearest_set_is_no_worse_than_any_other_choice(data):
     """Every choice of uses and announcements is tried, but for those the kernel's rules leave in doubt."""
     size = data.draw(st.tuples(st.integers(1, 3), st.integers(1, 2)))
     pairs = list(itertools.product(range(size[0]), range(size[1])))
-    wanted = data.draw(st.sets(st.sampled_from(pairs), min_size=1))
+    asked = data.draw(st.sets(st.sampled_from(pairs), min_size=1))
     initial = data.draw(st.sampled_from(pairs))
-    found = missed(nearest(size, initial, wanted), wanted)
+    distance = missed(nearest(size, initial, asked), asked)
     others = [remote for remote in range(size[1]) if remote != initial[1]]
     for uses in itertools.product(get_args(Use), repeat=size[0]):
         for announced in ((), tuple(others)):
             if uses[initial[0]] == "backup" and announced and "fullmesh" not in uses:
                 continue
-            assert found <= missed(Endpoints(initial, uses, announced), wanted)
+            assert distance <= missed(Endpoints(initial, uses, announced), asked)

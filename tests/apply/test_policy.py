@@ -61,19 +61,19 @@ def test_who_sends_gets_the_answer_and_no_endpoints(run: Callable[..., Path]):
 def test_the_answer_is_what_the_role_paths_takes(run: Callable[..., Path]):
     directory = run(**ACROSS)
     sender, _ = sides(directory)
-    found = files(sender)
-    assert found["policy.json"]["path"] == "/var/lib/mptune/policies/run/policy.json"
-    answer = json.loads(found["policy.json"]["content"])
+    contents = files(sender)
+    assert contents["policy.json"]["path"] == "/var/lib/mptune/policies/run/policy.json"
+    answer = json.loads(contents["policy.json"]["content"])
     assert (answer["version"], answer["run"], answer["site"], answer["stack"]) == (1, "run", "home", "linux")
     assert answer["measured_at"].endswith("Z") and answer["transfer_bytes"] is None
     assert answer["pm_options"]["active"] == [0, 3] and answer["pm_options"]["standby_order"] == [2, 1]
-    assert [one["label"] for one in answer["paths"]] == list(PATHS)
+    assert [path["label"] for path in answer["paths"]] == list(PATHS)
     assert answer["paths"][3]["pairs"] == [["10.0.2.2", "198.51.100.7"]]
     low, mean, high = (answer[f"expected_{which}mbit_s"] for which in ("low_", "", "high_"))
     assert low is None or low <= mean <= high
     paths = msgspec.convert(answer["paths"], tuple[assignment.KernelPath, ...])
-    told = assignment.Assignment(pm=answer["pm"], paths=paths, pm_options={"active": ["F-T", "M-V"]})
-    assert assignment.start(told, "F-T").initial_path in PATHS
+    assigned = assignment.Assignment(pm=answer["pm"], paths=paths, pm_options={"active": ["F-T", "M-V"]})
+    assert assignment.start(assigned, "F-T").initial_path in PATHS
 
 
 def test_the_file_names_the_other_sites_addresses_and_the_socket(run: Callable[..., Path]):
@@ -95,27 +95,27 @@ def test_the_file_names_the_other_sites_addresses_and_the_socket(run: Callable[.
 
 
 def test_a_download_keeps_the_endpoints_of_who_opens_connections(run: Callable[..., Path]):
-    one = run(
+    place = run(
         reverse=True, protocol="mptcp", opm="fullmesh", subflows=["T-F", "V-F", "T-M", "V-M"], standby=[]
     )
-    sender, receiver = plan.outline(one, daemon=True).hosts
+    sender, receiver = plan.outline(place, daemon=True).hosts
     assert (sender.site, receiver.site) == ("S", "H")
     assert any(setting["kind"] == "endpoint" for setting in receiver.settings)
     assert set(files(sender)) == {"policy.json", "policy.toml"} and not files(receiver)
 
 
 def test_plain_tcp_is_no_policy(run: Callable[..., Path]):
-    one = run(protocol="tcp", opm="default", subflows=["F-T"], standby=[])
+    place = run(protocol="tcp", opm="default", subflows=["F-T"], standby=[])
     with pytest.raises(InputError, match="found plain TCP"):
-        plan.outline(one, daemon=True)
+        plan.outline(place, daemon=True)
 
 
 def test_an_address_that_nobody_knows_is_asked_for(run: Callable[..., Path]):
     from tests.apply.worlds import NETWORK
 
-    one = run(network=NETWORK.replace('ipv4 = "198.51.100.7"\n', ""), **ACROSS)
+    place = run(network=NETWORK.replace('ipv4 = "198.51.100.7"\n', ""), **ACROSS)
     with pytest.raises(InputError, match=r"sites\.S\.interfaces\.V\.ipv4: expected its address"):
-        sides(one)
+        sides(place)
 
 
 # The file
@@ -139,10 +139,10 @@ def test_an_address_that_nobody_knows_is_asked_for(run: Callable[..., Path]):
     ],
 )
 def test_the_block_is_added_or_replaced_and_the_rest_stays(before, after):
-    found, _ = policy.added(before, NEW, "a", "FILE")
-    assert found == (after if after is not None else before + "\n" + NEW)
-    again, said = policy.added(found, NEW, "a", "FILE")
-    assert again == found and "a" in [one["name"] for one in said["policies"]]
+    text, _ = policy.added(before, NEW, "a", "FILE")
+    assert text == (after if after is not None else before + "\n" + NEW)
+    again, said = policy.added(text, NEW, "a", "FILE")
+    assert again == text and "a" in [policy["name"] for policy in said["policies"]]
 
 
 @pytest.mark.parametrize(
@@ -169,24 +169,24 @@ def test_what_the_daemon_would_refuse_is_refused_before_anything_is_made(before,
 
 
 @pytest.mark.parametrize(
-    ("name", "found"),
+    ("name", "expected"),
     [("my sites!", "my-sites"), ("default", "default-run"), ("...", "run"), ("a" * 99, "a" * 64)],
 )
-def test_names_are_those_that_policies_may_have(name, found):
-    assert policy._named(name) == found
+def test_names_are_those_that_policies_may_have(name, expected):
+    assert policy._named(name) == expected
 
 
 # What is shown
 
 
 def test_advice_shows_the_policy_beside_what_is_there(run: Callable[..., Path]):
-    found = advice.advise(run(**ACROSS), daemon=True, look=looked(Seen(how="ssh x", present=HOME)))
-    lines = {line.title: line for line in found.hosts[0].lines}
+    advised = advice.advise(run(**ACROSS), daemon=True, look=looked(Seen(how="ssh x", present=HOME)))
+    lines = {line.title: line for line in advised.hosts[0].lines}
     assert "[[policy]]" in lines["file /etc/mptune/policy.toml"].wanted
-    assert set(found.used) == {"F-T", "M-V"} and set(found.standby) == {"M-T", "F-V"}
+    assert set(advised.used) == {"F-T", "M-V"} and set(advised.standby) == {"M-T", "F-V"}
     said = CliRunner().invoke(app, ["advise", str(run("files", **ACROSS)), "--daemon", "--files", "there"])
     assert said.exit_code == 2 and "--files: expected without --daemon" in said.stderr
-    shown = CliRunner().invoke(app, ["advise", str(run("again", **ACROSS)), "--daemon", "--no-look"])
+    result = CliRunner().invoke(app, ["advise", str(run("again", **ACROSS)), "--daemon", "--no-look"])
     assert (
-        "policy.toml" in shown.output and "endpoint" not in shown.output.lower().split("expected effect")[0]
+        "policy.toml" in result.output and "endpoint" not in result.output.lower().split("expected effect")[0]
     )

@@ -107,11 +107,11 @@ def test_settings_that_wait_to_be_confirmed_are_not_said_to_stay(run, within, mo
     words = () if within is None else ("--confirm-within", within)
     said = CliRunner().invoke(app, ["apply", str(place), "--verify", *words])
     assert said.exit_code == 0, said.stderr
-    told = " ".join(said.stdout.split())
+    printed = " ".join(said.stdout.split())
     if within is None:
-        assert "The gain is confirmed: the settings stay." in told
-        assert told.endswith(f"mptune rollback {place} puts everything back.")
+        assert "The gain is confirmed: the settings stay." in printed
+        assert printed.endswith(f"mptune rollback {place} puts everything back.")
     else:
-        assert "the settings stay" not in told and "The gain is confirmed." in told
+        assert "the settings stay" not in printed and "The gain is confirmed." in printed
         back = "Everything is put back in 540 s unless you confirm:"
-        assert told.endswith(f"{back} mptune apply {place} --confirm")
+        assert printed.endswith(f"{back} mptune apply {place} --confirm")

@@ -173,9 +173,9 @@ def altered(
     return place
 
 
-def looked(*found: Seen) -> Callable[..., Any]:
+def looked(*hosts: Seen) -> Callable[..., Any]:
     """Looks at no machine: what is seen of the sender's, and of the receiver's."""
-    seen = iter(found)
+    seen = iter(hosts)
 
     def look(site: Site, file: str, use: Callable[[Seen], Any]) -> Any:
         return use(next(seen, Seen(reason="nobody looked")))
@@ -185,4 +185,4 @@ def looked(*found: Seen) -> Callable[..., Any]:
 
 def reads(*present: dict[str, Any], foreign: tuple[str, ...] = ()) -> Callable[..., Reading]:
     """Reads settings: always these."""
-    return lambda wanted: Reading(present=present, foreign=foreign)
+    return lambda asked: Reading(present=present, foreign=foreign)

@@ -44,8 +44,8 @@ def mptune(*arguments: object) -> Any:
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("runs")
     (place / "sweep.toml").write_text(CAMPAIGN)
-    shown = mptune("campaign", "run", place / "sweep.toml", "--out", place / "sweep", "--quiet")
-    assert shown.exit_code == 0, shown.stderr
+    result = mptune("campaign", "run", place / "sweep.toml", "--out", place / "sweep", "--quiet")
+    assert result.exit_code == 0, result.stderr
     (place / "sweep" / "private.txt").write_text("not of the run")
     return place / "sweep"
 
@@ -63,14 +63,14 @@ def test_the_crate_describes_every_file(bundle: Path, tmp_path: Path) -> None:
         with zipfile.ZipFile(bundle) as archive:
             archive.extractall(tmp_path)
         crate = ROCrate(tmp_path)
-    there = {one.relative_to(tmp_path).as_posix() for one in tmp_path.rglob("*") if one.is_file()}
-    described = {one.id for one in crate.get_by_type("File")}
+    there = {file.relative_to(tmp_path).as_posix() for file in tmp_path.rglob("*") if file.is_file()}
+    described = {entity.id for entity in crate.get_by_type("File")}
     assert described == there - {"ro-crate-metadata.json"}
-    for one in crate.get_by_type("File"):
-        assert int(one["contentSize"]) == (tmp_path / one.id).stat().st_size, one.id
+    for entity in crate.get_by_type("File"):
+        assert int(entity["contentSize"]) == (tmp_path / entity.id).stat().st_size, entity.id
     assert crate.metadata["conformsTo"] == "https://w3id.org/ro/crate/1.1"
-    for wanted in ("name", "description", "datePublished", "license"):
-        assert crate.root_dataset[wanted], wanted
+    for key in ("name", "description", "datePublished", "license"):
+        assert crate.root_dataset[key], key
     assert described == {
         part.id
         for top in crate.root_dataset["hasPart"]
@@ -81,7 +81,7 @@ def test_the_crate_describes_every_file(bundle: Path, tmp_path: Path) -> None:
 def test_every_reference_in_the_metadata_is_explained(bundle: Path) -> None:
     with zipfile.ZipFile(bundle) as archive:
         graph = json.loads(archive.read("ro-crate-metadata.json"))["@graph"]
-    explained = {one["@id"] for one in graph}
+    explained = {entity["@id"] for entity in graph}
     assert len(explained) == len(graph)
 
     def references(value: Any) -> set[str]:
@@ -96,7 +96,7 @@ def test_every_reference_in_the_metadata_is_explained(bundle: Path) -> None:
 
 def test_only_what_the_run_recorded_is_in_it(run: Path, bundle: Path) -> None:
     with zipfile.ZipFile(bundle) as archive:
-        assert not [one for one in archive.namelist() if "private" in one]
+        assert not [name for name in archive.namelist() if "private" in name]
         for name in archive.namelist():
             assert str(run.parent).encode() not in archive.read(name), name
 
@@ -134,22 +134,22 @@ def test_another_home_zone_and_place_give_the_same_bytes(run: Path, bundle: Path
             [sys.executable, "-c", code, *arguments], cwd=tmp_path, env=environment, check=True, timeout=120
         )
     with zipfile.ZipFile(bundle) as archive:
-        names = [one for one in archive.namelist() if one.startswith("figures/")]
-        assert {Path(one).suffix for one in names} == {".svg", ".png", ".pdf"}
+        names = [name for name in archive.namelist() if name.startswith("figures/")]
+        assert {Path(name).suffix for name in names} == {".svg", ".png", ".pdf"}
         for name in [*names, "report.html"]:
             assert (tmp_path / "drawn" / name).read_bytes() == archive.read(name), name
     assert (tmp_path / "again.zip").read_bytes() == bundle.read_bytes()
 
 
 def test_the_report_says_whether_its_figures_are_those_of_the_bundle(bundle: Path, tmp_path: Path) -> None:
-    told = json.loads(mptune("report", bundle, "--out", tmp_path / "same", "--json").stdout)
-    assert told["differing"] == []
+    document = json.loads(mptune("report", bundle, "--out", tmp_path / "same", "--json").stdout)
+    assert document["differing"] == []
     with zipfile.ZipFile(bundle) as archive, zipfile.ZipFile(tmp_path / "changed.zip", "w") as changed:
         for name in archive.namelist():
             changed.writestr(name, b"<svg/>" if name == "figures/topology.svg" else archive.read(name))
-    told = json.loads(mptune("report", tmp_path / "changed.zip", "--json").stdout)
-    assert told["differing"] == ["topology.svg"]
-    assert told["report"] == str(tmp_path / "changed-report" / "report.html")
+    document = json.loads(mptune("report", tmp_path / "changed.zip", "--json").stdout)
+    assert document["differing"] == ["topology.svg"]
+    assert document["report"] == str(tmp_path / "changed-report" / "report.html")
 
 
 @pytest.mark.parametrize("fault", [OSError(28, "No space left on device"), KeyboardInterrupt()])
@@ -164,7 +164,7 @@ def test_what_was_there_stays_if_writing_fails(
     monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(MptuneError if isinstance(fault, OSError) else KeyboardInterrupt):
         write_bundle(run, out, parquet=False)
-    assert [(one.name, one.read_bytes()) for one in tmp_path.iterdir()] == [("kept.zip", b"earlier")]
+    assert [(file.name, file.read_bytes()) for file in tmp_path.iterdir()] == [("kept.zip", b"earlier")]
 
 
 def test_bad_input_is_one_line(run: Path, tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_bad_input_is_one_line(run: Path, tmp_path: Path) -> None:
         ("report", text),
         ("report", other),
     ):
-        shown = mptune(*arguments)
-        assert shown.exit_code == 2, shown.output
-        assert len(shown.stderr.splitlines()) == 1, shown.stderr
+        result = mptune(*arguments)
+        assert result.exit_code == 2, result.output
+        assert len(result.stderr.splitlines()) == 1, result.stderr
     assert not (tmp_path.parent / "config.json").exists()

@@ -29,13 +29,13 @@ def archive(
 
 def unpacked(path: Path) -> dict[str, int]:
     with reading.opened([path]) as (run,):
-        return {one.name: one.stat().st_size for one in run.iterdir()}
+        return {file.name: file.stat().st_size for file in run.iterdir()}
 
 
 def entry(name: str, mode: int = 0) -> zipfile.ZipInfo:
-    found = zipfile.ZipInfo(name)
-    found.external_attr = mode << 16
-    return found
+    member = zipfile.ZipInfo(name)
+    member.external_attr = mode << 16
+    return member
 
 
 def refused(path: Path, expected: str) -> None:
@@ -169,4 +169,4 @@ def test_damage_is_one_line(
     done = CliRunner().invoke(app, ["report", "b.zip"])
     assert (done.exit_code, done.stderr.count("\n")) == (2, 1), done.stderr
     assert "b.zip: " in done.stderr
-    assert [one.name for one in tmp_path.iterdir()] == ["b.zip"]
+    assert [file.name for file in tmp_path.iterdir()] == ["b.zip"]

@@ -84,22 +84,22 @@ def test_a_rate_is_recovered_and_the_file_has_the_network(truth: Topology, tmp_p
     (tmp_path / "slow.toml").write_text(NETWORK.format(rate="8 Mbit/s"))
     stated = load(tmp_path / "slow.toml")
     options = msgspec.structs.replace(OPTIONS, values=("rate",), discrepancy=0.05)
-    found = calibrate(stated, measured(truth), options, data="data.csv")
-    assert found.complete and found.explains
-    assert found.error < 0.1 and found.nominal_error > 2 * found.error
-    rate = next(one for one in found.inferred if one.key == "sites.A.interfaces.O.up")
+    result = calibrate(stated, measured(truth), options, data="data.csv")
+    assert result.complete and result.explains
+    assert result.error < 0.1 and result.nominal_error > 2 * result.error
+    rate = next(value for value in result.inferred if value.key == "sites.A.interfaces.O.up")
     assert rate.low_number <= 6_000_000 <= rate.high_number
     assert rate.number == pytest.approx(6e6, rel=0.08) and rate.determined == "well"
-    text = calibrated_text(found, str(tmp_path / "slow.toml"), name="known", folder=tmp_path)
+    text = calibrated_text(result, str(tmp_path / "slow.toml"), name="known", folder=tmp_path)
     (tmp_path / "known.toml").write_text(text)
-    assert load(tmp_path / "known.toml").network() == found.topology.network()
+    assert load(tmp_path / "known.toml").network() == result.topology.network()
     assert "inferred from data.csv" in text and text.startswith("# slow, calibrated by mptune calibrate")
 
 
 def test_what_losses_explain_as_well_as_a_rate_is_not_determined(truth: Topology) -> None:
-    found = calibrate(network("8 Mbit/s"), measured(truth), OPTIONS)
-    assert found.explains and found.error < found.nominal_error
-    assert all(one.determined != "well" for one in found.inferred)
+    result = calibrate(network("8 Mbit/s"), measured(truth), OPTIONS)
+    assert result.explains and result.error < result.nominal_error
+    assert all(value.determined != "well" for value in result.inferred)
 
 
 def test_the_same_data_give_the_same_answer(truth: Topology) -> None:
@@ -112,9 +112,9 @@ def test_the_same_data_give_the_same_answer(truth: Topology) -> None:
 
 def test_no_network_explains_ten_times_the_rate(truth: Topology) -> None:
     options = msgspec.structs.replace(OPTIONS, budget=150)
-    found = calibrate(network("8 Mbit/s"), measured(truth, 10.0), options)
-    assert not found.explains
-    assert "a factor of" in found.unexplained and "at row" in found.unexplained
+    result = calibrate(network("8 Mbit/s"), measured(truth, 10.0), options)
+    assert not result.explains
+    assert "a factor of" in result.unexplained and "at row" in result.unexplained
 
 
 def test_what_is_published_leaves_nothing_to_infer(truth: Topology) -> None:
@@ -126,8 +126,8 @@ def test_what_is_published_leaves_nothing_to_infer(truth: Topology) -> None:
 def test_a_bottleneck_in_the_core_is_written_as_it_was_simulated(truth: Topology, tmp_path) -> None:
     (tmp_path / "slow.toml").write_text(NETWORK.format(rate="8 Mbit/s"))
     options = msgspec.structs.replace(OPTIONS, budget=150, values=("core", "tcp"))
-    found = calibrate(load(tmp_path / "slow.toml"), measured(truth, 0.6), options)
-    assert any(key.endswith(".rate") for key in found.values)
-    text = calibrated_text(found, str(tmp_path / "slow.toml"), name="known", folder=tmp_path)
+    result = calibrate(load(tmp_path / "slow.toml"), measured(truth, 0.6), options)
+    assert any(key.endswith(".rate") for key in result.values)
+    text = calibrated_text(result, str(tmp_path / "slow.toml"), name="known", folder=tmp_path)
     (tmp_path / "known.toml").write_text(text)
-    assert load(tmp_path / "known.toml").network() == found.topology.network()
+    assert load(tmp_path / "known.toml").network() == result.topology.network()

@@ -8,11 +8,11 @@ from mptune.topology import TcpBackground, load, shipped
 
 def test_only_assumed_values_are_inferred() -> None:
     topology = load("UNIS-HiN")
-    found = parameters(topology)
-    for parameter in found:
+    inferred = parameters(topology)
+    for parameter in inferred:
         if parameter.kind != "tcp":
             assert topology.provenance[parameter.key].assumed is not None
-    keys = {parameter.key for parameter in found}
+    keys = {parameter.key for parameter in inferred}
     assert "sites.UNIS.interfaces.U.up" in keys and "core.segments.U-U.loss" in keys
     assert "sites.HiN.interfaces.P.down" not in keys  # published
     # The sender's down link carries acknowledgements only.
@@ -47,10 +47,10 @@ def test_values_have_the_digits_of_their_words_within_the_bounds_of_a_file(name:
 
 def test_values_change_what_they_name() -> None:
     topology = load("UNIS-HiN")
-    found = {parameter.key: parameter for parameter in parameters(topology)}
-    rate = found["sites.HiN.interfaces.U.down"]
-    tcp = found["background.HiN U down"]
-    rtt = found["core.segments.U-U.rtt"]
+    by_key = {parameter.key: parameter for parameter in parameters(topology)}
+    rate = by_key["sites.HiN.interfaces.U.down"]
+    tcp = by_key["background.HiN U down"]
+    rtt = by_key["core.segments.U-U.rtt"]
     changed = with_values(topology, {rate: 200_000_000, tcp: 2, rtt: 40_000_000})
     assert changed.receiver.interfaces[0].down_bps == 200_000_000
     # The queue keeps its 30 ms.
@@ -63,8 +63,8 @@ def test_values_change_what_they_name() -> None:
 def test_a_core_that_limits_nothing_can_get_a_bottleneck_with_others() -> None:
     topology = load("UiB-HU")
     assert not any(parameter.kind == "core" for parameter in parameters(topology, USUAL))
-    found = {parameter.key: parameter for parameter in parameters(topology, KINDS)}
-    rate, others = found["core.segments.U-C.rate"], found["background.core U-C"]
+    by_key = {parameter.key: parameter for parameter in parameters(topology, KINDS)}
+    rate, others = by_key["core.segments.U-C.rate"], by_key["background.core U-C"]
     changed = with_values(topology, {rate: 8_000_000, others: 1})
     core = changed.path("U-C", "").core
     assert core.rate_bps == 8_000_000 and core.queue_bytes == 100_000

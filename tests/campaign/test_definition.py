@@ -37,11 +37,11 @@ def test_the_file_of_the_documentation_is_one(tmp_path: Path) -> None:
     assert isinstance(options, SweepOptions) and options.rounds == 72 and options.impact is not None
     measured = file[file.index("[impact]") : file.index("[repeat]")]
     (tmp_path / "campaign.toml").write_text(file.replace(measured, sets))
-    told: Any = read_definition(tmp_path / "campaign.toml").options
-    assert told.impact is None
+    read: Any = read_definition(tmp_path / "campaign.toml").options
+    assert read.impact is None
     assert {
         configuration.cc
-        for configuration in told.configurations({})
+        for configuration in read.configurations({})
         if configuration.active == ("U-U", "T-U")
     } == {"cubic", "olia"}
 
@@ -55,17 +55,19 @@ def test_a_script_is_part_of_every_trial_of_a_sweep(tmp_path: Path) -> None:
         )
         return read_definition(file)
 
-    found = written('["5s:down:P-D", "9s:up:P-D"]')
+    planned_campaign = written('["5s:down:P-D", "9s:up:P-D"]')
     planned = plan_trials(
-        found.topology,
-        found.options.configurations({}),
+        planned_campaign.topology,
+        planned_campaign.options.configurations({}),
         purpose="sweep",
         runs=1,
         base_seed=1,
     )
-    scripts = {tuple((one.at_ns, one.action, one.path) for one in each.trial.script) for each in planned}
+    scripts = {
+        tuple((event.at_ns, event.action, event.path) for event in each.trial.script) for each in planned
+    }
     assert scripts == {((5 * 10**9, "down", "P-D"), (9 * 10**9, "up", "P-D"))}
-    assert from_settings(found.settings()) == found
+    assert from_settings(planned_campaign.settings()) == planned_campaign
     for script, says in (
         ('["12s:down:P-D"]', "trials.script: expected a time before the end at 10 s"),
         ('["5s:down:P-X"]', "trials.script: expected a path of UiT-HAW"),
@@ -86,12 +88,12 @@ def test_a_main_job_of_0_1_is_read() -> None:
         "seed": 3,
     }
     deciding = {"sacrifice": 0.05, "selection": "literal", "model": "auto", "on_grid": False, "resamples": 10}
-    found = from_settings(settings("optimise", impact=impact, confirm_runs=4, **deciding))
-    check(found)
-    options: Any = found.options
+    definition = from_settings(settings("optimise", impact=impact, confirm_runs=4, **deciding))
+    check(definition)
+    options: Any = definition.options
     assert (options.confirm_runs, options.impact.buffer_bytes, options.sacrifice) == (4, 16384, 0.05)
     assert options.stack.chosen() == VERSION_0_1
-    assert from_settings(found.settings()) == found
+    assert from_settings(definition.settings()) == definition
 
 
 def test_a_sweep_of_0_1_goes_on_as_it_began() -> None:
@@ -148,13 +150,13 @@ def test_the_sets_go_to_pcdc_alone() -> None:
     sets = {"reno": SubflowSets(optional=("A-X",), standby=("B-X",))}
     given = {"pcdc": {"active": ("A-X",), "standby_order": ("B-X",)}}
     both = {"pms": ("fullmesh", "pcdc"), "ccs": ("reno",), "buffers": (4096,)}
-    for told, measured in (({}, sets), (given, {})):
-        sweep = msgspec.convert({**both, "pm_options": told}, SweepOptions)
-        found = {
+    for options, measured in (({}, sets), (given, {})):
+        sweep = msgspec.convert({**both, "pm_options": options}, SweepOptions)
+        planned = {
             configuration.pm: (configuration.active, configuration.standby_order)
             for configuration in sweep.configurations(measured)
         }
-        assert found == {"fullmesh": (None, ()), "pcdc": (("A-X",), ("B-X",))}
+        assert planned == {"fullmesh": (None, ()), "pcdc": (("A-X",), ("B-X",))}
 
 
 def test_tables_of_path_managers_reach_the_trials_of_theirs_alone(tmp_path: Path) -> None:
@@ -187,16 +189,16 @@ rtt_ns = {"T-D" = "30 ms", "P-D" = "0.5 s"}
 
 
 def test_other_options_of_pcdc_go_with_measured_sets() -> None:
-    told = {
+    options = {
         "pms": ("pcdc",),
         "ccs": ("reno",),
         "buffers": (4096,),
         "pm_options": {"pcdc": {"class_bytes": (1, 2)}},
     }
-    sweep = msgspec.convert(told, SweepOptions).completed()
+    sweep = msgspec.convert(options, SweepOptions).completed()
     sweep.check()
-    (one,) = sweep.configurations({"reno": SubflowSets(optional=("A-X",), standby=())})
-    assert one.pm_options == {"class_bytes": (1, 2), "active": ("A-X",)}
+    (configuration,) = sweep.configurations({"reno": SubflowSets(optional=("A-X",), standby=())})
+    assert configuration.pm_options == {"class_bytes": (1, 2), "active": ("A-X",)}
 
 
 def test_a_campaign_file_chooses_the_mode_of_the_buffers_or_makes_it_a_factor(tmp_path: Path) -> None:
@@ -232,18 +234,18 @@ def test_a_campaign_of_algorithm_1_has_its_defaults_and_what_the_file_overrides(
     file.write_text(
         'topology = "UiT-HAW"\nkind = "mpcoa"\n[factors]\ncc = ["reno"]\n[decision]\nselection = "literal"\n'
     )
-    found = read_definition(file)
-    assert type(found.options) is MpcoaOptions and found.options.ccs == ("reno",)
-    assert (found.options.selection, found.options.model, found.options.impact.design) == (
+    definition = read_definition(file)
+    assert type(definition.options) is MpcoaOptions and definition.options.ccs == ("reno",)
+    assert (definition.options.selection, definition.options.model, definition.options.impact.design) == (
         "literal",
         "quadratic",
         "eq5",
     )
-    assert found.settings()["kind"] == "mpcoa"
-    text = definition_file(found, "UiT-HAW")
+    assert definition.settings()["kind"] == "mpcoa"
+    text = definition_file(definition, "UiT-HAW")
     assert 'kind = "mpcoa"' in text and "literal" in text
     file.write_text(text)
-    assert read_definition(file) == found
+    assert read_definition(file) == definition
     file.write_text('topology = "UiT-HAW"\nkind = "mpcoa"\n[trials]\nstrategy = "adaptive"\n')
     with pytest.raises(InputError, match=r"trials.strategy: expected grid with --as-papers"):
         read_definition(file)
@@ -269,13 +271,13 @@ family = "{family}"
 """
     file = tmp_path / "campaign.toml"
     file.write_text(text.format(kind=kind, family="ipv6"))
-    found = read_definition(file)
-    assert found.options.family == "ipv6"
-    assert found.options.impact is not None and found.options.impact.family == "ipv6"
-    if isinstance(found.options, SweepOptions):
-        assert {configuration.family for configuration in found.options.configurations({})} == {"ipv6"}
-    settings = msgspec.json.decode(msgspec.json.encode(found.settings()))
-    assert from_settings(settings) == found
+    definition = read_definition(file)
+    assert definition.options.family == "ipv6"
+    assert definition.options.impact is not None and definition.options.impact.family == "ipv6"
+    if isinstance(definition.options, SweepOptions):
+        assert {configuration.family for configuration in definition.options.configurations({})} == {"ipv6"}
+    settings = msgspec.json.decode(msgspec.json.encode(definition.settings()))
+    assert from_settings(settings) == definition
     # Campaigns of versions that had no such option were over IPv4.
     del settings["options"]["family"], settings["options"]["impact"]["family"]
     assert from_settings(settings).options.family == "ipv4"
@@ -291,16 +293,17 @@ def test_plain_tcp_is_a_factor_beside_mptcp(tmp_path: Path) -> None:
         "buffers = [1, 2]\ntcp = {tcp}\n[trials]\nruns = 3\n"
     )
     file.write_text(text.format(tcp='"all"'))
-    found = read_definition(file)
-    assert isinstance(found.options, SweepOptions) and found.options.tcp_paths == ("P-D", "T-D")
-    made = found.options.configurations({})
-    tcp = [one for one in made if one.protocol == "tcp"]
-    assert {(one.initial_path, one.cc, one.buffer_bytes >> 20) for one in tcp} == {
-        (path, cc, size) for path in ("P-D", "T-D") for cc in ("cubic", "reno") for size in (1, 2)
-    }
-    assert len(tcp) == 8 and len(made) == 12 and found.options.swept_trials == 36
-    assert {one.manager for one in tcp} == {"plain TCP on P-D", "plain TCP on T-D"}
-    assert from_settings(msgspec.json.decode(msgspec.json.encode(found.settings()))) == found
+    definition = read_definition(file)
+    assert isinstance(definition.options, SweepOptions) and definition.options.tcp_paths == ("P-D", "T-D")
+    made = definition.options.configurations({})
+    tcp = [configuration for configuration in made if configuration.protocol == "tcp"]
+    assert {
+        (configuration.initial_path, configuration.cc, configuration.buffer_bytes >> 20)
+        for configuration in tcp
+    } == {(path, cc, size) for path in ("P-D", "T-D") for cc in ("cubic", "reno") for size in (1, 2)}
+    assert len(tcp) == 8 and len(made) == 12 and definition.options.swept_trials == 36
+    assert {configuration.manager for configuration in tcp} == {"plain TCP on P-D", "plain TCP on T-D"}
+    assert from_settings(msgspec.json.decode(msgspec.json.encode(definition.settings()))) == definition
     file.write_text(text.format(tcp='["T-D"]'))
     assert read_definition(file).options.tcp_paths == ("T-D",)  # type: ignore[union-attr]
     file.write_text(text.format(tcp='["U-U"]'))
@@ -323,11 +326,13 @@ def test_the_size_of_transfers_may_be_unknown(kind: str, tmp_path: Path) -> None
     file = tmp_path / "campaign.toml"
     head = f'topology = "UiT-HAW"\nkind = "{kind}"\n[factors]\npm = ["pcdc"]\n'
     file.write_text(head + 'transfer = ["1 MiB"]\n[trials]\nsize_known = false\n')
-    found = read_definition(file)
-    assert not found.options.size_known
-    if isinstance(found.options, SweepOptions):
-        assert not any(one.fields()["size_known"] for one in found.options.configurations({}))
-    assert from_settings(found.settings()) == found
+    definition = read_definition(file)
+    assert not definition.options.size_known
+    if isinstance(definition.options, SweepOptions):
+        assert not any(
+            configuration.fields()["size_known"] for configuration in definition.options.configurations({})
+        )
+    assert from_settings(definition.settings()) == definition
     file.write_text(head + "[trials]\nsize_known = false\n")
     with pytest.raises(InputError, match="size_known: expected only with sizes of transfers"):
         read_definition(file)

@@ -65,8 +65,8 @@ def run(network: Topology, poor: Any, monkeypatch: pytest.MonkeyPatch, tmp_path:
 
     def begin(options: OptimiseOptions | SweepOptions) -> tuple[Any, str]:
         said = io.StringIO()
-        found = start(asked(network, options), tmp_path / "run", reporter=Reporter(stream=said))
-        return found, said.getvalue()
+        run = start(asked(network, options), tmp_path / "run", reporter=Reporter(stream=said))
+        return run, said.getvalue()
 
     return begin
 

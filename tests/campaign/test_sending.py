@@ -22,14 +22,14 @@ SECOND = 10**9
 @pytest.fixture
 def measured(monkeypatch: pytest.MonkeyPatch) -> list[Trial]:
     """Trials that were measured between hosts that are not there; all goes over C."""
-    found: list[Trial] = []
+    trials: list[Trial] = []
 
     @contextmanager
     def session(bed: HostsTestbed) -> Iterator[None]:
         yield
 
     def measure(bed: HostsTestbed, trial: Trial) -> Observation:
-        found.append(trial)
+        trials.append(trial)
         size = size_of(trial.workload) or 0
         flow = SubflowObservation(
             path="C-X",
@@ -54,7 +54,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[Trial]:
 
     monkeypatch.setattr(HostsTestbed, "session", session)
     monkeypatch.setattr(HostsTestbed, "_measure", measure)
-    return found
+    return trials
 
 
 def sweep(tmp_path: Path, **options: object) -> Definition:
@@ -68,7 +68,7 @@ def sweep(tmp_path: Path, **options: object) -> Definition:
     )
 
 
-def told(stream: io.StringIO) -> str:
+def metered(stream: io.StringIO) -> str:
     """The part of the first sentence on metered interfaces."""
     return stream.getvalue().splitlines()[0].partition("; metered: ")[2]
 
@@ -79,10 +79,10 @@ def test_a_resumed_campaign_has_what_is_left_of_a_limit(tmp_path: Path, measured
     beginning, going_on = io.StringIO(), io.StringIO()
     with pytest.raises(LimitReached, match=r"1\.7 GB sent"):
         start(definition, tmp_path / "run", reporter=Reporter(stream=beginning))
-    assert told(beginning) == "C (at most 2 GB)." and len(measured) == 2
+    assert metered(beginning) == "C (at most 2 GB)." and len(measured) == 2
     with pytest.raises(LimitReached, match=r"1\.7 GB sent"):
         resume(tmp_path / "run", reporter=Reporter(stream=going_on))
-    assert told(going_on) == "C (1.7 GB of 2 GB sent before, now at most 295 MB)." and len(measured) == 2
+    assert metered(going_on) == "C (1.7 GB of 2 GB sent before, now at most 295 MB)." and len(measured) == 2
 
 
 def test_a_finished_campaign_sends_nothing_more(tmp_path: Path, measured: list[Trial]) -> None:
@@ -90,4 +90,4 @@ def test_a_finished_campaign_sends_nothing_more(tmp_path: Path, measured: list[T
     start(definition, tmp_path / "run")
     stream = io.StringIO()
     resume(tmp_path / "run", reporter=Reporter(stream=stream))
-    assert told(stream) == "C (4.26 MB of 2 GB sent before, now at most 0 MB)." and len(measured) == 4
+    assert metered(stream) == "C (4.26 MB of 2 GB sent before, now at most 0 MB)." and len(measured) == 4

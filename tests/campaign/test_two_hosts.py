@@ -85,16 +85,16 @@ def test_buffers_of_impact_factors_are_emptied_long_before_a_window_ends(
 
     rate_bps = sum(interface.up_bps for interface in network.sender.interfaces)
     rate_bps = min(rate_bps, sum(interface.down_bps for interface in network.receiver.interfaces))
-    found = impact(network)
-    assert 4 * found.buffer_bytes * 8 / rate_bps <= found.length_ns / 1e9
-    assert found.buffer_bytes >= theory.traditional(network)["eq1"]
+    factors = impact(network)
+    assert 4 * factors.buffer_bytes * 8 / rate_bps <= factors.length_ns / 1e9
+    assert factors.buffer_bytes >= theory.traditional(network)["eq1"]
     assert impact(hosts).buffer_bytes == OPTIONS.impact.buffer_bytes
 
 
 def test_what_is_left_out_is_told_as_it_is(hosts: Topology, network: Topology) -> None:
     assert left_out(network, prediction=True) == []
-    one = msgspec.structs.replace(hosts, missing=two_hosts.MISSING[:1])
-    assert left_out(one) == [
+    partial = msgspec.structs.replace(hosts, missing=two_hosts.MISSING[:1])
+    assert left_out(partial) == [
         "The traditional buffers are left out: sites.S.interfaces.A.down is not known; `mptune probe` "
         "measures it."
     ]

@@ -11,11 +11,11 @@ from tests.plugins.recordings import course, recording
 def test_what_was_written_is_read(tmp_path):
     written = recording(course(lambda _: 5), course(lambda _: 7), paths=("A-X", "B-X"))
     write(written, tmp_path / "one.trace")
-    found = read(tmp_path / "one.trace")
-    assert found.about == written.about
-    for one, other in zip(found.runs, written.runs, strict=True):
-        assert np.array_equal(one.packets, other.packets) and np.array_equal(one.samples, other.samples)
-        assert (one.seed, one.duration_ns) == (other.seed, other.duration_ns)
+    reread = read(tmp_path / "one.trace")
+    assert reread.about == written.about
+    for run, other in zip(reread.runs, written.runs, strict=True):
+        assert np.array_equal(run.packets, other.packets) and np.array_equal(run.samples, other.samples)
+        assert (run.seed, run.duration_ns) == (other.seed, other.duration_ns)
     assert [path.name for path in tmp_path.iterdir()] == ["one.trace"]
 
 

@@ -26,11 +26,11 @@ def recorded():
 
 def test_retransmissions_add_up_to_the_simulators_own_count(recorded):
     observation, run, labels = recorded
-    found = steps(run, labels, SECOND // 2)
+    taken = steps(run, labels, SECOND // 2)
     for subflow in observation.subflows:
-        mine = [one.retransmitted for one in found if one.subflow == subflow.path]
+        mine = [step.retransmitted for step in taken if step.subflow == subflow.path]
         assert sum(mine) == subflow.retransmitted
-    assert any(one.retransmitted for one in found)
+    assert any(step.retransmitted for step in taken)
 
 
 def test_rtts_lie_between_their_ends_and_not_below_the_smallest(recorded):

@@ -404,7 +404,7 @@ def odd(command: tuple[str, ...], name: str, good: Mapping[str, Maker]) -> Itera
     """What no file is, at the place of one."""
     for maker in NO_FILES:
         yield Case(command, (name,), {**good, name: maker})
-    yield Case(command, (name,), {one: content for one, content in good.items() if one != name})
+    yield Case(command, (name,), {file: content for file, content in good.items() if file != name})
     for content in ODD.values():
         if content or command[0] != "daemon":  # a policy of nothing is one
             yield Case(command, (name,), {**good, name: content})
@@ -478,7 +478,7 @@ def cases() -> Iterator[Case]:
 
 
 @pytest.mark.parametrize(
-    "case", [pytest.param(one, id=f"{number}-{one.id}") for number, one in enumerate(cases())]
+    "case", [pytest.param(case, id=f"{number}-{case.id}") for number, case in enumerate(cases())]
 )
 def test_bad_files_are_refused_in_one_line(case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     assert verdict(case, tmp_path, monkeypatch) == "clean"

@@ -316,6 +316,8 @@ PLACES = [
 ]
 
 
-@pytest.mark.parametrize("case", [pytest.param(one, id=one.id) for one in [*generated(), *TOGETHER, *PLACES]])
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, id=case.id) for case in [*generated(), *TOGETHER, *PLACES]]
+)
 def test_bad_options_are_refused_in_one_line(case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     assert verdict(case, tmp_path, monkeypatch) == "clean"

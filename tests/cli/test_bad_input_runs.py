@@ -124,7 +124,7 @@ def put(run: Path, place: Path) -> Path:
 
 
 def check(reader: str, place: Path, monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
-    args = tuple("bad" if one == "RUN" else one for one in READERS[reader])
+    args = tuple("bad" if argument == "RUN" else argument for argument in READERS[reader])
     assert verdict(Case(args, names), place, monkeypatch) == "clean"
 
 

@@ -20,7 +20,7 @@ FIBRE_AND_ADSL = ["--path", "100Mbit/s,10ms", "--path", "1Mbit/s,200ms"]
 RESULT = {**ANSWER, "topology": "UNIS-HiN"}
 
 
-def shown(*arguments: str) -> dict:
+def document_of(*arguments: str) -> dict:
     """Give what `--json` prints."""
     result = runner.invoke(app, ["buffers", *arguments, "--json"])
     assert result.exit_code == 0, result.stderr
@@ -33,7 +33,7 @@ def shown(*arguments: str) -> dict:
 )
 def test_mpcoas_sizes_are_those_of_its_table_5(name: str, rtt: str, rto: str, mib: float) -> None:
     """The scenarios' queues are chosen for the RTTmax of 1.8 s there; RTOmax is 2 s."""
-    document = shown(name, "--rtt", rtt, "--rto", rto)
+    document = document_of(name, "--rtt", rtt, "--rto", rto)
     sizes = document["mpcoa"]["bytes"]
     assert sizes["table5"] / 2**20 == pytest.approx(mib, rel=0.005)
     assert sizes["half"] == -(-sizes["table5"] // 2)
@@ -44,7 +44,7 @@ def test_mpcoas_sizes_are_those_of_its_table_5(name: str, rtt: str, rto: str, mi
 
 def test_a_path_given_by_its_rate_has_mpcoas_sizes_too() -> None:
     """3 (200 ms + 1 s) * 101 Mbit/s."""
-    sizes = shown(*FIBRE_AND_ADSL)["mpcoa"]["bytes"]
+    sizes = document_of(*FIBRE_AND_ADSL)["mpcoa"]["bytes"]
     assert sizes["table5"] == 3 * 1_200 * 101_000 // 8
     text = runner.invoke(app, ["buffers", *FIBRE_AND_ADSL]).stdout
     assert "MPCOA Table 5" in text and "half of that" in text and "Take Eq. 2" in text
@@ -70,36 +70,36 @@ def test_the_first_example_of_the_help_is_the_papers() -> None:
 def test_a_topology_gives_the_sizes_that_optimise_compares_with(name: str) -> None:
     topology = load(name)
     traditional = theory.traditional(topology)
-    document = shown(name)
+    document = document_of(name)
     assert document["mptcp"]["bytes"] == {
         "first": traditional["eq1"],
         "fast": traditional["eq2"],
         "timer": traditional["eq3"],
     }
-    assert [one["path"] for one in document["paths"]] == [path.label for path in topology.paths]
-    assert [one["bytes"]["first"] for one in document["paths"]] == [p.bdp_bytes for p in topology.paths]
+    assert [path["path"] for path in document["paths"]] == [path.label for path in topology.paths]
+    assert [path["bytes"]["first"] for path in document["paths"]] == [p.bdp_bytes for p in topology.paths]
 
 
 def test_loaded_rtts_add_the_time_a_full_queue_takes() -> None:
     topology = load("UNIS-HiN")
-    document = shown("UNIS-HiN", "--rtt", "loaded")
-    for one, path in zip(document["paths"], topology.paths, strict=True):
+    document = document_of("UNIS-HiN", "--rtt", "loaded")
+    for sized, path in zip(document["paths"], topology.paths, strict=True):
         waiting_ms = 8000 * path.queue_bytes / path.rate_bps
-        assert one["rtt_ms"] == pytest.approx(path.base_rtt_ns / 1e6 + waiting_ms, abs=1e-6)
+        assert sized["rtt_ms"] == pytest.approx(path.base_rtt_ns / 1e6 + waiting_ms, abs=1e-6)
     assert "full" in document["rtt"]
-    assert "empty" in shown("UNIS-HiN")["rtt"]
+    assert "empty" in document_of("UNIS-HiN")["rtt"]
 
 
 def test_the_rto_of_a_path_goes_before_the_option() -> None:
-    document = shown("--path", "8Mbit/s,100ms,3s", "--path", "8Mbit/s,100ms", "--rto", "2s")
-    assert [one["rto_ms"] for one in document["paths"]] == [3000, 2000]
+    document = document_of("--path", "8Mbit/s,100ms,3s", "--path", "8Mbit/s,100ms", "--rto", "2s")
+    assert [path["rto_ms"] for path in document["paths"]] == [3000, 2000]
     # (3 * 0.1 s + RTO) * 1 MB/s, and for both with the larger RTO.
-    assert [one["bytes"]["timer"] for one in document["paths"]] == [3_300_000, 2_300_000]
+    assert [path["bytes"]["timer"] for path in document["paths"]] == [3_300_000, 2_300_000]
     assert document["mptcp"]["bytes"]["timer"] == 6_600_000
 
 
 def test_memory_for_many_connections() -> None:
-    document = shown(*FIBRE_AND_ADSL, "--connections", "1000")
+    document = document_of(*FIBRE_AND_ADSL, "--connections", "1000")
     assert document["memory_bytes"]["timer"] == 20_200_000_000
     assert document["memory_linux_bytes"]["timer"] == 40_400_000_000
     text = runner.invoke(app, ["buffers", *FIBRE_AND_ADSL, "--connections", "1000"]).stdout
@@ -111,7 +111,7 @@ def test_memory_for_many_connections() -> None:
 
 def test_a_recommendation_stands_beside_the_formulas(tmp_path: Path) -> None:
     directory = run_directory(tmp_path)
-    document = shown("UNIS-HiN", "--run", directory, "--connections", "10")
+    document = document_of("UNIS-HiN", "--run", directory, "--connections", "10")
     recommendation, sizes = document["recommendation"], document["mptcp"]["bytes"]
     assert (recommendation["opm"], recommendation["occ"]) == ("pcdc", "cubic")
     assert recommendation["memory_bytes"] == 10 * 4_194_304
@@ -125,9 +125,9 @@ def test_a_recommendation_stands_beside_the_formulas(tmp_path: Path) -> None:
 
 def test_a_run_of_other_sites_and_an_impossible_rto_are_told(tmp_path: Path) -> None:
     directory = run_directory(tmp_path)
-    assert shown("UiT-HAW", "--run", directory)["warnings"] == ["The run used UNIS-HiN, not UiT-HAW."]
-    assert shown("UNIS-HiN", "--run", run_directory(tmp_path, topology=None))["warnings"] == []
-    (warning,) = shown("--path", "1Mbit/s,500ms,400ms")["warnings"]
+    assert document_of("UiT-HAW", "--run", directory)["warnings"] == ["The run used UNIS-HiN, not UiT-HAW."]
+    assert document_of("UNIS-HiN", "--run", run_directory(tmp_path, topology=None))["warnings"] == []
+    (warning,) = document_of("--path", "1Mbit/s,500ms,400ms")["warnings"]
     assert "400 ms" in warning
     assert "RFC 6298" in warning
 
@@ -192,8 +192,8 @@ paths = st.lists(
 def sizes(given_paths: list[Given]) -> dict[str, int]:
     """Bytes of each formula for MPTCP over paths of (bit/s, RTT in ns, RTO in ns)."""
     arguments = [part for bps, rtt, rto in given_paths for part in ("--path", f"{bps}bit/s,{rtt}ns,{rto}ns")]
-    found: dict[str, int] = shown(*arguments)["mptcp"]["bytes"]
-    return found
+    needed: dict[str, int] = document_of(*arguments)["mptcp"]["bytes"]
+    return needed
 
 
 @settings(max_examples=25)
@@ -226,7 +226,7 @@ def test_sizes_scale_with_the_rates(some: list[Given], factor: int) -> None:
 @given(paths)
 def test_mptcp_needs_at_least_what_its_paths_need_together(some: list[Given]) -> None:
     """Its buffer is sized by the worst RTT and RTO for all of them, up to a byte of rounding each."""
-    alone = [sizes([one]) for one in some]
+    alone = [sizes([path]) for path in some]
     together = sizes(some)
-    assert all(together[key] > sum(one[key] - 1 for one in alone) for key in together)
+    assert all(together[key] > sum(size[key] - 1 for size in alone) for key in together)
     assert together["fast"] in (2 * together["first"], 2 * together["first"] - 1)

@@ -28,9 +28,9 @@ def calibrate(*arguments: str) -> Any:
 
 def test_it_prints_intervals_and_writes_a_topology(data: str, tmp_path: Path) -> None:
     out = tmp_path / "calibrated.toml"
-    shown = calibrate("UiT-HAW", data, *QUICK, "--out", str(out))
-    assert shown.exit_code == 0, shown.output
-    lines = shown.stdout.splitlines()
+    result = calibrate("UiT-HAW", data, *QUICK, "--out", str(out))
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
     assert lines[0].startswith("UiT-HAW: the simulated throughput is off by ")
     assert lines[1].startswith("Of ") and "not (" in lines[1]
     assert any("not determined by these data" in line for line in lines)
@@ -44,7 +44,7 @@ def test_it_prints_intervals_and_writes_a_topology(data: str, tmp_path: Path) ->
 def test_the_json_has_everything(data: str) -> None:
     document = json.loads(calibrate("UiT-HAW", data, *QUICK, "--json").stdout)
     assert document["networks"] <= 150 and document["complete"] and document["explains"]
-    assert {one["determined"] for one in document["inferred"]} <= {"well", "weakly", "not"}
+    assert {value["determined"] for value in document["inferred"]} <= {"well", "weakly", "not"}
     assert [row["rows"] for row in document["fitted"]] == [[2], [3]]
     assert document["out"] is None
 
@@ -60,9 +60,9 @@ def test_the_json_has_everything(data: str) -> None:
 def test_bad_data_are_one_line_and_write_nothing(tmp_path: Path, line: str, expected: str) -> None:
     data, out = tmp_path / "data.csv", tmp_path / "out.toml"
     data.write_text(f"{ROWS[0]}\n{line}\n")
-    shown = calibrate("UiT-HAW", str(data), *QUICK, "--out", str(out))
-    assert shown.exit_code == 2 and expected in shown.stderr
-    assert len(shown.stderr.splitlines()) == 1 and not shown.stdout
+    result = calibrate("UiT-HAW", str(data), *QUICK, "--out", str(out))
+    assert result.exit_code == 2 and expected in result.stderr
+    assert len(result.stderr.splitlines()) == 1 and not result.stdout
     assert not out.exists()
 
 
@@ -76,8 +76,8 @@ def test_bad_data_are_one_line_and_write_nothing(tmp_path: Path, line: str, expe
     ],
 )
 def test_bad_options_are_one_line(data: str, arguments: tuple[str, ...], expected: str) -> None:
-    shown = calibrate("UiT-HAW", data, *arguments)
-    assert shown.exit_code == 2 and expected in shown.stderr and len(shown.stderr.splitlines()) == 1
+    result = calibrate("UiT-HAW", data, *arguments)
+    assert result.exit_code == 2 and expected in result.stderr and len(result.stderr.splitlines()) == 1
 
 
 def test_ctrl_c_gives_the_best_so_far(data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,7 +92,7 @@ def test_ctrl_c_gives_the_best_so_far(data: str, tmp_path: Path, monkeypatch: py
         return whole(*arguments, **more)
 
     monkeypatch.setattr("mptune.calibration.job.reduce_trials", interrupted)
-    shown = calibrate("UiT-HAW", data, *QUICK, "--out", str(out))
-    assert shown.exit_code == 130
-    assert "interrupted" in shown.stderr and "networks so far" in shown.stderr
-    assert load(out).name == "out" and "Values" in shown.stdout
+    result = calibrate("UiT-HAW", data, *QUICK, "--out", str(out))
+    assert result.exit_code == 130
+    assert "interrupted" in result.stderr and "networks so far" in result.stderr
+    assert load(out).name == "out" and "Values" in result.stdout

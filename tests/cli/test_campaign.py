@@ -116,8 +116,8 @@ def test_killed_at_any_moment_it_ends_with_the_same_result(file: Path, tmp_path:
         begin = ("run", file, "--out", out, "--force") if fresh else ("resume", out)
         process = started("campaign", *begin, "--quiet", "--jobs", 1)
         # From before the first trial until after the last one, and anywhere between two commits.
-        wanted = dice.randint(0, TRIALS)
-        until(lambda: process.poll() is not None or len(finished(out)) >= wanted, "trials")  # noqa: B023
+        count = dice.randint(0, TRIALS)
+        until(lambda: process.poll() is not None or len(finished(out)) >= count, "trials")  # noqa: B023
         with suppress(subprocess.TimeoutExpired):
             process.wait(timeout=dice.uniform(0, 0.2))
         process.kill()
@@ -131,18 +131,18 @@ def test_killed_at_any_moment_it_ends_with_the_same_result(file: Path, tmp_path:
     assert ended.exit_code == 0, ended.stderr
     for name in RESULTS:
         assert (out / name).read_bytes() == (whole / name).read_bytes(), name
-    told = json.loads(mptune("campaign", "status", out, "--json").stdout)
-    assert [(one["planned"], one["done"]) for one in told["phases"]] == [(8, 8), (48, 48), (6, 6)]
-    assert not [one for one in out.iterdir() if one.name.startswith(".")]
+    document = json.loads(mptune("campaign", "status", out, "--json").stdout)
+    assert [(phase["planned"], phase["done"]) for phase in document["phases"]] == [(8, 8), (48, 48), (6, 6)]
+    assert not [file for file in out.iterdir() if file.name.startswith(".")]
 
 
 def test_a_finished_one_is_shown_and_only_decided_again_when_asked(file: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     ran = mptune("campaign", "run", file, "--out", out, "--quiet", "--json")
-    before = {one: one.stat().st_mtime_ns for one in out.iterdir()}
-    shown = mptune("campaign", "resume", out, "--json")
-    assert json.loads(shown.stdout) == json.loads(ran.stdout)
-    assert {one: one.stat().st_mtime_ns for one in out.iterdir()} == before
+    before = {file: file.stat().st_mtime_ns for file in out.iterdir()}
+    result = mptune("campaign", "resume", out, "--json")
+    assert json.loads(result.stdout) == json.loads(ran.stdout)
+    assert {file: file.stat().st_mtime_ns for file in out.iterdir()} == before
     said = mptune("campaign", "resume", out).stdout
     assert "nothing left to run" in said and json.loads(ran.stdout)["answer"][0] in said
     expected = (out / "pareto.csv").read_bytes()
@@ -165,9 +165,9 @@ def test_ctrl_c_is_clean_and_tells_how_to_go_on(file: Path, tmp_path: Path) -> N
         before += process.stderr.readline()
         assert process.poll() is None, before
     process.send_signal(signal.SIGINT)
-    answer, told = process.communicate()
-    assert process.returncode == 130, before + told + answer
-    assert "finished trials are kept; continue with: mptune campaign resume" in told
+    answer, words = process.communicate()
+    assert process.returncode == 130, before + words + answer
+    assert "finished trials are kept; continue with: mptune campaign resume" in words
     status = json.loads(mptune("campaign", "status", out, "--json").stdout)
     assert not status["complete"] and status["phases"][0]["done"] == 8
 
@@ -218,9 +218,9 @@ def test_a_full_disk_ends_it_in_one_line_and_keeps_the_store(
 ) -> None:
     out, whole = small_disk / "out", tmp_path / "whole"
     file.write_text(OPTIMISE.replace("runs = 4", "runs = 15"))
-    shown = mptune("campaign", "run", file, "--out", out, "--quiet")
-    assert shown.exit_code == 1
-    assert "the disk is full" in shown.stderr and shown.stderr.count("\n") == 1
+    result = mptune("campaign", "run", file, "--out", out, "--quiet")
+    assert result.exit_code == 1
+    assert "the disk is full" in result.stderr and result.stderr.count("\n") == 1
     with open_store(out / STORE, write=False) as store:
         kept = store.finished()
     assert kept
@@ -235,19 +235,19 @@ def test_a_full_disk_ends_it_in_one_line_and_keeps_the_store(
 
 def test_a_sweep_over_transfers_is_exported_with_units(sweep: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    shown = mptune("campaign", "run", sweep, "--out", out, "--quiet")
-    assert shown.exit_code == 0 and str(out) in shown.stdout
+    result = mptune("campaign", "run", sweep, "--out", out, "--quiet")
+    assert result.exit_code == 0 and str(out) in result.stdout
     listed = json.loads(mptune("campaign", "export", out, "--series", "--json").stdout)["files"]
-    assert [Path(one).name for one in listed] == ["trials.csv", "subflows.csv", "series.csv"]
-    trials, _, series = (table(Path(one)) for one in listed)
-    found = {(trial["buffer_bytes"], float(trial["transfer_bytes"]), trial["run"]) for trial in trials}
-    assert found == {(b, t, r) for b in ("104858", "524288") for t in (65536, 1048576) for r in ("0", "1")}
+    assert [Path(file).name for file in listed] == ["trials.csv", "subflows.csv", "series.csv"]
+    trials, _, series = (table(Path(file)) for file in listed)
+    keys = {(trial["buffer_bytes"], float(trial["transfer_bytes"]), trial["run"]) for trial in trials}
+    assert keys == {(b, t, r) for b in ("104858", "524288") for t in (65536, 1048576) for r in ("0", "1")}
     assert all(
         float(trial["completion_s"]) > 0 and 0 <= float(trial["time_of_day_h"]) < 24 for trial in trials
     )
-    first = [one for one in series if one["trial"] == trials[0]["trial"] and not one["path"]]
+    first = [row for row in series if row["trial"] == trials[0]["trial"] and not row["path"]]
     size = float(trials[0]["transfer_bytes"])
-    assert sum(float(one["throughput_mbps"]) for one in first) * 1e5 / 8 == pytest.approx(size)
+    assert sum(float(row["throughput_mbps"]) for row in first) * 1e5 / 8 == pytest.approx(size)
 
 
 def test_parquet_holds_the_same_as_csv(sweep: Path, tmp_path: Path) -> None:
@@ -262,19 +262,19 @@ def test_parquet_holds_the_same_as_csv(sweep: Path, tmp_path: Path) -> None:
 
 
 def test_campaigns_of_two_hosts_are_merged(sweep: Path, tmp_path: Path) -> None:
-    one, other, whole = (tmp_path / name for name in ("one", "other", "whole"))
-    for out, runs in ((one, 1), (other, 3), (whole, 3)):
+    first, other, whole = (tmp_path / name for name in ("one", "other", "whole"))
+    for out, runs in ((first, 1), (other, 3), (whole, 3)):
         sweep.write_text(SWEEP.replace("runs = 2", f"runs = {runs}"))
         assert mptune("campaign", "run", sweep, "--out", out, "--quiet").exit_code == 0
-    shown = mptune("campaign", "import", one, "--from", other)
-    assert shown.stdout == f"8 trials added from {other}\n"
-    assert mptune("campaign", "import", one, "--from", other).stdout.startswith("0 trials")
-    with open_store(one / STORE) as merged, open_store(whole / STORE) as undivided:
+    result = mptune("campaign", "import", first, "--from", other)
+    assert result.stdout == f"8 trials added from {other}\n"
+    assert mptune("campaign", "import", first, "--from", other).stdout.startswith("0 trials")
+    with open_store(first / STORE) as merged, open_store(whole / STORE) as undivided:
         assert merged.finished() == undivided.finished()
         keys = merged.finished()
         assert merged.records(keys) == undivided.records(keys)
         assert all(merged.observation(key) == undivided.observation(key) for key in keys)
-    assert mptune("campaign", "import", one, "--from", one).exit_code == 2
+    assert mptune("campaign", "import", first, "--from", first).exit_code == 2
 
 
 #: The slow path blocks a small buffer; PCDC leaves it out once it has the sets.
@@ -330,8 +330,8 @@ def unequal(tmp_path: Path) -> Path:
 
 def sweep_of(file: Path, out: Path) -> dict[str, dict[str, str]]:
     """Rows of a sweep's subflows, by path manager and path."""
-    shown = mptune("campaign", "run", file, "--out", out, "--quiet")
-    assert shown.exit_code == 0, shown.stderr
+    result = mptune("campaign", "run", file, "--out", out, "--quiet")
+    assert result.exit_code == 0, result.stderr
     rows = [row for row in table(out / "subflows.csv") if row["purpose"] == "sweep"]
     return {f"{row['pm']} {row['path']}": row for row in rows}
 
@@ -339,27 +339,30 @@ def sweep_of(file: Path, out: Path) -> dict[str, dict[str, str]]:
 def test_a_sweep_measures_the_sets_that_pcdc_is_told(unequal: Path, tmp_path: Path) -> None:
     """The slow path blocks a small buffer: without it, the other one is faster."""
     unequal.write_text(UNEQUAL + '[impact]\ndesign = "eq5"\nruns = 1\nduration = "4s"\n')
-    found = sweep_of(unequal, tmp_path / "out")
-    assert found["fullmesh S-X"]["active"] == "True" and found["pcdc S-X"]["active"] == "False"
-    assert float(found["pcdc F-X"]["throughput_mbps"]) > float(found["fullmesh F-X"]["throughput_mbps"])
+    swept = sweep_of(unequal, tmp_path / "out")
+    assert swept["fullmesh S-X"]["active"] == "True" and swept["pcdc S-X"]["active"] == "False"
+    assert float(swept["pcdc F-X"]["throughput_mbps"]) > float(swept["fullmesh F-X"]["throughput_mbps"])
     (impact,) = json.loads((tmp_path / "out/impact.json").read_text())["impact"]
     assert (impact["optional"], impact["standby"]) == (["F-X"], ["S-X"])
-    told = json.loads(mptune("campaign", "status", tmp_path / "out", "--json").stdout)
-    assert [(one["purpose"], one["done"]) for one in told["phases"]] == [("impact", 2), ("sweep", 2)]
+    document = json.loads(mptune("campaign", "status", tmp_path / "out", "--json").stdout)
+    assert [(phase["purpose"], phase["done"]) for phase in document["phases"]] == [
+        ("impact", 2),
+        ("sweep", 2),
+    ]
 
 
 def test_a_sweep_takes_the_sets_of_pcdc_from_the_file(unequal: Path, tmp_path: Path) -> None:
     unequal.write_text(UNEQUAL + '[pcdc]\nactive = ["S-X"]\nstandby_order = ["F-X"]\n')
-    found = sweep_of(unequal, tmp_path / "out")
-    assert found["pcdc F-X"]["active"] == "False" and found["pcdc S-X"]["active"] == "True"
+    swept = sweep_of(unequal, tmp_path / "out")
+    assert swept["pcdc F-X"]["active"] == "False" and swept["pcdc S-X"]["active"] == "True"
     assert not (tmp_path / "out/impact.json").exists()
 
 
 def test_a_campaign_in_reverse_has_the_other_labels(unequal: Path, tmp_path: Path) -> None:
     text = UNEQUAL.replace('kind = "sweep"', 'kind = "sweep"\nreverse = true').replace(', "pcdc"', "")
     unequal.write_text(text)
-    found = sweep_of(unequal, tmp_path / "out")
-    assert set(found) == {"fullmesh X-F", "fullmesh X-S"}
+    swept = sweep_of(unequal, tmp_path / "out")
+    assert set(swept) == {"fullmesh X-F", "fullmesh X-S"}
     assert json.loads((tmp_path / "out/config.json").read_text())["topology"]["name"] == "unequal-reversed"
 
 
@@ -444,9 +447,9 @@ def test_a_bad_sweep_is_refused_in_one_line(
 ) -> None:
     assert old in UNEQUAL
     unequal.write_text(UNEQUAL.replace(old, new, 1))
-    shown = mptune("campaign", "run", unequal, "--out", tmp_path / "out", "--quiet")
-    assert shown.exit_code == 2
-    assert named in shown.stderr and shown.stderr.count("\n") == 1
+    result = mptune("campaign", "run", unequal, "--out", tmp_path / "out", "--quiet")
+    assert result.exit_code == 2
+    assert named in result.stderr and result.stderr.count("\n") == 1
     assert not (tmp_path / "out").exists()
 
 
@@ -485,9 +488,9 @@ def test_a_bad_campaign_file_is_refused_in_one_line(
 ) -> None:
     assert old in OPTIMISE
     file.write_text(OPTIMISE.replace(old, new, 1))
-    shown = mptune("campaign", "run", file, "--out", tmp_path / "out", "--quiet")
-    assert shown.exit_code == 2
-    assert f"{file}: " in shown.stderr and named in shown.stderr and shown.stderr.count("\n") == 1
+    result = mptune("campaign", "run", file, "--out", tmp_path / "out", "--quiet")
+    assert result.exit_code == 2
+    assert f"{file}: " in result.stderr and named in result.stderr and result.stderr.count("\n") == 1
     assert not (tmp_path / "out").exists()
 
 
@@ -503,8 +506,8 @@ def test_a_bad_campaign_file_is_refused_in_one_line(
     ],
 )
 def test_bad_options(arguments: list[str], named: str, file: Path) -> None:
-    shown = mptune("campaign", *(str(file) if argument == "FILE" else argument for argument in arguments))
-    assert shown.exit_code == 2 and named in shown.stderr
+    result = mptune("campaign", *(str(file) if argument == "FILE" else argument for argument in arguments))
+    assert result.exit_code == 2 and named in result.stderr
 
 
 def test_plain_tcp_stands_beside_mptcp_in_trials_and_report(tmp_path: Path) -> None:
@@ -513,8 +516,8 @@ def test_plain_tcp_stands_beside_mptcp_in_trials_and_report(tmp_path: Path) -> N
         'topology = "UiT-HAW"\nkind = "sweep"\n[factors]\npm = ["fullmesh"]\ncc = ["reno"]\n'
         'buffers = "0.1,0.5"\ntcp = "all"\n[trials]\nruns = 2\nduration = "2s"\n'
     )
-    shown = mptune("campaign", "run", file, "--out", out, "--quiet")
-    assert shown.exit_code == 0, shown.stderr
+    result = mptune("campaign", "run", file, "--out", out, "--quiet")
+    assert result.exit_code == 0, result.stderr
     rows = table(out / "observations.csv")
     assert {(row["protocol"], row["initial_path"]) for row in rows} == {
         ("mptcp", ""),

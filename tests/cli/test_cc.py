@@ -21,10 +21,10 @@ def nothing_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_list_has_every_congestion_control_with_a_name_or_a_reason() -> None:
     result = runner.invoke(app, ["cc", "list", "--json"])
     assert result.exit_code == 0
-    found = json.loads(result.stdout)
-    assert [one["cc"] for one in found] == names("congestion_controls")
-    assert all((one["kernel_name"] is None) != (one["reason"] is None) for one in found)
-    assert len(runner.invoke(app, ["cc", "list"]).stdout.splitlines()) == 1 + len(found)
+    document = json.loads(result.stdout)
+    assert [control["cc"] for control in document] == names("congestion_controls")
+    assert all((control["kernel_name"] is None) != (control["reason"] is None) for control in document)
+    assert len(runner.invoke(app, ["cc", "list"]).stdout.splitlines()) == 1 + len(document)
 
 
 @pytest.mark.parametrize("command", ["load", "unload"])

@@ -82,15 +82,15 @@ def test_the_version_says_what_is_here_and_what_is_not(
 
     monkeypatch.setattr(agent, "PROGRAM", tmp_path / "nothing")
     monkeypatch.setattr(bpf, "OBJECTS", tmp_path)
-    shown = dict(line.split(maxsplit=1) for line in runner.invoke(app, ["--version"]).stdout.splitlines())
-    assert shown["agent"] == "none" and shown["BPF"] == "programs     none"
-    assert platform.release() in shown["kernel"]
+    lines = dict(line.split(maxsplit=1) for line in runner.invoke(app, ["--version"]).stdout.splitlines())
+    assert lines["agent"] == "none" and lines["BPF"] == "programs     none"
+    assert platform.release() in lines["kernel"]
     (tmp_path / "reno.bpf.o").touch()
     done = runner.invoke(app, ["--version", "--json"])
-    told = json.loads(done.stdout)
-    assert told["features"]["agent"] is None and told["features"]["bpf_objects"] == ["reno"]
-    assert told["kernel"]["release"] == platform.release()
-    assert told["kernel"]["mptcp"] == (told["kernel"]["reason"] is None)
+    document = json.loads(done.stdout)
+    assert document["features"]["agent"] is None and document["features"]["bpf_objects"] == ["reno"]
+    assert document["kernel"]["release"] == platform.release()
+    assert document["kernel"]["mptcp"] == (document["kernel"]["reason"] is None)
 
 
 def test_json_alone_is_refused() -> None:
@@ -109,8 +109,8 @@ def commands() -> list[str]:
 
 def test_every_command_shows_examples_of_itself_line_by_line() -> None:
     for name in commands():
-        shown = runner.invoke(app, [name, "--help"]).stdout
-        examples = shown[shown.index("Examples:") :].splitlines()[1:]
+        page = runner.invoke(app, [name, "--help"]).stdout
+        examples = page[page.index("Examples:") :].splitlines()[1:]
         assert examples
         assert all(line.strip().startswith(f"mptune {name} ") for line in examples)
 

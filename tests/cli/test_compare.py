@@ -53,9 +53,9 @@ def pair(monkeypatch):
     def kernel(trial):
         return both(trial, 0.9) if trial.buffer_bytes >= MIB // 2 else None
 
-    found = {"simulated": MadeUp("simulated", simulated), "namespaces": MadeUp("namespaces", kernel)}
-    monkeypatch.setattr(testbeds, "TESTBEDS", {name: lambda one=one: one for name, one in found.items()})
-    return found
+    made_up = {"simulated": MadeUp("simulated", simulated), "namespaces": MadeUp("namespaces", kernel)}
+    monkeypatch.setattr(testbeds, "TESTBEDS", {name: lambda kind=bed: kind for name, bed in made_up.items()})
+    return made_up
 
 
 def compare(*arguments):
@@ -92,9 +92,9 @@ def test_the_simulator_does_as_linux_does(pair):
 
 
 def test_the_answer_comes_first_and_stalls_are_labelled(pair):
-    shown = compare()
-    assert shown.exit_code == 0
-    lines = shown.stdout.splitlines()
+    result = compare()
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
     assert lines[0].startswith("UiT-HAW: median error 5.0%, 90 % quantile 10.0%, rank correlation 1.000")
     assert lines[0].endswith("(8 of 10 configurations).")
     assert lines[1] == "Both recommend fullmesh with cubic and 2 MiB."
@@ -139,9 +139,9 @@ def test_a_simulated_value_that_stands_alone_has_the_error_to_expect(pair, made_
 
 def test_what_was_not_compared_before_says_so_where_it_stands_alone(pair, made_up_error, monkeypatch):
     monkeypatch.setattr("mptune.decision.comparison.shipped", lambda: made_up_error)
-    told = "No kernel error estimate: the congestion control vegas"
-    assert told in compare("--cc", "vegas", "--runs", "2").stdout
-    assert told not in compare("--cc", "vegas", "--buffers", "1MiB", "--runs", "2").stdout
+    words = "No kernel error estimate: the congestion control vegas"
+    assert words in compare("--cc", "vegas", "--runs", "2").stdout
+    assert words not in compare("--cc", "vegas", "--buffers", "1MiB", "--runs", "2").stdout
 
 
 def test_transfers_are_compared_too(pair):
@@ -176,6 +176,6 @@ def test_the_tables_are_written(pair, tmp_path):
     ],
 )
 def test_bad_options_are_refused_before_anything_is_measured(pair, arguments, named):
-    shown = compare(*arguments)
-    assert shown.exit_code == 2 and named in shown.stderr
+    result = compare(*arguments)
+    assert result.exit_code == 2 and named in result.stderr
     assert not pair["simulated"].trials and not pair["namespaces"].trials

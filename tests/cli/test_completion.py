@@ -35,7 +35,7 @@ def complete(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "found"),
+    ("words", "expected"),
     [
         (["opti"], ["optimise"]),
         (["campaign", "resu"], ["resume"]),
@@ -45,8 +45,8 @@ def complete(tmp_path):
         (["optimise", "UNIS-HiN", "--cc", "reno,scal"], ["reno,scalable"]),
     ],
 )
-def test_commands_options_and_names_are_completed(complete, words, found):
-    assert found and complete(*words) == found
+def test_commands_options_and_names_are_completed(complete, words, expected):
+    assert expected and complete(*words) == expected
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

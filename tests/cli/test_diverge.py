@@ -36,7 +36,7 @@ def test_two_recordings_are_compared(traces):
 def test_json_has_both_sides_and_the_departures(traces):
     document = json.loads(diverge("--traces", *traces, "--json").output)
     assert document["diverged"] and document["first"]["subflow"] == "A-X"
-    assert [one["name"] for one in document["sides"]] == ["kernel", "patched"]
+    assert [side["name"] for side in document["sides"]] == ["kernel", "patched"]
     assert document["departures"][0] == document["first"]
     assert {"at_s", "side", "inflight_kib", "rtt_ms"} <= set(document["around"][0])
 

@@ -17,12 +17,12 @@ pytestmark = pytest.mark.needs("linux")
 def findings(monkeypatch):
     from mptune.linux import doctor
 
-    found = [
+    findings = [
         doctor.Finding(name="namespaces", state="ok", found="as root", required=True),
         doctor.Finding(name="iperf3", state="limited", found="not installed", remedy="install iperf3"),
     ]
-    monkeypatch.setattr(doctor, "examine", lambda: found)
-    return found
+    monkeypatch.setattr(doctor, "examine", lambda: findings)
+    return findings
 
 
 def run(*arguments):
@@ -30,10 +30,10 @@ def run(*arguments):
 
 
 def test_a_machine_that_can_ends_with_0(findings):
-    shown = run("doctor")
-    assert shown.exit_code == 0
-    assert shown.stdout.splitlines()[0].startswith("Trials can run on this machine's own MPTCP")
-    assert "    install iperf3" in shown.stdout.splitlines()
+    result = run("doctor")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines()[0].startswith("Trials can run on this machine's own MPTCP")
+    assert "    install iperf3" in result.stdout.splitlines()
 
 
 def test_a_machine_that_cannot_ends_with_1(findings):
@@ -42,9 +42,9 @@ def test_a_machine_that_cannot_ends_with_1(findings):
     findings.append(
         Finding(name="TUN devices", state="missing", found="no", remedy="modprobe tun", required=True)
     )
-    shown = run("doctor")
-    assert shown.exit_code == 1
-    assert shown.stdout.splitlines()[0].startswith("Trials cannot run")
+    result = run("doctor")
+    assert result.exit_code == 1
+    assert result.stdout.splitlines()[0].startswith("Trials cannot run")
     assert json.loads(run("doctor", "--json").stdout)["ready"] is False
 
 
@@ -82,10 +82,10 @@ def examined(monkeypatch):
     """What `--integrity` found, as a test sets it."""
     from mptune.linux import integrity
 
-    told: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
 
     def examine(transfers, limit_s, advance):
-        told["asked"] = transfers, limit_s
+        arguments["asked"] = transfers, limit_s
         return integrity.Integrity(
             kernel="6.18",
             transfers=transfers,
@@ -93,11 +93,11 @@ def examined(monkeypatch):
             seconds=1.0,
             provoked=5,
             not_provoked=None,
-            wrong=told.get("wrong", []),
+            wrong=arguments.get("wrong", []),
         )
 
     monkeypatch.setattr(integrity, "examine", examine)
-    return told
+    return arguments
 
 
 def wrong(*, provoked):
@@ -107,23 +107,23 @@ def wrong(*, provoked):
 
 
 def test_intact_payload_ends_with_0_and_says_how_rare_wrong_payload_is(examined):
-    shown = run("doctor", "--integrity", "--transfers", "3000", "--within", "2min", "--quiet")
-    assert (shown.exit_code, examined["asked"]) == (0, (3000, 120.0))
-    assert "fewer than 1 in 1000 such transfers" in shown.stdout
-    found = json.loads(run("doctor", "--integrity", "--transfers", "3000", "--quiet", "--json").stdout)
-    assert (found["intact"], found["fewer_than_one_in"], found["wrong"]) == (True, 1000, [])
+    result = run("doctor", "--integrity", "--transfers", "3000", "--within", "2min", "--quiet")
+    assert (result.exit_code, examined["asked"]) == (0, (3000, 120.0))
+    assert "fewer than 1 in 1000 such transfers" in result.stdout
+    document = json.loads(run("doctor", "--integrity", "--transfers", "3000", "--quiet", "--json").stdout)
+    assert (document["intact"], document["fewer_than_one_in"], document["wrong"]) == (True, 1000, [])
 
 
 @pytest.mark.parametrize(("provoked", "fewer"), [(False, None), (True, 1000)])
 def test_wrong_payload_ends_with_1_and_points_at_the_page(examined, provoked, fewer):
     examined["wrong"] = [wrong(provoked=provoked)]
-    shown = run("doctor", "--integrity", "--transfers", "3000", "--quiet")
-    assert shown.exit_code == 1
-    assert "WRONG PAYLOAD in 1" in shown.stdout and "26 bytes wrong from byte 31328" in shown.stdout
-    assert "docs/explanation/kernel-findings.md" in shown.stdout
+    refused = run("doctor", "--integrity", "--transfers", "3000", "--quiet")
+    assert refused.exit_code == 1
+    assert "WRONG PAYLOAD in 1" in refused.stdout and "26 bytes wrong from byte 31328" in refused.stdout
+    assert "docs/explanation/kernel-findings.md" in refused.stdout
     result = run("doctor", "--integrity", "--transfers", "3000", "--quiet", "--json")
-    found = json.loads(result.stdout)
-    assert (result.exit_code, found["intact"], found["fewer_than_one_in"]) == (1, False, fewer)
+    document = json.loads(result.stdout)
+    assert (result.exit_code, document["intact"], document["fewer_than_one_in"]) == (1, False, fewer)
 
 
 @pytest.mark.parametrize(
@@ -154,14 +154,15 @@ def test_advice_that_concerns_several_things_is_given_once(monkeypatch, tmp_path
     )
     monkeypatch.setattr(host_doctor, "examine", lambda topology: hosts)
     file = two_hosts.write(tmp_path)
-    shown = run("doctor", "--hosts", str(file)).stdout
-    advice = " ".join(shown.partition("What to do")[2].split())
+    output = run("doctor", "--hosts", str(file)).stdout
+    advice = " ".join(output.partition("What to do")[2].split())
     assert advice == (
         "congestion control olia, hybla of alice and bob its kernel lacks it, and its program was not built; "
         "or modprobe tcp_NAME there interface A of alice ip link set eth1 up"
     )
     hosts = tuple(
-        msgspec.structs.replace(one, findings=one.findings[: 2 - number]) for number, one in enumerate(hosts)
+        msgspec.structs.replace(host, findings=host.findings[: 2 - number])
+        for number, host in enumerate(hosts)
     )
     monkeypatch.setattr(host_doctor, "examine", lambda topology: hosts)
     advice = run("doctor", "--hosts", str(file)).stdout.partition("What to do")[2]

@@ -35,9 +35,11 @@ def fit(*arguments: str) -> Any:
 
 
 def test_the_answer_comes_first(data: str, tmp_path: Path) -> None:
-    shown = fit(data, "--validate", write(tmp_path / "fresh.csv", 2, range(2, 27, 6)), "--target", "30Mbit/s")
-    assert shown.exit_code == 0, shown.stderr
-    lines = shown.stdout.splitlines()
+    result = fit(
+        data, "--validate", write(tmp_path / "fresh.csv", 2, range(2, 27, 6)), "--target", "30Mbit/s"
+    )
+    assert result.exit_code == 0, result.stderr
+    lines = result.stdout.splitlines()
     assert lines[0].startswith(f"{data}: the quadratic form explains 90 observations best (R-square 0.9")
     assert lines[1].startswith("The buffer matters: F(")
     assert lines[2].startswith("The congestion control matters: F(")
@@ -53,13 +55,13 @@ def test_the_answer_comes_first(data: str, tmp_path: Path) -> None:
         "Congestion controls",
     ):
         assert any(line.startswith(title) for line in lines), title
-    assert "buffer for 30 Mbit/s" in shown.stdout
-    assert "Columns not used: note" in shown.stdout
+    assert "buffer for 30 Mbit/s" in result.stdout
+    assert "Columns not used: note" in result.stdout
 
 
 def test_the_json_has_everything(data: str) -> None:
-    shown = fit(data, "--target", "30Mbit/s", "--json")
-    document = json.loads(shown.stdout)
+    result = fit(data, "--target", "30Mbit/s", "--json")
+    document = json.loads(result.stdout)
     assert document["form"] == "quadratic" and len(document["forms"]) == 4
     assert document["matters"]["initial_path"]["in_model"] is False
     assert document["matters"]["initial_path"]["p"] > 0.05
@@ -74,14 +76,14 @@ def test_the_json_has_everything(data: str) -> None:
         b = equation["buffer_at_target_mib"]
         assert 7 + slope * b - 0.1 * b**2 == pytest.approx(30.0, abs=1.0)
         assert (equation["throughput_unit"], equation["buffer_unit"]) == ("Mbit/s", "MiB")
-    assert [one["cc"] for one in document["ranking"]] == ["olia", "cubic", "vegas"]
+    assert [entry["cc"] for entry in document["ranking"]] == ["olia", "cubic", "vegas"]
 
 
 def test_some_congestion_controls_and_forms(data: str) -> None:
     document = json.loads(
         fit(data, "--cc", "cubic,olia", "--forms", "linear", "--forms", "square-root", "--json").stdout
     )
-    assert [one["form"] for one in document["forms"]] == ["linear", "square-root"]
+    assert [form["form"] for form in document["forms"]] == ["linear", "square-root"]
     assert document["factors"]["cc"]["levels"] == ["cubic", "olia"]
 
 
@@ -91,10 +93,10 @@ def test_a_column_that_varies_and_is_not_modelled_is_named(data: str) -> None:
     header, *lines = path.read_text().splitlines()
     hours = [f"{line},{number % 2}" for number, line in enumerate([*lines, *lines])]
     path.write_text("\n".join([f"{header},hour", *hours]) + "\n")
-    told = "hour varies but is not modelled"
-    assert told in fit(data).stdout
-    assert any(told in text for text in json.loads(fit(data, "--json").stdout)["warnings"])
-    assert told not in fit(data, "--factor", "hour").stdout
+    words = "hour varies but is not modelled"
+    assert words in fit(data).stdout
+    assert any(words in text for text in json.loads(fit(data, "--json").stdout)["warnings"])
+    assert words not in fit(data, "--factor", "hour").stdout
 
 
 def test_a_factor_may_be_declared_or_ignored(data: str) -> None:
@@ -118,10 +120,10 @@ def test_a_factor_may_be_declared_or_ignored(data: str) -> None:
     ],
 )
 def test_bad_options_are_one_line(data: str, arguments: list[str], named: str) -> None:
-    shown = fit(data, *arguments)
-    assert shown.exit_code == 2
-    assert named in shown.stderr and shown.stderr.count("\n") == 1
-    assert not shown.stdout
+    result = fit(data, *arguments)
+    assert result.exit_code == 2
+    assert named in result.stderr and result.stderr.count("\n") == 1
+    assert not result.stdout
 
 
 def test_a_bad_cell_is_named_with_row_and_column(data: str) -> None:
@@ -129,15 +131,15 @@ def test_a_bad_cell_is_named_with_row_and_column(data: str) -> None:
     lines = path.read_text().splitlines()
     lines[4] = "nan,1,cubic,U-U,x"
     path.write_text("\n".join(lines) + "\n")
-    shown = fit(data)
-    assert shown.exit_code == 2
-    assert f"{data}: row 5, column throughput_mbps: expected a number, found 'nan'" in shown.stderr
+    result = fit(data)
+    assert result.exit_code == 2
+    assert f"{data}: row 5, column throughput_mbps: expected a number, found 'nan'" in result.stderr
 
 
 def test_a_singular_design_is_refused_by_name(tmp_path: Path) -> None:
     path = tmp_path / "tied.csv"
     rows = [f"{b},{b},{cc},{label}" for b in range(1, 6) for cc, label in (("a", "U-U"), ("b", "U-T"))]
     path.write_text("\n".join(["throughput_mbps,buffer_mib,cc,initial_path", *rows]) + "\n")
-    shown = fit(str(path))
-    assert shown.exit_code == 2
-    assert "initial_path: expected levels that vary independently of cc" in shown.stderr
+    result = fit(str(path))
+    assert result.exit_code == 2
+    assert "initial_path: expected levels that vary independently of cc" in result.stderr

@@ -34,11 +34,11 @@ def fit(*arguments: str) -> Any:
 
 
 def test_the_answer_comes_first(data: str) -> None:
-    shown = fit(
+    result = fit(
         data, *MODEL, "--predict", "B=10,CC=OLIA", "--solve", "T=30,CC=olia", "--reference", "CC=cubic"
     )
-    assert shown.exit_code == 0, shown.stderr
-    lines = shown.stdout.splitlines()
+    assert result.exit_code == 0, result.stderr
+    lines = result.stdout.splitlines()
     assert lines[0].startswith(f"{data}: T ~ B + B^2 + CC + B:CC explains 90 observations with R-square 0.99")
     assert lines[1] == "T in Mbit/s; B in MiB; reference level: CC cubic; limits hold with 0.95."
     titles = [line for line in lines if line[:1].isupper()]
@@ -49,26 +49,28 @@ def test_the_answer_comes_first(data: str) -> None:
 
 
 def test_the_json_has_everything(data: str) -> None:
-    shown = fit(data, *MODEL, "--units", "bit/s,B", "--predict", "B=10MiB", "--target", "30Mbit/s", "--json")
-    document = json.loads(shown.stdout)
+    result = fit(data, *MODEL, "--units", "bit/s,B", "--predict", "B=10MiB", "--target", "30Mbit/s", "--json")
+    document = json.loads(result.stdout)
     assert document["model"] == "T ~ B + B^2 + CC + B:CC"
     assert document["units"] == {"T": "bit/s", "B": "B"}
     assert [term["name"] for term in document["terms"]] == ["B", "B^2", "CC", "B:CC"]
     assert all({"squares", "f", "df", "p"} <= set(term["type_iii"]) for term in document["terms"])
-    olia = next(one for one in document["predictions"] if one["levels"] == {"CC": "olia"})
+    olia = next(
+        prediction for prediction in document["predictions"] if prediction["levels"] == {"CC": "olia"}
+    )
     assert olia["numbers"] == {"B": 10 * 2**20}
     assert olia["mean"]["value"] == pytest.approx(51e6, abs=1e6)
     assert olia["low"] < olia["mean"]["low"] < olia["mean"]["high"] < olia["high"]
-    inverse = next(one for one in document["inverses"] if one["levels"] == {"CC": "olia"})
+    inverse = next(inverse for inverse in document["inverses"] if inverse["levels"] == {"CC": "olia"})
     assert inverse["variable"] == "B" and inverse["low"] < inverse["value"] < inverse["high"]
     assert {row["levels"]["CC"] for row in document["least_squares_means"]} == {"cubic", "olia", "vegas"}
 
 
 def test_what_the_procedure_finds_can_be_stated(data: str) -> None:
-    found = json.loads(fit(data, "--json").stdout)
-    assert f'--model "{found["model"]}"' in fit(data).stdout
-    stated = json.loads(fit(data, "--model", found["model"], "--json").stdout)
-    chosen = next(form for form in found["forms"] if form["form"] == found["form"])
+    document = json.loads(fit(data, "--json").stdout)
+    assert f'--model "{document["model"]}"' in fit(data).stdout
+    stated = json.loads(fit(data, "--model", document["model"], "--json").stdout)
+    chosen = next(form for form in document["forms"] if form["form"] == document["form"])
     assert stated["quality"]["r_squared"] == pytest.approx(chosen["r_squared"], rel=1e-9)
     assert stated["quality"]["root_mse"] == pytest.approx(chosen["root_mse_mbps"], rel=1e-9)
 
@@ -99,7 +101,7 @@ def test_the_figure(data: str, tmp_path: Path, suffix: str) -> None:
     ],
 )
 def test_bad_input_is_one_line(data: str, arguments: tuple[str, ...], named: str) -> None:
-    shown = fit(data, *arguments)
-    assert shown.exit_code == 2
-    assert named in shown.stderr and shown.stderr.count("\n") == 1
-    assert not shown.stdout
+    result = fit(data, *arguments)
+    assert result.exit_code == 2
+    assert named in result.stderr and result.stderr.count("\n") == 1
+    assert not result.stdout

@@ -27,7 +27,7 @@ def test_json_has_the_promised_shape() -> None:
         assert statistics["rtt_ms"] > 0
     assert sorted(result["optional"] + result["standby"]) == ["P-D", "T-D"]
     assert set(result["decisions"]) == {"P-D", "T-D"}
-    assert all(one["low"] <= one["high"] for one in result["decisions"].values())
+    assert all(decision["low"] <= decision["high"] for decision in result["decisions"].values())
     assert result["plausible"] is not bool(result["doubts"]) and result["homogeneous"] in (True, False)
     # Two windows that are not used and one with both, then without and with each in turn.
     assert (result["design"], result["trials"], result["measured_s"]) == ("paired", 3, 3 * 7 * 30)
@@ -36,13 +36,13 @@ def test_json_has_the_promised_shape() -> None:
 def test_a_buffer_that_outlasts_the_windows_is_told() -> None:
     """Linux queues it on the subflows; the papers' kernel does not."""
 
-    def told(*options: str) -> str:
+    def output_of(*options: str) -> str:
         short = ("impact", "UiT-HAW", "--duration", "20s", "--runs", "4", "--json", "--quiet")
         return " ".join(json.loads(CliRunner().invoke(app, [*short, *options]).stdout)["warnings"])
 
-    assert "a buffer of 16 MiB lasts for " in told()
-    assert "a buffer" not in told("--buffer", "256KiB")
-    assert "a buffer" not in told("--stack", "v0.9x")
+    assert "a buffer of 16 MiB lasts for " in output_of()
+    assert "a buffer" not in output_of("--buffer", "256KiB")
+    assert "a buffer" not in output_of("--stack", "v0.9x")
 
 
 def test_without_a_trial_that_worked_there_is_no_answer(
@@ -53,10 +53,10 @@ def test_without_a_trial_that_worked_there_is_no_answer(
 
     monkeypatch.setattr(fake_testbed, "run", fail)
     monkeypatch.setitem(testbeds.TESTBEDS, "fake", lambda: fake_testbed)
-    shown = impact("--testbed", "fake", "--quiet")
-    assert shown.exit_code == 1 and shown.stdout == ""
-    assert shown.stderr.startswith("mptune: error: no impact factors: ")
-    assert "first reason: overloaded" in shown.stderr
+    result = impact("--testbed", "fake", "--quiet")
+    assert result.exit_code == 1 and result.stdout == ""
+    assert result.stderr.startswith("mptune: error: no impact factors: ")
+    assert "first reason: overloaded" in result.stderr
 
 
 @pytest.mark.parametrize("design", DESIGNS)
@@ -69,9 +69,9 @@ def test_both_access_lines_of_uit_haw_contribute(design: str) -> None:
 
 
 def test_the_table_begins_with_the_answer_and_progress_stays_off_stdout() -> None:
-    shown = impact("--buffer", "256KiB")
-    assert shown.stdout.splitlines()[0] == "UiT-HAW, cubic: send on P-D, T-D."
-    assert "trials/s" in shown.stderr and "trials/s" not in shown.stdout
+    result = impact("--buffer", "256KiB")
+    assert result.stdout.splitlines()[0] == "UiT-HAW, cubic: send on P-D, T-D."
+    assert "trials/s" in result.stderr and "trials/s" not in result.stdout
 
 
 def test_quiet_leaves_stderr_empty() -> None:
@@ -94,6 +94,6 @@ def test_quiet_leaves_stderr_empty() -> None:
     ],
 )
 def test_bad_options_are_one_line_and_exit_code_2(arguments: list[str], named: str) -> None:
-    shown = impact(*arguments, "--quiet")
-    assert shown.exit_code == 2
-    assert named in shown.stderr and shown.stderr.count("\n") == 1
+    result = impact(*arguments, "--quiet")
+    assert result.exit_code == 2
+    assert named in result.stderr and result.stderr.count("\n") == 1

@@ -44,9 +44,9 @@ def optimise(out: Path, *arguments: str) -> Any:
 def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
     """One finished run, with its JSON."""
     out = tmp_path_factory.mktemp("runs") / "one"
-    shown = optimise(out, "--json", "--quiet")
-    assert shown.exit_code == 0, shown.stderr
-    return out, json.loads(shown.stdout)
+    result = optimise(out, "--json", "--quiet")
+    assert result.exit_code == 0, result.stderr
+    return out, json.loads(result.stdout)
 
 
 def test_json_has_the_promised_shape(done: tuple[Path, Any]) -> None:
@@ -59,11 +59,13 @@ def test_json_has_the_promised_shape(done: tuple[Path, Any]) -> None:
         assert set(result[key]) >= {"mean", "low", "high"}
     assert set(result["models"][0]) >= {"pm", "cc", "formula", "max_mbps", "buffer_at_max_mib"}
     assert 0.005 <= result["obs_mib"] <= 0.5
-    told = result["uncertainty"]
-    assert 0.005 <= told["obs_mib"]["low"] <= result["obs_mib"] <= told["obs_mib"]["high"] <= 0.5
-    assert told["otp_mbps"]["low"] <= told["otp_mbps"]["high"]
-    assert sum(one["share"] for one in told["wins"]) == pytest.approx(1.0)
-    assert result["model"] in {one["model"] for one in result["comparison"]}
+    uncertainty = result["uncertainty"]
+    assert (
+        0.005 <= uncertainty["obs_mib"]["low"] <= result["obs_mib"] <= uncertainty["obs_mib"]["high"] <= 0.5
+    )
+    assert uncertainty["otp_mbps"]["low"] <= uncertainty["otp_mbps"]["high"]
+    assert sum(win["share"] for win in uncertainty["wins"]) == pytest.approx(1.0)
+    assert result["model"] in {model["model"] for model in result["comparison"]}
 
 
 def test_the_trade_off_is_in_the_table(done: tuple[Path, Any]) -> None:
@@ -103,11 +105,12 @@ def test_every_trial_is_in_the_table(done: tuple[Path, Any]) -> None:
 
 def test_as_papers_lists_the_steps_of_algorithm_1(tmp_path: Path) -> None:
     out = tmp_path / "papers"
-    shown = optimise(out, "--as-papers", "--quiet")
-    assert shown.exit_code == 0, shown.stderr
-    assert "Algorithm 1 (MPCOA, section 3)" in shown.stdout
+    completed = optimise(out, "--as-papers", "--quiet")
+    assert completed.exit_code == 0, completed.stderr
+    assert "Algorithm 1 (MPCOA, section 3)" in completed.stdout
     assert (
-        "1. Eq. 3: SP has 2 subflows, of 2 x 1 interfaces" in shown.stdout and "8. Table 5:" in shown.stdout
+        "1. Eq. 3: SP has 2 subflows, of 2 x 1 interfaces" in completed.stdout
+        and "8. Table 5:" in completed.stdout
     )
     result = json.loads((out / "result.json").read_text())
     assert result["algorithm"][0] == {
@@ -126,8 +129,8 @@ def test_as_papers_lists_the_steps_of_algorithm_1(tmp_path: Path) -> None:
 
 
 def test_an_option_beside_as_papers_overrides_one_part(tmp_path: Path) -> None:
-    shown = optimise(tmp_path / "own", "--as-papers", "--selection", "literal", "--extend", "--quiet")
-    assert shown.exit_code == 0 and "reading of Eq. 11: literal" in shown.stdout
+    result = optimise(tmp_path / "own", "--as-papers", "--selection", "literal", "--extend", "--quiet")
+    assert result.exit_code == 0 and "reading of Eq. 11: literal" in result.stdout
     config = json.loads((tmp_path / "own" / "config.json").read_text())["options"]
     assert config["extend"] is True and config["model"] == "quadratic"
 
@@ -141,15 +144,15 @@ def test_the_same_seed_gives_the_same_bytes(done: tuple[Path, Any], tmp_path: Pa
 
 def test_the_answer_comes_first_and_an_earlier_run_is_kept_unless_forced(tmp_path: Path) -> None:
     out = tmp_path / "one"
-    shown = optimise(out)
-    first, second, kernel, third, *_ = shown.stdout.splitlines()
+    result = optimise(out)
+    first, second, kernel, third, *_ = result.stdout.splitlines()
     assert first.startswith("UiT-HAW, for Linux 6.18's MPTCP: use path manager ") and "MiB" in first
     assert (
         "kernel" in kernel
         and second.startswith("Expect ")
         and third.startswith("Compared with fullmesh, cubic and 0.5 MiB")
     )
-    assert f"Report: {out / 'report.html'}" in shown.stdout and "sweep" in shown.stderr
+    assert f"Report: {out / 'report.html'}" in result.stdout and "sweep" in result.stderr
     before = (out / "config.json").read_bytes()
     refused = optimise(out)
     assert refused.exit_code == 2 and "--force" in refused.stderr
@@ -189,9 +192,9 @@ def test_the_answer_comes_first_and_an_earlier_run_is_kept_unless_forced(tmp_pat
     ],
 )
 def test_bad_options_leave_nothing_behind(arguments: list[str], named: str, tmp_path: Path) -> None:
-    shown = optimise(tmp_path / "sub" / "out", *arguments, "--quiet")
-    assert shown.exit_code == 2
-    assert named in shown.stderr and shown.stderr.count("\n") == 1
+    result = optimise(tmp_path / "sub" / "out", *arguments, "--quiet")
+    assert result.exit_code == 2
+    assert named in result.stderr and result.stderr.count("\n") == 1
     assert not list(tmp_path.iterdir())
 
 
@@ -202,10 +205,10 @@ def test_an_interrupted_run_tells_how_to_continue(monkeypatch: pytest.MonkeyPatc
     testbed = testbeds.create("simulated")
     monkeypatch.setattr(testbed, "run", interrupt)
     monkeypatch.setattr(testbeds, "create", lambda name: testbed)
-    shown = optimise(tmp_path / "out", "--quiet")
-    assert shown.exit_code == 130
+    result = optimise(tmp_path / "out", "--quiet")
+    assert result.exit_code == 130
     out = tmp_path / "out"
-    assert f"0 finished trials are kept; continue with: mptune campaign resume {out}" in shown.stderr
+    assert f"0 finished trials are kept; continue with: mptune campaign resume {out}" in result.stderr
     assert {file.name for file in out.iterdir()} == {"campaign.sqlite", "campaign.sqlite.lock"}
     refused = optimise(out, "--quiet")
     assert refused.exit_code == 2 and "unfinished campaign" in refused.stderr
@@ -216,11 +219,11 @@ def test_the_observations_of_a_run_give_its_answer_again(tmp_path: Path) -> None
     out = tmp_path / "one"
     result = json.loads(optimise(out, "--quiet", "--json", "--off-by", "0").stdout)
     again = tmp_path / "again"
-    shown = CliRunner().invoke(
+    completed = CliRunner().invoke(
         app, ["optimise", "--from", str(out / "observations.csv"), "--out", str(again), "--quiet", "--json"]
     )
-    assert shown.exit_code == 0, shown.stderr
-    answer = json.loads(shown.stdout)
+    assert completed.exit_code == 0, completed.stderr
+    answer = json.loads(completed.stdout)
     for key in ("occ", "otp_mbps", "obs_bytes", "model"):
         # Sets of subflows are not in the file, and with them the rule for PCDC in a homogeneous network.
         assert answer[key] == result[key] or answer["opm"] == "pcdc", key
@@ -253,13 +256,13 @@ def test_a_decision_on_foreign_data_says_what_it_lacks(tmp_path: Path) -> None:
         str(tmp_path / "out"),
         "--quiet",
     ]
-    shown = CliRunner().invoke(app, [*command, "UiT-HAW"])
-    assert shown.exit_code == 0, shown.stderr
-    first, second, third, *_ = shown.stdout.splitlines()
+    result = CliRunner().invoke(app, [*command, "UiT-HAW"])
+    assert result.exit_code == 0, result.stderr
+    first, second, third, *_ = result.stdout.splitlines()
     assert first.startswith("mine: use path manager fullmesh with cubic and set the buffer to 3.7")
     assert second.endswith("this is not confirmed.")
     assert third.startswith("95 % intervals from 200 resamples of the runs: buffer ")
-    assert "traditional buffer" in shown.stdout and "not confirmed by new trials" in shown.stdout
+    assert "traditional buffer" in result.stdout and "not confirmed by new trials" in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -281,9 +284,9 @@ def test_bad_sources_leave_nothing_behind(arguments: list[str], named: str, tmp_
     data.write_text("throughput_mbps,buffer_mib,cc\n1,1,a\n2,2,a\n3,3,a\n")
     out = tmp_path / "out"
     given = [str(data) if argument == "DATA" else argument for argument in arguments]
-    shown = CliRunner().invoke(app, ["optimise", *given, "--out", str(out), "--quiet"])
-    assert shown.exit_code == 2
-    assert named in shown.stderr and shown.stderr.count("\n") == 1
+    result = CliRunner().invoke(app, ["optimise", *given, "--out", str(out), "--quiet"])
+    assert result.exit_code == 2
+    assert named in result.stderr and result.stderr.count("\n") == 1
     assert not out.exists()
 
 
@@ -302,7 +305,7 @@ def test_ctrl_c_says_the_best_answer_so_far(tmp_path: Path, monkeypatch: pytest.
     few = ("--pm", "fullmesh", "--cc", "cubic,reno", "--buffers", "0.05:0.5:0.05", "--duration", "2s")
     out = tmp_path / "out"
     arguments = ["optimise", "UiT-HAW", *few, "--jobs", "1", "--out", str(out), "--quiet"]
-    shown = CliRunner().invoke(app, arguments)
-    assert shown.exit_code == 130
-    assert " finished trials are kept; continue with: mptune campaign resume" in shown.stderr
-    assert re.search(r"best answer after \d+ trials: fullmesh with ", shown.stderr)
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 130
+    assert " finished trials are kept; continue with: mptune campaign resume" in result.stderr
+    assert re.search(r"best answer after \d+ trials: fullmesh with ", result.stderr)

@@ -36,9 +36,9 @@ def mptune(*arguments: object) -> Any:
 def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
     """A finished run by size, with its JSON."""
     out = tmp_path_factory.mktemp("runs") / "sizes"
-    shown = mptune("optimise", "UiT-HAW", *BY_SIZE, "--out", out, "--json", "--quiet")
-    assert shown.exit_code == 0, shown.stderr
-    return out, json.loads(shown.stdout)
+    result = mptune("optimise", "UiT-HAW", *BY_SIZE, "--out", out, "--json", "--quiet")
+    assert result.exit_code == 0, result.stderr
+    return out, json.loads(result.stdout)
 
 
 def table(path: Path) -> list[dict[str, str]]:
@@ -48,30 +48,30 @@ def table(path: Path) -> list[dict[str, str]]:
 
 def test_each_size_has_an_answer_and_all_that_was_compared_is_in_a_table(done: tuple[Path, Any]) -> None:
     out, result = done
-    assert [one["transfer_bytes"] for one in result["sizes"]] == [8192, 65536]
+    assert [size["transfer_bytes"] for size in result["sizes"]] == [8192, 65536]
     rows = table(out / "sizes.csv")
-    for one in result["sizes"]:
-        mine = [row for row in rows if int(row["transfer_bytes"]) == one["transfer_bytes"]]
+    for size in result["sizes"]:
+        mine = [row for row in rows if int(row["transfer_bytes"]) == size["transfer_bytes"]]
         (chosen,) = [row for row in mine if row["chosen"] == "True"]
         assert (chosen["pm"], chosen["cc"], int(chosen["buffer_bytes"])) == (
-            one["pm"],
-            one["cc"],
-            one["buffer_bytes"],
+            size["pm"],
+            size["cc"],
+            size["buffer_bytes"],
         )
-        assert len(mine) == one["compared"] >= one["alike"] >= 1
-        assert one["fastest"]["mean_s"] == min(float(row["mean_s"]) for row in mine if row["failed"] == "0")
+        assert len(mine) == size["compared"] >= size["alike"] >= 1
+        assert size["fastest"]["mean_s"] == min(float(row["mean_s"]) for row in mine if row["failed"] == "0")
 
 
 def test_the_times_are_those_of_the_fresh_trials(done: tuple[Path, Any]) -> None:
     out, result = done
     trials = [row for row in table(out / "observations.csv") if row["purpose"] == "confirm"]
     assert len(trials) == 2 * 2 * 4
-    for one in result["sizes"]:
-        default = one["default"]
+    for size in result["sizes"]:
+        default = size["default"]
         mine = [
             float(row["completion_s"])
             for row in trials
-            if int(row["transfer_bytes"]) == one["transfer_bytes"]
+            if int(row["transfer_bytes"]) == size["transfer_bytes"]
             and (row["pm"], row["cc"]) == (default["pm"], default["cc"])
             and int(row["buffer_bytes"]) == default["buffer_bytes"]
         ][:4]
@@ -81,22 +81,22 @@ def test_the_times_are_those_of_the_fresh_trials(done: tuple[Path, Any]) -> None
 def test_the_report_shows_every_size(done: tuple[Path, Any]) -> None:
     out, result = done
     run = read_run(out, "sizes")
-    (shown,) = by_size(run, Choices())
-    assert [row["transfer_bytes"] for row in shown.open[0].rows] == [8192, 65536]
-    assert [row["saved_s"] for row in shown.open[0].rows] == [
-        one["gain"]["mean_s"] for one in result["sizes"]
+    (section,) = by_size(run, Choices())
+    assert [row["transfer_bytes"] for row in section.open[0].rows] == [8192, 65536]
+    assert [row["saved_s"] for row in section.open[0].rows] == [
+        size["gain"]["mean_s"] for size in result["sizes"]
     ]
     page = (out / "report.html").read_text(encoding="utf-8")
     assert "transfers of 64 KiB" in page and "Completion time by size of transfer" in page
 
 
 def test_the_terminal_shows_answer_and_default_for_each_size(tmp_path: Path) -> None:
-    shown = mptune("optimise", "UiT-HAW", *BY_SIZE, "--out", tmp_path / "out")
-    assert shown.exit_code == 0, shown.stderr
-    first, second, *_ = shown.stdout.splitlines()
+    result = mptune("optimise", "UiT-HAW", *BY_SIZE, "--out", tmp_path / "out")
+    assert result.exit_code == 0, result.stderr
+    first, second, *_ = result.stdout.splitlines()
     assert first.startswith("UiT-HAW, transfers of 8 KiB, for Linux 6.18's MPTCP: use path manager ")
     assert second.startswith("Expect ") and "95th percentile" in second
-    assert "Completion times with new seeds" in shown.stdout and "screening:" in shown.stderr
+    assert "Completion times with new seeds" in result.stdout and "screening:" in result.stderr
 
 
 def test_an_interrupted_run_is_continued_to_the_same_answer(
@@ -115,8 +115,8 @@ def test_an_interrupted_run_is_continued_to_the_same_answer(
     with monkeypatch.context() as patched:
         patched.setattr(testbed, "run", interrupted)
         patched.setattr(testbeds, "create", lambda name: testbed)
-        shown = mptune("optimise", "UiT-HAW", *BY_SIZE, "--out", out, "--quiet", "--jobs", 1)
-    assert shown.exit_code == 130 and "continue with: mptune campaign resume" in shown.stderr
+        result = mptune("optimise", "UiT-HAW", *BY_SIZE, "--out", out, "--quiet", "--jobs", 1)
+    assert result.exit_code == 130 and "continue with: mptune campaign resume" in result.stderr
     assert mptune("campaign", "resume", out, "--quiet").exit_code == 0
     for name in ("result.json", "sizes.csv", "observations.csv"):
         assert (out / name).read_bytes() == (done[0] / name).read_bytes(), name
@@ -125,14 +125,14 @@ def test_an_interrupted_run_is_continued_to_the_same_answer(
 def test_the_initial_path_is_part_of_the_answer(tmp_path: Path) -> None:
     """With the path manager default it is the only path there is, so it decides."""
     out = tmp_path / "out"
-    shown = mptune("optimise", "UiT-HAW", *FROM_PATHS, "--out", out, "--json", "--quiet")
-    assert shown.exit_code == 0, shown.stderr
-    result = json.loads(shown.stdout)
+    completed = mptune("optimise", "UiT-HAW", *FROM_PATHS, "--out", out, "--json", "--quiet")
+    assert completed.exit_code == 0, completed.stderr
+    result = json.loads(completed.stdout)
     assert result["initial_path"] in ("P-D", "T-D")
     assert f"begin on {result['initial_path']}" in result["answer"][0]
-    curves = {(one["pm"], one["cc"], one["initial_path"]) for one in result["models"]}
+    curves = {(model["pm"], model["cc"], model["initial_path"]) for model in result["models"]}
     assert len(curves) == len(result["models"]) == 2 * 2 * 2
-    best = max(result["models"], key=lambda one: one["max_mbps"])
+    best = max(result["models"], key=lambda model: model["max_mbps"])
     swept = [row for row in table(out / "observations.csv") if row["purpose"] == "sweep"]
     assert {row["initial_path"] for row in swept} == {"P-D", "T-D"}
     fastest = max(swept, key=lambda row: float(row["throughput_mbps"]))
@@ -163,13 +163,13 @@ def test_the_initial_path_is_part_of_the_answer(tmp_path: Path) -> None:
     ],
 )
 def test_bad_options_leave_nothing_behind(arguments: list[str], named: str, tmp_path: Path) -> None:
-    shown = mptune("optimise", "UiT-HAW", *arguments, "--out", tmp_path / "sub" / "out", "--quiet")
-    assert shown.exit_code == 2
-    assert named in shown.stderr and shown.stderr.count("\n") == 1
+    result = mptune("optimise", "UiT-HAW", *arguments, "--out", tmp_path / "sub" / "out", "--quiet")
+    assert result.exit_code == 2
+    assert named in result.stderr and result.stderr.count("\n") == 1
     assert not list(tmp_path.iterdir())
 
 
 def test_sizes_are_no_question_for_measurements_made_elsewhere(tmp_path: Path) -> None:
     (tmp_path / "data.csv").write_text("throughput_mbps,buffer_mib,cc\n1,1,cubic\n")
-    shown = mptune("optimise", "--from", tmp_path / "data.csv", "--transfer", "64KiB")
-    assert shown.exit_code == 2 and "--transfer: must not be given with --from" in shown.stderr
+    result = mptune("optimise", "--from", tmp_path / "data.csv", "--transfer", "64KiB")
+    assert result.exit_code == 2 and "--transfer: must not be given with --from" in result.stderr

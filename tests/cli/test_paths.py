@@ -18,9 +18,9 @@ runner = CliRunner()
 def test_json_lists_every_path_and_every_value() -> None:
     result = runner.invoke(app, ["paths", "UNIS-HiN", "--json"])
     assert result.exit_code == 0
-    shown, topology = json.loads(result.stdout), load("UNIS-HiN")
-    assert [path["path"] for path in shown["paths"]] == [path.label for path in topology.paths]
-    slow = next(path for path in shown["paths"] if path["path"] == "U-P")
+    document, topology = json.loads(result.stdout), load("UNIS-HiN")
+    assert [path["path"] for path in document["paths"]] == [path.label for path in topology.paths]
+    slow = next(path for path in document["paths"] if path["path"] == "U-P")
     expected = {
         "local": "Uninett",
         "remote": "PowerTech",
@@ -30,7 +30,7 @@ def test_json_lists_every_path_and_every_value() -> None:
     }
     assert expected.items() <= slow.items()
     assert slow["bdp_bytes"] == 6_000_000 * 45 // 8000
-    origins = {entry["key"]: entry for entry in [*shown["published"], *shown["assumed"]]}
+    origins = {entry["key"]: entry for entry in [*document["published"], *document["assumed"]]}
     assert origins.keys() == topology.provenance.keys()
     assert origins["sites.HiN.interfaces.P.down"]["source"] == "MPCOA (Electronics 2021), Table 1"
     assert "274.2" in origins["sites.UNIS.interfaces.U.up"]["reason"]
@@ -83,10 +83,10 @@ def test_what_links_do_and_others_send_is_shown_where_there_is_any() -> None:
 
 
 def test_json_lists_effects_and_background() -> None:
-    shown = json.loads(runner.invoke(app, ["paths", "HOME-CLOUD.fq_codel", "--json"]).stdout)
-    assert list(shown["effects"]) == ["HOME D up"]
-    assert shown["effects"]["HOME D up"][0].startswith("FQ-CoDel, 12 ms in 120 ms")
-    assert len(shown["background"]) == 1
+    document = json.loads(runner.invoke(app, ["paths", "HOME-CLOUD.fq_codel", "--json"]).stdout)
+    assert list(document["effects"]) == ["HOME D up"]
+    assert document["effects"]["HOME D up"][0].startswith("FQ-CoDel, 12 ms in 120 ms")
+    assert len(document["background"]) == 1
     plain = json.loads(runner.invoke(app, ["paths", "UNIS-HiN", "--json"]).stdout)
     assert (plain["effects"], plain["background"]) == ({}, [])
 
@@ -133,8 +133,8 @@ off = "2 s"
     )
     lines = runner.invoke(app, ["paths", str(file)]).stdout.splitlines()
     assert "  a-b forward, a-b back: ECN marks above 8.789 KiB" in lines
-    shown = json.loads(runner.invoke(app, ["paths", str(file), "--json"]).stdout)
-    assert shown["effects"] == {
+    document = json.loads(runner.invoke(app, ["paths", str(file), "--json"]).stdout)
+    assert document["effects"] == {
         "B b up": [
             "schedule of 2 steps repeating every 3 s, 2.667 Mbit/s in the long run",
             "token bucket, 500 kbit/s and 2.93 KiB",
@@ -150,7 +150,7 @@ off = "2 s"
         "a-b forward": ["ECN marks above 8.789 KiB"],
         "a-b back": ["ECN marks above 8.789 KiB"],
     }
-    assert shown["background"] == [
+    assert document["background"] == [
         "UDP on B b up, 1 Mbit/s in packets of 1500 bytes, 1 s on, 2 s off on average"
     ]
 
@@ -160,10 +160,10 @@ off = "2 s"
 def test_what_is_nested_too_deeply_is_one_line(command: list[str], text: str, tmp_path: Path) -> None:
     file = tmp_path / "deep.toml"
     file.write_text(text)
-    shown = CliRunner().invoke(app, [*command, str(file)])
-    assert shown.exit_code == 2
-    assert shown.stderr.startswith(f"mptune: error: {file}: ") and shown.stderr.count("\n") == 1
-    assert len(shown.stderr) < 500
+    result = CliRunner().invoke(app, [*command, str(file)])
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"mptune: error: {file}: ") and result.stderr.count("\n") == 1
+    assert len(result.stderr) < 500
 
 
 def test_what_nobody_knows_is_not_shown_as_a_number(tmp_path: Path) -> None:
@@ -173,12 +173,15 @@ def test_what_nobody_knows_is_not_shown_as_a_number(tmp_path: Path) -> None:
     assert by_path["A-X"] == "A-X Fibre Transit 41 Mbit/s 300 us 0 % 150.1 KiB 1.502 KiB"
     for label, isp in (("B-X", "Cable"), ("C-X", "Mobile")):
         assert by_path[label] == f"{label} {isp} Transit not known not known 0 % not known not known"
-    (told,) = [line for line in lines if line.startswith("Not known: ")]
-    assert told.startswith("Not known: S.A.down, S.B.up") and told.endswith("`mptune probe` measures that.")
-    shown = json.loads(runner.invoke(app, ["paths", file, "--json"]).stdout)
-    assert tuple(shown["missing"]) == two_hosts.MISSING
+    (unknown,) = [line for line in lines if line.startswith("Not known: ")]
+    assert unknown.startswith("Not known: S.A.down, S.B.up") and unknown.endswith(
+        "`mptune probe` measures that."
+    )
+    document = json.loads(runner.invoke(app, ["paths", file, "--json"]).stdout)
+    assert tuple(document["missing"]) == two_hosts.MISSING
     numbers = [
-        [path[name] for name in ("rate_bps", "rtt_ms", "queue_bytes", "bdp_bytes")] for path in shown["paths"]
+        [path[name] for name in ("rate_bps", "rtt_ms", "queue_bytes", "bdp_bytes")]
+        for path in document["paths"]
     ]
     assert numbers == [[41_000_000, 0.3, 153_750, 1538], [None] * 4, [None] * 4]
 
@@ -198,16 +201,16 @@ def test_measured_values_and_hosts_are_shown(tmp_path: Path) -> None:
         lines[at + 1] == "S: ssh me@laptop.example; A is eth0; B is eth1; C is wwan0, metered, at most 2 GB"
     )
     assert lines[at + 2] == "R: ssh server; X is 192.0.2.1"
-    shown = json.loads(runner.invoke(app, ["paths", file, "--json"]).stdout)
-    assert shown["measured"][0] == {
+    document = json.loads(runner.invoke(app, ["paths", file, "--json"]).stdout)
+    assert document["measured"][0] == {
         "key": "sites.S.interfaces.A.up",
         "value": "41 Mbit/s",
         "how": "2026-11-22, 5 probes",
     }
-    listed = [entry["key"] for kind in ("published", "measured", "assumed") for entry in shown[kind]]
+    listed = [entry["key"] for kind in ("published", "measured", "assumed") for entry in document[kind]]
     assert sorted(listed) == sorted(load(file).provenance)
-    assert [one["ssh"] for one in shown["hosts"]] == ["me@laptop.example", "server"]
-    mobile = shown["hosts"][0]["interfaces"][2]
+    assert [host["ssh"] for host in document["hosts"]] == ["me@laptop.example", "server"]
+    mobile = document["hosts"][0]["interfaces"][2]
     assert mobile == {
         "abbr": "C",
         "device": "wwan0",
@@ -221,5 +224,5 @@ def test_measured_values_and_hosts_are_shown(tmp_path: Path) -> None:
 def test_others_have_nothing_of_it() -> None:
     text = runner.invoke(app, ["paths", "UNIS-HiN"]).stdout
     assert not {"Measured", "Hosts"} & set(text.splitlines()) and "not known" not in text.lower()
-    shown = json.loads(runner.invoke(app, ["paths", "UNIS-HiN", "--json"]).stdout)
-    assert shown["missing"] == shown["measured"] == shown["hosts"] == []
+    document = json.loads(runner.invoke(app, ["paths", "UNIS-HiN", "--json"]).stdout)
+    assert document["missing"] == document["measured"] == document["hosts"] == []

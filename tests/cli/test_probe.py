@@ -38,7 +38,7 @@ def site(name, ip):
     return SiteFound(name=name, ssh=name, kernel="6.18", interfaces=[link])
 
 
-def found():
+def probed():
     rate = Estimate(value=4e7, low=39e6, high=41e6, samples=4)
     ways = [Way(rate=rate, how="4 trains", loss=Loss(sent=1000, lost=lost), mtu=1500) for lost in (3, 0)]
     path = PathFound(
@@ -80,7 +80,7 @@ def machines(monkeypatch):
 
     def probe(both, wish, *, advance=None, interrupted=lambda: False):
         wishes.append(wish)
-        return found()
+        return probed()
 
     monkeypatch.setattr(ssh, "connect", connect)
     monkeypatch.setattr(course, "probe", probe)
@@ -93,8 +93,8 @@ def run(*arguments):
 
 def test_it_writes_a_file_that_loads_and_shows_what_it_found(machines, tmp_path):
     out = tmp_path / "my-sites.toml"
-    shown = run("alice", "bob", "--out", out, "--quiet", "--max-data", "5MB", "--family", "ipv6")
-    assert shown.exit_code == 0, shown.output
+    result = run("alice", "bob", "--out", out, "--quiet", "--max-data", "5MB", "--family", "ipv6")
+    assert result.exit_code == 0, result.output
     topology = load(out)
     assert (topology.name, topology.sender.ssh, topology.receiver.ssh) == ("my-sites", "alice", "bob")
     assert list(tmp_path.iterdir()) == [out]
@@ -106,18 +106,20 @@ def test_it_writes_a_file_that_loads_and_shows_what_it_found(machines, tmp_path)
         "  ip rule add ...",
         "joins were not tried",
     ):
-        assert text in shown.stdout
+        assert text in result.stdout
     opened, (wish,) = machines
-    assert [one.name for one in opened] == ["alice", "bob"] and all(one.closed for one in opened)
+    assert [machine.name for machine in opened] == ["alice", "bob"] and all(
+        machine.closed for machine in opened
+    )
     assert (wish.data_bytes, wish.family, wish.ssh) == (5_000_000, 6, {"sender": "alice", "receiver": "bob"})
     measured = CliRunner().invoke(app, ["paths", str(out)])
     assert measured.exit_code == 0 and "2026-11-22" in measured.stdout
 
 
 def test_json_is_all_of_it(machines, tmp_path):
-    shown = json.loads(run("alice", "bob", "--out", tmp_path / "x.toml", "--json", "--quiet").stdout)
-    assert shown["paths"][0]["mptcp"]["kind"] == "full"
-    assert shown["leaving"][0]["remedy"] == ["ip rule add ..."]
+    document = json.loads(run("alice", "bob", "--out", tmp_path / "x.toml", "--json", "--quiet").stdout)
+    assert document["paths"][0]["mptcp"]["kind"] == "full"
+    assert document["leaving"][0]["remedy"] == ["ip rule add ..."]
 
 
 def test_a_file_is_replaced_only_by_force(machines, tmp_path):

@@ -30,25 +30,25 @@ def mptune(*arguments: object) -> Any:
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("runs")
     (place / "sweep.toml").write_text(CAMPAIGN)
-    shown = mptune("campaign", "run", place / "sweep.toml", "--out", place / "sweep", "--quiet")
-    assert shown.exit_code == 0, shown.stderr
-    assert f"Report: {place / 'sweep' / 'report.html'}" in shown.stdout
+    result = mptune("campaign", "run", place / "sweep.toml", "--out", place / "sweep", "--quiet")
+    assert result.exit_code == 0, result.stderr
+    assert f"Report: {place / 'sweep' / 'report.html'}" in result.stdout
     return place / "sweep"
 
 
 def test_it_tells_where_the_page_is(run: Path, tmp_path: Path) -> None:
-    shown = mptune("report", run, "--out", tmp_path / "here", "--no-figures")
-    assert shown.exit_code == 0, shown.stderr
-    assert shown.stdout == f"{tmp_path / 'here' / 'report.html'}\n"
-    assert [one.name for one in (tmp_path / "here").iterdir()] == ["report.html"]
+    result = mptune("report", run, "--out", tmp_path / "here", "--no-figures")
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout == f"{tmp_path / 'here' / 'report.html'}\n"
+    assert [file.name for file in (tmp_path / "here").iterdir()] == ["report.html"]
 
 
 @pytest.mark.timeout(120)
 def test_figures_stand_beside_the_page(run: Path, tmp_path: Path) -> None:
-    told = json.loads(mptune("report", run, "--out", tmp_path, "--json").stdout)
-    assert told["report"] == str(tmp_path / "report.html")
-    assert {Path(one) for one in told["figures"]} == set((tmp_path / "figures").iterdir())
-    assert {Path(one).suffix for one in told["figures"]} == {".svg", ".png", ".pdf"}
+    document = json.loads(mptune("report", run, "--out", tmp_path, "--json").stdout)
+    assert document["report"] == str(tmp_path / "report.html")
+    assert {Path(figure) for figure in document["figures"]} == set((tmp_path / "figures").iterdir())
+    assert {Path(figure).suffix for figure in document["figures"]} == {".svg", ".png", ".pdf"}
 
 
 def test_the_run_directory_is_the_default_place(run: Path) -> None:
@@ -72,7 +72,7 @@ def test_what_is_wrong_is_told_in_one_line(
 ) -> None:
     (tmp_path / "file").write_text("")
     given = {"NONE": tmp_path / "none", "RUN": run, "FILE": tmp_path / "file"}
-    shown = mptune("report", *(given.get(argument, argument) for argument in arguments))
-    assert shown.exit_code == 2
-    assert named in shown.stderr and shown.stderr.count("\n") == 1
-    assert shown.stdout == ""
+    result = mptune("report", *(given.get(argument, argument) for argument in arguments))
+    assert result.exit_code == 2
+    assert named in result.stderr and result.stderr.count("\n") == 1
+    assert result.stdout == ""

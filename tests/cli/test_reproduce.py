@@ -21,9 +21,9 @@ def change(monkeypatch: pytest.MonkeyPatch, table: str, column: str, old: str, n
     original = published.rows
 
     def rows(name: str) -> list[dict[str, str]]:
-        found = original(name)
+        value = original(name)
         return (
-            found if name != table else [{**r, column: new if r[column] == old else r[column]} for r in found]
+            value if name != table else [{**r, column: new if r[column] == old else r[column]} for r in value]
         )
 
     monkeypatch.setattr(published, "rows", rows)
@@ -39,8 +39,8 @@ def test_all_papers_are_shown_and_the_exit_code_is_0() -> None:
         if line.startswith(tuple(p.title for p in PAPERS.values()))
     ]
     assert len(titles) == len(PAPERS)
-    for one in DOCUMENTED:
-        assert f"{one.erratum}: {one.explanation}" in result.stdout
+    for documented in DOCUMENTED:
+        assert f"{documented.erratum}: {documented.explanation}" in result.stdout
     row = next(line for line in result.stdout.splitlines() if "buffer UDE-HU, Eq. 1" in line)
     assert row.split()[:1] == ["agrees"]
     assert "443" in row.split()
@@ -50,13 +50,13 @@ def test_all_papers_are_shown_and_the_exit_code_is_0() -> None:
 def test_json_has_every_number_and_the_counts() -> None:
     result = runner.invoke(app, ["reproduce", "glm", "pcdc", "--json"])
     assert result.exit_code == 0
-    shown = json.loads(result.stdout)
-    assert shown["papers"] == ["glm", "pcdc"]
-    assert [shown["undocumented"], shown["absent"]] == [[], []]
-    for paper in shown["papers"]:
-        verdicts = [check["verdict"] for check in shown["checks"] if check["paper"] == paper]
-        assert shown["counts"][paper] == {verdict: verdicts.count(verdict) for verdict in VERDICTS}
-    peak = next(check for check in shown["checks"] if check["key"] == "glm/example/vertex-buffer")
+    document = json.loads(result.stdout)
+    assert document["papers"] == ["glm", "pcdc"]
+    assert [document["undocumented"], document["absent"]] == [[], []]
+    for paper in document["papers"]:
+        verdicts = [check["verdict"] for check in document["checks"] if check["paper"] == paper]
+        assert document["counts"][paper] == {verdict: verdicts.count(verdict) for verdict in VERDICTS}
+    peak = next(check for check in document["checks"] if check["key"] == "glm/example/vertex-buffer")
     assert peak["verdict"] == "within rounding"
     assert peak["recomputed"] == pytest.approx(76_173_886.70, abs=0.005)
     assert "cut off" in peak["explanation"]
@@ -133,10 +133,10 @@ def test_with_a_directory_there_is_a_page_per_paper_and_the_trials_are_used_agai
     second = measured(*asked, "--json")
     assert (first.exit_code, second.exit_code) == (0, 0)
     assert first.stdout == second.stdout
-    shown = json.loads(first.stdout)
-    assert [claim["id"] for claim in shown["claims"]] == ["pathmgmt-fig-3-ude-hu", "glm-fig-3-uio-uit"]
-    assert (shown["testbed"], shown["stack"], shown["runs"]) == ("simulated", "v0.9x", 1)
-    assert json.loads((tmp_path / "again" / "measured.json").read_text()) == shown
+    document = json.loads(first.stdout)
+    assert [claim["id"] for claim in document["claims"]] == ["pathmgmt-fig-3-ude-hu", "glm-fig-3-uio-uit"]
+    assert (document["testbed"], document["stack"], document["runs"]) == ("simulated", "v0.9x", 1)
+    assert json.loads((tmp_path / "again" / "measured.json").read_text()) == document
     pages = {path.name: path.read_text() for path in (tmp_path / "again").glob("*.html")}
     assert set(pages) == {"pathmgmt.html", "glm.html"}
     assert 'id="glm-fig-3-uio-uit"' in pages["glm.html"]
@@ -147,9 +147,9 @@ def test_everything_that_can_be_measured_is_listed(tmp_path: Path) -> None:
     text = runner.invoke(app, ["reproduce", "mpcoa", "--measure", "list"])
     assert text.exit_code == 0
     assert "table-5" in text.stdout
-    shown = json.loads(runner.invoke(app, ["reproduce", "--measure", "list", "--json"]).stdout)
-    assert len(shown) == len(claims())
-    assert {claim["part"] for claim in shown} == {"fit", "judge"}
+    document = json.loads(runner.invoke(app, ["reproduce", "--measure", "list", "--json"]).stdout)
+    assert len(document) == len(claims())
+    assert {claim["part"] for claim in document} == {"fit", "judge"}
 
 
 @pytest.mark.parametrize(

@@ -12,16 +12,16 @@ SHORT = ("--cc", "reno", "--runs", "2", "--duration", "2s", "--buffer", "1MiB", 
 
 
 def test_a_table_for_each_rule() -> None:
-    shown = CliRunner().invoke(app, ["rules", "UiT-HAW", *SHORT])
-    assert shown.exit_code == 0, shown.stderr
+    result = CliRunner().invoke(app, ["rules", "UiT-HAW", *SHORT])
+    assert result.exit_code == 0, result.stderr
     for text in ("Rule 1, improve throughput", "Rule 2, do no harm", "Rule 3, balance congestion", "HAW.D"):
-        assert text in shown.stdout
+        assert text in result.stdout
 
 
 def test_json_has_a_row_for_each_finding() -> None:
-    shown = CliRunner().invoke(app, ["rules", "UiT-HAW", *SHORT, "--json"])
-    assert shown.exit_code == 0, shown.stderr
-    document = json.loads(shown.stdout)
+    result = CliRunner().invoke(app, ["rules", "UiT-HAW", *SHORT, "--json"])
+    assert result.exit_code == 0, result.stderr
+    document = json.loads(result.stdout)
     assert [row["rule"] for row in document["rules"]] == [1, 2, 3]
     for row in document["rules"]:
         assert row["low"] <= row["ratio"] <= row["high"] and row["runs"] == 2 and row["cc"] == "reno"
@@ -38,8 +38,8 @@ def test_json_has_a_row_for_each_finding() -> None:
     ],
 )
 def test_bad_options_are_one_line(arguments: list[str], named: str) -> None:
-    shown = CliRunner().invoke(app, ["rules", "UiT-HAW", *arguments])
-    assert shown.exit_code == 2 and named in shown.stderr and shown.stderr.count("\n") == 1
+    result = CliRunner().invoke(app, ["rules", "UiT-HAW", *arguments])
+    assert result.exit_code == 2 and named in result.stderr and result.stderr.count("\n") == 1
 
 
 def test_a_single_path_is_refused(tmp_path: Path) -> None:
@@ -61,5 +61,5 @@ down = "10 Mbit/s"
 """
     file = tmp_path / "one.toml"
     file.write_text(text)
-    shown = CliRunner().invoke(app, ["rules", str(file)])
-    assert shown.exit_code == 2 and shown.stderr.count("\n") == 1
+    result = CliRunner().invoke(app, ["rules", str(file)])
+    assert result.exit_code == 2 and result.stderr.count("\n") == 1

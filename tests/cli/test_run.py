@@ -34,13 +34,16 @@ def test_json_has_the_shape_that_tools_read():
 
 
 def test_the_buffers_have_their_size_or_grow_up_to_it():
-    shown = run("--buffer", "1MiB", "--buffer-mode", "auto").stdout
-    assert "buffers of up to 1 MiB" in shown and "1 MiB of buffer" in run("--buffer", "1MiB").stdout
+    output = run("--buffer", "1MiB", "--buffer-mode", "auto").stdout
+    assert "buffers of up to 1 MiB" in output and "1 MiB of buffer" in run("--buffer", "1MiB").stdout
     results = {
         mode: json.loads(run("--json", "--buffer", "64KiB", "--buffer-mode", mode).stdout)
         for mode in ("fixed", "auto")
     }
-    assert {mode: one["buffer_mode"] for mode, one in results.items()} == {"fixed": "fixed", "auto": "auto"}
+    assert {mode: result["buffer_mode"] for mode, result in results.items()} == {
+        "fixed": "fixed",
+        "auto": "auto",
+    }
     assert results["fixed"]["throughput_mbps"] != results["auto"]["throughput_mbps"]
     assert "expected one of fixed, auto" in run("--buffer-mode", "big").output
 
@@ -55,8 +58,8 @@ def test_over_ipv6_the_first_line_says_so():
 
 @pytest.mark.parametrize("command", ["run", "impact", "optimise", "compare", "buffers"])
 def test_every_command_that_measures_has_the_family(command):
-    shown = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "120"}).stdout
-    assert "--family" in shown and "ipv4, ipv6" in " ".join(shown.split())
+    page = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "120"}).stdout
+    assert "--family" in page and "ipv4, ipv6" in " ".join(page.split())
 
 
 def test_a_transfer_reports_its_completion_time():
@@ -75,30 +78,30 @@ def test_in_reverse_the_data_take_the_other_links():
     rates = {}
     for flags in ((), ("--reverse",)):
         result = json.loads(run("--json", "--buffer", "4", *flags).stdout)
-        rates[flags] = {one["path"]: one["throughput_mbps"] for one in result["subflows"]}
+        rates[flags] = {subflow["path"]: subflow["throughput_mbps"] for subflow in result["subflows"]}
     assert set(rates[()]) == {"P-D", "T-D"} and set(rates["--reverse",]) == {"D-P", "D-T"}
     assert rates["--reverse",]["D-P"] > 5 * rates[()]["P-D"]
 
 
 def test_the_table_names_every_subflow_with_its_role():
-    shown = run("--pm", "pcdc", "--active", "P-D").stdout
-    assert "P-D" in shown and "T-D" in shown
-    assert shown.count("standby") == 1
+    output = run("--pm", "pcdc", "--active", "P-D").stdout
+    assert "P-D" in output and "T-D" in output
+    assert output.count("standby") == 1
 
 
 def test_options_of_path_managers_are_flags():
     """Each that a policy declares, with its default; what no command line can hold is in files only."""
     options = re.sub(r"\s+", " ", run("--help").stdout.partition("Examples:")[0])
-    for one in declared(PathManagerOptions):
-        shown = f" {one.flag} {one.option.kind.metavar} {one.option.help}" in options
-        assert shown != one.option.file_only, one.flag
-    assert len({one.flag for one in declared(RunOptions)}) == len(declared(RunOptions))
+    for option in declared(PathManagerOptions):
+        is_listed = f" {option.flag} {option.option.kind.metavar} {option.option.help}" in options
+        assert is_listed != option.option.file_only, option.flag
+    assert len({option.flag for option in declared(RunOptions)}) == len(declared(RunOptions))
     assert "[default: 512KiB,1MiB]" in options
 
 
 def test_options_of_the_path_manager_reach_it():
     result = json.loads(run("--json", "--pm", "ndiffports", "--ndiffports", "3").stdout)
-    assert [one["path"] for one in result["subflows"]] == ["P-D"] * 3
+    assert [subflow["path"] for subflow in result["subflows"]] == ["P-D"] * 3
     roles = {}
     for limits in ("1KiB,1KiB", "64KiB,64KiB"):
         arguments = [
@@ -135,7 +138,7 @@ def test_ecn_can_be_switched_off():
 def test_plain_tcp_runs_on_the_initial_path_alone():
     result = json.loads(run("--json", "--protocol", "tcp", "--initial-path", "T-D").stdout)
     assert (result["protocol"], result["pm"]) == ("tcp", "default")
-    assert [one["path"] for one in result["subflows"]] == ["T-D"]
+    assert [subflow["path"] for subflow in result["subflows"]] == ["T-D"]
     assert "plain TCP" in run("--protocol", "tcp").stdout
     assert json.loads(run("--json").stdout)["protocol"] == "mptcp"
 
@@ -156,7 +159,7 @@ def test_plain_tcp_has_whole_packets_of_payload():
 
 def test_a_script_cuts_and_restores_a_path():
     result = json.loads(run("--json", "--at", "2s:down:P-D", "--at", "4s:up:P-D").stdout)
-    (cut,) = (one for one in result["subflows"] if one["path"] == "P-D")
+    (cut,) = (subflow for subflow in result["subflows"] if subflow["path"] == "P-D")
     assert sum(cut["series_mbps"][:20]) > 0 == sum(cut["series_mbps"][30:40])  # the queue drains
     assert result["takeover_ms"] >= 0
     # The connection repeats only on a subflow that has nothing else to do, as with a small buffer.
@@ -290,27 +293,27 @@ def test_the_rows_of_the_table_add_up_to_the_total(monkeypatch, repeated, waitin
             return observed(self.name, *carried, total=10_000_000, reinjected=repeated)
 
     monkeypatch.setattr(testbeds, "create", lambda name: Kernel())
-    shown = run().stdout
-    (total,) = re.findall(r"^([0-9.]+) Mbit/s over", shown, re.M)
-    rows = re.findall(r"^(P-D|T-D|repeated|not in order) .*?(-?[0-9]+\.[0-9]+) ", shown + " ", re.M)
+    result = run().stdout
+    (total,) = re.findall(r"^([0-9.]+) Mbit/s over", result, re.M)
+    rows = re.findall(r"^(P-D|T-D|repeated|not in order) .*?(-?[0-9]+\.[0-9]+) ", result + " ", re.M)
     assert sum(float(mbps) for _, mbps in rows) == pytest.approx(float(total), abs=0.011)
     there = {name for name, _ in rows}
     assert ("repeated" in there, "not in order" in there) == (repeated > 0, waiting > 0)
-    found = json.loads(run("--json").stdout)
-    assert (found["repeated_bytes"], found["waiting_bytes"]) == (repeated, waiting)
+    document = json.loads(run("--json").stdout)
+    assert (document["repeated_bytes"], document["waiting_bytes"]) == (repeated, waiting)
 
 
 def test_in_the_simulator_they_add_up_too():
-    found = json.loads(run("--json", "--buffer", "16MiB", "--duration", "2s").stdout)
-    carried = sum(one["throughput_mbps"] for one in found["subflows"])
-    assert found["repeated_bytes"] == 0
-    beyond = (carried - found["throughput_mbps"]) * 1e6 * found["duration_s"] / 8
-    assert found["waiting_bytes"] == pytest.approx(beyond, abs=1)
+    document = json.loads(run("--json", "--buffer", "16MiB", "--duration", "2s").stdout)
+    carried = sum(subflow["throughput_mbps"] for subflow in document["subflows"])
+    assert document["repeated_bytes"] == 0
+    beyond = (carried - document["throughput_mbps"]) * 1e6 * document["duration_s"] / 8
+    assert document["waiting_bytes"] == pytest.approx(beyond, abs=1)
 
 
 def test_an_unknown_size_is_one_of_a_transfer():
-    shown = CliRunner().invoke(app, ["run", "UiT-HAW", "--no-size-known"])
-    assert shown.exit_code == 2 and "--size-known: expected only with --transfer" in shown.stderr
+    result = CliRunner().invoke(app, ["run", "UiT-HAW", "--no-size-known"])
+    assert result.exit_code == 2 and "--size-known: expected only with --transfer" in result.stderr
 
 
 def test_pcdc_begins_with_one_path_where_the_size_is_unknown():
@@ -318,10 +321,10 @@ def test_pcdc_begins_with_one_path_where_the_size_is_unknown():
     begun = {}
     for flag in ("--size-known", "--no-size-known"):
         arguments = ["--pm", "pcdc", "--active", "P-D,T-D", "--transfer", "2MiB", "--stack", "v0.9x", flag]
-        shown = CliRunner().invoke(app, ["run", "UiT-HAW", *arguments, "--json"])
-        assert shown.exit_code == 0, shown.stderr
+        result = CliRunner().invoke(app, ["run", "UiT-HAW", *arguments, "--json"])
+        assert result.exit_code == 0, result.stderr
         begun[flag] = max(
             next(number for number, rate in enumerate(flow["series_mbps"]) if rate)
-            for flow in json.loads(shown.stdout)["subflows"]
+            for flow in json.loads(result.stdout)["subflows"]
         )
     assert begun["--size-known"] < begun["--no-size-known"]

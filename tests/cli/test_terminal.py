@@ -86,8 +86,10 @@ def campaign(text: str, tmp_path: Path) -> str:
 
 def level(text: str, tmp_path: Path) -> str:
     rows = "".join(f'{size},{size},"{text}"\n' for size in (1, 2, 3))
-    found = read_measurements(str(written("m.csv", tmp_path, f"throughput_mbps,buffer_mib,cc\n{rows}")))
-    return found.rows[0].levels["cc"]
+    measurements = read_measurements(
+        str(written("m.csv", tmp_path, f"throughput_mbps,buffer_mib,cc\n{rows}"))
+    )
+    return measurements.rows[0].levels["cc"]
 
 
 def from_host(text: str, tmp_path: Path) -> str:
@@ -122,7 +124,7 @@ Sink = Callable[[str, pytest.MonkeyPatch, pytest.CaptureFixture[str]], str]
 
 def lossless(text: str) -> str:
     """What is written with an escape of its own there, as the others write it."""
-    return re.sub(RAW, lambda found: repr(found[0])[1:-1], text)
+    return re.sub(RAW, lambda match: repr(match[0])[1:-1], text)
 
 
 class Tty(io.StringIO):
@@ -133,9 +135,9 @@ class Tty(io.StringIO):
 
 
 def in_table(text: str, patch: pytest.MonkeyPatch, captured: pytest.CaptureFixture[str]) -> str:
-    shown = table(text, f"| {text}")
-    shown.add_row(text, text)
-    section(console(), text, shown)
+    printed = table(text, f"| {text}")
+    printed.add_row(text, text)
+    section(console(), text, printed)
     console().print(text)
     return captured.readouterr().out
 
@@ -184,9 +186,9 @@ def in_bar(text: str, patch: pytest.MonkeyPatch, captured: pytest.CaptureFixture
     with Reporter(stream=stream).phase(text) as advance:
         assert advance is not None
         advance(1, 2, text)
-    shown = stream.getvalue()
-    assert not any(control in shown for control in CONTROLS if control != "\r")
-    return re.sub(r"\x1b\[(?:[\d;]*m|\?25[lh]|1A|2K)|\r", "", shown)
+    printed = stream.getvalue()
+    assert not any(control in printed for control in CONTROLS if control != "\r")
+    return re.sub(r"\x1b\[(?:[\d;]*m|\?25[lh]|1A|2K)|\r", "", printed)
 
 
 def in_watch(text: str, patch: pytest.MonkeyPatch, captured: pytest.CaptureFixture[str]) -> str:
@@ -201,9 +203,9 @@ def in_watch(text: str, patch: pytest.MonkeyPatch, captured: pytest.CaptureFixtu
 
 def in_json(text: str, patch: pytest.MonkeyPatch, captured: pytest.CaptureFixture[str]) -> str:
     emit_json({text: [text]})
-    shown = captured.readouterr().out
-    assert json.loads(shown) == {text: [text]}
-    return shown + lossless(text)
+    printed = captured.readouterr().out
+    assert json.loads(printed) == {text: [text]}
+    return printed + lossless(text)
 
 
 def in_report(text: str, patch: pytest.MonkeyPatch, captured: pytest.CaptureFixture[str]) -> str:
@@ -233,7 +235,7 @@ def in_files(text: str, patch: pytest.MonkeyPatch, captured: pytest.CaptureFixtu
         intent=cast(Intent, None),  # nothing is made from it here
     )
     try:
-        return "\n".join(one.content.decode() for one in files.made(host))
+        return "\n".join(file.content.decode() for file in files.made(host))
     except InputError as error:
         return f"{error} {lossless(text)}"
 
@@ -268,10 +270,10 @@ def test_text_is_data(
         text = SOURCES[source](EVIL[evil], tmp_path)
     except MptuneError as error:
         text = str(error)
-    shown = SINKS[sink](text, monkeypatch, capsys)
-    assert not RAW.findall(shown)
+    printed = SINKS[sink](text, monkeypatch, capsys)
+    assert not RAW.findall(printed)
     expected = EVIL[evil] if evil == "markup" else r"x\x1b[2J\x1b]0;t\x07\x9b1m\r\x08\u202e\u2066y"
-    assert expected in shown
+    assert expected in printed
 
 
 # Commands as a whole.

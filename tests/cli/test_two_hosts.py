@@ -68,11 +68,11 @@ def test_what_needs_the_numbers_is_refused_in_one_line_and_leaves_nothing(
 ) -> None:
     (tmp_path / "campaign.toml").write_text(CAMPAIGN)
     before = sorted(tmp_path.rglob("*"))
-    shown = mptune(*arguments)
-    assert shown.exit_code == 2
+    result = mptune(*arguments)
+    assert result.exit_code == 2
     first = "hosts.toml: sites.R.interfaces.X.up: expected a rate, needed by the simulator"
-    assert shown.stderr.startswith(f"mptune: error: {first if user is None else f'{FIRST} {user};'}")
-    assert shown.stderr.count("\n") == 1 and shown.stdout == ""
+    assert result.stderr.startswith(f"mptune: error: {first if user is None else f'{FIRST} {user};'}")
+    assert result.stderr.count("\n") == 1 and result.stdout == ""
     assert sorted(tmp_path.rglob("*")) == before
 
 
@@ -80,28 +80,28 @@ SHORT = ("--testbed", "fake", "--duration", "1s", "--buffers", "1,2,4,8", "--qui
 
 
 def test_impact_says_beforehand_how_long_it_takes_in_real_time(real: Any) -> None:
-    shown = mptune("impact", "hosts.toml", "--testbed", "fake", "--runs", "4", "--duration", "1s")
-    assert shown.exit_code == 0, shown.stderr
-    assert shown.stderr.startswith("At most 4 runs of 12 s, fewer if all is decided sooner; --runs and ")
+    result = mptune("impact", "hosts.toml", "--testbed", "fake", "--runs", "4", "--duration", "1s")
+    assert result.exit_code == 0, result.stderr
+    assert result.stderr.startswith("At most 4 runs of 12 s, fewer if all is decided sooner; --runs and ")
     assert "runs of" not in mptune("impact", "UiT-HAW", "--runs", "4", "--duration", "1s").stderr
 
 
 def test_what_is_enough_is_measured_without_the_formulas(real: Any) -> None:
     short = ("buffers", "hosts.toml", "--measure", "--runs", "2", *SHORT)
-    shown = mptune(*short)
-    assert shown.exit_code == 0, shown.stderr
-    assert shown.stdout.startswith("hosts: no buffer sizes by formula, as not every rate and RTT is known")
-    assert "nominal" not in shown.stdout and "The formulas, of measured rates and idle RTTs" in shown.stdout
-    found = json.loads(mptune(*short, "--json").stdout)
-    assert (found["paths"], found["mptcp"]) == ([], None)
-    assert found["measured"]["mptcp"]["bytes"]["first"] > 0
+    result = mptune(*short)
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.startswith("hosts: no buffer sizes by formula, as not every rate and RTT is known")
+    assert "nominal" not in result.stdout and "The formulas, of measured rates and idle RTTs" in result.stdout
+    document = json.loads(mptune(*short, "--json").stdout)
+    assert (document["paths"], document["mptcp"]) == ([], None)
+    assert document["measured"]["mptcp"]["bytes"]["first"] > 0
 
 
 def test_a_sweep_needs_no_numbers_and_its_report_shows_none(real: Any, tmp_path: Path) -> None:
     (tmp_path / "campaign.toml").write_text(CAMPAIGN.replace("kind", 'testbed = "fake"\nkind', 1))
     out = tmp_path / "run"
-    shown = mptune("campaign", "run", "campaign.toml", "--out", str(out), "--quiet")
-    assert shown.exit_code == 0, shown.stderr
+    result = mptune("campaign", "run", "campaign.toml", "--out", str(out), "--quiet")
+    assert result.exit_code == 0, result.stderr
     run = read_run(out, "run")
     (network,) = (section for section in sections(run) if section.name == "topology")
     by_title = {table.title: table.rows for table in network.tables}

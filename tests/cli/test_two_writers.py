@@ -89,8 +89,8 @@ def held() -> Iterator[int]:
 
 def content() -> dict[str, bytes]:
     """Files of the directory, without the index that SQLite's readers share."""
-    found = [one for one in Path("out").rglob("*") if one.is_file()]
-    return {str(one): one.read_bytes() for one in found if not one.name.endswith(("-shm", "-wal"))}
+    files = [file for file in Path("out").rglob("*") if file.is_file()]
+    return {str(file): file.read_bytes() for file in files if not file.name.endswith(("-shm", "-wal"))}
 
 
 def refused(arguments: tuple[str, ...], pid: int) -> None:
@@ -107,7 +107,7 @@ def test_a_campaign_at_work_is_neither_replaced_nor_joined(second: tuple[str, ..
         refused(second, first.pid)
         until(lambda: trials() > before or first.poll() is not None, "another trial")
         assert first.poll() is None
-    assert sorted(one.name for one in place.iterdir()) == ["data.csv", "long.toml", "out", "short.toml"]
+    assert sorted(entry.name for entry in place.iterdir()) == ["data.csv", "long.toml", "out", "short.toml"]
 
 
 @pytest.mark.parametrize("second", [BEGIN, RESUME, OPTIMISE, READ, IMPORT, REPORT], ids=_name)
@@ -131,14 +131,14 @@ def test_of_two_that_begin_at_once_one_works() -> None:
     command = command_line("campaign", "run", "long.toml", "--out", "out", "--force", "--quiet", "--jobs", 1)
     both = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]
     try:
-        until(lambda: any(one.poll() is not None for one in both), "one of them to be refused")
-        second, first = sorted(both, key=lambda one: one.poll() is None)
+        until(lambda: any(process.poll() is not None for process in both), "one of them to be refused")
+        second, first = sorted(both, key=lambda process: process.poll() is None)
         until(lambda: trials() > 0 or first.poll() is not None, "a trial of the other")
         assert first.poll() is None
         assert second.stderr is not None
         line = f"mptune: error: out: process {first.pid} is working in this directory\n"
         assert (second.returncode, second.stderr.read()) == (1, line)
     finally:
-        for one in both:
-            one.kill()
-            one.communicate()
+        for process in both:
+            process.kill()
+            process.communicate()

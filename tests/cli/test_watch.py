@@ -74,14 +74,14 @@ class FakeMachine:
 
 @pytest.fixture
 def sessions(monkeypatch):
-    found = {}
+    outputs = {}
 
     def connect(target, name):
-        found[target] = FakeMachine(target, name)
-        return found[target]
+        outputs[target] = FakeMachine(target, name)
+        return outputs[target]
 
     monkeypatch.setattr(ssh, "connect", connect)
-    return found
+    return outputs
 
 
 def test_another_machine_is_reached_by_ssh_and_shown_as_a_table(sessions):
@@ -107,8 +107,8 @@ def test_both_machines_of_a_file_are_shown(sessions, tmp_path):
     )
     done = CliRunner().invoke(app, ["watch", "--hosts", str(file), "--json", "--once"])
     assert done.exit_code == 0, done.output
-    shown = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [(one["host"], one["connections"][0]["token"]) for one in shown] == [("S", 1), ("R", 1)]
+    reports = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(report["host"], report["connections"][0]["token"]) for report in reports] == [("S", 1), ("R", 1)]
     assert set(sessions) == {"S.example", "R.example"}
 
 
@@ -165,14 +165,14 @@ def at_a_terminal() -> Iterator[tuple["subprocess.Popen[bytes]", int]]:
 
 def read_until(terminal: int, words: bytes) -> bytes:
     """What a terminal shows until these words come, or until it is closed."""
-    shown, end = b"", time.monotonic() + PATIENCE_S
-    while words not in shown:
-        assert select.select([terminal], [], [], max(0.0, end - time.monotonic()))[0], shown
+    printed, end = b"", time.monotonic() + PATIENCE_S
+    while words not in printed:
+        assert select.select([terminal], [], [], max(0.0, end - time.monotonic()))[0], printed
         try:
-            shown += os.read(terminal, 1 << 16)
+            printed += os.read(terminal, 1 << 16)
         except OSError:  # EIO: nobody has it open any more
             break
-    return shown
+    return printed
 
 
 @pytest.mark.usefixtures("may_watch")

@@ -50,9 +50,12 @@ def mptune(*arguments: object) -> Any:
 
 
 def test_a_file_is_read(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = policies.read(file)
-    assert (found.socket, found.runs) == (Path("/run/elsewhere.sock"), {"my-sites": file.parent / "my-sites"})
-    assert found.remeasure == Remeasure(
+    policy_file = policies.read(file)
+    assert (policy_file.socket, policy_file.runs) == (
+        Path("/run/elsewhere.sock"),
+        {"my-sites": file.parent / "my-sites"},
+    )
+    assert policy_file.remeasure == Remeasure(
         begin=Time(22, 30), end=Time(5), max_data_bytes=2_000_000_000, budget_ns=600_000_000_000
     )
     monkeypatch.setenv(policies.VARIABLE, str(file))

@@ -107,7 +107,7 @@ def policies(tmp_path: Path, run: Path) -> Policies:
 
 
 def files(place: Path) -> dict[str, bytes]:
-    return {str(one.relative_to(place)): one.read_bytes() for one in place.rglob("*") if one.is_file()}
+    return {str(file.relative_to(place)): file.read_bytes() for file in place.rglob("*") if file.is_file()}
 
 
 def test_the_new_answer_takes_the_place_of_the_old(daemon: Daemon, policies: Policies) -> None:
@@ -118,10 +118,10 @@ def test_the_new_answer_takes_the_place_of_the_old(daemon: Daemon, policies: Pol
     result = json.loads((place / RUN / "result.json").read_text())
     assert (new["pm"], new["congestion"]) == (result["opm"], result["occ"])
     assert new["measured_at"] > "2026-01-01T00:00:00Z" and new["expected_mbit_s"] < 20
-    assert [one["label"] for one in new["paths"]] == list(LABELS)
-    assert [one["action"] for one in daemon.asked] == ["status", "suspend", "reload", "say"]
+    assert [path["label"] for path in new["paths"]] == list(LABELS)
+    assert [order["action"] for order in daemon.asked] == ["status", "suspend", "reload", "say"]
     assert daemon.asked[-1]["what"] == "measured again" and "fullmesh with reno for 999" in done.why
-    assert sorted(one.name for one in place.iterdir()) == [ANSWER, RUN]
+    assert sorted(entry.name for entry in place.iterdir()) == [ANSWER, RUN]
     assert (place / RUN / RENEWED).read_bytes() == (place / ANSWER).read_bytes()
 
 
@@ -147,7 +147,7 @@ def test_a_failure_leaves_all_as_it_was_and_is_told(
     (done,) = remeasure.remeasure(policies, QUIET, now=NIGHT, measure=measure)
     assert not done.measured
     assert files(place) == before
-    assert sorted(one.name for one in place.iterdir()) == [ANSWER, RUN]
+    assert sorted(entry.name for entry in place.iterdir()) == [ANSWER, RUN]
     said = daemon.asked[-1]
     assert (said["action"], said["policy"], said["what"]) == ("say", "my-sites", "not measured again")
     expected = "the other host is away" if how == "fails" else "the daemon: policy.json: wrong"
@@ -172,11 +172,11 @@ def test_nothing_is_begun_that_cannot_end_in_time(daemon: Daemon, policies: Poli
 
 
 def test_what_was_asked_is_asked_again_within_the_limits(run: Path) -> None:
-    found = remeasure.definition_of(run)
-    limited = remeasure.limited(found, HOURS)
+    definition = remeasure.definition_of(run)
+    limited = remeasure.limited(definition, HOURS)
     assert isinstance(limited.options, OptimiseOptions)
     assert limited.options.strategy == "adaptive" and limited.options.budget_ns == HOURS.budget_ns
-    assert limited.options.ccs == found.options.ccs and limited.topology == found.topology
+    assert limited.options.ccs == definition.options.ccs and limited.topology == definition.topology
     limited.options.check()
 
 
@@ -191,9 +191,9 @@ def test_what_was_asked_is_asked_again_within_the_limits(run: Path) -> None:
 def test_usual_trials_are_shortened_for_a_small_budget(
     run: Path, lasted_ns: int, shortened_from_ns: int | None, lasts_ns: int
 ) -> None:
-    found = remeasure.definition_of(run)
-    options = replace(found.options, duration_ns=lasted_ns, shortened_from_ns=shortened_from_ns)
-    limited = remeasure.limited(replace(found, options=options), HOURS)
+    definition = remeasure.definition_of(run)
+    options = replace(definition.options, duration_ns=lasted_ns, shortened_from_ns=shortened_from_ns)
+    limited = remeasure.limited(replace(definition, options=options), HOURS)
     repeated = limited.options
     assert isinstance(repeated, OptimiseOptions)
 
@@ -210,6 +210,6 @@ def test_usual_trials_are_shortened_for_a_small_budget(
 def test_data_are_rationed_by_rate(run: Path) -> None:
     topology = remeasure.definition_of(run).topology
     rationed = remeasure.rationed(topology, 14_000_000).sender.interfaces
-    assert [one.max_data_bytes for one in rationed] == [10_000_000, 4_000_000]
+    assert [options.max_data_bytes for options in rationed] == [10_000_000, 4_000_000]
     again = remeasure.rationed(remeasure.rationed(topology, 7_000_000), 14_000_000).sender.interfaces
-    assert [one.max_data_bytes for one in again] == [5_000_000, 2_000_000]
+    assert [options.max_data_bytes for options in again] == [5_000_000, 2_000_000]

@@ -37,9 +37,9 @@ def test_systemd_finds_nothing_wrong(written: Path) -> None:
 def test_the_service_exposes_little(written: Path) -> None:
     command = ["systemd-analyze", "security", "--offline=true", "--no-pager", str(written / units.SERVICE)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    found = re.search(r"Overall exposure level for mptune.service: ([0-9.]+)", done.stdout)
-    assert found, done
-    assert float(found[1]) <= LARGEST_EXPOSURE
+    match = re.search(r"Overall exposure level for mptune.service: ([0-9.]+)", done.stdout)
+    assert match, done
+    assert float(match[1]) <= LARGEST_EXPOSURE
 
 
 def test_the_service_may_do_what_it_does(written: Path) -> None:

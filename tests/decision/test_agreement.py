@@ -56,26 +56,26 @@ def test_the_mean_is_that_of_the_runs_with_a_number():
         observation(20),
         observation(99, failed=Failure("died", "the emulator was killed")),
     ]
-    found = summarise_runs(runs, STALL_NS)
-    assert found.throughput_mbps == pytest.approx(15)
-    assert (found.low_mbps, found.high_mbps) == (pytest.approx(10), pytest.approx(20))
-    assert (found.runs, found.stalled, found.failed) == (3, 0, 1)
-    assert found.reason == "the emulator was killed"
+    summary = summarise_runs(runs, STALL_NS)
+    assert summary.throughput_mbps == pytest.approx(15)
+    assert (summary.low_mbps, summary.high_mbps) == (pytest.approx(10), pytest.approx(20))
+    assert (summary.runs, summary.stalled, summary.failed) == (3, 0, 1)
+    assert summary.reason == "the emulator was killed"
 
 
 def test_a_stall_is_one_whether_it_is_told_or_seen():
     """The kernel's testbed breaks a stalled trial off and says so; the simulator goes on to the end."""
-    told = observation(failed=Failure("stalled", "stalled at 1.2 s: no byte in order for 3 s"))
+    stalled = observation(failed=Failure("stalled", "stalled at 1.2 s: no byte in order for 3 s"))
     seen = observation(silent_bins=30)
-    assert is_stalled(told, STALL_NS) and is_stalled(seen, STALL_NS)
+    assert is_stalled(stalled, STALL_NS) and is_stalled(seen, STALL_NS)
     assert not is_stalled(observation(silent_bins=29), STALL_NS)
     assert not is_stalled(
         observation(failed=Failure("overloaded", "stalled while the machine was too busy")), STALL_NS
     )
-    for one in (told, seen):
-        found = summarise_runs([one], STALL_NS)
-        assert (found.throughput_mbps, found.stalled, found.failed) == (None, 1, 0)
-        assert found.reason is not None and found.reason.startswith("stalled")
+    for observed in (stalled, seen):
+        summary = summarise_runs([observed], STALL_NS)
+        assert (summary.throughput_mbps, summary.stalled, summary.failed) == (None, 1, 0)
+        assert summary.reason is not None and summary.reason.startswith("stalled")
 
 
 def test_a_transfer_that_completed_did_not_stall():
@@ -84,34 +84,40 @@ def test_a_transfer_that_completed_did_not_stall():
 
 def test_errors_are_relative_to_the_kernel():
     rows = [row(90, 100), row(110, 100), row(130, 100), row(50, 100), row(100, None, stalled=(0, 3))]
-    found = compare(rows)
-    assert found.compared == 4
-    assert [one.error for one in rows] == [
+    comparison = compare(rows)
+    assert comparison.compared == 4
+    assert [row.error for row in rows] == [
         pytest.approx(-0.1),
         pytest.approx(0.1),
         pytest.approx(0.3),
         pytest.approx(-0.5),
         None,
     ]
-    assert found.median_error == pytest.approx(0.2)
-    assert found.q90_error == pytest.approx(0.44)
-    assert found.stalls_agree == 4 / 5
+    assert comparison.median_error == pytest.approx(0.2)
+    assert comparison.q90_error == pytest.approx(0.44)
+    assert comparison.stalls_agree == 4 / 5
 
 
 def test_nothing_to_compare_is_no_error():
-    found = compare([row(None, None, stalled=(3, 3))])
-    assert found.compared == 0 and found.median_error is None and found.rank_correlation is None
-    assert found.simulated_optimum is None and found.same_optimum is None and found.stalls_agree == 1
+    comparison = compare([row(None, None, stalled=(3, 3))])
+    assert (
+        comparison.compared == 0 and comparison.median_error is None and comparison.rank_correlation is None
+    )
+    assert (
+        comparison.simulated_optimum is None
+        and comparison.same_optimum is None
+        and comparison.stalls_agree == 1
+    )
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=3, max_size=20))
 def test_rank_correlation_is_spearmans(pairs):
     first, second = [float(a) for a, _ in pairs], [float(b) for _, b in pairs]
-    found = spearman(first, second)
+    rank = spearman(first, second)
     if len(set(first)) == 1 or len(set(second)) == 1:
-        assert found is None
+        assert rank is None
     else:
-        assert found == pytest.approx(spearmanr(first, second).statistic, abs=1e-12)
+        assert rank == pytest.approx(spearmanr(first, second).statistic, abs=1e-12)
 
 
 @given(st.lists(st.integers(-1000, 1000), min_size=3, max_size=20, unique=True))
@@ -124,15 +130,15 @@ def test_the_optimum_is_the_smallest_buffer_within_the_sacrifice():
     rows = [row(92, 40, size=MIB), row(94, 93.5, size=2 * MIB), row(100, 100, size=4 * MIB)]
     assert optimum(rows, "simulated") is rows[1]
     assert optimum(rows, "kernel") is rows[1]
-    found = compare(rows)
-    assert found.same_optimum is True and found.kept == 1
+    comparison = compare(rows)
+    assert comparison.same_optimum is True and comparison.kept == 1
 
 
 def test_a_wrong_optimum_tells_what_it_costs():
     rows = [row(100, 60, size=MIB), row(101, 100, size=4 * MIB)]
-    found = compare(rows)
-    assert found.same_optimum is False
-    assert found.kept == pytest.approx(0.6)
+    comparison = compare(rows)
+    assert comparison.same_optimum is False
+    assert comparison.kept == pytest.approx(0.6)
 
 
 def test_a_configuration_that_stalls_now_and_then_is_never_the_optimum():

@@ -53,9 +53,9 @@ def test_what_lies_between_two_measured_buffers_is_uncertain_unless_a_formula_is
     named = decide(samples, DecisionOptions(model="saturating", resamples=200)).uncertainty
     assert named is not None and named.obs_mib == pytest.approx((true, true), rel=0.01)
     for model in ("auto", "smooth"):
-        told = decide(samples, DecisionOptions(model=model, resamples=200)).uncertainty
-        assert told is not None
-        assert low <= told.obs_mib[0] < low + 0.1 and high - 0.1 < told.obs_mib[1] <= high
+        uncertainty = decide(samples, DecisionOptions(model=model, resamples=200)).uncertainty
+        assert uncertainty is not None
+        assert low <= uncertainty.obs_mib[0] < low + 0.1 and high - 0.1 < uncertainty.obs_mib[1] <= high
 
 
 def test_the_answer_is_near_the_truth_and_inside_its_intervals() -> None:
@@ -65,18 +65,20 @@ def test_the_answer_is_near_the_truth_and_inside_its_intervals() -> None:
     assert (decision.optimum.pm, decision.optimum.cc) == ("pcdc", "cubic")
     assert decision.optimum.throughput_mbps == pytest.approx(target, rel=0.02)
     assert decision.optimum.buffer_mib == pytest.approx(-5 * math.log(1 - target / 110), rel=0.05)
-    told = decision.uncertainty
-    assert told is not None and told.resamples == 200 and not told.single_runs
-    assert told.wins == {Combination("pcdc", "cubic"): 1.0}
-    assert told.obs_mib[0] <= decision.optimum.buffer_mib <= told.obs_mib[1]
+    uncertainty = decision.uncertainty
+    assert uncertainty is not None and uncertainty.resamples == 200 and not uncertainty.single_runs
+    assert uncertainty.wins == {Combination("pcdc", "cubic"): 1.0}
+    assert uncertainty.obs_mib[0] <= decision.optimum.buffer_mib <= uncertainty.obs_mib[1]
 
 
 def test_more_noise_is_more_uncertain() -> None:
     widths = []
     for noise in (0.5, 5.0):
-        told = decide(observations(noise), DecisionOptions(model="saturating", resamples=50)).uncertainty
-        assert told is not None
-        widths.append(told.otp_mbps[1] - told.otp_mbps[0])
+        uncertainty = decide(
+            observations(noise), DecisionOptions(model="saturating", resamples=50)
+        ).uncertainty
+        assert uncertainty is not None
+        widths.append(uncertainty.otp_mbps[1] - uncertainty.otp_mbps[0])
     assert widths[1] > 5 * widths[0]
 
 
@@ -86,9 +88,9 @@ def test_two_that_are_alike_share_the_wins() -> None:
         Sample(Combination("fullmesh", cc), bs, 100 * (1 - math.exp(-bs / 3)) + 3 * float(rng.normal()), run)
         for cc, bs, run in itertools.product(("cubic", "olia"), BUFFERS, range(3))
     ]
-    told = decide(samples, DecisionOptions(model="saturating")).uncertainty
-    assert told is not None and max(told.wins.values()) < 0.98
-    assert sum(told.wins.values()) == pytest.approx(1.0)
+    uncertainty = decide(samples, DecisionOptions(model="saturating")).uncertainty
+    assert uncertainty is not None and max(uncertainty.wins.values()) < 0.98
+    assert sum(uncertainty.wins.values()) == pytest.approx(1.0)
 
 
 def test_the_front_holds_the_answer_with_its_intervals() -> None:

@@ -113,10 +113,10 @@ class TestTheInterval:
         assert (low, high) == pytest.approx((50 * math.exp(-0.3), 50 * math.exp(0.1)))
 
     def test_runs_that_scatter_more_leave_more_open(self, learnt, trial):
-        alike, apart = ([20 - one, 20.0, 20 + one] for one in (0.0, 4.0))
+        alike, apart = ([20 - spread, 20.0, 20 + spread] for spread in (0.0, 4.0))
         widths = [
-            found.high_mbps - found.low_mbps
-            for found in (learnt.expected(trial, alike), learnt.expected(trial, apart))
+            expected.high_mbps - expected.low_mbps
+            for expected in (learnt.expected(trial, alike), learnt.expected(trial, apart))
         ]
         assert widths[1] > 1.2 * widths[0]
 
@@ -130,8 +130,8 @@ class TestKinds:
             "pcdc": ({"active": ["B-T"]}, "1"),
         }
         for pm, (options, expected) in given.items():
-            one = msgspec.structs.replace(trial, pm=pm, pm_options=options)
-            assert kinds.factors(one)["subflows"] == expected, pm
+            changed = msgspec.structs.replace(trial, pm=pm, pm_options=options)
+            assert kinds.factors(changed)["subflows"] == expected, pm
 
     @pytest.mark.parametrize(("loss", "expected"), [("0 %", "none"), ("0.1 %", "light"), ("0.11 %", "heavy")])
     def test_losses_count_by_the_path_that_loses_most(self, topology, loss, expected):
@@ -161,11 +161,11 @@ class TestKinds:
         ],
     )
     def test_what_was_not_compared_says_so(self, learnt, trial, changes, word):
-        one = msgspec.structs.replace(trial, **changes)
-        found = learnt.expected(one, [20.0, 21.0])
-        assert word in found.unknown
-        assert found.low_mbps is None and found.high_mbps is None
-        assert found.unknown in found.sentence and "No kernel error estimate" in found.sentence
+        changed = msgspec.structs.replace(trial, **changes)
+        expected = learnt.expected(changed, [20.0, 21.0])
+        assert word in expected.unknown
+        assert expected.low_mbps is None and expected.high_mbps is None
+        assert expected.unknown in expected.sentence and "No kernel error estimate" in expected.sentence
 
     @pytest.mark.parametrize(
         ("before", "after", "word"),
@@ -176,10 +176,10 @@ class TestKinds:
         ],
     )
     def test_networks_beyond_the_drawn_ones_say_so(self, learnt, trial, topology, before, after, word):
-        one = topology(text=TOPOLOGY.replace(before, after))
+        network = topology(text=TOPOLOGY.replace(before, after))
         compared = msgspec.structs.replace(learnt.compared, total_bps=(1e6, 35e6), products=(0, 1e9))
-        told = kinds.outside(msgspec.structs.replace(trial, topology=one), compared)
-        assert word in told and told.startswith("validated only for ")
+        reason = kinds.outside(msgspec.structs.replace(trial, topology=network), compared)
+        assert word in reason and reason.startswith("validated only for ")
 
     def test_connections_of_others_say_so(self, learnt, trial):
         busy = msgspec.structs.replace(trial.topology, background=(TcpBackground(path="A-T", cc="cubic"),))
@@ -199,7 +199,7 @@ class TestKinds:
 
 class TestWhatIsSaid:
     def test_the_sentence_has_the_ends_and_what_they_are_from(self, learnt, trial):
-        told = learnt.expected(trial, [20.0, 20.0]).sentence
+        sentence = learnt.expected(trial, [20.0, 20.0]).sentence
         for part in (
             "16.37 to 24.43 Mbit/s",
             "5 runs",
@@ -207,32 +207,32 @@ class TestWhatIsSaid:
             "30 drawn networks",
             "Linux 9.9",
         ):
-            assert part in told
+            assert part in sentence
 
     def test_a_gain_is_as_unsure_as_both_together(self):
         """Widths of 3 and 4 make one of 5."""
-        found = gain(OnKernel(30.0, 27.0, 33.0), OnKernel(20.0, 16.0, 24.0))
-        assert (found.low_mbps, found.high_mbps) == (5.0, 15.0)
+        gained = gain(OnKernel(30.0, 27.0, 33.0), OnKernel(20.0, 16.0, 24.0))
+        assert (gained.low_mbps, gained.high_mbps) == (5.0, 15.0)
 
     def test_the_near_ends_count_on_each_side(self):
-        found = gain(OnKernel(30.0, 27.0, 30.0), OnKernel(20.0, 20.0, 24.0))
-        assert (found.low_mbps, found.high_mbps) == (5.0, 10.0)
+        gained = gain(OnKernel(30.0, 27.0, 30.0), OnKernel(20.0, 20.0, 24.0))
+        assert (gained.low_mbps, gained.high_mbps) == (5.0, 10.0)
 
     def test_a_gain_that_may_be_a_loss_says_so(self):
-        told = gain(OnKernel(30.0, 20.0, 40.0), OnKernel(25.0, 20.0, 30.0)).sentence
-        assert "cannot tell" in told
+        sentence = gain(OnKernel(30.0, 20.0, 40.0), OnKernel(25.0, 20.0, 30.0)).sentence
+        assert "cannot tell" in sentence
 
     def test_a_gain_over_something_unknown_is_unknown(self):
-        found = gain(OnKernel(30.0, 27.0, 33.0), OnKernel(20.0, unknown="guard is not validated"))
-        assert found.low_mbps is None and "guard" in found.sentence
+        gained = gain(OnKernel(30.0, 27.0, 33.0), OnKernel(20.0, unknown="guard is not validated"))
+        assert gained.low_mbps is None and "guard" in gained.sentence
 
 
 class TestTheFile:
     def test_what_is_shipped_is_read_and_is_of_this_simulator(self, trial):
-        found = model_error.shipped()
-        assert "another version" not in found.unknown(trial)
-        assert found.scale.half < found.scale.nine_tenths <= found.scale.ends
-        assert 0.85 <= found.validated.coverage <= 1.0
+        error = model_error.shipped()
+        assert "another version" not in error.unknown(trial)
+        assert error.scale.half < error.scale.nine_tenths <= error.scale.ends
+        assert 0.85 <= error.validated.coverage <= 1.0
 
     def test_what_is_written_is_read(self, learnt, tmp_path):
         file = tmp_path / "error.json"
@@ -252,9 +252,9 @@ class TestTheFile:
     def test_a_bad_file_is_one_line(self, learnt, tmp_path, change, named):
         file = tmp_path / "error.json"
         file.write_text(json.dumps(msgspec.to_builtins(learnt) | change), encoding="utf-8")
-        with pytest.raises(InputError) as told:
+        with pytest.raises(InputError) as caught:
             model_error.read(file)
-        assert str(file) in str(told.value) and named in str(told.value) and "\n" not in str(told.value)
+        assert str(file) in str(caught.value) and named in str(caught.value) and "\n" not in str(caught.value)
 
     @pytest.mark.parametrize("content", [b"", b"[]", b"\xff", b'{"schema": 1'])
     def test_what_is_no_such_file_is_one_line(self, tmp_path, content):

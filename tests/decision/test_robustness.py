@@ -13,7 +13,7 @@ MODEL, PATH, MESH = (
 
 
 def chosen(stated, others, sacrifice=0.07):
-    others = {one: others.get(one, []) for one in stated}
+    others = {combination: others.get(combination, []) for combination in stated}
     return survivor(MODEL, stated, finalists(2**20, stated, others), sacrifice)
 
 
@@ -31,8 +31,8 @@ def test_a_needle_loses_against_what_holds_in_other_networks():
     stated = {MODEL: [100.0] * 3, PATH: [97.0] * 3, MESH: [50.0] * 3}
     others = {MODEL: [99.0, 40.0, 98.0], PATH: [96.0, 95.0, 97.0], MESH: [50.0, 50.0, 50.0]}
     assert chosen(stated, others) == PATH
-    found = {finalist.combination: finalist.worst for finalist in finalists(2**20, stated, others)}
-    assert found == {MODEL: 40 / 95, PATH: pytest.approx(96 / 99), MESH: pytest.approx(50 / 99)}
+    worst = {finalist.combination: finalist.worst for finalist in finalists(2**20, stated, others)}
+    assert worst == {MODEL: 40 / 95, PATH: pytest.approx(96 / 99), MESH: pytest.approx(50 / 99)}
     sentence = change(MODEL, PATH, finalists(2**20, stated, others), 0.2)
     assert "pcdc on A-X with reno gave 97.0" in sentence and "at least 97% instead of 42%" in sentence
 
@@ -71,8 +71,10 @@ def test_of_equally_good_ones_the_congestion_control_is_the_one_that_every_kerne
 
 def test_a_favourite_that_fails_is_not_the_answer():
     assert chosen({MODEL: [0.0, 0.0], PATH: [90.0, 90.0]}, {}) == PATH
-    found = finalists(2**20, {MODEL: [0.0, 0.0], PATH: [90.0, 90.0]}, {MODEL: [], PATH: []})
-    assert found[0].throughput is None and "every fresh trial of it failed" in change(MODEL, PATH, found, 0.2)
+    ranked = finalists(2**20, {MODEL: [0.0, 0.0], PATH: [90.0, 90.0]}, {MODEL: [], PATH: []})
+    assert ranked[0].throughput is None and "every fresh trial of it failed" in change(
+        MODEL, PATH, ranked, 0.2
+    )
 
 
 TCP = Combination.plain_tcp("K-C", "cubic")

@@ -31,7 +31,7 @@ def choices(samples: list[Sample], model: str, resamples: int) -> tuple[Optimum,
     response = MODELS[model].fit(samples)
     drawn = Resampler(samples, response, MODELS[model]).curves(resamples, seed=1)
     best = [Candidates(curves, GRID).best() for curves in drawn]
-    return Candidates(response.curves, GRID).best(), [Choice(one, one.buffer_mib) for one in best]
+    return Candidates(response.curves, GRID).best(), [Choice(optimum, optimum.buffer_mib) for optimum in best]
 
 
 class Means:
@@ -98,23 +98,23 @@ def test_progress_counts_resamples() -> None:
 
 def test_without_noise_nothing_is_uncertain() -> None:
     optimum, drawn = choices(observations(0.0, 3, seed=1), "saturating", 20)
-    told = summarise_choices(optimum, drawn, (BUFFERS[0], BUFFERS[-1]), single_runs=False)
-    assert told.obs_mib == pytest.approx((optimum.buffer_mib, optimum.buffer_mib), abs=1e-6)
-    assert told.otp_mbps == pytest.approx((optimum.throughput_mbps, optimum.throughput_mbps), abs=1e-6)
-    assert told.wins == {Combination(optimum.pm, optimum.cc): 1.0}
+    summary = summarise_choices(optimum, drawn, (BUFFERS[0], BUFFERS[-1]), single_runs=False)
+    assert summary.obs_mib == pytest.approx((optimum.buffer_mib, optimum.buffer_mib), abs=1e-6)
+    assert summary.otp_mbps == pytest.approx((optimum.throughput_mbps, optimum.throughput_mbps), abs=1e-6)
+    assert summary.wins == {Combination(optimum.pm, optimum.cc): 1.0}
 
 
 def test_wins_are_shares_and_ordered() -> None:
     def chosen(cc: str) -> Choice:
         return Choice(Optimum(pm="pcdc", cc=cc, buffer_mib=1.0, throughput_mbps=9.0), 1.0)
 
-    told = summarise_choices(
+    summary = summarise_choices(
         chosen("a").optimum,
         [chosen("b"), chosen("a"), chosen("b"), chosen("b")],
         (1.0, 2.0),
         single_runs=False,
     )
-    assert list(told.wins.items()) == [(Combination("pcdc", "b"), 0.75), (Combination("pcdc", "a"), 0.25)]
+    assert list(summary.wins.items()) == [(Combination("pcdc", "b"), 0.75), (Combination("pcdc", "a"), 0.25)]
 
 
 def test_intervals_by_hand() -> None:
@@ -144,10 +144,10 @@ def test_a_buffer_is_blurred_over_the_gap_of_its_own_combination(
     samples = [Sample(Combination("p", cc), size, 1.0) for cc in "cd" for size in (1.0, 2.0, 4.0, 8.0)]
     samples.append(Sample(Combination("p", "d"), 2.5, 1.0))
     optimum = Optimum(pm="p", cc="c", buffer_mib=chosen, throughput_mbps=1.0)
-    found = [Blur(samples)(optimum, share) for share in (0.0, 0.5, 1.0)]
-    assert {one.optimum for one in found} == {optimum}
+    blurred = [Blur(samples)(optimum, share) for share in (0.0, 0.5, 1.0)]
+    assert {choice.optimum for choice in blurred} == {optimum}
     middle = math.sqrt(gap[0] * gap[1])
-    assert [one.buffer_mib for one in found] == pytest.approx([gap[0], middle, gap[1]])
+    assert [choice.buffer_mib for choice in blurred] == pytest.approx([gap[0], middle, gap[1]])
 
 
 @pytest.mark.parametrize(("model", "noise"), [("saturating", 3.0), ("smooth", 3.0)])

@@ -175,16 +175,16 @@ def build(spec: dict) -> None:
 
 def read_tree(top: Path) -> dict[Path, str | tuple[int, bytes] | None]:
     """A file or directory of the real machine: links, directories (None), modes and contents."""
-    found: dict[Path, str | tuple[int, bytes] | None] = {}
+    contents: dict[Path, str | tuple[int, bytes] | None] = {}
     if top.is_symlink():
         return {top: str(top.readlink())}
     if top.is_dir():
-        found[top] = None
+        contents[top] = None
         for path in top.iterdir():
-            found |= read_tree(path)
+            contents |= read_tree(path)
     elif top.is_file():
-        found[top] = (top.stat().st_mode & 0o7777, top.read_bytes())
-    return found
+        contents[top] = (top.stat().st_mode & 0o7777, top.read_bytes())
+    return contents
 
 
 def write_tree(tree: dict[Path, str | tuple[int, bytes] | None]) -> None:

@@ -239,14 +239,17 @@ class Machine:
 
         The program counts even if its file is gone or if it was started by another name.
         """
-        found = [
+        pids = [
             str(number)
             for number, called, words in self.processes()
-            if any(one.startswith(name) for one in (called, Path(words[0]).name, self._program(number)))
+            if any(
+                called_name.startswith(name)
+                for called_name in (called, Path(words[0]).name, self._program(number))
+            )
         ]
-        if found:
-            self.run("kill", "-KILL", *found, check=False)
-        return len(found)
+        if pids:
+            self.run("kill", "-KILL", *pids, check=False)
+        return len(pids)
 
     def _program(self, number: int) -> str:
         try:

@@ -181,8 +181,8 @@ def _rules(table: str, name: Middlebox) -> list[str]:
     alive = f"flags dynamic, timeout; timeout {DARK_AFTER_S}s; size 16;"
     sets = {"began": "flags dynamic; size 16;", "alive": alive}
     lines = [
-        f"add set inet {table} {one} {{ type mark; {options} }}"
-        for one, options in sets.items()
+        f"add set inet {table} {address} {{ type mark; {options} }}"
+        for address, options in sets.items()
         if name == "dark"
     ]
     hooks = ("forward", "output") if name == "icmp-blocked" else ("forward",)

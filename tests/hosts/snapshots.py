@@ -58,29 +58,31 @@ class Snapshot(NamedTuple):
         return "\n".join(lines)
 
 
-def _lines(found: Mapping[str, str]) -> list[str]:
-    return [f"{name} {value}".rstrip() for name, value in sorted(found.items())]
+def _lines(values: Mapping[str, str]) -> list[str]:
+    return [f"{name} {value}".rstrip() for name, value in sorted(values.items())]
 
 
 def _differing(before: list[str], after: list[str]) -> list[str]:
     if before == after:
         return []
-    found = [line for line in difflib.ndiff(before, after) if line[0] in "-+"]
-    return [line for line in found if not _SESSION_ENDED.match(line)]
+    changed = [line for line in difflib.ndiff(before, after) if line[0] in "-+"]
+    return [line for line in changed if not _SESSION_ENDED.match(line)]
 
 
 def take(machine: "Machine") -> Snapshot:
     """The picture of a machine now."""
-    found: dict[str, Mapping[str, str]] = {"settings": machine.inside(_settings)}
+    snapshot: dict[str, Mapping[str, str]] = {"settings": machine.inside(_settings)}
     script = "\n".join(f"echo '# {title}'; {command} 2>&1 || true" for title, command in _QUESTIONS)
     for part in machine.sh(script).split("# ")[1:]:
         title, *answers = part.splitlines()
-        found[title] = _counted(line.replace("\t", " ").strip() for line in answers)
-    found["processes"] = _counted(_STARTUPS.sub("", " ".join(words)) for _, _, words in machine.processes())
-    found["files"] = {
+        snapshot[title] = _counted(line.replace("\t", " ").strip() for line in answers)
+    snapshot["processes"] = _counted(
+        _STARTUPS.sub("", " ".join(words)) for _, _, words in machine.processes()
+    )
+    snapshot["files"] = {
         path: what for place in _PLACES for path, what in _files(machine.file("/"), machine.file(place))
     }
-    return Snapshot(found)
+    return Snapshot(snapshot)
 
 
 def settle(machine: "Machine", before: Snapshot, within_s: float = _SETTLES_S) -> None:
@@ -92,11 +94,11 @@ def settle(machine: "Machine", before: Snapshot, within_s: float = _SETTLES_S) -
     """
     end = time.monotonic() + within_s
 
-    def found() -> list[str]:
+    def difference_now() -> list[str]:
         difference = before.difference(machine.snapshot())
         return [difference] if not difference or time.monotonic() > end else []
 
-    (difference,) = until(found)
+    (difference,) = until(difference_now)
     assert not difference, f"left behind on {machine.name}:\n{difference}"
 
 
@@ -113,26 +115,26 @@ def _settings() -> dict[str, str]:
 
     The others belong to the kernel, which this machine shares with all: its congestion controls, for example.
     """
-    found, top = {}, Path("/proc/sys/net")
+    values, top = {}, Path("/proc/sys/net")
     for directory, _, names in os.walk(top):
         for name in names:
             path = Path(directory, name)
             with suppress(OSError):  # some can only be written, or have never been
                 if path.stat().st_mode & stat.S_IWUSR:
-                    found[str(path.relative_to(top.parent)).replace("/", ".")] = path.read_text().strip()
-    return found
+                    values[str(path.relative_to(top.parent)).replace("/", ".")] = path.read_text().strip()
+    return values
 
 
 def _files(root: Path, top: Path) -> list[tuple[str, str]]:
-    found = []
+    paths = []
     for directory, directories, names in os.walk(top):
         for name in (*directories, *names):
             path = Path(directory, name)
-            shown = f"/{path.relative_to(root)}"
-            if not shown.startswith(_LOGS):
+            relative = f"/{path.relative_to(root)}"
+            if not relative.startswith(_LOGS):
                 with suppress(FileNotFoundError):
-                    found.append((shown, _file(path)))
-    return found
+                    paths.append((relative, _file(path)))
+    return paths
 
 
 def _file(path: Path) -> str:
@@ -148,11 +150,11 @@ def _file(path: Path) -> str:
 
 def processes(proc: Path) -> list[tuple[int, str, list[str]]]:
     """Number, name and words of the command line of every process under a /proc; a zombie has one word."""
-    found = []
+    lines = []
     for directory in proc.iterdir():
         if directory.name.isdecimal():
             with suppress(FileNotFoundError, ProcessLookupError):
                 name = (directory / "comm").read_text().strip()
                 words = (directory / "cmdline").read_bytes().decode(errors="replace").split("\0")
-                found.append((int(directory.name), name, words[:-1] or [f"{name} <defunct>"]))
-    return sorted(found)
+                lines.append((int(directory.name), name, words[:-1] or [f"{name} <defunct>"]))
+    return sorted(lines)

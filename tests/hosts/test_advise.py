@@ -41,14 +41,14 @@ def test_present_values_come_over_ssh_and_nothing_changes(world, run):
     for host in (alice, bob):
         check(host.plan)
         present = {line.title: line.present for line in host.lines}
-        wanted = {line.title: line.wanted for line in host.lines}
+        lines = {line.title: line.wanted for line in host.lines}
         name = f"net.ipv4.tcp_{'w' if host is alice else 'r'}mem"
         assert present["net.mptcp.enabled"] in ("0", "1")
         now = present[name]
-        assert now is not None and wanted[name].split()[:2] == now.split()[:2]
-        assert wanted[name].endswith(" 1048576")
-    routes = [one for one in alice.plan.settings if one["kind"] == "route"]
-    assert routes and all(one["congctl"] == "reno" for one in routes)
+        assert now is not None and lines[name].split()[:2] == now.split()[:2]
+        assert lines[name].endswith(" 1048576")
+    routes = [setting for setting in alice.plan.settings if setting["kind"] == "route"]
+    assert routes and all(route["congctl"] == "reno" for route in routes)
 
 
 def test_files_name_the_routes_that_are_there(world, run, tmp_path):

@@ -22,7 +22,7 @@ def _ssh(world, monkeypatch):
     monkeypatch.setenv(VARIABLE, str(world.bin / "ssh"))
 
 
-def wanted(*targets: Target) -> list[Wanted]:
+def setups(*targets: Target) -> list[Wanted]:
     return [Wanted(target, lambda _place: SETTINGS) for target in targets]
 
 
@@ -32,20 +32,20 @@ def reverters(machine) -> list[int]:
 
 def test_both_hosts_are_changed_and_put_back(world):
     with world.alice.unchanged(), world.bob.unchanged():
-        done = apply.apply(wanted(ALICE, BOB), run="a run", confirm_within_s=600)
+        done = apply.apply(setups(ALICE, BOB), run="a run", confirm_within_s=600)
         assert [name for name, _ in done] == ["alice", "bob"]
         assert (
             world.alice.sysctl(WMEM).split() == world.bob.sysctl(WMEM).split() == ["4096", "16384", "741376"]
         )
-        assert [one.waited for _, one in apply.confirm([ALICE, BOB])] == [True, True]
+        assert [answer.waited for _, answer in apply.confirm([ALICE, BOB])] == [True, True]
         until(lambda: not reverters(world.alice) and not reverters(world.bob), "the end of what waits")
-        assert {one.state for _, one in apply.status([ALICE, BOB])} == {"applied"}
-        assert [one.kept for _, one in apply.roll_back([ALICE, BOB])] == [[], []]
+        assert {answer.state for _, answer in apply.status([ALICE, BOB])} == {"applied"}
+        assert [answer.kept for _, answer in apply.roll_back([ALICE, BOB])] == [[], []]
 
 
 def test_a_host_that_nobody_reaches_any_more_puts_everything_back(world):
     with world.alice.unchanged():
-        apply.apply(wanted(ALICE), run="a run", confirm_within_s=3)
+        apply.apply(setups(ALICE), run="a run", confirm_within_s=3)
         world.alice.kill_sshd()
         with pytest.raises(MptuneError, match="unreachable"):
             apply.confirm([ALICE])
@@ -59,6 +59,6 @@ def test_a_host_that_nobody_reaches_any_more_puts_everything_back(world):
 def test_one_host_that_refuses_leaves_none_changed(world):
     with world.alice.unchanged(), world.bob.unchanged():
         bad: Setting = {"kind": "sysctl", "name": "net.mptcp.enabled", "value": "many"}
-        both = [*wanted(ALICE), Wanted(BOB, lambda _place: [*SETTINGS, bad])]
+        both = [*setups(ALICE), Wanted(BOB, lambda _place: [*SETTINGS, bad])]
         with pytest.raises(apply.Refused, match=r"bob: net\.mptcp\.enabled: .*; alice was rolled back"):
             apply.apply(both, run="a run")

@@ -106,11 +106,11 @@ def test_the_main_job_ends_with_an_answer_that_it_confirmed_and_within_its_budge
     limits = ("--duration", "1s", "--budget", "21s")
     line = ("optimise", "world.toml", "--testbed", "hosts", *asked, *limits, "--out", "run", "--json")
     with world.alice.unchanged(), world.bob.unchanged():
-        shown = CliRunner().invoke(app, line)
+        finished = CliRunner().invoke(app, line)
         beds.close()
-    assert shown.exit_code == 0, shown.stderr
-    assert ", 78.8 MB in all." in shown.stderr
-    result = json.loads(shown.stdout)
+    assert finished.exit_code == 0, finished.stderr
+    assert ", 78.8 MB in all." in finished.stderr
+    result = json.loads(finished.stdout)
     assert 0 < result["confirmed"]["mean"] < 28.6 and set(result["subflows"]) <= {"A-X", "B-X"}
     assert result["reached"]["spent_s"] <= result["reached"]["budget_s"] == 21
     assert (tmp_path / "run" / "report.html").is_file()
@@ -153,16 +153,16 @@ def test_a_default_that_the_hosts_lack_is_left_out_and_by_name_it_is_refused(bed
     collect = SshMachine.collect
 
     def bare(*asked):
-        found = collect(*asked)
+        collected = collect(*asked)
         controls = {"congestion_controls": {"available": ["reno", "cubic"], "allowed": ["reno", "cubic"]}}
-        return found | controls if "congestion_controls" in found else found
+        return collected | controls if "congestion_controls" in collected else collected
 
     monkeypatch.setattr(SshMachine, "collect", bare)
     brief = ("--testbed", "hosts", "--out", "run", "--budget", "45s", "--duration", "1s", "--no-tcp")
     few = ("--pm", "fullmesh", "--buffers", "256KiB,1MiB")
-    shown = CliRunner().invoke(app, ["optimise", "world.toml", *brief, *few])
-    assert shown.exit_code == 0, shown.stderr
-    (line,) = (line for line in shown.stderr.splitlines() if line.startswith("Left out"))
+    result = CliRunner().invoke(app, ["optimise", "world.toml", *brief, *few])
+    assert result.exit_code == 0, result.stderr
+    (line,) = (line for line in result.stderr.splitlines() if line.startswith("Left out"))
     assert "olia, hybla, scalable, vegas (asking for one by name shows why)" in line
     asked = json.loads((tmp_path / "run/config.json").read_text())["options"]["ccs"]
     assert set(asked) == {"reno", "cubic"}

@@ -51,8 +51,8 @@ def test_a_middlebox_on_the_second_path_costs_that_path_alone(world, at, kind):
     topology = at(world)
     with world.uplink("alice", 1).middlebox(kind), hosts(world) as bed:
         observation = bed.run(trial(topology))
-    found = sent(observation)
-    assert found["A-X"] > PAYLOAD * 20 / 2 and not found.get("B-X")
+    carried = sent(observation)
+    assert carried["A-X"] > PAYLOAD * 20 / 2 and not carried.get("B-X")
 
 
 def test_where_nothing_gets_through_it_is_unreachable(world, at):
@@ -78,10 +78,10 @@ def test_behind_nat_and_with_asymmetric_rates_each_direction_has_its_own(make_wo
     world = make_world((Side(uplinks=uplinks), SERVER))
     topology = at(world)
     with hosts(world) as bed:
-        found = sent(bed.run(trial(topology, duration_ns=3 * SECOND)))
+        carried = sent(bed.run(trial(topology, duration_ns=3 * SECOND)))
         back = bed.run(trial(topology.reversed(), initial_path="X-A"))
-    assert 0.3 < found["A-X"] / (3 * PAYLOAD * 4) < 1.05
-    assert 0.3 < found["B-X"] / (3 * PAYLOAD * 8) < 1.05
+    assert 0.3 < carried["A-X"] / (3 * PAYLOAD * 4) < 1.05
+    assert 0.3 < carried["B-X"] / (3 * PAYLOAD * 8) < 1.05
     assert back.failed is not None and back.failed.kind == "unreachable"
 
 
@@ -89,9 +89,9 @@ def test_downloads_have_the_rates_down(make_world, at):
     uplinks = Uplink(up_mbps=4, down_mbps=16), Uplink(up_mbps=8, down_mbps=2)
     world = make_world((Side(uplinks=uplinks), SERVER))
     with hosts(world) as bed:
-        found = sent(bed.run(trial(at(world).reversed(), duration_ns=3 * SECOND)))
+        carried = sent(bed.run(trial(at(world).reversed(), duration_ns=3 * SECOND)))
     # Eight times as fast; the other way it is half as fast.
-    assert found["X-A"] > 2 * found["X-B"] > 0
+    assert carried["X-A"] > 2 * carried["X-B"] > 0
 
 
 def test_a_path_whose_large_packets_vanish_carries_nothing_alone_or_beside_another(make_world, at):
@@ -133,10 +133,10 @@ def test_a_wrong_default_route_is_told_by_doctor_and_by_the_trial(make_world, at
     world = make_world((replace(PLAIN, routing="wrong"), SERVER))
     topology = at(world)
     with hosts(world) as bed:
-        found = findings(topology, "alice")["interface A"]
+        finding = findings(topology, "alice")["interface A"]
         observation = bed.run(trial(topology))
-    assert found.state == "missing" and "10.1.1.2 leaves by mgmt0" in found.found
-    assert found.remedy is not None and "ip rule add from 10.1.1.2 table" in found.remedy
+    assert finding.state == "missing" and "10.1.1.2 leaves by mgmt0" in finding.found
+    assert finding.remedy is not None and "ip rule add from 10.1.1.2 table" in finding.remedy
     assert observation.failed is not None and observation.failed.kind == "unreachable"
 
 
@@ -145,13 +145,15 @@ def test_a_strict_rp_filter_is_told_by_doctor_and_costs_the_paths_that_it_discar
     world = make_world((Side(uplinks=two), Side(uplinks=two, routing="main", rp_filter=1)))
     topology = at(world)
     with hosts(world) as bed:
-        told = findings(topology, "bob")
-        found = sent(bed.run(trial(topology)))
-    assert told["reverse path filter"].state == "limited"
-    assert "net.ipv4.conf.eth2.rp_filter=2" in (told["reverse path filter"].remedy or "")
-    assert told["interface Y"].state == "missing" and "leaves by eth1" in told["interface Y"].found
-    assert found["A-X"] and found["B-X"]
-    assert not found.get("A-Y") and not found.get("B-Y")
+        found_there = findings(topology, "bob")
+        carried = sent(bed.run(trial(topology)))
+    assert found_there["reverse path filter"].state == "limited"
+    assert "net.ipv4.conf.eth2.rp_filter=2" in (found_there["reverse path filter"].remedy or "")
+    assert (
+        found_there["interface Y"].state == "missing" and "leaves by eth1" in found_there["interface Y"].found
+    )
+    assert carried["A-X"] and carried["B-X"]
+    assert not carried.get("A-Y") and not carried.get("B-Y")
 
 
 @pytest.mark.needs("compiler")
@@ -249,11 +251,11 @@ def test_a_campaign_waits_for_a_host_that_is_away(world, at, monkeypatch, tmp_pa
     """Lost in a trial, and again between two rounds; nothing is missing in the end."""
     monkeypatch.setattr(hosts_testbed, "_PAUSE_S", 0.2)
     topology = at(world)
-    told = []
+    sentences = []
 
     class Telling(Reporter):
         def notice(self, sentence):
-            told.append(sentence)
+            sentences.append(sentence)
             if sentence.startswith("Waiting for "):
                 world.alice.start_sshd()
 
@@ -280,5 +282,5 @@ def test_a_campaign_waits_for_a_host_that_is_away(world, at, monkeypatch, tmp_pa
         rows = list(csv.DictReader(file))
     assert [row["round"] for row in rows] == ["0", "0", "1", "1"]
     assert not [row["failed"] for row in rows if row["failed"]]
-    waited = [sentence for sentence in told if "alice" in sentence and "sends" not in sentence]
+    waited = [sentence for sentence in sentences if "alice" in sentence and "sends" not in sentence]
     assert [sentence.split()[:2] for sentence in waited] == [["Waiting", "for"], ["alice", "is"]] * 2

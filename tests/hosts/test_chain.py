@@ -72,11 +72,11 @@ def test_what_was_measured_is_applied_shown_to_help_confirmed_and_taken_back(wor
         assert len(verdict["after"]["last"]["subflows"]) == 2
 
         status = json.loads(typed(world, tmp_path, "status", run, "--json"))
-        waiting = [one["confirm"]["left_s"] for one in status.values()]
+        waiting = [answer["confirm"]["left_s"] for answer in status.values()]
         assert len(waiting) == 2 and all(0 < left <= 600 for left in waiting)
         typed(world, tmp_path, "apply", run, "--confirm")
         status = json.loads(typed(world, tmp_path, "status", run, "--json"))
-        assert {one["state"] for machine in status.values() for one in machine["settings"]} == {"set"}
+        assert {setting["state"] for machine in status.values() for setting in machine["settings"]} == {"set"}
         together, subflows = transfer_mbps(world)
         assert subflows == 2 and together > ONE * 1.05  # no single path carries that
         typed(world, tmp_path, "rollback", run)

@@ -48,17 +48,17 @@ def daemon(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[
     program.chmod(0o755)
 
     def start() -> subprocess.Popen[bytes]:
-        one = world.alice.start(PROGRAM, "daemon")
-        started.append(one)
-        until(lambda: one.poll() is None and world.alice.file(SOCKET).exists(), "the daemon's socket")
-        return one
+        process = world.alice.start(PROGRAM, "daemon")
+        started.append(process)
+        until(lambda: process.poll() is None and world.alice.file(SOCKET).exists(), "the daemon's socket")
+        return process
 
     yield start
     # What was started is the program that entered the machine; the daemon itself has to hear it.
     for number in daemons(world):
         world.alice.run("kill", "-TERM", str(number))
-    for one in started:
-        one.communicate()
+    for process in started:
+        process.communicate()
     program.unlink()
     world.alice.sh("rm -rf /etc/mptune")
 
@@ -71,13 +71,13 @@ def daemons(world: World) -> list[int]:
 def names(world: World) -> list[str]:
     """The policies of alice's daemon."""
     status: dict[str, Any] = json.loads(world.alice.run("python3", "-c", ASK).stdout)
-    return [one["name"] for one in status["policies"]]
+    return [policy["name"] for policy in status["policies"]]
 
 
-def subflows(ends: Ends, wanted: int) -> None:
+def subflows(ends: Ends, count: int) -> None:
     """Wait for this many."""
     exchange(ends)
-    until(lambda: mptcp(ends.client).subflows == wanted, f"{wanted} subflows")
+    until(lambda: mptcp(ends.client).subflows == count, f"{count} subflows")
 
 
 def test_a_running_daemon_takes_the_answer_and_gives_it_back(world, answered, tmp_path, daemon):

@@ -30,8 +30,8 @@ def test_a_trial_fills_both_paths(world, topology, family, reverse):
     with hosts(world) as bed:
         observation = bed.run(trial(topology, family=family, duration_ns=2 * SECOND))
     wide, narrow = [path.label for path in topology.paths]
-    found = sent(observation)
-    assert found[wide] > found[narrow] > 0
+    carried = sent(observation)
+    assert carried[wide] > carried[narrow] > 0
     assert 0.5 * 28.5e6 < observation.throughput_bps < 28.6e6
     assert sum(observation.bins) == observation.in_order_bytes
     assert observation.metadata["cc_effective"] == "cubic"
@@ -93,8 +93,8 @@ def test_connections_of_others_are_left_alone(world, topology):
 
 def _accepted() -> bool:
     """More than one MPTCP connection of this namespace carries data."""
-    shown = subprocess.run(["ss", "-HntM"], capture_output=True, text=True, check=True).stdout
-    return len(shown.splitlines()) > 1
+    sockets = subprocess.run(["ss", "-HntM"], capture_output=True, text=True, check=True).stdout
+    return len(sockets.splitlines()) > 1
 
 
 def test_while_data_flow_new_connections_have_their_path_manager_again(world, file):
@@ -280,8 +280,8 @@ def test_behind_nat_subflows_keep_their_paths(make_world, at):
     topology = at(behind)
     with hosts(behind) as bed:
         observation = bed.run(trial(topology))
-    found = sent(observation)
-    assert all(found.values()) and set(found) == {path.label for path in topology.paths}
+    carried = sent(observation)
+    assert all(carried.values()) and set(carried) == {path.label for path in topology.paths}
     seen = behind.uplink("alice", 0).public
     assert observation.metadata["nat A-X"] == f"{behind.uplink('alice', 0).ipv4} is seen as {seen}"
     assert "nat B-X" not in observation.metadata

@@ -100,7 +100,7 @@ def test_ctrl_c_rolls_back(world, run):
 def test_a_machine_that_is_lost_goes_back_by_itself_and_the_other_one_at_once(world, run, monkeypatch):
     """Bob's sessions end after the settings are made."""
     monkeypatch.setattr(verify, "_SLACK_S", 14.0)
-    outline, wanted = plan.outline(run), source.from_run(run, ())
+    outline, setups = plan.outline(run), source.from_run(run, ())
 
     def lose(phase: str, done: int, total: int) -> None:
         if (phase, done) == ("after", 1):
@@ -108,7 +108,7 @@ def test_a_machine_that_is_lost_goes_back_by_itself_and_the_other_one_at_once(wo
 
     with world.unchanged():
         with pytest.raises(MptuneError) as error:
-            verify.apply(outline, wanted, HOW, run="a run", progress=lose)
+            verify.apply(outline, setups, HOW, run="a run", progress=lose)
         said = str(error.value)
         assert "S was rolled back" in said
         assert "R was not reached" in said and "rolls back automatically" in said
@@ -133,12 +133,12 @@ def test_a_policy_goes_to_who_sends_and_comes_back(world, run):
         done = subprocess.run(
             command_line("apply", run, "--daemon", "--json"), capture_output=True, text=True, check=True
         )
-        found = json.loads(done.stdout)
-        assert found["S"]["daemon"] == {"state": "absent"}
+        document = json.loads(done.stdout)
+        assert document["S"]["daemon"] == {"state": "absent"}
         text = world.alice.sh("cat /etc/mptune/policy.toml")
         assert text.startswith("# mine\n") and 'run = "/var/lib/mptune/policies/run"' in text
         answer = json.loads(world.alice.sh("cat /var/lib/mptune/policies/run/policy.json"))
-        pairs = [one["pairs"][0] for one in answer["paths"]]
+        pairs = [path["pairs"][0] for path in answer["paths"]]
         first, second = (world.uplink("alice", index).ipv4 for index in (0, 1))
         assert pairs == [[first, world.uplink("bob", 0).ipv4], [second, world.uplink("bob", 0).ipv4]]
         assert not world.alice.sh("ip mptcp endpoint show").strip()

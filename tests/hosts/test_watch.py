@@ -45,8 +45,10 @@ def test_connections_of_another_machine_are_seen_over_ssh(world):
         )
         there.stdin.close()
     assert done.returncode == 0, done.stderr
-    shown = json.loads(done.stdout)
-    assert shown["host"] == "alice"
-    ends = sorted((one["sent_bytes"], one["received_bytes"]) for one in shown["connections"])
+    document = json.loads(done.stdout)
+    assert document["host"] == "alice"
+    ends = sorted(
+        (connection["sent_bytes"], connection["received_bytes"]) for connection in document["connections"]
+    )
     assert ends == [(0, 1000), (1000, 0)]
-    assert {len(one["subflows"]) for one in shown["connections"]} == {1}
+    assert {len(connection["subflows"]) for connection in document["connections"]} == {1}

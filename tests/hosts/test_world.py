@@ -94,8 +94,8 @@ def test_machines_share_no_process_no_file_and_no_clock(world):
     sleeper = world.alice.start("sleep", "1000")
     try:
         words = ["sleep", "1000"]
-        until(lambda: any(found == words for _, _, found in world.alice.processes()))
-        assert not any(found == words for _, _, found in world.bob.processes())
+        until(lambda: any(command == words for _, _, command in world.alice.processes()))
+        assert not any(command == words for _, _, command in world.bob.processes())
     finally:
         world.alice.kill_processes("sleep")
         sleeper.communicate()
@@ -366,8 +366,8 @@ def test_what_is_left_behind_is_named(world):
     before = world.alice.snapshot()
     world.ssh("alice", "\n".join(do for do, _, _ in LEFT_BEHIND))
     difference = before.difference(world.alice.snapshot())
-    for _, shown, _ in LEFT_BEHIND:
-        assert shown in difference
+    for _, sentence, _ in LEFT_BEHIND:
+        assert sentence in difference
     assert len(difference.splitlines()) < 4 * len(LEFT_BEHIND)
     with pytest.raises(AssertionError, match="left behind on alice:"):
         snapshots.settle(world.alice, before, within_s=0)
@@ -390,9 +390,9 @@ def test_a_stranger_on_the_link_reaches_a_port(world):
     with world.bob.inside(lambda: socket.create_server((address, 0))) as listener:
         port = listener.getsockname()[1]
         stranger = inside(world.uplink("bob", 0).netns, lambda: socket.create_connection((address, port)))
-        server, (found, _) = listener.accept()
+        server, (source, _) = listener.accept()
     with stranger, server:
-        assert found not in [uplink.public for uplink in world.uplinks["alice"]]
+        assert source not in [uplink.public for uplink in world.uplinks["alice"]]
 
 
 def session(world, name):
@@ -451,13 +451,13 @@ def test_when_the_plug_is_pulled_there_is_silence(tmp_path):
 
 def namespaces():
     """Namespaces of all kinds that processes are in, with their processes."""
-    found: dict[str, set[int]] = {}
+    ports: dict[str, set[int]] = {}
     for process in Path("/proc").iterdir():
         if process.name.isdecimal():
             with suppress(OSError):
                 for link in (process / "ns").iterdir():
-                    found.setdefault(str(link.readlink()), set()).add(int(process.name))
-    return found
+                    ports.setdefault(str(link.readlink()), set()).add(int(process.name))
+    return ports
 
 
 def own():

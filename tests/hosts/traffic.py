@@ -60,8 +60,8 @@ def connected(
     with listener, client:
         listener.bind(("", 0))
         listener.listen()
-        for one in (listener, client):
-            one.settimeout(within_s)
+        for end in (listener, client):
+            end.settimeout(within_s)
         client.bind((source, 0))
         client.connect((target, listener.getsockname()[1]))
         server, _ = listener.accept()
@@ -125,8 +125,8 @@ def mptcp(end: socket.socket) -> Mptcp:
 def joining(world: World) -> Iterator[None]:
     """Alice's kernel uses all her uplinks for connections that begin inside the block."""
     extra = [uplink for uplink in world.uplinks["alice"][1:] if uplink.ipv4]
-    for one in extra:
-        world.alice.run("ip", "mptcp", "endpoint", "add", str(one.ipv4), "dev", one.device, "subflow")
+    for process in extra:
+        world.alice.run("ip", "mptcp", "endpoint", "add", str(process.ipv4), "dev", process.device, "subflow")
     try:
         yield
     finally:

@@ -54,8 +54,8 @@ def agent(world: World, name: str, role: str) -> int:
 
 def listening() -> int | None:
     """The port of a socket of this namespace that listens, other than sshd's."""
-    shown = subprocess.run(["ss", "-Hntl"], capture_output=True, text=True, check=True).stdout
-    ports = [int(line.split()[3].rpartition(":")[2]) for line in shown.splitlines()]
+    sockets = subprocess.run(["ss", "-Hntl"], capture_output=True, text=True, check=True).stdout
+    ports = [int(line.split()[3].rpartition(":")[2]) for line in sockets.splitlines()]
     return next((port for port in ports if port > 1023), None)
 
 

@@ -192,7 +192,7 @@ class World:
         """Start the emulator, which makes the routers' other devices."""
         command = processes.module("mptune.linux.emulator")
         self._emulator = stack.enter_context(Child("emulator", command, self._run))
-        attachments = [one for name in NAMES for one in self.uplinks[name]]
+        attachments = [uplink for name in NAMES for uplink in self.uplinks[name]]
         interfaces = [attachment.interface() for attachment in attachments]
         self._emulator.tell({"network": self._network(), "seed": 1, "interfaces": interfaces})
         self._emulator.tell({"action": "start"})
@@ -203,15 +203,15 @@ class World:
         links: list[dict[str, object]] = []
         first: dict[tuple[str, int], int] = {}
         for name in NAMES:
-            for one in self.uplinks[name]:
-                first[name, one.index] = len(links)
-                for direction, rate in (("up", one.uplink.up_mbps), ("down", one.uplink.down_mbps)):
+            for uplink in self.uplinks[name]:
+                first[name, uplink.index] = len(links)
+                for direction, rate in (("up", uplink.uplink.up_mbps), ("down", uplink.uplink.down_mbps)):
                     link = {
-                        "name": f"{name} {one.device} {direction}",
+                        "name": f"{name} {uplink.device} {direction}",
                         "rate_bps": round(rate * 1e6),
-                        "delay_ns": round(one.uplink.delay_ms * 1e6),
-                        "queue_bytes": one.uplink.queue_bytes,
-                        "loss_ppb": round(one.uplink.loss * 1e9),
+                        "delay_ns": round(uplink.uplink.delay_ms * 1e6),
+                        "queue_bytes": uplink.uplink.queue_bytes,
+                        "loss_ppb": round(uplink.uplink.loss * 1e9),
                     }
                     links.append(link)
         paths = [
@@ -243,18 +243,24 @@ class World:
                 # Where nobody has the address, or has it no more.
                 f"route add 172.30.{number}.0/24 dev nowhere metric 1000 src {here}",
                 *(
-                    f"neigh add {one} lladdr 02:00:00:00:00:09 dev nowhere"
-                    for one in (there, f"172.30.{number}.9")
+                    f"neigh add {address} lladdr 02:00:00:00:00:09 dev nowhere"
+                    for address in (there, f"172.30.{number}.9")
                 ),
             ],
         )
         machine.cables.append((self.controller, machine.name))
         lines = ["link set lo up", "link set mgmt0 up", f"address add {there}/24 dev mgmt0"]
-        for one in self.uplinks[machine.name]:
-            lines += one.machine_lines(side.routing)
+        for uplink in self.uplinks[machine.name]:
+            lines += uplink.machine_lines(side.routing)
         if side.routing == "wrong":
             lines.append(f"route add default via {here} dev mgmt0")
-        for device in ("all", "default", "lo", "mgmt0", *(one.device for one in self.uplinks[machine.name])):
+        for device in (
+            "all",
+            "default",
+            "lo",
+            "mgmt0",
+            *(uplink.device for uplink in self.uplinks[machine.name]),
+        ):
             machine.sysctl(f"net/ipv4/conf/{device}/rp_filter", str(side.rp_filter))
         for family in ("-4", "-6"):  # in a batch, a rule has the family of the command line
             own = [line for line in lines if (":" in line) == (family == "-6")]
@@ -367,14 +373,16 @@ class World:
         lines += ['sender = "S"', 'receiver = "R"']
         for abbr, name, letters in zip("SR", names, ("ABCDEFGH", "XYZUVW"), strict=True):
             lines += [f"[sites.{abbr}]", f'name = "{name}"', 'location = "here"', f'ssh = "{name}"']
-            for one, letter in zip(self.uplinks[name], letters, strict=False):
+            for uplink, letter in zip(self.uplinks[name], letters, strict=False):
                 lines += [f"[[sites.{abbr}.interfaces]]", f'isp = "provider {letter}"', f'abbr = "{letter}"']
-                lines.append(f'device = "{one.device}"')
+                lines.append(f'device = "{uplink.device}"')
                 lines += [
-                    f'{family} = "{value}"' for family in ("ipv4", "ipv6") if (value := getattr(one, family))
+                    f'{family} = "{value}"'
+                    for family in ("ipv4", "ipv6")
+                    if (value := getattr(uplink, family))
                 ]
                 if rates:
-                    up, down, delay = one.uplink.up_mbps, one.uplink.down_mbps, one.uplink.delay_ms
+                    up, down, delay = uplink.uplink.up_mbps, uplink.uplink.down_mbps, uplink.uplink.delay_ms
                     lines += [f'up = "{up:g} Mbit/s"', f'down = "{down:g} Mbit/s"', f'delay = "{delay:g} ms"']
         return "\n".join(lines) + "\n"
 

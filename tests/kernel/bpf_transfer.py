@@ -149,11 +149,11 @@ def _join(sender: socket.socket, receiver: socket.socket) -> None:
 
 def _thresholds(end: socket.socket) -> list[int]:
     """One for each subflow: struct mptcp_subflow_data, then as many struct tcp_info."""
-    header, one = 16, 104
-    request = struct.pack("=IIII", header, 0, 0, one) + bytes(8 * one)
+    header, header_bytes = 16, 104
+    request = struct.pack("=IIII", header, 0, 0, header_bytes) + bytes(8 * header_bytes)
     answer = _getsockopt(end, _SOL_MPTCP, _MPTCP_TCPINFO, request)
     _, count, _, _ = struct.unpack_from("=IIII", answer)
-    return [struct.unpack_from("=I", answer, header + one * i + _SSTHRESH)[0] for i in range(count)]
+    return [struct.unpack_from("=I", answer, header + header_bytes * i + _SSTHRESH)[0] for i in range(count)]
 
 
 def _pump(sender: socket.socket, receiver: socket.socket, payload: bytes) -> str:

@@ -69,13 +69,13 @@ def marked() -> Callable[[str], dict[int, str]]:
     """Processes with a text in their environment: number and command line."""
 
     def find(mark: str) -> dict[int, str]:
-        found = {}
+        processes = {}
         for directory in Path("/proc").iterdir():
             if directory.name.isdecimal() and int(directory.name) != os.getpid():
                 with suppress(OSError):
                     if mark.encode() in (directory / "environ").read_bytes():
-                        found[int(directory.name)] = (directory / "cmdline").read_bytes().decode()
-        return {pid: command for pid, command in found.items() if command}
+                        processes[int(directory.name)] = (directory / "cmdline").read_bytes().decode()
+        return {pid: command for pid, command in processes.items() if command}
 
     return find
 
@@ -101,20 +101,26 @@ def may_enter(testbed: NamespacesTestbed) -> None:
 def side_by_side(testbed: NamespacesTestbed) -> Callable[[Mapping[Any, Trial]], dict[Any, Observation]]:
     """Runs trials, as many at once as there is room for; overloaded ones again, a few times."""
 
-    def run(wanted: Mapping[Any, Trial]) -> dict[Any, Observation]:
-        found: dict[Any, Observation] = {}
+    def run(trials: Mapping[Any, Trial]) -> dict[Any, Observation]:
+        observations: dict[Any, Observation] = {}
         for _ in range(ATTEMPTS):
-            missing = [key for key in wanted if key not in found or "overloaded" in found[key].metadata]
-            found |= zip(missing, run_trials(testbed, [wanted[key] for key in missing]), strict=True)
+            missing = [
+                key for key in trials if key not in observations or "overloaded" in observations[key].metadata
+            ]
+            observations |= zip(missing, run_trials(testbed, [trials[key] for key in missing]), strict=True)
         if busy := [
             str(observation.metadata["overloaded"])
-            for observation in found.values()
+            for observation in observations.values()
             if "overloaded" in observation.metadata
         ]:
             spoiled(busy[0])
-        failed = {key: one.failed for key, one in found.items() if one.failed is not None}
+        failed = {
+            key: observation.failed
+            for key, observation in observations.items()
+            if observation.failed is not None
+        }
         assert not failed, failed
-        return found
+        return observations
 
     return run
 
@@ -142,9 +148,9 @@ def may_manage_paths() -> None:
 @pytest.fixture
 def daemon(world: World, tmp_path: Path) -> Iterator[Daemon]:
     """A daemon of the sender's side, not begun, whose file gives every connection every path."""
-    with daemon_of(world, tmp_path) as one:
-        one.write(FULLMESH)
-        yield one
+    with daemon_of(world, tmp_path) as daemon_here:
+        daemon_here.write(FULLMESH)
+        yield daemon_here
 
 
 @pytest.fixture

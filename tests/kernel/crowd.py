@@ -35,16 +35,16 @@ class Crowd:
         def opened() -> list[socket.socket]:
             made = []
             for _ in range(count):
-                one = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_MPTCP)
-                one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                one.bind((NEAR, port))
-                one.connect((FAR, self._listener.getsockname()[1]))
-                made.append(one)
+                connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_MPTCP)
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                connection.bind((NEAR, port))
+                connection.connect((FAR, self._listener.getsockname()[1]))
+                made.append(connection)
             return made
 
         # Each side's in one go: entering a namespace takes a thread.
         near = inside(self.world.sites.local, opened)
-        by_end = {one.getsockname()[1]: one for one in near}
+        by_end = {connection.getsockname()[1]: connection for connection in near}
         for _ in range(count):
             accepted, end = self._listener.accept()
             self.pairs.append((by_end[end[1]], accepted))
@@ -92,9 +92,9 @@ class Crowd:
 def crowd_of(world: World) -> Iterator[Crowd]:
     """None are open yet."""
     with ExitStack() as stack:
-        one = Crowd(world)
-        stack.callback(one.end)
-        yield one
+        crowd = Crowd(world)
+        stack.callback(crowd.end)
+        yield crowd
 
 
 def _sockets(namespace: str) -> list[list[str]]:
@@ -123,7 +123,7 @@ def forge_end(namespace: str, token: int) -> None:
     message = struct.pack("=IHHII", 16 + len(body), 28, 0, 0, 0) + body
 
     def send() -> None:
-        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_GENERIC) as one:
-            one.sendto(message, (port, 0))
+        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_GENERIC) as netlink:
+            netlink.sendto(message, (port, 0))
 
     inside(namespace, send)

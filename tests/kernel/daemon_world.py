@@ -121,13 +121,13 @@ class Daemon:
     def heard(self, words: str) -> str:
         """Wait for a line with these words."""
 
-        def found() -> str | None:
+        def matching() -> str | None:
             assert self.process is not None
             line = next((line for line in self.said if words in line), None)
             assert line or self.process.poll() is None, self.said
             return line
 
-        return until(found, f"{words!r} among {self.said}")
+        return until(matching, f"{words!r} among {self.said}")
 
     @property
     def pid(self) -> int:
@@ -152,20 +152,20 @@ class Daemon:
             inside = f"MPTUNE_RUN_DIRECTORY={self.run}\0".encode() in (directory / "environ").read_bytes()
             return inside and words[1:2] == [b"guardian"]
 
-        found = []
+        pids = []
         for directory in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
                 if is_one(directory):
-                    found.append(int(directory.name))
-        return found
+                    pids.append(int(directory.name))
+        return pids
 
     def everything(self) -> tuple[str, list[str], list[str]]:
         """What a daemon changes: the path manager, endpoints and limits, and its files."""
 
         def look() -> list[str]:
             with pyroute2.MPTCP() as manager:
-                shown = [*manager.endpoint("show"), *manager.limits("show")]
-            return sorted(str(one["attrs"]) for one in shown)
+                messages = [*manager.endpoint("show"), *manager.limits("show")]
+            return sorted(str(message["attrs"]) for message in messages)
 
         return self.path_manager(), inside(self.world.sites.local, look), self.left()
 
@@ -175,7 +175,7 @@ class Daemon:
 
     def left(self) -> list[str]:
         """Files that it has left."""
-        return sorted(str(one.relative_to(self.run)) for one in self.run.rglob("*") if not one.is_dir())
+        return sorted(str(file.relative_to(self.run)) for file in self.run.rglob("*") if not file.is_dir())
 
     def ask(self, action: str, **what: object) -> dict[str, Any]:
         """The answer to a question at its socket."""
@@ -184,7 +184,7 @@ class Daemon:
 
     def policy(self, name: str) -> dict[str, Any]:
         """The status of a policy."""
-        return next(one for one in self.ask("status")["policies"] if one["name"] == name)
+        return next(policy for policy in self.ask("status")["policies"] if policy["name"] == name)
 
     def end(self) -> None:
         """End it however it is."""
@@ -197,11 +197,11 @@ class Daemon:
 def daemon_of(world: World, folder: Path, **env: str) -> Iterator[Daemon]:
     """A daemon that is not started yet; the kernel's path manager is the kernel's until then."""
     world.sysctl("local", KERNEL)
-    one = Daemon(world, folder, env)
+    daemon = Daemon(world, folder, env)
     try:
-        yield one
+        yield daemon
     finally:
-        one.end()
+        daemon.end()
         world.sysctl("local", USERSPACE)
 
 

@@ -53,8 +53,8 @@ def document(text: str) -> dict[str, Any]:
     """The JSON that ends what `mptune exec --json` has printed on stderr."""
     lines = text.splitlines()
     start = max(number for number, line in enumerate(lines) if line == "{")
-    found: dict[str, Any] = json.loads("\n".join(lines[start:]))
-    return found
+    document: dict[str, Any] = json.loads("\n".join(lines[start:]))
+    return document
 
 
 class Hosts:
@@ -150,7 +150,7 @@ class Hosts:
         full = self.inside("remote", *command)
         if options is not None:
             full = self.command("remote", command, options)
-        found: list[dict[str, Any]] = []
+        documents: list[dict[str, Any]] = []
         process = subprocess.Popen(
             full,
             stdout=subprocess.DEVNULL,
@@ -161,11 +161,11 @@ class Hosts:
         try:
             until(lambda: self.listens(port) or process.poll() is not None, f"a server at port {port}")
             assert process.poll() is None, process.communicate()
-            yield found
+            yield documents
             process.send_signal(ending)
             _, errors = process.communicate(timeout=PATIENCE_S)
             if options is not None and "--json" in options:
-                found.append(document(errors))
+                documents.append(document(errors))
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)  # its children, too
@@ -176,17 +176,17 @@ class Hosts:
         return f":{port} " in self.call("remote", "ss", "-Hltn", f"sport = :{port}")
 
 
-def of_kind(found: Mapping[str, Any], kind: str | None) -> list[dict[str, Any]]:
+def of_kind(report: Mapping[str, Any], kind: str | None) -> list[dict[str, Any]]:
     """The connections of a kind."""
-    return [one for one in found["connections"] if one["kind"] == kind]
+    return [connection for connection in report["connections"] if connection["kind"] == kind]
 
 
-def joined(found: Mapping[str, Any]) -> list[dict[str, Any]]:
+def joined(report: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The connections of MPTCP with more than one subflow that carried data."""
     return [
-        one
-        for one in of_kind(found, "mptcp")
-        if sum(1 for flow in one["subflows"] if flow["received_bytes"] or flow["acked_bytes"]) > 1
+        connection
+        for connection in of_kind(report, "mptcp")
+        if sum(1 for flow in connection["subflows"] if flow["received_bytes"] or flow["acked_bytes"]) > 1
     ]
 
 

@@ -127,7 +127,7 @@ class JoinedSites:
             lines = Path("/proc/thread-self/net/tcp").read_text(encoding="ascii").splitlines()[1:]
             return [(line.split()[3], line.split()[1]) for line in lines]
 
-        return [one for one in inside(self.sites.of(side), read) if one[0] != TIME_WAIT]
+        return [connection for connection in inside(self.sites.of(side), read) if connection[0] != TIME_WAIT]
 
     def listening(self, side: addresses.Side) -> set[str]:
         """Where a site listens: "10.65.0.1:40123"."""

@@ -73,19 +73,19 @@ class World:
             routes.link("set", index=1, state="up")
             for side, named in self.named.items():
                 behind = [other.ipv6 for other in self._interfaces() if other.side != side]
-                for one in named:
-                    self._join(routes, one, self.sites.of(side), behind)
+                for interface in named:
+                    self._join(routes, interface, self.sites.of(side), behind)
 
     def _interfaces(self) -> Iterator[addresses.NamespaceInterface]:
         for named in self.named.values():
             yield from named
 
     @staticmethod
-    def _join(routes: Any, one: addresses.NamedInterface, namespace: str, behind: list[str]) -> None:
-        name = f"{one.side}{one.index}"
+    def _join(routes: Any, interface: addresses.NamedInterface, namespace: str, behind: list[str]) -> None:
+        name = f"{interface.side}{interface.index}"
         descriptor = os.open(namespace, os.O_RDONLY)
         try:
-            peer = {"ifname": one.device, "net_ns_fd": descriptor}
+            peer = {"ifname": interface.device, "net_ns_fd": descriptor}
             routes.link("add", ifname=name, kind="veth", peer=peer)
         finally:
             os.close(descriptor)
@@ -93,27 +93,27 @@ class World:
             Path(f"/proc/sys/net/{family}/neigh/{name}/proxy_delay").write_text("0", encoding="ascii")
         index = routes.link_lookup(ifname=name)[0]
         routes.link("set", index=index, state="up")
-        routes.route("add", dst=f"{one.ipv4}/32", oif=index)
-        routes.route("add", dst=f"{one.ipv6}/128", oif=index, family=socket.AF_INET6)
+        routes.route("add", dst=f"{interface.ipv4}/32", oif=index)
+        routes.route("add", dst=f"{interface.ipv6}/128", oif=index, family=socket.AF_INET6)
         for address in behind:
             routes.neigh("add", dst=address, ifindex=index, flags=NTF_PROXY, family=socket.AF_INET6)
 
     def _limit_rates(self) -> None:
         with pyroute2.IPRoute() as routes:
-            for one in self.named["local"]:
-                index = routes.link_lookup(ifname=one.device)[0]
+            for interface in self.named["local"]:
+                index = routes.link_lookup(ifname=interface.device)[0]
                 routes.tc("add", "tbf", index, 0x10000, rate=20 * MBIT // 8, burst=16_000, limit=TBF_LIMIT)
 
     def clog(self, number: int) -> None:
         """Lower the rate of one of the sender's interfaces to 1 Mbit/s, and fill half its queue."""
-        one, remote = self.named["local"][number], self.named["remote"][0]
+        interface, remote = self.named["local"][number], self.named["remote"][0]
 
         def fill() -> None:
             with pyroute2.IPRoute() as routes:
-                index = routes.link_lookup(ifname=one.device)[0]
+                index = routes.link_lookup(ifname=interface.device)[0]
                 routes.tc("change", "tbf", index, 0x10000, rate=MBIT // 8, burst=2_000, limit=TBF_LIMIT)
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
-                sender.bind((one.ipv4, 0))
+                sender.bind((interface.ipv4, 0))
                 for _ in range(TBF_LIMIT // 2 // 1000):
                     sender.sendto(bytes(1000), (remote.ipv4, 9))
 
@@ -149,11 +149,11 @@ class World:
         """The sender's side of path management, told what to do; options that are not the policy's apart."""
         size, honoured = options.pop("transfer_bytes", SATURATED), options.pop("lsrr_honoured", False)
         port = options.pop("port", None)
-        wanted = Assignment(
+        assigned = Assignment(
             pm=pm, paths=self.paths, transfer_bytes=size, pm_options=options, lsrr_honoured=honoured
         )
         child = self.sites.start_agent("paths", "local")
-        child.tell({"side": "sender", "assignment": assignment.document(wanted), "port": port})
+        child.tell({"side": "sender", "assignment": assignment.document(assigned), "port": port})
         return child
 
     def receiver(self, port: int | None = None) -> Child:
@@ -234,8 +234,8 @@ class Stream:
         for thread in self._threads:
             thread.join(PATIENCE_S)
             assert not thread.is_alive(), "the stream does not end"
-        for one in (self._sender, self._receiver, self._listener):
-            one.close()
+        for process in (self._sender, self._receiver, self._listener):
+            process.close()
 
 
 class Transfer(Stream):
@@ -300,8 +300,8 @@ class Managed:
 
     def reports(self) -> list[Message]:
         """Of all connections."""
-        found: list[Message] = ask(self.sender)["connections"]
-        return found
+        connections: list[Message] = ask(self.sender)["connections"]
+        return connections
 
     def report(self) -> Message:
         """Of the only connection, or the last."""
@@ -312,7 +312,9 @@ class Managed:
         """Wait for this many subflows; their ends."""
 
         def pairs() -> list[Message]:
-            return [one["pair"] for one in self.report()["subflows"] if one["state"] == "established"]
+            return [
+                subflow["pair"] for subflow in self.report()["subflows"] if subflow["state"] == "established"
+            ]
 
         until(lambda: len(pairs()) == count)
         return pairs()
@@ -373,14 +375,14 @@ class Listening(Netlink):
         (family,) = self.request("mptcp_pm", self._GET_FAMILY + name, self._CONTROLLER, 0)
         (self._family,) = struct.unpack("=H", attributes(family, 20)[self._FAMILY])
         for group in attributes(attributes(family, 20)[self._GROUPS]).values():
-            found = attributes(group)
-            if b"mptcp_pm_events\0" in found.values():
-                self.join(*struct.unpack("=I", found[self._GROUP_ID]))
+            fields = attributes(group)
+            if b"mptcp_pm_events\0" in fields.values():
+                self.join(*struct.unpack("=I", fields[self._GROUP_ID]))
 
     def next(self, kind: int) -> Event:
         """Wait for the next event of a kind; those before it are of no interest."""
 
-        def found() -> Event | None:
+        def next_of_kind() -> Event | None:
             self._pending.extend(Event(message[16], attributes(message, 20)) for message in self.take())
             while self._pending:
                 event = self._pending.pop(0)
@@ -388,7 +390,7 @@ class Listening(Netlink):
                     return event
             return None
 
-        return until(found, f"event {kind}")
+        return until(next_of_kind, f"event {kind}")
 
     def destroy(self, subflow: Event) -> None:
         """Close the subflow that an event was about (MPTCP_PM_CMD_SUBFLOW_DESTROY)."""

@@ -188,13 +188,13 @@ class Machine:
     def reverters(self) -> list[int]:
         """Processes that wait for a confirmation on this machine."""
         mark = f"MPTUNE_STATE_DIRECTORY={self.state}".encode()
-        found = []
+        pids = []
         for process in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
                 words = (process / "cmdline").read_bytes().split(b"\0")
                 if words[1:2] == [b"reverter"] and mark in (process / "environ").read_bytes().split(b"\0"):
-                    found.append(int(process.name))
-        return found
+                    pids.append(int(process.name))
+        return pids
 
     def close(self) -> None:
         for pid in self.reverters():

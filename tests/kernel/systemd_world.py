@@ -129,8 +129,8 @@ class Systemd:
 
     def properties(self, unit: str, *names: str) -> Sequence[str]:
         """Of a unit, in the order of their names here."""
-        found = self.run("systemctl", "show", *(f"--property={name}" for name in names), unit).stdout
-        values = dict(line.split("=", 1) for line in found.splitlines())
+        output = self.run("systemctl", "show", *(f"--property={name}" for name in names), unit).stdout
+        values = dict(line.split("=", 1) for line in output.splitlines())
         return [values[name] for name in names]
 
     def close(self) -> None:

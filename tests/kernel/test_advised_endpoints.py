@@ -109,13 +109,13 @@ class World:
     def subflows(self) -> dict[Pair, bool]:
         """Those that are established, and whether they are standby (`ss`: B or b is the backup flag)."""
         text = self.run(self.ours, "ss", "-HtinO", "state", "established", f"dport = :{PORT}")
-        found = {}
+        roles = {}
         for line in text.splitlines():
             if match := re.search(r"(10\.[\d.]+)(?:%\w+)?:\d+\s+(10\.[\d.]+):", line):
                 flags = re.search(r"tcp-ulp-mptcp flags:(\w*)", line)
                 pair = OURS.index(match[1]), THEIRS.index(match[2])
-                found[pair] = flags is not None and "b" in flags[1].lower()
-        return found
+                roles[pair] = flags is not None and "b" in flags[1].lower()
+        return roles
 
 
 @pytest.fixture
@@ -143,11 +143,11 @@ def test_the_kernel_opens_what_was_computed(world: World, name: str):
     first, second, announced = PLANS[name]
     endpoints = Endpoints((0, 0), (first, second), announced)
     expected = used(endpoints)
-    wanted = {**dict.fromkeys(expected.active, False), **dict.fromkeys(expected.standby, True)}
+    expected_roles = {**dict.fromkeys(expected.active, False), **dict.fromkeys(expected.standby, True)}
     world.set(endpoints)
     world.talk(world.theirs, "listen")
     world.talk(world.ours, "connect", OURS[0], THEIRS[0])
-    until(lambda: world.subflows() == wanted, f"{wanted}, last seen {world.subflows()}")
+    until(lambda: world.subflows() == expected_roles, f"{expected_roles}, last seen {world.subflows()}")
 
 
 def test_every_set_that_can_be_had_exactly_is_one_of_these():
@@ -155,7 +155,7 @@ def test_every_set_that_can_be_had_exactly_is_one_of_these():
     pairs = [(0, 0), (0, 1), (1, 0), (1, 1)]
     tried = set(PLANS.values())
     for bits in range(1, 16):
-        wanted = {pair for index, pair in enumerate(pairs) if bits >> index & 1}
-        found = nearest((2, 2), (0, 0), wanted)
-        if set(used(found).active) == wanted:
-            assert (*found.uses, found.announced) in tried
+        asked = {pair for index, pair in enumerate(pairs) if bits >> index & 1}
+        endpoints = nearest((2, 2), (0, 0), asked)
+        if set(used(endpoints).active) == asked:
+            assert (*endpoints.uses, endpoints.announced) in tried

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.needs("root")
 
 
 @pytest.mark.parametrize(
-    ("setting", "shown", "command"),
+    ("setting", "words", "command"),
     [
         (PLAIN[0], "4096\t16384\t741376", f"cat {WMEM}"),
         (PLAIN[2], "add_addr_accepted 2 subflows 3", "ip mptcp limits"),
@@ -42,12 +42,12 @@ pytestmark = pytest.mark.needs("root")
             "ip route show 10.0.1.0/24",
         ),
     ],
-    ids=lambda one: one["kind"] if isinstance(one, dict) else "",
+    ids=lambda value: value["kind"] if isinstance(value, dict) else "",
 )
-def test_a_setting_is_made_and_put_back(machine, setting, shown, command):
+def test_a_setting_is_made_and_put_back(machine, setting, words, command):
     before = machine.look()
     (made,) = machine.apply([setting])["settings"]
-    assert made["changed"] and shown in machine.sh(command)
+    assert made["changed"] and words in machine.sh(command)
     (standing,) = machine.order("status")["settings"]
     assert standing["state"] == "set" and standing["present"] == standing["setting"] == made["setting"]
     assert machine.roll_back()["kept"] == []
@@ -81,12 +81,12 @@ def test_everything_at_once_twice_and_something_else(machine):
     before = machine.look()
     first = machine.apply(PLAIN)
     # The directory of the file that is there already is not made.
-    same = [one["setting"] for one in first["settings"] if not one["changed"]]
+    same = [setting["setting"] for setting in first["settings"] if not setting["changed"]]
     assert same == [{"kind": "directory", "path": "/etc/mptune"}]
     assert len(first["settings"]) == len(PLAIN) + TAKEN
     after = machine.look()
     again = machine.apply(PLAIN)
-    assert not any(one["changed"] for one in again["settings"]) and machine.look() == after
+    assert not any(setting["changed"] for setting in again["settings"]) and machine.look() == after
     second = machine.apply(OTHER)
     assert {"limits", "endpoint fd00::2", "net.mptcp.path_manager"} <= {*second["dropped"]}
     befores = [made["before"] for made in second["settings"]]
@@ -207,12 +207,12 @@ def test_what_somebody_else_has_changed_is_shown_and_left_alone(machine):
     machine.apply(PLAIN)
     machine.sh(f"echo 1 2 3 > {WMEM}; ip mptcp limits set subflow 5")
     status = machine.order("status")
-    changed = [one["setting"]["kind"] for one in status["settings"] if one["state"] == "changed"]
+    changed = [setting["setting"]["kind"] for setting in status["settings"] if setting["state"] == "changed"]
     assert changed == ["sysctl", "limits"]
     said = machine.order("apply", settings=OTHER, run="b")
     assert said["because"] == "drift" and "somebody else has set it to" in said["reason"]
     kept = machine.roll_back()["kept"]
-    assert {one["name"] for one in kept} == {"net.ipv4.tcp_wmem", "limits"}
+    assert {setting["name"] for setting in kept} == {"net.ipv4.tcp_wmem", "limits"}
     assert machine.sh(f"cat {WMEM}").split() == ["1", "2", "3"]
     assert machine.roll_back(force=True)["kept"] == []
     assert machine.look() == before
@@ -230,7 +230,7 @@ def test_drift_can_be_overwritten_and_the_beginning_is_remembered(machine):
 def test_what_is_gone_is_no_reason_to_stop(machine):
     machine.apply(PLAIN)
     machine.sh("ip route del 10.9.0.0/16")
-    states = {one["state"] for one in machine.order("status")["settings"]}
+    states = {setting["state"] for setting in machine.order("status")["settings"]}
     assert states == {"set", "gone"}
     (kept,) = machine.roll_back()["kept"]
     assert kept["name"].startswith("route 10.9.0.0/16") and "gone" in kept["reason"]

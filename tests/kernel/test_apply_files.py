@@ -21,10 +21,10 @@ def test_a_file_is_written_with_its_rights_and_comes_back_with_them(machine):
     policy, answer = machine.apply(FILES)["settings"][-2:]
     assert policy["setting"]["content"] == "[[policy]]\n" and answer["before"]["absent"]
     assert policy["before"]["content"] == '[daemon]\nmode = "auto"\n'
-    shown = machine.sh(
+    rights = machine.sh(
         "stat -c '%a %u %g' /etc/mptune/policy.toml /var/lib/mptune/policies/a-run/policy.json"
     )
-    assert shown == "640 7 8\n644 0 0\n"
+    assert rights == "640 7 8\n644 0 0\n"
     machine.roll_back()
     assert machine.look() == before
 
@@ -58,8 +58,8 @@ def test_what_is_in_a_file_is_told_to_nobody_who_may_not_read_it(machine):
         look = (
             f"ls {STATE} 2> /dev/null; cat {STATE}/* 2> /dev/null | grep -a -e {digits[:24]} -e 'the secret'"
         )
-        found = as_anybody(machine, "sh", "-c", look).stdout
-        assert digits[:24] not in found and "the secret" not in found, number
+        visible = as_anybody(machine, "sh", "-c", look).stdout
+        assert digits[:24] not in visible and "the secret" not in visible, number
         role.kill()
         if not stopped:
             break
@@ -96,13 +96,13 @@ def test_what_is_no_file_is_left_alone(machine, made, words):
 def test_what_somebody_else_wrote_into_a_file_stays(machine):
     machine.apply(FILES)
     machine.sh("echo 'mine' >> /etc/mptune/policy.toml; echo 'mine' > /var/lib/mptune/policies/a-run/notes")
-    kept = {one["name"] for one in machine.roll_back()["kept"]}
+    kept = {setting["name"] for setting in machine.roll_back()["kept"]}
     assert kept == {
         "file /etc/mptune/policy.toml",
         *(f"directory /var/lib/mptune{rest}" for rest in ("", "/policies", "/policies/a-run")),
     }
     assert machine.sh("cat /etc/mptune/policy.toml") == "[[policy]]\nmine\n"
-    assert [one["name"] for one in machine.roll_back(force=True)["kept"]] == []
+    assert [setting["name"] for setting in machine.roll_back(force=True)["kept"]] == []
     assert machine.sh("cat /etc/mptune/policy.toml").startswith("[daemon]")
 
 
@@ -114,12 +114,12 @@ def test_an_answer_that_the_daemon_measured_again_is_put_back(machine):
     machine.apply(FILES)
     # As the measuring leaves it: the new answer, and the same in the new run.
     machine.sh(f"mkdir {RUN}; echo new | tee {RUN}/renewed.json > {RUN}/../policy.json")
-    assert [one["state"] for one in machine.order("status")["settings"]][-2:] == ["set", "renewed"]
+    assert [setting["state"] for setting in machine.order("status")["settings"]][-2:] == ["set", "renewed"]
     machine.sh(f"mv {RUN} /var/lib/mptune/aside")
     assert machine.order("status")["settings"][-1]["state"] == "changed"
     machine.sh(f"mv /var/lib/mptune/aside {RUN}")
     kept = machine.roll_back()["kept"]
-    assert {one["name"].split()[0] for one in kept} == {"directory"}  # the run is the user's
+    assert {setting["name"].split()[0] for setting in kept} == {"directory"}  # the run is the user's
     machine.sh(f"rm -r {RUN}; rmdir -p /var/lib/mptune/policies/a-run || true")
     assert machine.look() == before
 
@@ -129,7 +129,7 @@ def test_a_renewed_answer_that_somebody_else_changed_stays(machine):
     machine.sh(f"mkdir {RUN}; echo new > {RUN}/renewed.json; echo newer > {RUN}/../policy.json")
     assert machine.order("status")["settings"][-1]["state"] == "changed"
     assert "file /var/lib/mptune/policies/a-run/policy.json" in {
-        one["name"] for one in machine.roll_back()["kept"]
+        setting["name"] for setting in machine.roll_back()["kept"]
     }
 
 
@@ -141,7 +141,7 @@ def test_files_outlive_a_restart_and_so_does_what_is_known_of_them(machine):
     journal.write_text(json.dumps({**json.loads(journal.read_text()), "boot": "another"}))
     status = machine.order("status")
     assert status["state"] == "rebooted"
-    assert {one["setting"]["kind"] for one in status["settings"]} == {"file", "directory"}
+    assert {setting["setting"]["kind"] for setting in status["settings"]} == {"file", "directory"}
     machine.apply([SYSCTL])
     assert machine.roll_back()["kept"] == []
     assert machine.look() == before

@@ -32,8 +32,8 @@ def matrix(machine: Machine, name: str, earlier: list[dict[str, Any]], order: di
     before = machine.look()
 
     def kills_at(number: int) -> bool:
-        for one in earlier:
-            assert machine.start(one).answer()["event"] != "refused"
+        for step in earlier:
+            assert machine.start(step).answer()["event"] != "refused"
         if not killed(machine, order, number):
             return False
         left = machine.look()
@@ -161,7 +161,7 @@ def test_what_is_confirmed_stays(machine):
     assert machine.order("confirm") == {"event": "confirmed", "waited": True}
     until(lambda: gone(machine), "the end of what waits")
     status = machine.order("status")
-    assert status["confirm"] is None and {one["state"] for one in status["settings"]} == {"set"}
+    assert status["confirm"] is None and {setting["state"] for setting in status["settings"]} == {"set"}
     assert machine.order("confirm")["waited"] is False
     machine.roll_back()
     assert machine.look() == before

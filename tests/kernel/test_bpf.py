@@ -44,8 +44,8 @@ def transfer() -> Iterator[Transfer]:
             pipes[0].flush()
             answer = pipes[1].readline()
             assert answer, "the transfer ended without an answer"
-            found: dict[str, Any] = json.loads(answer)
-            return found
+            result: dict[str, Any] = json.loads(answer)
+            return result
 
         yield run
         process.stdin.close()
@@ -61,9 +61,9 @@ def test_comes_carries_a_transfer_and_goes_without_a_trace(cc, transfer, until: 
     lesser = []
     for _ in range(ROUNDS):
         with bpf.loaded([cc]) as names:
-            found = transfer(names[cc])
-        assert (found["intact"], found["cc"]) == (True, names[cc])
-        lesser.append(min(found["carried"]))
+            result = transfer(names[cc])
+        assert (result["intact"], result["cc"]) == (True, names[cc])
+        lesser.append(min(result["carried"]))
     assert statistics.median(lesser) > SIZE / 20, "one of the subflows carries nothing"
     until(lambda: names[cc] not in known(), f"{cc} to be gone")
     until(lambda: not objects() - before, f"what {cc} used to be gone")
@@ -72,8 +72,8 @@ def test_comes_carries_a_transfer_and_goes_without_a_trace(cc, transfer, until: 
 @pytest.mark.parametrize("cc", BPF_SOURCES)
 def test_drives_plain_tcp(cc, transfer) -> None:
     with bpf.loaded([cc]) as names:
-        found = transfer(names[cc], mptcp=False)
-    assert (found["intact"], found["cc"]) == (True, names[cc])
+        result = transfer(names[cc], mptcp=False)
+    assert (result["intact"], result["cc"]) == (True, names[cc])
 
 
 @pytest.fixture
@@ -87,10 +87,10 @@ def counting(until: Until) -> Iterator[str]:
 @pytest.mark.needs("bpf-tests")
 def test_a_subflow_sees_its_sibling_unless_that_is_on_standby(transfer, counting) -> None:
     assert transfer(counting)["thresholds"] == [2, 2]
-    found = [transfer(counting, standby=True) for _ in range(ROUNDS)]
-    assert {one["thresholds"][0] for one in found} == {1}
+    results = [transfer(counting, standby=True) for _ in range(ROUNDS)]
+    assert {result["thresholds"][0] for result in results} == {1}
     # While the other waits for a retransmission the kernel may send on standby: a tenth, now and then.
-    assert statistics.median(one["carried"][1] for one in found) < SIZE / 20
+    assert statistics.median(result["carried"][1] for result in results) < SIZE / 20
 
 
 @pytest.mark.needs("bpf-tests")
@@ -211,7 +211,7 @@ def inside_bpf_file_system(*lines: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.needs("namespaces")
 def test_load_persists_until_unload(until: Until) -> None:
     listing = f"grep -o mptune_balia {AVAILABLE} || echo gone"
-    found = inside_bpf_file_system(
+    output = inside_bpf_file_system(
         "$M cc load balia scalable",
         listing,
         "$M cc status --json",
@@ -220,20 +220,20 @@ def test_load_persists_until_unload(until: Until) -> None:
         "ls /sys/fs/bpf | grep mptune || echo empty",
         "$M cc unload balia || echo refused",
     )
-    assert found.returncode == 0, found.stderr
-    assert "mptune_balia\n" in found.stdout and '"pinned": true' in found.stdout
-    assert "tcp_allowed_congestion_control=" in found.stdout
-    assert found.stdout.endswith("empty\nrefused\n")
+    assert output.returncode == 0, output.stderr
+    assert "mptune_balia\n" in output.stdout and '"pinned": true' in output.stdout
+    assert "tcp_allowed_congestion_control=" in output.stdout
+    assert output.stdout.endswith("empty\nrefused\n")
     until(lambda: "mptune_balia" not in known(), "it to be gone")
 
 
 @pytest.mark.needs("namespaces")
 def test_unloading_takes_nothing_from_a_program_that_uses_it(transfer, until: Until) -> None:
-    found = inside_bpf_file_system("$M cc load hybla")
-    assert found.returncode == 0, found.stderr  # its file system has ended, and so has its pin
+    output = inside_bpf_file_system("$M cc load hybla")
+    assert output.returncode == 0, output.stderr  # its file system has ended, and so has its pin
     process = holder("hybla")
-    found = inside_bpf_file_system("$M cc load hybla", "$M cc unload hybla")
-    assert found.returncode == 0, found.stderr
+    output = inside_bpf_file_system("$M cc load hybla", "$M cc unload hybla")
+    assert output.returncode == 0, output.stderr
     assert transfer("mptune_hybla")["intact"]
     process.communicate()
     until(lambda: "mptune_hybla" not in known(), "it to be gone")
@@ -243,5 +243,5 @@ def test_unloading_takes_nothing_from_a_program_that_uses_it(transfer, until: Un
 def test_who_may_not_register_programs_is_told_what_to_do() -> None:
     script = "from mptune.linux import bpf; print(bpf.availability('olia').reason)"
     command = ["setpriv", "--bounding-set=-all", sys.executable, "-c", script]
-    found = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert "mptune cc load olia" in found.stdout
+    completed = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "mptune cc load olia" in completed.stdout

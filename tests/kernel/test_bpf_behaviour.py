@@ -79,7 +79,7 @@ def trial(topology: Topology, cc: str, seconds: float, buffer_bytes: int) -> Tri
 @pytest.mark.measures("which packets the random losses hit depends on when each is sent")
 @pytest.mark.timeout(300)
 def test_hybla_is_indifferent_to_the_rtt_where_reno_is_not(network, side_by_side) -> None:
-    found = side_by_side(
+    observations = side_by_side(
         {
             (cc, rtt): trial(network(up="100 Mbit/s", rtt=rtt, loss="0.3 %"), cc, 15, 4 * MIB)
             for cc in ("reno", "hybla")
@@ -89,7 +89,7 @@ def test_hybla_is_indifferent_to_the_rtt_where_reno_is_not(network, side_by_side
 
     def over_rtt(cc: str) -> float:
         """Throughput at 100 ms over that at 25 ms with the same random loss."""
-        return float(found[cc, "96 ms"].throughput_bps / found[cc, "21 ms"].throughput_bps)
+        return float(observations[cc, "96 ms"].throughput_bps / observations[cc, "21 ms"].throughput_bps)
 
     assert over_rtt("reno") < 0.45
     assert over_rtt("hybla") > 0.55
@@ -106,7 +106,7 @@ def every_two_seconds(network: Callable[..., Topology], mbps: int) -> Topology:
 def test_scalable_recovers_as_fast_from_a_large_window_as_from_a_small_one(network, side_by_side) -> None:
     # Scalable gives up an eighth and regains it within 14 RTTs (1.7 s) at any window; Reno gives up half and
     # needs an RTT for each segment: 6 s at 10 Mbit/s, 24 s at 40. Simulated: 0.92, 0.93, and 0.34 +- 0.08.
-    found = side_by_side(
+    observations = side_by_side(
         {
             (cc, mbps): trial(every_two_seconds(network, mbps), cc, 20, 6 * MIB)
             for cc, mbps in (("scalable", 10), ("scalable", 40), ("reno", 40))
@@ -115,7 +115,7 @@ def test_scalable_recovers_as_fast_from_a_large_window_as_from_a_small_one(netwo
 
     def used(cc: str, mbps: int) -> float:
         """Share of the rate that is used after 5 seconds."""
-        return float(sum(found[cc, mbps].bins[50:200]) * 8 / 15 / (mbps * 1e6))
+        return float(sum(observations[cc, mbps].bins[50:200]) * 8 / 15 / (mbps * 1e6))
 
     small, large = used("scalable", 10), used("scalable", 40)
     assert min(small, large) > 0.75 and abs(small - large) < 0.15
@@ -128,12 +128,12 @@ def test_scalable_recovers_as_fast_from_a_large_window_as_from_a_small_one(netwo
 )
 def test_vegas_keeps_the_queue_short_where_reno_fills_it(network, side_by_side) -> None:
     path = network(queue="400 KiB")
-    found = side_by_side({cc: trial(path, cc, 8, 4 * MIB) for cc in ("vegas", "reno")})
+    observations = side_by_side({cc: trial(path, cc, 8, 4 * MIB) for cc in ("vegas", "reno")})
 
     def queueing(cc: str) -> float:
         """Share of the queue that is filled: 400 KiB at 20 Mbit/s."""
-        assert found[cc].throughput_bps > 15e6
-        (subflow,) = found[cc].subflows
+        assert observations[cc].throughput_bps > 15e6
+        (subflow,) = observations[cc].subflows
         return float(subflow.srtt_ns - subflow.min_rtt_ns) / (400 * 1024 * 8 * SECOND / 20e6)
 
     assert queueing("vegas") < 0.09  # 5 segments are 0.02
@@ -148,14 +148,14 @@ def test_coupled_subflows_do_no_harm_and_leave_the_contended_path(testbed) -> No
     command = [sys.executable, "-m", "benchmarks.fidelity.kernel_rules", *arguments, *algorithms]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr[-500:]
-    found = {
-        cc: {rule: values[0] for rule, values in one.items()} for cc, one in json.loads(done.stdout).items()
+    expected = {
+        cc: {rule: values[0] for rule, values in load.items()} for cc, load in json.loads(done.stdout).items()
     }
-    reno = found.pop("reno")
+    reno = expected.pop("reno")
     assert reno["share"] > 0.5  # 0.60 at length
-    for cc, rules in found.items():
+    for cc, rules in expected.items():
         assert 0.2 < rules["share"] < 0.6, (cc, rules)
         # Uncoupled 0.15 to 0.22 in six runs, coupled 0.02 to 0.08: this tells one from the other,
         # and the share of a single run does not.
         assert rules["on_contended"] < 0.75 * reno["on_contended"], (cc, rules)
-    assert statistics.mean(rules["share"] for rules in found.values()) < reno["share"], (reno, found)
+    assert statistics.mean(rules["share"] for rules in expected.values()) < reno["share"], (reno, expected)

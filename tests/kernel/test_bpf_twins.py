@@ -70,15 +70,15 @@ def topology(name: str, directory: Path) -> Topology:
     senders, (rate, queue) = NETWORKS[name]
     labels = [chr(ord("A") + number) for number in range(len(senders))]
     lines = [f'name = "{name}"', 'sender = "S"', 'receiver = "R"', "[sites.S]", 'name = "sender"']
-    for label, one in zip(labels, senders, strict=True):
-        lines += _interface("S", label, one.rate, one.queue)
+    for label, sender in zip(labels, senders, strict=True):
+        lines += _interface("S", label, sender.rate, sender.queue)
     lines += ["[sites.R]", 'name = "receiver"', *_interface("R", "X", rate, queue), "[core]"]
-    for label, one in zip(labels, senders, strict=True):
+    for label, sender in zip(labels, senders, strict=True):
         lines += [
             "[[core.segments]]",
             f'path = "{label}-X"',
-            f'rtt = "{one.rtt} ms"',
-            f'loss = "{one.loss} %"',
+            f'rtt = "{sender.rtt} ms"',
+            f'loss = "{sender.loss} %"',
         ]
     file = directory / f"{name}.toml"
     file.write_text("\n".join(lines) + "\n")
@@ -119,9 +119,9 @@ def networks(tmp_path_factory: pytest.TempPathFactory) -> list[Topology]:
 def kernel(side_by_side, networks: list[Topology]) -> Runs:
     """What the kernel gave, by network and algorithm: all trials at once, overloaded ones again."""
     ccs = (YARDSTICK, *BPF_SOURCES)
-    wanted = {(network.name, cc): trial(network, cc, seed=1) for network in networks for cc in ccs}
+    trials = {(network.name, cc): trial(network, cc, seed=1) for network in networks for cc in ccs}
     with bpf.loaded(ccs):
-        return {key: [one] for key, one in side_by_side(wanted).items()}
+        return {key: [observation] for key, observation in side_by_side(trials).items()}
 
 
 class Difference(NamedTuple):
@@ -184,21 +184,21 @@ def differences(networks: Sequence[Topology], kernel: Runs, program: str, origin
     ]
 
 
-def alike(found: Sequence[Difference]) -> bool:
+def alike(pairs: Sequence[Difference]) -> bool:
     """Whether these are twins."""
     return (
-        statistics.median(one.throughput for one in found) <= AGREE
-        and statistics.median(one.share for one in found) <= AGREE
-        and sum(one.beyond() for one in found) <= OUTLIERS
+        statistics.median(pair.throughput for pair in pairs) <= AGREE
+        and statistics.median(pair.share for pair in pairs) <= AGREE
+        and sum(pair.beyond() for pair in pairs) <= OUTLIERS
     )
 
 
-def told(found: Sequence[Difference]) -> str:
+def described(pairs: Sequence[Difference]) -> str:
     """Text for the reader of a failure."""
     lines = [
-        f"{one.network}: throughput {one.throughput:.1%} (deviation {one.deviation:.1%}), "
-        f"share {one.share:.1%} (deviation {one.share_deviation:.1%})"
-        for one in found
+        f"{pair.network}: throughput {pair.throughput:.1%} (deviation {pair.deviation:.1%}), "
+        f"share {pair.share:.1%} (deviation {pair.share_deviation:.1%})"
+        for pair in pairs
     ]
     return "\n".join(lines)
 
@@ -207,8 +207,8 @@ def told(found: Sequence[Difference]) -> str:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("cc", [YARDSTICK, *BPF_SOURCES])
 def test_a_program_and_its_original_in_the_simulator_are_alike(cc, networks, kernel, side_by_side) -> None:
-    found = differences(networks, kernel, cc, cc)
-    if not alike(found):
+    pairs = differences(networks, kernel, cc, cc)
+    if not alike(pairs):
         with bpf.loaded([cc]):
             more = side_by_side(
                 {(network.name, seed): trial(network, cc, seed) for network in networks for seed in FURTHER}
@@ -217,12 +217,12 @@ def test_a_program_and_its_original_in_the_simulator_are_alike(cc, networks, ker
             (network.name, cc): [*kernel[network.name, cc], *(more[network.name, seed] for seed in FURTHER)]
             for network in networks
         }
-        found = differences(networks, runs, cc, cc)
-    assert alike(found), told(found)
+        pairs = differences(networks, runs, cc, cc)
+    assert alike(pairs), described(pairs)
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("cc", ["olia", "balia", "wvegas"])
 def test_reno_on_the_kernel_would_not_pass_for_another(cc, networks, kernel) -> None:
-    found = differences(networks, kernel, YARDSTICK, cc)
-    assert not alike(found), told(found)
+    pairs = differences(networks, kernel, YARDSTICK, cc)
+    assert not alike(pairs), described(pairs)

@@ -29,17 +29,21 @@ def links() -> list[str]:
 def test_a_program_is_registered_under_its_own_name_until_the_end_of_input(cc):
     name, content = bpf.private(cc)
     assert name not in known()
-    with congestion_role(name, content) as one:
-        assert one.answer == {"event": "registered", "held": True}
+    with congestion_role(name, content) as role:
+        assert role.answer == {"event": "registered", "held": True}
         assert name in known() and bpf.PREFIX + cc not in known()
         # Nobody here takes it for a program of this machine's own sessions.
-        assert not any(found.cc in name for found in bpf.status())
+        assert not any(registered.cc in name for registered in bpf.status())
     until(lambda: name not in known() and name not in links(), "the end of the program")
 
 
 def test_two_sessions_and_this_machines_own_have_one_each():
-    (first, one), (second, other) = bpf.private("olia"), bpf.private("olia")
-    with congestion_role(first, one) as a, congestion_role(second, other) as b, bpf.loaded(["olia"]) as names:
+    (first, first_program), (second, other) = bpf.private("olia"), bpf.private("olia")
+    with (
+        congestion_role(first, first_program) as a,
+        congestion_role(second, other) as b,
+        bpf.loaded(["olia"]) as names,
+    ):
         assert a.answer == b.answer == {"event": "registered", "held": True}
         assert {first, second, names["olia"]} <= set(known())
         a.process.kill()
@@ -50,25 +54,25 @@ def test_two_sessions_and_this_machines_own_have_one_each():
 
 def test_what_is_wrong_with_an_object_is_said():
     name, content = bpf.private("scalable")
-    with congestion_role(name, b"") as one:
-        assert f"the kernel refuses {name}: opening" in one.answer["reason"]
-    with congestion_role(name, content[:2000]) as one:
-        assert f"the kernel refuses {name}: opening" in one.answer["reason"]
-    with congestion_role("scalable_000000", content) as one:
+    with congestion_role(name, b"") as role:
+        assert f"the kernel refuses {name}: opening" in role.answer["reason"]
+    with congestion_role(name, content[:2000]) as role:
+        assert f"the kernel refuses {name}: opening" in role.answer["reason"]
+    with congestion_role("scalable_000000", content) as role:
         assert (
-            f"expected an object that registers scalable_000000, found one of {name}" in one.answer["reason"]
+            f"expected an object that registers scalable_000000, found one of {name}" in role.answer["reason"]
         )
-    with congestion_role("a name", content) as one:
-        assert "name: expected at most 15 of" in one.answer["reason"]
-    with congestion_role("cubic", content) as one:
-        assert one.answer["reason"] == "cubic: there is one of that name already"
-    assert one.process.returncode == 1 and name not in known()
+    with congestion_role("a name", content) as role:
+        assert "name: expected at most 15 of" in role.answer["reason"]
+    with congestion_role("cubic", content) as role:
+        assert role.answer["reason"] == "cubic: there is one of that name already"
+    assert role.process.returncode == 1 and name not in known()
 
 
 def test_without_libbpf_it_is_said_what_to_install():
     name, content = bpf.private("scalable")
-    with congestion_role(name, content, MPTUNE_LIBBPF="libnothing.so.1") as one:
-        assert one.answer["reason"] == (
+    with congestion_role(name, content, MPTUNE_LIBBPF="libnothing.so.1") as role:
+        assert role.answer["reason"] == (
             "no libnothing.so.1: install libbpf1 (Debian, Ubuntu) or libbpf (Fedora)"
         )
 

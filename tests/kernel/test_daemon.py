@@ -30,10 +30,10 @@ def test_a_destination_has_the_answer_of_its_run(daemon, world, accepting, ipv6)
     with world.transfer(ipv6=ipv6) as transfer, watching(world) as child:
         connection = only(reported(child, with_subflows(4)))
         roles = sorted((str(flow.device), flow.backup) for flow in connection.subflows)
-        devices = sorted(one.device for one in world.named["local"])
+        devices = sorted(interface.device for interface in world.named["local"])
         assert roles == [(device, backup) for device in devices for backup in (False, True)]
         transfer.more(500 * KIB)
-        status = until(lambda: (one := daemon.policy("answer"))["sent_bytes"] and one, "bytes")
+        status = until(lambda: (status_now := daemon.policy("answer"))["sent_bytes"] and status_now, "bytes")
         assert (status["connections"], status["active"], status["standby"]) == (1, 2, 2)
         assert (status["opened"], status["pm"], status["outdated"]) == (1, "pcdc", False)
     until(lambda: daemon.policy("answer")["connections"] == 0, "the end of the connection")
@@ -45,7 +45,9 @@ def test_all_other_destinations_get_the_default(daemon, world, accepting):
     with world.transfer() as transfer, watching(world) as child:
         # Without more of the peer's addresses: one subflow from each of this side's.
         connection = only(reported(child, with_subflows(2)))
-        assert {flow.device for flow in connection.subflows} == {one.device for one in world.named["local"]}
+        assert {flow.device for flow in connection.subflows} == {
+            interface.device for interface in world.named["local"]
+        }
         transfer.more(100 * KIB)
         assert (daemon.policy("default")["active"], daemon.policy("other")["connections"]) == (2, 0)
 
@@ -62,8 +64,8 @@ def test_killed_it_leaves_connections_alone_and_new_ones_to_the_kernel(daemon, w
         assert len(only(reported(child)).subflows) == 4
         with world.transfer() as second:
             second.more(10 * KIB)
-            found = reported(child, lambda one: len(one.connections) == 2).connections
-            assert {one.path_manager for one in found} == {None, "kernel"}
+            connections = reported(child, lambda census: len(census.connections) == 2).connections
+            assert {connection.path_manager for connection in connections} == {None, "kernel"}
         # Started again it knows its own.
         daemon.begin()
         until(lambda: daemon.policy("answer")["connections"] == 1, "the living connection")
@@ -80,7 +82,7 @@ def test_while_somebody_measures_new_connections_are_left_alone(daemon, world, a
             reported(child, with_subflows(1))
             assert daemon.policy("answer")["opened"] == 0
     until(lambda: not daemon.policy("answer")["suspended"], "the end of the suspension")
-    assert [one["what"] for one in daemon.ask("events")["events"][1:]] == ["suspended", "in force again"]
+    assert [event["what"] for event in daemon.ask("events")["events"][1:]] == ["suspended", "in force again"]
 
 
 # Life and death.
@@ -90,7 +92,7 @@ def test_a_clean_end_leaves_nothing_behind(daemon):
     daemon.begin()
     assert daemon.path_manager() == USERSPACE
     assert stat.S_IMODE(daemon.socket.stat().st_mode) == 0o660
-    assert {one.partition("/")[0] for one in daemon.left()} == {"daemon", "daemon.sock"}
+    assert {name.partition("/")[0] for name in daemon.left()} == {"daemon", "daemon.sock"}
     assert daemon.kill(signal.SIGTERM) == 0
     assert daemon.path_manager() == KERNEL
     assert not daemon.run.exists()

@@ -37,11 +37,11 @@ class Server(Daemon):
 def server(world: World, tmp_path: Path) -> Iterator[Server]:
     folder = tmp_path / "server"
     folder.mkdir()
-    one = Server(world, folder, {})
+    server = Server(world, folder, {})
     try:
-        yield one
+        yield server
     finally:
-        one.end()
+        server.end()
         world.sysctl("remote", "userspace")
 
 
@@ -54,17 +54,17 @@ def ends(connection: Connection) -> list[tuple[str, str]]:
 
 def with_established(count: int) -> Any:
     """There is one connection with this many established subflows, and perhaps others that are ending."""
-    return lambda one: len(one.connections) == 1 and len(ends(only(one))) == count
+    return lambda census: len(census.connections) == 1 and len(ends(only(census))) == count
 
 
 def every(count: int, subflows: int) -> Any:
     """There are this many connections, each with this many established subflows."""
 
-    def wanted(one: Census) -> bool:
-        states = [[flow.state for flow in connection.subflows] for connection in one.connections]
+    def matches(census: Census) -> bool:
+        states = [[flow.state for flow in connection.subflows] for connection in census.connections]
         return states == [["established"] * subflows] * count
 
-    return wanted
+    return matches
 
 
 # Connections of both sides
@@ -77,8 +77,8 @@ def test_connections_of_any_port_and_family_get_a_subflow_from_every_interface(d
             stack.enter_context(world.transfer(ipv6=ipv6, mapped=mapped, port=port))
             for ipv6, mapped, port in ((False, False, 5001), (True, False, 5002), (False, True, 5003))
         ]
-        found = reported(child, every(3, 2))
-        locals_ = {local for connection in found.connections for local, _ in ends(connection)}
+        census = reported(child, every(3, 2))
+        locals_ = {local for connection in census.connections for local, _ in ends(connection)}
         assert {"10.64.0.1", "10.64.1.1", "fd64::1", "fd64:0:1::1"} <= locals_
         for transfer in transfers:
             transfer.more(300 * KIB)
@@ -91,8 +91,10 @@ def test_two_destinations_are_under_two_policies(daemon, world, accepting):
     )
     daemon.begin()
     with world.transfer(), world.transfer(ipv6=True), watching(world) as child:
-        found = reported(child, lambda one: sorted(len(it.subflows) for it in one.connections) == [1, 2])
-        assert {connection.family: len(connection.subflows) for connection in found.connections} == {
+        census = reported(
+            child, lambda census: sorted(len(it.subflows) for it in census.connections) == [1, 2]
+        )
+        assert {connection.family: len(connection.subflows) for connection in census.connections} == {
             "ipv4": 2,
             "ipv6": 1,
         }
@@ -118,8 +120,8 @@ def test_an_accepted_connection_has_the_roles_of_its_policy(daemon, world, serve
     server.begin()
     daemon.begin()
     with world.transfer() as transfer, watching(world, "remote") as child:
-        one_standby = lambda one: [flow.backup for flow in only(one).subflows].count(True) == 1  # noqa: E731
-        reported(child, lambda one: with_subflows(2)(one) and one_standby(one))
+        one_standby = lambda census: [flow.backup for flow in only(census).subflows].count(True) == 1  # noqa: E731
+        reported(child, lambda census: with_subflows(2)(census) and one_standby(census))
         transfer.more(200 * KIB)
 
 
@@ -136,19 +138,21 @@ def remove(world: World, number: int) -> None:
     inside(world.router, delete)
 
 
-def bring(world: World, one: addresses.NamespaceInterface) -> None:
+def bring(world: World, interface: addresses.NamespaceInterface) -> None:
     """Make a device of the sender again."""
     behind = [other.ipv6 for other in world.named["remote"]]
 
     def join() -> None:
         with pyroute2.IPRoute() as routes:
-            world._join(routes, one, world.sites.of("local"), behind)
+            world._join(routes, interface, world.sites.of("local"), behind)
             for other in world.named["remote"]:
                 index = routes.link_lookup(ifname=f"remote{other.index}")[0]
-                routes.neigh("add", dst=one.ipv6, ifindex=index, flags=NTF_PROXY, family=socket.AF_INET6)
+                routes.neigh(
+                    "add", dst=interface.ipv6, ifindex=index, flags=NTF_PROXY, family=socket.AF_INET6
+                )
 
     inside(world.router, join)
-    world.sites.configure({"local": [one]})
+    world.sites.configure({"local": [interface]})
 
 
 @pytest.mark.parametrize("ipv6", [False, True], ids=["IPv4", "IPv6"])
@@ -163,7 +167,7 @@ def test_an_interface_that_comes_back_with_another_address_has_its_subflow_again
         daemon.begin()
         old = world.named["local"][1]
         new = replace(old, ipv4="10.64.1.77", ipv6="fd64:0:1::77")
-        addresses_of = (lambda one: one.ipv6) if ipv6 else (lambda one: one.ipv4)
+        addresses_of = (lambda interface: interface.ipv6) if ipv6 else (lambda interface: interface.ipv4)
         with world.transfer(ipv6=ipv6) as transfer, watching(world) as child:
             before = ends(only(reported(child, with_established(2))))
             remove(world, 1)
@@ -194,8 +198,8 @@ def test_the_only_interface_may_change_its_address_under_a_living_connection(tmp
             remove(world, 0)
             bring(world, new)
             transfer.more(500 * KIB)
-            moved = lambda one: ends(only(one)) == [("10.64.0.77", "10.65.0.1")]  # noqa: E731
-            reported(child, lambda one: with_established(1)(one) and moved(one))
+            moved = lambda census: ends(only(census)) == [("10.64.0.77", "10.65.0.1")]  # noqa: E731
+            reported(child, lambda census: with_established(1)(census) and moved(census))
 
 
 # Taking over
@@ -206,9 +210,9 @@ def test_killed_and_started_again_it_takes_over_with_the_roles_that_it_finds(dae
     daemon.write(f'[[policy]]\nname = "answer"\nto = ["10.65.0.0/16"]\nrun = "{place}"\n')
     daemon.begin()
     with world.transfer() as transfer, watching(world) as child:
-        roles = lambda one: sorted((end, flow.backup) for flow in only(one).subflows for end in [flow.local])  # noqa: E731
-        standby = lambda one: [flow.backup for flow in only(one).subflows].count(True) == 2  # noqa: E731
-        before = roles(reported(child, lambda one: with_subflows(4)(one) and standby(one)))
+        roles = lambda census: sorted((flow.local, flow.backup) for flow in only(census).subflows)  # noqa: E731
+        standby = lambda census: [flow.backup for flow in only(census).subflows].count(True) == 2  # noqa: E731
+        before = roles(reported(child, lambda census: with_subflows(4)(census) and standby(census)))
         daemon.kill()
         until(lambda: daemon.path_manager() == KERNEL, "the kernel's path manager")
         daemon.begin()
@@ -223,8 +227,8 @@ def test_connections_of_the_kernels_path_manager_are_left_alone(daemon, world, a
         daemon.begin()
         transfer.more(100 * KIB)
         with world.transfer() as second, watching(world) as child:
-            sizes = lambda one: sorted(len(it.subflows) for it in one.connections)  # noqa: E731
-            reported(child, lambda one: sizes(one) == [1, 2])
+            sizes = lambda census: sorted(len(it.subflows) for it in census.connections)  # noqa: E731
+            reported(child, lambda census: sizes(census) == [1, 2])
             second.more(100 * KIB)
             assert daemon.policy("default")["connections"] == 1
 
@@ -237,14 +241,14 @@ def endpoints(world: World) -> dict[str, tuple[str, ...]]:
 
     def read() -> dict[str, tuple[str, ...]]:
         with pyroute2.MPTCP() as kernel:
-            found = {}
-            for one in kernel.endpoint("show"):
-                parts = dict(one.get_attr("MPTCP_PM_ATTR_ADDR")["attrs"])
+            flags_of = {}
+            for endpoint in kernel.endpoint("show"):
+                parts = dict(endpoint.get_attr("MPTCP_PM_ATTR_ADDR")["attrs"])
                 address = parts.get("MPTCP_PM_ADDR_ATTR_ADDR4") or parts["MPTCP_PM_ADDR_ATTR_ADDR6"]
                 flags = parts["MPTCP_PM_ADDR_ATTR_FLAGS"]
                 names = {1: "signal", 2: "subflow", 4: "backup", 8: "fullmesh"}
-                found[address] = tuple(name for bit, name in names.items() if flags & bit)
-            return found
+                flags_of[address] = tuple(name for bit, name in names.items() if flags & bit)
+            return flags_of
 
     return inside(world.sites.local, read)
 
@@ -254,8 +258,8 @@ def limits(world: World) -> tuple[int, int]:
 
     def read() -> tuple[int, int]:
         with pyroute2.MPTCP() as kernel:
-            (one,) = kernel.limits("show")
-            return one.get_attr("MPTCP_PM_ATTR_SUBFLOWS"), one.get_attr("MPTCP_PM_ATTR_RCV_ADD_ADDRS")
+            (limits,) = kernel.limits("show")
+            return limits.get_attr("MPTCP_PM_ATTR_SUBFLOWS"), limits.get_attr("MPTCP_PM_ATTR_RCV_ADD_ADDRS")
 
     return inside(world.sites.local, read)
 
@@ -316,7 +320,7 @@ def test_the_connection_that_carries_most_gives_endpoints_their_roles(daemon, wo
     daemon.begin()
     with world.transfer() as transfer, watching(world) as child:
         reported(child, with_subflows(2))
-        standby = lambda: [one for one, flags in endpoints(world).items() if "backup" in flags]  # noqa: E731
+        standby = lambda: [address for address, flags in endpoints(world).items() if "backup" in flags]  # noqa: E731
         until(lambda: len(standby()) == 1, "a standby endpoint")
         transfer.more(200 * KIB)
         flows = {flow.local.rpartition(":")[0]: flow.backup for flow in only(reported(child)).subflows}
@@ -328,15 +332,15 @@ def test_a_burst_of_short_connections_leaves_nothing_behind(daemon, world, accep
 
     def connect_often() -> None:
         for _ in range(100):
-            with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_MPTCP) as one:
-                one.bind(("10.64.0.1", 0))
-                one.connect(("10.65.0.1", 5990))
+            with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_MPTCP) as connection:
+                connection.bind(("10.64.0.1", 0))
+                connection.connect(("10.65.0.1", 5990))
 
     def listening() -> socket.socket:
-        one = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_MPTCP)
-        one.bind(("10.65.0.1", 5990))
-        one.listen(128)
-        return one
+        connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_MPTCP)
+        connection.bind(("10.65.0.1", 5990))
+        connection.listen(128)
+        return connection
 
     with inside(world.sites.remote, listening) as listener:
         inside(world.sites.local, connect_often)

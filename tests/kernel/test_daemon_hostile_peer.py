@@ -55,8 +55,8 @@ def peer(daemon: Daemon, world: World, accepting: None) -> Iterator[Peer]:
     with crowd_of(world) as crowd:
         crowd.open(1)
         crowd.speak()
-        with Peer(world) as one:
-            yield one
+        with Peer(world) as peer:
+            yield peer
         crowd.speak()
     until(lambda: daemon.policy("default")["connections"] == 0, "its end")
 

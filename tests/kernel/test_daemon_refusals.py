@@ -91,9 +91,9 @@ def test_it_works_as_the_unit_lets_it(daemon, world, accepting):
     daemon.write(pcdc(daemon))
     daemon.run.mkdir()
     os.chown(daemon.run, NOBODY, NOBODY)
-    for one in (daemon.folder, *daemon.folder.parents):
-        if one.stat().st_uid == os.getuid() and not one.stat().st_mode & 0o005:
-            one.chmod(one.stat().st_mode | 0o011)
+    for folder in (daemon.folder, *daemon.folder.parents):
+        if folder.stat().st_uid == os.getuid() and not folder.stat().st_mode & 0o005:
+            folder.chmod(folder.stat().st_mode | 0o011)
     program = shutil.copy(agent.program(), daemon.folder)
     # As systemd does for ProtectKernelTunables= and ReadWritePaths=.
     script = "mount --bind /proc/sys /proc/sys && mount -o remount,ro,bind /proc/sys\n"
@@ -133,7 +133,7 @@ def test_a_reload_takes_a_good_file_and_refuses_a_bad_one(daemon, world, accepti
     assert daemon.ask("reload") == {"event": "reloaded"}
     status = daemon.ask("status")
     assert status["reload_refused"] is None
-    assert [one["name"] for one in status["policies"]] == ["answer", "default"]
+    assert [policy["name"] for policy in status["policies"]] == ["answer", "default"]
     with world.transfer(), watching(world) as child:
         reported(child, with_subflows(4))
 

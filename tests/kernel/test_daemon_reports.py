@@ -52,12 +52,16 @@ def test_an_address_whose_packets_leave_elsewhere_is_told(daemon, world):
         daemon.begin()
         line = daemon.heard("10.77.0.1 on spare is not used")
         assert line.startswith("warning: ") and "leave by if0 (it needs a rule" in line
-        of = {one["address"]: one for one in daemon.ask("status")["interfaces"] if one["address"]}
+        of = {
+            interface["address"]: interface
+            for interface in daemon.ask("status")["interfaces"]
+            if interface["address"]
+        }
         assert of["10.77.0.1"] == {
             "device": "spare", "address": "10.77.0.1", "used": False, "why": "packets from it leave by if0",
         }  # fmt: skip
-        others = [one for address, one in of.items() if address.startswith("10.64.")]
-        assert others and all(one["used"] and not one["why"] for one in others)
+        others = [interface for address, interface in of.items() if address.startswith("10.64.")]
+        assert others and all(other["used"] and not other["why"] for other in others)
     assert not [line for line in daemon.said if "10.64." in line]
 
 
@@ -68,17 +72,17 @@ def test_status_says_which_devices_are_not_used_and_why(daemon, world):
     with without_a_route_of_its_own(world, "10.77.0.1"):
         inside(world.sites.local, lambda: subprocess.run(["ip", "link", "set", "spare", "down"], check=True))
         daemon.begin()
-        found = daemon.ask("status")["interfaces"]
-        assert "if0" in {one["device"] for one in found if one["used"]}
-        why = {one["device"]: one["why"] for one in found if not one["used"]}
+        interfaces = daemon.ask("status")["interfaces"]
+        assert "if0" in {interface["device"] for interface in interfaces if interface["used"]}
+        why = {interface["device"]: interface["why"] for interface in interfaces if not interface["used"]}
         assert why["spare"] == "it is down"
         assert why["nowhere"] == "there is no such device"
         assert why["if1"] == why["peer"] == "not among daemon.interfaces" and "lo" not in why
-        shown = subprocess.run(
+        completed = subprocess.run(
             command_line("status", "--policy", daemon.file),
             env=daemon.env, capture_output=True, text=True, check=True,
         )  # fmt: skip
-        assert "no: there is no such device" in shown.stdout
+        assert "no: there is no such device" in completed.stdout
 
 
 def test_systemd_is_told_how_it_is(world, tmp_path):
@@ -103,7 +107,7 @@ def test_watch_hears_what_it_did(daemon, world, accepting, monkeypatch):
     assert events is not None
     daemon.process.send_signal(signal.SIGHUP)
     heard = until(events.take, "an event")
-    assert [one.what for one in heard] == ["reloaded"] and heard[0].line.startswith(
+    assert [event.what for event in heard] == ["reloaded"] and heard[0].line.startswith(
         "reloaded: 2 policies of "
     )
     daemon.kill(signal.SIGTERM)
@@ -124,7 +128,9 @@ def test_a_reader_that_never_reads_holds_nobody_up(daemon, world, accepting):
                 break
         with world.transfer() as transfer:
             transfer.more(100 * KIB)
-            status = until(lambda: (one := daemon.ask("status"))["policies"][-1]["connections"] and one, "it")
+            status = until(
+                lambda: (answer := daemon.ask("status"))["policies"][-1]["connections"] and answer, "it"
+            )
         assert status["readers"] == 2 and status["memory_bytes"] < 64 << 20
 
 
@@ -145,11 +151,11 @@ def metrics(text: str) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
             assert re.fullmatch(rf"# TYPE {name} (counter|gauge)", line), line
             expects_type = False
             continue
-        found = sample.fullmatch(line)
-        assert found and found[1] == name, line
-        labels = tuple(re.findall(r'([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"', found[2] or ""))
+        match = sample.fullmatch(line)
+        assert match and match[1] == name, line
+        labels = tuple(re.findall(r'([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"', match[2] or ""))
         assert labels not in families[name]
-        families[name][labels] = float(found[3])
+        families[name][labels] = float(match[3])
     assert all(families.values())
     return families
 
@@ -164,13 +170,15 @@ def test_metrics_are_what_prometheus_reads(daemon, world, accepting):
             command_line("status", "--metrics", "--policy", daemon.file),
             capture_output=True, text=True, check=True,
         )  # fmt: skip
-    found = metrics(done.stdout)
+    families = metrics(done.stdout)
     answer = (("policy", "answer"),)
-    assert found["mptune_connections"][answer] == 1
-    assert found["mptune_subflows"][(*answer, ("role", "standby"))] == 2
-    assert found["mptune_expected_bits_per_second"] == {answer: 30e6}
-    assert found["mptune_daemon_in_force"] == {(): 1} and found["mptune_daemon_memory_bytes"][()] > 1 << 18
-    for name in found:
+    assert families["mptune_connections"][answer] == 1
+    assert families["mptune_subflows"][(*answer, ("role", "standby"))] == 2
+    assert families["mptune_expected_bits_per_second"] == {answer: 30e6}
+    assert (
+        families["mptune_daemon_in_force"] == {(): 1} and families["mptune_daemon_memory_bytes"][()] > 1 << 18
+    )
+    for name in families:
         kind = re.search(rf"^# TYPE {name} (\w+)$", done.stdout, re.M)
         assert kind and (kind[1] == "counter") == name.endswith("_total")
 

@@ -41,21 +41,23 @@ def counts(daemon: Daemon) -> tuple[int, int]:
 
 def has(daemon: Daemon, world: World, connections: int, subflows: int) -> None:
     """Wait until all are as they should be, in the kernel and in the daemon's mind."""
-    wanted = connections, connections * subflows
-    until(lambda: counts(daemon) == wanted, f"{wanted} connections and subflows")
+    expected = connections, connections * subflows
+    until(lambda: counts(daemon) == expected, f"{expected} connections and subflows")
     with watching(world) as child:
         reported(child, every(connections, subflows))
 
 
 def tokens(world: World) -> list[int]:
     with watching(world) as child:
-        return [one.token for one in reported(child, lambda one: one.connections).connections]
+        return [
+            connection.token for connection in reported(child, lambda census: census.connections).connections
+        ]
 
 
 def resync(daemon: Daemon) -> dict[str, Any]:
     """Its figures about lost events."""
-    found: dict[str, Any] = daemon.ask("status")["resync"]
-    return found
+    resynced: dict[str, Any] = daemon.ask("status")["resync"]
+    return resynced
 
 
 def test_connections_whose_establishment_was_missed_get_their_subflows(daemon, world, accepting):
@@ -66,9 +68,9 @@ def test_connections_whose_establishment_was_missed_get_their_subflows(daemon, w
             crowd.lose_events()
             crowd.speak()
         has(daemon, world, 100, 2)
-        found = resync(daemon)
-        assert found["overruns"] >= 1 and found["lost_events"] >= 100
-        assert found["mended"]["connections_begun"] >= 100
+        counted = resync(daemon)
+        assert counted["overruns"] >= 1 and counted["lost_events"] >= 100
+        assert counted["mended"]["connections_begun"] >= 100
     until(lambda: counts(daemon) == (0, 0), "their end")
     assert "events were lost" in daemon.heard("resynchronised:")
 
@@ -114,7 +116,7 @@ def test_overruns_at_any_moment_leave_every_connection_with_its_subflows(daemon,
         assert dropped(world.sites.local) > before
         has(daemon, world, len(crowd.pairs), 2)
         # What is refused as a connection ends is no harm.
-        refused = {one["token"] for one in daemon.ask("events")["events"] if one["what"] == "refused"}
+        refused = {event["token"] for event in daemon.ask("events")["events"] if event["what"] == "refused"}
         assert not refused & set(tokens(world))
     until(lambda: counts(daemon) == (0, 0), "their end")
 
@@ -141,10 +143,10 @@ def test_a_connection_to_a_program_without_mptcp_is_not_taken_for_one(daemon, wo
     with plain, crowd_of(world) as crowd:
 
         def connected() -> socket.socket:
-            one = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_MPTCP)
-            one.bind((NEAR, 0))
-            one.connect(plain.getsockname())
-            return one
+            connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_MPTCP)
+            connection.bind((NEAR, 0))
+            connection.connect(plain.getsockname())
+            return connection
 
         with inside(world.sites.local, connected) as near, plain.accept()[0] as far:
             near.sendall(b"x")
@@ -182,9 +184,9 @@ def test_it_looks_at_everything_now_and_then(world, tmp_path, accepting):
             forge_end(world.sites.local, *tokens(world))
             until(partial(lambda before: mended() > before, before), "the connection")
             has(daemon, world, 1, 2)
-        found = resync(daemon)
-        assert (found["lost_events"], found["overruns"]) == (0, 0)
+        counted = resync(daemon)
+        assert (counted["lost_events"], counted["overruns"]) == (0, 0)
         # What it mends is not what merely happens in the meantime.
         crowd.churn(300)
-        until(lambda: resync(daemon)["times"] > found["times"] + 2, "further looks")
-        assert resync(daemon)["mended"] == found["mended"]
+        until(lambda: resync(daemon)["times"] > counted["times"] + 2, "further looks")
+        assert resync(daemon)["mended"] == counted["mended"]

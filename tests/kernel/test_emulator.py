@@ -93,8 +93,8 @@ class Emulation:
             end.bind((address, 0))
             end.settimeout(PATIENCE_S)
             ends.append(end)
-        for one, other in (ends, reversed(ends)):
-            one.connect(other.getsockname()[:2])
+        for near, other in (ends, reversed(ends)):
+            near.connect(other.getsockname()[:2])
         return ends
 
     def connection(self, stack, family, protocol):
@@ -137,16 +137,16 @@ def numbers(end, count):
 
 def until_last(end):
     """Numbers of the datagrams that arrive before one with the number LAST."""
-    found = numbers(end, 1)
-    while found[-1] != LAST:
-        found += numbers(end, 1)
-    return found[:-1]
+    numbers_got = numbers(end, 1)
+    while numbers_got[-1] != LAST:
+        numbers_got += numbers(end, 1)
+    return numbers_got[:-1]
 
 
 def round_trip_s(ends):
     begin = time.perf_counter()
-    for one, other in (ends, reversed(ends)):
-        one.send(b"echo")
+    for end, other in (ends, reversed(ends)):
+        end.send(b"echo")
         other.recv(100)
     return time.perf_counter() - begin
 
@@ -217,15 +217,15 @@ def test_at_a_rate_at_which_segments_are_rejoined_what_is_sent_arrives(family, p
         sender, receiver = emulation.connection(stack, family, protocol)
         sending = threading.Thread(target=sender.sendall, args=(data,))
         sending.start()
-        found = bytearray()
-        while len(found) < size:
+        received = bytearray()
+        while len(received) < size:
             part = receiver.recv(1 << 20)
             assert part
-            found += part
+            received += part
         sending.join()
         delivered = emulation.received("remote")
         report = emulation.report()
-    assert found == data
+    assert received == data
     there = report["links"][0]
     assert there["lost"] > 0 and report["overflow"] == 0
     assert there["forwarded"] >= size / 1500
@@ -296,7 +296,7 @@ def test_a_queue_marks_packets_that_can_be_marked(family, aqm):
     """An IPv4 packet with a wrong header checksum would not arrive."""
     is_v4 = family == socket.AF_INET
     level = socket.IPPROTO_IP if is_v4 else socket.IPPROTO_IPV6
-    field, wanted = (
+    field, expected = (
         (socket.IP_TOS, socket.IP_RECVTOS) if is_v4 else (socket.IPV6_TCLASS, socket.IPV6_RECVTCLASS)
     )
     count = 80
@@ -304,7 +304,7 @@ def test_a_queue_marks_packets_that_can_be_marked(family, aqm):
     with Emulation(network) as emulation:
         sender, receiver = emulation.ends(family)
         sender.setsockopt(level, field, ECT)
-        receiver.setsockopt(level, wanted, 1)
+        receiver.setsockopt(level, expected, 1)
         for number in range(count):
             sender.send(datagram(number))
         # Whatever their order: when a busy kernel moves the emulator to another processor, what it writes

@@ -82,10 +82,10 @@ def client(name: str) -> list[str]:
 def test_a_program_fetches_a_file_over_two_subflows(hosts, folder, name):
     command = client(name)
     with hosts.server(web(folder), 8000) as server:
-        found = hosts.watched(command)
-    (mine,) = joined(found)
+        report = hosts.watched(command)
+    (mine,) = joined(report)
     assert mine["received_bytes"] > BIG and mine["role"] == "client"
-    assert not found["refused"] and len(found["connections"]) == 1
+    assert not report["refused"] and len(report["connections"]) == 1
     # The accepted end says the same.
     (theirs,) = joined(server[0])
     # What it had not sent yet when it closed the socket, nobody counts there.
@@ -98,11 +98,11 @@ def test_a_program_fetches_a_file_over_two_subflows(hosts, folder, name):
 def test_iperf3(hosts):
     iperf3 = program("iperf3")
     with hosts.server([iperf3, "-s"], 5201) as server:
-        found = hosts.watched([iperf3, "-c", SERVER, "-t", "2"])
+        report = hosts.watched([iperf3, "-c", SERVER, "-t", "2"])
         backwards = hosts.watched([iperf3, "-c", SERVER, "-t", "2", "-R"])
         datagrams = hosts.watched([iperf3, "-c", SERVER, "-t", "1", "-u"])
-    for one in (found, backwards):
-        assert len(of_kind(one, "mptcp")) == 2 and len(joined(one)) >= 1, "control and data"
+    for transfers in (report, backwards):
+        assert len(of_kind(transfers, "mptcp")) == 2 and len(joined(transfers)) >= 1, "control and data"
     assert len(of_kind(datagrams, "mptcp")) == 1, "control alone"
     assert len(of_kind(server[0], "mptcp")) == 5
 
@@ -131,13 +131,13 @@ def test_ssh_and_its_server(hosts, tmp_path):
         *(word for option in options for word in ("-o", option)),
     ]
     with hosts.server([sshd, "-D", "-e", "-f", str(tmp_path / "sshd_config")], 2022) as server:
-        found = hosts.watched(
+        report = hosts.watched(
             [*command, SERVER, f"head -c {BIG} /dev/zero"],
             stdout=subprocess.DEVNULL,
             capture_output=False,
             stderr=subprocess.PIPE,
         )
-    assert len(joined(found)) == 1
+    assert len(joined(report)) == 1
     assert len(joined(server[0])) == 1, "of the processes of sshd, one describes it to the end"
 
 
@@ -153,12 +153,12 @@ def test_nginx_whose_workers_have_no_rights(hosts, folder, tmp_path):
         f" server {{ listen 8000 so_keepalive=on; listen [::]:8000 deferred; root {folder}; }} }}\n"
     )
     with hosts.server([nginx, "-c", str(config), "-e", "stderr"], 8000, ending=signal.SIGQUIT) as server:
-        found = hosts.watched(client("curl"))
+        report = hosts.watched(client("curl"))
         again = hosts.watched(client("curl-ipv6"))
-    assert len(joined(found)) == len(joined(again)) == 1
+    assert len(joined(report)) == len(joined(again)) == 1
     served = joined(server[0])
     assert len(served) == 2
-    assert all(one["sent_bytes"] > BIG // 2 for one in served)
+    assert all(connection["sent_bytes"] > BIG // 2 for connection in served)
 
 
 GO = """
@@ -261,29 +261,33 @@ while True: threading.Thread(target=answer, args=ready.accept()[:1]).start()
 
 def test_a_thousand_short_connections_from_threads(hosts):
     with hosts.server(python(SMALL), 8000) as server:
-        found = hosts.watched(python(MANY, "1000", "8", "close"))
-    assert len(of_kind(found, "mptcp")) == len(found["connections"]) == 1000
-    assert not found["refused"] and not found["failed"]
-    assert all(one["received_bytes"] > 5 for one in found["connections"])
+        report = hosts.watched(python(MANY, "1000", "8", "close"))
+    assert len(of_kind(report, "mptcp")) == len(report["connections"]) == 1000
+    assert not report["refused"] and not report["failed"]
+    assert all(connection["received_bytes"] > 5 for connection in report["connections"])
     assert len(of_kind(server[0], "mptcp")) == 1000
 
 
 @pytest.mark.parametrize("end", ["reset", "shutdown", "leave", "_exit", "fork"])
 def test_however_a_connection_ends_it_is_described(hosts, folder, end):
     with hosts.server(web(folder), 8000):
-        found = hosts.watched(python(MANY, "1", "1", end))
-    (one,) = found["connections"]
-    assert one["kind"] == "mptcp" and one["received_bytes"] > 5 and one["remote"] == f"{SERVER}:8000"
+        report = hosts.watched(python(MANY, "1", "1", end))
+    (connection,) = report["connections"]
+    assert (
+        connection["kind"] == "mptcp"
+        and connection["received_bytes"] > 5
+        and connection["remote"] == f"{SERVER}:8000"
+    )
 
 
 def test_of_a_killed_process_it_is_said_that_nobody_saw_the_end(hosts, folder):
     with hosts.server(web(folder), 8000):
         done = hosts.run("local", python(MANY, "1", "1", "kill"), "--json")
-        shown = hosts.run("local", python(MANY, "1", "1", "kill"), "--stats")
+        result = hosts.run("local", python(MANY, "1", "1", "kill"), "--stats")
     assert done.returncode == 128 + signal.SIGKILL
-    (one,) = document(done.stderr)["connections"]
-    assert one["kind"] is None and one["remote"] == f"{SERVER}:8000"
-    assert "1 not seen to end" in shown.stderr
+    (connection,) = document(done.stderr)["connections"]
+    assert connection["kind"] is None and connection["remote"] == f"{SERVER}:8000"
+    assert "1 not seen to end" in result.stderr
 
 
 #: Prints what sockets of all kinds are, as the kernel says it: protocol, congestion control, send buffer.
@@ -324,8 +328,8 @@ def kinds(hosts: Hosts, *options: str) -> dict[str, object]:
         lack(TESTED, Thing("x86-64, whose getsockopt has number 55", "elsewhere"))
     done = hosts.run("local", python(KINDS), *options)
     assert done.returncode == 0, done.stderr
-    found: dict[str, object] = json.loads(done.stdout)
-    return found
+    set_options: dict[str, object] = json.loads(done.stdout)
+    return set_options
 
 
 @pytest.mark.parametrize("how", [[], ["--supervise"]], ids=["preloaded", "supervised"])
@@ -339,8 +343,8 @@ def test_tcp_sockets_alone_change(hosts, how):
         assert changed[name] == plain[name], name
     assert plain["udp"][0] == 17  # type: ignore[index]
     # From outside, nothing stands between a program and what the kernel says of its socket.
-    told = (262, 262, 262) if how else (6, 6, 262)
-    assert (changed["told"], changed["again"], changed["told then"]) == told
+    values = (262, 262, 262) if how else (6, 6, 262)
+    assert (changed["told"], changed["again"], changed["told then"]) == values
 
 
 #: Sets options that programs set, before and after connecting, and reads them back.
@@ -370,8 +374,8 @@ else: raise AssertionError("TLS in the kernel is not to be had")
 
 def test_options_of_tcp_work_as_ever(hosts, folder):
     with hosts.server(web(folder), 8000):
-        found = hosts.watched(python(OPTIONS))
-    assert len(of_kind(found, "mptcp")) == 1
+        report = hosts.watched(python(OPTIONS))
+    assert len(of_kind(report, "mptcp")) == 1
 
 
 #: What the program sets itself gives way to what was asked for, also through a duplicate.
@@ -403,15 +407,15 @@ def test_without_blocking_and_with_duplicates(hosts, folder):
     pending, size, established, half_closed, reno, cubic = map(int, done.stdout.split())
     assert (pending, size, cubic) == (errno.EINPROGRESS, 512 * 1024, 0), done.stderr
     assert reno == established + half_closed > 0
-    (one,) = document(done.stderr)["connections"]
-    assert (one["kind"], one["cc"]) == ("mptcp", "reno") and one["received_bytes"] > 5
+    (connection,) = document(done.stderr)["connections"]
+    assert (connection["kind"], connection["cc"]) == ("mptcp", "reno") and connection["received_bytes"] > 5
 
 
 @pytest.mark.needs("curl")
 def test_accepted_connections_have_what_was_asked_for(hosts, folder):
     with hosts.server(web(folder), 8000, options=("--json", "--cc", "reno")) as server:
         hosts.watched(client("curl"))
-    assert [one["cc"] for one in server[0]["connections"]] == ["reno"]
+    assert [connection["cc"] for connection in server[0]["connections"]] == ["reno"]
 
 
 @pytest.mark.needs("curl")
@@ -419,12 +423,14 @@ def test_where_mptcp_is_disabled_tcp_works(hosts, folder):
     hosts.sysctl("local", "net.mptcp.enabled", "0")
     try:
         with hosts.server(web(folder), 8000) as server:
-            found = hosts.watched(client("curl"), "--cc", "reno")
+            report = hosts.watched(client("curl"), "--cc", "reno")
     finally:
         hosts.sysctl("local", "net.mptcp.enabled", "1")
-    (one,) = of_kind(found, "tcp")
-    assert one["received_bytes"] > BIG and one["cc"] == "reno" and len(one["subflows"]) == 1
-    (refused,) = found["refused"]
+    (connection,) = of_kind(report, "tcp")
+    assert (
+        connection["received_bytes"] > BIG and connection["cc"] == "reno" and len(connection["subflows"]) == 1
+    )
+    (refused,) = report["refused"]
     assert (refused["what"], refused["error"]) == ("mptcp", "ENOPROTOOPT")
     (theirs,) = server[0]["connections"]
     assert theirs["kind"] == "tcp", "the kernel accepts a client of TCP as a socket of TCP"
@@ -462,25 +468,27 @@ def test_a_socket_is_one_of_the_namespace_of_the_program(hosts, folder):
 @pytest.mark.needs("curl")
 def test_a_server_without_mptcp_is_talked_to_in_tcp(hosts, folder):
     with hosts.server(web(folder), 8000, options=None):
-        found = hosts.watched(client("curl"))
-    (one,) = of_kind(found, "fallback")
-    assert one["fallback"] and one["received_bytes"] > BIG
+        report = hosts.watched(client("curl"))
+    (connection,) = of_kind(report, "fallback")
+    assert connection["fallback"] and connection["received_bytes"] > BIG
 
 
 @pytest.mark.needs("curl")
 def test_a_server_that_is_not_there(hosts):
     done = hosts.run("local", ["curl", "-sS", f"http://{SERVER}:9"], "--json")
     assert done.returncode == 7, "curl's own code"
-    found = document(done.stderr)
-    assert (found["connections"], found["failed"]) == ([], 1)
+    report = document(done.stderr)
+    assert (report["connections"], report["failed"]) == ([], 1)
 
 
 @pytest.mark.needs("curl")
 def test_children_inherit_it(hosts, folder):
     with hosts.server(web(folder), 8000):
         script = f'curl -sf {URL}/small -o /dev/null; {sys.executable} -c "{client("python")[2]}"'
-        found = hosts.watched(["sh", "-c", script])
-    assert len(of_kind(found, "mptcp")) == len({one["pid"] for one in found["connections"]}) == 2
+        report = hosts.watched(["sh", "-c", script])
+    assert (
+        len(of_kind(report, "mptcp")) == len({connection["pid"] for connection in report["connections"]}) == 2
+    )
 
 
 def test_a_congestion_control_that_this_user_may_not_choose(hosts):

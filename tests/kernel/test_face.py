@@ -9,20 +9,20 @@ pytestmark = pytest.mark.usefixtures("testbed")
 
 @pytest.mark.measures("two trials, which an overloaded machine refuses")
 def test_simulator_and_kernel_are_compared(two, tmp_path):
-    found = mptune.compare(two, cc="reno,cubic", buffers="1MiB", duration="2s")
-    table = found.frame()
+    compared = mptune.compare(two, cc="reno,cubic", buffers="1MiB", duration="2s")
+    table = compared.frame()
     assert table["cc"].tolist() == ["reno", "cubic"] and set(table["buffer_bytes"]) == {2**20}
     capacity_mbps = 60
     assert table[["simulated_mbps", "kernel_mbps"]].gt(0).all(axis=None)
     assert table[["simulated_mbps", "kernel_mbps"]].lt(1.1 * capacity_mbps).all(axis=None)
     ratio = table["simulated_mbps"] / table["kernel_mbps"]
     assert table["error"].tolist() == pytest.approx((ratio - 1).tolist())
-    assert two.name in repr(found) and found._repr_html_().count("<tr") == 3
-    found.chart().save(tmp_path / "agreement.svg")
+    assert two.name in repr(compared) and compared._repr_html_().count("<tr") == 3
+    compared.chart().save(tmp_path / "agreement.svg")
     assert (tmp_path / "agreement.svg").stat().st_size
 
 
 def test_an_error_of_the_kernels_testbed_names_the_keyword(two):
-    with pytest.raises(mptune.InputError) as found:
+    with pytest.raises(mptune.InputError) as caught:
         mptune.run(two, buffer="2GiB", buffer_mode="auto", duration="1s", testbed="namespaces")
-    assert found.value.where == "buffer" and "--" not in str(found.value)
+    assert caught.value.where == "buffer" and "--" not in str(caught.value)

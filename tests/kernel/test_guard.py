@@ -42,27 +42,27 @@ def number(observation: Observation, name: str) -> float:
 def test_a_path_that_costs_more_than_it_brings_is_made_standby(side_by_side, paths):
     """64 KiB hold 100 ms of the fast path, and only 2 Mbit/s of one with 200 ms."""
     trial = partial(trials.trial, paths("5 Mbit/s", "200 ms"), buffer_bytes=64 * KIB, duration_ns=12 * SECOND)
-    found = side_by_side({pm: trial(pm=pm) for pm in ("guard", "fullmesh")})
-    assert "O-X standby" in found["guard"].metadata["path_manager_changes"]
-    assert "F-X standby" not in found["guard"].metadata["path_manager_changes"]
-    assert mbps(found["guard"]) > 2 * mbps(found["fullmesh"])
-    assert found["guard"].metadata["path_manager_problems"] == ""
+    observations = side_by_side({pm: trial(pm=pm) for pm in ("guard", "fullmesh")})
+    assert "O-X standby" in observations["guard"].metadata["path_manager_changes"]
+    assert "F-X standby" not in observations["guard"].metadata["path_manager_changes"]
+    assert mbps(observations["guard"]) > 2 * mbps(observations["fullmesh"])
+    assert observations["guard"].metadata["path_manager_problems"] == ""
 
 
 @pytest.mark.measures("which segments meet a full queue, and so what a connection gives")
 def test_paths_that_both_help_stay_active(side_by_side, paths):
     trial = partial(trials.trial, paths("10 Mbit/s", "40 ms"), buffer_bytes=4096 * KIB)
-    found = side_by_side({pm: trial(pm=pm, duration_ns=8 * SECOND) for pm in ("guard", "fullmesh")})
-    assert found["guard"].metadata["path_manager_changes"] == ""
-    assert mbps(found["guard"]) > 0.9 * mbps(found["fullmesh"]) > 20
+    observations = side_by_side({pm: trial(pm=pm, duration_ns=8 * SECOND) for pm in ("guard", "fullmesh")})
+    assert observations["guard"].metadata["path_manager_changes"] == ""
+    assert mbps(observations["guard"]) > 0.9 * mbps(observations["fullmesh"]) > 20
 
 
 def test_what_guard_lets_through_arrives_whole(side_by_side, paths):
     """The receiver compares every byte; the harmful path goes on standby meanwhile."""
     trial = partial(trials.trial, paths("5 Mbit/s", "200 ms"), buffer_bytes=64 * KIB)
-    (found,) = side_by_side({"guard": trial(pm="guard", transfer_bytes=8_000_001)}).values()
-    assert found.in_order_bytes == 8_000_001
-    assert "O-X standby" in found.metadata["path_manager_changes"]
+    (observation,) = side_by_side({"guard": trial(pm="guard", transfer_bytes=8_000_001)}).values()
+    assert observation.in_order_bytes == 8_000_001
+    assert "O-X standby" in observation.metadata["path_manager_changes"]
 
 
 @pytest.mark.measures("how much of the time the buffers are full")
@@ -72,15 +72,15 @@ def test_the_buffers_hold_up_a_connection_as_long_as_they_do_in_the_simulator(si
         trials.trial, pm="guard", pm_options={"promised_gain": 1000}, duration_ns=6 * SECOND, seed=2
     )
     alike, unlike = paths("20 Mbit/s", "20 ms"), paths("5 Mbit/s", "200 ms")
-    wanted = {
+    asked = {
         "plenty": watching(alike, buffer_bytes=4096 * KIB),
         "small": watching(unlike, buffer_bytes=128 * KIB),
         "smaller": watching(unlike, buffer_bytes=64 * KIB),
     }
     simulator = create("simulated")
     shares = {}
-    for name, seen in side_by_side(wanted).items():
-        said = number(simulator.run(wanted[name]), "window_limited_ns") / (6 * SECOND)
+    for name, seen in side_by_side(asked).items():
+        said = number(simulator.run(asked[name]), "window_limited_ns") / (6 * SECOND)
         shares[name] = number(seen, "window_limited_ns") / number(seen, "sampled_ns")
         assert shares[name] == pytest.approx(said, abs=0.25), name
         assert number(seen, "sampled_ns") > 5 * SECOND

@@ -58,8 +58,8 @@ def test_the_kernels_settings_are_put_back(sites, tmp_path, number):
         session.stdin.flush()
         while b'"event":"set"' not in session.stdout.readline():
             assert select.select([session.stdout], [], [], PATIENCE_S)[0]
-        shown = {name: " ".join(value.decode().split()) for name, value in values(sites).items()}
-        assert shown == WANTED and all(before[name] != value for name, value in values(sites).items())
+        words = {name: " ".join(value.decode().split()) for name, value in values(sites).items()}
+        assert words == WANTED and all(before[name] != value for name, value in values(sites).items())
         session.send_signal(number)
         session.wait()
     until(lambda: not Path(tmp_path, "run").exists(), "the end of the session and its guardian")

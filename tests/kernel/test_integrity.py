@@ -10,20 +10,20 @@ from mptune.linux.sandbox import leftovers
 @pytest.mark.usefixtures("testbed")
 def test_every_transfer_is_compared_and_nothing_stays() -> None:
     done = []
-    found = integrity.examine(5, advance=lambda count, total: done.append((count, total)))
+    report = integrity.examine(5, advance=lambda count, total: done.append((count, total)))
     assert done == [(count, 5) for count in range(1, 6)]
-    assert found.transfers == 5 and found.transferred_bytes >= 5 * 64_000
+    assert report.transfers == 5 and report.transferred_bytes >= 5 * 64_000
     # How many are wrong is the kernel's matter; none may miss anything.
-    assert all(one.missing == 0 for one in found.wrong)
-    assert (found.provoked == integrity.PROVOKED) == (found.not_provoked is None)
+    assert all(transfer.missing == 0 for transfer in report.wrong)
+    assert (report.provoked == integrity.PROVOKED) == (report.not_provoked is None)
     # Strays of other tests are no agents.
     assert not [stray for stray in leftovers.strays() if agent.PROGRAM.name in stray.command]
 
 
 @pytest.mark.usefixtures("testbed")
 def test_it_stops_after_the_time() -> None:
-    found = integrity.examine(1_000_000, limit_s=0.0)
-    assert found.transfers == 1 and found.fewer_than_one_in is None
+    report = integrity.examine(1_000_000, limit_s=0.0)
+    assert report.transfers == 1 and report.fewer_than_one_in is None
 
 
 def test_runs_of_wrong_bytes_are_found() -> None:

@@ -133,10 +133,10 @@ def test_thresholds_are_told_in_order(joined):
     result = joined.measure(
         lambda message, _: sent.append(message), transfer_bytes=4 << 20, thresholds_bytes=thresholds
     )
-    told = [message for message in sent if message["event"] == "sent"]
-    assert sent[0]["event"] in ("connected", "accepted") and len(sent) == 2 + len(told) == 5
-    assert all(message["bytes"] >= limit for message, limit in zip(told, sorted(thresholds), strict=True))
-    times = [message["t_ns"] for message in told]
+    reports = [message for message in sent if message["event"] == "sent"]
+    assert sent[0]["event"] in ("connected", "accepted") and len(sent) == 2 + len(reports) == 5
+    assert all(message["bytes"] >= limit for message, limit in zip(reports, sorted(thresholds), strict=True))
+    times = [message["t_ns"] for message in reports]
     assert times == sorted(times) and times[-1] < result["completion_ns"]
 
 
@@ -303,8 +303,8 @@ def test_a_half_that_is_killed_takes_the_other_one_with_it(joined, role):
         os.kill(meter.halves[HALVES[role]].pid, signal.SIGKILL)
         with pytest.raises(TrialError, match=f"{role} was killed by signal 9"):
             meter.expect("result", PATIENCE_S)
-        found = meter.salvage()
-        assert (found is None) == (role == "receiver")
+        salvaged = meter.salvage()
+        assert (salvaged is None) == (role == "receiver")
     until(lambda: not joined.sockets("local") and not joined.sockets("remote"), "the end of all sockets")
 
 

@@ -62,12 +62,12 @@ def strangers(joined: JoinedSites, port: int, says: list[bytes]) -> list[socket.
 
     def connect() -> list[socket.socket]:
         made = [socket.socket() for _ in says]
-        for one, said in zip(made, says, strict=True):
-            one.settimeout(PATIENCE_S)
-            one.bind((SOURCE[0], 0))
+        for stranger, said in zip(made, says, strict=True):
+            stranger.settimeout(PATIENCE_S)
+            stranger.bind((SOURCE[0], 0))
             with suppress(ConnectionResetError, BrokenPipeError):
-                one.connect((RECEIVER, port))
-                one.sendall(said)
+                stranger.connect((RECEIVER, port))
+                stranger.sendall(said)
         return made
 
     return inside(joined.sites.local, connect)
@@ -117,7 +117,7 @@ def test_the_token_is_no_payload(joined):
         lambda message, _: sent.append(message), transfer_bytes=300_000, thresholds_bytes=[300_000, 300_001]
     )
     assert result["in_order_bytes"] == 300_000 <= result["subflows"][0]["bytes"]
-    assert [one["bytes"] for one in sent if one["event"] == "sent"] in ([300_000], [])
+    assert [message["bytes"] for message in sent if message["event"] == "sent"] in ([300_000], [])
     plain = joined.measure(transfer_bytes=300_000, mptcp=False)
     assert plain["subflows"][0]["bytes"] == sum(plain["subflows"][0]["bins"]) == 300_000
     assert joined.measure(transfer_bytes=300_000, token=None)["failed"] is None

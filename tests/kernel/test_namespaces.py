@@ -107,12 +107,12 @@ def test_the_settings_inside_are_not_the_hosts():
 
 @pytest.mark.usefixtures("may_enter")
 def test_two_at_once_do_not_meet():
-    with Sites() as one, Sites() as other:
+    with Sites() as sites, Sites() as other:
         inodes = {
             inside(path, lambda: Path("/proc/thread-self/ns/net").stat().st_ino)
-            for path in (one.local, one.remote, other.local, other.remote)
+            for path in (sites.local, sites.remote, other.local, other.remote)
         }
-        assert len(inodes) == 4 and one.run != other.run
+        assert len(inodes) == 4 and sites.run != other.run
 
 
 @pytest.mark.parametrize("how", ["succeed", "fail", "SIGINT", "SIGTERM", "SIGKILL"])

@@ -152,7 +152,9 @@ def test_the_best_standby_takes_over_from_a_cut_path_and_gives_way_to_it(world):
             cut_ns = time.monotonic_ns()
             until(lambda: managed.standby() == {"0-1", "1-0"})
             outage = until(
-                lambda: next((one for one in managed.report()["outages"] if one["take_over_ns"]), None)
+                lambda: next(
+                    (outage for outage in managed.report()["outages"] if outage["take_over_ns"]), None
+                )
             )
             transfer.more(1000 * KIB)
         assert (outage["path"], outage["successors"]) == ("0-0", ["1-1"])
@@ -192,7 +194,7 @@ def test_an_address_that_the_receiver_removes_is_replaced_until_it_is_back(world
         managed.receiver.tell({"action": "remove", "address": "10.65.1.1"})
         managed.established(2)
         until(lambda: managed.standby() == set())
-        outages = {one["path"]: one["successors"] for one in managed.report()["outages"]}
+        outages = {outage["path"]: outage["successors"] for outage in managed.report()["outages"]}
         assert outages["0-1"] == ["1-0"]
         transfer.more(1000 * KIB)
         assert set(managed.acked()) == {"0-0", "1-0"}
@@ -234,7 +236,9 @@ def test_both_kernels_hear_of_standby_priorities_and_addresses(world):
         announced = sender.next(ANNOUNCED)
         assert (announced.number(REM_ID), announced.address(DADDR4)) == (address_id, "10.65.1.1")
         again = [sender.next(SUB_ESTABLISHED) for _ in range(2)]
-        assert {(one.number(REM_ID), one.address(DADDR4)) for one in again} == {(address_id, "10.65.1.1")}
+        assert {(message.number(REM_ID), message.address(DADDR4)) for message in again} == {
+            (address_id, "10.65.1.1")
+        }
         assert ask(managed.receiver)["accepted"] == len(managed.reports()) == 1
 
 

@@ -66,9 +66,9 @@ def test_the_kernels_own_path_manager_must_be_off(world, side):
 
 def test_a_refused_join_says_what_is_wrong(world):
     elsewhere = KernelPath(label="2-0", local=2, remote=0, pairs=(("10.9.9.9", "10.65.0.1"),))
-    wanted = Assignment(pm="fullmesh", paths=(*world.paths, elsewhere), transfer_bytes=SATURATED)
+    assigned = Assignment(pm="fullmesh", paths=(*world.paths, elsewhere), transfer_bytes=SATURATED)
     with world.sites.start_agent("paths", "local") as sender, world.receiver() as receiver:
-        sender.tell({"side": "sender", "assignment": assignment.document(wanted)})
+        sender.tell({"side": "sender", "assignment": assignment.document(assigned)})
         for child in (sender, receiver):
             child.expect("ready", STEP_S)
         managed = Managed(sender, receiver)
@@ -164,8 +164,8 @@ def test_lost_events_are_made_up_for_by_a_look_at_what_there_is(world):
 
 def test_a_join_that_failed_among_lost_events_is_not_waited_for(world):
     def states() -> dict[str, str]:
-        reports = [one for one in managed.reports() if one["closed_ns"] is None]
-        return {one["path"]: one["state"] for report in reports for one in report["subflows"]}
+        reports = [report for report in managed.reports() if report["closed_ns"] is None]
+        return {subflow["path"]: subflow["state"] for report in reports for subflow in report["subflows"]}
 
     def handshakes() -> int:
         lines = Path("/proc/thread-self/net/tcp").read_text(encoding="ascii").splitlines()[1:]
@@ -239,8 +239,8 @@ def send_nonsense(namespace: str) -> None:
             if int(protocol) == NETLINK_GENERIC and int(port) and int(groups, 16)
         )
         created = struct.pack("=IHHIIBBH", 20, 28, 0, 0, 0, 1, 1, 0)
-        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_GENERIC) as one:
-            one.sendto(created, (port, 0))
+        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_GENERIC) as netlink:
+            netlink.sendto(created, (port, 0))
 
     inside(namespace, send)
 

@@ -56,20 +56,20 @@ def rules(sites, text):
 @pytest.mark.measures("how late the emulator is")
 def test_a_network_is_found_as_it_is(two, tmp_path):
     with machines(two) as (both, _):
-        found = probe(both, QUICK)
-    for path, known in zip(two.paths, found.paths, strict=True):
+        probed = probe(both, QUICK)
+    for path, known in zip(two.paths, probed.paths, strict=True):
         assert there(known.up.rate).value == pytest.approx(path.rate_bps, rel=0.1)
         assert known.base_rtt_ns == pytest.approx(path.base_rtt_ns, rel=0.05)
         assert there(known.up.loss).lost <= 3 and there(known.down.loss).lost <= 3
         assert (known.up.mtu, known.up.mtu_next) == (1500, None)
         assert there(known.mptcp).kind == "full" and "joined" in there(known.mptcp).because
         assert not known.translated
-    wide, narrow = (there(interface.queue_up) for interface in found.sender.interfaces)
+    wide, narrow = (there(interface.queue_up) for interface in probed.sender.interfaces)
     assert wide.bytes == pytest.approx(120_000, rel=0.2) and narrow.bytes == pytest.approx(100_000, rel=0.2)
-    assert found.bytes <= QUICK.data_bytes
-    assert not found.leaving
+    assert probed.bytes <= QUICK.data_bytes
+    assert not probed.leaving
     written = tmp_path / "found.toml"
-    written.write_text(file.text(found, "found"))
+    written.write_text(file.text(probed, "found"))
     assert [path.label for path in load(written).paths] == ["if0-if0", "if1-if0"]
 
 
@@ -90,10 +90,10 @@ def test_without_udp_tcp_tells(two):
             }
             """,
         )
-        found = probe(both, QUICK)
-    kinds = [there(path.mptcp).kind for path in found.paths]
+        probed = probe(both, QUICK)
+    kinds = [there(path.mptcp).kind for path in probed.paths]
     assert kinds == ["full", "stripped on SYN"]
-    for path, known in zip(two.paths, found.paths, strict=True):
+    for path, known in zip(two.paths, probed.paths, strict=True):
         assert not known.udp and known.rtt is not None
         assert known.base_rtt_ns == pytest.approx(path.base_rtt_ns, rel=0.2)
         assert there(known.up.rate).value == pytest.approx(path.rate_bps, rel=0.3)
@@ -124,8 +124,8 @@ def test_what_the_middle_does_to_packets_is_named(two):
             }
             """,
         )
-        found = probe(both, Wish(data_bytes=3_000_000, time_s=15))
-    first, second = found.paths
+        probed = probe(both, Wish(data_bytes=3_000_000, time_s=15))
+    first, second = probed.paths
     assert (first.up.mtu, first.up.mtu_next, first.down.mtu) == (1432, 1433, 1500)
     assert first.translated and first.source == "10.64.0.1"
     assert there(first.mptcp).kind == "full"

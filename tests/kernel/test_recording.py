@@ -39,13 +39,13 @@ def test_every_packet_is_recorded_and_the_kernel_counts_the_same(recorded, two):
     assert len(packets[packets["fate"] == FATES.index("dropped")]) > 0
 
     labels = tuple(path.label for path in two.paths)
-    found = curves(run, labels)
+    series = curves(run, labels)
     for subflow in observation.subflows:
-        repeats = len(found.subflows[subflow.path].repeats)
+        repeats = len(series.subflows[subflow.path].repeats)
         assert abs(repeats - subflow.retransmitted) <= 2 + 0.02 * subflow.retransmitted, subflow.path
-        delivered = found.subflows[subflow.path].delivered[-1]
+        delivered = series.subflows[subflow.path].delivered[-1]
         assert delivered >= subflow.bytes * 0.98
-    assert found.in_order[-1] >= (observation.in_order_bytes + _TOKEN) * 0.98
+    assert series.in_order[-1] >= (observation.in_order_bytes + _TOKEN) * 0.98
 
 
 def test_both_ends_of_a_connection_are_read(recorded, two):

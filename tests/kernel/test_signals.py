@@ -33,12 +33,12 @@ ROLES = roles() if agent.PROGRAM.exists() else ["host"]
 
 @pytest.fixture(scope="module")
 def realm() -> Iterator[Realm]:
-    one = Realm()
+    realm = Realm()
     try:
-        one.run("os.mkdir('/run/user'); open('/run/p.toml', 'w').close()")
-        yield one
+        realm.run("os.mkdir('/run/user'); open('/run/p.toml', 'w').close()")
+        yield realm
     finally:
-        one.close()
+        realm.close()
 
 
 def words(role: str) -> list[str]:
@@ -84,29 +84,29 @@ def test_sigterm_ends_it_although_nobody_reads_what_it_says(realm, role, full):
 def test_sigterm_ends_it_although_whoever_started_it_has_blocked_that(realm, role):
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
     try:
-        one = realm.agent(*words(role))
+        process = realm.agent(*words(role))
     finally:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
-    settled(one, signal.SIGHUP)  # blocked, it would be taken for SIGTERM's handler
-    ends(one, signal.SIGTERM)
+    settled(process, signal.SIGHUP)  # blocked, it would be taken for SIGTERM's handler
+    ends(process, signal.SIGTERM)
 
 
 @pytest.mark.parametrize("role", [role for role in ROLES if role not in ("daemon", "awake")])
 def test_an_endless_input_ends_with_a_line(realm, role):
     """A daemon reads none, and what only waits for its end has no use for lines."""
     with Path("/dev/zero").open() as endless:
-        one = realm.agent(*words(role), stdin=endless)
-    output, errors = one.communicate(timeout=PATIENCE_S)
-    assert one.returncode == 1, (output, errors)
+        process = realm.agent(*words(role), stdin=endless)
+    output, errors = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 1, (output, errors)
     assert json.loads(output.splitlines()[-1])["event"] == "error" and "too long" in output
 
 
 def test_a_policy_file_that_becomes_a_pipe_leaves_the_daemon_as_it_is(realm):
-    one = realm.agent("daemon", "--policy", "/run/p.toml", stdin=subprocess.DEVNULL)
-    assert "ready: " in one.stderr.readline()
+    process = realm.agent("daemon", "--policy", "/run/p.toml", stdin=subprocess.DEVNULL)
+    assert "ready: " in process.stderr.readline()
     realm.run("os.remove('/run/p.toml'); os.mkfifo('/run/p.toml')")
-    one.send_signal(signal.SIGHUP)
-    line = one.stderr.readline()
+    process.send_signal(signal.SIGHUP)
+    line = process.stderr.readline()
     assert "reload refused: /run/p.toml: expected a policy file, found a named pipe" in line
-    ends(one, signal.SIGTERM)
+    ends(process, signal.SIGTERM)
     realm.run("os.remove('/run/p.toml'); open('/run/p.toml', 'w').close()")

@@ -109,8 +109,8 @@ def is_another(systemd: Systemd, before: int) -> bool:
 def policies(systemd: Systemd) -> dict[str, dict[str, object]]:
     """What the daemon says of its policies."""
     with Client(systemd.root / "run/mptune/daemon.sock") as client:
-        found = client.ask("status")
-    return {one["name"]: one for one in found["policies"]}
+        status = client.ask("status")
+    return {policy["name"]: policy for policy in status["policies"]}
 
 
 @contextmanager
@@ -124,9 +124,9 @@ def connection(systemd: Systemd) -> Iterator[subprocess.Popen[str]]:
     try:
         yield client
     finally:
-        for one in (client, server):
-            one.kill()
-            one.communicate()
+        for end in (client, server):
+            end.kill()
+            end.communicate()
 
 
 def echoes(client: subprocess.Popen[str], line: str) -> bool:
@@ -139,10 +139,10 @@ def echoes(client: subprocess.Popen[str], line: str) -> bool:
 def test_the_service_runs_as_nobody_in_particular_with_one_capability(service):
     inner = main_process(service)
     status = service.run("cat", f"/proc/{inner}/status").stdout.split("\n")
-    found = dict(line.split(":\t", 1) for line in status if ":\t" in line)
-    assert all(int(one) > 0 for one in found["Uid"].split())
+    fields = dict(line.split(":\t", 1) for line in status if ":\t" in line)
+    assert all(int(number) > 0 for number in fields["Uid"].split())
     for kind in ("CapEff", "CapPrm", "CapBnd"):
-        assert int(found[kind], 16) == CAP_NET_ADMIN, kind
+        assert int(fields[kind], 16) == CAP_NET_ADMIN, kind
     assert manager(service) == "userspace"
 
 

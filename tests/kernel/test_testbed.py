@@ -130,15 +130,15 @@ def test_a_steady_trial_ends_early(measured):
 
 
 def test_what_could_explain_a_result_comes_with_it(measured):
-    found = measured().metadata
-    assert found["kernel"] == os.uname().release
-    assert found["scheduler"] == "default" and found["cc_effective"] == "cubic"
-    assert "reno" in str(found["congestion_controls"]).split()
-    assert found["requested_rcvbuf"] == 2**20 and found["effective_receiver_rcvbuf"] == 2**21
-    assert found["sysctl net.mptcp.path_manager"] == "userspace"
-    assert found["offloads local if0"] == "tso gso gro"
-    assert 0 < found["emulator_processors"] < 1 and 0 < found["meter_processors"] < 2
-    assert 0 <= found["emulator_late_p50_ms"] <= found["emulator_late_p99_ms"] <= 1
+    metadata = measured().metadata
+    assert metadata["kernel"] == os.uname().release
+    assert metadata["scheduler"] == "default" and metadata["cc_effective"] == "cubic"
+    assert "reno" in str(metadata["congestion_controls"]).split()
+    assert metadata["requested_rcvbuf"] == 2**20 and metadata["effective_receiver_rcvbuf"] == 2**21
+    assert metadata["sysctl net.mptcp.path_manager"] == "userspace"
+    assert metadata["offloads local if0"] == "tso gso gro"
+    assert 0 < metadata["emulator_processors"] < 1 and 0 < metadata["meter_processors"] < 2
+    assert 0 <= metadata["emulator_late_p50_ms"] <= metadata["emulator_late_p99_ms"] <= 1
 
 
 def test_ecn_can_be_switched_off_for_a_trial(measured):
@@ -188,7 +188,7 @@ def test_over_ipv6_every_subflow_is_ipv6_and_the_simulator_agrees(measured, tria
     assert observation.failed is None and observation.metadata["fallback"] is False
     assert observation.metadata["addresses W-X"] == "fd64::1 to fd65::1"
     assert observation.metadata["addresses N-X"] == "fd64:0:1::1 to fd65::1"
-    assert {path for path, one in by_path(observation).items() if one.bytes} == {"W-X", "N-X"}
+    assert {path for path, subflow in by_path(observation).items() if subflow.bytes} == {"W-X", "N-X"}
     assert observation.metadata["emulator_unroutable"] == 0
     simulated = create("simulated").run(trial(**changes))
     assert steady_bps(observation) == pytest.approx(steady_bps(simulated), rel=0.15)
@@ -212,7 +212,7 @@ def test_a_path_removed_and_announced_again_over_ipv6_is_joined_again(measured, 
     assert observation.failed is None and observation.in_order_bytes == 8_000_000
     assert observation.metadata["path_manager_problems"] == ""
     wide = [subflow for subflow in observation.subflows if subflow.path == "W-X"]
-    assert len(wide) == 2 and all(one.bytes for one in wide)
+    assert len(wide) == 2 and all(subflow.bytes for subflow in wide)
 
 
 def test_ndiffports_opens_its_subflows_on_one_path(measured):

@@ -56,36 +56,36 @@ arguments = ["/tmp/mptune-0/journal-x.json", json.dumps({"net.ipv4.ip_forward": 
 
 @pytest.fixture
 def realm() -> Iterator[Realm]:
-    one = Realm()
+    realm = Realm()
     try:
-        yield one
+        yield realm
     finally:
-        one.close()
+        realm.close()
 
 
 @contextmanager
 def session(realm: Realm, **more: Any) -> Iterator[dict[str, Any]]:
     """The first message of a session, which is over afterwards."""
-    one = realm.agent("host", **more)
+    process = realm.agent("host", **more)
     try:
-        yield json.loads(first(one))
+        yield json.loads(first(process))
     finally:
-        one.stdin.close()
-        one.wait(PATIENCE_S)
+        process.stdin.close()
+        process.wait(PATIENCE_S)
 
 
 def first(process: Any) -> str:
     """The first line with something in it."""
-    found: str = next(line for line in process.stdout if line.strip())
-    return found
+    greeting: str = next(line for line in process.stdout if line.strip())
+    return greeting
 
 
 def refusal(realm: Realm, **more: Any) -> str:
     """Why a session ends at once, in one line."""
-    one = realm.agent("host", **more)
-    output, errors = one.communicate("", timeout=PATIENCE_S)
+    process = realm.agent("host", **more)
+    output, errors = process.communicate("", timeout=PATIENCE_S)
     (line,) = output.split("\n")[1:-1]
-    assert (one.returncode, errors) == (1, "")
+    assert (process.returncode, errors) == (1, "")
     reason: str = json.loads(line)["reason"]
     assert "\n" not in reason
     return reason
@@ -98,10 +98,10 @@ def of_service(realm: Realm) -> None:
 
 @contextmanager
 def squatter(realm: Realm, *words: str, then: str = "sys.stdin.read()") -> Iterator[None]:
-    one = realm.start("-", SQUAT + then, *words, user=ANYBODY)
-    assert one.stdout.readline() == "ready\n"
+    process = realm.start("-", SQUAT + then, *words, user=ANYBODY)
+    assert process.stdout.readline() == "ready\n"
     yield
-    one.kill()
+    process.kill()
 
 
 def test_a_journal_that_somebody_puts_where_root_looks_is_not_read(realm):
@@ -146,7 +146,7 @@ def test_where_roots_directory_is_not_its_own_nothing_is_done(realm, script, wor
     realm.run(script)
     reason = refusal(realm)
     assert reason.startswith(f"{ROOTS}: ") and words in reason
-    assert [one for one in realm.names("/tmp") if one != "x"] == []
+    assert [name for name in realm.names("/tmp") if name != "x"] == []
 
 
 @pytest.mark.parametrize(
@@ -220,19 +220,19 @@ def ends(process: Any) -> None:
 @pytest.mark.parametrize("full", [[], ["full"]], ids=["deaf", "full"])
 def test_nobody_keeps_the_daemon_out_by_a_name(realm, full):
     with squatter(realm, *full):
-        one = daemon(realm)
-        assert "ready: " in one.stderr.readline()
-        ends(one)
+        process = daemon(realm)
+        assert "ready: " in process.stderr.readline()
+        ends(process)
     assert realm.names("/run") == ["p.toml"]
 
 
 def test_a_second_daemon_is_refused(realm):
-    one = daemon(realm)
-    assert "ready: " in one.stderr.readline()
+    process = daemon(realm)
+    assert "ready: " in process.stderr.readline()
     two = daemon(realm)
     _, errors = two.communicate(timeout=PATIENCE_S)
-    assert errors == f"another daemon is running in this network namespace: process {one.pid}\n"
-    ends(one)
+    assert errors == f"another daemon is running in this network namespace: process {process.pid}\n"
+    ends(process)
 
 
 def test_a_socket_that_takes_nobody_in_holds_nobody_up(realm):
@@ -266,13 +266,13 @@ sys.stdin.read()
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_session_that_waits_for_the_last_ones_guardian_ends(realm, number):
-    one = realm.agent("host", environment={"MPTUNE_STOP_AT": "guardian alone"})
-    first(one)
-    one.stdin.write(json.dumps({"action": "set", "id": 1, "settings": {FORWARD: "1"}}) + "\n")
-    one.stdin.flush()
-    assert '"set"' in first(one)
-    one.kill()
-    one.wait()
+    process = realm.agent("host", environment={"MPTUNE_STOP_AT": "guardian alone"})
+    first(process)
+    process.stdin.write(json.dumps({"action": "set", "id": 1, "settings": {FORWARD: "1"}}) + "\n")
+    process.stdin.flush()
+    assert '"set"' in first(process)
+    process.kill()
+    process.wait()
     two = realm.agent("host")
     settled(two, number)
     two.send_signal(number)

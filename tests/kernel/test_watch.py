@@ -38,31 +38,31 @@ def watching(world: World, side: Side = "local") -> Iterator[Child]:
         yield child
 
 
-def reported(child: Child, wanted: Callable[[Census], Any] = bool) -> Census:
+def reported(child: Child, condition: Callable[[Census], Any] = bool) -> Census:
     """The first report from now on that is wanted."""
     child.take()
-    found: list[Census] = []
+    censuses: list[Census] = []
 
     def comes() -> bool:
-        found.append(census(child.expect("connections", STEP_S)))
-        return bool(wanted(found[-1]))
+        censuses.append(census(child.expect("connections", STEP_S)))
+        return bool(condition(censuses[-1]))
 
     until(comes, "a report")
-    return found[-1]
+    return censuses[-1]
 
 
 def with_subflows(count: int) -> Callable[[Census], bool]:
     """There is one connection, and so many of its subflows are established."""
 
-    def wanted(one: Census) -> bool:
-        subflows = [flow for connection in one.connections for flow in connection.subflows]
-        return len(one.connections) == 1 and [flow.state for flow in subflows] == ["established"] * count
+    def matches(census: Census) -> bool:
+        subflows = [flow for connection in census.connections for flow in connection.subflows]
+        return len(census.connections) == 1 and [flow.state for flow in subflows] == ["established"] * count
 
-    return wanted
+    return matches
 
 
-def only(one: Census) -> Connection:
-    (connection,) = one.connections
+def only(census: Census) -> Connection:
+    (connection,) = census.connections
     return connection
 
 
@@ -82,7 +82,7 @@ def test_a_transfer_over_two_paths_is_seen_with_its_rates(world):
             for subflow in seen.subflows
             if not subflow.now.backup
         }
-        assert set(rates) == {one.device for one in world.named["local"]}
+        assert set(rates) == {interface.device for interface in world.named["local"]}
         assert sum(rates.values()) == pytest.approx(counted_bps, rel=0.2)
         assert min(rates.values()) > 0.1 * counted_bps
         assert (seen.now.pid, seen.now.fallback, seen.active, seen.standby) == (os.getpid(), False, 2, 2)
@@ -94,14 +94,14 @@ def test_a_subflow_over_a_dead_path_is_lost_and_not_active(world):
     with world.managed("fullmesh") as managed, world.transfer() as transfer, watching(world) as child:
         reported(child, with_subflows(4))
         managed.sender.end()  # it would do something about it
-        lost = lambda one: {(it.local, it.remote) for it in only(one).subflows if is_lost(it)}  # noqa: E731
+        lost = lambda census: {(it.local, it.remote) for it in only(census).subflows if is_lost(it)}  # noqa: E731
         with world.cut("1-0"):
-            (ends,) = lost(reported(child, lambda one: len(lost(one)) == 1))
+            (ends,) = lost(reported(child, lambda census: len(lost(census)) == 1))
             assert [end.rpartition(":")[0] for end in ends] == ["10.64.1.1", "10.65.0.1"]
             seen = Machine().update(reported(child)).connections[0]
             assert (seen.active, seen.lost) == (3, 1)
             transfer.more(100 * KIB)
-        reported(child, lambda one: not lost(one))
+        reported(child, lambda census: not lost(census))
 
 
 def changed(child: Child, order: dict[str, Any]) -> dict[str, Any]:
@@ -109,7 +109,7 @@ def changed(child: Child, order: dict[str, Any]) -> dict[str, Any]:
     answers: list[dict[str, Any]] = []
 
     def answered() -> bool:
-        answers.extend(one for one in child.take() if one["event"] in ("changed", "refused"))
+        answers.extend(message for message in child.take() if message["event"] in ("changed", "refused"))
         return bool(answers)
 
     def obeyed() -> bool:
@@ -141,14 +141,14 @@ def test_a_role_that_is_changed_is_seen_at_both_ends(world, kind):
         order = {"action": "set-backup", "token": connection.token, **ends}
         assert changed(here, {**order, "backup": True})["local"] == chosen.local
 
-        def standby(one: Census) -> set[tuple[str, str]]:
-            return {flow.ends for flow in only(one).subflows if flow.backup}
+        def standby(census: Census) -> set[tuple[str, str]]:
+            return {flow.ends for flow in only(census).subflows if flow.backup}
 
         assert standby(reported(here, standby)) == {chosen.ends}
         # The peer is told (MP_PRIO), and sees the same subflow from its side.
         assert standby(reported(there, standby)) == {chosen.ends[::-1]}
         assert changed(here, {**order, "backup": False})["local"] == chosen.local
-        reported(here, lambda one: not standby(one))
+        reported(here, lambda census: not standby(census))
 
 
 @pytest.fixture
@@ -164,9 +164,9 @@ def test_what_cannot_be_changed_is_refused_with_the_reason(kernels_own):
         transfer.more(10 * KIB)
         connection = only(reported(child, with_subflows(1)))
         assert connection.path_manager == "kernel"
-        one = connection.subflows[0]
-        order = {"action": "set-backup", "token": connection.token, "backup": True, "local": one.local}
-        child.tell(order | {"remote": one.remote})
+        subflow = connection.subflows[0]
+        order = {"action": "set-backup", "token": connection.token, "backup": True, "local": subflow.local}
+        child.tell(order | {"remote": subflow.remote})
         assert (
             "the kernel's own path manager has this connection" in child.expect("refused", STEP_S)["reason"]
         )
@@ -186,19 +186,19 @@ def test_a_connection_that_fell_back_is_seen(world):
     with inside(world.sites.remote, listen) as listener, watching(world) as child:
 
         def connect() -> socket.socket:
-            one = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_MPTCP)
-            one.bind(("10.64.0.1", 0))
-            one.connect(listener.getsockname())
-            return one
+            server = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_MPTCP)
+            server.bind(("10.64.0.1", 0))
+            server.connect(listener.getsockname())
+            return server
 
-        with inside(world.sites.local, connect) as one:
+        with inside(world.sites.local, connect) as server:
             accepted, _ = listener.accept()
             with accepted:
-                one.sendall(bytes(10 * KIB))
+                server.sendall(bytes(10 * KIB))
                 remote = "{}:{}".format(*listener.getsockname())  # others of earlier tests may still close
 
-                def there(found: Census) -> list[Connection]:
-                    return [c for c in found.connections if c.remote == remote and c.subflows]
+                def there(census: Census) -> list[Connection]:
+                    return [c for c in census.connections if c.remote == remote and c.subflows]
 
                 (seen,) = there(reported(child, there))
                 assert seen.fallback and len(seen.subflows) == 1
@@ -221,12 +221,12 @@ def watching_as_nobody(world: World) -> Iterator[Child]:
 
 def test_without_capabilities_it_shows_what_the_kernel_lets_it_and_says_what_is_missing(world):
     with world.managed("fullmesh"), world.transfer() as transfer, watching_as_nobody(world) as child:
-        one = reported(child, with_subflows(4))
+        census = reported(child, with_subflows(4))
         transfer.more(100 * KIB)
-        connection = only(one)
-        assert (connection.fallback, connection.pid, one.may_change) == (False, None, False)
-        assert any("processes" in limit for limit in one.limits)
-        assert any("CAP_NET_ADMIN" in limit for limit in one.limits)
+        connection = only(census)
+        assert (connection.fallback, connection.pid, census.may_change) == (False, None, False)
+        assert any("processes" in limit for limit in census.limits)
+        assert any("CAP_NET_ADMIN" in limit for limit in census.limits)
         flow = connection.subflows[0]
         child.tell(
             {

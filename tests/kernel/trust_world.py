@@ -95,9 +95,9 @@ class Realm:
             lack("users who do not trust each other", Thing(f"namespaces ({reason})", "elsewhere"))
 
     def _python(self, *words: str, **more: Any) -> subprocess.Popen[str]:
-        one = subprocess.Popen([sys.executable, "-c", *words], text=True, **more)
-        self._started.append(one)
-        return one
+        process = subprocess.Popen([sys.executable, "-c", *words], text=True, **more)
+        self._started.append(process)
+        return process
 
     def start(self, program: str, *words: str, user: int = 0, netns: str = "same", **more: Any) -> Any:
         """A process there: of the agent, or a Python script if `program` is "-"; `netns` may be another."""
@@ -113,8 +113,8 @@ class Realm:
         """What a Python script prints there; it must not fail."""
         output, errors = self.start("-", script, *words, user=user).communicate(timeout=PATIENCE_S)
         assert not errors, errors
-        found: str = output
-        return found
+        printed: str = output
+        return printed
 
     def journal(self, place: str, settings: Mapping[str, str], user: int = 0) -> None:
         """A journal of a dead session by that user, by which settings were these before."""
@@ -127,27 +127,27 @@ class Realm:
     def names(self, place: str) -> list[str]:
         """What is in a directory there; nothing if there is none."""
         script = "print(json.dumps(sorted(os.listdir(arguments[0])) if os.path.exists(arguments[0]) else []))"
-        found: list[str] = json.loads(self.run(script, place))
-        return found
+        names: list[str] = json.loads(self.run(script, place))
+        return names
 
     def processes(self, role: str) -> list[int]:
         """The agent's processes of a role in the network there."""
         inside = Path(f"/proc/{self.holder.pid}/ns/net").readlink()
-        found = []
+        names = []
         for process in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
                 words = (process / "cmdline").read_bytes().split(b"\0")
                 if words[1:2] == [role.encode()] and (process / "ns/net").readlink() == inside:
-                    found.append(int(process.name))
-        return found
+                    names.append(int(process.name))
+        return names
 
     def close(self) -> None:
         for pid in self.processes("guardian") if self.holder.poll() is None else []:
             os.kill(pid, signal.SIGKILL)
-        for one in reversed(self._started):
-            one.kill()
-            one.wait()
-            for pipe in (one.stdin, one.stdout, one.stderr):
+        for process in reversed(self._started):
+            process.kill()
+            process.wait()
+            for pipe in (process.stdin, process.stdout, process.stderr):
                 if pipe is not None:
                     pipe.close()
 

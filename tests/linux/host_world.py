@@ -53,20 +53,22 @@ class World:
     def processes(self, role: str) -> list[int]:
         """The processes of a role that belong here."""
         mark = f"MPTUNE_RUN_DIRECTORY={self.run}".encode()
-        found = []
+        pids = []
         for process in Path("/proc").glob("[0-9]*"):
             try:
                 words = (process / "cmdline").read_bytes().split(b"\0")
                 if words[1:2] == [role.encode()] and mark in (process / "environ").read_bytes().split(b"\0"):
-                    found.append(int(process.name))
+                    pids.append(int(process.name))
             except OSError:
                 continue  # it has ended
-        return found
+        return pids
 
     def guardian(self) -> int:
         """The guardian, which is one process once it watches."""
-        found = until(lambda: pids if len(pids := self.processes("guardian")) == 1 else None, "a guardian")
-        return found[0]
+        guardians = until(
+            lambda: pids if len(pids := self.processes("guardian")) == 1 else None, "a guardian"
+        )
+        return guardians[0]
 
     def is_as_before(self) -> bool:
         """Nothing is changed, noted or running."""

@@ -12,19 +12,19 @@ from mptune.topology import load
 
 
 def test_addresses_are_the_agreed_ones():
-    one = addresses.interface("remote", 3)
-    assert (one.device, one.ipv4, one.table) == ("if3", "10.65.3.1", 103)
-    assert ipaddress.ip_address(one.ipv6) == ipaddress.ip_address("fd65:0:3::1")
+    interface = addresses.interface("remote", 3)
+    assert (interface.device, interface.ipv4, interface.table) == ("if3", "10.65.3.1", 103)
+    assert ipaddress.ip_address(interface.ipv6) == ipaddress.ip_address("fd65:0:3::1")
 
 
 def test_no_two_interfaces_share_an_address():
     """64 is the largest number of interfaces a site can have."""
     all_of_them = [addresses.interface(side, number) for side in addresses.SIDES for number in range(64)]
     for key in ("ipv4", "ipv6"):
-        found = [getattr(one, key) for one in all_of_them]
-        assert len(set(found)) == len(found)
-        assert found == [str(ipaddress.ip_address(text)) for text in found]
-    tables = {one.table for one in all_of_them}
+        values = [getattr(interface, key) for interface in all_of_them]
+        assert len(set(values)) == len(values)
+        assert values == [str(ipaddress.ip_address(text)) for text in values]
+    tables = {interface.table for interface in all_of_them}
     assert len(tables) == 64 and not tables & {0, 253, 254, 255}
 
 
@@ -32,11 +32,11 @@ def test_a_pair_of_addresses_is_a_path():
     topology = load("SRL-HU")
     named = addresses.interfaces(topology)
     paths = kernel_paths(topology, named)
-    found = labels(paths)
+    names = labels(paths)
     ends = itertools.product(named["local"], named["remote"])
     expected = [path.label for path in topology.paths]
-    assert [found[local.ipv4, remote.ipv4] for local, remote in ends] == expected
-    assert sorted(set(found.values())) == sorted(expected) and len(found) == 2 * len(expected)
+    assert [names[local.ipv4, remote.ipv4] for local, remote in ends] == expected
+    assert sorted(set(names.values())) == sorted(expected) and len(names) == 2 * len(expected)
 
 
 def test_a_path_has_the_families_that_both_ends_have():

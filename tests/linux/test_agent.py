@@ -93,7 +93,7 @@ def test_every_role_ends_with_a_controller_that_is_killed():
             assert controller.stdout is not None
             agents = [Path("/proc", pid) for pid in controller.stdout.readline().split()]
             assert len(agents) == 5
-            until(lambda: all(waits(one) for one in agents), "the agents")
+            until(lambda: all(waits(agent) for agent in agents), "the agents")
         finally:
             controller.send_signal(signal.SIGKILL)
-    until(lambda: not any(one.exists() for one in agents), "the end of the agents")
+    until(lambda: not any(agent.exists() for agent in agents), "the end of the agents")

@@ -37,10 +37,10 @@ def done(*command: object, text: str = "", **environment: str) -> subprocess.Com
 )
 def test_a_policy_file_that_is_none_is_named(pipe, file, words):
     place = pipe.parent / file
-    found = done("daemon", "--check", "--policy", place)
-    assert (found.returncode, found.stdout) == (2, "")
-    assert found.stderr.startswith(f"{place}: expected a policy file, found {words}")
-    assert found.stderr.count("\n") == 1
+    completed = done("daemon", "--check", "--policy", place)
+    assert (completed.returncode, completed.stdout) == (2, "")
+    assert completed.stderr.startswith(f"{place}: expected a policy file, found {words}")
+    assert completed.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(("file", "words"), [("pipe", "a named pipe"), ("/dev/zero", "a device")])
@@ -48,9 +48,9 @@ def test_an_answer_that_is_none_is_named(tmp_path, pipe, file, words):
     (tmp_path / "policy.json").symlink_to(pipe.parent / file)
     policy = tmp_path / "policy.toml"
     policy.write_text(f'[[policy]]\nname = "x"\nto = ["10.9.0.0/16"]\nrun = "{tmp_path}"\n')
-    found = done("daemon", "--check", "--policy", policy)
-    assert found.returncode == 2 and found.stderr.count("\n") == 1
-    assert f"policy.json: expected an answer, found {words}" in found.stderr
+    completed = done("daemon", "--check", "--policy", policy)
+    assert completed.returncode == 2 and completed.stderr.count("\n") == 1
+    assert f"policy.json: expected an answer, found {words}" in completed.stderr
 
 
 @pytest.mark.parametrize(("file", "words"), [("pipe", "a named pipe"), ("/dev/zero", "a device")])
@@ -59,12 +59,12 @@ def test_a_journal_of_settings_that_is_none_is_named(tmp_path, pipe, file, words
     for name in ("applied.json", f"applied-{inode}.json"):
         (tmp_path / name).symlink_to(pipe.parent / file)
     order = json.dumps({"action": "status"}) + "\n"
-    found = json.loads(done("settings", text=order, MPTUNE_STATE_DIRECTORY=str(tmp_path)).stdout)
-    assert (found["event"], found["because"]) == ("refused", "journal")
-    assert f"expected a file, found {words}" in found["reason"]
+    answer = json.loads(done("settings", text=order, MPTUNE_STATE_DIRECTORY=str(tmp_path)).stdout)
+    assert (answer["event"], answer["because"]) == ("refused", "journal")
+    assert f"expected a file, found {words}" in answer["reason"]
 
 
 def test_a_namespace_that_is_a_pipe_is_named(pipe):
     for option in ("--netns", "--userns"):
-        found = done(option, pipe, "watch")
-        assert found.returncode == 1 and f"{option}: {pipe}: Invalid argument" in found.stdout
+        completed = done(option, pipe, "watch")
+        assert completed.returncode == 1 and f"{option}: {pipe}: Invalid argument" in completed.stdout

@@ -34,18 +34,18 @@ def test_the_policy_says_at_how_many_bytes_it_wants_to_be_told():
 
 
 def test_paths_of_a_topology_have_the_addresses_of_the_namespaces(network):
-    found = kernel_paths(network, addresses.interfaces(network))
-    assert [path.label for path in found] == ["A-X", "B-X", "C-X"]
-    assert found[2].pairs == (("10.64.2.1", "10.65.0.1"), ("fd64:0:2::1", "fd65::1"))
+    paths = kernel_paths(network, addresses.interfaces(network))
+    assert [path.label for path in paths] == ["A-X", "B-X", "C-X"]
+    assert paths[2].pairs == (("10.64.2.1", "10.65.0.1"), ("fd64:0:2::1", "fd65::1"))
 
 
 def test_the_agent_is_told_paths_by_their_numbers():
-    told = assignment.document(pcdc(active=("1-0",), standby_order=("1-1", "0-1")))
-    assert told["pm_options"] == {"active": [2], "standby_order": [3, 1]}
-    assert [path["label"] for path in told["paths"]] == ["0-0", "0-1", "1-0", "1-1"]
+    document = assignment.document(pcdc(active=("1-0",), standby_order=("1-1", "0-1")))
+    assert document["pm_options"] == {"active": [2], "standby_order": [3, 1]}
+    assert [path["label"] for path in document["paths"]] == ["0-0", "0-1", "1-0", "1-1"]
 
 
-@pytest.mark.parametrize("tell", [assignment.document, lambda one: assignment.start(one, "0-0")])
+@pytest.mark.parametrize("tell", [assignment.document, lambda assigned: assignment.start(assigned, "0-0")])
 def test_a_path_that_is_not_there_is_named_with_those_that_are(tell):
     with pytest.raises(InputError, match=r"path manager: active: .*0-0, 0-1, 1-0, 1-1.*'9-9'"):
         tell(pcdc(active=("9-9",)))

@@ -34,7 +34,7 @@ def late(monkeypatch):
 
 def threads(pid):
     """Policy and processors of every thread but the first, which waits for the end."""
-    others = [int(one.name) for one in Path(f"/proc/{pid}/task").iterdir() if int(one.name) != pid]
+    others = [int(task.name) for task in Path(f"/proc/{pid}/task").iterdir() if int(task.name) != pid]
     return sorted((os.sched_getscheduler(other), sorted(os.sched_getaffinity(other))) for other in others)
 
 

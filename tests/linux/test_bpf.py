@@ -19,7 +19,11 @@ def test_programs_are_looked_for_where_they_are_built_and_packaged() -> None:
     built = re.search(r"^PACKAGED := (.*)$", (ROOT / "bpf/Makefile").read_text(), re.MULTILINE)
     assert built is not None and (ROOT / "bpf" / built[1]).resolve() == bpf.OBJECTS
     package = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["maturin"]
-    included = [ROOT / one["path"] for one in package["include"] if "wheel" in one["format"]]
+    included = [
+        ROOT / included_file["path"]
+        for included_file in package["include"]
+        if "wheel" in included_file["format"]
+    ]
     assert bpf.OBJECTS / "*.bpf.o" in included
 
 
@@ -46,8 +50,12 @@ def test_what_the_kernel_has_comes_before_a_program(kernel) -> None:
     available.write_text("reno cubic vegas\n")
     assert bpf.kernel_name("vegas") == "vegas"
     available.write_text("reno vegas mptune_vegas\n")
-    found = bpf.availability("vegas")
-    assert (found.kernel_name, found.source, found.registered) == ("vegas", "kernel", True)
+    availability = bpf.availability("vegas")
+    assert (availability.kernel_name, availability.source, availability.registered) == (
+        "vegas",
+        "kernel",
+        True,
+    )
 
 
 def test_a_program_counts_as_registered_once_the_kernel_knows_it(kernel) -> None:
@@ -70,11 +78,15 @@ def test_every_obstacle_is_named(kernel, monkeypatch) -> None:
     available, types, objects = kernel
 
     def reason(cc: str) -> str:
-        found = bpf.availability(cc)
-        assert found.kernel_name is None and found.source is None and found.reason is not None
+        availability = bpf.availability(cc)
+        assert (
+            availability.kernel_name is None
+            and availability.source is None
+            and availability.reason is not None
+        )
         with pytest.raises(MptuneError, match=f"^{cc}: "), bpf.loaded([cc]):
             pass
-        return found.reason
+        return availability.reason
 
     assert "no BPF program" in reason("dctcp")
     monkeypatch.setattr(bpf, "_privileged", lambda: False)

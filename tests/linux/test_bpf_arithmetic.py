@@ -87,10 +87,10 @@ def growth(algorithm: Any, subflows: Sequence[Subflow], me: int, acked: int = MA
     return int(algorithm.window(me)) - subflows[me].cwnd
 
 
-def assert_growth(found: int, per_segment: float, cwnd: int, tolerance: float = 2e-3) -> None:
+def assert_growth(grown: int, per_segment: float, cwnd: int, tolerance: float = 2e-3) -> None:
     """Windows stay at one segment or above."""
     expected = max(per_segment * MANY, 1 - cwnd)
-    assert abs(found - expected) <= 1 + tolerance * abs(expected), f"{found} and not {expected}"
+    assert abs(grown - expected) <= 1 + tolerance * abs(expected), f"{grown} and not {expected}"
 
 
 def linked(subflows: Sequence[Subflow], me: int) -> float:

@@ -132,11 +132,11 @@ def test_what_is_not_required_is_no_obstacle(sites, settings, monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda tool: None)
     settings["net.core.rmem_max"] = "212992"
     settings["net.ipv4.conf.all.rp_filter"] = "1"
-    found = by_name()
-    assert doctor.ready(list(found.values()))
+    findings = by_name()
+    assert doctor.ready(list(findings.values()))
     for name in ("socket buffers", "reverse path filter", "iperf3", "mptcpize"):
-        assert found[name].state == "limited" and found[name].remedy
-    assert "net.core.rmem_max=31457280" in str(found["socket buffers"].remedy)
+        assert findings[name].state == "limited" and findings[name].remedy
+    assert "net.core.rmem_max=31457280" in str(findings["socket buffers"].remedy)
 
 
 def test_there_is_advice_where_and_only_where_something_is_not_well(sites, settings):
@@ -151,8 +151,8 @@ def test_every_congestion_control_is_told_with_its_reason(sites, settings, monke
     known.write_text("reno cubic")
     monkeypatch.setattr(bpf, "_AVAILABLE", known)
     monkeypatch.setattr(congestion, "module", {"vegas": "tcp_vegas"}.get)
-    found = by_name()
-    assert found["congestion control reno"].found == "in the kernel"
-    assert found["congestion control vegas"].state == "missing"
-    assert "modprobe tcp_vegas" in str(found["congestion control vegas"].remedy)
-    assert "no BPF program" in str(found["congestion control wvegas"].remedy)
+    findings = by_name()
+    assert findings["congestion control reno"].found == "in the kernel"
+    assert findings["congestion control vegas"].state == "missing"
+    assert "modprobe tcp_vegas" in str(findings["congestion control vegas"].remedy)
+    assert "no BPF program" in str(findings["congestion control wvegas"].remedy)

@@ -160,15 +160,15 @@ def test_journals_of_other_namespaces_are_left_and_those_of_another_start_remove
     (journal,) = world.journals()
     os.kill(guardian, signal.SIGKILL)
     until(lambda: gone(guardian), "the guardian's end")
-    told = json.loads(journal.read_text())
-    told["namespace"]["inode"] += 1
-    journal.write_text(json.dumps(told))
+    noted = json.loads(journal.read_text())
+    noted["namespace"]["inode"] += 1
+    journal.write_text(json.dumps(noted))
     session = world.session()
     assert session.expect("hello")["recovered"] == []
     assert world.values() == stopped_values and world.journals() == [journal]
     session.tell("stop")
     session.process.wait(PATIENCE_S)
-    journal.write_text(json.dumps({**told, "boot": "another"}))
+    journal.write_text(json.dumps({**noted, "boot": "another"}))
     session = world.session()
     assert session.expect("hello")["recovered"] == []
     assert world.values() == stopped_values and not world.journals()

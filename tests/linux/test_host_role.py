@@ -28,8 +28,8 @@ def test_it_greets_with_what_it_is(world):
 
 def test_settings_are_set_and_put_back_byte_for_byte(world):
     session = world.session()
-    shown = {name: " ".join(value.decode().split()) for name, value in BEFORE.items()}
-    assert session.set()["before"] == shown
+    words = {name: " ".join(value.decode().split()) for name, value in BEFORE.items()}
+    assert session.set()["before"] == words
     assert {name: value.decode() for name, value in world.values().items()} == WANTED
     assert len(world.journals()) == 1
     session.tell("restore", id=2, names=[MANAGER])
@@ -214,20 +214,20 @@ def test_a_look_tells_what_the_host_is_like_and_changes_nothing(world):
     session.expect("hello")
     pairs = [["127.0.0.1", "127.0.0.1"], ["192.0.2.77", "203.0.113.1"]]
     session.tell("look", id=11, names=[MANAGER, "net.ipv4.nothing"], pairs=pairs)
-    found = session.expect("looked")
-    assert found["id"] == 11 and found["kernel"] == os.uname().release
-    assert found["processors"] == len(os.sched_getaffinity(0)) and found["load"] >= 0
-    assert found["sysctls"] == {MANAGER: "kernel"}
-    (loopback,) = (one for one in found["interfaces"] if one["device"] == "lo")
+    facts = session.expect("looked")
+    assert facts["id"] == 11 and facts["kernel"] == os.uname().release
+    assert facts["processors"] == len(os.sched_getaffinity(0)) and facts["load"] >= 0
+    assert facts["sysctls"] == {MANAGER: "kernel"}
+    (loopback,) = (interface for interface in facts["interfaces"] if interface["device"] == "lo")
     if loopback["up"]:
         assert {"ip": "127.0.0.1", "prefix": 8} in loopback["addresses"]
-        assert found["leaves"][0]["device"] == "lo"
-    here, elsewhere = found["leaves"]
+        assert facts["leaves"][0]["device"] == "lo"
+    here, elsewhere = facts["leaves"]
     assert [here["from"], here["to"]] == pairs[0]
     # An address that is not this machine's.
     assert elsewhere["device"] is None and "192.0.2.77" in elsewhere["reason"]
-    assert {rule["table"] for rule in found["rules"]} >= {253, 254, 255}
-    assert {*found["offloads"]} == {one["device"] for one in found["interfaces"]}
+    assert {rule["table"] for rule in facts["rules"]} >= {253, 254, 255}
+    assert {*facts["offloads"]} == {interface["device"] for interface in facts["interfaces"]}
     assert world.values() == BEFORE and not world.processes("guardian")
 
 
@@ -269,8 +269,8 @@ def test_what_is_no_role_ends_at_once_with_the_names_of_those_there_are(world, r
     session.tell("start", id=1, role=role)
     ended = session.expect("ended")
     *_, names = ended["stderr"].partition("expected one of ")
-    known, _, found = names.partition(", found ")
-    assert (ended["status"], found) == (2, role)
+    known, _, word = names.partition(", found ")
+    assert (ended["status"], word) == (2, role)
     assert {"sender", "receiver", "paths"} <= {*known.split(", ")} and role not in known.split(", ")
 
 

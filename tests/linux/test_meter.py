@@ -44,9 +44,9 @@ def result(kind, **more):
 
 
 def received(kind):
-    found = {"connected": True, "in_order_bytes": 7, "bins": [7], "corrupt_at": None}
-    found |= {"expected_bytes": None, "completion_ns": None}
-    return result(kind, **found)
+    report = {"connected": True, "in_order_bytes": 7, "bins": [7], "corrupt_at": None}
+    report |= {"expected_bytes": None, "completion_ns": None}
+    return result(kind, **report)
 
 
 @pytest.fixture
@@ -65,9 +65,9 @@ def test_the_sender_is_told_where_the_receiver_listens(meter):
     assert meter.receiver.told == [
         {"job": JOB, "address": "10.65.0.1", "port": 0, "joins": ["10.65.0.1"]},
     ]
-    (told,) = meter.sender.told
-    assert (told["job"], told["local"], told["remote"]) == (JOB, "10.64.0.1", "10.65.0.1")
-    assert (told["port"], told["plain_because"]) == (4711, "no MPTCP")
+    (order,) = meter.sender.told
+    assert (order["job"], order["local"], order["remote"]) == (JOB, "10.64.0.1", "10.65.0.1")
+    assert (order["port"], order["plain_because"]) == (4711, "no MPTCP")
 
 
 def test_the_receiver_is_told_how_long_the_handshake_took(meter):
@@ -82,8 +82,8 @@ def test_the_end_of_a_duration_is_known_to_both(meter):
     meter.sender.says = [result("complete")]
     assert meter.take() == [] and STOP not in meter.receiver.told
     meter.receiver.says = [received("complete")]
-    (found,) = meter.take()
-    assert found["event"] == "result" and found["failed"] is None
+    (event,) = meter.take()
+    assert event["event"] == "result" and event["failed"] is None
     assert meter.sender.closed and meter.receiver.closed
 
 
@@ -91,8 +91,8 @@ def test_a_receiver_that_nothing_reached_is_told_of_the_end_of_the_duration(mete
     meter.sender.says = [result("complete")]
     assert meter.take() == [] and STOP in meter.receiver.told
     meter.receiver.says = [received("stopped") | {"connected": False, "in_order_bytes": 0, "bins": []}]
-    (found,) = meter.take()
-    assert (found["failed_kind"], found["failed"]) == ("unreachable", "no byte arrived")
+    (message,) = meter.take()
+    assert (message["failed_kind"], message["failed"]) == ("unreachable", "no byte arrived")
 
 
 @pytest.mark.parametrize("kind", ["failed", "fallback", "lost", "stopped"])

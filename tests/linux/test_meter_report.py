@@ -11,9 +11,9 @@ JOB = {"buffer_bytes": 4096, "workload": {"kind": "bulk", "duration_ns": 9}}
 
 def ours(number, **known):
     """A subflow as the sender reports it."""
-    told = {"srtt_ns": 1, "min_rtt_ns": 1, "retransmitted": 0, "timeouts": 0, "cwnd": 10, "probes": 0}
+    numbers = {"srtt_ns": 1, "min_rtt_ns": 1, "retransmitted": 0, "timeouts": 0, "cwnd": 10, "probes": 0}
     ends = {"local": SENDER[number], "remote": RECEIVER[number], "bytes": 0, "bins": []}
-    return {**ends, **told, "backup": False, "cc": "cubic", "closed": False, **known}
+    return {**ends, **numbers, "backup": False, "cc": "cubic", "closed": False, **known}
 
 
 def theirs(number, bins, **known):
@@ -34,9 +34,9 @@ def sender(*ending, **known):
 
 
 def receiver(*ending, **known):
-    found = {"in_order_bytes": 7, "bins": [7], "corrupt_at": None}
-    found |= {"expected_bytes": None, "completion_ns": None}
-    return half(*ending, **{"connected": True, "duration_ns": 400, **found, **known})
+    report = {"in_order_bytes": 7, "bins": [7], "corrupt_at": None}
+    report |= {"expected_bytes": None, "completion_ns": None}
+    return half(*ending, **{"connected": True, "duration_ns": 400, **report, **known})
 
 
 def test_ends_are_joined_by_their_addresses():
@@ -74,7 +74,7 @@ def test_plain_tcp_is_one_connection_whatever_translated_its_addresses():
     assert (flow["local"], flow["seen"]) == (ours(0)["local"].rpartition(":")[0], "198.51.100.1")
     assert flow["bytes"] == 5
     result = join({**JOB, "mptcp": False}, sender(subflows=[ours(0)]), receiver(subflows=[seen]))
-    assert [one["bytes"] for one in result["subflows"]] == [5]
+    assert [subflow["bytes"] for subflow in result["subflows"]] == [5]
     assert len(join_subflows([ours(0)], [theirs(1, [5]), theirs(0, [4])], single=True)) == 2
 
 

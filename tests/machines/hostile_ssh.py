@@ -151,8 +151,8 @@ def answer(order: dict) -> None:
 
 begin()
 for text in sys.stdin:
-    told = json.loads(text)
-    if told["action"] == "stop":
+    request = json.loads(text)
+    if request["action"] == "stop":
         break
-    if told["action"] != "beat":
-        answer(told)
+    if request["action"] != "beat":
+        answer(request)

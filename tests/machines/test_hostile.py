@@ -184,12 +184,12 @@ def test_a_field_that_a_message_lacks_is_the_hosts_refusal() -> None:
 def test_lines_are_found_however_they_are_cut() -> None:
     text = b"".join(b"x" * size + b"\n" for size in (0, 1, 5, 100, 99, 3))
     for step in range(1, 30):
-        lines, found = Lines(100), []
+        lines, got = Lines(100), []
         for start in range(0, len(text), step):
             lines.add(text[start : start + step])
             while (line := lines.next()) is not None:
-                found.append(len(line))
-        assert found == [0, 1, 5, 100, 99, 3]
+                got.append(len(line))
+        assert got == [0, 1, 5, 100, 99, 3]
 
 
 @pytest.mark.parametrize("content", [b"x" * 101, b"x" * 101 + b"\n", b"\n" + b"x" * 200 + b"\nshort\n"])
@@ -225,10 +225,10 @@ def test_every_command_says_so_in_one_line(
     text = two_hosts.TEXT.replace('max_data = "2 GB"\n', "")
     (tmp_path / "hosts.toml").write_text(text, encoding="utf-8")
     done = CliRunner().invoke(app, list(command))
-    shown = done.stdout + done.stderr
-    assert done.exit_code in (1, 2), shown
-    assert "unexpected" not in shown and "Traceback" not in shown
-    assert all(line.isprintable() and len(line) < LONGEST + 60 for line in shown.split("\n"))
+    printed = done.stdout + done.stderr
+    assert done.exit_code in (1, 2), printed
+    assert "unexpected" not in printed and "Traceback" not in printed
+    assert all(line.isprintable() and len(line) < LONGEST + 60 for line in printed.split("\n"))
     assert sum(line.startswith("mptune: error: ") for line in done.stderr.splitlines()) <= 1
     assert not (tmp_path / "found.toml").exists()
     assert isinstance(done.exception, SystemExit | MptuneError | None)

@@ -46,11 +46,11 @@ def program(path, text):
 @pytest.fixture
 def place(tmp_path, monkeypatch):
     """The only directory where the agent is delivered to."""
-    found = tmp_path / "runtime"
-    found.mkdir()
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(found))
+    runtime = tmp_path / "runtime"
+    runtime.mkdir()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
     monkeypatch.setenv("HOME", str(tmp_path / "nowhere"))
-    return found
+    return runtime
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def test_what_a_killed_session_left_is_removed_and_nothing_else(ssh, place):
     for name in names:
         (place / name).mkdir()
     with session():
-        assert sorted(one.name for one in place.iterdir()) == sorted(names[1:])
+        assert sorted(entry.name for entry in place.iterdir()) == sorted(names[1:])
 
 
 def test_a_bootstrap_that_nobody_hears_leaves_nothing(ssh, place):
@@ -133,21 +133,21 @@ def test_a_bootstrap_that_nobody_hears_leaves_nothing(ssh, place):
 
 
 def test_roles_talk_through_the_session(ssh):
-    with session() as machine, machine.start("echo", "one") as one, machine.start("echo") as other:
-        one.tell({"event": "first", "text": "ä" * 100_000})
+    with session() as machine, machine.start("echo", "one") as process, machine.start("echo") as other:
+        process.tell({"event": "first", "text": "ä" * 100_000})
         other.tell({"event": "second"})
-        assert one.expect("first", 20)["text"] == "ä" * 100_000
+        assert process.expect("first", 20)["text"] == "ä" * 100_000
         assert other.expect("second", 20) == {"event": "second"}
 
         def silent() -> bool:
             # Once more at most: the news of a message may come after the message was taken.
-            return not (one.take() or other.take() or select.select([one, other], [], [], 0)[0])
+            return not (process.take() or other.take() or select.select([process, other], [], [], 0)[0])
 
         until(silent, "silence")
-        one.close()
-        until(lambda: one.take() == [] and one.ended, "its end")
-        assert select.select([one, other], [], [], 0)[0] == [one]
-        assert not one.killed and one.death() == "one on alice ended with status 0"
+        process.close()
+        until(lambda: process.take() == [] and process.ended, "its end")
+        assert select.select([process, other], [], [], 0)[0] == [process]
+        assert not process.killed and process.death() == "one on alice ended with status 0"
 
 
 def stopped(machine):
@@ -267,8 +267,8 @@ def test_a_host_that_dies_ends_its_roles_and_is_named(ssh):
 )
 def test_what_ssh_complains_about_is_passed_on_with_the_remedy(ssh, complaint, said):
     ssh(f"#!/bin/sh\ncat >&2 <<'END'\n{complaint}\nEND\nexit 255\n")
-    found = refused()
-    assert found.startswith("alice (user@alice): ") and said in found
+    caught = refused()
+    assert caught.startswith("alice (user@alice): ") and said in caught
 
 
 def test_without_ssh_or_without_a_word_of_it_it_is_said(ssh, monkeypatch):

@@ -61,8 +61,8 @@ def connection(token: int = 1, *subflows: dict[str, Any], **others: Any) -> dict
 def report(at_s: float, *connections: dict[str, Any], **others: Any) -> Message:
     """Everything at a moment."""
     at_ns = round(at_s * SECOND)
-    shown = {"at_ns": at_ns, "may_change": True, "limits": [], "connections": list(connections)}
-    return {"event": "connections", **shown, **others}
+    fields = {"at_ns": at_ns, "may_change": True, "limits": [], "connections": list(connections)}
+    return {"event": "connections", **fields, **others}
 
 
 class FakeAgent(Talker):

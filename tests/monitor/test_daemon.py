@@ -13,10 +13,10 @@ from tests.monitor.reports import report
 def listener(tmp_path, monkeypatch):
     path = tmp_path / "daemon.sock"
     monkeypatch.setenv(daemon.VARIABLE, str(path))
-    with socket.socket(socket.AF_UNIX) as one:
-        one.bind(str(path))
-        one.listen()
-        yield one
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+        server.listen()
+        yield server
 
 
 def test_without_a_daemon_there_is_nothing(tmp_path, monkeypatch):
@@ -32,7 +32,9 @@ def test_what_it_did_is_heard_in_pieces_and_nonsense_is_skipped(listener):
     there.sendall(b"nonsense\n{}\n" + line[:20])
     assert events.take() == []
     there.sendall(line[20:] + b"\n")
-    assert [(one.what, one.why, one.token) for one in events.take()] == [("demoted eth2", "losses", None)]
+    assert [(event.what, event.why, event.token) for event in events.take()] == [
+        ("demoted eth2", "losses", None)
+    ]
     there.close()
     assert events.take() == [] and events.ended
     events.close()

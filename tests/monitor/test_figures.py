@@ -13,10 +13,10 @@ from tests.monitor.reports import MBYTE, SECOND, connection, report, subflow
 
 
 def machine(*reports):
-    found = Machine()
-    for one in reports:
-        found.update(census(one))
-    return found
+    figures = Machine()
+    for sample in reports:
+        figures.update(census(sample))
+    return figures
 
 
 def test_rates_are_differences_over_the_machines_own_time():
@@ -27,14 +27,18 @@ def test_rates_are_differences_over_the_machines_own_time():
     seen = machine(at(5, 0, 0, 0), at(7, 2 * MBYTE, MBYTE, MBYTE)).connections[0]
     assert (seen.figures.sent_bps, seen.figures.received_bps) == (8e6, 4e6)
     assert seen.figures.rate_bps == 12e6
-    assert [one.figures.rate_bps for one in seen.subflows] == [4e6, 4e6]
+    assert [subflow.figures.rate_bps for subflow in seen.subflows] == [4e6, 4e6]
     assert list(seen.figures.course) == [12e6]
 
 
 def test_what_needs_two_reports_is_not_known_after_one():
-    one = machine(report(1, connection())).connections[0]
-    assert one.figures.rate_bps is None and one.limit is None and one.figures.loss is None
-    assert list(one.figures.course) == []
+    connection_seen = machine(report(1, connection())).connections[0]
+    assert (
+        connection_seen.figures.rate_bps is None
+        and connection_seen.limit is None
+        and connection_seen.figures.loss is None
+    )
+    assert list(connection_seen.figures.course) == []
 
 
 def test_a_connection_without_counters_has_those_of_its_subflows():

@@ -65,7 +65,7 @@ class Screen:
 
 
 @asynccontextmanager
-async def shown(size=(80, 24), first=None, daemon=None):
+async def displayed(size=(80, 24), first=None, daemon=None):
     agent = FakeAgent()
     machine = Machine().update(census(first or at(1)))
     app = WatchApp({"": agent}, {"": machine}, daemon)
@@ -89,7 +89,7 @@ def scene(function):
 
 @scene
 async def test_a_screen_of_80_by_24_has_everything():
-    async with shown() as screen:
+    async with displayed() as screen:
         await screen.hear(at(2))
         await screen.press("e")
         lines = screen.lines()
@@ -106,7 +106,7 @@ async def test_a_screen_of_80_by_24_has_everything():
 
 @scene
 async def test_a_wide_screen_has_more_columns():
-    async with shown((160, 40)) as screen:
+    async with displayed((160, 40)) as screen:
         await screen.hear(at(2))
         assert screen.lines()[1].split()[-6:] == ["cc", "cwnd", "sent", "received", "timeouts", "pid"]
         assert screen.lines()[2].split()[-1] == "77" and "cubic" in screen.lines()[2]
@@ -114,7 +114,7 @@ async def test_a_wide_screen_has_more_columns():
 
 @scene
 async def test_the_selection_stays_with_its_connection_when_the_order_changes():
-    async with shown() as screen:
+    async with displayed() as screen:
         await screen.press("down")
         assert screen.app.query_one(Table).row.connection.now.token == 2
         faster = connection(2, subflow(3), acked_bytes=100 * MBYTE, fallback=True)
@@ -126,7 +126,7 @@ async def test_the_selection_stays_with_its_connection_when_the_order_changes():
 
 @scene
 async def test_enter_opens_and_closes_and_s_sorts():
-    async with shown() as screen:
+    async with displayed() as screen:
         await screen.press("enter")
         assert "eth1" in screen.text() and "eth3" not in screen.text()
         await screen.press("down", "enter")
@@ -137,19 +137,19 @@ async def test_enter_opens_and_closes_and_s_sorts():
 
 @scene
 async def test_the_filter_works_while_it_is_typed_and_escape_ends_it():
-    async with shown() as screen:
+    async with displayed() as screen:
         await screen.press("slash", *"curl")
         assert "rsync" not in screen.text() and "filter: curl" in screen.lines()[0]
         await screen.press("enter", "q")  # q is a key again, not a letter
         assert not screen.app.is_running or screen.app._exit
-    async with shown() as screen:
+    async with displayed() as screen:
         await screen.press("slash", *"xyz", "escape")
         assert "rsync" in screen.text() and "filter" not in screen.lines()[0]
 
 
 @scene
 async def test_pinned_connections_are_marked_and_stay():
-    async with shown() as screen:
+    async with displayed() as screen:
         await screen.press("down", "x")
         assert screen.lines()[2].startswith("+*curl")
         await screen.press("x")
@@ -158,7 +158,7 @@ async def test_pinned_connections_are_marked_and_stay():
 
 @scene
 async def test_a_pause_keeps_what_is_shown():
-    async with shown() as screen:
+    async with displayed() as screen:
         await screen.press("p")
         await screen.hear(report(2))
         assert "rsync" in screen.text() and "PAUSED" in screen.lines()[0]
@@ -169,7 +169,7 @@ async def test_a_pause_keeps_what_is_shown():
 
 @scene
 async def test_a_role_is_changed_only_after_yes():
-    async with shown() as screen:
+    async with displayed() as screen:
         await screen.press("enter", "down", "b")
         assert isinstance(screen.app.screen, Confirm)
         assert screen.app.screen.question == "Make 10.0.1.2:40001 > 10.9.0.1:443 of rsync standby?"
@@ -185,7 +185,7 @@ async def test_a_role_is_changed_only_after_yes():
 @scene
 async def test_without_the_right_to_change_a_role_nobody_is_asked():
     limits = ["roles of subflows can be seen, not changed: that takes CAP_NET_ADMIN"]
-    async with shown((80, 40), at(1, may_change=False, limits=limits)) as screen:
+    async with displayed((80, 40), at(1, may_change=False, limits=limits)) as screen:
         await screen.press("enter", "down", "b")
         await screen.until(lambda: screen.notified("takes CAP_NET_ADMIN"))
         assert not isinstance(screen.app.screen, Confirm) and screen.agent.told == []
@@ -200,7 +200,7 @@ async def test_without_the_right_to_change_a_role_nobody_is_asked():
 @scene
 async def test_many_connections_scroll():
     many = report(1, *(connection(token, command=f"job{token}") for token in range(1, 1001)))
-    async with shown(first=many) as screen:
+    async with displayed(first=many) as screen:
         await screen.press("end")
         assert screen.app.query_one(Table).row.connection.now.token == 1000
         assert "job1000 >" in screen.text() and "1000 connections" in screen.lines()[0]
@@ -213,7 +213,7 @@ async def test_many_connections_scroll():
 
 @scene
 async def test_an_agent_that_ends_is_reported():
-    async with shown() as screen:
+    async with displayed() as screen:
         screen.agent.die()
         await screen.until(lambda: "watch ended with status 1" in screen.text())
         assert "rsync" in screen.text()
@@ -222,7 +222,7 @@ async def test_an_agent_that_ends_is_reported():
 @pytest.mark.parametrize("key", ["q", "ctrl+c"])
 def test_it_ends(key):
     async def ends():
-        async with shown() as screen:
+        async with displayed() as screen:
             await screen.press(key)
             assert screen.app._exit
 
@@ -252,7 +252,7 @@ class FakeDaemon:
 async def test_what_the_daemon_did_is_shown_with_its_reason():
     read, write = os.pipe()
     try:
-        async with shown(daemon=FakeDaemon(read)) as screen:
+        async with displayed(daemon=FakeDaemon(read)) as screen:
             assert "the daemon did nothing yet" in screen.text()
             os.write(write, b"x")
             await screen.until(lambda: "eth2 lost" in screen.text())

@@ -65,7 +65,7 @@ def test_all_orders_come_round():
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "expected"),
     [
         ("", [1, 2, 3, 4]),
         ("RSYNC", [1]),
@@ -79,10 +79,10 @@ def test_all_orders_come_round():
         ("eth2 nothing", []),
     ],
 )
-def test_all_words_of_the_filter_are_in_the_connection(busy, text, found):
+def test_all_words_of_the_filter_are_in_the_connection(busy, text, expected):
     view = View()
     view.text = text
-    assert tokens(view, busy) == found
+    assert tokens(view, busy) == expected
 
 
 def test_pinned_ones_stay_at_the_top_whatever_the_filter(busy):
@@ -138,19 +138,19 @@ def test_what_is_not_known_is_a_dash_and_programs_cannot_control_the_terminal(bu
     view.open_all()
     connection_row, flow = view.rows([busy])
     assert cells(connection_row)["connection"] == r"- a\x1b[2Jb > [fd65::1]:443"
-    shown = cells(flow)
-    assert {shown[title] for title in ("RTT ms", "role", "limit", "cc", "cwnd", "loss %")} == {"-"}
+    texts = cells(flow)
+    assert {texts[title] for title in ("RTT ms", "role", "limit", "cc", "cwnd", "loss %")} == {"-"}
     assert "\x1b" not in "".join([*details(connection_row), *details(flow)])
 
 
 @pytest.mark.parametrize("width", [40, 80, 91, 92, 120, 146, 300])
 def test_the_columns_fill_the_screen(width):
-    shown = layout(width)
-    total = sum(size for _, size in shown) + len(shown) - 1
+    columns = layout(width)
+    total = sum(size for _, size in columns) + len(columns) - 1
     assert total == width or width < 62
-    assert len(shown) == sum(column.from_width <= width for column in COLUMNS)
+    assert len(columns) == sum(column.from_width <= width for column in COLUMNS)
     if width >= 80:
-        assert shown[0][1] >= 25
+        assert columns[0][1] >= 25
 
 
 def test_sparklines_are_relative_to_their_largest_and_show_what_is_little():
@@ -160,8 +160,8 @@ def test_sparklines_are_relative_to_their_largest_and_show_what_is_little():
 
 
 @pytest.mark.parametrize(
-    ("bps", "shown"),
+    ("bps", "text"),
     [(None, "-"), (0, "0"), (1234, "0.00"), (9.99e6, "9.99"), (1e7, "10.0"), (2.5e9, "2500")],
 )
-def test_rates_have_three_digits(bps, shown):
-    assert rate(bps) == shown
+def test_rates_have_three_digits(bps, text):
+    assert rate(bps) == text

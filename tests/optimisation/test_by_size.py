@@ -95,7 +95,7 @@ def test_each_size_has_its_own_answer(network: Topology, testbed: Transfers) -> 
     assert small.chosen.buffer_bytes == 64 * KIB
     assert (large.transfer_bytes, large.chosen.combination.pm) == (4 * MIB, "fullmesh")
     assert large.chosen.buffer_bytes == MIB
-    assert {one.chosen.combination.cc for one in (small, large)} == {"cubic"}
+    assert {size.chosen.combination.cc for size in (small, large)} == {"cubic"}
 
 
 def test_it_is_measured_again_with_new_seeds_beside_the_default(
@@ -124,7 +124,7 @@ def test_the_gain_is_paired_by_seed(network: Topology, testbed: Transfers) -> No
     assert theirs is not None
     for end in (gain, ours, theirs):
         assert end.low is not None and end.high is not None
-    width = {id(one): (one.high or 0) - (one.low or 0) for one in (gain, ours, theirs)}
+    width = {id(interval): (interval.high or 0) - (interval.low or 0) for interval in (gain, ours, theirs)}
     assert width[id(gain)] < width[id(ours)] + width[id(theirs)]
     assert width[id(gain)] == pytest.approx(abs(width[id(theirs)] - width[id(ours)]), rel=1e-6)
 
@@ -185,15 +185,15 @@ def test_a_configuration_that_fails_once_is_no_answer(network: Topology, testbed
 def test_an_answer_that_is_slower_in_fresh_runs_is_called_out(network: Topology, testbed: Transfers) -> None:
     """Only where it matters: a tenth is reported, a thousandth is not."""
 
-    def told(factor: float) -> list[str]:
+    def warnings_at(factor: float) -> list[str]:
         confirming = {seed_for(1, "confirm", run) for run in range(8)}
         slow = {"pcdc": 4 * factor, "fullmesh": 1.0}
         testbed.scatter = lambda trial: slow[trial.pm] if trial.seed in confirming else 1.0
         return [text for text in run(network, testbed).warnings if "slower than the default" in text]
 
     equal = (0.30 + 64 * KIB * 8 / 100e6) / (0.10 + 64 * KIB * 8 / 50e6) / 4
-    assert [text.partition(":")[0] for text in told(1.1 * equal)] == ["64 KiB"]
-    assert told(1.001 * equal) == []
+    assert [text.partition(":")[0] for text in warnings_at(1.1 * equal)] == ["64 KiB"]
+    assert warnings_at(1.001 * equal) == []
 
 
 def test_nothing_that_completes_is_an_error(network: Topology, testbed: Transfers) -> None:
@@ -232,10 +232,10 @@ def test_pcdc_knows_the_smallest_rtts_where_there_is_a_transfer(
 ) -> None:
     run(network, testbed, sets="compete")
     rtts = dict.fromkeys(("A-X", "B-X", "C-X"), 10_000_000)
-    told = [trial for trial in testbed.trials if trial.pm == "pcdc"]
-    assert told and all(isinstance(trial.workload, Transfer) for trial in told)
-    assert all(trial.pm_options["rtt_ns"] == rtts for trial in told)
-    assert len({trial.pm_options["active"] for trial in told if trial.seed}) > 1  # other sets compete
+    trials = [trial for trial in testbed.trials if trial.pm == "pcdc"]
+    assert trials and all(isinstance(trial.workload, Transfer) for trial in trials)
+    assert all(trial.pm_options["rtt_ns"] == rtts for trial in trials)
+    assert len({trial.pm_options["active"] for trial in trials if trial.seed}) > 1  # other sets compete
 
 
 def test_initial_paths_are_a_factor_here_too(network: Topology, testbed: Transfers) -> None:
@@ -249,13 +249,13 @@ def test_the_document_has_an_entry_and_a_sentence_for_each_size(
     network: Topology, testbed: Transfers
 ) -> None:
     result = run(network, testbed)
-    found = sizes_document(result)
-    assert [one["transfer_bytes"] for one in found["sizes"]] == [64 * KIB, 4 * MIB]
-    for one in found["sizes"]:
-        assert one["confirmed"]["runs"] == one["default"]["runs"] == one["gain"]["runs"] == 8
-        assert one["gain"]["low_s"] <= one["gain"]["mean_s"] <= one["gain"]["high_s"]
-    assert "transfers of 64 KiB" in found["answer"][0] and "path manager pcdc" in found["answer"][0]
-    assert "95th percentile" in found["answer"][1] and "Time saved" in found["answer"][1]
+    document = sizes_document(result)
+    assert [size["transfer_bytes"] for size in document["sizes"]] == [64 * KIB, 4 * MIB]
+    for size in document["sizes"]:
+        assert size["confirmed"]["runs"] == size["default"]["runs"] == size["gain"]["runs"] == 8
+        assert size["gain"]["low_s"] <= size["gain"]["mean_s"] <= size["gain"]["high_s"]
+    assert "transfers of 64 KiB" in document["answer"][0] and "path manager pcdc" in document["answer"][0]
+    assert "95th percentile" in document["answer"][1] and "Time saved" in document["answer"][1]
     rows = size_rows(result.answers)
     assert sum(row["chosen"] for row in rows) == 2
     assert len(rows) == sum(len(answer.points) for answer in result.answers)

@@ -76,8 +76,8 @@ def test_an_answer_that_misses_its_target_gets_a_larger_buffer(
     assert seconds(result) <= 300
     assert result.buffer_bytes == confirmation.recommended.buffer_bytes >= 9 * MIB
     assert result.optimum.buffer_mib * MIB >= 9 * MIB
-    (told,) = (warning for warning in result.warnings if "the buffer was enlarged to" in warning)
-    assert told.startswith("With ") and "less than the target of" in told
+    (warning_text,) = (warning for warning in result.warnings if "the buffer was enlarged to" in warning)
+    assert warning_text.startswith("With ") and "less than the target of" in warning_text
     assert not any("misses its target" in warning for warning in result.warnings)
 
 
@@ -109,8 +109,8 @@ def test_a_limit_of_the_user_ends_what_is_only_an_addition(network: Topology, fa
         def run(self, trial: Trial) -> Observation:
             if trial.seed in CONFIRMING[1:]:
                 raise LimitReached("max_data", "", "expected less")
-            found: Observation = fake_testbed.run(trial)
-            return found
+            observation: Observation = fake_testbed.run(trial)
+            return observation
 
     fake_testbed.noise = 0.1
     _, confirmation = run(network, Limited(), budget_ns=150 * SECOND)
@@ -120,8 +120,8 @@ def test_a_limit_of_the_user_ends_what_is_only_an_addition(network: Topology, fa
 def test_the_words_say_where_the_rest_of_the_budget_went(network: Topology, fake_testbed: Any) -> None:
     fake_testbed.noise = 0.3
     result, _ = run(network, fake_testbed, budget_ns=40 * SECOND)
-    told = " ".join(wording.answer(result))
-    assert "Budget exhausted: " in told and "(the rest of 40 s went into confirmation)" in told
+    text = " ".join(wording.answer(result))
+    assert "Budget exhausted: " in text and "(the rest of 40 s went into confirmation)" in text
     assert result.reached is not None
     without = msgspec.structs.replace(result.reached, budget_s=None)
     assert "what was left" not in " ".join(wording.answer(msgspec.structs.replace(result, reached=without)))

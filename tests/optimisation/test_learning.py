@@ -58,7 +58,7 @@ def test_it_finds_what_the_grid_finds_with_fewer_trials(network: Topology, noisy
     assert result.subflows == grid.subflows == ("A-X", "B-X")
     # 93 % of the plateau need 3.7 MiB; buffers are a quarter of an octave apart.
     assert 0.93 * 4 <= result.optimum.buffer_mib <= 1.25 * 4
-    swept = [sum(record.purpose == "sweep" for record in found.records) for found in (result, grid)]
+    swept = [sum(record.purpose == "sweep" for record in job.records) for job in (result, grid)]
     assert swept[0] < swept[1] / 3
     assert result.reached is not None
     assert result.reached.ended == "certain"
@@ -93,27 +93,27 @@ def test_a_budget_that_ends_first_says_what_is_open(network: Topology, noisy: An
     result = optimise(network, TrialRunner(noisy), changed(budget_ns=40 * SECOND))
     assert result.reached is not None
     assert result.reached.ended == "budget"
-    told = " ".join(wording.answer(result))
-    assert "Budget exhausted: " in told
-    assert "The buffer lies between" in told
+    text = " ".join(wording.answer(result))
+    assert "Budget exhausted: " in text
+    assert "The buffer lies between" in text
     # A single buffer that is left lies between no two.
     (size, _), more_s = result.reached.steps[-1].buffers, 83.0
     last = msgspec.structs.replace(result.reached.steps[-1], buffers=(size, size), more_s=more_s)
     sole = msgspec.structs.replace(result.reached, steps=(last,))
-    told = " ".join(wording.answer(msgspec.structs.replace(result, reached=sole)))
-    assert "lies between" not in told and "Some 83 s more would decide." in told
+    text = " ".join(wording.answer(msgspec.structs.replace(result, reached=sole)))
+    assert "lies between" not in text and "Some 83 s more would decide." in text
     # Certain of the throughput, but perhaps a smaller buffer would do.
     last = msgspec.structs.replace(result.reached.steps[-1], room=0.02)
     sure = msgspec.structs.replace(result.reached, steps=(last,))
-    told = " ".join(wording.answer(msgspec.structs.replace(result, reached=sure)))
-    assert "Budget exhausted before a smaller buffer was ruled out: " in told
+    text = " ".join(wording.answer(msgspec.structs.replace(result, reached=sure)))
+    assert "Budget exhausted before a smaller buffer was ruled out: " in text
     # What competes with the answer is named, and not the answer itself, whatever else the strategy preferred.
     chosen = result.decision.optimum.combination
     other = chosen._replace(cc="vegas")
     last = msgspec.structs.replace(last, contenders=(chosen, other), combination=other)
     open_ = msgspec.structs.replace(result.reached, steps=(last,))
-    told = " ".join(wording.answer(msgspec.structs.replace(result, reached=open_)))
-    assert f"Statistically tied: {other.manager} with vegas." in told
+    text = " ".join(wording.answer(msgspec.structs.replace(result, reached=open_)))
+    assert f"Statistically tied: {other.manager} with vegas." in text
 
 
 def test_a_budget_too_short_for_one_look_at_every_candidate_is_refused(network: Topology, noisy: Any) -> None:
@@ -149,8 +149,8 @@ class Stops(Testbed):
         if not self._left:
             raise KeyboardInterrupt
         self._left -= 1
-        found: Observation = self._inner.run(trial)
-        return found
+        observation: Observation = self._inner.run(trial)
+        return observation
 
 
 def stored(path: Path) -> AbstractContextManager[Store]:
@@ -191,10 +191,10 @@ class Unreachable(Testbed):
 
     def run(self, trial: Trial) -> Observation:
         self._count += 1
-        found: Observation = self._inner.run(trial)
+        observation: Observation = self._inner.run(trial)
         if trial.script or self._count % self._each:
-            return found
-        return msgspec.structs.replace(found, failed=Failure("unreachable", "no connection"))
+            return observation
+        return msgspec.structs.replace(observation, failed=Failure("unreachable", "no connection"))
 
 
 def test_a_testbed_that_fails_half_of_the_trials_still_gives_the_answer(
@@ -231,19 +231,19 @@ def test_what_is_repeated_because_a_machine_was_busy_counts_twice(network: Topol
         parallel: int | None = 1
 
         def run(self, trial: Trial) -> Observation:
-            found: Observation = noisy.run(trial)
-            return msgspec.structs.replace(found, metadata={**found.metadata, "repeated": 1})
+            observation: Observation = noisy.run(trial)
+            return msgspec.structs.replace(observation, metadata={**observation.metadata, "repeated": 1})
 
     options = changed(budget_ns=300 * SECOND, off_by=0.0, confirm_runs=2, pms=("fullmesh",))
     once = optimise(network, TrialRunner(noisy, 1), options).reached
     twice = optimise(network, TrialRunner(Busy(), 1), options).reached
     assert once is not None and twice is not None
-    seconds = [[step.seconds / step.trials for step in one.steps] for one in (once, twice)]
+    seconds = [[step.seconds / step.trials for step in job.steps] for job in (once, twice)]
     assert seconds[1][0] == pytest.approx(2 * seconds[0][0])
 
 
 def test_buffers_are_a_quarter_of_an_octave_apart_and_have_the_ends() -> None:
-    found = geometric((MIB, 4 * MIB))
-    assert (found[0], found[-1], len(found)) == (MIB, 4 * MIB, 9)
-    assert all(size % 1024 == 0 for size in found)
+    ladder = geometric((MIB, 4 * MIB))
+    assert (ladder[0], ladder[-1], len(ladder)) == (MIB, 4 * MIB, 9)
+    assert all(size % 1024 == 0 for size in ladder)
     assert geometric((MIB,)) == (MIB,)

@@ -46,7 +46,7 @@ def confirmed_of(result: Result) -> Confirmation:
     return result.confirmation
 
 
-def told(**options: Any) -> Any:
+def pm_options(**options: Any) -> Any:
     return msgspec.convert(options, PathManagerOptions)
 
 
@@ -74,7 +74,7 @@ def test_the_paired_design_leads_to_the_same_answer(network: Topology, fake_test
     impact = ImpactOptions(runs=8, window_ns=SECOND)
     result = optimise(network, TrialRunner(fake_testbed), changed(impact=impact))
     assert result.optimum.pm == "pcdc" and result.subflows == ("A-X", "B-X")
-    assert [one.plausible for one in result.impacts] == [True, True]
+    assert [impact.plausible for impact in result.impacts] == [True, True]
     assert len([record for record in result.records if record.purpose == "impact"]) < 2 * 3 * 8
 
 
@@ -133,10 +133,10 @@ def test_same_seed_same_result_and_another_seed_another(network: Topology, fake_
 
 
 def test_options_of_path_managers_reach_the_trials_of_theirs(network: Topology, fake_testbed: Any) -> None:
-    options = told(ndiffports={"ndiffports": 3})
+    options = pm_options(ndiffports={"ndiffports": 3})
     optimise(network, TrialRunner(fake_testbed), changed(pms=("fullmesh", "ndiffports"), pm_options=options))
-    found = {(trial.pm, msgspec.json.encode(trial.pm_options)) for trial in fake_testbed.trials}
-    assert found == {("fullmesh", b"{}"), ("ndiffports", b'{"ndiffports":3}')}
+    managers = {(trial.pm, msgspec.json.encode(trial.pm_options)) for trial in fake_testbed.trials}
+    assert managers == {("fullmesh", b"{}"), ("ndiffports", b'{"ndiffports":3}')}
 
 
 def test_a_homogeneous_network_gets_fullmesh(network: Topology, fake_testbed: Any) -> None:
@@ -263,15 +263,19 @@ def test_a_simulated_answer_says_what_to_expect_on_a_kernel(
     monkeypatch.setattr("mptune.optimisation.main_job.shipped", lambda: learnt)
     result = optimise(network, TrialRunner(fake_testbed), OPTIONS)
     document = result_document(result)
-    expected, gained, mean = (document[one] for one in ("on_kernel", "gain_on_kernel", "confirmed"))
+    expected, gained, mean = (document[key] for key in ("on_kernel", "gain_on_kernel", "confirmed"))
     assert expected["unknown"] is None and expected["kernel"] == "Linux 9.9" and expected["runs"] == 5
     # A spread of a tenth, and 95 % within two of them, on more than two paths.
     assert expected["high_mbps"] / expected["low_mbps"] >= math.exp(0.4) * 0.999
     assert expected["low_mbps"] < mean["mean"] < expected["high_mbps"]
     assert gained["low_mbps"] < document["gain"]["mean"] < gained["high_mbps"]
-    told = document["answer"]
-    assert any("On a Linux kernel expect" in one and "200 configurations" in one for one in told)
-    assert any("cannot tell its sign" in one for one in told), "the gain of 3 % is far less than the error"
+    sentences = document["answer"]
+    assert any(
+        "On a Linux kernel expect" in sentence and "200 configurations" in sentence for sentence in sentences
+    )
+    assert any("cannot tell its sign" in sentence for sentence in sentences), (
+        "the gain of 3 % is far less than the error"
+    )
 
 
 def test_a_simulated_answer_of_another_kind_says_that_its_error_is_not_known(
@@ -282,14 +286,19 @@ def test_a_simulated_answer_of_another_kind_says_that_its_error_is_not_known(
     document = result_document(optimise(network, TrialRunner(fake_testbed), changed(stack=stack)))
     assert "v0.9x" in document["on_kernel"]["unknown"] and document["on_kernel"]["low_mbps"] is None
     assert document["gain_on_kernel"]["low_mbps"] is None
-    assert sum("No kernel error estimate" in one and "v0.9x" in one for one in document["answer"]) == 1
+    assert (
+        sum("No kernel error estimate" in sentence and "v0.9x" in sentence for sentence in document["answer"])
+        == 1
+    )
 
 
 def test_what_was_measured_on_a_kernel_needs_no_such_interval(network: Topology, fake_testbed: Any) -> None:
     fake_testbed.name = "namespaces"
     document = result_document(optimise(network, TrialRunner(fake_testbed), OPTIONS))
     assert document["on_kernel"] is None and document["gain_on_kernel"] is None
-    assert not any("kernel expect" in one or "No kernel error" in one for one in document["answer"])
+    assert not any(
+        "kernel expect" in sentence or "No kernel error" in sentence for sentence in document["answer"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -308,10 +317,10 @@ def test_what_was_measured_on_a_kernel_needs_no_such_interval(network: Topology,
         ({"confirm_runs": 0}, "--confirm-runs"),
         ({"impact": ImpactOptions(runs=0)}, "--impact-runs"),
         (
-            {"pm_options": told(ndiffports={"ndiffports": 3})},
+            {"pm_options": pm_options(ndiffports={"ndiffports": 3})},
             "--ndiffports: expected only with the path manager",
         ),
-        ({"pm_options": told(pcdc={"active": ["A-X"]})}, "--active: expected only in a sweep"),
+        ({"pm_options": pm_options(pcdc={"active": ["A-X"]})}, "--active: expected only in a sweep"),
     ],
 )
 def test_impossible_options_are_refused_before_anything_runs(
@@ -338,7 +347,7 @@ def test_sets_beside_that_of_the_signs_compete(network: Topology, fake_testbed: 
     assert result.optimum.throughput_mbps == pytest.approx(0.93 * 80, rel=0.03)
     assert {record.purpose for record in result.records} == {"impact", "screen", "search", "sweep", "confirm"}
     document = result_document(result)
-    assert any(one["subflows"] == ["A-X"] for one in document["models"])
+    assert any(model["subflows"] == ["A-X"] for model in document["models"])
 
 
 def test_the_job_finds_a_set_that_no_impact_factor_proposes(network: Topology, fake_testbed: Any) -> None:
@@ -492,9 +501,9 @@ def test_the_interval_of_the_throughput_holds_that_of_fresh_trials(
     options = changed(pms=("fullmesh",), buffers=tuple(i * MIB for i in (2, 5, 8, 11, 14)), model="monotone")
     blind = optimise(network, TrialRunner(fake_testbed), options)
     result = optimise(network, TrialRunner(fake_testbed), msgspec.structs.replace(options, off_by=0.2))
-    for one, holds in ((blind, False), (result, True)):
-        low, high = one.decision.uncertainty.otp_mbps  # type: ignore[union-attr]
-        assert (low <= confirmed_of(one).confirmed.mean <= high) is holds  # type: ignore[union-attr]
+    for job, holds in ((blind, False), (result, True)):
+        low, high = job.decision.uncertainty.otp_mbps  # type: ignore[union-attr]
+        assert (low <= confirmed_of(job).confirmed.mean <= high) is holds  # type: ignore[union-attr]
 
 
 def test_no_trial_is_repeated_for_a_buffer_that_is_the_same_in_whole_kibibytes(
@@ -515,5 +524,5 @@ def test_no_trial_is_repeated_for_a_buffer_that_is_the_same_in_whole_kibibytes(
     fake_testbed.knee_mib = {"cubic": 0.5, "reno": 0.5}
     options = changed(pms=("fullmesh",), off_by=0.2, extend=True)
     optimise(network, TrialRunner(fake_testbed, 1), options)
-    settings = [msgspec.to_builtins(one, builtin_types=(bytes,)) for one in seen]
+    settings = [msgspec.to_builtins(setting, builtin_types=(bytes,)) for setting in seen]
     assert len(settings) == len({repr(setting) for setting in settings})

@@ -122,8 +122,8 @@ def test_other_factors_count_as_scatter_and_are_named(write) -> None:
 
 def test_single_runs_are_told(write) -> None:
     data = write("throughput_mbps,buffer_mib,cc", *rows()[::2])
-    told = optimise_from(data, DecisionOptions()).decision.uncertainty
-    assert told is not None and told.single_runs
+    uncertainty = optimise_from(data, DecisionOptions()).decision.uncertainty
+    assert uncertainty is not None and uncertainty.single_runs
 
 
 def test_a_combination_with_too_few_buffers_is_refused_by_name(write) -> None:

@@ -152,8 +152,8 @@ def test_the_p_value_is_that_of_the_f_test() -> None:
     observed = samples(3, 8.0)
     (fit,) = mpcoa.fits(observed, 3)
     means = mpcoa.averaged(observed)
-    design = np.array([[1.0, one.buffer_mib, one.buffer_mib**2] for one in means])
-    expected = OLS(np.array([one.value for one in means]), design).fit()
+    design = np.array([[1.0, mean.buffer_mib, mean.buffer_mib**2] for mean in means])
+    expected = OLS(np.array([mean.value for mean in means]), design).fit()
     assert fit.r_squared == pytest.approx(expected.rsquared)
     assert fit.p_value == pytest.approx(expected.f_pvalue)
 

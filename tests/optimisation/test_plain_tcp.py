@@ -85,7 +85,9 @@ def test_plain_tcp_is_the_answer_where_it_is_clearly_faster(network: Topology, f
     recommended = result.confirmation.recommended  # type: ignore[union-attr]
     assert (recommended.protocol, recommended.initial_path) == ("tcp", "B-X")
     confirming = tcp_trials(fake_testbed, "confirm", result)
-    assert {(one.initial_path, one.buffer_bytes) for one in confirming} == {("B-X", result.buffer_bytes)}
+    assert {(configuration.initial_path, configuration.buffer_bytes) for configuration in confirming} == {
+        ("B-X", result.buffer_bytes)
+    }
     gain = against(result).gain
     assert gain is not None and gain.high is not None and gain.high < 0
     assert against(result).mptcp.pm == "pcdc" and against(result).mptcp.buffer_bytes == result.buffer_bytes
@@ -105,9 +107,9 @@ def test_a_path_without_mptcp_is_left_to_plain_tcp(
     stripped = without_mptcp(network, lost)
     result = run(stripped, fake_testbed, strategy=strategy, model=OptimiseOptions().model)
     mptcp = [trial for trial in fake_testbed.trials if trial.protocol == "mptcp"]
-    assert mptcp and all(lost not in [path.label for path in one.topology.paths] for one in mptcp)
-    assert all(lost not in one.pm_options.get("active", ()) for one in mptcp)
-    assert all(lost not in one.pm_options.get("standby_order", ()) for one in mptcp)
+    assert mptcp and all(lost not in [path.label for path in trial.topology.paths] for trial in mptcp)
+    assert all(lost not in trial.pm_options.get("active", ()) for trial in mptcp)
+    assert all(lost not in trial.pm_options.get("standby_order", ()) for trial in mptcp)
     assert lost in {trial.initial_path for trial in fake_testbed.trials if trial.protocol == "tcp"}
     assert lost not in {path.path for impact in result.impacts for path in impact.paths}
     assert result.warnings[0].startswith(f"{lost} carries no MPTCP, and is left to plain TCP: ")
@@ -148,10 +150,13 @@ def test_what_mptcp_gains_is_paired_by_run(network: Topology, fake_testbed: Any)
     """100 of A-X and B-X beside 80 of A-X, at whatever buffer: a quarter more."""
     fake_testbed.noise = 0.05
     result = run(network, fake_testbed)
-    found = against(result)
-    assert found.gain is not None and found.with_mptcp is not None and found.with_tcp is not None
-    assert found.gain.mean == pytest.approx(0.25 * found.with_tcp.mean, rel=0.01)
-    widths = [(one.high or 0) - (one.low or 0) for one in (found.gain, found.with_mptcp, found.with_tcp)]
+    gains = against(result)
+    assert gains.gain is not None and gains.with_mptcp is not None and gains.with_tcp is not None
+    assert gains.gain.mean == pytest.approx(0.25 * gains.with_tcp.mean, rel=0.01)
+    widths = [
+        (interval.high or 0) - (interval.low or 0)
+        for interval in (gains.gain, gains.with_mptcp, gains.with_tcp)
+    ]
     assert widths[0] < 0.5 * min(widths[1:])
     assert any("MPTCP gains +" in text and "A-X, " in text for text in wording.answer(result))
     document = result_document(result)
@@ -172,20 +177,22 @@ def test_without_tcp_it_is_a_yardstick_only(network: Topology, fake_testbed: Any
 def test_every_path_is_screened_and_few_are_compared(network: Topology, fake_testbed: Any) -> None:
     result = run(network, fake_testbed, duration_ns=30 * SECOND)
     screened = tcp_trials(fake_testbed, "screen", result)
-    assert {one.initial_path for one in screened} == {path.label for path in network.paths}
-    assert {one.workload for one in screened} == {Bulk(duration_ns=10 * SECOND)}
+    assert {trial.initial_path for trial in screened} == {path.label for path in network.paths}
+    assert {trial.workload for trial in screened} == {Bulk(duration_ns=10 * SECOND)}
     compared = {
         (tcp_trial.initial_path, tcp_trial.cc) for tcp_trial in tcp_trials(fake_testbed, "shortlist", result)
     }
     assert 1 <= len(compared) <= 2 and all(path == "A-X" for path, _ in compared)
-    assert all(one.topology is network for one in screened)
+    assert all(trial.topology is network for trial in screened)
 
 
 def test_coupled_congestion_controls_are_what_they_are_for_one_flow(network: Topology) -> None:
-    found = plain_tcp.everywhere(network, ("olia", "cubic"))
-    assert {one.cc for one in found} == {"reno", "cubic"} and len(found) == 2 * 3
+    configurations = plain_tcp.everywhere(network, ("olia", "cubic"))
+    assert {configuration.cc for configuration in configurations} == {"reno", "cubic"} and len(
+        configurations
+    ) == 2 * 3
     assert len(plain_tcp.everywhere(network, ("lia", "balia", "reno"))) == 3
-    assert not plain_tcp.fastest({one: [0.0, 0.0] for one in found})
+    assert not plain_tcp.fastest({configuration: [0.0, 0.0] for configuration in configurations})
 
 
 def test_where_no_tcp_arrives_there_is_no_yardstick(network: Topology, fake_testbed: Any) -> None:
@@ -262,7 +269,9 @@ def test_plain_tcp_belongs_to_the_stack_that_was_asked_for(network: Topology, fa
     tcp = [record for record in result.records if record.settings.get("protocol") == "tcp"]
     assert tcp and {stack_of(record.settings) for record in result.records} == {"v0.9x"}
     assert {trial.mss for trial in fake_testbed.trials if trial.protocol == "tcp"} == {1448}
-    assert {one.manager for one in tcp} == {f"plain TCP on {path.label}" for path in network.paths}
+    assert {configuration.manager for configuration in tcp} == {
+        f"plain TCP on {path.label}" for path in network.paths
+    }
 
 
 def trials(combination: Combination, rates: Sequence[float], buffers: Sequence[int]) -> list[Any]:
@@ -318,7 +327,10 @@ def test_the_favourites_sets_are_compared_with_fresh_seeds(
     monkeypatch.setattr("mptune.optimisation.shortlist.again", lambda *_: [])
     before = {finalist.combination for finalist in run(network, fake_testbed, ccs=ccs).finalists}
     added = {finalist.combination for finalist in result.finalists} - before
-    assert added and {one.cc for one in added} == {result.finalists[0].combination.cc}
-    assert all(one.pm == "fullmesh" or "A-X" in (one.subflows or ("A-X",)) for one in added)
+    assert added and {configuration.cc for configuration in added} == {result.finalists[0].combination.cc}
+    assert all(
+        configuration.pm == "fullmesh" or "A-X" in (configuration.subflows or ("A-X",))
+        for configuration in added
+    )
     seeds = {record.seed for record in result.records if record.purpose == "shortlist"}
     assert not seeds & {record.seed for record in result.records if record.purpose in ("screen", "sweep")}

@@ -66,29 +66,29 @@ def testbed(fake_testbed: Any) -> Knees:
 
 
 def test_each_initial_path_has_the_smallest_buffer_of_its_plateau(network: Topology, testbed: Knees) -> None:
-    found = measure_practical(network, TrialRunner(testbed), OPTIONS)
-    sizes = {one.initial_path: one.buffer_bytes for one in found.practical}
+    measured = measure_practical(network, TrialRunner(testbed), OPTIONS)
+    sizes = {size.initial_path: size.buffer_bytes for size in measured.practical}
     assert sizes == {"A-X": 2 * MIB, "B-X": 4 * MIB, "C-X": 16 * MIB}
-    assert [one.is_largest for one in found.practical] == [False, False, True]
-    assert found.practical[0].plateau_mbps == pytest.approx(80, rel=1e-3)
+    assert [size.is_largest for size in measured.practical] == [False, False, True]
+    assert measured.practical[0].plateau_mbps == pytest.approx(80, rel=1e-3)
 
 
 def test_the_formulas_have_the_rate_of_plain_tcp_and_the_rtt_of_pings(
     network: Topology, testbed: Knees
 ) -> None:
     """81 Mbit/s together, 7 ms while nothing else is sent (20 ms beside the data): Eq. 1 gives 70.9 kB."""
-    found = measure_practical(network, TrialRunner(testbed), OPTIONS)
-    assert [(one.rtt_ns, one.loaded_rtt_ns) for one in found.alone] == [(7_000_000, 20_000_000)] * 3
-    assert theory.initial_transmission(found.subflows()) == pytest.approx(81e6 * 0.007 / 8, rel=1e-3)
-    assert theory.timer_retransmission(found.subflows(2 * SECOND)) == pytest.approx(
+    measured = measure_practical(network, TrialRunner(testbed), OPTIONS)
+    assert [(path.rtt_ns, path.loaded_rtt_ns) for path in measured.alone] == [(7_000_000, 20_000_000)] * 3
+    assert theory.initial_transmission(measured.subflows()) == pytest.approx(81e6 * 0.007 / 8, rel=1e-3)
+    assert theory.timer_retransmission(measured.subflows(2 * SECOND)) == pytest.approx(
         81e6 * 2.021 / 8, rel=1e-3
     )
 
 
 def test_failed_trials_are_left_out_and_counted(network: Topology, testbed: Knees) -> None:
     testbed.fails = lambda t: "stalled" if t.pm == "fullmesh" and t.buffer_bytes == MIB else None
-    found = measure_practical(network, TrialRunner(testbed), OPTIONS)
-    assert found.failed == 3 * 2 and MIB not in found.practical[0].means
+    measured = measure_practical(network, TrialRunner(testbed), OPTIONS)
+    assert measured.failed == 3 * 2 and MIB not in measured.practical[0].means
     testbed.fails = lambda t: "no route" if t.initial_path == "B-X" else None
     with pytest.raises(MptuneError, match=r"every trial from B-X failed .*no route"):
         measure_practical(network, TrialRunner(testbed), OPTIONS)
@@ -120,11 +120,11 @@ def test_both_sizes_are_shown_where_they_differ(network: Topology, testbed: Knee
         )
 
     testbed.run = dips  # type: ignore[method-assign]
-    found = measure_practical(network, TrialRunner(testbed), OPTIONS)
-    assert [one.buffer_bytes // MIB for one in found.practical] == [8, 4, 16]
-    assert [one.first_bytes // MIB for one in found.practical] == [2, 4, 16]
+    measured = measure_practical(network, TrialRunner(testbed), OPTIONS)
+    assert [size.buffer_bytes // MIB for size in measured.practical] == [8, 4, 16]
+    assert [size.first_bytes // MIB for size in measured.practical] == [2, 4, 16]
     text = io.StringIO()
-    show_practical(Console(file=text, width=120), found, [], SECOND)
+    show_practical(Console(file=text, width=120), measured, [], SECOND)
     assert "first (KiB)" in text.getvalue() and "although a larger one gives less" in text.getvalue()
 
 
@@ -144,13 +144,13 @@ def buffers(*arguments: str) -> Any:
 
 def test_the_command_shows_what_is_enough_beside_both_formulas() -> None:
     short = ("--measure", "--runs", "1", "--duration", "5s", "--buffers", "64KiB,256KiB", "--quiet")
-    shown = buffers("UiT-HAW", *short)
-    assert shown.exit_code == 0, shown.stderr
-    assert "nominal" in shown.stdout and "smallest buffer with 95 %" in shown.stdout
-    found = json.loads(buffers("UiT-HAW", *short, "--json", "--initial-path", "T-D").stdout)
-    assert [one["initial_path"] for one in found["practical"]] == ["T-D"]
-    assert [one["path"] for one in found["measured"]["paths"]] == ["P-D", "T-D"]
-    nominal, measured = found["mptcp"]["bytes"], found["measured"]["mptcp"]["bytes"]
+    result = buffers("UiT-HAW", *short)
+    assert result.exit_code == 0, result.stderr
+    assert "nominal" in result.stdout and "smallest buffer with 95 %" in result.stdout
+    document = json.loads(buffers("UiT-HAW", *short, "--json", "--initial-path", "T-D").stdout)
+    assert [size["initial_path"] for size in document["practical"]] == ["T-D"]
+    assert [path["path"] for path in document["measured"]["paths"]] == ["P-D", "T-D"]
+    nominal, measured = document["mptcp"]["bytes"], document["measured"]["mptcp"]["bytes"]
     assert measured["fast"] == pytest.approx(2 * measured["first"], abs=1)
     assert nominal.keys() == measured.keys()
     assert "measured" not in json.loads(buffers("UiT-HAW", "--json").stdout)
@@ -168,6 +168,6 @@ def test_the_command_shows_what_is_enough_beside_both_formulas() -> None:
     ],
 )
 def test_bad_options_are_refused_in_one_line(arguments: list[str], named: str) -> None:
-    shown = buffers(*arguments)
-    assert shown.exit_code == 2
-    assert named in shown.stderr and shown.stderr.count("\n") == 1
+    result = buffers(*arguments)
+    assert result.exit_code == 2
+    assert named in result.stderr and result.stderr.count("\n") == 1

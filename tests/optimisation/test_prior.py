@@ -26,8 +26,8 @@ def prior(network, made_up_error, monkeypatch):
 
 def test_its_error_is_that_of_its_kind(prior):
     """On three paths a spread of a tenth, with a half and nine tenths within 0.6 and 1.6 of it."""
-    found = prior.error([Combination("fullmesh", "cubic")], [2**18, 2**20])
-    assert found == pytest.approx((math.expm1(0.06), math.expm1(0.16)))
+    error = prior.error([Combination("fullmesh", "cubic")], [2**18, 2**20])
+    assert error == pytest.approx((math.expm1(0.06), math.expm1(0.16)))
 
 
 def test_its_error_is_the_median_over_what_is_compared(prior):

@@ -81,8 +81,8 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
 def test_every_round_sees_the_network_of_its_hour(done: tuple[Path, Result]) -> None:
     """Until six in the evening the mobile network is the fast one, then it is of little use."""
     _, result = done
-    answers = [one.answered for one in result.rounds]
-    assert [one.at_ns // HOUR for one in result.rounds] == [0, 9, 18]
+    answers = [each.answered for each in result.rounds]
+    assert [each.at_ns // HOUR for each in result.rounds] == [0, 9, 18]
     means = [
         answer.confirmed.mean for answer in answers if answer is not None and answer.confirmed is not None
     ]
@@ -105,11 +105,15 @@ def test_the_result_is_that_of_the_last_round_and_says_when_it_changed(done: tup
 def test_the_report_shows_the_answers_over_time_and_the_sweep_of_the_last(done: tuple[Path, Result]) -> None:
     out, result = done
     run = read_run(out, "day")
-    (shown,) = rounds(run, Choices())
-    answers = next(table for table in shown.tables if table.title == "Answers by round")
+    (section,) = rounds(run, Choices())
+    answers = next(table for table in section.tables if table.title == "Answers by round")
     assert [row["when"] for row in answers.rows] == ["0 h", "9 h", "18 h"]
-    assert {row["round"] for row in shown.open[0].rows} >= {3}
-    assert {one.round for one in run.swept} == {2} and {one.round for one in run.ever_swept} == {0, 1, 2}
+    assert {row["round"] for row in section.open[0].rows} >= {3}
+    assert {trial.round for trial in run.swept} == {2} and {trial.round for trial in run.ever_swept} == {
+        0,
+        1,
+        2,
+    }
     assert len(run.swept) == sum(record.round == 2 and record.purpose == "sweep" for record in result.records)
 
 
@@ -154,7 +158,7 @@ def test_a_round_without_an_answer_does_not_end_the_campaign(
     monkeypatch.setattr(execution, "optimise", failing)
     result = start(day(initial_paths=(), runs=1), tmp_path / "out", wait=never)
     assert isinstance(result, Result)
-    assert [one.answered is None for one in result.rounds] == [False, True, False]
+    assert [each.answered is None for each in result.rounds] == [False, True, False]
     assert result.rounds[1].failed == "every trial of the sweep failed"
     assert result.rounds[2].changes  # since the first
 
@@ -165,11 +169,11 @@ def test_what_was_asked_for_comes_back_from_the_store() -> None:
 
 def answers(network: Topology, fake: Any, *gives: float) -> list[Any]:
     """Answers where path C-X gives so many Mbit/s."""
-    found = []
+    finished = []
     for mbps in gives:
         fake.gives = {"A-X": 80.0, "B-X": 20.0, "C-X": mbps}
-        found.append(optimise(network, TrialRunner(fake), TOY).answered)
-    return found
+        finished.append(optimise(network, TrialRunner(fake), TOY).answered)
+    return finished
 
 
 def test_a_change_names_what_and_why(network: Topology, fake_testbed: Any) -> None:
@@ -182,8 +186,8 @@ def test_a_change_names_what_and_why(network: Topology, fake_testbed: Any) -> No
 
 
 def test_the_same_network_changes_nothing(network: Topology, fake_testbed: Any) -> None:
-    one, again = answers(network, fake_testbed, -10.0, -10.0)
-    assert changes(one, again) == ()
+    answer, again = answers(network, fake_testbed, -10.0, -10.0)
+    assert changes(answer, again) == ()
 
 
 def test_another_buffer_says_what_the_earlier_one_would_give(network: Topology, fake_testbed: Any) -> None:
@@ -212,7 +216,7 @@ def test_impossible_rounds_are_refused(changes_: dict[str, Any], named: str, tmp
 def test_on_a_kernel_all_trials_of_a_round_take_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """2 path managers, 2 initial paths, 3 buffers and 2 runs of 4 s make 96 s for a testbed that runs one."""
     monkeypatch.setattr(testbeds, "only_stack", lambda name: "linux")
-    one: Any = type("One", (), {"parallel": 1, "name": "one"})()
-    fitted(day(every_ns=96 * SECOND), one)
+    serial: Any = type("One", (), {"parallel": 1, "name": "one"})()
+    fitted(day(every_ns=96 * SECOND), serial)
     with pytest.raises(InputError, match="expected at least 96 s"):
-        fitted(day(every_ns=95 * SECOND), one)
+        fitted(day(every_ns=95 * SECOND), serial)

@@ -54,22 +54,22 @@ def test_only_the_value_that_matters_would_change_the_answer(guessed: Topology, 
     assert plain.sensitivity is None and "sensitivity" not in result_document(plain)
     result = optimise(guessed, TrialRunner(fake_testbed), OPTIONS)
     assert result.optimum.pm == "pcdc"
-    found = result.sensitivity
-    assert found is not None
-    first, second = found.values
+    sensitivity = result.sensitivity
+    assert sensitivity is not None
+    first, second = sensitivity.values
     assert (first.key, second.key) == ("sites.S.interfaces.A.up", "core.segments.B-X.rtt")
     below, above = first.ends
     assert below.instead is not None and below.instead.startswith("fullmesh")
-    assert below.throughput_mbps == pytest.approx(found.throughput_mbps / 3, rel=0.05)
+    assert below.throughput_mbps == pytest.approx(sensitivity.throughput_mbps / 3, rel=0.05)
     assert not below.is_largest and above.is_largest and above.instead is None
     assert all(end.instead is None for end in second.ends)
     varied = [record for record in result.records if record.purpose == "vary"]
     # The network as stated and four ends, each with the same configurations and seeds.
-    assert len(varied) == found.trials == 5 * (1 + len(found.contenders)) * found.runs
-    seeds = {trial.seed for trial in fake_testbed.trials[-found.trials :]}
-    assert len(seeds) == found.runs
+    assert len(varied) == sensitivity.trials == 5 * (1 + len(sensitivity.contenders)) * sensitivity.runs
+    seeds = {trial.seed for trial in fake_testbed.trials[-sensitivity.trials :]}
+    assert len(seeds) == sensitivity.runs
     document = result_document(result)["sensitivity"]
-    assert [one["key"] for one in document["values"]] == [first.key, second.key]
+    assert [value["key"] for value in document["values"]] == [first.key, second.key]
     assert result.optimum == plain.optimum
 
 
@@ -78,8 +78,8 @@ def test_the_number_of_values_is_bounded_and_the_rest_is_counted(
 ) -> None:
     monkeypatch.setattr("mptune.optimisation.sensitivity.MOST_VALUES", 1)
     assert MOST_VALUES > 1
-    found = optimise(guessed, TrialRunner(fake_testbed), OPTIONS).sensitivity
-    assert found is not None and len(found.values) == found.left_out == 1
+    sensitivity = optimise(guessed, TrialRunner(fake_testbed), OPTIONS).sensitivity
+    assert sensitivity is not None and len(sensitivity.values) == sensitivity.left_out == 1
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,10 @@ CCS = ("reno", "cubic", "vegas")
 Value = Callable[[Combination], float]
 
 
-def set_of(one: Combination, optional: dict[str, tuple[str, ...]]) -> frozenset[str]:
-    return frozenset(LABELS if one.pm == "fullmesh" else one.subflows or optional[one.cc])
+def set_of(combination: Combination, optional: dict[str, tuple[str, ...]]) -> frozenset[str]:
+    return frozenset(
+        LABELS if combination.pm == "fullmesh" else combination.subflows or optional[combination.cc]
+    )
 
 
 def searched(
@@ -35,7 +37,9 @@ def searched(
     everything: list[Combination] = []
     while asked := search.ask():
         everything += asked
-        search.tell({one: value(set_of(one, optional), one.cc) for one in asked})
+        search.tell(
+            {combination: value(set_of(combination, optional), combination.cc) for combination in asked}
+        )
     return everything, search.found(start)
 
 
@@ -69,30 +73,30 @@ def test_the_best_set_of_a_rugged_network_is_nearly_found(seed: int) -> None:
         total += sum(effect for pair, effect in sorted(pairs.items()) if set(pair) <= sets)
         return max(0.0, total) * factor[cc]
 
-    asked, found = searched(value, ASKED, OWN)
+    asked, results = searched(value, ASKED, OWN)
     everywhere = [frozenset(some) for n in range(1, 7) for some in itertools.combinations(LABELS, n)]
     best = max(value(sets, cc) for sets in everywhere for cc in CCS)
-    candidates = [value(set_of(one, OWN), one.cc) for one in [*ASKED, *found]]
+    candidates = [value(set_of(combination, OWN), combination.cc) for combination in [*ASKED, *results]]
     assert max(candidates) >= 0.97 * best
     assert len(asked) == len(set(asked)) < len(everywhere) * len(CCS)
 
 
 def test_sets_have_the_names_of_the_sweep() -> None:
     """PCDC's own set and that of all subflows are combinations that are swept anyway."""
-    asked, found = searched(shared, ASKED, OWN)
-    for one in asked:
-        assert one.pm in ("fullmesh", "pcdc") and len(one.subflows) < len(LABELS)
-        assert one.subflows == () or one.subflows != OWN[one.cc]
-        assert list(one.subflows) == sorted(one.subflows, key=LABELS.index)
-    assert not set(found) & set(ASKED)
+    asked, results = searched(shared, ASKED, OWN)
+    for combination in asked:
+        assert combination.pm in ("fullmesh", "pcdc") and len(combination.subflows) < len(LABELS)
+        assert combination.subflows == () or combination.subflows != OWN[combination.cc]
+        assert list(combination.subflows) == sorted(combination.subflows, key=LABELS.index)
+    assert not set(results) & set(ASKED)
 
 
 def test_all_subflows_together_need_full_mesh() -> None:
     start = [Combination("pcdc", cc) for cc in CCS]
     asked, _ = searched(lambda sets, cc: float(len(sets)), start, OWN, mesh=False)
-    assert not [one for one in asked if one.pm == "fullmesh"]
+    assert not [combination for combination in asked if combination.pm == "fullmesh"]
     asked, _ = searched(lambda sets, cc: float(len(sets)), start, OWN)
-    assert [one for one in asked if one.pm == "fullmesh"]
+    assert [combination for combination in asked if combination.pm == "fullmesh"]
 
 
 def test_a_search_without_anything_to_start_from_ends_at_once() -> None:
@@ -106,7 +110,7 @@ def test_where_there_are_few_sets_all_are_tried(network: Topology) -> None:
     asked = search.ask()
     assert len(asked) == len(set(asked)) == (2**3 - 1) * len(CCS)
     best = Combination("pcdc", "vegas", ("A-X", "C-X"))
-    search.tell({one: 100.0 if one == best else 1.0 for one in asked})
+    search.tell({combination: 100.0 if combination == best else 1.0 for combination in asked})
     assert search.ask() == [] and search.found([]) == [best]
 
 
@@ -115,4 +119,6 @@ def test_full_mesh_under_two_names_takes_one_place() -> None:
     own = dict.fromkeys(CCS, LABELS)
     rank = {"reno": 3.0, "cubic": 2.0, "vegas": 1.0}
     asked, _ = searched(lambda sets, cc: rank[cc] if len(sets) == len(LABELS) else 0.5, ASKED, own)
-    assert {one.cc for one in asked if len(one.subflows) == len(LABELS) - 1} == set(CCS)
+    assert {combination.cc for combination in asked if len(combination.subflows) == len(LABELS) - 1} == set(
+        CCS
+    )

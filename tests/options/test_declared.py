@@ -55,25 +55,25 @@ def from_file(raw: dict[str, Any]) -> Any:
 
 
 def test_flags_and_keys_are_those_declared() -> None:
-    assert [(one.flag, one.key) for one in declared(Whole)] == [
+    assert [(option.flag, option.key) for option in declared(Whole)] == [
         ("--times", "trials.times"),
         ("--wait", "trials.wait"),
         ("--colour", "colour"),
         ("--shades", "shades"),
         ("--part-times", "part.times"),
     ]
-    assert [one.flag for one in declared(Part)] == ["--times", "--derived"]
+    assert [option.flag for option in declared(Part)] == ["--times", "--derived"]
 
 
 def test_the_same_values_whichever_way_they_come() -> None:
-    wanted = Whole(times=4, wait_ns=10**6, colour="blue", shades=("light", "dark"), part=Part(times=5))
+    expected = Whole(times=4, wait_ns=10**6, colour="blue", shades=("light", "dark"), part=Part(times=5))
     raw = {
         "colour": "blue",
         "shades": ["light", "dark"],
         "trials": {"times": 4, "wait": "1 ms"},
         "part": {"times": 5},
     }
-    assert from_file(raw) == wanted
+    assert from_file(raw) == expected
 
 
 def test_what_is_not_written_has_its_default() -> None:
@@ -127,7 +127,7 @@ def test_a_command_has_the_flags_with_their_defaults() -> None:
     app = program()
     add(app, work, "mptune work")
     app.command("other")(_nothing)
-    shown = CliRunner().invoke(app, ["work", "--help"]).stdout
+    page = CliRunner().invoke(app, ["work", "--help"]).stdout
     for text in (
         "--times N",
         "[default: 3]",
@@ -136,7 +136,7 @@ def test_a_command_has_the_flags_with_their_defaults() -> None:
         "[default: 7%]",
         "Any of dark, light.",
     ):
-        assert text in " ".join(shown.split()), text
+        assert text in " ".join(page.split()), text
     arguments = [
         "--times",
         "4",
@@ -171,8 +171,8 @@ def test_options_known_at_run_time_only_are_declared_in_the_same_way() -> None:
         for name, kind, default, help in table
     ]
     made: Any = msgspec.defstruct("Made", fields, bases=(Options,), frozen=True, kw_only=True)
-    (one,) = declared(made)
-    assert (one.flag, one.key, one.default) == ("--subflows", "ndiffports.subflows", 2)
+    (option,) = declared(made)
+    assert (option.flag, option.key, option.default) == ("--subflows", "ndiffports.subflows", 2)
     tables = Tables({"ndiffports": {"subflows": 9}}, "a.toml", Head, {"whole": made, "part": Part}, "kind")
     with pytest.raises(InputError, match=r"a.toml: ndiffports.subflows: expected 1 to 8, found 9"):
         tables.options("whole")

@@ -14,7 +14,7 @@ PAGE = Path(__file__).parents[2] / "docs/explanation/path-managers.md"
 def test_every_option_of_every_path_manager_has_a_key_and_a_flag() -> None:
     options = declared(PathManagerOptions)
     assert [option.key for option in options] == [
-        f"{pm}.{one.name}" for pm, known in path_managers.options().items() for one in known
+        f"{pm}.{option.name}" for pm, known in path_managers.options().items() for option in known
     ]
     assert len({option.flag for option in options}) == len(options)
 
@@ -22,11 +22,11 @@ def test_every_option_of_every_path_manager_has_a_key_and_a_flag() -> None:
 def test_the_documentation_lists_every_option() -> None:
     """With the words of the policy itself; no option that there is none of."""
     rows = []
-    for one in declared(PathManagerOptions):
-        pm, name = one.fields
-        (told,) = (option for option in path_managers.options()[pm] if option.name == name)
-        kind, default = told.kind.replace("_", " "), one.option.unset or "-"
-        rows.append(f"| {pm} | `{name}` | {kind} | {default} | {told.help} |")
+    for declaration in declared(PathManagerOptions):
+        pm, name = declaration.fields
+        (known,) = (option for option in path_managers.options()[pm] if option.name == name)
+        kind, default = known.kind.replace("_", " "), declaration.option.unset or "-"
+        rows.append(f"| {pm} | `{name}` | {kind} | {default} | {known.help} |")
     table = PAGE.read_text(encoding="utf-8").partition("\n## Options\n")[2].partition("\n## ")[0]
     assert [line for line in table.splitlines() if line.startswith("|")][2:] == rows
 

@@ -19,10 +19,10 @@ REQUIRED_OF_REFERENCES = {"authors", "title", "type"}
 def test_it_has_what_the_format_requires():
     assert set(CITATION) >= REQUIRED and CITATION["cff-version"] == "1.2.0"
     assert CITATION["authors"] == [{"name": "The mptune developers"}]
-    for one in CITATION["references"]:
-        assert set(one) >= REQUIRED_OF_REFERENCES
-        assert all({"family-names", "given-names"} == set(author) for author in one["authors"])
-        assert one["type"] == "article" or {"name", "city", "country"} <= set(one["conference"])
+    for reference in CITATION["references"]:
+        assert set(reference) >= REQUIRED_OF_REFERENCES
+        assert all({"family-names", "given-names"} == set(author) for author in reference["authors"])
+        assert reference["type"] == "article" or {"name", "city", "country"} <= set(reference["conference"])
 
 
 def test_it_is_of_this_version_and_its_day():
@@ -35,6 +35,6 @@ def test_it_names_the_five_papers_that_the_facts_come_from():
     papers = re.findall(r"^\| \w+ \| \d{3} \| (\w+) et al\., \*(.*?)\*, .* (\d{4}) \|$", readme, re.M)
     assert len(papers) == 5
     assert {(name, title.lower(), int(year)) for name, title, year in papers} == {
-        (one["authors"][0]["family-names"], one["title"].lower(), one["year"])
-        for one in CITATION["references"]
+        (reference["authors"][0]["family-names"], reference["title"].lower(), reference["year"])
+        for reference in CITATION["references"]
     }

@@ -25,11 +25,11 @@ BUILD = "import backend, sys; backend.build_{}(sys.argv[1])"
 
 def done(*command, **options):
     """What a program says; the test fails if the program does."""
-    found = subprocess.run(
+    completed = subprocess.run(
         [str(word) for word in command], capture_output=True, text=True, check=False, **options
     )
-    assert found.returncode == 0, f"{command}:\n{found.stdout[-3000:]}\n{found.stderr[-3000:]}"
-    return found.stdout
+    assert completed.returncode == 0, f"{command}:\n{completed.stdout[-3000:]}\n{completed.stderr[-3000:]}"
+    return completed.stdout
 
 
 def build(kind, directory):
@@ -39,8 +39,8 @@ def build(kind, directory):
     environment.setdefault("MPTUNE_CARGO_PROFILE", "setup")  # what is compiled here
     environment["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # where maturin is
     done(sys.executable, "-c", BUILD.format(kind), directory, cwd=ROOT, env=environment)
-    (found,) = directory.iterdir()
-    return found
+    (wheel,) = directory.iterdir()
+    return wheel
 
 
 @pytest.fixture(scope="module")
@@ -79,18 +79,18 @@ def test_a_wheel_fits_every_python_from_the_oldest(package):
 
 
 def test_everything_is_in_it(mptune, installed):
-    told = json.loads(mptune("--version", "--json"))
-    assert told["mptune"] == told["core"] == told["features"]["agent"] == __version__
-    assert told["features"]["preload"]
-    assert told["features"]["bpf_objects"] in (BPF_SOURCES, [])  # without clang there are none
-    assert told["features"]["parquet"] is None
+    version = json.loads(mptune("--version", "--json"))
+    assert version["mptune"] == version["core"] == version["features"]["agent"] == __version__
+    assert version["features"]["preload"]
+    assert version["features"]["bpf_objects"] in (BPF_SOURCES, [])  # without clang there are none
+    assert version["features"]["parquet"] is None
     place = Path(done(installed / "python", "-I", "-c", "import mptune; print(mptune.__file__)"))
     assert installed.parent in place.parents
 
 
 def test_a_trial(mptune):
-    told = json.loads(mptune("run", "UNIS-HiN", "--duration", "2s", "--json"))
-    assert told["throughput_mbps"] > 1
+    document = json.loads(mptune("run", "UNIS-HiN", "--duration", "2s", "--json"))
+    assert document["throughput_mbps"] > 1
 
 
 #: Prints a trial, and the version of the schema.
@@ -121,8 +121,8 @@ def test_the_main_job_and_its_report(mptune, tmp_path):
 def test_a_trial_on_the_kernel(mptune):
     if reason := doctor.obstacle():
         lack("trials on the kernel", Thing("what they need", "elsewhere"), detail=reason)
-    told = json.loads(mptune("run", "UiT-HAW", "--testbed", "namespaces", "--duration", "2s", "--json"))
-    assert told["throughput_mbps"] > 0.1
+    document = json.loads(mptune("run", "UiT-HAW", "--testbed", "namespaces", "--duration", "2s", "--json"))
+    assert document["throughput_mbps"] > 0.1
 
 
 #: Says whether its socket is MPTCP's: only those know the statistics of MPTCP (SOL_MPTCP, MPTCP_INFO).

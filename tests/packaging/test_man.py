@@ -32,17 +32,17 @@ def plain(page):
     """The text of a page without its markup."""
     for markup, character in MARKUP.items():
         page = page.replace(f"\\{markup}", character)
-    page = re.sub(r"\\\[u([0-9A-F]+)\]", lambda found: chr(int(found[1], 16)), page)
+    page = re.sub(r"\\\[u([0-9A-F]+)\]", lambda match: chr(int(match[1], 16)), page)
     return page.replace("\\&", "").replace("\\e", "\\")
 
 
 def test_every_option_of_every_command_is_in_its_page(man, commands):
-    assert len({one.page for one in commands}) == len(commands) > 30
+    assert len({command.page for command in commands}) == len(commands) > 30
     for command in commands:
         text = plain(man.page(command))
         assert f"mptune {__version__}" in text.splitlines()[0]
-        for one in (*command.arguments, *command.options):
-            assert f"\n.B {one.written}\n{' '.join(one.help.split())}\n" in text
+        for argument in (*command.arguments, *command.options):
+            assert f"\n.B {argument.written}\n{' '.join(argument.help.split())}\n" in text
         for example in command.examples:
             assert f"\n{example}\n" in text
 

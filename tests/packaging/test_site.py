@@ -15,13 +15,13 @@ def fetched(monkeypatch, tmp_path):
 
     def look(name, text):
         (tmp_path / name).write_text(text)
-        return [one.rpartition(": ")[2] for one in check.fetched(tmp_path)]
+        return [line.rpartition(": ")[2] for line in check.fetched(tmp_path)]
 
     return look
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "found"),
+    ("name", "text", "expected"),
     [
         ("a.html", '<script src="https://cdn.example/a.js"></script>', ["https://cdn.example/a.js"]),
         ("a.html", '<link rel="stylesheet" href="//fonts.example/a.css">', ["//fonts.example/a.css"]),
@@ -32,5 +32,5 @@ def fetched(monkeypatch, tmp_path):
         ("a.css", "p { background: url(../images/a.svg) }", []),
     ],
 )
-def test_what_a_browser_would_load_is_found_and_links_are_not(fetched, name, text, found):
-    assert fetched(name, text) == found
+def test_what_a_browser_would_load_is_found_and_links_are_not(fetched, name, text, expected):
+    assert fetched(name, text) == expected

@@ -25,17 +25,20 @@ def test_no_row_is_of_a_number_that_judges(scenario: str) -> None:
 
 def test_each_configuration_is_there_once() -> None:
     for scenario in SCENARIOS:
-        found = [row.configuration for row in rows(scenario)]
-        assert all(one not in found[:number] for number, one in enumerate(found))
+        configurations = [row.configuration for row in rows(scenario)]
+        assert all(
+            configuration not in configurations[:number]
+            for number, configuration in enumerate(configurations)
+        )
 
 
 def test_an_impact_factor_is_a_throughput_without_the_subflow() -> None:
-    found = rows("UiB-UNIS")
-    cubic = [row for row in found if row.configuration.cc == "cubic"]
+    fitted = rows("UiB-UNIS")
+    cubic = [row for row in fitted if row.configuration.cc == "cubic"]
     whole = next(row for row in cubic if row.configuration.pm == "fullmesh")
     without = next(
         row
-        for row in found
+        for row in fitted
         if row.configuration.cc == "cubic" and row.configuration.active == ("B-T", "B-U", "U-T")
     )
     assert whole.value == pytest.approx(217.1)

@@ -27,8 +27,8 @@ def calibrated(scenario: str, there: set[str]) -> str:
 
 def test_the_command_measures_on_them_and_its_document_names_them(tmp_path: Path) -> None:
     command = ["reproduce", "pcdc", "--measure", "pcdc-fig-10-uib-hu-fullmesh", "--calibrated", "--runs", "1"]
-    shown = CliRunner().invoke(
+    result = CliRunner().invoke(
         app, [*command, "--duration", "1s", "--out", str(tmp_path / "out"), "--quiet", "--json"]
     )
-    assert shown.exit_code == 0, shown.output
-    assert f"UiB-HU{CALIBRATED}" in shown.stdout and "calibrated where there are any" in shown.stdout
+    assert result.exit_code == 0, result.output
+    assert f"UiB-HU{CALIBRATED}" in result.stdout and "calibrated where there are any" in result.stdout

@@ -134,14 +134,14 @@ def made(files: Mapping[str, Maker], place: Path) -> None:
 
 def everything(place: Path) -> dict[str, tuple[int, int, int]]:
     """Kind, size and time of the last change of whatever is below a folder."""
-    found = {}
-    for one in [place, *place.rglob("*")]:
-        status = one.lstat()
-        if one.name.endswith(("-shm", "-wal", ".lock")):
+    contents = {}
+    for path in [place, *place.rglob("*")]:
+        status = path.lstat()
+        if path.name.endswith(("-shm", "-wal", ".lock")):
             continue  # an index that readers share, and the lock of a directory
         folder = stat.S_ISDIR(status.st_mode)
-        found[str(one)] = (status.st_mode, *((0, 0) if folder else (status.st_size, status.st_mtime_ns)))
-    return found
+        contents[str(path)] = (status.st_mode, *((0, 0) if folder else (status.st_size, status.st_mtime_ns)))
+    return contents
 
 
 def verdict(case: Case, place: Path, monkeypatch: pytest.MonkeyPatch) -> str:

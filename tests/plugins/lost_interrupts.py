@@ -17,7 +17,7 @@ def lose_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]
     """A function that does it, in the main thread, and checks that it was discarded."""
     discarded: list[object] = []
     # Otherwise pytest would report it as a warning.
-    monkeypatch.setattr(sys, "unraisablehook", lambda one: discarded.append(one.exc_type))
+    monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: discarded.append(unraisable.exc_type))
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def lose() -> None:

@@ -306,14 +306,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     """Say what was not tested, in one line, last of all but for pytest's own."""
     yield
     file: Path | None = config.getoption("left_out")
-    found = json.loads(file.read_text()) if file is not None and file.exists() else []
+    entries = json.loads(file.read_text()) if file is not None and file.exists() else []
     for report in terminalreporter.stats.get("skipped", []):
         with suppress(AttributeError):
-            found.append(report.lack)
+            entries.append(report.lack)
     if file is not None:
-        file.write_text(json.dumps(found))
+        file.write_text(json.dumps(entries))
     lacks: dict[str, dict[Thing, None]] = {}
-    for tested, *things in found:
+    for tested, *things in entries:
         lacks.setdefault(tested, {}).update({Thing(*thing): None for thing in things})
     terminalreporter.write_line(summary(lacks))
 

@@ -109,12 +109,12 @@ class Recorders:
 
 def _others(path: str) -> Iterator[tuple[str, str]]:
     """Programs on a PATH that have to be declared: name and path."""
-    found: set[str] = set(GRANTED)
+    granted: set[str] = set(GRANTED)
     for folder in path.split(os.pathsep):
         with suppress(OSError), os.scandir(folder or ".") as entries:
             for entry in entries:
-                if entry.name not in found and os.access(entry.path, os.X_OK) and entry.is_file():
-                    found.add(entry.name)
+                if entry.name not in granted and os.access(entry.path, os.X_OK) and entry.is_file():
+                    granted.add(entry.name)
                     if not _own(entry.path):
                         yield entry.name, entry.path
 
@@ -202,7 +202,7 @@ class _Plugin:
     def _of_fixtures(self, item: pytest.Item) -> list[tuple[set[str], set[str]]]:
         # Also those that were asked for by name while the test runs: only the request knows them.
         used = getattr(item, "_request")._fixture_defs.values()  # noqa: B009
-        return [self._made[one] for one in used if one in self._made]
+        return [self._made[fixture] for fixture in used if fixture in self._made]
 
     def _check(self, item: pytest.Item, fixtures: Iterable[tuple[set[str], set[str]]]) -> None:
         __tracebackhide__ = True

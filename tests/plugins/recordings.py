@@ -22,10 +22,10 @@ def packet(at_s: float, way: int, **fields: Any) -> dict[str, Any]:
 
 def table(packets: Iterable[dict[str, Any]]) -> Any:
     """Packets in order of entry."""
-    ordered = sorted(packets, key=lambda one: one["entered"])
+    ordered = sorted(packets, key=lambda packet: packet["entered"])
     rows = np.zeros(len(ordered), PACKET)
-    for row, one in zip(rows, ordered, strict=True):
-        for name, value in one.items():
+    for row, packet in zip(rows, ordered, strict=True):
+        for name, value in packet.items():
             row[name] = value
     return rows
 

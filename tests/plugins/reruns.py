@@ -91,12 +91,12 @@ def _own_s() -> float:
                 fields = (directory / "stat").read_text().rpartition(")")[2].split()
                 times[int(directory.name)] = sum(map(int, fields[11:15]))
                 children.setdefault(int(fields[1]), []).append(int(directory.name))
-    found, waiting = 0, [os.getpid()]
+    ticks, waiting = 0, [os.getpid()]
     while waiting:
         pid = waiting.pop()
-        found += times.get(pid, 0)
+        ticks += times.get(pid, 0)
         waiting += children.get(pid, ())
-    return found / _TICKS
+    return ticks / _TICKS
 
 
 class Patience:
@@ -218,8 +218,8 @@ class _Plugin:
 
 def _read(file: Path) -> list[str]:
     with suppress(OSError, ValueError):
-        found: list[str] = json.loads(file.read_text())
-        return found
+        entries: list[str] = json.loads(file.read_text())
+        return entries
     return []
 
 
@@ -238,7 +238,7 @@ def _keep(file: Path, test: str, second: bool) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter):
     """Say how many repetitions were needed, by which tests, and why those may."""
     yield
-    repeated = Counter((one.nodeid, one.measures) for one in terminalreporter.stats.get("rerun", []))
+    repeated = Counter((report.nodeid, report.measures) for report in terminalreporter.stats.get("rerun", []))
     terminalreporter.write_line(f"Repetitions needed: {repeated.total() or 'none'}.")
     for (test, why), count in repeated.items():
         terminalreporter.write_line(f"  {count} x {test}: {why}")

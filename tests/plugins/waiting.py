@@ -20,7 +20,7 @@ def until(condition: Callable[[], T | None], what: str = "what was to happen") -
     AssertionError : it does not happen.
     """
     end = time.monotonic() + PATIENCE_S
-    while not (found := condition()):
+    while not (value := condition()):
         assert time.monotonic() < end, f"waited in vain for {what}"
         time.sleep(_LOOK_S)  # noqa: TID251 - the one place: an event that cannot be waited for
-    return found
+    return value

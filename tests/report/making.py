@@ -12,8 +12,8 @@ _MADE: dict[tuple[int, ...], tuple[list[RunData], list[Section]]] = {}
 
 def sections(run: RunData, others: Sequence[RunData] = ()) -> list[Section]:
     """As `mptune.report.sections.sections`; what it made for the same runs before is not made again."""
-    shown = [run, *others]
-    key = tuple(id(one) for one in shown)
+    runs = [run, *others]
+    key = tuple(id(run) for run in runs)
     if key not in _MADE:
-        _MADE[key] = shown, original.sections(run, others)
+        _MADE[key] = runs, original.sections(run, others)
     return list(_MADE[key][1])

@@ -46,7 +46,7 @@ def file(
         "paths": [paths],
         "compared": [optimised, paths],
     }
-    return {name: write_report(shown, place / name, figures=False)[0] for name, shown in pages.items()}
+    return {name: write_report(page, place / name, figures=False)[0] for name, page in pages.items()}
 
 
 class Opened:
@@ -75,24 +75,24 @@ def opened(browser: Browser, file: dict[str, Path], request: pytest.FixtureReque
     """A page, its width and its colour scheme as parametrised; drawn."""
     name, width, scheme = getattr(request, "param", ("answer", DESK, "light"))
     context = browser.new_context(viewport={"width": width, "height": 900})
-    shown = Opened(context.new_page())
-    shown.page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
-    shown.page.goto(file[name].as_uri())
-    shown.page.wait_for_selector("body[data-drawn]", timeout=60_000)
-    yield shown
+    opened = Opened(context.new_page())
+    opened.page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+    opened.page.goto(file[name].as_uri())
+    opened.page.wait_for_selector("body[data-drawn]", timeout=60_000)
+    yield opened
     context.close()
 
 
 def marks(page: Page, chart: str) -> int:
     """Visible marks of a chart that have an extent; axes do not count."""
-    found: int = page.evaluate(
+    width: int = page.evaluate(
         """(id) => [...document.querySelectorAll(`#${id} g[class*="role-mark"] > *`)]
             .filter((one) => Number(one.getAttribute("opacity") ?? 1) > 0)
             .map((one) => one.getBoundingClientRect())
             .filter((box) => box.width + box.height > 0).length""",
         chart,
     )
-    return found
+    return width
 
 
 #: Each page on a phone in light and on a desk in dark colours, and how such a case is called.
@@ -102,7 +102,7 @@ EVERYWHERE = [
     for width, scheme in ((PHONE, "light"), (DESK, "dark"))
 ]
 everywhere = pytest.mark.parametrize(
-    "opened", EVERYWHERE, indirect=True, ids=["-".join(str(part) for part in one) for one in EVERYWHERE]
+    "opened", EVERYWHERE, indirect=True, ids=["-".join(str(part) for part in pair) for pair in EVERYWHERE]
 )
 
 
@@ -166,8 +166,8 @@ def ring(page: Page) -> str:
             .filter((one) => Number(one.getAttribute("opacity") ?? 1) > 0.5)
             .map((one) => one.getAttribute("transform")); }"""
     )
-    found: list[str] = page.evaluate("window.ringAt()")
-    assert len(found) == 1
+    ring: list[str] = page.evaluate("window.ringAt()")
+    assert len(ring) == 1
     text: str = page.evaluate("JSON.stringify(window.ringAt())")
     return text
 
@@ -185,7 +185,7 @@ def test_nothing_jumps_while_the_slider_moves(opened: Opened) -> None:
 @pytest.mark.parametrize("opened", [("answer", PHONE, "light")], indirect=True)
 def test_on_a_phone_the_trade_off_comes_before_the_evidence(opened: Opened) -> None:
     ids = ["sentence", "sacrifice", "trade-off", "evidence"]
-    tops = [opened.page.locator(f"#{one}").bounding_box() for one in ids]
+    tops = [opened.page.locator(f"#{id}").bounding_box() for id in ids]
     assert None not in tops
     assert [box["y"] for box in tops if box] == sorted(box["y"] for box in tops if box)
 
@@ -215,18 +215,18 @@ def test_a_legend_leaves_other_sections_alone(opened: Opened) -> None:
 
 def test_everything_that_acts_is_reached_by_keyboard(opened: Opened) -> None:
     page = opened.page
-    wanted = page.evaluate(
+    expected = page.evaluate(
         "document.querySelectorAll('a[href], button:not([hidden]), input, summary, [tabindex=\"0\"]').length"
     )
     seen = 0
-    for _ in range(wanted + 5):
+    for _ in range(expected + 5):
         page.keyboard.press("Tab")
         if page.evaluate("document.activeElement === document.body"):
             break
         seen += 1
         assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none"
     hidden = page.evaluate("document.querySelectorAll('details:not([open]) .table').length")
-    assert seen == wanted - hidden
+    assert seen == expected - hidden
 
 
 @pytest.mark.parametrize(

@@ -223,7 +223,7 @@ def test_curves_are_drawn_where_there_is_no_data() -> None:
 @pytest.mark.parametrize("name", ["response", "trade-off"])
 def test_the_ring_begins_at_the_answer_and_can_be_moved_to_every_choice(name: str) -> None:
     spec = CHARTS[name][0]
-    parameters = {one["name"]: one["value"] for one in spec["params"]}
+    parameters = {param["name"]: param["value"] for param in spec["params"]}
     assert parameters["choice"] == (1 if name == "response" else 0)
     ring = next((layer, rows) for layer, rows in layers(spec) if layer["mark"].get("style") == "ring")
     assert [row["choice"] for row in ring[1]] == [0, 1, 2]

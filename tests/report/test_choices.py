@@ -31,27 +31,29 @@ def test_the_answer_is_where_its_sacrifice_begins_to_hold(optimised: RunData) ->
     """With 7 % asked for, the front's point of 4 % holds until the next one, of 9 %."""
     front = (row(0.0, 9.0), row(0.04, 4.0), row(0.09, 2.0))
     run = answered(optimised, front, opm="pcdc", occ="cubic", obs_mib=4.0, sacrifice=0.07)
-    found = choices(run)
-    assert [one.buffer_mib for one in found.all] == [9.0, 4.0, 2.0]
-    assert found.answer == 1
+    offered = choices(run)
+    assert [choice.buffer_mib for choice in offered.all] == [9.0, 4.0, 2.0]
+    assert offered.answer == 1
     assert run.answer is not None
-    assert found.all[1].sentence == run.answer.answer[0]
-    assert found.all[1].prediction is None and found.all[1].sacrifice.startswith("up to 7 %, as requested")
+    assert offered.all[1].sentence == run.answer.answer[0]
+    assert offered.all[1].prediction is None and offered.all[1].sacrifice.startswith(
+        "up to 7 %, as requested"
+    )
 
 
 def test_an_answer_off_the_front_has_a_position_of_its_own(optimised: RunData) -> None:
     """As the literal reading of MPCOA Eq. 11 may give one."""
     front = (row(0.0, 9.0), row(0.05, 4.0), row(0.09, 2.0))
     run = answered(optimised, front, opm="fullmesh", occ="reno", obs_mib=5.0, sacrifice=0.07)
-    found = choices(run)
-    assert [one.buffer_mib for one in found.all] == [9.0, 4.0, 5.0, 2.0]
-    assert found.answer == 2
+    offered = choices(run)
+    assert [choice.buffer_mib for choice in offered.all] == [9.0, 4.0, 5.0, 2.0]
+    assert offered.answer == 2
 
 
 def test_other_choices_say_what_to_set_and_what_to_expect(optimised: RunData) -> None:
     front = (row(0.0, 1.0001), row(0.07, 0.5, "fullmesh", "reno"))
-    found = choices(answered(optimised, front, opm="fullmesh", occ="reno", obs_mib=0.5, sacrifice=0.07))
-    best = found.all[0]
+    offered = choices(answered(optimised, front, opm="fullmesh", occ="reno", obs_mib=0.5, sacrifice=0.07))
+    best = offered.all[0]
     carrying = ", ".join(optimised.impact[0].optional)
     assert best.sentence.startswith(
         f"{optimised.name}, for Linux 6.18's MPTCP: use path manager pcdc with cubic, send on {carrying}"
@@ -78,16 +80,16 @@ def test_over_ipv6_every_choice_says_so(optimised: RunData) -> None:
 
 def test_fullmesh_sends_on_every_path(optimised: RunData) -> None:
     front = (row(0.0, 1.0, "fullmesh"), row(0.07, 0.5))
-    found = choices(answered(optimised, front, opm="pcdc", occ="cubic", obs_mib=0.5, sacrifice=0.07))
-    assert "send on P-D, T-D," in found.all[0].sentence
+    offered = choices(answered(optimised, front, opm="pcdc", occ="cubic", obs_mib=0.5, sacrifice=0.07))
+    assert "send on P-D, T-D," in offered.all[0].sentence
 
 
 def test_a_label_stands_where_there_is_room(optimised: RunData) -> None:
     front = (row(0.0, 9.0), row(0.07, 2.0))
-    found = choices(answered(optimised, front, opm="pcdc", occ="cubic", obs_mib=2.0, sacrifice=0.07))
-    assert [mark["side"] for mark in found.marks(lambda size: size / 10)] == ["right", "left"]
-    assert [mark["side"] for mark in found.marks(lambda size: 0.5)] == ["center", "center"]
-    assert found.marks(lambda size: 1.0, "fullmesh") == []
+    offered = choices(answered(optimised, front, opm="pcdc", occ="cubic", obs_mib=2.0, sacrifice=0.07))
+    assert [mark["side"] for mark in offered.marks(lambda size: size / 10)] == ["right", "left"]
+    assert [mark["side"] for mark in offered.marks(lambda size: 0.5)] == ["center", "center"]
+    assert offered.marks(lambda size: 1.0, "fullmesh") == []
 
 
 def test_a_sweep_has_no_choices(transfers: RunData) -> None:

@@ -37,17 +37,17 @@ def made(run: RunData, runs: int) -> list[TrialRow]:
 
 def test_differences_are_seen_through_the_luck_that_runs_share(optimised: RunData) -> None:
     (section,) = of(optimised, made(optimised, 4))
-    found = {row["pair"]: row for row in section.tables[0].rows}
-    assert {pair: row["differ"] for pair, row in found.items() if "cubic" in pair} == {
+    by_pair = {row["pair"]: row for row in section.tables[0].rows}
+    assert {pair: row["differ"] for pair, row in by_pair.items() if "cubic" in pair} == {
         "cubic - reno": "yes",
         "cubic - olia": "yes",
     }
-    (equal,) = [row for pair, row in found.items() if "cubic" not in pair]
+    (equal,) = [row for pair, row in by_pair.items() if "cubic" not in pair]
     assert equal["differ"] != "yes"
-    for row in found.values():
+    for row in by_pair.values():
         assert row["low_mbps"] <= row["mean_mbps"] <= row["high_mbps"]
         assert (row["runs"], row["configurations"]) == (4, 2)
-    assert found["cubic - reno"]["mean_mbps"] == pytest.approx(2.0)
+    assert by_pair["cubic - reno"]["mean_mbps"] == pytest.approx(2.0)
 
 
 def test_only_what_both_were_measured_with_is_compared(optimised: RunData) -> None:

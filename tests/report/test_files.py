@@ -50,9 +50,9 @@ def test_figures_are_the_same_bytes_when_they_are_drawn_again(
 
 def test_a_pdf_in_one_form_is_still_one(written: list[Path]) -> None:
     """Every place in the table of references is where that object begins."""
-    for one in written:
-        if one.suffix == ".pdf":
-            content = one.read_bytes()
+    for file in written:
+        if file.suffix == ".pdf":
+            content = file.read_bytes()
             table = content[int(content.rpartition(b"startxref\n")[2].split()[0]) :]
             places = re.findall(rb"(\d{10}) \d{5} n", table)
             assert table.startswith(b"xref") and len(places) > 5
@@ -61,19 +61,19 @@ def test_a_pdf_in_one_form_is_still_one(written: list[Path]) -> None:
 
 
 def test_figures_need_no_style_sheet(written: list[Path]) -> None:
-    for one in written:
-        if one.suffix == ".svg":
-            assert "var(--" not in one.read_text(encoding="utf-8"), one.name
+    for file in written:
+        if file.suffix == ".svg":
+            assert "var(--" not in file.read_text(encoding="utf-8"), file.name
 
 
 def test_names_are_escaped_in_figures(written: list[Path], site_name: str) -> None:
-    (drawing,) = [one for one in written if one.name == "topology.svg"]
+    (drawing,) = [file for file in written if file.name == "topology.svg"]
     assert "<script" not in drawing.read_text(encoding="utf-8")
     assert site_name in "".join(ET.fromstring(drawing.read_bytes()).itertext())
 
 
 def test_a_figure_has_its_title_its_explanation_and_a_legend(written: list[Path]) -> None:
-    (response,) = [one for one in written if one.name == "response.svg"]
+    (response,) = [file for file in written if file.name == "response.svg"]
     text = " ".join(ET.fromstring(response.read_bytes()).itertext())
     for expected in (
         "Throughput over buffer",
@@ -90,7 +90,7 @@ def test_a_page_is_replaced_whole(written: list[Path], optimised: RunData) -> No
     written[0].write_text("old")
     assert write_page(optimised, directory) == written[0]
     assert written[0].read_text(encoding="utf-8").endswith("</html>\n")
-    assert not [one for one in directory.iterdir() if one.name.startswith(".")]
+    assert not [file for file in directory.iterdir() if file.name.startswith(".")]
 
 
 def test_a_place_that_is_none_is_refused(optimised: RunData, tmp_path: Path) -> None:

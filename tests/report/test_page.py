@@ -66,7 +66,7 @@ def test_nothing_in_it_points_elsewhere(parsed: Parsed) -> None:
         for name in ("src", "href", "action", "data", "poster"):
             target = attributes.get(name)
             assert target is None or target.startswith(("#", "data:"))
-    (policy,) = [one["content"] for one in parsed.named("meta") if "http-equiv" in one]
+    (policy,) = [tag["content"] for tag in parsed.named("meta") if "http-equiv" in tag]
     assert policy is not None and policy.startswith("default-src 'none'")
 
 
@@ -79,16 +79,16 @@ def test_data_cannot_end_its_block() -> None:
 
 def test_the_answer_and_every_choice_are_there(parsed: Parsed, optimised: RunData) -> None:
     assert optimised.answer is not None
-    told = "".join(text for element in ("p", "span") for text in parsed.text[element])
+    printed = "".join(text for element in ("p", "span") for text in parsed.text[element])
     for sentence in optimised.answer.answer[1:]:
-        assert sentence in told
+        assert sentence in printed
     assert set(optimised.answer.subflows) <= set(parsed.text["span"])
-    (slider,) = [one for one in parsed.named("input") if one.get("type") == "range"]
+    (slider,) = [tag for tag in parsed.named("input") if tag.get("type") == "range"]
     assert slider["max"] == str(len(optimised.answer.pareto) - 1)
 
 
 @pytest.mark.parametrize(
-    ("expected", "shown"),
+    ("expected", "expected_text"),
     [
         (OnKernel(20.0, low_mbps=12.5, high_mbps=31.0, runs=5), "<td>12.50 to 31.00</td>"),
         (OnKernel(20.0, unknown="<b> is not validated"), "no estimate: &lt;b&gt; is not validated"),
@@ -96,13 +96,13 @@ def test_the_answer_and_every_choice_are_there(parsed: Parsed, optimised: RunDat
     ],
 )
 def test_the_error_to_expect_on_a_kernel_stands_beside_the_confirmation(
-    optimised: RunData, expected: OnKernel | None, shown: str
+    optimised: RunData, expected: OnKernel | None, expected_text: str
 ) -> None:
     assert optimised.answer is not None
     changed = msgspec.structs.replace(optimised.answer, on_kernel=expected)
     run = msgspec.structs.replace(optimised, answer=changed)
-    found = answer(run, choices(run), "")
-    assert shown in found and ('class="on-kernel"' in found) == (expected is not None)
+    answered = answer(run, choices(run), "")
+    assert expected_text in answered and ('class="on-kernel"' in answered) == (expected is not None)
 
 
 def test_headings_do_not_skip_a_level(parsed: Parsed) -> None:
@@ -112,10 +112,10 @@ def test_headings_do_not_skip_a_level(parsed: Parsed) -> None:
 
 
 def test_identifiers_are_unique_and_links_lead_somewhere(parsed: Parsed) -> None:
-    found = [attributes["id"] for _, attributes in parsed.elements if "id" in attributes]
-    assert len(found) == len(set(found))
-    links = {one["href"] for one in parsed.named("a")}
-    assert links <= {f"#{name}" for name in found}
+    ids = [attributes["id"] for _, attributes in parsed.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    links = {link["href"] for link in parsed.named("a")}
+    assert links <= {f"#{name}" for name in ids}
 
 
 def test_a_long_table_is_cut_and_says_where_the_rest_is() -> None:
@@ -146,9 +146,9 @@ def test_labels_of_paths_are_not_broken_at_their_hyphens() -> None:
 
 
 def test_failures_and_a_poor_fit_are_told_at_the_top(optimised: RunData) -> None:
-    def broken(one: TrialRow) -> TrialRow:
+    def broken(row: TrialRow) -> TrialRow:
         return msgspec.structs.replace(
-            one, failed=Failure("overloaded", "overloaded: <late>"), throughput_mbps=None
+            row, failed=Failure("overloaded", "overloaded: <late>"), throughput_mbps=None
         )
 
     assert optimised.answer is not None
@@ -175,7 +175,7 @@ def test_a_sweep_tells_its_failures(transfers: RunData) -> None:
 
 
 def test_a_sweep_tells_the_best_it_saw(paths: RunData, transfers: RunData) -> None:
-    best = max(paths.swept, key=lambda one: one.throughput_mbps or 0)
+    best = max(paths.swept, key=lambda row: row.throughput_mbps or 0)
     text = page(paths, [], sections(paths))
     assert f"{len(paths.trials)} observations; a sweep makes no recommendation." in text
     assert f"and initial path {best.initial_path}." in text

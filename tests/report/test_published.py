@@ -16,7 +16,7 @@ from mptune.statistics import summarise
 def again(claim: Claim) -> Again:
     """A claim that was measured as printed, and where nothing is printed as 1."""
     runs = {point.name: [point.printed or 1.0] * 2 for point in claim.points}
-    factors = {one.name: one.printed for one in claim.factors}
+    factors = {factor.name: factor.printed for factor in claim.factors}
     return Again(
         judgement=judge(claim, Values(runs=runs, factors=factors)),
         numbers=tuple(Number(point=point, measured=summarise(runs[point.name])) for point in claim.points),
@@ -24,9 +24,9 @@ def again(claim: Claim) -> Again:
     )
 
 
-def every(one: Again) -> set[str]:
+def every(again: Again) -> set[str]:
     """Names of what is measured for a claim."""
-    return {point.name for point in one.claim.points} | {each.name for each in one.claim.factors}
+    return {point.name for point in again.claim.points} | {each.name for each in again.claim.factors}
 
 
 def of(paper: str) -> list[Again]:
@@ -34,9 +34,9 @@ def of(paper: str) -> list[Again]:
 
 
 def charts(html: str) -> dict[str, Any]:
-    found = re.search(r'<script type="application/json" id="charts">(.*?)</script>', html, re.S)
-    assert found is not None
-    drawn: dict[str, Any] = json.loads(found[1])
+    match = re.search(r'<script type="application/json" id="charts">(.*?)</script>', html, re.S)
+    assert match is not None
+    drawn: dict[str, Any] = json.loads(match[1])
     return drawn
 
 
@@ -44,11 +44,13 @@ def charts(html: str) -> dict[str, Any]:
 def test_every_claim_has_its_section_with_a_figure_of_its_own_numbers(paper: str) -> None:
     measured = of(paper)
     html = page("A paper", measured, {"runs": 2})
-    assert re.findall(r'<section id="([^"]+)"', html) == [one.claim.id for one in measured] + ["measured"]
+    assert re.findall(r'<section id="([^"]+)"', html) == [
+        measurement.claim.id for measurement in measured
+    ] + ["measured"]
     drawn = {name.rpartition("-")[0] for name in charts(html)}
-    without = [one for one in measured if one.claim.id not in drawn]
-    for one in without:  # an earlier section shows the same points
-        names = every(one)
+    without = [measurement for measurement in measured if measurement.claim.id not in drawn]
+    for measurement in without:  # an earlier section shows the same points
+        names = every(measurement)
         assert any(
             names
             <= {point.name for point in other.claim.points} | {each.name for each in other.claim.factors}

@@ -45,7 +45,7 @@ STEPS: tuple[tuple[int, float, tuple[int, ...], float], ...] = (
 def race(learned: RunData) -> RunData:
     """A run with these trials and steps; its trials do not stand in their order."""
     assert learned.answer is not None
-    told = Reached(
+    record = Reached(
         certainty_asked=0.9,
         budget_s=None,
         spent_s=220.0,
@@ -69,9 +69,9 @@ def race(learned: RunData) -> RunData:
     like = next(trial for trial in learned.trials if trial.purpose == "sweep")
     return msgspec.structs.replace(
         learned,
-        trials=tuple(reversed([_trial(like, number, *one) for number, one in enumerate(TRIALS)])),
+        trials=tuple(reversed([_trial(like, number, *cells) for number, cells in enumerate(TRIALS)])),
         answer=msgspec.structs.replace(
-            learned.answer, opm="fullmesh", occ=ANSWER, initial_path=None, sacrifice=0.07, reached=told
+            learned.answer, opm="fullmesh", occ=ANSWER, initial_path=None, sacrifice=0.07, reached=record
         ),
     )
 
@@ -96,14 +96,14 @@ def _trial(like: TrialRow, number: int, cc: str, size: float, mbps: float | None
     )
 
 
-def shown(run: RunData) -> Section:
-    (found,) = reached(run, Choices())
-    return found
+def section_of(run: RunData) -> Section:
+    (section,) = reached(run, Choices())
+    return section
 
 
 def table(run: RunData) -> dict[str, dict[str, Any]]:
     """What became of each candidate, by its congestion control."""
-    return {row["candidate"].removeprefix("fullmesh, "): row for row in shown(run).open[0].rows}
+    return {row["candidate"].removeprefix("fullmesh, "): row for row in section_of(run).open[0].rows}
 
 
 def test_a_candidate_drops_out_at_the_step_from_which_it_never_returns(race: RunData) -> None:
@@ -145,7 +145,7 @@ def test_what_may_be_as_good_is_still_open(race: RunData) -> None:
 
 
 def test_trials_stand_in_their_order_between_the_ends_of_the_steps(race: RunData) -> None:
-    rows = next(one.rows for one in shown(race).tables if one.title == "Trials in their order")
+    rows = next(table.rows for table in section_of(race).tables if table.title == "Trials in their order")
     assert [(row["candidate"], row["buffer_mib"]) for row in rows] == [
         (f"fullmesh, {cc}", size) for cc, size, _ in TRIALS
     ]
@@ -153,11 +153,11 @@ def test_trials_stand_in_their_order_between_the_ends_of_the_steps(race: RunData
 
 
 def test_every_trial_is_drawn_and_the_most_tried_have_a_colour(race: RunData) -> None:
-    found = shown(race)
-    assert found.key is not None
-    first, *others = found.key.names
+    section = section_of(race)
+    assert section.key is not None
+    first, *others = section.key.names
     assert first == "fullmesh, reno" and set(others[:2]) == {"fullmesh, cubic", "fullmesh, olia"}
-    assert len(found.panels[2].chart["datasets"]["trials"]) == len(TRIALS)
+    assert len(section.panels[2].chart["datasets"]["trials"]) == len(TRIALS)
 
 
 @pytest.mark.parametrize(
@@ -165,14 +165,14 @@ def test_every_trial_is_drawn_and_the_most_tried_have_a_colour(race: RunData) ->
     [("certain", "the answer was 94 % certain"), ("budget", "budget"), ("everything", "was measured")],
 )
 def test_it_says_how_certain_and_what_ended_it(race: RunData, ended: str, said: str) -> None:
-    lead = shown(_with(race, ended=ended)).lead
+    lead = section_of(_with(race, ended=ended)).lead
     assert said in lead and "94 % certain within 2 % (90 % asked for), after 12 trials and 220 s" in lead
 
 
 def test_the_trials_are_a_share_of_those_of_a_grid(race: RunData) -> None:
     options = {**race.config.options, "runs": 3, "buffers": [1, 2, 3, 4, 5], "ccs": ["reno", "cubic"]}
     config = msgspec.structs.replace(race.config, options={**options, "pms": ["fullmesh", "pcdc"]})
-    assert "20 % of the 60 trials" in shown(msgspec.structs.replace(race, config=config)).lead
+    assert "20 % of the 60 trials" in section_of(msgspec.structs.replace(race, config=config)).lead
 
 
 @pytest.mark.parametrize("prior", PREDICTION)
@@ -180,14 +180,14 @@ def test_a_prediction_is_mentioned_if_there_was_one(race: RunData, prior: str) -
     assert race.answer is not None and race.answer.reached is not None
     *steps, last = race.answer.reached.steps
     with_prior = _with(race, steps=(*steps, msgspec.structs.replace(last, prior=prior)))
-    assert PREDICTION[prior] in shown(with_prior).lead
-    assert "prediction" not in shown(race).lead
+    assert PREDICTION[prior] in section_of(with_prior).lead
+    assert "prediction" not in section_of(race).lead
 
 
 def _with(run: RunData, **changes: Any) -> RunData:
     assert run.answer is not None and run.answer.reached is not None
-    told = msgspec.structs.replace(run.answer.reached, **changes)
-    return msgspec.structs.replace(run, answer=msgspec.structs.replace(run.answer, reached=told))
+    record = msgspec.structs.replace(run.answer.reached, **changes)
+    return msgspec.structs.replace(run, answer=msgspec.structs.replace(run.answer, reached=record))
 
 
 def test_a_run_of_the_strategy_shows_it_and_a_grid_does_not(learned: RunData, optimised: RunData) -> None:
@@ -197,8 +197,11 @@ def test_a_run_of_the_strategy_shows_it_and_a_grid_does_not(learned: RunData, op
 
 def test_a_run_has_all_its_trials_in_the_table(learned: RunData) -> None:
     """Every candidate that was measured is known by the name of its trials."""
-    (found,) = [section for section in sections(learned) if section.name == "reached"]
-    every = next((one for one in found.tables if one.title == "Every candidate"), found.open[0])
+    (reached_section,) = [section for section in sections(learned) if section.name == "reached"]
+    every = next(
+        (table for table in reached_section.tables if table.title == "Every candidate"),
+        reached_section.open[0],
+    )
     assert sum(row["trials"] for row in every.rows) == sum(
         trial.purpose == "sweep" for trial in learned.trials
     )
@@ -206,8 +209,8 @@ def test_a_run_has_all_its_trials_in_the_table(learned: RunData) -> None:
 
 
 def test_the_figure_is_written(learned: RunData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (found,) = [section for section in sections(learned) if section.name == "reached"]
-    monkeypatch.setattr(files, "sections", lambda *_: [found])
+    (reached_section,) = [section for section in sections(learned) if section.name == "reached"]
+    monkeypatch.setattr(files, "sections", lambda *_: [reached_section])
     _, *figures = files.write_report([learned], tmp_path)
     assert [figure.name for figure in figures] == ["reached.svg", "reached.png", "reached.pdf"]
     text = figures[0].read_text(encoding="utf-8")
@@ -232,20 +235,20 @@ def test_a_belief_shows_its_best_curves(learned: RunData) -> None:
     run = msgspec.structs.replace(learned, answer=answer)
     response = next(section for section in sections(run) if section.name == "response")
     assert "best 8 of 20" in response.lead
-    (models,) = [one for one in response.tables if "model" in one.title]
+    (models,) = [table for table in response.tables if "model" in table.title]
     assert [row["cc"] for row in models.rows] == [f"cc{number}" for number in range(1019, 1012, -1)]
-    assert not [one for one in response.tables if one.title == "Quality of the fit"]
+    assert not [table for table in response.tables if table.title == "Quality of the fit"]
 
 
 def test_without_resamples_there_are_no_columns_for_intervals(learned: RunData, optimised: RunData) -> None:
     for run, expected in ((learned, False), (optimised, True)):
-        found = next(section for section in sections(run) if section.name == "trade-off")
-        assert ("buffer_low_mib" in found.tables[0].rows[0]) == expected
+        trade_off = next(section for section in sections(run) if section.name == "trade-off")
+        assert ("buffer_low_mib" in trade_off.tables[0].rows[0]) == expected
 
 
 def test_a_set_of_subflows_that_was_chosen_is_named(learned: RunData) -> None:
     """PCDC's own set is not, and every curve has the name of its trials."""
-    own = {one.cc: one.optional for one in learned.impact}
+    own = {impact.cc: impact.optional for impact in learned.impact}
     for trial in learned.trials:
         if trial.pm == "pcdc":
             assert tuple(trial.subflows) != own[trial.cc]

@@ -22,18 +22,18 @@ def copy(runs: Path, tmp_path: Path) -> Path:
 def test_everything_in_the_store_is_read(optimised: RunData, runs: Path) -> None:
     lines = (runs / "optimised" / "observations.csv").read_text().splitlines()
     assert len(optimised.trials) == len(lines) - 1
-    assert {one.purpose for one in optimised.shown} == {"confirm"} and len(optimised.shown) == 3 * 3
-    assert {(one.cc, one.pm) for one in optimised.panorama} == {
+    assert {trial.purpose for trial in optimised.shown} == {"confirm"} and len(optimised.shown) == 3 * 3
+    assert {(trial.cc, trial.pm) for trial in optimised.panorama} == {
         (cc, pm) for cc in ("cubic", "reno") for pm in ("fullmesh", "pcdc")
     }
-    assert all(one.buffer_mib == 0.5 and one.run == 0 for one in optimised.panorama)
-    assert set(optimised.observations) == {one.key for one in (*optimised.shown, *optimised.panorama)}
+    assert all(trial.buffer_mib == 0.5 and trial.run == 0 for trial in optimised.panorama)
+    assert set(optimised.observations) == {trial.key for trial in (*optimised.shown, *optimised.panorama)}
 
 
 def test_a_sweep_shows_all_runs_of_its_best_configuration(paths: RunData) -> None:
     assert len(paths.shown) == 3
-    best = sum(one.throughput_mbps or 0 for one in paths.shown) / 3
-    assert best >= max(one.throughput_mbps or 0 for one in paths.swept) * 0.98
+    best = sum(trial.throughput_mbps or 0 for trial in paths.shown) / 3
+    assert best >= max(trial.throughput_mbps or 0 for trial in paths.swept) * 0.98
 
 
 def test_a_run_without_a_store_shows_what_it_has(copy: Path) -> None:
@@ -57,8 +57,8 @@ def test_runs_are_told_apart_by_the_shortest_end_of_their_paths(copy: Path, tmp_
     shutil.copytree(copy, tmp_path / "other" / "copy")
     shutil.copytree(copy, tmp_path / "third")
     same = read_runs([copy, tmp_path / "other" / "copy"])
-    assert [one.label for one in same] == [f"{tmp_path.name}/copy", "other/copy"]
-    assert [one.label for one in read_runs([copy, tmp_path / "third"])] == ["copy", "third"]
+    assert [run.label for run in same] == [f"{tmp_path.name}/copy", "other/copy"]
+    assert [run.label for run in read_runs([copy, tmp_path / "third"])] == ["copy", "third"]
     with pytest.raises(InputError, match="expected each run once"):
         read_runs([copy, tmp_path / "other" / ".." / "copy"])
 
@@ -70,8 +70,8 @@ def test_a_run_of_a_version_that_said_no_error_is_read(copy: Path) -> None:
     )
     del answer["on_kernel"], answer["gain_on_kernel"]
     (copy / "result.json").write_text(json.dumps(answer))
-    found = read_run(copy, "run").answer
-    assert found is not None and found.on_kernel is None and found.gain_on_kernel is None
+    read = read_run(copy, "run").answer
+    assert read is not None and read.on_kernel is None and read.gain_on_kernel is None
 
 
 def broken(copy: Path, what: str) -> None:
@@ -104,7 +104,7 @@ def broken(copy: Path, what: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("what", "told"),
+    ("what", "sentence"),
     [
         ("no config", r"copy: expected a run directory, found no config.json in it"),
         ("unfinished", r"expected a complete run, found one to continue \(mptune campaign resume\)"),
@@ -117,9 +117,9 @@ def broken(copy: Path, what: str) -> None:
         ("observation", r"campaign.sqlite: expected a readable campaign store"),
     ],
 )
-def test_whatever_is_wrong_with_it_ends_in_one_line(copy: Path, what: str, told: str) -> None:
+def test_whatever_is_wrong_with_it_ends_in_one_line(copy: Path, what: str, sentence: str) -> None:
     broken(copy, what)
-    with pytest.raises(InputError, match=told) as caught:
+    with pytest.raises(InputError, match=sentence) as caught:
         read_run(copy, "broken")
     assert "\n" not in str(caught.value)
 

@@ -24,16 +24,16 @@ from tests.report.making import sections
 
 
 def section(run: RunData, name: str, *others: RunData) -> Section:
-    return next(one for one in sections(run, others) if one.name == name)
+    return next(section for section in sections(run, others) if section.name == name)
 
 
 def rows(run: RunData, name: str, table: str, *others: RunData) -> list[dict[str, Any]]:
-    one = section(run, name, *others)
-    return next(each.rows for each in (*one.open, *one.tables) if each.title == table)
+    chosen = section(run, name, *others)
+    return next(each.rows for each in (*chosen.open, *chosen.tables) if each.title == table)
 
 
 def test_a_run_shows_what_it_has(optimised: RunData, transfers: RunData, paths: RunData) -> None:
-    names = {run.label: [one.name for one in sections(run)] for run in (optimised, transfers, paths)}
+    names = {run.label: [section.name for section in sections(run)] for run in (optimised, transfers, paths)}
     over_time = ["over-time", "over-time-subflows", "round-trips", "over-time-congestion-controls"]
     assert [name for name in names["optimised"] if not name.endswith("s-over-time")] == [
         *("trade-off", "response", "bars", "differing", "single-runs", "impact-factors"),
@@ -53,10 +53,10 @@ def test_every_figure_has_its_numbers_and_every_section_its_explanation(
     optimised: RunData, transfers: RunData, paths: RunData
 ) -> None:
     for run, other in ((optimised, paths), (transfers, optimised), (paths, optimised)):
-        for one in sections(run, [other]):
-            assert one.panels or one.drawing
-            assert all(table.rows for table in (*one.tables, *one.open)), one.name
-            assert one.tables and one.lead.endswith((".", "quantile."))
+        for section in sections(run, [other]):
+            assert section.panels or section.drawing
+            assert all(table.rows for table in (*section.tables, *section.open)), section.name
+            assert section.tables and section.lead.endswith((".", "quantile."))
 
 
 def test_means_over_the_buffer_are_those_of_the_observations(optimised: RunData, runs: Path) -> None:
@@ -66,9 +66,9 @@ def test_means_over_the_buffer_are_those_of_the_observations(optimised: RunData,
             if row["purpose"] == "sweep":
                 key = row["pm"], row["cc"], int(row["buffer_bytes"]) / 2**20
                 seen[key].append(float(row["throughput_mbps"]))
-    shown = rows(optimised, "response", "Means of the runs")
-    assert len(shown) == len(seen) >= 2 * 2 * 5
-    for row in shown:
+    table = rows(optimised, "response", "Means of the runs")
+    assert len(table) == len(seen) >= 2 * 2 * 5
+    for row in table:
         values = seen[row["manager"], row["cc"], row["buffer_mib"]]
         assert row["mean_mbps"] == pytest.approx(statistics.fmean(values))
         assert (row["min_mbps"], row["max_mbps"], row["runs"]) == (min(values), max(values), 3)
@@ -77,8 +77,8 @@ def test_means_over_the_buffer_are_those_of_the_observations(optimised: RunData,
 def test_every_run_is_shown_with_the_quartiles_of_its_configuration(optimised: RunData) -> None:
     runs = rows(optimised, "single-runs", "Every run")
     sizes = {row["buffer_mib"] for row in runs}
-    wanted = [one.throughput_mbps for one in optimised.swept if one.buffer_mib in sizes]
-    assert sorted(row["throughput_mbps"] for row in runs) == sorted(one or 0.0 for one in wanted)
+    expected = [trial.throughput_mbps for trial in optimised.swept if trial.buffer_mib in sizes]
+    assert sorted(row["throughput_mbps"] for row in runs) == sorted(mbps or 0.0 for mbps in expected)
     for box in rows(optimised, "single-runs", "Quartiles"):
         names = "manager", "cc", "buffer_mib"
         low, middle, high = sorted(
@@ -91,31 +91,31 @@ def test_every_run_is_shown_with_the_quartiles_of_its_configuration(optimised: R
 
 def test_two_runs_are_no_distribution(optimised: RunData) -> None:
     few = tuple(trial for trial in optimised.trials if trial.run < 2)
-    names = [one.name for one in sections(msgspec.structs.replace(optimised, trials=few))]
+    names = [section.name for section in sections(msgspec.structs.replace(optimised, trials=few))]
     assert "bars" in names and "single-runs" not in names
 
 
 def test_a_front_of_one_point_has_nothing_to_trade(optimised: RunData) -> None:
     assert optimised.answer is not None
     answer = msgspec.structs.replace(optimised.answer, pareto=optimised.answer.pareto[:1])
-    told = section(msgspec.structs.replace(optimised, answer=answer), "trade-off")
-    assert not told.panels and told.lead.endswith("nothing to trade.") and told.tables
+    trade_off = section(msgspec.structs.replace(optimised, answer=answer), "trade-off")
+    assert not trade_off.panels and trade_off.lead.endswith("nothing to trade.") and trade_off.tables
 
 
 def test_a_panel_per_path_manager_and_the_ring_in_its_own(optimised: RunData) -> None:
     assert optimised.answer is not None
     for panel in section(optimised, "response").panels:
-        named = {one["name"] for one in panel.chart["params"]}
+        named = {param["name"] for param in panel.chart["params"]}
         chosen = {optimised.answer.opm, *(row.pm for row in optimised.answer.pareto)}
         assert ("choice" in named) == (panel.title in chosen)
 
 
 def test_the_sets_are_those_of_the_decision(optimised: RunData) -> None:
     assert optimised.answer is not None
-    for one, row in zip(
+    for point, row in zip(
         optimised.impact, rows(optimised, "impact-factors", "The resulting sets"), strict=True
     ):
-        assert row["cc"] == one.cc and row["carry data"] == ", ".join(one.optional)
+        assert row["cc"] == point.cc and row["carry data"] == ", ".join(point.optional)
     factors = rows(optimised, "impact-factors", "Impact factors")
     carrying = {row["path"] for row in factors if row["cc"] == "cubic" and row["carries_data"]}
     assert carrying == set(optimised.impact[0].optional)
@@ -142,13 +142,13 @@ def test_small_impact_factors_beside_a_large_one_get_a_panel_of_their_own(optimi
 
 
 def test_what_subflows_went_through_is_the_mean_of_the_runs(optimised: RunData) -> None:
-    shown = rows(optimised, "round-trips", "Subflow by subflow, means of the runs")
-    assert len({row["name"] for row in shown}) == 3
-    for row in shown:
+    table = rows(optimised, "round-trips", "Subflow by subflow, means of the runs")
+    assert len({row["name"] for row in table}) == 3
+    for row in table:
         trials = [
-            one
-            for one in optimised.shown
-            if row["name"].endswith(f": {one.manager}, {one.cc}, {one.buffer_mib:.4g} MiB")
+            trial
+            for trial in optimised.shown
+            if row["name"].endswith(f": {trial.manager}, {trial.cc}, {trial.buffer_mib:.4g} MiB")
         ]
         ones = [
             flow
@@ -157,31 +157,32 @@ def test_what_subflows_went_through_is_the_mean_of_the_runs(optimised: RunData) 
             if flow.path == row["subflow"]
         ]
         assert row["runs"] == len(ones) == 3
-        assert row["retransmitted"] == pytest.approx(statistics.fmean(one.retransmitted for one in ones))
+        assert row["retransmitted"] == pytest.approx(statistics.fmean(flow.retransmitted for flow in ones))
         if row["rtt_ms"] is not None:
-            assert row["rtt_ms"] == pytest.approx(statistics.fmean(one.srtt_ns / 1e6 for one in ones))
+            assert row["rtt_ms"] == pytest.approx(statistics.fmean(flow.srtt_ns / 1e6 for flow in ones))
             assert row["smallest_rtt_ms"] <= row["min_rtt_ms"] <= row["rtt_ms"] <= row["max_rtt_ms"]
         if row["again_per_mb"] is not None:
-            again = [one.retransmitted / (one.bytes / 1e6) for one in ones]
+            again = [flow.retransmitted / (flow.bytes / 1e6) for flow in ones]
             assert row["again_per_mb"] == pytest.approx(statistics.fmean(again))
-    measured = {row["subflow"] for row in shown if row["rtt_ms"] is not None}
-    assert measured and any(row["again_per_mb"] for row in shown)
+    measured = {row["subflow"] for row in table if row["rtt_ms"] is not None}
+    assert measured and any(row["again_per_mb"] for row in table)
 
 
 def test_a_subflow_that_delivered_nothing_has_no_retransmissions_per_mb(optimised: RunData) -> None:
-    several = tuple(one for one in optimised.shown if one.pm != "tcp")
+    several = tuple(trial for trial in optimised.shown if trial.pm != "tcp")
     optimised = msgspec.structs.replace(optimised, shown=several)
     silent = {
         key: msgspec.structs.replace(
-            one, subflows=[msgspec.structs.replace(flow, bytes=0, srtt_ns=0) for flow in one.subflows[1:]]
+            observation,
+            subflows=[msgspec.structs.replace(flow, bytes=0, srtt_ns=0) for flow in observation.subflows[1:]],
         )
-        for key, one in optimised.observations.items()
+        for key, observation in optimised.observations.items()
     }
-    names = [one.name for one in sections(msgspec.structs.replace(optimised, observations=silent))]
+    names = [section.name for section in sections(msgspec.structs.replace(optimised, observations=silent))]
     assert "round-trips" not in names
     half = {
-        key: msgspec.structs.replace(one, subflows=[*one.subflows[:1], *silent[key].subflows])
-        for key, one in optimised.observations.items()
+        key: msgspec.structs.replace(observation, subflows=[*observation.subflows[:1], *silent[key].subflows])
+        for key, observation in optimised.observations.items()
     }
     run = msgspec.structs.replace(optimised, observations=half)
     idle = [subflow.path for subflow in next(iter(silent.values())).subflows]
@@ -193,13 +194,13 @@ def test_nothing_is_lost_over_time(optimised: RunData) -> None:
     """The drawn means are those of whole trials, whatever the width of a step."""
     confirmed = optimised.answer and optimised.answer.confirmed
     assert confirmed and confirmed.mean is not None
-    shown = rows(optimised, "over-time", "Mean, minimum and maximum")
-    recommended = [row for row in shown if row["name"].startswith("recommended: ")]
+    table = rows(optimised, "over-time", "Mean, minimum and maximum")
+    recommended = [row for row in table if row["name"].startswith("recommended: ")]
     assert statistics.fmean(row["mean_mbps"] for row in recommended) == pytest.approx(
         confirmed.mean, rel=0.02
     )
     assert len(recommended) <= 80
-    assert all(row["min_mbps"] <= row["mean_mbps"] <= row["max_mbps"] for row in shown)
+    assert all(row["min_mbps"] <= row["mean_mbps"] <= row["max_mbps"] for row in table)
 
 
 def _name_of(trial: TrialRow, run: RunData) -> str:
@@ -210,8 +211,8 @@ def _name_of(trial: TrialRow, run: RunData) -> str:
 def test_subflows_add_up_to_what_they_delivered(optimised: RunData) -> None:
     first = optimised.shown[0]
     seen = optimised.observations[first.key]
-    shown = rows(optimised, "over-time-subflows", "Subflow by subflow")
-    mine = [row for row in shown if row["name"] == _name_of(first, optimised)]
+    table = rows(optimised, "over-time-subflows", "Subflow by subflow")
+    mine = [row for row in table if row["name"] == _name_of(first, optimised)]
     step = sorted({row["t_s"] for row in mine})[1]
     for subflow in seen.subflows:
         drawn = [row["throughput_mbps"] for row in mine if row["subflow"] == subflow.path]
@@ -225,23 +226,23 @@ def test_two_subflows_on_one_path_are_told_apart(optimised: RunData) -> None:
     twice: list[SubflowObservation] = [seen.subflows[0], seen.subflows[0]]
     doubled = msgspec.structs.replace(seen, subflows=twice)
     run = msgspec.structs.replace(optimised, observations={**optimised.observations, key: doubled})
-    shown = rows(run, "over-time-subflows", "Subflow by subflow")
+    table = rows(run, "over-time-subflows", "Subflow by subflow")
     path = seen.subflows[0].path
     name = _name_of(run.shown[0], run)
-    assert {row["subflow"] for row in shown if row["name"] == name} == {path, f"{path} (2)"}
+    assert {row["subflow"] for row in table if row["name"] == name} == {path, f"{path} (2)"}
 
 
 def test_transfers_are_in_the_order_of_their_sizes(transfers: RunData) -> None:
-    shown = rows(transfers, "completion", "Completion times")
-    assert [row["transfer_bytes"] for row in shown] == [16384] * 4 + [65536] * 4
-    assert {row["buffer_mib"] for row in shown} == {0.5}
+    table = rows(transfers, "completion", "Completion times")
+    assert [row["transfer_bytes"] for row in table] == [16384] * 4 + [65536] * 4
+    assert {row["buffer_mib"] for row in table} == {0.5}
     times = {
         trial.completion_s
         for trial in transfers.trials
         if (trial.pm, trial.cc, trial.buffer_mib, trial.transfer_bytes) == ("pcdc", "reno", 0.5, 65536)
     }
     (row,) = [
-        one for one in shown if (one["manager"], one["cc"], one["transfer_bytes"]) == ("pcdc", "reno", 65536)
+        row for row in table if (row["manager"], row["cc"], row["transfer_bytes"]) == ("pcdc", "reno", 65536)
     ]
     assert (row["min_s"], row["max_s"], row["runs"]) == (min(times), max(times), 3)  # type: ignore[type-var]
 
@@ -271,8 +272,8 @@ def test_schedulers_are_not_mixed(transfers: RunData) -> None:
         msgspec.structs.replace(trial, manager=f"{trial.pm}, blest") if trial.run == 0 else trial
         for trial in transfers.trials
     )
-    shown = rows(msgspec.structs.replace(transfers, trials=trials), "completion", "Completion times")
-    assert {row["manager"] for row in shown} == {"fullmesh", "fullmesh, blest", "pcdc", "pcdc, blest"}
+    table = rows(msgspec.structs.replace(transfers, trials=trials), "completion", "Completion times")
+    assert {row["manager"] for row in table} == {"fullmesh", "fullmesh, blest", "pcdc", "pcdc, blest"}
 
 
 def test_transfers_on_several_initial_paths_are_not_mixed(transfers: RunData) -> None:
@@ -292,8 +293,8 @@ def test_runs_are_compared(optimised: RunData, paths: RunData) -> None:
     other = msgspec.structs.replace(
         optimised, label="other", answer=msgspec.structs.replace(optimised.answer, opm="fullmesh", occ="reno")
     )
-    shown = rows(optimised, "compared", "Means and intervals", other, paths)
-    assert [(row["run"], row["configuration"]) for row in shown] == [
+    table = rows(optimised, "compared", "Means and intervals", other, paths)
+    assert [(row["run"], row["configuration"]) for row in table] == [
         ("optimised", "recommended"),
         ("optimised", "default"),
         ("optimised", "best TCP"),
@@ -311,8 +312,8 @@ def test_runs_are_compared(optimised: RunData, paths: RunData) -> None:
 
 def test_transfers_are_compared(transfers: RunData) -> None:
     other = msgspec.structs.replace(transfers, label="other")
-    shown = rows(transfers, "compared-completion", "Completion times", other)
-    assert [(row["run"], row["transfer_bytes"]) for row in shown] == [
+    table = rows(transfers, "compared-completion", "Completion times", other)
+    assert [(row["run"], row["transfer_bytes"]) for row in table] == [
         ("transfers", 16384),
         ("other", 16384),
         ("transfers", 65536),
@@ -322,9 +323,9 @@ def test_transfers_are_compared(transfers: RunData) -> None:
 
 
 def test_what_differs_between_runs_is_told(optimised: RunData, paths: RunData) -> None:
-    told = {row["setting"]: row for row in rows(optimised, "compared", "What differs", paths)}
-    assert told["duration"] == {"setting": "duration", "run 0": "5 s", "run 1": "2 s"}
-    assert "testbed" not in told and "seed" not in told
+    settings = {row["setting"]: row for row in rows(optimised, "compared", "What differs", paths)}
+    assert settings["duration"] == {"setting": "duration", "run 0": "5 s", "run 1": "2 s"}
+    assert "testbed" not in settings and "seed" not in settings
     assert section(optimised, "compared", paths).open[0].headings == {"run 0": "optimised", "run 1": "paths"}
 
 
@@ -338,7 +339,7 @@ def test_a_fit_without_variance_has_no_r_square(optimised: RunData) -> None:
 def test_assumed_values_are_told_with_their_reasons(optimised: RunData) -> None:
     assumed = rows(optimised, "topology", "Assumptions and their reasons")
     assert optimised.topology is not None
-    reasons = [one.assumed for one in optimised.topology.provenance.values() if one.assumed is not None]
+    reasons = [value.assumed for value in optimised.topology.provenance.values() if value.assumed is not None]
     assert [row["assumed because"] for row in assumed] == reasons
     assert [warning for warning in warnings(optimised) if warning.startswith(f"{len(reasons)} of the ")]
 
@@ -347,7 +348,7 @@ def test_the_recommended_configuration_comes_first(optimised: RunData) -> None:
     for name in ("over-time", "round-trips"):
         colours = section(optimised, name).key
         assert colours is not None
-        assert [one.partition(":")[0] for one in colours.names] == [
+        assert [name.partition(":")[0] for name in colours.names] == [
             "recommended",
             "default",
             "best TCP",
@@ -366,12 +367,12 @@ def test_a_front_of_one_buffer_has_a_place_for_its_labels(optimised: RunData) ->
 
 def test_round_trips_over_time_are_those_of_the_confirmed_trials(optimised: RunData) -> None:
     """The repeated trial ends with the RTTs that the confirmation's first run has in the store."""
-    shown = rows(optimised, "round-trips-over-time", "By subflow (step by step: round_trips.csv)")
+    table = rows(optimised, "round-trips-over-time", "By subflow (step by step: round_trips.csv)")
     first = {
         name: optimised.observations[trials[0].key]
         for name, trials in by_configuration(optimised, optimised.shown).items()
     }
-    assert {row["name"] for row in shown} == set(first)
+    assert {row["name"] for row in table} == set(first)
     for name, seen in first.items():
         for subflow in seen.subflows:
             last = [
@@ -384,16 +385,16 @@ def test_round_trips_over_time_are_those_of_the_confirmed_trials(optimised: RunD
 
 def test_what_sent_nothing_again_has_no_panel_but_is_named(optimised: RunData) -> None:
     lossy = [
-        msgspec.structs.replace(one, retransmitted=3 if one.role == "default" and one.t_s > 1 else 0)
-        for one in optimised.steps
+        msgspec.structs.replace(step, retransmitted=3 if step.role == "default" and step.t_s > 1 else 0)
+        for step in optimised.steps
     ]
     run = msgspec.structs.replace(optimised, steps=tuple(lossy))
-    one = section(run, "retransmissions-over-time")
-    assert [panel.title.partition(":")[0] for panel in one.panels] == ["default"]
-    assert "Nothing was sent again by recommended (" in one.lead
-    (table,) = one.tables
+    retransmissions = section(run, "retransmissions-over-time")
+    assert [panel.title.partition(":")[0] for panel in retransmissions.panels] == ["default"]
+    assert "Nothing was sent again by recommended (" in retransmissions.lead
+    (table,) = retransmissions.tables
     assert sum(row["retransmitted"] for row in table.rows) == sum(step.retransmitted for step in lossy)
-    silent = [msgspec.structs.replace(one, retransmitted=0) for one in lossy]
+    silent = [msgspec.structs.replace(step, retransmitted=0) for step in lossy]
     quiet = msgspec.structs.replace(optimised, steps=tuple(silent))
     assert "retransmissions-over-time" not in [each.name for each in sections(quiet)]
 
@@ -403,15 +404,15 @@ def test_of_many_runs_some_are_drawn_and_the_extremes_are_among_them(optimised: 
     times = 60
     many = [
         msgspec.structs.replace(
-            one, run=copy, throughput_mbps=(one.throughput_mbps or 0.0) * (1 + copy / times)
+            trial, run=copy, throughput_mbps=(trial.throughput_mbps or 0.0) * (1 + copy / times)
         )
         for copy in range(times)
-        for one in swept
+        for trial in swept
     ]
     others = [trial for trial in optimised.trials if trial.purpose != "sweep"]
     run = msgspec.structs.replace(optimised, trials=(*others, *many))
-    one = next(sweep_section.single_runs(run, choices(run)))
-    panel = one.panels[0].chart["datasets"]
+    single = next(sweep_section.single_runs(run, choices(run)))
+    panel = single.panels[0].chart["datasets"]
     for box in panel["boxes"]:
         name = box["manager"], box["cc"]
         drawn = [row["throughput_mbps"] for row in panel["runs"] if (row["manager"], row["cc"]) == name]
@@ -421,4 +422,4 @@ def test_of_many_runs_some_are_drawn_and_the_extremes_are_among_them(optimised: 
             if (each.manager, each.cc, each.buffer_mib) == (*name, box["buffer_mib"])
         ]
         assert set(drawn) <= set(given) and (min(drawn), max(drawn)) == (min(given), max(given))
-    assert "of up to" in one.lead
+    assert "of up to" in single.lead

@@ -36,7 +36,7 @@ SHAPES = {
 def test_the_model_that_is_right_is_chosen(name: str) -> None:
     response = MODELS["auto"].fit(observations(SHAPES[name], 4.0))
     assert response.model == name, response.comparison
-    errors = {one.model: one.rms_mbps for one in response.comparison}
+    errors = {model.model: model.rms_mbps for model in response.comparison}
     assert set(errors) == set(SHAPES)
     assert min(errors, key=lambda model: errors[model] or math.inf) == name
 
@@ -66,7 +66,7 @@ def test_a_model_that_cannot_be_judged_is_left_out() -> None:
     """Three buffers: without the middle one a parabola is not determined, a straight line is."""
     few = [s for s in observations(SHAPES["saturating"], 1.0) if s.buffer_mib in (0.5, 5.0, 10.0)]
     response = MODELS["auto"].fit(few)
-    errors = {one.model: one.rms_mbps for one in response.comparison}
+    errors = {model.model: model.rms_mbps for model in response.comparison}
     assert errors["quadratic"] is None and errors["saturating"] is None
     assert response.model in ("monotone", "smooth")
 
@@ -75,4 +75,4 @@ def test_two_buffers_cannot_be_judged_at_all_and_leave_the_belief() -> None:
     few = [s for s in observations(SHAPES["saturating"], 1.0) if s.buffer_mib in (0.5, 10.0)]
     response = MODELS["auto"].fit(few)
     assert response.model == "belief"
-    assert all(one.rms_mbps is None for one in response.comparison)
+    assert all(model.rms_mbps is None for model in response.comparison)

@@ -23,7 +23,7 @@ def test_observations_that_scatter_are_no_reason_for_a_warning() -> None:
 def test_a_curve_says_how_many_buffers_it_knows() -> None:
     samples = [Sample(ONE, 1.0, 10.0), Sample(ONE, 2.0, 20.0), Sample(OTHER, 2.0, 30.0)]
     curves = MODELS[BELIEF].fit(samples).curves
-    assert [curves[one].formula() for one in (ONE, OTHER)] == [
+    assert [curves[key].formula() for key in (ONE, OTHER)] == [
         "belief after 2 buffers",
         "belief after 1 buffer",
     ]

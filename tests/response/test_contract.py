@@ -54,11 +54,11 @@ def test_curves_are_those_of_the_fit(name: str) -> None:
     """The quick way that resampling takes gives the same curves, and no intervals."""
     samples = observations()
     fitted, quick = MODELS[name].fit(samples).curves, MODELS[name].curves(means(samples))
-    for combination, one in fitted.items():
+    for combination, fitted_curve in fitted.items():
         assert [quick[combination].predict(bs) for bs in BUFFERS] == pytest.approx(
-            [one.predict(bs) for bs in BUFFERS]
+            [fitted_curve.predict(bs) for bs in BUFFERS]
         )
-        assert quick[combination].interval(5.0) is None and one.interval(5.0) is not None
+        assert quick[combination].interval(5.0) is None and fitted_curve.interval(5.0) is not None
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -67,34 +67,34 @@ def test_curves_are_those_of_the_fit(name: str) -> None:
 def test_the_inverse_is_the_smallest_buffer_that_reaches(
     name: str, seed: int, dip: float, share: float
 ) -> None:
-    one = curve(name, seed=seed, dip=dip)
+    fitted_curve = curve(name, seed=seed, dip=dip)
     points = [LOW + i * (HIGH - LOW) / 400 for i in range(401)]
-    _, top = one.maximum(LOW, HIGH)
-    floor = min(one.predict(bs) for bs in points)
-    wanted = min(floor + share * (top - floor), top)
-    found = one.smallest_buffer(wanted, LOW, HIGH)
-    assert found is not None and LOW <= found <= HIGH
-    assert one.predict(found) >= wanted - 1e-6
-    assert all(one.predict(bs) < wanted + 1e-6 for bs in points if bs < found)
+    _, top = fitted_curve.maximum(LOW, HIGH)
+    floor = min(fitted_curve.predict(bs) for bs in points)
+    target = min(floor + share * (top - floor), top)
+    size = fitted_curve.smallest_buffer(target, LOW, HIGH)
+    assert size is not None and LOW <= size <= HIGH
+    assert fitted_curve.predict(size) >= target - 1e-6
+    assert all(fitted_curve.predict(bs) < target + 1e-6 for bs in points if bs < size)
 
 
 @pytest.mark.parametrize("name", SHAPES)
 @settings(max_examples=25)
 @given(seed=st.integers(0, 50), dip=st.sampled_from([0.0, 40.0]))
 def test_nothing_is_higher_than_the_maximum(name: str, seed: int, dip: float) -> None:
-    one = curve(name, seed=seed, dip=dip)
-    buffer, top = one.maximum(LOW, HIGH)
-    assert LOW <= buffer <= HIGH and one.predict(buffer) == pytest.approx(top)
-    assert all(one.predict(LOW + i * (HIGH - LOW) / 400) <= top + 1e-9 for i in range(401))
-    assert one.smallest_buffer(top + 0.1, LOW, HIGH) is None
+    fitted_curve = curve(name, seed=seed, dip=dip)
+    buffer, top = fitted_curve.maximum(LOW, HIGH)
+    assert LOW <= buffer <= HIGH and fitted_curve.predict(buffer) == pytest.approx(top)
+    assert all(fitted_curve.predict(LOW + i * (HIGH - LOW) / 400) <= top + 1e-9 for i in range(401))
+    assert fitted_curve.smallest_buffer(top + 0.1, LOW, HIGH) is None
 
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_the_interval_holds_the_prediction(name: str) -> None:
-    one = curve(name)
+    fitted_curve = curve(name)
     for bs in (LOW, 3.3, 10.0, HIGH):
-        low, high = one.interval(bs) or (math.nan, math.nan)
-        assert low < one.predict(bs) < high
+        low, high = fitted_curve.interval(bs) or (math.nan, math.nan)
+        assert low < fitted_curve.predict(bs) < high
 
 
 @pytest.mark.parametrize("name", [name for name in SHAPES if MODELS[name].min_buffers > 1])

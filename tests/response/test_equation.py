@@ -94,7 +94,7 @@ def test_the_inverse_is_the_smaller_root(c0: float, c1: float, c2: float, share:
     vertex = equation.vertex()
     assert vertex is not None
     assume(vertex.throughput - c0 > 1e-6)
-    wanted = c0 + share * (vertex.throughput - c0)
-    found = equation.inverse(wanted)
-    assert found <= vertex.buffer
-    assert equation.predict(found) == pytest.approx(wanted, rel=1e-6, abs=1e-6)
+    target = c0 + share * (vertex.throughput - c0)
+    size = equation.inverse(target)
+    assert size <= vertex.buffer
+    assert equation.predict(size) == pytest.approx(target, rel=1e-6, abs=1e-6)

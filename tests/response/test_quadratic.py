@@ -112,12 +112,12 @@ def test_the_inverse_is_the_smallest_buffer_that_reaches(c: tuple[float, float, 
     curve = Parabola(c)
     _, top = curve.maximum(LOW, HIGH)
     floor = min(curve.predict(LOW + i * (HIGH - LOW) / 200) for i in range(201))
-    wanted = min(floor + share * (top - floor), top)
-    found = curve.smallest_buffer(wanted, LOW, HIGH)
-    assert found is not None and LOW <= found <= HIGH
+    target = min(floor + share * (top - floor), top)
+    size = curve.smallest_buffer(target, LOW, HIGH)
+    assert size is not None and LOW <= size <= HIGH
     slack = 1e-9 * (1 + abs(top) + abs(floor))
-    assert curve.predict(found) >= wanted - slack
-    assert all(curve.predict(LOW + i * (found - LOW) / 50) < wanted + slack for i in range(50) if found > LOW)
+    assert curve.predict(size) >= target - slack
+    assert all(curve.predict(LOW + i * (size - LOW) / 50) < target + slack for i in range(50) if size > LOW)
 
 
 @given(coefficients)
@@ -135,14 +135,14 @@ def test_closed_form_and_search_agree(c: tuple[float, float, float], share: floa
     closed, searched = Parabola(c), Searched(c)
     (_, top), (_, top_searched) = closed.maximum(LOW, HIGH), searched.maximum(LOW, HIGH)
     assert top_searched == pytest.approx(top, rel=1e-6, abs=1e-6)
-    wanted = closed.predict(LOW) + share * (top - closed.predict(LOW))
-    assume(top - wanted > 1e-3)
-    found, found_searched = (
-        closed.smallest_buffer(wanted, LOW, HIGH),
-        searched.smallest_buffer(wanted, LOW, HIGH),
+    target = closed.predict(LOW) + share * (top - closed.predict(LOW))
+    assume(top - target > 1e-3)
+    size, found_searched = (
+        closed.smallest_buffer(target, LOW, HIGH),
+        searched.smallest_buffer(target, LOW, HIGH),
     )
-    assert found is not None and found_searched is not None
-    assert found_searched == pytest.approx(found, abs=0.03)  # one step of the search
+    assert size is not None and found_searched is not None
+    assert found_searched == pytest.approx(size, abs=0.03)  # one step of the search
 
 
 class Searched(Curve):

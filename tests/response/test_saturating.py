@@ -23,9 +23,9 @@ def fitted(true: Growth, noise: float, seed: int = 1, runs: int = 3) -> Growth:
         for bs in BUFFERS
         for run in range(runs)
     ]
-    found = Saturating().fit(samples).curves[KEY]
-    assert isinstance(found, Growth)
-    return found
+    fitted = Saturating().fit(samples).curves[KEY]
+    assert isinstance(fitted, Growth)
+    return fitted
 
 
 TRUE = {
@@ -70,9 +70,9 @@ def test_the_95_percent_interval_covers_95_percent() -> None:
     true = TRUE["exponential"]
     covered = dict.fromkeys((2.5, 8.0, 25.0), 0)
     for seed in range(300):
-        one = fitted(true, 5.0, seed=seed, runs=2)
+        curve = fitted(true, 5.0, seed=seed, runs=2)
         for bs in covered:
-            low, high = one.interval(bs) or (math.nan, math.nan)
+            low, high = curve.interval(bs) or (math.nan, math.nan)
             covered[bs] += low <= true.predict(bs) <= high
     low, high = stats.binom.interval(0.999, 300, 0.95)
     assert all(low <= count <= high for count in covered.values()), covered
@@ -121,12 +121,12 @@ def test_closed_forms_and_search_agree(curve: Growth, share: float) -> None:
     searched = Searched(curve)
     (_, top), (_, top_searched) = curve.maximum(0.5, 30.0), searched.maximum(0.5, 30.0)
     assert top == pytest.approx(top_searched, rel=1e-6, abs=1e-6)
-    wanted = min(curve.predict(0.5) + share * (top - curve.predict(0.5)), top)
-    found, other = curve.smallest_buffer(wanted, 0.5, 30.0), searched.smallest_buffer(wanted, 0.5, 30.0)
-    assert found is not None
-    assert curve.predict(found) >= wanted - 1e-6 * (1 + abs(wanted))
-    if other is not None and top - wanted > 1e-3:
-        assert found == pytest.approx(other, abs=0.03)
+    target = min(curve.predict(0.5) + share * (top - curve.predict(0.5)), top)
+    size, other = curve.smallest_buffer(target, 0.5, 30.0), searched.smallest_buffer(target, 0.5, 30.0)
+    assert size is not None
+    assert curve.predict(size) >= target - 1e-6 * (1 + abs(target))
+    if other is not None and top - target > 1e-3:
+        assert size == pytest.approx(other, abs=0.03)
 
 
 class Searched(Curve):

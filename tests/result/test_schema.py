@@ -46,10 +46,10 @@ def test_it_holds_for_every_kind_of_result(kind, tmp_path):
     out = tmp_path / "run"
     done = CliRunner().invoke(app, ["optimise", *KINDS[kind], "--quiet", "--out", str(out)])
     assert done.exit_code == 0, done.output
-    found = json.loads((out / "result.json").read_text())
+    document = json.loads((out / "result.json").read_text())
     whole = schema.result_schema()
-    jsonschema.Draft202012Validator(whole).validate(found)
+    jsonschema.Draft202012Validator(whole).validate(document)
     struct = "SizesAnswer" if kind == "by size" else "Answer"
-    assert set(found) <= set(whole["$defs"][struct]["properties"])
+    assert set(document) <= set(whole["$defs"][struct]["properties"])
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.Draft202012Validator(whole).validate({**found, "answer": 1})
+        jsonschema.Draft202012Validator(whole).validate({**document, "answer": 1})

@@ -18,7 +18,7 @@ from tests.plugins.waiting import until
 @contextmanager
 def process(*command: str, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
     """A module run by Python, with its children, killed at the end."""
-    one = subprocess.Popen(
+    started = subprocess.Popen(
         [sys.executable, "-m", *command],
         env=os.environ | {"PYTHONWARNINGS": "ignore"} | environment,
         stdout=subprocess.DEVNULL,
@@ -26,11 +26,11 @@ def process(*command: str, **environment: str) -> Iterator[subprocess.Popen[byte
         start_new_session=True,
     )
     try:
-        yield one
+        yield started
     finally:
-        if one.poll() is None:
-            os.killpg(one.pid, signal.SIGKILL)
-        one.wait()
+        if started.poll() is None:
+            os.killpg(started.pid, signal.SIGKILL)
+        started.wait()
 
 
 @contextmanager
@@ -39,10 +39,10 @@ def scheduler(place: Path, port: int = 0) -> Iterator[tuple[str, subprocess.Pope
     file = place / "scheduler.json"
     file.unlink(missing_ok=True)
     words = ("--no-dashboard", "--host", "127.0.0.1", "--port", str(port), "--scheduler-file", str(file))
-    with process("distributed.cli.dask_scheduler", *words) as one:
+    with process("distributed.cli.dask_scheduler", *words) as scheduler:
         until(file.exists)
         until(lambda: file.read_text().endswith("}"))
-        yield json.loads(file.read_text())["address"], one
+        yield json.loads(file.read_text())["address"], scheduler
 
 
 def worker(address: str, *words: str, **environment: str) -> AbstractContextManager[subprocess.Popen[bytes]]:

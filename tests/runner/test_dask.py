@@ -50,8 +50,8 @@ def test_results_are_those_of_threads_when_a_worker_is_killed_and_another_stalls
             if done == 40:
                 victims[1].send_signal(signal.SIGSTOP)
 
-        found = runner(address, timeout_ns=10**9).measure(planned, progress=progress)
-    assert found == expected
+        records = runner(address, timeout_ns=10**9).measure(planned, progress=progress)
+    assert records == expected
     assert seen == list(range(1, 61))
 
 
@@ -92,8 +92,8 @@ def test_an_interrupted_client_resumes_without_what_it_has(tmp_path: Path) -> No
             runner(address, store).measure(planned, progress=stop)
         with open_store(path) as store:
             kept = len(store.finished())
-            found = runner(address, store).measure(planned, progress=lambda done, *_: again.append(done))
-    assert found == expected
+            records = runner(address, store).measure(planned, progress=lambda done, *_: again.append(done))
+    assert records == expected
     assert kept >= 20
     assert len(again) == 40 - kept
 

@@ -60,7 +60,7 @@ def test_observations_come_in_the_order_of_the_trials(network: Topology) -> None
             others.release()
 
     got = run_trials(Scripted(act), trials(network, 20), workers=2)
-    assert [one.in_order_bytes for one in got] == list(range(20))
+    assert [observation.in_order_bytes for observation in got] == list(range(20))
 
 
 def test_all_trials_are_within_one_session_of_the_testbed(network: Topology) -> None:
@@ -117,7 +117,7 @@ def test_errors_of_a_testbed_become_failed_observations(network: Topology) -> No
 
     got = run_trials(Scripted(act), trials(network, 4))
     died = [Failure("died", reason) for reason in ("the link went down", "OSError: no such device")]
-    assert [one.failed for one in got] == [None, *died, None]
+    assert [observation.failed for observation in got] == [None, *died, None]
 
 
 @pytest.fixture
@@ -225,5 +225,7 @@ def test_progress_counts_every_trial(network: Topology) -> None:
 
 
 def test_only_what_is_asked_for_is_kept(network: Topology) -> None:
-    got = reduce_trials(Scripted(), trials(network, 3), lambda index, _, one: (index, one.in_order_bytes))
+    got = reduce_trials(
+        Scripted(), trials(network, 3), lambda index, _, observation: (index, observation.in_order_bytes)
+    )
     assert got == [(0, 0), (1, 1), (2, 2)]

@@ -31,6 +31,6 @@ def test_configurations_share_the_seed_of_a_run(network: Topology) -> None:
         Configuration(pm="fullmesh", cc=cc, buffer_bytes=10**6, workload=second) for cc in ("reno", "cubic")
     ]
     planned = plan_trials(network, configurations, purpose="sweep", runs=3, base_seed=5)
-    seeds = {cc: [one.trial.seed for one in planned if one.trial.cc == cc] for cc in ("reno", "cubic")}
+    seeds = {cc: [plan.trial.seed for plan in planned if plan.trial.cc == cc] for cc in ("reno", "cubic")}
     assert seeds["reno"] == seeds["cubic"]
     assert len(set(seeds["reno"])) == 3

@@ -172,10 +172,10 @@ def test_whatever_was_varied_has_a_column(network: Topology, fake_testbed: Any, 
     assert (first["initial_path"], first["scheduler"], first["accounting"]) == ("", "kernel", "linux")
     assert (second["initial_path"], second["scheduler"], second["transfer_bytes"]) == ("B-X", "ecf", "")
     assert (third["round"], third["transfer_bytes"], third["completion_s"]) == ("2", "4096", "2.5")
-    stacks = [one["stack"] for one in (first, second, third)]
+    stacks = [row["stack"] for row in (first, second, third)]
     assert stacks == ["linux", "v0.9x with scheduler ecf", "linux with accounting payload"]
-    assert [one["buffer_mode"] for one in (first, second, third)] == ["fixed", "fixed", "auto"]
-    assert [one["family"] for one in (first, second, third)] == ["ipv4", "ipv4", "ipv6"]
+    assert [row["buffer_mode"] for row in (first, second, third)] == ["fixed", "fixed", "auto"]
+    assert [row["family"] for row in (first, second, third)] == ["ipv4", "ipv4", "ipv6"]
     assert (third["accounting"], third["active"], third["class_bytes"]) == ("payload", "A-X B-X", "1024 4096")
     assert (third["rtt_ns"], first["completion_s"], first["class_bytes"]) == ("A-X=7 B-X=9", "", "")
 

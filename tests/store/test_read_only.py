@@ -78,17 +78,17 @@ def sealed(tmp_path: Path) -> Iterator[Callable[[Path], Path]]:
 def test_everything_that_reads_works_there(
     campaign: Path, sealed: Callable[[Path], Path], tmp_path: Path
 ) -> None:
-    before = sorted(one.name for one in campaign.iterdir())
+    before = sorted(file.name for file in campaign.iterdir())
     place = sealed(campaign)
-    told = mptune("campaign", "status", place)
-    assert told.exit_code == 0 and ": complete." in told.stdout
+    result = mptune("campaign", "status", place)
+    assert result.exit_code == 0 and ": complete." in result.stdout
     assert mptune("campaign", "resume", place).exit_code == 0  # a finished one is only shown
     assert mptune("campaign", "export", place, "--series", "--out", tmp_path / "export").exit_code == 0
     with (tmp_path / "export" / "trials.csv").open(newline="") as lines:
         assert len(list(csv.DictReader(lines))) == 8
     assert mptune("report", place, "--no-figures", "--out", tmp_path / "page").exit_code == 0
     assert (tmp_path / "page" / "report.html").stat().st_size > 100_000
-    assert sorted(one.name for one in campaign.iterdir()) == before
+    assert sorted(file.name for file in campaign.iterdir()) == before
 
 
 @pytest.mark.parametrize(
@@ -97,9 +97,9 @@ def test_everything_that_reads_works_there(
 def test_what_writes_there_says_so_in_one_line(
     command: list[str], campaign: Path, sealed: Callable[[Path], Path]
 ) -> None:
-    told = mptune(*command, sealed(campaign))
-    assert told.exit_code == 1
-    assert "Read-only file system" in told.stderr and told.stderr.count("\n") == 1
+    result = mptune(*command, sealed(campaign))
+    assert result.exit_code == 1
+    assert "Read-only file system" in result.stderr and result.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("how", ["killed", "alive"])
@@ -118,7 +118,7 @@ def test_what_stands_in_the_journal_is_read_too(
         if how == "killed":
             process.wait()
         with open_store(sealed(campaign) / STORE, write=False) as store:
-            assert ("confirm", 4711) in [(one.purpose, one.planned) for one in store.progress()]
+            assert ("confirm", 4711) in [(phase.purpose, phase.planned) for phase in store.progress()]
     finally:
         process.communicate()
     with open_store(campaign / STORE) as store:

@@ -56,22 +56,22 @@ def test_an_interrupted_campaign_runs_only_what_is_missing(
 
 
 def test_an_observation_comes_back_as_it_was(network: Topology, fake_testbed: Any, tmp_path: Path) -> None:
-    (one,) = planned(network, 1, 1)
+    (plan,) = planned(network, 1, 1)
     with create(tmp_path / "s", CAMPAIGN) as store:
-        TrialRunner(fake_testbed, 1, store).measure([one])
-        assert store.observation(store.key("fake", one)) == fake_testbed.run(one.trial)
+        TrialRunner(fake_testbed, 1, store).measure([plan])
+        assert store.observation(store.key("fake", plan)) == fake_testbed.run(plan.trial)
         with pytest.raises(KeyError):
-            store.observation(store.key("another", one))
+            store.observation(store.key("another", plan))
 
 
 def test_a_trial_that_ended_early_comes_back_with_the_time_it_took(network: Topology, tmp_path: Path) -> None:
-    (one,) = planned(network, 1, 1)
-    trial = msgspec.structs.replace(one.trial, workload=Bulk(duration_ns=20 * 10**9, ends_early=True))
-    one = msgspec.structs.replace(one, trial=trial)
+    (plan,) = planned(network, 1, 1)
+    trial = msgspec.structs.replace(plan.trial, workload=Bulk(duration_ns=20 * 10**9, ends_early=True))
+    plan = msgspec.structs.replace(plan, trial=trial)
     with create(tmp_path / "s", CAMPAIGN) as store:
         runner = TrialRunner(SimulatedTestbed(), 1, store)
-        fresh, kept = runner.measure([one]), runner.measure([one])
-        observed = store.observation(store.key("simulated", one))
+        fresh, kept = runner.measure([plan]), runner.measure([plan])
+        observed = store.observation(store.key("simulated", plan))
     assert fresh == kept
     assert fresh[0].duration_s == observed.duration_ns / 1e9 < 20
     assert fresh[0].throughput_mbps == observed.throughput_bps / 1e6 != observed.in_order_bytes * 8e3 / 20e9
@@ -80,17 +80,17 @@ def test_a_trial_that_ended_early_comes_back_with_the_time_it_took(network: Topo
 def test_an_observation_from_before_trials_could_end_early_is_read(
     network: Topology, fake_testbed: Any, tmp_path: Path
 ) -> None:
-    path, (one,) = tmp_path / "s", planned(network, 1, 1)
+    path, (plan,) = tmp_path / "s", planned(network, 1, 1)
     with create(path, CAMPAIGN) as store:
-        TrialRunner(fake_testbed, 1, store).measure([one])
+        TrialRunner(fake_testbed, 1, store).measure([plan])
     with sqlite3.connect(path) as connection:
         ((packed,),) = connection.execute("SELECT observation FROM trial")
-        found = msgspec.msgpack.decode(zlib.decompress(packed))
-        del found["expected_bps"]
-        earlier = zlib.compress(msgspec.msgpack.encode(found))
+        unpacked = msgspec.msgpack.decode(zlib.decompress(packed))
+        del unpacked["expected_bps"]
+        earlier = zlib.compress(msgspec.msgpack.encode(unpacked))
         connection.execute("UPDATE trial SET observation = ?", (earlier,))
     with open_store(path) as store:
-        assert store.observation(store.key("fake", one)) == fake_testbed.run(one.trial)
+        assert store.observation(store.key("fake", plan)) == fake_testbed.run(plan.trial)
 
 
 def test_failed_trials_are_kept_with_their_reason(
@@ -103,7 +103,7 @@ def test_failed_trials_are_kept_with_their_reason(
         with opened as store:
             records = TrialRunner(fake_testbed, 2, store).measure(trials)
             assert [record.failed for record in records[:4]] == [*3 * [Failure("stalled", "stalled")], None]
-            assert [tuple(one) for one in store.progress()] == [("sweep", 0, 30, 30, 3)]
+            assert [tuple(phase) for phase in store.progress()] == [("sweep", 0, 30, 30, 3)]
     assert len(fake_testbed.trials) == 30
 
 
@@ -120,17 +120,17 @@ def test_the_same_trial_asked_for_twice_is_measured_once(
 def test_a_key_tells_apart_whatever_makes_another_trial(
     network: Topology, fake_testbed: Any, tmp_path: Path
 ) -> None:
-    (one,) = planned(network, 1, 1)
-    again = msgspec.convert(msgspec.to_builtins(one), PlannedTrial)
+    (plan,) = planned(network, 1, 1)
+    again = msgspec.convert(msgspec.to_builtins(plan), PlannedTrial)
 
     def changed(**changes: Any) -> PlannedTrial:
-        return msgspec.structs.replace(one, trial=msgspec.structs.replace(one.trial, **changes))
+        return msgspec.structs.replace(plan, trial=msgspec.structs.replace(plan.trial, **changes))
 
     other_network = msgspec.structs.replace(network, initial_path="B-X")
     others = [
-        changed(seed=one.trial.seed + 1),
+        changed(seed=plan.trial.seed + 1),
         changed(cc="reno"),
-        changed(buffer_bytes=one.trial.buffer_bytes + 1),
+        changed(buffer_bytes=plan.trial.buffer_bytes + 1),
         changed(initial_path="B-X"),
         changed(pm_options={"active": ("B-X",)}),
         changed(size_known=False),
@@ -140,21 +140,21 @@ def test_a_key_tells_apart_whatever_makes_another_trial(
         changed(buffer_mode="auto"),
         changed(family="ipv6"),
         changed(topology=other_network),
-        msgspec.structs.replace(one, run=1),
-        msgspec.structs.replace(one, round=1),
-        msgspec.structs.replace(one, purpose="confirm"),
-        msgspec.structs.replace(one, withdrawn="A-X"),
+        msgspec.structs.replace(plan, run=1),
+        msgspec.structs.replace(plan, round=1),
+        msgspec.structs.replace(plan, purpose="confirm"),
+        msgspec.structs.replace(plan, withdrawn="A-X"),
     ]
     with create(tmp_path / "s", CAMPAIGN) as store:
-        key = store.key("fake", one)
+        key = store.key("fake", plan)
         assert store.key("fake", again) == key
-        keys = {store.key("fake", other) for other in others} | {store.key("simulated", one)}
+        keys = {store.key("fake", other) for other in others} | {store.key("simulated", plan)}
         assert len(keys) == len(others) + 1 and key not in keys
 
 
 def test_trials_of_version_0_1_keep_their_keys(network: Topology, tmp_path: Path) -> None:
     """It had the options of pcdc as fields of a trial, between the initial path and the segment size."""
-    (one,) = plan_trials(
+    (plan,) = plan_trials(
         network,
         [
             Configuration(
@@ -172,14 +172,14 @@ def test_trials_of_version_0_1_keep_their_keys(network: Topology, tmp_path: Path
         base_seed=1,
     )
     fields = (
-        f'{{"pm": "pcdc", "cc": "olia", "buffer_bytes": 1048576, "seed": {one.trial.seed}, '
+        f'{{"pm": "pcdc", "cc": "olia", "buffer_bytes": 1048576, "seed": {plan.trial.seed}, '
         '"duration_ns": 1000000000, "initial_path": "A-X", "active": ["B-X", "A-X"], '
         '"standby_order": ["C-X"]}'
     )
     text = f'["simulated", "sweep", 0, 0, null, {fields}]'
     topology = blake2b(msgspec.json.encode(network, order="deterministic"), digest_size=16).digest()
     with create(tmp_path / "s", CAMPAIGN) as store:
-        assert store.key("simulated", one) == blake2b(topology + text.encode(), digest_size=16).digest()
+        assert store.key("simulated", plan) == blake2b(topology + text.encode(), digest_size=16).digest()
 
 
 def test_on_a_kernel_what_it_can_be_told_tells_trials_apart(tmp_path: Path, network: Topology) -> None:
@@ -187,8 +187,8 @@ def test_on_a_kernel_what_it_can_be_told_tells_trials_apart(tmp_path: Path, netw
 
     def with_stack(stack: Stack) -> PlannedTrial:
         settings = Configuration(pm="fullmesh", cc="reno", buffer_bytes=2**20, workload=SECOND, stack=stack)
-        (one,) = plan_trials(network, [settings], purpose="sweep", runs=1, base_seed=1)
-        return one
+        (plan,) = plan_trials(network, [settings], purpose="sweep", runs=1, base_seed=1)
+        return plan
 
     usual, other = STACKS["linux"], STACKS["v0.9x"]
     with create(tmp_path / "s", CAMPAIGN) as store:
@@ -314,7 +314,7 @@ EARLIER: dict[str, FailureKind] = {
 def earlier_store(path: Path, network: Topology, fake_testbed: Any) -> list[PlannedTrial]:
     """A store as version 0.1 wrote it: failures have words, no kinds."""
     trials = planned(network, len(EARLIER), 1)
-    words = dict(zip((one.trial.buffer_bytes for one in trials), EARLIER, strict=True))
+    words = dict(zip((plan.trial.buffer_bytes for plan in trials), EARLIER, strict=True))
     fake_testbed.fails = lambda trial: words[trial.buffer_bytes]
     with create(path, CAMPAIGN) as store:
         TrialRunner(fake_testbed, 1, store).measure(trials)
@@ -389,9 +389,9 @@ def test_the_rtts_of_the_paths_stand_beside_the_trials(
     fake_testbed.run = run
     with create(tmp_path / "s", CAMPAIGN) as store:
         records = TrialRunner(fake_testbed, 1, store).measure(planned(network, 3))
-        found = path_rtts(store)
+        rtts = path_rtts(store)
     assert records[-1].subflows[0].rto_ms == 250.0
-    assert [rtt.path for rtt in found] == ["A-X", "B-X", "C-X"]
-    assert {(rtt.idle.min, rtt.idle.median, rtt.idle.max) for rtt in found} == {(10.0, 10.0, 10.0)}
-    assert [rtt.loaded and rtt.loaded.mean for rtt in found] == [20.0, 20.0, None]
-    assert found[0].idle.n == sum(record.failed is None for record in records) == len(records) - 1
+    assert [rtt.path for rtt in rtts] == ["A-X", "B-X", "C-X"]
+    assert {(rtt.idle.min, rtt.idle.median, rtt.idle.max) for rtt in rtts} == {(10.0, 10.0, 10.0)}
+    assert [rtt.loaded and rtt.loaded.mean for rtt in rtts] == [20.0, 20.0, None]
+    assert rtts[0].idle.n == sum(record.failed is None for record in records) == len(records) - 1

@@ -22,12 +22,12 @@ World = Callable[[Arm, int, int], float | None]
 
 def arms(*names: str) -> tuple[Arm, ...]:
     """Arms on paths of their own, named "cc" or "cc@path+path"."""
-    found = []
+    tests = []
     for name in names:
         cc, _, labels = name.partition("@")
         paths = tuple(filter(None, labels.split("+")))
-        found.append(Arm(Combination("pcdc" if paths else "fullmesh", cc, paths), frozenset(paths)))
-    return tuple(found)
+        tests.append(Arm(Combination("pcdc" if paths else "fullmesh", cc, paths), frozenset(paths)))
+    return tuple(tests)
 
 
 def question(*names: str, **changes: object) -> Question:
@@ -52,7 +52,7 @@ def play(name: str, asked: Question, world: World) -> tuple[list[Ask], Verdict |
     strategy = create(name, asked)
     while batch := strategy.ask():
         assert len(batch) <= asked.batch
-        strategy.tell([Told(one, world(asked.arms[one.arm], one.size, one.run)) for one in batch])
+        strategy.tell([Told(ask, world(asked.arms[ask.arm], ask.size, ask.run)) for ask in batch])
         done += batch
         assert len(done) <= 10_000
     return done, strategy.verdict()
@@ -68,7 +68,7 @@ def test_it_asks_for_nothing_twice_and_ends(name, batch):
     asked = question(*FOUR, batch=batch)
     done, _ = play(name, asked, WORLD)
     assert len(set(done)) == len(done) <= 200
-    assert all(one.run < asked.runs for one in done)
+    assert all(ask.run < asked.runs for ask in done)
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
@@ -88,7 +88,7 @@ def test_after_an_interruption_it_goes_on_with_the_same_trials(name, batch):
         known = whole[:at]
         again = create(name, asked)
         # Finished trials come back from a store in whatever order.
-        again.tell([Told(one, WORLD(asked.arms[one.arm], one.size, one.run)) for one in reversed(known)])
+        again.tell([Told(ask, WORLD(asked.arms[ask.arm], ask.size, ask.run)) for ask in reversed(known)])
         if at % batch == 0:
             assert list(again.ask()) == whole[at : at + batch]
         if at == len(whole):
@@ -228,13 +228,13 @@ def with_times(asked, world, *, slower_from_s=float("inf"), factor=1.0):
     """As `play`, a trial a second, on a network that gives another throughput from a moment on."""
     strategy, now_s, done = create("adaptive", asked), 0.0, []
     while batch := strategy.ask():
-        told = []
-        for one in batch:
+        results = []
+        for ask in batch:
             now_s += 1
-            mbps = world(asked.arms[one.arm], one.size, one.run)
-            told.append(Told(one, mbps * (factor if now_s > slower_from_s else 1), 1.0, now_s))
-        strategy.tell(told)
-        done += told
+            mbps = world(asked.arms[ask.arm], ask.size, ask.run)
+            results.append(Told(ask, mbps * (factor if now_s > slower_from_s else 1), 1.0, now_s))
+        strategy.tell(results)
+        done += results
     return done, strategy.verdict()
 
 
@@ -288,9 +288,9 @@ def test_a_wrong_prior_is_dropped_however_small_its_error_is_said_to_be():
 
 def test_an_error_of_a_prior_is_met_by_two_hypotheses():
     """A half of a normal error lies within 0.6745 standard deviations, nine tenths within 1.6449."""
-    narrow, wide = sorted({one.error or 0.0 for one in with_prediction((0.1, 0.3))})
+    narrow, wide = sorted({step.error or 0.0 for step in with_prediction((0.1, 0.3))})
     assert narrow * CURVES == pytest.approx(0.1 / 0.6745) and wide * CURVES == pytest.approx(0.3 / 1.6449)
-    assert {one.error for one in with_prediction((9.0, 99.0))} == {1.0}
+    assert {step.error for step in with_prediction((9.0, 99.0))} == {1.0}
     assert len(with_prediction()) == len(with_prediction((0.1, 0.3)))
 
 
@@ -305,8 +305,8 @@ def test_it_says_what_it_reached_with_the_certainty_asked_for(certainty):
 
 def test_more_certainty_is_more_room():
     verdicts = [
-        play("adaptive", question(*FOUR, certainty=one, budget_s=1), rising(PLATEAUS, 0.3))[1]
-        for one in (0.6, 0.99)
+        play("adaptive", question(*FOUR, certainty=mark, budget_s=1), rising(PLATEAUS, 0.3))[1]
+        for mark in (0.6, 0.99)
     ]
     rooms = [verdict.room for verdict in verdicts if verdict is not None]
     assert rooms == sorted(rooms)
@@ -363,6 +363,6 @@ def test_very_many_trials_are_no_trouble():
     asked = question(*FOUR, runs=100, budget_s=None)
     every = [(arm, size, run) for arm in range(4) for size in range(len(BUFFERS)) for run in range(100)]
     strategy = create("adaptive", asked)
-    strategy.tell([Told(Ask(*one), WORLD(asked.arms[one[0]], *one[1:])) for one in every])
+    strategy.tell([Told(Ask(*ask), WORLD(asked.arms[ask[0]], *ask[1:])) for ask in every])
     assert strategy.verdict() is not None
     assert not list(strategy.ask())

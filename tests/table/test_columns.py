@@ -21,8 +21,8 @@ def test_columns_by_role_and_by_header(tmp_path: Path) -> None:
     assert columns.numbers["T"].tolist() == [8, 9] and columns.units == {"T": "Mbit/s", "B": "KiB"}
     assert columns.levels == {"CC": ("olia", "reno")} and columns.numbers["day"].tolist() == [1, 2]
     assert columns.rows == (2, 3)
-    shown = read_columns(path, ("goodput [Mbit/s]", "B"), shown={"throughput": "bit/s", "buffer": "MiB"})
-    assert shown.numbers["goodput [Mbit/s]"].tolist() == [8e6, 9e6] and shown.numbers["B"].tolist() == [1, 2]
+    read = read_columns(path, ("goodput [Mbit/s]", "B"), shown={"throughput": "bit/s", "buffer": "MiB"})
+    assert read.numbers["goodput [Mbit/s]"].tolist() == [8e6, 9e6] and read.numbers["B"].tolist() == [1, 2]
     factor = read_columns(path, ("day",), ReadOptions(factors=("day",)))
     assert factor.levels == {"day": ("1", "2")}
 

@@ -27,16 +27,16 @@ def write(tmp_path: Path):
 
 
 def test_what_is_in_the_file(write) -> None:
-    found = read_measurements(
+    measurements = read_measurements(
         write(HEADER + ",pm,initial_path,weekday,note", *(f"{row},pcdc,U-C,Mon,x" for row in ROWS)),
         ReadOptions(factors=("weekday",)),
     )
-    first = found.rows[0]
+    first = measurements.rows[0]
     assert (first.row, first.throughput_mbps, first.buffer_mib) == (2, 10.0, 1.0)
     assert first.levels == {"cc": "cubic", "pm": "pcdc", "initial_path": "U-C", "weekday": "Mon"}
-    assert found.factors[0] == "cc" and set(found.factors) == set(first.levels)
-    assert found.unused == ("note",)
-    assert found.levels("cc") == ("cubic", "olia")
+    assert measurements.factors[0] == "cc" and set(measurements.factors) == set(first.levels)
+    assert measurements.unused == ("note",)
+    assert measurements.levels("cc") == ("cubic", "olia")
 
 
 @pytest.mark.parametrize(
@@ -50,9 +50,9 @@ def test_what_is_in_the_file(write) -> None:
     ],
 )
 def test_units_stand_in_the_header(write, header: str, buffer: float, throughput: float) -> None:
-    found = read_measurements(write(header, *ROWS))
-    assert found.rows[0].throughput_mbps == pytest.approx(10 * throughput)
-    assert found.rows[1].buffer_mib == pytest.approx(2 * buffer)
+    measurements = read_measurements(write(header, *ROWS))
+    assert measurements.rows[0].throughput_mbps == pytest.approx(10 * throughput)
+    assert measurements.rows[1].buffer_mib == pytest.approx(2 * buffer)
 
 
 @given(st.sampled_from(sorted(RATES)), st.sampled_from(sorted(SIZES)), st.floats(1e-3, 1e3))
@@ -61,23 +61,23 @@ def test_units_may_be_given_instead(
 ) -> None:
     path = tmp_path_factory.mktemp("units") / "data.csv"
     path.write_text(f"throughput,buffer,cc\n{value!r},{value!r},a\n1,{value / 2!r},a\n")
-    found = read_measurements(str(path), ReadOptions(throughput_unit=rate, buffer_unit=size))
-    assert found.rows[0].throughput_mbps == pytest.approx(value * RATES[rate] / 1e6)
-    assert found.rows[0].buffer_mib == pytest.approx(value * SIZES[size] / 2**20)
+    measurements = read_measurements(str(path), ReadOptions(throughput_unit=rate, buffer_unit=size))
+    assert measurements.rows[0].throughput_mbps == pytest.approx(value * RATES[rate] / 1e6)
+    assert measurements.rows[0].buffer_mib == pytest.approx(value * SIZES[size] / 2**20)
 
 
 def test_columns_may_have_other_names(write) -> None:
     columns = {"throughput": "rate (Mbit/s)", "buffer": "B_KiB", "cc": "algorithm"}
-    found = read_measurements(
+    measurements = read_measurements(
         write("algorithm,rate (Mbit/s),B_KiB", "reno,5,512", "reno,6,1024"), ReadOptions(columns=columns)
     )
-    assert [(row.throughput_mbps, row.buffer_mib) for row in found.rows] == [(5.0, 0.5), (6.0, 1.0)]
+    assert [(row.throughput_mbps, row.buffer_mib) for row in measurements.rows] == [(5.0, 0.5), (6.0, 1.0)]
 
 
 def test_an_observations_file_of_ours_is_read_as_it_is(write) -> None:
     """The sweep counts; withdrawal trials and confirmations do not, nor do failed trials."""
     header = "purpose,pm,cc,buffer_bytes,run,seed,withdrawn,throughput_mbps,omega,failed"
-    found = read_measurements(
+    measurements = read_measurements(
         write(
             header,
             "impact,fullmesh,cubic,1048576,0,5,U-C,3.0,0.5,",
@@ -87,11 +87,11 @@ def test_an_observations_file_of_ours_is_read_as_it_is(write) -> None:
             "confirm,fullmesh,cubic,2097152,0,4,,19.0,,",
         )
     )
-    assert [(row.throughput_mbps, row.buffer_mib, row.run) for row in found.rows] == [
+    assert [(row.throughput_mbps, row.buffer_mib, row.run) for row in measurements.rows] == [
         (10.0, 1.0, "0"),
         (20.0, 2.0, "1"),
     ]
-    assert found.failed == 1 and found.unused == ()
+    assert measurements.failed == 1 and measurements.unused == ()
 
 
 OURS = (
@@ -116,11 +116,11 @@ def test_what_varies_in_a_file_of_ours_and_is_not_read_is_named(write) -> None:
         for cc, active in (("cubic", "A-X"), ("reno", "B-X"))
     ]
     rows.append(rows[0].replace("1048576", "2097152"))
-    found = read_measurements(write(OURS, *rows))
-    assert (found.varying, found.unused) == (("transfer_bytes",), ())
-    assert found.levels("initial_path") == ("A-X",)
-    (told,) = pooled(found)
-    assert told.startswith("transfer_bytes varies but is not modelled")
+    measurements = read_measurements(write(OURS, *rows))
+    assert (measurements.varying, measurements.unused) == (("transfer_bytes",), ())
+    assert measurements.levels("initial_path") == ("A-X",)
+    (warning,) = pooled(measurements)
+    assert warning.startswith("transfer_bytes varies but is not modelled")
     declared = read_measurements(write(OURS, *rows), ReadOptions(factors=("transfer_bytes",)))
     assert declared.varying == () and pooled(declared) == []
 
@@ -136,22 +136,24 @@ def test_an_initial_path_that_nobody_asked_for_is_no_factor(write) -> None:
 def test_runs_of_ours_share_their_seeds_and_others_do_not(write) -> None:
     rows = [ours("", "", run=run, round_=round_) for run in (0, 1) for round_ in (0, 1)]
     rows.append(rows[0].replace("1048576", "2097152"))
-    found = read_measurements(write(OURS, *rows))
-    assert found.shared_runs and {row.run for row in found.rows} == {"0", "1", "1/0", "1/1"}
+    measurements = read_measurements(write(OURS, *rows))
+    assert measurements.shared_runs and {row.run for row in measurements.rows} == {"0", "1", "1/0", "1/1"}
     assert not read_measurements(write(OURS, *rows, rows[0].replace(",70,", ",99,"))).shared_runs
     theirs = write("throughput_mbps,buffer_mib,cc,run", "1,1,a,0", "2,2,a,0", "2,2,a,1")
     assert not read_measurements(theirs).shared_runs
 
 
 def test_a_selection_of_congestion_controls(write) -> None:
-    found = read_measurements(write(HEADER, *ROWS), ReadOptions(ccs=("olia",)))
-    assert {row.levels["cc"] for row in found.rows} == {"olia"}
+    measurements = read_measurements(write(HEADER, *ROWS), ReadOptions(ccs=("olia",)))
+    assert {row.levels["cc"] for row in measurements.rows} == {"olia"}
 
 
 def test_blank_lines_a_byte_order_mark_and_spaces_are_no_obstacle(write) -> None:
-    found = read_measurements(write(HEADER, "", " 10 , 1 , cubic ", "", "20,2,cubic", encoding="utf-8-sig"))
-    assert [row.row for row in found.rows] == [3, 5]
-    assert found.rows[0].levels["cc"] == "cubic"
+    measurements = read_measurements(
+        write(HEADER, "", " 10 , 1 , cubic ", "", "20,2,cubic", encoding="utf-8-sig")
+    )
+    assert [row.row for row in measurements.rows] == [3, 5]
+    assert measurements.rows[0].levels["cc"] == "cubic"
 
 
 BAD: list[tuple[list[str], str]] = [

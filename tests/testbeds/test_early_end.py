@@ -92,8 +92,8 @@ def test_what_it_measured_is_the_beginning_of_the_whole_trial(early, network):
 
 
 def test_it_ends_where_the_rule_says_for_the_series_of_the_whole_trial(early, network):
-    found = replayed(run(network, ends_early=False).bins, DURATION_NS)
-    assert found == (early.duration_ns, early.expected_bps)
+    ended = replayed(run(network, ends_early=False).bins, DURATION_NS)
+    assert ended == (early.duration_ns, early.expected_bps)
 
 
 def test_the_same_trial_ends_the_same_way(early, network):
@@ -104,7 +104,7 @@ def test_a_network_that_failed_is_watched_until_its_throughput_is_known(tmp_path
     file = tmp_path / "failing.toml"
     file.write_text(FAILING, encoding="utf-8")
     failing = load(file)
-    early, whole = (run(failing, ends_early=one) for one in (True, False))
+    early, whole = (run(failing, ends_early=early_end) for early_end in (True, False))
     file.write_text(FAILING.replace("schedule", "# schedule"), encoding="utf-8")
     assert early.duration_ns > run(load(file)).duration_ns
     assert early.throughput_bps == pytest.approx(whole.throughput_bps, rel=0.05)

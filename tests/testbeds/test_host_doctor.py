@@ -48,7 +48,11 @@ class Machine:
         self.closed = False
 
     def look(self, names, pairs=()):
-        own = {has["ip"]: one["device"] for one in self._looked["interfaces"] for has in one["addresses"]}
+        own = {
+            has["ip"]: interface["device"]
+            for interface in self._looked["interfaces"]
+            for has in interface["addresses"]
+        }
         leaves = [
             {"from": source, "to": to, "device": self._leaves.get(source, own[source]), "reason": None}
             for source, to in pairs
@@ -77,18 +81,18 @@ def hosts(monkeypatch):
             "rp_filter": 1,
         }
     ]
-    found = {"me@laptop.example": {"looked": copy.deepcopy(LAPTOP)}, "server": {"looked": server}}
+    machines = {"me@laptop.example": {"looked": copy.deepcopy(LAPTOP)}, "server": {"looked": server}}
     made = []
 
     def connect(target, name):
-        if "refused" in found[target]:
-            raise MachineError(str(found[target]["refused"]))
-        made.append(Machine(target, name, **found[target]))
+        if "refused" in machines[target]:
+            raise MachineError(str(machines[target]["refused"]))
+        made.append(Machine(target, name, **machines[target]))
         return made[-1]
 
     monkeypatch.setattr("mptune.testbeds.host_doctor.connect", connect)
-    yield found
-    assert all(one.closed for one in made)
+    yield machines
+    assert all(machine.closed for machine in made)
 
 
 def by_name(host):
@@ -99,10 +103,10 @@ def test_hosts_that_can_have_nothing_to_paste(hosts, file):
     laptop, server = examine(load(file))
     assert ready([laptop, server])
     assert (laptop.site, laptop.ssh, server.name) == ("S", "me@laptop.example", "Server")
-    assert not [one.remedy for one in (*laptop.findings, *server.findings) if one.remedy]
-    found = by_name(laptop)
-    assert found["interface C"].found == "wwan0, 10.2.0.2"
-    assert found["agent"].found == f"{__version__}, delivered for the session"
+    assert not [finding.remedy for finding in (*laptop.findings, *server.findings) if finding.remedy]
+    findings = by_name(laptop)
+    assert findings["interface C"].found == "wwan0, 10.2.0.2"
+    assert findings["agent"].found == f"{__version__}, delivered for the session"
     # A strict filter does no harm where there is one device.
     assert by_name(server)["reverse path filter"].found == "strict on ens3"
 
@@ -144,20 +148,20 @@ def test_a_gateway_that_nobody_knows_is_left_to_the_reader(hosts, file):
 def test_a_strict_filter_beside_another_device_is_named_with_the_setting(hosts, file):
     hosts["me@laptop.example"]["looked"]["interfaces"][1]["rp_filter"] = 1
     laptop, _ = examine(load(file))
-    found = by_name(laptop)["reverse path filter"]
-    assert (found.state, found.found) == ("limited", "strict on eth1")
-    assert "net.ipv4.conf.all.rp_filter=2 net.ipv4.conf.eth1.rp_filter=2" in (found.remedy or "")
+    finding = by_name(laptop)["reverse path filter"]
+    assert (finding.state, finding.found) == ("limited", "strict on eth1")
+    assert "net.ipv4.conf.all.rp_filter=2 net.ipv4.conf.eth1.rp_filter=2" in (finding.remedy or "")
 
 
 def test_a_user_without_privileges_is_told_what_is_left(hosts, file):
     hosts["me@laptop.example"]["privileged"] = False
     laptop, server = examine(load(file))
-    found = by_name(laptop)
+    findings = by_name(laptop)
     assert not ready([laptop, server])
-    assert "only --protocol tcp" in (found["privileges"].remedy or "")
-    assert found["congestion control reno"].state == "ok"
-    assert found["congestion control cubic"].remedy == "only root may use it"
-    assert "rmem_max=31457280" in (found["buffers (bytes)"].remedy or "")
+    assert "only --protocol tcp" in (findings["privileges"].remedy or "")
+    assert findings["congestion control reno"].state == "ok"
+    assert findings["congestion control cubic"].remedy == "only root may use it"
+    assert "rmem_max=31457280" in (findings["buffers (bytes)"].remedy or "")
 
 
 @pytest.mark.parametrize(
@@ -174,9 +178,9 @@ def test_a_user_without_privileges_is_told_what_is_left(hosts, file):
 )
 def test_what_a_host_lacks_is_missing(hosts, file, change, name, words):
     change(hosts["me@laptop.example"]["looked"])
-    found = examine(load(file))
-    finding = by_name(found[0])[name]
-    assert not ready(found) and finding.state == "missing" and words in (finding.remedy or "")
+    examined = examine(load(file))
+    finding = by_name(examined[0])[name]
+    assert not ready(examined) and finding.state == "missing" and words in (finding.remedy or "")
 
 
 def test_where_each_congestion_control_comes_from_is_said(hosts, file, monkeypatch, tmp_path):
@@ -186,9 +190,9 @@ def test_where_each_congestion_control_comes_from_is_said(hosts, file, monkeypat
         looked = hosts[target]["looked"]
         looked["congestion_controls"]["available"] = ["reno", "cubic"]
         looked["bpf"] = lacks
-    found = examine(load(file))
-    assert ready(found)
-    laptop, server = (by_name(one) for one in found)
+    examined = examine(load(file))
+    assert ready(examined)
+    laptop, server = (by_name(host) for host in examined)
     assert laptop["congestion control cubic"].found == "in the kernel"
     assert laptop["congestion control olia"].found == "as a BPF program"
     assert server["congestion control olia"].state == "missing"
@@ -210,16 +214,16 @@ def test_a_topology_without_hosts_is_refused():
 
 
 def test_the_command_shows_both_side_by_side_and_ends_with_1_if_they_cannot(hosts, file):
-    shown = CliRunner().invoke(app, ["doctor", "--hosts", str(file)])
-    assert shown.exit_code == 0
-    assert shown.stdout.startswith("Trials can run between Laptop and Server (--testbed hosts).")
+    result = CliRunner().invoke(app, ["doctor", "--hosts", str(file)])
+    assert result.exit_code == 0
+    assert result.stdout.startswith("Trials can run between Laptop and Server (--testbed hosts).")
     hosts["server"]["leaves"] = {"192.0.2.1": None}
-    shown = CliRunner().invoke(app, ["doctor", "--hosts", str(file)])
-    assert shown.exit_code == 1
-    assert "    ip rule add from 192.0.2.1 table 100 priority 100" in shown.stdout.splitlines()
+    result = CliRunner().invoke(app, ["doctor", "--hosts", str(file)])
+    assert result.exit_code == 1
+    assert "    ip rule add from 192.0.2.1 table 100 priority 100" in result.stdout.splitlines()
     document = json.loads(CliRunner().invoke(app, ["doctor", "--hosts", str(file), "--json"]).stdout)
     assert document["ready"] is False
-    assert [(one["site"], one["ssh"]) for one in document["hosts"]] == [
+    assert [(host["site"], host["ssh"]) for host in document["hosts"]] == [
         ("S", "me@laptop.example"),
         ("R", "server"),
     ]

@@ -349,9 +349,9 @@ def test_a_session_refuses_the_last_of_its_trials_before_the_first(sessions, tri
     with pytest.raises(InputError, match="--pm"):
         run_trials(bed, [first, trial(cc="reno")])
     made, _ = sessions
-    assert [one.target for one in made] == ["me@laptop.example", "server"]
+    assert [session.target for session in made] == ["me@laptop.example", "server"]
     bed.close()
-    assert all(one.closed for one in made)
+    assert all(session.closed for session in made)
 
 
 def test_a_session_that_is_over_is_begun_again_and_a_host_that_is_away_fails_the_trial_alone(sessions, trial):
@@ -472,25 +472,27 @@ def test_after_ctrl_c_silent_hosts_are_not_waited_for_and_named(sessions, trial)
 
     with pytest.raises(KeyboardInterrupt) as caught:
         broken_off()
-    assert all(one.hurried and one.closed for one in made)
+    assert all(session.hurried and session.closed for session in made)
     assert caught.value.__notes__ == ["Server could not be reached; it restores its settings within 10 s"]
 
 
 def test_a_trial_that_a_host_left_is_repeated_once_it_is_back(sessions, trial, monkeypatch):
     made, _ = sessions
     bed = HostsTestbed()
-    found: list[Observation] = []
+    observations: list[Observation] = []
 
     def measure(bed, asked):
         bed._facts(asked.topology)
         made[0].killed = made[0].gone = True
-        found.append(two_hosts.observation("A-X", 0, failed=Failure("died", "lost") if not found else None))
-        return found[-1]
+        observations.append(
+            two_hosts.observation("A-X", 0, failed=Failure("died", "lost") if not observations else None)
+        )
+        return observations[-1]
 
     monkeypatch.setattr(HostsTestbed, "_measure", measure)
     bed.be_patient(60, lambda sentence: None)
-    assert bed.run(trial()).failed is None and len(found) == 2 and len(made) == 3
-    assert found[-1].metadata["repeated"] == 1
+    assert bed.run(trial()).failed is None and len(observations) == 2 and len(made) == 3
+    assert observations[-1].metadata["repeated"] == 1
 
 
 def test_after_an_interrupt_nothing_is_run(sessions, trial):
@@ -508,13 +510,13 @@ def test_only_a_trial_that_failed_for_being_overloaded_is_repeated(trial, monkey
 
     def measure(bed, asked):
         measured.append(asked)
-        found = two_hosts.observation("A-X", 0, failed=Failure(kind, "whatever"))
-        found.metadata["overloaded"] = "busy"
-        return found
+        observation = two_hosts.observation("A-X", 0, failed=Failure(kind, "whatever"))
+        observation.metadata["overloaded"] = "busy"
+        return observation
 
     monkeypatch.setattr(HostsTestbed, "_measure", measure)
-    found = HostsTestbed().run(trial())
-    assert len(measured) == times and ("repeated" in found.metadata) == (times == 2)
+    observation = HostsTestbed().run(trial())
+    assert len(measured) == times and ("repeated" in observation.metadata) == (times == 2)
 
 
 # BPF programs
@@ -569,9 +571,9 @@ def test_trials_of_a_session_share_a_program_under_a_name_of_its_own(built):
     programs = Programs(alice.start)
     name = programs.name("olia")
     assert programs.name("olia") == name and len(alice.made) == 1
-    (told,) = alice.made[0].told
-    assert told["name"] == name and name.startswith("olia_") and len(name) == len("mptune_olia")
-    assert base64.b64decode(told["object"]) == f"the name {name} of it".encode()
+    (order,) = alice.made[0].told
+    assert order["name"] == name and name.startswith("olia_") and len(name) == len("mptune_olia")
+    assert base64.b64decode(order["object"]) == f"the name {name} of it".encode()
     assert programs.name("vegas").startswith("vegas_") and Programs(Holding().start).name("olia") != name
     programs.close()
     assert all(role.over for role in alice.made)

@@ -70,14 +70,14 @@ def outcome(**changes):
         "unroutable": 0,
         "overflow": 0,
     }
-    found = Outcome(result=result, report=report)
+    measured = Outcome(result=result, report=report)
     for key, value in changes.items():
         for target in (result, report):
             if key in target:
                 target[key] = value
         if key in Outcome.__struct_fields__:
-            setattr(found, key, value)
-    return found
+            setattr(measured, key, value)
+    return measured
 
 
 def test_strangers_are_noted_where_there_were_any(trial):
@@ -87,15 +87,18 @@ def test_strangers_are_noted_where_there_were_any(trial):
 
 def test_addresses_become_labels(trial):
     observation = observe(trial, plan(trial, "cubic"), outcome(), 0.5)
-    assert [(one.path, one.active) for one in observation.subflows] == [("A-X", True), ("C-X", False)]
+    assert [(subflow.path, subflow.active) for subflow in observation.subflows] == [
+        ("A-X", True),
+        ("C-X", False),
+    ]
     assert observation.failed is None and observation.subflows[0].timeouts == 0
     assert observation.metadata["addresses C-X"] == "10.64.2.1 to 10.65.0.1"
 
 
 def test_processors_are_told_by_process(trial):
     assert processor_shares(outcome()) == {"emulator": 0.25, "meter": pytest.approx(0.05)}
-    found = observe(trial, plan(trial, "cubic"), outcome(), 0.512).metadata
-    assert found["machine_busy_share"] == 0.512 and found["emulator_processors"] == 0.25
+    metadata = observe(trial, plan(trial, "cubic"), outcome(), 0.512).metadata
+    assert metadata["machine_busy_share"] == 0.512 and metadata["emulator_processors"] == 0.25
 
 
 @pytest.mark.parametrize(
@@ -120,9 +123,9 @@ def test_at_the_line_it_still_is(trial, changes):
 
 
 def test_other_reasons_come_first(trial):
-    found = outcome(overflow=1)
-    found.result |= {"failed": "stalled at 0.5 s", "failed_kind": "stalled"}
-    observation = observe(trial, plan(trial, "cubic"), found, 0.5)
+    overflowed = outcome(overflow=1)
+    overflowed.result |= {"failed": "stalled at 0.5 s", "failed_kind": "stalled"}
+    observation = observe(trial, plan(trial, "cubic"), overflowed, 0.5)
     assert observation.failed == Failure("stalled", "stalled at 0.5 s")
     assert "overloaded" in observation.metadata
 
@@ -161,8 +164,8 @@ def test_what_the_path_manager_did_is_told_in_the_trials_time(trial):
             "sampled": {"looks": 9, "span_ns": 9 * SECOND, "receive_limited_ns": 7, "send_limited_ns": 2},
         }
     ]
-    found = observe(trial, plan(trial, "cubic"), outcome(managed=managed, started_ns=5 * SECOND), 0.5)
-    assert found.metadata["path_manager_changes"] == "250 ms: B-X active"
-    assert found.metadata["path_manager_problems"] == "C-X: no listener"
-    assert found.metadata["outage A-X"] == "lost at 200 ms, B-X after 300 ms"
-    assert found.metadata["window_limited_ns"] == 9 and found.metadata["sampled_ns"] == 9 * SECOND
+    observation = observe(trial, plan(trial, "cubic"), outcome(managed=managed, started_ns=5 * SECOND), 0.5)
+    assert observation.metadata["path_manager_changes"] == "250 ms: B-X active"
+    assert observation.metadata["path_manager_problems"] == "C-X: no listener"
+    assert observation.metadata["outage A-X"] == "lost at 200 ms, B-X after 300 ms"
+    assert observation.metadata["window_limited_ns"] == 9 and observation.metadata["sampled_ns"] == 9 * SECOND

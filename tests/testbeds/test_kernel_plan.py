@@ -99,11 +99,11 @@ def test_a_saturated_sender_has_no_end_and_a_transfer_has(trial):
 
 
 def test_two_plans_of_a_trial_differ_by_their_token_alone(trial):
-    one, other = (plan(trial(), "olia") for _ in range(2))
-    tokens = {made.meter["token"] for made in (one, other)}
+    first, other = (plan(trial(), "olia") for _ in range(2))
+    tokens = {made.meter["token"] for made in (first, other)}
     assert len(tokens) == 2 and all(len(bytes.fromhex(token)) == 16 for token in tokens)
-    same = {**other.meter, "token": one.meter["token"]}
-    assert msgspec.structs.replace(other, meter=same) == one
+    same = {**other.meter, "token": first.meter["token"]}
+    assert msgspec.structs.replace(other, meter=same) == first
 
 
 def test_the_script_is_put_in_order_of_time(trial):
@@ -111,8 +111,8 @@ def test_the_script_is_put_in_order_of_time(trial):
         ScriptedAction(at_ns=2 * SECOND, path="A-X", action="up"),
         ScriptedAction(at_ns=1 * SECOND, path="B-X", action="standby"),
     )
-    found = plan(trial(script=script), "olia").script
-    assert [(one.at_s, one.action, one.path, one.label) for one in found] == [
+    events = plan(trial(script=script), "olia").script
+    assert [(event.at_s, event.action, event.path, event.label) for event in events] == [
         (1.0, "standby", 1, "B-X"),
         (2.0, "up", 0, "A-X"),
     ]

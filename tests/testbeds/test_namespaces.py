@@ -118,9 +118,9 @@ def spoiled(network, monkeypatch):
 
 def test_a_trial_waits_for_a_quiet_machine_and_says_how_long(spoiled):
     machine, testbed, trial = spoiled(noisy=5, late=0)
-    found = testbed.run(trial)
+    observation = testbed.run(trial)
     noise = "100.0 ms late, 0% of the processor time taken by the host"
-    assert found.metadata == {"waited_for_quiet_s": machine.now, "noise": noise} and machine.now == 3.5
+    assert observation.metadata == {"waited_for_quiet_s": machine.now, "noise": noise} and machine.now == 3.5
     assert testbed.note() == "waited once for a quiet machine, 4 s in all"
     assert machine.limits == [quiet.LIMIT_S]
 
@@ -132,8 +132,8 @@ def test_on_a_quiet_machine_nothing_is_waited_for(spoiled):
 
 def test_an_overloaded_trial_is_repeated_once_after_a_longer_wait(spoiled):
     machine, testbed, trial = spoiled(noisy=2, late=1)
-    found = testbed.run(trial).metadata
-    assert (found["repeated"], found["waited_for_quiet_s"]) == (1, 2.0) and "overloaded" not in found
+    metadata = testbed.run(trial).metadata
+    assert (metadata["repeated"], metadata["waited_for_quiet_s"]) == (1, 2.0) and "overloaded" not in metadata
     assert machine.limits == [quiet.LIMIT_S, quiet.LIMIT_AGAIN_S]
     _, testbed, trial = spoiled(noisy=0, late=9)
     assert testbed.run(trial).metadata == {"repeated": 1, "overloaded": "late"}
@@ -141,9 +141,9 @@ def test_an_overloaded_trial_is_repeated_once_after_a_longer_wait(spoiled):
 
 def test_a_machine_that_did_not_become_quiet_is_in_the_record(spoiled):
     machine, testbed, trial = spoiled(noisy=10**6, late=0)
-    found = testbed.run(trial).metadata
-    assert found["waited_for_quiet_s"] == machine.now == quiet.LIMIT_S
-    assert found["noise"].endswith("taken by the host, for too long")
+    metadata = testbed.run(trial).metadata
+    assert metadata["waited_for_quiet_s"] == machine.now == quiet.LIMIT_S
+    assert metadata["noise"].endswith("taken by the host, for too long")
 
 
 def test_the_progress_says_how_long_was_waited(spoiled, monkeypatch):

@@ -71,5 +71,5 @@ def test_a_cut_changes_the_width_of_no_published_bin(trial):
     cut = create("simulated").run(trial((5 * SECOND, "down")))
     plain = create("simulated").run(trial())
     assert cut.bins[:50] == plain.bins[:50] and len(cut.bins) == len(plain.bins)
-    for one, other in zip(cut.subflows, plain.subflows, strict=True):
-        assert one.bins[:50] == other.bins[:50]
+    for subflow, other in zip(cut.subflows, plain.subflows, strict=True):
+        assert subflow.bins[:50] == other.bins[:50]

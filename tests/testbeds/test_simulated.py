@@ -141,10 +141,10 @@ def test_a_transfer_of_unknown_size_gets_further_subflows_beyond_the_limits_of_i
     def carrying(size: int) -> int:
         transfer = {"transfer_bytes": size, "size_known": False}
         options = {"class_bytes": (100_000, 2_000_000)}
-        found = testbed.run(
+        observations = testbed.run(
             trial(network, pm="pcdc", pm_options=options, buffer_bytes=2**18, **transfer)
         ).subflows
-        return sum(one.bytes > 0 for one in found)
+        return sum(subflow.bytes > 0 for subflow in observations)
 
     assert [carrying(size) for size in (50_000, 1_500_000, 20_000_000)] == [1, 2, 3]
 
@@ -178,8 +178,13 @@ def test_a_trial_whose_books_contradict_themselves_is_a_failure(testbed, network
 
     def broken(spec: bytes) -> bytes:
         outcome = msgspec.json.decode(_core.simulate(spec))
-        told = {"failed": reason, "failed_kind": "miscounted", "completion_ns": None, "expected_bytes": None}
-        return msgspec.json.encode({**outcome, **told})
+        failure = {
+            "failed": reason,
+            "failed_kind": "miscounted",
+            "completion_ns": None,
+            "expected_bytes": None,
+        }
+        return msgspec.json.encode({**outcome, **failure})
 
     core = SimpleNamespace(simulate=broken, SpecError=_core.SpecError)
     monkeypatch.setattr("mptune.testbeds.simulated._core", core)
@@ -217,7 +222,7 @@ def test_trials_on_several_threads_disturb_each_other_as_little_as_on_one(testbe
     from concurrent.futures import ThreadPoolExecutor
 
     trials = [trial(load("UNIS-HiN"), seed=seed, duration_ns=2 * SECOND) for seed in range(6)]
-    alone = [testbed.run(one) for one in trials]
+    alone = [testbed.run(trial) for trial in trials]
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(testbed.run, trials)) == alone
 
@@ -235,11 +240,11 @@ def test_background_connections_are_observed_and_take_their_share(testbed, netwo
     flows = (TcpBackground(path="A-X", cc="cubic"), TcpBackground(path="A-X", cc="reno", start_ns=SECOND))
     shared = msgspec.structs.replace(network, background=flows)
     observation = testbed.run(trial(shared, pm="default"))
-    assert [(one.path, one.duration_ns) for one in observation.background] == [
+    assert [(flow.path, flow.duration_ns) for flow in observation.background] == [
         ("A-X", 10 * SECOND),
         ("A-X", 9 * SECOND),
     ]
-    assert all(one.bytes > 0 for one in observation.background)
+    assert all(flow.bytes > 0 for flow in observation.background)
     assert observation.throughput_bps < 0.8 * testbed.run(trial(network, pm="default")).throughput_bps
 
 

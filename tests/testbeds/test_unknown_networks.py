@@ -49,7 +49,7 @@ def trial(topology: Topology) -> Trial:
 
 def test_the_trial_is_refused_with_file_and_key(testbed: tuple[Any, str], topology: Topology) -> None:
     made, user = testbed
-    for ask in (made.run, lambda one: run_trials(made, [one])):
+    for ask in (made.run, lambda trial: run_trials(made, [trial])):
         with pytest.raises(InputError) as error:
             ask(trial(topology))
         assert str(error.value) == (
@@ -60,9 +60,9 @@ def test_the_trial_is_refused_with_file_and_key(testbed: tuple[Any, str], topolo
 
 def test_one_missing_rtt_is_enough(testbed: tuple[Any, str], topology: Topology) -> None:
     made, _ = testbed
-    one = msgspec.structs.replace(topology, missing=two_hosts.MISSING[-1:])
+    partial = msgspec.structs.replace(topology, missing=two_hosts.MISSING[-1:])
     with pytest.raises(InputError, match=r"hosts\.toml: core\.segments\.C-X\.rtt: expected an RTT"):
-        made.run(trial(one))
+        made.run(trial(partial))
 
 
 def test_hosts_of_which_everything_is_known_can_be_simulated(tmp_path: Path) -> None:

@@ -27,10 +27,10 @@ def links(topology: Topology) -> dict[str, dict[str, Any]]:
 def extras(topology: Topology) -> dict[str, dict[str, Any]]:
     """Of each link that has any, what goes beyond the plain model."""
     plain = {"name", "rate_bps", "delay_ns", "jitter_ns", "queue_bytes", "loss_ppb"}
-    found = {
+    values = {
         name: {k: v for k, v in link.items() if k not in plain} for name, link in links(topology).items()
     }
-    return {name: extra for name, extra in found.items() if extra}
+    return {name: extra for name, extra in values.items() if extra}
 
 
 def test_a_file_without_effects_describes_none(changed: Given) -> None:
@@ -127,9 +127,9 @@ def test_a_key_without_direction_is_for_both_links(given: Given, keys: str) -> N
 
 
 def test_jitter_of_an_access_link_is_there_only_if_given(given: Given, changed: Given) -> None:
-    found = links(given('jitter = "3 ms"'))
-    assert found["B 3 up"]["jitter_ns"] == found["B 3 down"]["jitter_ns"] == 3 * MS
-    assert found["A 1 up"]["jitter_ns"] == 0
+    emulated = links(given('jitter = "3 ms"'))
+    assert emulated["B 3 up"]["jitter_ns"] == emulated["B 3 down"]["jitter_ns"] == 3 * MS
+    assert emulated["A 1 up"]["jitter_ns"] == 0
     assert not any("sites" in key and "jitter" in key for key in changed().provenance)
 
 

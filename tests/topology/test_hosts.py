@@ -43,7 +43,10 @@ def tables() -> dict[str, Any]:
 def exchanged(raw: dict[str, Any]) -> dict[str, Any]:
     """The tables as a person would rewrite them for the other direction."""
     raw = raw | {"sender": "R", "receiver": "S", "name": raw["name"] + "-reversed"}
-    segments = [one | {"path": "-".join(reversed(one["path"].split("-")))} for one in raw["core"]["segments"]]
+    segments = [
+        segment | {"path": "-".join(reversed(segment["path"].split("-")))}
+        for segment in raw["core"]["segments"]
+    ]
     return raw | {"core": raw["core"] | {"segments": segments}}
 
 
@@ -51,7 +54,7 @@ def test_sites_and_interfaces_say_how_they_are_reached(hosts: Load) -> None:
     topology = hosts()
     assert (topology.sender.ssh, topology.receiver.ssh) == ("me@laptop.example", "server")
     fibre, cable, mobile = topology.sender.interfaces
-    assert [one.device for one in (fibre, cable, mobile)] == ["eth0", "eth1", "wwan0"]
+    assert [interface.device for interface in (fibre, cable, mobile)] == ["eth0", "eth1", "wwan0"]
     assert (mobile.metered, mobile.max_data_bytes) == (True, 2 * 10**9)
     assert (cable.metered, cable.max_data_bytes) == (False, None)
 
@@ -134,8 +137,8 @@ def test_an_rtt_is_needed_too_between_others() -> None:
     raw = tables()
     del raw["sites"]["R"]["ssh"]
     for site in raw["sites"].values():
-        for one in site["interfaces"]:
-            one |= {"up": "1 Mbit/s", "down": "1 Mbit/s"}
+        for interface in site["interfaces"]:
+            interface |= {"up": "1 Mbit/s", "down": "1 Mbit/s"}
     raw["core"]["segments"][0]["rtt"] = "10 ms"
     with pytest.raises(InputError, match=r"core\.segments\.B-X\.rtt: expected, here or in \[core\], or ssh"):
         from_tables(raw, "x.toml", "x.toml")
@@ -154,8 +157,8 @@ def test_delays_are_those_of_paths_unless_access_links_have_their_own(hosts: Loa
 def test_rates_and_one_rtt_are_all_that_has_to_be_known() -> None:
     raw = tables()
     for site in raw["sites"].values():
-        for one in site["interfaces"]:
-            one |= {"up": "10 Mbit/s", "down": "10 Mbit/s"}
+        for interface in site["interfaces"]:
+            interface |= {"up": "10 Mbit/s", "down": "10 Mbit/s"}
     raw["core"] = {"rtt": "1 ms"}
     topology = from_tables(raw, "x.toml", "x.toml")
     assert topology.missing == ()
@@ -256,7 +259,7 @@ def test_whatever_the_kernel_takes_is_a_device(hosts: Load, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "same"),
+    ("first", "other", "same"),
     [
         ('ipv6 = "fd00::1"', 'ipv6 = "fd00:0::1"', True),
         ('device = "e"\nipv4 = "192.0.2.1"', 'device = "e"\nipv4 = "192.0.2.1"', True),
@@ -266,8 +269,8 @@ def test_whatever_the_kernel_takes_is_a_device(hosts: Load, text: str) -> None:
         ("", "", False),
     ],
 )
-def test_interfaces_differ_in_device_or_addresses(hosts: Load, one: str, other: str, same: bool) -> None:
-    changes = ('device = "eth0"', one), ('device = "eth1"', other)
+def test_interfaces_differ_in_device_or_addresses(hosts: Load, first: str, other: str, same: bool) -> None:
+    changes = ('device = "eth0"', first), ('device = "eth1"', other)
     with pytest.raises(InputError, match="found the same") if same else contextlib.nullcontext():
         hosts(*changes)
 
@@ -280,8 +283,8 @@ def test_the_nearest_table_says_what_was_measured(hosts: Load) -> None:
     )
     provenance = hosts(*rows).provenance
     for name in ("up", "loss"):
-        one = provenance[f"sites.S.interfaces.B.{name}"]
-        assert (one.measured, one.source, one.assumed, one.default) == ("5 probes", None, None, False)
+        value = provenance[f"sites.S.interfaces.B.{name}"]
+        assert (value.measured, value.source, value.assumed, value.default) == ("5 probes", None, None, False)
     contract = provenance["sites.S.interfaces.B.down"]
     assert (contract.measured, contract.source, contract.assumed) == (None, None, "its contract")
     page = provenance["sites.R.interfaces.X.down"]
@@ -297,11 +300,11 @@ def known_as(given_: set[str]) -> dict[str, Any]:
     """Tables in which only these rates and RTTs are given."""
     raw = tables()
     for site, table in raw["sites"].items():
-        for one in table["interfaces"]:
+        for interface in table["interfaces"]:
             for way in ("up", "down"):
-                one.pop(way, None)
-                if f"sites.{site}.{one['abbr']}.{way}" in given_:
-                    one[way] = "7 Mbit/s"
+                interface.pop(way, None)
+                if f"sites.{site}.{interface['abbr']}.{way}" in given_:
+                    interface[way] = "7 Mbit/s"
     raw["core"]["segments"] = [{"path": label, "rtt": "9 ms"} for label in sorted(given_ & {"A-X", "C-X"})]
     return raw
 

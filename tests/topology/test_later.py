@@ -17,11 +17,11 @@ NAMES = ("rate_bps", "delay_ns", "loss_ppb")
 def value(schedule: Schedule | None, name: str, at_ns: int) -> int | None:
     """What a schedule sets at a time; None leaves the link's own. As `Timeline::span` of the core has it."""
     steps = [] if schedule is None else schedule.steps
-    known = [(step.at_ns, found) for step in steps if (found := getattr(step, name)) is not None]
+    known = [(step.at_ns, change) for step in steps if (change := getattr(step, name)) is not None]
     if schedule is None or not known:
         return None
     phase = at_ns if schedule.period_ns is None else at_ns % schedule.period_ns
-    passed = [found for at, found in known if at <= phase]
+    passed = [change for at, change in known if at <= phase]
     if passed:
         return int(passed[-1])
     return int(known[-1][1]) if at_ns > phase else None

@@ -16,9 +16,13 @@ Change = Callable[..., Topology]
 
 
 def test_values_become_integers(changed: Change) -> None:
-    one = changed().sender.interfaces[0]
-    assert (one.up_bps, one.down_bps, one.delay_ns) == (100_000_000, 50_000_000, MS)
-    assert (one.queue_up_bytes, one.queue_down_bytes, one.loss_ppb) == (262_144, 262_144, 1_000_000)
+    interface = changed().sender.interfaces[0]
+    assert (interface.up_bps, interface.down_bps, interface.delay_ns) == (100_000_000, 50_000_000, MS)
+    assert (interface.queue_up_bytes, interface.queue_down_bytes, interface.loss_ppb) == (
+        262_144,
+        262_144,
+        1_000_000,
+    )
     assert changed().receiver.interfaces[0].ipv4 == "192.0.2.1"
 
 

@@ -159,9 +159,9 @@ def test_connections_of_others_are_not_on_such_a_path(made: Any) -> None:
 def test_the_paths_are_shown_with_it(made: Any, tmp_path: Path) -> None:
     made(second=STRIPPED)
     file = str(tmp_path / "stripped.toml")
-    shown = CliRunner().invoke(app, ["paths", file])
-    assert shown.exit_code == 0
-    words = " ".join(shown.stdout.split())
+    result = CliRunner().invoke(app, ["paths", file])
+    assert result.exit_code == 0
+    words = " ".join(result.stdout.split())
     assert f"B-X carries no MPTCP, and is left to plain TCP: {SEEN}." in words
     rows = msgspec.json.decode(CliRunner().invoke(app, ["paths", file, "--json"]).stdout)["paths"]
     assert [row["mptcp"] for row in rows] == [None, "none"]
@@ -170,7 +170,7 @@ def test_the_paths_are_shown_with_it(made: Any, tmp_path: Path) -> None:
 def test_a_trial_says_what_it_does_without(made: Any, tmp_path: Path) -> None:
     made(second=STRIPPED)
     file = str(tmp_path / "stripped.toml")
-    shown = CliRunner().invoke(app, ["run", file, "--duration", "1s"])
-    assert shown.exit_code == 0 and "B-X carries no MPTCP" in shown.stderr
+    result = CliRunner().invoke(app, ["run", file, "--duration", "1s"])
+    assert result.exit_code == 0 and "B-X carries no MPTCP" in result.stderr
     refused = CliRunner().invoke(app, ["run", file, "--duration", "1s", "--initial-path", "B-X"])
     assert refused.exit_code == 2 and "found 'B-X': 2026-11-24, stripped on SYN" in refused.stderr

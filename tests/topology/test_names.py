@@ -57,8 +57,8 @@ def read(tmp_path: Path) -> Callable[..., Topology]:
 
 
 def document(topology: Topology) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(msgspec.json.encode(topology))
-    return found
+    plain: dict[str, Any] = json.loads(msgspec.json.encode(topology))
+    return plain
 
 
 @pytest.mark.parametrize("name", shipped())
@@ -83,13 +83,13 @@ def test_what_controls_is_refused_in_a_file_and_in_a_run(
 ) -> None:
     with pytest.raises(InputError) as caught:
         read(**{word: evil})
-    found = str(caught.value)
-    assert f"net.toml: {key}: expected " in found and found.isprintable() and len(found) < 400
+    reason = str(caught.value)
+    assert f"net.toml: {key}: expected " in reason and reason.isprintable() and len(reason) < 400
     texts = json.dumps(document(read())).replace(f'"{word}"', f'"{evil}"')
     with pytest.raises(InputError) as caught:
         from_document(json.loads(texts), "runs/x", "config.json: topology")
-    found = str(caught.value)
-    assert found.startswith(f"runs/x: config.json: topology: {key}: expected ") and found.isprintable()
+    reason = str(caught.value)
+    assert reason.startswith(f"runs/x: config.json: topology: {key}: expected ") and reason.isprintable()
 
 
 def test_sentences_may_have_lines_and_nothing_else(read: Callable[..., Topology]) -> None:
@@ -139,7 +139,7 @@ def _changed(present: Any, change: Any) -> Any:
     if isinstance(change, dict) and isinstance(present, dict):
         return present | {key: _changed(present.get(key), value) for key, value in change.items()}
     if isinstance(change, list) and change and isinstance(present, list):
-        return [_changed(one, other) for one, other in zip(present, change, strict=True)]
+        return [_changed(value, other) for value, other in zip(present, change, strict=True)]
     return change
 
 

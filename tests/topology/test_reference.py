@@ -12,8 +12,8 @@ from mptune.topology._link_effects import table_of
 
 TEXT = (Path(__file__).parents[2] / "docs/reference/topology.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"^```toml\n(.*?)^```$", TEXT, re.M | re.S)
-FILES = [one for one in EXAMPLES if one.startswith("name = ")]
-PARTS = [one for one in EXAMPLES if one not in FILES]
+FILES = [example for example in EXAMPLES if example.startswith("name = ")]
+PARTS = [example for example in EXAMPLES if example not in FILES]
 TRACE = re.search(r"`lte\.trace`.*?^```text\n(.*?)^```$", TEXT, re.M | re.S)
 
 TABLES = [

@@ -81,12 +81,12 @@ def exchanged(text: str) -> object:
 
     if "initial_path" in raw:
         raw["initial_path"] = turned(raw["initial_path"])
-    for one in (*raw.get("core", {}).get("segments", ()), *raw.get("background", ())):
-        if "path" in one:
-            one["path"] = turned(one["path"])
-        elif one["link"].endswith((" forward", " back")):
-            label, _, way = one["link"].rpartition(" ")
-            one["link"] = f"{turned(label)} {way}"
+    for entry in (*raw.get("core", {}).get("segments", ()), *raw.get("background", ())):
+        if "path" in entry:
+            entry["path"] = turned(entry["path"])
+        elif entry["link"].endswith((" forward", " back")):
+            label, _, way = entry["link"].rpartition(" ")
+            entry["link"] = f"{turned(label)} {way}"
     return raw
 
 

@@ -201,8 +201,8 @@ def test_nothing_travels_faster_than_light_in_fibre(name: str) -> None:
 
 
 def _assumed(topology: Topology, *names: str) -> list[tuple[str, Provenance]]:
-    found = topology.provenance.items()
-    return [(key, o) for key, o in found if o.assumed and key.rsplit(".", 1)[-1] in names]
+    provenance = topology.provenance.items()
+    return [(key, o) for key, o in provenance if o.assumed and key.rsplit(".", 1)[-1] in names]
 
 
 def _isp(interface: Interface) -> str:

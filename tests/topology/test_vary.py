@@ -13,23 +13,23 @@ def shipped() -> Topology:
 
 
 @pytest.fixture(scope="module")
-def found(shipped: Topology) -> dict[str, Uncertain]:
-    return {one.key: one for one in uncertain(shipped, 0.2)}
+def values(shipped: Topology) -> dict[str, Uncertain]:
+    return {value.key: value for value in uncertain(shipped, 0.2)}
 
 
-def test_published_values_are_taken_as_they_are(shipped: Topology, found: dict[str, Uncertain]) -> None:
+def test_published_values_are_taken_as_they_are(shipped: Topology, values: dict[str, Uncertain]) -> None:
     published = {key for key, origin in shipped.provenance.items() if origin.source is not None}
-    assert published and not published & set(found)
-    assert "sites.UNIS.interfaces.U.up" in found
+    assert published and not published & set(values)
+    assert "sites.UNIS.interfaces.U.up" in values
 
 
 def test_a_rate_goes_up_and_down_by_the_share_and_its_queue_keeps_its_time(
-    shipped: Topology, found: dict[str, Uncertain]
+    shipped: Topology, values: dict[str, Uncertain]
 ) -> None:
-    one = found["sites.UNIS.interfaces.U.up"]
-    assert one.paths == ("U-U", "U-P", "U-B")
+    value = values["sites.UNIS.interfaces.U.up"]
+    assert value.paths == ("U-U", "U-P", "U-B")
     before = shipped.sender.interfaces[0]
-    for there, factor in ((one.below, 1 / 1.2), (one.above, 1.2)):
+    for there, factor in ((value.below, 1 / 1.2), (value.above, 1.2)):
         assert there is not None
         after = there.sender.interfaces[0]
         assert after.up_bps == pytest.approx(before.up_bps * factor, rel=1e-6)
@@ -41,28 +41,28 @@ def test_a_rate_goes_up_and_down_by_the_share_and_its_queue_keeps_its_time(
 
 
 def test_an_rtt_changes_that_path_alone_and_by_as_much(
-    shipped: Topology, found: dict[str, Uncertain]
+    shipped: Topology, values: dict[str, Uncertain]
 ) -> None:
-    one = found["core.segments.U-B.rtt"]
-    assert one.above is not None
-    for before, after in zip(shipped.paths, one.above.paths, strict=True):
+    value = values["core.segments.U-B.rtt"]
+    assert value.above is not None
+    for before, after in zip(shipped.paths, value.above.paths, strict=True):
         factor = 1.2 if before.label == "U-B" else 1.0
         assert after.base_rtt_ns == pytest.approx(before.base_rtt_ns * factor, rel=1e-6)
-    assert parse_time(one.high) == pytest.approx(1.2 * parse_time(one.stated), rel=0.01)
+    assert parse_time(value.high) == pytest.approx(1.2 * parse_time(value.stated), rel=0.01)
 
 
-def test_an_access_delay_beside_a_known_rtt_is_no_value_of_its_own(found: dict[str, Uncertain]) -> None:
-    assert not [key for key in found if key.endswith(".delay")]
+def test_an_access_delay_beside_a_known_rtt_is_no_value_of_its_own(values: dict[str, Uncertain]) -> None:
+    assert not [key for key in values if key.endswith(".delay")]
 
 
-def test_queues_and_losses_go_from_half_to_twice_and_no_loss_to_some(found: dict[str, Uncertain]) -> None:
-    queue = found["sites.HiN.interfaces.B.queue_down"]
+def test_queues_and_losses_go_from_half_to_twice_and_no_loss_to_some(values: dict[str, Uncertain]) -> None:
+    queue = values["sites.HiN.interfaces.B.queue_down"]
     assert queue.below is not None and queue.above is not None
-    low, high = (one.receiver.interfaces[2].queue_down_bytes for one in (queue.below, queue.above))
+    low, high = (end.receiver.interfaces[2].queue_down_bytes for end in (queue.below, queue.above))
     assert high == pytest.approx(4 * low, rel=1e-4)
-    loss = found["sites.HiN.interfaces.B.loss"]
+    loss = values["sites.HiN.interfaces.B.loss"]
     assert parse_fraction(loss.high) == 4 * parse_fraction(loss.low)
-    none = found["sites.HiN.interfaces.U.loss"]
+    none = values["sites.HiN.interfaces.U.loss"]
     assert none.below is None and none.above is not None
     assert none.above.receiver.interfaces[0].loss_ppb == parse_fraction(none.high) > 0
 
@@ -79,8 +79,8 @@ def test_a_measured_value_has_the_interval_that_the_probe_wrote(shipped: Topolog
     ):
         origin = Provenance(value="10 Mbit/s", by=words)
         measured = msgspec.structs.replace(shipped, provenance={key: origin})
-        found = list(uncertain(measured, 0.2))
-        assert bool(found) == (ends is not None)
-        for one in found:
-            assert (parse_rate(one.low), parse_rate(one.high)) == ends
-            assert one.because == "measured"
+        values = list(uncertain(measured, 0.2))
+        assert bool(values) == (ends is not None)
+        for value in values:
+            assert (parse_rate(value.low), parse_rate(value.high)) == ends
+            assert value.because == "measured"

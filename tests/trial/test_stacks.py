@@ -68,7 +68,7 @@ def test_the_stack_decides_where_a_small_buffer_meets_unlike_paths(network):
     paths = list(network.paths)
     paths[1] = msgspec.structs.replace(paths[1], core=slow)
     unlike = msgspec.structs.replace(network, paths=tuple(paths))
-    found = {
+    settings = {
         name: create("simulated").run(
             Trial(
                 topology=unlike,
@@ -82,4 +82,4 @@ def test_the_stack_decides_where_a_small_buffer_meets_unlike_paths(network):
         )
         for name in STACKS
     }
-    assert found["linux"].throughput_bps < 0.8 * found["v0.9x"].throughput_bps
+    assert settings["linux"].throughput_bps < 0.8 * settings["v0.9x"].throughput_bps

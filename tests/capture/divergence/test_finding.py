@@ -34,27 +34,27 @@ def compared(reference, other, limits=None):
 @pytest.mark.parametrize("count", [1, 4])
 def test_jitter_is_no_divergence(count):
     reference = runs(slow_start(0.12), count)
-    found, *sides = compared(reference, runs(slow_start(0.12), first_seed=90))
-    assert (found.first, found.all, found.kind) == (None, (), None)
-    assert "no divergence" in paragraph(found, *sides) and table_around(found, *sides) == []
+    divergence, *sides = compared(reference, runs(slow_start(0.12), first_seed=90))
+    assert (divergence.first, divergence.all, divergence.kind) == (None, (), None)
+    assert "no divergence" in paragraph(divergence, *sides) and table_around(divergence, *sides) == []
 
 
 @pytest.mark.parametrize(("exit_s", "other_s"), [(0.12, 0.16), (0.16, 0.12)])
 def test_a_later_or_earlier_slow_start_exit_is_found_where_it_is(exit_s, other_s):
     reference = runs(slow_start(exit_s, 40), 3)
-    found, *sides = compared(reference, runs(slow_start(other_s, 40)))
-    assert found.first is not None and abs(found.first.at_s - min(exit_s, other_s)) <= 2 * RTT_S
-    assert found.first.subflow == "A-X" and found.first.excess > 1
-    assert found.alike_until_s is None
-    assert f"first divergence at {found.first.at_s:.3f} s" in paragraph(found, *sides)
+    divergence, *sides = compared(reference, runs(slow_start(other_s, 40)))
+    assert divergence.first is not None and abs(divergence.first.at_s - min(exit_s, other_s)) <= 2 * RTT_S
+    assert divergence.first.subflow == "A-X" and divergence.first.excess > 1
+    assert divergence.alike_until_s is None
+    assert f"first divergence at {divergence.first.at_s:.3f} s" in paragraph(divergence, *sides)
 
 
 def test_losses_on_one_side_name_the_kind():
     lost = {300, 301, 302}
     reference = runs(slow_start(0.16, 40), 3, lost=lambda number: number in lost)
-    found, *_ = compared(reference, runs(slow_start(0.12, 40)))
-    assert found.kind is not None and found.kind.name == "slow start exit"
-    assert "kernel at 0.1" in found.kind.evidence and "model none" in found.kind.evidence
+    divergence, *_ = compared(reference, runs(slow_start(0.12, 40)))
+    assert divergence.kind is not None and divergence.kind.name == "slow start exit"
+    assert "kernel at 0.1" in divergence.kind.evidence and "model none" in divergence.kind.evidence
 
 
 def test_what_runs_of_the_reference_do_not_agree_on_is_chance():
@@ -65,8 +65,8 @@ def test_what_runs_of_the_reference_do_not_agree_on_is_chance():
             for seed, at_s in enumerate((0.12, 0.12, 0.16, 0.16))
         )
     )
-    found, *_ = compared(mixed, runs(slow_start(0.14, 40)))
-    assert found.first is None
+    divergence, *_ = compared(mixed, runs(slow_start(0.14, 40)))
+    assert divergence.first is None
     alone, *_ = compared(runs(slow_start(0.12, 40), 2), runs(slow_start(0.14, 40)))
     assert alone.first is not None
 
@@ -82,12 +82,12 @@ def test_a_tolerance_and_a_span_hide_what_is_smaller_or_shorter():
     first = compared(reference, runs(dip), Limits(span_s=0.03))[0].first
     assert first is not None and 0.25 < first.at_s < 0.4
     longer = compared(reference, runs(dip), Limits(span_s=0.2))[0]
-    assert all(one.quantity != "inflight" for one in longer.all)
+    assert all(place.quantity != "inflight" for place in longer.all)
 
 
 def test_the_table_has_both_sides_at_each_moment():
-    found, *sides = compared(runs(slow_start(0.12, 40), 2), runs(slow_start(0.16, 40)))
-    moments = table_around(found, *sides)
+    divergence, *sides = compared(runs(slow_start(0.12, 40), 2), runs(slow_start(0.16, 40)))
+    moments = table_around(divergence, *sides)
     assert [moment.side for moment in moments[:4]] == ["kernel", "model", "kernel", "model"]
     assert len({moment.at_s for moment in moments}) == len(moments) / 2 == 9
     assert all(moment.inflight_kib is not None and moment.cwnd is None for moment in moments)

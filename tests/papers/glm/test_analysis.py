@@ -21,7 +21,7 @@ FORMS = {
 
 
 def verdict(analysis: Analysis, family: str) -> Verdict:
-    return next(one for one in analysis.verdicts if one.family == family)
+    return next(verdict for verdict in analysis.verdicts if verdict.family == family)
 
 
 @pytest.mark.parametrize("form", list(FORMS))
@@ -96,9 +96,9 @@ def test_the_inverse_gives_the_target(simulate) -> None:
 
 def test_a_target_only_some_reach_has_its_reason_for_the_others(simulate) -> None:
     analysis = analyse(simulate(FORMS["quadratic"], noise=0.1, seed=1), AnalysisOptions(target_mbps=55.0))
-    reached = {key.cc: isinstance(found, float) for key, found in analysis.targets.items()}
+    reached = {key.cc: isinstance(target, float) for key, target in analysis.targets.items()}
     assert reached == {"cubic": True, "olia": True, "vegas": False}
-    (reason,) = [found for found in analysis.targets.values() if isinstance(found, str)]
+    (reason,) = [target for target in analysis.targets.values() if isinstance(target, str)]
     assert "the vertex" in reason and "found 55" in reason
 
 
@@ -127,16 +127,16 @@ def test_the_form_that_predicts_best_is_chosen_and_the_other_is_named(simulate) 
     fresh = msgspec.structs.replace(simulate(FORMS["linear"], noise=0.5, seed=9), path="fresh.csv")
     analysis = analyse(data, forms, fresh)
     assert analysis.best.form == "linear"
-    (told,) = [text for text in analysis.warnings if "R-square (" in text]
-    assert told.startswith("The quadratic form has a higher R-square") and "fresh.csv" in told
+    (warning,) = [text for text in analysis.warnings if "R-square (" in text]
+    assert warning.startswith("The quadratic form has a higher R-square") and "fresh.csv" in warning
 
 
 def test_fewer_than_40_observations_a_variable_are_told(simulate) -> None:
     """Buffer, two levels of cc and two of the initial path beside the references: 200 are asked for."""
     few = analyse(simulate(FORMS["quadratic"], noise=1.0, seed=1, runs=2), AnalysisOptions())
-    (told,) = [text for text in few.warnings if "study requires" in text]
-    assert told.startswith("180 observations of 5 variables (1 of buffer, 2 of cc, 2 of initial_path)")
-    assert "that is 200" in told
+    (warning,) = [text for text in few.warnings if "study requires" in text]
+    assert warning.startswith("180 observations of 5 variables (1 of buffer, 2 of cc, 2 of initial_path)")
+    assert "that is 200" in warning
     many = analyse(simulate(FORMS["quadratic"], noise=1.0, seed=1, runs=3), AnalysisOptions())
     assert not any("study requires" in text for text in many.warnings)
 

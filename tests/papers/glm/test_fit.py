@@ -42,11 +42,13 @@ def test_estimates_agree_with_statsmodels(simulate) -> None:
     fit = fitted(simulate(study, noise=4.0, seed=1))
     whole = OLS(fit.design.y, fit.matrix).fit()
     robust = OLS(fit.design.y, fit.matrix).fit(cov_type="HC3", use_t=True)
-    for i, one in enumerate(fit.estimates()):
-        assert one.value == pytest.approx(whole.params[i])
-        assert (one.error, one.t, one.p) == pytest.approx((whole.bse[i], whole.tvalues[i], whole.pvalues[i]))
-        assert (one.low, one.high) == pytest.approx(tuple(whole.conf_int()[i]))
-        assert (one.robust_error, one.robust_p) == pytest.approx((robust.bse[i], robust.pvalues[i]))
+    for i, estimate in enumerate(fit.estimates()):
+        assert estimate.value == pytest.approx(whole.params[i])
+        assert (estimate.error, estimate.t, estimate.p) == pytest.approx(
+            (whole.bse[i], whole.tvalues[i], whole.pvalues[i])
+        )
+        assert (estimate.low, estimate.high) == pytest.approx(tuple(whole.conf_int()[i]))
+        assert (estimate.robust_error, estimate.robust_p) == pytest.approx((robust.bse[i], robust.pvalues[i]))
 
 
 def test_equations_are_cut_out_of_the_model(simulate) -> None:
@@ -55,9 +57,9 @@ def test_equations_are_cut_out_of_the_model(simulate) -> None:
     fit = fitted(data)
     equations = fit.equations()
     assert set(equations) == {Combination("", cc) for cc in SLOPES}
-    for one, predicted in zip(data.rows, fit.predict(data), strict=True):
-        equation = equations[Combination("", one.levels["cc"])]
-        assert equation.predict(one.buffer_mib) == pytest.approx(predicted)
+    for row, predicted in zip(data.rows, fit.predict(data), strict=True):
+        equation = equations[Combination("", row.levels["cc"])]
+        assert equation.predict(row.buffer_mib) == pytest.approx(predicted)
         assert equation.domain == (1.0, 28.0)
 
 
@@ -93,9 +95,9 @@ def test_the_95_percent_intervals_cover_95_percent(simulate) -> None:
             for estimate in fitted(simulate(study, noise=4.0, seed=seed), alpha=0.05).estimates()
         }
         for name, value in truth.items():
-            one = estimates[name]
-            assert one.low is not None and one.high is not None
-            covered[name] += one.low <= value <= one.high
+            interval = estimates[name]
+            assert interval.low is not None and interval.high is not None
+            covered[name] += interval.low <= value <= interval.high
     low, high = stats.binom.interval(0.999, 400, 0.95)
     assert all(low <= count <= high for count in covered.values()), covered
 

@@ -57,12 +57,12 @@ def test_type_three_is_that_of_contrasts_which_sum_to_zero(ours: str, theirs: st
     fit = fitted(frame, ours)
     whole = smf.ols(theirs, frame).fit()
     table = sm.stats.anova_lm(whole, typ=3).drop(index=["Intercept", "Residual"])
-    wanted = {
+    expected = {
         name.replace("C(", "").replace(", Sum)", "").replace("I(x ** 2)", "x^2"): row
         for name, row in table.iterrows()
     }
     for effect, (squares, test) in zip(fit.effects, fit.type_three(), strict=True):
-        row = wanted[effect.name]
+        row = expected[effect.name]
         assert squares == pytest.approx(row["sum_sq"], rel=1e-8)
         assert test.df == row["df"] and test.f == pytest.approx(row["F"], rel=1e-8)
         assert test.p == pytest.approx(row["PR(>F)"], rel=1e-6)
@@ -72,7 +72,7 @@ def test_type_one_is_what_each_term_adds() -> None:
     frame = unbalanced()
     texts = ["y ~ 1", "y ~ x", "y ~ x + a", "y ~ x + a + b", "y ~ x + a + b + a:b"]
     left = [fitted(frame, text).squares for text in texts]
-    squares = [one for one, _ in fitted(frame, texts[-1]).type_one()]
+    squares = [square for square, _ in fitted(frame, texts[-1]).type_one()]
     assert squares == pytest.approx([before - after for before, after in itertools.pairwise(left)])
 
 
@@ -81,19 +81,21 @@ def test_limits_are_those_of_statsmodels() -> None:
     fit = fitted(frame, "y ~ x + a + x:a")
     theirs = smf.ols("y ~ x*a", frame).fit()
     row = fit.row({"x": 4.0}, {"a": "q"})
-    wanted = theirs.get_prediction(pd.DataFrame({"x": [4.0], "a": ["q"]})).summary_frame().iloc[0]
+    expected = theirs.get_prediction(pd.DataFrame({"x": [4.0], "a": ["q"]})).summary_frame().iloc[0]
     mean = fit.mean(row)
     assert (mean.value, mean.low, mean.high) == pytest.approx(
-        (wanted["mean"], wanted["mean_ci_lower"], wanted["mean_ci_upper"])
+        (expected["mean"], expected["mean_ci_lower"], expected["mean_ci_upper"])
     )
     half = fit.t_value * float(np.sqrt(fit.mean_square + fit.error(row) ** 2))
-    assert (mean.value or 0) + half == pytest.approx(wanted["obs_ci_upper"])
+    assert (mean.value or 0) + half == pytest.approx(expected["obs_ci_upper"])
 
 
 def test_the_reference_level_has_no_column_of_its_own() -> None:
     fit = fitted(unbalanced(), "y ~ a + x:b")
-    zero = [one.name for one in fit.estimates() if one.value == 0]
-    assert zero == ["a=r"] and all(one.error is None for one in fit.estimates() if one.name in zero)
+    zero = [estimate.name for estimate in fit.estimates() if estimate.value == 0]
+    assert zero == ["a=r"] and all(
+        estimate.error is None for estimate in fit.estimates() if estimate.name in zero
+    )
 
 
 def test_a_mean_that_an_empty_cell_hides_is_not_made_up() -> None:
@@ -116,8 +118,8 @@ def test_the_unit_of_a_number_changes_no_test() -> None:
         fitted(frame, "y ~ x + x^2 + a"),
         fitted(frame.assign(x=frame["x"] * 2**20), "y ~ x + x^2 + a"),
     )
-    for one, other in zip(small.type_three(), large.type_three(), strict=True):
-        assert one[0] == pytest.approx(other[0], rel=1e-9)
+    for test, other in zip(small.type_three(), large.type_three(), strict=True):
+        assert test[0] == pytest.approx(other[0], rel=1e-9)
     assert small.r_squared == pytest.approx(large.r_squared or 0, rel=1e-12)
     assert large.coefficients[1] * 2**20 == pytest.approx(small.coefficients[1], rel=1e-8)
 

@@ -32,11 +32,11 @@ def test_the_order_and_the_distances_are_those_of_the_model(simulate) -> None:
     slopes = {"cubic": 1.0, "olia": 2.0, "vegas": 0.0}
     data = simulate(lambda b, cc, path: 50 + (1 + slopes[cc]) * b, noise=1.0, seed=1)
     ranking = rank_congestion_controls(FormFit(data, Coding(data), "linear", 0.05))
-    assert [one.cc for one in ranking] == ["olia", "cubic", "vegas"]
-    assert [one.behind_mbps for one in ranking] == pytest.approx([0.0, 14.5, 29.0], abs=1.0)
-    assert [one.throughput_mbps for one in ranking] == pytest.approx([93.5, 79.0, 64.5], abs=1.0)
+    assert [place.cc for place in ranking] == ["olia", "cubic", "vegas"]
+    assert [place.behind_mbps for place in ranking] == pytest.approx([0.0, 14.5, 29.0], abs=1.0)
+    assert [place.throughput_mbps for place in ranking] == pytest.approx([93.5, 79.0, 64.5], abs=1.0)
     assert ranking[0].p is None
-    assert all(one.p is not None and one.p < 1e-6 for one in ranking[1:])
+    assert all(place.p is not None and place.p < 1e-6 for place in ranking[1:])
 
 
 def test_two_that_are_alike_are_not_told_apart(simulate) -> None:
@@ -57,20 +57,23 @@ def test_runs_that_share_their_luck_are_compared_in_pairs(simulate) -> None:
     luck = [5.0, -6.0, 2.0, -4.0, 3.0]
     data = simulate(lambda b, cc, path: 20 + b + (cc == "olia") / 2, noise=0.2, seed=4, runs=len(luck))
     rows = tuple(
-        msgspec.structs.replace(one, run=str(i % 5), throughput_mbps=one.throughput_mbps + luck[i % 5])
-        for i, one in enumerate(data.rows)
+        msgspec.structs.replace(row, run=str(i % 5), throughput_mbps=row.throughput_mbps + luck[i % 5])
+        for i, row in enumerate(data.rows)
     )
     data = msgspec.structs.replace(data, rows=rows)
     apart = analyse(data, AnalysisOptions())
-    assert apart.ranking == () and not next(one for one in apart.verdicts if one.family == "cc").in_model
+    assert (
+        apart.ranking == ()
+        and not next(verdict for verdict in apart.verdicts if verdict.family == "cc").in_model
+    )
     analysis = analyse(msgspec.structs.replace(data, shared_runs=True), AnalysisOptions())
     best, *others = analysis.ranking
-    assert best.cc == "olia" and all(one.p is not None and one.p < 1e-6 for one in others)
-    assert all(one.behind_mbps == pytest.approx(0.5, abs=0.1) for one in others)
+    assert best.cc == "olia" and all(place.p is not None and place.p < 1e-6 for place in others)
+    assert all(place.behind_mbps == pytest.approx(0.5, abs=0.1) for place in others)
     quality = analysis.best.quality()
     assert quality.root_mse_mbps == pytest.approx(np.std(luck), rel=0.05)  # the luck is not explained
     assert analysis.best.linear.df_resid == len(rows) - quality.parameters - 4
-    (cc,) = [one for one in analysis.best.estimates() if one.name == "cc=olia"]
+    (cc,) = [estimate for estimate in analysis.best.estimates() if estimate.name == "cc=olia"]
     assert cc.value == pytest.approx(0.5, abs=0.1) and cc.p is not None and cc.p < 1e-6
-    (test,) = [one.test for one in analysis.best.term_tests() if one.name == "cc"]
+    (test,) = [term_test.test for term_test in analysis.best.term_tests() if term_test.name == "cc"]
     assert test.df_resid == analysis.best.linear.df_resid

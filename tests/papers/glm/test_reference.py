@@ -70,8 +70,8 @@ def test_certified_regressions(
 ) -> None:
     fit = stated(name, model).fit
     estimates = fit.estimates()
-    assert [one.value for one in estimates] == pytest.approx(values, rel=1e-6)
-    assert [one.error or 0.0 for one in estimates] == pytest.approx(errors, rel=1e-6, abs=0)
+    assert [estimate.value for estimate in estimates] == pytest.approx(values, rel=1e-6)
+    assert [estimate.error or 0.0 for estimate in estimates] == pytest.approx(errors, rel=1e-6, abs=0)
     assert fit.root_mse == pytest.approx(residual, rel=1e-6, abs=0)
     assert fit.r_squared == pytest.approx(r_squared, rel=1e-6)
 
@@ -149,14 +149,14 @@ def test_an_analysis_of_covariance() -> None:
     assert round(fit.cv_percent or 0, 5) == 50.70604
     assert [round(row.squares_one, 4) for row in result.terms] == [293.6000, 577.8974]
     assert [round(row.squares_three, 7) for row in result.terms] == [68.5537106, 577.8974030]
-    assert [(one.name, round(one.value, 6)) for one in fit.estimates()] == [
+    assert [(estimate.name, round(estimate.value, 6)) for estimate in fit.estimates()] == [
         ("intercept", -0.434671),
         ("drug=A", -3.446138),
         ("drug=D", -3.337167),
         ("drug=F", 0.0),
         ("before", 0.987184),
     ]
-    assert [round(one.error or 0, 6) for one in fit.estimates()] == [
+    assert [round(estimate.error or 0, 6) for estimate in fit.estimates()] == [
         2.471354,
         1.886781,
         1.853866,

@@ -53,7 +53,7 @@ def test_the_worked_examples_of_the_study(tmp_path: Path) -> None:
     )
     assert result.predictions[0].mean.value == pytest.approx(published["T(B=20,000,000), Scalable"], abs=0.5)
     assert result.inverses[0].value == pytest.approx(published["B for T=20,000,000 bit/s, Scalable"], abs=0.5)
-    estimates = {one.name: one.value for one in result.fit.estimates()}
+    estimates = {estimate.name: estimate.value for estimate in result.fit.estimates()}
     for row in rows("glm_table4_coefficients"):
         parameter = str(row["parameter"])
         name = f"B:CC={row['cc']}" if row["cc"] else {"Intercept": "intercept"}.get(parameter, parameter)
@@ -133,7 +133,7 @@ def test_predictions_beyond_the_data_are_noted(tmp_path: Path) -> None:
 
 def test_a_reference_level(tmp_path: Path) -> None:
     result = state(study(tmp_path), references=("CC=cubic",))
-    estimates = {one.name: one.value for one in result.fit.estimates()}
+    estimates = {estimate.name: estimate.value for estimate in result.fit.estimates()}
     assert estimates["B:CC=Cubic"] == 0 and estimates["B:CC=Vegas"] == pytest.approx(-0.659)
 
 

@@ -19,7 +19,7 @@ def test_ids_are_unique_and_begin_with_the_paper() -> None:
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.id)
 def test_statements_name_what_is_measured(claim) -> None:
-    known = {one.name for one in (*claim.points, *claim.factors, *claim.answers)}
+    known = {point.name for point in (*claim.points, *claim.factors, *claim.answers)}
     assert len(known) == len(claim.points) + len(claim.factors) + len(claim.answers)
     assert claim.statements
     for statement in claim.statements:

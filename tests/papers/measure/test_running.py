@@ -67,17 +67,17 @@ def test_a_second_call_takes_the_trials_from_the_store(tmp_path: Path) -> None:
     with create(tmp_path / "trials.sqlite", about) as store:
         first, second = Counting(), Counting()
         chosen = claims("mpcoa", "mpcoa-table-2-uit-haw") + claims("pathmgmt", "fig-6")
-        one = measure(chosen, TrialRunner(first, 1, store), SHORT)
+        measured = measure(chosen, TrialRunner(first, 1, store), SHORT)
         other = measure(chosen, TrialRunner(second, 1, store), SHORT)
     assert first.trials
     assert not second.trials
-    assert msgspec.json.encode(document(one, {})) == msgspec.json.encode(document(other, {}))
+    assert msgspec.json.encode(document(measured, {})) == msgspec.json.encode(document(other, {}))
 
 
 def test_impact_factors_have_the_windows_asked_for() -> None:
     testbed = Counting()
     (again,) = measure(claims("mpcoa", "mpcoa-table-2-uit-haw"), TrialRunner(testbed, 1), SHORT)
-    assert {name: set(found) for name, found in again.factors.items()} == {
+    assert {name: set(factor) for name, factor in again.factors.items()} == {
         f"{cc} impact factors": {"P-D", "T-D"}
         for cc in ("cubic", "olia", "hybla", "reno", "scalable", "vegas")
     }

@@ -53,12 +53,14 @@ def test_reach_holds_every_input_that_rounds_to_the_printed_one(
 ) -> None:
     printed = [rounded(f"{x:.1f}"), rounded(f"{y:.1f}")]
     assume(printed[1].low > 0.01)
-    inside = [one.low + share * (one.high - one.low) for one, share in zip(printed, (a, b), strict=True)]
-    found = reach(lambda v: v[0] / v[1], printed)
-    assert found.low * (1 - 1e-12) <= inside[0] / inside[1] <= found.high * (1 + 1e-12)
-    assert found.low <= found.value <= found.high
+    inside = [
+        number.low + share * (number.high - number.low) for number, share in zip(printed, (a, b), strict=True)
+    ]
+    interval = reach(lambda v: v[0] / v[1], printed)
+    assert interval.low * (1 - 1e-12) <= inside[0] / inside[1] <= interval.high * (1 + 1e-12)
+    assert interval.low <= interval.value <= interval.high
     corners = [v / w for v in printed[0][2:4] for w in printed[1][2:4]]
-    assert (found.low, found.high) == (min(corners), max(corners))
+    assert (interval.low, interval.high) == (min(corners), max(corners))
 
 
 def test_the_three_verdicts() -> None:

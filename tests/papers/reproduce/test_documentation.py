@@ -15,9 +15,12 @@ REFERENCE = (ROOT / "docs/reference/reproduce.md").read_text(encoding="utf-8")
 ERRATA = Path(mptune.papers.published.__file__).with_name("README.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("one", DOCUMENTED, ids=lambda one: one.erratum)
-def test_the_reference_lists_every_documented_contradiction(one: Documented) -> None:
-    assert f"| {one.erratum} | {len(one.keys)} | {one.explanation} |" in REFERENCE.splitlines()
+@pytest.mark.parametrize("documented", DOCUMENTED, ids=lambda documented: documented.erratum)
+def test_the_reference_lists_every_documented_contradiction(documented: Documented) -> None:
+    assert (
+        f"| {documented.erratum} | {len(documented.keys)} | {documented.explanation} |"
+        in REFERENCE.splitlines()
+    )
 
 
 def test_the_reference_has_the_counts() -> None:

@@ -18,11 +18,11 @@ def tamper(monkeypatch: pytest.MonkeyPatch) -> Tamper:
 
     def change(table: str, column: str, old: str, new: str) -> None:
         def rows(name: str) -> list[dict[str, str]]:
-            found = original(name)
+            value = original(name)
             if name == table:
-                for row in found:
+                for row in value:
                     row[column] = new if row[column] == old else row[column]
-            return found
+            return value
 
         assert any(row[column] == old for row in original(table))
         monkeypatch.setattr(published, "rows", rows)
@@ -45,10 +45,10 @@ def test_keys_are_unique_and_begin_with_their_paper() -> None:
 
 
 def test_a_place_has_one_erratum() -> None:
-    places = Counter(key for one in DOCUMENTED for key in one.keys)
+    places = Counter(key for documented in DOCUMENTED for key in documented.keys)
     assert set(places.values()) == {1}
-    assert [one.erratum for one in DOCUMENTED] == sorted(
-        {one.erratum for one in DOCUMENTED}, key=lambda erratum: int(erratum[1:])
+    assert [documented.erratum for documented in DOCUMENTED] == sorted(
+        {documented.erratum for documented in DOCUMENTED}, key=lambda erratum: int(erratum[1:])
     )
 
 
@@ -69,7 +69,7 @@ def test_every_published_table_of_results_is_used() -> None:
 
 
 def test_contradictions_carry_their_erratum_and_agreements_nothing() -> None:
-    errata = {key: one.erratum for one in DOCUMENTED for key in one.keys}
+    errata = {key: documented.erratum for documented in DOCUMENTED for key in documented.keys}
     for check in reproduce(["pathmgmt", "pcdc"]).checks:
         if check.verdict == "contradicts":
             assert check.explanation.startswith(f"{errata[check.key]}: ")
