@@ -138,7 +138,7 @@ def _for_this_machine() -> Iterator[None]:
 
 
 def _settings(given: Settings) -> dict[str, Any]:
-    """What maturin is told: as the caller says, and where the wheel is to run."""
+    """Arguments of maturin: the caller's, and where the wheel is to run."""
     settings = dict(given or {})
     target, glibc = _target()
     if profile := os.environ.get(CARGO_PROFILE):
@@ -181,4 +181,4 @@ if __name__ == "__main__":
     try:
         programs(SETUP)
     except subprocess.CalledProcessError as failed:
-        sys.exit(failed.returncode)  # cargo has said why
+        sys.exit(failed.returncode)  # cargo has printed why

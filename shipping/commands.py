@@ -97,7 +97,7 @@ def _command(command: Any, name: str, above: Any) -> Command:
 
 
 def _written(argument: str) -> str:
-    """An argument without the braces that say it is required."""
+    """An argument without the braces that mark it as required."""
     plain = argument.replace("{", "").replace("}", "").replace("......", "...")
     return plain.replace("[[", "[").replace("]]", "]")
 

@@ -35,7 +35,7 @@ SECONDS = 5
 
 
 def main() -> None:
-    """Profile, and compile by it, as the command line says."""
+    """Profile, and compile by it, as on the command line."""
     parser = argparse.ArgumentParser(description="Compile the core by a profile of trials.")
     parser.add_argument(
         "--profile-only", action="store_true", help="print the profile's path; compile nothing by it"
@@ -56,7 +56,7 @@ def main() -> None:
         else:
             replace(_compiled("tuned", with_profile(PROFILE)).read_bytes(), EXTENSION)
     except subprocess.CalledProcessError as failed:
-        sys.exit(failed.returncode)  # the program has said why
+        sys.exit(failed.returncode)  # the program has printed why
 
 
 def measure(merge: Path) -> None:

@@ -28,7 +28,7 @@ from mptune.trial.stacks import LINUX_VERSION, STACKS
 
 pytest_plugins = [f"tests.plugins.{name}" for name in ("lost_interrupts", "needs", "programs", "reruns")]
 
-# No deadline: how long an example takes on a busy machine says nothing about the code.
+# No deadline: how long an example takes on a busy machine is no property of the code.
 settings.register_profile("mptune", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("mptune")
 

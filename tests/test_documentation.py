@@ -31,7 +31,7 @@ _SHELL = frozenset({"|", ">", ">>", "2>", "&&", "||", ";", "&", "<"})
 #: What stands for something left out.
 _LEFT_OUT = re.compile(r"\.\.\.|…|<[a-z]")
 
-#: Objections to a command line that only says less than a whole one.
+#: Objections to a command line that only has less than a whole one.
 _UNFINISHED = re.compile(r"Missing |Usage: |Option '[a-z-]+' requires an argument")
 
 PROGRAM = typer.main.get_command(app)
@@ -40,7 +40,7 @@ WRONG: type[BaseException] = typer.BadParameter.__mro__[2]
 
 
 def text_of(page: Path) -> str:
-    """What a page says; of a notebook the text between its code."""
+    """Text of a page; of a notebook the text between its code."""
     text = page.read_text(encoding="utf-8")
     if page.suffix == ".ipynb":
         cells = [cell for cell in json.loads(text)["cells"] if cell["cell_type"] == "markdown"]
@@ -129,7 +129,7 @@ def arguments(line: str) -> list[str]:
 
 
 def objection(words: list[str], whole: bool) -> str | None:
-    """What mptune says of a command line; None if it takes it."""
+    """mptune's objection to a command line; None if it takes it."""
     command, above = PROGRAM, None
     name = "mptune"
     try:
@@ -159,7 +159,7 @@ def test_every_command_line_shown_is_one_that_mptune_takes(name: str) -> None:
     assert not wrong
 
 
-def test_a_wrong_one_would_be_found() -> None:
+def test_a_wrong_one_would_be_detected() -> None:
     """What the tests above look for, on lines that are wrong."""
     assert "nonsense" in str(objection(["nonsense"], True))
     assert "--bufers" in str(objection(["optimise", "UNIS-HiN", "--bufers", "4"], False))

@@ -310,7 +310,7 @@ class TestWhatIsKept:
         )
         assert kept.key(planned[0][0], changed) == kept.key(planned[0][0], environment)
 
-    def test_what_is_committed_is_found_by_its_digests(self, kept):
+    def test_what_is_committed_is_recognised_by_its_digests(self, kept):
         """A change of what is digested would have everything measured anew."""
         files = sorted(Path(BENCHMARKS, "fidelity", "kernel").glob("drawn-*.jsonl"))
         assert files

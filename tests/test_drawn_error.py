@@ -60,7 +60,7 @@ def held(learnt, errors):
 
 class TestCoverage:
     @pytest.mark.parametrize("heavy", [False, True])
-    def test_a_fresh_draw_is_inside_as_often_as_is_said(self, learning, made, heavy):
+    def test_a_fresh_draw_is_inside_as_often_as_stated(self, learning, made, heavy):
         """Over several draws: one alone has the luck of its networks."""
         errors = [
             held(learning.learn(made(28, seed, heavy=heavy)), made(60, seed + 1000, heavy=heavy))[0]
@@ -73,7 +73,7 @@ class TestCoverage:
         _, by_count = held(learning.learn(made(40, 1)), made(200, 2))
         assert all(0.86 <= share <= 1.0 for share in by_count.values()), by_count
 
-    def test_networks_left_out_foretell_the_coverage_of_a_fresh_draw(self, learning, made):
+    def test_networks_left_out_predict_the_coverage_of_a_fresh_draw(self, learning, made):
         learnt = learning.learn(made(40, 3))
         checked = sum(check.inside for check in learnt.checked) / len(learnt.checked)
         assert abs(checked - held(learnt, made(200, 4))[0]) < 0.05
@@ -91,7 +91,7 @@ class TestPooling:
         effects = fitted.effects["subflows"]
         assert 0.5 < (effects["5 to 8"] - effects["1"]) / math.log(15) < 1.3
 
-    def test_a_single_case_says_little(self, learning, made):
+    def test_a_single_case_has_little_effect(self, learning, made):
         """A regime with one large error keeps to the whole; with many it does not."""
         errors = made(20, 7, heavy=False)
         kind = errors[0].kind | {"congestion control": "vegas"}
@@ -103,7 +103,7 @@ class TestPooling:
 
         assert 0 < effect(1) < 0.3 < effect(12)
 
-    def test_factors_that_matter_are_found_and_others_left(self, learning, made):
+    def test_factors_that_matter_are_selected_and_others_left(self, learning, made):
         """The true spreads differ by a factor of 15 with the subflows, and by nothing else."""
         assert learning.learn(made(28, 14)).strengths.get("subflows")
         alike = [error for error in made(60, 15) if error.kind["subflows"] == "2"]

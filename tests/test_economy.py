@@ -52,7 +52,7 @@ def setting(replay, known, horizon_s=32.0, **others):
 
 
 class Scripted:
-    """Asks for the buffers of one arm in order, and recommends the one that it was told about last."""
+    """Asks for the buffers of one arm in order, and recommends the one that it was given last."""
 
     def __init__(self, sizes):
         self.left, self.last = list(sizes), None
@@ -85,7 +85,7 @@ def test_the_regret_counts_from_what_the_sacrifice_allows(replay, known):
     assert truth.regret(0, 1) == pytest.approx(15 / 95)
 
 
-def test_what_is_noted_at_a_mark_is_what_finished_trials_say(replay, known):
+def test_the_answer_at_a_mark_is_that_of_finished_trials(replay, known):
     world = replay.World(known, 1)
     course = replay.course(Scripted([3, 2, 1]), world, 10.0, 100.0, [5, 10, 19.9, 20, 60])
     assert [answer and answer.size for answer in course.answers] == [None, 3, 3, 2, 1]
@@ -98,7 +98,7 @@ def test_a_trial_that_does_not_fit_is_not_begun(replay, known):
     assert course.spent_s == 20.0
 
 
-def test_a_trial_that_is_ended_early_costs_its_seconds_and_says_what_the_rule_says(replay, known):
+def test_a_trial_that_is_ended_early_costs_its_seconds_and_has_the_value_of_the_rule(replay, known):
     def half(bins):
         return float(bins[:5].sum()) * 8 / 0.5 / 1e6, 0.5
 
@@ -109,7 +109,7 @@ def test_a_trial_that_is_ended_early_costs_its_seconds_and_says_what_the_rule_sa
     assert replay.course(Scripted([3, 2]), world, TRIAL_S, 100.0, [100.0]).spent_s == 3.0
 
 
-def test_a_part_of_a_trial_costs_and_says_its_part(replay, known):
+def test_a_part_of_a_trial_costs_and_gives_its_part(replay, known):
     class Part(NamedTuple):
         arm: int
         size: int
@@ -203,14 +203,14 @@ def case(cases, contestant="adaptive", network="a", **values):
     return cases.Case(**(every | values))
 
 
-def test_what_was_foretold_is_compared_with_what_was_needed(economy, cases):
+def test_the_predicted_time_is_compared_with_what_was_needed(economy, cases):
     early = cases.EARLY
     some = case(
         cases,
         marks=[float(early), cases.PATIENCE_S],
         more_s=[[200.0, 0.0], [300.0, 0.0], [None, 0.0], [50.0, None], [10.0, 0.0]],
         claims=[[None, True], [None, False], [None, True], [None, None], [None, True]],
-        # The third did not say, the fourth was never certain, the last was certain by then.
+        # The third stated none, the fourth was never certain, the last was certain by then.
         spent_s=[early + 100.0, early + 300.0, early + 1.0, cases.PATIENCE_S, early - 100.0],
     )
     assert economy.foretold([some]) == ("1.5", "1.1 to 1.9")
@@ -228,7 +228,7 @@ def test_a_wrong_claim_is_counted(economy, cases, replay, known):
     ones = [case(cases, claims=[[None, claimed, None]]) for claimed in (True, False, None)]
     summary = economy.summary(ones, 1650)
     assert (summary["claims"], summary["wrong"]) == (2, 0.5)
-    # Who says that it may miss by a fifth is not certain of 2 %.
+    # A claim that may miss by a fifth is not certain of 2 %.
     wide = case(cases, claims=[[None, True, None]], rooms=[[0.02, 0.2, 0.02]])
     assert economy.summary([wide], 1650)["claims"] == 0
 

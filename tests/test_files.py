@@ -59,8 +59,8 @@ def test_a_file_that_became_a_fifo_meanwhile_is_not_waited_for(
         files.read_bytes(tmp_path / "file")
 
 
-def test_the_limit_holds_whatever_size_a_file_says_it_has() -> None:
-    """Files of /proc say 0."""
+def test_the_limit_holds_whatever_size_a_file_claims() -> None:
+    """Files of /proc have size 0."""
     assert Path("/proc/self/status").stat().st_size == 0
     with pytest.raises(OSError, match="larger than 0 MiB"):
         files.read_bytes(Path("/proc/self/status"), limit=100)

@@ -82,7 +82,7 @@ def test_zero_can_be_kept() -> None:
     assert partition({"a": 0.4, "e": 0.0}, zero="optional").optional == ("a", "e")
 
 
-def test_without_a_positive_one_the_best_is_used_and_it_is_said() -> None:
+def test_without_a_positive_one_the_best_is_used_with_a_warning() -> None:
     sets = partition({"a": -0.4, "b": -0.1, "c": -0.2})
     assert (sets.optional, sets.standby, sets.fallback) == (("b",), ("c", "a"), True)
 
@@ -116,7 +116,7 @@ def test_each_trial_withdraws_one_subflow_half_way(network: Topology, fake_testb
     assert len({trial.seed for trial in fake_testbed.trials}) == OPTIONS.runs
 
 
-def test_failed_runs_are_left_out_and_told(network: Topology, fake_testbed: Any) -> None:
+def test_failed_runs_are_left_out_and_reported(network: Topology, fake_testbed: Any) -> None:
     fake_testbed.fails = lambda trial: "stalled" if trial.script[0].path == "B-X" else None
     (impact,), records = measure_impact(network, TrialRunner(fake_testbed), ["cubic"], OPTIONS)
     unknown = next(path for path in impact.paths if path.path == "B-X")
@@ -440,7 +440,7 @@ def test_two_equal_trials_are_no_certainty(network: Topology, fake_testbed: Any)
     assert set(decisions(impact).values()) == {"unresolved"} and not impact.plausible
 
 
-def test_what_several_congestion_controls_warn_of_is_said_once() -> None:
+def test_what_several_congestion_controls_warn_of_is_listed_once() -> None:
     def impact(cc: str, *texts: str) -> Impact:
         sets = SubflowSets(optional=("A-X",), standby=())
         return Impact(cc=cc, paths=(), sets=sets, warnings=tuple(f"{cc}: {text}" for text in texts))

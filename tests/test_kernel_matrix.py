@@ -60,7 +60,7 @@ def test_the_newest_release_is_the_one_with_the_largest_numbers():
 
 @pytest.fixture
 def stand_in(guest, monkeypatch, tmp_path):
-    """A program in qemu's place that says what it is told to and notes its number; `(kernel, work)`."""
+    """A program in qemu's place that prints a given text and notes its number; `(kernel, work)`."""
 
     def make(script):
         program = tmp_path / "qemu-stand-in"
@@ -88,7 +88,7 @@ def test_a_guest_that_hangs_is_ended_and_its_lines_are_kept(guest, stand_in):
 
 
 @pytest.mark.needs("linux", "namespaces")
-def test_a_guest_that_is_done_says_so(guest, stand_in):
+def test_a_guest_that_is_done_is_recognised(guest, stand_in):
     kernel, work = stand_in('echo \'{"event": "end"}\'')
     with guest.booted(kernel, b"", work) as booted:
         assert list(booted.lines(silence_s=30.0, limit_s=60.0)) == [{"event": "end"}]
@@ -114,7 +114,7 @@ def test_a_guest_ends_with_whoever_booted_it_even_by_a_kill(stand_in):
     until(lambda: gone(work))
 
 
-def test_what_was_asked_again_replaces_what_was_kept_of_the_same_release_only():
+def test_a_new_answer_replaces_what_was_kept_of_the_same_release_only():
     merged = importlib.import_module("matrix").merged
     before = {"release": "6.1", "said": [{"event": "doctor", "said": 1}, {"event": "finding", "name": "a"}]}
     now = {"release": "6.1", "said": [{"event": "doctor", "said": 2}]}

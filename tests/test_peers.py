@@ -1,4 +1,4 @@
-"""What benchmarks/speed/peers.py compares, and what it says of peers that are not there."""
+"""What benchmarks/speed/peers.py compares, and what it prints of peers that are not there."""
 
 import importlib
 import json
@@ -31,7 +31,7 @@ def case(peers):
 
 
 class TestWhoTakesPart:
-    def test_without_peers_it_says_what_to_do_about_each(self, peers, monkeypatch):
+    def test_without_peers_it_lists_what_to_do_about_each(self, peers, monkeypatch):
         monkeypatch.setenv("PATH", "/nonexistent")
         contenders, absent = peers.contenders(None)
         assert [contender.name for contender in contenders] == ["mptune", "mptune, linux"]
@@ -41,7 +41,7 @@ class TestWhoTakesPart:
         driver = next(word for word in htsim.split() if word.endswith(".cpp"))
         assert (BENCHMARKS.parent / driver).is_file()
 
-    def test_what_is_named_but_is_not_a_program_is_said(self, peers, tmp_path):
+    def test_what_is_named_but_is_not_a_program_is_refused(self, peers, tmp_path):
         _, absent = peers.contenders(tmp_path / "htsim")
         assert f"{tmp_path / 'htsim'} is not a program" in absent[0]
 
@@ -86,7 +86,7 @@ class TestTheCases:
             remote_ns = case.remote[0].delay_ns if case.remote else 0
             assert {link.delay_ns + remote_ns for link in case.local} == {10_000_000, 20_000_000}
 
-    def test_less_than_the_links_carry_is_said(self, peers, case):
+    def test_less_than_the_links_carry_is_reported(self, peers, case):
         def delivered(share):
             return [peers.Run(share * case.packets(10), 1.0, None, None)]
 
@@ -121,7 +121,7 @@ class TestARun:
         start = run._replace(instructions=200, packets=0)
         assert peers.per_packet([run], start) == 500
 
-    def test_a_machine_without_counters_is_found_out(self, peers, tmp_path, monkeypatch):
+    def test_a_machine_without_counters_is_recognised(self, peers, tmp_path, monkeypatch):
         program(tmp_path / "perf", PERF.format("<not supported>,,instructions:u"))
         monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
         assert not peers.counters_work()

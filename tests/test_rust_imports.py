@@ -91,7 +91,7 @@ def test_no_files_of_a_crate_depend_on_each_other(source):
     list(graphlib.TopologicalSorter(graph).static_order())  # names the circle if there is one
 
 
-def test_a_circle_is_found(tmp_path):
+def test_a_circle_is_detected(tmp_path):
     (tmp_path / "room").mkdir()
     (tmp_path / "lib.rs").write_text("mod room;\npub use room::Item;\n")
     (tmp_path / "room" / "mod.rs").write_text("mod one;\npub trait Item {}\nlist! { one::One }\n")

@@ -22,7 +22,7 @@ Gives = Callable[[frozenset[str]], float]
 
 
 def contest(network: Topology, gives: Gives, *, trials: int = 32) -> Contest:
-    """A contest that was told everything it asked for."""
+    """A contest that was given everything it asked for."""
     labels = [path.label for path in network.paths]
     paths = [
         PathImpact(

@@ -55,7 +55,7 @@ def test_quantiles_are_those_of_numpy(values: list[float], share: float) -> None
     assert quantile(sorted(values), share) == pytest.approx(np.quantile(values, share), abs=1e-6)
 
 
-def test_the_interval_covers_the_true_mean_as_often_as_it_says() -> None:
+def test_the_interval_covers_the_true_mean_as_often_as_stated() -> None:
     samples_of_nine = np.random.default_rng(1).normal(10.0, 3.0, size=(2000, 9)).tolist()
     covered = sum(abs(sum(s) / 9 - 10.0) <= (half_width(s) or 0.0) for s in samples_of_nine)
     assert covered / 2000 == pytest.approx(0.95, abs=0.015)
@@ -76,7 +76,7 @@ def test_a_difference_is_welchs():
         difference([1.0], after)
 
 
-def test_the_prediction_interval_holds_the_mean_of_further_values_as_often_as_it_says() -> None:
+def test_the_prediction_interval_holds_the_mean_of_further_values_as_often_as_stated() -> None:
     """Five values predicted from twenty: 95 % of 4000 normal samples, give or take three standard errors."""
     random = np.random.default_rng(1)
     held = 0
@@ -136,7 +136,7 @@ def test_holms_correction_by_hand():
     assert holm([]) == [] and holm([0.9, 0.8]) == [1.0, 1.0]
 
 
-def test_holm_rejects_a_true_hypothesis_no_more_often_than_it_says():
+def test_holm_rejects_a_true_hypothesis_no_more_often_than_stated():
     generator = np.random.default_rng(5)
     tries = [min(holm(list(generator.uniform(size=15)))) < 0.05 for _ in range(4000)]
     assert np.mean(tries) == pytest.approx(0.05, abs=0.012)

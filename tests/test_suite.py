@@ -325,7 +325,7 @@ def test_what_others_use_is_seen_and_what_this_process_uses_is_not() -> None:
 
 
 @pytest.mark.parametrize("mark", ["measures", 'measures("")', "measures(3)", 'needs("luck")', "needs"])
-def test_a_mark_that_does_not_say_why_is_refused(made_up: Callable[..., pytest.RunResult], mark: str) -> None:
+def test_a_mark_without_a_reason_is_refused(made_up: Callable[..., pytest.RunResult], mark: str) -> None:
     result = made_up(f"@pytest.mark.{mark}\ndef test_it(): pass\n")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*test_it: *expected *"])

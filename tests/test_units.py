@@ -59,7 +59,7 @@ def test_reads_what_people_write(parse: Callable[[str], int], text: str, value: 
         (units.parse_fraction, "nan", ["'nan'"]),
     ],
 )
-def test_refuses_with_a_sentence_that_says_what_was_expected(
+def test_refuses_with_a_sentence_on_what_was_expected(
     parse: Callable[[str], int], text: str, words: list[str]
 ) -> None:
     with pytest.raises(ValueError, match="expected a") as error:

@@ -123,8 +123,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     ----------
     regrets, larger : by replay and mark; None where there was no answer yet.
     claims : likewise, whether a certain answer was right; None if it was not certain.
-    rooms : likewise, the share of the throughput by which it said that it may miss.
-    more_s : likewise, the seconds after which it expected to be certain; None if it did not say.
+    rooms : likewise, the share of the throughput by which it stated that it may miss.
+    more_s : likewise, the seconds after which it expected to be certain; None if it gave none.
     trials, spent_s, thinking_s : by replay, in the end; of those that know their time, for the main mark.
     """
 

@@ -5,13 +5,13 @@ own, and name it with --peers (GPSampler needs PyTorch, which is large):
 
     python -m pip install --target /tmp/peers optuna smac torch
 
-What is not there is skipped, and that is said. irace needs R; it asks by running a command of its own for
-every trial, and is not driven from here.
+What is not there is skipped, and listed as skipped. irace needs R; it asks by running a command of its own
+for every trial, and is not driven from here.
 
 They choose from the same arms, as subflows x congestion control (two categories), and buffers (an integer,
 the index into the grid, which is geometric). Two things to minimise were tried on the development networks
 (random-1 to random-10): the miss of the throughput alone, or with a price for the buffer (2 % of the
-throughput for each factor of 1.25, which is what the targets of the benchmark say). With the throughput alone
+throughput for each factor of 1.25, as in the targets of the benchmark). With the throughput alone
 TPE and GP found more good answers: they look around the best, and the smallest sufficient buffer is read from
 what they saw. SMAC3 did better with the price. Likewise tried were 10, 24 and 40 random trials to begin with,
 up to 3 or 8 runs of a configuration (SMAC3), and another reading of the answer (the belief of the adaptive

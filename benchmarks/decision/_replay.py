@@ -131,7 +131,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 class Answer(NamedTuple):
     """A recommendation; `certainty` that it misses by `room` at most is None where none is claimed.
 
-    `more_s` is how much longer it would take to be certain, if that is said.
+    `more_s` is how much longer it would take to be certain, if stated.
     """
 
     arm: int

@@ -11,9 +11,9 @@ machine's kernel, between two namespaces; all contenders get the same dynamic, s
 - guard: mptune's, with what the agent samples;
 - each path alone: one subflow.
 
-mptcpd with net.mptcp.path_manager=userspace opens no further subflow in version 0.12: its plug-in sspi says
-"sspi_connection_established is unimplemented", and addr_adv makes endpoints, which concern the kernel's path
-manager alone. This is tried once before the dynamics.
+mptcpd with net.mptcp.path_manager=userspace opens no further subflow in version 0.12: its plug-in sspi
+reports "sspi_connection_established is unimplemented", and addr_adv makes endpoints, which concern the
+kernel's path manager alone. This is tried once before the dynamics.
 
 An event makes a subflow harmful if the simulator's fullmesh would be more than 10 % faster without it from
 then on, and was not before. Trials that are done are kept in target/benchmarks/dynamics.jsonl and not
@@ -74,7 +74,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     ----------
     dynamic : digest of the dynamic, which another version may draw differently.
     agent : which agent sampled and managed, of guard alone.
-    overloaded : why the trial says nothing.
+    overloaded : why the trial is no evidence.
     """
 
     seed: int

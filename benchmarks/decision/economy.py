@@ -12,7 +12,7 @@ The budget is 1 % of MPCOA's measurements (1944 s); 1650 s of it are the strateg
 factors and confirmation. Beside the adaptive strategy without a prior, with one, and with one that is wrong
 on purpose there are
 
-- the oracle: the adaptive strategy about the two best arms of the truth alone, as if somebody had told;
+- the oracle: the adaptive strategy about the two best arms of the truth alone, known beforehand;
 - the sweep of the papers with the same time (as many runs and buffers as fit, evenly), trials drawn at
   random, and successive halving;
 - optimisers that others wrote (`_peers.py`), which are skipped where they are not installed.
@@ -175,7 +175,7 @@ def replayed_all(
 
 
 def quietly() -> None:
-    """A process that Ctrl-C ends without a word; the first one says what there is to say."""
+    """A process that Ctrl-C ends without output; the first process prints the message."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 

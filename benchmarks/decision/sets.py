@@ -255,7 +255,7 @@ def arguments() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Measure, print, write; the exit status says whether the goals are met."""
+    """Measure, print, write; the exit status is 0 if the goals are met."""
     asked = arguments()
     print(", ".join(f"{name} {value}" for name, value in machine().items()))
     print(

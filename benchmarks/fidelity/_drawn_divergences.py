@@ -1,7 +1,7 @@
 """First divergence of simulator and kernel in the drawn configurations that the simulator misses.
 
 Each is recorded on both sides, three runs with the same seeds, and compared as `mptune diverge` does. What
-was found is kept, so that it can be interrupted. Says what happened first and what it looks like, no cause.
+was found is kept, so that it can be interrupted. States what happened first and what it looks like, no cause.
 """
 
 import math

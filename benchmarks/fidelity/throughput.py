@@ -9,7 +9,7 @@ Drawn networks (`_drawn`): all effects of links, two to eight paths, all congest
 that the kernel has, 0.1 to 8 products of buffer. Each of their configurations runs 5 times on the kernel and
 20 times in the simulator. The kernel's results are kept in benchmarks/fidelity/kernel and measured only once;
 --kept measures nothing and needs no kernel. Prints every figure by regime beside the kernel against itself,
-and the worst configurations; --divergences says where the two part in what is missed.
+and the worst configurations; --divergences prints where the two part in what is missed.
 `docs/reference/fidelity.md` explains the figures.
 
 Chosen networks: every network of `networks/` x reno, cubic x 5 buffers (multiples of the sum of the rates

@@ -43,13 +43,13 @@ class Pair(NamedTuple):
 
 
 class Link:
-    """One end of what the two processes tell each other."""
+    """One end of the channel between the two processes."""
 
     def __init__(self, end: socket.socket) -> None:
         self._end = end
 
     def tell(self, word: str = "") -> None:
-        """Say a word, a short line."""
+        """Send a word, a short line."""
         self._end.sendall(word.encode() + b"\n")
 
     def hear(self) -> str:

@@ -17,7 +17,7 @@ BUFFER, PIECE = 6_900_000, 1 << 20
 
 
 def receiver(link: Link, seconds: int) -> None:
-    """Read everything at once, and tell what arrived and what was dropped."""
+    """Read everything at once, and count what arrived and what was dropped."""
     listener = listen(SO_RCVBUFFORCE=BUFFER)
     link.tell("listening")
     connection, _ = listener.accept()

@@ -64,7 +64,7 @@ def on_this_kernel() -> Iterator[tuple[int, Observation]]:
     ------
     MptuneError : this kernel cannot run them.
     """
-    # Emulated processors wake up late however quiet the machine is: each trial says if it was overloaded.
+    # Emulated processors wake up late however quiet the machine is: each trial records if it was overloaded.
     bed = NamespacesTestbed(Quiet(probe=lambda: Noise(0.0, 0.0)))
     with bed.session():
         for run in range(RUNS):

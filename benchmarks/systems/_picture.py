@@ -29,7 +29,7 @@ def paced(send: Callable[[bytes], object], mbps: float) -> None:
 
 
 def drain(connection: socket.socket, bytes_per_s: float = 1e12) -> None:
-    """Read until the end, no faster than told."""
+    """Read until the end, no faster than this rate."""
     while data := connection.recv(64 * KIB):
         time.sleep(len(data) / bytes_per_s)
 

@@ -45,7 +45,7 @@ class Server:
         for answers, port in ((False, PORT), (True, PORT + 1), (True, PORT + 2)):
             listener = mptcp()
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            # On all addresses, as joins may come to any; `address` says when it is there.
+            # On all addresses, as joins may come to any; `address` is set once it is there.
             listener.bind(("0.0.0.0", port))
             listener.listen(1024)
             listener.setblocking(False)

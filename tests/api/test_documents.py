@@ -1,4 +1,4 @@
-"""What the documents say of Python: the reference is as generated, the README's example runs."""
+"""Python in the documents: the reference is as generated, the README's example runs."""
 
 import re
 from pathlib import Path

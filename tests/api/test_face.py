@@ -223,7 +223,7 @@ def test_a_calibration_is_that_of_the_command(tmp_path):
         mptune.calibrate(mptune.load("UiT-HAW"), data, out=out, **quick)
 
 
-def test_ctrl_c_says_what_is_kept(tmp_path, monkeypatch):
+def test_ctrl_c_prints_what_is_kept(tmp_path, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 

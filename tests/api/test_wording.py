@@ -53,7 +53,7 @@ def test_an_error_names_keywords_wherever_it_arises(function, options, where):
     assert "--" not in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_a_directory_that_is_taken_is_said_with_its_keywords(tmp_path):
+def test_a_directory_that_is_taken_is_refused_with_its_keywords(tmp_path):
     (tmp_path / "other").touch()
     with pytest.raises(mptune.InputError, match=r"^out: expected a new or empty directory"):
         mptune.sweep("UiT-HAW", out=tmp_path)

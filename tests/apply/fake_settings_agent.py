@@ -1,4 +1,4 @@
-"""Stands in for the agent: says what it was told to say, and keeps a record of what it was told.
+"""Stands in for the agent: gives the answers it was given, and keeps a record of its orders.
 
 `MPTUNE_FAKE_ANSWERS` is a file with answers by action; `MPTUNE_FAKE_HEARD` gets the orders.
 """

@@ -1,4 +1,4 @@
-"""What is said of a run: settings beside what is there, the gain to expect, what could go wrong."""
+"""Advice on a run: settings beside what is there, the gain to expect, what could go wrong."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -82,7 +82,7 @@ def test_one_host_can_be_chosen_by_key_or_name_and_no_other(run: Make):
         advice_of(place, host="X")
 
 
-def test_every_setting_says_why_and_who_else_is_concerned(run: Make):
+def test_every_setting_has_its_reason_and_who_else_is_concerned(run: Make):
     for seen in (
         host_line for host in advice_of(run(**MESH, buffer_mode="auto")).hosts for host_line in host.lines
     ):
@@ -105,7 +105,7 @@ def test_placeholders_are_not_asked_for(run: Make):
 # What it brings.
 
 
-def test_the_gain_has_its_interval_and_says_over_what_and_where(run: Make):
+def test_the_gain_has_its_interval_its_rival_and_its_testbed(run: Make):
     advised = advice_of(
         run(
             confirmed={"mean": 20.0, "low": 19.0, "high": 21.0, "runs": 5},
@@ -134,7 +134,7 @@ def test_without_a_comparison_nothing_is_promised(run: Make):
     assert "what is gained is unknown" in expected.text[1]
 
 
-def test_a_simulated_answer_says_so(run: Make):
+def test_a_simulated_answer_is_marked_as_simulated(run: Make):
     assert "Nothing was measured between the machines" in advice_of(run()).expected.text[-1]
 
 
@@ -373,7 +373,7 @@ def test_everything_is_readable_at_usual_widths(run: Make, width: int, monkeypat
     assert "…" not in result.stdout
 
 
-def test_json_has_the_settings_as_machines_are_told_them(run: Make):
+def test_json_has_the_settings_as_machines_receive_them(run: Make):
     place = run(**MESH)
     result = mptune(place, "--no-look", "--json")
     printed = json.loads(result.stdout)

@@ -1,4 +1,4 @@
-"""`mptune apply`, `status` and `rollback`: what they ask the agent, and what they say of its answers."""
+"""`mptune apply`, `status` and `rollback`: what they ask the agent, and what they print of its answers."""
 
 import json
 import sys
@@ -51,7 +51,7 @@ ANSWERS: dict[str, Any] = {
 
 
 class Fake(NamedTuple):
-    """A stand-in for the agent: what it says by action, and what it has heard."""
+    """A stand-in for the agent: its answers by action, and the orders it has received."""
 
     answers: Callable[..., None]
     heard: Callable[[], list[dict[str, Any]]]
@@ -104,7 +104,7 @@ def test_settings_of_a_file_are_read_and_then_applied(fake, file):
     assert "net.ipv4.tcp_wmem  4 5 6   1 2 3" in result.output
 
 
-def test_how_to_confirm_and_how_to_go_back_is_said(fake, file):
+def test_how_to_confirm_and_how_to_go_back_is_printed(fake, file):
     assert "mptune rollback puts everything back" in run("apply", "--settings", file).output
     fake.answers(apply={**APPLIED, "confirm": WAITING})
     said = run("apply", "--settings", file, "--confirm-within", "10min").output
@@ -146,7 +146,7 @@ def test_other_programs_are_named_before_anything_is_applied(fake, file):
     assert run("apply", "--settings", file, "--despite", "TuneD").exit_code == 0
 
 
-def test_what_was_not_put_back_is_said_and_is_no_success(fake):
+def test_what_was_not_put_back_is_listed_and_is_no_success(fake):
     kept = [{"name": "net.ipv4.tcp_wmem", "reason": "somebody else has set it to 7"}]
     fake.answers(rollback={"event": "rolled-back", "restored": [], "kept": kept})
     result = run("rollback", "--force")
@@ -156,7 +156,7 @@ def test_what_was_not_put_back_is_said_and_is_no_success(fake):
     assert run("rollback").output == "this machine: there was nothing to put back\n"
 
 
-def test_the_status_says_what_became_of_everything(fake):
+def test_the_status_has_the_state_of_every_setting(fake):
     standing = {"setting": WMEM, "before": BEFORE, "present": {**WMEM, "value": "7"}, "state": "changed"}
     reverted = {
         "run": "x",
@@ -241,7 +241,7 @@ def test_a_file_names_machines(tmp_path):
 
 
 class Plan(msgspec.Struct):
-    """What a plan says of a host, as far as it matters here."""
+    """The plan for a host, as far as it matters here."""
 
     site: str
     ssh: str | None
@@ -272,7 +272,7 @@ def test_two_sites_cannot_both_be_this_machine(monkeypatch, tmp_path):
 
 
 class Machines:
-    """Machines that say what they are told to, by name, and what they were told."""
+    """Machines that give prepared answers, by name, and the orders they received."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, **answers: dict[str, Any]) -> None:
         self.answers, self.told = answers, list[tuple[str, str]]()

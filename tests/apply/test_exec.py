@@ -43,7 +43,7 @@ def run_directory(path: Path, **changes: object) -> Path:
     return path
 
 
-def test_the_environment_says_what_is_wanted(library, monkeypatch):
+def test_the_environment_carries_the_settings(library, monkeypatch):
     monkeypatch.setenv("LD_PRELOAD", f"other.so {library}:third.so")
     monkeypatch.setenv("GODEBUG", "http2client=0")
     planned = programs.plan(TRUE, programs.Wanted(cc="reno", buffer_bytes=8192))
@@ -70,7 +70,7 @@ def test_plain_tcp_leaves_go_alone_too(monkeypatch):
     assert planned.environment["MPTUNE_EXEC_PROTOCOL"] == "tcp" and "GODEBUG" not in planned.environment
 
 
-def test_a_missing_library_and_one_that_the_loader_cannot_be_told(tmp_path, monkeypatch):
+def test_a_missing_library_and_one_that_the_loader_cannot_name_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(programs, "LIBRARY", tmp_path / "none.so")
     with pytest.raises(MptuneError, match=r"none\.so is missing: run `make setup`"):
         programs.plan(TRUE, programs.Wanted())
@@ -129,7 +129,7 @@ def test_a_congestion_control_that_is_not_there_is_refused_with_what_to_do(monke
         programs.plan(TRUE, programs.Wanted(cc="mptune_olia"))
 
 
-def test_a_buffer_above_the_kernels_limit_is_said():
+def test_a_buffer_above_the_kernels_limit_is_reported():
     (send, receive) = programs.plan(TRUE, programs.Wanted(buffer_bytes=2**40)).warnings
     assert "the send buffer is" in send and "net.core.wmem_max=" in send
     assert "the receive buffer is" in receive and "net.core.rmem_max=" in receive
@@ -223,7 +223,7 @@ def test_the_exit_code_is_the_programs(options, code, expected):
     assert process.returncode in ({expected} if "--stats" in options else {expected, -(expected - 128)})
 
 
-#: Says that it is there, and which signals came until the one that ends it.
+#: Prints that it is there, and which signals came until the one that ends it.
 LISTENER = """
 import signal, sys
 from tests.plugins.answers import ANSWER
@@ -357,12 +357,12 @@ def test_plain_tcp_is_one_subflow():
     ]
 
 
-def test_connections_are_told_apart_and_counted():
+def test_connections_are_distinguished_and_counted():
     report = gathered(
         [
             line("open", 1, 3, role="client", remote="10.0.9.1:80"),
             state(4, flow(1, rtt_ns=1), cookie=1),
-            line("open", 2, 1, role="server", remote="10.0.9.1:81"),  # killed before it said more
+            line("open", 2, 1, role="server", remote="10.0.9.1:81"),  # killed before it printed more
             line("open", 3, 2, role="client", remote="10.0.9.1:82"),
             state(5, cookie=3),  # nobody answered
             state(6, cookie=4),  # a socket that was never used

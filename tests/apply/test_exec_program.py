@@ -116,12 +116,12 @@ def test_another_class_of_program_is_another_architecture(made):
     ("version", "has_mptcp"),
     [("go1.20.14", False), ("go1.21", True), ("go1.21rc2", True), ("go1.26.8", True), ("go2.0", True)],
 )
-def test_the_version_of_go_says_whether_it_knows_mptcp(made, version, has_mptcp, sections):
+def test_the_version_of_go_shows_whether_it_knows_mptcp(made, version, has_mptcp, sections):
     program = find(made(elf(interpreter=None, go=go_information(version), sections=sections)))
     assert (program.go_version, program.go_has_mptcp) == (version, has_mptcp)
 
 
-def test_a_go_too_old_to_say_its_version_knows_no_mptcp(made):
+def test_a_go_too_old_to_state_its_version_knows_no_mptcp(made):
     program = find(made(elf(interpreter=None, go=old_go_information())))
     assert (program.obstacle, program.go_version, program.go_has_mptcp) == ("go", "", False)
 

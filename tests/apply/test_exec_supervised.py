@@ -55,7 +55,7 @@ def _marked(mark: str) -> Iterator[int]:
 
 @pytest.fixture
 def mark(tmp_path) -> str:
-    """What no other program says."""
+    """Text that no other program prints."""
     return f"# {tmp_path}\n"
 
 
@@ -64,7 +64,7 @@ def test_the_process_is_the_programs(code, expected):
     assert done(f"import os\n{code}").returncode == expected
 
 
-def test_a_program_that_cannot_be_started_is_said():
+def test_a_program_that_cannot_be_started_is_reported():
     asked = [str(agent.PROGRAM), "exec", "/nowhere/program", "program"]
     refused = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     assert refused.returncode == 2 and refused.stderr.count("\n") == 1
@@ -135,7 +135,7 @@ def test_if_it_is_killed_connections_live_on_and_new_sockets_fail(mark):
     assert process.returncode == 0
 
 
-def test_a_program_with_too_many_files_open_is_told_so():
+def test_a_program_with_too_many_files_open_gets_that_error():
     completed = done(
         "import errno, resource, socket\n"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (20, 20))\n"

@@ -65,7 +65,7 @@ def profile(path: Path) -> configparser.ConfigParser:
     return parser
 
 
-def test_every_format_is_there_and_the_list_says_where_each_belongs(written: Path):
+def test_every_format_is_there_and_the_list_has_the_place_of_each(written: Path):
     home = written / "H"
     assert {folder.name for folder in home.iterdir()} == {"README", *FORMATS}
     text = (home / "README").read_text()

@@ -92,7 +92,7 @@ def test_an_interface_that_must_not_carry_is_demoted_where_connections_begin(run
     assert outlined.used == ("M-T",)
 
 
-def test_a_set_that_endpoints_cannot_express_is_said(run: Make):
+def test_a_set_that_endpoints_cannot_express_is_reported(run: Make):
     sender, receiver = plan(run(**mptcp("pcdc", ["F-T", "M-V"])))
     (differs,) = (difference for difference in sender.differs if difference.what == "subflows")
     assert differs.asked == "F-T, M-V" and differs.got != differs.asked
@@ -135,7 +135,7 @@ def test_the_other_direction_is_a_download(run: Make):
     assert "net.ipv4.tcp_wmem" in sysctls(server) and "net.ipv4.tcp_rmem" in sysctls(home)
 
 
-def test_who_opens_connections_can_be_said(run: Make):
+def test_the_side_that_opens_connections_can_be_given(run: Make):
     outlined = outline(run(**mptcp("fullmesh", ALL)), "receiver")
     sender, receiver = outlined.hosts
     assert set(endpoints(receiver)) == {"203.0.113.7", "198.51.100.7"}
@@ -273,7 +273,7 @@ def test_a_network_that_both_are_in_is_narrower_than_the_default_route(run: Make
     assert (route["to"], route["via"], route["device"]) == ("10.0.1.0/24", None, "eth1")
 
 
-def test_without_a_route_it_is_set_for_the_whole_host_and_said(run: Make):
+def test_without_a_route_it_is_set_for_the_whole_host_and_reported(run: Make):
     sender, _ = plan(run(**mptcp("fullmesh", ALL, occ="cubic")))
     first, second = HOME.interfaces
     present = msgspec.structs.replace(HOME, interfaces=(first, {**second, "default_routes": []}))
@@ -286,7 +286,7 @@ def test_without_a_route_it_is_set_for_the_whole_host_and_said(run: Make):
     )
 
 
-def test_what_everybody_has_anyway_is_said(run: Make):
+def test_what_every_connection_has_anyway_is_reported(run: Make):
     resolved = resolve(plan(run(occ="bbr"))[0], HOME)
     assert of_kind(resolved, "route")
     assert "bbr is what every connection has here anyway (net.ipv4.tcp_congestion_control)." in resolved.notes
@@ -320,7 +320,7 @@ def test_the_kernel_manages_paths_where_that_can_be_chosen(run: Make):
 # What cannot be planned.
 
 
-def test_another_stack_is_said(run: Make):
+def test_another_stack_is_reported(run: Make):
     sender, _ = plan(run(stack="MPTCP v0.9x"))
     assert [difference.asked for difference in sender.differs if difference.what == "stack"] == [
         "MPTCP v0.9x"

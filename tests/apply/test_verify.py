@@ -97,7 +97,7 @@ def test_limits_of_interfaces_and_of_the_user_hold_for_all_transfers_together(ru
 
 
 @pytest.mark.parametrize("within", [None, "10min"])
-def test_settings_that_wait_to_be_confirmed_are_not_said_to_stay(run, within, monkeypatch):
+def test_settings_that_wait_to_be_confirmed_are_not_reported_as_permanent(run, within, monkeypatch):
     """The last line is what becomes of them."""
     verdict = verify.judged(side(10, 10.1, 9.9), side(20, 20.1, 19.9), 20)
     waits = None if within is None else Waiting(left_s=540.2, within_s=600, by="process")

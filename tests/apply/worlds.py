@@ -96,7 +96,7 @@ DEFAULT_ROUTES = {
     "wwan0": {"family": "ipv4", "table": 102, "via": "10.0.2.1", "metric": 0},
 }
 
-#: The machine of site H as the agent tells it: a table of its own for M.
+#: The machine of site H as the agent reports it: a table of its own for M.
 HOME = Present(
     sysctls={
         "net.ipv4.tcp_rmem": "4096 131072 6291456",

@@ -141,7 +141,7 @@ def test_another_home_zone_and_place_give_the_same_bytes(run: Path, bundle: Path
     assert (tmp_path / "again.zip").read_bytes() == bundle.read_bytes()
 
 
-def test_the_report_says_whether_its_figures_are_those_of_the_bundle(bundle: Path, tmp_path: Path) -> None:
+def test_the_report_states_whether_its_figures_are_those_of_the_bundle(bundle: Path, tmp_path: Path) -> None:
     document = json.loads(mptune("report", bundle, "--out", tmp_path / "same", "--json").stdout)
     assert document["differing"] == []
     with zipfile.ZipFile(bundle) as archive, zipfile.ZipFile(tmp_path / "changed.zip", "w") as changed:

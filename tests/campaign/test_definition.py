@@ -97,7 +97,7 @@ def test_a_main_job_of_0_1_is_read() -> None:
 
 
 def test_a_sweep_of_0_1_goes_on_as_it_began() -> None:
-    """PCDC was never told its sets then; a resumed campaign does not change its trials half way."""
+    """PCDC was never given its sets then; a resumed campaign does not change its trials half way."""
     empty: dict[str, Any] = {"initial_paths": [], "schedulers": [], "transfers": []}
     options = from_settings(settings("sweep", every_ns=None, for_ns=None, **empty)).options
     assert isinstance(options, SweepOptions) and options.impact is None

@@ -1,4 +1,4 @@
-"""Defaults that a testbed lacks are left out, and said; what was asked for by name is refused."""
+"""Defaults that a testbed lacks are left out, and named; what was asked for by name is refused."""
 
 import io
 import json
@@ -59,7 +59,7 @@ def asked(network: Topology, options: OptimiseOptions | SweepOptions) -> Definit
 
 @pytest.fixture
 def run(network: Topology, poor: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
-    """Run a campaign on the poor testbed; its result, and what was said."""
+    """Run a campaign on the poor testbed; its result, and what was printed."""
     monkeypatch.setattr(testbeds, "create", lambda name: poor)
     monkeypatch.setattr(testbeds, "only_stack", lambda name: "linux")
 
@@ -71,7 +71,7 @@ def run(network: Topology, poor: Any, monkeypatch: pytest.MonkeyPatch, tmp_path:
     return begin
 
 
-def test_what_nobody_asked_for_is_left_out_and_said_in_one_line(network: Topology, poor: Any) -> None:
+def test_what_nobody_asked_for_is_left_out_and_named_in_one_line(network: Topology, poor: Any) -> None:
     definition, sentence = possible(asked(network, quick()), poor)
     assert set(definition.options.ccs) == set(HAS)
     assert max(definition.options.buffers) == 12 * MIB

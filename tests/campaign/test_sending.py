@@ -1,4 +1,4 @@
-"""What campaigns between hosts send: said beforehand, and within the user's limits when they are resumed."""
+"""Traffic of campaigns between hosts: printed beforehand, within the user's limits when they are resumed."""
 
 import io
 from collections.abc import Iterator

@@ -91,7 +91,7 @@ def test_buffers_of_impact_factors_are_emptied_long_before_a_window_ends(
     assert impact(hosts).buffer_bytes == OPTIONS.impact.buffer_bytes
 
 
-def test_what_is_left_out_is_told_as_it_is(hosts: Topology, network: Topology) -> None:
+def test_what_is_left_out_is_named_with_its_reason(hosts: Topology, network: Topology) -> None:
     assert left_out(network, prediction=True) == []
     partial = msgspec.structs.replace(hosts, missing=two_hosts.MISSING[:1])
     assert left_out(partial) == [

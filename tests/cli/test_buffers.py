@@ -123,7 +123,7 @@ def test_a_recommendation_stands_beside_the_formulas(tmp_path: Path) -> None:
     assert "The run (UNIS-HiN) recommends pcdc with cubic, and predicts 266.6 Mbit/s." in text.splitlines()
 
 
-def test_a_run_of_other_sites_and_an_impossible_rto_are_told(tmp_path: Path) -> None:
+def test_a_run_of_other_sites_and_an_impossible_rto_are_warned_of(tmp_path: Path) -> None:
     directory = run_directory(tmp_path)
     assert document_of("UiT-HAW", "--run", directory)["warnings"] == ["The run used UNIS-HiN, not UiT-HAW."]
     assert document_of("UNIS-HiN", "--run", run_directory(tmp_path, topology=None))["warnings"] == []

@@ -154,7 +154,7 @@ def test_a_finished_one_is_shown_and_only_decided_again_when_asked(file: Path, t
     assert (out / "pareto.csv").read_bytes() == expected
 
 
-def test_ctrl_c_is_clean_and_tells_how_to_go_on(file: Path, tmp_path: Path) -> None:
+def test_ctrl_c_is_clean_and_prints_how_to_go_on(file: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     long = tmp_path / "long.toml"
     long.write_text(OPTIMISE.replace("runs = 4", "runs = 4000"))
@@ -336,7 +336,7 @@ def sweep_of(file: Path, out: Path) -> dict[str, dict[str, str]]:
     return {f"{row['pm']} {row['path']}": row for row in rows}
 
 
-def test_a_sweep_measures_the_sets_that_pcdc_is_told(unequal: Path, tmp_path: Path) -> None:
+def test_a_sweep_measures_the_sets_that_pcdc_is_given(unequal: Path, tmp_path: Path) -> None:
     """The slow path blocks a small buffer: without it, the other one is faster."""
     unequal.write_text(UNEQUAL + '[impact]\ndesign = "eq5"\nruns = 1\nduration = "4s"\n')
     swept = sweep_of(unequal, tmp_path / "out")

@@ -75,7 +75,7 @@ def test_version_and_help_end_well() -> None:
     assert bare.stdout == asked.stdout
 
 
-def test_the_version_says_what_is_here_and_what_is_not(
+def test_the_version_lists_what_is_here_and_what_is_not(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     from mptune.linux import agent, bpf

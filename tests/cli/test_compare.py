@@ -137,7 +137,9 @@ def test_a_simulated_value_that_stands_alone_has_the_error_to_expect(pair, made_
     assert beside["low_mbps"] < 50 < beside["high_mbps"]
 
 
-def test_what_was_not_compared_before_says_so_where_it_stands_alone(pair, made_up_error, monkeypatch):
+def test_a_congestion_control_without_an_error_estimate_is_named_where_it_stands_alone(
+    pair, made_up_error, monkeypatch
+):
     monkeypatch.setattr("mptune.decision.comparison.shipped", lambda: made_up_error)
     words = "No kernel error estimate: the congestion control vegas"
     assert words in compare("--cc", "vegas", "--runs", "2").stdout

@@ -65,7 +65,7 @@ def test_json_has_every_check(findings):
     }
 
 
-def test_clean_tells_what_it_ended(monkeypatch):
+def test_clean_lists_what_it_ended(monkeypatch):
     from mptune.linux.sandbox import leftovers
 
     stray = leftovers.Stray(pid=77, run="1-2-3", command="/opt/mptune-agent sender")
@@ -106,7 +106,7 @@ def wrong(*, provoked):
     return Wrong(size=300_000, provoked=provoked, at=31_328, wrong_bytes=26, missing=0)
 
 
-def test_intact_payload_ends_with_0_and_says_how_rare_wrong_payload_is(examined):
+def test_intact_payload_ends_with_0_and_bounds_wrong_payload(examined):
     result = run("doctor", "--integrity", "--transfers", "3000", "--within", "2min", "--quiet")
     assert (result.exit_code, examined["asked"]) == (0, (3000, 120.0))
     assert "fewer than 1 in 1000 such transfers" in result.stdout

@@ -88,7 +88,7 @@ def test_some_congestion_controls_and_forms(data: str) -> None:
 
 
 def test_a_column_that_varies_and_is_not_modelled_is_named(data: str) -> None:
-    """Whether it is tested or not is the user's to say; that it is pooled must not go unsaid."""
+    """Whether it is tested or not is the user's choice; that it is pooled must be reported."""
     path = Path(data)
     header, *lines = path.read_text().splitlines()
     hours = [f"{line},{number % 2}" for number, line in enumerate([*lines, *lines])]

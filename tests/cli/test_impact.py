@@ -33,7 +33,7 @@ def test_json_has_the_promised_shape() -> None:
     assert (result["design"], result["trials"], result["measured_s"]) == ("paired", 3, 3 * 7 * 30)
 
 
-def test_a_buffer_that_outlasts_the_windows_is_told() -> None:
+def test_a_buffer_that_outlasts_the_windows_is_reported() -> None:
     """Linux queues it on the subflows; the papers' kernel does not."""
 
     def output_of(*options: str) -> str:

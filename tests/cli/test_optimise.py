@@ -198,7 +198,7 @@ def test_bad_options_leave_nothing_behind(arguments: list[str], named: str, tmp_
     assert not list(tmp_path.iterdir())
 
 
-def test_an_interrupted_run_tells_how_to_continue(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_interrupted_run_prints_how_to_continue(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def interrupt(trial: Trial) -> Observation:
         raise KeyboardInterrupt
 
@@ -240,7 +240,7 @@ def test_the_observations_of_a_run_give_its_answer_again(tmp_path: Path) -> None
     assert options["from"].endswith("observations.csv") and len(options["sha256"]) == 64
 
 
-def test_a_decision_on_foreign_data_says_what_it_lacks(tmp_path: Path) -> None:
+def test_a_decision_on_foreign_data_lists_what_it_lacks(tmp_path: Path) -> None:
     data = tmp_path / "mine.csv"
     rows = [f"{min(b, 4) * 10 + w},{b},cubic" for b in range(1, 9) for w in (-0.1, 0.1)]
     data.write_text("\n".join(["rate,buffer,cc", *rows]) + "\n")
@@ -290,8 +290,8 @@ def test_bad_sources_leave_nothing_behind(arguments: list[str], named: str, tmp_
     assert not out.exists()
 
 
-def test_ctrl_c_says_the_best_answer_so_far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It comes when some trials of the sweep are done; what is said is of them, and they are kept."""
+def test_ctrl_c_prints_the_best_answer_so_far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It comes when some trials of the sweep are done; the answer is of them, and they are kept."""
     before = SimulatedTestbed.run
     done: list[Trial] = []
 

@@ -91,7 +91,7 @@ def run(*arguments):
     return CliRunner().invoke(app, ["probe", *map(str, arguments)])
 
 
-def test_it_writes_a_file_that_loads_and_shows_what_it_found(machines, tmp_path):
+def test_it_writes_a_file_that_loads_and_prints_the_paths(machines, tmp_path):
     out = tmp_path / "my-sites.toml"
     result = run("alice", "bob", "--out", out, "--quiet", "--max-data", "5MB", "--family", "ipv6")
     assert result.exit_code == 0, result.output

@@ -36,7 +36,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place / "sweep"
 
 
-def test_it_tells_where_the_page_is(run: Path, tmp_path: Path) -> None:
+def test_it_prints_where_the_page_is(run: Path, tmp_path: Path) -> None:
     result = mptune("report", run, "--out", tmp_path / "here", "--no-figures")
     assert result.exit_code == 0, result.stderr
     assert result.stdout == f"{tmp_path / 'here' / 'report.html'}\n"
@@ -67,7 +67,7 @@ def test_the_run_directory_is_the_default_place(run: Path) -> None:
         ([], "Missing argument"),
     ],
 )
-def test_what_is_wrong_is_told_in_one_line(
+def test_bad_input_is_refused_in_one_line(
     arguments: list[str], named: str, run: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("")

@@ -48,7 +48,7 @@ def test_the_buffers_have_their_size_or_grow_up_to_it():
     assert "expected one of fixed, auto" in run("--buffer-mode", "big").output
 
 
-def test_over_ipv6_the_first_line_says_so():
+def test_over_ipv6_the_first_line_names_the_family():
     results = {family: run("--family", family) for family in ("ipv4", "ipv6")}
     assert "fullmesh over IPv6, cubic" in results["ipv6"].stdout
     assert "IPv" not in results["ipv4"].stdout and results["ipv4"].stdout == run().stdout

@@ -1,4 +1,4 @@
-"""How a command that runs a campaign ends when it is told to stop, by Ctrl-C or by a limit of the user's."""
+"""The end of a command that runs a campaign when it is stopped, by Ctrl-C or by a limit of the user's."""
 
 import pytest
 import typer
@@ -34,7 +34,7 @@ def test_the_best_answer_so_far_comes_after_the_reason(tmp_path, capsys, error, 
     assert capsys.readouterr().err.splitlines() == [words, "mptune: so far: fullmesh with cubic"]
 
 
-def test_what_ctrl_c_left_undone_is_said_last(tmp_path, capsys):
+def test_what_ctrl_c_left_undone_is_printed_last(tmp_path, capsys):
     with pytest.raises(typer.Exit), keeping(tmp_path):
         raise unheard()
     assert capsys.readouterr().err.splitlines()[-1] == "mptune: alice could not be reached"

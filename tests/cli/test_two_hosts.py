@@ -79,7 +79,7 @@ def test_what_needs_the_numbers_is_refused_in_one_line_and_leaves_nothing(
 SHORT = ("--testbed", "fake", "--duration", "1s", "--buffers", "1,2,4,8", "--quiet")
 
 
-def test_impact_says_beforehand_how_long_it_takes_in_real_time(real: Any) -> None:
+def test_impact_prints_beforehand_how_long_it_takes_in_real_time(real: Any) -> None:
     result = mptune("impact", "hosts.toml", "--testbed", "fake", "--runs", "4", "--duration", "1s")
     assert result.exit_code == 0, result.stderr
     assert result.stderr.startswith("At most 4 runs of 12 s, fewer if all is decided sooner; --runs and ")

@@ -46,14 +46,14 @@ def may_watch() -> None:
         ([" "], "HOST: expected a machine as ssh knows it"),
     ],
 )
-def test_what_is_wrong_is_said_in_a_line(arguments, said):
+def test_bad_input_is_refused_in_a_line(arguments, said):
     done = CliRunner().invoke(app, ["watch", *arguments])
     assert done.exit_code == 2
     assert said in done.stderr and done.stderr.count("\n") == 1
 
 
 class FakeMachine:
-    """A session with a host whose agent has said two things."""
+    """A session with a host whose agent has sent two messages."""
 
     def __init__(self, target, name):
         self.closed = False

@@ -35,12 +35,12 @@ def stand_in(tmp_path: Path) -> Iterator[Start]:
         yield start
 
 
-def test_without_a_daemon_it_says_where_it_looked(tmp_path: Path) -> None:
+def test_without_a_daemon_the_error_names_the_socket(tmp_path: Path) -> None:
     with pytest.raises(NoDaemon, match=r"none.sock: no daemon answers: No such file"):
         Client(tmp_path / "none.sock")
 
 
-def test_the_answer_is_found_among_what_it_says_unasked(stand_in: Start) -> None:
+def test_the_answer_is_recognised_among_events(stand_in: Start) -> None:
     lines = [{"event": "connections", "at_ns": 1}, {"event": "status", "pid": 7}]
     path = stand_in("".join(json.dumps(line) + "\n" for line in lines).encode())
     assert asked(path, "status")["pid"] == 7

@@ -132,7 +132,7 @@ def failing(definition: Definition, directory: Path, reporter: Reporter) -> None
 
 
 @pytest.mark.parametrize("how", ["fails", "refused"])
-def test_a_failure_leaves_all_as_it_was_and_is_told(
+def test_a_failure_leaves_all_as_it_was_and_is_reported(
     daemon: Daemon, policies: Policies, run: Path, how: str
 ) -> None:
     place = policies.runs["my-sites"]
@@ -154,7 +154,7 @@ def test_a_failure_leaves_all_as_it_was_and_is_told(
     assert said["why"] == f"{expected}; the answer is as before"
 
 
-def test_without_the_run_it_says_what_is_missing(daemon: Daemon, policies: Policies) -> None:
+def test_without_the_run_the_error_names_what_is_missing(daemon: Daemon, policies: Policies) -> None:
     shutil.rmtree(policies.runs["my-sites"] / RUN)
     (done,) = remeasure.remeasure(policies, QUIET, now=NIGHT)
     assert "expected the run of the answer, to run it again: cp -r runs/my-sites" in done.why
@@ -171,7 +171,7 @@ def test_nothing_is_begun_that_cannot_end_in_time(daemon: Daemon, policies: Poli
     assert done.why == "too little of the hours is left"
 
 
-def test_what_was_asked_is_asked_again_within_the_limits(run: Path) -> None:
+def test_the_question_is_asked_again_within_the_limits(run: Path) -> None:
     definition = remeasure.definition_of(run)
     limited = remeasure.limited(definition, HOURS)
     assert isinstance(limited.options, OptimiseOptions)

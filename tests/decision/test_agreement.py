@@ -63,8 +63,8 @@ def test_the_mean_is_that_of_the_runs_with_a_number():
     assert summary.reason == "the emulator was killed"
 
 
-def test_a_stall_is_one_whether_it_is_told_or_seen():
-    """The kernel's testbed breaks a stalled trial off and says so; the simulator goes on to the end."""
+def test_a_stall_counts_whether_reported_or_observed():
+    """The kernel's testbed breaks a stalled trial off and reports it; the simulator goes on to the end."""
     stalled = observation(failed=Failure("stalled", "stalled at 1.2 s: no byte in order for 3 s"))
     seen = observation(silent_bins=30)
     assert is_stalled(stalled, STALL_NS) and is_stalled(seen, STALL_NS)
@@ -134,7 +134,7 @@ def test_the_optimum_is_the_smallest_buffer_within_the_sacrifice():
     assert comparison.same_optimum is True and comparison.kept == 1
 
 
-def test_a_wrong_optimum_tells_what_it_costs():
+def test_a_wrong_optimum_has_its_cost():
     rows = [row(100, 60, size=MIB), row(101, 100, size=4 * MIB)]
     comparison = compare(rows)
     assert comparison.same_optimum is False

@@ -128,7 +128,7 @@ def test_where_a_combination_failed_it_is_no_answer() -> None:
     assert pcdc.optimum.buffer_mib > 10
 
 
-def test_progress_is_told_in_resamples(capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_is_reported_in_resamples(capsys: pytest.CaptureFixture[str]) -> None:
     decide(observations(), DecisionOptions(model="smooth", resamples=5), reporter=Reporter())
     assert "resampling: 5/5 resamples" in capsys.readouterr().err
 

@@ -160,7 +160,7 @@ class TestKinds:
             ({"workload": Transfer(bytes=2**30)}, "transfers of"),
         ],
     )
-    def test_what_was_not_compared_says_so(self, learnt, trial, changes, word):
+    def test_what_was_not_compared_has_no_estimate_but_a_reason(self, learnt, trial, changes, word):
         changed = msgspec.structs.replace(trial, **changes)
         expected = learnt.expected(changed, [20.0, 21.0])
         assert word in expected.unknown
@@ -175,13 +175,13 @@ class TestKinds:
             ('loss = "{loss}"', 'loss = "5 %"', "losses of"),
         ],
     )
-    def test_networks_beyond_the_drawn_ones_say_so(self, learnt, trial, topology, before, after, word):
+    def test_networks_beyond_the_drawn_ones_have_a_reason(self, learnt, trial, topology, before, after, word):
         network = topology(text=TOPOLOGY.replace(before, after))
         compared = msgspec.structs.replace(learnt.compared, total_bps=(1e6, 35e6), products=(0, 1e9))
         reason = kinds.outside(msgspec.structs.replace(trial, topology=network), compared)
         assert word in reason and reason.startswith("validated only for ")
 
-    def test_connections_of_others_say_so(self, learnt, trial):
+    def test_connections_of_others_have_a_reason(self, learnt, trial):
         busy = msgspec.structs.replace(trial.topology, background=(TcpBackground(path="A-T", cc="cubic"),))
         assert "competing" in learnt.unknown(msgspec.structs.replace(trial, topology=busy))
 
@@ -218,7 +218,7 @@ class TestWhatIsSaid:
         gained = gain(OnKernel(30.0, 27.0, 30.0), OnKernel(20.0, 20.0, 24.0))
         assert (gained.low_mbps, gained.high_mbps) == (5.0, 10.0)
 
-    def test_a_gain_that_may_be_a_loss_says_so(self):
+    def test_a_gain_that_may_be_a_loss_has_no_known_sign(self):
         sentence = gain(OnKernel(30.0, 20.0, 40.0), OnKernel(25.0, 20.0, 30.0)).sentence
         assert "cannot tell" in sentence
 

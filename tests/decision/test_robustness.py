@@ -100,7 +100,7 @@ def test_plain_tcp_beats_mptcp_only_where_it_is_clearly_faster_and_holds(rates, 
     assert beaten(stated, dict(zip((MODEL, TCP), others, strict=True))) == expected
 
 
-def test_why_plain_tcp_is_the_answer_is_said_with_its_price():
+def test_plain_tcp_as_the_answer_has_its_reason_and_price():
     stated = {MODEL: [0.0, 0.0], TCP: [90.0, 90.0]}
     sentence = without_mptcp(MODEL, TCP, finalists(2**20, stated, {MODEL: [], TCP: []}))
     assert "plain TCP on K-C with cubic gave 90.0" in sentence and "--no-tcp" in sentence

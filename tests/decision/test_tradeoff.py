@@ -71,7 +71,7 @@ def test_the_answer_to_a_sacrifice_lies_on_the_front(drawn: list[Parabola], sacr
 
 
 def test_measured_limits_are_kept() -> None:
-    """A combination that failed below 5 MiB is no answer there, whatever its curve says."""
+    """A combination that failed below 5 MiB is no answer there, whatever its curve predicts."""
     named: dict[Combination, Curve] = {Combination("fullmesh", "a"): Parabola((100.0, 0.1, 0.0))}
     limited = Candidates(named, BufferRange(grid=GRID), measured={Combination("fullmesh", "a"): (5.0, 20.0)})
     assert limited.best(0.5).buffer_mib == 5.0

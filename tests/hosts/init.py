@@ -1,6 +1,6 @@
 """The first process of a machine: namespaces, a file system of its own, and the burial of orphans.
 
-Run by its path, with Python's standard library alone. It reads one line of JSON and says one:
+Run by its path, with Python's standard library alone. It reads one line of JSON and prints one:
 
     in   {"hostname", "uptime_s", "files": {path: [mode, uid, base64 or null]}, "links": {path: target},
           "copies": [path]}

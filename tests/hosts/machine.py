@@ -145,7 +145,7 @@ class Machine:
         return not select.select([self._pidfd], [], [], 0)[0]
 
     def kill(self) -> None:
-        """Pull the plug: the network is gone, then every process ends at once; nothing says goodbye."""
+        """Pull the plug: the network is gone, then every process ends at once; no connection is closed."""
         if not self.alive:
             return
         for netns, device in self.cables:

@@ -141,7 +141,7 @@ class Attachment:
         nft(self.netns, rules)
 
     def machine_lines(self, routing: str) -> list[str]:
-        """What the machine is told with `ip -batch`."""
+        """The machine's commands for `ip -batch`."""
         lines = [f"link set {self.device} up"]
         for anywhere, address, prefix, length in (
             ("0.0.0.0/0", self.ipv4, self._prefix4 + ".", 24),

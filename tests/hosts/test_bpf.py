@@ -70,7 +70,7 @@ def test_a_user_without_root_is_refused_before_anything_runs(world, at):
         bed.run(trial(topology, cc="olia", protocol="tcp", pm="default", buffer_bytes=2**16))
 
 
-def test_the_doctor_says_where_each_comes_from(topology):
+def test_the_doctor_lists_where_each_comes_from(topology):
     for host in examine(topology):
         findings = {finding.name: finding.found for finding in host.findings}
         assert findings["congestion control cubic"] == "in the kernel"

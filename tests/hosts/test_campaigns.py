@@ -1,4 +1,4 @@
-"""Commands of many trials between two machines: how long they wait for one that is away, what they say."""
+"""Commands of many trials between two machines: their patience with a host that is away, and their output."""
 
 import json
 import signal

@@ -124,12 +124,12 @@ def test_a_path_without_the_family_is_left_out(make_world, at):
 
 
 def findings(topology, name):
-    """What doctor says of a machine, by name."""
+    """Findings of doctor on a machine, by name."""
     (host,) = (host for host in host_doctor.examine(topology) if host.name == name)
     return {finding.name: finding for finding in host.findings}
 
 
-def test_a_wrong_default_route_is_told_by_doctor_and_by_the_trial(make_world, at):
+def test_a_wrong_default_route_is_reported_by_doctor_and_by_the_trial(make_world, at):
     world = make_world((replace(PLAIN, routing="wrong"), SERVER))
     topology = at(world)
     with hosts(world) as bed:
@@ -140,7 +140,7 @@ def test_a_wrong_default_route_is_told_by_doctor_and_by_the_trial(make_world, at
     assert observation.failed is not None and observation.failed.kind == "unreachable"
 
 
-def test_a_strict_rp_filter_is_told_by_doctor_and_costs_the_paths_that_it_discards(make_world, at):
+def test_a_strict_rp_filter_is_reported_by_doctor_and_costs_the_paths_that_it_discards(make_world, at):
     two = (Uplink(), Uplink())
     world = make_world((Side(uplinks=two), Side(uplinks=two, routing="main", rp_filter=1)))
     topology = at(world)

@@ -267,7 +267,7 @@ def test_a_machine_whose_plug_is_pulled_fails_its_trial_and_those_after_it_by_na
         ("alice-closed", "is an SSH server running there"),
     ],
 )
-def test_what_keeps_ssh_out_is_said(world, at, alias, words):
+def test_what_keeps_ssh_out_is_reported(world, at, alias, words):
     topology = at(world, alice=alias)
     with pytest.raises(MachineError, match=words):
         HostsTestbed().run(trial(topology))

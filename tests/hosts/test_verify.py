@@ -127,7 +127,7 @@ def test_settings_that_are_there_already_are_not_what_programs_got_before(world,
 
 
 def test_a_policy_goes_to_who_sends_and_comes_back(world, run):
-    """No daemon runs there: that is said. What somebody else wrote into the file stays."""
+    """No daemon runs there: that is reported. What somebody else wrote into the file stays."""
     world.alice.sh("mkdir -p /etc/mptune; echo '# mine' > /etc/mptune/policy.toml")
     with world.unchanged():
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""The two machines and the network between them are what they are said to be."""
+"""The two machines and the network between them are as described."""
 
 import os
 import shlex
@@ -243,7 +243,7 @@ def test_a_path_goes_dark_some_seconds_after_its_first_syn(world):
             exchange(ends)
 
 
-def test_a_path_with_a_small_mtu_stalls_only_if_nobody_says_so(make_world):
+def test_a_path_with_a_small_mtu_stalls_only_without_icmp(make_world):
     small = Uplink(mtu=1400), Uplink(mtu=1400, middlebox="icmp-blocked")
     world = make_world((Side(uplinks=small), SERVER))
     with connected(world, 0, mptcp=False) as ends:
@@ -434,7 +434,7 @@ def test_a_program_may_be_killed_there(world):
         assert process.returncode not in (0, 255)
 
 
-@pytest.mark.usefixtures("world")  # where there can be none, it says so
+@pytest.mark.usefixtures("world")  # where there can be none, it is skipped
 def test_when_the_plug_is_pulled_there_is_silence(tmp_path):
     with World(tmp_path) as world, connected(world, within_s=BRIEFLY_S) as ends:
         exchange(ends)
@@ -465,7 +465,7 @@ def own():
     return len(list(Path("/proc/self/fd").iterdir())), Path("/proc/self/mounts").read_text()
 
 
-@pytest.mark.usefixtures("world")  # where there can be none, it says so
+@pytest.mark.usefixtures("world")  # where there can be none, it is skipped
 def test_a_world_that_closes_leaves_nothing(tmp_path):
     before, spaces = own(), set(namespaces())
     with World(tmp_path) as world:
@@ -488,7 +488,7 @@ SECOND = """
 """
 
 
-@pytest.mark.usefixtures("world")  # where there can be none, it says so
+@pytest.mark.usefixtures("world")  # where there can be none, it is skipped
 def test_a_world_whose_maker_is_killed_leaves_nothing(tmp_path):
     spaces = set(namespaces())
     command = [sys.executable, "-c", textwrap.dedent(SECOND), tmp_path]

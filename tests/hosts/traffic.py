@@ -24,7 +24,7 @@ class Ends(NamedTuple):
 
 
 class Mptcp(NamedTuple):
-    """What the kernel says of a connection: whether it is MPTCP, and its subflows."""
+    """The kernel's view of a connection: whether it is MPTCP, and its subflows."""
 
     alive: bool
     subflows: int

@@ -24,7 +24,7 @@ between them; a machine whose plug is pulled is silent there. `world.topology()`
 The path links: device eth1, eth2, ... of a machine -> its router, a namespace with nftables -> the emulator
 -> the router of the other machine's device. Each uplink is two links of the emulator, with its rates, delay,
 queue and losses; any pair of uplinks is a path. Packets leave by their source address, as a multi-homed host
-should be configured, unless `Side.routing` says otherwise.
+should be configured, unless `Side.routing` has something else.
 
 What is shared with the real machine, and therefore not as in reality:
 - the kernel: its version, modules, congestion controls (BPF programs are registered for all), processors and
@@ -367,7 +367,7 @@ class World:
         return local * len(self.uplinks["bob"]) + remote
 
     def topology(self, sender: str = "alice", rates: bool = True) -> str:
-        """A topology file of the two machines; without rates it says nothing of the links."""
+        """A topology file of the two machines; without rates it states nothing on the links."""
         names = [sender, *(name for name in NAMES if name != sender)]
         lines = ['name = "world"', 'description = "two machines on one box"', 'source = "made up"']
         lines += ['sender = "S"', 'receiver = "R"']

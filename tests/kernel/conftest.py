@@ -52,7 +52,7 @@ def _awake() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _no_bpf_without_the_mark(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A test of BPF programs that does not say so fails where they are, and not only where they are not."""
+    """A test of BPF programs without the mark fails where they are, and not only where they are not."""
     names = {name for mark in request.node.iter_markers("needs") for name in mark.args}
     if not names & {"bpf", "bpf-tests"}:
         monkeypatch.setattr(bpf, "OBJECTS", Path("/nonexistent"))

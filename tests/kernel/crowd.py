@@ -113,7 +113,7 @@ def dropped(namespace: str) -> int:
 
 
 def forge_end(namespace: str, token: int) -> None:
-    """Tell the only listener to the events of a namespace that a connection is over, which is not true."""
+    """Report to the only listener to a namespace's events that a connection is over, which is not true."""
     (port,) = (
         int(fields[2])
         for fields in _sockets(namespace)

@@ -27,7 +27,7 @@ FULLMESH = '[default]\npolicy = "fullmesh"\n'
 
 
 class Daemon:
-    """A daemon, its files, and what it says."""
+    """A daemon, its files, and what it prints."""
 
     def __init__(self, world: World, folder: Path, env: Mapping[str, str]) -> None:
         self.world, self.folder = world, folder

@@ -109,7 +109,7 @@ class JoinedSites:
         joins: bool = True,
         **changes: Any,
     ) -> Iterator[Meter]:
-        """A meter that was told what to do."""
+        """A meter that has its orders."""
         with self.meter() as meter:
             meter.listen(job(**changes), receivers[0], receivers if joins else ())
             meter.connect(source, receivers[0])

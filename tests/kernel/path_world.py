@@ -146,7 +146,7 @@ class World:
         inside(self.sites.of(side), lambda: setting.write_text(value, encoding="ascii"))
 
     def sender(self, pm: str, **options: Any) -> Child:
-        """The sender's side of path management, told what to do; options that are not the policy's apart."""
+        """The sender's side of path management with its assignment, from options of all parts of it."""
         size, honoured = options.pop("transfer_bytes", SATURATED), options.pop("lsrr_honoured", False)
         port = options.pop("port", None)
         assigned = Assignment(
@@ -284,7 +284,7 @@ class Transfer(Stream):
 
 
 class Managed:
-    """Both sides' managers, with what the kernel says of the subflows apart from what they believe."""
+    """Both sides' managers, with the kernel's view of the subflows beside their own."""
 
     def __init__(self, sender: Child, receiver: Child) -> None:
         self.sender, self.receiver = sender, receiver
@@ -295,7 +295,7 @@ class Managed:
         self.reports()
 
     def sent(self, count: int) -> None:
-        """Tell how many bytes were really sent."""
+        """Report how many bytes were really sent."""
         self.sender.tell({"action": "sent", "bytes": count})
 
     def reports(self) -> list[Message]:
@@ -409,7 +409,7 @@ class Listening(Netlink):
 
 
 def ended(child: Child) -> bool:
-    """Its output has ended, whatever it has said before."""
+    """Its output has ended, whatever it has printed before."""
     child.take()
     return child.ended
 

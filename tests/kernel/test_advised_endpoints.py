@@ -21,7 +21,7 @@ pytestmark = pytest.mark.needs("linux", "root", "namespaces", "sysctl")
 OURS, THEIRS = ("10.1.0.2", "10.2.0.2"), ("10.9.0.1", "10.9.1.1")
 PORT = 5000
 
-#: One program for both ends: it says when it is ready, and ends with its input.
+#: One program for both ends: it prints when it is ready, and ends with its input.
 TALK = f"""
 import socket, sys, threading
 plain = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262)

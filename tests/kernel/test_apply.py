@@ -136,7 +136,7 @@ def test_a_second_apply_that_fails_leaves_the_first(machine):
     assert machine.look() == before
 
 
-def test_routes_that_cannot_be_told_apart_are_refused(machine):
+def test_ambiguous_routes_are_refused(machine):
     machine.sh("ip route append 10.9.0.0/16 via 10.0.1.3 dev eth1 metric 50")
     before = machine.look()
     said = machine.order("apply", settings=[PLAIN[6]], run="")

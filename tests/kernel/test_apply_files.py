@@ -45,7 +45,7 @@ def as_anybody(machine: Machine, *command: str, text: str = "") -> "subprocess.C
     )
 
 
-def test_what_is_in_a_file_is_told_to_nobody_who_may_not_read_it(machine):
+def test_the_content_of_a_file_stays_hidden_from_those_who_may_not_read_it(machine):
     """Neither before, nor as it was made, by no file that is there between the steps of an apply."""
     machine.state, machine.marks = Path(STATE), {"MPTUNE_STATE_DIRECTORY": STATE}
     machine.sh(f"cp {agent.PROGRAM} {PROGRAM}; chmod 755 {PROGRAM}; chown 0:0 /etc/mptune/policy.toml")

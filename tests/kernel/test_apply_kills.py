@@ -180,7 +180,7 @@ def test_another_apply_and_a_rollback_end_the_waiting(machine):
     assert machine.look() == before
 
 
-def test_what_could_not_be_put_back_by_itself_is_said(machine):
+def test_what_could_not_be_put_back_by_itself_is_reported(machine):
     machine.apply(PLAIN[:3], confirm_within_s=1)
     machine.sh(f"echo 1 2 3 > {WMEM}")
     until(lambda: gone(machine), "the return")

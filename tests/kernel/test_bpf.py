@@ -240,7 +240,7 @@ def test_unloading_takes_nothing_from_a_program_that_uses_it(transfer, until: Un
 
 
 @pytest.mark.needs("namespaces")
-def test_who_may_not_register_programs_is_told_what_to_do() -> None:
+def test_without_the_privilege_to_register_programs_the_remedy_is_named() -> None:
     script = "from mptune.linux import bpf; print(bpf.availability('olia').reason)"
     command = ["setpriv", "--bounding-set=-all", sys.executable, "-c", script]
     completed = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -155,7 +155,7 @@ def test_coupled_subflows_do_no_harm_and_leave_the_contended_path(testbed) -> No
     assert reno["share"] > 0.5  # 0.60 at length
     for cc, rules in expected.items():
         assert 0.2 < rules["share"] < 0.6, (cc, rules)
-        # Uncoupled 0.15 to 0.22 in six runs, coupled 0.02 to 0.08: this tells one from the other,
+        # Uncoupled 0.15 to 0.22 in six runs, coupled 0.02 to 0.08: this separates the two,
         # and the share of a single run does not.
         assert rules["on_contended"] < 0.75 * reno["on_contended"], (cc, rules)
     assert statistics.mean(rules["share"] for rules in expected.values()) < reno["share"], (reno, expected)

@@ -1,4 +1,4 @@
-"""The agent's role `congestion`: what it registers is there as long as it is, and what it cannot is said."""
+"""The agent's role `congestion`: programs are registered as long as it runs, and refused with a reason."""
 
 import json
 import os
@@ -52,7 +52,7 @@ def test_two_sessions_and_this_machines_own_have_one_each():
     until(lambda: not {second, names["olia"]} & set(known()), "the end of the programs")
 
 
-def test_what_is_wrong_with_an_object_is_said():
+def test_an_object_that_does_not_load_is_refused_with_its_reason():
     name, content = bpf.private("scalable")
     with congestion_role(name, b"") as role:
         assert f"the kernel refuses {name}: opening" in role.answer["reason"]
@@ -69,7 +69,7 @@ def test_what_is_wrong_with_an_object_is_said():
     assert role.process.returncode == 1 and name not in known()
 
 
-def test_without_libbpf_it_is_said_what_to_install():
+def test_without_libbpf_the_package_to_install_is_named():
     name, content = bpf.private("scalable")
     with congestion_role(name, content, MPTUNE_LIBBPF="libnothing.so.1") as role:
         assert role.answer["reason"] == (
@@ -80,7 +80,7 @@ def test_without_libbpf_it_is_said_what_to_install():
 @pytest.mark.parametrize(
     ("library", "words"), [("libnothing.so.1", "install libbpf1"), ("libbpf.so.1", None)]
 )
-def test_a_host_says_whether_programs_can_be_registered_there(tmp_path, library, words):
+def test_a_host_reports_whether_programs_can_be_registered_there(tmp_path, library, words):
     looking = json.dumps({"action": "look", "id": 1}) + "\n"
     variables = {"MPTUNE_RUN_DIRECTORY": str(tmp_path / "run"), "MPTUNE_LIBBPF": library}
     done = subprocess.run(

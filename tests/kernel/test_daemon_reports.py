@@ -46,7 +46,7 @@ def without_a_route_of_its_own(world: World, address: str) -> Iterator[None]:
         inside(world.sites.local, remove)
 
 
-def test_an_address_whose_packets_leave_elsewhere_is_told(daemon, world):
+def test_an_address_whose_packets_leave_elsewhere_is_reported(daemon, world):
     daemon.write('[[policy]]\nname = "one"\nto = ["10.65.0.0/16"]\npolicy = "fullmesh"\n')
     with without_a_route_of_its_own(world, "10.77.0.1"):
         daemon.begin()
@@ -66,7 +66,7 @@ def test_an_address_whose_packets_leave_elsewhere_is_told(daemon, world):
 
 
 @pytest.mark.needs("namespaces")
-def test_status_says_which_devices_are_not_used_and_why(daemon, world):
+def test_status_lists_unused_devices_with_the_reason(daemon, world):
     policy = '[[policy]]\nname = "one"\nto = ["10.65.0.0/16"]\npolicy = "fullmesh"\n'
     daemon.write(policy, interfaces=["if0", "spare", "nowhere"])
     with without_a_route_of_its_own(world, "10.77.0.1"):
@@ -85,7 +85,7 @@ def test_status_says_which_devices_are_not_used_and_why(daemon, world):
         assert "no: there is no such device" in completed.stdout
 
 
-def test_systemd_is_told_how_it_is(world, tmp_path):
+def test_systemd_is_notified(world, tmp_path):
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
         listener.bind(str(tmp_path / "notify"))
         listener.settimeout(PATIENCE_S)
@@ -185,7 +185,9 @@ def test_metrics_are_what_prometheus_reads(daemon, world, accepting):
 
 @pytest.mark.measures("throughput over two paths")
 @pytest.mark.parametrize(("expected", "outdated"), [(200.0, True), (None, False)])
-def test_a_network_that_gives_less_than_was_measured_is_told(world, tmp_path, accepting, expected, outdated):
+def test_a_network_that_gives_less_than_was_measured_is_reported(
+    world, tmp_path, accepting, expected, outdated
+):
     with daemon_of(world, tmp_path, MPTUNE_NOTICE_WINDOW_MS="6000") as daemon:
         daemon.write(pcdc(daemon, expected=expected))
         daemon.begin()
@@ -201,7 +203,7 @@ def test_a_network_that_gives_less_than_was_measured_is_told(world, tmp_path, ac
             assert len([line for line in daemon.said if "outdated" in line]) == 1
 
 
-def test_a_program_that_sends_little_says_nothing_about_the_network(world, tmp_path, accepting):
+def test_a_program_that_sends_little_is_no_evidence_about_the_network(world, tmp_path, accepting):
     with daemon_of(world, tmp_path, MPTUNE_NOTICE_WINDOW_MS="1500") as daemon:
         daemon.write(pcdc(daemon, expected=200.0))
         daemon.begin()

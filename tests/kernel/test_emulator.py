@@ -121,7 +121,7 @@ class Emulation:
         return int(line.partition(":")[2].split()[1])
 
     def report(self):
-        """Stop, and what it says then."""
+        """Stop; the report that follows."""
         self.emulator.tell({"action": "stop"})
         return self.emulator.expect("report", PATIENCE_S)
 
@@ -179,7 +179,7 @@ def test_a_round_trip_takes_what_both_links_take(family):
         ends = emulation.ends(family)
         trips = [round_trip_s(ends) for _ in range(50)]
         report = emulation.report()
-    # Of a busy machine only the undisturbed trips say something, and one of fifty is.
+    # Of a busy machine only the undisturbed trips count, and one of fifty is.
     assert 1 <= min(trips) / 0.020 < 1.05
     assert report["packets"] == 100 and report["overflow"] == 0
     assert 0 < report["late_p50_ns"] <= report["late_p99_ns"] <= report["late_max_ns"]
@@ -403,7 +403,7 @@ def refusal(change):
     return str(caught.value)
 
 
-def test_what_is_wrong_is_said():
+def test_a_wrong_configuration_is_refused():
     def of_interface(**values):
         return refusal(lambda configuration: configuration["interfaces"][0].update(values))
 

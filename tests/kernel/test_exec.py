@@ -86,7 +86,7 @@ def test_a_program_fetches_a_file_over_two_subflows(hosts, folder, name):
     (mine,) = joined(report)
     assert mine["received_bytes"] > BIG and mine["role"] == "client"
     assert not report["refused"] and len(report["connections"]) == 1
-    # The accepted end says the same.
+    # The accepted end reports the same.
     (theirs,) = joined(server[0])
     # What it had not sent yet when it closed the socket, nobody counts there.
     assert theirs["role"] == "server" and BIG // 2 < theirs["sent_bytes"] <= mine["received_bytes"]
@@ -280,7 +280,7 @@ def test_however_a_connection_ends_it_is_described(hosts, folder, end):
     )
 
 
-def test_of_a_killed_process_it_is_said_that_nobody_saw_the_end(hosts, folder):
+def test_a_killed_process_is_reported_without_an_end(hosts, folder):
     with hosts.server(web(folder), 8000):
         done = hosts.run("local", python(MANY, "1", "1", "kill"), "--json")
         result = hosts.run("local", python(MANY, "1", "1", "kill"), "--stats")
@@ -290,7 +290,7 @@ def test_of_a_killed_process_it_is_said_that_nobody_saw_the_end(hosts, folder):
     assert "1 not seen to end" in result.stderr
 
 
-#: Prints what sockets of all kinds are, as the kernel says it: protocol, congestion control, send buffer.
+#: Prints what sockets of all kinds are, as the kernel reports it: protocol, congestion control, send buffer.
 KINDS = """
 import ctypes, json, socket
 libc = ctypes.CDLL(None)
@@ -342,7 +342,7 @@ def test_tcp_sockets_alone_change(hosts, how):
     for name in ("udp", "udp6", "unix", "sctp", "mptcp"):
         assert changed[name] == plain[name], name
     assert plain["udp"][0] == 17  # type: ignore[index]
-    # From outside, nothing stands between a program and what the kernel says of its socket.
+    # From outside, nothing stands between a program and the kernel's view of its socket.
     values = (262, 262, 262) if how else (6, 6, 262)
     assert (changed["told"], changed["again"], changed["told then"]) == values
 

@@ -1,4 +1,4 @@
-"""Guard on the running kernel: what its samples say of the buffers, and what it makes of them."""
+"""Guard on the running kernel: what its samples show of the buffers, and what it makes of them."""
 
 import socket
 from collections.abc import Iterator
@@ -121,7 +121,7 @@ def exchange(world, piece, send_buffer, receive_buffer) -> Iterator[Exchange]:
 
 
 def sampled_for(managed, ns):
-    """What the samples of the only connection say once they speak for this long."""
+    """The summary of the only connection's samples once they cover this long."""
 
     def enough():
         sampled = managed.report()["sampled"]
@@ -144,7 +144,7 @@ def test_a_sender_that_waits_for_its_application_is_not_held_up(world):
 
 @pytest.mark.usefixtures("may_manage_paths")
 @pytest.mark.measures("how much of the time the buffers are full")
-def test_a_small_send_buffer_is_told_from_a_small_receive_buffer(world):
+def test_a_small_send_buffer_is_distinguished_from_a_small_receive_buffer(world):
     """The queues of the two paths hold 120 kB before a subflow's window is full."""
     small, large, endless = 16 * KIB, 1024 * KIB, 8192 * KIB
     for which, sizes in {"send": (small, large), "receive": (large, small)}.items():

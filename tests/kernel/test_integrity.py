@@ -26,7 +26,7 @@ def test_it_stops_after_the_time() -> None:
     assert report.transfers == 1 and report.fewer_than_one_in is None
 
 
-def test_runs_of_wrong_bytes_are_found() -> None:
+def test_runs_of_wrong_bytes_are_located() -> None:
     payload = bytes(range(256)) * 4
     got = bytearray(payload)
     got[100:140] = got[500:540]

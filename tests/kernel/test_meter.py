@@ -107,7 +107,7 @@ def test_behind_a_translation_both_ends_of_a_subflow_are_joined(joined):
     assert len(result["subflows"]) == 2
 
 
-def test_what_limits_a_sender_is_told(joined):
+def test_what_limits_a_sender_is_reported(joined):
     joined.shape(80 * MBIT, 80 * MBIT)
     small = joined.measure(duration_ns=SECOND, buffer_bytes=1 << 15)["subflows"][0]
     assert 0 < small["busy_ns"] < 2 * SECOND
@@ -117,7 +117,7 @@ def test_what_limits_a_sender_is_told(joined):
 
 
 @pytest.mark.measures("while another subflow waits for a retransmission the kernel may send on a standby one")
-def test_backup_subflow_is_told_and_silent(joined):
+def test_backup_subflow_is_reported_and_silent(joined):
     joined.shape(40 * MBIT, 20 * MBIT)
     joined.second_subflow(SUBFLOW | BACKUP)
     result = joined.measure(duration_ns=SECOND)
@@ -126,7 +126,7 @@ def test_backup_subflow_is_told_and_silent(joined):
     assert 10 * by_source[SOURCE[1]]["bytes"] < by_source[SOURCE[0]]["bytes"]
 
 
-def test_thresholds_are_told_in_order(joined):
+def test_thresholds_are_reported_in_order(joined):
     joined.shape(80 * MBIT)
     sent = []
     thresholds = [1 << 20, 1 << 19, 3 << 20]
@@ -152,7 +152,7 @@ def test_buffers_beyond_the_systems_maximum(joined):
     largest = int(Path("/proc/sys/net/core/wmem_max").read_text())
     result = joined.measure(transfer_bytes=100_000, buffer_bytes=2 * largest)
     assert result["failed"] is None
-    # SO_SNDBUFFORCE is for whoever is privileged outside any user namespace; the effective value tells.
+    # SO_SNDBUFFORCE is for whoever is privileged outside any user namespace; the effective value shows it.
     privileged = Path("/proc/self/uid_map").read_text().split()[2] == str(2**32 - 1)
     assert set(result["effective"].values()) == {4 * largest if privileged else 2 * largest}
 
@@ -208,7 +208,7 @@ def test_nobody_answers(joined):
 
 
 @pytest.mark.measures("another process may have the processor when the stall is due to be noticed")
-def test_cut_path_stalls_and_its_time_is_told(joined):
+def test_cut_path_stalls_and_its_time_is_reported(joined):
     joined.shape(20 * MBIT)
     result = joined.measure(
         lambda message, _: message["event"] == "sent" and joined.cut(0),

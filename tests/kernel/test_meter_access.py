@@ -58,7 +58,7 @@ def descriptors() -> Iterator[None]:
 
 
 def strangers(joined: JoinedSites, port: int, says: list[bytes]) -> list[socket.socket]:
-    """Connections to the receiver, each of which says something; it may have been reset already."""
+    """Connections to the receiver, each of which sends something; it may have been reset already."""
 
     def connect() -> list[socket.socket]:
         made = [socket.socket() for _ in says]
@@ -85,7 +85,7 @@ STRANGERS = {
 
 @pytest.mark.parametrize("says", STRANGERS.values(), ids=STRANGERS)
 def test_strangers_neither_end_nor_delay_the_trial(joined, descriptors, says):
-    patience_ns = 5 * SECOND  # with one that says nothing (candidates.rs)
+    patience_ns = 5 * SECOND  # with a connection that sends nothing (candidates.rs)
     size = 4_000_003
     joined.shape(40 * MBIT)
     with joined.meter() as meter, ExitStack() as stack:
@@ -124,7 +124,7 @@ def test_the_token_is_no_payload(joined):
 
 
 def refuses(joined: JoinedSites, address: str, port: int) -> bool:
-    """Whether a stranger's connection is reset before anything is said."""
+    """Whether a stranger's connection is reset before anything is sent."""
 
     def connect() -> bool:
         try:

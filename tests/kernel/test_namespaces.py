@@ -17,7 +17,7 @@ from tests.plugins.program import command_line
 
 pytestmark = pytest.mark.usefixtures("testbed")
 
-#: Takes sites with devices, says so, and then ends as its argument says or waits to be killed.
+#: Takes sites with devices, prints that, and then ends as its argument states or waits to be killed.
 PROGRAM = """
 import signal, sys
 from mptune.linux import addresses

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("may_manage_paths")
 SYN_SENT, TIME_WAIT = "02", "06"
 
 
-def test_a_join_that_nobody_listens_for_is_told(world):
+def test_a_join_that_nobody_listens_for_is_reported(world):
     with world.managed("fullmesh") as managed, world.transfer(listen_everywhere=False):
         until(lambda: len(managed.report()["problems"]) == 2)
         managed.established(2)
@@ -34,7 +34,7 @@ def test_a_join_that_nobody_listens_for_is_told(world):
         assert all("must listen on all its addresses" in problem for problem in problems)
 
 
-def test_a_receiver_that_accepts_no_more_is_told(world):
+def test_a_receiver_that_accepts_no_more_is_reported(world):
     world.sysctl("remote", "kernel")  # 2 further subflows unless configured otherwise
     try:
         with world.sender("fullmesh") as sender:
@@ -64,7 +64,7 @@ def test_the_kernels_own_path_manager_must_be_off(world, side):
         world.sysctl(site, "userspace")
 
 
-def test_a_refused_join_says_what_is_wrong(world):
+def test_a_refused_join_has_its_reason(world):
     elsewhere = KernelPath(label="2-0", local=2, remote=0, pairs=(("10.9.9.9", "10.65.0.1"),))
     assigned = Assignment(pm="fullmesh", paths=(*world.paths, elsewhere), transfer_bytes=SATURATED)
     with world.sites.start_agent("paths", "local") as sender, world.receiver() as receiver:

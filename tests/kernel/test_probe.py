@@ -75,7 +75,7 @@ def test_a_network_is_found_as_it_is(two, tmp_path):
 
 @pytest.mark.measures("how late the emulator is")
 @pytest.mark.needs("nft")
-def test_without_udp_tcp_tells(two):
+def test_without_udp_tcp_measures(two):
     """The packet filter of the sender discards all datagrams, and strips MPTCP from one of the paths."""
     with machines(two) as (both, sites):
         rules(
@@ -145,7 +145,7 @@ def test_packets_that_leave_by_the_wrong_interface_are_shown_with_the_remedy(two
 
 
 @pytest.mark.needs("nft")
-def test_where_nothing_gets_through_it_says_so(two, marked):
+def test_a_path_that_nothing_gets_through_is_reported(two, marked):
     with machines(two) as (both, sites):
         rules(
             sites,

@@ -76,7 +76,7 @@ def test_a_signal_ends_it_while_it_waits(realm, role, number):
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_sigterm_ends_it_although_nobody_reads_what_it_says(realm, role, full):
+def test_sigterm_ends_it_although_nobody_reads_its_output(realm, role, full):
     ends(realm.agent(*words(role), stdout=full, stderr=full), signal.SIGTERM)
 
 

@@ -107,7 +107,7 @@ def is_another(systemd: Systemd, before: int) -> bool:
 
 
 def policies(systemd: Systemd) -> dict[str, dict[str, object]]:
-    """What the daemon says of its policies."""
+    """The daemon's status of its policies."""
     with Client(systemd.root / "run/mptune/daemon.sock") as client:
         status = client.ask("status")
     return {policy["name"]: policy for policy in status["policies"]}

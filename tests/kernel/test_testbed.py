@@ -44,7 +44,7 @@ def trial(two):
 
 @pytest.fixture
 def measured(testbed, trial):
-    """An observation. A machine too busy for real time says nothing about the code."""
+    """An observation. A machine too busy for real time is no evidence about the code."""
 
     def run(**changes):
         for _ in range(ATTEMPTS):
@@ -283,7 +283,7 @@ def test_times_count_from_the_request_of_the_connection(measured, two):
     took_ns = [
         measured(pm="default", initial_path="W-X", transfer_bytes=1000).completion_ns for _ in range(5)
     ]
-    # Of a busy machine only the undisturbed one says something.
+    # Of a busy machine only the undisturbed one counts.
     assert min(took_ns) == pytest.approx(1.5 * rtt_ns, abs=2 * MS)
 
 
@@ -312,7 +312,7 @@ def test_a_removed_address_ends_its_subflow_and_an_added_one_brings_it_back(meas
 def test_a_path_that_stays_away_is_a_stall(measured):
     script = (ScriptedAction(at_ns=500 * MS, path="W-X", action="down"),)
     observation = measured(pm="default", duration_ns=SECOND * 3 // 2, script=script)
-    # The script tells the testbed to be patient: the trial ends before the patience does.
+    # The script makes the testbed patient: the trial ends before the patience does.
     assert observation.failed is None and sum(observation.bins[7:]) == 0
     observation = measured(pm="default", transfer_bytes=10**7, deadline_ns=2 * SECOND, script=script)
     assert observation.failed is not None and observation.failed.kind == "incomplete"
@@ -358,7 +358,7 @@ def test_a_congestion_control_the_kernel_lacks_is_refused_by_name(testbed, trial
 
 
 def test_without_the_mark_there_is_no_program():
-    """What needs one and does not say so would fail only where there is no clang."""
+    """What needs one without the mark would fail only where there is no clang."""
     assert bpf.programs() == []
 
 

@@ -145,7 +145,7 @@ def test_a_role_that_is_changed_is_seen_at_both_ends(world, kind):
             return {flow.ends for flow in only(census).subflows if flow.backup}
 
         assert standby(reported(here, standby)) == {chosen.ends}
-        # The peer is told (MP_PRIO), and sees the same subflow from its side.
+        # The peer gets an MP_PRIO, and sees the same subflow from its side.
         assert standby(reported(there, standby)) == {chosen.ends[::-1]}
         assert changed(here, {**order, "backup": False})["local"] == chosen.local
         reported(here, lambda census: not standby(census))
@@ -219,7 +219,7 @@ def watching_as_nobody(world: World) -> Iterator[Child]:
             yield child
 
 
-def test_without_capabilities_it_shows_what_the_kernel_lets_it_and_says_what_is_missing(world):
+def test_without_capabilities_it_shows_what_the_kernel_lets_it_and_names_what_is_missing(world):
     with world.managed("fullmesh"), world.transfer() as transfer, watching_as_nobody(world) as child:
         census = reported(child, with_subflows(4))
         transfer.more(100 * KIB)

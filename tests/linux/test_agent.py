@@ -38,19 +38,19 @@ def test_one_that_lost_its_mark_in_an_archive_is_executable_again(program):
     assert agent.version() == "1.2.3"
 
 
-def test_one_that_is_missing_says_what_to_run(program):
+def test_a_missing_program_is_refused_with_what_to_run(program):
     with pytest.raises(MptuneError, match=r"mptune-agent: the agent is missing; run `make setup`"):
         agent.command("sender")
 
 
-def test_one_that_does_not_run_says_so(program):
+def test_a_program_that_does_not_run_is_refused(program):
     program.write_text("not a program")
     with pytest.raises(MptuneError, match=r"does not run: .*; run `make setup`"):
         agent.version()
 
 
 @pytest.mark.parametrize("role", ["sender", "receiver"])
-def test_what_it_is_told_wrongly_is_one_line_and_status_1(role):
+def test_a_wrong_order_is_one_line_and_status_1(role):
     done = subprocess.run(agent.command(role), input='{"nonsense": 1}\n', capture_output=True, text=True)
     (line,) = done.stdout.splitlines()
     assert "nonsense" in json.loads(line)["reason"] and done.returncode == 1
@@ -80,7 +80,7 @@ signal.pause()
 
 
 def waits(process: Path) -> bool:
-    """An agent has begun, which handles its signals, and waits to be told what to do."""
+    """An agent has begun, which handles its signals, and waits for its orders."""
     status = dict(line.split(":\t", 1) for line in (process / "status").read_text().splitlines())
     handles = int(status["SigCgt"], 16) >> (signal.SIGTERM - 1) & 1
     return bool(handles) and status["State"].startswith("S")

@@ -1,4 +1,4 @@
-"""The agent's role `paths`: what it says to input that cannot be."""
+"""The agent's role `paths`: its answer to impossible input."""
 
 import json
 import subprocess

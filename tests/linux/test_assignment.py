@@ -27,7 +27,7 @@ def test_the_initial_path_is_the_policys():
     assert assignment.start(pcdc(), "0-1").initial_path == "0-1"
 
 
-def test_the_policy_says_at_how_many_bytes_it_wants_to_be_told():
+def test_the_policy_states_at_how_many_bytes_it_wants_a_report():
     kib = 1024
     assert assignment.start(pcdc(), "0-0").thresholds == [512 * kib, 1024 * kib]
     assert assignment.start(Assignment(pm="fullmesh", paths=PATHS), "0-0").thresholds == []
@@ -39,7 +39,7 @@ def test_paths_of_a_topology_have_the_addresses_of_the_namespaces(network):
     assert paths[2].pairs == (("10.64.2.1", "10.65.0.1"), ("fd64:0:2::1", "fd65::1"))
 
 
-def test_the_agent_is_told_paths_by_their_numbers():
+def test_the_agent_gets_paths_by_their_numbers():
     document = assignment.document(pcdc(active=("1-0",), standby_order=("1-1", "0-1")))
     assert document["pm_options"] == {"active": [2], "standby_order": [3, 1]}
     assert [path["label"] for path in document["paths"]] == ["0-0", "0-1", "1-0", "1-1"]

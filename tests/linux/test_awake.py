@@ -15,7 +15,7 @@ from tests.plugins.waiting import until
 
 pytestmark = pytest.mark.needs("linux")
 
-#: A program that keeps them awake, says which process does, and does not end by itself.
+#: A program that keeps them awake, prints which process does, and does not end by itself.
 PROGRAM = """
 import signal
 from mptune.linux import awake

@@ -110,7 +110,7 @@ def test_a_private_program_has_a_name_of_its_own_everywhere_in_the_object(kernel
         assert content == text.replace(f"mptune_{cc}".encode(), name.encode()) and len(content) == len(text)
 
 
-def test_why_there_is_no_program_is_said(kernel, monkeypatch, tmp_path) -> None:
+def test_a_missing_program_has_its_reason(kernel, monkeypatch, tmp_path) -> None:
     assert bpf.lacking("olia") is None
     assert bpf.lacking("bbr") == "there is no BPF program for it"
     monkeypatch.setattr(bpf, "OBJECTS", tmp_path / "nowhere")

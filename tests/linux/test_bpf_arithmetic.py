@@ -170,7 +170,7 @@ def test_lia_grows_by_equation_1_of_its_rfc(build, case) -> None:
 
 
 @given(case=any_subflows())
-def test_balia_grows_and_shrinks_as_its_draft_says(build, case) -> None:
+def test_balia_grows_and_shrinks_as_in_its_draft(build, case) -> None:
     subflows, me, tolerance = case
     cwnd = subflows[me].cwnd
     ratio = max(subflow.rate for subflow in subflows) / subflows[me].rate

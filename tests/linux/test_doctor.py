@@ -90,7 +90,7 @@ def test_a_machine_that_can_do_everything_is_ready(sites, settings):
     }
 
 
-def test_without_namespaces_it_is_not_and_told_what_to_set(sites, settings):
+def test_without_namespaces_it_is_unable_and_names_the_setting(sites, settings):
     sites.refusal = "namespaces: unshare: Operation not permitted"
     findings = doctor.examine()
     assert not doctor.ready(findings)
@@ -144,7 +144,7 @@ def test_there_is_advice_where_and_only_where_something_is_not_well(sites, setti
         assert (finding.remedy is not None) == (finding.state != "ok"), finding
 
 
-def test_every_congestion_control_is_told_with_its_reason(sites, settings, monkeypatch, tmp_path):
+def test_every_congestion_control_is_listed_with_its_reason(sites, settings, monkeypatch, tmp_path):
     monkeypatch.setattr(bpf, "OBJECTS", tmp_path)
     (tmp_path / "olia.bpf.o").touch()
     known = tmp_path / "available"

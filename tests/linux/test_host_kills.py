@@ -28,7 +28,7 @@ def test_a_session_that_is_killed_as_it_begins_changes_nothing(world):
 
 
 def whole(world: World, stop_at: str) -> Session:
-    """A session that is told all that one is told."""
+    """A session that gets every order there is."""
     session = world.session(stop_at)
     session.tell("set", id=1, settings=WANTED)
     session.tell("set", id=2, settings={RMEM: "1 2 3"})

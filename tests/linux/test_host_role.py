@@ -209,7 +209,7 @@ def test_a_role_that_does_not_end_with_its_input_is_killed(world):
 # Facts.
 
 
-def test_a_look_tells_what_the_host_is_like_and_changes_nothing(world):
+def test_a_look_reports_facts_of_the_host_and_changes_nothing(world):
     session = world.session()
     session.expect("hello")
     pairs = [["127.0.0.1", "127.0.0.1"], ["192.0.2.77", "203.0.113.1"]]

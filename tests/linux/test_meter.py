@@ -1,4 +1,4 @@
-"""What passes between the two halves of a measurement, with halves that only say what they are given."""
+"""What passes between the two halves of a measurement, with halves that only repeat what they are given."""
 
 from typing import Any
 
@@ -61,7 +61,7 @@ def meter():
     return meter
 
 
-def test_the_sender_is_told_where_the_receiver_listens(meter):
+def test_the_sender_gets_the_receivers_port(meter):
     assert meter.receiver.told == [
         {"job": JOB, "address": "10.65.0.1", "port": 0, "joins": ["10.65.0.1"]},
     ]
@@ -70,7 +70,7 @@ def test_the_sender_is_told_where_the_receiver_listens(meter):
     assert (order["port"], order["plain_because"]) == (4711, "no MPTCP")
 
 
-def test_the_receiver_is_told_how_long_the_handshake_took(meter):
+def test_the_receiver_gets_the_duration_of_the_handshake(meter):
     meter.sender.says = [{"event": "connected", "handshake_ns": 30, "rtt_ns": 20, "local_port": 1}]
     assert [message["event"] for message in meter.take()] == ["connected"]
     assert meter.receiver.told[1:] == [{"action": "connected", "handshake_ns": 30, "rtt_ns": 20}]
@@ -87,7 +87,7 @@ def test_the_end_of_a_duration_is_known_to_both(meter):
     assert meter.sender.closed and meter.receiver.closed
 
 
-def test_a_receiver_that_nothing_reached_is_told_of_the_end_of_the_duration(meter):
+def test_a_receiver_that_nothing_reached_gets_the_end_of_the_duration(meter):
     meter.sender.says = [result("complete")]
     assert meter.take() == [] and STOP in meter.receiver.told
     meter.receiver.says = [received("stopped") | {"connected": False, "in_order_bytes": 0, "bins": []}]

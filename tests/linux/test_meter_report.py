@@ -147,7 +147,7 @@ def test_a_transfer_that_was_stopped_and_one_without_a_byte_have_failed():
     assert join(JOB, sender(), receiver(in_order_bytes=0))["failed"] == "no byte arrived"
 
 
-def test_a_stall_says_what_happened_meanwhile():
+def test_a_stall_has_what_happened_meanwhile():
     counted = {"counters_since_progress": {"RcvWndShared": 3, "TCPRcvQDrop": 12}}
     probing = sender("stopped", subflows=[ours(0, probes=4), ours(1)])
     assert join(JOB, probing, receiver("stalled", "stalled at 1 s", **counted))["failed"] == (

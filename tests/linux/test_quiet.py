@@ -13,7 +13,7 @@ LIMIT_S = 20.0
 
 
 class World:
-    """A machine that is as quiet as it is said to be, and a clock that only pauses move."""
+    """A machine of a given quietness, and a clock that only pauses move."""
 
     def __init__(self, *looks):
         self.looks, self.now, self.looked = list(looks), 0.0, 0
@@ -51,7 +51,7 @@ def test_a_short_silence_within_noise_is_none():
     assert world.wait().seconds == (6 + IN_A_ROW) * PAUSE_S
 
 
-def test_the_wait_has_a_limit_and_says_what_it_found():
+def test_the_wait_has_a_limit_and_reports_the_load():
     world = World(LATE)
     assert world.wait() == (LIMIT_S, LATE, True)
     assert str(LATE) == "100.0 ms late, 0% of the processor time taken by the host"

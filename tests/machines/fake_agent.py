@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Stands in for the agent's role `host` where only the conversation matters: it changes nothing.
 
-It is of the version in the variable FAKE_VERSION. Its roles are `echo`, which says what it is told, and
+It is of the version in the variable FAKE_VERSION. Its roles are `echo`, which repeats its input, and
 `fails`; its sysctls are those of `SYSCTLS`. It leaves a note of its end in the file that FAKE_NOTE names.
 """
 

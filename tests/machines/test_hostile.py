@@ -34,7 +34,7 @@ HOSTILE = Path(__file__).parent / "hostile_ssh.py"
 #: A sentence about a host, whatever it sent.
 LONGEST = 1100
 
-#: Before its greeting -> what is said of it.
+#: Before its greeting -> the error.
 BEGINNINGS = {
     "endless": "unreachable: more than 1048576 bytes, and no greeting in them",
     "chatter": "unreachable: more than 1048576 bytes, and no greeting in them",
@@ -55,7 +55,7 @@ BEGINNINGS = {
     "hello-without": "refused: it sent a message that is not as expected",
     "hello-event": "refused: it sent a message of an unknown kind",
 }
-#: After it, when it is asked for its facts -> what is said of it.
+#: After it, when it is asked for its facts -> the error.
 ANSWERS = {
     "list": "it sent a line that is no message",
     "deep": "it sent a ",
@@ -86,7 +86,7 @@ ANSWERS = {
 
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody waits long for a host that says nothing; one that speaks is fast."""
+    """Nobody waits long for a silent host; one that answers is fast."""
     monkeypatch.setenv(VARIABLE, f"{sys.executable} {HOSTILE}")
     monkeypatch.setenv("FAKE_VERSION", __version__)
     monkeypatch.setattr(sessions, "_ANSWER_S", 50.0)
@@ -181,7 +181,7 @@ def test_a_field_that_a_message_lacks_is_the_hosts_refusal() -> None:
         assert caught.value.kind == "refused"
 
 
-def test_lines_are_found_however_they_are_cut() -> None:
+def test_lines_are_assembled_however_they_are_cut() -> None:
     text = b"".join(b"x" * size + b"\n" for size in (0, 1, 5, 100, 99, 3))
     for step in range(1, 30):
         lines, got = Lines(100), []
@@ -217,7 +217,7 @@ SOME = (
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
 @pytest.mark.parametrize("hostile", SOME, indirect=True)
-def test_every_command_says_so_in_one_line(
+def test_every_command_reports_it_in_one_line(
     command: tuple[str, ...], hostile: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

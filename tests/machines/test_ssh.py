@@ -29,7 +29,7 @@ from tests.plugins.waiting import until
 FOREVER_S = 1000
 FAKE = Path(__file__).parent / "fake_agent.py"
 
-#: Runs the command that it is given, in a login shell that has something to say.
+#: Runs the command that it is given, in a login shell that prints something.
 LOCALLY = """#!/bin/sh
 for last; do :; done
 printf 'Welcome to this machine\\nnow playing: '
@@ -187,7 +187,7 @@ def test_a_session_that_nobody_waits_for_any_more_does_not_begin(ssh):
         SshMachine("user@alice", "alice", lambda: True)
 
 
-def test_a_host_that_is_away_is_told_from_one_that_needs_mending(ssh):
+def test_a_host_that_is_away_is_distinguished_from_one_that_needs_mending(ssh):
     def away(said):
         ssh(f"#!/bin/sh\necho '{said}' >&2\nexit 255\n")
         with pytest.raises(MachineError) as caught:
@@ -203,7 +203,7 @@ def test_a_host_that_is_away_is_told_from_one_that_needs_mending(ssh):
     assert not away("user@alice: Permission denied (publickey).")
 
 
-def test_how_a_role_ended_is_said(ssh):
+def test_how_a_role_ended_is_reported(ssh):
     with session() as machine, machine.start("fails") as role:
         with pytest.raises(TrialError, match=r"^fails on alice ended with status 1: no such role$"):
             role.expect("ready", 20)
@@ -271,7 +271,7 @@ def test_what_ssh_complains_about_is_passed_on_with_the_remedy(ssh, complaint, s
     assert caught.startswith("alice (user@alice): ") and said in caught
 
 
-def test_without_ssh_or_without_a_word_of_it_it_is_said(ssh, monkeypatch):
+def test_without_ssh_or_without_a_word_of_it_the_error_names_it(ssh, monkeypatch):
     ssh("#!/bin/sh\nexit 3\n")
     assert refused() == "alice (user@alice): ssh ended with status 3"
     monkeypatch.setenv(VARIABLE, "/nonexistent/ssh")
@@ -303,7 +303,9 @@ def test_an_agent_that_does_not_fit_is_refused(ssh, monkeypatch, hello, said):
         ("sha256sum", "#!/bin/sh\necho 0\n", "the agent did not arrive as it was sent"),
     ],
 )
-def test_a_host_that_cannot_take_the_agent_says_why(ssh, place, tmp_path, monkeypatch, tool, text, said):
+def test_a_host_that_cannot_take_the_agent_is_refused_with_its_reason(
+    ssh, place, tmp_path, monkeypatch, tool, text, said
+):
     (tmp_path / "bin").mkdir()
     program(tmp_path / "bin" / tool, text)
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")

@@ -1,4 +1,4 @@
-"""Reports as the agent makes them, and an agent that says what a test lets it say."""
+"""Reports as the agent makes them, and an agent that sends what a test gives it."""
 
 import json
 import os
@@ -66,7 +66,7 @@ def report(at_s: float, *connections: dict[str, Any], **others: Any) -> Message:
 
 
 class FakeAgent(Talker):
-    """Says what it is given and remembers what it is told."""
+    """Sends what it is given and remembers its orders."""
 
     def __init__(self) -> None:
         super().__init__("watch")
@@ -75,7 +75,7 @@ class FakeAgent(Talker):
         os.set_blocking(self._read, False)
 
     def say(self, message: Message) -> None:
-        """Let it say something."""
+        """Let it send something."""
         os.write(self._write, json.dumps(message).encode() + b"\n")
 
     def die(self) -> None:

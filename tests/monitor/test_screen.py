@@ -1,4 +1,4 @@
-"""The screen by its content: keys in, text out. An agent of the tests says what there is."""
+"""The screen by its content: keys in, text out. An agent of the tests reports what there is."""
 
 import asyncio
 import os
@@ -33,7 +33,7 @@ class Screen:
         await self.pilot.pause()
 
     async def hear(self, message):
-        """Let the agent say something, and wait until the screen has taken it in."""
+        """Let the agent send something, and wait until the screen has taken it in."""
         before = [machine.census for machine in self.app._machines.values()]
         self.agent.say(message)
         await self.until(
@@ -57,7 +57,7 @@ class Screen:
         return ["".join(segment.text for segment in strip)[:width].rstrip() for strip in strips]
 
     def notified(self, words):
-        """Whether it said something in a corner, where words wrap."""
+        """Whether a notification has these words, which may wrap."""
         return any(words in notification.message for notification in self.app._notifications)
 
     def text(self):

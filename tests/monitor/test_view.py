@@ -1,4 +1,4 @@
-"""Which rows there are, in which order, and what they say."""
+"""Rows of the view: which there are, in which order, with which text."""
 
 import pytest
 
@@ -108,7 +108,7 @@ def test_connections_open_to_their_subflows(busy):
     assert not view.open_all() and len(view.rows([busy])) == 4
 
 
-def test_rows_of_several_machines_are_told_apart(busy):
+def test_rows_of_several_machines_are_distinguished(busy):
     other = Machine("there").update(census(report(1, connection(1))))
     rows = View().rows([busy, other])
     assert len({row.key for row in rows}) == 5
@@ -117,7 +117,7 @@ def test_rows_of_several_machines_are_told_apart(busy):
     ]
 
 
-def test_a_row_says_what_is_known(busy):
+def test_a_row_has_what_is_known(busy):
     view = View()
     view.open_all()
     rows = {row.key[1:]: cells(row) for row in view.rows([busy])}

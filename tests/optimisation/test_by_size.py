@@ -147,7 +147,7 @@ def test_the_percentile_is_between_the_two_longest_of_few_runs(network: Topology
 def test_a_difference_within_the_scatter_takes_the_smaller_buffer(
     network: Topology, testbed: Transfers
 ) -> None:
-    """The largest buffer is 3 % faster, but half of the runs say the opposite."""
+    """The largest buffer is 3 % faster, but half of the runs show the opposite."""
 
     def scatter(trial: Trial) -> float:
         if trial.buffer_bytes < 4 * MIB:
@@ -289,7 +289,7 @@ class_bytes = ["32 KiB", "64 KiB"]
 """
 
 
-def test_a_campaign_file_says_the_same(tmp_path: Path) -> None:
+def test_a_campaign_file_gives_the_same(tmp_path: Path) -> None:
     file = tmp_path / "sizes.toml"
     file.write_text(FILE)
     definition = read_definition(file)

@@ -117,7 +117,7 @@ def test_a_limit_of_the_user_ends_what_is_only_an_addition(network: Topology, fa
     assert confirmation.runs == 1
 
 
-def test_the_words_say_where_the_rest_of_the_budget_went(network: Topology, fake_testbed: Any) -> None:
+def test_the_words_name_where_the_rest_of_the_budget_went(network: Topology, fake_testbed: Any) -> None:
     fake_testbed.noise = 0.3
     result, _ = run(network, fake_testbed, budget_ns=40 * SECOND)
     text = " ".join(wording.answer(result))

@@ -88,7 +88,7 @@ def test_a_budget_holds_for_everything_together(network: Topology, noisy: Any, b
     assert result.reached.spent_s <= budget_s
 
 
-def test_a_budget_that_ends_first_says_what_is_open(network: Topology, noisy: Any) -> None:
+def test_a_budget_that_ends_first_lists_what_is_open(network: Topology, noisy: Any) -> None:
     noisy.noise = 0.3
     result = optimise(network, TrialRunner(noisy), changed(budget_ns=40 * SECOND))
     assert result.reached is not None
@@ -130,7 +130,7 @@ def test_without_extension_only_the_stated_buffers_are_measured(network: Topolog
     )
 
 
-def test_an_answer_below_the_stated_buffers_is_found(network: Topology, noisy: Any) -> None:
+def test_an_answer_below_the_stated_buffers_is_reached(network: Topology, noisy: Any) -> None:
     stated = tuple(i * MIB for i in (8, 12, 16))
     result = optimise(network, TrialRunner(noisy), changed(buffers=stated))
     assert 0.93 * 4 <= result.optimum.buffer_mib <= 1.25 * 4
@@ -172,7 +172,7 @@ def test_after_ctrl_c_it_goes_on_to_the_same_result(
     assert (again.records, again.reached) == (whole.records, whole.reached)
 
 
-def test_ctrl_c_says_the_best_answer_so_far(network: Topology, noisy: Any) -> None:
+def test_ctrl_c_prints_the_best_answer_so_far(network: Topology, noisy: Any) -> None:
     with pytest.raises(Interrupted) as stopped:
         optimise(network, TrialRunner(Stops(noisy, 25), 1), OPTIONS)
     assert "best answer after" in stopped.value.so_far

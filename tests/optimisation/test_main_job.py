@@ -31,7 +31,7 @@ OPTIONS = OptimiseOptions(
     duration_ns=SECOND,
     impact=ImpactOptions(design="eq5", runs=2, window_ns=SECOND, buffer_bytes=8 * MIB),
     confirm_runs=4,
-    # As in the papers; the tests of what goes beyond them say so.
+    # As in the papers; the tests of what goes beyond them set it.
     strategy="grid",
     selection="global",
     sets="signs",
@@ -180,7 +180,7 @@ def test_a_prediction_that_fresh_trials_contradict_is_called_out(
 def test_throughput_that_falls_again_behind_the_optimum_is_called_out(
     network: Topology, fake_testbed: Any
 ) -> None:
-    """From 5 MiB on a subflow drags the others down: the answer is before the cliff, and says so."""
+    """From 5 MiB on a subflow drags the others down: the answer is before the cliff, with that reason."""
     run = fake_testbed.run
 
     def falling(trial: Trial) -> Any:
@@ -211,7 +211,7 @@ def test_a_good_prediction_is_left_alone(network: Topology, fake_testbed: Any) -
     assert "believe" not in warnings and "misses" not in warnings and "In the sweep" not in warnings
 
 
-def test_failed_trials_are_left_out_and_told(network: Topology, fake_testbed: Any) -> None:
+def test_failed_trials_are_left_out_and_reported(network: Topology, fake_testbed: Any) -> None:
     """Every trial of reno with 1 MiB stalls; a number made of them would pull the fit down."""
     whole = optimise(network, TrialRunner(fake_testbed), OPTIONS)
     fake_testbed.fails = lambda t: "stalled" if (t.cc, t.buffer_bytes) == ("reno", MIB) else None
@@ -249,7 +249,7 @@ def test_the_document_has_the_promised_shape(network: Topology, fake_testbed: An
     assert document["traditional_mib"] == pytest.approx(traditional / MIB)
 
 
-def test_a_simulated_answer_says_what_to_expect_on_a_kernel(
+def test_a_simulated_answer_states_what_to_expect_on_a_kernel(
     network: Topology, fake_testbed: Any, made_up_error: ModelError, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compared = msgspec.structs.replace(
@@ -278,7 +278,7 @@ def test_a_simulated_answer_says_what_to_expect_on_a_kernel(
     )
 
 
-def test_a_simulated_answer_of_another_kind_says_that_its_error_is_not_known(
+def test_a_simulated_answer_of_another_kind_states_that_its_error_is_not_known(
     network: Topology, fake_testbed: Any, made_up_error: ModelError, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mptune.optimisation.main_job.shipped", lambda: made_up_error)

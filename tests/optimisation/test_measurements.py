@@ -120,7 +120,7 @@ def test_other_factors_count_as_scatter_and_are_named(write) -> None:
     assert any("initial_path" in text and "scatter" in text for text in warnings)
 
 
-def test_single_runs_are_told(write) -> None:
+def test_single_runs_are_reported(write) -> None:
     data = write("throughput_mbps,buffer_mib,cc", *rows()[::2])
     uncertainty = optimise_from(data, DecisionOptions()).decision.uncertainty
     assert uncertainty is not None and uncertainty.single_runs

@@ -102,7 +102,7 @@ def test_step_6_ends_at_its_bound_and_the_answer_reports_it(network: Topology, f
 
 
 def test_a_shape_that_no_parabola_has_ends_step_6_at_once(network: Topology, fake_testbed: Any) -> None:
-    """Every other buffer gives a tenth: runs without scatter say that more of them change nothing."""
+    """Every other buffer gives a tenth: runs without scatter show that more of them change nothing."""
     fake_testbed.drift = lambda trial, at_s: 0.1 if trial.buffer_bytes // MIB % 2 else 1.0
     _, own = run(network, fake_testbed)
     assert own.step_six.ended == "out of reach" and {fit.runs for fit in own.step_six.fits} == {2}

@@ -91,7 +91,9 @@ def test_every_round_sees_the_network_of_its_hour(done: tuple[Path, Result]) -> 
     assert not (seeds[0] & seeds[1] or seeds[1] & seeds[2])
 
 
-def test_the_result_is_that_of_the_last_round_and_says_when_it_changed(done: tuple[Path, Result]) -> None:
+def test_the_result_is_that_of_the_last_round_and_has_the_time_of_the_change(
+    done: tuple[Path, Result],
+) -> None:
     out, result = done
     document = json.loads((out / "result.json").read_text())
     first, *_, last = document["rounds"]
@@ -190,7 +192,7 @@ def test_the_same_network_changes_nothing(network: Topology, fake_testbed: Any) 
     assert changes(answer, again) == ()
 
 
-def test_another_buffer_says_what_the_earlier_one_would_give(network: Topology, fake_testbed: Any) -> None:
+def test_another_buffer_has_what_the_earlier_one_would_give(network: Topology, fake_testbed: Any) -> None:
     (before,) = answers(network, fake_testbed, -10.0)
     fake_testbed.knee_mib = {"cubic": 2.0}
     (now,) = answers(network, fake_testbed, -10.0)

@@ -90,6 +90,6 @@ def test_the_number_of_values_is_bounded_and_the_rest_is_counted(
         ({"every_ns": 3600 * SECOND, "for_ns": 7200 * SECOND}, "without a repetition"),
     ],
 )
-def test_where_it_cannot_be_is_said_before_anything_runs(changes: dict[str, Any], why: str) -> None:
+def test_where_it_cannot_be_is_refused_before_anything_runs(changes: dict[str, Any], why: str) -> None:
     with pytest.raises(InputError, match=why):
         msgspec.structs.replace(OPTIONS, **changes).check()

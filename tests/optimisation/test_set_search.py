@@ -53,7 +53,7 @@ OWN = {"reno": LABELS[:1], "cubic": LABELS[:1], "vegas": LABELS[:2]}
 ASKED = [Combination(pm, cc) for pm in ("fullmesh", "pcdc") for cc in CCS]
 
 
-def test_subflows_that_share_a_bottleneck_are_told_apart_from_useless_ones() -> None:
+def test_subflows_that_share_a_bottleneck_are_distinguished_from_useless_ones() -> None:
     """No subflow is worth anything beside all the others; one of each interface is best."""
     _, (best, *_) = searched(shared, ASKED, OWN)
     assert best.cc == "vegas" and len(best.subflows) == 2
@@ -61,7 +61,7 @@ def test_subflows_that_share_a_bottleneck_are_told_apart_from_useless_ones() -> 
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_the_best_set_of_a_rugged_network_is_nearly_found(seed: int) -> None:
+def test_the_best_set_of_a_rugged_network_is_nearly_reached(seed: int) -> None:
     """Every subflow has a worth of its own and every pair an effect, of either sign."""
     draw = random.Random(seed)
     worth = {label: draw.uniform(20, 100) for label in LABELS}

@@ -24,7 +24,7 @@ BUILD = "import backend, sys; backend.build_{}(sys.argv[1])"
 
 
 def done(*command, **options):
-    """What a program says; the test fails if the program does."""
+    """Output of a program; the test fails if the program does."""
     completed = subprocess.run(
         [str(word) for word in command], capture_output=True, text=True, check=False, **options
     )
@@ -125,7 +125,7 @@ def test_a_trial_on_the_kernel(mptune):
     assert document["throughput_mbps"] > 0.1
 
 
-#: Says whether its socket is MPTCP's: only those know the statistics of MPTCP (SOL_MPTCP, MPTCP_INFO).
+#: Prints whether its socket is MPTCP's: only those know the statistics of MPTCP (SOL_MPTCP, MPTCP_INFO).
 PROGRAM = """
 import socket
 try:

@@ -32,5 +32,5 @@ def fetched(monkeypatch, tmp_path):
         ("a.css", "p { background: url(../images/a.svg) }", []),
     ],
 )
-def test_what_a_browser_would_load_is_found_and_links_are_not(fetched, name, text, expected):
+def test_what_a_browser_would_load_is_listed_and_links_are_not(fetched, name, text, expected):
     assert fetched(name, text) == expected

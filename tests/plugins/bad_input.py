@@ -1,4 +1,4 @@
-"""Bad input: a case is a command line with the files it names; the verdict says what became of it.
+"""Bad input: a case is a command line with the files it names; the verdict states what became of it.
 
 Clean is one line of at most 300 characters on stderr that names the option or the file with its key, exit
 code 2, and not a byte written. Everything runs in this process, as `mptune` does, with two guards: an alarm,

@@ -12,7 +12,7 @@ from mptune.linux import agent
 
 
 class Role:
-    """A process in that role, which was told something."""
+    """A process in that role, which has an order."""
 
     def __init__(self, process: "subprocess.Popen[str]", line: object) -> None:
         assert process.stdin is not None and process.stdout is not None

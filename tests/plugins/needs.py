@@ -1,9 +1,9 @@
-"""What tests need beyond the README's list, and what is said where it is missing.
+"""What tests need beyond the README's list, and what is reported where it is missing.
 
 A test names its needs, `@pytest.mark.needs("bpf")`; a fixture calls `require`, for all tests that use it, and
 `lack` when it finds out only while it runs. On a machine without them the test is skipped with the reason;
 with the environment variable CI set it fails. A test that starts a program without having declared it fails
-wherever it runs (tests/plugins/programs.py). The closing summary says in one line what was not tested, and
+wherever it runs (tests/plugins/programs.py). The closing summary states in one line what was not tested, and
 which command would get it; a suite that runs in parts hands that on from part to part (`--left-out`).
 
 Every skip of the suite is made here: the linter refuses pytest's own ways (pyproject.toml).
@@ -39,7 +39,7 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 #: No program for the PATH.
 SYSTEMD = Path("/lib/systemd/systemd")
 
-#: Where programs of the administrator are, beside what the PATH says.
+#: Where programs of the administrator are, beside those of the PATH.
 ADMINISTRATION = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/sbin"))
 
 #: Where a missing thing comes from: `.ci/packages`, being root, or nowhere (other kernels, calmer machines).
@@ -235,7 +235,7 @@ def lack(tested: str, *things: Thing, detail: str = "") -> NoReturn:
     Parameters
     ----------
     tested : what is not tested therefore, in a few words.
-    detail : what the reason says beyond the summary.
+    detail : what the reason has beyond the summary.
     """
     __tracebackhide__ = True
     detail = f": {detail}" if detail else ""
@@ -249,7 +249,7 @@ def require(*names: str, tested: str | None = None) -> None:
 
     Parameters
     ----------
-    tested : what is not tested otherwise; of the first name, if not said.
+    tested : what is not tested otherwise; of the first name, if not given.
     """
     __tracebackhide__ = True
     if things := [thing for name in names for thing in NEEDS[name].lacking()]:
@@ -303,7 +303,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config):
-    """Say what was not tested, in one line, last of all but for pytest's own."""
+    """Print what was not tested, in one line, last of all but for pytest's own."""
     yield
     file: Path | None = config.getoption("left_out")
     entries = json.loads(file.read_text()) if file is not None and file.exists() else []

@@ -59,7 +59,7 @@ def course(
     seed: int = 1,
     lost: Callable[[int], bool] = lambda _: False,
 ) -> Run:
-    """A subflow that keeps as many segments in flight as a function of time says.
+    """A subflow that keeps as many segments in flight as a function of time gives.
 
     Each segment that arrives is acknowledged; one that is lost is sent again an RTT later.
 

@@ -1,6 +1,6 @@
 """Tests that measure in real time: a busy neighbour is no fault, and no second try corrects a wrong result.
 
-`@pytest.mark.measures("how late the emulator is")` says what depends on the processors there, in one line;
+`@pytest.mark.measures("how late the emulator is")` states what depends on the processors there, in one line;
 without that line the tests do not start. Such a test waits until others leave the processors alone; all of
 them together wait no longer than `PATIENCE_S`. If it fails although nobody else used them, it has failed.
 If others did, or if it has found out itself that it was too late (`spoiled`), it is tried once more; and if
@@ -37,7 +37,7 @@ _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 
 class Spoiled(pytest.fail.Exception):  # type: ignore[name-defined,misc] # set by a decorator
-    """What a test measured says nothing: others used the processors."""
+    """What a test measured is no evidence: others used the processors."""
 
     __module__ = "builtins"  # pytest prints its name in front of the reason
 
@@ -145,7 +145,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Allow a second try to those that say why."""
+    """Allow a second try to those that state why."""
     for item in items:
         mark = item.get_closest_marker("measures")
         if mark is not None:
@@ -186,7 +186,7 @@ class _Plugin:
 
     @contextmanager
     def _watched(self, item: pytest.Item) -> Iterator[None]:
-        """Tell a failure from one while others used the processors; a second one of those is none at all."""
+        """Separate failures from those while others used the processors; a second one of these is none."""
         __tracebackhide__ = True
         before = use() if _measures(item) else None
         try:
@@ -236,7 +236,7 @@ def _keep(file: Path, test: str, second: bool) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter):
-    """Say how many repetitions were needed, by which tests, and why those may."""
+    """Print how many repetitions were needed, by which tests, and why those may."""
     yield
     repeated = Counter((report.nodeid, report.measures) for report in terminalreporter.stats.get("rerun", []))
     terminalreporter.write_line(f"Repetitions needed: {repeated.total() or 'none'}.")

@@ -62,7 +62,7 @@ MISSING = (
     "core.segments.C-X.rtt",
 )
 
-#: What both say about themselves, besides their interfaces.
+#: Facts of both, besides their interfaces.
 FACTS = {
     "rmem_max": 212992,
     "wmem_max": 212992,

@@ -189,7 +189,7 @@ def titles(chart: dict[str, Any], axis: str) -> set[str]:
 
 
 @pytest.mark.parametrize("name", CHARTS)
-def test_a_chart_is_valid_and_its_axes_say_what_they_show(name: str) -> None:
+def test_a_chart_is_valid_and_its_axes_have_titles(name: str) -> None:
     chart, x, y = CHARTS[name]
     spec = chart
     assert titles(spec, "x") - {""} <= {x} | {"zero"}

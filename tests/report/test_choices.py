@@ -1,4 +1,4 @@
-"""The positions of the slider: the answer among them, and what each says."""
+"""The positions of the slider: the answer among them, and the text of each."""
 
 import msgspec
 
@@ -50,7 +50,7 @@ def test_an_answer_off_the_front_has_a_position_of_its_own(optimised: RunData) -
     assert offered.answer == 2
 
 
-def test_other_choices_say_what_to_set_and_what_to_expect(optimised: RunData) -> None:
+def test_other_choices_have_what_to_set_and_what_to_expect(optimised: RunData) -> None:
     front = (row(0.0, 1.0001), row(0.07, 0.5, "fullmesh", "reno"))
     offered = choices(answered(optimised, front, opm="fullmesh", occ="reno", obs_mib=0.5, sacrifice=0.07))
     best = offered.all[0]
@@ -73,7 +73,7 @@ def test_limits_of_growing_buffers_are_set_by_sysctl(optimised: RunData) -> None
     assert sentence.endswith("set the limits of tcp_rmem and tcp_wmem to 1.00 MiB (1049600 bytes).")
 
 
-def test_over_ipv6_every_choice_says_so(optimised: RunData) -> None:
+def test_over_ipv6_every_choice_names_the_family(optimised: RunData) -> None:
     run = answered(optimised, (row(0.0, 1.0), row(0.07, 0.5)), family="ipv6", opm="pcdc", obs_mib=0.5)
     assert ", for Linux 6.18's MPTCP over IPv6: use path manager" in choices(run).all[0].sentence
 

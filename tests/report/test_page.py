@@ -118,7 +118,7 @@ def test_identifiers_are_unique_and_links_lead_somewhere(parsed: Parsed) -> None
     assert links <= {f"#{name}" for name in ids}
 
 
-def test_a_long_table_is_cut_and_says_where_the_rest_is() -> None:
+def test_a_long_table_is_cut_and_names_the_file_with_the_rest() -> None:
     rows: list[dict[str, Any]] = [
         {"buffer_mib": float(i), "cc": "<i>", "good": True} for i in range(MAX_ROWS + 7)
     ]
@@ -145,7 +145,7 @@ def test_labels_of_paths_are_not_broken_at_their_hyphens() -> None:
     assert cell.count('<span class="path">') == 4 and '&lt;<span class="path">U-B</span>&gt;' in cell
 
 
-def test_failures_and_a_poor_fit_are_told_at_the_top(optimised: RunData) -> None:
+def test_failures_and_a_poor_fit_stand_at_the_top(optimised: RunData) -> None:
     def broken(row: TrialRow) -> TrialRow:
         return msgspec.structs.replace(
             row, failed=Failure("overloaded", "overloaded: <late>"), throughput_mbps=None
@@ -167,14 +167,14 @@ def test_failures_and_a_poor_fit_are_told_at_the_top(optimised: RunData) -> None
     assert "overloaded: &lt;late&gt;" in text.partition('id="measured"')[2]
 
 
-def test_a_sweep_tells_its_failures(transfers: RunData) -> None:
+def test_a_sweep_lists_its_failures(transfers: RunData) -> None:
     first, *rest = transfers.trials
     lost = msgspec.structs.replace(first, failed=Failure("died", "gone"), completion_s=None)
     run = msgspec.structs.replace(transfers, trials=(lost, *rest))
     assert f"1 of {len(run.trials)} trials failed" in page(run, [], sections(run))
 
 
-def test_a_sweep_tells_the_best_it_saw(paths: RunData, transfers: RunData) -> None:
+def test_a_sweep_names_the_best_it_saw(paths: RunData, transfers: RunData) -> None:
     best = max(paths.swept, key=lambda row: row.throughput_mbps or 0)
     text = page(paths, [], sections(paths))
     assert f"{len(paths.trials)} observations; a sweep makes no recommendation." in text

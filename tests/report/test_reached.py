@@ -22,7 +22,7 @@ MIB = 2**20
 ANSWER, SLOW, HUNGRY, FALLING, FICKLE, UNTRIED = "reno", "cubic", "olia", "lia", "balia", "vegas"
 CANDIDATES = tuple(Candidate(pm="fullmesh", cc=cc) for cc in (ANSWER, SLOW, HUNGRY, FALLING, FICKLE, UNTRIED))
 
-#: Trials in their order: congestion control, MiB, Mbit/s; None stalled, -1 says nothing.
+#: Trials in their order: congestion control, MiB, Mbit/s; None stalled, -1 has no value.
 TRIALS: tuple[tuple[str, float, float | None], ...] = (
     *((ANSWER, 8, 100), (SLOW, 8, 60), (HUNGRY, 8, 98), (FALLING, 1, 97)),
     *((ANSWER, 1, 96), (SLOW, 2, 40)),
@@ -164,7 +164,7 @@ def test_every_trial_is_drawn_and_the_most_tried_have_a_colour(race: RunData) ->
     ("ended", "said"),
     [("certain", "the answer was 94 % certain"), ("budget", "budget"), ("everything", "was measured")],
 )
-def test_it_says_how_certain_and_what_ended_it(race: RunData, ended: str, said: str) -> None:
+def test_it_states_the_certainty_and_what_ended_it(race: RunData, ended: str, said: str) -> None:
     lead = section_of(_with(race, ended=ended)).lead
     assert said in lead and "94 % certain within 2 % (90 % asked for), after 12 trials and 220 s" in lead
 

@@ -53,7 +53,7 @@ def test_trials_of_other_campaigns_are_counted_and_not_mixed(copy: Path, runs: P
     assert (len(merged.trials), merged.foreign) == (before, added)
 
 
-def test_runs_are_told_apart_by_the_shortest_end_of_their_paths(copy: Path, tmp_path: Path) -> None:
+def test_runs_are_labelled_by_the_shortest_distinct_end_of_their_paths(copy: Path, tmp_path: Path) -> None:
     shutil.copytree(copy, tmp_path / "other" / "copy")
     shutil.copytree(copy, tmp_path / "third")
     same = read_runs([copy, tmp_path / "other" / "copy"])
@@ -63,7 +63,7 @@ def test_runs_are_told_apart_by_the_shortest_end_of_their_paths(copy: Path, tmp_
         read_runs([copy, tmp_path / "other" / ".." / "copy"])
 
 
-def test_a_run_of_a_version_that_said_no_error_is_read(copy: Path) -> None:
+def test_a_run_of_a_version_without_an_error_is_read(copy: Path) -> None:
     answer = json.loads((copy / "result.json").read_text())
     assert (
         answer["on_kernel"]["unknown"] or answer["on_kernel"]["low_mbps"] < answer["on_kernel"]["high_mbps"]

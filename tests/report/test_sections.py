@@ -219,7 +219,7 @@ def test_subflows_add_up_to_what_they_delivered(optimised: RunData) -> None:
         assert math.fsum(drawn) * step == pytest.approx(sum(subflow.bins) * 8e-6), subflow.path
 
 
-def test_two_subflows_on_one_path_are_told_apart(optimised: RunData) -> None:
+def test_two_subflows_on_one_path_are_distinguished(optimised: RunData) -> None:
     """As ndiffports makes them."""
     key = optimised.shown[0].key
     seen = optimised.observations[key]
@@ -267,7 +267,7 @@ def test_the_time_of_day_is_that_of_the_campaign(paths: RunData) -> None:
 
 
 def test_schedulers_are_not_mixed(transfers: RunData) -> None:
-    """Told apart by run, since trials stand in the order they ended in."""
+    """Distinguished by run, since trials stand in the order they ended in."""
     trials = tuple(
         msgspec.structs.replace(trial, manager=f"{trial.pm}, blest") if trial.run == 0 else trial
         for trial in transfers.trials
@@ -322,7 +322,7 @@ def test_transfers_are_compared(transfers: RunData) -> None:
     assert section(transfers, "compared", other).panels == []
 
 
-def test_what_differs_between_runs_is_told(optimised: RunData, paths: RunData) -> None:
+def test_what_differs_between_runs_is_listed(optimised: RunData, paths: RunData) -> None:
     settings = {row["setting"]: row for row in rows(optimised, "compared", "What differs", paths)}
     assert settings["duration"] == {"setting": "duration", "run 0": "5 s", "run 1": "2 s"}
     assert "testbed" not in settings and "seed" not in settings
@@ -336,7 +336,7 @@ def test_a_fit_without_variance_has_no_r_square(optimised: RunData) -> None:
     assert in_short(run)["R-square, fullmesh"] == "none"
 
 
-def test_assumed_values_are_told_with_their_reasons(optimised: RunData) -> None:
+def test_assumed_values_are_listed_with_their_reasons(optimised: RunData) -> None:
     assumed = rows(optimised, "topology", "Assumptions and their reasons")
     assert optimised.topology is not None
     reasons = [value.assumed for value in optimised.topology.provenance.values() if value.assumed is not None]

@@ -20,7 +20,7 @@ def test_observations_that_scatter_are_no_reason_for_a_warning() -> None:
     assert response.warnings == ()
 
 
-def test_a_curve_says_how_many_buffers_it_knows() -> None:
+def test_a_curve_has_the_number_of_buffers_it_knows() -> None:
     samples = [Sample(ONE, 1.0, 10.0), Sample(ONE, 2.0, 20.0), Sample(OTHER, 2.0, 30.0)]
     curves = MODELS[BELIEF].fit(samples).curves
     assert [curves[key].formula() for key in (ONE, OTHER)] == [

@@ -76,7 +76,7 @@ def test_noise_is_called_out_but_does_not_stop_the_fit() -> None:
     assert set(response.curves) == {Combination("fullmesh", cc) for cc in TRUE}
 
 
-def test_a_good_fit_has_nothing_to_say_about_r_square() -> None:
+def test_a_good_fit_has_no_warning_about_r_square() -> None:
     assert not any("R-square" in text for text in Quadratic().fit(observations(noise=0.5)).warnings)
 
 

@@ -47,7 +47,7 @@ def test_known_curves_are_recovered(name: str) -> None:
     assert exact.h == true.h and exact.b0 == pytest.approx(true.b0, rel=0.01)
 
 
-def test_a_decline_is_found_where_there_is_one_and_nowhere_else() -> None:
+def test_a_decline_is_detected_where_there_is_one_and_nowhere_else() -> None:
     """It enters at 5 %: of 200 curves without one, at most as many as chance explains (99.9 %)."""
     assert fitted(TRUE["with a decline"], 2.0).d == pytest.approx(1.0, abs=0.3)
     false = sum(fitted(TRUE["bell-shaped"], 2.0, seed=seed).d > 0 for seed in range(200))

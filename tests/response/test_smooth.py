@@ -74,7 +74,7 @@ def test_the_interval_covers_on_the_average_over_the_buffers() -> None:
     assert inside / total == pytest.approx(0.95, abs=0.03)
 
 
-def test_the_throughput_of_a_window_is_found() -> None:
+def test_the_throughput_of_a_window_is_recovered() -> None:
     """The best buffer is inside the window, and the inverse is before the collapse."""
     curve = fitted(wavy, 3.0)
     assert curve.maximum(0.5, 10.0)[0] == pytest.approx(1.0)

@@ -46,6 +46,6 @@ def scheduler(place: Path, port: int = 0) -> Iterator[tuple[str, subprocess.Pope
 
 
 def worker(address: str, *words: str, **environment: str) -> AbstractContextManager[subprocess.Popen[bytes]]:
-    """A worker with one thread, unless `words` say otherwise."""
+    """A worker with one thread, unless `words` have other options."""
     fixed = ("--nthreads", "1", "--no-dashboard", "--no-nanny", "--death-timeout", "20")
     return process("distributed.cli.dask_worker", address, *fixed, *words, **environment)

@@ -112,13 +112,13 @@ def test_a_worker_with_another_mptune_is_refused_by_name(
 
 
 @pytest.mark.needs("dask")
-def test_an_address_without_a_scheduler_is_said_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_address_without_a_scheduler_is_refused_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(executor, "_ANSWER_S", 0.5)
     with pytest.raises(MptuneError, match=r"tcp://127\.0\.0\.1:9: no scheduler of dask answers"):
         runner("tcp://127.0.0.1:9").measure(trials(1))
 
 
-def test_without_the_library_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_library_the_error_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(MptuneError, match=r"pip install 'mptune\[dask\]'"):
         runner("tcp://127.0.0.1:9").measure(trials(1))

@@ -9,7 +9,7 @@ from mptune import interrupts
 from mptune.runner.progress import PLAIN_INTERVAL_S, Reporter
 
 
-def test_plain_lines_are_rare_and_tell_rate_and_time_left() -> None:
+def test_plain_lines_are_rare_and_have_rate_and_time_left() -> None:
     now, stream = [0.0], io.StringIO()
     with Reporter(stream=stream, clock=lambda: now[0]).phase("sweep") as advance:
         assert advance is not None

@@ -33,7 +33,7 @@ def trials(network: Topology, count: int) -> list[Trial]:
 
 
 class Scripted(Testbed):
-    """Testbed that does what a function of the seed says; the observation carries the seed."""
+    """Testbed that does what a function of the seed gives; the observation carries the seed."""
 
     name = "scripted"
 
@@ -147,7 +147,7 @@ def test_an_impossible_trial_ends_the_campaign(network: Topology, stopped: threa
     assert testbed.started <= 6  # 0 to 3, and one more in each thread
 
 
-def test_a_testbed_that_can_tell_refuses_before_anything_is_measured(network: Topology) -> None:
+def test_a_testbed_that_knows_refuses_before_anything_is_measured(network: Topology) -> None:
     class Choosy(Scripted):
         def check(self, trial: Trial) -> None:
             if trial.seed == 3:

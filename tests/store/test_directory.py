@@ -182,6 +182,6 @@ def test_whatever_was_varied_has_a_column(network: Topology, fake_testbed: Any, 
 
 @pytest.mark.parametrize("path", ["/proc/x", "/proc/x/y", "/sys/kernel/x", "/dev/null/x"])
 def test_an_unwritable_place_is_refused_before_anything_is_measured(path: str) -> None:
-    """Root may write there, say the permissions."""
+    """Root may write there, whatever the permissions."""
     with pytest.raises(InputError, match=r"--out: expected a (writable place|directory)"):
         check_writable(Path(path), force=False)

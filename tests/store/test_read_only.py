@@ -94,7 +94,7 @@ def test_everything_that_reads_works_there(
 @pytest.mark.parametrize(
     "command", [["report"], ["campaign", "export"], ["campaign", "resume", "--again"]], ids=" ".join
 )
-def test_what_writes_there_says_so_in_one_line(
+def test_what_writes_there_is_refused_in_one_line(
     command: list[str], campaign: Path, sealed: Callable[[Path], Path]
 ) -> None:
     result = mptune(*command, sealed(campaign))

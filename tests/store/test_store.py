@@ -117,7 +117,7 @@ def test_the_same_trial_asked_for_twice_is_measured_once(
     assert len(fake_testbed.trials) == len(trials)
 
 
-def test_a_key_tells_apart_whatever_makes_another_trial(
+def test_a_key_distinguishes_whatever_makes_another_trial(
     network: Topology, fake_testbed: Any, tmp_path: Path
 ) -> None:
     (plan,) = planned(network, 1, 1)
@@ -182,8 +182,8 @@ def test_trials_of_version_0_1_keep_their_keys(network: Topology, tmp_path: Path
         assert store.key("simulated", plan) == blake2b(topology + text.encode(), digest_size=16).digest()
 
 
-def test_on_a_kernel_what_it_can_be_told_tells_trials_apart(tmp_path: Path, network: Topology) -> None:
-    """Of a stack, only ECN: whatever else a trial says of it, the kernel has its own."""
+def test_on_a_kernel_its_own_settings_distinguish_trials(tmp_path: Path, network: Topology) -> None:
+    """Of a stack, only ECN: whatever else a trial states of it, the kernel has its own."""
 
     def with_stack(stack: Stack) -> PlannedTrial:
         settings = Configuration(pm="fullmesh", cc="reno", buffer_bytes=2**20, workload=SECOND, stack=stack)

@@ -133,7 +133,7 @@ def test_it_measures_more_where_runs_scatter_more():
 
 
 def test_where_all_runs_that_matter_are_used_up_it_ends():
-    # With a single run of each, noise leaves open which buffer is enough; slow arms cannot tell.
+    # With a single run of each, noise leaves open which buffer is enough; slow arms cannot decide it.
     plateaus = {"cubic": (100.0, 512 * KIB), "reno": (20.0, 512 * KIB)}
     names = ("cubic@A", *(f"reno@{label}" for label in "BCDEFGHIJ"))
     done, verdict = play("adaptive", question(*names, runs=1, budget_s=None), rising(plateaus, 0.1))
@@ -200,7 +200,7 @@ def test_stalls_are_results():
     batch=st.integers(1, 6),
     count=st.integers(1, 6),
 )
-def test_it_ends_whatever_it_is_told(levels, noise, sacrifice, batch, count):
+def test_it_ends_whatever_the_results(levels, noise, sacrifice, batch, count):
     names = [f"cubic@{label}" for label in "ABCD"[: len(levels)]]
     asked = question(*names, buffers=BUFFERS[:count], sacrifice=sacrifice, batch=batch, runs=2, budget_s=None)
 
@@ -274,7 +274,7 @@ def test_a_prior_of_a_small_error_saves_more_than_one_of_a_large_error():
     assert needed[0] < needed[1]
 
 
-def test_a_wrong_prior_is_dropped_however_small_its_error_is_said_to_be():
+def test_a_wrong_prior_is_dropped_however_small_its_stated_error():
     plateaus = {"cubic": (100, 512 * KIB), "reno": (40, 256 * KIB), "vegas": (20, 128 * KIB)}
     names = ("cubic@A", "reno@B", "vegas@C")
     asked = question(*names, runs=9, budget_s=None)
@@ -295,7 +295,7 @@ def test_an_error_of_a_prior_is_met_by_two_hypotheses():
 
 
 @pytest.mark.parametrize("certainty", [0.5, 0.8, 0.95, 0.999])
-def test_it_says_what_it_reached_with_the_certainty_asked_for(certainty):
+def test_it_states_what_it_reached_with_the_certainty_asked_for(certainty):
     asked = question(*FOUR, certainty=certainty, budget_s=30)
     _, verdict = play("adaptive", asked, rising(PLATEAUS, 0.3))
     assert verdict is not None
@@ -349,7 +349,7 @@ def test_a_network_that_slows_down_is_noticed_and_a_steady_one_is_not():
     assert changed.drift.change == pytest.approx(-0.5, abs=0.15)
 
 
-def test_times_do_not_depend_on_the_order_of_telling():
+def test_times_do_not_depend_on_the_order_of_results():
     asked = question(*FOUR, budget_s=60)
     done, verdict = with_times(asked, WORLD)
     again = create("adaptive", asked)

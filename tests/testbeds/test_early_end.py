@@ -91,7 +91,7 @@ def test_what_it_measured_is_the_beginning_of_the_whole_trial(early, network):
     assert early.in_order_bytes == sum(early.bins)
 
 
-def test_it_ends_where_the_rule_says_for_the_series_of_the_whole_trial(early, network):
+def test_it_ends_where_the_rule_ends_the_series_of_the_whole_trial(early, network):
     ended = replayed(run(network, ends_early=False).bins, DURATION_NS)
     assert ended == (early.duration_ns, early.expected_bps)
 

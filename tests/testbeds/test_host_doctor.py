@@ -38,7 +38,7 @@ LAPTOP = {
 
 
 class Machine:
-    """Looks as it is told to; packets leave by `leaves`, or by the right device."""
+    """Has the looks it is given; packets leave by `leaves`, or by the right device."""
 
     delivered = True
 
@@ -153,7 +153,7 @@ def test_a_strict_filter_beside_another_device_is_named_with_the_setting(hosts, 
     assert "net.ipv4.conf.all.rp_filter=2 net.ipv4.conf.eth1.rp_filter=2" in (finding.remedy or "")
 
 
-def test_a_user_without_privileges_is_told_what_is_left(hosts, file):
+def test_a_user_without_privileges_sees_what_is_left(hosts, file):
     hosts["me@laptop.example"]["privileged"] = False
     laptop, server = examine(load(file))
     findings = by_name(laptop)
@@ -183,7 +183,7 @@ def test_what_a_host_lacks_is_missing(hosts, file, change, name, words):
     assert not ready(examined) and finding.state == "missing" and words in (finding.remedy or "")
 
 
-def test_where_each_congestion_control_comes_from_is_said(hosts, file, monkeypatch, tmp_path):
+def test_each_congestion_control_is_listed_with_its_origin(hosts, file, monkeypatch, tmp_path):
     (tmp_path / "olia.bpf.o").touch()
     monkeypatch.setattr(bpf, "OBJECTS", tmp_path)
     for target, lacks in (("me@laptop.example", None), ("server", "no libbpf.so.1: install libbpf1")):

@@ -375,7 +375,7 @@ def test_a_session_that_is_over_is_begun_again_and_a_host_that_is_away_fails_the
 
 @pytest.fixture
 def waiting(sessions, trial, monkeypatch):
-    """A testbed with patience whose first host is away, what it said, and what ends the absence."""
+    """A testbed with patience whose first host is away, what it printed, and what ends the absence."""
     made, refused = sessions
     monkeypatch.setattr(hosts_testbed, "_PAUSE_S", 0)
     monkeypatch.setattr(HostsTestbed, "_measure", lambda bed, asked: bed._facts(asked.topology))
@@ -416,7 +416,7 @@ def test_patience_with_a_host_ends(waiting):
 
 @pytest.fixture
 def beginning(sessions, trial, monkeypatch):
-    """A patient testbed that has not begun, what it said, and how it begins; each sentence calls `then`."""
+    """A patient testbed that has not begun, its output, and how it begins; each sentence calls `then`."""
     monkeypatch.setattr(hosts_testbed, "_PAUSE_S", 0)
     bed, said = HostsTestbed(), []
 
@@ -523,7 +523,7 @@ def test_only_a_trial_that_failed_for_being_overloaded_is_repeated(trial, monkey
 
 
 class Holder(Talker):
-    """A role that registers what it is told, or `refuses`."""
+    """A role that registers what it is given, or `refuses`."""
 
     killed = False
 

@@ -56,7 +56,7 @@ def test_a_trial_of_an_earlier_session_counts_with_what_it_sent_before_it_was_re
     assert 10**8 < alone < 1.1e8 and 8.5e8 < both - 2 * alone < 9.5e8
 
 
-def test_what_was_sent_before_and_what_is_still_to_come_are_said(topology):
+def test_what_was_sent_before_and_what_is_still_to_come_are_printed(topology):
     def metered(payload=None, sent=0):
         before = {("me@laptop.example", "C"): sent}
         sending = None if payload is None else Transfer(bytes=payload)
@@ -68,7 +68,7 @@ def test_what_was_sent_before_and_what_is_still_to_come_are_said(topology):
     assert metered(sent=3 * 10**9) == "C (3 GB of 2 GB sent before, now at most 0 MB)."
 
 
-def test_what_is_sent_at_most_is_said_where_rates_are_known(topology):
+def test_what_is_sent_at_most_is_printed_where_rates_are_known(topology):
     assert notice(topology) == (
         "Laptop sends to Server at most 1000 Mbit/s, 125 MB a second; metered: C (at most 2 GB)."
     )

@@ -95,7 +95,7 @@ def test_addresses_become_labels(trial):
     assert observation.metadata["addresses C-X"] == "10.64.2.1 to 10.65.0.1"
 
 
-def test_processors_are_told_by_process(trial):
+def test_processors_are_reported_by_process(trial):
     assert processor_shares(outcome()) == {"emulator": 0.25, "meter": pytest.approx(0.05)}
     metadata = observe(trial, plan(trial, "cubic"), outcome(), 0.512).metadata
     assert metadata["machine_busy_share"] == 0.512 and metadata["emulator_processors"] == 0.25
@@ -146,7 +146,7 @@ def test_fine_bins_become_coarse_ones_and_the_take_over_time(trial):
     assert observation.metadata["takeover_ms"] == pytest.approx(195)
 
 
-def test_what_the_path_manager_did_is_told_in_the_trials_time(trial):
+def test_the_path_managers_changes_are_in_the_trials_time(trial):
     managed = [
         {
             "changes": [{"at_ns": 5 * SECOND + 250 * MS, "path": "B-X", "backup": False}],

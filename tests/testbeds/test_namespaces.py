@@ -116,7 +116,7 @@ def spoiled(network, monkeypatch):
     return make
 
 
-def test_a_trial_waits_for_a_quiet_machine_and_says_how_long(spoiled):
+def test_a_trial_waits_for_a_quiet_machine_and_records_how_long(spoiled):
     machine, testbed, trial = spoiled(noisy=5, late=0)
     observation = testbed.run(trial)
     noise = "100.0 ms late, 0% of the processor time taken by the host"
@@ -146,7 +146,7 @@ def test_a_machine_that_did_not_become_quiet_is_in_the_record(spoiled):
     assert metadata["noise"].endswith("taken by the host, for too long")
 
 
-def test_the_progress_says_how_long_was_waited(spoiled, monkeypatch):
+def test_the_progress_has_the_time_that_was_waited(spoiled, monkeypatch):
     _, testbed, trial = spoiled(noisy=5, late=0)
     monkeypatch.setattr(testbed, "check", lambda trial: None)
     notes = []

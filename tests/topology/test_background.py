@@ -65,7 +65,7 @@ def test_datagrams_are_a_source_of_one_link(beside: Callable[[str], Topology], l
     assert "background" not in topology.network()
 
 
-def test_periods_are_drawn_unless_said_otherwise(beside: Callable[[str], Topology]) -> None:
+def test_periods_are_drawn_unless_given(beside: Callable[[str], Topology]) -> None:
     tables = '[[background]]\nkind = "udp"\nlink = "B 3 up"\nrate = "2 Mbit/s"\non = "1 s"\noff = "3 s"'
     [source] = sources(beside(tables))["B 3 up"]
     assert source["on_off"]["lengths"] == "exponential"

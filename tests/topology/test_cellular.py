@@ -1,4 +1,4 @@
-"""Traces drawn from the model of a cellular link: what the model says of them, and that a seed is a trace."""
+"""Traces drawn from the model of a cellular link: they have its statistics, and a seed is a trace."""
 
 from collections import Counter
 

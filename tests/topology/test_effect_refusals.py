@@ -166,7 +166,7 @@ def _names(table: type[SourcedTable]) -> list[str]:
 
 FLOWS = [_names(TcpTable), _names(UdpTable)]
 
-#: Anything TOML can say, and words that come near.
+#: Anything TOML can express, and words that come near.
 ANYTHING: st.SearchStrategy[Any] = st.recursive(
     st.none()
     | st.booleans()

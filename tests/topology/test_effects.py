@@ -1,4 +1,4 @@
-"""Effects of links: what a file says becomes what the core reads, with defaults, means and origins."""
+"""Effects of links: what a file states becomes what the core reads, with defaults, means and origins."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -50,7 +50,7 @@ def exchanged(raw: dict[str, Any]) -> dict[str, Any]:
     return raw | {"core": raw["core"] | {"segments": segments}}
 
 
-def test_sites_and_interfaces_say_how_they_are_reached(hosts: Load) -> None:
+def test_sites_and_interfaces_have_how_they_are_reached(hosts: Load) -> None:
     topology = hosts()
     assert (topology.sender.ssh, topology.receiver.ssh) == ("me@laptop.example", "server")
     fibre, cable, mobile = topology.sender.interfaces
@@ -72,7 +72,7 @@ def test_what_is_left_out_is_listed_and_has_neither_value_nor_origin(hosts: Load
     assert {cable.up_bps, cable.down_bps, cable.queue_up_bytes, cable.queue_down_bytes} == {UNKNOWN}
     core = topology.path("B-X", "").core
     assert {core.forward_ns, core.reverse_ns, core.jitter_ns} == {UNKNOWN}
-    # Nothing is said to be assumed that would follow from a value nobody knows.
+    # Nothing counts as assumed that would follow from a value nobody knows.
     derived = [f"sites.S.interfaces.B.queue_{way}" for way in ("up", "down")]
     assert not {*derived, "core.segments.B-X.jitter"} & topology.provenance.keys()
     assert {"sites.S.interfaces.A.queue_up", "core.segments.A-X.jitter"} <= topology.provenance.keys()
@@ -275,7 +275,7 @@ def test_interfaces_differ_in_device_or_addresses(hosts: Load, first: str, other
         hosts(*changes)
 
 
-def test_the_nearest_table_says_what_was_measured(hosts: Load) -> None:
+def test_the_nearest_table_states_what_was_measured(hosts: Load) -> None:
     rows = (
         ('isp = "Cable"', 'isp = "Cable"\nmeasured = "5 probes"\nup = "5 Mbit/s"\nloss = "0.1 %"'),
         ('device = "eth1"', 'down = { value = "9 Mbit/s", assumed = "its contract" }'),

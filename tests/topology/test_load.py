@@ -79,7 +79,7 @@ def test_loss_of_a_path_is_that_of_its_three_links(changed: Change) -> None:
     assert path.loss_ppb == round(1e9 * (1 - 0.999 * 0.998 * 0.5))
 
 
-def test_plain_text_is_published_where_the_nearest_source_says(changed: Change) -> None:
+def test_plain_text_is_published_where_the_nearest_source_states_it(changed: Change) -> None:
     provenance = changed().provenance
     assert provenance["sites.A.interfaces.1.up"].source == "a table"
     assert provenance["sites.B.interfaces.3.up"].source == "a web page"
@@ -89,7 +89,7 @@ def test_plain_text_is_published_where_the_nearest_source_says(changed: Change) 
     assert inline["core.segments.1-3.delay"].source == "ping"
 
 
-def test_assumptions_keep_their_reason_and_defaults_say_that_they_are(changed: Change) -> None:
+def test_assumptions_keep_their_reason_and_defaults_are_marked(changed: Change) -> None:
     provenance = changed().provenance
     guess = provenance["sites.A.interfaces.2.down"]
     assert (guess.value, guess.source, guess.assumed, guess.default) == ("16 Mbit/s", None, "a guess", False)

@@ -52,7 +52,7 @@ STRIPPED = f'mptcp = {{ value = "none", measured = "{SEEN}" }}'
 
 @pytest.fixture
 def made(tmp_path: Path) -> Any:
-    """Load the network; `first` and `second` are said of its two paths."""
+    """Load the network; `first` and `second` belong to its two paths."""
 
     def make(first: str = "", second: str = "", more: str = "") -> Topology:
         file = tmp_path / "stripped.toml"
@@ -77,14 +77,14 @@ def labels(topology: Topology) -> list[str]:
     return [path.label for path in topology.paths]
 
 
-def test_the_file_says_it_with_its_origin(made: Any) -> None:
+def test_the_file_states_it_with_its_origin(made: Any) -> None:
     topology = made(second=STRIPPED)
     assert topology.path("B-X", "").core.mptcp == "none" and topology.path("A-X", "").core.mptcp is None
     assert topology.provenance["core.segments.B-X.mptcp"].measured == SEEN
     assert topology.ruled_out == (f"B-X carries no MPTCP, and is left to plain TCP: {SEEN}.",)
 
 
-def test_a_file_that_says_nothing_is_as_it_was(made: Any) -> None:
+def test_a_file_without_it_is_as_it_was(made: Any) -> None:
     topology = made()
     assert topology.for_mptcp() is topology and topology.ruled_out == ()
     assert b"mptcp" not in msgspec.json.encode(topology)
@@ -167,7 +167,7 @@ def test_the_paths_are_shown_with_it(made: Any, tmp_path: Path) -> None:
     assert [row["mptcp"] for row in rows] == [None, "none"]
 
 
-def test_a_trial_says_what_it_does_without(made: Any, tmp_path: Path) -> None:
+def test_a_trial_lists_what_it_does_without(made: Any, tmp_path: Path) -> None:
     made(second=STRIPPED)
     file = str(tmp_path / "stripped.toml")
     result = CliRunner().invoke(app, ["run", file, "--duration", "1s"])

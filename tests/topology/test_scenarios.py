@@ -103,7 +103,7 @@ def test_every_value_has_a_source_in_a_paper_or_a_reason(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_what_nobody_measured_says_so(name: str) -> None:
+def test_what_nobody_measured_is_marked(name: str) -> None:
     for key, origin in cached(name).provenance.items():
         assert origin.source is None, key
         assert len((origin.assumed or "").split()) > 4, (key, origin.assumed)
@@ -122,7 +122,7 @@ def test_the_twins_differ_in_the_queue_of_the_modem_only() -> None:
     assert droptail["paths"] == fq_codel["paths"]
 
 
-def test_the_cellular_trace_is_the_one_its_file_says() -> None:
+def test_the_cellular_trace_is_the_one_its_file_names() -> None:
     topology = cached("CLOUD-HOME.hybrid")
     reason = topology.provenance["sites.HOME.interfaces.M.trace_down"].assumed or ""
     call = re.search(r"cellular\.trace_ms\(([\d_]+), seed=(\d+)\)", reason)

@@ -1,4 +1,4 @@
-"""Effects of topology files in the simulator: they do what the file says, and the core takes what loads."""
+"""Effects of topology files in the simulator: they do what the file states, and the core takes what loads."""
 
 import json
 from pathlib import Path

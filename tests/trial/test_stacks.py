@@ -54,7 +54,7 @@ def test_a_testbed_with_one_stack_refuses_others_by_name_and_single_members_by_t
     )
 
 
-def test_a_kernel_can_be_told_to_do_without_ecn():
+def test_a_kernel_can_be_set_to_do_without_ecn():
     plain = members("linux", ecn=False)
     assert refusal(plain, "linux", "x") is None
     assert describe(plain) == "linux with ecn off"

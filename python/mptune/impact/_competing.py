@@ -86,7 +86,7 @@ def _tell(
     asked: Mapping[str, Sequence[tuple[tuple[str, ...], int]]],
     given: Sequence[Record],
 ) -> None:
-    """Tell each contest the throughputs of its trials."""
+    """Give each contest the throughputs of its trials."""
     values = iter(record.throughput_mbps or 0.0 for record in given)
     for cc, batch in asked.items():
         contests[cc].tell(batch, [next(values) for _ in batch])

@@ -5,7 +5,7 @@ show what several of them do without the others (two that share a link take over
 matters), nor what start-up and growth cost. Where every subflow helps nothing is at stake, and all of them
 stay. Elsewhere PCDC is measured with some sets: those that rules propose, then the neighbours of the fastest,
 which have one subflow more or fewer, as long as that leads to a faster one. What looks fast is measured more
-often. Nothing is measured here: `Contest` is asked what to measure, and told what it gave.
+often. Nothing is measured here: `Contest` is asked what to measure, and given the results.
 """
 
 import math
@@ -39,7 +39,7 @@ Set = frozenset[str]
 
 
 class Contest:
-    """Ask what to measure, tell what it gave, until nothing is asked.
+    """Ask what to measure, give it the results, until nothing is asked.
 
     Parameters
     ----------

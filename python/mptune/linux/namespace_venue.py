@@ -89,7 +89,7 @@ class NamespaceVenue:
         return (self._emulator,)
 
     def prepare(self) -> None:
-        """Tell the emulator what it is to run."""
+        """Send the emulator what it is to run."""
         links = self._links
         interfaces = self._sites.devices(links.interfaces)
         order = {"network": links.network, "seed": links.seed, "interfaces": interfaces}

@@ -3,7 +3,7 @@
     impact factors -> sets of subflows -> screening -> sweep -> choice for each size -> confirmation
 
 There is no model and no sacrifice: a buffer that is too small costs time, and that shows. Of the
-configurations that cannot be told apart from the fastest one, the smallest buffer is the answer. What the
+configurations that cannot be distinguished from the fastest one, the smallest buffer is the answer. What the
 steps share with the search for throughput is in `mptune.optimisation.job`. It prints nothing and writes
 no file.
 """
@@ -77,7 +77,7 @@ class SizeAnswer(msgspec.Struct, frozen=True, kw_only=True):
     ----------
     points : everything that was measured for it, in the order of measurement.
     fastest : the point with the smallest mean; `chosen` : the smallest buffer of those like it.
-    alike : how many points cannot be told apart from the fastest, itself included.
+    alike : how many points cannot be distinguished from the fastest, itself included.
     recommended, default : what was measured again with new seeds.
     subflows : labels of those that may carry data.
     confirmed, baseline : their completion times.
@@ -161,7 +161,7 @@ def sizes_worth_measuring(buffers: Sequence[int], transfer_bytes: int) -> list[i
 
 
 def choose(points: Sequence[SizePoint]) -> tuple[SizePoint, SizePoint, int]:
-    """The fastest point, the one to use, and how many cannot be told apart from the fastest.
+    """The fastest point, the one to use, and how many cannot be distinguished from the fastest.
 
     A point counts as slower if its mean exceeds the fastest one's by more than `REGRET` and, in pairs of runs
     with the same seed, it is slower with 95 % confidence; with a single run the first is enough. Of

@@ -33,7 +33,7 @@ _FOUND = 4
 
 
 class SetSearch:
-    """Ask what to measure, tell what it gave, until nothing is asked.
+    """Ask what to measure, give it the results, until nothing is asked.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """A topology file again, with other values: TOML for people and for `load`.
 
-Comments of the file are lost; what it says of the origin of its values stays.
+Comments of the file are lost; what it states on the origin of its values stays.
 """
 
 import json

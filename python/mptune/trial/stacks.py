@@ -116,7 +116,7 @@ DECLARED: Final = dict(_members())
 #: Their names.
 MEMBERS: Final = tuple(DECLARED)
 
-#: Members that a kernel can be told; the others are what it is.
+#: Members that can be set in a kernel; the others are part of it.
 TOLD: Final = tuple(name for name, member in DECLARED.items() if member.sysctl)
 
 
@@ -164,7 +164,7 @@ def describe(members: Mapping[str, Any]) -> str:
 def refusal(members: Mapping[str, Any], only: str, testbed: str) -> tuple[str, str] | None:
     """Setting refused by a testbed with one stack ("stack" or the first other member), and what it expects.
 
-    None if the members are those of that stack, apart from those that a kernel can be told (`TOLD`).
+    None if the members are those of that stack, apart from those that can be set in a kernel (`TOLD`).
     """
     expected = msgspec.structs.asdict(STACKS[only]) | {name: members[name] for name in TOLD}
     if members == expected:

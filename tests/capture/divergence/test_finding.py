@@ -40,7 +40,7 @@ def test_jitter_is_no_divergence(count):
 
 
 @pytest.mark.parametrize(("exit_s", "other_s"), [(0.12, 0.16), (0.16, 0.12)])
-def test_a_later_or_earlier_slow_start_exit_is_found_where_it_is(exit_s, other_s):
+def test_a_later_or_earlier_slow_start_exit_is_located(exit_s, other_s):
     reference = runs(slow_start(exit_s, 40), 3)
     divergence, *sides = compared(reference, runs(slow_start(other_s, 40)))
     assert divergence.first is not None and abs(divergence.first.at_s - min(exit_s, other_s)) <= 2 * RTT_S

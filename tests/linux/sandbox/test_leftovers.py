@@ -12,7 +12,7 @@ def test_every_run_has_a_mark_of_its_own():
 
 
 def test_an_owner_lives_as_long_as_its_start_time_fits():
-    """Process numbers come again; start times tell two processes of one number apart."""
+    """Process numbers come again; start times distinguish two processes of one number."""
     own = leftovers.new_run()
     owner, start, number = own.split("-")
     assert leftovers._owner_lives(own)

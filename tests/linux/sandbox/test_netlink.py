@@ -21,7 +21,7 @@ def attribute(kind, payload):
     st.dictionaries(st.integers(0, 0x3FFF), st.binary(max_size=40)),
     st.sampled_from([0, NESTED, NET_BYTEORDER]),
 )
-def test_attributes_are_found_by_their_types_whatever_flags_they_carry(values, flag):
+def test_attributes_are_read_by_their_types_whatever_flags_they_carry(values, flag):
     packed = b"".join(attribute(kind | flag, value) for kind, value in values.items())
     assert attributes(bytes(16) + packed, 16) == values
     # A message that was cut short ends with what is whole or empty, never with an error.

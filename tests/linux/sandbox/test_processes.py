@@ -1,4 +1,4 @@
-"""Helper processes: what they say, and every way in which they can end."""
+"""Helper processes: their messages, and every way in which they can end."""
 
 import json
 import signal
@@ -29,7 +29,7 @@ def say(**message):
     return f"print({json.dumps(json.dumps(message))}, flush=True)"
 
 
-def test_it_is_told_and_heard(helper):
+def test_lines_pass_in_both_directions(helper):
     with helper(
         "for line in sys.stdin: print(json.dumps({'event': 'echo', **json.loads(line)}), flush=True)"
     ) as child:

@@ -119,7 +119,7 @@ def test_validation_measures_the_error_on_fresh_data(simulate) -> None:
 
 
 def test_the_form_that_predicts_best_is_chosen_and_the_other_is_named(simulate) -> None:
-    """R-square prefers the parabola of few observations; fresh ones say that it was noise."""
+    """R-square prefers the parabola of few observations; fresh ones show that it was noise."""
     data = simulate(FORMS["linear"], noise=12.0, seed=8, buffers=(1.0, 10.0, 28.0))
     forms = AnalysisOptions(forms=("linear", "quadratic"))
     alone = analyse(data, forms)
@@ -131,7 +131,7 @@ def test_the_form_that_predicts_best_is_chosen_and_the_other_is_named(simulate) 
     assert warning.startswith("The quadratic form has a higher R-square") and "fresh.csv" in warning
 
 
-def test_fewer_than_40_observations_a_variable_are_told(simulate) -> None:
+def test_fewer_than_40_observations_a_variable_are_reported(simulate) -> None:
     """Buffer, two levels of cc and two of the initial path beside the references: 200 are asked for."""
     few = analyse(simulate(FORMS["quadratic"], noise=1.0, seed=1, runs=2), AnalysisOptions())
     (warning,) = [text for text in few.warnings if "study requires" in text]
@@ -150,7 +150,7 @@ def test_a_validation_file_with_other_levels_is_refused(simulate) -> None:
         analyse(data, AnalysisOptions(), msgspec.structs.replace(data, path="fresh.csv", rows=rows))
 
 
-def test_two_buffer_sizes_leave_the_quadratic_out_and_say_so(simulate) -> None:
+def test_two_buffer_sizes_leave_the_quadratic_out_with_a_warning(simulate) -> None:
     data = simulate(FORMS["linear"], noise=1.0, seed=1, buffers=(1.0, 20.0))
     analysis = analyse(data, AnalysisOptions())
     assert "quadratic" not in [fit.form for fit in analysis.fits]
@@ -159,7 +159,7 @@ def test_two_buffer_sizes_leave_the_quadratic_out_and_say_so(simulate) -> None:
         analyse(data, AnalysisOptions(forms=("quadratic",)))
 
 
-def test_throughput_that_never_varies_is_told(simulate) -> None:
+def test_throughput_that_never_varies_is_reported(simulate) -> None:
     analysis = analyse(simulate(lambda b, cc, path: 3.0, noise=0.0, seed=1), AnalysisOptions())
     assert not analysis.best.terms
     assert any("does not vary" in text for text in analysis.warnings)

@@ -56,7 +56,7 @@ def test_a_full_factorial_is_accepted(simulate) -> None:
 
 
 def test_levels_that_go_together_are_refused_by_name(simulate) -> None:
-    """Each congestion control on a path of its own: nobody can tell which of them it was."""
+    """Each congestion control on a path of its own: nobody can separate the two."""
     data = simulate(lambda b, cc, path: b, noise=1.0, seed=1)
     own = {"cubic": "U-U", "olia": "U-T", "vegas": "B-U"}
     rows = tuple(row for row in data.rows if row.levels["initial_path"] == own[row.levels["cc"]])

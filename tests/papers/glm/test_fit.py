@@ -132,7 +132,7 @@ def test_robust_p_stay_right_when_the_scatter_grows_with_the_buffer(simulate) ->
     assert classical > high
 
 
-def test_lack_of_fit_tells_a_wrong_form_from_a_right_one(simulate) -> None:
+def test_lack_of_fit_separates_a_wrong_form_from_a_right_one(simulate) -> None:
     data = simulate(study, noise=1.0, seed=6, runs=3)
     wrong, right = fitted(data, "linear").quality(), fitted(data).quality()
     assert wrong.lack_of_fit_p is not None and wrong.lack_of_fit_p < 1e-6

@@ -1,4 +1,4 @@
-"""The linear model against statsmodels, and against what its definitions say."""
+"""The linear model against statsmodels, and against its definitions."""
 
 import itertools
 

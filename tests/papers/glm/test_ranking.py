@@ -39,7 +39,7 @@ def test_the_order_and_the_distances_are_those_of_the_model(simulate) -> None:
     assert all(place.p is not None and place.p < 1e-6 for place in ranking[1:])
 
 
-def test_two_that_are_alike_are_not_told_apart(simulate) -> None:
+def test_two_that_are_alike_are_not_separated(simulate) -> None:
     slopes = {"cubic": 2.0, "olia": 2.0, "vegas": 0.0}
     data = simulate(lambda b, cc, path: 50 + (1 + slopes[cc]) * b, noise=3.0, seed=2)
     _, second, third = rank_congestion_controls(FormFit(data, Coding(data), "linear", 0.05))

@@ -219,7 +219,7 @@ def test_a_claim_has_the_mean_of_its_statements(measured: tuple[float, float], e
     assert judge(claim(*statements, points=points), Values(runs=runs)).verdict == expected
 
 
-def test_without_a_trial_a_statement_disagrees_and_says_so() -> None:
+def test_without_a_trial_a_statement_disagrees_with_that_reason() -> None:
     statement = Statement(words="", rule="level", of=("a",))
     (judged,) = judge(claim(statement, points=[point("a", 1.0)]), Values(runs={"a": []})).statements
     assert (judged.verdict, judged.measured) == ("disagrees", "nothing: every trial of a failed")
