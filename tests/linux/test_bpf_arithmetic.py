@@ -53,8 +53,8 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
         if name not in made:
             library = folder / f"{name}.so"
             options = ["-shared", "-fPIC", "-O1", "-Wno-unknown-pragmas", "-Wno-attributes"]
-            algorithm = [f'-DALGORITHM="{name}.bpf.c"', f"-DOPERATIONS=mptune_{name}"]
-            folders = [f"-I{BPF / 'tests/host'}", f"-I{BPF / 'congestion'}"]
+            algorithm = ["-include", str(BPF / f"congestion/{name}.h"), f"-DALGORITHM={name}"]
+            folders = [f"-I{BPF / 'tests/host'}", f"-I{BPF / 'include'}"]
             source = str(BPF / "tests/host/host.c")
             command = [str(compiler()), *options, *algorithm, *folders, source, "-o", str(library)]
             subprocess.run(command, check=True)

@@ -28,7 +28,7 @@ from mptune.linux import bpf
 ROOT = Path(__file__).parents[2]
 
 #: Congestion controls that there is a BPF program for, compiled or not.
-BPF_SOURCES = sorted(path.name.removesuffix(".bpf.c") for path in (ROOT / "bpf/congestion").glob("*.bpf.c"))
+BPF_SOURCES = sorted(path.stem for path in (ROOT / "bpf/congestion").glob("*.h"))
 #: Programs the kernel must refuse, compiled for the tests alone.
 BPF_TESTS = ROOT / "target/bpf-tests"
 #: Where libbpf's headers are, as bpf/Makefile looks for them.

@@ -3,9 +3,10 @@
  * arithmetic against the formulas (tests/linux/test_bpf_arithmetic.py). Not a TCP: the test dictates
  * everything.
  *
- *     cc -shared -DALGORITHM='"olia.bpf.c"' -DOPERATIONS=mptune_olia -I . -I ../../congestion host.c
+ *     cc -shared -include ../../congestion/olia.h -DALGORITHM=olia -I . -I ../../include host.c
  */
-#include ALGORITHM
+#define REGISTERED operations
+#include "../../program.bpf.c"
 
 #define SUBFLOWS 40
 
@@ -70,7 +71,7 @@ void begin_connection(int subflows)
 
 	for (int i = 0; i < SUBFLOWS; i++) {
 		sockets[i] = (struct tcp_sock){
-			.inet_conn.icsk_ca_ops = &OPERATIONS,
+			.inet_conn.icsk_ca_ops = &operations,
 			.inet_conn.icsk_inet.sk.__sk_common.skc_state = TCP_ESTABLISHED,
 			.snd_cwnd = 10,
 			.snd_ssthresh = 0x7fffffff,
@@ -133,31 +134,31 @@ __u32 threshold(int i)
 /* Events of a subflow. */
 void establish(int i)
 {
-	if (OPERATIONS.init)
-		OPERATIONS.init((struct sock *)&sockets[i]);
+	if (operations.init)
+		operations.init((struct sock *)&sockets[i]);
 }
 
 void sample(int i, __s32 rtt_us)
 {
 	const struct ack_sample sample = { .rtt_us = rtt_us };
 
-	OPERATIONS.pkts_acked((struct sock *)&sockets[i], &sample);
+	operations.pkts_acked((struct sock *)&sockets[i], &sample);
 }
 
 void acknowledge(int i, __u32 acked, __u32 una, __u32 next)
 {
 	sockets[i].snd_nxt = next;
-	OPERATIONS.cong_avoid((struct sock *)&sockets[i], una, acked);
+	operations.cong_avoid((struct sock *)&sockets[i], una, acked);
 }
 
 void change_state(int i, int state)
 {
-	if (OPERATIONS.set_state)
-		OPERATIONS.set_state((struct sock *)&sockets[i], state);
+	if (operations.set_state)
+		operations.set_state((struct sock *)&sockets[i], state);
 	sockets[i].inet_conn.icsk_ca_state = state;
 }
 
 __u32 lose(int i)
 {
-	return OPERATIONS.ssthresh((struct sock *)&sockets[i]);
+	return operations.ssthresh((struct sock *)&sockets[i]);
 }

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT OR GPL-2.0-only
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* wVegas, weighted Vegas: draft-xu-mptcp-congestion-control-05; Y. Cao, M. Xu, X. Fu, "Delay-based congestion
  * control for multipath TCP", ICNP 2012. Each subflow keeps a number of segments in its bottleneck's queue, and
  * the numbers of a connection's subflows add up to a constant: traffic moves to the paths with the least
@@ -8,10 +8,11 @@
  * subflow with the whole constant. The twin of crates/mptune-core/src/congestion/wvegas.rs, which lists
  * their differences from the MPTCP fork's.
  */
+#ifndef MPTUNE_WVEGAS_H
+#define MPTUNE_WVEGAS_H
+
 #include "coupled.h"
 #include "rounds.h"
-
-char _license[] SEC("license") = "Dual MIT/GPL";
 
 /* Segments the subflows keep queued together, and the fewest for one of them. */
 #define TOTAL_ALPHA 10
@@ -94,8 +95,7 @@ static __always_inline void begin_anew(struct wvegas *wvegas, const struct tcp_s
 	wvegas->queueing = 0;
 }
 
-SEC("struct_ops/init")
-void BPF_PROG(wvegas_init, struct sock *sk)
+static __always_inline void wvegas_init(struct sock *sk)
 {
 	struct wvegas *wvegas = private(sk);
 
@@ -103,16 +103,14 @@ void BPF_PROG(wvegas_init, struct sock *sk)
 	begin_anew(wvegas, tcp_sk(sk));
 }
 
-SEC("struct_ops/pkts_acked")
-void BPF_PROG(wvegas_pkts_acked, struct sock *sk, const struct ack_sample *sample)
+static __always_inline void wvegas_pkts_acked(struct sock *sk, const struct ack_sample *sample)
 {
 	struct wvegas *wvegas = private(sk);
 
 	take_sample(&wvegas->round, sample);
 }
 
-SEC("struct_ops/cong_avoid")
-void BPF_PROG(wvegas_cong_avoid, struct sock *sk, __u32 ack, __u32 acked)
+static __always_inline void wvegas_cong_avoid(struct sock *sk, __u32 ack, __u32 acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct wvegas *wvegas = private(sk);
@@ -128,8 +126,7 @@ void BPF_PROG(wvegas_cong_avoid, struct sock *sk, __u32 ack, __u32 acked)
 		begin_round(&wvegas->round, tp);
 }
 
-SEC("struct_ops/set_state")
-void BPF_PROG(wvegas_set_state, struct sock *sk, __u8 new_state)
+static __always_inline void wvegas_set_state(struct sock *sk, __u8 new_state)
 {
 	struct wvegas *wvegas = private(sk);
 
@@ -137,8 +134,7 @@ void BPF_PROG(wvegas_set_state, struct sock *sk, __u8 new_state)
 		begin_anew(wvegas, tcp_sk(sk));
 }
 
-SEC("struct_ops/cwnd_event")
-void BPF_PROG(wvegas_cwnd_event, struct sock *sk, enum tcp_ca_event event)
+static __always_inline void wvegas_cwnd_event(struct sock *sk, enum tcp_ca_event event)
 {
 	struct wvegas *wvegas = private(sk);
 
@@ -148,17 +144,14 @@ void BPF_PROG(wvegas_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 	}
 }
 
-RENO_SSTHRESH(wvegas)
-RENO_UNDO(wvegas)
+/* The hooks, for `../program.bpf.c`. */
+#define WINDOW_INIT wvegas_init
+#define WINDOW_CONG_AVOID wvegas_cong_avoid
+#define WINDOW_SET_STATE wvegas_set_state
+#define WINDOW_CWND_EVENT wvegas_cwnd_event
+#define WINDOW_PKTS_ACKED wvegas_pkts_acked
+#define WINDOW_SSTHRESH tcp_reno_ssthresh
+#define WINDOW_UNDO_CWND tcp_reno_undo_cwnd
+#define WINDOW_PRIVATE struct wvegas
 
-SEC(".struct_ops")
-struct tcp_congestion_ops mptune_wvegas = {
-	.init = (void *)wvegas_init,
-	.ssthresh = (void *)wvegas_ssthresh,
-	.cong_avoid = (void *)wvegas_cong_avoid,
-	.set_state = (void *)wvegas_set_state,
-	.cwnd_event = (void *)wvegas_cwnd_event,
-	.pkts_acked = (void *)wvegas_pkts_acked,
-	.undo_cwnd = (void *)wvegas_undo_cwnd,
-	.name = "mptune_wvegas",
-};
+#endif

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT OR GPL-2.0-only
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* TCP Hybla: C. Caini, R. Firrincieli, "TCP Hybla: a TCP enhancement for heterogeneous networks", International
  * Journal of Satellite Communications and Networking 22, 2004. Gives a flow the rate growth (segments/s per s)
  * of a reference flow with an RTT of 25 ms, whatever its own RTT.
@@ -7,9 +7,10 @@
  * net/ipv4/tcp_hybla.c, for kernels without it, except that the limit of 65535 segments applies only to the
  * growth made here (a program may not write snd_cwnd_clamp).
  */
-#include "kernel.h"
+#ifndef MPTUNE_HYBLA_H
+#define MPTUNE_HYBLA_H
 
-char _license[] SEC("license") = "Dual MIT/GPL";
+#include "kernel.h"
 
 /* The reference RTT, microseconds. */
 #define RTT_0 25000
@@ -63,8 +64,7 @@ static __always_inline void grow(struct tcp_sock *tp, struct hybla *hybla, __u32
 	tp->snd_cwnd = min(cwnd, min(limit, tp->snd_cwnd_clamp));
 }
 
-SEC("struct_ops/init")
-void BPF_PROG(hybla_init, struct sock *sk)
+static __always_inline void hybla_init(struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct hybla *hybla = private(sk);
@@ -74,8 +74,7 @@ void BPF_PROG(hybla_init, struct sock *sk)
 	tp->snd_cwnd = min(hybla->rho >> RHO_SHIFT, MAX_WINDOW);
 }
 
-SEC("struct_ops/cong_avoid")
-void BPF_PROG(hybla_cong_avoid, struct sock *sk, __u32 ack, __u32 acked)
+static __always_inline void hybla_cong_avoid(struct sock *sk, __u32 ack, __u32 acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct hybla *hybla = private(sk);
@@ -106,14 +105,11 @@ void BPF_PROG(hybla_cong_avoid, struct sock *sk, __u32 ack, __u32 acked)
 	}
 }
 
-RENO_SSTHRESH(hybla)
-RENO_UNDO(hybla)
+/* The hooks, for `../program.bpf.c`. */
+#define WINDOW_INIT hybla_init
+#define WINDOW_CONG_AVOID hybla_cong_avoid
+#define WINDOW_SSTHRESH tcp_reno_ssthresh
+#define WINDOW_UNDO_CWND tcp_reno_undo_cwnd
+#define WINDOW_PRIVATE struct hybla
 
-SEC(".struct_ops")
-struct tcp_congestion_ops mptune_hybla = {
-	.init = (void *)hybla_init,
-	.ssthresh = (void *)hybla_ssthresh,
-	.cong_avoid = (void *)hybla_cong_avoid,
-	.undo_cwnd = (void *)hybla_undo_cwnd,
-	.name = "mptune_hybla",
-};
+#endif

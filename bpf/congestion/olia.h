@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT OR GPL-2.0-only
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* OLIA, the opportunistic linked-increases algorithm: draft-khalili-mptcp-congestion-control-05; R. Khalili
  * et al., "MPTCP is not Pareto-optimal", CoNEXT 2012. Together the subflows take what one Reno flow would on
  * the best path, and a term alpha moves window from the largest subflows to better but smaller ones.
@@ -6,9 +6,10 @@
  * Not slow start, halving and recovery, which are Reno's; on one subflow, and for plain TCP, it is Reno.
  * The twin of crates/mptune-core/src/congestion/olia.rs, which lists their differences from the MPTCP fork's.
  */
-#include "coupled.h"
+#ifndef MPTUNE_OLIA_H
+#define MPTUNE_OLIA_H
 
-char _license[] SEC("license") = "Dual MIT/GPL";
+#include "coupled.h"
 
 /* Smallest ssthresh of coupled subflows: together they can be as slow as one. */
 #define MIN_SSTHRESH 1u
@@ -96,8 +97,7 @@ static __always_inline __s64 alpha_over_window(const struct tcp_sock *tp, struct
 	return 0;
 }
 
-SEC("struct_ops/init")
-void BPF_PROG(olia_init, struct sock *sk)
+static __always_inline void olia_init(struct sock *sk)
 {
 	struct olia *olia = private(sk);
 
@@ -106,8 +106,7 @@ void BPF_PROG(olia_init, struct sock *sk)
 	olia->fraction = 0;
 }
 
-SEC("struct_ops/cong_avoid")
-void BPF_PROG(olia_cong_avoid, struct sock *sk, __u32 ack, __u32 acked)
+static __always_inline void olia_cong_avoid(struct sock *sk, __u32 ack, __u32 acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct olia *olia = private(sk);
@@ -131,8 +130,7 @@ void BPF_PROG(olia_cong_avoid, struct sock *sk, __u32 ack, __u32 acked)
 	tp->snd_ssthresh = min(tp->snd_ssthresh, tp->snd_cwnd);
 }
 
-SEC("struct_ops/ssthresh")
-__u32 BPF_PROG(olia_ssthresh, struct sock *sk)
+static __always_inline __u32 olia_ssthresh(struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct olia *olia = private(sk);
@@ -144,13 +142,11 @@ __u32 BPF_PROG(olia_ssthresh, struct sock *sk)
 	return survey(tp, &olia->view) > 1 ? max(tp->snd_cwnd / 2, MIN_SSTHRESH) : tcp_reno_ssthresh(sk);
 }
 
-RENO_UNDO(olia)
+/* The hooks, for `../program.bpf.c`. */
+#define WINDOW_INIT olia_init
+#define WINDOW_SSTHRESH olia_ssthresh
+#define WINDOW_CONG_AVOID olia_cong_avoid
+#define WINDOW_UNDO_CWND tcp_reno_undo_cwnd
+#define WINDOW_PRIVATE struct olia
 
-SEC(".struct_ops")
-struct tcp_congestion_ops mptune_olia = {
-	.init = (void *)olia_init,
-	.ssthresh = (void *)olia_ssthresh,
-	.cong_avoid = (void *)olia_cong_avoid,
-	.undo_cwnd = (void *)olia_undo_cwnd,
-	.name = "mptune_olia",
-};
+#endif

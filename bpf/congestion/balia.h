@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT OR GPL-2.0-only
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* BALIA, the balanced linked adaptation: draft-walid-mptcp-congestion-control-04; Q. Peng et al., "Multipath TCP:
  * analysis, design, and implementation", IEEE/ACM Transactions on Networking 24(1), 2016. Couples growth and
  * reduction by the subflows' rates, between LIA's responsiveness and OLIA's friendliness.
@@ -6,9 +6,10 @@
  * Not slow start and recovery, which are Reno's; on one subflow, and for plain TCP, it is Reno.
  * The twin of crates/mptune-core/src/congestion/balia.rs, which lists their differences from the MPTCP fork's.
  */
-#include "coupled.h"
+#ifndef MPTUNE_BALIA_H
+#define MPTUNE_BALIA_H
 
-char _license[] SEC("license") = "Dual MIT/GPL";
+#include "coupled.h"
 
 /* Smallest ssthresh of coupled subflows: together they can be as slow as one. */
 #define MIN_SSTHRESH 1u
@@ -71,8 +72,7 @@ static __always_inline __u64 linked(const struct tcp_sock *tp, const struct view
 	return (first * second / 10) >> 26;
 }
 
-SEC("struct_ops/init")
-void BPF_PROG(balia_init, struct sock *sk)
+static __always_inline void balia_init(struct sock *sk)
 {
 	struct balia *balia = private(sk);
 
@@ -80,8 +80,7 @@ void BPF_PROG(balia_init, struct sock *sk)
 	balia->fraction = 0;
 }
 
-SEC("struct_ops/cong_avoid")
-void BPF_PROG(balia_cong_avoid, struct sock *sk, __u32 ack, __u32 acked)
+static __always_inline void balia_cong_avoid(struct sock *sk, __u32 ack, __u32 acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct balia *balia = private(sk);
@@ -101,8 +100,7 @@ void BPF_PROG(balia_cong_avoid, struct sock *sk, __u32 ack, __u32 acked)
 		tcp_cong_avoid_ai(tp, tp->snd_cwnd, acked);
 }
 
-SEC("struct_ops/ssthresh")
-__u32 BPF_PROG(balia_ssthresh, struct sock *sk)
+static __always_inline __u32 balia_ssthresh(struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct balia *balia = private(sk);
@@ -115,22 +113,19 @@ __u32 BPF_PROG(balia_ssthresh, struct sock *sk)
 }
 
 /* Congestion began or ended. */
-SEC("struct_ops/set_state")
-void BPF_PROG(balia_set_state, struct sock *sk, __u8 new_state)
+static __always_inline void balia_set_state(struct sock *sk, __u8 new_state)
 {
 	struct balia *balia = private(sk);
 
 	balia->growth.valid = false;
 }
 
-RENO_UNDO(balia)
+/* The hooks, for `../program.bpf.c`. */
+#define WINDOW_INIT balia_init
+#define WINDOW_SSTHRESH balia_ssthresh
+#define WINDOW_CONG_AVOID balia_cong_avoid
+#define WINDOW_SET_STATE balia_set_state
+#define WINDOW_UNDO_CWND tcp_reno_undo_cwnd
+#define WINDOW_PRIVATE struct balia
 
-SEC(".struct_ops")
-struct tcp_congestion_ops mptune_balia = {
-	.init = (void *)balia_init,
-	.ssthresh = (void *)balia_ssthresh,
-	.cong_avoid = (void *)balia_cong_avoid,
-	.set_state = (void *)balia_set_state,
-	.undo_cwnd = (void *)balia_undo_cwnd,
-	.name = "mptune_balia",
-};
+#endif

@@ -1,13 +1,14 @@
-// SPDX-License-Identifier: MIT OR GPL-2.0-only
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* Scalable TCP: T. Kelly, "Scalable TCP: improving performance in highspeed wide area networks", ACM
  * SIGCOMM CCR 33(2), 2003. Recovers from a loss within the same number of RTTs at any window.
  *
  * Not Kelly's threshold between legacy and scalable windows: as in Linux net/ipv4/tcp_scalable.c a window below
  * 100 segments grows like Reno's. Same constants and growth as there, by acknowledged segments.
  */
-#include "kernel.h"
+#ifndef MPTUNE_SCALABLE_H
+#define MPTUNE_SCALABLE_H
 
-char _license[] SEC("license") = "Dual MIT/GPL";
+#include "kernel.h"
 
 /* The window grows by one segment per this many acknowledged ones; smaller windows by Reno's rule. */
 #define INCREASE_INTERVAL 100
@@ -16,8 +17,7 @@ char _license[] SEC("license") = "Dual MIT/GPL";
 
 /* No private state: tcp_cong_avoid_ai counts in snd_cwnd_cnt. */
 
-SEC("struct_ops/cong_avoid")
-void BPF_PROG(scalable_cong_avoid, struct sock *sk, __u32 ack, __u32 acked)
+static __always_inline void scalable_cong_avoid(struct sock *sk, __u32 ack, __u32 acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 
@@ -31,8 +31,7 @@ void BPF_PROG(scalable_cong_avoid, struct sock *sk, __u32 ack, __u32 acked)
 	tcp_cong_avoid_ai(tp, min(tp->snd_cwnd, INCREASE_INTERVAL), acked);
 }
 
-SEC("struct_ops/ssthresh")
-__u32 BPF_PROG(scalable_ssthresh, struct sock *sk)
+static __always_inline __u32 scalable_ssthresh(struct sock *sk)
 {
 	__u32 cwnd = tcp_sk(sk)->snd_cwnd;
 
@@ -40,12 +39,9 @@ __u32 BPF_PROG(scalable_ssthresh, struct sock *sk)
 	return max(cwnd - (cwnd >> DECREASE_SHIFT), 2u);
 }
 
-RENO_UNDO(scalable)
+/* The hooks, for `../program.bpf.c`. */
+#define WINDOW_SSTHRESH scalable_ssthresh
+#define WINDOW_CONG_AVOID scalable_cong_avoid
+#define WINDOW_UNDO_CWND tcp_reno_undo_cwnd
 
-SEC(".struct_ops")
-struct tcp_congestion_ops mptune_scalable = {
-	.ssthresh = (void *)scalable_ssthresh,
-	.cong_avoid = (void *)scalable_cong_avoid,
-	.undo_cwnd = (void *)scalable_undo_cwnd,
-	.name = "mptune_scalable",
-};
+#endif

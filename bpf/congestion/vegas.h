@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT OR GPL-2.0-only
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* TCP Vegas: L. Brakmo, L. Peterson, "TCP Vegas: end to end congestion avoidance on a global internet", IEEE JSAC
  * 13(8), 1995. Once per RTT it estimates how many segments it keeps in the bottleneck's queue and holds that
  * number between alpha and beta.
@@ -7,9 +7,10 @@
  * Linux net/ipv4/tcp_vegas.c, for kernels without it; the twin of crates/mptune-core/src/congestion/vegas.rs,
  * which lists where that departs from the paper.
  */
-#include "rounds.h"
+#ifndef MPTUNE_VEGAS_H
+#define MPTUNE_VEGAS_H
 
-char _license[] SEC("license") = "Dual MIT/GPL";
+#include "rounds.h"
 
 /* Queued segments: grow below ALPHA, shrink above BETA, leave slow start above GAMMA. */
 #define ALPHA 2
@@ -41,8 +42,7 @@ static __always_inline void adjust(struct tcp_sock *tp, const struct round *roun
 	settle(tp);
 }
 
-SEC("struct_ops/init")
-void BPF_PROG(vegas_init, struct sock *sk)
+static __always_inline void vegas_init(struct sock *sk)
 {
 	struct vegas *vegas = private(sk);
 
@@ -50,16 +50,14 @@ void BPF_PROG(vegas_init, struct sock *sk)
 	begin_round(&vegas->round, tcp_sk(sk));
 }
 
-SEC("struct_ops/pkts_acked")
-void BPF_PROG(vegas_pkts_acked, struct sock *sk, const struct ack_sample *sample)
+static __always_inline void vegas_pkts_acked(struct sock *sk, const struct ack_sample *sample)
 {
 	struct vegas *vegas = private(sk);
 
 	take_sample(&vegas->round, sample);
 }
 
-SEC("struct_ops/cong_avoid")
-void BPF_PROG(vegas_cong_avoid, struct sock *sk, __u32 ack, __u32 acked)
+static __always_inline void vegas_cong_avoid(struct sock *sk, __u32 ack, __u32 acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct vegas *vegas = private(sk);
@@ -76,8 +74,7 @@ void BPF_PROG(vegas_cong_avoid, struct sock *sk, __u32 ack, __u32 acked)
 }
 
 /* Measurements from before the open state are out of date. */
-SEC("struct_ops/set_state")
-void BPF_PROG(vegas_set_state, struct sock *sk, __u8 new_state)
+static __always_inline void vegas_set_state(struct sock *sk, __u8 new_state)
 {
 	struct vegas *vegas = private(sk);
 
@@ -86,8 +83,7 @@ void BPF_PROG(vegas_set_state, struct sock *sk, __u8 new_state)
 }
 
 /* Nothing was in flight: the path may have changed meanwhile. */
-SEC("struct_ops/cwnd_event")
-void BPF_PROG(vegas_cwnd_event, struct sock *sk, enum tcp_ca_event event)
+static __always_inline void vegas_cwnd_event(struct sock *sk, enum tcp_ca_event event)
 {
 	struct vegas *vegas = private(sk);
 
@@ -97,17 +93,14 @@ void BPF_PROG(vegas_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 	}
 }
 
-RENO_SSTHRESH(vegas)
-RENO_UNDO(vegas)
+/* The hooks, for `../program.bpf.c`. */
+#define WINDOW_INIT vegas_init
+#define WINDOW_CONG_AVOID vegas_cong_avoid
+#define WINDOW_SET_STATE vegas_set_state
+#define WINDOW_CWND_EVENT vegas_cwnd_event
+#define WINDOW_PKTS_ACKED vegas_pkts_acked
+#define WINDOW_SSTHRESH tcp_reno_ssthresh
+#define WINDOW_UNDO_CWND tcp_reno_undo_cwnd
+#define WINDOW_PRIVATE struct vegas
 
-SEC(".struct_ops")
-struct tcp_congestion_ops mptune_vegas = {
-	.init = (void *)vegas_init,
-	.ssthresh = (void *)vegas_ssthresh,
-	.cong_avoid = (void *)vegas_cong_avoid,
-	.set_state = (void *)vegas_set_state,
-	.cwnd_event = (void *)vegas_cwnd_event,
-	.pkts_acked = (void *)vegas_pkts_acked,
-	.undo_cwnd = (void *)vegas_undo_cwnd,
-	.name = "mptune_vegas",
-};
+#endif

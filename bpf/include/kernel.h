@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* The fields, constants and functions of the kernel that the congestion controls in this folder use, by their kernel
+/* The fields, constants and functions of the kernel that the congestion controls use, by their kernel
  * names. Not a copy of the kernel's headers: the loader looks the fields up by name in the running kernel (CO-RE);
  * their order and number here mean nothing.
  *

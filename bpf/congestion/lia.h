@@ -1,13 +1,14 @@
-// SPDX-License-Identifier: MIT OR GPL-2.0-only
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* LIA, the linked-increases algorithm: RFC 6356. Together the subflows take what one Reno flow would on the best
  * of their paths, and none takes more than Reno would on its own.
  *
  * Not slow start, halving and recovery, which are Reno's; on one subflow, and for plain TCP, it is Reno.
  * The twin of crates/mptune-core/src/congestion/lia.rs, which lists their differences from the MPTCP fork's.
  */
-#include "coupled.h"
+#ifndef MPTUNE_LIA_H
+#define MPTUNE_LIA_H
 
-char _license[] SEC("license") = "Dual MIT/GPL";
+#include "coupled.h"
 
 /* Results of a walk; kept in the socket (see for_each_subflow). */
 struct view {
@@ -57,8 +58,7 @@ static __always_inline __u64 linked(const struct view *view)
 	return share * per_segment >> 16;
 }
 
-SEC("struct_ops/init")
-void BPF_PROG(lia_init, struct sock *sk)
+static __always_inline void lia_init(struct sock *sk)
 {
 	struct lia *lia = private(sk);
 
@@ -66,8 +66,7 @@ void BPF_PROG(lia_init, struct sock *sk)
 	lia->fraction = 0;
 }
 
-SEC("struct_ops/cong_avoid")
-void BPF_PROG(lia_cong_avoid, struct sock *sk, __u32 ack, __u32 acked)
+static __always_inline void lia_cong_avoid(struct sock *sk, __u32 ack, __u32 acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct lia *lia = private(sk);
@@ -93,23 +92,19 @@ void BPF_PROG(lia_cong_avoid, struct sock *sk, __u32 ack, __u32 acked)
 }
 
 /* Congestion began or ended. */
-SEC("struct_ops/set_state")
-void BPF_PROG(lia_set_state, struct sock *sk, __u8 new_state)
+static __always_inline void lia_set_state(struct sock *sk, __u8 new_state)
 {
 	struct lia *lia = private(sk);
 
 	lia->growth.valid = false;
 }
 
-RENO_SSTHRESH(lia)
-RENO_UNDO(lia)
+/* The hooks, for `../program.bpf.c`. */
+#define WINDOW_INIT lia_init
+#define WINDOW_CONG_AVOID lia_cong_avoid
+#define WINDOW_SET_STATE lia_set_state
+#define WINDOW_SSTHRESH tcp_reno_ssthresh
+#define WINDOW_UNDO_CWND tcp_reno_undo_cwnd
+#define WINDOW_PRIVATE struct lia
 
-SEC(".struct_ops")
-struct tcp_congestion_ops mptune_lia = {
-	.init = (void *)lia_init,
-	.ssthresh = (void *)lia_ssthresh,
-	.cong_avoid = (void *)lia_cong_avoid,
-	.set_state = (void *)lia_set_state,
-	.undo_cwnd = (void *)lia_undo_cwnd,
-	.name = "mptune_lia",
-};
+#endif
