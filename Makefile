@@ -65,8 +65,9 @@ GLIBC := 2.17
 ARCHITECTURE := $(firstword $(subst -, ,$(TARGET)))
 PLATFORM := manylinux_$(subst .,_,$(GLIBC))_$(ARCHITECTURE)
 WHEEL = dist/mptune-*$(PLATFORM).whl
+PROGRAMS := $(shell $(MAKE) --silent -C bpf names)
 IN_WHEEL := _bin/mptune-agent _bin/libmptune_preload.so scenarios/UNIS-HiN.toml result/result.schema.json \
-  $(patsubst %.h,bpf_objects/%.bpf.o,$(notdir $(wildcard bpf/congestion/*.h)))
+  $(patsubst %,bpf_objects/%.bpf.o,$(PROGRAMS))
 
 # BPF objects work on every kernel, so installing the wheel needs no clang.
 .PHONY: wheel
@@ -82,7 +83,7 @@ wheel: setup man  ## build a wheel in dist/ with the agent and the BPF programs,
 	for file in $(IN_WHEEL); do grep -q "^mptune/$$file " <<<"$$inside" || { echo "$$file is not in the wheel"; exit 1; }; done
 	@needs=$$(target/wheel-tools/bin/auditwheel show $(WHEEL) 2>/dev/null | tr '\n' ' '); \
 	grep -q 'platform tag: "$(PLATFORM)"' <<<"$$needs" || { echo "more than glibc $(GLIBC) is needed: $$needs"; exit 1; }
-	@echo "$$(ls $(WHEEL)): glibc $(GLIBC) or later, with $(words $(wildcard bpf/congestion/*.h)) BPF programs"
+	@echo "$$(ls $(WHEEL)): glibc $(GLIBC) or later, with $(words $(PROGRAMS)) BPF programs"
 	@[ $(ARCHITECTURE) != "$$(uname -m)" ] || $(MAKE) check-wheel
 
 .PHONY: check-wheel

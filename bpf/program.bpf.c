@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
-/* The program of a window algorithm of congestion/: its hooks, in the kernel's table of a congestion control.
+/* The program of a window algorithm of congestion/, alone or with a path policy of scheduling/: their hooks, in the kernel's
+ * table of a congestion control.
  *
- * Not an algorithm. Compiled with the algorithm's header before it (-include) and two names: ALGORITHM for the programs
- * of its hooks, REGISTERED for the table and for TCP_CONGESTION.
+ * Neither an algorithm nor a policy. Compiled with their headers before it (-include), the policy's first, and two names:
+ * ALGORITHM for the programs of the hooks, REGISTERED for the table and for TCP_CONGESTION.
+ *
+ * Alone, an algorithm has `cong_avoid`, and the kernel does the rest. With a policy, which owns the pacing rate, it has
+ * `cong_control` in its place, and recovery.h does the rest.
  */
 #include "kernel.h"
 
@@ -11,21 +15,63 @@ char _license[] SEC("license") = "Dual MIT/GPL";
 #define PASTED(a, b) a##_##b
 #define NAMED(algorithm, hook) PASTED(algorithm, hook)
 /* A hook of the kernel, as a program called like both. */
-#define DEFINED(name, ...) BPF_PROG(name, __VA_ARGS__)
-#define PROGRAM(hook, ...) DEFINED(NAMED(hook, ALGORITHM), __VA_ARGS__)
 #define TEXT(name) #name
 #define QUOTED(name) TEXT(name)
+#define DEFINED(name, ...) BPF_PROG(name, __VA_ARGS__)
+#define PROGRAM(hook, ...) DEFINED(NAMED(hook, ALGORITHM), __VA_ARGS__)
 
+/* The state in the socket: the algorithm's in front, the policy's and that of its recovery behind it. */
+#define SOCKET_BYTES sizeof(((struct inet_connection_sock *)0)->icsk_ca_priv)
+#ifdef POLICY_PRIVATE
+struct paired {
+	POLICY_PRIVATE policy;
+	__u32 delivered; /* see reduce() */
+};
+#define WINDOW_BYTES 64
+_Static_assert(WINDOW_BYTES + sizeof(struct paired) <= SOCKET_BYTES, "the socket has no room for more state");
+#else
+#define WINDOW_BYTES SOCKET_BYTES
+#endif
 #ifdef WINDOW_PRIVATE
-_Static_assert(sizeof(WINDOW_PRIVATE) <= sizeof(((struct inet_connection_sock *)0)->icsk_ca_priv),
-	       "the socket has no room for more state");
+_Static_assert(sizeof(WINDOW_PRIVATE) <= WINDOW_BYTES, "the socket has no room for more state");
 #endif
 
-#ifdef WINDOW_INIT
+#ifdef POLICY_PRIVATE
+
+static __always_inline struct paired *paired(const struct tcp_sock *tp)
+{
+	return (struct paired *)((char *)tp->inet_conn.icsk_ca_priv + WINDOW_BYTES);
+}
+
+static __always_inline POLICY_PRIVATE *policy(struct sock *sk)
+{
+	return &paired(tcp_sk(sk))->policy;
+}
+
+static __always_inline const POLICY_PRIVATE *policy_of(const struct tcp_sock *tp)
+{
+	return &paired(tp)->policy;
+}
+
+static __always_inline void pace(struct sock *sk)
+{
+	sk->sk_pacing_rate = min(policy_rate(sk), (__u64)sk->sk_max_pacing_rate);
+}
+
+#endif
+
+#if defined(WINDOW_INIT) || defined(POLICY_PRIVATE)
 SEC("struct_ops/init")
 void PROGRAM(init, struct sock *sk)
 {
+#ifdef WINDOW_INIT
 	WINDOW_INIT(sk);
+#endif
+#ifdef POLICY_PRIVATE
+	__builtin_memset(paired(tcp_sk(sk)), 0, sizeof(struct paired));
+	policy_init(sk);
+	pace(sk);
+#endif
 }
 #endif
 
@@ -35,25 +81,59 @@ __u32 PROGRAM(ssthresh, struct sock *sk)
 	return WINDOW_SSTHRESH(sk);
 }
 
+#ifdef POLICY_PRIVATE
+SEC("struct_ops/cong_control")
+void PROGRAM(cong_control, struct sock *sk, __u32 ack, int flag, const struct rate_sample *rs)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	if (is_reducing(ca_state(tp)))
+		reduce(tp, &paired(tp)->delivered, rs, flag);
+	else if (may_grow(tp, flag))
+		WINDOW_CONG_AVOID(sk, ack, rs->acked_sacked);
+	POLICY_OBSERVE(sk);
+	pace(sk);
+}
+
+/* An ACK of nothing, as keepalive brings. */
+SEC("struct_ops/in_ack_event")
+void PROGRAM(in_ack_event, struct sock *sk, __u32 flags)
+{
+	if (!tcp_sk(sk)->packets_out)
+		pace(sk);
+}
+#else
 SEC("struct_ops/cong_avoid")
 void PROGRAM(cong_avoid, struct sock *sk, __u32 ack, __u32 acked)
 {
 	WINDOW_CONG_AVOID(sk, ack, acked);
 }
+#endif
 
-#ifdef WINDOW_SET_STATE
+#if defined(WINDOW_SET_STATE) || defined(POLICY_PRIVATE)
 SEC("struct_ops/set_state")
 void PROGRAM(set_state, struct sock *sk, __u8 new_state)
 {
+#ifdef POLICY_PRIVATE
+	change_state(tcp_sk(sk), &paired(tcp_sk(sk))->delivered, new_state);
+#endif
+#ifdef WINDOW_SET_STATE
 	WINDOW_SET_STATE(sk, new_state);
+#endif
 }
 #endif
 
-#ifdef WINDOW_CWND_EVENT
+#if defined(WINDOW_CWND_EVENT) || defined(POLICY_PRIVATE)
 SEC("struct_ops/cwnd_event")
 void PROGRAM(cwnd_event, struct sock *sk, enum tcp_ca_event event)
 {
+#ifdef POLICY_PRIVATE
+	if (event == CA_EVENT_TX_START && restart(tcp_sk(sk)))
+		event = CA_EVENT_CWND_RESTART;
+#endif
+#ifdef WINDOW_CWND_EVENT
 	WINDOW_CWND_EVENT(sk, event);
+#endif
 }
 #endif
 
@@ -73,15 +153,20 @@ __u32 PROGRAM(undo_cwnd, struct sock *sk)
 
 SEC(".struct_ops")
 struct tcp_congestion_ops REGISTERED = {
-#ifdef WINDOW_INIT
+#if defined(WINDOW_INIT) || defined(POLICY_PRIVATE)
 	.init = (void *)NAMED(init, ALGORITHM),
 #endif
 	.ssthresh = (void *)NAMED(ssthresh, ALGORITHM),
+#ifdef POLICY_PRIVATE
+	.cong_control = (void *)NAMED(cong_control, ALGORITHM),
+	.in_ack_event = (void *)NAMED(in_ack_event, ALGORITHM),
+#else
 	.cong_avoid = (void *)NAMED(cong_avoid, ALGORITHM),
-#ifdef WINDOW_SET_STATE
+#endif
+#if defined(WINDOW_SET_STATE) || defined(POLICY_PRIVATE)
 	.set_state = (void *)NAMED(set_state, ALGORITHM),
 #endif
-#ifdef WINDOW_CWND_EVENT
+#if defined(WINDOW_CWND_EVENT) || defined(POLICY_PRIVATE)
 	.cwnd_event = (void *)NAMED(cwnd_event, ALGORITHM),
 #endif
 #ifdef WINDOW_PKTS_ACKED

@@ -20,8 +20,8 @@
 #define MAX_EXPONENT 16
 /* Growth is in units of 1/128 segment. */
 #define GROWTH_SHIFT 7
-#define SEGMENT (1 << GROWTH_SHIFT)
-#define MAX_WINDOW 65535u
+#define ONE_SEGMENT (1 << GROWTH_SHIFT)
+#define LARGEST_WINDOW 65535u
 
 /* 2^(i/8) in units of 1/128, truncated: 128, 139, 152, 165, 181, 197, 215, 234. One byte each, i = 0 lowest. */
 #define POWERS_OF_2 0xead7c5b5a5988b80ull
@@ -44,7 +44,7 @@ static __always_inline __u32 slow_start_growth(const struct hybla *hybla)
 	__u32 whole = min(hybla->rho >> RHO_SHIFT, MAX_EXPONENT);
 	__u32 fraction = (POWERS_OF_2 >> (hybla->rho % 8 * 8)) & 0xff;
 
-	return (fraction << whole) - SEGMENT;
+	return (fraction << whole) - ONE_SEGMENT;
 }
 
 /* Segments per ACK in congestion avoidance, rho^2 / w: rho^2 has 36 bits and 6 of fraction. */
@@ -52,15 +52,15 @@ static __always_inline __u32 avoidance_growth(const struct hybla *hybla, __u32 c
 {
 	__u64 square = ((__u64)hybla->rho * hybla->rho) << (GROWTH_SHIFT - 2 * RHO_SHIFT);
 
-	return min(square / cwnd, (__u64)MAX_WINDOW << GROWTH_SHIFT);
+	return min(square / cwnd, (__u64)LARGEST_WINDOW << GROWTH_SHIFT);
 }
 
-static __always_inline void grow(struct tcp_sock *tp, struct hybla *hybla, __u32 growth, __u32 limit)
+static __always_inline void add(struct tcp_sock *tp, struct hybla *hybla, __u32 growth, __u32 limit)
 {
 	__u32 total = hybla->fraction + growth;
 	__u32 cwnd = tp->snd_cwnd + (total >> GROWTH_SHIFT);
 
-	hybla->fraction = total % SEGMENT;
+	hybla->fraction = total % ONE_SEGMENT;
 	tp->snd_cwnd = min(cwnd, min(limit, tp->snd_cwnd_clamp));
 }
 
@@ -71,7 +71,7 @@ static __always_inline void hybla_init(struct sock *sk)
 
 	set_rho(hybla, tp->srtt_us);
 	hybla->fraction = 0;
-	tp->snd_cwnd = min(hybla->rho >> RHO_SHIFT, MAX_WINDOW);
+	tp->snd_cwnd = min(hybla->rho >> RHO_SHIFT, LARGEST_WINDOW);
 }
 
 static __always_inline void hybla_cong_avoid(struct sock *sk, __u32 ack, __u32 acked)
@@ -89,19 +89,19 @@ static __always_inline void hybla_cong_avoid(struct sock *sk, __u32 ack, __u32 a
 		return;
 	}
 	if (in_slow_start(tp)) {
-		grow(tp, hybla, slow_start_growth(hybla), min(tp->snd_ssthresh, MAX_WINDOW));
+		add(tp, hybla, slow_start_growth(hybla), min(tp->snd_ssthresh, LARGEST_WINDOW));
 		return;
 	}
 	growth = avoidance_growth(hybla, tp->snd_cwnd);
 	if (growth) {
-		grow(tp, hybla, growth, MAX_WINDOW);
+		add(tp, hybla, growth, LARGEST_WINDOW);
 		return;
 	}
 	/* Above 128 rho^2 segments the increment is 0: one segment per window of ACKs instead. */
 	tp->snd_cwnd_cnt++;
 	if (tp->snd_cwnd_cnt >= tp->snd_cwnd) {
 		tp->snd_cwnd_cnt = 0;
-		grow(tp, hybla, SEGMENT, MAX_WINDOW);
+		add(tp, hybla, ONE_SEGMENT, LARGEST_WINDOW);
 	}
 }
 

@@ -43,6 +43,9 @@ struct sock_common {
 
 struct sock {
 	struct sock_common __sk_common;
+	int sk_sndbuf;
+	unsigned long sk_pacing_rate; /* bytes per second; may be written */
+	unsigned long sk_max_pacing_rate;
 };
 
 struct inet_sock {
@@ -54,7 +57,16 @@ struct inet_connection_sock {
 	const struct tcp_congestion_ops *icsk_ca_ops;
 	void *icsk_ulp_data;
 	__u8 icsk_ca_state : 5;
+	__u32 icsk_rto; /* jiffies */
 	__u64 icsk_ca_priv[13]; /* 104 bytes; may be written */
+};
+
+struct minmax_sample {
+	__u32 v;
+};
+
+struct minmax {
+	struct minmax_sample s[3];
 };
 
 struct tcp_sock {
@@ -67,6 +79,14 @@ struct tcp_sock {
 	__u32 srtt_us;	 /* smoothed RTT, eighths of a microsecond; 0 without a sample */
 	__u32 delivered; /* segments acknowledged, cumulatively or selectively; wraps */
 	__u32 max_packets_out;
+	__u32 mss_cache; /* bytes */
+	__u32 packets_out, sacked_out, lost_out, retrans_out; /* segments */
+	__u32 prior_cwnd, prr_out;		 /* segments; of the reduction that goes on */
+	__u32 reordering;			 /* segments */
+	__u32 undo_marker;			 /* not 0 while a reduction may prove spurious */
+	__u32 lsndtime;				 /* last transmission, jiffies */
+	__u32 rate_delivered, rate_interval_us; /* the last sample of the delivery rate: segments, us */
+	struct minmax rtt_min;			 /* us; s[0] is the smallest RTT of tcp_min_rtt_wlen */
 	__u8 is_cwnd_limited : 1;
 	bool is_mptcp;
 };
@@ -75,7 +95,14 @@ struct ack_sample {
 	__s32 rtt_us; /* negative: none (Karn) */
 };
 
+struct rate_sample {
+	__s32 losses;	    /* segments that this ACK showed to be lost */
+	__u32 acked_sacked; /* segments that it newly delivered */
+};
+
 struct mptcp_sock {
+	struct inet_connection_sock sk;
+	__u64 snd_una, wnd_end; /* data sequence numbers */
 	struct list_head conn_list;
 };
 
@@ -95,6 +122,8 @@ struct tcp_congestion_ops {
 	void (*cwnd_event)(struct sock *sk, enum tcp_ca_event event);
 	void (*pkts_acked)(struct sock *sk, const struct ack_sample *sample);
 	__u32 (*undo_cwnd)(struct sock *sk);
+	void (*in_ack_event)(struct sock *sk, __u32 flags);
+	void (*cong_control)(struct sock *sk, __u32 ack, int flag, const struct rate_sample *rs);
 	void (*init)(struct sock *sk);
 	char name[16];
 };

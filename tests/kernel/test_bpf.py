@@ -16,6 +16,7 @@ import pytest
 
 from mptune.errors import MptuneError
 from mptune.linux import bpf
+from mptune.trial.congestion import PAIRS
 from tests.plugins.bpf_objects import objects
 from tests.plugins.congestion_role import congestion_role
 from tests.plugins.needs import BPF_SOURCES, BPF_TESTS
@@ -69,7 +70,17 @@ def test_comes_carries_a_transfer_and_goes_without_a_trace(cc, transfer, until: 
     until(lambda: not objects() - before, f"what {cc} used to be gone")
 
 
-@pytest.mark.parametrize("cc", BPF_SOURCES)
+@pytest.mark.parametrize("cc", PAIRS)
+def test_a_pair_carries_a_transfer_and_goes_without_a_trace(cc, transfer, until: Until) -> None:
+    before = objects()
+    with bpf.loaded([cc]) as names:
+        found = transfer(names[cc])
+    assert (found["intact"], found["cc"]) == (True, names[cc])
+    until(lambda: names[cc] not in known(), f"{cc} to be gone")
+    until(lambda: not objects() - before, f"what {cc} used to be gone")
+
+
+@pytest.mark.parametrize("cc", [*BPF_SOURCES, *PAIRS])
 def test_drives_plain_tcp(cc, transfer) -> None:
     with bpf.loaded([cc]) as names:
         result = transfer(names[cc], mptcp=False)

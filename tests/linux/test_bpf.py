@@ -9,6 +9,7 @@ import pytest
 from mptune import testbeds
 from mptune.errors import MptuneError
 from mptune.linux import bpf
+from mptune.trial.congestion import PAIRS
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "bpf/congestion").glob("*.h"))
@@ -121,3 +122,19 @@ def test_a_missing_program_has_its_reason(kernel, monkeypatch, tmp_path) -> None
 def test_a_program_is_the_twin_of_a_controller_of_its_name(source) -> None:
     assert source.stem in testbeds.names("congestion_controls")
     assert len(bpf.PREFIX + source.stem) <= 15  # TCP_CA_NAME_MAX with its zero
+
+
+def test_pairs_are_the_files_of_both_folders() -> None:
+    policies = {path.stem for path in (ROOT / "bpf/scheduling").glob("*.h")}
+    assert set(PAIRS) == {f"{source.stem}+{policy}" for source in SOURCES for policy in policies}
+    for pair in PAIRS:
+        name = bpf.registered_name(pair)
+        assert re.fullmatch(r"[a-z0-9_]{1,15}", name) and bpf.registered_as(name) == pair
+    assert bpf.registered_as("mptune_olia") == "olia" and bpf.registered_as("cubic") is None
+
+
+def test_a_private_pair_has_a_name_of_its_own(kernel) -> None:
+    (kernel[2] / "reno+hold.bpf.o").write_bytes(b"\0reno_hold\0.struct_ops\0reno_hold\0")
+    name, content = bpf.private("reno+hold")
+    assert len(name) == len("reno_hold") and name != bpf.private("reno+hold")[0]
+    assert content == b"\0%b\0.struct_ops\0%b\0" % (name.encode(), name.encode())

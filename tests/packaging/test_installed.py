@@ -15,7 +15,7 @@ import pytest
 
 from mptune import __version__
 from mptune.linux import doctor
-from tests.plugins.needs import BPF_SOURCES, ROOT, Thing, lack, uv
+from tests.plugins.needs import BPF_PROGRAMS, ROOT, Thing, lack, uv
 
 pytestmark = [pytest.mark.needs("linux", "uv"), pytest.mark.timeout(1800)]
 
@@ -82,7 +82,7 @@ def test_everything_is_in_it(mptune, installed):
     version = json.loads(mptune("--version", "--json"))
     assert version["mptune"] == version["core"] == version["features"]["agent"] == __version__
     assert version["features"]["preload"]
-    assert version["features"]["bpf_objects"] in (BPF_SOURCES, [])  # without clang there are none
+    assert version["features"]["bpf_objects"] in (BPF_PROGRAMS, [])  # without clang there are none
     assert version["features"]["parquet"] is None
     place = Path(done(installed / "python", "-I", "-c", "import mptune; print(mptune.__file__)"))
     assert installed.parent in place.parents

@@ -24,11 +24,13 @@ from typing import Literal, NamedTuple, NoReturn
 import pytest
 
 from mptune.linux import bpf
+from mptune.trial.congestion import PAIRS
 
 ROOT = Path(__file__).parents[2]
 
-#: Congestion controls that there is a BPF program for, compiled or not.
-BPF_SOURCES = sorted(path.stem for path in (ROOT / "bpf/congestion").glob("*.h"))
+#: Window algorithms that have a BPF program, compiled or not; and all programs, with those of path policies.
+BPF_SOURCES = sorted({path.stem for path in (ROOT / "bpf/congestion").glob("*.h")} - {"cubic", "reno"})
+BPF_PROGRAMS = sorted([*BPF_SOURCES, *PAIRS])
 #: Programs the kernel must refuse, compiled for the tests alone.
 BPF_TESTS = ROOT / "target/bpf-tests"
 #: Where libbpf's headers are, as bpf/Makefile looks for them.
@@ -132,9 +134,9 @@ def _bpf() -> Iterator[Thing]:
     yield from _root()
     if not Path("/sys/kernel/btf/vmlinux").exists():
         yield Thing("a kernel with type information (BTF)", "elsewhere")
-    if bpf.programs() != BPF_SOURCES:
+    if bpf.programs() != BPF_PROGRAMS:
         yield from list(_clang()) or [Thing("the BPF programs (make bpf)", "packages")]
-    elif os.geteuid() == 0 and any(bpf.availability(cc).reason for cc in BPF_SOURCES):
+    elif os.geteuid() == 0 and any(bpf.availability(cc).reason for cc in BPF_PROGRAMS):
         yield Thing("the right to register BPF programs", "elsewhere")
     try:
         ctypes.CDLL("libbpf.so.1")

@@ -312,7 +312,7 @@ class _Maker:
         """Its name there: the kernel's own, or that of its BPF program."""
         if cc in self._present.congestion_controls or cc in _EVERYWHERE or bpf.lacking(cc) is not None:
             return cc
-        return bpf.PREFIX + cc
+        return bpf.registered_name(cc)
 
     def _by_route(self, name: str) -> _Made:
         """By the routes to the other site where there are any, otherwise for the whole host."""

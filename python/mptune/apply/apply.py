@@ -251,10 +251,9 @@ def _with_objects(settings: Sequence[Setting]) -> list[Setting]:
 
 
 def _with_object(setting: Setting) -> Setting:
-    name = str(setting.get("name", ""))
-    if setting.get("kind") != "congestion" or "object" in setting or not name.startswith(bpf.PREFIX):
+    cc = bpf.registered_as(str(setting.get("name", "")))
+    if setting.get("kind") != "congestion" or "object" in setting or cc is None:
         return setting
-    cc = name.removeprefix(bpf.PREFIX)
     if (reason := bpf.lacking(cc)) is not None:
         raise MptuneError(f"{cc}: {reason}")
     content = (bpf.OBJECTS / f"{cc}.bpf.o").read_bytes()

@@ -280,7 +280,7 @@ def _usable(cc: str) -> str:
     """
     from mptune.linux import bpf
 
-    names = [cc] if cc.startswith(bpf.PREFIX) else [cc, bpf.PREFIX + cc]
+    names = [cc] if cc.startswith(bpf.PREFIX) else [cc, bpf.registered_name(cc)]
     refused = None
     for name in names:
         try:

@@ -36,7 +36,7 @@ def list_all(as_json: JsonOption = False) -> None:
     from mptune.cli._tables import table
     from mptune.linux import bpf
 
-    availabilities = [bpf.availability(cc) for cc in testbeds.names("congestion_controls")]
+    availabilities = [bpf.availability(cc) for cc in testbeds.congestion_controls()]
     if as_json:
         emit_json(availabilities)
         return
@@ -134,7 +134,7 @@ def _check(names: list[str]) -> None:
     """Refuse unknown congestion controls before anything is done."""
     from mptune import testbeds
 
-    known = testbeds.names("congestion_controls")
+    known = testbeds.congestion_controls()
     for number, cc in enumerate(names):
         if cc not in known:
             raise InputError("NAME", "", one_of(known, cc))

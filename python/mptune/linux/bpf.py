@@ -1,13 +1,14 @@
 """Congestion controls on the kernel: their names there, and BPF programs for those it lacks.
 
 A congestion control of mptune is, in order of preference: an algorithm of the kernel (built in or a loaded
-module), or a BPF program of `bpf/congestion`, registered as "mptune_<name>". `loaded` registers the programs
-of a trial while it needs them; `load` and `unload` register them for everyone (`mptune cc`). Nothing is left
+module), or a BPF program of `bpf/congestion`, registered as "mptune_<name>"; with a path policy of
+`bpf/scheduling`, "cubic+hold", it is a program registered as "cubic_hold". `loaded` registers the programs of
+a trial while it needs them; `load` and `unload` register them for everyone (`mptune cc`). Nothing is left
 behind: the kernel removes a program when the last process that holds it ends, however it ends. Concurrent
 campaigns hold the same program. `private` makes one for another machine, under a name of its own.
 
-Not the algorithms (bpf/congestion) and not the calls of libbpf: a process of the agent registers a program,
-and holds it.
+Not the algorithms and policies, and not the calls of libbpf: a process of the agent registers a program, and
+holds it.
 """
 
 import base64
@@ -25,8 +26,9 @@ from mptune.errors import MptuneError
 from mptune.linux import agent
 from mptune.linux.sandbox import leftovers
 from mptune.linux.sandbox.processes import Child
+from mptune.trial.congestion import PAIRS, PLUS, path_policy
 
-#: Prefix of registered names, so that no kernel module can have the same name.
+#: Prefix of registered window algorithms, so that no kernel module can have the same name.
 PREFIX = "mptune_"
 #: One compiled object per algorithm, `<name>.bpf.o`.
 OBJECTS = Path(__file__).parents[1] / "bpf_objects"
@@ -107,15 +109,28 @@ def lacking(cc: str) -> str | None:
     return None
 
 
+def registered_name(cc: str) -> str:
+    """Name under which the program of `cc` is registered."""
+    return cc.replace(PLUS, "_") if path_policy(cc) else PREFIX + cc
+
+
+def registered_as(name: str) -> str | None:
+    """The congestion control whose program is registered under a name; None if the name is that of others."""
+    if name.startswith(PREFIX):
+        return name.removeprefix(PREFIX)
+    return next((pair for pair in PAIRS if registered_name(pair) == name), None)
+
+
 def private(cc: str) -> tuple[str, bytes]:
     """The program of `cc` under a random name, for one user of it: the name, and the object.
 
     The kernel's names are everybody's on a machine. In the object the name is that of the congestion control,
     of its variable, and of both in the type information.
     """
-    there = PREFIX + cc
+    there = registered_name(cc)
     # As long as the other one, so that nothing in the object moves; six random characters.
-    name = f"{cc}_" + "".join(secrets.choice(_ENDING) for _ in range(len(PREFIX) - 1))
+    ending = "".join(secrets.choice(_ENDING) for _ in range(len(PREFIX) - 1))
+    name = f"{there.removeprefix(PREFIX)[: len(there) - len(PREFIX)]}_{ending}"
     content = (OBJECTS / f"{cc}.bpf.o").read_bytes()
     return name, content.replace(there.encode(), name.encode())
 
@@ -125,7 +140,7 @@ def availability(cc: str) -> Availability:
     known = _known()
     if cc in known:
         return Availability(cc=cc, kernel_name=cc, source="kernel", registered=True)
-    name = PREFIX + cc
+    name = registered_name(cc)
     if name in known:
         return Availability(cc=cc, kernel_name=name, source="bpf", registered=True)
     reason = _obstacle(cc)
@@ -199,7 +214,7 @@ def load(cc: str) -> Availability:
 
 def is_loaded(cc: str) -> bool:
     """True if `load` keeps `cc` registered."""
-    return (PINS / (PREFIX + cc)).exists()
+    return (PINS / registered_name(cc)).exists()
 
 
 def allowed() -> list[str]:
@@ -215,9 +230,9 @@ def unload(cc: str) -> None:
     MptuneError : `cc` is not loaded, or this user has no permission.
     """
     try:
-        (PINS / (PREFIX + cc)).unlink()
+        (PINS / registered_name(cc)).unlink()
     except FileNotFoundError:
-        raise MptuneError(f"{cc}: not loaded ({PINS / (PREFIX + cc)} does not exist)") from None
+        raise MptuneError(f"{cc}: not loaded ({PINS / registered_name(cc)} does not exist)") from None
     except PermissionError:
         raise MptuneError(f"{cc}: unloading it needs root") from None
     with suppress(OSError):  # others are still in it
@@ -233,14 +248,14 @@ def status() -> list[Status]:
     """
     registrations = [
         Status(
-            cc=(cc := found["name"].removeprefix(PREFIX)),
+            cc=cc,
             kernel_name=found["name"],
             pinned=is_loaded(cc),
             calls=sum(hook["calls"] for hook in found["hooks"]),
             ns=sum(hook["ns"] for hook in found["hooks"]),
         )
         for found in registered()
-        if found["name"].startswith(PREFIX)
+        if (cc := registered_as(found["name"])) is not None
     ]
     return sorted(registrations, key=lambda entry: entry.cc)
 
@@ -283,7 +298,7 @@ def _held(cc: str, pin: Path | None = None) -> Iterator[bool]:
     """
     content = (OBJECTS / f"{cc}.bpf.o").read_bytes()
     with Child(cc, agent.command("congestion"), leftovers.new_run()) as role:
-        role.tell(registration("share", PREFIX + cc, content, pin=None if pin is None else str(pin)))
+        role.tell(registration("share", registered_name(cc), content, pin=None if pin is None else str(pin)))
         yield bool(role.expect("registered", STEP_S)["held"])
 
 

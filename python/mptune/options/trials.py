@@ -23,7 +23,7 @@ def _path_managers() -> list[str]:
 
 
 def _congestion_controls() -> list[str]:
-    return testbeds.names("congestion_controls")
+    return testbeds.congestion_controls()
 
 
 def scheduler_names() -> list[str]:

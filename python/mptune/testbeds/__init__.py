@@ -18,11 +18,13 @@ from mptune.testbeds.namespaces import NamespacesTestbed
 from mptune.testbeds.simulated import SimulatedTestbed
 from mptune.topology import Topology
 from mptune.trial import FIXED, Workload
+from mptune.trial.congestion import PAIRS
 from mptune.trial.stacks import title
 
 __all__ = [
     "TESTBEDS",
     "Testbed",
+    "congestion_controls",
     "create",
     "names",
     "notice",
@@ -102,3 +104,8 @@ def names(
         "accountings": _core.accountings,
         "buffer_modes": _core.buffer_modes,
     }[kind]()
+
+
+def congestion_controls() -> list[str]:
+    """Every congestion control: window algorithms, and those that have a program with path policies too."""
+    return [*names("congestion_controls"), *PAIRS]

@@ -129,7 +129,7 @@ class HostFacts:
         reason = self.no_program(cc)
         if reason is None:
             return None
-        if (registered := bpf.PREFIX + cc) in self.usable:  # by `mptune cc load` there
+        if (registered := bpf.registered_name(cc)) in self.usable:  # by `mptune cc load` there
             return registered
         raise self.refuse_cc(cc, reason)
 

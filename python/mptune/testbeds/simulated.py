@@ -19,6 +19,7 @@ from mptune.trial import (
     Trial,
     expected_bps,
 )
+from mptune.trial.congestion import path_policy
 
 
 class _Subflow(msgspec.Struct):
@@ -106,6 +107,18 @@ class SimulatedTestbed(Testbed):
         InputError : naming the first value that is missing.
         """
         topology.check_known("the simulator")
+
+    def check(self, trial: Trial) -> None:
+        """Refuse what the simulator lacks.
+
+        Raises
+        ------
+        InputError : naming the option; or as `check_network`.
+        """
+        super().check(trial)
+        if (policy := path_policy(trial.cc)) is not None:
+            expected = f"expected one without a path policy, as {policy} is only on kernels"
+            raise InputError("--cc", "", f"{expected}, found {trial.cc}")
 
     def record(self, trial: Trial) -> tuple[Observation, Run]:
         """Run one trial and keep its packets, and what its senders thought; as `run` otherwise."""

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* hold: a subflow takes no new data while it would hold up faster ones.
+ *
+ * The kernel's scheduler (net/mptcp/protocol.c, mptcp_subflow_get_send) takes the subflow with the smallest send queue
+ * for its pacing rate, whatever its RTT, and skips one whose rate is 0. Data on a slow subflow keeps the connection's
+ * window open until it is acknowledged; meanwhile the faster ones fill the window, and wait. As ECF (Y. Lim et al., CoNEXT
+ * 2017) and BLEST (S. Ferlin et al., IFIP Networking 2016) estimate before each segment, this does at each ACK:
+ *
+ *   (1)  R = sum of best_j over siblings j with a smaller RTT that are not held
+ *   (2)  T = max(srtt, 5/4 min_rtt)                     a loss on the way costs more than an RTT; seldom there is one
+ *   (3)  hold while R T > W, release when R T < 27/32 W      W: what of the window is left to the connection
+ *   (4)  rate = 2 min(best, cwnd / srtt)                else slow start on a slow path asks for many times its rate
+ *
+ * where best_j is j's largest delivery rate of the last 2 to 4 s.
+ *
+ * Only a subflow's own hooks can write its rate, and one that is held and idle gets no ACKs. TCP's keepalive, of its smallest
+ * time of 1 s, brings one: a released path carries data a second later at worst. Reinjection ignores rates, so that a
+ * held path takes over when the others die. Not here: growth and reduction of windows.
+ */
+#ifndef MPTUNE_HOLD_H
+#define MPTUNE_HOLD_H
+
+#define POLICY_HOLDS
+#include "recovery.h"
+#include "siblings.h"
+
+/* Equation 2: quarters of the smallest RTT. Equation 3: the window's part below which it is released, 1/64. */
+#define LEAST_RTTS 5
+#define RELEASED_BELOW 54
+/* us for which a best rate counts, once or twice. */
+#define MEMORY_US 2000000
+/* Keepalive: s of idle time and between probes, and how many may stay unanswered: an outage closes nothing. */
+#define BEAT_S 1
+#define BEATS 127
+/* include/uapi/asm-generic/socket.h, include/uapi/linux/tcp.h */
+enum { SOL_SOCKET = 1, SO_KEEPALIVE = 9, SOL_TCP = 6, TCP_KEEPIDLE = 4, TCP_KEEPINTVL = 5, TCP_KEEPCNT = 6 };
+
+struct hold {
+	__u64 rate; /* R, bytes per second; kept in the socket (see for_each_subflow) */
+	__u32 best[2];	  /* of this and the last period, 1024 bytes per second */
+	__u32 period_end; /* us */
+	__u32 faster;	  /* siblings in R */
+	bool held;
+};
+
+static __always_inline struct hold *policy(struct sock *sk);
+static __always_inline const struct hold *policy_of(const struct tcp_sock *tp);
+
+/* Largest delivery rate of a subflow, bytes per second. */
+static __always_inline __u64 best(const struct hold *hold)
+{
+	return (__u64)max(hold->best[0], hold->best[1]) << 10;
+}
+
+/* An ACK: its sample of the delivery rate. */
+static __always_inline void remember(struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct hold *hold = policy(sk);
+	__u32 now = bpf_ktime_get_ns() / 1000;
+	__u64 rate;
+
+	if (!tp->rate_interval_us)
+		return;
+	rate = (__u64)tp->rate_delivered * tp->mss_cache * 1000000 / tp->rate_interval_us;
+	if ((__s32)(now - hold->period_end) >= 0) {
+		hold->best[1] = hold->best[0];
+		hold->best[0] = 0;
+		hold->period_end = now + MEMORY_US;
+	}
+	hold->best[0] = max(hold->best[0], (__u32)(rate >> 10));
+}
+
+/* Equation 1. */
+static __always_inline void sum_of_faster(const struct tcp_sock *tp, struct hold *hold, struct walk *walk)
+{
+	struct subflow subflow;
+
+	hold->rate = 0;
+	hold->faster = 0;
+	for_each_subflow(walk, &subflow) {
+		if (subflow.tp != tp && subflow.tp->rtt_min.s[0].v < tp->rtt_min.s[0].v) {
+			hold->rate += best(policy_of(subflow.tp));
+			hold->faster++;
+		}
+	}
+}
+
+/* Bytes that the connection may have under way. */
+static __always_inline __u64 window_of(const struct walk *walk)
+{
+	const struct mptcp_sock *connection =
+		bpf_rdonly_cast(walk->mine->conn, bpf_core_type_id_kernel(struct mptcp_sock));
+
+	return min(connection->wnd_end - connection->snd_una, (__u64)connection->sk.icsk_inet.sk.sk_sndbuf);
+}
+
+/* Equations 1 to 3. */
+static __always_inline bool would_block(const struct tcp_sock *tp, struct hold *hold)
+{
+	struct walk walk;
+	__u64 time, needed, window;
+
+	if (!begin(&walk, tp))
+		return false;
+	window = window_of(&walk);
+	sum_of_faster(tp, hold, &walk);
+	if (!hold->faster)
+		return false;
+	time = max(tp->srtt_us >> 3, tp->rtt_min.s[0].v * LEAST_RTTS / 4);
+	/* 2^34 bytes per second for 2^30 us. */
+	needed = hold->rate * time / 1000000;
+	return needed * 64 > window * (hold->held ? RELEASED_BELOW : 64);
+}
+
+/* Bytes per second of the subflow, 0 to hold it. */
+static __always_inline __u64 policy_rate(struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct hold *hold = policy(sk);
+	__u64 delivers = best(hold);
+
+	hold->held = would_block(tp, hold);
+	if (hold->held)
+		return 0;
+	if (!bpf_core_field_exists(tp->is_mptcp) || !tp->is_mptcp || !delivers)
+		return max(window_rate(tp), 1ull);
+	/* Equation 4. */
+	return max(2 * min(delivers, (__u64)tp->snd_cwnd * tp->mss_cache * 8000000 / max(tp->srtt_us, 1u)), 1ull);
+}
+
+/* A new subflow. */
+static __always_inline void policy_init(struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	int on = 1, beat = BEAT_S, beats = BEATS;
+
+	if (!bpf_core_field_exists(tp->is_mptcp) || !tp->is_mptcp)
+		return;
+	bpf_setsockopt(sk, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+	bpf_setsockopt(sk, SOL_TCP, TCP_KEEPIDLE, &beat, sizeof(beat));
+	bpf_setsockopt(sk, SOL_TCP, TCP_KEEPINTVL, &beat, sizeof(beat));
+	bpf_setsockopt(sk, SOL_TCP, TCP_KEEPCNT, &beats, sizeof(beats));
+}
+
+#define POLICY_PRIVATE struct hold
+#define POLICY_OBSERVE remember
+
+#endif
