@@ -74,8 +74,8 @@ def test_comes_carries_a_transfer_and_goes_without_a_trace(cc, transfer, until: 
 def test_a_pair_carries_a_transfer_and_goes_without_a_trace(cc, transfer, until: Until) -> None:
     before = objects()
     with bpf.loaded([cc]) as names:
-        found = transfer(names[cc])
-    assert (found["intact"], found["cc"]) == (True, names[cc])
+        outcome = transfer(names[cc])
+    assert (outcome["intact"], outcome["cc"]) == (True, names[cc])
     until(lambda: names[cc] not in known(), f"{cc} to be gone")
     until(lambda: not objects() - before, f"what {cc} used to be gone")
 
