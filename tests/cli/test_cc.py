@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from mptune.cli import app
 from mptune.linux import bpf
-from mptune.testbeds import names
+from mptune.testbeds import congestion_controls
 
 runner = CliRunner()
 
@@ -22,7 +22,7 @@ def test_the_list_has_every_congestion_control_with_a_name_or_a_reason() -> None
     result = runner.invoke(app, ["cc", "list", "--json"])
     assert result.exit_code == 0
     document = json.loads(result.stdout)
-    assert [control["cc"] for control in document] == names("congestion_controls")
+    assert [control["cc"] for control in document] == congestion_controls()
     assert all((control["kernel_name"] is None) != (control["reason"] is None) for control in document)
     assert len(runner.invoke(app, ["cc", "list"]).stdout.splitlines()) == 1 + len(document)
 
