@@ -109,6 +109,8 @@ def on_subflows(pm: str, subflows: Sequence[str] | None) -> str:
 
 def over(family: str) -> str:
     """Return what a sentence adds where packets are not IPv4: " over IPv6"; nothing if that is unknown."""
+    if family == "both":
+        return " over IPv4 and IPv6"
     return "" if family in ("", "ipv4") else f" over {family.replace('ip', 'IP')}"
 
 

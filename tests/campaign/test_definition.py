@@ -256,9 +256,10 @@ def test_withdrawals_before_a_sweep_have_its_mode_of_the_buffers() -> None:
     assert filled.impact is not None and filled.impact.buffer_mode == "auto"
 
 
+@pytest.mark.parametrize("family", ["ipv6", "both"])
 @pytest.mark.parametrize("kind", ["optimise", "sweep", "mpcoa"])
 def test_the_family_of_a_file_reaches_every_trial_and_comes_back_from_the_settings(
-    kind: str, tmp_path: Path
+    kind: str, family: str, tmp_path: Path
 ) -> None:
     text = """
 topology = "UiT-HAW"
@@ -270,19 +271,20 @@ buffers = "1:4:1"
 family = "{family}"
 """
     file = tmp_path / "campaign.toml"
-    file.write_text(text.format(kind=kind, family="ipv6"))
+    file.write_text(text.format(kind=kind, family=family))
     definition = read_definition(file)
-    assert definition.options.family == "ipv6"
-    assert definition.options.impact is not None and definition.options.impact.family == "ipv6"
+    assert definition.options.family == family
+    assert definition.options.impact is not None and definition.options.impact.family == family
+    assert len(definition.topology.paths) == {"ipv6": 2, "both": 4}[family]
     if isinstance(definition.options, SweepOptions):
-        assert {configuration.family for configuration in definition.options.configurations({})} == {"ipv6"}
+        assert {configuration.family for configuration in definition.options.configurations({})} == {family}
     settings = msgspec.json.decode(msgspec.json.encode(definition.settings()))
     assert from_settings(settings) == definition
     # Campaigns of versions that had no such option were over IPv4.
     del settings["options"]["family"], settings["options"]["impact"]["family"]
     assert from_settings(settings).options.family == "ipv4"
     file.write_text(text.format(kind=kind, family="ipx"))
-    with pytest.raises(InputError, match=r"transport.family: expected one of ipv4, ipv6, found 'ipx'"):
+    with pytest.raises(InputError, match=r"transport.family: expected one of ipv4, ipv6, both, found 'ipx'"):
         read_definition(file)
 
 

@@ -215,7 +215,7 @@ def test_a_script_cuts_and_restores_a_path():
             ["--protocol", "tcp", "--at", "1s:standby:P-D"],
             "--at: expected only down and up with --protocol tcp, found standby",
         ),
-        (["--family", "ipx"], "--family: expected one of ipv4, ipv6, found 'ipx'"),
+        (["--family", "ipx"], "--family: expected one of ipv4, ipv6, both, found 'ipx'"),
         (["--protocol", "udp"], "--protocol: expected one of mptcp, tcp, found 'udp'"),
         (["--protocol", "tcp", "--pm", "pcdc"], "--pm: expected default with --protocol tcp, found pcdc"),
         (

@@ -69,6 +69,40 @@ def test_binder_has_source_routes_over_ipv4_only(testbed, network):
     assert paths == {"ipv4": {"A-X", "B-X", "C-X"}, "ipv6": {"A-X"}}
 
 
+def test_a_connection_over_both_families_has_subflows_of_both(testbed, network):
+    """Each path manager opens what it would over one family, on the paths that have its addresses."""
+    paths = {
+        (pm, initial): [
+            subflow.path
+            for subflow in testbed.run(
+                trial(network, pm=pm, family="both", initial_path=initial, duration_ns=SECOND)
+            ).subflows
+        ]
+        for pm in ("default", "fullmesh", "ndiffports", "binder", "pcdc")
+        for initial in ("A-X", "A-X/6")
+    }
+    every = ["A-X", "B-X", "C-X", "A-X/6", "B-X/6", "C-X/6"]
+    for initial in ("A-X", "A-X/6"):
+        assert paths["default", initial] == [initial]
+        assert paths["ndiffports", initial] == [initial] * 2
+        # Routers ignore source routes.
+        assert paths["binder", initial] == [initial] * 3
+        for pm in ("fullmesh", "pcdc"):
+            assert paths[pm, initial][0] == initial
+            assert sorted(paths[pm, initial]) == sorted(every)
+
+
+def test_two_families_do_not_make_a_link_faster(testbed, network):
+    """Both paths of a pair cross its access links, which 1428 of 1480 or of 1500 bytes fill."""
+    single = msgspec.structs.replace(network, paths=network.paths[:1])
+    observation = testbed.run(trial(single, cc="cubic", family="both", buffer_bytes=8 << 20))
+    rate_bps = network.paths[0].rate_bps
+    assert {subflow.path for subflow in observation.subflows} == {"A-X", "A-X/6"}
+    assert all(subflow.bytes > 0 for subflow in observation.subflows)
+    arrived = sum(sum(subflow.bins[20:]) for subflow in observation.subflows) * 8 / 8
+    assert 0.9 * rate_bps < arrived < rate_bps * 1404 / 1480 + 1e4
+
+
 def test_a_given_segment_size_is_that_of_ipv4(testbed, network):
     """So that one stack is one size of packets; the smallest still has room for the DSS option."""
     single = {"pm": "default", "transfer_bytes": 10_000}

@@ -3,7 +3,7 @@
 //! It delivers packets and timers to their owners, decides nothing, and knows no protocol.
 
 use crate::engine::EventQueue;
-use crate::network::{Carried, Network, NetworkSpec};
+use crate::network::{Carried, Family, Network, NetworkSpec};
 use crate::pathmanager::PathEnds;
 use crate::transport::{Io, Transport};
 use crate::units::Nanos;
@@ -22,18 +22,21 @@ pub struct Simulation<T: Transport> {
 impl<T: Transport> Simulation<T> {
     /// A network at time 0; the specification must be valid ([`NetworkSpec::validate`]).
     pub fn new(spec: &NetworkSpec, seed: u64) -> Self {
+        Self::over(spec, Family::default(), seed)
+    }
+
+    /// The same with the family of paths that have none of their own.
+    pub fn over(spec: &NetworkSpec, family: Family, seed: u64) -> Self {
         let mut queue = EventQueue::new();
         let network = Network::new(spec, seed, &mut queue);
         let first_timer = network.sources();
-        let ends =
-            spec.paths.iter().map(|path| PathEnds { local: path.local, remote: path.remote });
         let io = Io {
             now: 0,
             queue,
             network,
             flows: Vec::new(),
             timers: Vec::new(),
-            paths: ends.collect(),
+            paths: PathEnds::of_all(spec, family),
             lsrr_honoured: spec.lsrr_honoured,
         };
         Self { io, events: 0, first_timer, connections: Vec::new() }

@@ -19,6 +19,7 @@ use crate::early_end::EarlyEnd;
 use crate::error::SpecError;
 use crate::mptcp::accounting::{self, Accounting, BufferMode};
 use crate::mptcp::{Connection, ConnectionOptions, scheduler};
+use crate::network::Family;
 use crate::pathmanager::{PathEnds, Policy, TransferSize};
 use crate::simulation::Simulation;
 use crate::transport::Transport;
@@ -40,8 +41,8 @@ impl TrialSpec {
     fn prepare(&self) -> Result<(Simulation<Connection>, usize), SpecError> {
         self.network.validate()?;
         let options = self.options()?;
-        let background = background::connections(&self.network, self.segment(), self.family)?;
-        let mut simulation = Simulation::new(&self.network, self.seed);
+        let background = background::connections(&self.network, self.mss, self.family)?;
+        let mut simulation = Simulation::over(&self.network, self.family, self.seed);
         let number = simulation.connect(options);
         for flow in background {
             simulation.connect(flow);
@@ -70,9 +71,11 @@ impl TrialSpec {
         Span { end: limit, alive: simulation.run(limit, number), expected: None }
     }
 
-    /// Payload bytes of a full segment: a longer header leaves fewer in a packet of the same length.
+    /// Payload bytes of a full segment: the longest header among the paths leaves fewer in a packet of the same
+    /// length. Over both families packets of IPv4 are shorter by the difference.
     fn segment(&self) -> u32 {
-        self.mss - self.family.longer_header()
+        let families = self.network.paths.iter().map(|path| path.family.unwrap_or(self.family));
+        self.mss - families.map(Family::longer_header).max().unwrap_or(0)
     }
 
     fn options(&self) -> Result<ConnectionOptions, SpecError> {
@@ -84,14 +87,12 @@ impl TrialSpec {
         let buffer_mode = BufferMode::new(&self.buffer_mode)
             .ok_or_else(|| names::unknown("buffer_mode", &self.buffer_mode, accounting::MODES))?;
         self.check_numbers()?;
-        let ends = self.network.paths.iter();
-        let ends: Vec<_> = ends.map(|p| PathEnds { local: p.local, remote: p.remote }).collect();
+        let ends = PathEnds::of_all(&self.network, self.family);
         let path_manager = Policy::new(&self.pm, &self.pm_options, ends.len())?;
         let size = if self.size_known { self.workload.size() } else { TransferSize::Unknown };
         let default = || path_manager.initial_path(&ends, size, self.network.initial_path);
         Ok(ConnectionOptions {
             protocol: self.protocol,
-            family: self.family,
             controller,
             scheduler,
             opportunistic: self.opportunistic,

@@ -7,9 +7,9 @@ mod common;
 use common::drawn::*;
 use common::*;
 use mptune_core::congestion;
-use mptune_core::mptcp::{Family, Protocol, scheduler};
+use mptune_core::mptcp::{Protocol, scheduler};
 use mptune_core::network::{
-    AqmSpec, BackgroundSpec, CodelSpec, LinkSpec, NetworkSpec, ReorderSpec, StepMarkingSpec,
+    AqmSpec, BackgroundSpec, CodelSpec, Family, LinkSpec, NetworkSpec, ReorderSpec, StepMarkingSpec,
 };
 use mptune_core::pathmanager;
 use mptune_core::trial::{FailureKind, Outcome, ScriptAction, ScriptSpec, TrialSpec};

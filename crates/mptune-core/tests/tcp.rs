@@ -3,7 +3,8 @@
 mod common;
 
 use common::*;
-use mptune_core::mptcp::{Family, Protocol};
+use mptune_core::mptcp::Protocol;
+use mptune_core::network::Family;
 use mptune_core::trial::{ScriptAction, TrialSpec};
 use mptune_core::units::SECOND;
 

@@ -42,13 +42,14 @@ from mptune.runner.progress import Reporter
 from mptune.table import ReadOptions, read_measurements
 from mptune.table.configured import read_configured
 from mptune.topology import Topology, load
+from mptune.trial import DEFAULT_FAMILY
 
 #: A topology, its file, or the name of a shipped scenario.
 Network = Topology | str | Path
 
 
-def _loaded(topology: Network, *, reverse: bool) -> Topology:
-    loaded = topology if isinstance(topology, Topology) else load(topology)
+def _loaded(topology: Network, *, reverse: bool, family: str) -> Topology:
+    loaded = (topology if isinstance(topology, Topology) else load(topology)).over(family)
     return loaded.reversed() if reverse else loaded
 
 
@@ -82,7 +83,7 @@ def run(topology: Network, *, progress: bool = False, **options: Unpack[RunKeywo
     chosen, where = build(options, *KINDS["run"])
     with interrupts.noting():
         trial, observation = measure_one(
-            _loaded(topology, reverse=where.reverse),
+            _loaded(topology, reverse=where.reverse, family=chosen.family),
             chosen,
             testbed=where.testbed,
             reporter=Reporter(quiet=not progress),
@@ -120,7 +121,7 @@ def impact_factors(
     2
     """
     chosen, algorithm, measuring, where, stack = build(options, *KINDS["impact_factors"])
-    loaded = _loaded(topology, reverse=measuring.reverse)
+    loaded = _loaded(topology, reverse=measuring.reverse, family=chosen.family)
     with interrupts.noting():
         measured = measure_alone(
             loaded,
@@ -222,7 +223,7 @@ def _campaign(
 ) -> Run:
     """Run a campaign in its directory, or in one that is gone afterwards, and read it."""
     options, measuring, where = built
-    loaded = _loaded(topology, reverse=measuring.reverse)
+    loaded = _loaded(topology, reverse=measuring.reverse, family=options.family)
     definition = Definition(name=loaded.name, topology=loaded, testbed=measuring.testbed, options=options)
     reporter = Reporter(quiet=not progress)
     with _directory(out, loaded.name) as directory, interrupts.noting():
@@ -453,7 +454,7 @@ def calibrate(
     if out is not None and isinstance(topology, Topology):
         raise InputError("--out", "", "expected with the topology's file, or the name of a shipped scenario")
     target = None if out is None else new_file(str(out), force=force)
-    loaded = _loaded(topology, reverse=False)
+    loaded = _loaded(topology, reverse=False, family=DEFAULT_FAMILY)
     rows = read_configured(str(data), [path.label for path in loaded.paths], chosen.stack)
     with interrupts.noting():
         found = infer(loaded, rows, chosen, data=Path(data).name, reporter=Reporter(quiet=not progress))
@@ -492,7 +493,7 @@ def compare(topology: Network, *, progress: bool = False, **options: Unpack[Comp
     mptune.errors.InputError: testbed: expected one of namespaces, hosts, found 'simulated'
     """
     chosen, where = build(options, *KINDS["compare"])
-    loaded = _loaded(topology, reverse=where.reverse)
+    loaded = _loaded(topology, reverse=where.reverse, family=chosen.family)
     with interrupts.noting():
         comparison = measure_both(
             loaded,

@@ -21,8 +21,8 @@ from mptune.apply._kernel_set import Endpoints, Pair, Use, Used
 from mptune.apply._settings import Intent, Present, Unknown, flags
 from mptune.apply.policy import Policy, policy_of
 from mptune.errors import InputError, MptuneError
+from mptune.topology import BOTH, FAMILIES, Site
 from mptune.topology import Path as NetworkPath
-from mptune.topology import Site
 from mptune.trial import DEFAULT_FAMILY, FIXED, PLAIN_TCP
 from mptune.units import format_size
 
@@ -160,6 +160,9 @@ def check(host: HostPlan, *, read: bool = False) -> None:
 def outline_of(answered: Answered, opened_by: Part | None = None, *, daemon: bool = False) -> Outline:
     """As `outline`, for a run that was read."""
     opener: Part = opened_by or ("receiver" if answered.is_reversed else "sender")
+    if answered.answer.family == BOTH:
+        expected = f"expected an answer for {' or '.join(FAMILIES)}, found one for both"
+        raise InputError(str(answered.directory), "family", expected)
     view = _View(answered, opener)
     policy = policy_of(answered) if daemon else None
     subflows = _tcp(view) if view.is_tcp else _steered(view) if policy and view.sender_opens else _mptcp(view)

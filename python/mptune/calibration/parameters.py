@@ -193,7 +193,7 @@ def _with_core_rate(topology: Topology, label: str, rate_bps: int) -> Topology:
     queue = _READ["size"](in_words(queue, "size"))
 
     def limited(path: Path) -> Path:
-        if path.label != label:
+        if path.crosses != label:
             return path
         core = msgspec.structs.replace(path.core, rate_bps=rate_bps, queue_bytes=queue)
         return msgspec.structs.replace(path, core=core)

@@ -332,8 +332,9 @@ def _from_settings(settings: dict[str, Any]) -> Definition:
 
 
 def expanded(definition: Definition) -> Definition:
-    """The campaign with labels in place of the word for every path."""
+    """The campaign with the paths of its family, and with labels in place of the word for every path."""
     options = definition.options
+    definition = replace(definition, topology=definition.topology.over(options.family))
     if not isinstance(options, SweepOptions) or EVERY_PATH not in options.tcp_paths:
         return definition
     labels = tuple(path.label for path in definition.topology.paths)

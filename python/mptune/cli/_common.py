@@ -182,8 +182,12 @@ def add(app: typer.Typer, function: Callable[..., None], *lines: str, name: str 
     app.command(name, epilog=examples(*lines))(with_flags(function))
 
 
-def load_topology(name: str, *, reverse: bool) -> Topology:
+def load_topology(name: str, *, reverse: bool, family: str = "") -> Topology:
     """Load the topology of a command, with sender and receiver exchanged if `reverse`.
+
+    Parameters
+    ----------
+    family : of its connections; over both families it has the paths of both.
 
     Raises
     ------
@@ -191,7 +195,7 @@ def load_topology(name: str, *, reverse: bool) -> Topology:
     """
     from mptune.topology import load
 
-    topology = load(name)
+    topology = load(name).over(family)
     return topology.reversed() if reverse else topology
 
 

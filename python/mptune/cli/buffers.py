@@ -150,7 +150,7 @@ def _measured(topology: str, options: PracticalOptions, where: MeasuringOptions,
     from mptune.runner.progress import Reporter
     from mptune.runner.runner import TrialRunner
 
-    loaded = load_topology(topology, reverse=where.reverse)
+    loaded = load_topology(topology, reverse=where.reverse, family=options.family)
     check_labels(options, loaded)
     options.stack.check_on(where.testbed)
     runner = TrialRunner(testbeds.create(where.testbed), where.jobs)

@@ -68,7 +68,7 @@ def compare(
     from mptune.runner.progress import Reporter
     from mptune.store.directory import check_writable
 
-    loaded = load_topology(topology, reverse=reverse)
+    loaded = load_topology(topology, reverse=reverse, family=options.family)
     if out is not None:
         check_writable(Path(out), force=force)
     now = datetime.now().astimezone()

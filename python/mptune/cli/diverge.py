@@ -116,7 +116,7 @@ def _record(
     from mptune.testbeds.namespaces import NamespacesTestbed
     from mptune.testbeds.simulated import SimulatedTestbed
 
-    loaded = load_topology(topology, reverse=reverse)
+    loaded = load_topology(topology, reverse=reverse, family=options.family)
     check_labels(options, loaded)
     options.stack.check_on(NamespacesTestbed.name)
     files = {} if keep is None else _recordings(Path(keep))

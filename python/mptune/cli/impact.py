@@ -66,7 +66,7 @@ def impact(
     from mptune.result.making import impact_document
     from mptune.runner.progress import Reporter
 
-    loaded = load_topology(topology, reverse=measuring.reverse)
+    loaded = load_topology(topology, reverse=measuring.reverse, family=options.family)
     measured = measure_alone(
         loaded,
         cc,

@@ -11,7 +11,8 @@ import typer
 
 from mptune import units
 from mptune.cli._common import JsonOption, TopologyArgument, add, console, emit_json, load_topology
-from mptune.options.trials import Reverse
+from mptune.options.trials import Family, Reverse
+from mptune.trial import DEFAULT_FAMILY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,19 +32,25 @@ def register(app: typer.Typer) -> None:
         paths,
         "mptune paths UNIS-HiN           # a shipped scenario",
         "mptune paths my-sites.toml      # a file of your own",
+        "mptune paths UNIS-HiN --family both",
         "mptune paths UNIS-HiN --json",
         "mptune paths UNIS-HiN --reverse # data in the other direction",
     )
 
 
-def paths(topology: TopologyArgument, reverse: Reverse = False, as_json: JsonOption = False) -> None:
+def paths(
+    topology: TopologyArgument,
+    family: Family = DEFAULT_FAMILY,
+    reverse: Reverse = False,
+    as_json: JsonOption = False,
+) -> None:
     """Show the paths of a topology and where its numbers come from.
 
     Lists the N x M paths with their rates, RTTs, losses, queues and bandwidth-delay products; further effects
     of links, background traffic and real hosts, if there are any; then every value of the file with its
     origin: published (where), measured (when and how) or assumed (why).
     """
-    loaded = load_topology(topology, reverse=reverse)
+    loaded = load_topology(topology, reverse=reverse, family=family)
     if as_json:
         emit_json(_result(loaded))
         return

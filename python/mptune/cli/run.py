@@ -38,6 +38,7 @@ def register(app: typer.Typer) -> None:
         "mptune run UNIS-HiN --at 5s:down:U-U --at 9s:up:U-U --duration 15s   # cut a path for 4 s",
         "mptune run UNIS-HiN --protocol tcp --initial-path U-U      # plain TCP on one path, to compare",
         "mptune run UNIS-HiN --family ipv6                          # the same over IPv6",
+        "mptune run UNIS-HiN --family both                          # subflows of both families",
         "mptune run UiT-HAW --testbed namespaces                    # Linux itself",
     )
 
@@ -57,7 +58,7 @@ def run(
     from mptune.runner.one_trial import measure_one, trial_document
     from mptune.runner.progress import Reporter
 
-    loaded = load_topology(topology, reverse=reverse)
+    loaded = load_topology(topology, reverse=reverse, family=options.family)
     trial, observation = measure_one(loaded, options, testbed=testbed, reporter=Reporter())
     if as_json:
         emit_json(trial_document(trial, observation))

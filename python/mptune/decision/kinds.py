@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from mptune.topology import TcpBackground, Topology
+from mptune.topology import BOTH, TcpBackground, Topology
 from mptune.trial import DEFAULT_FAMILY, PLAIN_TCP, Transfer, Trial
 from mptune.trial.stacks import DEFAULT_STACK, STACKS, describe
 from mptune.units import format_rate, format_size, format_time
@@ -87,7 +87,8 @@ def _outside(trial: Trial, compared: Compared) -> Iterator[str]:
     if trial.members != members:
         yield f"the stack {describe(trial.members)} is not validated"
     if trial.family != DEFAULT_FAMILY:
-        yield f"{trial.family} is not validated"
+        whose = "a connection over both families" if trial.family == BOTH else trial.family
+        yield f"{whose} is not validated"
     if trial.script:
         yield "scripted paths are not validated"
     if any(isinstance(flow, TcpBackground) for flow in topology.background):

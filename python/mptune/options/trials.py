@@ -10,7 +10,7 @@ from mptune.options._declared import Option, Options, Place, by_flag, declared, 
 from mptune.options._kinds import SWITCH, TOGGLE, Kind, choice, count, names, several, size, texts, time
 from mptune.options.buffers import BUFFER, BUFFERS
 from mptune.topology import Topology
-from mptune.trial import FAMILIES, PROTOCOLS, ScriptedAction
+from mptune.trial import FAMILY_CHOICES, PROTOCOLS, ScriptedAction
 from mptune.trial.stacks import STACKS
 
 #: The label of a path, which must be in the trial's topology.
@@ -73,8 +73,8 @@ Protocol = Annotated[
 Family = Annotated[
     str,
     Option(
-        choice(lambda: FAMILIES),
-        "Address family of every subflow; IPv6 headers take 20 more bytes of each packet.",
+        choice(lambda: FAMILY_CHOICES),
+        "Addresses of the subflows: of one family, or of both, with a path A-B/6 over IPv6 beside each A-B.",
         key="transport.family",
         alone=True,
     ),

@@ -181,9 +181,9 @@ class HostFacts:
                 own[family] = str(ip_address(given))
             elif there:
                 own[family] = there[0]
-        for family in public:
-            if family not in own:
-                key = f"interfaces.{interface.abbr}.{family}"
+        for outside in public:
+            if outside not in own:
+                key = f"interfaces.{interface.abbr}.{outside}"
                 raise self.refuse(key, f"expected a device with such an address: {device['device']} has none")
         return NamedInterface(
             side=self.side,

@@ -11,8 +11,9 @@ from mptune.errors import Failure, FailureKind, InputError
 from mptune.testbeds._base import Testbed
 from mptune.testbeds._outages import bin_ns, coarse, take_over_ms
 from mptune.testbeds._recorded import MOST_PACKETS, SPACING_NS, run_of
-from mptune.topology import Topology
+from mptune.topology import BOTH, Topology
 from mptune.trial import (
+    DEFAULT_FAMILY,
     BackgroundObservation,
     Observation,
     SubflowObservation,
@@ -161,7 +162,8 @@ def _spec(trial: Trial) -> dict[str, object]:
         "network": topology.network() | {"lsrr_honoured": trial.lsrr_honoured},
         **trial.members,
         "protocol": trial.protocol,
-        "family": trial.family,
+        # Over both, each path has its own.
+        "family": DEFAULT_FAMILY if trial.family == BOTH else trial.family,
         "pm": trial.pm,
         "cc": trial.cc,
         "buffer_mode": trial.buffer_mode,

@@ -9,6 +9,7 @@ links in `_effects`, each declared once.
 
 from mptune.topology._checked import check_name, from_document
 from mptune.topology._effects import Effects, Schedule, Step
+from mptune.topology._families import BOTH, FAMILIES
 from mptune.topology._flows import Background, TcpBackground, UdpBackground
 from mptune.topology._flows import in_words as background_in_words
 from mptune.topology._known import Known
@@ -23,6 +24,8 @@ from mptune.topology._sites import UNKNOWN, CoreSegment, Interface, Path, Proven
 from mptune.topology._vary import WRITE, Place, Uncertain, place, uncertain
 
 __all__ = [
+    "BOTH",
+    "FAMILIES",
     "REVERSED",
     "UNKNOWN",
     "WRITE",

@@ -14,6 +14,7 @@ import msgspec
 
 from mptune._text import quoted
 from mptune.errors import InputError
+from mptune.topology._families import Pair, is_dual, pairs
 from mptune.topology._hosts import check_device, check_distinct, check_ssh
 from mptune.topology._model import Topology
 from mptune.topology._reverse import REVERSED
@@ -154,19 +155,17 @@ def _check_addresses(interface: Interface, where: str, key: str) -> None:
 
 
 def _check_paths(topology: Topology, where: str, place: str) -> None:
-    """Every pair of interfaces once, in their order."""
-    pairs = [
-        (f"{local.abbr}-{remote.abbr}", i, j, local, remote)
-        for i, local in enumerate(topology.sender.interfaces)
-        for j, remote in enumerate(topology.receiver.interfaces)
-    ]
+    """Every pair of interfaces once, or once in each family, in their order."""
+    both = is_dual(topology.paths)
+    expected_pairs = list(pairs(topology.sender, topology.receiver, both=both))
     found = [
-        (path.label, path.local_index, path.remote_index, path.local, path.remote) for path in topology.paths
+        Pair(path.local_index, path.remote_index, path.local, path.remote, path.family)
+        for path in topology.paths
     ]
-    if found != pairs:
+    labels = [pair.label for pair in expected_pairs]
+    if found != expected_pairs or [path.label for path in topology.paths] != labels:
         expected = "expected every pair of interfaces of the two sites once, in their order"
         raise InputError(where, f"{place}paths", expected)
-    labels = [label for label, *_ in pairs]
     if topology.initial_path not in labels:
         expected = f"expected a path ({', '.join(labels)}), found {quoted(topology.initial_path)}"
         raise InputError(where, f"{place}initial_path", expected)

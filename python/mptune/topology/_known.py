@@ -56,4 +56,4 @@ def rate_key(site: Site, interface: str, way: str) -> str:
 
 def rtt_key(path: Path) -> str:
     """Key of the RTT of a path."""
-    return f"core.segments.{path.label}{_RTT}"
+    return f"core.segments.{path.crosses}{_RTT}"

@@ -9,6 +9,7 @@ import msgspec
 
 from mptune._text import escaped, quoted
 from mptune.errors import InputError
+from mptune.topology._families import BOTH, dual, is_dual, moved, relabelled
 from mptune.topology._flows import Background
 from mptune.topology._known import Known, known, possible, wanted
 from mptune.topology._later import later_background, later_paths, later_site
@@ -35,7 +36,7 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ----------
     name, description : as the file has them.
     sender, receiver : the two sites with their interfaces; rates in bit/s, delays in ns, sizes in bytes.
-    paths : all N x M pairs, local interface by local interface.
+    paths : all N x M pairs, local interface by local interface; `over` both families each pair once in each.
     initial_path : label of the first handshake's path unless a trial names another.
     lsrr_honoured : routers obey loose source routes (RFC 791), which the binder path manager needs.
     provenance : dotted key of every value -> where it comes from.
@@ -137,6 +138,32 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
                 self.file, key, f"expected {wanted(key)}, needed by {user}; `mptune probe` measures it"
             )
 
+    def over(self, family: str) -> "Topology":
+        """The network as a connection over a family of addresses, or over `BOTH`, has it.
+
+        Over one family it is the topology itself. Over both, a pair of interfaces is a path in each family
+        that both have: A-B over IPv4, A-B/6 over IPv6, on the same links.
+
+        Raises
+        ------
+        InputError : no pair has one of the families, or there are more paths than the core supports.
+        """
+        if family != BOTH or is_dual(self.paths):
+            return self
+        known = _OVER_BOTH.get(id(self))
+        if known is None or known[0] is not self:
+            paths = dual(self.sender, self.receiver, self.paths, self.file)
+            both = msgspec.structs.replace(
+                self,
+                paths=paths,
+                initial_path=relabelled(self.initial_path, paths),
+                background=tuple(moved(flow, paths) for flow in self.background),
+            )
+            if len(_OVER_BOTH) >= _MOST_MADE:
+                _OVER_BOTH.clear()
+            known = _OVER_BOTH[id(self)] = self, both
+        return known[1]
+
     def for_mptcp(self, initial_path: str | None = None) -> "Topology":
         """The network that is left to MPTCP: without the paths that it cannot pass according to the file.
 
@@ -222,3 +249,5 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 #: share one; with the networks themselves, whose numbers are not used again as long as they are here.
 _FOR_MPTCP: dict[tuple[int, str], tuple[Topology, Topology]] = {}
 _MOST_MADE = 256
+#: Networks over both families, by their numbers, in the same way.
+_OVER_BOTH: dict[int, tuple[Topology, Topology]] = {}

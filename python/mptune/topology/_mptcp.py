@@ -63,6 +63,6 @@ def ruled_out(paths: Sequence[Path], origins: _Origins) -> Iterator[str]:
 
 def _how(path: Path, origins: _Origins) -> str:
     """Origin of that knowledge."""
-    origin = origins.get(f"core.segments.{path.label}.mptcp")
+    origin = origins.get(f"core.segments.{path.crosses}.mptcp")
     told = None if origin is None else origin.measured or origin.assumed or origin.source
     return (told or "the topology file").rstrip(".")

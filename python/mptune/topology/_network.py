@@ -1,9 +1,9 @@
 """A topology as the core's links and routes: the only place that knows how interface pairs are wired.
 
-Each interface has one up and one down link, shared by all its paths; each path has a core link of its
-own each way. Data crosses sender up, core forward, receiver down; ACKs receiver up, core back, sender
-down. A null rate means no limit, unless a trace replaces it; such links have no queue unless a token bucket
-needs one.
+Each interface has one up and one down link, shared by all its paths; each path has a core link of its own
+each way, or shares both with the path of its pair over the other address family. Data crosses sender up, core
+forward, receiver down; ACKs receiver up, core back, sender down. A null rate means no limit, unless a trace
+replaces it; such links have no queue unless a token bucket needs one.
 """
 
 from collections.abc import Sequence
@@ -34,9 +34,9 @@ class Link(NamedTuple):
 
 
 def links(sender: Site, receiver: Site, paths: Sequence[Path]) -> list[Link]:
-    """Every link: up and down of each interface, sender's first; then forward and back of each path."""
+    """Every link: up and down of each interface, sender's first; then forward and back of each segment."""
     access = [link for site in (sender, receiver) for link in _access(site)]
-    return access + [link for path in paths for link in _core(path)]
+    return access + [link for path in _segments(paths).values() for link in _core(path)]
 
 
 def describe(
@@ -51,6 +51,14 @@ def describe(
     if flows := [flow for flow in background if isinstance(flow, TcpBackground)]:
         network["background"] = [_without_place(flow) | {"path": labels.index(flow.path)} for flow in flows]
     return network
+
+
+def _segments(paths: Sequence[Path]) -> dict[str, Path]:
+    """The first path of each core segment, by its name."""
+    found: dict[str, Path] = {}
+    for path in paths:
+        found.setdefault(path.crosses, path)
+    return found
 
 
 def _access(site: Site) -> list[Link]:
@@ -71,7 +79,7 @@ def _core(path: Path) -> list[Link]:
     """Core link of the data direction (with the segment's loss) and of the ACK direction (without)."""
     core = path.core
     rate, queue, jitter = core.rate_bps, core.queue_bytes, core.jitter_ns
-    there, back = f"{path.label} forward", f"{path.label} back"
+    there, back = f"{path.crosses} forward", f"{path.crosses} back"
     return [
         Link(there, rate, core.forward_ns, jitter, queue, core.loss_ppb, core.forward_effects),
         Link(back, rate, core.reverse_ns, jitter, queue, 0, core.back_effects),
@@ -81,19 +89,19 @@ def _core(path: Path) -> list[Link]:
 def _routes(sender: Site, receiver: Site, paths: Sequence[Path]) -> list[dict[str, Any]]:
     receiver_base = 2 * len(sender.interfaces)
     core_base = receiver_base + 2 * len(receiver.interfaces)
+    numbers = {segment: number for number, segment in enumerate(_segments(paths))}
     routes = []
-    for number, path in enumerate(paths):
+    for path in paths:
         local, remote = 2 * path.local_index, receiver_base + 2 * path.remote_index
-        core = core_base + 2 * number
-        routes.append(
-            {
-                "label": path.label,
-                "local": path.local_index,
-                "remote": path.remote_index,
-                "forward": [local, core, remote + 1],
-                "reverse": [remote, core + 1, local + 1],
-            }
-        )
+        core = core_base + 2 * numbers[path.crosses]
+        route = {
+            "label": path.label,
+            "local": path.local_index,
+            "remote": path.remote_index,
+            "forward": [local, core, remote + 1],
+            "reverse": [remote, core + 1, local + 1],
+        }
+        routes.append(route if path.family is None else route | {"family": path.family})
     return routes
 
 

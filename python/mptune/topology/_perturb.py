@@ -36,12 +36,16 @@ def perturbed(topology: Topology, share: float, seed: int) -> Topology:
         tuple(_interface(interface, factor) for interface in site.interfaces)
         for site in (topology.sender, topology.receiver)
     )
+    cores: dict[str, CoreSegment] = {}
+    for path in topology.paths:
+        if path.crosses not in cores:
+            cores[path.crosses] = _core(path.core, factor)
     return msgspec.structs.replace(
         topology,
         sender=_site(topology.sender, senders),
         receiver=_site(topology.receiver, receivers),
         paths=tuple(
-            _path(path, senders[path.local_index], receivers[path.remote_index], factor)
+            _path(path, senders[path.local_index], receivers[path.remote_index], cores[path.crosses])
             for path in topology.paths
         ),
     )
@@ -64,8 +68,8 @@ def _interface(interface: Interface, factor: Callable[[], float]) -> Interface:
     )
 
 
-def _path(path: Path, local: Interface, remote: Interface, factor: Callable[[], float]) -> Path:
-    return msgspec.structs.replace(path, local=local, remote=remote, core=_core(path.core, factor))
+def _path(path: Path, local: Interface, remote: Interface, core: CoreSegment) -> Path:
+    return msgspec.structs.replace(path, local=local, remote=remote, core=core)
 
 
 def _core(segment: CoreSegment, factor: Callable[[], float]) -> CoreSegment:

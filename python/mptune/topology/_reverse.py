@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
+from mptune.topology._families import label
 from mptune.topology._flows import Background, TcpBackground
 from mptune.topology._sites import Path, Provenance
 
@@ -26,12 +27,13 @@ def reverse_name(name: str) -> str:
 
 
 def reverse_labels(paths: Sequence[Path]) -> dict[str, str]:
-    """Label of every path -> what it is called the other way round."""
-    return {path.label: f"{path.remote.abbr}-{path.local.abbr}" for path in paths}
+    """Label of every path, and name of every segment -> what it is called the other way round."""
+    segments = {path.crosses: label(path.remote, path.local, None) for path in paths}
+    return segments | {path.label: label(path.remote, path.local, path.family) for path in paths}
 
 
 def reverse_paths(paths: Sequence[Path]) -> tuple[Path, ...]:
-    """All paths, by the interfaces of the new sender; core segments as they are."""
+    """All paths, by the interfaces of the new sender, those over IPv4 first; core segments as they are."""
     labels = reverse_labels(paths)
     turned = (
         msgspec.structs.replace(
@@ -41,10 +43,13 @@ def reverse_paths(paths: Sequence[Path]) -> tuple[Path, ...]:
             remote_index=path.local_index,
             local=path.remote,
             remote=path.local,
+            segment=None if path.segment is None else labels[path.segment],
         )
         for path in paths
     )
-    return tuple(sorted(turned, key=lambda path: (path.local_index, path.remote_index)))
+    return tuple(
+        sorted(turned, key=lambda path: (path.family == "ipv6", path.local_index, path.remote_index))
+    )
 
 
 def reverse_background(flow: Background, labels: Mapping[str, str]) -> Background:
@@ -78,13 +83,13 @@ def reverse_missing(
 
 def _place(name: str, labels: Mapping[str, str]) -> str:
     """Name of a path, or a link, in the reverse direction."""
-    label, _, way = name.rpartition(" ")
-    return f"{labels[label]} {way}" if way in _CORE_WAYS else labels.get(name, name)
+    segment, _, way = name.rpartition(" ")
+    return f"{labels[segment]} {way}" if way in _CORE_WAYS else labels.get(name, name)
 
 
 def _key(key: str, labels: Mapping[str, str]) -> str:
     """Dotted key of a value, with the new label of its segment."""
     if not key.startswith(_SEGMENTS):
         return key
-    label, dot, rest = key.removeprefix(_SEGMENTS).partition(".")
-    return f"{_SEGMENTS}{labels.get(label, label)}{dot}{rest}"
+    segment, dot, rest = key.removeprefix(_SEGMENTS).partition(".")
+    return f"{_SEGMENTS}{labels.get(segment, segment)}{dot}{rest}"

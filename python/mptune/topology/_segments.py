@@ -16,6 +16,7 @@ from mptune.tables import convert, inside
 from mptune.topology import _defaults as defaults
 from mptune.topology._declared import Ahead
 from mptune.topology._effects import DECLARED, Effects, Schedule
+from mptune.topology._families import MAX_PATHS, pairs
 from mptune.topology._kinds import LOSS, RATE, TIME, Kind, choice
 from mptune.topology._link_effects import EffectsReader, Fields, Found, bounded
 from mptune.topology._mptcp import WORDS
@@ -24,9 +25,6 @@ from mptune.topology._schema import CoreTable, CoreValues, SegmentTable
 from mptune.topology._sites import UNKNOWN, Carries, CoreSegment, Path, Site
 from mptune.topology._trace import Trace, trace_in
 from mptune.topology._values import Ledger, Origin
-
-#: Most paths the core supports.
-_MAX_PATHS = 64
 
 
 def read_paths(
@@ -45,22 +43,17 @@ def read_paths(
     InputError : too many pairs, or anything in `[core]` that is not as expected.
     """
     count = len(sender.interfaces) * len(receiver.interfaces)
-    if count > _MAX_PATHS:
-        raise InputError(
-            ledger.where, "sites", f"expected at most {_MAX_PATHS} interface pairs, found {count}"
-        )
+    if count > MAX_PATHS:
+        expected = f"expected at most {MAX_PATHS} interface pairs, found {count}"
+        raise InputError(ledger.where, "sites", expected)
     core = convert(core_table, CoreTable, ledger.where, "core")
-    labels = [f"{a.abbr}-{b.abbr}" for a in sender.interfaces for b in receiver.interfaces]
+    labels = [pair.label for pair in pairs(sender, receiver, both=False)]
     segments = _segments(core, labels, ledger.where)
     paths = []
-    for i, local in enumerate(sender.interfaces):
-        for j, remote in enumerate(receiver.interfaces):
-            label = f"{local.abbr}-{remote.abbr}"
-            reader = _SegmentReader(label, segments.get(label), core, ledger, origin, folder)
-            segment = reader.segment(2 * (local.delay_ns + remote.delay_ns))
-            paths.append(
-                Path(label=label, local_index=i, remote_index=j, local=local, remote=remote, core=segment)
-            )
+    for pair in pairs(sender, receiver, both=False):
+        reader = _SegmentReader(pair.label, segments.get(pair.label), core, ledger, origin, folder)
+        segment = reader.segment(2 * (pair.local.delay_ns + pair.remote.delay_ns))
+        paths.append(Path(label=pair.label, core=segment, **pair._asdict()))
     return tuple(paths)
 
 

@@ -121,8 +121,17 @@ class CoreSegment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     mptcp: Carries | None = None
 
 
-class Path(msgspec.Struct, frozen=True, kw_only=True):
-    """A (local interface, remote interface) pair; data flows from local (the sender) to remote."""
+class Path(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A (local interface, remote interface) pair; data flows from local (the sender) to remote.
+
+    Attributes
+    ----------
+    label : name of the path.
+    local_index, remote_index : numbers of its interfaces at their sites.
+    core : its core segment.
+    family : its address family, if the connection has paths of both; None is the connection's.
+    segment : name of its core segment, if that is not the label: paths of one segment share its links.
+    """
 
     label: str
     local_index: int
@@ -130,6 +139,13 @@ class Path(msgspec.Struct, frozen=True, kw_only=True):
     local: Interface
     remote: Interface
     core: CoreSegment
+    family: Literal["ipv4", "ipv6"] | None = None
+    segment: str | None = None
+
+    @property
+    def crosses(self) -> str:
+        """Name of its core segment, as in a topology file."""
+        return self.label if self.segment is None else self.segment
 
     @property
     def base_rtt_ns(self) -> int:

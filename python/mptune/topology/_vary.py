@@ -137,7 +137,7 @@ def _of_interface(topology: Topology, site: str, abbr: str, name: str) -> Place 
         mine = [
             each_path
             for each_path in mine
-            if f"core.segments.{each_path.label}.rtt" not in topology.provenance
+            if f"core.segments.{each_path.crosses}.rtt" not in topology.provenance
         ]
         if not mine:
             return None
@@ -169,12 +169,13 @@ def _with_interface(topology: Topology, sends: bool, number: int, new: Interface
 
 
 def _of_segment(topology: Topology, label: str, name: str) -> Place | None:
-    path = next((route for route in topology.paths if route.label == label), None)
-    if path is None:
+    mine = [route for route in topology.paths if route.crosses == label]
+    if not mine:
         return None
+    path, labels = mine[0], tuple(route.label for route in mine)
     if name == "rtt":
         return Place(
-            path.base_rtt_ns, lambda new: _with_core(topology, path, _of_rtt(path, new)), _TIME, (label,)
+            path.base_rtt_ns, lambda new: _with_core(topology, path, _of_rtt(path, new)), _TIME, labels
         )
     if name not in _OF_SEGMENT:
         return None
@@ -186,7 +187,7 @@ def _of_segment(topology: Topology, label: str, name: str) -> Place | None:
     def changed(new: int) -> Topology:
         return _with_core(topology, path, msgspec.structs.replace(path.core, **{field: new}))
 
-    return Place(value, changed, kind, (label,))
+    return Place(value, changed, kind, labels)
 
 
 def _of_rtt(path: Path, rtt_ns: int) -> CoreSegment:
@@ -198,10 +199,11 @@ def _of_rtt(path: Path, rtt_ns: int) -> CoreSegment:
 
 
 def _with_core(topology: Topology, path: Path, core: CoreSegment) -> Topology:
-    new = msgspec.structs.replace(path, core=core)
-    return msgspec.structs.replace(
-        topology, paths=tuple(new if route.label == path.label else route for route in topology.paths)
+    paths = (
+        msgspec.structs.replace(route, core=core) if route.crosses == path.crosses else route
+        for route in topology.paths
     )
+    return msgspec.structs.replace(topology, paths=tuple(paths))
 
 
 def _ranged(key: str, origin: Provenance, share: float, where: Place) -> Uncertain | None:

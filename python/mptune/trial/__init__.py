@@ -5,6 +5,7 @@ whatever else a question fixes it is a *configuration*, and with a seed and a ne
 makes an *observation* of it, of which campaigns keep a *record*.
 """
 
+from mptune.topology import FAMILIES
 from mptune.trial._observation import (
     BackgroundObservation,
     Observation,
@@ -16,7 +17,7 @@ from mptune.trial._trial import (
     ACTIONS,
     BIN_NS,
     DEFAULT_FAMILY,
-    FAMILIES,
+    FAMILY_CHOICES,
     FIXED,
     MSS,
     PLAIN_TCP,
@@ -35,6 +36,7 @@ __all__ = [
     "BIN_NS",
     "DEFAULT_FAMILY",
     "FAMILIES",
+    "FAMILY_CHOICES",
     "FIXED",
     "MSS",
     "PLAIN_TCP",

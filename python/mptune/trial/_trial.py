@@ -4,7 +4,7 @@ from typing import Any, Final, Literal, get_args
 
 import msgspec
 
-from mptune.topology import Topology
+from mptune.topology import BOTH, FAMILIES, Topology
 from mptune.trial.stacks import MEMBERS, Members
 from mptune.trial.workloads import Workload
 
@@ -25,8 +25,8 @@ PROTOCOLS: tuple[str, ...] = ("mptcp", "tcp")
 #: name.
 PLAIN_TCP: Final = "tcp"
 
-#: Address families: the names of `Trial.family`.
-FAMILIES: tuple[str, ...] = ("ipv4", "ipv6")
+#: The names of `Trial.family`.
+FAMILY_CHOICES: tuple[str, ...] = (*FAMILIES, BOTH)
 
 #: The family of a trial that names none.
 DEFAULT_FAMILY = "ipv4"
@@ -60,7 +60,8 @@ class Trial(Members, frozen=True, kw_only=True):
     topology : the network between the two sites; with MPTCP those of its paths alone on which that passes.
     protocol : "mptcp", or "tcp" for plain TCP on the initial path: with the path manager default, and with
         no scripted actions but down and up. Of the stack, its scheduler and scheduling rules then do nothing.
-    family : "ipv4", or "ipv6" for every subflow; background connections of the simulator have the same.
+    family : "ipv4" or "ipv6" for every subflow, and for background connections of the simulator; or "both":
+        each path has its own (`Topology.over`).
     pm, cc : names from the core's lists.
     buffer_bytes : connection-level send buffer and receive buffer, bytes each: of payload, or with the
         accounting "linux" the value given to SO_SNDBUF and SO_RCVBUF, as on the kernel.
@@ -89,9 +90,11 @@ class Trial(Members, frozen=True, kw_only=True):
     script: tuple[ScriptedAction, ...] = ()
 
     def __post_init__(self) -> None:
-        """Leave out the paths that MPTCP cannot use, whoever makes the trial."""
+        """Take the paths of its family, without those that MPTCP cannot use, whoever makes the trial."""
+        left = self.topology.over(self.family)
         if self.protocol != PLAIN_TCP:
-            left = self.topology.for_mptcp(self.initial_path)
+            left = left.for_mptcp(self.initial_path)
+        if left is not self.topology:
             msgspec.structs.force_setattr(self, "topology", left)
 
     @property
@@ -101,5 +104,8 @@ class Trial(Members, frozen=True, kw_only=True):
 
     @property
     def lsrr_honoured(self) -> bool:
-        """True if binder may use its gateways: only IPv4 has loose source routes (RFC 791, RFC 5095)."""
-        return self.topology.lsrr_honoured and self.family == DEFAULT_FAMILY
+        """True if binder may use its gateways: only IPv4 has loose source routes (RFC 791, RFC 5095).
+
+        Of a connection over both families the core knows which paths those are.
+        """
+        return self.topology.lsrr_honoured and self.family != "ipv6"

@@ -3,6 +3,7 @@
 
 use crate::kernel::pair::Pair;
 use mptune_core::error::SpecError;
+use mptune_core::network::Family;
 use mptune_core::pathmanager::{self as core, OptionMap, PathEnds, PathId, TransferSize};
 use serde::Deserialize;
 use std::net::IpAddr;
@@ -38,8 +39,17 @@ pub struct KernelPath {
     pub local: usize,
     /// Number of the receiver's.
     pub remote: usize,
-    /// The sender's and the receiver's address, once per address family.
+    /// The sender's and the receiver's address, at most once per address family.
     pub pairs: Vec<(IpAddr, IpAddr)>,
+}
+
+impl KernelPath {
+    /// Its ends for the core; its family is that of its first addresses.
+    pub fn ends(&self) -> PathEnds {
+        let six = self.pairs.first().is_some_and(|(local, _)| local.is_ipv6());
+        let family = if six { Family::Ipv6 } else { Family::Ipv4 };
+        PathEnds { local: self.local, remote: self.remote, family }
+    }
 }
 
 /// A policy, its options and its paths, as received.
@@ -91,8 +101,7 @@ impl Specification {
     /// # Errors
     /// [`Error::Policy`].
     pub fn checked(self) -> Result<Assignment, Error> {
-        let ends = |path: &KernelPath| PathEnds { local: path.local, remote: path.remote };
-        let ends: Vec<_> = self.paths.iter().map(ends).collect();
+        let ends: Vec<_> = self.paths.iter().map(KernelPath::ends).collect();
         let size = match self.transfer_bytes {
             Some(SATURATED) => TransferSize::Unlimited,
             Some(bytes) => TransferSize::Known(bytes),
@@ -155,6 +164,14 @@ impl Assignment {
         })
     }
 
+    /// Local and remote address of a path for a connection whose first subflow has these ends: in its family, or in
+    /// the other one if Linux allows that, which is in sockets of IPv6 (net/mptcp/pm.c, `mptcp_pm_addr_families_match`).
+    pub fn addresses_for(&self, path: PathId, initial: &Pair) -> Option<(IpAddr, IpAddr)> {
+        let other = || self.paths[path].pairs.first().copied();
+        let own = self.addresses(path, initial.addresses().0);
+        own.or_else(|| other().filter(|_| initial.local.is_ipv6()))
+    }
+
     /// Local and remote address of a path in an address's family.
     pub fn addresses(&self, path: PathId, family: IpAddr) -> Option<(IpAddr, IpAddr)> {
         let same = |(local, _): &&(IpAddr, IpAddr)| local.is_ipv4() == family.is_ipv4();
@@ -206,5 +223,10 @@ mod tests {
         let reason = assignment.path_named("C-X").unwrap_err().to_string();
         assert_eq!(reason, "path: expected one of A-X, B-X, found \"C-X\"");
         assert_eq!(assignment.addresses(0, "::1".parse().unwrap()), None);
+        let six = Pair {
+            local: "[fd64::1]:7".parse().unwrap(),
+            remote: "[fd65::1]:5001".parse().unwrap(),
+        };
+        assert_eq!(assignment.addresses_for(0, &six), Some(pair("10.64.0.1:7").addresses()));
     }
 }

@@ -18,7 +18,7 @@ mod subflow;
 
 pub use connection::Connection;
 pub use io::{Io, Timer};
-pub use options::{ConnectionOptions, Family, ScriptedAction, ScriptedEvent};
+pub use options::{ConnectionOptions, ScriptedAction, ScriptedEvent};
 pub use packet::{Ack, Content, Mapping, Packet, Segment};
 pub use protocol::{Protocol, Rules};
 pub use subflow::{Subflow, Totals};

@@ -8,28 +8,6 @@ use crate::congestion::Controller;
 use crate::pathmanager::{self, PathId, TransferSize};
 use crate::units::{Bytes, Nanos};
 use crate::workload::Workload;
-use serde::Deserialize;
-
-/// IP version.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Family {
-    /// IPv4, without options.
-    #[default]
-    Ipv4,
-    /// IPv6, without extension headers.
-    Ipv6,
-}
-
-impl Family {
-    /// Bytes by which its header is longer than that of IPv4 (RFC 8200 section 3: 40 instead of 20).
-    pub fn longer_header(self) -> u32 {
-        match self {
-            Self::Ipv4 => 0,
-            Self::Ipv6 => 20,
-        }
-    }
-}
 
 /// A scripted change of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,8 +44,6 @@ pub struct ScriptedAction {
 pub struct ConnectionOptions {
     /// MPTCP or plain TCP.
     pub protocol: Protocol,
-    /// IPv4 or IPv6.
-    pub family: Family,
     /// Congestion control of every subflow, in its initial state.
     pub controller: Controller,
     /// Scheduler.
@@ -86,7 +62,7 @@ pub struct ConnectionOptions {
     pub send_buffer: Bytes,
     /// Shared receive buffer: payload bytes, or the value of `SO_RCVBUF` or of `tcp_rmem[2]`.
     pub receive_buffer: Bytes,
-    /// Payload bytes of a full segment; under Linux accounting, including the DSS option.
+    /// Payload bytes of a full segment of any subflow; under Linux accounting, including the DSS option.
     pub mss: u32,
     /// Path of the MP_CAPABLE handshake.
     pub initial_path: PathId,
@@ -113,18 +89,18 @@ impl ConnectionOptions {
         }
     }
 
-    /// Bytes of a pure ACK without SACK blocks.
+    /// Bytes of a pure ACK without SACK blocks, over IPv4.
     pub fn ack_size(&self) -> u32 {
-        self.protocol.rules().ack_size() + self.family.longer_header()
+        self.protocol.rules().ack_size()
     }
 
-    /// Bytes of a packet of a handshake.
+    /// Bytes of a packet of a handshake, over IPv4.
     pub fn syn_size(&self) -> u32 {
-        self.protocol.rules().syn_size() + self.family.longer_header()
+        self.protocol.rules().syn_size()
     }
 
-    /// Bytes that come before the payload of a full segment in its packet.
+    /// Bytes that come before the payload of a full segment in its packet, over IPv4.
     pub fn header(&self) -> u32 {
-        DATA_HEADER + self.family.longer_header() + (self.mss - self.full_segment())
+        DATA_HEADER + (self.mss - self.full_segment())
     }
 }

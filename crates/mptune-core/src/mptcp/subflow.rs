@@ -58,6 +58,8 @@ pub struct Subflow {
     pub path: usize,
     /// Its number among all subflows of the simulation.
     pub flow: u16,
+    /// Bytes by which the IP header of its packets is longer than that of IPv4.
+    pub longer_header: u32,
     /// Sending half, at the data sender.
     pub sender: Sender,
     /// Receiving half, at the data receiver.
@@ -106,6 +108,7 @@ impl Subflow {
     pub fn new(
         path: usize,
         flow: u16,
+        longer_header: u32,
         sender: Sender,
         series: Series,
         timers: [Source; 2],
@@ -113,6 +116,7 @@ impl Subflow {
         Self {
             path,
             flow,
+            longer_header,
             receiver: Receiver::new(sender.ecn_per_segment()),
             sender,
             phase: Phase::SynSent,

@@ -4,6 +4,7 @@ use super::aqm::AqmSpec;
 use super::bucket::BucketSpec;
 use super::chance::{BILLION, check};
 use super::effects::{self, Specs, wire_effects};
+use super::family::Family;
 use super::limits::{FULL_PACKET, MAX_DELAY, check_rate};
 use super::schedule::ScheduleSpec;
 use super::trace;
@@ -105,6 +106,9 @@ pub struct PathSpec {
     pub forward: Vec<usize>,
     /// Links that ACKs cross, in order.
     pub reverse: Vec<usize>,
+    /// IP version; none is the trial's.
+    #[serde(default)]
+    pub family: Option<Family>,
 }
 
 /// The whole network between two sites.

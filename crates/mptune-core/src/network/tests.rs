@@ -51,7 +51,14 @@ fn link(rate_bps: u64, delay_ms: u64, queue_bytes: Option<u64>) -> LinkSpec {
 
 fn path(forward: &[usize], reverse: &[usize]) -> PathSpec {
     let label = String::new();
-    PathSpec { label, local: 0, remote: 0, forward: forward.into(), reverse: reverse.into() }
+    PathSpec {
+        label,
+        local: 0,
+        remote: 0,
+        forward: forward.into(),
+        reverse: reverse.into(),
+        family: None,
+    }
 }
 
 fn network(links: Vec<LinkSpec>, paths: Vec<PathSpec>) -> NetworkSpec {

@@ -2,6 +2,7 @@
 
 use super::declaration::OptionInfo;
 use crate::error::SpecError;
+use crate::network::{Family, NetworkSpec, PathSpec};
 use crate::units::{Bytes, Nanos};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -13,14 +14,29 @@ pub type PathId = usize;
 /// The number of a subflow in its connection, in order of creation; 0 is the initial one.
 pub type SubflowId = usize;
 
-/// A pair of interfaces.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+/// A pair of interfaces, and of addresses there.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PathEnds {
     /// Number of the local interface.
     pub local: usize,
     /// Number of the remote interface.
     pub remote: usize,
+    /// Family of the addresses at both ends.
+    #[serde(default)]
+    pub family: Family,
+}
+
+impl PathEnds {
+    /// The ends of all paths of a network; `family` is that of paths without one of their own.
+    pub fn of_all(network: &NetworkSpec, family: Family) -> Vec<Self> {
+        let ends = |path: &PathSpec| Self {
+            local: path.local,
+            remote: path.remote,
+            family: path.family.unwrap_or(family),
+        };
+        network.paths.iter().map(ends).collect()
+    }
 }
 
 /// The number of payload bytes of a transfer, as known beforehand.

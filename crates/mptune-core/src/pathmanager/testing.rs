@@ -3,6 +3,7 @@
 
 use super::{Command, Event, PathEnds, PathId, PathManager, SubflowId, SubflowView};
 use super::{ConnectionStatistics, SubflowStatistics, TransferSize, View};
+use crate::network::Family;
 use crate::units::{Bytes, MILLISECOND, Nanos};
 
 /// The command for another subflow that carries data.
@@ -44,7 +45,7 @@ pub struct World<P> {
 
 impl<P: PathManager> World<P> {
     pub fn new(locals: usize, remotes: usize, options: P::Options) -> Self {
-        let ends = |n| PathEnds { local: n / remotes, remote: n % remotes };
+        let ends = |n| PathEnds { local: n / remotes, remote: n % remotes, ..PathEnds::default() };
         Self {
             policy: P::new(options).expect("valid options"),
             paths: (0..locals * remotes).map(ends).collect(),
@@ -53,6 +54,12 @@ impl<P: PathManager> World<P> {
             subflows: Vec::new(),
             statistics: ConnectionStatistics::default(),
         }
+    }
+
+    /// Adds every path over IPv6 too.
+    pub fn over_ipv6_too(&mut self) {
+        let six = |&ends: &PathEnds| PathEnds { family: Family::Ipv6, ..ends };
+        self.paths.extend(self.paths.iter().map(six).collect::<Vec<_>>());
     }
 
     /// The policy's path for the initial subflow.
@@ -90,7 +97,7 @@ impl<P: PathManager> World<P> {
 
     /// Adds a path.
     pub fn add_path(&mut self, local: usize, remote: usize) -> Vec<Command> {
-        self.paths.push(PathEnds { local, remote });
+        self.paths.push(PathEnds { local, remote, ..PathEnds::default() });
         self.dispatch(Event::PathAdded(self.paths.len() - 1))
     }
 

@@ -4,8 +4,8 @@
 use super::names;
 use crate::error::SpecError;
 use crate::mptcp::accounting::{Accounting, BufferMode};
-use crate::mptcp::{ConnectionOptions, Family, Protocol, ScriptedAction, ScriptedEvent, scheduler};
-use crate::network::{BackgroundSpec, NetworkSpec};
+use crate::mptcp::{ConnectionOptions, Protocol, ScriptedAction, ScriptedEvent, scheduler};
+use crate::network::{BackgroundSpec, Family, NetworkSpec};
 use crate::pathmanager;
 use crate::transport::BIN;
 use crate::units::Bytes;
@@ -17,7 +17,7 @@ const BUFFER: Bytes = 64 << 20;
 /// Each needs three event sources; the queue has 2048 in addition to the network's.
 const MAX_FLOWS: usize = 256;
 
-/// The connections of a network's background.
+/// The connections of a network's background; `mss` is over IPv4, `family` of paths that have none of their own.
 ///
 /// # Errors
 /// Too many of them, or an unknown congestion control.
@@ -32,14 +32,15 @@ pub(super) fn connections(
         return Err(SpecError::new("network.background", expected));
     }
     let numbered = flows.iter().enumerate();
-    numbered.map(|(number, flow)| connection(number, flow, mss, family)).collect()
+    let of_path = |flow: &BackgroundSpec| network.paths[flow.path].family.unwrap_or(family);
+    let segment = |flow: &BackgroundSpec| mss - of_path(flow).longer_header();
+    numbered.map(|(number, flow)| connection(number, flow, segment(flow))).collect()
 }
 
 fn connection(
     number: usize,
     flow: &BackgroundSpec,
     mss: u32,
-    family: Family,
 ) -> Result<ConnectionOptions, SpecError> {
     let finish = |stop| ScriptedAction {
         at: stop - flow.start_ns,
@@ -49,7 +50,6 @@ fn connection(
     Ok(ConnectionOptions {
         // TCP on one path with the ACK size of MPTCP: existing results depend on it.
         protocol: Protocol::Mptcp,
-        family,
         controller: names::controller(&format!("network.background[{number}].cc"), &flow.cc)?,
         scheduler: scheduler::Policy::MinRtt(scheduler::minrtt::MinRtt),
         path_manager: pathmanager::Policy::Default(pathmanager::default::DefaultManager),

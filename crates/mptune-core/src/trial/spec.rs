@@ -1,8 +1,8 @@
 //! The specification of a trial: network, connection, workload.
 
 use super::script::ScriptSpec;
-use crate::mptcp::{Family, Protocol};
-use crate::network::NetworkSpec;
+use crate::mptcp::Protocol;
+use crate::network::{Family, NetworkSpec};
 use crate::pathmanager::{OptionMap, PathId};
 use crate::transport::BIN;
 use crate::units::{Bytes, Nanos};
@@ -18,7 +18,7 @@ pub struct TrialSpec {
     /// MPTCP, or plain TCP on the initial path.
     #[serde(default)]
     pub protocol: Protocol,
-    /// IP version.
+    /// IP version of the paths that have none of their own.
     #[serde(default)]
     pub family: Family,
     /// Path manager.
@@ -47,7 +47,8 @@ pub struct TrialSpec {
     /// `tcp_wmem[2]` and `tcp_rmem[2]`.
     pub buffer_bytes: Bytes,
     /// Payload bytes of a full segment over IPv4. With accounting "linux" they include the DSS option, as
-    /// on the wire. Over IPv6 its packet is as long, and the longer header takes 20 of these bytes.
+    /// on the wire. Over IPv6 its packet is as long, and the longer header takes 20 of these bytes; of a connection
+    /// with paths of both families on all of them.
     pub mss: u32,
     /// Seed of everything random.
     pub seed: u64,

@@ -14,8 +14,14 @@ fn spec(accounting: &str) -> TrialSpec {
         queue_bytes: Some(100_000),
         ..LinkSpec::default()
     };
-    let path =
-        PathSpec { label: "0-0".into(), local: 0, remote: 0, forward: vec![0], reverse: vec![1] };
+    let path = PathSpec {
+        label: "0-0".into(),
+        local: 0,
+        remote: 0,
+        forward: vec![0],
+        reverse: vec![1],
+        family: None,
+    };
     let links = vec![link(5_000_000), link(50_000_000)];
     let network = serde_json::json!({
         "network": {"links": [], "paths": []},

@@ -6,8 +6,8 @@ pub mod drawn;
 
 use mptune_core::congestion::Controller;
 use mptune_core::mptcp::accounting::{Accounting, BufferMode};
-use mptune_core::mptcp::{ConnectionOptions, Family, Protocol, scheduler};
-use mptune_core::network::{LinkSpec, NetworkSpec, PathSpec};
+use mptune_core::mptcp::{ConnectionOptions, Protocol, scheduler};
+use mptune_core::network::{Family, LinkSpec, NetworkSpec, PathSpec};
 use mptune_core::pathmanager::{OptionMap, Policy, TransferSize};
 use mptune_core::transport::BIN;
 use mptune_core::trial::{Outcome, ScriptAction, ScriptSpec, TrialSpec};
@@ -98,7 +98,14 @@ pub fn sites(
 /// A path over the given links.
 pub fn path(local: usize, remote: usize, forward: &[usize], reverse: &[usize]) -> PathSpec {
     let label = format!("{local}-{remote}");
-    PathSpec { label, local, remote, forward: forward.into(), reverse: reverse.into() }
+    PathSpec {
+        label,
+        local,
+        remote,
+        forward: forward.into(),
+        reverse: reverse.into(),
+        family: None,
+    }
 }
 
 /// A sender that always has more, for this long.
@@ -178,7 +185,6 @@ pub fn mbps_between(outcome: &Outcome, from: Nanos, to: Nanos) -> f64 {
 pub fn connection(cc: &str, pm: &str, initial_path: usize, start: Nanos) -> ConnectionOptions {
     ConnectionOptions {
         protocol: Protocol::Mptcp,
-        family: Family::Ipv4,
         controller: Controller::new(cc).expect("known congestion control"),
         scheduler: scheduler::Policy::new("minrtt").expect("known scheduler"),
         opportunistic: false,

@@ -15,7 +15,7 @@ use crate::paths::assignment::{Assignment, KernelPath};
 use crate::paths::happening::What;
 use crate::paths::hosting::Hosting;
 use crate::paths::policies::Opened;
-use mptune_core::pathmanager::{PathEnds, PathId, Report, Stack, State, SubflowId};
+use mptune_core::pathmanager::{PathId, Report, Stack, State, SubflowId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
@@ -376,8 +376,7 @@ impl Connection {
     fn new_path(&mut self, local: usize, remote: usize) -> PathId {
         let Some(appearing) = &self.appearing else { unreachable!("only for such connections") };
         let path = add_path(&mut self.assignment, &appearing.ends, local, remote);
-        let KernelPath { local, remote, .. } = self.assignment.paths[path];
-        self.driver.add_path(PathEnds { local, remote })
+        self.driver.add_path(self.assignment.paths[path].ends())
     }
 
     /// A path has other addresses from now on.
@@ -490,7 +489,7 @@ fn add_path(assignment: &mut Assignment, ends: &Ends, local: usize, remote: usiz
         remote: there.number,
         pairs: vec![(here.address, there.address)],
     };
-    assignment.policy.add_path(PathEnds { local: path.local, remote: path.remote });
+    assignment.policy.add_path(path.ends());
     assignment.paths = assignment.paths.iter().cloned().chain([path]).collect();
     assignment.paths.len() - 1
 }

@@ -19,9 +19,10 @@ impl Connection {
         let flow = io.add_flow(self.number, id);
         let timers = [Timer::Subflow(id), Timer::DelayedAck(id)];
         let timers = timers.map(|timer| io.add_timer(self.number, timer));
+        let longer = io.paths[path].family.longer_header();
         let sender = Sender::new(self.controller.clone());
         let series = Series::new(self.start, self.bin);
-        let mut subflow = Subflow::new(path, flow, sender, series, timers);
+        let mut subflow = Subflow::new(path, flow, longer, sender, series, timers);
         subflow.role = role;
         self.subflows.push(subflow);
         self.sender.add_subflow();
@@ -34,13 +35,13 @@ impl Connection {
         subflow.on_handshake_sent(io.now);
         io.queue.set(subflow.timer, subflow.deadline(io.now));
         let packet = Packet { flow: subflow.flow, content };
-        io.send(forward(subflow.path), self.syn_size, packet);
+        io.send(forward(subflow.path), self.syn_size + subflow.longer_header, packet);
     }
 
     pub(super) fn send_handshake_reply(&mut self, io: &mut Io, id: SubflowId, content: Content) {
         let subflow = &self.subflows[id];
         let packet = Packet { flow: subflow.flow, content };
-        io.send(reverse(subflow.path), self.syn_size, packet);
+        io.send(reverse(subflow.path), self.syn_size + subflow.longer_header, packet);
     }
 
     pub(super) fn on_syn_ack(&mut self, io: &mut Io, id: SubflowId) {

@@ -47,7 +47,7 @@ pub struct Connection {
     script: VecDeque<ScriptedAction>,
     script_timer: Source,
     fully_established: bool,
-    /// Bytes of a packet of a handshake.
+    /// Bytes of a packet of a handshake, over IPv4.
     syn_size: u32,
     /// Changes of role after the subflows were opened, if the path manager takes samples.
     changes: Vec<RoleChange>,

@@ -28,7 +28,7 @@ pub struct DataReceiver {
     reassembly: Reassembly,
     buffer: ReceiveBuffer,
     delivered: Delivered,
-    /// Bytes of a pure ACK without SACK blocks.
+    /// Bytes of a pure ACK without SACK blocks, over IPv4.
     ack_size: u32,
 }
 
@@ -143,7 +143,8 @@ impl DataReceiver {
             ecn_echo: ack.ecn_echo,
         });
         let packet = Packet { flow: subflow.flow, content };
-        io.send(reverse(subflow.path), self.ack_size + sack_size(&ack.sack), packet);
+        let size = self.ack_size + subflow.longer_header + sack_size(&ack.sack);
+        io.send(reverse(subflow.path), size, packet);
     }
 }
 

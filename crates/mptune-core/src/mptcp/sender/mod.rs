@@ -54,7 +54,7 @@ pub struct DataSender {
     ecn: bool,
     /// The congestion control asks for delivery-rate samples.
     rate_samples: bool,
-    /// Bytes before the payload of a packet.
+    /// Bytes before the payload of a packet, over IPv4.
     header: u32,
 }
 

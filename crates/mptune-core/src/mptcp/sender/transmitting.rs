@@ -53,7 +53,7 @@ impl DataSender {
             reduced: new && subflow.sender.take_ecn_signal(),
         };
         let packet = Packet { flow: subflow.flow, content: Content::Data(segment) };
-        io.send(forward(subflow.path), payload + self.header, packet);
+        io.send(forward(subflow.path), payload + self.header + subflow.longer_header, packet);
         payload
     }
 

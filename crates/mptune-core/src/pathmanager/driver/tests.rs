@@ -18,7 +18,7 @@ struct World {
 /// Paths 0 to 3 are the pairs of two local and two remote interfaces.
 fn assignment(pm: &str, options: Value, size: TransferSize) -> Assignment {
     let Value::Object(options) = options else { panic!("a map") };
-    let ends = |n: usize| PathEnds { local: n / 2, remote: n % 2 };
+    let ends = |n: usize| PathEnds { local: n / 2, remote: n % 2, ..PathEnds::default() };
     let paths: Vec<_> = (0..4).map(ends).collect();
     Assignment::new(pm, &options, paths, size, false).expect("valid")
 }
@@ -324,12 +324,12 @@ fn commands_after_samples_become_orders() {
 #[test]
 fn a_path_that_is_added_gets_a_subflow_once_the_connection_is_established() {
     let mut world = World::new(fullmesh(), Stack::LINUX);
-    let early = world.driver.add_path(PathEnds { local: 2, remote: 0 });
+    let early = world.driver.add_path(PathEnds { local: 2, remote: 0, ..PathEnds::default() });
     world.dispatch(Report::PathAdded(early));
     world.dispatch(Report::Joined(0));
     world.dispatch(Report::Established);
     assert_eq!(world.driver.subflows().len(), 5);
-    let late = world.driver.add_path(PathEnds { local: 2, remote: 1 });
+    let late = world.driver.add_path(PathEnds { local: 2, remote: 1, ..PathEnds::default() });
     world.dispatch(Report::PathAdded(late));
     assert_eq!((early, late, world.driver.subflows()[5].path()), (4, 5, 5));
     world.dispatch(Report::Withdrawn(late));
@@ -344,7 +344,7 @@ fn where_only_the_peer_opens_subflows_the_policy_gives_them_roles() {
     world.roles.push(Role::Active);
     world.dispatch(Report::JoinedByPeer(1));
     assert_eq!(world.with(Role::Standby), [1]);
-    let unknown = world.driver.add_path(PathEnds { local: 0, remote: 9 });
+    let unknown = world.driver.add_path(PathEnds { local: 0, remote: 9, ..PathEnds::default() });
     world.roles.push(Role::Active);
     world.dispatch(Report::JoinedByPeer(unknown));
     assert_eq!(world.with(Role::Standby), [1, 2]);
