@@ -116,8 +116,11 @@ def test_a_path_without_the_family_is_left_out(make_world, at):
             bed.run(trial(topology, family="ipv6"))
         six = bed.run(trial(topology, family="ipv6", initial_path="B-X"))
         four = bed.run(trial(topology))
+        either = bed.run(trial(topology, family="both"))
     assert list(sent(six)) == ["B-X"]
     assert all(sent(four)[path] for path in ("A-X", "B-X"))
+    # As the file, the connection has no path over IPv6 from A.
+    assert all(sent(either)[path] for path in ("A-X", "B-X", "B-X/6")) and len(sent(either)) == 3
 
 
 # Machines that are set up badly

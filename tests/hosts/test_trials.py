@@ -39,6 +39,24 @@ def test_a_trial_fills_both_paths(world, topology, family, reverse):
     assert observation.metadata["receiver sysctl net.mptcp.path_manager"] == "kernel"
 
 
+@pytest.mark.measures("slow start overflows the queues; a retransmission that is lost again costs a timeout")
+@pytest.mark.parametrize("reverse", [False, True], ids=["there", "back"])
+def test_a_trial_over_both_families_has_subflows_of_both(world, topology, reverse):
+    """The paths of a pair share its line: 20 and 10 Mbit/s together, as over one family."""
+    if reverse:
+        topology = topology.reversed()
+    asked = trial(topology, family="both", duration_ns=3 * SECOND)
+    with hosts(world) as bed:
+        observation = bed.run(asked)
+    assert observation.metadata["path_manager_problems"] == ""
+    assert {path for path, count in sent(observation).items() if count} == {
+        path.label for path in asked.topology.paths
+    }
+    four, six = (str(observation.metadata[f"addresses {path.label}"]) for path in asked.topology.paths[::2])
+    assert "." in four and ":" in six
+    assert 0.4 * 28.5e6 < observation.throughput_bps < 28.9e6
+
+
 @pytest.mark.measures("slow start overflows the queue; a retransmission that is lost again costs a timeout")
 def test_plain_tcp_has_one_path_and_changes_nothing(world, topology):
     with hosts(world) as bed:

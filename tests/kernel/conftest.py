@@ -5,13 +5,14 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mptune.errors import MptuneError, TrialError
-from mptune.linux import bpf
+from mptune.linux import bpf, doctor
 from mptune.linux.awake import Awake
 from mptune.linux.sandbox.namespaces import Sites
 from mptune.runner.running import run_trials
@@ -23,7 +24,7 @@ from tests.kernel.daemon_world import FULLMESH, Daemon, daemon_of
 from tests.kernel.meter_world import JoinedSites
 from tests.kernel.path_world import World
 from tests.kernel.settings_world import Machine, Setting
-from tests.plugins import two_paths, waiting
+from tests.plugins import trials, two_paths, waiting
 from tests.plugins.needs import Thing, lack
 from tests.plugins.reruns import spoiled
 from tests.plugins.two_paths import Uplink
@@ -143,6 +144,36 @@ def may_manage_paths() -> None:
     missing = path_world.lacking()
     if missing is not None:
         lack("path managers on the kernel", missing)
+
+
+@pytest.fixture
+def trial(two: Topology) -> Callable[..., Trial]:
+    """A trial of a second, with changes."""
+    return partial(trials.trial, two)
+
+
+@pytest.fixture
+def measured(testbed: NamespacesTestbed, trial: Callable[..., Trial]) -> Callable[..., Observation]:
+    """An observation. A machine too busy for real time says nothing about the code."""
+
+    def run(**changes: Any) -> Observation:
+        for _ in range(ATTEMPTS):
+            observation = testbed.run(trial(**changes))
+            if "overloaded" not in observation.metadata:
+                break
+        else:
+            busy = str(observation.metadata["overloaded"])
+            spoiled(busy)
+        return observation
+
+    return run
+
+
+@pytest.fixture
+def ipv6() -> None:
+    """Skips where the kernel has no MPTCP over IPv6."""
+    if reason := doctor.obstacle_of_ipv6():
+        lack("trials over IPv6", Thing("MPTCP over IPv6", "elsewhere"), detail=reason)
 
 
 @pytest.fixture

@@ -8,14 +8,13 @@ import statistics
 import subprocess
 import sys
 import threading
-from functools import partial
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from mptune.errors import Failure, InputError
-from mptune.linux import awake, bpf, doctor
+from mptune.linux import awake, bpf
 from mptune.linux.sandbox import leftovers
 from mptune.linux.sandbox.netlink import inside
 from mptune.runner.running import run_trials
@@ -23,40 +22,12 @@ from mptune.testbeds import create
 from mptune.testbeds.namespaces import NamespacesTestbed
 from mptune.trial import BIN_NS, ScriptedAction
 from mptune.trial.stacks import STACKS
-from tests.plugins import trials
-from tests.plugins.needs import Thing, lack
 from tests.plugins.program import running
-from tests.plugins.reruns import spoiled
 from tests.plugins.trials import SECOND, SILENT
 
 pytestmark = pytest.mark.usefixtures("testbed")
 
-#: A trial on an overloaded machine is run this often.
-ATTEMPTS = 3
 MS = 1_000_000
-
-
-@pytest.fixture
-def trial(two):
-    """A trial of a second, with changes."""
-    return partial(trials.trial, two)
-
-
-@pytest.fixture
-def measured(testbed, trial):
-    """An observation. A machine too busy for real time is no evidence about the code."""
-
-    def run(**changes):
-        for _ in range(ATTEMPTS):
-            observation = testbed.run(trial(**changes))
-            if "overloaded" not in observation.metadata:
-                break
-        else:
-            busy = str(observation.metadata["overloaded"])
-            spoiled(busy)
-        return observation
-
-    return run
 
 
 @pytest.fixture
@@ -172,13 +143,6 @@ def test_plain_tcp_agrees_with_the_simulator_and_is_no_fallback(measured, trial)
     assert steady_bps(observation) == pytest.approx(steady_bps(simulated), rel=0.02)
     assert steady_bps(observation) == pytest.approx(20e6 * 1448 / 1500, rel=0.02)
     assert observation.throughput_bps == pytest.approx(simulated.throughput_bps, rel=0.2)
-
-
-@pytest.fixture
-def ipv6():
-    """Skips where the kernel has no MPTCP over IPv6."""
-    if reason := doctor.obstacle_of_ipv6():
-        lack("trials over IPv6", Thing("MPTCP over IPv6", "elsewhere"), detail=reason)
 
 
 @pytest.mark.measures("slow start overflows the queues; a retransmission that is lost again costs a timeout")

@@ -55,6 +55,31 @@ def test_over_ipv6_the_connection_begins_and_is_joined_at_ipv6_addresses(trial):
     assert (made.address, made.joins) == ("fd65::1", ("fd65::1",))
 
 
+def test_over_both_families_a_path_has_the_addresses_of_its_own(trial):
+    asked = trial(initial_path="C-X/6", pm="fullmesh", family="both")
+    made = plan(asked, "olia")
+    assert made.initial == ("fd64:0:2::1", "fd65::1")
+    assert (made.address, made.joins) == ("fd65::1", ("10.65.0.1", "fd65::1"))
+    pairs = {path.label: path.pairs for path in made.assignment.paths}
+    assert pairs["C-X"] == (("10.64.2.1", "10.65.0.1"),)
+    assert pairs["C-X/6"] == (("fd64:0:2::1", "fd65::1"),)
+    assert made.meter["both_families"] and not plan(trial(), "olia").meter["both_families"]
+
+
+def test_over_one_family_no_path_has_addresses_of_the_other(trial):
+    """A connection over IPv6 could have subflows over IPv4."""
+    paths = plan(trial(family="ipv6"), "olia").assignment.paths
+    assert all(":" in address for path in paths for pair in path.pairs for address in pair)
+
+
+def test_both_families_need_a_path_of_each(trial):
+    asked = trial(pm="fullmesh", family="both")
+    only4 = NamedInterface(side="remote", index=0, device="eth0", ipv4="192.0.2.1")
+    words = "--family: expected one family, found both: no path has IPv6 addresses at both ends"
+    with pytest.raises(InputError, match=words):
+        _kernel_plan.plan(asked, "olia", {**interfaces(asked.topology), "remote": (only4,)})
+
+
 def test_a_receiver_behind_nat_is_reached_at_one_address_and_listens_on_another(trial):
     asked = trial(pm="fullmesh")
     hidden = NamedInterface(

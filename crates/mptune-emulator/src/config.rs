@@ -2,7 +2,7 @@
 
 use crate::recorder::Recording;
 use mptune_core::error::SpecError;
-use mptune_core::network::{LinkSpec, NetworkSpec};
+use mptune_core::network::{LinkSpec, NetworkSpec, PathSpec};
 use mptune_core::units::BitsPerSecond;
 use serde::Deserialize;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -107,8 +107,13 @@ impl Config {
                 }
             }
             let before = &self.network.paths[..number];
-            if before.iter().any(|b| (b.local, b.remote) == (path.local, path.remote)) {
-                let expected = "expected one path per pair of interfaces: addresses name the path";
+            let same = |b: &PathSpec| {
+                let apart = b.family.is_some() && path.family.is_some() && b.family != path.family;
+                (b.local, b.remote) == (path.local, path.remote) && !apart
+            };
+            if before.iter().any(same) {
+                let expected =
+                    "expected one path per pair of interfaces and family: addresses name the path";
                 return Err(SpecError::new(key, expected));
             }
         }

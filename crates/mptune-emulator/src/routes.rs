@@ -2,7 +2,7 @@
 
 use crate::config::{Config, Interface, Side};
 use crate::header::Addresses;
-use mptune_core::network::{RouteId, forward, reverse};
+use mptune_core::network::{Family, RouteId, forward, reverse};
 
 /// Routes by the addresses of their packets, and the devices at their ends.
 #[derive(Debug)]
@@ -25,7 +25,8 @@ impl Routes {
             {
                 debug_assert_eq!(route, routes.to.len());
                 routes.to.push(end);
-                let pairs = addresses(&config.interfaces[start], &config.interfaces[end]);
+                let ends = (&config.interfaces[start], &config.interfaces[end]);
+                let pairs = addresses(ends, path.family);
                 routes.from[start].extend(pairs.map(|pair| (pair, route)));
             }
         }
@@ -45,7 +46,11 @@ impl Routes {
     }
 }
 
-fn addresses(from: &Interface, to: &Interface) -> impl Iterator<Item = Addresses> {
+/// The addresses of a path's packets, of its family if it has one.
+fn addresses(
+    (from, to): (&Interface, &Interface),
+    family: Option<Family>,
+) -> impl Iterator<Item = Addresses> {
     let v4 = from.ipv4.zip(to.ipv4).map(|(a, b)| {
         let mut pair = [0; 8];
         pair[..4].copy_from_slice(&a.octets());
@@ -58,7 +63,8 @@ fn addresses(from: &Interface, to: &Interface) -> impl Iterator<Item = Addresses
         pair[16..].copy_from_slice(&b.octets());
         Addresses::V6(pair)
     });
-    v4.into_iter().chain(v6)
+    let takes = |one| family.is_none_or(|family| family == one);
+    v4.filter(|_| takes(Family::Ipv4)).into_iter().chain(v6.filter(|_| takes(Family::Ipv6)))
 }
 
 #[cfg(test)]
@@ -94,5 +100,22 @@ mod tests {
         found.sort_unstable();
         found.dedup();
         assert_eq!(found, (0..8).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn paths_of_a_family_take_its_packets() {
+        let mut raw = two_by_two(json!({}));
+        let paths = raw["network"]["paths"].as_array_mut().expect("paths");
+        let (mut four, mut six) = (paths[0].clone(), paths[0].clone());
+        (four["family"], six["family"]) = (json!("ipv4"), json!("ipv6"));
+        (*paths, six["label"]) = (vec![four, six.clone()], json!("0-0/6"));
+        let config = parsed(&raw);
+        let routes = Routes::new(&config);
+        let (a, b) = (&config.interfaces[0], &config.interfaces[2]);
+        assert_ne!(a.side, b.side);
+        let v4 = udp(a.ipv4.unwrap().into(), b.ipv4.unwrap().into(), 1, 0, 0, 0);
+        let v6 = udp(a.ipv6.unwrap().into(), b.ipv6.unwrap().into(), 1, 0, 0, 0);
+        let found = [v4, v6].map(|packet| routes.find(0, &parse(&packet).unwrap().addresses));
+        assert_eq!(found, [Some(forward(0)), Some(forward(1))]);
     }
 }

@@ -12,12 +12,11 @@ from typing import Literal
 
 import msgspec
 
-from mptune.topology import Site, Topology
+from mptune.topology import FAMILIES, Site, Topology
 
 Side = Literal["local", "remote"]
 SIDES: tuple[Side, Side] = ("local", "remote")
 
-_FAMILIES = ("ipv4", "ipv6")
 _NETWORK = {"local": 64, "remote": 65}
 #: Routing table of the first interface. A site has at most 64 interfaces; the kernel's begin at 253.
 _FIRST_TABLE = 100
@@ -82,9 +81,11 @@ def interfaces(topology: Topology) -> dict[Side, tuple[NamespaceInterface, ...]]
     return {"local": _of(topology.sender, "local"), "remote": _of(topology.receiver, "remote")}
 
 
-def pairs(local: NamedInterface, remote: NamedInterface) -> tuple[tuple[str, str], ...]:
+def pairs(
+    local: NamedInterface, remote: NamedInterface, families: Sequence[str] = FAMILIES
+) -> tuple[tuple[str, str], ...]:
     """Local and remote address of a path as its sender sees them, for each family that both ends have."""
-    both = ((local.address(family), remote.reached_at(family)) for family in _FAMILIES)
+    both = ((local.address(family), remote.reached_at(family)) for family in families)
     return tuple((ours, theirs) for ours, theirs in both if ours is not None and theirs is not None)
 
 

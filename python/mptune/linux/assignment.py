@@ -4,7 +4,7 @@ The policies themselves are in Rust, the same code as in the simulator; this tra
 numbers and back. It does not use the kernel.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -12,7 +12,7 @@ import msgspec
 from mptune import _core, path_managers
 from mptune.errors import InputError, one_of
 from mptune.linux.addresses import Named, pairs
-from mptune.topology import Topology
+from mptune.topology import FAMILIES, Topology
 
 #: `Assignment.transfer_bytes` of a saturated sender: the largest number that the core accepts.
 SATURATED = 2**64 - 1
@@ -113,14 +113,25 @@ def _numbered(assignment: Assignment) -> dict[str, Any]:
     return path_managers.numbered(assignment.pm, assignment.pm_options, assignment.number)
 
 
-def kernel_paths(topology: Topology, named: Named) -> tuple[KernelPath, ...]:
-    """The paths of a topology with the addresses that its interfaces have."""
+def kernel_paths(
+    topology: Topology, named: Named, families: Sequence[str] = FAMILIES
+) -> tuple[KernelPath, ...]:
+    """The paths of a topology with the addresses that its interfaces have.
+
+    Parameters
+    ----------
+    families : of paths that have none of their own.
+    """
     return tuple(
         KernelPath(
             label=path.label,
             local=path.local_index,
             remote=path.remote_index,
-            pairs=pairs(named["local"][path.local_index], named["remote"][path.remote_index]),
+            pairs=pairs(
+                named["local"][path.local_index],
+                named["remote"][path.remote_index],
+                families if path.family is None else (path.family,),
+            ),
         )
         for path in topology.paths
     )

@@ -12,6 +12,7 @@ import msgspec
 
 from mptune.errors import InputError
 from mptune.testbeds._outages import bin_ns
+from mptune.topology import BOTH, FAMILIES
 from mptune.trial import Bulk, Trial, size_of
 from mptune.trial.stacks import DECLARED, TOLD, refusal
 
@@ -100,24 +101,35 @@ def plan(trial: Trial, kernel_cc: str, named: Named) -> Plan:
     begins = start(assignment, topology.initial_path)
     initial = topology.path(trial.initial_path or begins.initial_path, "initial path")
     sender, receiver = named["local"][initial.local_index], named["remote"][initial.remote_index]
+    family = initial.family or trial.family
     return kernel_trial.Plan(
         assignment=assignment,
         meter=_meter(trial, kernel_cc, begins.thresholds),
         initial=(
-            _given(sender, trial, sender.address(trial.family)),
-            _given(receiver, trial, receiver.reached_at(trial.family)),
+            _given(sender, trial, family, sender.address(family)),
+            _given(receiver, trial, family, receiver.reached_at(family)),
         ),
-        address=_given(receiver, trial, receiver.address(trial.family)),
-        joins=tuple(name for end in named["remote"] if (name := end.address(trial.family)) is not None),
+        address=_given(receiver, trial, family, receiver.address(family)),
+        joins=tuple(
+            name
+            for one in families(trial)
+            for end in named["remote"]
+            if (name := end.address(one)) is not None
+        ),
         script=_script(trial),
         limit_s=trial.workload.limit_ns / 1e9,
     )
 
 
-def _given(interface: NamedInterface, trial: Trial, address: str | None) -> str:
+def families(trial: Trial) -> tuple[str, ...]:
+    """The address families of a trial's paths."""
+    return FAMILIES if trial.family == BOTH else (trial.family,)
+
+
+def _given(interface: NamedInterface, trial: Trial, family: str, address: str | None) -> str:
     if address is None:
         expected = f"expected an address of {interface.device} on the {interface.side} site, found none"
-        raise InputError(trial.topology.name, trial.family, expected)
+        raise InputError(trial.topology.name, family, expected)
     return address
 
 
@@ -151,9 +163,15 @@ def _assignment(trial: Trial, named: Named) -> Assignment:
     from mptune.linux import assignment
 
     size = size_of(trial.workload)
+    paths = assignment.kernel_paths(trial.topology, named, families(trial))
+    for family in families(trial) if trial.family == BOTH else ():
+        of_family = zip(trial.topology.paths, paths, strict=True)
+        if not any(kernel_path.pairs for path, kernel_path in of_family if path.family == family):
+            found = f"found both: no path has {family.replace('ip', 'IP')} addresses at both ends"
+            raise InputError("--family", "", f"expected one family, {found}")
     return assignment.Assignment(
         pm=trial.pm,
-        paths=assignment.kernel_paths(trial.topology, named),
+        paths=paths,
         transfer_bytes=(assignment.SATURATED if size is None else size) if trial.size_known else None,
         pm_options=trial.pm_options,
         lsrr_honoured=trial.lsrr_honoured,
@@ -183,6 +201,7 @@ def _meter(trial: Trial, kernel_cc: str, thresholds: list[int]) -> dict[str, Any
         "stall_ns": stall_ns(trial),
         "thresholds_bytes": thresholds,
         "mptcp": trial.protocol == "mptcp",
+        "both_families": trial.family == BOTH,
         "seed": trial.seed,
         "token": secrets.token_hex(_TOKEN_BYTES),
     }

@@ -23,7 +23,7 @@ from mptune.testbeds._base import Testbed
 from mptune.testbeds._kernel_plan import stall_ns
 from mptune.testbeds._recorded import MOST_PACKETS, SPACING_NS, run_of
 from mptune.topology import TcpBackground, Topology
-from mptune.trial import Observation, Trial
+from mptune.trial import DEFAULT_FAMILY, Observation, Trial
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -104,8 +104,8 @@ class NamespacesTestbed(Testbed):
         self.check_network(trial.topology)
         congestion.check(trial.cc)
         _kernel_plan.check(trial, self.name)
-        if trial.family == "ipv6" and self._obstacle_of_ipv6 is not None:
-            raise InputError("--family", "", f"expected ipv4, found ipv6: {self._obstacle_of_ipv6}")
+        if trial.family != DEFAULT_FAMILY and self._obstacle_of_ipv6 is not None:
+            raise InputError("--family", "", f"expected ipv4, found {trial.family}: {self._obstacle_of_ipv6}")
 
     @cached_property
     def _obstacle_of_ipv6(self) -> str | None:

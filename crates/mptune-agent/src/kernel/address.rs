@@ -27,6 +27,19 @@ pub fn encode(address: SocketAddr) -> Vec<u8> {
     bytes
 }
 
+/// The address, converted back if it is one of IPv4 inside IPv6.
+pub fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
+/// The address as a socket of IPv6 takes it: one of IPv4 inside IPv6 (RFC 4291 section 2.5.5.2).
+pub fn mapped(ip: IpAddr) -> IpAddr {
+    match ip {
+        IpAddr::V4(ip) => ip.to_ipv6_mapped().into(),
+        IpAddr::V6(_) => ip,
+    }
+}
+
 /// The address at the start of `bytes`; none for another family or too few bytes.
 pub fn decode(bytes: &[u8]) -> Option<SocketAddr> {
     let family = u16::from_ne_bytes(bytes.get(..2)?.try_into().ok()?);

@@ -1,10 +1,11 @@
 //! Configuration of a half: the first line on standard input.
 
 use super::error::Error;
+use crate::kernel::address;
 use mptune_core::workload::Workload;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// Bytes of a token.
 pub const TOKEN_BYTES: usize = 16;
@@ -39,6 +40,9 @@ pub struct Job {
     /// Multipath TCP; plain TCP otherwise.
     #[serde(default = "yes")]
     pub mptcp: bool,
+    /// The connection may have subflows of both address families, which Linux allows in sockets of IPv6.
+    #[serde(default)]
+    pub both_families: bool,
     /// Seed of the payload.
     #[serde(default)]
     pub seed: u64,
@@ -105,6 +109,11 @@ fn yes() -> bool {
 }
 
 impl Job {
+    /// An address as its sockets take it.
+    pub fn socket_address(&self, ip: IpAddr, port: u16) -> SocketAddr {
+        SocketAddr::new(if self.both_families { address::mapped(ip) } else { ip }, port)
+    }
+
     /// Checks a job.
     ///
     /// # Errors
@@ -147,7 +156,9 @@ impl ReceiverConfig {
     /// # Errors
     /// The first key whose value is wrong.
     pub fn checked(self) -> Result<Self, Error> {
-        self.joins.iter().try_for_each(|join| same_family("joins", &self.address, join))?;
+        if !self.job.both_families {
+            self.joins.iter().try_for_each(|join| same_family("joins", &self.address, join))?;
+        }
         Ok(Self { job: self.job.checked()?, ..self })
     }
 }
@@ -228,7 +239,10 @@ mod tests {
         let job = sender(JOB).unwrap().job;
         let [four, six]: [IpAddr; 2] = ["10.65.0.1", "fd65::1"].map(|ip| ip.parse().unwrap());
         let config = ReceiverConfig { job: job.clone(), address: four, port: 0, joins: vec![six] };
-        assert!(config.checked().unwrap_err().to_string().contains("joins: "));
+        assert!(config.clone().checked().unwrap_err().to_string().contains("joins: "));
+        let both = Job { both_families: true, ..job.clone() };
+        assert_eq!(both.socket_address(four, 1).to_string(), "[::ffff:10.65.0.1]:1");
+        assert!(ReceiverConfig { job: both, ..config }.checked().is_ok());
         let config = SenderConfig { job, local: four, remote: six, port: 1, plain_because: None };
         assert!(config.checked().unwrap_err().to_string().contains("remote: "));
     }

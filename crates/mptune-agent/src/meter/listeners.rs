@@ -12,7 +12,7 @@ use crate::meter::config::ReceiverConfig;
 use crate::meter::error::Error;
 use crate::meter::socket;
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 
 /// Connections that may wait to be accepted: the trial's, strangers', and joins in progress. The system
@@ -97,7 +97,7 @@ impl Listeners {
 /// True if MPTCP is used, and the reason if it should be but is not: a host without it answers in plain TCP,
 /// and the sender reports what becomes of the connection.
 fn capability(config: &ReceiverConfig) -> Result<(bool, Option<String>), Error> {
-    match socket::open(config.address, config.job.mptcp) {
+    match socket::open_for(&config.job, config.address, config.job.mptcp) {
         Ok(_) => Ok((config.job.mptcp, None)),
         Err(error) if config.job.mptcp && socket::is_unsupported(&error) => {
             Ok((false, Some(format!("the receiver's host has no MPTCP ({error})"))))
@@ -115,10 +115,10 @@ fn together(
     let mut attempts = if config.port == 0 { ATTEMPTS } else { 1 };
     loop {
         attempts -= 1;
-        let initial = listen(config, mptcp, SocketAddr::new(config.address, config.port))?;
+        let initial = listen(config, mptcp, config.address, config.port)?;
         let port = initial.local_addr().map_err(|error| Error::System("receiver", error))?.port();
         let joins: Result<Vec<_>, _> =
-            elsewhere.iter().map(|ip| listen(config, mptcp, SocketAddr::new(*ip, port))).collect();
+            elsewhere.iter().map(|&ip| listen(config, mptcp, ip, port)).collect();
         match joins {
             Ok(joins) => return Ok((initial, joins)),
             Err(_) if attempts > 0 => {}
@@ -128,9 +128,15 @@ fn together(
 }
 
 /// One listener; what it accepts has its buffers from the start.
-fn listen(config: &ReceiverConfig, mptcp: bool, at: SocketAddr) -> Result<TcpListener, Error> {
+fn listen(
+    config: &ReceiverConfig,
+    mptcp: bool,
+    ip: IpAddr,
+    port: u16,
+) -> Result<TcpListener, Error> {
+    let at = config.job.socket_address(ip, port);
     let listening = |error: io::Error| Error::Listening(at, error);
-    let fd = socket::open(at.ip(), mptcp).map_err(listening)?;
+    let fd = socket::open_for(&config.job, ip, mptcp).map_err(listening)?;
     socket::set_buffers(fd.as_fd(), config.job.buffer_bytes, "receiver")?;
     sys::bind(fd.as_fd(), &address::encode(at))
         .and_then(|()| sys::listen(fd.as_fd(), BACKLOG))

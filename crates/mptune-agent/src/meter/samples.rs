@@ -1,5 +1,6 @@
 //! Samples of each subflow of a sender by the kernel's statistics, for a recording of the trial.
 
+use crate::kernel::address;
 use crate::kernel::info::SubflowInfo;
 use serde::Serialize;
 use std::net::SocketAddr;
@@ -72,8 +73,8 @@ impl Sample {
         Self {
             t_ns,
             subflow: info.id,
-            local: info.local,
-            remote: info.remote,
+            local: address::canonical(info.local),
+            remote: address::canonical(info.remote),
             cwnd: tcp.cwnd,
             ssthresh: Some(tcp.ssthresh).filter(|&segments| segments < INFINITE),
             srtt_ns: tcp.srtt_ns,

@@ -16,7 +16,7 @@ use crate::meter::subflows::Ledger;
 use crate::role;
 use serde::Serialize;
 use std::io::{self, ErrorKind, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::os::fd::{AsFd, OwnedFd};
 
 /// Bytes of payload generated at a time.
@@ -89,11 +89,11 @@ fn run(control: &mut Control) -> Result<(), Error> {
 }
 
 fn set_up(config: &SenderConfig) -> Result<(OwnedFd, Diag), Error> {
-    let fd = socket::open(config.local, config.job.mptcp).map_err(|error| {
+    let local = config.job.socket_address(config.local, 0);
+    let fd = socket::open_for(&config.job, config.local, config.job.mptcp).map_err(|error| {
         let unsupported = config.job.mptcp && socket::is_unsupported(&error);
         if unsupported { Error::NoMptcp(error) } else { Error::Socket(error) }
     })?;
-    let local = SocketAddr::new(config.local, 0);
     sys::bind(fd.as_fd(), &address::encode(local))
         .map_err(|error| Error::Local(config.local, error))?;
     socket::set_congestion_control(fd.as_fd(), &config.job.cc)?;
@@ -191,12 +191,12 @@ impl<'a> Sender<'a> {
 
     /// The socket, connected unless that failed or it was ordered to stop.
     fn connect(&mut self, fd: OwnedFd) -> Result<TcpStream, Error> {
-        let remote = SocketAddr::new(self.config.remote, self.config.port);
+        let remote = self.config.job.socket_address(self.config.remote, self.config.port);
         self.half.restart();
         let begun = socket::connect(fd.as_fd(), remote);
         let stream = TcpStream::from(fd);
         if let Err(error) = begun.and_then(|()| self.await_connection(&stream)) {
-            let at = seconds(self.half.now_ns());
+            let (at, remote) = (seconds(self.half.now_ns()), address::canonical(remote));
             self.half
                 .end(Ending::Unreachable(format!("no connection to {remote} at {at}: {error}")));
         }

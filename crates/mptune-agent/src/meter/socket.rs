@@ -1,5 +1,6 @@
 //! A socket of a measurement: creating it, setting it up, reading back settings and statistics, closing it.
 
+use super::config::Job;
 use super::error::Error;
 use crate::kernel::address;
 use crate::kernel::info::{FullInfo, MptcpInfo, SubflowInfo, TcpInfo};
@@ -23,10 +24,21 @@ pub struct Buffers {
     pub rcvbuf: u32,
 }
 
-/// A stream socket; `mptcp` false makes it plain TCP.
+/// A stream socket for an address; `mptcp` false makes it plain TCP.
 pub fn open(ip: IpAddr, mptcp: bool) -> io::Result<OwnedFd> {
     let protocol = if mptcp { sys::IPPROTO_MPTCP } else { libc::IPPROTO_TCP };
     sys::socket(address::family(ip), libc::SOCK_STREAM, protocol)
+}
+
+/// The same for a job, whose connection may have subflows of both families.
+pub fn open_for(job: &Job, ip: IpAddr, mptcp: bool) -> io::Result<OwnedFd> {
+    let fd = open(job.socket_address(ip, 0).ip(), mptcp)?;
+    if job.both_families {
+        // Whatever `net.ipv6.bindv6only` is.
+        let no = 0i32.to_ne_bytes();
+        sys::set_option(fd.as_fd(), libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, &no)?;
+    }
+    Ok(fd)
 }
 
 /// True for the error of a namespace or kernel without MPTCP.

@@ -2,6 +2,7 @@
 //!
 //! The kernel forgets a subflow when it closes; its last known state is kept here.
 
+use crate::kernel::address;
 use crate::kernel::diag::{Counted, Diag, Single};
 use crate::kernel::info::{SubflowInfo, TcpInfo};
 use crate::kernel::pair::Pair;
@@ -200,8 +201,8 @@ impl Entry {
     fn report(&self, end_ns: u64) -> SubflowReport {
         let (tcp, diag) = (self.info.tcp, self.diag.clone());
         SubflowReport {
-            local: self.info.local,
-            remote: self.info.remote,
+            local: address::canonical(self.info.local),
+            remote: address::canonical(self.info.remote),
             bytes: tcp.bytes_received,
             bins: self.received.until(end_ns),
             srtt_ns: tcp.srtt_ns,

@@ -236,6 +236,7 @@ impl Connection {
             }
         };
         self.subflows[id].establish(pair, now_ns);
+        self.families = self.families.and(Families::of(&pair));
         if let Some(seen) = seen {
             self.subflows[id].note(seen, now_ns);
             // One that the peer opened is known to the driver only after the report.

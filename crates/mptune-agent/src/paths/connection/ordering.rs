@@ -46,7 +46,7 @@ impl Connection {
             Some(again) => (again.kernel_backup, again.unwanted) = (backup, false),
             None => self.subflows.push(Subflow::new(path, backup)),
         }
-        let found = self.assignment.addresses(path, self.initial.addresses().0);
+        let found = self.assignment.addresses_for(path, &self.initial);
         let Some((local, remote)) = found else {
             if self.appearing.is_some() {
                 return self.report(Report::JoinFailed(subflow), now_ns);

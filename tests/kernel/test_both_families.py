@@ -1,0 +1,101 @@
+"""Connections over both address families on this machine's own MPTCP, between two namespaces."""
+
+from functools import partial
+
+import pytest
+
+from mptune.topology import load
+from mptune.trial import ScriptedAction
+from tests.plugins import trials
+from tests.plugins.trials import SECOND, SILENT
+
+pytestmark = pytest.mark.usefixtures("testbed", "ipv6")
+
+EVERY = {"W-X", "N-X", "W-X/6", "N-X/6"}
+MS = 1_000_000
+
+
+@pytest.fixture
+def trial(two):
+    """A trial over both families, with changes."""
+    return partial(trials.trial, two, family="both")
+
+
+def by_path(observation):
+    return {subflow.path: subflow for subflow in observation.subflows}
+
+
+@pytest.mark.measures("slow start, and timeouts in it, take their parts of the time")
+@pytest.mark.parametrize("initial", ["W-X", "W-X/6"])
+def test_subflows_of_both_families_carry_data_whichever_came_first(measured, initial):
+    observation = measured(initial_path=initial, duration_ns=3 * SECOND)
+    assert observation.failed is None and observation.metadata["fallback"] is False
+    assert observation.metadata["path_manager_problems"] == ""
+    assert {path for path, one in by_path(observation).items() if one.bytes} == EVERY
+    assert observation.subflows[0].path == initial
+    ends = {path: observation.metadata[f"addresses {path}"] for path in EVERY}
+    assert ends == {
+        "W-X": "10.64.0.1 to 10.65.0.1",
+        "N-X": "10.64.1.1 to 10.65.0.1",
+        "W-X/6": "fd64::1 to fd65::1",
+        "N-X/6": "fd64:0:1::1 to fd65::1",
+    }
+    assert observation.metadata["emulator_unroutable"] == 0
+    # The two paths of a pair share its 40 or 20 Mbit/s: there is no more than over one family.
+    assert 29e6 < observation.throughput_bps < 60e6 * 1428 / 1480
+
+
+def test_a_cut_concerns_one_family_and_the_other_takes_over(measured):
+    script = (ScriptedAction(at_ns=500 * MS, path="W-X", action="down"),)
+    observation = measured(
+        transfer_bytes=6_000_000,
+        script=script,
+        pm="pcdc",
+        pm_options={"active": ("W-X",), "standby_order": ("W-X/6",)},
+    )
+    assert observation.failed is None and observation.in_order_bytes == 6_000_000
+    subflows = by_path(observation)
+    assert subflows["W-X/6"].bytes > 1_000_000
+
+
+@pytest.mark.measures("while another subflow waits for a retransmission the kernel may send on a standby one")
+@pytest.mark.parametrize(("active", "standby"), [("W-X", "W-X/6"), ("W-X/6", "W-X")])
+def test_standby_subflows_of_the_other_family_are_silent(measured, active, standby):
+    options = {"active": (active,), "standby_order": (standby,)}
+    subflows = by_path(measured(pm="pcdc", pm_options=options))
+    assert set(subflows) == EVERY
+    assert subflows[standby].bytes < SILENT * subflows[active].bytes
+
+
+def test_a_first_subflow_of_ipv4_in_a_socket_of_ipv6_becomes_standby(measured):
+    options = {"active": ("W-X/6",), "standby_order": ("W-X",)}
+    observation = measured(pm="pcdc", initial_path="W-X", pm_options=options, transfer_bytes=6_000_000)
+    assert observation.failed is None and observation.metadata["path_manager_problems"] == ""
+    assert "W-X standby" in observation.metadata["path_manager_changes"]
+    subflows = by_path(observation)
+    assert subflows["W-X/6"].bytes > 3_000_000 > subflows["W-X"].bytes
+
+
+def test_a_path_removed_and_announced_again_is_joined_in_its_family(measured):
+    script = (
+        ScriptedAction(at_ns=500 * MS, path="N-X/6", action="remove"),
+        ScriptedAction(at_ns=1500 * MS, path="N-X/6", action="add"),
+    )
+    observation = measured(transfer_bytes=8_000_000, script=script)
+    assert observation.failed is None and observation.in_order_bytes == 8_000_000
+    assert observation.metadata["path_manager_problems"] == ""
+    again = [subflow for subflow in observation.subflows if subflow.path == "N-X/6"]
+    assert len(again) == 2 and again[0].bytes
+
+
+def test_plain_tcp_takes_the_family_of_its_path(measured):
+    observation = measured(protocol="tcp", pm="default", initial_path="N-X/6", transfer_bytes=500_000)
+    assert observation.failed is None
+    assert [subflow.path for subflow in observation.subflows] == ["N-X/6"]
+
+
+def test_more_than_eight_subflows_are_opened(testbed):
+    """The limit of 8 is that of the kernel's own path manager."""
+    observation = testbed.run(trials.trial(load("UNIS-HiN"), family="both", transfer_bytes=4_000_000))
+    assert observation.failed is None
+    assert len({subflow.path for subflow in observation.subflows}) == 12
