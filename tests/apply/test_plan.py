@@ -183,6 +183,48 @@ def test_an_interface_with_ipv6_alone(run: Make):
     assert {route["to"] for route in of_kind(sender, "route")} == {"::/0"}
 
 
+#: The network with addresses of IPv6, but none of V.
+DUAL = (
+    NETWORK.replace('ipv4 = "10.0.1.2"', 'ipv4 = "10.0.1.2"\nipv6 = "2001:db8:1::2"')
+    .replace('ipv4 = "10.0.2.2"', 'ipv4 = "10.0.2.2"\nipv6 = "2001:db8:2::2"')
+    .replace('ipv4 = "203.0.113.7"', 'ipv4 = "203.0.113.7"\nipv6 = "2001:db8:7::7"')
+)
+
+
+def test_an_answer_over_both_families_has_endpoints_routes_and_limits_of_both(run: Make):
+    every = ["F-T", "M-T", "F-T/6", "M-T/6"]
+    sender, receiver = plan(run(network=DUAL, **mptcp("fullmesh", every, family="both")))
+    assert endpoints(sender) == {
+        "10.0.2.2": ["subflow"],
+        "2001:db8:1::2": ["subflow", "fullmesh"],
+        "2001:db8:2::2": ["subflow", "fullmesh"],
+    }
+    assert endpoints(receiver) == {"2001:db8:7::7": ["signal"]}
+    assert limits(sender) == [(3, 1)]
+    assert not sender.differs or sender.differs[0].what != "subflows"
+    assert {(route["device"], route["to"]) for route in of_kind(sender, "route")} == {
+        (device, to) for device in ("eth1", "wwan0") for to in ("default", "::/0")
+    }
+    assert any("::ffff:192.0.2.1" in note for note in sender.notes)
+    assert any("M over IPv6 joins to every address of server." in why for why in sender.why)
+
+
+def test_an_answer_over_both_families_that_is_beyond_the_kernels_limit_is_named(run: Make):
+    wide = DUAL
+    for number in range(3, 7):
+        wide = wide.replace(
+            "[sites.S]",
+            f'[[sites.H.interfaces]]\nisp = "N"\nabbr = "N{number}"\ndevice = "n{number}"\nup = "1 Mbit/s"\n'
+            f'ipv4 = "10.0.{number}.2"\nipv6 = "2001:db8:{number}::2"\ndown = "1 Mbit/s"\n[sites.S]',
+            1,
+        )
+    wide = wide.replace("[[core.segments]]", '[core]\nrtt = "50 ms"\n[[core.segments]]', 1)
+    every = [f"{abbr}-T{six}" for six in ("", "/6") for abbr in ("F", "M", "N3", "N4", "N5", "N6")]
+    sender, _ = plan(run(network=wide, **mptcp("fullmesh", every, family="both")))
+    (difference,) = [difference for difference in sender.differs if difference.what == "subflows"]
+    assert "The kernel opens 8 subflows beside the first at most." in difference.because
+
+
 def test_behind_an_address_translation_who_opens_uses_its_own_address_and_who_announces_the_public_one(
     run: Make,
 ):

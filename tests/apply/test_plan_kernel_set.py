@@ -6,7 +6,7 @@ from typing import get_args
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mptune.apply._kernel_set import MOST, Endpoints, Use, nearest, used
+from mptune.apply._kernel_set import MOST, Endpoints, Families, Use, nearest, used
 
 FIRST = (0, 0)
 
@@ -76,6 +76,38 @@ def test_idle_interfaces_with_standby_paths_become_backup():
     endpoints = nearest((3, 1), FIRST, {(0, 0)}, standby=[(1, 0)])
     assert endpoints.uses == ("none", "backup", "none")
     assert used(endpoints).standby == ((1, 0),)
+
+
+#: Two interfaces and one, each with both addresses: numbers 2 and 3, and 1, are those of IPv6.
+BOTH = Families((2, 1), frozenset({(0, 0), (1, 0), (2, 1), (3, 1)}))
+
+
+def test_an_endpoint_of_the_other_family_needs_an_announced_address_and_a_mesh():
+    alone = Endpoints(FIRST, ("none", "subflow", "none", "subflow"), families=BOTH)
+    assert used(alone).active == ((0, 0), (1, 0))
+    # Without a mesh routing selects where a subflow to an announced address begins.
+    announced = Endpoints(FIRST, ("none", "subflow", "none", "subflow"), (1,), families=BOTH)
+    assert used(announced).active == ((0, 0), (1, 0), (2, 1))
+    mesh = Endpoints(FIRST, ("none", "subflow", "fullmesh", "fullmesh"), (1,), families=BOTH)
+    assert used(mesh).active == ((0, 0), (1, 0), (2, 1), (3, 1))
+    # A mesh of one family leaves the other one as it is.
+    four = Endpoints(FIRST, ("fullmesh", "fullmesh", "none", "none"), (1,), families=BOTH)
+    assert used(four).active == ((0, 0), (1, 0), (2, 1))
+
+
+def test_every_set_of_paths_over_both_families_from_two_interfaces_is_exact():
+    for count in range(len(BOTH.pairs)):
+        for others in itertools.combinations(sorted(BOTH.pairs - {FIRST}), count):
+            asked = {FIRST, *others}
+            assert set(used(nearest((4, 2), FIRST, asked, families=BOTH)).active) == asked
+
+
+def test_a_path_that_does_not_exist_costs_nothing():
+    """The second interface has no address of IPv6."""
+    families = Families((2, 1), BOTH.pairs - {(3, 1)})
+    endpoints = nearest((4, 2), FIRST, families.pairs, families=families)
+    assert set(used(endpoints).active) == families.pairs
+    assert endpoints.uses[3] == "none"
 
 
 def missed(endpoints, asked):

@@ -14,6 +14,7 @@ from mptune.result.answer import Answer
 from mptune.result.reading import read_run
 from mptune.result.run_data import RunData
 from mptune.topology import REVERSED, Topology
+from mptune.trial import DEFAULT_FAMILY
 
 #: Beginning of the titles of stacks that are not upstream's (`mptune.trial.stacks.title`).
 _NOT_LINUX = "MPTCP "
@@ -80,4 +81,5 @@ def read_answered(directory: Path) -> Answered:
     if run.topology is None:
         expected = "expected a run with a topology: measurements made elsewhere name no machines"
         raise InputError(where, "config.json: topology", expected)
-    return Answered(directory=directory, run=run, answer=run.answer, topology=run.topology)
+    topology = run.topology.over(run.answer.family or DEFAULT_FAMILY)
+    return Answered(directory=directory, run=run, answer=run.answer, topology=topology)

@@ -8,19 +8,23 @@ The rules are those of the kernel's own path manager (net/mptcp/pm_kernel.c, bef
 - An endpoint `signal` of the other side announces an address. If there are endpoints `fullmesh`, each opens
   a subflow to every address announced; if there are none, one subflow goes there from the address that
   routing selects.
+- All of that within a family of addresses, and over both only in sockets of IPv6
+  (`mptcp_pm_addr_families_match`): an endpoint of the other family than the first subflow's needs `fullmesh`
+  and an announced address.
 - `backup` makes every subflow of that address standby, the first one too.
 - A connection has at most eight subflows beside the first.
 
-Here are only numbers of interfaces: a pair is one of who opens connections and one of the other side. What
-is set where is `mptune.apply.plan`'s business.
+Here are only numbers of addresses: a pair is one of who opens connections and one of the other side. Over
+both families those of IPv6 come last, in the order of those of IPv4. What is set where is
+`mptune.apply.plan`'s business.
 """
 
 import itertools
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from typing import Literal, NamedTuple
 
-#: An interface of who opens connections, and one of the other side.
+#: An address of who opens connections, and one of the other side.
 Pair = tuple[int, int]
 
 #: Flags of endpoints on the side that opens connections; "none" is no endpoint.
@@ -29,8 +33,24 @@ Use = Literal["none", "subflow", "backup", "fullmesh"]
 #: Most subflows beside the first one, and most endpoints (MPTCP_PM_ADDR_MAX).
 MOST = 8
 
+#: Families with endpoints `fullmesh`, as whether they are IPv6 beside IPv4.
+_MESHES: tuple[frozenset[bool], ...] = tuple(map(frozenset, ([], [False], [True], [False, True])))
+
 #: From so many further interfaces of the other side on, not every selection of them is tried.
 _MANY = 8
+
+
+class Families(NamedTuple):
+    """Addresses of both families.
+
+    Attributes
+    ----------
+    six : numbers of the first addresses of IPv6, here and there.
+    pairs : those between which there are paths.
+    """
+
+    six: Pair
+    pairs: frozenset[Pair]
 
 
 class Endpoints(NamedTuple):
@@ -39,13 +59,31 @@ class Endpoints(NamedTuple):
     Attributes
     ----------
     initial : where connections begin.
-    uses : of every interface of who opens connections.
-    announced : interfaces of the other side that it announces.
+    uses : of every address of who opens connections.
+    announced : addresses of the other side that it announces.
+    families : None where all are of one family.
     """
 
     initial: Pair
     uses: tuple[Use, ...]
     announced: tuple[int, ...] = ()
+    families: Families | None = None
+
+    def match(self, local: int, remote: int) -> bool:
+        """A subflow between two addresses is possible."""
+        return self.families is None or (local, remote) in self.families.pairs
+
+    def is_six(self, local: int) -> bool:
+        """An address here is one of IPv6 beside IPv4."""
+        return self.families is not None and local >= self.families.six[0]
+
+    def selected(self, remote: int) -> int:
+        """The address that routing selects towards one of the other side: of the first interface."""
+        first, _ = self.initial
+        if self.families is None:
+            return first
+        here, there = self.families.six
+        return first % here + here * (remote >= there)
 
 
 class Used(NamedTuple):
@@ -74,12 +112,15 @@ def _further(endpoints: Endpoints) -> Iterator[Pair]:
     """The subflows beside the first: those to its address at once, others as addresses are announced."""
     (first, there), uses = endpoints.initial, endpoints.uses
     for local, use in enumerate(uses):
-        if use != "none" and local != first:
+        if use != "none" and local != first and endpoints.match(local, there):
             yield local, there
     meshed = [local for local, use in enumerate(uses) if use == "fullmesh"]
     for remote in endpoints.announced:
-        for local in meshed or [first]:
-            yield local, remote
+        own = [local for local in meshed if endpoints.match(local, remote)]
+        selected = endpoints.selected(remote)
+        yield from ((local, remote) for local in own)
+        if not own and endpoints.match(selected, remote):
+            yield selected, remote
 
 
 def nearest(
@@ -88,6 +129,7 @@ def nearest(
     asked: Collection[Pair],
     standby: Collection[Pair] = (),
     weights: Mapping[Pair, float] | None = None,
+    families: Families | None = None,
 ) -> Endpoints:
     """The endpoints whose active subflows are nearest to the wanted ones.
 
@@ -96,9 +138,10 @@ def nearest(
 
     Parameters
     ----------
-    size : number of interfaces of who opens connections, and of the other side.
+    size : number of addresses of who opens connections, and of the other side.
     standby : pairs whose interfaces get an endpoint `backup` if nothing else uses them.
     weights : what a pair that is missing costs; 1 if it is not named.
+    families : as in `Endpoints`.
     """
     weights = weights or {}
 
@@ -106,7 +149,7 @@ def nearest(
         count = sum(use != "none" for use in endpoints.uses) + len(endpoints.announced)
         return *_missed(set(used(endpoints).active), set(asked), weights), count
 
-    best = min(_candidates(size, initial, asked, weights), key=cost)
+    best = min(_candidates(size, Endpoints(initial, (), (), families), asked, weights), key=cost)
     silent = {local for local, _ in standby} - {initial[0]}
     uses: list[Use] = [
         "backup" if use == "none" and local in silent else use for local, use in enumerate(best.uses)
@@ -127,16 +170,15 @@ def _needed(endpoints: Endpoints) -> Endpoints:
 
 
 def _candidates(
-    size: tuple[int, int], initial: Pair, asked: Collection[Pair], weights: Mapping[Pair, float]
+    size: tuple[int, int], begun: Endpoints, asked: Collection[Pair], weights: Mapping[Pair, float]
 ) -> Iterator[Endpoints]:
-    """For each selection of announced addresses, with and without a mesh, the best use of every interface."""
-    for announced in _announced(size[1], initial[1], asked):
-        for meshed in (False, True):
-            uses = tuple(
-                _best_use(local, initial, announced, meshed, asked, weights) for local in range(size[0])
-            )
-            if meshed == ("fullmesh" in uses):
-                yield Endpoints(initial, uses, announced)
+    """For each selection of announced addresses, with and without a mesh, the best use of every address."""
+    for announced in _announced(size[1], begun.initial[1], asked):
+        given = begun._replace(announced=announced)
+        for meshed in _MESHES if begun.families else _MESHES[:2]:
+            uses = tuple(_best_use(local, given, meshed, asked, weights) for local in range(size[0]))
+            if meshed == {given.is_six(local) for local, use in enumerate(uses) if use == "fullmesh"}:
+                yield given._replace(uses=uses)
 
 
 def _announced(count: int, there: int, asked: Collection[Pair]) -> Iterator[tuple[int, ...]]:
@@ -152,24 +194,28 @@ def _announced(count: int, there: int, asked: Collection[Pair]) -> Iterator[tupl
 
 def _best_use(
     local: int,
-    initial: Pair,
-    announced: Sequence[int],
-    meshed: bool,
+    given: Endpoints,
+    meshes: Collection[bool],
     asked: Collection[Pair],
     weights: Mapping[Pair, float],
 ) -> Use:
-    """The use of one interface whose active subflows differ least from the wanted ones."""
-    first, there = initial
+    """The use of one address whose active subflows differ least from the wanted ones."""
+    (first, there), meshed = given.initial, given.is_six(local) in meshes
     mine = {pair for pair in asked if pair[0] == local}
-    whole = {(local, there), *((local, remote) for remote in announced)}
-    gives: dict[Use, set[Pair]] = {"none": set(), "subflow": {(local, there)}}
+    announced = {(local, remote) for remote in given.announced if given.match(local, remote)}
+    at_once = {(local, there)} if given.match(local, there) else set()
+    # Without a mesh routing selects where subflows to announced addresses begin.
+    selected = set() if meshed else {pair for pair in announced if given.selected(pair[1]) == local}
+    gives: dict[Use, set[Pair]] = {"none": selected}
     if local == first:
-        gives = {"none": {(local, there)} if meshed else whole}
-        # Without a mesh an announced address would be reached from here all the same, and not as standby.
-        if meshed or not announced:
+        gives = {"none": at_once | selected}
+        # An announced address would be reached from here all the same, and not as standby.
+        if not selected:
             gives["backup"] = set()
+    elif at_once:
+        gives["subflow"] = at_once
     if meshed:
-        gives["fullmesh"] = whole
+        gives["fullmesh"] = at_once | announced
     return min(gives, key=lambda use: _missed(gives[use], mine, weights))
 
 

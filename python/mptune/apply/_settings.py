@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from mptune._text import over
 from mptune.apply.policy import Policy
 from mptune.apply.policy import settings as settings_of_policy
 from mptune.linux import bpf
@@ -86,13 +87,15 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True):
     ----------
     opens : it opens connections.
     limits : further subflows, and addresses accepted; None leaves them alone.
-    endpoints : index of an interface, and flags.
+    family : of all addresses, unless there are both.
+    endpoints : index of an interface, family of the address, and flags.
     cc : congestion control; None leaves it alone.
-    leaves_by : indices of the interfaces that carry or wait.
+    leaves_by : indices of the interfaces that carry or wait, and over which family.
     sends : it sends the data.
     notes : what has to be known, whatever the machine is like.
     policy : what its daemon gets; None without one.
     daemons : its path manager is its own business, or its daemon's.
+    dual : there are addresses of both families.
     """
 
     file: str
@@ -101,15 +104,16 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True):
     family: str
     opens: bool
     limits: tuple[int, int] | None
-    endpoints: tuple[tuple[int, tuple[str, ...]], ...]
+    endpoints: tuple[tuple[int, str, tuple[str, ...]], ...]
     cc: str | None
-    leaves_by: tuple[int, ...]
+    leaves_by: tuple[tuple[int, str], ...]
     sends: bool
     buffer_mode: str
     buffer_bytes: int
     notes: tuple[str, ...] = ()
     policy: Policy | None = None
     daemons: bool = False
+    dual: bool = False
 
 
 class Made(msgspec.Struct, frozen=True, kw_only=True):
@@ -229,16 +233,18 @@ class _Maker:
             yield limits, f"A connection may be joined by {further} subflow{'' if further == 1 else 's'}."
 
     def _endpoints(self) -> _Made:
-        for index, endpoint in self._intent.endpoints:
+        for index, family, endpoint in self._intent.endpoints:
             interface = self._intent.site.interfaces[index]
-            address, device = (
-                self._address(interface, announced="signal" in endpoint),
-                self._device(interface),
-            )
+            address = self._address(interface, family, announced="signal" in endpoint)
+            device = self._device(interface)
             yield (
                 {"kind": "endpoint", "address": address, "device": device, "flags": list(endpoint)},
-                _of_endpoint(interface, endpoint, self._intent.other),
+                _of_endpoint(self._named(interface, family), endpoint, self._intent.other),
             )
+
+    def _named(self, interface: Interface, family: str) -> str:
+        """An interface in a sentence, with the family of an address where there are two."""
+        return interface.abbr + (over(family) if self._intent.dual else "")
 
     def _device(self, interface: Interface) -> str | None:
         if interface.device is not None:
@@ -246,9 +252,8 @@ class _Maker:
         device = self._present.device(interface)
         return None if device is None else str(device["device"])
 
-    def _address(self, interface: Interface, *, announced: bool = False) -> str:
+    def _address(self, interface: Interface, family: str, *, announced: bool = False) -> str:
         """Its own address, or where others reach it; a placeholder if neither is known."""
-        family = self._intent.family
         given = getattr(interface, family)
         device = self._present.device(interface)
         own = [] if device is None else addresses(device, family)
@@ -316,10 +321,10 @@ class _Maker:
 
     def _by_route(self, name: str) -> _Made:
         """By the routes to the other site where there are any, otherwise for the whole host."""
-        interfaces = [self._intent.site.interfaces[index] for index in self._intent.leaves_by]
-        routes = [self._route(each_interface, name) for each_interface in interfaces]
+        ends = [(self._intent.site.interfaces[index], family) for index, family in self._intent.leaves_by]
+        routes = [self._route(*end, name) for end in ends]
         if any(row is None for row in routes):
-            without = [one.abbr for one, route in zip(interfaces, routes, strict=True) if route is None]
+            without = [self._named(*end) for end, route in zip(ends, routes, strict=True) if route is None]
             yield (
                 sysctl(_DEFAULT_CC, name),
                 f"For the whole host: no route leads to {self._intent.other.name} by {', '.join(without)}, "
@@ -327,7 +332,7 @@ class _Maker:
             )
             return
         seen: list[Setting] = []
-        for interface, route in zip(interfaces, routes, strict=True):
+        for (interface, family), route in zip(ends, routes, strict=True):
             if route is None or route in seen:
                 continue
             seen.append(route)
@@ -337,11 +342,11 @@ class _Maker:
                 reach = ", and to everywhere else by this route"
             else:
                 reach = ", and to nobody else"
-            yield route, f"{name} to {self._intent.other.name} by {interface.abbr}{reach}."
+            by = self._named(interface, family)
+            yield route, f"{name} to {self._intent.other.name} by {by}{reach}."
 
-    def _route(self, interface: Interface, name: str) -> Setting | None:
+    def _route(self, interface: Interface, family: str, name: str) -> Setting | None:
         """The route by which an interface reaches the other site; None if there is none."""
-        family = self._intent.family
         device = self._present.device(interface)
         device_name = self._device(interface)
         if device_name is None:
@@ -364,9 +369,9 @@ class _Maker:
         if device is None:
             self.unread.append(f"the route by {interface.abbr}")
             return route
-        if (net := self._connected(device)) is not None:
+        if (net := self._connected(device, family)) is not None:
             return {**route, "to": net}
-        table = self._table(interface, device)
+        table = self._table(interface, device, family)
         matching = [
             default_route for default_route in device["default_routes"] if default_route["family"] == family
         ]
@@ -376,9 +381,8 @@ class _Maker:
         best = min(exact, key=lambda entry: int(entry["metric"]))
         return {**route, "table": best["table"], "via": best["via"]}
 
-    def _connected(self, device: Mapping[str, Any]) -> str | None:
+    def _connected(self, device: Mapping[str, Any], family: str) -> str | None:
         """The device's own network, if the other site is in it."""
-        family = self._intent.family
         others = [getattr(interface, family) for interface in self._intent.other.interfaces]
         for address in device["addresses"]:
             network = ip_interface(f"{address['ip'].partition('%')[0]}/{address['prefix']}").network
@@ -386,16 +390,12 @@ class _Maker:
                 return str(network)
         return None
 
-    def _table(self, interface: Interface, device: Mapping[str, Any]) -> int:
+    def _table(self, interface: Interface, device: Mapping[str, Any], family: str) -> int:
         """The table that is asked for packets from its address."""
-        own = ip_address(
-            next(
-                iter(addresses(device, self._intent.family)), getattr(interface, self._intent.family) or "::"
-            )
-        )
+        own = ip_address(next(iter(addresses(device, family)), getattr(interface, family) or "::"))
         for rule in self._present.rules:
             source = rule.get("from")
-            if rule["family"] != self._intent.family or source is None or rule["table"] == 255:
+            if rule["family"] != family or source is None or rule["table"] == 255:
                 continue
             if own in ip_network(source, strict=False):
                 return int(rule["table"])
@@ -440,9 +440,9 @@ class _Maker:
         return " ".join(map(str, (*lower, size)))
 
 
-def _of_endpoint(interface: Interface, row: Sequence[str], other: Site) -> str:
+def _of_endpoint(abbr: str, row: Sequence[str], other: Site) -> str:
     """Why an interface has an endpoint with these flags."""
-    abbr, name = interface.abbr, other.name
+    name = other.name
     if "signal" in row:
         return f"{name} learns that it can be reached by {abbr} too."
     if "backup" in row:

@@ -368,7 +368,7 @@ def _others(plan: HostPlan, seen: Seen, reading: Reading) -> Iterator[str]:
 
 
 def _devices(plan: HostPlan) -> set[str]:
-    given = {plan.intent.site.interfaces[index].device for index in plan.intent.leaves_by}
+    given = {plan.intent.site.interfaces[index].device for index, _ in plan.intent.leaves_by}
     return {*filter(None, given), *(setting["device"] for setting in plan.settings if setting.get("device"))}
 
 

@@ -15,9 +15,10 @@ from typing import Any, Literal
 
 import msgspec
 
+from mptune._text import over
 from mptune.apply import _kernel_set, _settings
 from mptune.apply._answered import Answered, read_answered
-from mptune.apply._kernel_set import Endpoints, Pair, Use, Used
+from mptune.apply._kernel_set import Endpoints, Families, Pair, Use, Used
 from mptune.apply._settings import Intent, Present, Unknown, flags
 from mptune.apply.policy import Policy, policy_of
 from mptune.errors import InputError, MptuneError
@@ -160,9 +161,6 @@ def check(host: HostPlan, *, read: bool = False) -> None:
 def outline_of(answered: Answered, opened_by: Part | None = None, *, daemon: bool = False) -> Outline:
     """As `outline`, for a run that was read."""
     opener: Part = opened_by or ("receiver" if answered.is_reversed else "sender")
-    if answered.answer.family == BOTH:
-        expected = f"expected an answer for {' or '.join(FAMILIES)}, found one for both"
-        raise InputError(str(answered.directory), "family", expected)
     view = _View(answered, opener)
     policy = policy_of(answered) if daemon else None
     subflows = _tcp(view) if view.is_tcp else _steered(view) if policy and view.sender_opens else _mptcp(view)
@@ -189,7 +187,29 @@ class _View:
 
     def _pair(self, path: NetworkPath) -> Pair:
         ours, theirs = path.local_index, path.remote_index
+        if path.family == "ipv6":
+            ours, theirs = (
+                ours + len(self.topology.sender.interfaces),
+                theirs + len(self.topology.receiver.interfaces),
+            )
         return (ours, theirs) if self.opener == "sender" else (theirs, ours)
+
+    @property
+    def is_dual(self) -> bool:
+        """Addresses of both families: those of IPv6 have their numbers behind those of IPv4."""
+        return self.answer.family == BOTH
+
+    def end(self, site: Site, number: int) -> tuple[int, str]:
+        """Index of the interface with an address, and the family of that."""
+        count = len(site.interfaces)
+        if not self.is_dual:
+            return number, self.answer.family or DEFAULT_FAMILY
+        return number % count, FAMILIES[number // count]
+
+    def named(self, site: Site, number: int) -> str:
+        """An address in words: its interface, and its family where there are two."""
+        index, family = self.end(site, number)
+        return site.interfaces[index].abbr + (over(family) if self.is_dual else "")
 
     @property
     def is_tcp(self) -> bool:
@@ -208,7 +228,15 @@ class _View:
     @property
     def size(self) -> tuple[int, int]:
         opening, accepting = self.sites
-        return len(opening.interfaces), len(accepting.interfaces)
+        families = 2 if self.is_dual else 1
+        return families * len(opening.interfaces), families * len(accepting.interfaces)
+
+    @property
+    def families(self) -> Families | None:
+        if not self.is_dual:
+            return None
+        opening, accepting = (len(site.interfaces) for site in self.sites)
+        return Families((opening, accepting), frozenset(self._labels))
 
     @property
     def initial(self) -> Pair:
@@ -242,12 +270,12 @@ class _View:
 
     def without_endpoints(self, initial: Pair) -> Endpoints:
         none: Use = "none"
-        return Endpoints(initial, (none,) * self.size[0])
+        return Endpoints(initial, (none,) * self.size[0], families=self.families)
 
     def nearest(self, initial: Pair) -> Endpoints:
         if self.answer.opm == "default" or (self.answer.opm in _SAME_PATH and len(self.wanted) <= 1):
             return self.without_endpoints(initial)
-        return _kernel_set.nearest(self.size, initial, self.wanted, self.standby, self.weights)
+        return _kernel_set.nearest(self.size, initial, self.wanted, self.standby, self.weights, self.families)
 
 
 class _Found(msgspec.Struct, frozen=True, kw_only=True):
@@ -262,10 +290,10 @@ class _Found(msgspec.Struct, frozen=True, kw_only=True):
 def _tcp(view: _View) -> _Found:
     """Plain TCP on one path: no endpoints."""
     initial = view.wanted[0] if view.wanted else view.initial
-    ours, theirs = (site.interfaces for site in view.sites)
+    ours, theirs = (view.named(*end) for end in zip(view.sites, initial, strict=True))
     note = (
         f"The answer is plain TCP on {view.label(initial)}: route to the address of "
-        f"{theirs[initial[1]].abbr} by {ours[initial[0]].abbr}. Nothing of MPTCP is set; programs that "
+        f"{theirs} by {ours}. Nothing of MPTCP is set; programs that "
         "ask for it would still use it."
     )
     endpoints = view.without_endpoints(initial)
@@ -286,28 +314,41 @@ def _mptcp(view: _View) -> _Found:
 def _steered(view: _View) -> _Found:
     """A daemon opens the subflows: the answer's own, on any pair of addresses."""
     standby = tuple(view.standby)
-    opening, accepting = view.sites
-    first, there = view.initial
+    _, accepting = view.sites
+    first, there = (view.named(*end) for end in zip(view.sites, view.initial, strict=True))
     note = (
         f"The daemon (mptune daemon) opens the subflows of connections to {accepting.name}; without it there "
         f"are none. They begin where routing and programs let them: in the trials by "
-        f"{opening.interfaces[first].abbr}, to the address of {accepting.interfaces[there].abbr}."
+        f"{first}, to the address of {there}."
     )
     return _Found(
         endpoints=view.without_endpoints(view.initial),
         used=Used(tuple(view.wanted), standby, ()),
-        notes=(note,),
+        notes=(note, *_of_sockets(view)),
     )
+
+
+def _of_sockets(view: _View) -> list[str]:
+    """A condition on programs whose connections are to have subflows of both families."""
+    if not view.is_dual:
+        return []
+    note = "Linux has subflows of both families only in sockets of IPv6"
+    if view.end(view.sites[0], view.initial[0])[1] == "ipv6":
+        return [f"{note}, which connections that begin over IPv6 have."]
+    return [
+        f"{note}: programs have to reach the address in one (::ffff:192.0.2.1 instead of 192.0.2.1), or "
+        "connections have no subflow over IPv6."
+    ]
 
 
 def _of_subflows(view: _View, endpoints: Endpoints, used: Used) -> list[str]:
     """Conditions on the initial path, and notes on standby subflows."""
-    opening, accepting = view.sites
-    first, there = endpoints.initial
+    opening, _ = view.sites
+    first, there = (view.named(*end) for end in zip(view.sites, endpoints.initial, strict=True))
     notes = [
         f"Connections have to begin on {view.label(endpoints.initial)}, as in the trials: {opening.name} "
-        f"routes them by {opening.interfaces[first].abbr}, and programs connect to the address of "
-        f"{accepting.interfaces[there].abbr}. No setting does that."
+        f"routes them by {first}, and programs connect to the address of {there}. No setting does that.",
+        *_of_sockets(view),
     ]
     asked = [pair for pair in view.standby if pair not in used.standby and pair not in used.active]
     if asked and view.answer.standby:
@@ -381,7 +422,8 @@ def _host(view: _View, part: Part, subflows: _Found, policy: Policy | None) -> H
     joined = policy is not None and view.sender_opens and part == "receiver"
     site = view.topology.sender if part == "sender" else view.topology.receiver
     other = view.topology.receiver if part == "sender" else view.topology.sender
-    answer, family = view.answer, view.answer.family or DEFAULT_FAMILY
+    answer = view.answer
+    family = DEFAULT_FAMILY if view.is_dual else answer.family or DEFAULT_FAMILY
     intent = Intent(
         file=view.topology.file,
         site=site,
@@ -389,9 +431,10 @@ def _host(view: _View, part: Part, subflows: _Found, policy: Policy | None) -> H
         family=family,
         opens=opening,
         limits=None if steers else _joined(subflows) if joined else _limits(view, subflows, opening),
-        endpoints=() if steers or joined else _endpoints(subflows, opening),
+        endpoints=() if steers or joined else _endpoints(view, site, subflows, opening),
         cc=answer.occ if part == "sender" else None,
-        leaves_by=_carrying(subflows, opening),
+        leaves_by=_carrying(view, site, subflows, opening),
+        dual=view.is_dual,
         sends=part == "sender",
         buffer_mode=answer.buffer_mode or FIXED,
         buffer_bytes=answer.obs_bytes,
@@ -442,18 +485,19 @@ def _joined(subflows: _Found) -> tuple[int, int] | None:
     return (further, 0) if further else None
 
 
-def _endpoints(subflows: _Found, opening: bool) -> tuple[tuple[int, tuple[str, ...]], ...]:
-    """Interfaces with an endpoint, and its flags."""
-    if not opening:
-        return tuple((index, ("signal",)) for index in subflows.endpoints.announced)
-    uses = enumerate(subflows.endpoints.uses)
-    return tuple((index, flags(use)) for index, use in uses if use != "none")
+def _endpoints(
+    view: _View, site: Site, subflows: _Found, opening: bool
+) -> tuple[tuple[int, str, tuple[str, ...]], ...]:
+    """Interfaces with an endpoint, the family of its address, and its flags."""
+    uses = [(number, flags(use)) for number, use in enumerate(subflows.endpoints.uses) if use != "none"]
+    announced = [(number, ("signal",)) for number in subflows.endpoints.announced]
+    return tuple((*view.end(site, number), has) for number, has in (uses if opening else announced))
 
 
-def _carrying(subflows: _Found, opening: bool) -> tuple[int, ...]:
-    """Interfaces of a side with a subflow."""
+def _carrying(view: _View, site: Site, subflows: _Found, opening: bool) -> tuple[tuple[int, str], ...]:
+    """Interfaces of a side with a subflow, and its family."""
     pairs = (*subflows.used.active, *subflows.used.standby)
-    return tuple(sorted({pair[0 if opening else 1] for pair in pairs}))
+    return tuple(view.end(site, number) for number in sorted({pair[0 if opening else 1] for pair in pairs}))
 
 
 def _of_stack(view: _View) -> list[Difference]:

@@ -295,8 +295,9 @@ def _reached(outline: Outline) -> str:
     InputError : the file does not contain it.
     """
     answered = outline.answered
-    topology, family = answered.topology, answered.answer.family or DEFAULT_FAMILY
+    topology = answered.topology
     path = topology.path(outline.initial, "initial path")
+    family = path.family or answered.answer.family or DEFAULT_FAMILY
     ends: tuple[Interface, Interface] = (path.local, path.remote)
     site, end = (topology.receiver, ends[1]) if outline.opener == "sender" else (topology.sender, ends[0])
     address: str | None = getattr(end, family)
