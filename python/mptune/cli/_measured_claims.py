@@ -181,6 +181,7 @@ def _show(out: Console, measured: Sequence[Again], counts: dict[str, Any]) -> No
         for name, some in counts.items():
             plain.add_row(_COUNTED.get(name, name), *(str(number) for number in some.values()))
         out.print(plain)
+    _gains(out, measured)
     failed = [number for again in measured for number in again.numbers if number.reason]
     if failed:
         first = failed[0]
@@ -189,8 +190,33 @@ def _show(out: Console, measured: Sequence[Again], counts: dict[str, Any]) -> No
         )
 
 
+def _gains(out: Console, measured: Sequence[Again]) -> None:
+    """The gains of PCDC over FullMesh."""
+    from mptune.cli._tables import section, table
+    from mptune.papers.measure.document import figure_title
+    from mptune.papers.measure.results import gains
+    from mptune.papers.measure.rule import change
+
+    found = gains(measured)
+    if not found:
+        return
+    plain = table("paper", "figure", "network", "cc", "| printed", "| measured", "sign")
+    for one in found:
+        shown = "-" if one.measured is None else change(one.measured)
+        sign = "as printed" if one.has_sign else "not" if one.counts else "not, but no gain of 5 % in print"
+        plain.add_row(
+            one.paper, figure_title(one.figure), one.scenario, one.cc, change(one.printed), shown, sign
+        )
+    section(out, "PCDC against FullMesh", plain)
+
+
 #: Rows of the counts beside the papers.
-_COUNTED = {"fit": "part: fit", "judge": "part: judge", "total": "all"}
+_COUNTED = {
+    "fit": "part: fit",
+    "judge": "part: judge",
+    "total": "all",
+    "results": "results (figure or table, and pair)",
+}
 
 
 def _title(claim: Claim) -> str:

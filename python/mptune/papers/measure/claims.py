@@ -5,7 +5,7 @@ which the scenarios are made, and single examples over time (PCDC, Fig. 5), whic
 """
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TypeVar
 
@@ -70,12 +70,18 @@ def on_calibrated(chosen: Sequence[Claim]) -> tuple[Claim, ...]:
         calibrated = f"{scenario}{CALIBRATED}"
         return calibrated if calibrated in there else scenario
 
-    def moved(parts: tuple[Measured, ...]) -> tuple[Measured, ...]:
+    return tuple(_moved(claim, named) for claim in chosen)
+
+
+def on_network(claim: Claim, network: str) -> Claim:
+    """A claim on another network: a shipped topology or a file, which has the same paths."""
+    return _moved(claim, lambda _: network)
+
+
+def _moved(claim: Claim, named: Callable[[str], str]) -> Claim:
+    def of(parts: tuple[Measured, ...]) -> tuple[Measured, ...]:
         return tuple(msgspec.structs.replace(one, scenario=named(one.scenario)) for one in parts)
 
-    return tuple(
-        msgspec.structs.replace(
-            claim, points=moved(claim.points), factors=moved(claim.factors), answers=moved(claim.answers)
-        )
-        for claim in chosen
+    return msgspec.structs.replace(
+        claim, points=of(claim.points), factors=of(claim.factors), answers=of(claim.answers)
     )

@@ -1,11 +1,12 @@
 """What was measured again as JSON, and the words that its tables and pages share."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from mptune.papers.measure.claim import Claim, Point
+from mptune.papers.measure.results import gains, results
 from mptune.papers.measure.rule import VERDICTS, Verdict
 from mptune.papers.measure.running import Again, Number
 from mptune.units import format_size
@@ -13,8 +14,13 @@ from mptune.units import format_size
 
 def counts(measured: Sequence[Again]) -> dict[Verdict, int]:
     """Number of claims with each verdict."""
-    verdicts = [again.judgement.verdict for again in measured]
-    return {verdict: verdicts.count(verdict) for verdict in VERDICTS}
+    return tally(again.judgement.verdict for again in measured)
+
+
+def tally(verdicts: Iterable[Verdict]) -> dict[Verdict, int]:
+    """Number of each verdict."""
+    found = list(verdicts)
+    return {verdict: found.count(verdict) for verdict in VERDICTS}
 
 
 def figure_title(name: str) -> str:
@@ -53,7 +59,19 @@ def document(measured: Sequence[Again], settings: Mapping[str, object]) -> dict[
             **{paper: counts([one for one in measured if one.claim.paper == paper]) for paper in papers},
             **{part: counts(some) for part, some in parts.items()},
             "total": counts(measured),
+            "results": tally(one.verdict for one in results(measured)),
         },
+        "results": [
+            {
+                "paper": one.paper,
+                "figure": one.figure,
+                "scenario": one.scenario,
+                "claims": one.claims,
+                "verdict": one.verdict,
+            }
+            for one in results(measured)
+        ],
+        "gains": [{**msgspec.to_builtins(one), "has_sign": one.has_sign} for one in gains(measured)],
         "claims": [
             {
                 **_claim(again.claim),

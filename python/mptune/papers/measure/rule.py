@@ -44,7 +44,8 @@ from mptune.units import MIB, format_size
 
 Verdict = Literal["agrees", "half", "disagrees"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
-_SCORES: dict[Verdict, float] = {"agrees": 1.0, "half": 0.5, "disagrees": 0.0}
+#: What a statement counts.
+SCORES: dict[Verdict, float] = {"agrees": 1.0, "half": 0.5, "disagrees": 0.0}
 
 #: Factors and shares of the rules: for "agrees", and for "half".
 LEVEL = (1.25, 2.0)
@@ -117,7 +118,12 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def verdict(self) -> Verdict:
         """The verdict by the mean of the statements' scores."""
-        return _by_share(statistics.fmean(_SCORES[one.verdict] for one in self.statements), CLAIM)
+        return overall(self.statements)
+
+
+def overall(statements: Sequence[Judged]) -> Verdict:
+    """The verdict on several statements, by the mean of their scores."""
+    return _by_share(statistics.fmean(SCORES[one.verdict] for one in statements), CLAIM)
 
 
 def judge(claim: Claim, values: Values) -> Judgement:
