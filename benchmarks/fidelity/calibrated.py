@@ -5,7 +5,8 @@ result is among them. One rule for every pair, which looks at these rows alone:
 
 - used: at most 24 rows; where there are 6 or more, every third is held out, and what is above 24
 - inferred: every kind of value, a bottleneck in the core only where an RTT is 100 ms or more; of fewer than 6
-  rows only the losses, and that bottleneck or the rates, since no more can be told apart
+  rows only the losses, and that bottleneck or the rates, since no more can be told apart, from four times as
+  many networks
 - compared: scenario and calibrated network, by these rows and by the claims of the part "fit", in trials of
   the printed duration with seeds of their own
 - shipped: if the network explains the used rows, their mean error falls by 0.05 of the logarithm or more
@@ -110,7 +111,7 @@ def calibrated(name: str, asked: argparse.Namespace, console: Console) -> float:
     nominal = load(name)
     used, _ = split(rows(name))
     options = CalibrationOptions(
-        budget=asked.budget,
+        budget=asked.budget * (4 if len(used) < FEWEST else 1),
         longest_ns=asked.longest * 10**9,
         discrepancy=asked.discrepancy,
         values=inferred_kinds(nominal, len(used)),

@@ -14,8 +14,9 @@ import msgspec
 #: Numbers of TCP connections of others on a link, and how likely each is: mostly none or few.
 CONNECTIONS: Final = ((0, 0.55), (1, 0.2), (2, 0.12), (4, 0.08), (8, 0.05))
 
-#: Bounds of the rate of a core segment, shares of its path's access rate. Above 1 it limits nothing.
-CORE_SHARES: Final = (0.05, 2.0)
+#: Bounds of the rate of a core segment, shares of its path's access rate. Above 1 it limits nothing; the
+#: lowest published throughput between continents is 1.5 % of the access rate (Essen to Haikou).
+CORE_SHARES: Final = (0.005, 2.0)
 
 #: Bounds of random losses, parts per billion: 1 in 10^7, which no throughput shows, and 1 %.
 LOSSES: Final = (100.0, 10_000_000.0)
@@ -76,9 +77,9 @@ def share_below(u: float) -> float:
 PRIORS: Final[Mapping[str, Prior]] = {
     "rate": Prior(words="log-normal, a factor of 1.25 either way of {}", value=_log_normal(1.25)),
     "core": Prior(
-        words="log-uniform, 5 % to 200 % of the access rate, {}",
+        words="log-uniform, 0.5 % to 200 % of the access rate, {}",
         value=_share_of,
-        quantile=lambda _: NormalDist().inv_cdf(0.9),
+        quantile=lambda _: NormalDist().inv_cdf(0.94),
     ),
     "rtt": Prior(words="log-normal, a factor of 1.15 either way of {}", value=_log_normal(1.15)),
     "queue": Prior(words="log-normal, a factor of 3 either way of {}", value=_log_normal(3.0)),

@@ -73,7 +73,7 @@ def _initial() -> Claim:
         figures=("table-2",),
         section="IV",
         words="With 256 kB the initial path does not matter: 14.6 to 17.3 Mbit/s",
-        part="judge",
+        part="fit",
         points=points,
         statements=(
             Statement(words="The initial path does not matter", rule="even", of=names(points)),
