@@ -13,7 +13,7 @@ result is among them. One rule for every pair, which looks at these rows alone:
   (about 5 %), that of the rows held out does not rise, and the score of the fitted claims does not fall
 
 Writes SCENARIO.calibrated.toml and the decision as JSON into a folder, and prints both. With --decide it
-takes the files that are there.
+takes the files that are there; with --write-docs the decisions of the folder are put into the docs too.
 """
 
 import argparse
@@ -22,11 +22,12 @@ import statistics
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from rich.console import Console
 
+from benchmarks.fidelity.measured import PAGE, markdown
+from benchmarks.shared import docs
 from mptune.calibration import CalibrationOptions, calibrated_text
 from mptune.calibration.job import calibrate
 from mptune.calibration.likelihood import simulated, trials
@@ -120,8 +121,9 @@ def calibrated(name: str, asked: argparse.Namespace, console: Console) -> float:
     result = calibrate(nominal, used, options, data=DATA, reporter=Reporter())
     target = file_of(name, asked)
     target.write_text(calibrated_text(result, name, name=f"{name}{CALIBRATED}", folder=target.parent))
-    for one in result.inferred:
-        console.print(f"  {one.key}: {one.stated} -> {one.value} ({one.low} to {one.high}, {one.determined})")
+    for value in result.inferred:
+        interval = f"{value.low} to {value.high}, {value.determined}"
+        console.print(f"  {value.key}: {value.stated} -> {value.value} ({interval})")
     for row in result.fitted:
         numbers = " ".join(f"{number:8.3g}" for number in (row.measured, row.nominal, row.simulated))
         console.print(f"  {numbers}  {row.configuration}")
@@ -155,7 +157,8 @@ def score_of(name: str, network: str, jobs: int | None) -> float:
     runner = TrialRunner(create("simulated"), jobs)
     options = MeasureOptions(runs=len(SEEDS), seed=SEEDS[0])
     measured = measure([on_network(claim, network) for claim in mine], runner, options)
-    return statistics.fmean(SCORES[one.verdict] for again in measured for one in again.judgement.statements)
+    statements = [statement for again in measured for statement in again.judgement.statements]
+    return statistics.fmean(SCORES[statement.verdict] for statement in statements)
 
 
 def error_of(network: Topology, measured: Sequence[Measured]) -> float:
@@ -170,13 +173,34 @@ def error_of(network: Topology, measured: Sequence[Measured]) -> float:
     return statistics.fmean(errors) if errors else 0.0
 
 
+def write_docs(folder: Path) -> None:
+    """Put the decisions of a folder into the page, in the order of the claims."""
+    listed = []
+    for name in scenarios():
+        path = folder / f"{name}.decision.json"
+        if not path.is_file():
+            listed.append([name, str(len(split(rows(name))[0])), "", "", "", "not calibrated"])
+            continue
+        decision = msgspec.json.decode(path.read_bytes())
+        before, after, held_before, held_after = map(off, decision["errors"])
+        held = f"{held_before} to {held_after} ({decision['held_out']})" if decision["held_out"] else "none"
+        scores = " to ".join(f"{score:.2f}" for score in decision["scores"])
+        kept = "**shipped**" if decision["shipped"] else "not shipped"
+        listed.append([name, str(decision["used"]), f"{before} to {after}", held, scores, kept])
+    head = ("pair", "rows", "off by", "rows held out", "score of the fitted claims", "")
+    docs.replace(PAGE, "decisions", markdown(head, listed))
+
+
+def scenarios() -> list[str]:
+    """Every scenario of which the papers publish numbers to fit."""
+    return list(dict.fromkeys(name for claim in claims() if claim.part == "fit" for name in claim.scenarios))
+
+
 def main() -> int:
     """Every pair that was asked for."""
     asked = arguments()
     console = Console(width=130)
-    every = dict.fromkeys(name for claim in claims() if claim.part == "fit" for name in claim.scenarios)
-    found: list[dict[str, Any]] = []
-    for name in asked.scenarios or every:
+    for name in asked.scenarios or ([] if asked.write_docs else scenarios()):
         try:
             misfit = None if asked.decide else calibrated(name, asked, console)
         except InputError as error:
@@ -189,10 +213,12 @@ def main() -> int:
             f"{held_after}, before {held_before}; score of the fitted claims {decision.scores[1]:.2f}, "
             f"before {decision.scores[0]:.2f}: {'shipped' if decision.shipped else 'not shipped'}"
         )
-        found.append({**msgspec.to_builtins(decision), "shipped": decision.shipped})
+        document = {**msgspec.to_builtins(decision), "shipped": decision.shipped}
         Path(asked.out, f"{name}.decision.json").write_bytes(
-            msgspec.json.format(msgspec.json.encode(found[-1]))
+            msgspec.json.format(msgspec.json.encode(document))
         )
+    if asked.write_docs:
+        write_docs(Path(asked.out))
     return 0
 
 
@@ -205,6 +231,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--budget", type=int, default=150, help="networks simulated for each")
     parser.add_argument("--longest", type=int, default=60, help="seconds of a trial at most")
     parser.add_argument("--discrepancy", type=float, default=0.15)
+    parser.add_argument("--write-docs", action="store_true", help="put the decisions into the docs too")
     parser.add_argument("--decide", action="store_true", help="decide on files made before")
     parser.add_argument("--jobs", type=int, help="simulated trials in parallel; one per core")
     parser.add_argument("--out", default="target/benchmarks", help="folder of the files")

@@ -43,22 +43,22 @@ Both = tuple[Sequence[Again], Sequence[Again]]
 def total(both: Both) -> list[list[str]]:
     """Rows of the table of counts: papers, parts, all, results."""
     groups: dict[str, Callable[[Again], bool]] = {
-        paper.title: lambda one, name=name: one.claim.paper == name  # type: ignore[misc] # bound now
+        paper.title: lambda again, name=name: again.claim.paper == name  # type: ignore[misc] # bound now
         for name, paper in PAPERS.items()
     }
-    groups["part: fit"] = lambda one: one.claim.part == "fit"
-    groups["part: judge"] = lambda one: one.claim.part == "judge"
+    groups["part: fit"] = lambda again: again.claim.part == "fit"
+    groups["part: judge"] = lambda again: again.claim.part == "judge"
     groups["all"] = lambda _: True
     rows = []
     for name, belongs in groups.items():
-        sides = [[one for one in side if belongs(one)] for side in both]
+        sides = [[again for again in side if belongs(again)] for side in both]
         rows.append([name, str(len(sides[0])), *(_three(counts(side)) for side in sides)])
-    found = [results(side) for side in both]
+    judged = [results(side) for side in both]
     rows.append(
         [
             "**results**",
-            str(len(found[0])),
-            *(_three(tally(one.verdict for one in side)) for side in found),
+            str(len(judged[0])),
+            *(_three(tally(result.verdict for result in side)) for side in judged),
         ]
     )
     return rows
@@ -71,22 +71,33 @@ def _three(number: Mapping[Verdict, int]) -> str:
 def listed(both: Both) -> list[list[str]]:
     """Rows of the table of results."""
     rows = []
-    for number, (one, other) in enumerate(zip(*map(results, both), strict=True), 1):
-        place = f"{PAPERS[one.paper].title.partition(' (')[0]}, {figure_title(one.figure)}"
-        rows.append(
-            [str(number), place, one.scenario, "; ".join(map(_plain, one.words)), one.verdict, other.verdict]
-        )
+    for number, (stated, calibrated) in enumerate(zip(*map(results, both), strict=True), 1):
+        place = f"{PAPERS[stated.paper].title.partition(' (')[0]}, {figure_title(stated.figure)}"
+        words = "; ".join(map(_plain, stated.words))
+        rows.append([str(number), place, stated.scenario, words, stated.verdict, calibrated.verdict])
     return rows
 
 
 def gained(both: Both) -> list[list[str]]:
     """Rows of the table of PCDC's gains."""
     rows = []
-    for one, other in zip(*map(gains, both), strict=True):
-        shown = ["-" if gain.measured is None else change(gain.measured) for gain in (one, other)]
-        sign = "as printed" if other.has_sign else "**not**" if other.counts else "not; printed below 5 %"
+    for stated, calibrated in zip(*map(gains, both), strict=True):
+        shown = ["-" if gain.measured is None else change(gain.measured) for gain in (stated, calibrated)]
+        sign = (
+            "as printed"
+            if calibrated.has_sign
+            else "**not**"
+            if calibrated.counts
+            else "not; printed below 5 %"
+        )
         rows.append(
-            [f"{figure_title(one.figure)}, {one.scenario}", one.cc, change(one.printed), *shown, sign]
+            [
+                f"{figure_title(stated.figure)}, {stated.scenario}",
+                stated.cc,
+                change(stated.printed),
+                *shown,
+                sign,
+            ]
         )
     return rows
 

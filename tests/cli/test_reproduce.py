@@ -121,8 +121,10 @@ def test_a_figure_is_measured_again_and_shown_beside_the_printed_numbers(
     assert "pcdc, Fig. 6, UiB-UNIS: PCDC is faster than FullMesh, with OLIA much faster" in result.stdout
     row = next(line for line in result.stdout.splitlines() if "PCDC against FullMesh with cubic" in line)
     assert "+12 %" in row
-    counts = result.stdout.split("claims")[-1].splitlines()
-    assert [line.split()[0] for line in counts[1:] if line] == ["pcdc", "part:", "part:", "all"]
+    counts, gains = result.stdout.split("claims")[-1].split("PCDC against FullMesh\n")
+    names = [line.split()[0] for line in counts.splitlines()[1:] if line]
+    assert names == ["pcdc", "part:", "part:", "all", "results"]
+    assert [line.split()[4] for line in gains.splitlines()[1:] if line] == ["cubic", "olia"]
     assert [path.suffix for path in (tmp_path / "runs" / "reproduce").glob("trials-*.sqlite")] == [".sqlite"]
     assert not list(tmp_path.rglob("*.html"))
 

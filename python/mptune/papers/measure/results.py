@@ -82,10 +82,10 @@ def results(measured: Sequence[Again]) -> tuple[Result, ...]:
         if is_result(claim):
             figure = _DRAWN.get((claim.paper, claim.figures[0]), claim.figures[0])
             groups.setdefault((claim.paper, figure, _pair(claim)), []).append(again)
-    found = []
+    judged = []
     for (paper, figure, scenario), some in groups.items():
-        statements = tuple(one for again in some for one in again.judgement.statements)
-        found.append(
+        statements = tuple(statement for again in some for statement in again.judgement.statements)
+        judged.append(
             Result(
                 paper=paper,
                 figure=figure,
@@ -96,7 +96,7 @@ def results(measured: Sequence[Again]) -> tuple[Result, ...]:
                 verdict=overall(statements),
             )
         )
-    return tuple(found)
+    return tuple(judged)
 
 
 def gains(measured: Sequence[Again]) -> tuple[Gain, ...]:
@@ -106,7 +106,10 @@ def gains(measured: Sequence[Again]) -> tuple[Gain, ...]:
 
 def _gains(again: Again) -> Iterator[Gain]:
     claim = again.claim
-    means = {one.point.name: None if one.measured is None else one.measured.mean for one in again.numbers}
+    means = {
+        number.point.name: None if number.measured is None else number.measured.mean
+        for number in again.numbers
+    }
     for statement in claim.statements:
         if statement.rule != "ratio" or len(statement.of) != 1 or len(statement.against) != 1:
             continue
