@@ -264,6 +264,8 @@ fn note(changes: &mut Vec<Noted>, name: &str, present: &str, value: &str) {
         change.name == name && change.set.iter().any(|value| same(value, present))
     };
     if let Some(change) = changes.iter_mut().find(set) {
+        // It cannot have any other value of ours now; a setting that is adapted all the time would fill the journal.
+        change.set.retain(|value| same(value, present));
         change.set.push(value.to_owned());
         return;
     }
@@ -320,6 +322,20 @@ pub fn recover(directory: &Directory) -> Result<Restored, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_setting_that_is_adapted_all_the_time_does_not_fill_the_journal() {
+        let mut changes = Vec::new();
+        let mut present = "4 5 6".to_owned();
+        for number in 0..1000 {
+            let value = format!("4 5 {number}");
+            note(&mut changes, "net.ipv4.tcp_rmem", &present, &value);
+            present = value;
+        }
+        let set = ["4 5 998", "4 5 999"].map(str::to_owned).to_vec();
+        let (name, before) = ("net.ipv4.tcp_rmem".to_owned(), "4 5 6".to_owned());
+        assert_eq!(changes, [Noted { name, before, set }]);
+    }
 
     #[test]
     fn a_journal_of_version_0_2_is_read_and_written_as_it_was() {
