@@ -76,6 +76,23 @@ def test_the_answer_is_what_the_role_paths_takes(run: Callable[..., Path]):
     assert assignment.start(assigned, "F-T").initial_path in PATHS
 
 
+def test_the_answer_has_the_curve_of_its_run_in_memory(run: Callable[..., Path]):
+    """The agent takes it: two points or more, of ascending bytes."""
+
+    def curve(directory: Path) -> Any:
+        return json.loads(files(sides(directory)[0])["policy.json"]["content"])["curve"]
+
+    directory = run(protocol="mptcp")
+    fixed, limits = curve(directory), curve(run("auto", protocol="mptcp", buffer_mode="auto"))
+    assert 2 <= len(fixed) <= 40 and [size for size, _ in fixed] == sorted({size for size, _ in fixed})
+    assert all(rate >= 0 for _, rate in fixed)
+    # SO_SNDBUF is of payload, a limit of memory.
+    assert [2 * size for size, _ in limits] == pytest.approx([size for size, _ in fixed], abs=1)
+    assert [rate for _, rate in limits] == [rate for _, rate in fixed]
+    sizes = [point.buffer_mib for point in plan.outline(directory).answered.run.curves]
+    assert [fixed[0][0], fixed[-1][0]] == [round(2 * size * 2**20) for size in (min(sizes), max(sizes))]
+
+
 def test_the_file_names_the_other_sites_addresses_and_the_socket(run: Callable[..., Path]):
     here = '[daemon]\nsocket = "/run/other.sock"\n'
     sender, _ = sides(run(**ACROSS), policies=here)

@@ -74,7 +74,7 @@ def test_it_is_shown_and_checked(file: Path) -> None:
 @pytest.mark.parametrize(
     ("wrong", "expected"),
     [
-        ("colour = 1", "colour: expected one of daemon, default, policy, remeasure, found"),
+        ("colour = 1", "colour: expected one of buffers, daemon, default, policy, remeasure, found"),
         ('[[policy]]\nname = "my-sites"\nto = ["10.8.0.0/16"]\npolicy = "guard"', "found"),
         ('[default]\npolicy = "fullmash"', "default.policy: expected one of default"),
         ("[", "expected TOML"),

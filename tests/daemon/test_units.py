@@ -45,8 +45,9 @@ def test_the_service_exposes_little(written: Path) -> None:
 def test_the_service_may_do_what_it_does(written: Path) -> None:
     text = (written / units.SERVICE).read_text()
     assert "CapabilityBoundingSet=CAP_NET_ADMIN\n" in text and "AmbientCapabilities=CAP_NET_ADMIN\n" in text
-    # Read-only for the service, but for the one directory that it changes.
+    # Read-only for the service, but for what it changes.
     assert "ProtectKernelTunables=yes\n" in text and "ReadWritePaths=-/proc/sys/net/mptcp\n" in text
+    assert "ReadWritePaths=-/proc/sys/net/ipv4/tcp_rmem -/proc/sys/net/ipv4/tcp_wmem\n" in text
     assert re.search(r"^ExecStopPost=-\S+ daemon --restore$", text, re.M)
     assert "OnCalendar=*-*-* 02:00:00\n" in (written / units.TIMER).read_text()
     assert '"a word" daemon --remeasure' in (written / units.REMEASURE).read_text()

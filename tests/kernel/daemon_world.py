@@ -42,7 +42,7 @@ class Daemon:
         lines = [f"{key} = {json.dumps(value)}" for key, value in keys.items()]
         self.file.write_text("\n".join(["[daemon]", *lines, text]), encoding="utf-8")
 
-    def answer(self, pm: str, expected: float | None = None, **options: object) -> Path:
+    def answer(self, pm: str, expected: float | None = None, curve: object = None, **options: object) -> Path:
         """A directory with an answer of a run, for the paths of the world."""
         place = self.folder / "answer"
         place.mkdir(exist_ok=True)
@@ -62,6 +62,7 @@ class Daemon:
             "paths": paths,
             "congestion": "cubic",
             "buffer_bytes": 262144,
+            "curve": curve,
             "expected_mbit_s": expected,
         }
         (place / "policy.json").write_text(json.dumps(document), encoding="utf-8")

@@ -31,6 +31,14 @@ NOBODY = 65534
             '[[policy]]\nname = "a"\nto = ["10.0.0.0/8"]\nrun = "nowhere"',
             "policy[0].run: expected a directory",
         ),
+        (
+            '[buffers]\nleast = "2MiB"\nmost = "1MiB"',
+            'buffers.most: expected at least buffers.least, found "1MiB"',
+        ),
+        (
+            '[buffers]\nleast = "2 MiBs"\nmost = "4MiB"',
+            "buffers.least: expected a size such as 256KiB (units: B, KiB,",
+        ),
         ("[", "line 3: expected TOML"),
     ],
 )
@@ -87,8 +95,8 @@ def test_a_kernel_without_a_path_manager_in_userspace_is_refused_with_what_to_do
 
 @pytest.mark.needs("namespaces")
 def test_it_works_as_the_unit_lets_it(daemon, world, accepting):
-    """A user without rights but CAP_NET_ADMIN, and /proc/sys read-only but for one directory."""
-    daemon.write(pcdc(daemon))
+    """A user without rights but CAP_NET_ADMIN, and /proc/sys read-only but for what the unit gives back."""
+    daemon.write(f'[buffers]\nleast = "5MiB"\nmost = "5MiB"\n{pcdc(daemon)}')
     daemon.run.mkdir()
     os.chown(daemon.run, NOBODY, NOBODY)
     for folder in (daemon.folder, *daemon.folder.parents):
@@ -97,8 +105,9 @@ def test_it_works_as_the_unit_lets_it(daemon, world, accepting):
     program = shutil.copy(agent.program(), daemon.folder)
     # As systemd does for ProtectKernelTunables= and ReadWritePaths=.
     script = "mount --bind /proc/sys /proc/sys && mount -o remount,ro,bind /proc/sys\n"
-    script += "mount --bind /proc/sys/net/mptcp /proc/sys/net/mptcp\n"
-    script += "mount -o remount,rw,bind /proc/sys/net/mptcp"
+    for place in ("mptcp", "ipv4/tcp_rmem", "ipv4/tcp_wmem"):
+        script += f"mount --bind /proc/sys/net/{place} /proc/sys/net/{place}\n"
+        script += f"mount -o remount,rw,bind /proc/sys/net/{place}\n"
     before = [
         "nsenter",
         f"--net={world.sites.local}",
@@ -117,6 +126,8 @@ def test_it_works_as_the_unit_lets_it(daemon, world, accepting):
     daemon.command = lambda *options: [str(program), "daemon", "--policy", str(daemon.file), *options]
     daemon.begin(*before)
     assert daemon.path_manager() == USERSPACE
+    limits = daemon.ask("status")["buffers"]["limits"]
+    assert [(limit["limit_bytes"], limit["adapted"]) for limit in limits] == [(5 << 20, True)] * 2
     with world.transfer(), watching(world) as child:
         reported(child, with_subflows(4))
     daemon.kill()

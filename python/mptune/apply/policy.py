@@ -5,6 +5,7 @@
 owns one block, between two comments, and leaves everything else as it is. Nothing here touches a machine.
 """
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -21,6 +22,7 @@ from mptune.linux import assignment, daemon
 from mptune.linux.addresses import NamedInterface, Side
 from mptune.topology import Interface
 from mptune.trial import FAMILIES, PLAIN_TCP
+from mptune.units import MIB
 
 #: Where the daemon looks by default.
 FILE = str(daemon.FILE)
@@ -33,6 +35,8 @@ POLICIES = {"kind": "file", "path": FILE, "absent": True}
 _VERSION = 1
 #: Characters and length of a name.
 _LETTERS, _LONGEST = re.compile(r"[^A-Za-z0-9._-]+"), 64
+#: Most points of a curve, about.
+_POINTS = 33
 #: The name that the file has for all other destinations.
 _TAKEN = "default"
 
@@ -171,6 +175,7 @@ class _Known:
             "paths": message["paths"],
             "congestion": answer.occ,
             "buffer_bytes": answer.obs_bytes,
+            "curve": curve_of(answered),
             "expected_mbit_s": expected[0],
             "expected_low_mbit_s": expected[1],
             "expected_high_mbit_s": expected[2],
@@ -219,6 +224,25 @@ def expected_of(answered: Answered) -> tuple[float | None, float | None, float |
     if confirmed.low is None or confirmed.high is None:
         return confirmed.mean, None, None
     return confirmed.mean, max(0.0, confirmed.low), confirmed.high
+
+
+def curve_of(answered: Answered) -> list[tuple[int, float]] | None:
+    """Throughput over the limit of the buffers, for the daemon's `[buffers]`: points of bytes and Mbit/s.
+
+    The fitted curve of the answer; None without one. A run with fixed buffers has twice their size: SO_SNDBUF
+    asks for payload, the kernel takes twice as much memory for it (socket(7)), and its limits are of memory.
+    """
+    name = answered.run.answering
+    memory = 2 * MIB if answered.answer.is_fixed else MIB
+    points = {
+        round(point.buffer_mib * memory): round(max(0.0, point.predicted_mbps), 3)
+        for point in answered.run.curves
+        if (point.pm, point.cc) == name
+    }
+    ordered = sorted(points.items())
+    step = max(1, math.ceil((len(ordered) - 1) / (_POINTS - 1)))
+    thinned = ordered[::step] if ordered[::step][-1:] == ordered[-1:] else [*ordered[::step], ordered[-1]]
+    return thinned if len(thinned) > 1 else None
 
 
 def _time(text: str) -> str | None:

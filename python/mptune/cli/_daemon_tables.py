@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mptune.cli._tables import table
-from mptune.units import MIB
+from mptune.units import MIB, format_size
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,6 +41,17 @@ def show_daemon(out: Console, status: Mapping[str, Any]) -> None:
             "yes" if interface["used"] else f"no: {interface['why']}",
         )
     out.print(devices, markup=False)
+    if (buffers := status.get("buffers")) is not None:
+        limits = table("buffers", "| limit", "| before", "policy", "last interval")
+        for limit in buffers["limits"]:
+            limits.add_row(
+                limit["name"],
+                format_size(limit["limit_bytes"]),
+                format_size(limit["before_bytes"]),
+                limit["policy"] or "",
+                limit["why"],
+            )
+        out.print(limits, markup=False)
     for line in troubles(status):
         out.print(line, style="yellow", markup=False)
 

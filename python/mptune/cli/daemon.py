@@ -102,6 +102,7 @@ def _check(policy: Path | None, *, as_json: bool) -> None:
     from mptune.cli._tables import table
     from mptune.daemon import policies
     from mptune.linux import daemon
+    from mptune.units import format_size
 
     checked = daemon.check(policies.place(policy))
     if as_json:
@@ -119,6 +120,11 @@ def _check(policy: Path | None, *, as_json: bool) -> None:
         )
     out = console()
     out.print(listing, markup=False)
+    if (buffers := checked["buffers"]) is not None:
+        bounds = f"{format_size(buffers['least_bytes'])} to {format_size(buffers['most_bytes'])}"
+        curves = [policy["name"] for policy in checked["policies"] if policy["curve_points"]]
+        known = f"with the curves of {', '.join(curves)}" if curves else "without a curve"
+        out.print(f"Limits of the buffers: {bounds}, {known}.", markup=False)
     out.print(f"{checked['policy_file']} is right.", markup=False)
 
 

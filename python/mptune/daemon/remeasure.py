@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from mptune import files, path_managers
 from mptune.apply import plan
-from mptune.apply.policy import expected_of, options_of
+from mptune.apply.policy import curve_of, expected_of, options_of
 from mptune.campaign import execution
 from mptune.campaign.definition import Definition, from_settings
 from mptune.daemon.client import Client
@@ -228,6 +228,7 @@ def renewed(old: dict[str, Any], run: Path) -> dict[str, Any]:
         "pm_options": path_managers.numbered(answer.opm, options, lambda label, _key: labels.index(label)),
         "congestion": answer.occ,
         "buffer_bytes": answer.obs_bytes,
+        "curve": curve_of(answered),
         "expected_mbit_s": expected,
         "expected_low_mbit_s": low,
         "expected_high_mbit_s": high,

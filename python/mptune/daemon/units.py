@@ -1,9 +1,9 @@
 """The daemon's units for systemd: the service, and a timer that measures again in the quiet hours.
 
-The service is of a user of its own, who may manage the network (CAP_NET_ADMIN) and nothing else. The only
-thing that it writes beside its own directory is `net.mptcp.path_manager`: `ProtectKernelTunables` makes
-/proc/sys read-only, and `ReadWritePaths` gives that one directory back, as far as the file's rights and the
-capability go.
+The service is of a user of its own, who may manage the network (CAP_NET_ADMIN) and nothing else. All that it
+writes beside its own directory are `net.mptcp.path_manager` and, with `[buffers]`, the limits of the buffers:
+`ProtectKernelTunables` makes /proc/sys read-only, and `ReadWritePaths` gives that directory and those two
+files back, as far as the files' rights and the capability go.
 """
 
 from datetime import time as Time
@@ -76,11 +76,12 @@ StateDirectory=mptune-daemon
 StateDirectoryMode=0700
 UMask=0077
 
-# Subflows, roles, endpoints, net.mptcp.path_manager; nothing else.
+# Subflows, roles, endpoints, net.mptcp.path_manager, limits of buffers; nothing else.
 AmbientCapabilities=CAP_NET_ADMIN
 CapabilityBoundingSet=CAP_NET_ADMIN
 ProtectKernelTunables=yes
 ReadWritePaths=-/proc/sys/net/mptcp
+ReadWritePaths=-/proc/sys/net/ipv4/tcp_rmem -/proc/sys/net/ipv4/tcp_wmem
 
 NoNewPrivileges=yes
 ProtectSystem=strict

@@ -5,6 +5,7 @@
 use super::table::{self, Table};
 use crate::files;
 use crate::paths::assignment::{Assignment, Specification, Terms};
+use mptune_core::limits::Curve;
 use mptune_core::pathmanager::OptionMap;
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
@@ -19,7 +20,7 @@ const SATURATED: u64 = u64::MAX;
 const LONGEST: u64 = 1 << 20;
 /// Deviation of the throughput from the expected one if the run gives no range, as a share.
 const UNSAID: f64 = 0.1;
-const KEYS: [&str; 16] = [
+const KEYS: [&str; 17] = [
     "version",
     "run",
     "site",
@@ -31,6 +32,7 @@ const KEYS: [&str; 16] = [
     "paths",
     "congestion",
     "buffer_bytes",
+    "curve",
     "expected_mbit_s",
     "expected_low_mbit_s",
     "expected_high_mbit_s",
@@ -51,6 +53,8 @@ pub struct Answer {
     pub measured_at: Option<String>,
     /// The prediction; none if it predicts no throughput.
     pub expectation: Option<Expectation>,
+    /// Throughput over the limit of the send buffer; none if the run has none.
+    pub curve: Option<Curve>,
 }
 
 /// The throughput that an answer predicts, Mbit/s.
@@ -71,7 +75,8 @@ impl Answer {
     pub fn elsewhere(directory: PathBuf) -> Self {
         let assignment = Assignment::of_host("", "default", &OptionMap::new(), Terms::default());
         let assignment = assignment.expect("the path manager default has no options");
-        Self { directory, pm: String::new(), assignment, measured_at: None, expectation: None }
+        let (pm, measured_at, expectation, curve) = (String::new(), None, None, None);
+        Self { directory, pm, assignment, measured_at, expectation, curve }
     }
 
     /// The answer in a run's directory; none if there is no such file.
@@ -122,6 +127,7 @@ impl Answer {
             pm,
             measured_at: measured_at.map(str::to_owned),
             expectation,
+            curve: curve(&table)?,
         })
     }
 }
@@ -137,6 +143,14 @@ impl Expectation {
         let expected = format!("expected a number from {low} to {high}, found {mbit_s}");
         Err(table.wrong("expected_mbit_s", expected))
     }
+}
+
+/// Pairs of bytes and Mbit/s.
+fn curve(table: &Table<'_>) -> Result<Option<Curve>, table::Error> {
+    let Some(value) = table.value("curve") else { return Ok(None) };
+    let points: Vec<(u64, f64)> = serde_json::from_value(value.clone())
+        .map_err(|_| table.unexpected("curve", "a list of points [bytes, Mbit/s]", value))?;
+    Curve::new(points).map(Some).map_err(|error| table.wrong(&error.key, error.expected))
 }
 
 /// The part that the role `paths` takes too.
@@ -205,6 +219,11 @@ mod tests {
         assert_eq!((expected.mbit_s, expected.low_mbit_s), (210.0, 200.0));
         assert_eq!((answer.pm.as_str(), answer.assignment.paths.len()), ("pcdc", 2));
         assert_eq!(expected.measured_s, Some(1_795_176_000));
+        assert!(answer.curve.is_none());
+        let mut values = values();
+        values.insert("curve".to_owned(), json!([[65536, 20], [1_048_576, 210.5]]));
+        let curve = checked(&values).unwrap().curve.unwrap();
+        assert_eq!(curve.points(), [(65536, 20.0), (1_048_576, 210.5)]);
     }
 
     #[test]
@@ -230,6 +249,14 @@ mod tests {
                 "expected_mbit_s",
                 json!("much"),
                 "expected_mbit_s: expected a number that is not negative",
+            ),
+            ("curve", json!("steep"), "curve: expected a list of points [bytes, Mbit/s], found"),
+            ("curve", json!([[1.5, 2]]), "curve: expected a list of points [bytes, Mbit/s], found"),
+            ("curve", json!([]), "curve: expected two points [bytes, Mbit/s] or more, found 0"),
+            (
+                "curve",
+                json!([[4096, 1], [4096, 2]]),
+                "curve[1]: expected a buffer above 4096 bytes, found 4096",
             ),
             ("expected_mbit_s", json!(300), "expected_mbit_s: expected a number from 200 to 220"),
         ] {

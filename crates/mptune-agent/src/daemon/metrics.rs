@@ -126,6 +126,12 @@ pub fn text(status: &Status) -> String {
     let mended = mended.iter().map(|(labels, value)| (&labels[..], *value));
     let help = "What these comparisons found other than believed, and mended.";
     family(&mut text, "daemon_mended_total", "counter", help, mended);
+    let limits = status.buffers.iter().flat_map(|buffers| &buffers.limits);
+    let limits: Vec<_> =
+        limits.map(|limit| ([("setting", limit.name)], limit.limit_bytes as f64)).collect();
+    let limits = limits.iter().map(|(labels, value)| (&labels[..], *value));
+    let help = "Largest size of a buffer, where it is adapted.";
+    family(&mut text, "daemon_buffer_limit_bytes", "gauge", help, limits);
     let mut roles = Vec::new();
     for policy in &status.policies {
         let labels = |role| [("policy", &*policy.name), ("role", role)];

@@ -12,13 +12,17 @@
 //!
 //! Exit status: 0 after an end in order, 1 if it cannot be done here, 2 if the policy file is wrong.
 
+mod adaptation;
+mod amount;
 mod answer;
+mod buffers;
 mod deviation;
 pub mod endpoint_journal;
 pub mod endpoints;
 mod error;
 mod figures;
 pub mod hosting;
+mod looks;
 mod metrics;
 mod policy;
 mod record;
@@ -91,6 +95,7 @@ fn checked(plan: &Plan) -> Value {
             "pm": rule.pm,
             "run": rule.run,
             "expected_mbit_s": rule.expectation.map(|expectation| expectation.mbit_s),
+            "curve_points": rule.curve.as_ref().map(|curve| curve.points().len()),
         })
     });
     json!({
@@ -98,6 +103,12 @@ fn checked(plan: &Plan) -> Value {
         "policy_file": plan.file,
         "socket": plan.socket,
         "policies": policies.collect::<Vec<_>>(),
+        "buffers": plan.buffers.as_ref().map(|buffers| json!({
+            "least_bytes": buffers.bounds.least,
+            "most_bytes": buffers.bounds.most,
+            "target": buffers.bounds.target,
+            "every_ns": buffers.every_ns,
+        })),
         "remeasure": plan.remeasure.as_ref().map(|remeasure| json!({
             "begin_min": remeasure.ends[0],
             "end_min": remeasure.ends[1],

@@ -1,6 +1,7 @@
 //! Records of the daemon's actions with their reasons: stored for readers, and a line each in the journal.
 
 use crate::kernel::sys;
+use crate::kernel::sysctl::Values;
 use crate::log::{self, visible};
 use crate::paths::happening::{Happening, What};
 use crate::paths::hosting::Hosting;
@@ -44,6 +45,12 @@ impl Record {
         let (what, why) = (what.to_owned(), visible(&why.replace('\n', " ")));
         let policy = policy.map(str::to_owned);
         Self { id: 0, at_ns: sys::monotonic_ns(), what, why, token, policy, device, local, remote }
+    }
+
+    /// Settings that could not be put back, with the reasons.
+    pub fn kept(kept: &Values) -> Vec<Self> {
+        let record = |(name, reason)| Self::own(None, "kept", &format!("{name}: {reason}"));
+        kept.iter().map(record).collect()
     }
 
     /// The record of an action on a connection; none for the life of connections, of which there may be thousands.
@@ -103,6 +110,11 @@ impl Records {
         if self.stored.len() > STORED {
             self.stored.pop_front();
         }
+    }
+
+    /// Adds several.
+    pub fn add_all(&mut self, records: impl IntoIterator<Item = Record>) {
+        records.into_iter().for_each(|record| self.add(record));
     }
 
     /// Lines for the journal: the record, unless there were too many lately, and the number left out before.

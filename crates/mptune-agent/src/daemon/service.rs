@@ -4,6 +4,7 @@
 //! what is due, and samples the connections about once a second; by CLOCK_MONOTONIC alone, so that nobody who sets the
 //! clock concerns it.
 
+use super::adaptation::Adaptation;
 use super::deviation;
 use super::endpoints::{ANYWHERE, Endpoints};
 use super::error::Error;
@@ -84,6 +85,7 @@ pub struct Service {
     server: Server,
     records: Records,
     figures: Figures,
+    adaptation: Adaptation,
     notify: Notify,
     suspended: Suspended,
     in_force: bool,
@@ -133,6 +135,8 @@ impl Service {
                         format!("{name} is put back to what it was before a daemon that died");
                     service.records.add(Record::own(None, "restored", &why));
                 }
+                let limits = service.adaptation.within_bounds(&mut service.watchdog);
+                service.records.add_all(limits);
                 service.greet();
                 Ok(service)
             }
@@ -154,6 +158,7 @@ impl Service {
             let policies = Box::new(ByDestination::new(&plan, &suspended));
             let server = Server::open(&plan.socket)?;
             let statistics = Statistics::open()?;
+            let adaptation = Adaptation::begin(plan.buffers.as_ref())?;
             let steering: Box<dyn Steering> = if userspace {
                 Box::new(Manager::of_host(policies, addresses.clone())?)
             } else {
@@ -161,19 +166,19 @@ impl Service {
                 let keep = plan.keep_endpoints;
                 Box::new(Endpoints::open(policies, addresses.clone(), journal, keep)?)
             };
-            Ok::<_, Error>((addresses, server, statistics, steering))
+            Ok::<_, Error>((addresses, server, statistics, adaptation, steering))
         })();
         // Last, when nothing else can fail: from here on new connections are different.
-        let set = prepared.and_then(|mut made: (_, _, _, Box<dyn Steering>)| {
+        let set = prepared.and_then(|mut made: (_, _, _, _, Box<dyn Steering>)| {
             match knob.map_or(Ok(()), |knob| watchdog.choose(knob, userspace)) {
                 Ok(()) => Ok(made),
                 Err(reason) => {
-                    let _ = made.3.end();
+                    let _ = made.4.end();
                     Err(reason)
                 }
             }
         });
-        let (addresses, server, statistics, steering) = match set {
+        let (addresses, server, statistics, adaptation, steering) = match set {
             Ok(made) => made,
             Err(reason) => {
                 let _ = watchdog.end();
@@ -183,6 +188,7 @@ impl Service {
         let window_ns = deviation::window_ns();
         Ok(Self {
             figures: Figures::new(&plan.rules, window_ns),
+            adaptation,
             plan,
             userspace,
             knob,
@@ -268,8 +274,8 @@ impl Service {
         if let Err(error) = self.steering.end() {
             result = result.and(Err(error.into()));
         }
-        for (name, reason) in restored.as_ref().map(|all| all.kept.clone()).unwrap_or_default() {
-            self.records.add(Record::own(None, "kept", &format!("{name}: {reason}")));
+        if let Ok(restored) = &restored {
+            self.records.add_all(Record::kept(&restored.kept));
         }
         restored.map(drop).and(result)
     }
@@ -298,6 +304,8 @@ impl Service {
         if now_ns >= self.sample_at_ns {
             self.sample(now_ns);
         }
+        let limits = self.adaptation.step(now_ns, &self.plan, &mut self.watchdog);
+        self.records.add_all(limits);
         if now_ns >= self.tick_at_ns {
             self.tick_at_ns = now_ns + TICK_NS;
             self.tick();
@@ -311,7 +319,7 @@ impl Service {
 
     fn wait(&mut self) -> Result<Ready, Ending> {
         let now_ns = sys::monotonic_ns();
-        let mut due_ns = self.tick_at_ns.min(self.sample_at_ns);
+        let mut due_ns = self.tick_at_ns.min(self.sample_at_ns).min(self.adaptation.due_ns());
         if self.notify.alive_every().is_some() {
             due_ns = due_ns.min(self.alive_at_ns);
         }
@@ -451,11 +459,13 @@ impl Service {
         let done = self.plan.reread().map_err(Error::from).and_then(|plan| {
             self.check_fixed(&plan)?;
             self.knob.map_or(Ok(()), |knob| self.watchdog.choose(knob, self.userspace))?;
-            Ok(plan)
+            let limits = self.adaptation.follow(plan.buffers.as_ref(), &mut self.watchdog)?;
+            Ok((plan, limits))
         });
         match done {
-            Ok(plan) => {
+            Ok((plan, limits)) => {
                 self.plan = plan;
+                self.records.add_all(limits);
                 self.figures.reload(&self.plan.rules);
                 self.steering
                     .set_policies(Box::new(ByDestination::new(&self.plan, &self.suspended)));
@@ -574,6 +584,7 @@ impl Service {
                 max_data: remeasure.max_data,
                 budget: remeasure.budget,
             }),
+            buffers: self.adaptation.status(),
             interfaces: self.addresses.overview(&self.remotes()),
             policies: self.plan.rules.iter().map(of).collect(),
         }

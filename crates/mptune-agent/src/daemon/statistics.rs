@@ -9,7 +9,7 @@ use crate::kernel::pair::Pair;
 use std::collections::HashMap;
 
 /// A `struct mptcp_info` is shorter; kernels that cannot report connections report TCP sockets instead.
-const LONGEST_MPTCP_INFO: usize = 200;
+pub const LONGEST_MPTCP_INFO: usize = 200;
 
 /// A connection at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -39,10 +39,44 @@ pub struct Status {
     pub memory_bytes: u64,
     /// The permission to repeat measurements.
     pub remeasure: Option<RemeasureStatus>,
+    /// The limits of the buffers; none if they are not adapted.
+    pub buffers: Option<BuffersStatus>,
     /// The devices of this machine and their addresses.
     pub interfaces: Vec<InterfaceStatus>,
     /// In the order of the file.
     pub policies: Vec<PolicyStatus>,
+}
+
+/// The limits of the buffers, and the permission to adapt them.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct BuffersStatus {
+    /// No limit is below.
+    pub least_bytes: u64,
+    /// No limit is above.
+    pub most_bytes: u64,
+    /// Share of a curve's maximum that is enough.
+    pub target: f64,
+    /// Length of an interval.
+    pub every_ns: u64,
+    /// Of the send and of the receive buffers.
+    pub limits: Vec<LimitStatus>,
+}
+
+/// The limit of the send or the receive buffers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LimitStatus {
+    /// The kernel's setting.
+    pub name: &'static str,
+    /// Its third value.
+    pub limit_bytes: u64,
+    /// The same when the daemon came.
+    pub before_bytes: u64,
+    /// The policy whose connections decided last; none if none did.
+    pub policy: Option<String>,
+    /// What the last interval showed, or why it is not adapted.
+    pub why: String,
+    /// False if somebody else has set it, or the kernel refused it.
+    pub adapted: bool,
 }
 
 /// A device with one of its addresses.

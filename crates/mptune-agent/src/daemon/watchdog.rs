@@ -120,12 +120,29 @@ impl Watchdog {
     pub fn choose(&mut self, knob: Knob, userspace: bool) -> Result<(), Error> {
         let value = if userspace { knob.userspace } else { knob.kernel };
         let chosen = Values::from([(knob.name.to_owned(), value.to_owned())]);
-        self.journal.set(&chosen).map_err(|error| match error {
+        self.set(&chosen).map_err(|error| match error {
             denied if denied.is_denied() => Error::Denied(denied),
             other => other.into(),
         })?;
         self.chosen = Some((knob.name, value));
         Ok(())
+    }
+
+    /// Gives settings these values; those before are noted first.
+    ///
+    /// # Errors
+    /// The journal cannot be written, or the kernel refuses. Nothing is changed.
+    pub fn set(&mut self, values: &Values) -> Result<(), undo::Error> {
+        self.journal.set(values).map(drop)
+    }
+
+    /// Puts these settings back while the daemon goes on.
+    ///
+    /// # Errors
+    /// The journal cannot be written.
+    pub fn put_back(&mut self, names: &[String]) -> Result<Restored, Error> {
+        let restored = self.journal.restore(Some(names));
+        Ok(restored.map_err(|error| undo::Error::File(self.journal.file(), error))?)
     }
 
     /// The place of a file beside the journal, for what else must outlive the daemon.

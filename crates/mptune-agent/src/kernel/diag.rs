@@ -138,8 +138,10 @@ pub struct Counted<'a> {
     pub memory: &'a [u8],
     /// Its part in the connection; none if it is no subflow, or if this is not reported to this process.
     pub mptcp: Option<Mptcp>,
-    /// Bytes in the send buffer and its size in memory; none unless it is a connection.
+    /// Bytes in the send buffer and its size in memory; none if its memory was not asked for.
     pub send_buffer: Option<(u32, u32)>,
+    /// The size of the receive buffer in memory; likewise.
+    pub receive_buffer: Option<u32>,
 }
 
 /// Queries one network namespace.
@@ -206,10 +208,7 @@ impl Diag {
                 | StateFlags::CLOSE
                 | StateFlags::TIME_WAIT
                 | StateFlags::SYN_RECV);
-        let mut extensions = ExtensionFlags::INFO | ExtensionFlags::CONG;
-        if counting == Counting::Mptcp {
-            extensions |= ExtensionFlags::SKMEMINFO;
-        }
+        let extensions = ExtensionFlags::INFO | ExtensionFlags::CONG | ExtensionFlags::SKMEMINFO;
         for family in [AF_INET, AF_INET6] {
             let question = request(family, open.clone(), extensions.clone(), SocketId::new_v4());
             let asked = self.netlink.dump(NAME, counting.question(question), |message| {
@@ -469,15 +468,19 @@ fn counted(payload: &[u8], each: impl FnOnce(Counted<'_>)) -> Result<(), DecodeE
         cc: cc.as_ref().map_or(&[], NlaBuffer::value),
         memory: memory.as_ref().map_or(&[], NlaBuffer::value),
         mptcp,
-        send_buffer: memory.and_then(|memory| send_buffer(memory.value())),
+        send_buffer: memory.as_ref().and_then(|memory| send_buffer(memory.value())),
+        receive_buffer: memory.as_ref().and_then(|memory| number(memory.value(), 1)),
     });
     Ok(())
 }
 
-/// SK_MEMINFO_WMEM_QUEUED and SK_MEMINFO_SNDBUF of include/uapi/linux/sock_diag.h, 32 bits each.
+/// `SK_MEMINFO_*` of include/uapi/linux/sock_diag.h by its number: 1 is RCVBUF, 3 SNDBUF, 5 WMEM_QUEUED.
+fn number(values: &[u8], index: usize) -> Option<u32> {
+    parse_u32(values.get(4 * index..4 * index + 4)?).ok()
+}
+
 fn send_buffer(values: &[u8]) -> Option<(u32, u32)> {
-    let number = |index: usize| parse_u32(values.get(4 * index..4 * index + 4)?).ok();
-    Some((number(5)?, number(3)?))
+    Some((number(values, 5)?, number(values, 3)?))
 }
 
 impl Counted<'_> {

@@ -74,6 +74,10 @@ pub struct TcpInfo {
     pub rwnd_limited_ns: u64,
     /// Part of it limited by the send buffer.
     pub sndbuf_limited_ns: u64,
+    /// RTT as a receiver of data estimates it, nanoseconds; 0 before the first sample.
+    pub receive_rtt_ns: u64,
+    /// The receive window that was offered last, bytes; none before Linux 6.2.
+    pub receive_window: Option<u32>,
 }
 
 impl TcpInfo {
@@ -109,6 +113,8 @@ impl TcpInfo {
             busy_ns: long_micros(168),
             rwnd_limited_ns: long_micros(176),
             sndbuf_limited_ns: long_micros(184),
+            receive_rtt_ns: micros(92),
+            receive_window: read!(u32, bytes, 232),
         }
     }
 }
@@ -217,8 +223,17 @@ mod tests {
         let mut bytes = vec![0; 280];
         put(&mut bytes, 1, &[3, 6, 5]);
         let in_flight = [(16, 1_448u32), (24, 12), (28, 3), (32, 4), (36, 2), (144, 900)];
-        let others =
-            [(8, 220_000), (56, 1_500), (68, 20_000), (76, 21), (80, 33), (100, 7), (148, 19_000)];
+        let others = [
+            (8, 220_000),
+            (56, 1_500),
+            (68, 20_000),
+            (76, 21),
+            (80, 33),
+            (92, 21_000),
+            (100, 7),
+            (148, 19_000),
+            (232, 65_536),
+        ];
         for (offset, value) in in_flight.into_iter().chain(others) {
             put(&mut bytes, offset, &value.to_ne_bytes());
         }
@@ -281,6 +296,8 @@ mod tests {
             busy_ns: 900_000,
             rwnd_limited_ns: 200_000,
             sndbuf_limited_ns: 30_000,
+            receive_rtt_ns: 21_000_000,
+            receive_window: Some(65_536),
         };
         assert_eq!(info, expected);
         assert_eq!(TcpInfo::parse(&tcp_info(248)), expected);
@@ -290,6 +307,7 @@ mod tests {
     fn an_older_kernel_reports_what_it_has() {
         let linux_6_1 = TcpInfo::parse(&tcp_info(240));
         assert_eq!((linux_6_1.timeouts, linux_6_1.bytes_sent), (None, 5_000));
+        assert_eq!(TcpInfo::parse(&tcp_info(228)).receive_window, None);
         let linux_4_9 = TcpInfo::parse(&tcp_info(160));
         assert_eq!((linux_4_9.bytes_sent, linux_4_9.bytes_received), (0, 1 << 40));
         assert_eq!(TcpInfo::parse(&[]), TcpInfo::default());

@@ -51,7 +51,7 @@ pub struct SubflowLook {
 
 impl SubflowLook {
     /// It could send, but was given nothing to send: less than a segment waits for the rest of it.
-    fn is_idle(&self) -> bool {
+    pub fn is_idle(&self) -> bool {
         let tcp = &self.tcp;
         let in_flight = (tcp.unacked + tcp.resent).saturating_sub(tcp.sacked + tcp.lost);
         tcp.timeouts_in_a_row == 0 && tcp.unsent < tcp.mss && in_flight < tcp.cwnd
@@ -69,7 +69,7 @@ pub struct SendMemory {
 
 impl SendMemory {
     /// From the array of `SK_MEMINFO_*`; nothing of what it lacks.
-    fn parse(bytes: &[u8]) -> Self {
+    pub fn parse(bytes: &[u8]) -> Self {
         let field = |index: usize| {
             let field = bytes.get(4 * index..4 * (index + 1)).unwrap_or(&[0; 4]);
             u32::from_ne_bytes(field.try_into().expect("four bytes"))
@@ -79,7 +79,7 @@ impl SendMemory {
 
     /// An application that has more to write waits until a third of what is in use has become free
     /// (include/net/sock.h, `sk_stream_min_wspace`).
-    fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         self.limit > 0 && u64::from(self.used) * 3 >= u64::from(self.limit) * 2
     }
 }

@@ -322,7 +322,7 @@ mod tests {
     }
 
     fn counted<'a>(pair: Pair, inode: u32, info: &'a [u8], mptcp: Option<Mptcp>) -> Counted<'a> {
-        let (cc, memory, send_buffer) = (b"cubic\0", &[], None);
+        let (cc, memory, send_buffer, receive_buffer) = (b"cubic\0", &[], None, None);
         let (timeouts, queued, state, device) = (0, 0, 1, 0);
         Counted {
             pair,
@@ -336,6 +336,7 @@ mod tests {
             memory,
             mptcp,
             send_buffer,
+            receive_buffer,
         }
     }
 
