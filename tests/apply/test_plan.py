@@ -12,7 +12,7 @@ from mptune.apply.plan import HostPlan, check, outline, plan, resolve
 from mptune.errors import InputError, MptuneError
 from mptune.linux import bpf
 from mptune.topology import load
-from tests.apply.worlds import HOME, NETWORK, altered
+from tests.apply.worlds import DUAL, HOME, NETWORK, altered
 
 Make = Callable[..., Path]
 
@@ -181,14 +181,6 @@ def test_an_interface_with_ipv6_alone(run: Make):
     assert set(endpoints(sender)) == {"2001:db8::1:2", "2001:db8::2"}
     assert set(endpoints(receiver)) == {"2001:db8::8"}
     assert {route["to"] for route in of_kind(sender, "route")} == {"::/0"}
-
-
-#: The network with addresses of IPv6, but none of V.
-DUAL = (
-    NETWORK.replace('ipv4 = "10.0.1.2"', 'ipv4 = "10.0.1.2"\nipv6 = "2001:db8:1::2"')
-    .replace('ipv4 = "10.0.2.2"', 'ipv4 = "10.0.2.2"\nipv6 = "2001:db8:2::2"')
-    .replace('ipv4 = "203.0.113.7"', 'ipv4 = "203.0.113.7"\nipv6 = "2001:db8:7::7"')
-)
 
 
 def test_an_answer_over_both_families_has_endpoints_routes_and_limits_of_both(run: Make):

@@ -15,7 +15,7 @@ from mptune.apply.machine import Seen
 from mptune.cli import app
 from mptune.errors import InputError
 from mptune.linux import assignment, daemon
-from tests.apply.worlds import HOME, looked
+from tests.apply.worlds import DUAL, HOME, looked
 
 PATHS = ("F-T", "F-V", "M-T", "M-V")
 #: One path of each interface, which endpoints cannot have.
@@ -41,6 +41,13 @@ def sides(run: Path, **present: Any) -> tuple[plan.HostPlan, plan.HostPlan]:
 
 def files(host: plan.HostPlan) -> dict[str, dict[str, Any]]:
     return {Path(setting["path"]).name: setting for setting in host.settings if setting["kind"] == "file"}
+
+
+def test_an_answer_for_both_families_is_no_policy(run: Callable[..., Path]):
+    answer = ACROSS | {"subflows": ["F-T", "M-T/6"], "standby": [], "family": "both"}
+    words = "--daemon: expected an answer for one address family, found one for both"
+    with pytest.raises(InputError, match=words):
+        plan.outline(run(network=DUAL, **answer), daemon=True)
 
 
 def test_who_sends_gets_the_answer_and_no_endpoints(run: Callable[..., Path]):

@@ -16,7 +16,7 @@ from mptune.apply._transfers import Got
 from mptune.apply.records import Applied, Waiting
 from mptune.cli import app
 from mptune.statistics import summarise
-from tests.apply.worlds import NETWORK
+from tests.apply.worlds import DUAL, NETWORK
 
 #: Both machines are reached by ssh.
 REACHED = NETWORK.replace('name = "home"\n[[', 'name = "home"\nssh = "alice"\n[[').replace(
@@ -115,3 +115,14 @@ def test_settings_that_wait_to_be_confirmed_are_not_reported_as_permanent(run, w
         assert "the settings stay" not in printed and "The gain is confirmed." in printed
         back = "Everything is put back in 540 s unless you confirm:"
         assert printed.endswith(f"{back} mptune apply {place} --confirm")
+
+
+@pytest.mark.parametrize(("initial", "address"), [("F-T", "::ffff:203.0.113.7"), ("F-T/6", "2001:db8:7::7")])
+def test_over_both_families_a_program_reaches_the_address_in_a_socket_of_ipv6(
+    run: Callable[..., Path], initial: str, address: str
+):
+    answer = {"protocol": "mptcp", "opm": "fullmesh", "subflows": ["F-T", "F-T/6"], "standby": []}
+    made = plan.outline(run(network=DUAL, family="both", initial_path=initial, **answer))
+    machines: Any = (None, None)
+    course = verify._course(made, machines)
+    assert (course.address, course.version) == (address, 6)

@@ -72,6 +72,13 @@ path = "M-V"
 rtt = "70 ms"
 """
 
+#: The network with addresses of IPv6, but none of V.
+DUAL = (
+    NETWORK.replace('ipv4 = "10.0.1.2"', 'ipv4 = "10.0.1.2"\nipv6 = "2001:db8:1::2"')
+    .replace('ipv4 = "10.0.2.2"', 'ipv4 = "10.0.2.2"\nipv6 = "2001:db8:2::2"')
+    .replace('ipv4 = "203.0.113.7"', 'ipv4 = "203.0.113.7"\nipv6 = "2001:db8:7::7"')
+)
+
 CAMPAIGN = """
 topology = "home.toml"
 [factors]

@@ -24,7 +24,7 @@ from mptune.apply.plan import Outline
 from mptune.apply.records import Applied
 from mptune.errors import InputError, MptuneError
 from mptune.statistics import Difference, Summary, difference, summarise
-from mptune.topology import Interface
+from mptune.topology import BOTH, Interface
 from mptune.trial import DEFAULT_FAMILY, PLAIN_TCP
 from mptune.units import LIMIT, format_time
 
@@ -276,6 +276,9 @@ def _course(outline: Outline, places: Sequence[Place]) -> Course:
     """The two ends of a connection: the machines are in the order of the plan, the sender first."""
     sender, receiver = places
     address = _reached(outline)
+    if outline.answered.answer.family == BOTH and ip_address(address).version == 4:
+        # Subflows of both families need a socket of IPv6, which reaches IPv4 addresses by mapped ones.
+        address = f"::ffff:{address}"
     opener_sends = outline.opener == "sender"
     return Course(
         opener=sender if opener_sends else receiver,

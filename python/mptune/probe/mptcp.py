@@ -41,7 +41,7 @@ def judge(prepared: Prepared, connections: Connections) -> tuple[dict[int, Verdi
     if reason is not None:
         notes.append(f"joins were not tried: {reason}")
     elif len(families) > 1:
-        notes.append("joins were not tried between IPv4 and IPv6: a trial's connection has one family")
+        notes.append("joins were not tried between IPv4 and IPv6")
     verdicts = {
         path: verdict(mptcp, plain, joined.get(path), connections.no_mptcp)
         for path, (mptcp, plain) in connections.tried.items()
@@ -68,7 +68,7 @@ def _no_joins(prepared: Prepared, connections: Connections, families: Sequence[S
     if sum(map(len, families)) == 1:
         return "connections stay MPTCP on one path alone"
     if all(len(members) == 1 for members in families):
-        return "one path has IPv4 and one IPv6, and a trial's connection has one family"
+        return "one path has IPv4 and one IPv6, and joins are tried within a family"
     for end in ENDS:
         name, facts = prepared.machines[end].name, prepared.facts[end]
         if not facts.get("net_admin"):
