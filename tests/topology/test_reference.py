@@ -52,7 +52,8 @@ def test_every_other_can_be_appended_to_it_and_does_something(tmp_path: Path, ex
     plain, more = _loaded(tmp_path, FILES[0]), _loaded(tmp_path, FILES[0], example)
     assert more.network() != plain.network()
     has_effects = any(link.effects != plain.links[0].effects for link in more.links)
-    assert more.background or has_effects or any(interface.metered for interface in more.receiver.interfaces)
+    metered = any(interface.metered for interface in more.receiver.interfaces)
+    assert more.background or has_effects or metered or more.shared
 
 
 def test_all_of_them_together_are_a_file(tmp_path: Path) -> None:

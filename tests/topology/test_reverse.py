@@ -87,6 +87,8 @@ def exchanged(text: str) -> object:
         elif entry["link"].endswith((" forward", " back")):
             label, _, way = entry["link"].rpartition(" ")
             entry["link"] = f"{turned(label)} {way}"
+    for entry in raw.get("core", {}).get("shared", ()):
+        entry["paths"] = [turned(label) for label in entry["paths"]]
     return raw
 
 

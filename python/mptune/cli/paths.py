@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from mptune.topology import Link, Site, Topology
+    from mptune.topology import Link, SharedSegment, Site, Topology
 
 #: Significant digits in the table; `--json` and the lists below the table have all digits.
 _DIGITS = 4
@@ -84,6 +84,10 @@ def _result(topology: Topology) -> dict[str, Any]:
             {**row, "mptcp": path.core.mptcp}
             for row, path in zip(topology.path_rows(), topology.paths, strict=True)
         ],
+        "shared": [
+            {"name": segment.name, "paths": _crossing(topology, segment), "rate_bps": segment.rate_bps}
+            for segment in topology.shared.values()
+        ],
         "effects": {link.name: link.words for link in topology.links if link.words},
         "background": [background_in_words(flow) for flow in topology.background],
         "hosts": [_host(site) for site in (topology.sender, topology.receiver) if site.ssh is not None],
@@ -96,6 +100,17 @@ def _result(topology: Topology) -> dict[str, Any]:
             if p.assumed
         ],
     }
+
+
+def _crossing(topology: Topology, segment: SharedSegment) -> list[str]:
+    """Labels of the paths that cross a shared segment."""
+    return [path.label for path in topology.paths if segment in path.shared]
+
+
+def _in_words(topology: Topology, segment: SharedSegment) -> str:
+    """A shared segment with its paths and its rate."""
+    rate = "no known limit" if segment.rate_bps is None else units.format_rate(segment.rate_bps, _DIGITS)
+    return f"{segment.name}: {', '.join(_crossing(topology, segment))}; {rate}"
 
 
 def _host(site: Site) -> dict[str, Any]:
@@ -149,7 +164,7 @@ def _varies(link: Link) -> bool:
 
 
 def _print_more(out: Console, topology: Topology) -> None:
-    """Further effects of links, background traffic, and real hosts."""
+    """Shared segments, further effects of links, background traffic, and real hosts."""
     from mptune.topology import background_in_words
 
     alike: dict[str, list[str]] = {}
@@ -159,7 +174,9 @@ def _print_more(out: Console, topology: Topology) -> None:
     more = [f"{', '.join(names)}: {text}" for text, names in alike.items()]
     others = [background_in_words(flow) for flow in topology.background]
     hosts = [_reached(site) for site in (topology.sender, topology.receiver) if site.ssh is not None]
+    shared = [_in_words(topology, segment) for segment in topology.shared.values()]
     for title, lines in (
+        ("Segments that paths share", shared),
         ("Further effects of links", more),
         ("Background traffic", others),
         ("Hosts", hosts),
@@ -200,6 +217,6 @@ def _print_origins(out: Console, title: str, values: list[tuple[str, str, str]])
 
 def _short(key: str) -> str:
     """Key without the names of the outer tables: "UNIS.U.up", "U-C.rtt"."""
-    for table in ("sites.", "interfaces.", "core.segments."):
+    for table in ("sites.", "interfaces.", "core.segments.", "core.shared."):
         key = key.replace(table, "", 1)
     return key

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from mptune.topology import BOTH, TcpBackground, Topology
+from mptune.topology import BOTH, TcpBackground, Topology, together_bps
 from mptune.trial import DEFAULT_FAMILY, PLAIN_TCP, Transfer, Trial
 from mptune.trial.stacks import DEFAULT_STACK, STACKS, describe
 from mptune.units import format_rate, format_size, format_time
@@ -164,7 +164,7 @@ def total_bps(topology: Topology) -> int:
     sites = topology.sender.interfaces, topology.receiver.interfaces
     up = sum(site.up_effects.mean_rate_bps(site.up_bps) or 0 for site in sites[0])
     down = sum(site.down_effects.mean_rate_bps(site.down_bps) or 0 for site in sites[1])
-    return min(sum(path.rate_bps for path in topology.paths), up, down)
+    return min(together_bps(topology.paths), up, down)
 
 
 def buffer_regime(products: float) -> str:

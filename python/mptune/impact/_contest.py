@@ -50,7 +50,7 @@ class Contest:
     def __init__(
         self, topology: Topology, paths: Sequence[PathImpact], sets: SubflowSets, trials: int
     ) -> None:
-        self._sides = {path.label: (path.local_index, path.remote_index) for path in topology.paths}
+        self._labels = [path.label for path in topology.paths]
         self._factors = {path.path: path.omega.mean if path.omega else 0.0 for path in paths}
         self._given: dict[Set, list[float]] = {}
         self._left = trials
@@ -120,7 +120,7 @@ class Contest:
     def _neighbours(self, lead: Set) -> list[Set]:
         """Sets with one subflow fewer or more, those first that the factors favour."""
         fewer = [(self._factors[label], lead - {label}) for label in lead if len(lead) > 1]
-        more = [(-self._factors[label], lead | {label}) for label in self._sides if label not in lead]
+        more = [(-self._factors[label], lead | {label}) for label in self._labels if label not in lead]
         return [one for _, one in sorted([*fewer, *more], key=lambda pair: (pair[0], sorted(pair[1])))]
 
     def _mean(self, one: Set) -> float:
@@ -128,7 +128,7 @@ class Contest:
         return math.fsum(values) / len(values)
 
     def _ordered(self, one: Set) -> tuple[str, ...]:
-        return tuple(label for label in self._sides if label in one)
+        return tuple(label for label in self._labels if label in one)
 
 
 def decided(sets: SubflowSets, best: Sequence[str], factors: Mapping[str, float]) -> SubflowSets:
@@ -139,7 +139,10 @@ def decided(sets: SubflowSets, best: Sequence[str], factors: Mapping[str, float]
 
 
 def _proposed(topology: Topology, paths: Sequence[PathImpact], sets: SubflowSets) -> Iterator[Set]:
-    """Sets to begin with, each once: the signs', stricter ones, all, one per interface, and single ones."""
+    """Sets to begin with, each once: the signs', stricter ones, all, one per interface, and single ones.
+
+    Where paths share segments, also the best one of those that cross the same.
+    """
     labels = [path.label for path in topology.paths]
     factors = {path.path: path.omega.mean if path.omega else 0.0 for path in paths}
     carried = {path.path: path.carried_mbps or 0.0 for path in paths}
@@ -147,6 +150,9 @@ def _proposed(topology: Topology, paths: Sequence[PathImpact], sets: SubflowSets
     rising = sorted(topology.paths, key=lambda path: factors[path.label])
     by_sender = {path.local_index: path.label for path in rising}  # the last one of each has the best factor
     by_receiver = {path.remote_index: path.label for path in rising}
+    by_segments = {
+        tuple(one.name for one in path.shared) or path.label: path.label for path in rising if topology.shared
+    }
     proposals: list[Iterable[str]] = [
         sets.optional,
         [label for label in labels if factors[label] > 0],
@@ -155,6 +161,7 @@ def _proposed(topology: Topology, paths: Sequence[PathImpact], sets: SubflowSets
         [max(ranked, key=lambda label: carried[label])],
         by_sender.values(),
         by_receiver.values(),
+        by_segments.values(),
         ranked[:1],
     ]
     yield from dict.fromkeys(one for proposal in proposals if (one := frozenset(proposal)))

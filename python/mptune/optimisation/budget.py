@@ -17,7 +17,7 @@ from mptune.optimisation.candidates import asked, brief_ns
 from mptune.optimisation.options import CONFIRM_SHARE, IMPACT_SHARE, OptimiseOptions
 from mptune.options import Place, by_flag, error_about, left_alone, written
 from mptune.theory import traditional
-from mptune.topology import Topology
+from mptune.topology import Topology, together_bps
 from mptune.trial import BIN_NS, Record
 from mptune.units import format_time
 
@@ -198,4 +198,6 @@ def _drained(topology: Topology, time_ns: float) -> int:
     senders = {path.local.abbr: path.local.up_bps for path in topology.paths}
     receivers = {path.remote.abbr: path.remote.down_bps for path in topology.paths}
     rate_bps = min(sum(senders.values()), sum(receivers.values()))
+    if topology.shared:
+        rate_bps = min(rate_bps, together_bps(topology.paths))
     return max(int(rate_bps * time_ns / 8e9), traditional(topology)["eq1"])

@@ -93,7 +93,10 @@ def measure_rules(
 
 
 def shared(topology: Topology) -> dict[str, str]:
-    """Access links that several paths share, by site and interface, each with the fastest path over it."""
+    """Links that several paths share, each with the fastest path over it.
+
+    Access links are named by site and interface, shared segments that limit the rate by their names.
+    """
     over: dict[str, list[tuple[int, str]]] = {}
     for path in topology.paths:
         for name in (
@@ -101,6 +104,9 @@ def shared(topology: Topology) -> dict[str, str]:
             f"{topology.receiver.abbr}.{path.remote.abbr}",
         ):
             over.setdefault(name, []).append((path.rate_bps, path.label))
+        for segment in path.shared:
+            if segment.queue_bytes is not None:
+                over.setdefault(segment.name, []).append((path.rate_bps, path.label))
     # max() takes the first of equal ones, which is the topology's order.
     return {name: max(paths, key=lambda pair: pair[0])[1] for name, paths in over.items() if len(paths) > 1}
 

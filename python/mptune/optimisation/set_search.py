@@ -45,7 +45,7 @@ class SetSearch:
     def __init__(
         self, topology: Topology, ccs: Sequence[str], optional: Mapping[str, tuple[str, ...]], *, mesh: bool
     ) -> None:
-        self._sides = {path.label: (path.local_index, path.remote_index) for path in topology.paths}
+        self._paths = {path.label: path for path in topology.paths}
         self._ccs = tuple(ccs)
         self._optional = optional
         self._mesh = mesh
@@ -99,7 +99,7 @@ class SetSearch:
     def _everything(self) -> list[Combination]:
         """Every set with every congestion control, from every initial path; nothing if these are too many."""
         likes = {each_combination.initial_path: each_combination for each_combination in self._start}
-        labels = tuple(self._sides)
+        labels = tuple(self._paths)
         if (2 ** len(labels) - 1) * len(self._ccs) * len(likes) > _ALL:
             return []
         sets = [frozenset(some) for n in range(len(labels)) for some in itertools.combinations(labels, n + 1)]
@@ -119,7 +119,7 @@ class SetSearch:
 
     def _changed(self, active: frozenset[str]) -> Iterator[frozenset[str]]:
         """Sets that differ in one subflow."""
-        outside = [label for label in self._sides if label not in active]
+        outside = [label for label in self._paths if label not in active]
         for label in sorted(active) if len(active) > 1 else ():
             yield active - {label}
         for label in outside:
@@ -128,21 +128,21 @@ class SetSearch:
             yield from (active - {ours} | {other} for other in outside if self._share(ours, other))
 
     def _share(self, name: str, other: str) -> bool:
-        """True if two subflows have an interface in common, on either side."""
-        return any(a == b for a, b in zip(self._sides[name], self._sides[other], strict=True))
+        """True if two subflows have an interface or a shared segment in common."""
+        return self._paths[name].meets(self._paths[other])
 
     def _set(self, combination: Combination) -> frozenset[str]:
         """The subflows that carry data; empty where the path manager decides."""
         if combination.pm == "fullmesh":
-            return frozenset(self._sides)
+            return frozenset(self._paths)
         if combination.pm != "pcdc":
             return frozenset()
         return frozenset(combination.subflows or self._optional.get(combination.cc, ()))
 
     def _combination(self, like: Combination, cc: str, active: frozenset[str]) -> Iterator[Combination]:
         """The combination with this set, as the sweep names it; nothing where it may not be used."""
-        labels = tuple(label for label in self._sides if label in active)
-        if len(labels) == len(self._sides):
+        labels = tuple(label for label in self._paths if label in active)
+        if len(labels) == len(self._paths):
             if self._mesh:
                 yield Combination("fullmesh", cc, (), like.initial_path)
             return

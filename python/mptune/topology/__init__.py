@@ -20,7 +20,16 @@ from mptune.topology._perturb import perturbed
 from mptune.topology._reverse import REVERSED
 from mptune.topology._rewritten import Change, rewritten
 from mptune.topology._shipped import shipped
-from mptune.topology._sites import UNKNOWN, CoreSegment, Interface, Path, Provenance, Site
+from mptune.topology._sites import (
+    UNKNOWN,
+    CoreSegment,
+    Interface,
+    Path,
+    Provenance,
+    SharedSegment,
+    Site,
+    together_bps,
+)
 from mptune.topology._vary import WRITE, Place, Uncertain, place, uncertain
 
 __all__ = [
@@ -40,6 +49,7 @@ __all__ = [
     "Place",
     "Provenance",
     "Schedule",
+    "SharedSegment",
     "Site",
     "Step",
     "TcpBackground",
@@ -55,5 +65,6 @@ __all__ = [
     "place",
     "rewritten",
     "shipped",
+    "together_bps",
     "uncertain",
 ]

@@ -166,6 +166,13 @@ def _check_paths(topology: Topology, where: str, place: str) -> None:
     if found != expected_pairs or [path.label for path in topology.paths] != labels:
         expected = "expected every pair of interfaces of the two sites once, in their order"
         raise InputError(where, f"{place}paths", expected)
+    for path in topology.paths:
+        names = [segment.name for segment in path.shared]
+        for segment in path.shared:
+            check_abbr(segment.name, where, f"{place}core.shared")
+            if names.count(segment.name) > 1 or topology.shared[segment.name] != segment:
+                expected = f"expected one segment of each name, found two of {segment.name}"
+                raise InputError(where, f"{place}core.shared", expected)
     if topology.initial_path not in labels:
         expected = f"expected a path ({', '.join(labels)}), found {quoted(topology.initial_path)}"
         raise InputError(where, f"{place}initial_path", expected)

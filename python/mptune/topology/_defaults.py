@@ -72,6 +72,10 @@ def core_jitter(core_rtt_ns: int) -> Assumption[int]:
     return Assumption(core_rtt_ns // 200, reason)
 
 
+#: One-way delay of a shared segment, ns.
+SHARED_DELAY = Assumption(0, "no delay given: the RTT of a path is known, not where it arises")
+#: Why a shared segment without a rate has none.
+NO_SHARED_CAP = "no rate given: it is not known to limit its paths"
 #: Why a core segment without a rate has none.
 NO_CAP = "no rate given: the access links are the bottlenecks"
 #: Reason why source routes are ignored by default.

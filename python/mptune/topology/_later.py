@@ -5,12 +5,15 @@ that hour. Traces stay as they are: they repeat, and where in them a trial begin
 """
 
 from collections.abc import Callable
+from typing import TypeVar
 
 import msgspec
 
 from mptune.topology._effects import Effects, Schedule, Step
 from mptune.topology._flows import Background
 from mptune.topology._sites import CoreSegment, Interface, Path, Site
+
+S = TypeVar("S", bound=CoreSegment)
 
 _VALUES = ("rate_bps", "delay_ns", "loss_ppb")
 
@@ -58,6 +61,7 @@ def later_paths(paths: tuple[Path, ...], sender: Site, receiver: Site, by_ns: in
             local=sender.interfaces[path.local_index],
             remote=receiver.interfaces[path.remote_index],
             core=_core(path.core, by_ns),
+            shared=tuple(_core(segment, by_ns) for segment in path.shared),
         )
         for path in paths
     )
@@ -83,7 +87,7 @@ def _interface(interface: Interface, by_ns: int) -> Interface:
     )
 
 
-def _core(segment: CoreSegment, by_ns: int) -> CoreSegment:
+def _core(segment: S, by_ns: int) -> S:
     later = _effects(by_ns)
     return msgspec.structs.replace(
         segment, forward_effects=later(segment.forward_effects), back_effects=later(segment.back_effects)

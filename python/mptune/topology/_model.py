@@ -14,7 +14,7 @@ from mptune.topology._flows import Background
 from mptune.topology._known import Known, known, possible, wanted
 from mptune.topology._later import later_background, later_paths, later_site
 from mptune.topology._mptcp import all_carry, carrying, ruled_out
-from mptune.topology._network import Link, describe, links
+from mptune.topology._network import Link, describe, links, shared
 from mptune.topology._reverse import (
     reverse_background,
     reverse_labels,
@@ -23,7 +23,7 @@ from mptune.topology._reverse import (
     reverse_paths,
     reverse_provenance,
 )
-from mptune.topology._sites import Path, Provenance, Site
+from mptune.topology._sites import Path, Provenance, SharedSegment, Site
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -229,6 +229,11 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             paths=later_paths(self.paths, sender, receiver, by_ns),
             background=later_background(self.background, by_ns),
         )
+
+    @property
+    def shared(self) -> dict[str, SharedSegment]:
+        """Shared segments by their names, in the order of their first appearance on a path."""
+        return shared(self.paths)
 
     @property
     def links(self) -> list[Link]:

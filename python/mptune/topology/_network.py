@@ -1,9 +1,10 @@
 """A topology as the core's links and routes: the only place that knows how interface pairs are wired.
 
 Each interface has one up and one down link, shared by all its paths; each path has a core link of its own
-each way, or shares both with the path of its pair over the other address family. Data crosses sender up, core
-forward, receiver down; ACKs receiver up, core back, sender down. A null rate means no limit, unless a trace
-replaces it; such links have no queue unless a token bucket needs one.
+each way, or shares both with the path of its pair over the other address family, and shared segments have one
+each way for several paths. Data crosses sender up, shared segments forward, core forward, receiver down; ACKs
+receiver up, core back, shared segments back, sender down. A null rate means no limit, unless a trace replaces
+it; such links have no queue unless a token bucket needs one.
 """
 
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ import msgspec
 
 from mptune.topology._effects import Effects
 from mptune.topology._flows import Background, TcpBackground, UdpBackground
-from mptune.topology._sites import Path, Site
+from mptune.topology._sites import CoreSegment, Path, SharedSegment, Site
 
 
 class Link(NamedTuple):
@@ -34,9 +35,15 @@ class Link(NamedTuple):
 
 
 def links(sender: Site, receiver: Site, paths: Sequence[Path]) -> list[Link]:
-    """Every link: up and down of each interface, sender's first; then forward and back of each segment."""
+    """Every link: two of each interface, sender's first; two of each segment, shared ones last."""
     access = [link for site in (sender, receiver) for link in _access(site)]
-    return access + [link for path in _segments(paths).values() for link in _core(path)]
+    segments = _segments(paths) | shared(paths)
+    return access + [link for name, segment in segments.items() for link in _core(name, segment)]
+
+
+def shared(paths: Sequence[Path]) -> dict[str, SharedSegment]:
+    """Shared segments of paths by their names, in the order of their first appearance."""
+    return {segment.name: segment for path in paths for segment in path.shared}
 
 
 def describe(
@@ -53,12 +60,9 @@ def describe(
     return network
 
 
-def _segments(paths: Sequence[Path]) -> dict[str, Path]:
-    """The first path of each core segment, by its name."""
-    found: dict[str, Path] = {}
-    for path in paths:
-        found.setdefault(path.crosses, path)
-    return found
+def _segments(paths: Sequence[Path]) -> dict[str, CoreSegment]:
+    """The paths' own segments, by their names."""
+    return {path.crosses: path.core for path in paths}
 
 
 def _access(site: Site) -> list[Link]:
@@ -75,11 +79,10 @@ def _access(site: Site) -> list[Link]:
     return found
 
 
-def _core(path: Path) -> list[Link]:
-    """Core link of the data direction (with the segment's loss) and of the ACK direction (without)."""
-    core = path.core
+def _core(name: str, core: CoreSegment) -> list[Link]:
+    """Link of the data direction (with the segment's loss) and of the ACK direction (without)."""
     rate, queue, jitter = core.rate_bps, core.queue_bytes, core.jitter_ns
-    there, back = f"{path.crosses} forward", f"{path.crosses} back"
+    there, back = f"{name} forward", f"{name} back"
     return [
         Link(there, rate, core.forward_ns, jitter, queue, core.loss_ppb, core.forward_effects),
         Link(back, rate, core.reverse_ns, jitter, queue, 0, core.back_effects),
@@ -89,17 +92,18 @@ def _core(path: Path) -> list[Link]:
 def _routes(sender: Site, receiver: Site, paths: Sequence[Path]) -> list[dict[str, Any]]:
     receiver_base = 2 * len(sender.interfaces)
     core_base = receiver_base + 2 * len(receiver.interfaces)
-    numbers = {segment: number for number, segment in enumerate(_segments(paths))}
+    numbers = {segment: number for number, segment in enumerate(_segments(paths) | shared(paths))}
     routes = []
     for path in paths:
         local, remote = 2 * path.local_index, receiver_base + 2 * path.remote_index
         core = core_base + 2 * numbers[path.crosses]
+        crossed = [core_base + 2 * numbers[segment.name] for segment in path.shared]
         route = {
             "label": path.label,
             "local": path.local_index,
             "remote": path.remote_index,
-            "forward": [local, core, remote + 1],
-            "reverse": [remote, core + 1, local + 1],
+            "forward": [local, *crossed, core, remote + 1],
+            "reverse": [remote, core + 1, *(one + 1 for one in reversed(crossed)), local + 1],
         }
         routes.append(route if path.family is None else route | {"family": path.family})
     return routes

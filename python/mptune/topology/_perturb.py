@@ -7,11 +7,14 @@ worthless.
 import math
 import random
 from collections.abc import Callable
+from typing import TypeVar
 
 import msgspec
 
 from mptune.topology._model import Topology
 from mptune.topology._sites import CoreSegment, Interface, Path, Site
+
+S = TypeVar("S", bound=CoreSegment)
 
 
 def perturbed(topology: Topology, share: float, seed: int) -> Topology:
@@ -40,12 +43,15 @@ def perturbed(topology: Topology, share: float, seed: int) -> Topology:
     for path in topology.paths:
         if path.crosses not in cores:
             cores[path.crosses] = _core(path.core, factor)
+    shared = {name: _core(segment, factor) for name, segment in topology.shared.items()}
     return msgspec.structs.replace(
         topology,
         sender=_site(topology.sender, senders),
         receiver=_site(topology.receiver, receivers),
         paths=tuple(
-            _path(path, senders[path.local_index], receivers[path.remote_index], cores[path.crosses])
+            _path(
+                path, senders[path.local_index], receivers[path.remote_index], cores[path.crosses]
+            ).crossing(shared)
             for path in topology.paths
         ),
     )
@@ -72,7 +78,7 @@ def _path(path: Path, local: Interface, remote: Interface, core: CoreSegment) ->
     return msgspec.structs.replace(path, local=local, remote=remote, core=core)
 
 
-def _core(segment: CoreSegment, factor: Callable[[], float]) -> CoreSegment:
+def _core(segment: S, factor: Callable[[], float]) -> S:
     rate, delay = factor(), factor()
     return msgspec.structs.replace(
         segment,

@@ -84,7 +84,7 @@ def reverse_missing(
 def _place(name: str, labels: Mapping[str, str]) -> str:
     """Name of a path, or a link, in the reverse direction."""
     segment, _, way = name.rpartition(" ")
-    return f"{labels[segment]} {way}" if way in _CORE_WAYS else labels.get(name, name)
+    return f"{labels.get(segment, segment)} {way}" if way in _CORE_WAYS else labels.get(name, name)
 
 
 def _key(key: str, labels: Mapping[str, str]) -> str:

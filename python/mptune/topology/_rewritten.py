@@ -75,6 +75,8 @@ def _table_of(raw: dict[str, Any], key: str) -> tuple[dict[str, Any], str]:
         interfaces = raw["sites"][site]["interfaces"]
         return next(row for row in interfaces if row["abbr"] == abbr), last
     label, last = parts[2:]
+    if parts[1] == "shared":
+        return next(row for row in raw["core"]["shared"] if row["name"] == label), last
     segments = raw.setdefault("core", {}).setdefault("segments", [])
     segment = next((row for row in segments if row["path"] == label), None)
     if segment is None:
@@ -85,7 +87,8 @@ def _table_of(raw: dict[str, Any], key: str) -> tuple[dict[str, Any], str]:
 
 def _move(raw: dict[str, Any], old: File, new: File) -> None:
     """Names of trace files, relative to another folder."""
-    tables = [raw.get("core", {}), *raw.get("core", {}).get("segments", ())]
+    core = raw.get("core", {})
+    tables = [core, *core.get("segments", ()), *core.get("shared", ())]
     tables += [row for site in raw["sites"].values() for row in site["interfaces"]]
     for table in tables:
         for key in _FILES:
@@ -103,10 +106,12 @@ def _lines(raw: Mapping[str, Any]) -> Iterator[str]:
             yield f"\n[[sites.{_key(abbr)}.interfaces]]"
             yield from _values(interface)
     core = raw.get("core", {})
-    if any(key != "segments" for key in core):
+    lists = ("segments", "shared")
+    if any(key not in lists for key in core):
         yield "\n[core]"
-        yield from _values(core, ("segments",))
-    for title, rows in (("core.segments", core.get("segments", ())), ("background", raw["background"])):
+        yield from _values(core, lists)
+    rows_of = [(f"core.{name}", core.get(name, ())) for name in lists]
+    for title, rows in (*rows_of, ("background", raw["background"])):
         for row in rows:
             yield f"\n[[{title}]]"
             yield from _values(row)

@@ -13,7 +13,7 @@ from mptune.tables import inside
 from mptune.topology._effects import Schedule, Step
 from mptune.topology._groups import Group
 from mptune.topology._kinds import CHANCE, MOMENT, PERIOD, STEP_RATE, TIME
-from mptune.topology._schema import CoreValues, InterfaceStepTable, InterfaceTable, SegmentStepTable
+from mptune.topology._schema import InterfaceStepTable, InterfaceTable, SegmentStepTable, SegmentValues
 from mptune.topology._values import Ledger, Origin
 
 _KINDS = {"up": STEP_RATE, "down": STEP_RATE, "rate": STEP_RATE, "delay": TIME, "loss": CHANCE}
@@ -24,7 +24,7 @@ _WHOLE = units.FRACTIONS[""]
 def read_steps(
     ledger: Ledger,
     key: str,
-    table: InterfaceTable | CoreValues,
+    table: InterfaceTable | SegmentValues,
     origin: Origin,
     rates: dict[str, bool],
 ) -> Steps | None:
@@ -54,7 +54,7 @@ class Steps:
         self,
         ledger: Ledger,
         key: str,
-        table: InterfaceTable | CoreValues,
+        table: InterfaceTable | SegmentValues,
         origin: Origin,
         rates: dict[str, bool],
     ) -> None:

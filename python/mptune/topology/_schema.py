@@ -8,6 +8,7 @@
     [core]                                  what segments leave out: rtt or delay, jitter, loss, rate or
                                             trace, queue, effects, schedule, schedule_period
     [[core.segments]]                       path = "U-C" and any of the keys of [core], mptcp
+    [[core.shared]]                         name, paths = ["U-C", "U-D"] and any of the keys of [core] but rtt
     [[background]]                          kind = "tcp": path, cc, start, stop
                                             kind = "udp": link, rate, packet, on, off, lengths, start, stop
 
@@ -108,10 +109,9 @@ class InterfaceTable(_AccessEffects, kw_only=True):
     max_data: Any = None
 
 
-class CoreValues(_CoreEffects, kw_only=True):
-    """Common values of `[core]` and its segments."""
+class SegmentValues(_CoreEffects, kw_only=True):
+    """Common values of all segments."""
 
-    rtt: Any = None
     delay: Any = None
     jitter: Any = None
     loss: Any = None
@@ -122,10 +122,17 @@ class CoreValues(_CoreEffects, kw_only=True):
     schedule_period: Any = None
 
 
+class CoreValues(SegmentValues, kw_only=True):
+    """Common values of `[core]` and its segments."""
+
+    rtt: Any = None
+
+
 class CoreTable(CoreValues, kw_only=True):
     """`[core]`."""
 
     segments: list[Any] = msgspec.field(default_factory=list)
+    shared: list[Any] = msgspec.field(default_factory=list)
 
 
 class SegmentTable(CoreValues, kw_only=True):
@@ -133,6 +140,13 @@ class SegmentTable(CoreValues, kw_only=True):
 
     path: str
     mptcp: Any = None
+
+
+class SharedTable(SegmentValues, kw_only=True):
+    """`[[core.shared]]`."""
+
+    name: str
+    paths: list[str]
 
 
 class InterfaceStepTable(SourcedTable, kw_only=True):

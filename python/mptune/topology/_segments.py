@@ -1,29 +1,27 @@
 """The N x M paths of a topology file: interface pairs, and the core segment of each.
 
 A segment takes each value from its own table, else from `[core]`, else from the defaults. `_load` reads the
-sites, `_interfaces` the interfaces.
+sites, `_interfaces` the interfaces, `_shared` the segments that paths share.
 """
 
 from __future__ import annotations
 
 from pathlib import Path as Folder
-from typing import NamedTuple
+
+import msgspec
 
 from mptune import units
 from mptune._text import quoted
 from mptune.errors import InputError
-from mptune.tables import convert, inside
+from mptune.tables import convert
 from mptune.topology import _defaults as defaults
-from mptune.topology._declared import Ahead
-from mptune.topology._effects import DECLARED, Effects, Schedule
+from mptune.topology._core_links import Level, LinkReader
 from mptune.topology._families import MAX_PATHS, pairs
-from mptune.topology._kinds import LOSS, RATE, TIME, Kind, choice
-from mptune.topology._link_effects import EffectsReader, Fields, Found, bounded
+from mptune.topology._kinds import TIME, choice
 from mptune.topology._mptcp import WORDS
-from mptune.topology._schedules import Steps, read_steps
-from mptune.topology._schema import CoreTable, CoreValues, SegmentTable
-from mptune.topology._sites import UNKNOWN, Carries, CoreSegment, Path, Site
-from mptune.topology._trace import Trace, trace_in
+from mptune.topology._schema import CoreTable, SegmentTable
+from mptune.topology._shared import read_shared
+from mptune.topology._sites import Carries, CoreSegment, Path, Site, around_ns
 from mptune.topology._values import Ledger, Origin
 
 
@@ -49,11 +47,13 @@ def read_paths(
     core = convert(core_table, CoreTable, ledger.where, "core")
     labels = [pair.label for pair in pairs(sender, receiver, both=False)]
     segments = _segments(core, labels, ledger.where)
+    shared = read_shared(core, labels, ledger, origin, folder)
     paths = []
     for pair in pairs(sender, receiver, both=False):
+        crossed = tuple(segment for segment, over in shared if pair.label in over)
         reader = _SegmentReader(pair.label, segments.get(pair.label), core, ledger, origin, folder)
-        segment = reader.segment(2 * (pair.local.delay_ns + pair.remote.delay_ns))
-        paths.append(Path(label=pair.label, core=segment, **pair._asdict()))
+        segment = reader.core(around_ns(pair.local, pair.remote, crossed))
+        paths.append(Path(label=pair.label, core=segment, shared=crossed, **pair._asdict()))
     return tuple(paths)
 
 
@@ -73,24 +73,7 @@ def _segments(core: CoreTable, labels: list[str], where: str) -> dict[str, Segme
     return segments
 
 
-class _Level(NamedTuple):
-    """A table that may give a value of the segment."""
-
-    key: str
-    table: CoreValues
-    origin: Origin
-
-
-class _Cap(NamedTuple):
-    """Limit of a segment's rate, bit/s (for a trace its mean), and the queue in front of it, bytes."""
-
-    effects: Fields
-    rate_bps: int | None = None
-    trace: Trace | None = None
-    queue_bytes: int | None = None
-
-
-class _SegmentReader:
+class _SegmentReader(LinkReader):
     """Values of one path's core segment: its own, else those of `[core]`, else the defaults."""
 
     def __init__(
@@ -102,32 +85,16 @@ class _SegmentReader:
         origin: Origin,
         folder: Folder,
     ) -> None:
-        self._key, self._ledger = f"core.segments.{label}", ledger
-        self._trace = trace_in(folder)
-        core_origin = ledger.origin("core", core, origin)
-        self._levels = [_Level("core", core, core_origin)]
+        key, core_origin = f"core.segments.{label}", ledger.origin("core", core, origin)
+        levels = [Level("core", core, core_origin)]
         if segment is not None:
-            own = ledger.origin(self._key, segment, core_origin)
-            self._levels.insert(0, _Level(self._key, segment, own))
-        self._reader = EffectsReader(ledger, self._find)
+            levels.insert(0, Level(key, segment, ledger.origin(key, segment, core_origin)))
+        super().__init__(key, levels, ledger, folder, defaults.NO_CAP)
 
-    def segment(self, access_ns: int) -> CoreSegment:
-        """Build the segment; `access_ns` is the access links' part of the path's RTT."""
-        known = self._core_rtt(access_ns)
-        core_rtt = UNKNOWN if known is None else known
-        cap = self._cap()
-        forward, back = self._effects(cap)
-        return CoreSegment(
-            forward_ns=core_rtt // 2,
-            reverse_ns=core_rtt - core_rtt // 2,
-            jitter_ns=self._jitter(known),
-            loss_ppb=self._given("loss", LOSS, defaults.core_loss()),
-            rate_bps=cap.rate_bps,
-            queue_bytes=cap.queue_bytes,
-            forward_effects=forward,
-            back_effects=back,
-            mptcp=self._mptcp(),
-        )
+    def core(self, around_ns: int) -> CoreSegment:
+        """Build the segment; `around_ns` is the part of the path's RTT outside it."""
+        segment = self.segment(self._core_rtt(around_ns))
+        return msgspec.structs.replace(segment, mptcp=self._mptcp())
 
     def _mptcp(self) -> Carries | None:
         """Treatment of MPTCP by a segment; None if that is not known."""
@@ -136,18 +103,12 @@ class _SegmentReader:
             return None
         return self._ledger.read(f"{self._key}.mptcp", level.table.mptcp, choice(WORDS), level.origin)
 
-    def _jitter(self, core_rtt_ns: int | None) -> int:
-        """Its jitter; the default is a share of the delay, if that is known."""
-        if core_rtt_ns is None and self._find("jitter") is None:
-            return UNKNOWN
-        return self._given("jitter", TIME, defaults.core_jitter(core_rtt_ns or 0))
-
-    def _core_rtt(self, access_ns: int) -> int | None:
-        """The core's part of the RTT, ns: what the access links leave of `rtt`, or twice `delay`.
+    def _core_rtt(self, around_ns: int) -> int | None:
+        """The segment's part of the RTT, ns: what the rest leaves of `rtt`, or twice `delay`.
 
         None if it is not known.
         """
-        found = self._either("rtt", "delay")
+        found = self.either("rtt", "delay")
         if found is None:
             expected = "expected, here or in [core], or ssh at both sites, but missing"
             self._ledger.lack(f"{self._key}.rtt", expected)
@@ -156,75 +117,8 @@ class _SegmentReader:
         time = self._ledger.read(value.key, value.raw, TIME, value.origin)
         if name == "delay":
             return 2 * time
-        if time < access_ns:
-            least = units.format_time(access_ns)
-            expected = f"expected at least the {least} of the path's access links"
+        if time < around_ns:
+            least = units.format_time(around_ns)
+            expected = f"expected at least the {least} of the path's access links and shared segments"
             raise InputError(self._ledger.where, value.key, f"{expected}, found {units.format_time(time)}")
-        return time - access_ns
-
-    def _cap(self) -> _Cap:
-        limits, found = self._reader.on_rate(), self._either("rate", "trace")
-        if found is None and not limits:
-            for name in ("queue", *(effect.key for effect in DECLARED if effect.on.place == "queue")):
-                if (lone := self._find(name)) is not None:
-                    expected = "expected a rate, a trace or a bucket beside it, but missing"
-                    raise InputError(self._ledger.where, lone.key, expected)
-            self._ledger.assume(f"{self._key}.rate", "unlimited", str, defaults.NO_CAP)
-            return _Cap({})
-        rate, trace = (None, None) if found is None else self._line(*found)
-        bound = bounded(rate, limits)
-        queue = self._reader.queue(bound, f"{self._key}.queue", adsl=False)
-        return _Cap(limits | self._reader.on_queue(Ahead(queue, bound)), rate, trace, queue)
-
-    def _line(self, name: str, found: Found) -> tuple[int, Trace | None]:
-        if name == "rate":
-            return self._ledger.read(found.key, found.raw, RATE, found.origin), None
-        trace = self._ledger.read(found.key, found.raw, self._trace, found.origin)
-        return trace.mean_bps, trace
-
-    def _effects(self, cap: _Cap) -> tuple[Effects, Effects]:
-        """Effects of both directions: rate limits either way, and what happens to data on the wire."""
-        steps = self._steps(cap)
-        base = None if cap.trace else cap.rate_bps
-        times = None if cap.trace is None else cap.trace.times_ms
-
-        def schedule(*, lossy: bool) -> Schedule | None:
-            return None if steps is None else steps.of_link("rate", base, lossy=lossy)
-
-        back = Effects(trace_ms=times, schedule=schedule(lossy=False), **cap.effects)
-        forward = Effects(
-            trace_ms=times, schedule=schedule(lossy=True), **cap.effects, **self._reader.on_wire()
-        )
-        return forward, back
-
-    def _steps(self, cap: _Cap) -> Steps | None:
-        fixed = {"rate": cap.rate_bps is not None and cap.trace is None}
-        for level in self._levels:
-            steps = read_steps(self._ledger, level.key, level.table, level.origin, fixed)
-            if steps is not None:
-                return steps
-        return None
-
-    def _given(self, name: str, kind: Kind[int], default: defaults.Assumption[int]) -> int:
-        if (found := self._find(name)) is None:
-            return self._ledger.assume(f"{self._key}.{name}", default.value, kind.show, default.reason)
-        return self._ledger.read(found.key, found.raw, kind, found.origin)
-
-    def _find(self, name: str) -> Found | None:
-        """Value in the nearest table that has it."""
-        for level in self._levels:
-            if (raw := getattr(level.table, name)) is not None:
-                return Found(inside(level.key, name), raw, level.origin, f"{self._key}.{name}")
-        return None
-
-    def _either(self, text: str, other: str) -> tuple[str, Found] | None:
-        """One of two values that exclude each other, with its name, in the nearest table that has it."""
-        for level in self._levels:
-            names = [name for name in (text, other) if getattr(level.table, name) is not None]
-            if len(names) == 2:
-                expected = f"expected either {text} or {other}, found both"
-                raise InputError(self._ledger.where, level.key, expected)
-            for name in names:
-                raw = getattr(level.table, name)
-                return name, Found(inside(level.key, name), raw, level.origin, f"{self._key}.{name}")
-        return None
+        return time - around_ns

@@ -4,7 +4,8 @@ Rates are bit/s, times nanoseconds, sizes bytes, losses parts per billion (ppb) 
 no units here (see `_load`), and no simulation.
 """
 
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import Literal, Self
 
 import msgspec
 
@@ -121,6 +122,17 @@ class CoreSegment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     mptcp: Carries | None = None
 
 
+class SharedSegment(CoreSegment, frozen=True, kw_only=True, omit_defaults=True):
+    """A segment that several paths cross behind their access links, beside the segment of each.
+
+    Attributes
+    ----------
+    name : unique in its topology, letters and digits.
+    """
+
+    name: str
+
+
 class Path(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A (local interface, remote interface) pair; data flows from local (the sender) to remote.
 
@@ -128,9 +140,10 @@ class Path(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ----------
     label : name of the path.
     local_index, remote_index : numbers of its interfaces at their sites.
-    core : its core segment.
+    core : its own segment.
     family : its address family, if the connection has paths of both; None is the connection's.
     segment : name of its core segment, if that is not the label: paths of one segment share its links.
+    shared : segments that it crosses together with other paths, in the order of the data.
     """
 
     label: str
@@ -141,6 +154,7 @@ class Path(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     core: CoreSegment
     family: Literal["ipv4", "ipv6"] | None = None
     segment: str | None = None
+    shared: tuple[SharedSegment, ...] = ()
 
     @property
     def crosses(self) -> str:
@@ -153,8 +167,22 @@ class Path(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
         Delays are those before the first step of a schedule.
         """
-        access = 2 * (self.local.delay_ns + self.remote.delay_ns)
-        return access + self.core.forward_ns + self.core.reverse_ns
+        return self.around_ns + self.core.forward_ns + self.core.reverse_ns
+
+    @property
+    def around_ns(self) -> int:
+        """Part of the RTT outside its own segment: of access links and shared segments."""
+        return around_ns(self.local, self.remote, self.shared)
+
+    def meets(self, other: "Path") -> bool:
+        """True if the two have an interface or a shared segment in common."""
+        mine, theirs = ({one.name for one in path.shared} for path in (self, other))
+        ends = self.local_index == other.local_index or self.remote_index == other.remote_index
+        return ends or bool(mine & theirs)
+
+    def crossing(self, shared: Mapping[str, SharedSegment]) -> Self:
+        """The path with other values of shared segments, by their names."""
+        return msgspec.structs.replace(self, shared=tuple(shared[one.name] for one in self.shared))
 
     @property
     def rate_bps(self) -> int:
@@ -172,13 +200,16 @@ class Path(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def loss_ppb(self) -> int:
-        """Long-run probability that a data packet is lost on any of the three links."""
-        kept = (
-            (_PPB - self.local.up_effects.mean_loss_ppb(self.local.loss_ppb))
-            * (_PPB - self.core.forward_effects.mean_loss_ppb(self.core.loss_ppb))
-            * (_PPB - self.remote.down_effects.mean_loss_ppb(self.remote.loss_ppb))
-        )
-        return _PPB - round(kept / _PPB**2)
+        """Long-run probability that a data packet is lost on any of its links."""
+        kept, all_ppb = 1, 1
+        for effects, own in (
+            (self.local.up_effects, self.local.loss_ppb),
+            *((segment.forward_effects, segment.loss_ppb) for segment in (*self.shared, self.core)),
+            (self.remote.down_effects, self.remote.loss_ppb),
+        ):
+            kept *= _PPB - effects.mean_loss_ppb(own)
+            all_ppb *= _PPB
+        return _PPB - round(kept * _PPB / all_ppb)
 
     @property
     def bdp_bytes(self) -> int:
@@ -188,10 +219,10 @@ class Path(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def _bottleneck(self) -> tuple[int, int, Effects]:
         """Long-run rate, queue limit and effects of the slowest link."""
-        local, core, remote = self.local, self.core, self.remote
+        local, remote = self.local, self.remote
         links = [
             (local.up_bps, local.queue_up_bytes, local.up_effects),
-            (core.rate_bps, core.queue_bytes, core.forward_effects),
+            *((one.rate_bps, one.queue_bytes, one.forward_effects) for one in (*self.shared, self.core)),
             (remote.down_bps, remote.queue_down_bytes, remote.down_effects),
         ]
         limited = [
@@ -200,3 +231,29 @@ class Path(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             if (rate := effects.mean_rate_bps(own)) is not None and queue is not None
         ]
         return min(limited, key=lambda link: link[0])
+
+
+def around_ns(local: Interface, remote: Interface, shared: Sequence[SharedSegment]) -> int:
+    """Delay of access links and shared segments there and back, nanoseconds."""
+    segments = sum(segment.forward_ns + segment.reverse_ns for segment in shared)
+    return 2 * (local.delay_ns + remote.delay_ns) + segments
+
+
+def together_bps(paths: Sequence[Path]) -> int:
+    """Long-run rate of paths together, bit/s, where a shared segment limits several of them only once.
+
+    Each path counts with its slowest shared segment; access links that paths share are not looked at.
+    """
+    alone, limited = 0, dict[str, tuple[int, int]]()
+    for path in paths:
+        limits = [
+            (rate, segment.name)
+            for segment in path.shared
+            if (rate := segment.forward_effects.mean_rate_bps(segment.rate_bps)) is not None
+        ]
+        if limits:
+            rate, name = min(limits)
+            limited[name] = rate, limited.get(name, (rate, 0))[1] + path.rate_bps
+        else:
+            alone += path.rate_bps
+    return alone + sum(min(pair) for pair in limited.values())

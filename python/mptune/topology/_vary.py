@@ -125,6 +125,8 @@ def place(topology: Topology, key: str) -> Place | None:
         return _of_interface(topology, parts[1], parts[3], parts[4])
     if parts[:2] == ["core", "segments"] and len(parts) == 4:
         return _of_segment(topology, parts[2], parts[3])
+    if parts[:2] == ["core", "shared"] and len(parts) == 4:
+        return _of_shared(topology, parts[2], parts[3])
     return None
 
 
@@ -194,8 +196,28 @@ def _of_rtt(path: Path, rtt_ns: int) -> CoreSegment:
     """The core segment with which the path has this RTT; no delay is below 0."""
     core = path.core
     there = max(0, core.forward_ns + (rtt_ns - path.base_rtt_ns) // 2)
-    access = 2 * (path.local.delay_ns + path.remote.delay_ns)
-    return msgspec.structs.replace(core, forward_ns=there, reverse_ns=max(0, rtt_ns - access - there))
+    return msgspec.structs.replace(core, forward_ns=there, reverse_ns=max(0, rtt_ns - path.around_ns - there))
+
+
+def _of_shared(topology: Topology, name: str, value_name: str) -> Place | None:
+    segment = topology.shared.get(name)
+    if segment is None or value_name not in _OF_SEGMENT:
+        return None
+    field, kind = _OF_SEGMENT[value_name]
+    value: int | None = getattr(segment, field)
+    if value is None:
+        return None
+
+    def changed(new: int) -> Topology:
+        fields = {field: new}
+        if field == "rate_bps" and segment.queue_bytes is not None:
+            fields["queue_bytes"] = max(1, round(segment.queue_bytes * new / value))
+        shared = topology.shared | {name: msgspec.structs.replace(segment, **fields)}
+        paths = tuple(path.crossing(shared) for path in topology.paths)
+        return msgspec.structs.replace(topology, paths=paths)
+
+    crossing = tuple(path.label for path in topology.paths if any(one.name == name for one in path.shared))
+    return Place(value, changed, kind, crossing)
 
 
 def _with_core(topology: Topology, path: Path, core: CoreSegment) -> Topology:
