@@ -77,6 +77,37 @@ class Uplink:
     middlebox: Middlebox | None = None
 
 
+@dataclass(frozen=True)
+class Transit:
+    """A router behind those of several uplinks of a machine: its address for reports, and its namespace."""
+
+    address: str
+    netns: str
+
+    def connect(self, netns: str, number: int, prefix: str, mtu: int) -> list[str]:
+        """Join it with the router of an uplink; that router's own commands of ip(8)."""
+        near, far = f"10.8.{number}.1", f"10.8.{number}.2"
+        entered(self.netns, ["sysctl", "-q", "-w", "net.ipv4.ip_forward=1", "net.ipv4.conf.all.rp_filter=0"])
+        entered(netns, ["ip", "link", "add", "wan", "type", "veth", "peer", "name", f"to{number}"])
+        # The other end moves by a file descriptor of this namespace.
+        entered(netns, ["ip", "link", "set", f"to{number}", "netns", self.netns])
+        own = [] if number > 1 else ["link set lo up", f"address add {self.address}/32 dev lo"]
+        batch(
+            self.netns,
+            [
+                *own,
+                f"link set to{number} up",
+                f"link set wan{number} up mtu {mtu} txqueuelen 32768",
+                f"address add {far}/30 dev to{number}",
+                f"route add {prefix}.0/24 via {near} dev to{number} src {self.address}",
+                # What comes from an uplink leaves by its device of the emulator.
+                f"rule add iif to{number} lookup {number} priority {number}",
+                f"route add default dev wan{number} table {number}",
+            ],
+        )
+        return [f"address add {near}/30 dev wan", f"route add default via {far} dev wan"]
+
+
 class Attachment:
     """An uplink that exists: a device of the machine, and the namespace of the router behind it.
 
@@ -89,8 +120,15 @@ class Attachment:
     """
 
     def __init__(
-        self, machine: Machine, side: Literal["local", "remote"], index: int, uplink: Uplink, netns: str
+        self,
+        machine: Machine,
+        side: Literal["local", "remote"],
+        index: int,
+        uplink: Uplink,
+        netns: str,
+        transit: Transit | None = None,
     ):
+        self.transit = transit
         self.machine, self.side, self.index, self.uplink, self.netns = machine, side, index, uplink, netns
         self.device, self.table = f"eth{index + 1}", 101 + index
         site, v4, v6 = (1 if side == "local" else 2), "ipv4" in uplink.families, "ipv6" in uplink.families
@@ -101,13 +139,19 @@ class Attachment:
         self.ipv6 = f"{self._prefix6}:2" if v6 else None
 
     def interface(self) -> dict[str, object]:
-        """The router's device in the emulator's configuration."""
-        place = {"side": self.side, "index": self.index, "netns": self.netns, "device": "wan"}
+        """The device of its last router in the emulator's configuration."""
+        netns, device = (
+            (self.netns, "wan") if self.transit is None else (self.transit.netns, f"wan{self.index + 1}")
+        )
+        place = {"side": self.side, "index": self.index, "netns": netns, "device": device}
         return {**place, "ipv4": self.public, "ipv6": self.ipv6}
 
     def connect(self) -> None:
         """Join machine and router, and give the router, whose other device exists, its routes and rules."""
         uplink = self.uplink
+        way = ["route add default dev wan"]
+        if self.transit is not None:
+            way = self.transit.connect(self.netns, self.index + 1, self._prefix4, uplink.mtu)
         lines = [
             f"link add lan type veth peer name {self.device} netns {self.machine.pid}",
             "link set lo up",
@@ -115,7 +159,7 @@ class Attachment:
             f"link set wan up mtu {uplink.mtu} txqueuelen 32768",
         ]
         if self.ipv4:
-            lines += [f"address add {self._prefix4}.1/24 dev lan", "route add default dev wan"]
+            lines += [f"address add {self._prefix4}.1/24 dev lan", *way]
         if self.ipv6:
             lines += [f"address add {self._prefix6}:1/64 dev lan nodad", "route add ::/0 dev wan"]
         if self.public != self.ipv4:

@@ -72,6 +72,26 @@ def test_two_machines_are_found_as_they_are_and_left_as_they_were(world, at, tmp
         assert set(sent(bed.run(trial(topology)))) == {path.label for path in topology.paths}
 
 
+def test_a_router_that_all_paths_cross_becomes_a_segment_that_they_share(make_world, tmp_path):
+    """Behind the routers of alice's two uplinks; bob has two as well, so that no interface explains it."""
+    uplinks = (Uplink(families=("ipv4",)), Uplink(families=("ipv4",), delay_ms=10))
+    world = make_world((Side(uplinks=uplinks, transit="10.9.0.1"), Side(uplinks=uplinks)))
+    out = tmp_path / "found.toml"
+    with world.unchanged():
+        found = probe(world, out, *QUICK)
+    labels = [path["label"] for path in found["paths"]]
+    assert {"address": "10.9.0.1", "end": "sender", "paths": labels} in found["shared_hops"]
+    for shown in found["paths"]:
+        near, transit, far, _ = (hop["address"] for hop in shown["up"]["route"]["hops"])
+        assert near is not None and transit == "10.9.0.1" and far is None
+    topology = load(out)
+    assert list(topology.shared) == ["shared1"]
+    assert all([one.name for one in path.shared] == ["shared1"] for path in topology.paths)
+    origin = topology.provenance["core.shared.shared1.rate"]
+    assert origin.assumed == "no rate given: it is not known to limit its paths"
+    assert "10.9.0.1 to the receiver" in out.read_text()
+
+
 #: What a router does, and what becomes of MPTCP behind it.
 KINDS: tuple[tuple[Middlebox | None, str], ...] = (
     (None, "full"),

@@ -21,10 +21,11 @@ key than the known one), alice-unknown (no known host key), alice-closed (nothin
 each machine (172.30.1.1 to alice's 172.30.1.2, 172.30.2.1 to bob's 172.30.2.2 on `mgmt0`) and no route
 between them; a machine whose plug is pulled is silent there. `world.topology()` is a topology file's text.
 
-The path links: device eth1, eth2, ... of a machine -> its router, a namespace with nftables -> the emulator
--> the router of the other machine's device. Each uplink is two links of the emulator, with its rates, delay,
-queue and losses; any pair of uplinks is a path. Packets leave by their source address, as a multi-homed host
-should be configured, unless `Side.routing` has something else.
+The path links: device eth1, eth2, ... of a machine -> its router, a namespace with nftables -> (a router for
+all its uplinks, `Side.transit` ->) the emulator -> the router of the other machine's device. Each uplink is
+two links of the emulator, with its rates, delay, queue and losses; any pair of uplinks is a path. Packets
+leave by their source address, as a multi-homed host should be configured, unless `Side.routing` has
+something else.
 
 What is shared with the real machine, and therefore not as in reality:
 - the kernel: its version, modules, congestion controls (BPF programs are registered for all), processors and
@@ -56,7 +57,7 @@ from mptune.linux.sandbox.netlink import inside
 from mptune.linux.sandbox.processes import Child
 from tests.hosts import snapshots
 from tests.hosts.machine import STEP_S, Keys, Machine
-from tests.hosts.router import Attachment, Uplink, batch
+from tests.hosts.router import Attachment, Transit, Uplink, batch
 from tests.plugins.needs import compiler
 
 __all__ = ["Side", "Uplink", "World"]
@@ -79,12 +80,15 @@ class Side:
         which others' addresses use too; `wrong`, a default route by the management link, where it ends.
     rp_filter : 0, 1 (strict) or 2, on all its devices.
     clock_off_s : how much its wall clock is ahead; needs a C compiler.
+    transit : address of a router more, behind those of all its uplinks, which every path crosses; it answers
+        this machine alone. IPv4 only, and no NAT.
     """
 
     uplinks: Sequence[Uplink] = (Uplink(),)
     routing: Literal["source", "main", "wrong"] = "source"
     rp_filter: int = 0
     clock_off_s: int = 0
+    transit: str | None = None
 
 
 #: 20 Mbit/s with an RTT of 20 ms, and 10 Mbit/s with one of 40 ms.
@@ -183,8 +187,9 @@ class World:
     def _attach(self, stack: ExitStack) -> None:
         sides: tuple[Literal["local", "remote"], ...] = ("local", "remote")
         for place, machine, side in zip(sides, self.machines.values(), self.sides, strict=True):
+            transit = None if side.transit is None else Transit(side.transit, self._namespace(stack))
             self.uplinks[machine.name] = [
-                Attachment(machine, place, index, uplink, self._namespace(stack))
+                Attachment(machine, place, index, uplink, self._namespace(stack), transit)
                 for index, uplink in enumerate(side.uplinks)
             ]
 

@@ -1,5 +1,7 @@
 """The topology file of a probe loads, and says where its values come from."""
 
+import itertools
+
 import msgspec
 import pytest
 
@@ -8,6 +10,7 @@ from mptune.probe import file
 from mptune.probe.estimates import Estimate, Loss, Queue, RoundTrip
 from mptune.probe.interfaces import Leaving, Nic
 from mptune.probe.result import InterfaceFound, PathFound, Probed, SiteFound, Way
+from mptune.probe.routes import SharedHop
 from mptune.probe.verdicts import Verdict
 from mptune.topology import load
 
@@ -70,6 +73,34 @@ def found():
         seconds=38.2,
         bytes=15_000_000,
     )
+
+
+def test_routers_on_paths_of_several_interfaces_are_a_shared_segment_without_a_rate(found, tmp_path):
+    found.receiver.interfaces.append(interface("ens4", "198.51.100.1", estimate(90), estimate(90)))
+    found.paths[1] = path("eth0-ens4", 0, 1)
+    found.paths += [path("wlan0-ens3", 1, 0), path("wlan0-ens4", 1, 1)]
+    both = ("eth0-ens3", "wlan0-ens4")
+    found.shared_hops = [
+        SharedHop(address="203.0.113.7", end="sender", paths=both),
+        SharedHop(address="203.0.113.8", end="receiver", paths=both),
+        SharedHop(address="203.0.113.9", end="sender", paths=("eth0-ens3", "eth0-ens4")),
+    ]
+    text = file.text(found, "x")
+    assert "203.0.113.7 to the receiver and 203.0.113.8 to the sender" in text and "# rate: not known" in text
+    topology = loaded(found, tmp_path)
+    assert [one.label for one in topology.paths if one.shared] == list(both)
+    assert topology.shared["shared1"].rate_bps is None
+    found.shared_hops = [
+        SharedHop(address=f"203.0.113.{n}", end="sender", paths=paths)
+        for n, paths in enumerate(tuple(sorted({"eth0-ens3", *more})) for more in subsets())
+    ]
+    loaded(found, tmp_path)
+
+
+def subsets():
+    """Some sets of the other three paths."""
+    others = ("eth0-ens4", "wlan0-ens3", "wlan0-ens4")
+    return [some for n in (1, 2, 3) for some in itertools.combinations(others, n)]
 
 
 def loaded(found, tmp_path):

@@ -156,6 +156,8 @@ def _write(out: Path, probed: Probed) -> None:
 
 
 def _show(out: Console, probed: Probed) -> None:
+    from mptune.probe.routes import TO
+
     paths = number_of(len(probed.paths), "path")
     out.print(f"{paths} in {probed.seconds:.0f} s and {probed.bytes / 1e6:.1f} MB\n", style="bold")
     _show_sites(out, (probed.sender, probed.receiver))
@@ -165,8 +167,9 @@ def _show(out: Console, probed: Probed) -> None:
         for line in name.remedy:
             out.print(f"  {line}", markup=False)
     for hop in probed.shared_hops:
-        to = "receiver" if hop.end == "sender" else "sender"
-        out.print(f"\nRouter {hop.address} is on {', '.join(hop.paths)}, to the {to}", markup=False)
+        out.print(f"\nRouter {hop.address} is on {', '.join(hop.paths)}, to the {TO[hop.end]}", markup=False)
+    for crossing in probed.crossings:
+        out.print(f"\n{', '.join(crossing.paths)} share a segment behind their access links", markup=False)
     for note in probed.notes:
         out.print(f"\n{note}", markup=False)
 

@@ -21,6 +21,10 @@ from mptune.probe.estimates import Train
 End = Literal["sender", "receiver"]
 ENDS: tuple[End, End] = ("sender", "receiver")
 
+#: How a route ends: at the other end; in routers that send packets to each other; behind a last router that
+#: answered; without any router that answered; not traced for a reason that it has.
+State = Literal["reached", "loop", "unfinished", "silent", "failed"]
+
 #: Seconds an end may take to begin, or to answer in addition to the time that an order takes.
 STEP_S = 20.0
 #: Longest wait without checking for an interruption, seconds.
@@ -86,12 +90,34 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     hops : from the first router on; the last is the other end, if it was reached.
-    failed : reason of its early end.
+    failed : why it could not be traced.
     """
 
     hops: list[Hop]
     reached: bool
     failed: str | None = None
+
+    @property
+    def state(self) -> State:
+        """How it ends."""
+        if self.reached:
+            return "reached"
+        if all(hop.address is None for hop in self.hops):
+            return "silent" if self.failed is None else "failed"
+        return "unfinished" if self.turn is None else "loop"
+
+    @property
+    def turn(self) -> int | None:
+        """Index of the first hop at a router that was left before; None without one.
+
+        The same router twice in a row is none: some let a packet pass whose hop limit has run out.
+        """
+        addresses = [hop.address for hop in self.hops]
+        for number, address in enumerate(addresses):
+            before, last = addresses[: max(0, number - 1)], addresses[number - 1] if number else None
+            if address is not None and address != last and address in before:
+                return number
+        return None
 
     @property
     def routers(self) -> list[Hop]:

@@ -13,11 +13,14 @@ from collections.abc import Iterator
 from mptune import units
 from mptune._text import bounded, number_of, visible
 from mptune.probe import routes
+from mptune.probe.ends import ENDS
 from mptune.probe.estimates import Estimate, Loss, Queue
 from mptune.probe.result import InterfaceFound, PathFound, Probed, SiteFound
 
 #: Significant digits: no measurement is more precise.
 _DIGITS = 4
+#: Most shared segments that a topology file takes.
+_MOST_SHARED = 8
 #: Kinds of paths on which connections may begin.
 _BEGINS = ("full", "joins refused")
 #: Fate of MPTCP by its word in the topology file; paths of machines without MPTCP have none.
@@ -75,6 +78,7 @@ def _lines(found: Probed, name: str) -> Iterator[str]:
     longest = max((path.base_rtt_ns for path in found.paths if path.base_rtt_ns is not None), default=None)
     for path in found.paths:
         yield from _segment(path, found, longest)
+    yield from _shared(found)
 
 
 def _site(key: str, site: SiteFound, when: str) -> Iterator[str]:
@@ -144,6 +148,25 @@ def _segment(path: PathFound, found: Probed, longest: int | None) -> Iterator[st
         queue = path.up.queue or path.down.queue
         if queue is not None:
             yield f"queue = {_queue(queue, when)}"
+
+
+def _shared(found: Probed) -> Iterator[str]:
+    """Segments that paths share; nothing is known of their rates."""
+    crossings = found.crossings
+    for number, crossing in enumerate(crossings[:_MOST_SHARED], 1):
+        both = " and ".join(
+            f"{' '.join(crossing.routers[end])} to the {routes.TO[end]}"
+            for end in ENDS
+            if end in crossing.routers
+        )
+        yield ""
+        yield "[[core.shared]]"
+        yield f'name = "shared{number}"'
+        yield f"paths = [{', '.join(map(_quoted, crossing.paths))}]"
+        yield f"measured = {_quoted(bounded(f'{found.when}, on the routes of these paths: {both}', 4000))}"
+        yield "# rate: not known; a rate given here limits these paths together"
+    if len(crossings) > _MOST_SHARED:
+        yield f"# {len(crossings) - _MOST_SHARED} more groups of paths share routers"
 
 
 def _remarks(path: PathFound) -> Iterator[str]:

@@ -7,7 +7,7 @@ import msgspec
 from mptune.probe.ends import Route
 from mptune.probe.estimates import Estimate, Loss, Queue, RoundTrip
 from mptune.probe.interfaces import Leaving, Nic
-from mptune.probe.routes import SharedHop
+from mptune.probe.routes import Crossing, SharedHop, crossings
 from mptune.probe.verdicts import Verdict
 
 
@@ -98,3 +98,9 @@ class Probed(msgspec.Struct, kw_only=True):
     shared_hops: list[SharedHop] = []
     seconds: float = 0.0
     bytes: int = 0
+
+    @property
+    def crossings(self) -> list[Crossing]:
+        """Segments that paths share behind their access links."""
+        interfaces = {path.label: (str(path.local), str(path.remote)) for path in self.paths}
+        return crossings(self.shared_hops, interfaces)

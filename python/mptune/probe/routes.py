@@ -18,6 +18,10 @@ from mptune.probe.preparation import Prepared
 _PATIENCE_NS = 200_000_000
 
 
+#: Where data go that an end sends.
+TO: Mapping[End, End] = {"sender": "receiver", "receiver": "sender"}
+
+
 class SharedHop(msgspec.Struct, frozen=True, kw_only=True):
     """Router on several paths.
 
@@ -60,9 +64,64 @@ def shared_hops(routes: Mapping[End, Mapping[str, Route]]) -> list[SharedHop]:
     return shared
 
 
+class Crossing(msgspec.Struct, frozen=True, kw_only=True):
+    """Routers that the same paths cross: a segment that they share.
+
+    Attributes
+    ----------
+    paths : labels in their order.
+    routers : addresses by the end that sends; an end from which nothing is shared has none.
+    """
+
+    paths: tuple[str, ...]
+    routers: dict[End, tuple[str, ...]]
+
+
+def crossings(hops: Sequence[SharedHop], ends: Mapping[str, tuple[str, str]]) -> list[Crossing]:
+    """Segments that paths share behind their access links, those of most paths first.
+
+    All paths of an interface share its access link anyway; that they share a router tells nothing more.
+
+    Parameters
+    ----------
+    hops : as `shared_hops` has them.
+    ends : the interfaces of every path, by its label.
+    """
+    routers: dict[tuple[str, ...], dict[End, list[str]]] = {}
+    for hop in hops:
+        if not any(
+            _all_of_one(hop.paths, {label: pair[side] for label, pair in ends.items()}) for side in (0, 1)
+        ):
+            routers.setdefault(hop.paths, {}).setdefault(hop.end, []).append(hop.address)
+    found = [
+        Crossing(paths=paths, routers={end: tuple(some) for end, some in by_end.items()})
+        for paths, by_end in routers.items()
+    ]
+    return sorted(found, key=lambda crossing: -len(crossing.paths))
+
+
+def _all_of_one(paths: Sequence[str], interfaces: Mapping[str, str]) -> bool:
+    """True if these are all paths of one interface."""
+    used = {interfaces[label] for label in paths}
+    return len(used) == 1 and len(paths) == sum(interface in used for interface in interfaces.values())
+
+
 def words(route: Route) -> str:
-    """The route in a line: its hops' addresses, `*` for a silent one."""
-    return " ".join(_word(hop) for hop in route.hops) + ("" if route.reached else " ...")
+    """The route in a line: its hops' addresses, `*` for a silent one; how it ends, if early."""
+    # The rest of a loop adds nothing.
+    shown = route.hops if route.state != "loop" or route.turn is None else route.hops[: route.turn + 1]
+    hops = " ".join(_word(hop) for hop in shown)
+    match route.state:
+        case "reached":
+            return hops
+        case "loop":
+            return f"{hops} (loop)"
+        case "silent":
+            return "no router answers"
+        case "failed":
+            return f"not traced: {route.failed}"
+        case "unfinished":
+            return f"{hops} ..."
 
 
 def _word(hop: Hop) -> str:
