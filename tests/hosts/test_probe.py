@@ -72,13 +72,18 @@ def test_two_machines_are_found_as_they_are_and_left_as_they_were(world, at, tmp
         assert set(sent(bed.run(trial(topology)))) == {path.label for path in topology.paths}
 
 
-def test_a_router_that_all_paths_cross_becomes_a_segment_that_they_share(make_world, tmp_path):
-    """Behind the routers of alice's two uplinks; bob has two as well, so that no interface explains it."""
+@pytest.fixture(scope="module")
+def crossed(make_world):
+    """Both machines have two uplinks; one router behind those of alice is on every path."""
     uplinks = (Uplink(families=("ipv4",)), Uplink(families=("ipv4",), delay_ms=10))
-    world = make_world((Side(uplinks=uplinks, transit="10.9.0.1"), Side(uplinks=uplinks)))
+    return make_world((Side(uplinks=uplinks, transit="10.9.0.1"), Side(uplinks=uplinks)))
+
+
+def test_a_router_that_all_paths_cross_becomes_a_segment_that_they_share(crossed, tmp_path):
+    """It is behind the routers of two uplinks on either side, so that no interface explains it."""
     out = tmp_path / "found.toml"
-    with world.unchanged():
-        found = probe(world, out, *QUICK)
+    with crossed.unchanged():
+        found = probe(crossed, out, *QUICK)
     labels = [path["label"] for path in found["paths"]]
     assert {"address": "10.9.0.1", "end": "sender", "paths": labels} in found["shared_hops"]
     for shown in found["paths"]:

@@ -25,6 +25,7 @@ from mptune.files import check_target, check_writable, name_of, write
 from mptune.report.files import FIGURES, PAGE, write_report
 from mptune.result.reading import read_run
 from mptune.result.run_data import RunData
+from mptune.routes.keeping import NETWORKS, ROUTES
 from mptune.store import open_store
 from mptune.store.directory import CONFIG, STORE
 from mptune.store.export import export
@@ -42,6 +43,8 @@ RUN_FILES = {
     "curves.csv": "The fitted models",
     "round_trips.csv": "RTT and retransmissions over time: one trial of each confirmed configuration",
     "sizes.csv": "The answer for each size of transfer",
+    ROUTES: "Routes of the paths, a line of JSON for each time they were traced",
+    NETWORKS: "Autonomous systems and places of routers by prefix",
 }
 
 #: Files that the bundle adds.

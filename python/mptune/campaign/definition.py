@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from mptune import testbeds
 from mptune._text import quoted
+from mptune.campaign.following import RoutesOptions
 from mptune.errors import InputError
 from mptune.impact import ImpactOptions, SubflowSets
 from mptune.optimisation.budget import Budget
@@ -280,6 +281,7 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
     topology: Topology
     testbed: str
     options: OptimiseOptions | SweepOptions
+    routes: RoutesOptions = RoutesOptions()
     #: Where its file has it run; no part of its settings, as it changes no result.
     executor: ExecutorOptions = ExecutorOptions()
 
@@ -292,6 +294,8 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
             "options": msgspec.to_builtins(self.options),
             "topology": msgspec.to_builtins(self.topology),
         }
+        if self.routes.every_ns is not None:
+            built["routes"] = {"every_ns": self.routes.every_ns}
         return built
 
 
@@ -328,6 +332,7 @@ def _from_settings(settings: dict[str, Any]) -> Definition:
         topology=from_document(settings["topology"], "campaign store", "topology"),
         testbed=settings["testbed"],
         options=msgspec.convert(options, KINDS[settings["kind"]]),
+        routes=msgspec.convert(settings.get("routes", {}), RoutesOptions),
     )
 
 
@@ -406,6 +411,7 @@ class _Head(Options, frozen=True, kw_only=True):
     testbed: Testbed = "simulated"
     reverse: Reverse = False
     where: ExecutorOptions = ExecutorOptions()
+    routes: RoutesOptions = RoutesOptions()
 
 
 def _topology(name: str, folder: Path, where: str) -> Topology:
@@ -447,7 +453,12 @@ def read_definition(path: str | Path) -> Definition:
         testbed=head.testbed,
         options=tables.options(head.kind),
         executor=head.where,
+        routes=head.routes,
     )
+    if head.routes.networks is not None:
+        beside = str(file.parent / head.routes.networks)
+        definition = replace(definition, routes=replace(head.routes, networks=beside))
     definition = expanded(definition)
     check(definition, in_file(where))
+    definition.routes.check_on(definition.testbed, where)
     return definition

@@ -9,14 +9,16 @@ from typing import Any
 
 from mptune.campaign.definition import Definition, kind_of
 from mptune.options import Declared, declared, value_of
+from mptune.units import format_time
 
 
-def definition_file(definition: Definition, topology: str) -> str:
+def definition_file(definition: Definition, topology: str, networks: str = "") -> str:
     """Text of a campaign file.
 
     Parameters
     ----------
     topology : the file, or the name of a shipped scenario.
+    networks : the file of networks, if there is one.
     """
     kind = kind_of(definition.options)
     head = {"name": definition.name, "topology": topology, "kind": kind, "testbed": definition.testbed}
@@ -26,6 +28,9 @@ def definition_file(definition: Definition, topology: str) -> str:
         line = f"{key} = {_written(declaration, value)}"
         if line not in tables.setdefault(table, []):
             tables[table].append(line)
+    if definition.routes.every_ns is not None:
+        every = f'every = "{format_time(definition.routes.every_ns)}"'
+        tables["routes"] = [every, *([f"networks = {_quoted(networks)}"] if networks else [])]
     parts = [[*([f"[{table}]"] if table else []), *lines] for table, lines in tables.items()]
     return "\n\n".join("\n".join(lines) for lines in parts) + "\n"
 

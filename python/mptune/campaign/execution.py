@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from mptune import __version__, interrupts, testbeds
 from mptune.campaign.definition import Definition, SweepOptions, check, expanded, fitted, from_settings
+from mptune.campaign.following import follow, keep_networks, waiting
 from mptune.campaign.possible import possible
 from mptune.campaign.sending import recall, to_come
 from mptune.errors import InputError, MptuneError
@@ -104,6 +105,7 @@ def start(
         },
     )
     with started(directory, force=force), create(directory / STORE, campaign, locked=True) as store:
+        keep_networks(definition.routes, directory)
         for sentence in (left_out, *_shortened(definition), *definition.topology.ruled_out):
             shown.notice(sentence)
         return _Run(definition, directory, store, testbed, (workers, executor), shown, wait).run()
@@ -163,7 +165,8 @@ class _Run:
         # Limits hold for all of a campaign, however often it is interrupted.
         self._lasted_ns = recall(definition, store, testbed)
         self._runner = TrialRunner(testbed, where[0], store, where[1])
-        self._reporter, self._wait = reporter, wait
+        follow(definition.routes, definition.topology, testbed, directory)
+        self._reporter, self._wait = reporter, waiting(testbed, wait)
 
     def run(self) -> Result | SizesResult | None:
         options = self._definition.options

@@ -31,6 +31,7 @@ from mptune.cli import (
     report,
     reproduce,
     rollback,
+    routes,
     rules,
     run,
     status,
@@ -44,6 +45,7 @@ __all__ = ["app", "main"]
 _COMMANDS = (
     probe,
     paths,
+    routes,
     run,
     impact,
     optimise,

@@ -143,8 +143,10 @@ def resume(
 
 
 def status(directory: DirectoryArgument, as_json: JsonOption = False) -> None:
-    """Show the progress of a campaign, also while it is running, and the RTTs of its paths so far."""
+    """Show the progress of a campaign, also while it is running, and the RTTs and routes of its paths."""
     from mptune._terminal import DataTable
+    from mptune.cli._route_tables import as_json_of, show_routes
+    from mptune.routes.followed import read_followed
     from mptune.store import open_store
     from mptune.store.directory import STORE, is_unfinished
     from mptune.store.round_trips import path_rtts
@@ -153,6 +155,7 @@ def status(directory: DirectoryArgument, as_json: JsonOption = False) -> None:
     with open_store(path / STORE, write=False) as store:
         campaign, phases, failures = store.campaign(), store.progress(), store.failures()
         rtts = path_rtts(store)
+    followed = read_followed(path)
     complete = not is_unfinished(path)
     if as_json:
         emit_json(
@@ -171,6 +174,7 @@ def status(directory: DirectoryArgument, as_json: JsonOption = False) -> None:
                     }
                     for rtt in rtts
                 ],
+                "routes": None if followed is None else as_json_of(followed),
             }
         )
         return
@@ -183,6 +187,8 @@ def status(directory: DirectoryArgument, as_json: JsonOption = False) -> None:
     out.print(table)
     if rtts:
         _show_rtts(out, rtts)
+    if followed is not None:
+        show_routes(out, followed)
     for reason, trials in failures:
         out.print(f"{trials} failed: {reason}", markup=False)
 

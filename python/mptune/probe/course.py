@@ -92,7 +92,7 @@ def _probe(
     begin("paths")
     greeted = greet(prepared)
     begin("routes")
-    routes = trace_routes(prepared, greeted.udp, greeted.longest_ns)
+    routes = trace_routes(prepared.ends, greeted.udp, greeted.longest_ns)
     begin("MPTCP")
     connections = connect(prepared, greeted)
     begin("rates")

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mptune.probe import estimates, orders
-from mptune.probe.ends import ENDS, End, Flow, Result, host_of
+from mptune.probe.ends import ENDS, End, Ends, Flow, Result, host_of
 from mptune.probe.estimates import Loss, RoundTrip
 from mptune.probe.preparation import Prepared
 
@@ -59,11 +59,24 @@ class Greeted:
 
 def greet(prepared: Prepared) -> Greeted:
     """Paths that pass datagrams, their rough round-trip times, and their largest packets."""
+    greeted = answered(prepared.ends, {path: prepared.least_bytes(path) for path in prepared.possible})
+    for end in ENDS:
+        greeted.mtus[end] = _mtus(prepared, greeted, end)
+    return greeted
+
+
+def answered(ends: Ends, sizes: Mapping[int, int]) -> Greeted:
+    """Paths that pass datagrams, and their rough round-trip times; the receiver learns the other ends.
+
+    Parameters
+    ----------
+    sizes : bytes of a datagram of each path.
+    """
     greeted = Greeted()
-    waiting = prepared.possible
+    waiting = list(sizes)
     for _ in range(2):
-        flows = [Flow(path, 5, prepared.least_bytes(path), 20 * _MS, 0, True, False) for path in waiting]
-        sent, sources = prepared.ends.send("sender", flows, wait_ns=_LONGEST_RTT_NS, quiet_ns=100 * _MS)
+        flows = [Flow(path, 5, sizes[path], 20 * _MS, 0, True, False) for path in waiting]
+        sent, sources = ends.send("sender", flows, wait_ns=_LONGEST_RTT_NS, quiet_ns=100 * _MS)
         for result in sent:
             if result.sent.answered:
                 path = result.flow.path
@@ -74,8 +87,6 @@ def greet(prepared: Prepared) -> Greeted:
                     greeted.rtts[path] = rtt
         waiting = [path for path in waiting if path not in greeted.udp]
     greeted.udp.sort()
-    for end in ENDS:
-        greeted.mtus[end] = _mtus(prepared, greeted, end)
     return greeted
 
 

@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from mptune.probe.ends import ENDS, End, Hop, Route
-from mptune.probe.preparation import Prepared
+from mptune.probe.ends import ENDS, End, Ends, Hop, Route
 
 #: Time in which a router must answer, beside the round trip of the path, nanoseconds.
 _PATIENCE_NS = 200_000_000
@@ -37,10 +36,10 @@ class SharedHop(msgspec.Struct, frozen=True, kw_only=True):
     paths: tuple[str, ...]
 
 
-def trace_routes(prepared: Prepared, udp: Sequence[int], longest_rtt_ns: int) -> dict[End, dict[int, Route]]:
+def trace_routes(ends: Ends, udp: Sequence[int], longest_rtt_ns: int) -> dict[End, dict[int, Route]]:
     """Routes of the paths that let datagrams through, by the end that sends and path."""
     wait_ns = longest_rtt_ns + _PATIENCE_NS
-    return {end: prepared.ends.trace(end, udp, wait_ns=wait_ns) for end in ENDS}
+    return {end: ends.trace(end, udp, wait_ns=wait_ns) for end in ENDS}
 
 
 def shared_hops(routes: Mapping[End, Mapping[str, Route]]) -> list[SharedHop]:

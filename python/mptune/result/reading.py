@@ -19,6 +19,7 @@ from mptune.optimisation.over_time import TABLE
 from mptune.result.answer import Answer, ImpactSets, SizesAnswer, beginning, chosen, last_answering
 from mptune.result.documents import read_document
 from mptune.result.run_data import Config, CurvePoint, RunData, TimeStep, TrialRow
+from mptune.routes.followed import read_followed
 from mptune.runner.seeds import PURPOSES
 from mptune.store import Store, StoredTrial, open_store
 from mptune.store.directory import CONFIG, RESULT, STORE, is_unfinished
@@ -106,6 +107,7 @@ def read_run(directory: Path, label: str) -> RunData:
         curves=tuple(_curves(directory, "curves.csv")),
         steps=tuple(_steps(directory)),
         rtts=rtts,
+        routes=read_followed(directory),
         shown=selected,
         panorama=panorama,
         observations=seen,

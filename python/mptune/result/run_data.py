@@ -11,6 +11,7 @@ import msgspec
 from mptune._text import on_subflows
 from mptune.errors import Failure
 from mptune.result.answer import Answer, ImpactSets, SizesAnswer, beginning, chosen, last_answering
+from mptune.routes.followed import Followed
 from mptune.store.round_trips import PathRtt
 from mptune.topology import Topology
 from mptune.trial import PLAIN_TCP, Observation
@@ -115,6 +116,7 @@ class RunData(msgspec.Struct, frozen=True, kw_only=True):
     topology : None if only measurements were given.
     trials : in the order in which they were requested, without those of other campaigns in the store.
     foreign : number of those.
+    routes : traced over time; None if they were not.
     steps : round trips and retransmissions over time; none where trials cannot be repeated.
     shown : trials drawn over time in one figure; their series are in `observations`.
     panorama : trials drawn over time in one panel per congestion control.
@@ -133,6 +135,7 @@ class RunData(msgspec.Struct, frozen=True, kw_only=True):
     curves: tuple[CurvePoint, ...]
     steps: tuple[TimeStep, ...] = ()
     rtts: tuple[PathRtt, ...] = ()
+    routes: Followed | None = None
     shown: tuple[TrialRow, ...]
     panorama: tuple[TrialRow, ...]
     observations: dict[bytes, Observation]

@@ -5,14 +5,23 @@ measured (simulator, kernel namespaces, hosts). A new testbed is one file next t
 `mptune.testbeds`.
 """
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING
 
 from mptune.capture import Run
 from mptune.errors import MptuneError
 from mptune.topology import Topology
 from mptune.trial import Observation, Trial, Workload
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from mptune.routes.keeping import Follower
+    from mptune.routes.snapshots import Snapshot
 
 
 class Testbed(ABC):
@@ -26,6 +35,7 @@ class Testbed(ABC):
     anywhere : the same trial gives the same observation on any machine.
     records : `record` keeps the packets of a trial.
     counts : what is sent has a limit, so that it has to know of earlier trials (`recall`).
+    traces : its paths have routes, which it can trace between trials (`follow`).
     """
 
     name: str
@@ -35,6 +45,8 @@ class Testbed(ABC):
     anywhere: bool = False
     records: bool = False
     counts: bool = False
+    traces: bool = False
+    _follower: Follower | None = None
 
     @abstractmethod
     def run(self, trial: Trial) -> Observation:
@@ -110,6 +122,36 @@ class Testbed(ABC):
         self, patience_s: float, notify: Callable[[str], None]
     ) -> None:
         """Wait so long for a machine that is away, and report it by `notify`."""
+
+    # ---- routes ------------------------------------------------------------------------------------
+
+    def trace(self, topology: Topology) -> Snapshot:
+        """Routes of the paths now, in turn with trials.
+
+        Raises
+        ------
+        MptuneError : this testbed has none.
+        """
+        raise MptuneError(f"--testbed {self.name}: has no routes")
+
+    def follow(self, make: Callable[[], Follower]) -> None:
+        """From now on trace routes when they are due, before a trial or by `follow_now`.
+
+        Raises
+        ------
+        InputError : the file of routes is none.
+        """
+        self._follower = make()
+
+    @property
+    def due(self) -> datetime | None:
+        """Time of the next tracing; None if routes are not followed."""
+        return None if self._follower is None else self._follower.due
+
+    def follow_now(self) -> None:
+        """Trace the routes if they are due."""
+        if self._follower is not None:
+            self._follower.follow()
 
     # ---- what is sent ------------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from mptune.linux.kernel_trial import Outcome
     from mptune.linux.venue import About
     from mptune.machines import MachineError, SshMachine
+    from mptune.routes.snapshots import Snapshot
     from mptune.testbeds._host_facts import HostFacts
     from mptune.testbeds._hosts_programs import Programs
     from mptune.topology import Site, Topology
@@ -50,6 +51,7 @@ class HostsTestbed(Testbed):
     set_up_s = 2.0
     #: Interfaces may have a limit (`max_data`).
     counts = True
+    traces = True
 
     def __init__(self) -> None:
         self._machines: dict[str, SshMachine] = {}
@@ -59,7 +61,8 @@ class HostsTestbed(Testbed):
         self._data = _hosts_data.Meter()
         #: One trial of each kind that was checked, to compare with the hosts before any is run.
         self._checked: dict[object, Trial] = {}
-        self._turn = threading.Lock()
+        #: A trial, or a tracing of routes before it.
+        self._turn = threading.RLock()
         self._interrupted = threading.Event()
         #: Notes on hosts that did not take leave.
         self._unheard: list[str] = []
@@ -198,10 +201,34 @@ class HostsTestbed(Testbed):
         with self._parting(), self._turn:
             if self._interrupted.is_set():
                 raise KeyboardInterrupt
+            self.follow_now()
             observation = self._measure(trial)
             if observation.failed is not None and self._patience_s and self._lost():
                 observation = _overload.again(observation, lambda: self._repeated(trial))
             return _overload.in_time(observation, lambda: self._repeated(trial), _spoiled)
+
+    def trace(self, topology: Topology) -> Snapshot:
+        """Routes of the paths now; why there are none, if a host is gone.
+
+        Raises
+        ------
+        InputError : the hosts are not those of the topology.
+        MptuneError : a host cannot be reached or used at all.
+        KeyboardInterrupt : as of `run`.
+        """
+        from mptune.routes import tracing
+        from mptune.routes.snapshots import Snapshot
+
+        with self._parting(), self._turn:
+            try:
+                facts = self._facts(topology)
+                machines = {side: self._machines[fact.site.ssh or ""] for side, fact in facts.items()}
+                named = {side: fact.named() for side, fact in facts.items()}
+                return tracing.trace(
+                    topology, named, lambda side: machines[side].start("probe"), self._interrupted.is_set
+                )
+            except TrialError as error:
+                return Snapshot(at=tracing.now(), failed=str(error))
 
     def _repeated(self, trial: Trial) -> Observation:
         """Run a trial again, if its interfaces may still send so much."""

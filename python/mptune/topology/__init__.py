@@ -7,7 +7,7 @@ such files, in `docs/reference/topology.md`; the values a file may leave out in 
 links in `_effects`, each declared once.
 """
 
-from mptune.topology._checked import check_name, from_document
+from mptune.topology._checked import check_name, coordinate, from_document
 from mptune.topology._effects import Effects, Schedule, Step
 from mptune.topology._families import BOTH, FAMILIES
 from mptune.topology._flows import Background, TcpBackground, UdpBackground
@@ -58,6 +58,7 @@ __all__ = [
     "Uncertain",
     "background_in_words",
     "check_name",
+    "coordinate",
     "from_document",
     "from_tables",
     "load",

@@ -98,6 +98,19 @@ def check_abbr(text: str, where: str, key: str) -> None:
         raise InputError(where, key, expected)
 
 
+def coordinate(degrees: float, name: str, where: str, key: str) -> float:
+    """Refuse what is no latitude (`lat`) or longitude (`lon`).
+
+    Raises
+    ------
+    InputError : naming the key.
+    """
+    most, words = (90, "north") if name == "lat" else (180, "east")
+    if not -most <= degrees <= most:
+        raise InputError(where, key, f"expected -{most} to {most} degrees {words}, found {degrees:g}")
+    return degrees
+
+
 def _leaves(thing: Any, key: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Every value, with the names and numbers that lead to it; the names of tables are values, too."""
     if isinstance(thing, dict):
@@ -128,6 +141,12 @@ def _check_site(site: Site, where: str, key: str) -> None:
         raise InputError(where, key, f"{expected}, found {quoted(site.abbr)}")
     for name in ("name", "location"):
         _check_leaf(getattr(site, name), where, f"{key}.{name}", _PLACE)
+    for name in ("lat", "lon"):
+        if (degrees := getattr(site, name)) is not None:
+            coordinate(degrees, name, where, f"{key}.{name}")
+    if (site.lat is None) != (site.lon is None):
+        there, missing = ("lat", "lon") if site.lon is None else ("lon", "lat")
+        raise InputError(where, f"{key}.{missing}", f"expected beside {there}, but missing")
     if site.ssh is not None:
         check_ssh(site.ssh, where, f"{key}.ssh")
     if not site.interfaces:

@@ -124,7 +124,13 @@ def _site(abbr: str, table: SiteTable, ledger: Ledger, outer: Origin, folder: Fi
             raise InputError(where, f"{key}.interfaces[{number}].abbr", expected)
         interfaces.append(read_interface(row, f"{key}.interfaces.{row.abbr}", ledger, origin, folder))
     return Site(
-        abbr=abbr, name=table.name, location=table.location, interfaces=tuple(interfaces), ssh=table.ssh
+        abbr=abbr,
+        name=table.name,
+        location=table.location,
+        interfaces=tuple(interfaces),
+        ssh=table.ssh,
+        lat=table.lat,
+        lon=table.lon,
     )
 
 

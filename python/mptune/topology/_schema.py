@@ -1,7 +1,7 @@
 """The tables of a topology file as written, before any value is parsed.
 
     name, description, sender, receiver, initial_path, lsrr = "honoured" | "ignored"
-    [sites.<abbreviation>]                  name, location, ssh
+    [sites.<abbreviation>]                  name, location, lat, lon, ssh
     [[sites.<abbreviation>.interfaces]]     isp, abbr, adsl, up or trace_up, down or trace_down, delay,
                                             jitter, loss, queue*, effects* (`_effects`), schedule,
                                             schedule_period, ipv4, ipv6, device, metered, max_data
@@ -82,6 +82,8 @@ class SiteTable(SourcedTable, kw_only=True):
     interfaces: list[Any]
     location: str = ""
     ssh: str | None = None
+    lat: float | None = None
+    lon: float | None = None
 
 
 class InterfaceTable(_AccessEffects, kw_only=True):

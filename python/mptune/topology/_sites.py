@@ -88,6 +88,7 @@ class Site(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     Attributes
     ----------
     ssh : how the system's ssh reaches it, if it is a real host.
+    lat, lon : where it is, degrees north and east; both or none.
     """
 
     abbr: str
@@ -95,6 +96,8 @@ class Site(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     location: str
     interfaces: tuple[Interface, ...]
     ssh: str | None = None
+    lat: float | None = None
+    lon: float | None = None
 
 
 class CoreSegment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -22,6 +22,7 @@ from mptune.report.sections.factors import completion, initial_paths, time_of_da
 from mptune.report.sections.network import network
 from mptune.report.sections.reached import reached
 from mptune.report.sections.rounds import rounds
+from mptune.report.sections.routes import routes
 from mptune.report.sections.sensitivity import sensitivity
 from mptune.report.sections.series import over_time, panorama, round_trips, stacked
 from mptune.report.sections.subflows import sets, went_through
@@ -54,6 +55,7 @@ _OF_A_RUN: tuple[_Maker, ...] = (
     completion,
     initial_paths,
     time_of_day,
+    routes,
     network,
 )
 

@@ -36,6 +36,14 @@ def network(run: RunData, choices: Choices) -> Iterator[Section]:
         for name, provenance in topology.provenance.items()
         if provenance.assumed is not None
     ]
+    shared: Rows = [
+        {
+            "segment": name,
+            "paths": ", ".join(path.label for path in topology.paths if segment in path.shared),
+            "rate_mbps": _in(1e6, segment.rate_bps),
+        }
+        for name, segment in topology.shared.items()
+    ]
     lead = "Rates of the access links; for each path its RTT with empty queues and its slowest link's rate."
     if carrying:
         lead += " Thick lines carry data in the recommended configuration."
@@ -43,7 +51,11 @@ def network(run: RunData, choices: Choices) -> Iterator[Section]:
         lead += " Assumed values are listed below, with the reasons."
     if topology.missing:
         lead += " Question marks stand for rates and RTTs that are not known."
-    listed = (("Measurements and their methods", measured), ("Assumptions and their reasons", assumed))
+    listed = (
+        ("Segments that paths share", shared),
+        ("Measurements and their methods", measured),
+        ("Assumptions and their reasons", assumed),
+    )
     yield Section(
         name="topology",
         title="The network",
