@@ -19,6 +19,7 @@ from mptune.report.sections.compared import (
 )
 from mptune.report.sections.differing import differing
 from mptune.report.sections.factors import completion, initial_paths, time_of_day
+from mptune.report.sections.map import map_
 from mptune.report.sections.network import network
 from mptune.report.sections.reached import reached
 from mptune.report.sections.rounds import rounds
@@ -56,6 +57,7 @@ _OF_A_RUN: tuple[_Maker, ...] = (
     initial_paths,
     time_of_day,
     routes,
+    map_,
     network,
 )
 
