@@ -299,15 +299,11 @@ def _usable(cc: str) -> str:
         raise InputError(
             "--cc", "", f"{cc} is not loaded here; sudo mptune cc load {cc} loads its BPF program"
         )
-    known = " ".join(_available())
+    file = _CC_SYSCTL.with_name("tcp_available_congestion_control")
+    known = " ".join(file.read_text().split()) if file.exists() else ""
     raise InputError(
         "--cc", "", f"expected a congestion control of this kernel ({known}), found {quoted(cc)}"
     )
-
-
-def _available() -> list[str]:
-    file = _CC_SYSCTL.with_name("tcp_available_congestion_control")
-    return file.read_text().split() if file.exists() else []
 
 
 def _capped(size: int | None) -> tuple[str, ...]:

@@ -200,7 +200,8 @@ def _equations(out: Console, analysis: Analysis) -> None:
             "-" if vertex is None else _digits(vertex.throughput),
             *([] if target is None else [_buffer(analysis, key)]),
         )
-    averaged = [f for f in analysis.best.coding.levels if f not in ("pm", "cc") and _used(analysis, f)]
+    used = {term.factor for term in analysis.best.terms} - {"pm", "cc"}
+    averaged = [factor for factor in analysis.best.coding.levels if factor in used]
     more = f"; at the mean of {', '.join(averaged)}" if averaged else ""
     left = len(analysis.equations) - _MOST
     section(out, f"Equations{more}{f'; {left} more with --json' if left > 0 else ''}", listing)
@@ -223,11 +224,6 @@ def _buffer(analysis: Analysis, key: Combination) -> str:
     if isinstance(buffer, str):
         return "above the maximum"
     return f"{buffer:.4g} MiB" if domain is None or buffer > domain[0] else f"<= {buffer:.4g} MiB"
-
-
-def _used(analysis: Analysis, factor: str) -> bool:
-    """True if a factor is in the model."""
-    return any(term.factor == factor for term in analysis.best.terms)
 
 
 def _test(test: FTest) -> str:

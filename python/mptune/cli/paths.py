@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from mptune.topology import Link, SharedSegment, Site, Topology
+    from mptune.topology import SharedSegment, Site, Topology
 
 #: Significant digits in the table; `--json` and the lists below the table have all digits.
 _DIGITS = 4
@@ -147,7 +147,8 @@ def _print_paths(out: Console, topology: Topology) -> None:
     for sentence in topology.ruled_out:
         out.print(sentence, markup=False)
     out.print("\nRate and queue are those of the slowest link in data direction; loss is that of all links.")
-    if any(_varies(link) for link in topology.links):
+    effects = [link.effects for link in topology.links]
+    if any(effect.trace_ms is not None or effect.schedule is not None for effect in effects):
         out.print("Rates and losses that change over time are shown as long-term means.")
     if topology.missing:
         keys = ", ".join(map(_short, topology.missing))
@@ -157,10 +158,6 @@ def _print_paths(out: Console, topology: Topology) -> None:
 def _formatted(value: int | None, text: Callable[[int, int], str]) -> str:
     """A number as text, if it is known."""
     return "not known" if value is None else text(value, _DIGITS)
-
-
-def _varies(link: Link) -> bool:
-    return link.effects.trace_ms is not None or link.effects.schedule is not None
 
 
 def _print_more(out: Console, topology: Topology) -> None:

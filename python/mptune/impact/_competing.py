@@ -48,7 +48,9 @@ def compete(
     contests = {
         impact.cc: Contest(topology, impact.paths, impact.sets, options.most_runs)
         for impact in impacts
-        if may_compete(len(impact.paths), options) and not impact.homogeneous and _is_known(impact)
+        if may_compete(len(impact.paths), options)
+        and not impact.homogeneous
+        and any(path.omega is not None for path in impact.paths)  # a trial of the factors gave a number
     }
     by_cc = {impact.cc: impact for impact in impacts}
     trials: list[Record] = []
@@ -74,11 +76,6 @@ def compete(
             impact = revised(impact, own, contests[impact.cc], more)
         revisions.append(impact)
     return revisions, trials
-
-
-def _is_known(impact: Impact) -> bool:
-    """Whether a trial of the factors gave a number."""
-    return any(path.omega is not None for path in impact.paths)
 
 
 def _tell(

@@ -152,15 +152,12 @@ def _doubts(paths: Sequence[PathImpact], records: Sequence[Record], instead: str
         )
     unresolved = [path.path for path in paths if path.omega is not None and path.decision == "unresolved"]
     if unresolved:
-        yield (f"the trials do not show whether {', '.join(unresolved)} {_helps(unresolved)}; {instead}.")
+        helps = "helps or hurts" if len(unresolved) == 1 else "help or hurt"
+        yield f"the trials do not show whether {', '.join(unresolved)} {helps}; {instead}."
     if len(unknown) < len(paths) and all(
         path.decision == "hurts" for path in paths if path.omega is not None
     ):
         yield "every subflow hurts, although the connection must send on one."
-
-
-def _helps(paths: Sequence[str]) -> str:
-    return "helps or hurts" if len(paths) == 1 else "help or hurt"
 
 
 def _path_impact(

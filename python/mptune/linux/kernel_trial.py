@@ -152,7 +152,7 @@ class _Course:
             self._begin()
             self._watch()
         except TrialError:
-            self._salvage()
+            self._outcome.result = self._meter.salvage()  # measured so far
             self._blame()
             raise
         self._conclude()
@@ -168,10 +168,6 @@ class _Course:
             outcome.managed = manager.expect("report", STEP_S)["connections"]
         if outcome.managed:  # it was noticed as soon as its handshake was done
             outcome.started_ns = outcome.managed[0]["created_ns"] - self._handshake_ns
-
-    def _salvage(self) -> None:
-        """Ask the meter for what it has measured so far, although the trial has failed."""
-        self._outcome.result = self._meter.salvage()
 
     def _blame(self) -> None:
         """Report a killed process as the reason, instead of the errors it causes in others.

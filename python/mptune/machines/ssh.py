@@ -268,14 +268,12 @@ class SshMachine:
 
     def _complaint(self) -> Complaint:
         """Error output of ssh, or of the agent, before it ended."""
-        status = self._status()
-        self._hear_errors()
-        return complaint(self.target, self._errors.decode(errors="replace"), f"ssh {manner(status)}")
-
-    def _status(self) -> int | None:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_FAREWELL_S)
-        return self._process.poll()
+        self._hear_errors()
+        return complaint(
+            self.target, self._errors.decode(errors="replace"), f"ssh {manner(self._process.poll())}"
+        )
 
     def _hear_errors(self) -> None:
         """Read what is there of its standard error, and keep the last of it; no more than fits in a pipe."""

@@ -41,13 +41,10 @@ def same(pdf: bytes) -> bytes:
 
 
 def _sorted(match: re.Match[bytes]) -> bytes:
+    """The lines by their number."""
     lines: list[bytes] = match[0].splitlines(keepends=True)
-    ordered = sorted(lines, key=_by_number)
-    return b"".join(ordered)
-
-
-def _by_number(line: bytes) -> tuple[int, bytes]:
-    return len(line.split()[0]), line
+    lines.sort(key=lambda line: (len(line.split()[0]), line))
+    return b"".join(lines)
 
 
 def _numbered(roots: list[int], objects: dict[int, tuple[bytes, bytes]]) -> dict[int, int]:

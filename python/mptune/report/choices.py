@@ -82,14 +82,11 @@ def choices(run: RunData) -> Choices:
         return Choices()
     behind = [row for row in answer.pareto if row.sacrifice <= answer.sacrifice]
     others = [row for row in answer.pareto if row.sacrifice > answer.sacrifice]
-    if behind and _is_answer(behind[-1], run, answer):
+    reached = (*run.answering, answer.obs_mib)
+    if behind and (behind[-1].manager, behind[-1].cc, behind[-1].buffer_mib) == reached:
         behind.pop()
     made = [*(_other(run, answer, row) for row in behind), _answer(run, answer)]
     return Choices((*made, *(_other(run, answer, row) for row in others)), len(behind))
-
-
-def _is_answer(row: FrontRow, run: RunData, answer: Answer) -> bool:
-    return (row.manager, row.cc, row.buffer_mib) == (*run.answering, answer.obs_mib)
 
 
 def _answer(run: RunData, answer: Answer) -> Choice:

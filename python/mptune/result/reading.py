@@ -26,7 +26,7 @@ from mptune.store.directory import CONFIG, RESULT, STORE, is_unfinished
 from mptune.store.round_trips import path_rtts
 from mptune.testbeds import stack_title
 from mptune.topology import Topology, from_document
-from mptune.trial import FIXED, PLAIN_TCP, Observation
+from mptune.trial import FIXED, PLAIN_TCP
 from mptune.trial.records import family_of, is_tcp, members_of, stack_of
 from mptune.units import MIB
 
@@ -92,7 +92,11 @@ def read_run(directory: Path, label: str) -> RunData:
         current = [trial for trial in trials if answering in (None, trial.round)]
         # Of transfers the time that they take is shown, not the throughput on the way.
         selected, panorama = () if is_by_size else _selected(current), _panorama(current)
-        seen = {} if store is None else _observations(store, (*selected, *panorama))
+        seen = (
+            {}
+            if store is None
+            else {trial.key: store.observation(trial.key) for trial in (*selected, *panorama)}
+        )
         rtts = () if store is None else tuple(path_rtts(store))
     return RunData(
         label=label,
@@ -242,10 +246,6 @@ def _panorama(trials: Sequence[TrialRow]) -> tuple[TrialRow, ...]:
         if trial.buffer_bytes == largest:
             first.setdefault((trial.cc, trial.manager), trial)
     return tuple(first.values()) if 1 < len(first) <= _PANORAMA else ()
-
-
-def _observations(store: Store, trials: Sequence[TrialRow]) -> dict[bytes, Observation]:
-    return {trial.key: store.observation(trial.key) for trial in trials}
 
 
 def _curves(directory: Path, name: str) -> Iterator[CurvePoint]:

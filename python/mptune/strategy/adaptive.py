@@ -16,7 +16,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mptune.response import Arm
 from mptune.response.noise import FIRST
 from mptune.strategy._answers import Answers, answers
 from mptune.strategy._base import ROOM, Ask, Question, Told, Verdict
@@ -56,7 +55,8 @@ class Adaptive:
 
     def __init__(self, question: Question) -> None:
         self._question = question
-        order = sorted(range(len(question.arms)), key=lambda arm: _sort_key(question.arms[arm]))
+        names = [(*arm.combination, tuple(sorted(arm.active))) for arm in question.arms]
+        order = sorted(range(len(names)), key=names.__getitem__)
         self._order = order
         self._place = {arm: place for place, arm in enumerate(order)}
         predicted = np.array([question.prior[arm] for arm in order]) if question.prior else None
@@ -334,10 +334,6 @@ def _place(levels: Floats) -> tuple[int, int]:
     """Arm and buffer of the highest."""
     arm, size = np.unravel_index(int(np.argmax(levels)), levels.shape)
     return int(arm), int(size)
-
-
-def _sort_key(arm: Arm) -> tuple[object, ...]:
-    return (*arm.combination, tuple(sorted(arm.active)))
 
 
 def _rank(index: int, count: int) -> int:

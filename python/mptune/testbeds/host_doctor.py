@@ -56,7 +56,11 @@ def examine(topology: Topology) -> tuple[HostFindings, ...]:
                 machines[side] = connect(site.ssh or "", site.name)
                 opened.append(machines[side])
             except MptuneError as error:
-                found[side] = [_unreachable(str(error))]
+                found[side] = [
+                    Finding(
+                        name="SSH", state="missing", found="cannot be used", remedy=str(error), required=True
+                    )
+                ]
         facts = {
             side: _facts(topology, side, machine, machine.look(ASKED)) for side, machine in machines.items()
         }
@@ -82,10 +86,6 @@ def ready(hosts: Sequence[HostFindings]) -> bool:
     return not any(
         finding.required and finding.state == "missing" for host in hosts for finding in host.findings
     )
-
-
-def _unreachable(reason: str) -> Finding:
-    return Finding(name="SSH", state="missing", found="cannot be used", remedy=reason, required=True)
 
 
 def _facts(topology: Topology, side: Side, machine: SshMachine, looked: Mapping[str, Any]) -> HostFacts:

@@ -28,7 +28,7 @@ def files(host: HostPlan) -> list[File]:
         HEADER,
         f"# For {visible(host.name)}.",
         "- name: Multipath TCP as mptune found it",
-        f"  hosts: {_scalar(_pattern(host))}",
+        f"  hosts: {json.dumps(_pattern(host), ensure_ascii=False)}",
         "  become: true",
         "  gather_facts: false",
         "  tasks:",
@@ -84,7 +84,3 @@ def _copy(name: str, source: str, file: File) -> Task:
 def _task(row: Task) -> str:
     (first, *others) = (f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in row.items())
     return "\n".join([f"    - {first}", *(f"      {other}" for other in others)])
-
-
-def _scalar(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)

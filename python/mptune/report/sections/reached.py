@@ -196,18 +196,17 @@ def fates_of(answer: Answer, answering: Name, done: Sequence[_Done]) -> list[Dro
         if name not in known:
             step = _out(course, name, names, done)
             out.append(Dropped(name, step, why(name, step, done, answer.sacrifice)))
-    out.sort(
-        key=lambda dropped: (-_trials_until(dropped), -_best(_means(dropped.name, done))[1], dropped.name)
-    )
+
+    def rank(dropped: Dropped) -> tuple[float, float, Name]:
+        trials = math.inf if dropped.until is None else dropped.until.trials
+        return -trials, -_best(_means(dropped.name, done))[1], dropped.name
+
+    out.sort(key=rank)
     return fates + out
 
 
 def _rank(dropped: Dropped, tried: Mapping[Name, int]) -> tuple[bool, int]:
     return dropped.until is not None, 0 if dropped.until is None else -tried[dropped.name]
-
-
-def _trials_until(dropped: Dropped) -> float:
-    return math.inf if dropped.until is None else dropped.until.trials
 
 
 def _out(course: Reached, name: Name, names: Sequence[Name], done: Sequence[_Done]) -> Step:

@@ -92,7 +92,7 @@ def round_trips(run: RunData, choices: Choices) -> Iterator[Section]:
     """Round-trip times and retransmissions over time by subflow, a panel per configuration."""
     if not run.steps:
         return
-    names = {_role_of(name): name for name in by_configuration(run, run.shown)}
+    names = {name.partition(":")[0]: name for name in by_configuration(run, run.shown)}
     rows: Rows = [
         {
             "name": names.get(time_step.role, time_step.role),
@@ -182,11 +182,6 @@ def round_trips(run: RunData, choices: Choices) -> Iterator[Section]:
         key=colours,
         tables=[Table(title=table, rows=retransmissions, source=TABLE)],
     )
-
-
-def _role_of(name: str) -> str:
-    """Role of a configuration in the confirmation."""
-    return name.partition(":")[0]
 
 
 def _by_subflow(seen: Observation, width: int) -> Rows:

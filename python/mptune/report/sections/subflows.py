@@ -48,14 +48,13 @@ def sets(run: RunData, choices: Choices) -> Iterator[Section]:
                 chart=omegas(drawn, colours, reach=reach),
             )
         )
+    fell_back = any(impact.fallback for impact in run.impact)
     chosen = [
         {
             "cc": impact.cc,
             "carry data": ", ".join(impact.optional),
             "standby, best first": ", ".join(impact.standby) or "none",
-            **(
-                {"note": "none qualified: the best one" if impact.fallback else ""} if _fell_back(run) else {}
-            ),
+            **({"note": "none qualified: the best one" if impact.fallback else ""} if fell_back else {}),
         }
         for impact in run.impact
     ]
@@ -69,10 +68,6 @@ def sets(run: RunData, choices: Choices) -> Iterator[Section]:
         open=[Table(title="The resulting sets", rows=chosen, source="impact.json")],
         tables=[Table(title="Impact factors", rows=rows, source="impact.json")],
     )
-
-
-def _fell_back(run: RunData) -> bool:
-    return any(impact.fallback for impact in run.impact)
 
 
 def _reach(rows: Rows) -> float | None:
