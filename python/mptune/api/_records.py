@@ -420,13 +420,13 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
                     "": name,
                     "path manager": manager,
                     "CC": cc,
-                    "buffer (MiB)": size,
+                    "buffer (MiB)": buffer_mib,
                     "mean (Mbit/s)": pair.mean,
                     "low": pair.low,
                     "high": pair.high,
                     "runs": pair.runs,
                 }
-                for name, manager, cc, size, pair in answer.confirmed_ones()
+                for name, manager, cc, buffer_mib, pair in answer.confirmed_ones()
             ]
         )
 

@@ -140,7 +140,11 @@ def addresses(device: Mapping[str, Any], family: str | None = None) -> list[str]
     """Addresses of a device that others can reach, of a family or of both."""
     candidates = [ip_address(address["ip"].partition("%")[0]) for address in device["addresses"]]
     version = {"ipv4": 4, "ipv6": 6}.get(family or "")
-    return [str(one) for one in candidates if not one.is_link_local and version in (None, one.version)]
+    return [
+        str(candidate)
+        for candidate in candidates
+        if not candidate.is_link_local and version in (None, candidate.version)
+    ]
 
 
 def settings(intent: Intent, present: Present | None) -> Made:
@@ -404,19 +408,19 @@ class _Maker:
     # Buffers.
 
     def _buffers(self) -> _Made:
-        size, sends = self._intent.buffer_bytes, self._intent.sends
+        buffer_bytes, sends = self._intent.buffer_bytes, self._intent.sends
         side = "send" if sends else "receive"
         if self._intent.buffer_mode == FIXED:
             # What programs ask for is cut down to this without a word.
             name = f"net.core.{'w' if sends else 'r'}mem_max"
             yield (
-                sysctl(name, self._at_least(name, size)),
-                f"Programs may ask for a {side} buffer of {size} bytes.",
+                sysctl(name, self._at_least(name, buffer_bytes)),
+                f"Programs may ask for a {side} buffer of {buffer_bytes} bytes.",
             )
             return
         name = f"net.ipv4.tcp_{'w' if sends else 'r'}mem"
         yield (
-            sysctl(name, self._limit(name, size)),
+            sysctl(name, self._limit(name, buffer_bytes)),
             f"The largest {side} buffer, up to which the kernel lets it grow; smallest and first size stay.",
         )
         if not sends:

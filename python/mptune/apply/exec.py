@@ -99,8 +99,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         parts = ["MPTCP" if settings.protocol == "mptcp" else "plain TCP"]
         other = f" (the kernel's {self.kernel_cc})" if self.kernel_cc != settings.cc else ""
         parts.append("the system's congestion control" if settings.cc is None else f"{settings.cc}{other}")
-        size = settings.buffer_bytes
-        parts.append("autotuned buffers" if size is None else f"buffers of {format_size(size)}")
+        buffer_bytes = settings.buffer_bytes
+        parts.append(
+            "autotuned buffers" if buffer_bytes is None else f"buffers of {format_size(buffer_bytes)}"
+        )
         how = ["its sockets are made by another process"] if self.supervised else []
         return "; ".join([", ".join(parts), *how, *settings.notes])
 
@@ -210,8 +212,8 @@ def _options(planned: Plan) -> list[str]:
     options = ["--tcp"] if planned.wanted.protocol == "tcp" else []
     if planned.kernel_cc is not None:
         options += ["--cc", planned.kernel_cc]
-    if (size := planned.wanted.buffer_bytes) is not None:
-        options += ["--buffer", str(min(size, _LARGEST))]
+    if (buffer_bytes := planned.wanted.buffer_bytes) is not None:
+        options += ["--buffer", str(min(buffer_bytes, _LARGEST))]
     return options
 
 
@@ -306,20 +308,20 @@ def _usable(cc: str) -> str:
     )
 
 
-def _capped(size: int | None) -> tuple[str, ...]:
+def _capped(buffer_bytes: int | None) -> tuple[str, ...]:
     """Warnings where the kernel's limits reduce the buffers."""
-    if size is None:
+    if buffer_bytes is None:
         return ()
     warnings = []
     with socket.socket() as trial:
         for option, limit in ((socket.SO_SNDBUF, "wmem_max"), (socket.SO_RCVBUF, "rmem_max")):
-            trial.setsockopt(socket.SOL_SOCKET, option, min(size, _LARGEST))
+            trial.setsockopt(socket.SOL_SOCKET, option, min(buffer_bytes, _LARGEST))
             given = trial.getsockopt(socket.SOL_SOCKET, option) // 2  # the kernel doubles it
-            if given < size:
+            if given < buffer_bytes:
                 side = "send" if option == socket.SO_SNDBUF else "receive"
                 warnings.append(
                     f"the {side} buffer is {format_size(given)}, the kernel's limit; "
-                    f"sudo sysctl -w net.core.{limit}={size} raises it"
+                    f"sudo sysctl -w net.core.{limit}={buffer_bytes} raises it"
                 )
     return tuple(warnings)
 
@@ -332,12 +334,12 @@ def _environment(own: Mapping[str, str], settings: Wanted, kernel_cc: str | None
     if any(letter in ": \t\n" for letter in library):
         raise MptuneError(f"{library} has a blank or colon in it, which LD_PRELOAD cannot take: move mptune")
     others = [word for word in own.get("LD_PRELOAD", "").replace(":", " ").split() if word != library]
-    size = settings.buffer_bytes
+    buffer_bytes = settings.buffer_bytes
     variables = {
         "LD_PRELOAD": ":".join([library, *others]),
         f"{_PREFIX}PROTOCOL": settings.protocol,
         f"{_PREFIX}CC": kernel_cc or "",
-        f"{_PREFIX}BUFFER": "" if size is None else str(min(size, _LARGEST)),
+        f"{_PREFIX}BUFFER": "" if buffer_bytes is None else str(min(buffer_bytes, _LARGEST)),
         f"{_PREFIX}STATS": "",
         f"{_PREFIX}FILTERS": str(_filters()),
     }

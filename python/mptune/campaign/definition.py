@@ -217,7 +217,7 @@ class SweepOptions(Options, frozen=True, kw_only=True):
             configuration(
                 pm,
                 cc,
-                size,
+                buffer_bytes,
                 sets,
                 pm_options=self.pm_options.of(pm),
                 initial_path=path,
@@ -228,7 +228,7 @@ class SweepOptions(Options, frozen=True, kw_only=True):
                 script=self.script,
                 size_known=self.size_known,
             )
-            for pm, cc, path, stack, mode, workload, size in itertools.product(
+            for pm, cc, path, stack, mode, workload, buffer_bytes in itertools.product(
                 self.pms,
                 self.ccs,
                 self.initial_paths or (None,),
@@ -247,7 +247,7 @@ class SweepOptions(Options, frozen=True, kw_only=True):
                 pm=USUAL_PMS[PLAIN_TCP],
                 protocol="tcp",
                 cc=cc,
-                buffer_bytes=size,
+                buffer_bytes=buffer_bytes,
                 initial_path=path,
                 stack=stack,
                 buffer_mode=mode,
@@ -255,7 +255,7 @@ class SweepOptions(Options, frozen=True, kw_only=True):
                 workload=workload,
                 script=self.script,
             )
-            for path, cc, stack, mode, workload, size in itertools.product(
+            for path, cc, stack, mode, workload, buffer_bytes in itertools.product(
                 self.tcp_paths, self.ccs, stacks, self.modes, self.workloads, self.buffers
             )
         ]

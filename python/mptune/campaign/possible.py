@@ -40,9 +40,9 @@ def possible(definition: Definition, testbed: Testbed) -> tuple[Definition, str]
     """
     options = definition.options
 
-    def why_not(pm: str, cc: str, size: int) -> InputError | None:
+    def why_not(pm: str, cc: str, buffer_bytes: int) -> InputError | None:
         try:
-            testbed.check_there(_trial(definition, pm, cc, size))
+            testbed.check_there(_trial(definition, pm, cc, buffer_bytes))
         except InputError as error:
             return error
         return None
@@ -52,7 +52,9 @@ def possible(definition: Definition, testbed: Testbed) -> tuple[Definition, str]
     pms = _those(options, "pms", lambda text: why_not(text, first, least))
     ccs = _those(options, "ccs", lambda text: why_not(pms[0], text, least))
     # What limits buffers is a largest size.
-    buffers = _those(options, "buffers", lambda number: why_not(pms[0], ccs[0], number), max(options.buffers))
+    buffers = _those(
+        options, "buffers", lambda buffer_bytes: why_not(pms[0], ccs[0], buffer_bytes), max(options.buffers)
+    )
     missing = [name for name in (*options.pms, *options.ccs) if name not in (*pms, *ccs)]
     if len(buffers) < len(options.buffers):
         missing.append(f"buffers of more than {format_size(max(buffers), 4)}")
@@ -89,13 +91,13 @@ def _those(
     return tuple(value for value in values if value not in refused)
 
 
-def _trial(definition: Definition, pm: str, cc: str, size: int) -> Trial:
+def _trial(definition: Definition, pm: str, cc: str, buffer_bytes: int) -> Trial:
     """A trial of the campaign."""
     options = definition.options
     configured = configuration(
         pm,
         cc,
-        size,
+        buffer_bytes,
         {},
         stack=options.stack.chosen(),
         buffer_mode=options.buffer_mode,

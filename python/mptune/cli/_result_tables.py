@@ -156,10 +156,11 @@ def _finalists(out: Console, finalists: Sequence[Finalist]) -> None:
             "-" if summary is None else wording.interval(summary).strip(" ()") or "-",
             "-" if finalist.worst is None else f"{finalist.worst:.0%}",
         )
-    size = finalists[0].buffer_bytes / MIB
+    buffer_mib = finalists[0].buffer_bytes / MIB
     section(
         out,
-        f"Shortlist with {size:.2f} MiB (worst case over the perturbed networks, as a share of the best)",
+        f"Shortlist with {buffer_mib:.2f} MiB "
+        "(worst case over the perturbed networks, as a share of the best)",
         listing,
     )
 
@@ -172,10 +173,12 @@ def _traditional(out: Console, result: Result) -> None:
         "eq3": "with a timer retransmission (Eq. 3)",
         "table5": "3 (max RTT + max RTO) * sum of access rates (MPCOA Table 5)",
     }
-    size = result.buffer_bytes
+    buffer_bytes = result.buffer_bytes
     listing = table("traditional buffer", "| MiB", "| recommended is")
     for name, traditional in result.traditional.items():
-        listing.add_row(names[name], digits(traditional / MIB), f"{digits(100 * size / traditional, 3)} %")
+        listing.add_row(
+            names[name], digits(traditional / MIB), f"{digits(100 * buffer_bytes / traditional, 3)} %"
+        )
     section(out, "Theory", listing)
 
 

@@ -97,8 +97,8 @@ def measure(
     reporter = reporter or Reporter(quiet=True)
     configurations = list(itertools.product(options.pms, options.ccs, options.buffers))
     trials = [
-        trial(topology, options, pm, cc, size, run)
-        for pm, cc, size in configurations
+        trial(topology, options, pm, cc, buffer_bytes, run)
+        for pm, cc, buffer_bytes in configurations
         for run in range(options.runs)
     ]
     kernel = testbeds.create(testbed)
@@ -108,7 +108,7 @@ def measure(
     with reporter.phase("kernel") as progress:
         measured = run_trials(kernel, trials, workers=workers, progress=progress)
     rows = []
-    for number, (pm, cc, size) in enumerate(configurations):
+    for number, (pm, cc, buffer_bytes) in enumerate(configurations):
         here = slice(number * options.runs, (number + 1) * options.runs)
         quiet = stall_ns(trials[here][0])
         gave = [
@@ -120,7 +120,7 @@ def measure(
             Row(
                 pm=pm,
                 cc=cc,
-                buffer_bytes=size,
+                buffer_bytes=buffer_bytes,
                 simulated=summarise_runs(simulated[here], quiet),
                 kernel=summarise_runs(measured[here], quiet),
                 expected=shipped().expected(trials[here][0], gave),
@@ -129,13 +129,15 @@ def measure(
     return compare(rows)
 
 
-def trial(topology: Topology, options: CompareOptions, pm: str, cc: str, size: int, run: int) -> Trial:
+def trial(
+    topology: Topology, options: CompareOptions, pm: str, cc: str, buffer_bytes: int, run: int
+) -> Trial:
     """One trial, with the kernel's stack, which is the default."""
     return Trial(
         topology=topology,
         pm=pm,
         cc=cc,
-        buffer_bytes=size,
+        buffer_bytes=buffer_bytes,
         buffer_mode=options.buffer_mode,
         family=options.family,
         workload=time_or_size(options.duration_ns, options.transfer_bytes),

@@ -135,8 +135,11 @@ class Blur:
         self, samples: Sequence[Sample], stalled: Collection[tuple[Combination, float]] = ()
     ) -> None:
         sizes: dict[Combination, set[float]] = {}
-        for combination, size in (*((sample.combination, sample.buffer_mib) for sample in samples), *stalled):
-            sizes.setdefault(combination, set()).add(size)
+        for combination, buffer_mib in (
+            *((sample.combination, sample.buffer_mib) for sample in samples),
+            *stalled,
+        ):
+            sizes.setdefault(combination, set()).add(buffer_mib)
         self._sizes = {combination: sorted(ones) for combination, ones in sizes.items()}
 
     def __call__(self, chosen: Optimum, share: float) -> Choice:

@@ -107,11 +107,17 @@ def screened(
     tops = {combination: max(by_buffer.values()) for combination, by_buffer in means.items()}
     mark = (1 - sacrifice) * (1 - _MARGIN) * max(tops.values())
     sufficient = {
-        combination: min((size for size, mean in by_buffer.items() if mean >= mark), default=None)
+        combination: min(
+            (buffer_bytes for buffer_bytes, mean in by_buffer.items() if mean >= mark), default=None
+        )
         for combination, by_buffer in means.items()
         if combination not in known
     }
-    staying = [(size, combination) for combination, size in sufficient.items() if size is not None]
+    staying = [
+        (buffer_bytes, combination)
+        for combination, buffer_bytes in sufficient.items()
+        if buffer_bytes is not None
+    ]
     staying.sort(key=lambda row: (row[0], -means[row[1]][row[0]], row[1]))
     ordered = [combination for _, combination in staying]
     fastest = sorted(ordered, key=lambda one: (-tops[one], one))[:1]
@@ -130,7 +136,7 @@ def _means(records: Iterable[tuple[Combination, Record]]) -> dict[Combination, d
         by_buffer = found.setdefault(combination, {})
         by_buffer.setdefault(record.buffer_bytes, []).append(record.throughput_mbps or 0.0)
     return {
-        combination: {size: sum(values) / len(values) for size, values in by_buffer.items()}
+        combination: {buffer_bytes: sum(values) / len(values) for buffer_bytes, values in by_buffer.items()}
         for combination, by_buffer in found.items()
     }
 
@@ -162,7 +168,7 @@ def beyond(
     if decision.optimum.buffer_mib * MIB <= low * (1 + 1e-6):
         # The target may be lower than that: the best that is held with larger buffers too.
         target = min(target, (1 - 1e-9) * decision.optimum.throughput_mbps)
-        sizes = [size for size in (round(low / 4), round(low / 2)) if size >= FLOOR]
+        sizes = [buffer_bytes for buffer_bytes in (round(low / 4), round(low / 2)) if buffer_bytes >= FLOOR]
         return (
             [combination for combination in curves if curves[combination].predict(low / MIB) >= target],
             sizes,
@@ -346,7 +352,7 @@ _AGAIN = 3
 def again(
     screening: Iterable[tuple[Combination, Record]],
     known: Sequence[Combination],
-    size: int,
+    buffer_bytes: int,
     topology: Topology,
     optional: Mapping[str, tuple[str, ...]],
 ) -> list[Combination]:
@@ -359,7 +365,7 @@ def again(
     ----------
     screening : its trials with their combinations.
     known : the favourite and its rivals, which are measured anyway.
-    size : the favourite's buffer, bytes.
+    buffer_bytes : the favourite's buffer.
     optional : as in `rivals`.
     """
     favourite = known[0]
@@ -373,7 +379,9 @@ def again(
         if pair.pm in ("pcdc", "fullmesh") and pair._replace(pm="pcdc", subflows=()) == own
     ]
     nearest = min(
-        (record.buffer_bytes for _, record in same), key=lambda number: abs(number - size), default=None
+        (record.buffer_bytes for _, record in same),
+        key=lambda measured_bytes: abs(measured_bytes - buffer_bytes),
+        default=None,
     )
     found: dict[Combination, float] = {}
     for combination, record in same:

@@ -48,12 +48,12 @@ class Confirming:
         if not self.job.is_lean:
             return Confirmed(contest, confirmation)
         for _ in range(ENLARGEMENTS):
-            size = next_larger(contest.decision, self.points, target)
+            buffer_mib = next_larger(contest.decision, self.points, target)
             budget = budget.after(confirmation.records)
             runs = budget.affordable(len(confirmation.records) // confirmation.runs)
-            if size is None or not runs or not confirmation.misses(target):
+            if buffer_mib is None or not runs or not confirmation.misses(target):
                 break
-            again = replace(contest, decision=enlarged(contest.decision, size, self.points))
+            again = replace(contest, decision=enlarged(contest.decision, buffer_mib, self.points))
             other = self._confirm(again, target, budget, min(runs, budget.fresh_runs))
             if other.mean_mbps <= confirmation.mean_mbps:
                 contest = contest.with_trials(other.records)
@@ -71,7 +71,7 @@ class Confirming:
         """
         job, options = self.job, self.job.options
         optimum, other = contest.decision.optimum, contest.opponent
-        size = whole_buffer(optimum.buffer_mib)
+        buffer_bytes = whole_buffer(optimum.buffer_mib)
 
         def more(so_far: Confirmation) -> bool:
             """True if the budget has time for another run, and there is a use for it."""
@@ -83,9 +83,9 @@ class Confirming:
             return confirm(
                 job.topology,
                 job.runner,
-                job.configuration(optimum.combination, size),
+                job.configuration(optimum.combination, buffer_bytes),
                 job.configuration(Combination(DEFAULT_PM, DEFAULT_CC), options.buffers[-1]),
-                other=None if other is None else job.configuration(other, size),
+                other=None if other is None else job.configuration(other, buffer_bytes),
                 runs=runs,
                 base_seed=options.seed,
                 round_=job.round_,
@@ -101,7 +101,7 @@ class Confirming:
         runs = confirmation.runs
         values = [record.throughput_mbps or 0.0 for record in confirmation.records]
         compared = Compared({mptcp: values[:runs], tcp: values[2 * runs :]}, {mptcp: [], tcp: []})
-        size = confirmation.recommended.buffer_bytes
-        contest = contest.facing(tcp, compared, size, options.sacrifice)
+        buffer_bytes = confirmation.recommended.buffer_bytes
+        contest = contest.facing(tcp, compared, buffer_bytes, options.sacrifice)
         beaten = contest.opponent == mptcp
         return Confirmed(contest, turned(confirmation) if beaten else confirmation)

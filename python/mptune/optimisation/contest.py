@@ -29,9 +29,9 @@ class Compared:
     others: Throughputs = field(default_factory=dict)
     records: tuple[Record, ...] = ()
 
-    def finalists(self, size: int) -> tuple[Finalist, ...]:
+    def finalists(self, buffer_bytes: int) -> tuple[Finalist, ...]:
         """Observations of each combination with this buffer (bytes)."""
-        return finalists(size, self.stated, self.others)
+        return finalists(buffer_bytes, self.stated, self.others)
 
     def beside(self, other: "Compared") -> "Compared":
         """Both together."""
@@ -42,10 +42,10 @@ class Compared:
         )
 
 
-def compare(job: Job, combinations: Sequence[Combination], size: int) -> Compared:
+def compare(job: Job, combinations: Sequence[Combination], buffer_bytes: int) -> Compared:
     """Trials in the network as stated and in others, with a buffer of this size (bytes)."""
     options = job.options
-    configurations = [job.configuration(combination, size) for combination in combinations]
+    configurations = [job.configuration(combination, buffer_bytes) for combination in combinations]
     records = job.measure(configurations, "shortlist", options.fresh_runs, "shortlist")
     stated = by_combination(combinations, records)
     others: dict[Combination, list[float]] = {combination: [] for combination in combinations}
@@ -89,14 +89,14 @@ class Contest:
         """The contest after further trials, and the sentence about them."""
         return replace(self, records=(*self.records, *records), sentences=(*self.sentences, *sentences))
 
-    def facing(self, tcp: Combination, compared: Compared, size: int, sacrifice: float) -> "Contest":
+    def facing(self, tcp: Combination, compared: Compared, buffer_bytes: int, sacrifice: float) -> "Contest":
         """The outcome beside plain TCP, which is the answer where it is clearly faster than the best MPTCP.
 
         Parameters
         ----------
-        compared : what both gave with the same buffer, `size` (bytes).
+        compared : what both gave with the same buffer, `buffer_bytes`.
         """
-        mptcp, found = self.decision.optimum.combination, compared.finalists(size)
+        mptcp, found = self.decision.optimum.combination, compared.finalists(buffer_bytes)
         beside = replace(self, compared=compared, finalists=found, opponent=tcp)
         if not is_beaten(mptcp, tcp, compared.stated, found, sacrifice):
             return beside

@@ -90,7 +90,7 @@ class Job:
         prefix = f"round {self.round_ + 1}, " if self.options.every_ns else ""
         return self.reporter.phase(f"{prefix}{name}")
 
-    def configuration(self, one: Combination, size: int) -> Configuration:
+    def configuration(self, one: Combination, buffer_bytes: int) -> Configuration:
         """A configuration of the stack that was asked for; a chosen set of subflows is PCDC's."""
         options, told, sets = self.options, self.options.pm_options.of(one.pm), self.sets
         common: dict[str, Any] = {
@@ -105,15 +105,15 @@ class Job:
             (path,) = one.subflows
             stack = options.stack.chosen(protocol=one.pm)
             common |= {"protocol": one.pm, "initial_path": path, "stack": stack}
-            return configuration(USUAL_PMS[one.pm], one.cc, size, {}, **common)
+            return configuration(USUAL_PMS[one.pm], one.cc, buffer_bytes, {}, **common)
         if not one.subflows:
-            return configuration(one.pm, one.cc, size, sets, pm_options=told, **common)
+            return configuration(one.pm, one.cc, buffer_bytes, sets, pm_options=told, **common)
         order = [*(sets[one.cc].optional if one.cc in sets else ()), *(p.label for p in self.mptcp.paths)]
         standby = tuple(label for label in dict.fromkeys(order) if label not in one.subflows)
         pm_options = {**told, "active": one.subflows, **({"standby_order": standby} if standby else {})}
         if one.cc in sets and self.transfer is not None:
             pm_options |= {"rtt_ns": sets[one.cc].rtt_ns}
-        return configuration(one.pm, one.cc, size, {}, pm_options=pm_options, **common)
+        return configuration(one.pm, one.cc, buffer_bytes, {}, pm_options=pm_options, **common)
 
     def measure(
         self,
@@ -142,7 +142,7 @@ class Job:
 def configuration(
     pm: str,
     cc: str,
-    size: int,
+    buffer_bytes: int,
     sets: Mapping[str, SubflowSets],
     *,
     pm_options: Mapping[str, Any] | None = None,
@@ -160,7 +160,9 @@ def configuration(
         rtt_ns = told.rtt_ns if isinstance(workload, Transfer) else None
         measured = {"active": told.optional, "standby_order": told.standby, "rtt_ns": rtt_ns}
         options |= {name: value for name, value in measured.items() if value}
-    return Configuration(pm=pm, cc=cc, buffer_bytes=size, pm_options=options, workload=workload, **others)
+    return Configuration(
+        pm=pm, cc=cc, buffer_bytes=buffer_bytes, pm_options=options, workload=workload, **others
+    )
 
 
 def failures(records: Sequence[Record], name: str) -> list[str]:

@@ -155,7 +155,7 @@ class _Sweep:
     def _told(self) -> Iterator[Told]:
         """Observations in terms of the question."""
         arms = {arm: index for index, arm in enumerate(self._arms.combinations)}
-        sizes = {size: index for index, size in enumerate(self._arms.buffers)}
+        sizes = {buffer_bytes: index for index, buffer_bytes in enumerate(self._arms.buffers)}
         for measured in self._known:
             ask = Ask(arms[measured.combination], sizes[measured.size], measured.run)
             yield measured.told(ask, self._budget, timed=self._job.is_real)
@@ -168,7 +168,7 @@ class _Sweep:
         planned = [
             plan_run(
                 job.topology,
-                job.configuration(combination, size).under(
+                job.configuration(combination, buffer_bytes).under(
                     # A first look may be short; what is looked at again must be sure.
                     Bulk(duration_ns=options.duration_ns, ends_early=job.is_lean and one.run == 0)
                 ),
@@ -177,13 +177,13 @@ class _Sweep:
                 base_seed=options.seed,
                 round_=job.round_,
             )
-            for one, (combination, size) in zip(asked, places, strict=True)
+            for one, (combination, buffer_bytes) in zip(asked, places, strict=True)
         ]
         given = job.runner.measure(planned, before=len(self._known))
         told = []
-        for question, (combination, size), record in zip(asked, places, given, strict=True):
+        for question, (combination, buffer_bytes), record in zip(asked, places, given, strict=True):
             self._spent_s += self._budget.seconds(record)
-            self._known.append(_Measured(combination, size, question.run, record, self._spent_s))
+            self._known.append(_Measured(combination, buffer_bytes, question.run, record, self._spent_s))
             told.append(self._known[-1].told(question, self._budget, timed=job.is_real))
         return told
 
@@ -260,19 +260,19 @@ class _Sweep:
             stalled=stalls(self._records, job.optional),
             reporter=job.reporter,
         )
-        combination, size = self._arms.combinations[verdict.arm], self._arms.buffers[verdict.size] / MIB
+        combination, buffer_mib = self._arms.combinations[verdict.arm], self._arms.buffers[verdict.size] / MIB
         curve = decision.response.curves.get(combination)
         optimum = Optimum(
             **combination._asdict(),
-            buffer_mib=size,
-            throughput_mbps=verdict.value if curve is None else curve.predict(size),
+            buffer_mib=buffer_mib,
+            throughput_mbps=verdict.value if curve is None else curve.predict(buffer_mib),
         )
         low, high = verdict.sizes
         # The answer lies above the buffer before the smallest that may do.
         ends = self._arms.buffers[max(low - 1, 0)] / MIB, self._arms.buffers[high] / MIB
         uncertainty = Uncertainty(
             resamples=0,
-            obs_mib=(min(ends[0], size), max(ends[1], size)),
+            obs_mib=(min(ends[0], buffer_mib), max(ends[1], buffer_mib)),
             otp_mbps=verdict.interval,
             wins={
                 self._arms.combinations[arm]: share

@@ -41,23 +41,25 @@ class PlainTcp:
         if not options.off_by:
             return contest
         optimum = contest.decision.optimum
-        size = whole_buffer(optimum.buffer_mib)
+        buffer_bytes = whole_buffer(optimum.buffer_mib)
         ccs, runs = ((optimum.cc,), 1) if job.is_lean else ((optimum.cc, DEFAULT_CC), SCREEN_RUNS)
-        fast, records = self._screen(ccs, size, runs)
+        fast, records = self._screen(ccs, buffer_bytes, runs)
         contest = contest.with_trials(records, *([] if fast or not records else [none_of(records)]))
         if job.is_lean or not (options.tcp and fast):
             return replace(contest, opponent=next(iter(fast), None))
-        compared = compare(job, fast, size)
+        compared = compare(job, fast, buffer_bytes)
         tcp = max(fast, key=lambda combination: sum(compared.stated[combination]))
         contest = contest.with_trials(compared.records)
-        return contest.facing(tcp, contest.compared.beside(compared), size, options.sacrifice)
+        return contest.facing(tcp, contest.compared.beside(compared), buffer_bytes, options.sacrifice)
 
-    def _screen(self, ccs: Sequence[str], size: int, runs: int) -> tuple[list[Combination], list[Record]]:
+    def _screen(
+        self, ccs: Sequence[str], buffer_bytes: int, runs: int
+    ) -> tuple[list[Combination], list[Record]]:
         """The fastest plain TCP by short trials on every path, and these."""
         job = self.job
         every = everywhere(job.topology, ccs)
         records = job.measure(
-            [job.configuration(combination, size) for combination in every],
+            [job.configuration(combination, buffer_bytes) for combination in every],
             "screen",
             runs,
             "plain TCP",

@@ -138,7 +138,7 @@ def measure_practical(
         left,
         runner,
         options,
-        [_fullmesh(options, path, size) for path in labels for size in options.buffers],
+        [_fullmesh(options, path, buffer_bytes) for path in labels for buffer_bytes in options.buffers],
         (shown, "initial paths"),
     )
     paths = [path.label for path in left.paths]
@@ -181,8 +181,8 @@ def enough(means: Mapping[int, float], reading: str = "robust") -> int:
         its size; "global" wants nothing of larger ones.
     """
     sizes = sorted(means)
-    grid = tuple(size / MIB for size in sizes)
-    curve = Polyline(grid, [means[size] for size in sizes], "means of the runs")
+    grid = tuple(buffer_bytes / MIB for buffer_bytes in sizes)
+    curve = Polyline(grid, [means[buffer_bytes] for buffer_bytes in sizes], "means of the runs")
     chosen = select(
         {Combination(DEFAULT_PM, DEFAULT_CC): curve},
         BufferRange(grid=grid, on_grid=True),
@@ -192,12 +192,12 @@ def enough(means: Mapping[int, float], reading: str = "robust") -> int:
     return sizes[grid.index(chosen.buffer_mib)]
 
 
-def _fullmesh(options: PracticalOptions, path: str, size: int) -> Configuration:
+def _fullmesh(options: PracticalOptions, path: str, buffer_bytes: int) -> Configuration:
     """Fullmesh and Cubic from an initial path."""
     return Configuration(
         pm=DEFAULT_PM,
         cc=DEFAULT_CC,
-        buffer_bytes=size,
+        buffer_bytes=buffer_bytes,
         workload=Bulk(duration_ns=options.duration_ns),
         initial_path=path,
         stack=options.stack.chosen(),
@@ -242,19 +242,19 @@ def _measure(
 def _practical(path: str, records: Sequence[Record], options: PracticalOptions) -> Practical:
     """Practical size from one initial path."""
     means = {}
-    for size in options.buffers:
-        found = THROUGHPUT.values([record for record in records if record.buffer_bytes == size])
+    for buffer_bytes in options.buffers:
+        found = THROUGHPUT.values([record for record in records if record.buffer_bytes == buffer_bytes])
         if found:
-            means[size] = summarise(found).mean
+            means[buffer_bytes] = summarise(found).mean
     if not means:
         raise MptuneError(f"every trial from {path} failed (first reason: {records[0].failed})")
-    size = enough(means)
+    buffer_bytes = enough(means)
     return Practical(
         initial_path=path,
         plateau_mbps=max(means.values()),
-        buffer_bytes=size,
+        buffer_bytes=buffer_bytes,
         first_bytes=enough(means, "global"),
-        is_largest=size == options.buffers[-1],
+        is_largest=buffer_bytes == options.buffers[-1],
         means=means,
     )
 

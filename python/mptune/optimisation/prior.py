@@ -51,9 +51,16 @@ class Prior:
     ) -> tuple[tuple[float, ...], ...]:
         """Throughputs, Mbit/s: a row per arm, a value per buffer (bytes, ascending)."""
         some = sorted({*buffers[::_STEP], buffers[-1]})
-        missing = [(arm, size) for arm in arms for size in some if (arm, size) not in self._known]
+        missing = [
+            (arm, buffer_bytes)
+            for arm in arms
+            for buffer_bytes in some
+            if (arm, buffer_bytes) not in self._known
+        ]
         self._simulate(missing, progress)
-        return tuple(tuple(self._between(arm, some, size) for size in buffers) for arm in arms)
+        return tuple(
+            tuple(self._between(arm, some, buffer_bytes) for buffer_bytes in buffers) for arm in arms
+        )
 
     def error(self, arms: Sequence[Combination], buffers: Sequence[int]) -> tuple[float, float] | None:
         """Error of these predictions for a kernel, as shares of the throughput: median and 90th percentile.
@@ -61,17 +68,17 @@ class Prior:
         The median over all arms and buffers whose error is known; None where none is.
         """
         learnt = shipped()
-        trials = (self._planned(arm, size).trial for arm in arms for size in buffers)
+        trials = (self._planned(arm, buffer_bytes).trial for arm in arms for buffer_bytes in buffers)
         spreads = sorted(learnt.scale.of(factors(trial)) for trial in trials if not learnt.unknown(trial))
         if not spreads:
             return None
         middle = quantile(spreads, 0.5)
         return math.expm1(middle * learnt.scale.half), math.expm1(middle * learnt.scale.nine_tenths)
 
-    def _planned(self, arm: Combination, size: int) -> PlannedTrial:
+    def _planned(self, arm: Combination, buffer_bytes: int) -> PlannedTrial:
         return plan_run(
             self._topology,
-            self._configuration(arm, size).under(self._workload),
+            self._configuration(arm, buffer_bytes).under(self._workload),
             purpose="search",
             run=0,
             base_seed=self._seed,
@@ -80,17 +87,17 @@ class Prior:
     def _simulate(self, ones: Sequence[tuple[Combination, int]], progress: Advance | None) -> None:
         if not ones:
             return
-        planned = [self._planned(arm, size) for arm, size in ones]
+        planned = [self._planned(arm, buffer_bytes) for arm, buffer_bytes in ones]
         records = self._runner.measure(planned, progress=progress)
         for one, record in zip(ones, records, strict=True):
             self._known[one] = record.throughput_mbps or 0.0
 
-    def _between(self, arm: Combination, some: Sequence[int], size: int) -> float:
+    def _between(self, arm: Combination, some: Sequence[int], buffer_bytes: int) -> float:
         """Along a straight line over the logarithm of the buffer."""
-        above = next(number for number in some if number >= size)
-        if above == size:
-            return self._known[arm, size]
-        below = max(number for number in some if number < size)
-        share = math.log(size / below) / math.log(above / below)
+        above = next(number for number in some if number >= buffer_bytes)
+        if above == buffer_bytes:
+            return self._known[arm, buffer_bytes]
+        below = max(number for number in some if number < buffer_bytes)
+        share = math.log(buffer_bytes / below) / math.log(above / below)
         low, high = self._known[arm, below], self._known[arm, above]
         return round(low + share * (high - low), 9)

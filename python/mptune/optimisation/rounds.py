@@ -80,11 +80,11 @@ def _differences(before: Answered, now: Answered) -> Iterator[str]:
 
 
 def _is_another_buffer(before: Answered, now: Answered) -> bool:
-    uncertainty, size = before.decision.uncertainty, now.optimum.buffer_mib
+    uncertainty, buffer_mib = before.decision.uncertainty, now.optimum.buffer_mib
     if uncertainty is None:
-        return abs(size - before.optimum.buffer_mib) > before.optimum.buffer_mib / 10
+        return abs(buffer_mib - before.optimum.buffer_mib) > before.optimum.buffer_mib / 10
     low, high = uncertainty.obs_mib
-    return not low <= size <= high
+    return not low <= buffer_mib <= high
 
 
 def _reasons(before: Answered, now: Answered) -> Iterator[str]:

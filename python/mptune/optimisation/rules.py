@@ -166,12 +166,12 @@ class _Measuring:
             rival = TcpBackground(path=competing, cc=tcp, start_ns=0, stop_ns=None)
             topology = msgspec.structs.replace(topology, background=(*topology.background, rival))
         workload = Bulk(duration_ns=options.duration_ns)
-        size = options.buffer_bytes
+        buffer_bytes = options.buffer_bytes
         if path is None:
             asked = Configuration(
                 pm=options.pm or DEFAULT_PM,
                 cc=cc,
-                buffer_bytes=size,
+                buffer_bytes=buffer_bytes,
                 workload=workload,
                 stack=options.stack.chosen(),
             )
@@ -179,7 +179,7 @@ class _Measuring:
             asked = Configuration(
                 pm="default",
                 cc=tcp,
-                buffer_bytes=size,
+                buffer_bytes=buffer_bytes,
                 workload=workload,
                 initial_path=path,
                 protocol="tcp",

@@ -81,9 +81,9 @@ class Screening:
         job, options = self.job, self.job.options
         return job.measure(
             [
-                job.configuration(combination, size)
+                job.configuration(combination, buffer_bytes)
                 for combination in combinations
-                for size in screen_buffers(options.buffers)
+                for buffer_bytes in screen_buffers(options.buffers)
             ],
             "search" if brief else "screen",
             1 if brief else min(options.runs_each, SCREEN_RUNS),

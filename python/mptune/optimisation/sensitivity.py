@@ -155,8 +155,8 @@ def vary(job: Job, confirmed: Confirmed) -> tuple[Sensitivity, list[Record]]:
 def _contenders(job: Job, confirmed: Confirmed) -> list[Contender]:
     """The answer, itself with twice the buffer, its opponent across protocols, the best of other sets."""
     contest, confirmation = confirmed.contest, confirmed.confirmation
-    answer, size = contest.decision.optimum.combination, confirmation.recommended.buffer_bytes
-    double = msgspec.structs.replace(confirmation.recommended, buffer_bytes=2 * size)
+    answer, buffer_bytes = contest.decision.optimum.combination, confirmation.recommended.buffer_bytes
+    double = msgspec.structs.replace(confirmation.recommended, buffer_bytes=2 * buffer_bytes)
     ones = [
         Contender(name=f"{answer.manager} with {answer.cc}", configuration=confirmation.recommended),
         Contender(name=f"{answer.manager} with {answer.cc} and twice the buffer", configuration=double),
@@ -178,7 +178,7 @@ def _contenders(job: Job, confirmed: Confirmed) -> list[Contender]:
         if combination.manager not in seen and room[alike]:
             seen.add(combination.manager)
             room[alike] -= 1
-            configuration = job.configuration(combination, size)
+            configuration = job.configuration(combination, buffer_bytes)
             ones.append(
                 Contender(name=f"{combination.manager} with {combination.cc}", configuration=configuration)
             )

@@ -37,10 +37,10 @@ class Shortlist:
         records, sentences = contest.records, contest.sentences
         target = wanted(decision, self.points)
         for _ in range(ENLARGEMENTS):
-            size = larger(contest.decision, contest.finalists, self.points, target)
-            if size is None:
+            buffer_mib = larger(contest.decision, contest.finalists, self.points, target)
+            if buffer_mib is None:
                 break
-            contest = self._contest(enlarged(contest.decision, size, self.points))
+            contest = self._contest(enlarged(contest.decision, buffer_mib, self.points))
             records, sentences = records + contest.records, sentences + contest.sentences
         fresh = contest.compared.stated.get(contest.decision.optimum.combination, ())
         return replace(contest, decision=tried(contest.decision, fresh), records=records, sentences=sentences)
@@ -48,12 +48,12 @@ class Shortlist:
     def _contest(self, decision: Decision) -> Contest:
         """Fresh trials of the favourite and of its rivals with one buffer."""
         options, favourite = self.job.options, decision.optimum.combination
-        size = whole_buffer(decision.optimum.buffer_mib)
-        combinations = self._combinations(decision, size)
+        buffer_bytes = whole_buffer(decision.optimum.buffer_mib)
+        combinations = self._combinations(decision, buffer_bytes)
         if not options.off_by or (len(combinations) < 2 and not options.tcp):
             return Contest(decision)
-        compared = compare(self.job, combinations, size)
-        found = compared.finalists(size)
+        compared = compare(self.job, combinations, buffer_bytes)
+        found = compared.finalists(buffer_bytes)
         barred = collapsing(decision, self.points, combinations)
         eligible = [finalist for finalist in found if finalist.combination not in barred]
         chosen = survivor(favourite, compared.stated, eligible, options.sacrifice)
@@ -66,13 +66,13 @@ class Shortlist:
             sentences=(change(favourite, chosen, found, options.off_by),),
         )
 
-    def _combinations(self, decision: Decision, size: int) -> list[Combination]:
+    def _combinations(self, decision: Decision, buffer_bytes: int) -> list[Combination]:
         """The favourite first, then what might be better with its buffer (bytes)."""
         job, favourite = self.job, decision.optimum.combination
         default = Combination(DEFAULT_PM, DEFAULT_CC, (), favourite.initial_path)
         combinations = rivals(decision, job.mptcp, job.options.pms, default, job.optional)
         screening = named(self.screening, job.optional)
-        combinations += again(screening, combinations, size, job.mptcp, job.optional)
+        combinations += again(screening, combinations, buffer_bytes, job.mptcp, job.optional)
         familiar = favourite._replace(cc=DEFAULT_CC)
         if DEFAULT_CC in job.options.ccs and familiar not in combinations:
             combinations.append(familiar)

@@ -104,9 +104,9 @@ class Sweep:
             if ended := ending(now, self._runs, options.most_runs):
                 return StepSix(fits=tuple(course), ended=ended, most_runs=options.most_runs)
             configurations = [
-                self._job.configuration(combination, size)
+                self._job.configuration(combination, buffer_bytes)
                 for combination, sizes in self._measured.items()
-                for size in sizes
+                for buffer_bytes in sizes
             ]
             name = f"step 6, run {self._runs + 1} of {options.most_runs} at most"
             self._records += self._job.measure(configurations, "sweep", 1, name, first=self._runs)
@@ -116,14 +116,14 @@ class Sweep:
         """Trials of what was not measured yet."""
         job = self._job
         new = [
-            (combination, size)
+            (combination, buffer_bytes)
             for combination in combinations
-            for size in sizes
-            if size not in self._measured.get(combination, ())
+            for buffer_bytes in sizes
+            if buffer_bytes not in self._measured.get(combination, ())
         ]
-        for combination, size in new:
-            bisect.insort(self._measured.setdefault(combination, []), size)
-        configurations = [job.configuration(combination, size) for combination, size in new]
+        for combination, buffer_bytes in new:
+            bisect.insort(self._measured.setdefault(combination, []), buffer_bytes)
+        configurations = [job.configuration(combination, buffer_bytes) for combination, buffer_bytes in new]
         self._records += job.measure(configurations, "sweep", self._runs, name)
 
     def _decide(self, resamples: int) -> Decision:

@@ -104,9 +104,9 @@ def _confirmed(answer: Answer) -> str:
     if answer.default is None or answer.confirmed.mean is None:
         return ""
     rows = "".join(
-        f'<tr><th scope="row">{name}</th><td>{escaped(f"{pm}, {cc}, {size:.4g} MiB")}</td>'
+        f'<tr><th scope="row">{name}</th><td>{escaped(f"{pm}, {cc}, {buffer_mib:.4g} MiB")}</td>'
         f"<td>{_interval(interval)}</td></tr>"
-        for name, pm, cc, size, interval in answer.confirmed_ones()
+        for name, pm, cc, buffer_mib, interval in answer.confirmed_ones()
     )
     return (
         '<table class="confirmed"><caption>Confirmed with new seeds</caption><thead><tr><td></td>'

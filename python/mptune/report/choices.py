@@ -110,7 +110,7 @@ def _other(run: RunData, answer: Answer, row: FrontRow) -> Choice:
     predicted = f"The {answer.model} model predicts {digits(row.throughput_mbps)} Mbit/s{interval}."
     unconfirmed = " It was not confirmed; the recommended choice was." if answer.confirmed.runs else ""
     subflows, standby = (row.subflows.split(), ()) if row.subflows else _subflows(run, row.pm, row.cc)
-    size = whole_buffer(row.buffer_mib)
+    buffer_bytes = whole_buffer(row.buffer_mib)
     return Choice(
         pm=row.manager,
         cc=row.cc,
@@ -121,7 +121,7 @@ def _other(run: RunData, answer: Answer, row: FrontRow) -> Choice:
             run.name,
             row.pm,
             row.cc,
-            size,
+            buffer_bytes,
             subflows,
             standby,
             stack=answer.stack or "",

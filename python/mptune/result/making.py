@@ -288,8 +288,8 @@ def curve_rows(decision: Decision) -> list[dict[str, Any]]:
         buffers = [low * (high / low) ** (i / (_CURVE_POINTS - 1)) for i in range(_CURVE_POINTS)]
     rows = []
     for combination, curve in decision.response.curves.items():
-        for size in buffers:
-            interval = curve.interval(size) or (None, None)
+        for buffer_mib in buffers:
+            interval = curve.interval(buffer_mib) or (None, None)
             rows.append(
                 document(
                     {
@@ -297,8 +297,8 @@ def curve_rows(decision: Decision) -> list[dict[str, Any]]:
                         "cc": combination.cc,
                         "subflows": " ".join(combination.subflows),
                         "initial_path": combination.initial_path or None,
-                        "buffer_mib": size,
-                        "predicted_mbps": curve.predict(size),
+                        "buffer_mib": buffer_mib,
+                        "predicted_mbps": curve.predict(buffer_mib),
                         "low_mbps": interval[0],
                         "high_mbps": interval[1],
                     }

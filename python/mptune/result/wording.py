@@ -105,7 +105,7 @@ def instruction(
     name: str,
     pm: str,
     cc: str,
-    size: int,
+    buffer_bytes: int,
     subflows: Sequence[str],
     standby: Sequence[str],
     *,
@@ -120,7 +120,7 @@ def instruction(
     ----------
     name : of the topology, or of the measurements.
     pm : as in `mptune.trial.Combination`: plain TCP has a word of its own.
-    size : of the buffer, bytes.
+    buffer_bytes : the buffer of the answer.
     subflows : those that carry data; empty if they are unknown.
     standby : the silent ones, in the order in which they take over.
     stack : whose MPTCP it is for; empty if it is unknown.
@@ -132,9 +132,9 @@ def instruction(
     send = f", send on {', '.join(subflows)}{silent}," if subflows else ""
     whose = f", {'measured against' if pm == PLAIN_TCP else 'for'} {stack}{over(family)}" if stack else ""
     begin = f", begin on {initial_path}{'' if send else ','}" if initial_path else ""
-    buffer = f"the buffer to {size / MIB:.2f} MiB ({size // 1024} KiB)"
+    buffer = f"the buffer to {buffer_bytes / MIB:.2f} MiB ({buffer_bytes // 1024} KiB)"
     if mode == "auto":
-        buffer = f"the limits of tcp_rmem and tcp_wmem to {size / MIB:.2f} MiB ({size} bytes)"
+        buffer = f"the limits of tcp_rmem and tcp_wmem to {buffer_bytes / MIB:.2f} MiB ({buffer_bytes} bytes)"
     if pm == PLAIN_TCP:
         return f"{name}{whose}: use {plain_tcp(*subflows)} with {cc}, no MPTCP, and set {buffer}."
     return f"{name}{whose}: use path manager {pm} with {cc}{begin}{send} and set {buffer}."
@@ -288,7 +288,7 @@ def _open(reached: Reached, chosen: Combination) -> list[str]:
     more = f" and {len(others) - _NAMED} others" if len(others) > _NAMED else ""
     sentences.append(f"Statistically tied: {', '.join(others[:_NAMED])}{more}.")
     if reached.ended != "certain":
-        low, high = (format_size(size, 3) for size in last.buffers)
+        low, high = (format_size(buffer_bytes, 3) for buffer_bytes in last.buffers)
         interval_ = f"The buffer lies between {low} and {high}" if low != high else ""
         longer = f"some {lasting(last.more_s)} more would decide" if last.more_s else ""
         if text := "; ".join(filter(None, (interval_, longer))):

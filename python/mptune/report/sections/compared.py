@@ -61,14 +61,14 @@ def _best_of(run: RunData) -> Rows:
 
 
 def _confirmed(run: RunData, answer: Answer) -> Iterator[dict[str, Any]]:
-    for name, pm, cc, size, interval in answer.confirmed_ones():
+    for name, pm, cc, buffer_mib, interval in answer.confirmed_ones():
         if interval.mean is not None:
             yield {
                 "run": run.label,
                 "configuration": name,
                 "pm": pm,
                 "cc": cc,
-                "buffer_mib": size,
+                "buffer_mib": buffer_mib,
                 "mean_mbps": interval.mean,
                 "low_mbps": interval.low,
                 "high_mbps": interval.high,

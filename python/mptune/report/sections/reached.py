@@ -234,24 +234,24 @@ def why(name: Name, step: Step, done: Sequence[_Done], sacrifice: float) -> str:
         for mean in _means(other, until).values()
     )
     allowed = (1 - sacrifice) * best
-    enough = [size for size, mean in mine.items() if mean >= allowed]
+    enough = [buffer_bytes for buffer_bytes, mean in mine.items() if mean >= allowed]
     if not enough:
         return f"slower by {100 * (1 - max(mine.values()) / best):.0f} %"
-    size, reasons = min(enough), []
-    if size > _SAME * step.buffer_bytes:
-        reasons.append(_needs(mine, size, allowed, step.buffer_bytes))
+    buffer_bytes, reasons = min(enough), []
+    if buffer_bytes > _SAME * step.buffer_bytes:
+        reasons.append(_needs(mine, buffer_bytes, allowed, step.buffer_bytes))
     low, low_mbps = min(
-        ((number, mean) for number, mean in mine.items() if number >= size), key=lambda row: row[1]
+        ((number, mean) for number, mean in mine.items() if number >= buffer_bytes), key=lambda row: row[1]
     )
     if low_mbps < allowed * (1 - _COLLAPSE):
         reasons.append(f"falls to {digits(low_mbps, 3)} Mbit/s with {format_size(low, 3)}")
     return "; ".join(reasons) or "no better than the answer"
 
 
-def _needs(mine: Mapping[int, float], size: int, allowed: float, here: int) -> str:
+def _needs(mine: Mapping[int, float], buffer_bytes: int, allowed: float, here: int) -> str:
     """By how much the smallest buffer (bytes) that was enough is larger than the answer's."""
-    needed = digits(size / here, 2)
-    short = [number for number, mean in mine.items() if here <= number < size and mean < allowed]
+    needed = digits(buffer_bytes / here, 2)
+    short = [number for number, mean in mine.items() if here <= number < buffer_bytes and mean < allowed]
     if not short:
         return f"fast enough with {needed} times the buffer, not tried with less"
     if max(short) <= _SAME * here:
@@ -265,7 +265,7 @@ def _means(name: Name, done: Sequence[_Done]) -> dict[int, float]:
     for step in done:
         if step.trial.name == name and (mbps := step.throughput_mbps) is not None:
             seen.setdefault(step.trial.buffer_bytes, []).append(mbps)
-    return {size: math.fsum(values) / len(values) for size, values in sorted(seen.items())}
+    return {buffer_bytes: math.fsum(values) / len(values) for buffer_bytes, values in sorted(seen.items())}
 
 
 def _best(means: dict[int, float]) -> tuple[int, float]:
@@ -279,12 +279,12 @@ def _label(name: Name) -> str:
 
 def _fate_row(dropped: Dropped, done: Sequence[_Done], unit: str, unit_s: float) -> dict[str, Any]:
     means = _means(dropped.name, done)
-    size, mbps = _best(means)
+    buffer_bytes, mbps = _best(means)
     return {
         "candidate": _label(dropped.name),
         "trials": sum(each.trial.name == dropped.name for each in done),
         "best_mean_mbps": mbps if means else None,
-        "at_mib": size / MIB if means else None,
+        "at_mib": buffer_bytes / MIB if means else None,
         "out_after_trials": None if dropped.until is None else dropped.until.trials,
         f"out_after_{unit}": None if dropped.until is None else round(dropped.until.seconds / unit_s, 1),
         "why": dropped.why,
