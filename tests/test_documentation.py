@@ -152,9 +152,9 @@ def objection(words: list[str], whole: bool) -> str | None:
 def test_every_command_line_shown_is_one_that_mptune_takes(name: str) -> None:
     page = split(text_of(ROOT / name))
     wrong = {
-        line: said
+        line: problem
         for line, whole in command_lines(page)
-        if not _LEFT_OUT.search(line) and (said := objection(arguments(line), whole))
+        if not _LEFT_OUT.search(line) and (problem := objection(arguments(line), whole))
     }
     assert not wrong
 

@@ -82,8 +82,8 @@ def gone(work):
 def test_a_guest_that_hangs_is_ended_and_its_lines_are_kept(guest, stand_in):
     kernel, work = stand_in('echo \'{"event": "kernel"}\'; trap "" TERM; exec sleep 1000')
     with guest.booted(kernel, b"", work) as booted:
-        said = list(booted.lines(silence_s=1.0, limit_s=60.0))
-    assert said == [{"event": "kernel"}] and not booted.ended.well and "silent" in booted.ended.reason
+        lines = list(booted.lines(silence_s=1.0, limit_s=60.0))
+    assert lines == [{"event": "kernel"}] and not booted.ended.well and "silent" in booted.ended.reason
     assert gone(work)
 
 
@@ -133,10 +133,10 @@ OUTPUT = """Linux X
 
 
 @pytest.mark.parametrize(
-    ("result", "joined", "said"),
+    ("result", "joined", "expected"),
     [("7 wrong", 1, "7 bytes"), ("intact", 1, "intact"), ("intact", 0, "intact, but nothing joined")],
 )
-def test_only_the_first_case_of_wrong_payload_counts_and_only_if_a_subflow_joined(result, joined, said):
+def test_only_the_first_case_of_wrong_payload_counts_and_only_if_a_subflow_joined(result, joined, expected):
     page = importlib.import_module("_page")
-    assert page._wrong([OUTPUT.format("", result, joined)]) == said
+    assert page._wrong([OUTPUT.format("", result, joined)]) == expected
     assert page._wrong(["Traceback"]) == "no result"

@@ -108,9 +108,9 @@ class TestARun:
 
     @pytest.mark.parametrize("text", ["echo nothing", "echo '{}'", "echo broken >&2; exit 3"])
     def test_a_peer_that_fails_ends_the_measurement_in_one_line(self, peers, tmp_path, text):
-        with pytest.raises(SystemExit, match="peer: expected a last line of JSON") as said:
+        with pytest.raises(SystemExit, match="peer: expected a last line of JSON") as caught:
             peers.run([str(program(tmp_path / "peer", text))], counting=False)
-        assert "\n" not in str(said.value)
+        assert "\n" not in str(caught.value)
 
     def test_instructions_are_those_that_perf_wrote(self, peers, tmp_path, monkeypatch):
         program(tmp_path / "perf", PERF.format("700,,instructions:u,1,100"))

@@ -257,8 +257,10 @@ class Runner:
             _trial(dynamic, MPTCPD), workload=Bulk(duration_ns=5 * _SECOND), script=()
         )
         seen = self.bench.run(trial, lambda: Mptcpd(root, ["sspi", "addr_adv"], userspace=True))
-        said = [line for line in str(seen.metadata.get("contender", "")).splitlines() if "unimpl" in line]
-        why = f" ({said[0].strip().rstrip('.')})" if said else ""
+        complaints = [
+            line for line in str(seen.metadata.get("contender", "")).splitlines() if "unimpl" in line
+        ]
+        why = f" ({complaints[0].strip().rstrip('.')})" if complaints else ""
         return (
             f"mptcpd with net.mptcp.path_manager=userspace, sspi and addr_adv: {len(seen.subflows)} of "
             f"{len(dynamic.topology.paths)} subflows{why}."
@@ -416,13 +418,13 @@ def main() -> None:
     for row in rows:
         printed.add_row(*row)
     console.print(printed)
-    said = facts(done, len(chosen), userspace)
-    for line in said:
+    lines = facts(done, len(chosen), userspace)
+    for line in lines:
         console.print(line)
     console.print(f"{time.monotonic() - began:.0f} s")
-    write("dynamics", {"table": table(done), "facts": said, "dynamics": msgspec.to_builtins(done)})
+    write("dynamics", {"table": table(done), "facts": lines, "dynamics": msgspec.to_builtins(done)})
     if arguments.write_docs:
-        docs.replace(DOCS, "dynamics", _ratios.markdown(len(done), table(done), said))
+        docs.replace(DOCS, "dynamics", _ratios.markdown(len(done), table(done), lines))
 
 
 if __name__ == "__main__":

@@ -432,11 +432,11 @@ def claim_rows(cases: Sequence[Case]) -> list[list[str]]:
 def foretold(ones: Sequence[Case]) -> tuple[str, str]:
     """Ratio of the announced remaining time to the actual, of replays not certain by then."""
     ratios = [
-        said[0] / (spent - EARLY)
+        stated[0] / (spent - EARLY)
         for case in ones
         if case.marks[0] == EARLY
-        for said, right, spent in zip(case.more_s, case.claims, case.spent_s, strict=True)
-        if said[0] and right[-1] is not None and spent > EARLY
+        for stated, right, spent in zip(case.more_s, case.claims, case.spent_s, strict=True)
+        if stated[0] and right[-1] is not None and spent > EARLY
     ]
     if not ratios:
         return "-", "-"

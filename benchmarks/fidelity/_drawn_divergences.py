@@ -82,7 +82,7 @@ def _said(case: Case, seed: int) -> str:
     return paragraph(find(kernel, simulated), kernel, simulated)
 
 
-def rows(missed: Sequence[Judged], said: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
+def rows(missed: Sequence[Judged], sentences: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
     """Of the table, in the order of `COLUMNS`."""
     for judged in missed:
         means = (
@@ -90,7 +90,7 @@ def rows(missed: Sequence[Judged], said: Mapping[str, str]) -> Iterator[tuple[st
             for runs in (judged.kernel, judged.simulated)
         )
         kernel, simulated = (f"{mean:.3g}" for mean in means)
-        text = said.get(judged.name, "not compared")
+        text = sentences.get(judged.name, "not compared")
         text = text.partition(": ")[2].partition(f" The {RUNS} runs of")[0] or text
         yield (
             judged.name,

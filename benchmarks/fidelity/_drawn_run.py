@@ -93,8 +93,8 @@ def _diverging(
     """Divergences in the missed configurations, on the terminal and in the docs."""
     missed = _drawn_divergences.missed(judged)
     keep = RESULTS / f"drawn-{seed}" / "divergences.jsonl"
-    said = _drawn_divergences.compare(missed, cases, seed, keep, reporter)
-    table = list(_drawn_divergences.rows(missed, said))
+    sentences = _drawn_divergences.compare(missed, cases, seed, keep, reporter)
+    table = list(_drawn_divergences.rows(missed, sentences))
     for name, about, kernel, simulated, what in table:
         print(f"{name} ({about}): kernel {kernel} Mbit/s, simulated {simulated}\n    {what}")
     if asked.write_docs:

@@ -197,13 +197,13 @@ class Guest:
             *whole, pending = (pending + piece).split(b"\n")
             for line in whole:
                 try:
-                    said = json.loads(line)
+                    message = json.loads(line)
                 except ValueError:
                     print(f"  not understood: {line[:200]!r}", file=sys.stderr)
                     continue
-                if said.get("event") == "end":
+                if message.get("event") == "end":
                     self.ended = Ended(well=True, reason="done")
-                yield said
+                yield message
 
     def _last_words(self) -> str:
         text = self._console.read_text(errors="replace") if self._console.exists() else ""

@@ -146,13 +146,13 @@ def _wrong(outputs: Sequence[str]) -> str:
 
 
 def _integrity(asked: Asked) -> str:
-    said = asked.one("integrity", "said")
-    if said is None:
+    report = asked.one("integrity", "said")
+    if report is None:
         return "no result" if asked.said("integrity") else _NONE
-    plain = sum(not wrong["provoked"] for wrong in said["wrong"])
-    provoked = sum(wrong["provoked"] for wrong in said["wrong"])
-    parts = [f"{plain} of {said['transfers']}"]
-    parts.append(f"provoked {provoked} of {said['provoked']}" if said["provoked"] else "not provoked")
+    plain = sum(not wrong["provoked"] for wrong in report["wrong"])
+    provoked = sum(wrong["provoked"] for wrong in report["wrong"])
+    parts = [f"{plain} of {report['transfers']}"]
+    parts.append(f"provoked {provoked} of {report['provoked']}" if report["provoked"] else "not provoked")
     return ", ".join(parts)
 
 

@@ -44,10 +44,10 @@ def ask(series: str, steps: list[str], packages: Packages, work: Path) -> dict[s
     inside += [f"PATH={os.environ['PATH']}", sys.executable, str(HERE / "_inside.py"), *steps]
     first = _guest.initramfs(kernel, packages.busybox(), inside, REPOSITORY)
     print(f"Linux {kernel.release}, package version {kernel.version}", flush=True)
-    said: list[dict[str, Any]] = []
+    messages: list[dict[str, Any]] = []
     with _guest.booted(kernel, first, work) as guest:
         for line in guest.lines(_SILENCE_S, _LIMIT_S):
-            said.append(line)
+            messages.append(line)
             print(f"  {_brief(line)}", flush=True)
     if not guest.ended.well:
         print(f"  ended: {guest.ended.reason}", flush=True)
@@ -58,7 +58,7 @@ def ask(series: str, steps: list[str], packages: Packages, work: Path) -> dict[s
         "date": time.strftime("%Y-%m-%d"),
         "qemu": "tcg,thread=multi; 2 processors",
         "ended": guest.ended._asdict(),
-        "said": said,
+        "said": messages,
     }
 
 

@@ -271,16 +271,16 @@ def run(command: list[str], counting: bool) -> Run:
         whole = counted(command, file) if counting else command
         done = subprocess.run(whole, check=False, capture_output=True, text=True, cwd=folder)
         instructions = instructions_in(file) if counting else None
-    said = done.stdout.strip().rsplit("\n", 1)[-1]
+    last_line = done.stdout.strip().rsplit("\n", 1)[-1]
     try:
         if done.returncode:
             raise ValueError(f"exit {done.returncode}: {done.stderr.strip()[-300:]}")
-        report = json.loads(said)
+        report = json.loads(last_line)
         cpu_s = report["cpu_s"] if "cpu_s" in report else report["ticks"] / os.sysconf("SC_CLK_TCK")
         return Run(report["packets"], cpu_s, instructions, report.get("compiler"))
     except (ValueError, KeyError, TypeError) as wrong:
         raise SystemExit(
-            f"{Path(command[0]).name}: expected a last line of JSON, found {said!r} ({wrong})"
+            f"{Path(command[0]).name}: expected a last line of JSON, found {last_line!r} ({wrong})"
         ) from None
 
 

@@ -125,10 +125,10 @@ class _Program:
 
     def line(self) -> str:
         assert self._process.stdout is not None
-        said = self._process.stdout.readline()
-        if not said:
+        line = self._process.stdout.readline()
+        if not line:
             raise TrialError("a half of the traffic has ended")
-        return said
+        return line
 
     def finish(self) -> str:
         """No more orders; its last line."""
@@ -213,17 +213,17 @@ def probe(namespace: str) -> tuple[list[float], int]:
         time.sleep(PROBE_S)
     finally:
         monitor.terminate()
-        said = monitor.communicate()[0]
+        output = monitor.communicate()[0]
     for client in alive:
         client.close()
-    return _opened(said)
+    return _opened(output)
 
 
-def _opened(said: str) -> tuple[list[float], int]:
+def _opened(output: str) -> tuple[list[float], int]:
     began: dict[str, float] = {}
     joined: dict[str, float] = {}
     line = re.compile(r"\[\S+T(\d+):(\d+):([\d.]+)\] *\[ *(\w+)\] token=(\w+)(.*)")
-    for hours, minutes, seconds, event, token, rest in line.findall(said):
+    for hours, minutes, seconds, event, token, rest in line.findall(output):
         at_ms = 1e3 * (3600 * int(hours) + 60 * int(minutes) + float(seconds))
         if event == "ESTABLISHED" and f"dport={_traffic.PORT + 2} " in f"{rest} ":
             began[token] = at_ms

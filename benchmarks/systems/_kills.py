@@ -159,12 +159,12 @@ class Session:
         assert self.process.stdout is not None
         self.process.stdout.close()
         self._errors.seek(0)
-        said = self._errors.read().decode(errors="replace").strip().splitlines()
+        lines = self._errors.read().decode(errors="replace").strip().splitlines()
         self._errors.close()
         if complaint:
-            complaint = "\n".join([complaint, *said])
+            complaint = "\n".join([complaint, *lines])
         if not complaint and self.process.returncode not in (0, -signal.SIGKILL, -signal.SIGINT):
-            complaint = f"exit code {self.process.returncode}: {said[-1] if said else ''}"
+            complaint = f"exit code {self.process.returncode}: {lines[-1] if lines else ''}"
         return complaint
 
 

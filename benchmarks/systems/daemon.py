@@ -352,8 +352,10 @@ def markdown(rows: Sequence[Sequence[str]]) -> str:
     about = machine()
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     lines += ["| " + " | ".join(row) + " |" for row in others]
-    said = f"Linux {about['kernel']}, {about['cores']} processors ({about['processor']}), mptune {version()}."
-    return "\n".join([*lines, "", said])
+    sentence = (
+        f"Linux {about['kernel']}, {about['cores']} processors ({about['processor']}), mptune {version()}."
+    )
+    return "\n".join([*lines, "", sentence])
 
 
 COMMANDS = {"load": measure_load, "resilience": measure_resilience, "pcdc": measure_pcdc}

@@ -354,10 +354,10 @@ def answer(options: argparse.Namespace) -> dict[str, Any]:
     print(f"\n## Answers, budget {options.budget}\n")
     print(f"| testbed | {' | '.join(ANSWERED)} | confirmed | certainty | wall clock, s |")
     print(f"|{'---|' * (len(ANSWERED) + 4)}")
-    for name, said in answers.items():
-        reached = (said.get("reached") or {}).get("steps") or [{}]
-        cells = [said.get(key) for key in ANSWERED]
-        cells += [said.get("confirmed"), reached[-1].get("certainty"), round(said["seconds"])]
+    for name, answer in answers.items():
+        reached = (answer.get("reached") or {}).get("steps") or [{}]
+        cells = [answer.get(key) for key in ANSWERED]
+        cells += [answer.get("confirmed"), reached[-1].get("certainty"), round(answer["seconds"])]
         print(f"| {name} | {' | '.join(map(str, cells))} |")
     return answers
 

@@ -318,13 +318,15 @@ def test_the_agents_role_is_asked_and_does_without_where_it_is_missing(monkeypat
 
 def test_without_the_role_iproute2_is_asked(monkeypatch: pytest.MonkeyPatch):
     """As iproute2 6.1 prints it."""
-    said = {
+    outputs = {
         "endpoint": '[{"address":"10.0.2.2","id":1,"subflow":true,"backup":true,"dev":"wwan0"}]',
         "limits": "add_addr_accepted 1 subflows 3 \n",
         "route": '[{"dst":"default","dev":"eth1","metrics":[{"congestion":"reno"}]}]',
     }
     monkeypatch.setattr(machine, "_read_by", lambda *_: None)
-    monkeypatch.setattr(machine, "_ip", lambda *words: next(said[word] for word in said if word in words))
+    monkeypatch.setattr(
+        machine, "_ip", lambda *words: next(outputs[word] for word in outputs if word in words)
+    )
     endpoint = {"kind": "endpoint", "address": "10.0.2.2", "device": "wwan0", "flags": ["subflow"]}
     limits = {"kind": "limits", "subflows": 1, "add_addr_accepted": 0}
     route = {"kind": "route", "to": "default", "table": 254, "via": None, "device": "eth1", "congctl": "olia"}
@@ -452,17 +454,17 @@ def test_this_machine_is_not_half_read_while_it_is_busy(run: Make, monkeypatch: 
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "error"),
     [
         (["--host", "X"], "--host: expected one of H, S, found 'X'"),
         (["--opened-by", "nobody"], "--opened-by: expected one of sender, receiver, found 'nobody'"),
         (["--connections", "0"], "--connections: expected"),
     ],
 )
-def test_wrong_options_are_one_line(run: Make, arguments: list[str], said: str):
+def test_wrong_options_are_one_line(run: Make, arguments: list[str], error: str):
     result = mptune(run(**MESH), "--no-look", *arguments)
     assert result.exit_code == 2
-    assert result.stderr.startswith(f"mptune: error: {said}")
+    assert result.stderr.startswith(f"mptune: error: {error}")
 
 
 def test_a_directory_that_is_no_run_is_refused(tmp_path: Path):

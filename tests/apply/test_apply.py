@@ -107,8 +107,8 @@ def test_settings_of_a_file_are_read_and_then_applied(fake, file):
 def test_how_to_confirm_and_how_to_go_back_is_printed(fake, file):
     assert "mptune rollback puts everything back" in run("apply", "--settings", file).output
     fake.answers(apply={**APPLIED, "confirm": WAITING})
-    said = run("apply", "--settings", file, "--confirm-within", "10min").output
-    assert "Everything is put back in 600 s unless you confirm: mptune apply --confirm" in said
+    output = run("apply", "--settings", file, "--confirm-within", "10min").output
+    assert "Everything is put back in 600 s unless you confirm: mptune apply --confirm" in output
     assert run("apply", "--confirm").output == "this machine: the settings stay\n"
     assert fake.heard()[-1] == {"action": "confirm"}
 
@@ -167,7 +167,7 @@ def test_the_status_has_the_state_of_every_setting(fake):
     }
     status = {"state": "applied", "run": "a run", "applied_s": 0, "confirm": WAITING, "foreign": ["mptcpd"]}
     fake.answers(status={**NOTHING, **status, "settings": [standing], "reverted": reverted})
-    said = run("status").output
+    output = run("status").output
     for words in (
         "this machine: settings of a run since 19",
         "4 5 6   1 2 3    7    changed by somebody else",
@@ -176,7 +176,7 @@ def test_the_status_has_the_state_of_every_setting(fake):
         "because nobody confirmed x within 60 s: 2 settings are as before",
         "not put back: c: d",
     ):
-        assert words in said, said
+        assert words in output, output
     fake.answers(status={**NOTHING, "state": "rebooted"})
     assert "restarted since settings were applied" in run("status").output
     fake.answers(status={**NOTHING, "state": "unfinished"})

@@ -152,10 +152,10 @@ def verify(units: list[Path]) -> None:
     assert units
     command = [program("systemd-analyze"), "verify", "--man=no", "--recursive-errors=no", *map(str, units)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    said = (done.stdout + done.stderr).splitlines()
+    lines = (done.stdout + done.stderr).splitlines()
     lacking = [name for name in ("bpftool", "ip") if shutil.which(name) is None]
     assert not [
-        line for line in said if not any(f"Command {name} is not executable" in line for name in lacking)
+        line for line in lines if not any(f"Command {name} is not executable" in line for name in lacking)
     ]
 
 

@@ -165,8 +165,8 @@ def test_an_address_that_nobody_knows_is_asked_for(run: Callable[..., Path]):
 def test_the_block_is_added_or_replaced_and_the_rest_stays(before, after):
     text, _ = policy.added(before, NEW, "a", "FILE")
     assert text == (after if after is not None else before + "\n" + NEW)
-    again, said = policy.added(text, NEW, "a", "FILE")
-    assert again == text and "a" in [policy["name"] for policy in said["policies"]]
+    again, parsed = policy.added(text, NEW, "a", "FILE")
+    assert again == text and "a" in [policy["name"] for policy in parsed["policies"]]
 
 
 @pytest.mark.parametrize(
@@ -208,8 +208,8 @@ def test_advice_shows_the_policy_beside_what_is_there(run: Callable[..., Path]):
     lines = {line.title: line for line in advised.hosts[0].lines}
     assert "[[policy]]" in lines["file /etc/mptune/policy.toml"].wanted
     assert set(advised.used) == {"F-T", "M-V"} and set(advised.standby) == {"M-T", "F-V"}
-    said = CliRunner().invoke(app, ["advise", str(run("files", **ACROSS)), "--daemon", "--files", "there"])
-    assert said.exit_code == 2 and "--files: expected without --daemon" in said.stderr
+    refused = CliRunner().invoke(app, ["advise", str(run("files", **ACROSS)), "--daemon", "--files", "there"])
+    assert refused.exit_code == 2 and "--files: expected without --daemon" in refused.stderr
     result = CliRunner().invoke(app, ["advise", str(run("again", **ACROSS)), "--daemon", "--no-look"])
     assert (
         "policy.toml" in result.output and "endpoint" not in result.output.lower().split("expected effect")[0]

@@ -66,21 +66,21 @@ def run_of(run: Callable[..., Path], network: str = REACHED, **answer: Any) -> P
     ],
 )
 def test_what_cannot_be_measured_is_refused(run, words, complaint):
-    said = CliRunner().invoke(app, ["apply", str(run_of(run)), *words])
-    assert said.exit_code == 2 and complaint in said.stderr
+    result = CliRunner().invoke(app, ["apply", str(run_of(run)), *words])
+    assert result.exit_code == 2 and complaint in result.stderr
 
 
 def test_without_machines_to_measure_between_it_is_refused(run):
-    said = CliRunner().invoke(app, ["apply", str(run_of(run, NETWORK)), "--verify"])
-    assert said.exit_code == 2
-    assert "home.toml: sites.H.ssh: expected" in said.stderr and "the simulated testbed" in said.stderr
+    result = CliRunner().invoke(app, ["apply", str(run_of(run, NETWORK)), "--verify"])
+    assert result.exit_code == 2
+    assert "home.toml: sites.H.ssh: expected" in result.stderr and "the simulated testbed" in result.stderr
 
 
 def test_settings_of_ones_own_promise_nothing(tmp_path):
     file = tmp_path / "settings.json"
     file.write_text(json.dumps([{"kind": "sysctl", "name": "net.ipv4.tcp_wmem", "value": "1 2 3"}]))
-    said = CliRunner().invoke(app, ["apply", "--settings", str(file), "--verify"])
-    assert said.exit_code == 2 and "expected RUN, whose promise is verified" in said.stderr
+    result = CliRunner().invoke(app, ["apply", "--settings", str(file), "--verify"])
+    assert result.exit_code == 2 and "expected RUN, whose promise is verified" in result.stderr
 
 
 def test_limits_of_interfaces_and_of_the_user_hold_for_all_transfers_together(run):
@@ -105,9 +105,9 @@ def test_settings_that_wait_to_be_confirmed_are_not_reported_as_permanent(run, w
     monkeypatch.setattr(verify, "apply", lambda *_, **__: verify.Verified(applied=applied, verdict=verdict))
     place = run_of(run)
     words = () if within is None else ("--confirm-within", within)
-    said = CliRunner().invoke(app, ["apply", str(place), "--verify", *words])
-    assert said.exit_code == 0, said.stderr
-    printed = " ".join(said.stdout.split())
+    result = CliRunner().invoke(app, ["apply", str(place), "--verify", *words])
+    assert result.exit_code == 0, result.stderr
+    printed = " ".join(result.stdout.split())
     if within is None:
         assert "The gain is confirmed: the settings stay." in printed
         assert printed.endswith(f"mptune rollback {place} puts everything back.")

@@ -68,13 +68,13 @@ def test_a_script_is_part_of_every_trial_of_a_sweep(tmp_path: Path) -> None:
     }
     assert scripts == {((5 * 10**9, "down", "P-D"), (9 * 10**9, "up", "P-D"))}
     assert from_settings(planned_campaign.settings()) == planned_campaign
-    for script, says in (
+    for script, expected in (
         ('["12s:down:P-D"]', "trials.script: expected a time before the end at 10 s"),
         ('["5s:down:P-X"]', "trials.script: expected a path of UiT-HAW"),
         ('["5s:cut:P-D"]', "trials.script: expected one of standby, active"),
         ("5", "trials.script: expected a list"),
     ):
-        with pytest.raises(InputError, match=re.escape(says)):
+        with pytest.raises(InputError, match=re.escape(expected)):
             written(script)
 
 

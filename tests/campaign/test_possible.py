@@ -64,9 +64,9 @@ def run(network: Topology, poor: Any, monkeypatch: pytest.MonkeyPatch, tmp_path:
     monkeypatch.setattr(testbeds, "only_stack", lambda name: "linux")
 
     def begin(options: OptimiseOptions | SweepOptions) -> tuple[Any, str]:
-        said = io.StringIO()
-        run = start(asked(network, options), tmp_path / "run", reporter=Reporter(stream=said))
-        return run, said.getvalue()
+        output = io.StringIO()
+        run = start(asked(network, options), tmp_path / "run", reporter=Reporter(stream=output))
+        return run, output.getvalue()
 
     return begin
 
@@ -103,10 +103,10 @@ def test_a_testbed_that_has_everything_leaves_nothing_out(network: Topology, fak
 
 
 def test_the_main_job_runs_with_what_there_is(run: Any, poor: Any) -> None:
-    result, said = run(quick())
+    result, output = run(quick())
     assert isinstance(result, Result) and result.optimum.cc in HAS
     assert {trial.cc for trial in poor.trials} == set(HAS)
-    assert said.count("Left out, as they cannot be had there: olia, hybla, scalable, vegas") == 1
+    assert output.count("Left out, as they cannot be had there: olia, hybla, scalable, vegas") == 1
 
 
 def test_a_sweep_runs_with_what_there_is(run: Any, poor: Any) -> None:
@@ -142,8 +142,8 @@ def test_too_short_a_budget_names_a_duration_that_fits_and_it_does(run: Any, poo
 def test_a_budget_shortens_trials_of_which_nobody_asked_for_the_length(run: Any, poor: Any) -> None:
     options = quick(budget_ns=200 * SECOND, off_by=0.2)
     left_alone = msgspec.structs.replace(options, duration_ns=OptimiseOptions().duration_ns)
-    result, said = run(left_alone)
-    (sentence,) = (line for line in said.splitlines() if line.startswith("Trials last "))
+    result, output = run(left_alone)
+    (sentence,) = (line for line in output.splitlines() if line.startswith("Trials last "))
     because = r"so that a budget of 200 s is enough for 4 candidates \(--duration decides otherwise\)\."
     assert re.fullmatch(rf"Trials last \d+ s instead of 30 s, {because}", sentence)
     assert sentence in result.warnings and sentence in result_document(result)["warnings"]
@@ -177,8 +177,8 @@ def test_below_trials_that_last_long_enough_a_budget_is_refused(run: Any, poor: 
         run(left_alone)
     assert not poor.trials
     (least,) = re.findall(r"at least (\d+) s", str(error.value))
-    result, said = run(msgspec.structs.replace(left_alone, budget_ns=int(least) * SECOND))
-    assert "Trials last 20 s instead of 30 s" in said and isinstance(result, Result)
+    result, output = run(msgspec.structs.replace(left_alone, budget_ns=int(least) * SECOND))
+    assert "Trials last 20 s instead of 30 s" in output and isinstance(result, Result)
 
 
 def test_a_budget_for_which_no_duration_is_short_enough_asks_for_fewer_candidates(run: Any) -> None:

@@ -143,8 +143,8 @@ def test_a_finished_one_is_shown_and_only_decided_again_when_asked(file: Path, t
     result = mptune("campaign", "resume", out, "--json")
     assert json.loads(result.stdout) == json.loads(ran.stdout)
     assert {file: file.stat().st_mtime_ns for file in out.iterdir()} == before
-    said = mptune("campaign", "resume", out).stdout
-    assert "nothing left to run" in said and json.loads(ran.stdout)["answer"][0] in said
+    output = mptune("campaign", "resume", out).stdout
+    assert "nothing left to run" in output and json.loads(ran.stdout)["answer"][0] in output
     expected = (out / "pareto.csv").read_bytes()
     (out / "pareto.csv").unlink()
     (out / "report.html").unlink()

@@ -77,7 +77,7 @@ def test_a_trial_is_recorded_on_both_sides_and_kept(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "error"),
     [
         ([], "expected either a topology or --traces"),
         (["UiT-HAW", "--traces", "a", "b"], "expected either a topology or --traces"),
@@ -88,7 +88,7 @@ def test_a_trial_is_recorded_on_both_sides_and_kept(tmp_path, monkeypatch):
         (["--traces", "none.trace", "none.trace"], "none.trace: expected a readable file"),
     ],
 )
-def test_bad_input_is_one_line(arguments, said):
+def test_bad_input_is_one_line(arguments, error):
     result = diverge(*arguments)
     assert result.exit_code == 2
-    assert said in result.stderr and result.stderr.count("\n") == 1
+    assert error in result.stderr and result.stderr.count("\n") == 1

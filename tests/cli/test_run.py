@@ -170,7 +170,7 @@ def test_a_script_cuts_and_restores_a_path():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "error"),
     [
         (["--cc", "tahoe"], "--cc: expected one of reno, cubic"),
         (["--pm", "mesh"], "--pm: expected one of default, fullmesh"),
@@ -229,10 +229,10 @@ def test_a_script_cuts_and_restores_a_path():
         ),
     ],
 )
-def test_bad_input_is_one_line_and_exit_code_2(arguments, says):
+def test_bad_input_is_one_line_and_exit_code_2(arguments, error):
     result = run(*arguments)
     assert result.exit_code == 2
-    assert says in result.stderr
+    assert error in result.stderr
     assert result.stderr.count("\n") == 1
     assert result.stdout == ""
 

@@ -37,7 +37,7 @@ def may_watch() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "error"),
     [
         (["--interval", "1ms"], "--interval: expected 50ms or more"),
         (["--interval", "5"], "--interval: expected a time"),
@@ -46,10 +46,10 @@ def may_watch() -> None:
         ([" "], "HOST: expected a machine as ssh knows it"),
     ],
 )
-def test_bad_input_is_refused_in_a_line(arguments, said):
+def test_bad_input_is_refused_in_a_line(arguments, error):
     done = CliRunner().invoke(app, ["watch", *arguments])
     assert done.exit_code == 2
-    assert said in done.stderr and done.stderr.count("\n") == 1
+    assert error in done.stderr and done.stderr.count("\n") == 1
 
 
 class FakeMachine:
@@ -138,8 +138,8 @@ def test_lines_of_json_end_with_ctrl_c():
         assert program.stdout is not None and program.stderr is not None
         program.stdout.readline()
         program.send_signal(signal.SIGINT)
-        _, said = program.communicate(timeout=PATIENCE_S)
-        assert (program.returncode, said) == (130, b"mptune: interrupted\n")
+        _, errors = program.communicate(timeout=PATIENCE_S)
+        assert (program.returncode, errors) == (130, b"mptune: interrupted\n")
 
 
 @contextmanager

@@ -53,9 +53,9 @@ def test_a_refusal_is_an_error(stand_in: Start) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "expected"),
+    ("answer", "expected"),
     [(b"", "the daemon has ended"), (b"nonsense\n", "expected a daemon"), (b"[1]\n", "expected a daemon")],
 )
-def test_what_is_no_daemon_is_named(stand_in: Start, said: bytes, expected: str) -> None:
+def test_what_is_no_daemon_is_named(stand_in: Start, answer: bytes, expected: str) -> None:
     with pytest.raises(NoDaemon, match=expected):
-        asked(stand_in(said), "status")
+        asked(stand_in(answer), "status")

@@ -148,10 +148,10 @@ def test_a_failure_leaves_all_as_it_was_and_is_reported(
     assert not done.measured
     assert files(place) == before
     assert sorted(entry.name for entry in place.iterdir()) == [ANSWER, RUN]
-    said = daemon.asked[-1]
-    assert (said["action"], said["policy"], said["what"]) == ("say", "my-sites", "not measured again")
+    order = daemon.asked[-1]
+    assert (order["action"], order["policy"], order["what"]) == ("say", "my-sites", "not measured again")
     expected = "the other host is away" if how == "fails" else "the daemon: policy.json: wrong"
-    assert said["why"] == f"{expected}; the answer is as before"
+    assert order["why"] == f"{expected}; the answer is as before"
 
 
 def test_without_the_run_the_error_names_what_is_missing(daemon: Daemon, policies: Policies) -> None:

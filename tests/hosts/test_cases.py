@@ -183,9 +183,9 @@ def test_a_host_without_room_is_refused_in_one_line(world, at, trouble, why):
         with pytest.raises(MachineError) as caught:
             bed.run(trial(topology))
         bed.close()
-    said = str(caught.value)
-    assert said.startswith("bob: there is no place to run the agent from:") and "\n" not in said
-    assert said.count(why) == len(PLACES)
+    reason = str(caught.value)
+    assert reason.startswith("bob: there is no place to run the agent from:") and "\n" not in reason
+    assert reason.count(why) == len(PLACES)
 
 
 def test_where_nothing_can_be_noted_nothing_is_changed(world, at):

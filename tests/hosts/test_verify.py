@@ -109,9 +109,9 @@ def test_a_machine_that_is_lost_goes_back_by_itself_and_the_other_one_at_once(wo
     with world.unchanged():
         with pytest.raises(MptuneError) as error:
             verify.apply(outline, setups, HOW, run="a run", progress=lose)
-        said = str(error.value)
-        assert "S was rolled back" in said
-        assert "R was not reached" in said and "rolls back automatically" in said
+        reason = str(error.value)
+        assert "S was rolled back" in reason
+        assert "R was not reached" in reason and "rolls back automatically" in reason
         world.bob.start_sshd()
         until(lambda: not reverters(world), "bob to go back")
         world.bob.run("rm", "-rf", "/var/lib/mptune")  # the report that it did

@@ -114,10 +114,10 @@ class Daemon:
         return ending(self.pid) == "T"
 
     @staticmethod
-    def _listen(process: subprocess.Popen[str], said: list[str]) -> None:
+    def _listen(process: subprocess.Popen[str], lines: list[str]) -> None:
         assert process.stderr is not None
         with process.stderr:
-            said.extend(process.stderr)
+            lines.extend(process.stderr)
 
     def heard(self, words: str) -> str:
         """Wait for a line with these words."""

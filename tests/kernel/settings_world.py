@@ -176,14 +176,14 @@ class Machine:
         return self.start({"action": action, **more}).answer()
 
     def apply(self, settings: Sequence[Setting], **more: object) -> Message:
-        said = self.order("apply", settings=settings, run="a run", **more)
-        assert said["event"] == "applied", said
-        return said
+        answer = self.order("apply", settings=settings, run="a run", **more)
+        assert answer["event"] == "applied", answer
+        return answer
 
     def roll_back(self, **more: object) -> Message:
-        said = self.order("rollback", **more)
-        assert said["event"] == "rolled-back", said
-        return said
+        answer = self.order("rollback", **more)
+        assert answer["event"] == "rolled-back", answer
+        return answer
 
     def reverters(self) -> list[int]:
         """Processes that wait for a confirmation on this machine."""
@@ -227,16 +227,16 @@ class Role:
 
     def answer(self) -> Message:
         """Its only message; it ends."""
-        said = self.messages()
-        assert len(said) == 1, said
-        return said[0]
+        messages = self.messages()
+        assert len(messages) == 1, messages
+        return messages[0]
 
     def messages(self) -> list[Message]:
         assert self.process.stdout is not None
-        said = [json.loads(line) for line in self.process.stdout]
+        messages = [json.loads(line) for line in self.process.stdout]
         assert self.process.wait(PATIENCE_S) == 0
         self.process.stdout.close()
-        return said
+        return messages
 
     def stopped(self) -> bool:
         """Whether it stops at the step that it was given; false if it ends first."""

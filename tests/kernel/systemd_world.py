@@ -83,9 +83,9 @@ class Systemd:
             self.close()
             raise
         if self._process.poll() is not None:
-            said = self._process.communicate()[1]
+            errors = self._process.communicate()[1]
             self.close()
-            lack(TESTED, Thing(f"a systemd in namespaces ({said.strip()})", "elsewhere"))
+            lack(TESTED, Thing(f"a systemd in namespaces ({errors.strip()})", "elsewhere"))
         self.root = Path(f"/proc/{self.pid}/root")
 
     def _is_up(self) -> bool:

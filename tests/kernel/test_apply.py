@@ -120,8 +120,8 @@ def test_everything_at_once_twice_and_something_else(machine):
 )
 def test_one_that_fails_takes_all_others_with_it(machine, setting, because, words):
     before = machine.look()
-    said = machine.order("apply", settings=[*PLAIN, setting], run="a run")
-    assert (said["event"], said["because"]) == ("refused", because) and words in said["reason"]
+    answer = machine.order("apply", settings=[*PLAIN, setting], run="a run")
+    assert (answer["event"], answer["because"]) == ("refused", because) and words in answer["reason"]
     assert machine.look() == before
 
 
@@ -139,10 +139,10 @@ def test_a_second_apply_that_fails_leaves_the_first(machine):
 def test_ambiguous_routes_are_refused(machine):
     machine.sh("ip route append 10.9.0.0/16 via 10.0.1.3 dev eth1 metric 50")
     before = machine.look()
-    said = machine.order("apply", settings=[PLAIN[6]], run="")
-    assert said["because"] == "input" and "give via, device or metric" in said["reason"]
-    said = machine.order("apply", settings=[{**PLAIN[6], "via": "10.0.1.3"}], run="")
-    assert said["because"] == "input" and "several with its metric" in said["reason"]
+    answer = machine.order("apply", settings=[PLAIN[6]], run="")
+    assert answer["because"] == "input" and "give via, device or metric" in answer["reason"]
+    answer = machine.order("apply", settings=[{**PLAIN[6], "via": "10.0.1.3"}], run="")
+    assert answer["because"] == "input" and "several with its metric" in answer["reason"]
     assert machine.look() == before
 
 
@@ -153,9 +153,9 @@ def test_without_room_for_the_journal_nothing_is_applied(machine, options):
     if options == "size=4k":
         machine.sh(f"head -c 4096 /dev/zero > {machine.state}/full")
     before = machine.look()
-    said = machine.order("apply", settings=PLAIN, run="a run")
-    assert said["because"] == "journal" and said["reason"].startswith(str(machine.state))
-    assert "Read-only" in said["reason"] or "No space" in said["reason"]
+    answer = machine.order("apply", settings=PLAIN, run="a run")
+    assert answer["because"] == "journal" and answer["reason"].startswith(str(machine.state))
+    assert "Read-only" in answer["reason"] or "No space" in answer["reason"]
     assert machine.look() == before
 
 
@@ -182,16 +182,16 @@ def test_without_the_privilege_nothing_is_applied(machine):
         check=True,
         env=machine.environment(),
     )
-    said = json.loads(done.stdout)
-    assert said["because"] == "privilege" and "needs root" in said["reason"]
+    answer = json.loads(done.stdout)
+    assert answer["because"] == "privilege" and "needs root" in answer["reason"]
     assert machine.look() == before
 
 
 def test_two_at_once_are_one_after_the_other_or_one(machine):
     first = machine.start({"action": "apply", "settings": PLAIN, "run": "first"}, MPTUNE_STOP_AT="settings 8")
     assert first.stopped()
-    said = machine.order("apply", settings=OTHER, run="second")
-    assert said["because"] == "busy"
+    answer = machine.order("apply", settings=OTHER, run="second")
+    assert answer["because"] == "busy"
     assert machine.order("rollback")["because"] == "busy"
     os.kill(first.process.pid, signal.SIGCONT)
     assert first.answer()["event"] == "applied"
@@ -209,8 +209,8 @@ def test_what_somebody_else_has_changed_is_shown_and_left_alone(machine):
     status = machine.order("status")
     changed = [setting["setting"]["kind"] for setting in status["settings"] if setting["state"] == "changed"]
     assert changed == ["sysctl", "limits"]
-    said = machine.order("apply", settings=OTHER, run="b")
-    assert said["because"] == "drift" and "somebody else has set it to" in said["reason"]
+    answer = machine.order("apply", settings=OTHER, run="b")
+    assert answer["because"] == "drift" and "somebody else has set it to" in answer["reason"]
     kept = machine.roll_back()["kept"]
     assert {setting["name"] for setting in kept} == {"net.ipv4.tcp_wmem", "limits"}
     assert machine.sh(f"cat {WMEM}").split() == ["1", "2", "3"]
@@ -254,14 +254,14 @@ def test_who_manages_the_same_is_named(machine, tmp_path, command, name, concern
     try:
         comm = Path(f"/proc/{other.pid}/comm")
         until(lambda: comm.read_text().strip() == command, "the program")
-        said = machine.order("apply", settings=[concerned], run="")
-        assert said["because"] == "foreign" and name in said["reason"]
+        answer = machine.order("apply", settings=[concerned], run="")
+        assert answer["because"] == "foreign" and name in answer["reason"]
         assert machine.order("read", settings=[concerned])["foreign"] == [name]
         assert machine.look() == before
         machine.apply([unconcerned])
         machine.apply([concerned], despite=[name])
-        said = machine.order("apply", settings=[concerned], run="", despite=["nobody"])
-        assert said["because"] == "input" and "expected one of NetworkManager" in said["reason"]
+        answer = machine.order("apply", settings=[concerned], run="", despite=["nobody"])
+        assert answer["because"] == "input" and "expected one of NetworkManager" in answer["reason"]
     finally:
         other.kill()
         other.communicate()

@@ -65,9 +65,9 @@ def test_the_content_of_a_file_stays_hidden_from_those_who_may_not_read_it(machi
             break
     assert number > 10 and "applied" in machine.sh(f"ls {STATE}")
     status = json.dumps({"action": "status"}) + "\n"
-    said = json.loads(as_anybody(machine, PROGRAM, "settings", text=status).stdout)
+    answer = json.loads(as_anybody(machine, PROGRAM, "settings", text=status).stdout)
     words = "settings of mptune are applied here, with files: only root may see which"
-    assert (said["because"], said["reason"]) == ("privilege", words)
+    assert (answer["because"], answer["reason"]) == ("privilege", words)
     assert machine.order("status")["state"] == "applied"
     machine.roll_back()
     machine.apply([SYSCTL])
@@ -88,8 +88,8 @@ def test_what_is_no_file_is_left_alone(machine, made, words):
     machine.sh(made)
     before = machine.look()
     file = {"kind": "file", "path": "/etc/mptune/link", "content": "text"}
-    said = machine.order("apply", settings=[SYSCTL, file], run="")
-    assert said["event"] == "refused" and words in said["reason"]
+    answer = machine.order("apply", settings=[SYSCTL, file], run="")
+    assert answer["event"] == "refused" and words in answer["reason"]
     assert machine.look() == before
 
 
@@ -173,8 +173,8 @@ def daemon(machine: Machine, socket: Path, *answers: str) -> "subprocess.Popen[s
 
 def heard(process: "subprocess.Popen[str]") -> list[str]:
     """What it printed."""
-    said, _ = process.communicate(timeout=30)
-    return said.splitlines()
+    output, _ = process.communicate(timeout=30)
+    return output.splitlines()
 
 
 def test_a_daemon_reads_its_files_again_after_an_apply_and_after_a_rollback(machine, tmp_path):
@@ -195,7 +195,7 @@ def test_a_policy_that_the_daemon_refuses_is_not_applied(machine, tmp_path):
     socket = tmp_path / "daemon.sock"
     before = machine.look()
     process = daemon(machine, socket, "refused", "reloaded")
-    said = machine.order("apply", settings=[SYSCTL, {**FILES[0], "reload": str(socket)}], run="")
-    assert said["because"] == "daemon" and said["reason"] == "the daemon: policy.toml: to: expected"
+    answer = machine.order("apply", settings=[SYSCTL, {**FILES[0], "reload": str(socket)}], run="")
+    assert answer["because"] == "daemon" and answer["reason"] == "the daemon: policy.toml: to: expected"
     assert heard(process) == ["reload [[policy]]", "reload [daemon]"]
     assert machine.look() == before

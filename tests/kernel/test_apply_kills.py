@@ -201,15 +201,15 @@ setsid "$@" < /dev/null > /dev/null 2>&1 &
 
 def test_where_systemd_runs_a_unit_of_it_waits(machine, tmp_path):
     before = machine.look()
-    programs, said, running = tmp_path / "bin", tmp_path / "said", tmp_path / "running"
+    programs, arguments, running = tmp_path / "bin", tmp_path / "said", tmp_path / "running"
     programs.mkdir()
     running.mkdir()
-    (programs / "systemd-run").write_text(SYSTEMD_RUN.format(said=said))
+    (programs / "systemd-run").write_text(SYSTEMD_RUN.format(said=arguments))
     (programs / "systemd-run").chmod(0o755)
     there = {"PATH": f"{programs}:{os.environ['PATH']}", "MPTUNE_SYSTEMD_DIRECTORY": str(running)}
     role = machine.start(applying(PLAIN[:3], confirm_within_s=1), **there)
     assert role.answer()["confirm"]["by"] == "systemd"
-    words = said.read_text().split()
+    words = arguments.read_text().split()
     assert "--collect" in words and "--property=Restart=on-failure" in words
     assert f"--setenv=MPTUNE_STATE_DIRECTORY={machine.state}" in words and words[-1] == "reverter"
     until(lambda: machine.order("status")["reverted"], "the return")

@@ -371,15 +371,15 @@ def told_at_once(*commands):
 
 @pytest.mark.parametrize("commands", [[], [{"action": "start"}]], ids=["before the start", "after it"])
 def test_the_end_of_its_input_ends_it_with_its_report(commands):
-    said, status = told_at_once(*commands)
-    assert [message["event"] for message in said] == ["ready", "report"]
-    assert said[-1]["packets"] == 0 and status == 0
+    messages, status = told_at_once(*commands)
+    assert [message["event"] for message in messages] == ["ready", "report"]
+    assert messages[-1]["packets"] == 0 and status == 0
 
 
 def test_a_wrong_command_ends_it_with_its_reason_and_report():
-    said, status = told_at_once({"action": "start"}, {"action": "down", "path": 1})
-    assert [message["event"] for message in said] == ["ready", "error", "report"]
-    assert "expected a path below 1, found 1" in said[1]["reason"] and status == 1
+    messages, status = told_at_once({"action": "start"}, {"action": "down", "path": 1})
+    assert [message["event"] for message in messages] == ["ready", "error", "report"]
+    assert "expected a path below 1, found 1" in messages[1]["reason"] and status == 1
 
 
 def test_killed_it_leaves_no_device(until):

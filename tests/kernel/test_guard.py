@@ -80,9 +80,9 @@ def test_the_buffers_hold_up_a_connection_as_long_as_they_do_in_the_simulator(si
     simulator = create("simulated")
     shares = {}
     for name, seen in side_by_side(asked).items():
-        said = number(simulator.run(asked[name]), "window_limited_ns") / (6 * SECOND)
+        share = number(simulator.run(asked[name]), "window_limited_ns") / (6 * SECOND)
         shares[name] = number(seen, "window_limited_ns") / number(seen, "sampled_ns")
-        assert shares[name] == pytest.approx(said, abs=0.25), name
+        assert shares[name] == pytest.approx(share, abs=0.25), name
         assert number(seen, "sampled_ns") > 5 * SECOND
     # At the beginning the window of a large receive buffer is small as well.
     assert shares["plenty"] < 0.4 and min(shares["small"], shares["smaller"]) > 0.7

@@ -57,17 +57,17 @@ def descriptors() -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-def strangers(joined: JoinedSites, port: int, says: list[bytes]) -> list[socket.socket]:
+def strangers(joined: JoinedSites, port: int, payloads: list[bytes]) -> list[socket.socket]:
     """Connections to the receiver, each of which sends something; it may have been reset already."""
 
     def connect() -> list[socket.socket]:
-        made = [socket.socket() for _ in says]
-        for stranger, said in zip(made, says, strict=True):
+        made = [socket.socket() for _ in payloads]
+        for stranger, payload in zip(made, payloads, strict=True):
             stranger.settimeout(PATIENCE_S)
             stranger.bind((SOURCE[0], 0))
             with suppress(ConnectionResetError, BrokenPipeError):
                 stranger.connect((RECEIVER, port))
-                stranger.sendall(said)
+                stranger.sendall(payload)
         return made
 
     return inside(joined.sites.local, connect)
@@ -83,15 +83,15 @@ STRANGERS = {
 }
 
 
-@pytest.mark.parametrize("says", STRANGERS.values(), ids=STRANGERS)
-def test_strangers_neither_end_nor_delay_the_trial(joined, descriptors, says):
+@pytest.mark.parametrize("payloads", STRANGERS.values(), ids=STRANGERS)
+def test_strangers_neither_end_nor_delay_the_trial(joined, descriptors, payloads):
     patience_ns = 5 * SECOND  # with a connection that sends nothing (candidates.rs)
     size = 4_000_003
     joined.shape(40 * MBIT)
     with joined.meter() as meter, ExitStack() as stack:
         meter.listen(job(transfer_bytes=size), RECEIVER, RECEIVERS)
         (port,) = {int(end.rpartition(":")[2]) for end in joined.listening("remote")}
-        others = [stack.enter_context(stranger) for stranger in strangers(joined, port, says)]
+        others = [stack.enter_context(stranger) for stranger in strangers(joined, port, payloads)]
         meter.connect(SOURCE[0], RECEIVER)
         meter.expect("connected", PATIENCE_S)
         others += [stack.enter_context(stranger) for stranger in strangers(joined, port, [b"late"])]

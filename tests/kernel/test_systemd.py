@@ -209,9 +209,9 @@ def test_nobody_confirms_and_a_unit_puts_everything_back(systemd):
     copy = systemd.root / "tmp/mptune-agent"
     copy.write_bytes(agent.program().read_bytes())
     copy.chmod(0o755)
-    said = systemd.run("/tmp/mptune-agent", "settings", text=json.dumps(order) + "\n").stdout
-    answer = json.loads(said.splitlines()[-1])
-    assert answer["confirm"]["by"] == "systemd", said
+    output = systemd.run("/tmp/mptune-agent", "settings", text=json.dumps(order) + "\n").stdout
+    answer = json.loads(output.splitlines()[-1])
+    assert answer["confirm"]["by"] == "systemd", output
     copy.unlink()
     assert systemd.run("cat", wmem).stdout.split()[2] == "741376"
     listed = systemd.run("systemctl", "list-units", "--plain", "--no-legend", "mptune-revert-*").stdout

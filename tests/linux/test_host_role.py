@@ -239,8 +239,10 @@ def test_lines_pass_through_in_both_directions(world):
     session.expect("hello")
     session.tell("start", id=3, role="sender")
     session.tell("tell", id=3, line={"nonsense": 2**64 - 1})
-    said = session.expect("said")
-    assert said["id"] == 3 and said["line"]["event"] == "error" and "nonsense" in said["line"]["reason"]
+    message = session.expect("said")
+    assert (
+        message["id"] == 3 and message["line"]["event"] == "error" and "nonsense" in message["line"]["reason"]
+    )
     ended = {"event": "ended", "id": 3, "status": 1, "signal": None, "stderr": ""}
     assert session.expect("ended") == ended
 

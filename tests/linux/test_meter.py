@@ -24,8 +24,8 @@ class Half:
         self.told.append(message)
 
     def take(self):
-        said, self.says = self.says, []
-        return said
+        messages, self.says = self.says, []
+        return messages
 
     def expect(self, event, within_s):
         return next(message for message in self.take() if message["event"] == event)

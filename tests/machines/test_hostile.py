@@ -147,7 +147,7 @@ def test_a_host_that_does_not_answer_as_it_should_is_refused(hostile: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("hostile", "said"),
+    ("hostile", "error"),
     [
         ("flood", "it sent more than 10000 messages at once"),
         ("ended", "it sent a message that is not as expected"),
@@ -159,12 +159,12 @@ def test_a_host_that_does_not_answer_as_it_should_is_refused(hostile: str) -> No
     ],
     indirect=["hostile"],
 )
-def test_a_role_on_such_a_host_ends_with_the_session(hostile: str, said: str) -> None:
+def test_a_role_on_such_a_host_ends_with_the_session(hostile: str, error: str) -> None:
     machine = SshMachine("user@alice", "alice")
     try:
         with memory(2 * QUEUED_BYTES), machine.start("meter", "meter") as role:
             assert role._over.wait(50)
-            assert role.killed and said in role.death() and role.death().startswith("alice: ")
+            assert role.killed and error in role.death() and role.death().startswith("alice: ")
             with pytest.raises(TrialError) as caught:
                 role.expect("ready", 50)
             assert caught.value.kind == "refused"

@@ -188,8 +188,8 @@ def test_a_session_that_nobody_waits_for_any_more_does_not_begin(ssh):
 
 
 def test_a_host_that_is_away_is_distinguished_from_one_that_needs_mending(ssh):
-    def away(said):
-        ssh(f"#!/bin/sh\necho '{said}' >&2\nexit 255\n")
+    def away(words):
+        ssh(f"#!/bin/sh\necho '{words}' >&2\nexit 255\n")
         with pytest.raises(MachineError) as caught:
             SshMachine("user@alice", "alice")
         return caught.value.away
@@ -234,7 +234,7 @@ def test_a_host_that_dies_ends_its_roles_and_is_named(ssh):
 
 
 @pytest.mark.parametrize(
-    ("complaint", "said"),
+    ("complaint", "error"),
     [
         (
             "@@@@@@\n@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @\n@@@@@@\n"
@@ -265,10 +265,10 @@ def test_a_host_that_dies_ends_its_roles_and_is_named(ssh):
         ("some words of its own", "some words of its own"),
     ],
 )
-def test_what_ssh_complains_about_is_passed_on_with_the_remedy(ssh, complaint, said):
+def test_what_ssh_complains_about_is_passed_on_with_the_remedy(ssh, complaint, error):
     ssh(f"#!/bin/sh\ncat >&2 <<'END'\n{complaint}\nEND\nexit 255\n")
     caught = refused()
-    assert caught.startswith("alice (user@alice): ") and said in caught
+    assert caught.startswith("alice (user@alice): ") and error in caught
 
 
 def test_without_ssh_or_without_a_word_of_it_the_error_names_it(ssh, monkeypatch):
@@ -279,21 +279,21 @@ def test_without_ssh_or_without_a_word_of_it_the_error_names_it(ssh, monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("hello", "said"),
+    ("hello", "error"),
     [
         ({"version": "0.0.9"}, f"its mptune-agent is version 0.0.9, this is {__version__}: install the same"),
         ({"protocol": 2}, "install the same"),
         ({"event": "refused", "reason": "in use by another session (pid 7)"}, "another session (pid 7)"),
     ],
 )
-def test_an_agent_that_does_not_fit_is_refused(ssh, monkeypatch, hello, said):
+def test_an_agent_that_does_not_fit_is_refused(ssh, monkeypatch, hello, error):
 
     monkeypatch.setenv("FAKE_HELLO", json.dumps(hello))
-    assert said in refused()
+    assert error in refused()
 
 
 @pytest.mark.parametrize(
-    ("tool", "text", "said"),
+    ("tool", "text", "error"),
     [
         ("uname", '#!/bin/sh\n[ "$1" = -m ] && echo sparc || echo Linux\n', "its processor is sparc"),
         ("uname", "#!/bin/sh\necho Darwin\n", "it runs Darwin: hosts need Linux"),
@@ -304,12 +304,12 @@ def test_an_agent_that_does_not_fit_is_refused(ssh, monkeypatch, hello, said):
     ],
 )
 def test_a_host_that_cannot_take_the_agent_is_refused_with_its_reason(
-    ssh, place, tmp_path, monkeypatch, tool, text, said
+    ssh, place, tmp_path, monkeypatch, tool, text, error
 ):
     (tmp_path / "bin").mkdir()
     program(tmp_path / "bin" / tool, text)
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
     if tool == "chmod":  # nothing is executable then, as where everything is mounted noexec
         monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
-    assert said in refused()
+    assert error in refused()
     assert not list(place.iterdir())

@@ -200,8 +200,10 @@ def test_where_no_tcp_arrives_there_is_no_yardstick(network: Topology, fake_test
     result = run(network, fake_testbed)
     assert result.confirmation is not None and result.confirmation.against_tcp is None
     assert result_document(result)["against_tcp"] is None
-    (said,) = (warning for warning in result.warnings if "plain TCP" in warning)
-    assert said.startswith("There is no comparison with plain TCP: all ") and said.endswith("cut).")
+    (warning_text,) = (warning for warning in result.warnings if "plain TCP" in warning)
+    assert warning_text.startswith("There is no comparison with plain TCP: all ") and warning_text.endswith(
+        "cut)."
+    )
 
 
 def test_without_a_shortlist_there_is_no_plain_tcp(network: Topology, fake_testbed: Any) -> None:

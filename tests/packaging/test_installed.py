@@ -139,8 +139,8 @@ except OSError:
 def test_one_program_over_mptcp(mptune, installed):
     assert done(installed / "python", "-c", PROGRAM) == "tcp\n"
     kernel = json.loads(mptune("--version", "--json"))["kernel"]
-    said = mptune("exec", "--", installed / "python", "-c", PROGRAM)
-    assert said == ("mptcp\n" if kernel["mptcp"] else "tcp\n")
+    output = mptune("exec", "--", installed / "python", "-c", PROGRAM)
+    assert output == ("mptcp\n" if kernel["mptcp"] else "tcp\n")
 
 
 def test_the_pages_that_were_written_are_where_man_looks(installed):

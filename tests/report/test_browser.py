@@ -143,9 +143,9 @@ def test_the_slider_changes_the_sentence_and_moves_the_ring(opened: Opened, opti
     page.keyboard.press("Home")
     best = optimised.answer.pareto[0]
     assert f"with {best.cc}" in sentence.inner_text() and sentence.inner_text() != optimised.answer.answer[0]
-    said = re.search(r"set the buffer to ([\d.]+) MiB", sentence.inner_text())
+    match = re.search(r"set the buffer to ([\d.]+) MiB", sentence.inner_text())
     # Whole KiB, rounded up, in hundredths.
-    assert said is not None and 0 <= float(said[1]) + 0.005 - best.buffer_mib < 0.012
+    assert match is not None and 0 <= float(match[1]) + 0.005 - best.buffer_mib < 0.012
     assert "model predicts" in page.locator("#prediction").inner_text()
     assert not page.locator("#evidence").is_visible()
     least = f"{100 * best.sacrifice:g} %"

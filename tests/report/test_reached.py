@@ -161,12 +161,12 @@ def test_every_trial_is_drawn_and_the_most_tried_have_a_colour(race: RunData) ->
 
 
 @pytest.mark.parametrize(
-    ("ended", "said"),
+    ("ended", "sentence"),
     [("certain", "the answer was 94 % certain"), ("budget", "budget"), ("everything", "was measured")],
 )
-def test_it_states_the_certainty_and_what_ended_it(race: RunData, ended: str, said: str) -> None:
+def test_it_states_the_certainty_and_what_ended_it(race: RunData, ended: str, sentence: str) -> None:
     lead = section_of(_with(race, ended=ended)).lead
-    assert said in lead and "94 % certain within 2 % (90 % asked for), after 12 trials and 220 s" in lead
+    assert sentence in lead and "94 % certain within 2 % (90 % asked for), after 12 trials and 220 s" in lead
 
 
 def test_the_trials_are_a_share_of_those_of_a_grid(race: RunData) -> None:

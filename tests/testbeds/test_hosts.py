@@ -379,7 +379,7 @@ def waiting(sessions, trial, monkeypatch):
     made, refused = sessions
     monkeypatch.setattr(hosts_testbed, "_PAUSE_S", 0)
     monkeypatch.setattr(HostsTestbed, "_measure", lambda bed, asked: bed._facts(asked.topology))
-    bed, said = HostsTestbed(), []
+    bed, printed = HostsTestbed(), []
     asked = trial(pm="default", protocol="tcp", cc="reno")
     bed.check(asked)
     with bed.session():
@@ -389,40 +389,40 @@ def waiting(sessions, trial, monkeypatch):
 
     def wait(patience_s, then):
         def say(sentence):
-            said.append(sentence)
+            printed.append(sentence)
             then()
 
         bed.be_patient(patience_s, say)
         with bed.session():
             return bed._facts(asked.topology)
 
-    return wait, said
+    return wait, printed
 
 
 def test_a_host_that_is_away_is_waited_for_where_that_was_asked_for(sessions, waiting):
     made, refused = sessions
-    wait, said = waiting
+    wait, printed = waiting
     assert set(wait(60, refused.clear)) == {"local", "remote"}
-    assert said[0] == "Waiting for Laptop: unreachable" and said[1].startswith("Laptop is back after ")
+    assert printed[0] == "Waiting for Laptop: unreachable" and printed[1].startswith("Laptop is back after ")
     assert len(made) == 3
 
 
 def test_patience_with_a_host_ends(waiting):
-    wait, said = waiting
+    wait, printed = waiting
     with pytest.raises(TrialError, match="Laptop: unreachable") as caught:
         wait(0.01, lambda: None)
-    assert caught.value.kind == "unreachable" and len(said) == 1
+    assert caught.value.kind == "unreachable" and len(printed) == 1
 
 
 @pytest.fixture
 def beginning(sessions, trial, monkeypatch):
     """A patient testbed that has not begun, its output, and how it begins; each sentence calls `then`."""
     monkeypatch.setattr(hosts_testbed, "_PAUSE_S", 0)
-    bed, said = HostsTestbed(), []
+    bed, printed = HostsTestbed(), []
 
     def begin(then):
         def say(sentence):
-            said.append(sentence)
+            printed.append(sentence)
             then()
 
         bed.be_patient(60, say)
@@ -430,34 +430,34 @@ def beginning(sessions, trial, monkeypatch):
         with bed.session():
             pass
 
-    return begin, said
+    return begin, printed
 
 
 def test_a_host_that_is_away_at_the_beginning_is_waited_for_too(sessions, beginning):
     made, refused = sessions
-    begin, said = beginning
+    begin, printed = beginning
     refused.append("unreachable")
     begin(refused.clear)
-    assert said[0] == "Waiting for Laptop: unreachable" and said[1].startswith("Laptop is back after ")
-    assert len(said) == len(made) == 2
+    assert printed[0] == "Waiting for Laptop: unreachable" and printed[1].startswith("Laptop is back after ")
+    assert len(printed) == len(made) == 2
 
 
 def test_what_only_the_user_can_mend_is_not_waited_for_at_the_beginning(sessions, beginning):
     _, refused = sessions
-    begin, said = beginning
+    begin, printed = beginning
     refused.append("its host key is not known here")
     with pytest.raises(MachineError, match="Laptop: its host key"):
         begin(refused.clear)
-    assert not said
+    assert not printed
 
 
 def test_a_host_that_comes_up_with_something_to_mend_is_not_waited_for_any_longer(sessions, beginning):
     _, refused = sessions
-    begin, said = beginning
+    begin, printed = beginning
     refused.append("unreachable")
     with pytest.raises(MachineError, match="Laptop: its host key"):
         begin(lambda: refused.append("its host key is not known here"))
-    assert len(said) == 1
+    assert len(printed) == 1
 
 
 def test_after_ctrl_c_silent_hosts_are_not_waited_for_and_named(sessions, trial):

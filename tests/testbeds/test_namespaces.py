@@ -154,6 +154,6 @@ def test_the_progress_has_the_time_that_was_waited(spoiled, monkeypatch):
     run_trials(testbed, [trial], progress=lambda done, total, note="": notes.append(note))
     planned = PlannedTrial(purpose="sweep", run=0, trial=trial)
     TrialRunner(testbed).measure([planned], progress=lambda done, total, note="": notes.append(note))
-    said = "waited once for a quiet machine, 4 s in all"
-    assert notes[0] == said
-    assert notes[1].startswith("best ") and notes[1].endswith(f", {said}")
+    sentence = "waited once for a quiet machine, 4 s in all"
+    assert notes[0] == sentence
+    assert notes[1].startswith("best ") and notes[1].endswith(f", {sentence}")

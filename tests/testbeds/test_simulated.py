@@ -226,7 +226,7 @@ def test_a_trial_whose_books_contradict_themselves_is_a_failure(testbed, network
 
 
 @pytest.mark.parametrize(
-    ("changes", "says"),
+    ("changes", "error"),
     [
         ({"buffer_bytes": 1447}, "expected at least one segment of 1448 bytes, found 1447"),
         ({"cc": "tahoe"}, "cc: expected one of reno, cubic"),
@@ -240,10 +240,10 @@ def test_a_trial_whose_books_contradict_themselves_is_a_failure(testbed, network
         ({"pm_options": {"ndiffports": 65}, "pm": "ndiffports"}, "ndiffports: expected 1 to 64"),
     ],
 )
-def test_an_impossible_trial_is_refused_in_one_line(testbed, network, changes, says):
+def test_an_impossible_trial_is_refused_in_one_line(testbed, network, changes, error):
     with pytest.raises(InputError) as refused:
         testbed.run(trial(network, **changes))
-    assert says in str(refused.value)
+    assert error in str(refused.value)
     assert "\n" not in str(refused.value)
 
 

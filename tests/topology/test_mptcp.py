@@ -135,7 +135,7 @@ def test_the_other_way_round_it_is_the_same_path(made: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("second", "said"),
+    ("second", "error"),
     [
         (
             'mptcp = "stripped"',
@@ -144,8 +144,8 @@ def test_the_other_way_round_it_is_the_same_path(made: Any) -> None:
         ("mptcp = false", "core.segments.B-X.mptcp: expected text such as"),
     ],
 )
-def test_another_word_is_refused(made: Any, second: str, said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_another_word_is_refused(made: Any, second: str, error: str) -> None:
+    with pytest.raises(InputError, match=error):
         made(second=second)
 
 
