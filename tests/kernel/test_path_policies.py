@@ -95,8 +95,8 @@ def mbps(observation: Observation) -> float:
 def test_hold_keeps_a_slow_path_from_holding_up_a_quick_one(side_by_side, tmp_path) -> None:
     # A quarter of the product of both rates and the larger RTT: Cubic alone gets a third of the quick path.
     unlike = network(tmp_path, (20, 20), (5, 200))
-    wanted = {cc: trial(unlike, cc, 156_250) for cc in ("cubic", "cubic+hold", "olia+hold")}
-    gained = {cc: mbps(observation) for cc, observation in side_by_side(wanted).items()}
+    trials = {cc: trial(unlike, cc, 156_250) for cc in ("cubic", "cubic+hold", "olia+hold")}
+    gained = {cc: mbps(observation) for cc, observation in side_by_side(trials).items()}
     assert gained["cubic+hold"] > 0.95 * WHOLE and gained["olia+hold"] > 0.9 * WHOLE
     assert gained["cubic"] < 0.7 * WHOLE, "the network no longer shows what hold is for"
 
@@ -105,8 +105,8 @@ def test_hold_keeps_a_slow_path_from_holding_up_a_quick_one(side_by_side, tmp_pa
 @pytest.mark.timeout(120)
 def test_hold_leaves_equal_paths_alone(side_by_side, tmp_path) -> None:
     alike = network(tmp_path, (20, 30), (20, 30))
-    wanted = {cc: trial(alike, cc, 1_000_000) for cc in ("cubic", "cubic+hold")}
-    gained = {cc: mbps(observation) for cc, observation in side_by_side(wanted).items()}
+    trials = {cc: trial(alike, cc, 1_000_000) for cc in ("cubic", "cubic+hold")}
+    gained = {cc: mbps(observation) for cc, observation in side_by_side(trials).items()}
     assert gained["cubic+hold"] > 0.97 * gained["cubic"] > 1.7 * WHOLE
 
 
@@ -116,7 +116,7 @@ def test_hold_leaves_equal_paths_alone(side_by_side, tmp_path) -> None:
 @pytest.mark.timeout(120)
 def test_recovery_is_the_kernels(side_by_side, tmp_path, window, loss) -> None:
     """Plain TCP, where a policy decides nothing: only `cong_control` in place of `cong_avoid` is new."""
-    one = network(tmp_path, (20, 20), loss=loss)
-    wanted = {cc: trial(one, cc, 1_000_000, "tcp") for cc in (window, f"{window}+hold")}
-    gained = {cc: mbps(observation) for cc, observation in side_by_side(wanted).items()}
+    lossy = network(tmp_path, (20, 20), loss=loss)
+    trials = {cc: trial(lossy, cc, 1_000_000, "tcp") for cc in (window, f"{window}+hold")}
+    gained = {cc: mbps(observation) for cc, observation in side_by_side(trials).items()}
     assert gained[f"{window}+hold"] == pytest.approx(gained[window], rel=0.01 if not loss else 0.04)

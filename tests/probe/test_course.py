@@ -116,7 +116,7 @@ class Network:
             own, far = self.paths[path].addresses or ("", "")
             way = [f"10.0.{self.paths[path].local}.1", None, "10.0.9.1"]
             addresses = [*way, far] if end == "sender" else [*reversed(way), own]
-            routes[path] = Route(hops=[Hop(address=one, rtt_ns=1) for one in addresses], reached=True)
+            routes[path] = Route(hops=[Hop(address=address, rtt_ns=1) for address in addresses], reached=True)
         return routes
 
     def end(self, connections: Sequence[int]) -> None:
@@ -147,16 +147,16 @@ def probed(monkeypatch: pytest.MonkeyPatch, stages: list[str] | None = None, **k
         "sender": machine("alice", "192.0.2.1", "198.51.100.1"),
         "receiver": machine("bob", "203.0.113.1"),
     }
-    told = [] if stages is None else stages
-    return probe(machines, Wish(), advance=lambda done, of, stage: told.append(stage))
+    reached = [] if stages is None else stages
+    return probe(machines, Wish(), advance=lambda done, of, stage: reached.append(stage))
 
 
-def test_what_the_network_is_like_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_network_is_measured_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     stages: list[str] = []
-    found = probed(monkeypatch, stages)
+    measured = probed(monkeypatch, stages)
     assert stages[0] == "machines" and stages[-2:] == ["losses", ""]
-    assert [path.udp for path in found.paths] == [True, True]
-    for path, rate, delay_ns in zip(found.paths, RATES, DELAYS_NS, strict=True):
+    assert [path.udp for path in measured.paths] == [True, True]
+    for path, rate, delay_ns in zip(measured.paths, RATES, DELAYS_NS, strict=True):
         for way in (path.up, path.down):
             assert way.rate is not None and way.rate.value == pytest.approx(rate, rel=0.02)
             assert way.mtu == MTU and way.mtu_next == MTU + 1
@@ -165,23 +165,23 @@ def test_what_the_network_is_like_is_found(monkeypatch: pytest.MonkeyPatch) -> N
         assert path.up.queue is not None and path.up.queue.bytes == pytest.approx(QUEUE, rel=0.1)
         assert path.mptcp is not None and path.mptcp.kind == "full"
         assert path.source is not None and not path.translated
-    assert found.paths[0].up.route is not None
-    assert [hop.address for hop in found.paths[0].up.route.hops] == [
+    assert measured.paths[0].up.route is not None
+    assert [hop.address for hop in measured.paths[0].up.route.hops] == [
         "10.0.0.1",
         None,
         "10.0.9.1",
         "203.0.113.1",
     ]
-    shared = [(hop.address, hop.end, hop.paths) for hop in found.shared_hops]
-    labels = tuple(path.label for path in found.paths)
+    shared = [(hop.address, hop.end, hop.paths) for hop in measured.shared_hops]
+    labels = tuple(path.label for path in measured.paths)
     assert shared == [("10.0.9.1", "sender", labels), ("10.0.9.1", "receiver", labels)]
-    assert found.notes == ["joins were not tried: alice: needs root (or sudo without a password)"]
-    assert found.bytes <= Wish().data_bytes
+    assert measured.notes == ["joins were not tried: alice: needs root (or sudo without a password)"]
+    assert measured.bytes <= Wish().data_bytes
 
 
 def test_without_datagrams_transfers_decide(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = probed(monkeypatch, udp=False)
-    for path, rate in zip(found.paths, RATES, strict=True):
+    measured = probed(monkeypatch, udp=False)
+    for path, rate in zip(measured.paths, RATES, strict=True):
         assert not path.udp and path.up.mtu is None and path.up.loss is None
         assert path.up.how == "a TCP transfer" and path.up.rate is not None and path.up.rate.at_least
         assert path.up.rate.value == pytest.approx(rate, rel=0.01)
@@ -189,6 +189,6 @@ def test_without_datagrams_transfers_decide(monkeypatch: pytest.MonkeyPatch) -> 
         assert path.source is not None
 
 
-def test_where_nothing_gets_through_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_nothing_gets_through_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(TrialError, match=r"nothing gets through to bob \(203\.0\.113\.1\).*TCP .*: refused"):
         probed(monkeypatch, udp=False, tcp=False)

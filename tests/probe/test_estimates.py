@@ -60,7 +60,7 @@ def test_what_keeps_the_receiver_waiting_does_not_matter():
     assert estimates.train_rate(jittery) == pytest.approx(10 * MBIT, rel=0.05)
 
 
-def test_too_few_or_simultaneous_arrivals_say_nothing():
+def test_too_few_or_simultaneous_arrivals_give_no_rate():
     assert estimates.train_rate(through(MBIT, packets=5)) is None
     none = Train(bytes=1500, packets=10, seq=(), sent=(), arrived=())
     assert estimates.train_rate(none) is None and none.span_ns == 0
@@ -71,18 +71,18 @@ def test_too_few_or_simultaneous_arrivals_say_nothing():
 
 def test_a_rate_is_the_median_of_the_long_trains():
     short = through(80 * MBIT, packets=12)
-    found = estimates.rate([short, *(through(rate * MBIT) for rate in (20, 21, 22))])
-    assert found is not None and found.samples == 3
-    assert found.value == pytest.approx(21 * MBIT, rel=0.01)
-    assert found.spread == pytest.approx(2 / 21, rel=0.1)
-    assert not found.at_least
+    estimate = estimates.rate([short, *(through(rate * MBIT) for rate in (20, 21, 22))])
+    assert estimate is not None and estimate.samples == 3
+    assert estimate.value == pytest.approx(21 * MBIT, rel=0.01)
+    assert estimate.spread == pytest.approx(2 / 21, rel=0.1)
+    assert not estimate.at_least
 
 
 def test_a_train_that_nothing_slowed_down_is_a_lower_bound():
     slow = through(100 * MBIT, interval_ns=8e9 * 1500 / (20 * MBIT))
     assert not estimates.hindered(slow)
-    found = estimates.rate([slow])
-    assert found is not None and found.at_least and found.value == pytest.approx(20 * MBIT, rel=0.01)
+    estimate = estimates.rate([slow])
+    assert estimate is not None and estimate.at_least and estimate.value == pytest.approx(20 * MBIT, rel=0.01)
     # One that overflows a queue was held up, however slowly it was sent.
     assert estimates.hindered(through(20 * MBIT, interval_ns=8e9 * 1500 / (30 * MBIT), queue=30_000))
 
@@ -108,24 +108,24 @@ def test_a_transfer_decides_unless_it_was_slow_by_itself():
 
 @pytest.mark.parametrize("size", [15_000, 60_000, 250_000])
 def test_a_queue_is_what_a_burst_fills(size):
-    found = estimates.queue(through(30 * MBIT, queue=size), 30 * MBIT)
-    assert found is not None and not found.at_least
-    assert found.bytes == pytest.approx(size, abs=1600)
+    queue = estimates.queue(through(30 * MBIT, queue=size), 30 * MBIT)
+    assert queue is not None and not queue.at_least
+    assert queue.bytes == pytest.approx(size, abs=1600)
 
 
 def test_a_queue_that_never_overflowed_is_a_lower_bound():
-    found = estimates.queue(through(30 * MBIT, packets=100, losses=(40,)), 30 * MBIT)
-    assert found is not None and found.at_least
-    assert found.bytes == pytest.approx(99 * 1500, abs=3000)
+    queue = estimates.queue(through(30 * MBIT, packets=100, losses=(40,)), 30 * MBIT)
+    assert queue is not None and queue.at_least
+    assert queue.bytes == pytest.approx(99 * 1500, abs=3000)
     assert estimates.queue(through(MBIT, packets=2), MBIT) is None
 
 
 def test_a_queue_is_full_however_little_a_slow_burst_loses():
     slow = through(30 * MBIT, packets=1000, interval_ns=8e9 * 1500 / (31.5 * MBIT), queue=60_000)
     assert (1000 - len(slow.seq)) / 1000 < 0.03
-    found = estimates.queue(slow, 30 * MBIT)
-    assert found is not None and not found.at_least
-    assert found.bytes == pytest.approx(60_000, abs=1600)
+    queue = estimates.queue(slow, 30 * MBIT)
+    assert queue is not None and not queue.at_least
+    assert queue.bytes == pytest.approx(60_000, abs=1600)
     # Random losses are not those of a queue.
     few = estimates.queue(through(30 * MBIT, packets=1000, losses=(100, 500, 700, 900)), 30 * MBIT)
     assert few is not None and few.at_least
@@ -164,9 +164,9 @@ def test_a_queue_behind_a_link_that_is_hardly_faster_is_what_a_slow_burst_fills(
     )
     assert fast is not None and not fast.at_least and slow is not None
     assert abs(fast.bytes / behind - 1) > 0.15
-    found = estimates.queue_behind(fast, slow, spared=False)
-    assert found is not None and not found.at_least
-    assert found.bytes == pytest.approx(behind, abs=3000)
+    queue = estimates.queue_behind(fast, slow, spared=False)
+    assert queue is not None and not queue.at_least
+    assert queue.bytes == pytest.approx(behind, abs=3000)
     # Without room for a slow one nothing is known; one that did not fill the queue gives a lower bound.
     assert estimates.queue_behind(fast, None, spared=False) is None
     short = estimates.queue(through_two(*links, pace=42.6 * MBIT, packets=100), 40 * MBIT)
@@ -175,14 +175,14 @@ def test_a_queue_behind_a_link_that_is_hardly_faster_is_what_a_slow_burst_fills(
     assert estimates.queue_behind(fast, None, spared=True) == fast
 
 
-def test_the_link_that_limits_a_path_is_told_only_where_it_can_be():
+def test_the_link_that_limits_a_path_is_named_only_where_it_is_known():
     assert estimates.limit(known(20), known(50), 20 * MBIT) == "near"
     assert estimates.limit(known(50), known(20), 20 * MBIT) == "far"
     assert estimates.limit(known(50), known(48), 48 * MBIT) == "far"
     # Two links of one rate: either may be it. With one interface at each end they count as one.
     assert estimates.limit(known(20), known(20.05), 20 * MBIT) is None
-    one = known(20, at_least=True)
-    assert estimates.limit(one, one, 20 * MBIT) == "near"
+    minimum = known(20, at_least=True)
+    assert estimates.limit(minimum, minimum, 20 * MBIT) == "near"
     near = known(27.36, at_least=True)
     # What is as fast as a link that is known is limited by it; what is a little slower may be by another one.
     assert estimates.limit(known(27.9, at_least=True), known(27.91), 27.9 * MBIT) == "far"
@@ -208,8 +208,8 @@ def test_round_trips_are_without_the_time_on_the_links():
         estimates.propagation_ns(10_640_000, 60, [3 * MBIT, 3 * MBIT, 3 * MBIT, 3 * MBIT, None]) == 10_000_000
     )
     assert estimates.propagation_ns(5, 60, [MBIT]) == 0
-    found = estimates.round_trip([[30, 20], [10, 40]], [10, None])
-    assert found is not None and (found.min_ns, found.median_ns, found.samples) == (10, 25, 4)
+    estimate = estimates.round_trip([[30, 20], [10, 40]], [10, None])
+    assert estimate is not None and (estimate.min_ns, estimate.median_ns, estimate.samples) == (10, 25, 4)
     assert estimates.round_trip([[]], [None]) is None
 
 
@@ -231,17 +231,17 @@ def known(mbit: float, *, spread: float = 0.0, at_least: bool = False) -> Estima
     return Estimate(value=value, low=low, high=high, samples=4, at_least=at_least)
 
 
-def rates(found: tuple[Estimate | None, ...]) -> list[tuple[float, bool] | None]:
-    return [None if one is None else (one.value / MBIT, one.at_least) for one in found]
+def rates(pair: tuple[Estimate | None, ...]) -> list[tuple[float, bool] | None]:
+    return [None if rate is None else (rate.value / MBIT, rate.at_least) for rate in pair]
 
 
-def test_attempts_that_disagree_tell_nothing_of_links():
+def test_attempts_that_disagree_give_nothing_on_links():
     """Two paths of 4 Mbit/s by one link: together 3.9, 4.6 and 4.7, which may be that link or its ends."""
     paths = {(0, 0): known(4), (0, 1): known(4)}
     together = Estimate(value=4.6 * MBIT, low=3.9 * MBIT, high=4.7 * MBIT, samples=3)
-    found = estimates.link_rates(paths, {0: together}, {}, 1, 2)
-    assert rates(found.near) == [(4, True)]
-    assert rates(found.far) == [(4, True), (4, True)]
+    measured = estimates.link_rates(paths, {0: together}, {}, 1, 2)
+    assert rates(measured.near) == [(4, True)]
+    assert rates(measured.far) == [(4, True), (4, True)]
 
 
 def test_links_follow_from_paths_alone_and_together():
@@ -249,18 +249,18 @@ def test_links_follow_from_paths_alone_and_together():
     paths = {(0, 0): known(50), (0, 1): known(10), (1, 0): known(20), (1, 1): known(10)}
     near = {0: known(50), 1: known(20)}
     far = {0: known(70), 1: known(10)}
-    found = estimates.link_rates(paths, near, far, 2, 2)
-    assert rates(found.near) == [(50, False), (20, False)]
-    assert rates(found.far) == [(70, True), (10, False)]
-    assert found.core == {}
+    measured = estimates.link_rates(paths, near, far, 2, 2)
+    assert rates(measured.near) == [(50, False), (20, False)]
+    assert rates(measured.far) == [(70, True), (10, False)]
+    assert measured.core == {}
 
 
 def test_what_is_slower_than_both_ends_is_limited_between():
     paths = {(0, 0): known(50), (0, 1): known(10)}
-    found = estimates.link_rates(paths, {0: known(60)}, {}, 1, 2)
-    assert rates(found.near) == [(60, True)]
+    measured = estimates.link_rates(paths, {0: known(60)}, {}, 1, 2)
+    assert rates(measured.near) == [(60, True)]
     # Their only path comes from a faster link: they are its limit.
-    assert rates(found.far) == [(50, False), (10, False)]
+    assert rates(measured.far) == [(50, False), (10, False)]
     paths[0, 0], paths[0, 1] = known(50), known(49)
     slow = {**paths, (1, 0): known(5), (1, 1): known(50)}
     assert estimates.link_rates(slow, {}, {}, 2, 2).core == {(1, 0): 5 * MBIT}
@@ -268,20 +268,20 @@ def test_what_is_slower_than_both_ends_is_limited_between():
 
 def test_a_path_much_slower_than_the_other_does_not_show_the_link_s_rate():
     paths = {(0, 0): known(4), (0, 1): known(110)}
-    found = estimates.link_rates(paths, {0: known(111)}, {}, 1, 2)
-    assert rates(found.near) == [(110, True)]
+    measured = estimates.link_rates(paths, {0: known(111)}, {}, 1, 2)
+    assert rates(measured.near) == [(110, True)]
 
 
 def test_what_limits_its_only_path_is_known_if_the_other_end_is_faster():
     paths = {(0, 0): known(5), (1, 0): known(15)}
-    found = estimates.link_rates(paths, {}, {0: known(20)}, 2, 1)
-    assert rates(found.near) == [(5, False), (15, False)]
-    assert rates(found.far) == [(20, True)]
+    measured = estimates.link_rates(paths, {}, {0: known(20)}, 2, 1)
+    assert rates(measured.near) == [(5, False), (15, False)]
+    assert rates(measured.far) == [(20, True)]
 
 
 def test_an_interface_without_a_path_has_no_rate():
-    found = estimates.link_rates({(0, 0): known(7)}, {}, {}, 2, 1)
-    assert rates(found.near) == [(7, True), None]
+    measured = estimates.link_rates({(0, 0): known(7)}, {}, {}, 2, 1)
+    assert rates(measured.near) == [(7, True), None]
 
 
 def test_trains_together_fill_the_link_they_share():

@@ -8,7 +8,7 @@ from mptune.probe.interfaces import choose, endpoints, leaving, left_out, nothin
 
 def interface(device, ip, *, via=None, routed=True, up=True, more=()):
     routes = [{"table": "main", "via": via, "metric": 0}] if routed else []
-    addresses = [{"ip": one, "prefix": 24} for one in (ip, *more)]
+    addresses = [{"ip": address, "prefix": 24} for address in (ip, *more)]
     return {
         "device": device,
         "up": up,
@@ -30,8 +30,8 @@ BRIDGE = interface("br0", "10.0.0.1", routed=False)
 DOWN = interface("eth9", "10.0.9.1", up=False)
 
 
-def names(found):
-    return [nic.device for nic in found]
+def names(chosen):
+    return [nic.device for nic in chosen]
 
 
 def test_those_with_a_default_route_take_part():
@@ -51,8 +51,8 @@ def test_those_without_a_default_route_are_named():
 
 
 def test_the_wanted_ones_in_their_order():
-    found = choose(facts(ETH, BRIDGE, WIFI), ("br0", "eth0"), None, "--x", "alice")
-    assert names(found) == ["br0", "eth0"]
+    chosen = choose(facts(ETH, BRIDGE, WIFI), ("br0", "eth0"), None, "--x", "alice")
+    assert names(chosen) == ["br0", "eth0"]
 
 
 def test_addresses_are_of_one_family_and_global():
@@ -72,8 +72,8 @@ def test_each_path_has_a_family_that_both_ends_have():
     assert endpoints(both, both, None) == ("192.0.2.1", "192.0.2.1")
     assert endpoints(both, both, 6) == ("2001:db8::1", "2001:db8::1")
     assert endpoints(four, six, None) is None
-    said = nothing_in_common("alice", [four], "bob", [six])
-    assert "alice has only IPv4, bob has only IPv6" in said and "\n" not in said
+    reason = nothing_in_common("alice", [four], "bob", [six])
+    assert "alice has only IPv4, bob has only IPv6" in reason and "\n" not in reason
 
 
 def test_lines_to_paste_are_of_the_family_that_leaves_elsewhere():
@@ -86,8 +86,8 @@ def test_lines_to_paste_are_of_the_family_that_leaves_elsewhere():
 
 
 def test_labels_have_letters_and_digits_only_and_differ():
-    found = choose(facts(interface("a.1", "10.0.0.1"), interface("a-1", "10.0.1.1")), (), 4, "--x", "alice")
-    assert [nic.abbr for nic in found] == ["a1", "a1x1"]
+    chosen = choose(facts(interface("a.1", "10.0.0.1"), interface("a-1", "10.0.1.1")), (), 4, "--x", "alice")
+    assert [nic.abbr for nic in chosen] == ["a1", "a1x1"]
 
 
 def test_refusals_name_option_and_host():

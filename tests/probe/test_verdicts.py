@@ -34,17 +34,17 @@ def test_kinds(mptcp, plain, joined, kind):
 
 
 def test_an_end_without_mptcp_is_not_the_path_s_fault():
-    found = verdict(PLAIN, PLAIN, None, "alice: no MPTCP here")
-    assert (found.kind, found.because) == ("unsupported", "alice: no MPTCP here")
+    judged = verdict(PLAIN, PLAIN, None, "alice: no MPTCP here")
+    assert (judged.kind, judged.because) == ("unsupported", "alice: no MPTCP here")
     assert verdict(NOTHING, NOTHING, None, "alice: no MPTCP here").kind == "unreachable"
 
 
-def test_a_join_that_was_not_tried_is_said():
+def test_a_join_that_was_not_tried_is_reported():
     assert "not tried" in verdict(WHOLE, PLAIN, None, None).because
 
 
-def test_data_that_do_not_pass_after_a_handshake_are_told_from_no_handshake():
+def test_data_that_do_not_pass_after_a_handshake_are_distinguished_from_no_handshake():
     stuck = Tried(connected=True, failed="time-out")
-    found = verdict(stuck, stuck, None, None)
-    assert (found.kind, found.because.count("with the first data")) == ("unreachable", 2)
+    judged = verdict(stuck, stuck, None, None)
+    assert (judged.kind, judged.because.count("with the first data")) == ("unreachable", 2)
     assert "first data" not in verdict(NOTHING, NOTHING, None, None).because
