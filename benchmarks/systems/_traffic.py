@@ -3,8 +3,8 @@
 Not a benchmark; run inside the namespaces by `daemon.py load`. Both are ordinary programs: one thread, one
 epoll, no setting of MPTCP but the protocol of their sockets. The server discards what comes to its port, and
 answers each request at the next one. Of the client's connections the first few always have more to send, the
-others send a little now and then; besides, it may open short ones, each for a request and its answer. It says
-`open` when all long ones are there, and works until its standard input ends.
+others send a little now and then; besides, it may open short ones, each for a request and its answer. It
+prints `open` when all long ones are there, and works until its standard input ends.
 
     python -m benchmarks.systems._traffic server ADDRESS
     python -m benchmarks.systems._traffic client ADDRESS SOURCE --connections 1000 --busy 5 --short 200

@@ -70,4 +70,4 @@ def test_a_core_that_limits_nothing_can_get_a_bottleneck_with_others() -> None:
     assert core.rate_bps == 8_000_000 and core.queue_bytes == 100_000
     assert changed.background == (TcpBackground(path="U-C", cc="cubic"),)
     assert changed.path("B-C", "") == topology.path("B-C", "")
-    assert rate.value(rate.quantile) > rate.stated  # unless the data say otherwise, nothing is limited
+    assert rate.value(rate.quantile) > rate.stated  # unless the data show otherwise, nothing is limited

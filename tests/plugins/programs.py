@@ -1,8 +1,8 @@
 """Sees every program that a test starts, and fails a test that started one it has not declared.
 
 Declared is what the test's marks name, `@pytest.mark.needs("nft")`, and what it or its fixtures `require`
-(tests/plugins/needs.py). What a fixture starts counts for every test that uses it. Nothing needs to be said
-of what is `GRANTED` below, nor of what belongs to the project: this interpreter, what is below the
+(tests/plugins/needs.py). What a fixture starts counts for every test that uses it. Not to be declared
+is what is `GRANTED` below, and what belongs to the project: this interpreter, what is below the
 repository, and what a test made in a temporary directory.
 
 There are two ways to see one: an audit hook for what this process starts, and a directory that comes first on

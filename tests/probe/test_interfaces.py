@@ -1,4 +1,4 @@
-"""Which interfaces take part, and what is said of packets that leave by the wrong one."""
+"""Interfaces that take part, and the warning about packets that leave by the wrong one."""
 
 import pytest
 

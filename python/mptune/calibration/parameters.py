@@ -136,7 +136,7 @@ def _of_paths(topology: Topology) -> Iterator[Parameter]:
     for path in topology.paths:
         key = f"core.segments.{path.label}"
         yield from _assumed(topology, f"{key}.rtt", "rtt")
-        # Where an access link of the path loses packets, losses of both cannot be told apart.
+        # Where an access link of the path loses packets, losses of both cannot be separated.
         if path.core.loss_ppb or not (path.local.loss_ppb or path.remote.loss_ppb):
             yield from _assumed(topology, f"{key}.loss", "loss")
         if path.core.rate_bps is not None:

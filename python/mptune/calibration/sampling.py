@@ -1,6 +1,6 @@
 """An ensemble of parameters that moves from the prior to the posterior, with few evaluations of the model.
 
-First an iterated ensemble smoother: the ensemble's own covariances between parameters and results say how to
+First an iterated ensemble smoother: the ensemble's own covariances between parameters and results give how to
 move each member towards the data (ensemble smoother with multiple data assimilation; Emerick and Reynolds,
 Computers & Geosciences 55, 2013). It reaches the right region within a few evaluations of each member, but
 takes the model for linear. Then sweeps of differential evolution MCMC (ter Braak, Statistics and Computing

@@ -29,7 +29,7 @@ class Connections:
     tried : by path, with MPTCP and without.
     plain : by path, the plain connection that is open.
     no_mptcp : why no connection can be MPTCP; None if it can.
-    rtts, sources : by path, where no datagram told them.
+    rtts, sources : by path, where no datagram gave them.
     """
 
     tried: dict[int, tuple[Tried, Tried]]

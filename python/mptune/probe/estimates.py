@@ -279,7 +279,7 @@ def joined_queue(found: Sequence[Queue]) -> Queue | None:
 
 
 def queue_behind(fast: Queue | None, slow: Queue | None, *, spared: bool) -> Queue | None:
-    """Queue behind a link of which it is not known how much faster it is; None if bursts do not tell.
+    """Queue behind a link of which it is not known how much faster it is; None if bursts do not show it.
 
     A fast burst may have filled the queue of the link before as well, so that the sum of both was seen, or
     have overflowed it alone. A slower one spares it.

@@ -1,6 +1,6 @@
 """The rates of paths, and of the links that they consist of: at the sending end, at the other, and between.
 
-Paths of one interface share its link, so what they carry together tells it apart from those behind it.
+Paths of one interface share its link, so what they carry together separates it from those behind it.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ Queues = Mapping[tuple[End, int], Queue]
 
 
 def measure_queues(prepared: Prepared, trains: Trains, links: Links) -> Queues:
-    """The queue of the link that limits each path, as far as it can be told whose queue it is."""
+    """The queue of the link that limits each path, as far as it is known whose queue it is."""
     waiting = [
         _Bursts(prepared, trains, links, end, path, link)
         for end in ENDS
@@ -97,7 +97,7 @@ class _Bursts:
         return True
 
     def queue(self) -> Queue | None:
-        """The queue, as far as the bursts tell it from those before it."""
+        """The queue, as far as the bursts separate it from those before it."""
         fast, slow = self._seen(self._fast), self._seen(self._slow)
         return estimates.queue_behind(fast, slow, spared=self._spares)
 

@@ -1,6 +1,6 @@
 """Trains of datagrams, one path and one direction after the other, because paths share links.
 
-Trains of growing length tell the rate of a path, several paths at once that of a shared link, bursts the
+Trains of growing length give the rate of a path, several paths at once that of a shared link, bursts the
 queue in front of a link. Their evaluation is in `estimates`; here they are sent and kept.
 """
 

@@ -143,7 +143,7 @@ class LinearFit:
     Parameters
     ----------
     terms : products of names in `data`; no factor has a power.
-    always : columns that the model has but nothing is said about, such as those of blocks, with a mean of 0.
+    always : columns that the model has but no statement is about, such as those of blocks, with a mean of 0.
     alpha : limits hold with the probability 1 - alpha.
 
     Attributes

@@ -165,7 +165,7 @@ def factors_of(table: str, scenario: str, seconds: float) -> tuple[Factors, ...]
 
     Parameters
     ----------
-    seconds : T; the paper's is 120 s or 60 s, which of them is not said.
+    seconds : T; the paper's is 120 s or 60 s, which of them is not stated.
     """
     printed: dict[str, dict[str, float]] = {}
     for row in published(table):
