@@ -204,7 +204,7 @@ mod tests {
         };
         assert_eq!(at(0.1), FIRST_LOOK);
         assert!(at(2.0) > FIRST_LOOK);
-        // Slower than the batches, so that single bins tell little about the mean.
+        // Slower than the batches, so that single bins are little evidence of the mean.
         let slow = |bin| (RATE as f64 * (0.2 + 1.6 * noise(bin / 25))) as Bytes;
         assert!(judged(slow).1 > DURATION / 2);
     }

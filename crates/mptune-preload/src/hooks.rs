@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_asked_for_tcp_is_told_tcp() {
+    fn a_program_that_asked_for_tcp_sees_tcp() {
         let (fake, settings, memory) = (Fake::default(), settings(true), Memory::new());
         let hooks = Hooks { system: &fake, settings: &settings, memory: &memory };
         assert_eq!(hooks.protocol_shown(IPPROTO_MPTCP), TCP);

@@ -350,7 +350,7 @@ unsafe extern "C-unwind" fn getsockopt(
     let next = next!(getsockopt: fn(c_int, c_int, c_int, *mut c_void, *mut socklen_t) -> c_int);
     let Some(next) = next else { return missing() };
     if level == libc::IPPROTO_TCP && name == libc::TCP_INFO {
-        // A program that wants to know how its connection does may not be able to tell later.
+        // A program that wants to know how its connection does may not be able to ask later.
         aside(|hooks| hooks.closing(fd));
     }
     // SAFETY: the program's own arguments.

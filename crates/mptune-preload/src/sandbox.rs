@@ -4,7 +4,7 @@
 //! Asking the kernel is such a call too. So what there is when the program begins is read where the loader has
 //! just made the same calls, and what is installed later is seen where the C library is asked for it (`enter`).
 //!
-//! What a program installs past the C library only the kernel knows: `PR_GET_SECCOMP` tells, unless a filter was
+//! What a program installs past the C library only the kernel knows: `PR_GET_SECCOMP` reports it, unless a filter was
 //! there from the beginning, as in a container.
 
 use std::ffi::{c_int, c_long};
@@ -24,7 +24,7 @@ impl Sandbox {
         Self { entered: AtomicU32::new(0), filtered: AtomicBool::new(false) }
     }
 
-    /// What /proc/self/status says as the process begins; `before` filters are not of the program or of what
+    /// Filters in /proc/self/status as the process begins; `before` filters are not of the program or of what
     /// has started it.
     pub fn begin(&self, status: &[u8], before: u32) {
         let mode = field(status, b"Seccomp:").unwrap_or(0);

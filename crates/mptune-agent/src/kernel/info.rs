@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn subflows_are_found_at_the_kernels_stride() {
+    fn subflows_are_read_at_the_kernels_stride() {
         let ends = [("10.64.0.1:4000", "10.65.0.1:5000"), ("[fd64:0:1::1]:1", "[fd65::1]:2")];
         for tcp_stride in [160, 240, 248, 280] {
             let info = FullInfo::parse(&full_info(tcp_stride, &ends));

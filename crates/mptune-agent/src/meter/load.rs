@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_tells() {
+    fn this_machine_reports_its_load() {
         assert!(Load::now().is_some_and(|load| load.busy > 0 && load.busy <= load.total));
         assert_eq!(Load::parse(""), None);
     }

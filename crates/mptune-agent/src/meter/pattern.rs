@@ -125,7 +125,7 @@ mod tests {
         }
 
         #[test]
-        fn a_flipped_bit_is_found_where_it_is(
+        fn a_flipped_bit_is_located(
             seed: u64, offset in 0u64..1 << 40, length in 1usize..150_000, at in 0usize..150_000,
             bit in 0u32..8, piece in 1usize..70_000,
         ) {
@@ -137,7 +137,7 @@ mod tests {
 
         /// Up to eight equal bytes in a row can hide the place of the fault, never the fault.
         #[test]
-        fn lost_and_doubled_bytes_are_found_at_once(
+        fn lost_and_doubled_bytes_are_detected_at_once(
             seed: u64, offset in 0u64..1 << 40, at in 0usize..100_000, piece in 1usize..70_000,
             count in prop_oneof![1usize..5000, (1usize..4).prop_map(|blocks| blocks * BLOCK)],
             doubled: bool,

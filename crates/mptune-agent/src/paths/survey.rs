@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_mended_is_said_in_a_sentence() {
+    fn repairs_are_reported_in_a_sentence() {
         let before = Resynced::default();
         assert_eq!(Resynced { times: 3, ..before }.since(&before), None);
         let mut now = Resynced { lost_events: 12, overruns: 1, ..before };

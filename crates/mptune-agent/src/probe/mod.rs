@@ -3,7 +3,7 @@
 //!
 //! It carries out orders and reports what it saw; conclusions are the controller's business. Clocks are never
 //! compared: the end that sent a packet measures its round trip and subtracts the time that the other end
-//! says it needed, and of arrivals only the spacing is reported. It uses only the addresses it was given,
+//! reports that it needed, and of arrivals only the spacing is reported. It uses only the addresses it was given,
 //! sends only to those of the paths (or to senders of packets with the token), and answers nothing without
 //! the 128-bit token.
 //!

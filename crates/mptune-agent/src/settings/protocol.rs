@@ -11,7 +11,7 @@ use serde_json::Value;
 #[derive(Debug, Deserialize)]
 #[serde(tag = "action", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Order {
-    /// Say what settings are now.
+    /// Report what settings are now.
     Read {
         /// Which.
         settings: Vec<Value>,
@@ -20,7 +20,7 @@ pub enum Order {
     Apply(Apply),
     /// Keep what was made.
     Confirm,
-    /// Say what was made and what became of it.
+    /// Report what was made and what became of it.
     Status,
     /// Put everything back.
     Rollback {

@@ -153,7 +153,7 @@ fn begin() -> io::Result<()> {
     signals::block()
 }
 
-/// Tells who has started it, if anybody listens.
+/// Reports to whoever has started it, if anybody listens.
 fn announce() {
     if let Ok(socket) = io::stdin().as_fd().try_clone_to_owned() {
         let _ = UnixStream::from(socket).write_all(WAITING.as_bytes());

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn sockets_are_found_by_their_inodes() {
+    fn sockets_are_matched_by_their_inodes() {
         let proc = Proc::new("found");
         proc.process(7, "curl", &[100, 101]);
         proc.process(8, "nginx", &[200]);

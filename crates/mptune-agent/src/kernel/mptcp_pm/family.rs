@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_group_of_the_events_is_found_by_its_name() {
+    fn the_group_of_the_events_is_looked_up_by_its_name() {
         let group =
             |name: &str, id| vec![McastGrpAttrs::Name(name.to_owned()), McastGrpAttrs::Id(id)];
         let groups = vec![group("mptcp_pm_cmds", 7), group("mptcp_pm_events", 8)];

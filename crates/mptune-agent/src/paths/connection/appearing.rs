@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
 impl Connection {
-    /// A connection of this host, its first subflow from this device; `opens` says that this side may open
+    /// A connection of this host, its first subflow from this device; `opens` if this side may open
     /// others.
     pub fn of_host(
         assignment: &Assignment,

@@ -74,14 +74,14 @@ pub enum Act {
         /// Its ends.
         pair: Pair,
     },
-    /// Tell the peer of an address of this host, if a program accepts connections there.
+    /// Announce an address of this host to the peer, if a program accepts connections there.
     Announce {
         /// The address, with the port of the connection.
         end: SocketAddr,
         /// Its number.
         address_id: u8,
     },
-    /// Tell the peer that an address is gone.
+    /// Withdraw an address from the peer.
     Retract {
         /// Its number.
         address_id: u8,

@@ -28,9 +28,9 @@ fn assignment(pm: &str, (locals, remotes): (usize, usize), further: Value) -> As
     };
     let paths = (0..locals).flat_map(|local| (0..remotes).map(move |remote| (local, remote)));
     let paths: Vec<_> = paths.map(|(local, remote)| path(local, remote)).collect();
-    let mut told = json!({"pm": pm, "paths": paths, "transfer_bytes": u64::MAX});
-    told.as_object_mut().unwrap().extend(further.as_object().cloned().unwrap());
-    serde_json::from_value::<Specification>(told).unwrap().checked().unwrap()
+    let mut specification = json!({"pm": pm, "paths": paths, "transfer_bytes": u64::MAX});
+    specification.as_object_mut().unwrap().extend(further.as_object().cloned().unwrap());
+    serde_json::from_value::<Specification>(specification).unwrap().checked().unwrap()
 }
 
 fn fullmesh(interfaces: (usize, usize)) -> Assignment {
@@ -414,7 +414,7 @@ fn a_join_that_fails_is_a_problem_with_its_reason() {
 }
 
 #[test]
-fn a_join_that_failed_among_lost_events_is_found_by_its_absence() {
+fn a_join_that_failed_among_lost_events_is_recognised_by_its_absence() {
     let mut kernel = Kernel::new(&fullmesh((2, 2)), "0-0", false);
     kernel.connection.on_established(1);
     let pairs = kernel.connection.take_acts().into_iter().map(|act| match act {

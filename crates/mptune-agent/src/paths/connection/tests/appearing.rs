@@ -97,7 +97,7 @@ impl Kernel {
         created.collect()
     }
 
-    fn told(&mut self) -> Vec<(What, String)> {
+    fn reports(&mut self) -> Vec<(What, String)> {
         self.connection.take_happened().into_iter().map(|one| (one.what, one.why)).collect()
     }
 }
@@ -124,7 +124,7 @@ fn every_usable_address_makes_a_path_with_every_address_of_the_peer() {
 fn a_flood_of_announcements_leads_to_few_attempts_and_one_line() {
     let mut kernel = begun(&policy("fullmesh", Terms::default()), false, &host(TWO));
     kernel.refused.creates = Some("no route");
-    kernel.told();
+    kernel.reports();
     let before = kernel.acts.len();
     for number in 0..2000u32 {
         let end = format!("10.7.{}.{}:22", number / 250, number % 250 + 1);
@@ -132,7 +132,7 @@ fn a_flood_of_announcements_leads_to_few_attempts_and_one_line() {
     }
     let attempts = kernel.acts.len() - before;
     assert!((2..=20).contains(&attempts), "{attempts}");
-    let often = kernel.told().into_iter().filter(|(_, why)| why.contains("too often")).count();
+    let often = kernel.reports().into_iter().filter(|(_, why)| why.contains("too often")).count();
     assert_eq!(often, 1);
     assert!(kernel.connection.subflows().count() <= 2 + 2 * 8);
 }
@@ -219,7 +219,7 @@ fn an_interface_that_goes_loses_its_subflow_and_gets_it_back_with_another_addres
     assert_eq!(kernel.ends(), ["10.0.1.2 10.9.0.1", "10.0.2.2 10.9.0.1"]);
     // The subflows kept their numbers, so that however often this happens there is room.
     assert_eq!(kernel.connection.subflows().count(), 2);
-    let lost = kernel.told().into_iter().find(|(what, _)| *what == What::Lost).unwrap();
+    let lost = kernel.reports().into_iter().find(|(what, _)| *what == What::Lost).unwrap();
     assert_eq!(lost.1, "10.0.2.2 is no longer usable here");
 }
 
@@ -289,23 +289,23 @@ fn other_addresses_are_announced_to_peers_that_connect_if_that_is_asked_for() {
         let mut kernel = begun(&policy("fullmesh", terms), true, &host(TWO));
         kernel.hosted(TWO);
         let end = "10.0.2.2:443".parse().unwrap();
-        let told = |kernel: &Kernel| {
+        let announcements = |kernel: &Kernel| {
             let announced =
                 |act: &&Act| matches!(act, Act::Announce { end: one, .. } if *one == end);
             kernel.acts.iter().filter(announced).count()
         };
-        assert_eq!(told(&kernel), usize::from(announce));
+        assert_eq!(announcements(&kernel), usize::from(announce));
         kernel.hosted(&TWO[..1]);
         let gone = kernel.acts.iter().any(|act| matches!(act, Act::Retract { .. }));
         assert_eq!(gone, announce);
         kernel.hosted(TWO);
-        assert_eq!(told(&kernel), 2 * usize::from(announce));
+        assert_eq!(announcements(&kernel), 2 * usize::from(announce));
         assert_eq!(kernel.ends().len(), 1);
     }
 }
 
 #[test]
-fn subflows_are_opened_on_an_accepted_connection_if_the_policy_says_so() {
+fn subflows_are_opened_on_an_accepted_connection_if_the_policy_asks_for_it() {
     let terms = Terms { open_accepted: true, ..Terms::default() };
     let kernel = begun(&policy("fullmesh", terms), true, &host(TWO));
     assert_eq!(kernel.ends().len(), 2);
@@ -317,9 +317,9 @@ fn what_a_run_measured_is_used_where_it_measured_it() {
         json!({"label": format!("{local}"), "local": local, "remote": 0,
                "pairs": [[format!("10.0.{local}.2"), "10.9.0.1"]]})
     };
-    let told = json!({"pm": "pcdc", "paths": [path(1), path(2)],
+    let specification = json!({"pm": "pcdc", "paths": [path(1), path(2)],
                       "pm_options": {"active": [0], "standby_order": [1]}});
-    let run = serde_json::from_value::<Specification>(told).unwrap().checked().unwrap();
+    let run = serde_json::from_value::<Specification>(specification).unwrap().checked().unwrap();
     let run = run.with_terms("run", Terms::default());
     assert!(run.knows("10.9.0.1".parse().unwrap()));
     let three = [TWO, &[("eth3", "10.0.3.2")]].concat();
@@ -343,13 +343,13 @@ fn what_a_run_measured_with_one_host_holds_for_another_that_the_policy_is_for() 
                "pairs": [[format!("10.0.{local}.2"), format!("10.9.9.{remote}")]]})
     };
     let paths = [path(1, 1), path(1, 2), path(2, 1), path(2, 2)];
-    let told = json!({"pm": "pcdc", "paths": paths,
+    let specification = json!({"pm": "pcdc", "paths": paths,
                       "pm_options": {"active": [0], "standby_order": [2, 1, 3]}});
-    let run = serde_json::from_value::<Specification>(told).unwrap().checked().unwrap();
+    let run = serde_json::from_value::<Specification>(specification).unwrap().checked().unwrap();
     let mut kernel = begun(&run.with_terms("run", Terms::default()), false, &host(TWO));
     assert_eq!(kernel.ends(), ["10.0.1.2 10.9.0.1", "10.0.2.2 10.9.0.1"]);
     assert_eq!(kernel.standby(), ["21"]);
-    assert!(kernel.told().iter().all(|(what, _)| *what != What::Refused));
+    assert!(kernel.reports().iter().all(|(what, _)| *what != What::Refused));
 }
 
 #[test]
@@ -409,25 +409,27 @@ fn the_classes_of_pcdc_follow_what_was_acknowledged() {
     kernel.subflows.get_mut(&first).unwrap().acked_bytes = 600 * KIB;
     kernel.look();
     assert_eq!(kernel.standby(), Vec::<String>::new());
-    let active = kernel.told().into_iter().rfind(|(what, _)| *what == What::Active).unwrap();
+    let active = kernel.reports().into_iter().rfind(|(what, _)| *what == What::Active).unwrap();
     assert!(active.1.ends_with("bytes were sent"), "{}", active.1);
 }
 
 #[test]
-fn what_happened_is_told_with_its_reason() {
+fn changes_are_reported_with_their_reason() {
     let mut kernel = begun(&policy("pcdc", Terms::default()), false, &host(TWO));
     kernel.look();
-    kernel.told();
+    kernel.reports();
     let first = kernel.connection.initial;
     kernel.subflows.get_mut(&first).unwrap().timeouts = 3;
     kernel.look();
-    let told = kernel.told();
-    let words = |what: What| told.iter().find(|(one, _)| *one == what).map(|(_, why)| &why[..]);
+    let reports = kernel.reports();
+    let words =
+        |what: What| reports.iter().find(|(kind, _)| *kind == what).map(|(_, why)| &why[..]);
     let lost = "eth1-10.9.0.1 timed out 3 times in a row";
     assert_eq!((words(What::Lost), words(What::Active)), (Some(lost), Some(lost)));
     kernel.subflows.get_mut(&first).unwrap().timeouts = 0;
     kernel.look();
-    let told = kernel.told();
-    let words = |what: What| told.iter().find(|(one, _)| *one == what).map(|(_, why)| &why[..]);
+    let reports = kernel.reports();
+    let words =
+        |what: What| reports.iter().find(|(kind, _)| *kind == what).map(|(_, why)| &why[..]);
     assert_eq!(words(What::Restored), Some("eth1-10.9.0.1 makes progress again"));
 }

@@ -53,7 +53,7 @@ fn guard_acts_on_samples_that_show_the_buffers_holding_the_connection_up() {
 }
 
 #[test]
-fn a_kernel_that_tells_nothing_for_samples_is_a_problem_once() {
+fn a_kernel_without_statistics_for_samples_is_a_problem_once() {
     let guard = assignment("guard", (2, 1), json!({}));
     let mut kernel = Kernel::established(&guard);
     for _ in 0..100 {
