@@ -23,7 +23,7 @@ from mptune.cli import app
 
 #: The longest line that is clean, characters.
 LONGEST = 300
-#: Seconds after which a command hangs: all of them refuse their input before they measure. Busy machines are slow.
+#: Seconds after which a command hangs: all refuse their input before they measure. Busy machines are slow.
 _HANGS_S = 90
 #: Memory that a command may take beyond what this process has, bytes.
 _MEMORY = 2**30
