@@ -3,6 +3,7 @@
 import sys
 
 __all__ = [
+    "LimitRule",
     "SpecError",
     "accountings",
     "buffer_modes",
@@ -22,6 +23,34 @@ if sys.platform == "linux":
 
 class SpecError(ValueError):
     """A trial that cannot be run; `args` are the key and what was expected there."""
+
+class LimitRule:
+    """The daemon's rule for the limit of send buffers, with one destination (crates/mptune-core/src/limits).
+
+    Parameters
+    ----------
+    least, most : bounds of the limit, bytes.
+    target : share of the curve's maximum that is enough.
+    limit : in force at first, bytes.
+    curve : throughput over the limit, points of bytes and Mbit/s; None if it is not known.
+
+    Raises
+    ------
+    SpecError : the points are no curve.
+    """
+
+    def __init__(
+        self, least: int, most: int, target: float, limit: int, curve: list[tuple[int, float]] | None
+    ) -> None: ...
+    def step(self, mbit_s: float, pipe_bytes: float, limited: float) -> tuple[int, str]:
+        """The next limit (bytes) and the reason, after an interval with one saturated connection.
+
+        Parameters
+        ----------
+        mbit_s : its throughput.
+        pipe_bytes : the rate of each subflow times its smallest RTT, added up.
+        limited : share of the interval in which the buffer held it up.
+        """
 
 def version() -> str:
     """Version of the core, "MAJOR.MINOR.PATCH"."""

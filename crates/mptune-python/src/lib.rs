@@ -13,6 +13,7 @@ use pyo3::prelude::*;
 use std::borrow::Cow;
 
 mod errors;
+mod limits;
 mod path_manager;
 
 /// The version of the core, as in `Cargo.toml`.
@@ -105,6 +106,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("SpecError", module.py().get_type::<SpecError>())?;
     #[cfg(target_os = "linux")]
     module.add_function(wrap_pyfunction!(emulator_main, module)?)?;
+    module.add_class::<limits::LimitRule>()?;
     module.add_function(wrap_pyfunction!(version, module)?)?;
     module.add_function(wrap_pyfunction!(congestion_controls, module)?)?;
     module.add_function(wrap_pyfunction!(path_managers, module)?)?;
