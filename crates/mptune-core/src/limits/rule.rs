@@ -13,14 +13,18 @@
 //!    (the terms of the GLM study's Eq. 1 and 2 without their timeout) (`Rule::need`)
 //! 5. rise: `B <- min(2 B, most)` if `s >= 1 - p` and r is not enough; to `T⁻¹(g)` if that lies between: a buffer
 //!    that holds a connection up for a share s of the time costs no more than that share (`Rule::rise`)
-//! 6. fall: `B <- max(need, 7/8 B, least)` after six intervals in which every need was smaller (`Rule::fall`)
+//! 6. fall: `B <- max(needs, 7/8 B, least)` after six intervals in which every need was smaller, with the largest of
+//!    these needs (`Rule::fall`)
 //!
 //! Below 1 - p, 5 %, and above two fifths of it nothing changes: that is the hysteresis. A limit that rose does not fall for 30 intervals. If
 //! twice the limit left the throughput within 5 % at two intervals that were still limited, it is taken back, and
-//! does not rise for 30 intervals: then something else is in the way, a queue that every window fills, say.
+//! does not rise for 30 intervals: then something else is in the way, a queue that every window fills, say. Up to the
+//! buffer that the curve wants for its goal a rise has nothing to prove: the run has shown what it brings, and single
+//! intervals scatter.
 
 use super::{Curve, size};
 use crate::units::Bytes;
+use std::collections::VecDeque;
 
 /// Up to this part of 1 - p the buffer is not what limits.
 const FREE: f64 = 0.4;
@@ -29,7 +33,7 @@ const SATURATED: f64 = 0.5;
 /// A limit falls to no less than this in one interval, as a fraction.
 const FALL: (Bytes, Bytes) = (7, 8);
 /// Intervals in which less was needed, before it falls.
-const QUIET: u32 = 6;
+const QUIET: usize = 6;
 /// Intervals without a fall after a rise, and without a rise after one that brought nothing.
 const REST: u32 = 30;
 /// A rise brought something from this ratio of throughputs on.
@@ -142,8 +146,8 @@ pub struct Rule {
     side: Side,
     bounds: Bounds,
     limit: Bytes,
-    /// Intervals in a row in which less was needed.
-    quiet: u32,
+    /// Needs of the latest intervals in a row in which less was needed, at most `QUIET`.
+    quiet: VecDeque<Bytes>,
     /// Intervals without a fall, and without a rise, that are left.
     no_fall: u32,
     no_rise: u32,
@@ -154,7 +158,7 @@ impl Rule {
     /// With the limit that is in force, which is brought within the bounds.
     pub fn new(side: Side, bounds: Bounds, limit: Bytes) -> Self {
         let limit = limit.max(bounds.least).min(bounds.most);
-        Self { side, bounds, limit, quiet: 0, no_fall: 0, no_rise: 0, rise: None }
+        Self { side, bounds, limit, quiet: VecDeque::new(), no_fall: 0, no_rise: 0, rise: None }
     }
 
     /// The limit in force, bytes.
@@ -171,7 +175,7 @@ impl Rule {
             .filter(|(_, seen)| seen.limited() >= 1.0 - self.bounds.target && !self.is_enough(seen))
             .max_by(|(_, left), (_, right)| left.limited().total_cmp(&right.limited()));
         if let Some((place, destination)) = held_up {
-            self.quiet = 0;
+            self.quiet.clear();
             return self.rise(place, destination);
         }
         let busiest = all()
@@ -231,7 +235,10 @@ impl Rule {
     fn rise(&mut self, place: usize, destination: &Destination<'_>) -> Verdict {
         let mbit_s = destination.mbit_s();
         let limited = self.held_up(destination.limited());
-        if let Some(rise) = self.rise.as_mut().filter(|rise| rise.destination == place) {
+        let wanted = self.wanted(destination.curve);
+        let is_promised = wanted.is_some_and(|wanted| self.limit <= wanted);
+        let to_prove = self.rise.as_mut().filter(|rise| rise.destination == place);
+        if let Some(rise) = to_prove.filter(|_| !is_promised) {
             if mbit_s < GAIN * rise.mbit_s {
                 rise.fruitless += 1;
                 if rise.fruitless < FRUITLESS {
@@ -253,11 +260,11 @@ impl Rule {
         if self.limit >= self.bounds.most {
             return self.stays(format!("{limited}, at its most"), Some(place));
         }
-        if self.no_rise > 0 {
+        if self.no_rise > 0 && !is_promised {
             return self.stays(format!("{limited}, but more has brought nothing"), Some(place));
         }
         let twice = self.limit.saturating_mul(2);
-        let wanted = self.wanted(destination.curve).filter(|&wanted| wanted > self.limit);
+        let wanted = wanted.filter(|&wanted| wanted > self.limit);
         self.rise = Some(Rise { from: self.limit, destination: place, mbit_s, fruitless: 0 });
         self.limit = self.bounded(wanted.map_or(twice, |wanted| wanted.min(twice)));
         self.no_fall = REST;
@@ -282,13 +289,17 @@ impl Rule {
         let why = format!("{} needs {}", rate(destination.mbit_s()), size(self.need(destination)));
         self.rise = None;
         if need >= self.limit {
-            self.quiet = 0;
+            self.quiet.clear();
             return self.stays(why, Some(place));
         }
-        self.quiet += 1;
-        if self.quiet < QUIET || self.no_fall > 0 {
+        if self.quiet.len() == QUIET {
+            self.quiet.pop_front();
+        }
+        self.quiet.push_back(need);
+        if self.quiet.len() < QUIET || self.no_fall > 0 {
             return self.stays(why, Some(place));
         }
+        let need = self.quiet.iter().copied().fold(need, Bytes::max);
         let (part, whole) = FALL;
         let slow = (self.limit / whole * part).next_multiple_of(PAGE);
         self.limit = self.bounded(need.max(slow)).min(self.limit);

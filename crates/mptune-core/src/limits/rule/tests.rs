@@ -154,6 +154,28 @@ fn a_rise_that_brings_nothing_is_taken_back_and_not_repeated_at_once() {
 }
 
 #[test]
+fn what_the_curve_promises_needs_no_proof_and_one_poor_interval_no_fall() {
+    let curve = FAR.curve();
+    let mut rule = rule(256 * KIB);
+    let seen = |mbit_s, limited| [Seen { mbit_s, pipe_bytes: 1e4, saturated: 1.0, limited }];
+    let mut step = |mbit_s, limited| {
+        let seen = seen(mbit_s, limited);
+        rule.step(&[Destination { curve: Some(&curve), seen: &seen }]).limit
+    };
+    // Throughputs that scatter, and do not grow, below what the curve wants: 1.9 MB.
+    assert_eq!(step(10.0, 0.9), 512 * KIB);
+    assert_eq!(step(6.0, 0.9), MIB);
+    let wanted = step(9.0, 0.9);
+    assert!(wanted > MIB && wanted < 2 * MIB);
+    // The network gives half of it once in six intervals: that much stays.
+    let need = curve.smallest(40.0, BOUNDS.least, BOUNDS.most).unwrap().next_multiple_of(PAGE);
+    for number in 0..200 {
+        step(if number % 6 == 0 { 40.0 } else { 1.0 }, 0.0);
+    }
+    assert_eq!(step(1.0, 0.0), need);
+}
+
+#[test]
 fn enough_is_enough_even_where_the_buffer_limits() {
     let curve = FAR.curve();
     let mut rule = rule(4 * MIB);
