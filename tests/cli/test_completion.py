@@ -42,7 +42,7 @@ def complete(tmp_path):
         (["optimise", "--buffer-m"], ["--buffer-mode"]),
         (["run", "UNIS"], [name for name in shipped() if name.startswith("UNIS")]),
         (["run", "UNIS-HiN", "--pm", "ndiff"], ["ndiffports"]),
-        (["optimise", "UNIS-HiN", "--cc", "reno,scal"], ["reno,scalable"]),
+        (["optimise", "UNIS-HiN", "--cc", "reno,scal"], ["reno,scalable", "reno,scalable+hold"]),
     ],
 )
 def test_commands_options_and_names_are_completed(complete, words, expected):
