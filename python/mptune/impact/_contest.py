@@ -60,22 +60,26 @@ class Contest:
     @property
     def compared(self) -> tuple[Compared, ...]:
         """Every set that was measured, the fastest first; of those with equally many runs."""
-        ranked = sorted(self._given, key=lambda one: (-len(self._given[one]), -self._mean(one), sorted(one)))
+        ranked = sorted(
+            self._given,
+            key=lambda members: (-len(self._given[members]), -self._mean(members), sorted(members)),
+        )
         return tuple(
-            Compared(subflows=self._ordered(one), throughput_mbps=tuple(self._given[one])) for one in ranked
+            Compared(subflows=self._ordered(members), throughput_mbps=tuple(self._given[members]))
+            for members in ranked
         )
 
     @property
     def best(self) -> tuple[str, ...] | None:
         """The subflows of the fastest set in the order of the topology; None if nothing was delivered."""
         most = max((len(values) for values in self._given.values()), default=0)
-        final = [one for one, values in self._given.items() if len(values) == most]
+        final = [members for members, values in self._given.items() if len(values) == most]
         fastest = max(final, key=self._mean, default=None)
         return self._ordered(fastest) if fastest is not None and self._mean(fastest) > 0 else None
 
     def ask(self) -> list[tuple[tuple[str, ...], int]]:
         """Sets to measure next, each with the number of its run; empty at the end."""
-        return [(self._ordered(one), run) for one, run in next(self._course, [])]
+        return [(self._ordered(members), run) for members, run in next(self._course, [])]
 
     def tell(self, asked: Iterable[tuple[tuple[str, ...], int]], given: Iterable[float]) -> None:
         """Throughputs of what was asked for, Mbit/s; 0 for a failed trial."""
@@ -90,27 +94,27 @@ class Contest:
         lead, centres = max(self._given, key=self._mean), set[Set]()
         while lead not in centres and self._left > self._reserved:
             centres.add(lead)
-            new = [one for one in self._neighbours(lead) if one not in self._given]
+            new = [members for members in self._neighbours(lead) if members not in self._given]
             tried = new[: self._left - self._reserved]
             yield from self._up_to(tried, 1)
             first = self._given[lead][0]
-            near = [one for one in tried if self._given[one][0] > _NEAR * first]
-            second = sorted(near, key=lambda one: -self._given[one][0])[: min(_SECOND, self._left)]
+            near = [members for members in tried if self._given[members][0] > _NEAR * first]
+            second = sorted(near, key=lambda members: -self._given[members][0])[: min(_SECOND, self._left)]
             yield from self._up_to(second, _RUNS)
             faster = max(second, key=self._mean, default=lead)
             if self._mean(faster) > _FASTER * self._mean(lead):
                 lead = faster
         for stay, runs in _FINAL:
-            twice = [one for one, values in self._given.items() if len(values) >= _RUNS]
-            most = max(len(self._given[one]) for one in twice)
-            ranked = sorted(twice, key=lambda one: -self._mean(one))
-            pool = [one for one in ranked if len(self._given[one]) == most][:stay]
+            twice = [members for members, values in self._given.items() if len(values) >= _RUNS]
+            most = max(len(self._given[members]) for members in twice)
+            ranked = sorted(twice, key=lambda members: -self._mean(members))
+            pool = [members for members in ranked if len(self._given[members]) == most][:stay]
             if len(pool) > 1:
                 yield from self._up_to(pool, min(runs, most + self._left // len(pool)))
 
     def _up_to(self, sets: Sequence[Set], runs: int) -> Iterator[list[tuple[Set, int]]]:
         """One batch after which each of the sets has so many runs."""
-        batch = [(one, run) for one in sets for run in range(len(self._given.get(one, ())), runs)]
+        batch = [(members, run) for members in sets for run in range(len(self._given.get(members, ())), runs)]
         self._left -= len(batch)
         if batch:
             yield batch
@@ -121,14 +125,16 @@ class Contest:
         """Sets with one subflow fewer or more, those first that the factors favour."""
         fewer = [(self._factors[label], lead - {label}) for label in lead if len(lead) > 1]
         more = [(-self._factors[label], lead | {label}) for label in self._labels if label not in lead]
-        return [one for _, one in sorted([*fewer, *more], key=lambda pair: (pair[0], sorted(pair[1])))]
+        return [
+            members for _, members in sorted([*fewer, *more], key=lambda pair: (pair[0], sorted(pair[1])))
+        ]
 
-    def _mean(self, one: Set) -> float:
-        values = self._given[one]
+    def _mean(self, members: Set) -> float:
+        values = self._given[members]
         return math.fsum(values) / len(values)
 
-    def _ordered(self, one: Set) -> tuple[str, ...]:
-        return tuple(label for label in self._labels if label in one)
+    def _ordered(self, members: Set) -> tuple[str, ...]:
+        return tuple(label for label in self._labels if label in members)
 
 
 def decided(sets: SubflowSets, best: Sequence[str], factors: Mapping[str, float]) -> SubflowSets:
@@ -151,7 +157,9 @@ def _proposed(topology: Topology, paths: Sequence[PathImpact], sets: SubflowSets
     by_sender = {path.local_index: path.label for path in rising}  # the last one of each has the best factor
     by_receiver = {path.remote_index: path.label for path in rising}
     by_segments = {
-        tuple(one.name for one in path.shared) or path.label: path.label for path in rising if topology.shared
+        tuple(segment.name for segment in path.shared) or path.label: path.label
+        for path in rising
+        if topology.shared
     }
     proposals: list[Iterable[str]] = [
         sets.optional,
@@ -164,4 +172,4 @@ def _proposed(topology: Topology, paths: Sequence[PathImpact], sets: SubflowSets
         by_segments.values(),
         ranked[:1],
     ]
-    yield from dict.fromkeys(one for proposal in proposals if (one := frozenset(proposal)))
+    yield from dict.fromkeys(members for proposal in proposals if (members := frozenset(proposal)))

@@ -109,7 +109,7 @@ def measure(
     shown = reporter or Reporter(quiet=True)
     points = {_key(point, options): point for claim in chosen for point in claim.points}
     runs = _throughputs(points, runner, options, shown)
-    factors = _factors([one for claim in chosen for one in claim.factors], runner, options, shown)
+    factors = _factors([factor for claim in chosen for factor in claim.factors], runner, options, shown)
     answers = {
         answer.scenario: answered
         for claim in chosen
@@ -126,11 +126,11 @@ def _stack(testbed: str, stack: Stack) -> Stack:
 
 def _configuration(point: Point, options: MeasureOptions) -> Configuration:
     """What is run for a point."""
-    one = point.configuration
-    one = msgspec.structs.replace(one, stack=_stack(options.testbed, one.stack))
-    if options.duration_ns is not None and isinstance(one.workload, Bulk):
-        one = one.under(Bulk(duration_ns=options.duration_ns))
-    return one
+    configuration = point.configuration
+    configuration = msgspec.structs.replace(configuration, stack=_stack(options.testbed, configuration.stack))
+    if options.duration_ns is not None and isinstance(configuration.workload, Bulk):
+        configuration = configuration.under(Bulk(duration_ns=options.duration_ns))
+    return configuration
 
 
 def _key(point: Point, options: MeasureOptions) -> tuple[str, bytes]:
@@ -192,15 +192,15 @@ def _factors(
 ) -> dict[tuple[str, str], dict[str, float]]:
     """Mean impact factor by path, by scenario and congestion control."""
     found: dict[tuple[str, str], dict[str, float]] = {}
-    scenarios = dict.fromkeys(one.scenario for one in wanted)
+    scenarios = dict.fromkeys(factors.scenario for factors in wanted)
     for scenario in scenarios:
-        mine = {one.cc: one for one in wanted if one.scenario == scenario}
-        one = next(iter(mine.values()))
+        mine = {factors.cc: factors for factors in wanted if factors.scenario == scenario}
+        factors = next(iter(mine.values()))
         plan = ImpactOptions(
             design="eq5",
             runs=options.runs,
-            window_ns=options.duration_ns or one.window_ns,
-            buffer_bytes=one.buffer_bytes,
+            window_ns=options.duration_ns or factors.window_ns,
+            buffer_bytes=factors.buffer_bytes,
             seed=options.seed,
         )
         stack = _stack(options.testbed, STACKS[STACK])
