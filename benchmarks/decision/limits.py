@@ -187,7 +187,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--first", type=int, default=47_000, help="seed of the first network")
+    parser.add_argument("--first", type=int, default=52_000, help="seed of the first network")
     parser.add_argument("--networks", type=int, default=20)
     parser.add_argument("--runs", type=int, default=3, help="of each limit of a curve")
     parser.add_argument("--jobs", type=int, default=2, help="networks in parallel")
