@@ -124,16 +124,20 @@ void PROGRAM(set_state, struct sock *sk, __u8 new_state)
 #endif
 
 #if defined(WINDOW_CWND_EVENT) || defined(POLICY_PRIVATE)
+#ifdef WINDOW_CWND_EVENT
+#define REPORT(sk, event) WINDOW_CWND_EVENT(sk, event)
+#else
+#define REPORT(sk, event) ((void)0)
+#endif
 SEC("struct_ops/cwnd_event")
 void PROGRAM(cwnd_event, struct sock *sk, enum tcp_ca_event event)
 {
 #ifdef POLICY_PRIVATE
+	/* The kernel would have reported the restart, and then the start. */
 	if (event == CA_EVENT_TX_START && restart(tcp_sk(sk)))
-		event = CA_EVENT_CWND_RESTART;
+		REPORT(sk, CA_EVENT_CWND_RESTART);
 #endif
-#ifdef WINDOW_CWND_EVENT
-	WINDOW_CWND_EVENT(sk, event);
-#endif
+	REPORT(sk, event);
 }
 #endif
 

@@ -15,14 +15,14 @@
 
 #include "kernel.h"
 
-/* Of `flag` (net/ipv4/tcp_input.c): the ACK acknowledged data; selectively; reached SND.UNA; showed a spurious loss. */
+/* Of `flag` (net/ipv4/tcp_input.c): the ACK acknowledged data; the SYN; data selectively; SND.UNA moved. */
 enum {
 	FLAG_DATA_ACKED = 0x04,
+	FLAG_SYN_ACKED = 0x10,
 	FLAG_DATA_SACKED = 0x20,
 	FLAG_SND_UNA_ADVANCED = 0x400,
-	FLAG_ORIG_SACK_ACKED = 0x200,
 };
-#define FLAG_FORWARD_PROGRESS (FLAG_DATA_ACKED | FLAG_DATA_SACKED | FLAG_ORIG_SACK_ACKED)
+#define FLAG_FORWARD_PROGRESS (FLAG_DATA_ACKED | FLAG_SYN_ACKED | FLAG_DATA_SACKED)
 /* Segments that must be reordered before growth waits for cumulative ACKs no longer (net.ipv4.tcp_reordering). */
 #define REORDERING 3
 /* ssthresh before the first loss (TCP_INFINITE_SSTHRESH), and segments of a first window (RFC 6928). */
@@ -94,9 +94,9 @@ static __always_inline bool restart(struct tcp_sock *tp)
 {
 	__u32 rto = max(tp->inet_conn.icsk_rto, 1u), cwnd = tp->snd_cwnd;
 	__u32 idle = (__u32)bpf_jiffies64() - tp->lsndtime, least = min(cwnd, INITIAL_WINDOW);
-	__u32 periods = idle / rto;
+	__u32 periods = (idle - 1) / rto;
 
-	if (!tp->lsndtime || !periods)
+	if (!tp->lsndtime || idle <= rto)
 		return false;
 	tp->snd_ssthresh = max(tp->snd_ssthresh, (cwnd >> 1) + (cwnd >> 2));
 	tp->snd_cwnd = max(periods < 32 ? cwnd >> periods : 0, least);
