@@ -1,12 +1,11 @@
 """Routes over time as a part of a campaign: the option, and the testbed that traces them between trials."""
 
-import shutil
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
-from mptune import testbeds
+from mptune import files, testbeds
 from mptune.errors import InputError, MptuneError
 from mptune.options import TEXT, Option, Options, time
 from mptune.testbeds import Testbed
@@ -67,7 +66,7 @@ def keep_networks(options: RoutesOptions, directory: Path) -> None:
 
     if options.networks is not None:
         try:
-            shutil.copyfile(options.networks, directory / NETWORKS)
+            files.write(directory / NETWORKS, files.read_bytes(Path(options.networks)))
         except OSError as error:
             raise MptuneError(f"{options.networks}: {error.strerror}") from None
 

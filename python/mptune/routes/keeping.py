@@ -30,7 +30,7 @@ def append(path: Path, snapshot: Snapshot) -> None:
     """
     line = msgspec.json.encode(snapshot) + b"\n"
     try:
-        with path.open("ab+") as file:
+        with files.check_target(path).open("ab+") as file:
             if file.tell() and not _ends_whole(path):
                 line = b"\n" + line
             file.write(line)
