@@ -27,7 +27,7 @@ def hosts(world: World) -> Iterator[HostsTestbed]:
 
 def sent(observation: Observation) -> dict[str, int]:
     """Bytes by path, of a trial that has a result."""
-    assert observation.failed is None
+    assert observation.failed is None, observation.failed
     return {subflow.path: subflow.bytes for subflow in observation.subflows}
 
 
