@@ -143,6 +143,6 @@ def test_without_root_in_a_user_namespace(two_file):
     )
     assert user.stdout.startswith("/proc/")
     command = command_line("run", two_file, "--testbed", "namespaces", "--transfer", "100kB")
-    done = subprocess.run([*drop, *command], capture_output=True, text=True, timeout=40)
+    done = subprocess.run([*drop, *command], capture_output=True, text=True, timeout=150)
     assert done.returncode == 0 or "overloaded" in done.stderr, done.stderr
     assert "97.66 KiB in" in done.stdout or "100 kB in" in done.stdout
