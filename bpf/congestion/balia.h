@@ -85,13 +85,8 @@ static __always_inline void balia_cong_avoid(struct sock *sk, __u32 ack, __u32 a
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct balia *balia = private(sk);
 
-	if (!window_limited(tp))
+	if (!reaches_avoidance(tp, &acked))
 		return;
-	if (in_slow_start(tp)) {
-		acked = tcp_slow_start(tp, acked);
-		if (!acked)
-			return;
-	}
 	if (!is_current(&balia->growth, tp, ack) && survey(tp, &balia->view) > 1)
 		balia->growth.increase = linked(tp, &balia->view);
 	if (balia->view.paths > 1)

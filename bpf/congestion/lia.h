@@ -71,13 +71,8 @@ static __always_inline void lia_cong_avoid(struct sock *sk, __u32 ack, __u32 ack
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct lia *lia = private(sk);
 
-	if (!window_limited(tp))
+	if (!reaches_avoidance(tp, &acked))
 		return;
-	if (in_slow_start(tp)) {
-		acked = tcp_slow_start(tp, acked);
-		if (!acked)
-			return;
-	}
 	if (!is_current(&lia->growth, tp, ack)) {
 		survey(tp, &lia->view);
 		lia->growth.increase = lia->view.paths > 1 ? linked(&lia->view) : 0;

@@ -112,13 +112,8 @@ static __always_inline void olia_cong_avoid(struct sock *sk, __u32 ack, __u32 ac
 	struct olia *olia = private(sk);
 	__s64 increase;
 
-	if (!window_limited(tp))
+	if (!reaches_avoidance(tp, &acked))
 		return;
-	if (in_slow_start(tp)) {
-		acked = tcp_slow_start(tp, acked);
-		if (!acked)
-			return;
-	}
 	if (survey(tp, &olia->view) < 2) {
 		tcp_cong_avoid_ai(tp, tp->snd_cwnd, acked);
 		return;

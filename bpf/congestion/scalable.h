@@ -21,13 +21,8 @@ static __always_inline void scalable_cong_avoid(struct sock *sk, __u32 ack, __u3
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 
-	if (!window_limited(tp))
+	if (!reaches_avoidance(tp, &acked))
 		return;
-	if (in_slow_start(tp)) {
-		acked = tcp_slow_start(tp, acked);
-		if (!acked)
-			return;
-	}
 	tcp_cong_avoid_ai(tp, min(tp->snd_cwnd, INCREASE_INTERVAL), acked);
 }
 

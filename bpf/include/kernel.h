@@ -168,6 +168,17 @@ static __always_inline bool window_limited(const struct tcp_sock *tp)
 	return in_slow_start(tp) && tp->snd_cwnd < 2 * tp->max_packets_out;
 }
 
+/* An ACK grows the window by congestion avoidance, with the acknowledged segments that slow start leaves in `acked`. */
+static __always_inline bool reaches_avoidance(struct tcp_sock *tp, __u32 *acked)
+{
+	if (!window_limited(tp))
+		return false;
+	if (!in_slow_start(tp))
+		return true;
+	*acked = tcp_slow_start(tp, *acked);
+	return *acked;
+}
+
 /* Sequence number a comes after b, modulo 2^32. */
 static __always_inline bool after(__u32 a, __u32 b)
 {

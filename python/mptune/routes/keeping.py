@@ -51,7 +51,7 @@ def read(path: Path) -> list[Snapshot]:
 
     Raises
     ------
-    InputError : naming the line that is none, unless it is the unfinished last one.
+    InputError : naming the first line that cannot be read, unless it is the last one, left unfinished.
     """
     if not files.is_file(path):
         return []

@@ -120,7 +120,7 @@ def described(snapshots: Sequence[Snapshot]) -> str:
 
 
 def _reason(snapshots: Sequence[Snapshot]) -> str:
-    return next((one.failed for one in reversed(snapshots) if one.failed is not None), "")
+    return next((snapshot.failed for snapshot in reversed(snapshots) if snapshot.failed is not None), "")
 
 
 def to(end: End) -> str:
