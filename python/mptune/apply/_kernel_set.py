@@ -209,7 +209,7 @@ def _best_use(
     gives: dict[Use, set[Pair]] = {"none": selected}
     if local == first:
         gives = {"none": at_once | selected}
-        # An announced address would be reached from here all the same, and not as standby.
+        # An announced address would still be reached from here, and not as standby.
         if not selected:
             gives["backup"] = set()
     elif at_once:

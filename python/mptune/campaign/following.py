@@ -40,7 +40,7 @@ class RoutesOptions(Options, frozen=True, kw_only=True):
             yield "every_ns", f"expected at least {_LEAST_NS // 10**9} s"
 
     def check_on(self, testbed: str, where: str) -> None:
-        """Refuse routes that a testbed does not have, and a file of networks that is none.
+        """Refuse routes that a testbed does not have, and an unreadable file of networks.
 
         Raises
         ------
