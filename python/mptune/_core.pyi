@@ -1,6 +1,7 @@
 """The compiled core (crate mptune-python). Private: use the modules of `mptune` that wrap it."""
 
 import sys
+from typing import Self, final
 
 __all__ = [
     "LimitRule",
@@ -24,6 +25,7 @@ if sys.platform == "linux":
 class SpecError(ValueError):
     """A trial that cannot be run; `args` are the key and what was expected there."""
 
+@final
 class LimitRule:
     """The daemon's rule for the limit of send buffers, with one destination (crates/mptune-core/src/limits).
 
@@ -39,9 +41,9 @@ class LimitRule:
     SpecError : the points are no curve.
     """
 
-    def __init__(
-        self, least: int, most: int, target: float, limit: int, curve: list[tuple[int, float]] | None
-    ) -> None: ...
+    def __new__(
+        cls, least: int, most: int, target: float, limit: int, curve: list[tuple[int, float]] | None
+    ) -> Self: ...
     def step(self, mbit_s: float, pipe_bytes: float, limited: float) -> tuple[int, str]:
         """The next limit (bytes) and the reason, after an interval with one saturated connection.
 

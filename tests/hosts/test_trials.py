@@ -4,6 +4,8 @@ import signal
 import socket
 import subprocess
 import threading
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,19 +17,27 @@ from mptune.testbeds.hosts import HostsTestbed
 from mptune.trial import ScriptedAction
 from tests.hosts import traffic
 from tests.hosts.trials import FOREVER_S, agent, carrying, command, hosts, listening, mute, sent
-from tests.hosts.world import Side, Uplink, World
+from tests.hosts.world import PLAIN, SERVER, Side, Uplink, World
 from tests.plugins.trials import SECOND, trial
 from tests.plugins.waiting import until
 
 
-@pytest.mark.measures("slow start overflows the queues; a retransmission that is lost again costs a timeout")
+@pytest.fixture(scope="module")
+def deep(make_world: Callable[..., World]) -> World:
+    """The two plain machines with queues that hold all that a buffer of 1 MiB admits: nothing is lost."""
+    uplinks = tuple(replace(uplink, queue_bytes=2_000_000) for uplink in PLAIN.uplinks)
+    return make_world((replace(PLAIN, uplinks=uplinks), SERVER))
+
+
+@pytest.mark.measures("what is missing of the rate is the start's")
 @pytest.mark.parametrize("family", ["ipv4", "ipv6"])
 @pytest.mark.parametrize("reverse", [False, True], ids=["there", "back"])
-def test_a_trial_fills_both_paths(world, topology, family, reverse):
+def test_a_trial_fills_both_paths(deep, at, family, reverse):
     """20 and 10 Mbit/s, of which headers take 5 %."""
+    topology = at(deep)
     if reverse:
         topology = topology.reversed()
-    with hosts(world) as bed:
+    with hosts(deep) as bed:
         observation = bed.run(trial(topology, family=family, duration_ns=2 * SECOND))
     wide, narrow = [path.label for path in topology.paths]
     carried = sent(observation)
@@ -39,14 +49,15 @@ def test_a_trial_fills_both_paths(world, topology, family, reverse):
     assert observation.metadata["receiver sysctl net.mptcp.path_manager"] == "kernel"
 
 
-@pytest.mark.measures("slow start overflows the queues; a retransmission that is lost again costs a timeout")
+@pytest.mark.measures("what is missing of the rate is the start's")
 @pytest.mark.parametrize("reverse", [False, True], ids=["there", "back"])
-def test_a_trial_over_both_families_has_subflows_of_both(world, topology, reverse):
+def test_a_trial_over_both_families_has_subflows_of_both(deep, at, reverse):
     """The paths of a pair share its line: 20 and 10 Mbit/s together, as over one family."""
+    topology = at(deep)
     if reverse:
         topology = topology.reversed()
     asked = trial(topology, family="both", duration_ns=3 * SECOND)
-    with hosts(world) as bed:
+    with hosts(deep) as bed:
         observation = bed.run(asked)
     assert observation.metadata["path_manager_problems"] == ""
     assert {path for path, count in sent(observation).items() if count} == {
@@ -57,9 +68,10 @@ def test_a_trial_over_both_families_has_subflows_of_both(world, topology, revers
     assert 0.4 * 28.5e6 < observation.throughput_bps < 28.9e6
 
 
-@pytest.mark.measures("slow start overflows the queue; a retransmission that is lost again costs a timeout")
-def test_plain_tcp_has_one_path_and_changes_nothing(world, topology):
-    with hosts(world) as bed:
+@pytest.mark.measures("what is missing of the rate is the start's")
+def test_plain_tcp_has_one_path_and_changes_nothing(deep, at):
+    topology = at(deep)
+    with hosts(deep) as bed:
         observation = bed.run(trial(topology, protocol="tcp", pm="default", duration_ns=2 * SECOND))
     assert list(sent(observation)) == ["A-X"]
     assert 0.5 * 19.3e6 < observation.throughput_bps < 19.4e6
