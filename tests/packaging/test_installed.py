@@ -16,6 +16,7 @@ import pytest
 from mptune import __version__
 from mptune.linux import doctor
 from tests.plugins.needs import BPF_PROGRAMS, ROOT, Thing, lack, uv
+from tests.plugins.reruns import spoiled
 
 pytestmark = [pytest.mark.needs("linux", "uv"), pytest.mark.timeout(1800)]
 
@@ -64,14 +65,16 @@ def installed(package, tmp_path_factory):
 
 
 @pytest.fixture
-def mptune(installed, tmp_path):
-    """Runs the installed program in a directory of its own."""
+def place(installed, tmp_path):
+    """A directory of its own for the installed program, as options of a process."""
+    environment = {"PATH": str(installed), "HOME": str(tmp_path), "NO_COLOR": "1"}
+    return {"cwd": tmp_path, "env": environment}
 
-    def run(*arguments):
-        environment = {"PATH": str(installed), "HOME": str(tmp_path), "NO_COLOR": "1"}
-        return done(installed / "mptune", *arguments, cwd=tmp_path, env=environment)
 
-    return run
+@pytest.fixture
+def mptune(installed, place):
+    """Runs the installed program there."""
+    return lambda *arguments: done(installed / "mptune", *arguments, **place)
 
 
 def test_a_wheel_fits_every_python_from_the_oldest(package):
@@ -118,10 +121,24 @@ def test_the_main_job_and_its_report(mptune, tmp_path):
     assert "<svg" in (tmp_path / "run/report.html").read_text(encoding="utf-8")
 
 
-def test_a_trial_on_the_kernel(mptune):
+def test_a_trial_on_the_kernel(installed, place):
     if reason := doctor.obstacle():
         lack("trials on the kernel", Thing("what they need", "elsewhere"), detail=reason)
-    document = json.loads(mptune("run", "UiT-HAW", "--testbed", "namespaces", "--duration", "2s", "--json"))
+    command = [
+        installed / "mptune",
+        "run",
+        "UiT-HAW",
+        "--testbed",
+        "namespaces",
+        "--duration",
+        "2s",
+        "--json",
+    ]
+    completed = subprocess.run(command, capture_output=True, text=True, check=False, **place)
+    document = json.loads(completed.stdout)
+    if document.get("failed_kind") == "overloaded":
+        spoiled(document["failed"])
+    assert completed.returncode == 0, completed.stderr
     assert document["throughput_mbps"] > 0.1
 
 
