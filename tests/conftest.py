@@ -8,6 +8,7 @@ import os
 # As the program does (mptune.cli.main), and before numpy is imported.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+import gc
 import math
 import random
 import signal
@@ -52,6 +53,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         of_kind.setdefault(item.path, len(of_kind))
     at = {path: place / len(of_kind) for of_kind in files.values() for path, place in of_kind.items()}
     items.sort(key=lambda item: at[item.path])
+
+
+def pytest_collection_finish() -> None:
+    """Leave the tests themselves out of every later collection of garbage: they live as long as the process."""
+    gc.collect()
+    gc.freeze()
 
 
 class FakeTestbed(Testbed):
