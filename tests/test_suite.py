@@ -99,6 +99,7 @@ ALL = (
     "--needs-only",
     "--numprocesses=2",
     "--dist=loadfile",
+    "--no-loadscope-reorder",
 )
 
 
