@@ -21,6 +21,7 @@ _TONES: dict[Limit, Tone] = {
     "buffer": "strange",
     "path": "plain",
     "idle": "quiet",
+    "held": "strange",
     "receiving": "quiet",
 }
 _BARS = " ▁▂▃▄▅▆▇█"

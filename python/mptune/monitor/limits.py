@@ -4,7 +4,8 @@
 receive window had no room) and `sndbuf_limited` (the send buffer had none). The rest of the busy time the
 subflow waited for its congestion window, that is for the path. When it is not busy it was given nothing to
 send: by the application, by the scheduler, which uses other subflows, or because the window or the buffer of
-the connection as a whole is full, for which the kernel keeps no time.
+the connection as a whole is full, for which the kernel keeps no time. Its pacing rate shows whether a path
+policy holds it.
 """
 
 from typing import Literal
@@ -12,7 +13,7 @@ from typing import Literal
 from mptune.monitor.shape import Subflow
 
 #: In the order in which equal ones are named.
-Limit = Literal["window", "buffer", "path", "idle", "receiving"]
+Limit = Literal["window", "buffer", "path", "idle", "held", "receiving"]
 
 #: Meaning of each, for people.
 MEANINGS: dict[Limit, str] = {
@@ -20,6 +21,7 @@ MEANINGS: dict[Limit, str] = {
     "buffer": "the send buffer is full",
     "path": "the congestion window, that is the path",
     "idle": "there is nothing to send on it",
+    "held": "its path policy holds it: it would hold up faster ones",
     "receiving": "it only receives; what limits that is known at the other end",
 }
 
@@ -39,7 +41,11 @@ def limit(before: Subflow, now: Subflow, elapsed_ns: int) -> Limit | None:
     }
     longest = max(parts, key=lambda name: parts[name])
     received = _growth(before.received_bytes, now.received_bytes)
-    return "receiving" if longest == "idle" and received else longest
+    if longest != "idle":
+        return longest
+    if received:
+        return "receiving"
+    return "held" if now.held else "idle"
 
 
 def _growth(before: int | None, now: int | None) -> int | None:

@@ -22,6 +22,7 @@ class Subflow(msgspec.Struct, frozen=True, kw_only=True):
     backup: bool | None = None
     state: str | None = None
     cc: str | None = None
+    held: bool | None = None
     rtt_ns: int | None = None
     min_rtt_ns: int | None = None
     cwnd: int | None = None

@@ -56,6 +56,8 @@ pub struct TcpInfo {
     pub unsent: u32,
     /// Payload acknowledged per second at the last sample, bit/s; 0 before the first.
     pub delivery_rate_bps: u64,
+    /// Its pacing rate is 0: the scheduler skips it, because a path policy holds it.
+    pub held: bool,
     /// Zero-window or tail probes in a row without an answer.
     pub probes: u8,
     /// Payload bytes the peer acknowledged, and one for the handshake.
@@ -105,6 +107,7 @@ impl TcpInfo {
             resent: read!(u32, bytes, 36).unwrap_or(0),
             unsent: read!(u32, bytes, 144).unwrap_or(0),
             delivery_rate_bps: read!(u64, bytes, 160).unwrap_or(0).saturating_mul(8),
+            held: read!(u64, bytes, 104) == Some(0),
             probes: bytes.get(3).copied().unwrap_or(0),
             bytes_acked: read!(u64, bytes, 120).unwrap_or(0),
             bytes_received: read!(u64, bytes, 128).unwrap_or(0),
@@ -238,7 +241,8 @@ mod tests {
             put(&mut bytes, offset, &value.to_ne_bytes());
         }
         let counters = [(120, 1), (128, 1u64 << 40), (160, 125_000), (200, 5_000), (208, 300)];
-        for (offset, value) in counters {
+        // All ones means "not limited".
+        for (offset, value) in counters.into_iter().chain([(104, u64::MAX)]) {
             put(&mut bytes, offset, &value.to_ne_bytes());
         }
         for (offset, micros) in [(168, 900u64), (176, 200), (184, 30)] {
@@ -288,6 +292,7 @@ mod tests {
             resent: 2,
             unsent: 900,
             delivery_rate_bps: 1_000_000,
+            held: false,
             probes: 5,
             bytes_acked: 1,
             bytes_received: 1 << 40,
@@ -311,6 +316,15 @@ mod tests {
         let linux_4_9 = TcpInfo::parse(&tcp_info(160));
         assert_eq!((linux_4_9.bytes_sent, linux_4_9.bytes_received), (0, 1 << 40));
         assert_eq!(TcpInfo::parse(&[]), TcpInfo::default());
+    }
+
+    #[test]
+    fn a_pacing_rate_of_0_is_that_of_a_held_subflow() {
+        let mut bytes = tcp_info(248);
+        put(&mut bytes, 104, &0u64.to_ne_bytes());
+        assert!(TcpInfo::parse(&bytes).held);
+        put(&mut bytes, 104, &1u64.to_ne_bytes());
+        assert!(!TcpInfo::parse(&bytes).held && !TcpInfo::parse(&bytes[..104]).held);
     }
 
     #[test]

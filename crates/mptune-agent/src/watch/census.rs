@@ -285,6 +285,7 @@ fn subflow(counted: &Counted<'_>, device: Option<String>) -> Subflow {
         backup: counted.mptcp.map(|mptcp| mptcp.backup || mptcp.backup_by_peer),
         state: state(counted.state),
         cc: Some(cc).filter(|cc| !cc.is_empty()),
+        held: info.held,
         rtt_ns: known(info.srtt_ns),
         min_rtt_ns: known(info.min_rtt_ns),
         cwnd: info.cwnd,

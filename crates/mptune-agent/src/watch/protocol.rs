@@ -119,6 +119,8 @@ pub struct Subflow {
     pub state: Option<&'static str>,
     /// Its congestion control.
     pub cc: Option<String>,
+    /// A path policy holds it: its pacing rate is 0 (`tcpi_pacing_rate`).
+    pub held: bool,
     /// Smoothed RTT.
     pub rtt_ns: Option<u64>,
     /// Smallest RTT.
