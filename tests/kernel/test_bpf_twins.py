@@ -221,6 +221,7 @@ def test_a_program_and_its_original_in_the_simulator_are_alike(cc, networks, ker
     assert alike(pairs), described(pairs)
 
 
+@pytest.mark.measures("as above, whose runs these are")
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("cc", ["olia", "balia", "wvegas"])
 def test_reno_on_the_kernel_would_not_pass_for_another(cc, networks, kernel) -> None:
