@@ -57,6 +57,7 @@ struct inet_connection_sock {
 	const struct tcp_congestion_ops *icsk_ca_ops;
 	void *icsk_ulp_data;
 	__u8 icsk_ca_state : 5;
+	__u8 icsk_retransmits; /* timeouts since the last progress */
 	__u32 icsk_rto; /* jiffies */
 	__u64 icsk_ca_priv[13]; /* 104 bytes; may be written */
 };

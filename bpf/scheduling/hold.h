@@ -6,12 +6,15 @@
  * window open until it is acknowledged; meanwhile the faster ones fill the window, and wait. As ECF (Y. Lim et al., CoNEXT
  * 2017) and BLEST (S. Ferlin et al., IFIP Networking 2016) estimate before each segment, this does at each ACK:
  *
- *   (1)  R = sum of best_j over siblings j with a smaller RTT that are not held
- *   (2)  T = max(srtt, 5/4 min_rtt)                     a loss on the way costs more than an RTT; seldom there is one
+ *   (1)  R = sum of best_j over siblings j with min_rtt_j N_j < min_rtt N that are neither held nor timed out
+ *   (2)  T = max(srtt, 5/4 min_rtt) N                   a loss on the way costs more than an RTT; seldom there is one
  *   (3)  hold while R T > W, release when R T < 27/32 W      W: what of the window is left to the connection
  *   (4)  rate = 2 min(best, cwnd / srtt)                else slow start on a slow path asks for many times its rate
  *
- * where best_j is j's largest delivery rate of the last 2 to 4 s.
+ * where best_j is j's largest delivery rate of the last 2 to 4 s, and N the round trips of a burst: the scheduler hands
+ * over 64 KiB at a time, so that on a path with a window of a few segments the last one leaves many RTTs later.
+ *
+ *   (5)  N = max(1, 64 KiB / cwnd), and 1 before the first loss: slow start opens the window meanwhile
  *
  * Only a subflow's own hooks can write its rate, and one that is held and idle gets no ACKs. TCP's keepalive, of its smallest
  * time of 1 s, brings one: a released path carries data a second later at worst. Reinjection ignores rates, so that a
@@ -24,9 +27,13 @@
 #include "recovery.h"
 #include "siblings.h"
 
+/* Equation 5: bytes that the scheduler hands over at a time (MPTCP_SEND_BURST_SIZE). */
+#define BURST 65428
 /* Equation 2: quarters of the smallest RTT. Equation 3: the window's part below which it is released, 1/64. */
 #define LEAST_RTTS 5
 #define RELEASED_BELOW 54
+/* us, 2 minutes: a longer time is no other reason. */
+#define LONGEST_US (1ull << 27)
 /* us for which a best rate counts, once or twice. */
 #define MEMORY_US 2000000
 /* Keepalive: s of idle time and between probes, and how many may stay unanswered: an outage closes nothing. */
@@ -71,15 +78,27 @@ static __always_inline void remember(struct sock *sk)
 	hold->best[0] = max(hold->best[0], (__u32)(rate >> 10));
 }
 
+/* A time on a path, N times: equation 5. us, below 2^32 * 2^16. */
+static __always_inline __u64 of_burst(const struct tcp_sock *tp, __u32 time)
+{
+	__u64 window = (__u64)max(tp->snd_cwnd, 1u) * max(tp->mss_cache, 1u);
+
+	if (window >= BURST || tp->snd_ssthresh >= INFINITE_SSTHRESH)
+		return time;
+	return (__u64)time * BURST / window;
+}
+
 /* Equation 1. */
 static __always_inline void sum_of_faster(const struct tcp_sock *tp, struct hold *hold, struct walk *walk)
 {
+	__u64 own = of_burst(tp, tp->rtt_min.s[0].v);
 	struct subflow subflow;
 
 	hold->rate = 0;
 	hold->faster = 0;
 	for_each_subflow(walk, &subflow) {
-		if (subflow.tp != tp && subflow.tp->rtt_min.s[0].v < tp->rtt_min.s[0].v) {
+		if (subflow.tp != tp && !subflow.tp->inet_conn.icsk_retransmits &&
+		    of_burst(subflow.tp, subflow.tp->rtt_min.s[0].v) < own) {
 			hold->rate += best(policy_of(subflow.tp));
 			hold->faster++;
 		}
@@ -107,8 +126,8 @@ static __always_inline bool would_block(const struct tcp_sock *tp, struct hold *
 	sum_of_faster(tp, hold, &walk);
 	if (!hold->faster)
 		return false;
-	time = max(tp->srtt_us >> 3, tp->rtt_min.s[0].v * LEAST_RTTS / 4);
-	/* 2^34 bytes per second for 2^30 us. */
+	time = min(of_burst(tp, max(tp->srtt_us >> 3, tp->rtt_min.s[0].v * LEAST_RTTS / 4)), LONGEST_US);
+	/* 2^34 bytes per second for 2^27 us. */
 	needed = hold->rate * time / 1000000;
 	return needed * 64 > window * (hold->held ? RELEASED_BELOW : 64);
 }

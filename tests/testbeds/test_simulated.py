@@ -11,7 +11,10 @@ from mptune.errors import Failure, InputError
 from mptune.testbeds import TESTBEDS, create, names
 from mptune.topology import TcpBackground, Topology, load
 from mptune.trial import FAMILIES, ScriptedAction, Trial
+from mptune.trial.congestion import PAIRS
+from tests.plugins import two_paths
 from tests.plugins.trials import with_workload
+from tests.plugins.two_paths import Uplink
 
 SECOND = 1_000_000_000
 
@@ -42,6 +45,26 @@ def test_every_combination_delivers_and_its_subflows_add_up(testbed, network, cc
     assert sum(observation.bins) == observation.in_order_bytes > 0
     # What is still held out of order has been delivered by a subflow, but not in order.
     assert sum(subflow.bytes for subflow in observation.subflows) >= observation.in_order_bytes
+
+
+@pytest.mark.parametrize("cc", PAIRS)
+def test_every_pair_delivers_and_holds_a_slow_path(testbed, tmp_path, cc):
+    """2 Mbit/s with an RTT of 200 ms would hold up 20 Mbit/s with one of 20 ms."""
+    file = tmp_path / "unlike.toml"
+    paths = Uplink("Quick", "20 Mbit/s", "20 ms"), Uplink("Slow", "2 Mbit/s", "200 ms")
+    file.write_text(two_paths.text(*paths))
+    unlike, window = load(file), cc.partition("+")[0]
+    alone, held = (
+        testbed.run(trial(unlike, cc=name, buffer_bytes=100_000)).in_order_bytes for name in (window, cc)
+    )
+    assert held > 1.5 * alone
+
+
+def test_a_path_policy_is_refused_with_a_scheduler_that_knows_no_rates(testbed, network):
+    with pytest.raises(InputError) as refusal:
+        testbed.run(trial(network, cc="cubic+hold", scheduler="minrtt"))
+    expected = "expected one without a path policy, which only scheduler kernel obeys"
+    assert str(refusal.value) == f"--cc: {expected}, found cubic+hold with minrtt"
 
 
 def test_the_same_trial_gives_the_same_observation(testbed, network):

@@ -79,7 +79,7 @@ impl TrialSpec {
     }
 
     fn options(&self) -> Result<ConnectionOptions, SpecError> {
-        let controller = names::controller("cc", &self.cc)?;
+        let (controller, path_policy) = names::paired("cc", &self.cc, &self.scheduler)?;
         let scheduler = scheduler::Policy::new(&self.scheduler)
             .ok_or_else(|| names::unknown("scheduler", &self.scheduler, scheduler::NAMES))?;
         let accounting = Accounting::new(&self.accounting)
@@ -95,6 +95,8 @@ impl TrialSpec {
             protocol: self.protocol,
             controller,
             scheduler,
+            // Without MPTCP it is the window algorithm alone, as in the kernel.
+            path_policy: path_policy.filter(|_| self.protocol.rules().is_multipath()),
             opportunistic: self.opportunistic,
             ecn: self.ecn,
             tso: self.tso,

@@ -7,7 +7,7 @@ mod common;
 use common::drawn::*;
 use common::*;
 use mptune_core::congestion;
-use mptune_core::mptcp::{Protocol, scheduler};
+use mptune_core::mptcp::{Protocol, pathpolicy, scheduler};
 use mptune_core::network::{
     AqmSpec, BackgroundSpec, CodelSpec, Family, LinkSpec, NetworkSpec, ReorderSpec, StepMarkingSpec,
 };
@@ -110,6 +110,7 @@ prop_compose! {
         load in prop_oneof![4 => (1u64..1_000_000).prop_map(Ok), 1 => (1u64..16, any::<bool>()).prop_map(Err)],
         changes in any_script(),
         seed in any::<u64>(),
+        policy in prop::option::of(any_of(pathpolicy::NAMES)),
     ) -> TrialSpec {
         let paths = network.paths.len();
         let mut spec = trial(network, cc, buffer * u64::from(mss), 1);
@@ -128,6 +129,9 @@ prop_compose! {
         (spec.opportunistic, spec.tso, spec.ecn, spec.size_known) =
             (opportunistic, tso, ecn, size_known);
         (spec.family, spec.mss, spec.seed) = (family, mss, seed);
+        if let Some(policy) = policy.filter(|_| scheduler == "kernel") {
+            spec.cc = format!("{cc}+{policy}");
+        }
         spec
     }
 }

@@ -81,6 +81,9 @@ _ROLES = {True: "standby", False: "active"}
 #: Counters of a subflow that only the core has.
 _COUNTERS = ("sent", "recoveries", "undone", "ecn_reductions", "reinjected", "refused")
 
+#: The scheduler that weighs subflows by their pacing rates.
+_WEIGHING = "kernel"
+
 #: Keys of the core's workload, as a trial has them.
 _KEYS = {
     "workload.duration_ns": "duration_ns",
@@ -117,9 +120,9 @@ class SimulatedTestbed(Testbed):
         InputError : naming the option; or as `check_network`.
         """
         super().check(trial)
-        if (policy := path_policy(trial.cc)) is not None:
-            expected = f"expected one without a path policy, as {policy} is only on kernels"
-            raise InputError("--cc", "", f"{expected}, found {trial.cc}")
+        if path_policy(trial.cc) is not None and trial.scheduler != _WEIGHING:
+            expected = f"expected one without a path policy, which only scheduler {_WEIGHING} obeys"
+            raise InputError("--cc", "", f"{expected}, found {trial.cc} with {trial.scheduler}")
 
     def record(self, trial: Trial) -> tuple[Observation, Run]:
         """Run one trial and keep its packets, and what its senders thought; as `run` otherwise."""

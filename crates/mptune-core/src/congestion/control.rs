@@ -122,8 +122,12 @@ pub struct Peer {
     pub window: f64,
     /// Segments from SND.UNA to SND.NXT, without those in the send queue.
     pub sent: u32,
-    /// The controller's pacing rate, segments per ns, 0 if it has none.
+    /// The pacing rate of the path policy or the controller, segments per ns, 0 if neither has one.
     pub pace: f64,
+    /// The path policy holds it: its pacing rate is 0.
+    pub held: bool,
+    /// It has made no progress since its last RTO.
+    pub timed_out: bool,
 }
 
 /// The subflows of a connection as a controller sees them: `all[me]` is its own.
@@ -136,9 +140,11 @@ pub struct Peers<'a> {
 }
 
 impl<'a> Peers<'a> {
-    /// The usable subflows (Linux `mptcp_sk_can_send`, with an RTT sample).
+    /// The usable subflows (Linux `mptcp_sk_can_send`, with an RTT sample), without siblings that a path policy holds.
     pub fn usable(&self) -> impl Iterator<Item = &'a Peer> + use<'a> {
-        self.all.iter().filter(|peer| peer.usable)
+        let me = self.me;
+        let counts = move |(id, peer): &(usize, &Peer)| peer.usable && (!peer.held || *id == me);
+        self.all.iter().enumerate().filter(counts).map(|(_, peer)| peer)
     }
 
     /// The controller's own subflow.

@@ -9,6 +9,7 @@ mod connection;
 mod io;
 mod options;
 mod packet;
+pub mod pathpolicy;
 mod protocol;
 mod reassembly;
 mod receiver;

@@ -2,6 +2,7 @@
 
 use super::accounting::{Accounting, BufferMode};
 use super::packet::DATA_HEADER;
+use super::pathpolicy;
 use super::protocol::Protocol;
 use super::scheduler;
 use crate::congestion::Controller;
@@ -48,6 +49,8 @@ pub struct ConnectionOptions {
     pub controller: Controller,
     /// Scheduler.
     pub scheduler: scheduler::Policy,
+    /// Path policy, if there is one; only with the scheduler `kernel`.
+    pub path_policy: Option<pathpolicy::Policy>,
     /// Path manager.
     pub path_manager: pathmanager::Policy,
     /// The workload.

@@ -86,6 +86,8 @@ pub struct Subflow {
     pub send_window: SendWindow,
     /// Its queue waits for a burst, until an ACK or more data.
     pub deferred: bool,
+    /// Time of the ACK of its next keepalive, while a path policy holds it and nothing is in flight.
+    pub beat_at: Nanos,
     /// Time at which it last penalised a slower subflow.
     pub penalised_at: Nanos,
     /// Payload bytes that it delivered first.
@@ -129,6 +131,7 @@ impl Subflow {
             position: 0,
             send_window: SendWindow::default(),
             deferred: false,
+            beat_at: NEVER,
             penalised_at: 0,
             series,
             memory: SubflowMemory::default(),
@@ -152,6 +155,7 @@ impl Subflow {
         self.stale_count = 0;
         (self.position, self.asked) = (0, 0);
         self.deferred = false;
+        self.beat_at = NEVER;
         self.send_window = SendWindow::default();
         self.memory = SubflowMemory::default();
     }
@@ -217,7 +221,7 @@ impl Subflow {
     #[inline]
     pub fn deadline(&self, now: Nanos) -> Nanos {
         match self.phase {
-            Phase::Established => self.sender.deadline(now),
+            Phase::Established => self.sender.deadline(now).min(self.beat_at),
             Phase::SynSent | Phase::JoinAckSent => self.deadline,
             Phase::Refused | Phase::Closed => NEVER,
         }

@@ -1,7 +1,7 @@
 //! Delivery-rate estimation over one segment's time in flight (draft-cheng-iccrg-delivery-rate-estimation, Linux
 //! `net/ipv4/tcp_rate.c`).
 //!
-//! Only senders whose congestion control requests samples have one. Counts are segments.
+//! Only senders whose congestion control or path policy requests samples have one. Counts are segments.
 
 use crate::congestion::RateSample;
 use crate::engine::Ring;
@@ -28,6 +28,8 @@ pub struct RateEstimator {
     app_limited_until: u64,
     /// The last sent of the segments that the current ACK delivers.
     newest: Option<Departure>,
+    /// The last sample that was kept, segments per ns (Linux `rate_delivered`, `rate_interval_us`).
+    kept: Option<f64>,
 }
 
 impl RateEstimator {
@@ -81,12 +83,29 @@ impl RateEstimator {
         self.first_sent_at = newest.sent_at;
         let acknowledging = self.delivered_at - newest.delivered_at;
         let interval = sending.max(acknowledging);
-        (interval >= min_rtt).then_some(RateSample {
-            delivered: (self.delivered - newest.delivered) as u32,
+        if interval < min_rtt {
+            return None;
+        }
+        let delivered = (self.delivered - newest.delivered) as u32;
+        self.keep(f64::from(delivered) / interval.max(1) as f64, newest.app_limited);
+        Some(RateSample {
+            delivered,
             interval,
             prior_delivered: newest.delivered,
             app_limited: newest.app_limited,
         })
+    }
+
+    /// A sample that the application limited counts only if it is no smaller (Linux `tcp_rate_gen`).
+    fn keep(&mut self, rate: f64, app_limited: bool) {
+        if !app_limited || self.kept.is_none_or(|kept| rate >= kept) {
+            self.kept = Some(rate);
+        }
+    }
+
+    /// The last sample that was kept, segments per ns.
+    pub fn kept(&self) -> Option<f64> {
+        self.kept
     }
 
     /// Samples of segments that leave now count as application-limited.
@@ -155,6 +174,7 @@ mod tests {
         }
         let sample = estimator.take_sample(50 * MS).expect("a sample");
         assert_eq!((sample.delivered, sample.interval), (10, 59 * MS));
+        assert_eq!(estimator.kept(), Some(10.0 / (59 * MS) as f64));
     }
 
     #[test]

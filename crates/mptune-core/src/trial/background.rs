@@ -52,6 +52,7 @@ fn connection(
         protocol: Protocol::Mptcp,
         controller: names::controller(&format!("network.background[{number}].cc"), &flow.cc)?,
         scheduler: scheduler::Policy::MinRtt(scheduler::minrtt::MinRtt),
+        path_policy: None,
         path_manager: pathmanager::Policy::Default(pathmanager::default::DefaultManager),
         workload: Workload::ENDLESS,
         size: Workload::ENDLESS.size(),

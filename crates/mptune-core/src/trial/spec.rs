@@ -23,7 +23,7 @@ pub struct TrialSpec {
     pub family: Family,
     /// Path manager.
     pub pm: String,
-    /// Congestion control.
+    /// Congestion control: a window algorithm, alone or with a path policy ("cubic+hold").
     pub cc: String,
     /// Scheduler.
     pub scheduler: String,

@@ -187,6 +187,7 @@ pub fn connection(cc: &str, pm: &str, initial_path: usize, start: Nanos) -> Conn
         protocol: Protocol::Mptcp,
         controller: Controller::new(cc).expect("known congestion control"),
         scheduler: scheduler::Policy::new("minrtt").expect("known scheduler"),
+        path_policy: None,
         opportunistic: false,
         ecn: true,
         tso: false,

@@ -134,6 +134,15 @@ impl SendBuffer {
         self.window_edge.min(self.una.saturating_add(self.window)).min(self.end)
     }
 
+    /// Segments that may be under way: the smaller of the receiver's window and the send buffer (Linux `wnd_end` -
+    /// `snd_una`, `sk_sndbuf`).
+    pub fn window(&self) -> f64 {
+        match &self.memory {
+            Some(memory) => memory.window() as f64 / f64::from(self.full),
+            None => f64::from(self.window.min(self.window_edge.saturating_sub(self.una))),
+        }
+    }
+
     /// A subflow has room in its cwnd, in segments: its part of the buffer grows if the application waits for room
     /// (Linux `tcp_should_expand_sndbuf`) or the subflow is `new` (`tcp_init_buffer_space`). True if it grew.
     pub fn expand(&mut self, subflow: SubflowId, cwnd: f64, new: bool) -> bool {

@@ -46,7 +46,7 @@ impl Connection {
     /// Reopens a closed subflow.
     pub(super) fn reopen(&mut self, io: &mut Io, id: SubflowId, role: Role) {
         let flow = io.add_flow(self.number, id);
-        let sender = Sender::new(self.controller.clone());
+        let sender = Sender::new(self.controller.clone(), self.sender.samples_rates());
         let subflow = &mut self.subflows[id];
         subflow.reopen(flow, sender);
         subflow.role = role;

@@ -20,7 +20,7 @@ impl Connection {
         let timers = [Timer::Subflow(id), Timer::DelayedAck(id)];
         let timers = timers.map(|timer| io.add_timer(self.number, timer));
         let longer = io.paths[path].family.longer_header();
-        let sender = Sender::new(self.controller.clone());
+        let sender = Sender::new(self.controller.clone(), self.sender.samples_rates());
         let series = Series::new(self.start, self.bin);
         let mut subflow = Subflow::new(path, flow, longer, sender, series, timers);
         subflow.role = role;
@@ -76,6 +76,8 @@ impl Connection {
     pub(super) fn on_established(&mut self, io: &mut Io, id: SubflowId) {
         self.subflows[id].phase = Phase::Established;
         self.update_roles(io.now);
+        self.sender.restart_pace(id);
+        self.sender.pace(io.now, &mut self.subflows, id);
         self.sender.expand(io, &self.subflows, id, true);
         self.report(io, Report::Joined(id));
         self.pump(io);

@@ -27,6 +27,7 @@ impl Connection {
             self.report(io, Report::Established);
             self.sample_later(io);
         }
+        self.sender.pace(io.now, &mut self.subflows, id);
         self.send_from(io, id);
         if self.sender.expand(io, &self.subflows, id, false) {
             self.pump(io);
@@ -74,6 +75,10 @@ impl Connection {
             Phase::SynSent | Phase::JoinAckSent => self.on_handshake_timer(io, id),
             Phase::Refused | Phase::Closed => {}
             Phase::Established => {
+                if io.now >= subflow.beat_at {
+                    self.sender.pace(io.now, &mut self.subflows, id);
+                }
+                let subflow = &mut self.subflows[id];
                 match subflow.sender.on_timer(io.now, self.sender.peers(), id) {
                     TimerAction::None => {}
                     TimerAction::Probe => self.sender.probe(io, subflow),

@@ -1,6 +1,6 @@
 //! The upstream kernel's default scheduler (`net/mptcp/protocol.c`, `mptcp_subflow_get_send`): the subflow with the
 //! shortest wait, its send queue divided by its pacing rate, gets a burst of up to 64 KiB, which ends with a fragment of
-//! the send buffer. Each event leads to a new choice.
+//! the send buffer. Each event leads to a new choice. A subflow whose rate is 0, because a path policy holds it, is skipped.
 //!
 //! Unlike the schedulers of the v0.9x kernels it ignores cwnd: segments that cannot leave at once wait in the subflow's
 //! send queue. The pacing rate is an average over the data handed over, so a recent change of cwnd counts little while
@@ -8,10 +8,10 @@
 
 use super::{Candidates, Scheduler, Style, bits};
 use crate::congestion::Peer;
-use crate::units::Nanos;
+use crate::units::{NEVER, Nanos};
 
 /// Linux `MPTCP_SEND_BURST_SIZE`, 65428 bytes, in segments of 1448 or 1424 with the DSS option.
-const BURST: u32 = 46;
+pub const BURST: u32 = 46;
 /// Linux `net.ipv4.tcp_pacing_ss_ratio` and `tcp_pacing_ca_ratio`.
 const SLOW_START_RATIO: f64 = 2.0;
 const AVOIDANCE_RATIO: f64 = 1.2;
@@ -25,10 +25,10 @@ pub struct Kernel {
     paces: Vec<f64>,
 }
 
-/// Linux `sk_pacing_rate`, segments per ns: that of the congestion control, otherwise from the larger of cwnd and the
-/// segments outstanding, which in a recovery are a cwnd of before the loss (`tcp_update_pacing_rate`).
+/// Linux `sk_pacing_rate`, segments per ns: that of the path policy or the congestion control, otherwise from the larger of
+/// cwnd and the segments outstanding, which in a recovery are a cwnd of before the loss (`tcp_update_pacing_rate`).
 pub fn pacing_rate(subflow: &Peer) -> f64 {
-    if subflow.pace > 0.0 {
+    if subflow.pace > 0.0 || subflow.held {
         return subflow.pace;
     }
     let slow_start = subflow.window < subflow.ssthresh / 2.0;
@@ -42,12 +42,12 @@ impl Kernel {
         if self.paces.len() < candidates.subflows.len() {
             self.paces.resize(candidates.subflows.len(), 0.0);
         }
-        let waits = bits(candidates.usable).map(|id| {
+        let waits = bits(candidates.usable).filter_map(|id| {
             let (subflow, pace) = (&candidates.subflows[id], &mut self.paces[id]);
             if *pace == 0.0 {
                 *pace = pacing_rate(subflow);
             }
-            (f64::from(subflow.outstanding) / *pace, id)
+            (*pace > 0.0).then(|| (f64::from(subflow.outstanding) / *pace, id))
         });
         waits.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, id)| id)
     }
@@ -67,8 +67,10 @@ impl Scheduler for Kernel {
         let ended = self.left == 0 && candidates.burst_may_end || candidates.now != self.chosen_at;
         if ended || candidates.usable >> self.chosen & 1 == 0 {
             self.left = 0;
-            self.chosen_at = candidates.now;
+            // Without a choice the next event makes one, also at this time.
+            self.chosen_at = NEVER;
             self.chosen = self.shortest(&candidates)?;
+            self.chosen_at = candidates.now;
             if candidates.ready >> self.chosen & 1 == 1 {
                 self.left = BURST.min(candidates.window);
                 self.average(&candidates.subflows[self.chosen]);
@@ -125,6 +127,26 @@ mod tests {
         let subflows = [subflow(100, 100, 20), subflow(10, 30, 29)];
         let now = Candidates { ready: 0b01, ..candidates(&subflows, 1000, 1000) };
         assert_eq!(Kernel::default().select(now), None);
+    }
+
+    #[test]
+    fn a_held_subflow_is_skipped_once_its_queue_is_empty_and_takes_part_again_when_released() {
+        let held = |outstanding| Peer { held: true, ..subflow(100, 100, outstanding) };
+        let other = subflow(10, 30, 29);
+        let mut scheduler = Kernel::default();
+        let mut select = |first: Peer, now| {
+            let subflows = [first, other];
+            let event = Candidates { ready: 0b11, now, ..candidates(&subflows, 1000, 1000) };
+            scheduler.select(event)
+        };
+        assert_eq!(select(subflow(100, 100, 0), 1), Some(0));
+        // The average before a burst that finds the queue empty is forgotten with it.
+        assert_eq!(select(held(0), 2), Some(0));
+        assert_eq!(select(held(0), 3), Some(1));
+        assert_eq!(select(subflow(100, 100, 0), 4), Some(0));
+        let all = [held(0), held(0)];
+        let event = Candidates { ready: 0b11, ..candidates(&all, 1000, 1000) };
+        assert_eq!(Kernel::default().select(event), None);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 
 mod blocking;
 mod bursts;
+mod pacing;
 mod pumping;
 mod reinjection;
 mod retransmission;
@@ -52,7 +53,7 @@ pub struct DataSender {
     opportunistic: bool,
     tso: bool,
     ecn: bool,
-    /// The congestion control asks for delivery-rate samples.
+    /// The congestion control or the path policy asks for delivery-rate samples.
     rate_samples: bool,
     /// Bytes before the payload of a packet, over IPv4.
     header: u32,
@@ -79,7 +80,11 @@ impl DataSender {
             reinjections: VecDeque::new(),
             reinjected: 0,
             reinjected_bytes: 0,
-            scheduling: Scheduling::new(options.scheduler.clone(), whole_window),
+            scheduling: Scheduling::new(
+                options.scheduler.clone(),
+                options.path_policy.clone(),
+                whole_window,
+            ),
             queue_limit,
             notify_at: Seq::MAX,
             blocking: Blocking::new(),
@@ -88,7 +93,7 @@ impl DataSender {
             opportunistic: options.opportunistic,
             tso: options.tso,
             ecn: options.ecn,
-            rate_samples: options.controller.rate_samples(),
+            rate_samples: options.controller.rate_samples() || options.path_policy.is_some(),
             header: options.header(),
         }
     }
@@ -106,6 +111,11 @@ impl DataSender {
         self.buffer
             .miscount(next, delivered)
             .or_else(|| (!carried).then_some(Miscount::Acknowledged))
+    }
+
+    /// Its subflows take samples of the delivery rate.
+    pub fn samples_rates(&self) -> bool {
+        self.rate_samples
     }
 
     /// The subflows as coupled controllers see them.

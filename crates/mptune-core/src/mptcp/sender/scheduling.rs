@@ -1,6 +1,7 @@
 //! The scheduler with its view of the subflows.
 
 use crate::congestion::Peer;
+use crate::mptcp::pathpolicy::{self, Paces};
 use crate::mptcp::scheduler::{self, Candidates, Style};
 use crate::pathmanager::SubflowId;
 use crate::units::{Nanos, Seq};
@@ -12,6 +13,8 @@ pub(super) struct Scheduling {
     pub style: Style,
     /// [`scheduler::Policy::takes_only_ready`].
     takes_only_ready: bool,
+    /// The path policy, if there is one.
+    pub paces: Option<Box<Paces>>,
     /// Every subflow in order of creation.
     pub peers: Vec<Peer>,
     /// Bit sets of subflows: with room in their window; allowed to carry data.
@@ -22,12 +25,17 @@ pub(super) struct Scheduling {
 }
 
 impl Scheduling {
-    pub fn new(policy: scheduler::Policy, whole_window: Seq) -> Self {
+    pub fn new(
+        policy: scheduler::Policy,
+        path_policy: Option<pathpolicy::Policy>,
+        whole_window: Seq,
+    ) -> Self {
         let (style, takes_only_ready) = (policy.style(), policy.takes_only_ready());
         Self {
             policy,
             style,
             takes_only_ready,
+            paces: path_policy.map(|policy| Box::new(Paces::new(policy))),
             peers: Vec::new(),
             room: 0,
             usable: 0,

@@ -140,6 +140,10 @@ impl DataSender {
         let peer = &mut self.scheduling.peers[id];
         *peer = subflow.sender.summary(usable);
         peer.outstanding += subflow.queue.len() as u32;
+        if let Some(paces) = &self.scheduling.paces {
+            peer.timed_out = subflow.timed_out;
+            paces.apply(id, peer);
+        }
         let pulls = self.scheduling.style != Style::Push;
         let room =
             subflow.sender.ready(now) && !(self.tso && pulls && self.defers(now, subflow, id));

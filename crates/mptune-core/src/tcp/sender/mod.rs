@@ -143,7 +143,7 @@ pub struct Sender {
     last_sent_at: Nanos,
     ecn_signal: bool,
     delivered: u64,
-    /// Delivery-rate samples, for a controller that requests them.
+    /// Delivery-rate samples, if they are requested.
     rate: Option<Box<RateEstimator>>,
     pacing: Pacing,
     acked_since_loss: u64,
@@ -159,8 +159,10 @@ pub struct Sender {
 
 impl Sender {
     /// A sender that has not sent anything.
-    pub fn new(controller: Controller) -> Self {
-        let rate = controller.rate_samples().then(Box::default);
+    ///
+    /// It takes samples of the delivery rate if `sampled`, or if the controller requests them.
+    pub fn new(controller: Controller, sampled: bool) -> Self {
+        let rate = (sampled || controller.rate_samples()).then(Box::default);
         Self {
             window: Window::new(),
             rtt: RttEstimator::new(),
@@ -279,7 +281,14 @@ impl Sender {
             window: self.window.cwnd,
             sent: self.outstanding(),
             pace: self.pacing.rate(),
+            held: false,
+            timed_out: false,
         }
+    }
+
+    /// Delivery rate, segments per ns, as the kernel remembers it (see [`RateEstimator::kept`]); none before a sample.
+    pub fn delivery_rate(&self) -> Option<f64> {
+        self.rate.as_ref()?.kept()
     }
 
     /// Segments sent so far, counting each transmission.

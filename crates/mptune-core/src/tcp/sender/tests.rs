@@ -16,7 +16,7 @@ struct Subject {
 
 impl Subject {
     fn new(cc: &str) -> Self {
-        let mut sender = Sender::new(Controller::new(cc).expect("a known name"));
+        let mut sender = Sender::new(Controller::new(cc).expect("a known name"), false);
         sender.on_established(0, Some(100 * MILLISECOND));
         Self { sender, peers: [Peer::default()] }
     }

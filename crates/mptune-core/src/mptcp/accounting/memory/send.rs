@@ -271,6 +271,11 @@ impl SendMemory {
         self.segments.at(data).start
     }
 
+    /// Bytes that may be under way: the smaller of the receiver's window and the send buffer.
+    pub fn window(&self) -> Bytes {
+        self.edge.saturating_sub(self.una).min(self.limit)
+    }
+
     /// The window from there on (Linux `mptcp_check_allowed_size`).
     #[inline]
     pub fn window_from(&self, start: Bytes) -> u32 {

@@ -1,0 +1,213 @@
+//! hold: a subflow takes no new data while it would hold up faster ones (`bpf/scheduling/hold.h`, whose equations these
+//! are).
+//!
+//! ```text
+//! (1)  R = sum of best_j over siblings j with min_rtt_j N_j < min_rtt N that are neither held nor timed out
+//! (2)  T = max(srtt, 5/4 min_rtt) N
+//! (3)  hold while R T > W, release when R T < 27/32 W
+//! (4)  rate = 2 min(best, cwnd / srtt)
+//! (5)  N = max(1, burst / cwnd), and 1 before the first loss
+//! ```
+//!
+//! where `best_j` is the largest delivery rate of subflow `j` in the last 2 to 4 s.
+
+use super::{PathPolicy, View};
+use crate::congestion::{INFINITE_SSTHRESH, Peer};
+use crate::mptcp::scheduler::kernel::{BURST, pacing_rate};
+use crate::units::{Nanos, SECOND};
+
+/// Equation 2: the least time that a segment is under way, in parts of the smallest RTT.
+const LEAST_RTTS: f64 = 5.0 / 4.0;
+/// Equation 3: part of the window below which a subflow is released.
+const RELEASED_BELOW: f64 = 54.0 / 64.0;
+/// Equation 4: what a subflow asks for, in parts of what it delivers.
+const DEMAND: f64 = 2.0;
+/// Time for which a best rate counts, once or twice.
+const MEMORY: Nanos = 2 * SECOND;
+
+/// Equation 5: round trips until the last segment of a burst is acknowledged.
+fn rounds(peer: &Peer) -> f64 {
+    let starts = peer.ssthresh >= INFINITE_SSTHRESH;
+    if starts { 1.0 } else { (f64::from(BURST) / peer.window.max(1.0)).max(1.0) }
+}
+
+/// Time of a burst on an empty path, ns: by this, paths are faster or slower.
+fn least_time(peer: &Peer) -> f64 {
+    peer.min_rtt as f64 * rounds(peer)
+}
+
+/// What is remembered of a subflow.
+#[derive(Debug, Clone, Copy, Default)]
+struct State {
+    /// Largest delivery rates of this period and the last, segments per ns.
+    best: [f64; 2],
+    period_end: Nanos,
+    held: bool,
+}
+
+impl State {
+    fn best(&self) -> f64 {
+        self.best[0].max(self.best[1])
+    }
+
+    fn remember(&mut self, now: Nanos, rate: f64) {
+        if now >= self.period_end {
+            self.best = [0.0, self.best[0]];
+            self.period_end = now + MEMORY;
+        }
+        self.best[0] = self.best[0].max(rate);
+    }
+}
+
+/// The policy of a connection.
+#[derive(Debug, Clone, Default)]
+pub struct Hold {
+    subflows: Vec<State>,
+}
+
+impl Hold {
+    /// Equation 1, segments per ns.
+    fn faster(&self, view: &View<'_>) -> f64 {
+        let own = &view.subflows[view.own];
+        let siblings = view.subflows.iter().enumerate();
+        let faster = siblings.filter(|(id, peer)| {
+            let counts = peer.usable && !(peer.held || peer.timed_out);
+            *id != view.own && counts && least_time(peer) < least_time(own)
+        });
+        faster.map(|(id, _)| self.subflows[id].best()).sum()
+    }
+
+    /// Equations 2 and 3.
+    fn would_block(&self, view: &View<'_>) -> bool {
+        let own = &view.subflows[view.own];
+        if !own.usable {
+            return false;
+        }
+        let time = (own.srtt as f64).max(LEAST_RTTS * own.min_rtt as f64) * rounds(own);
+        let part = if self.subflows[view.own].held { RELEASED_BELOW } else { 1.0 };
+        self.faster(view) * time > part * view.window
+    }
+}
+
+impl PathPolicy for Hold {
+    fn rate(&mut self, view: View<'_>) -> f64 {
+        if let Some(rate) = view.delivers {
+            self.subflows[view.own].remember(view.now, rate);
+        }
+        let held = self.would_block(&view);
+        self.subflows[view.own].held = held;
+        let (own, best) = (&view.subflows[view.own], self.subflows[view.own].best());
+        if held {
+            return 0.0;
+        }
+        if best == 0.0 {
+            return pacing_rate(&Peer { pace: 0.0, held: false, ..*own });
+        }
+        DEMAND * best.min(own.window / own.srtt.max(1) as f64)
+    }
+
+    fn reset(&mut self, subflow: usize) {
+        self.subflows.resize(self.subflows.len().max(subflow + 1), State::default());
+        self.subflows[subflow] = State::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::MILLISECOND;
+
+    /// 20 Mbit/s with an RTT of 20 ms, beside 5 Mbit/s with 200 ms: some 1.7 and 0.4 segments per ms.
+    fn subflows() -> [Peer; 2] {
+        [(20, 35.0), (200, 86.0)].map(|(rtt_ms, window)| Peer {
+            usable: true,
+            srtt: rtt_ms * MILLISECOND,
+            min_rtt: rtt_ms * MILLISECOND,
+            window,
+            ssthresh: window,
+            ..Peer::default()
+        })
+    }
+
+    fn segments_per_ms(number: f64) -> Option<f64> {
+        Some(number / MILLISECOND as f64)
+    }
+
+    /// Both subflows have delivered at their rates.
+    fn warm(subflows: &[Peer]) -> Hold {
+        let mut hold = Hold::default();
+        for (own, delivers) in [(0, segments_per_ms(1.7)), (1, segments_per_ms(0.4))] {
+            hold.reset(own);
+            hold.rate(View { subflows, own, delivers, window: 1e9, now: 0 });
+        }
+        hold
+    }
+
+    #[test]
+    fn the_slower_is_held_while_the_faster_would_fill_the_window_and_released_below_a_part_of_it() {
+        let mut subflows = subflows();
+        let mut hold = warm(&subflows);
+        // Equations 1 and 2: 1.7 segments per ms for 250 ms are 425.
+        let mut rate = |own, window| {
+            let view = View { subflows: &subflows, own, delivers: None, window, now: 0 };
+            let rate = hold.rate(view);
+            subflows[own].held = rate == 0.0;
+            rate
+        };
+        assert!(rate(1, 430.0) > 0.0);
+        assert_eq!(rate(1, 420.0), 0.0);
+        assert_eq!(rate(1, 500.0), 0.0, "425 is above 27/32 of 500");
+        assert!(rate(1, 510.0) > 0.0);
+        assert!(rate(0, 1.0) > 0.0, "nothing is faster");
+    }
+
+    #[test]
+    fn a_sibling_that_is_held_or_silent_is_not_waited_for() {
+        for change in [|peer: &mut Peer| peer.held = true, |peer: &mut Peer| peer.timed_out = true]
+        {
+            let mut subflows = subflows();
+            let mut hold = warm(&subflows);
+            change(&mut subflows[0]);
+            let view = View { subflows: &subflows, own: 1, delivers: None, window: 10.0, now: 0 };
+            assert!(hold.rate(view) > 0.0);
+        }
+    }
+
+    #[test]
+    fn a_window_of_a_few_segments_takes_round_trips_for_a_burst_but_not_before_the_first_loss() {
+        // Equal RTTs, but a burst of 46 segments takes 23 of them with a window of 2.
+        let mut subflows = subflows();
+        (subflows[1].srtt, subflows[1].min_rtt) = (subflows[0].srtt, subflows[0].min_rtt);
+        (subflows[0].window, subflows[1].window) = (50.0, 2.0);
+        let mut hold = warm(&subflows);
+        // 1.7 segments per ms for 25 ms 23 times are 978.
+        let mut rate = |subflows: &[Peer], own, window| {
+            hold.rate(View { subflows, own, delivers: None, window, now: 0 })
+        };
+        assert!(rate(&subflows, 1, 1000.0) > 0.0);
+        assert_eq!(rate(&subflows, 1, 950.0), 0.0);
+        assert!(rate(&subflows, 0, 1.0) > 0.0, "the other way round nothing is waited for");
+        subflows[1].ssthresh = INFINITE_SSTHRESH;
+        assert!(rate(&subflows, 1, 10.0) > 0.0);
+    }
+
+    #[test]
+    fn slow_start_does_not_ask_for_more_than_twice_what_was_delivered() {
+        let mut subflows = subflows();
+        subflows[1].window = 1000.0;
+        let mut hold = warm(&subflows);
+        let rate = |hold: &mut Hold, now| {
+            hold.rate(View {
+                subflows: &subflows,
+                own: 1,
+                delivers: segments_per_ms(0.1),
+                window: 1e9,
+                now,
+            })
+        };
+        let close = |rate: f64, per_ms: f64| (rate * MILLISECOND as f64 - per_ms).abs() < 1e-9;
+        assert!(close(rate(&mut hold, 0), 0.8));
+        assert!(close(rate(&mut hold, MEMORY), 0.8), "of the last period");
+        assert!(close(rate(&mut hold, 2 * MEMORY), 0.2), "forgotten");
+    }
+}

@@ -1,0 +1,139 @@
+//! Path policies: which subflows take new data under a scheduler that weighs them by their pacing rate and skips rate 0. One
+//! trait, one list, one file each; the programs of the same names are `bpf/scheduling/<name>.h`.
+//!
+//! A policy is a part of the congestion control's name, `cubic+hold`, and acts with the scheduler `kernel` alone. Not
+//! here: the growth of windows (`congestion`), the choice among subflows (`scheduler`). To add a policy, write `<name>.rs`
+//! beside this file and one line in the `path_policies!` list.
+
+pub mod hold;
+mod interface;
+
+pub use interface::{PathPolicy, View};
+
+use crate::congestion::Peer;
+use crate::units::{Nanos, SECOND};
+
+/// Between a window algorithm and its path policy.
+const PLUS: char = '+';
+/// An idle subflow that is held decides again after this time and a round trip: the smallest time of TCP's keepalive
+/// (`TCP_KEEPIDLE`), whose ACK alone runs a program of a subflow that has nothing in flight.
+pub const BEAT: Nanos = SECOND;
+
+/// Writes the [`Policy`] enum, the list of names and the dispatch from one list.
+macro_rules! path_policies {
+    ($($name:literal => $variant:ident($type:ty)),+ $(,)?) => {
+        /// Every path policy.
+        #[derive(Debug, Clone)]
+        pub enum Policy {
+            $(#[allow(missing_docs)] $variant($type)),+
+        }
+
+        /// The names of all path policies, in the order of the list.
+        pub const NAMES: &[&str] = &[$($name),+];
+
+        impl Policy {
+            /// The policy called `name`, or none.
+            pub fn new(name: &str) -> Option<Self> {
+                match name {
+                    $($name => Some(Self::$variant(<$type>::default())),)+
+                    _ => None,
+                }
+            }
+
+            /// [`PathPolicy::rate`].
+            fn rate(&mut self, view: View<'_>) -> f64 {
+                match self { $(Self::$variant(policy) => policy.rate(view)),+ }
+            }
+
+            /// [`PathPolicy::reset`].
+            fn reset(&mut self, subflow: usize) {
+                match self { $(Self::$variant(policy) => policy.reset(subflow)),+ }
+            }
+        }
+    };
+}
+
+path_policies! {
+    "hold" => Hold(hold::Hold),
+}
+
+/// Name of a congestion control in its parts: the window algorithm, and the path policy if there is one.
+pub fn parts(cc: &str) -> (&str, Option<&str>) {
+    match cc.split_once(PLUS) {
+        Some((window, policy)) => (window, Some(policy)),
+        None => (cc, None),
+    }
+}
+
+/// The policy of a connection with the rates that it has chosen.
+#[derive(Debug)]
+pub struct Paces {
+    policy: Policy,
+    /// Of each subflow, segments per ns; none before its first choice.
+    rates: Vec<Option<f64>>,
+}
+
+impl Paces {
+    /// The policy of a connection without subflows.
+    pub fn new(policy: Policy) -> Self {
+        Self { policy, rates: Vec::new() }
+    }
+
+    /// A subflow starts, or starts again.
+    pub fn reset(&mut self, subflow: usize) {
+        self.rates.resize(self.rates.len().max(subflow + 1), None);
+        self.rates[subflow] = None;
+        self.policy.reset(subflow);
+    }
+
+    /// An ACK arrived: the policy chooses the subflow's rate.
+    pub fn choose(&mut self, view: View<'_>) {
+        self.rates[view.own] = Some(self.policy.rate(view));
+    }
+
+    /// The subflow is held.
+    pub fn holds(&self, subflow: usize) -> bool {
+        self.rates[subflow] == Some(0.0)
+    }
+
+    /// Writes the rate that was chosen into the view of a subflow.
+    pub fn apply(&self, subflow: usize, peer: &mut Peer) {
+        if let Some(Some(rate)) = self.rates.get(subflow) {
+            peer.pace = *rate;
+            peer.held = *rate == 0.0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_has_a_window_algorithm_and_perhaps_a_policy() {
+        assert_eq!(parts("cubic"), ("cubic", None));
+        assert_eq!(parts("cubic+hold"), ("cubic", Some("hold")));
+        assert_eq!(parts("cubic+hold+hold"), ("cubic", Some("hold+hold")));
+        assert!(NAMES.iter().all(|name| Policy::new(name).is_some()));
+        assert!(Policy::new("hold+hold").is_none());
+    }
+
+    #[test]
+    fn a_subflow_has_its_own_rate_until_the_policy_chooses_and_after_a_new_start() {
+        let mut paces = Paces::new(Policy::new("hold").expect("a known name"));
+        let before = Peer { pace: 3.0, ..Peer::default() };
+        let seen = |paces: &Paces| {
+            let mut peer = before;
+            paces.apply(0, &mut peer);
+            peer
+        };
+        paces.reset(0);
+        assert_eq!(seen(&paces), before);
+        let subflows = [Peer { usable: true, srtt: 1_000, min_rtt: 1_000, window: 10.0, ..before }];
+        let view = View { subflows: &subflows, own: 0, delivers: Some(0.5), window: 9.0, now: 0 };
+        paces.choose(view);
+        assert_eq!((seen(&paces).pace, seen(&paces).held), (0.02, false));
+        paces.reset(0);
+        assert_eq!(seen(&paces), before);
+    }
+}

@@ -1,0 +1,41 @@
+//! The path policy: it chooses a subflow's pacing rate at each of its ACKs.
+
+use super::DataSender;
+use crate::mptcp::pathpolicy::{BEAT, View};
+use crate::mptcp::subflow::Subflow;
+use crate::pathmanager::SubflowId;
+use crate::units::{NEVER, Nanos};
+
+impl DataSender {
+    /// A subflow starts, or starts again.
+    pub fn restart_pace(&mut self, id: SubflowId) {
+        if let Some(paces) = &mut self.scheduling.paces {
+            paces.reset(id);
+        }
+    }
+
+    /// A subflow is established, an ACK arrived on it, or that of its keepalive.
+    #[inline]
+    pub fn pace(&mut self, now: Nanos, subflows: &mut [Subflow], id: SubflowId) {
+        if self.scheduling.paces.is_some() {
+            self.choose_pace(now, subflows, id);
+        }
+    }
+
+    #[inline(never)]
+    fn choose_pace(&mut self, now: Nanos, subflows: &mut [Subflow], id: SubflowId) {
+        self.refresh_one(now, subflows, id);
+        let subflow = &mut subflows[id];
+        let Some(paces) = &mut self.scheduling.paces else { return };
+        paces.choose(View {
+            subflows: &self.scheduling.peers,
+            own: id,
+            delivers: subflow.sender.delivery_rate(),
+            window: self.buffer.window(),
+            now,
+        });
+        paces.apply(id, &mut self.scheduling.peers[id]);
+        let is_idle = paces.holds(id) && self.scheduling.peers[id].outstanding == 0;
+        subflow.beat_at = if is_idle { now + BEAT + subflow.sender.rtt.srtt } else { NEVER };
+    }
+}
