@@ -1,0 +1,394 @@
+"""A path policy beside the kernel's scheduler and each path alone: on networks that stay, and on dynamics.
+
+Networks that stay as they are: saturated senders for 10 s, each path with a bottleneck of its own and a queue
+of 50 ms; buffers of parts of the product of all rates and the largest RTT, and buffers that grow as hosts'
+do. A cell is the mean of the runs, each with another seed; on the kernel runs also differ by themselves.
+"Best path" is the best of them alone, under plain TCP.
+
+`--dynamics N`: those of `_dynamics.py` instead, in the simulator, with their own congestion controls and
+buffers, from seeds on which no rule was tried; all paths under the policy against fullmesh without it and
+against the best path of each dynamic.
+
+`--testbed simulated` needs nothing; `namespaces` needs root and takes some 40 minutes. With --write-docs the
+tables go to docs/explanation/scheduling.md.
+"""
+
+import argparse
+import statistics
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path as File
+from typing import Literal, NamedTuple
+
+import msgspec
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from benchmarks.decision import _ratios
+from benchmarks.decision._dynamics import random_dynamic
+from benchmarks.decision._ratios import over
+from benchmarks.shared import docs
+from benchmarks.shared.contenders import Bench
+from benchmarks.shared.measure import machine, write
+from benchmarks.shared.random_networks import WIDE_BPS, WIDE_QUEUE
+from mptune.testbeds import create as testbed
+from mptune.topology import CoreSegment, Interface, Path, Site, Topology
+from mptune.trial import Bulk, Observation, Trial
+
+DOCS = File(__file__).parents[2] / "docs" / "explanation" / "scheduling.md"
+
+#: Networks: Mbit/s and ms of RTT of each path. The first four are those on which the first rule was tried.
+NETWORKS = (
+    ((20, 20), (5, 200)),
+    ((100, 20), (10, 100)),
+    ((50, 30), (50, 30)),
+    ((10, 10), (10, 300)),
+    ((50, 20), (20, 60), (5, 200)),
+    ((30, 15), (30, 15), (10, 80), (3, 250)),
+)
+#: Buffers in products, and the limit of one that grows: Linux' default of `tcp_wmem`, bytes.
+PRODUCTS = (0.25, 1.0, 4.0)
+LIMIT = 4 * 2**20
+QUEUE_MS = 50
+LEAST_QUEUE = 64_000
+SECONDS = 10
+RUNS = 3
+#: What the policy is compared on: not below these parts of the best path and of the kernel's scheduler alone.
+GOALS = (0.98, 0.97)
+#: Seed of the first dynamic; the rules were tried on 3,000,000 to 3,000,249.
+FIRST_SEED = 6_000_000
+#: Of the quantiles.
+_SHARES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95)
+_MS = 1_000_000
+
+
+class Case(NamedTuple):
+    """A network with its buffer; reverse: the data goes to the site with several uplinks."""
+
+    paths: tuple[tuple[int, int], ...]
+    products: float | None
+    reverse: bool = False
+
+    def title(self) -> str:
+        """For the table."""
+        network = " + ".join(f"{rate}/{rtt}" for rate, rtt in self.paths)
+        return f"{network}, reverse" if self.reverse else network
+
+    def buffer(self) -> str:
+        """For the table."""
+        return "auto" if self.products is None else f"{self.products:g}"
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """Mean throughputs of a case, Mbit/s, and those of the single runs."""
+
+    network: str
+    buffer: str
+    best: float
+    alone: float
+    policy: float
+    runs: dict[str, list[float]]
+
+
+def cases() -> Iterator[Case]:
+    """Every network with every buffer, and the first the other way round."""
+    for paths in NETWORKS:
+        for products in (*PRODUCTS, None):
+            yield Case(paths, products)
+    for products in PRODUCTS:
+        yield Case(NETWORKS[0], products, reverse=True)
+
+
+def topology(paths: Sequence[tuple[int, int]]) -> Topology:
+    """A site with an uplink for each path, and one with a single link."""
+    sender, receiver = _site("S", "ABCD"[: len(paths)]), _site("R", "X")
+    ends = zip(sender.interfaces, paths, strict=True)
+    made = tuple(
+        Path(
+            label=f"{local.abbr}-X",
+            local_index=number,
+            remote_index=0,
+            local=local,
+            remote=receiver.interfaces[0],
+            core=_core(rate, rtt),
+        )
+        for number, (local, (rate, rtt)) in enumerate(ends)
+    )
+    return Topology(
+        name="path-policies",
+        description="a bottleneck for each path",
+        sender=sender,
+        receiver=receiver,
+        paths=made,
+        initial_path=made[0].label,
+        lsrr_honoured=False,
+        provenance={},
+        file="",
+    )
+
+
+def _core(mbps: int, rtt_ms: int) -> CoreSegment:
+    return CoreSegment(
+        forward_ns=rtt_ms * _MS // 2,
+        reverse_ns=rtt_ms * _MS // 2,
+        jitter_ns=0,
+        loss_ppb=0,
+        rate_bps=mbps * 1_000_000,
+        queue_bytes=max(mbps * QUEUE_MS * 125, LEAST_QUEUE),
+    )
+
+
+def _site(abbr: str, letters: str) -> Site:
+    interfaces = tuple(
+        Interface(
+            isp=f"ISP {letter}",
+            abbr=letter,
+            up_bps=WIDE_BPS,
+            down_bps=WIDE_BPS,
+            delay_ns=0,
+            queue_up_bytes=WIDE_QUEUE,
+            queue_down_bytes=WIDE_QUEUE,
+            loss_ppb=0,
+        )
+        for letter in letters
+    )
+    return Site(abbr=abbr, name=f"site {abbr}", location="made up", interfaces=interfaces)
+
+
+class Runner:
+    """Runs trials on a testbed, as many at once as it can take."""
+
+    def __init__(self, name: Literal["simulated", "namespaces"]) -> None:
+        self._simulated = testbed(name) if name == "simulated" else None
+        self._bench = Bench()
+
+    def run(self, trial: Trial) -> float:
+        """Mbit/s of one trial, 0 of one that failed."""
+        if self._simulated is not None:
+            return _mbps(self._simulated.run(trial))
+        return _mbps(self._bench.run(trial))
+
+    def __enter__(self) -> "Runner":
+        if self._simulated is None:
+            self._bench.awake.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._bench.close()
+        if self._simulated is None:
+            self._bench.awake.__exit__(None, None, None)
+
+
+def _mbps(observation: Observation) -> float:
+    return observation.in_order_bytes * 8 / SECONDS / 1e6
+
+
+def _trials(case: Case, cc: str, policy: str) -> dict[str, Trial]:
+    """The contenders of a case: every path alone, all of them, and all of them under the policy."""
+    network = topology(case.paths)
+    if case.reverse:
+        network = network.reversed()
+    whole = sum(rate for rate, _ in case.paths) * max(rtt for _, rtt in case.paths) * 125
+    common = Trial(
+        topology=network,
+        pm="fullmesh",
+        cc=cc,
+        buffer_mode="auto" if case.products is None else "fixed",
+        buffer_bytes=LIMIT if case.products is None else int(case.products * whole),
+        seed=1,
+        workload=Bulk(duration_ns=SECONDS * 1_000_000_000),
+    )
+    change = msgspec.structs.replace
+    alone = {
+        path.label: change(common, protocol="tcp", pm="default", initial_path=path.label)
+        for path in network.paths
+    }
+    return {**alone, cc: common, f"{cc}+{policy}": change(common, cc=f"{cc}+{policy}")}
+
+
+def measure(runner: Runner, case: Case, cc: str, policy: str, runs: int) -> Row:
+    """All trials of one case."""
+    trials = _trials(case, cc, policy)
+    jobs = [
+        (name, msgspec.structs.replace(trial, seed=seed + 1))
+        for name, trial in trials.items()
+        for seed in range(runs)
+    ]
+    with ThreadPoolExecutor(2) as pool:
+        done = list(pool.map(lambda job: runner.run(job[1]), jobs))
+    gained: dict[str, list[float]] = {}
+    for (name, _), mbps in zip(jobs, done, strict=True):
+        gained.setdefault(name, []).append(mbps)
+    means = {name: statistics.fmean(values) for name, values in gained.items()}
+    paired = f"{cc}+{policy}"
+    return Row(
+        network=case.title(),
+        buffer=case.buffer(),
+        best=max(mbps for name, mbps in means.items() if name not in (cc, paired)),
+        alone=means[cc],
+        policy=means[paired],
+        runs=gained,
+    )
+
+
+class Dynamic(msgspec.Struct, frozen=True, kw_only=True):
+    """Throughputs of a dynamic over the whole of it, Mbit/s."""
+
+    seed: int
+    cc: str
+    description: str
+    policy: float
+    fullmesh: float
+    best: float
+
+
+def dynamic(arguments: tuple[int, str]) -> Dynamic:
+    """All trials of the dynamic of a seed, under a policy's name."""
+    seed, policy = arguments
+    drawn, bed = random_dynamic(seed), testbed("simulated")
+
+    def mbps(cc: str, path: str | None = None) -> float:
+        trial = Trial(
+            topology=drawn.topology,
+            pm="fullmesh" if path is None else "default",
+            cc=cc,
+            buffer_bytes=drawn.buffer_bytes,
+            seed=seed,
+            workload=Bulk(duration_ns=drawn.duration_ns),
+            initial_path=path,
+            script=drawn.script,
+        )
+        return bed.run(trial).in_order_bytes * 8e3 / drawn.duration_ns
+
+    return Dynamic(
+        seed=seed,
+        cc=drawn.cc,
+        description=drawn.description,
+        policy=mbps(f"{drawn.cc}+{policy}"),
+        fullmesh=mbps(drawn.cc),
+        best=max(mbps(drawn.cc, path.label) for path in drawn.topology.paths),
+    )
+
+
+def ratios(dynamics: Sequence[Dynamic], policy: str) -> dict[str, list[float]]:
+    """The comparisons, over all dynamics."""
+    better = [max(drawn.fullmesh, drawn.best) for drawn in dynamics]
+    return {
+        f"{policy} / better of both": [
+            over(drawn.policy, most) for drawn, most in zip(dynamics, better, strict=True)
+        ],
+        f"{policy} / best path": [over(drawn.policy, drawn.best) for drawn in dynamics],
+        f"{policy} / fullmesh": [over(drawn.policy, drawn.fullmesh) for drawn in dynamics],
+        "fullmesh / better of both": [
+            over(drawn.fullmesh, most) for drawn, most in zip(dynamics, better, strict=True)
+        ],
+        "best path / better of both": [
+            over(drawn.best, most) for drawn, most in zip(dynamics, better, strict=True)
+        ],
+        **{
+            f"{policy} / better of both, {cc}": [
+                over(drawn.policy, max(drawn.fullmesh, drawn.best)) for drawn in dynamics if drawn.cc == cc
+            ]
+            for cc in sorted({drawn.cc for drawn in dynamics})
+        },
+    }
+
+
+def table(rows: Sequence[Row], cc: str, policy: str) -> list[list[str]]:
+    """A line for each case."""
+    head = ["Mbit/s / ms RTT", "buffer", "best path", cc, f"{cc}+{policy}", "of best path", f"of {cc}"]
+    lines = [
+        [
+            row.network,
+            row.buffer,
+            *(f"{mbps:.1f}" for mbps in (row.best, row.alone, row.policy)),
+            f"{row.policy / max(row.best, 0.01):.2f}",
+            f"{row.policy / max(row.alone, 0.01):.2f}",
+        ]
+        for row in rows
+    ]
+    return [head, *lines]
+
+
+def facts(rows: Sequence[Row]) -> list[str]:
+    """The goals, a line each."""
+    of_best = [row.policy / max(row.best, 0.01) for row in rows]
+    of_alone = [row.policy / max(row.alone, 0.01) for row in rows]
+    return [
+        f"{name}: at least {goal:.2f} in {sum(value >= goal for value in values)} of {len(values)} "
+        f"(lowest {min(values):.2f}, mean {statistics.geometric_mean(max(v, 1e-3) for v in values):.2f})."
+        for name, goal, values in (
+            ("Of the best path", GOALS[0], of_best),
+            ("Of the kernel's scheduler alone", GOALS[1], of_alone),
+        )
+    ]
+
+
+def _markdown(lines: Sequence[Sequence[str]], remarks: Sequence[str]) -> str:
+    head, *body = lines
+    written = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    written += ["| " + " | ".join(line) + " |" for line in body]
+    return "\n".join([*written, "", *(f"- {remark}" for remark in remarks)])
+
+
+def _show(lines: Sequence[Sequence[str]], remarks: Sequence[str]) -> None:
+    printed = Table(*lines[0])
+    for line in lines[1:]:
+        printed.add_row(*line)
+    console = Console()
+    console.print(printed)
+    for remark in remarks:
+        console.print(remark)
+
+
+def over_networks(arguments: argparse.Namespace) -> None:
+    """Measure the networks that stay, print, write."""
+    with Runner(arguments.testbed) as runner:
+        rows = [
+            measure(runner, case, arguments.cc, arguments.policy, arguments.runs)
+            for case in track(list(cases()), "networks", console=Console(stderr=True))
+        ]
+    lines, remarks = table(rows, arguments.cc, arguments.policy), facts(rows)
+    _show(lines, remarks)
+    kept = {"machine": machine(), "runs": arguments.runs, "rows": msgspec.to_builtins(rows), "facts": remarks}
+    write(f"path-policies-{arguments.testbed}", kept)
+    if arguments.write_docs:
+        docs.replace(DOCS, f"path policies, {arguments.testbed}", _markdown(lines, remarks))
+
+
+def over_dynamics(arguments: argparse.Namespace) -> None:
+    """Measure the dynamics, print, write."""
+    work = [(FIRST_SEED + number, arguments.policy) for number in range(arguments.dynamics)]
+    console = Console(stderr=True)
+    with ProcessPoolExecutor() as pool:
+        measured = pool.map(dynamic, work, chunksize=4)
+        done = list(track(measured, "dynamics", total=len(work), console=console))
+    lines = _ratios.table(ratios(done, arguments.policy), _SHARES)
+    _show(lines, [])
+    kept = {"machine": machine(), "dynamics": msgspec.to_builtins(done), "table": lines}
+    write("path-policies-dynamics", kept)
+    if arguments.write_docs:
+        docs.replace(DOCS, "path policies, dynamics", _ratios.markdown(len(done), lines, []))
+
+
+def main() -> None:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--testbed", choices=("simulated", "namespaces"), default="simulated")
+    parser.add_argument("--cc", default="cubic", help="window algorithm (cubic)")
+    parser.add_argument("--policy", default="hold", help="path policy (hold)")
+    parser.add_argument("--runs", type=int, default=RUNS, help=f"of each contender ({RUNS})")
+    parser.add_argument("--dynamics", type=int, default=0, help="how many, instead of networks that stay")
+    parser.add_argument("--write-docs", action="store_true", help=f"write the table into {DOCS.name}")
+    arguments = parser.parse_args()
+    if arguments.dynamics:
+        over_dynamics(arguments)
+    else:
+        over_networks(arguments)
+
+
+if __name__ == "__main__":
+    main()
