@@ -311,11 +311,12 @@ def table(rows: Sequence[Row], cc: str, policy: str) -> list[list[str]]:
     return [head, *lines]
 
 
-def facts(rows: Sequence[Row]) -> list[str]:
-    """The goals, a line each."""
+def facts(rows: Sequence[Row], runs: int) -> list[str]:
+    """The goals, a line each, and what a cell is."""
     of_best = [row.policy / max(row.best, 0.01) for row in rows]
     of_alone = [row.policy / max(row.alone, 0.01) for row in rows]
-    return [
+    cell = f"Each cell is the mean of {runs} runs." if runs > 1 else "Each cell is one run."
+    goals = [
         f"{name}: at least {goal:.2f} in {sum(value >= goal for value in values)} of {len(values)} "
         f"(lowest {min(values):.2f}, mean {statistics.geometric_mean(max(v, 1e-3) for v in values):.2f})."
         for name, goal, values in (
@@ -323,6 +324,7 @@ def facts(rows: Sequence[Row]) -> list[str]:
             ("Of the kernel's scheduler alone", GOALS[1], of_alone),
         )
     ]
+    return [*goals, cell]
 
 
 def _markdown(lines: Sequence[Sequence[str]], remarks: Sequence[str]) -> str:
@@ -349,7 +351,7 @@ def over_networks(arguments: argparse.Namespace) -> None:
             measure(runner, case, arguments.cc, arguments.policy, arguments.runs)
             for case in track(list(cases()), "networks", console=Console(stderr=True))
         ]
-    lines, remarks = table(rows, arguments.cc, arguments.policy), facts(rows)
+    lines, remarks = table(rows, arguments.cc, arguments.policy), facts(rows, arguments.runs)
     _show(lines, remarks)
     kept = {"machine": machine(), "runs": arguments.runs, "rows": msgspec.to_builtins(rows), "facts": remarks}
     write(f"path-policies-{arguments.testbed}", kept)
