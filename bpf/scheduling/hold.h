@@ -32,7 +32,7 @@
 /* Equation 2: quarters of the smallest RTT. Equation 3: the window's part below which it is released, 1/64. */
 #define LEAST_RTTS 5
 #define RELEASED_BELOW 54
-/* us, 2 minutes: a longer time is no other reason. */
+/* us, 2 minutes: bounds the product of equation 3. */
 #define LONGEST_US (1ull << 27)
 /* us for which a best rate counts, once or twice. */
 #define MEMORY_US 2000000

@@ -126,7 +126,7 @@ pub struct Peer {
     pub pace: f64,
     /// The path policy holds it: its pacing rate is 0.
     pub held: bool,
-    /// It has made no progress since its last RTO.
+    /// It has made no progress since its last RTO; known under a path policy alone.
     pub timed_out: bool,
 }
 

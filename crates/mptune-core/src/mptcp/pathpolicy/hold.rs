@@ -42,7 +42,6 @@ struct State {
     /// Largest delivery rates of this period and the last, segments per ns.
     best: [f64; 2],
     period_end: Nanos,
-    held: bool,
 }
 
 impl State {
@@ -84,7 +83,7 @@ impl Hold {
             return false;
         }
         let time = (own.srtt as f64).max(LEAST_RTTS * own.min_rtt as f64) * rounds(own);
-        let part = if self.subflows[view.own].held { RELEASED_BELOW } else { 1.0 };
+        let part = if own.held { RELEASED_BELOW } else { 1.0 };
         self.faster(view) * time > part * view.window
     }
 }
@@ -94,12 +93,10 @@ impl PathPolicy for Hold {
         if let Some(rate) = view.delivers {
             self.subflows[view.own].remember(view.now, rate);
         }
-        let held = self.would_block(&view);
-        self.subflows[view.own].held = held;
-        let (own, best) = (&view.subflows[view.own], self.subflows[view.own].best());
-        if held {
+        if self.would_block(&view) {
             return 0.0;
         }
+        let (own, best) = (&view.subflows[view.own], self.subflows[view.own].best());
         if best == 0.0 {
             return pacing_rate(&Peer { pace: 0.0, held: false, ..*own });
         }

@@ -91,11 +91,6 @@ impl Paces {
         self.rates[view.own] = Some(self.policy.rate(view));
     }
 
-    /// The subflow is held.
-    pub fn holds(&self, subflow: usize) -> bool {
-        self.rates[subflow] == Some(0.0)
-    }
-
     /// Writes the rate that was chosen into the view of a subflow.
     pub fn apply(&self, subflow: usize, peer: &mut Peer) {
         if let Some(Some(rate)) = self.rates.get(subflow) {

@@ -34,8 +34,9 @@ impl DataSender {
             window: self.buffer.window(),
             now,
         });
-        paces.apply(id, &mut self.scheduling.peers[id]);
-        let is_idle = paces.holds(id) && self.scheduling.peers[id].outstanding == 0;
+        let peer = &mut self.scheduling.peers[id];
+        paces.apply(id, peer);
+        let is_idle = peer.held && peer.outstanding == 0;
         subflow.beat_at = if is_idle { now + BEAT + subflow.sender.rtt.srtt } else { NEVER };
     }
 }

@@ -160,9 +160,9 @@ pub struct Sender {
 impl Sender {
     /// A sender that has not sent anything.
     ///
-    /// It takes samples of the delivery rate if `sampled`, or if the controller requests them.
+    /// It takes samples of the delivery rate if `sampled`.
     pub fn new(controller: Controller, sampled: bool) -> Self {
-        let rate = (sampled || controller.rate_samples()).then(Box::default);
+        let rate = sampled.then(Box::default);
         Self {
             window: Window::new(),
             rtt: RttEstimator::new(),

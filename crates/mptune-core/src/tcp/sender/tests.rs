@@ -16,7 +16,9 @@ struct Subject {
 
 impl Subject {
     fn new(cc: &str) -> Self {
-        let mut sender = Sender::new(Controller::new(cc).expect("a known name"), false);
+        let controller = Controller::new(cc).expect("a known name");
+        let sampled = controller.rate_samples();
+        let mut sender = Sender::new(controller, sampled);
         sender.on_established(0, Some(100 * MILLISECOND));
         Self { sender, peers: [Peer::default()] }
     }
