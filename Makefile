@@ -142,7 +142,7 @@ test-rust: | $(RESULTS)
 test-python: | $(RESULTS)
 	@status=0; rm -f $(RESULTS)/pytest.txt $(RESULTS)/left-out.json; \
 	part() { $(BIN)/pytest "$$@" --left-out=$(RESULTS)/left-out.json 2>&1 | tee -a $(RESULTS)/pytest.txt || status=1; }; \
-	part --numprocesses=$$((2 * $$(nproc))) --dist=loadfile --no-loadscope-reorder -m "not measures"; \
+	part --numprocesses=$$((2 * $$(nproc))) --dist=loadfile -m "not measures"; \
 	part -m measures; \
 	exit $$status
 

@@ -99,7 +99,6 @@ ALL = (
     "--needs-only",
     "--numprocesses=2",
     "--dist=loadfile",
-    "--no-loadscope-reorder",
 )
 
 
