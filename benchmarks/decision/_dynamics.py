@@ -8,15 +8,13 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import NamedTuple
 
-from benchmarks.shared.random_networks import LEAST_QUEUE, WIDE_BPS, WIDE_QUEUE, Draw
+from benchmarks.shared.random_networks import LEAST_QUEUE, Draw, wide_site
 from mptune.topology import (
     Background,
     CoreSegment,
     Effects,
-    Interface,
     Path,
     Schedule,
-    Site,
     Step,
     TcpBackground,
     Topology,
@@ -210,7 +208,7 @@ def random_dynamic(seed: int) -> Dynamic:
     """A connection on two to four paths with up to three events."""
     draw = Draw(seed)
     locals_, remotes = SHAPES[draw.below(len(SHAPES))]
-    sender, receiver = _site("S", "ABCD"[:locals_]), _site("R", "XYZW"[:remotes])
+    sender, receiver = wide_site("S", "ABCD"[:locals_]), wide_site("R", "XYZW"[:remotes])
     ends = [(local, remote) for local in range(locals_) for remote in range(remotes)]
     labels = [f"{sender.interfaces[local].abbr}-{receiver.interfaces[remote].abbr}" for local, remote in ends]
     wires = [_Wire(draw) for _ in ends]
@@ -260,21 +258,3 @@ def random_dynamic(seed: int) -> Dynamic:
         events=tuple(story.events),
         description="; ".join([*lines, about, *events]),
     )
-
-
-def _site(abbr: str, letters: str) -> Site:
-    """A site whose access links limit nothing."""
-    interfaces = [
-        Interface(
-            isp=f"ISP {letter}",
-            abbr=letter,
-            up_bps=WIDE_BPS,
-            down_bps=WIDE_BPS,
-            delay_ns=0,
-            queue_up_bytes=WIDE_QUEUE,
-            queue_down_bytes=WIDE_QUEUE,
-            loss_ppb=0,
-        )
-        for letter in letters
-    ]
-    return Site(abbr=abbr, name=f"site {abbr}", location="drawn at random", interfaces=tuple(interfaces))

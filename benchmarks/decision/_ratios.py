@@ -6,6 +6,8 @@ Not a benchmark.
 import statistics
 from collections.abc import Mapping, Sequence
 
+from benchmarks.shared import docs
+
 #: Share of a rival below which guard misses its goal.
 GOAL = 0.95
 
@@ -52,7 +54,4 @@ def changed(changes: Sequence[int], minutes: Sequence[float], decimals: int = 1)
 
 def markdown(count: int, rows: Sequence[Sequence[str]], facts: Sequence[str]) -> str:
     """The table of this many dynamics, and remarks on them, for the docs."""
-    head, *body = rows
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    lines += ["| " + " | ".join(row) + " |" for row in body]
-    return "\n".join([f"{count} dynamics:", "", *lines, "", *(f"- {line}" for line in facts)])
+    return "\n".join([f"{count} dynamics:", "", *docs.table(rows), "", *(f"- {line}" for line in facts)])

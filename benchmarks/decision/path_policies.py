@@ -31,9 +31,9 @@ from benchmarks.decision._ratios import over
 from benchmarks.shared import docs
 from benchmarks.shared.contenders import Bench
 from benchmarks.shared.measure import machine, write
-from benchmarks.shared.random_networks import WIDE_BPS, WIDE_QUEUE
+from benchmarks.shared.random_networks import wide_site
 from mptune.testbeds import create as testbed
-from mptune.topology import CoreSegment, Interface, Path, Site, Topology
+from mptune.topology import CoreSegment, Path, Topology
 from mptune.trial import Bulk, Observation, Trial
 
 DOCS = File(__file__).parents[2] / "docs" / "explanation" / "scheduling.md"
@@ -102,7 +102,8 @@ def cases() -> Iterator[Case]:
 
 def topology(paths: Sequence[tuple[int, int]]) -> Topology:
     """A site with an uplink for each path, and one with a single link."""
-    sender, receiver = _site("S", "ABCD"[: len(paths)]), _site("R", "X")
+    sender = wide_site("S", "ABCD"[: len(paths)], "made up")
+    receiver = wide_site("R", "X", "made up")
     ends = zip(sender.interfaces, paths, strict=True)
     made = tuple(
         Path(
@@ -137,23 +138,6 @@ def _core(mbps: int, rtt_ms: int) -> CoreSegment:
         rate_bps=mbps * 1_000_000,
         queue_bytes=max(mbps * QUEUE_MS * 125, LEAST_QUEUE),
     )
-
-
-def _site(abbr: str, letters: str) -> Site:
-    interfaces = tuple(
-        Interface(
-            isp=f"ISP {letter}",
-            abbr=letter,
-            up_bps=WIDE_BPS,
-            down_bps=WIDE_BPS,
-            delay_ns=0,
-            queue_up_bytes=WIDE_QUEUE,
-            queue_down_bytes=WIDE_QUEUE,
-            loss_ppb=0,
-        )
-        for letter in letters
-    )
-    return Site(abbr=abbr, name=f"site {abbr}", location="made up", interfaces=interfaces)
 
 
 class Runner:
@@ -303,8 +287,8 @@ def table(rows: Sequence[Row], cc: str, policy: str) -> list[list[str]]:
             row.network,
             row.buffer,
             *(f"{mbps:.1f}" for mbps in (row.best, row.alone, row.policy)),
-            f"{row.policy / max(row.best, 0.01):.2f}",
-            f"{row.policy / max(row.alone, 0.01):.2f}",
+            f"{over(row.policy, row.best):.2f}",
+            f"{over(row.policy, row.alone):.2f}",
         ]
         for row in rows
     ]
@@ -313,8 +297,8 @@ def table(rows: Sequence[Row], cc: str, policy: str) -> list[list[str]]:
 
 def facts(rows: Sequence[Row], runs: int) -> list[str]:
     """The goals, a line each, and what a cell is."""
-    of_best = [row.policy / max(row.best, 0.01) for row in rows]
-    of_alone = [row.policy / max(row.alone, 0.01) for row in rows]
+    of_best = [over(row.policy, row.best) for row in rows]
+    of_alone = [over(row.policy, row.alone) for row in rows]
     cell = f"Each cell is the mean of {runs} runs." if runs > 1 else "Each cell is one run."
     goals = [
         f"{name}: at least {goal:.2f} in {sum(value >= goal for value in values)} of {len(values)} "
@@ -325,13 +309,6 @@ def facts(rows: Sequence[Row], runs: int) -> list[str]:
         )
     ]
     return [*goals, cell]
-
-
-def _markdown(lines: Sequence[Sequence[str]], remarks: Sequence[str]) -> str:
-    head, *body = lines
-    written = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    written += ["| " + " | ".join(line) + " |" for line in body]
-    return "\n".join([*written, "", *(f"- {remark}" for remark in remarks)])
 
 
 def _show(lines: Sequence[Sequence[str]], remarks: Sequence[str]) -> None:
@@ -356,7 +333,11 @@ def over_networks(arguments: argparse.Namespace) -> None:
     kept = {"machine": machine(), "runs": arguments.runs, "rows": msgspec.to_builtins(rows), "facts": remarks}
     write(f"path-policies-{arguments.testbed}", kept)
     if arguments.write_docs:
-        docs.replace(DOCS, f"path policies, {arguments.testbed}", _markdown(lines, remarks))
+        docs.replace(
+            DOCS,
+            f"path policies, {arguments.testbed}",
+            "\n".join([*docs.table(lines), "", *(f"- {remark}" for remark in remarks)]),
+        )
 
 
 def over_dynamics(arguments: argparse.Namespace) -> None:

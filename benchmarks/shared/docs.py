@@ -3,7 +3,14 @@
 Not a benchmark.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
+
+
+def table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of a table in Markdown; the first row is its head."""
+    head, *body = ("| " + " | ".join(row) + " |" for row in rows)
+    return [head, "|" + "---|" * len(rows[0]), *body]
 
 
 def replace(page: Path, name: str, content: str) -> None:

@@ -108,19 +108,28 @@ def _site(
     for index, letter in enumerate(letters):
         rtts = [wire.rtt_ns for ends, wire in wires.items() if ends[end] == index]
         rate, queue = _bottleneck(sum(rtts) // len(rtts), draw) if shared else (WIDE_BPS, WIDE_QUEUE)
-        interfaces.append(
-            Interface(
-                isp=f"ISP {letter}",
-                abbr=letter,
-                up_bps=rate,
-                down_bps=rate,
-                delay_ns=0,
-                queue_up_bytes=queue,
-                queue_down_bytes=queue,
-                loss_ppb=0,
-            )
-        )
+        interfaces.append(_interface(letter, rate, queue))
     return Site(abbr=abbr, name=f"site {abbr}", location="drawn at random", interfaces=tuple(interfaces))
+
+
+def wide_site(abbr: str, letters: str, location: str = "drawn at random") -> Site:
+    """A site whose access links limit nothing."""
+    interfaces = tuple(_interface(letter, WIDE_BPS, WIDE_QUEUE) for letter in letters)
+    return Site(abbr=abbr, name=f"site {abbr}", location=location, interfaces=interfaces)
+
+
+def _interface(letter: str, rate_bps: int, queue_bytes: int) -> Interface:
+    """An access link that is the same both ways."""
+    return Interface(
+        isp=f"ISP {letter}",
+        abbr=letter,
+        up_bps=rate_bps,
+        down_bps=rate_bps,
+        delay_ns=0,
+        queue_up_bytes=queue_bytes,
+        queue_down_bytes=queue_bytes,
+        loss_ppb=0,
+    )
 
 
 def _core(wire: _Wire, draw: Draw, *, shared: bool) -> CoreSegment:

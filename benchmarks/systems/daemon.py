@@ -348,14 +348,11 @@ def measure_load(asked: argparse.Namespace) -> list[list[str]]:
 
 def markdown(rows: Sequence[Sequence[str]]) -> str:
     """The table for the docs."""
-    head, *others = rows
     about = machine()
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    lines += ["| " + " | ".join(row) + " |" for row in others]
     sentence = (
         f"Linux {about['kernel']}, {about['cores']} processors ({about['processor']}), mptune {version()}."
     )
-    return "\n".join([*lines, "", sentence])
+    return "\n".join([*docs.table(rows), "", sentence])
 
 
 COMMANDS = {"load": measure_load, "resilience": measure_resilience, "pcdc": measure_pcdc}
