@@ -6,16 +6,21 @@ The tests in between run pytest once more, on the tests of what such a machine l
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from tests.plugins import reruns
+from tests.plugins.naps import LATE_S, NAP_S, Naps
 from tests.plugins.needs import NEEDS, ROOT, Thing, summary
 from tests.plugins.programs import GRANTED
+from tests.plugins.waiting import PATIENCE_S, until
 
 pytest_plugins = ["pytester"]
 
@@ -30,7 +35,7 @@ def pytest_configure():
     bpf.OBJECTS = needs.BPF_TESTS = needs.SYSTEMD = Path("/nonexistent")
     needs.BPF_HEADERS = []
     needs.ADMINISTRATION = ""
-    reruns.BUSY, reruns.LOOK_S = float("inf"), 0.0
+    reruns.BUSY, reruns.LATE_S, reruns.LOOK_S = float("inf"), float("inf"), 0.0
 def pytest_addoption(parser):
     parser.addoption("--needs-only", action="store_true")
 def pytest_collection_modifyitems(config, items):
@@ -235,10 +240,13 @@ def made_up(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Calla
     monkeypatch.setattr(reruns, "LOOK_S", 0.001)
     monkeypatch.setattr(reruns, "PATIENCE_S", 0.0015)  # for two further looks
 
-    def run(text: str, before: Sequence[float] = (), during: Sequence[float] = ()) -> pytest.RunResult:
+    def run(
+        text: str, before: Sequence[float] = (), during: Sequence[float] = (), late_s: float = 0.0
+    ) -> pytest.RunResult:
         looks, tries = iter(before), iter(during)
         monkeypatch.setattr(reruns, "look", lambda: next(looks, 0.0))
         monkeypatch.setattr(reruns, "others_since", lambda _: next(tries, 0.0))
+        monkeypatch.setattr(reruns, "late_since", lambda _: late_s)
         pytester.makepyfile(f"import pytest\nfrom tests.plugins import reruns\ntries = []\n{text}")
         return pytester.runpytest_inprocess(*plugins, "--second-tries=second-tries.json")
 
@@ -286,6 +294,29 @@ def test_only_a_busy_machine_is_a_reason_for_a_second_try(
         result.stdout.fnmatch_lines(["  1 x *test_it: the dice"])
     if "skipped" in counts:
         result.stdout.fnmatch_lines(["Not tested here: what is measured in real time (a quiet machine)."])
+
+
+def test_a_machine_that_wakes_up_late_is_a_reason_too(made_up: Callable[..., pytest.RunResult]) -> None:
+    once = TRIES.format(failures=1)
+    assert made_up(once, late_s=0.1).parseoutcomes() == {"failed": 1}
+    assert made_up(once, late_s=0.4).parseoutcomes() == {"passed": 1, "rerun": 1}
+
+
+def test_a_process_that_naps_notices_that_it_wakes_up_late() -> None:
+    before = time.monotonic()
+    with closing(Naps()) as naps:
+
+        def stopped() -> bool:
+            """Whether it was noticed that it had no processor for a while."""
+            os.kill(naps.pid, signal.SIGSTOP)
+            os.waitid(os.P_PID, naps.pid, os.WSTOPPED)
+            began = time.monotonic()
+            until(lambda: time.monotonic() - began > NAP_S + LATE_S, "the time does not pass")
+            os.kill(naps.pid, signal.SIGCONT)
+            return naps.late_since(before) > 0
+
+        until(stopped, "no nap was late")
+        assert naps.late_since(time.monotonic() + PATIENCE_S) == 0
 
 
 def test_what_finds_out_itself_that_it_was_too_late_is_tried_again(

@@ -153,18 +153,30 @@ def trial(two: Topology) -> Callable[..., Trial]:
 
 
 @pytest.fixture
-def measured(testbed: NamespacesTestbed, trial: Callable[..., Trial]) -> Callable[..., Observation]:
-    """An observation. A machine too busy for real time says nothing about the code."""
+def observed(testbed: NamespacesTestbed) -> Callable[[Trial], Observation]:
+    """Runs a trial. A machine too busy for real time says nothing about the code."""
 
-    def run(**changes: Any) -> Observation:
+    def run(trial: Trial) -> Observation:
         for _ in range(ATTEMPTS):
-            observation = testbed.run(trial(**changes))
+            observation = testbed.run(trial)
             if "overloaded" not in observation.metadata:
                 break
         else:
             busy = str(observation.metadata["overloaded"])
             spoiled(busy)
         return observation
+
+    return run
+
+
+@pytest.fixture
+def measured(
+    observed: Callable[[Trial], Observation], trial: Callable[..., Trial]
+) -> Callable[..., Observation]:
+    """The observation of a trial of a second, with changes."""
+
+    def run(**changes: Any) -> Observation:
+        return observed(trial(**changes))
 
     return run
 

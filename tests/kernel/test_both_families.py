@@ -102,8 +102,8 @@ def test_plain_tcp_takes_the_family_of_its_path(measured):
     assert [subflow.path for subflow in observation.subflows] == ["N-X/6"]
 
 
-def test_more_than_eight_subflows_are_opened(testbed):
+def test_more_than_eight_subflows_are_opened(observed):
     """The limit of 8 is that of the kernel's own path manager."""
-    observation = testbed.run(trials.trial(load("UNIS-HiN"), family="both", transfer_bytes=4_000_000))
+    observation = observed(trials.trial(load("UNIS-HiN"), family="both", transfer_bytes=4_000_000))
     assert observation.failed is None
     assert len({subflow.path for subflow in observation.subflows}) == 12

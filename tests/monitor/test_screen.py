@@ -260,3 +260,13 @@ async def test_what_the_daemon_did_is_shown_with_its_reason():
     finally:
         os.close(read)
         os.close(write)
+
+
+@scene
+async def test_what_comes_after_the_end_is_not_drawn_into_a_screen_that_is_gone():
+    async with displayed() as screen:
+        (machine,) = screen.app._machines.values()
+        before = machine.census
+        screen.app.exit()
+        screen.agent.say(at(2))
+    assert machine.census is before

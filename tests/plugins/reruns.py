@@ -3,7 +3,8 @@
 `@pytest.mark.measures("how late the emulator is")` states what depends on the processors there, in one line;
 without that line the tests do not start. Such a test waits until others leave the processors alone; all of
 them together wait no longer than `PATIENCE_S`. If it fails although nobody else used them, it has failed.
-If others did, or if it has found out itself that it was too late (`spoiled`), it is tried once more; and if
+If others did, or the machine woke up late (its host may have run something else: `tests.plugins.naps`), or if
+it has found out itself that it was too late (`spoiled`), it is tried once more; and if
 it is spoiled again, it is skipped as not measured, in CI too: the last lines name it. A test without the
 mark fails whoever is busy; only its own `spoiled` skips it.
 
@@ -11,6 +12,7 @@ With CI set, a test that passes only at its second try fails if it needed one th
 unlucky twice in a row is no accident. Which needed one is kept in a file from run to run.
 """
 
+import atexit
 import fcntl
 import json
 import os
@@ -18,16 +20,20 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 import pytest
 
+from tests.plugins.naps import Naps
 from tests.plugins.needs import ROOT, Lacking, Missing, Thing
 from tests.plugins.programs import Undeclared
 
 #: Others use this share of the processors, or more: the machine is busy.
 BUSY = 0.1
+#: And this machine, in naps with priority over programs, woke up late for this long, seconds: so is its host.
+LATE_S = 0.3
 #: How long a look lasts, and how long all tests together wait for quiet, seconds.
 LOOK_S, PATIENCE_S = 0.3, 60.0
 #: Where it is kept which tests needed a second try when they last ran.
@@ -79,6 +85,26 @@ def use() -> Use:
     except (OSError, ValueError):  # no Linux: nobody is seen
         return Use(time.monotonic(), 0.0, 0.0)
     return Use(time.monotonic(), (user + nice + system + steal) / _TICKS, _own_s())
+
+
+def late_since(before: Use) -> float:
+    """How long this machine has woken up late since, seconds; naps from the first call on."""
+    return _naps().late_since(before.at_s)
+
+
+@cache
+def _naps() -> Naps:
+    naps = Naps()
+    atexit.register(naps.close)
+    return naps
+
+
+def _disturbed(before: Use) -> str:
+    """What disturbed a measurement since, in words; empty if nothing did."""
+    others, late_s = others_since(before), late_since(before)
+    if others >= BUSY:
+        return f"others used {others:.0%} of the processors"
+    return f"this machine woke up late for {late_s:.1f} s" if late_s >= LATE_S else ""
 
 
 def _own_s() -> float:
@@ -175,6 +201,7 @@ class _Plugin:
     def pytest_runtest_setup(self, item: pytest.Item):
         """Wait, before any fixture: some measure too."""
         if _measures(item):
+            _naps()
             self._patience.wait()
         with self._watched(item):
             return (yield)
@@ -192,10 +219,10 @@ class _Plugin:
         try:
             yield
         except (Exception, pytest.fail.Exception) as error:
-            others = 0.0 if before is None else others_since(before)
-            if isinstance(error, (Missing, Undeclared)) or not (isinstance(error, Spoiled) or others >= BUSY):
+            disturbed = "" if before is None else _disturbed(before)
+            if isinstance(error, (Missing, Undeclared)) or not (isinstance(error, Spoiled) or disturbed):
                 raise
-            detail = f"{error}".partition("\n")[0] + f" (others used {others:.0%} of the processors)"
+            detail = f"{error}".partition("\n")[0] + (f" ({disturbed})" if disturbed else "")
             if before is None or getattr(item, "execution_count", 1) > 1:
                 _not_measured(detail)
             raise Spoiled(detail) from error

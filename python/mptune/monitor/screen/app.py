@@ -8,7 +8,7 @@ import contextlib
 import signal
 from collections import deque
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual import on
 from textual.app import App, ComposeResult
@@ -119,17 +119,26 @@ class WatchApp(App[None]):
         self.query_one(Table).focus()
         self._draw()
 
+    def exit(self, *arguments: Any, **options: Any) -> None:
+        """End, and listen no more: what comes now finds parts of the screen gone."""
+        self._listen_no_more()
+        super().exit(*arguments, **options)
+
     def on_unmount(self) -> None:
-        """Listen no more."""
+        """Leave nothing behind, however the screen ends."""
+        self._listen_no_more()
         loop = asyncio.get_running_loop()
-        for talker in self._talkers.values():
-            with contextlib.suppress(ValueError, OSError):
-                loop.remove_reader(talker.fileno())
-        if self._daemon is not None:
-            loop.remove_reader(self._daemon.fileno())
         for number in _SIGNALS:
             with contextlib.suppress(ValueError, RuntimeError):
                 loop.remove_signal_handler(number)
+
+    def _listen_no_more(self) -> None:
+        loop = asyncio.get_running_loop()
+        descriptors = [talker.fileno for talker in self._talkers.values()]
+        descriptors += [] if self._daemon is None else [self._daemon.fileno]
+        for descriptor in descriptors:
+            with contextlib.suppress(ValueError, OSError):
+                loop.remove_reader(descriptor())
 
     # What is heard.
 
