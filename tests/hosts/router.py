@@ -213,6 +213,18 @@ class Attachment:
         finally:
             nft(self.netns, ["delete table inet later"])
 
+    @contextmanager
+    def rule(self, words: str) -> Iterator[None]:
+        """A rule of nftables for what the router forwards, inside the block."""
+        nft(
+            self.netns,
+            ["add table inet further", *_chain("further"), f"add rule inet further forward {words}"],
+        )
+        try:
+            yield
+        finally:
+            nft(self.netns, ["delete table inet further"])
+
 
 def _chain(table: str) -> list[str]:
     return [

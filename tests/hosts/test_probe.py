@@ -170,6 +170,64 @@ def test_a_path_may_have_another_family_than_the_others(make_world, at, tmp_path
         assert set(sent(bed.run(trial(topology, initial_path=six, family="ipv6")))) == {six}
 
 
+def test_both_families_are_probed_and_trials_use_what_was_written(make_world, at, tmp_path):
+    """One uplink of two has IPv4 alone; subflows join from either family to the other."""
+    uplinks = Uplink(), Uplink(families=("ipv4",))
+    world, out = make_world((Side(uplinks=uplinks), SERVER)), tmp_path / "found.toml"
+    with world.unchanged():
+        found = probe(world, out, "--max-data", "4MB", "--max-time", "10s", "--family", "both")
+    labels = ["eth1-eth1", "eth2-eth1", "eth1-eth1/6"]
+    assert [path["label"] for path in found["paths"]] == labels
+    assert [path["source"] for path in found["paths"]] == [
+        world.uplink("alice", 0).ipv4,
+        world.uplink("alice", 1).ipv4,
+        world.uplink("alice", 0).ipv6,
+    ]
+    for path in found["paths"]:
+        assert path["mptcp"]["kind"] == "full" and "as a joined one" in path["mptcp"]["because"]
+        assert path["udp"] and not path["translated"]
+    assert not found["leaving"]
+    topology = load(out)
+    assert not topology.missing and not topology.ruled_out
+    assert [path.label for path in topology.over("both").paths] == labels
+    at(world)
+    with hosts(world) as bed:
+        for initial in labels[0], labels[2]:
+            assert set(sent(bed.run(trial(topology, family="both", initial_path=initial)))) == set(labels)
+
+
+def test_one_uplink_and_both_families_are_two_paths_of_which_one_may_refuse_joins(make_world, tmp_path):
+    world, out = make_world((Side(uplinks=(Uplink(),)), SERVER)), tmp_path / "found.toml"
+    limits = ("--max-data", "2MB", "--max-time", "5s", "--family", "both")
+    # A rule of the router for IPv6 alone: resets joins over it.
+    refuse = (
+        "meta nfproto ipv6 tcp flags & (syn | ack) == syn tcp option mptcp subtype 1 reject with tcp reset"
+    )
+    with world.unchanged(), world.uplink("alice", 0).rule(refuse):
+        found = probe(world, out, *limits)
+    assert [(path["label"], path["mptcp"]["kind"]) for path in found["paths"]] == [
+        ("eth1-eth1", "full"),
+        ("eth1-eth1/6", "joins refused"),
+    ]
+    topology = load(out)
+    assert [path.core.mptcp for path in topology.over("both").paths] == [None, "first"]
+
+
+def test_a_family_without_a_route_is_reported_with_what_to_do_and_left_out(make_world, tmp_path):
+    world, out = make_world((Side(uplinks=(Uplink(),)), SERVER)), tmp_path / "found.toml"
+    address = world.uplink("alice", 0).ipv6
+    world.alice.sh("ip -6 rule del priority 101; ip -6 route del default")
+    with world.unchanged():
+        found = probe(world, out, "--max-data", "2MB", "--max-time", "5s", "--family", "both")
+    (wrong,) = found["leaving"]
+    assert (wrong["host"], wrong["ip"], wrong["by"]) == ("alice", address, None)
+    assert wrong["remedy"][-1] == f"ip -6 rule add from {address} lookup 100"
+    assert "# alice: packets from fd01:0:1::2 (eth1) do not leave at all." in out.read_text()
+    assert [path["mptcp"]["kind"] for path in found["paths"]] == ["full", "unreachable"]
+    assert "nothing gets through over IPv6: trials with --family both do without it" in found["notes"]
+    assert [path.label for path in load(out).over("both").for_mptcp().paths] == ["eth1-eth1"]
+
+
 def test_where_no_path_is_possible_it_is_said_in_one_line_with_what_to_do(make_world, tmp_path):
     out = tmp_path / "found.toml"
     world = make_world((Side(uplinks=(Uplink(families=("ipv4",)),)), Side(uplinks=(Uplink(nat=True),))))

@@ -2,18 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from pathlib import Path as File
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from mptune.errors import TrialError
-from mptune.probe import preparation
+from mptune.errors import InputError, TrialError
+from mptune.probe import file, preparation
 from mptune.probe.course import probe
 from mptune.probe.ends import Arrived, Asked, Connected, End, Flow, Hop, Path, Result, Route, Sent, View
 from mptune.probe.estimates import UNIT_NS
 from mptune.probe.preparation import Wish
 from mptune.probe.result import Probed
+from mptune.topology import load
 
 MBIT = 1e6
 #: Rate and queue of the sender's links, which limit both directions, and of the receiver's.
@@ -43,12 +45,17 @@ class Network:
     plain_because = None
     udp = True
     tcp = True
+    no_ipv6 = False
 
     def __init__(self, talkers: object, addresses: Mapping[End, Sequence[str]], **_: object) -> None:
         self.addresses, self.bytes, self.pings = addresses, 0, 0
 
     def join(self, paths: Sequence[Path]) -> None:
         self.paths = paths
+
+    def carries(self, path: int) -> bool:
+        """Whether anything passes on a path."""
+        return not self.no_ipv6 or ":" not in (self.paths[path].addresses or ("",))[0]
 
     def send(
         self, end: End, flows: Sequence[Flow], *, wait_ns: int = 0, quiet_ns: int
@@ -64,13 +71,14 @@ class Network:
             flow = flows[place]
             own = near[self.paths[flow.path].local]
             links = (own, far) if end == "sender" else (far, own)
-            time_ns: float | None = at_ns if self.udp and flow.bytes <= MTU else None
+            passes = self.udp and flow.bytes <= MTU and self.carries(flow.path)
+            time_ns: float | None = at_ns if passes else None
             for link in links:
                 time_ns = None if time_ns is None else link.leaves(time_ns, flow.bytes)
             if time_ns is not None:
                 seen[place].append((number, at_ns, time_ns + DELAYS_NS[self.paths[flow.path].local]))
         self.bytes += sum(flow.packets * flow.bytes for flow in flows)
-        sources: list[str | None] = [path.addresses and f"{path.addresses[0]}:9" for path in self.paths]
+        sources: list[str | None] = [path.addresses and _end(path.addresses[0]) for path in self.paths]
         return [self._result(flow, rows) for flow, rows in zip(flows, seen, strict=True)], sources
 
     def _result(self, flow: Flow, rows: Sequence[tuple[int, float, float]]) -> Result:
@@ -89,10 +97,10 @@ class Network:
         return Result(flow, sent, arrived)
 
     def connect(self, paths: Sequence[int], *, mptcp: bool, limit_ns: int) -> list[Connected]:
-        failed = None if self.tcp else "refused"
         view = View(mptcp=mptcp)
+        failed = {path: None if self.tcp and self.carries(path) else "refused" for path in paths}
         return [
-            Connected(id=2 * path + mptcp, failed=failed, took_ns=1, syn_ack=None, view=view)
+            Connected(id=2 * path + mptcp, failed=failed[path], took_ns=1, syn_ack=None, view=view)
             for path in paths
         ]
 
@@ -106,8 +114,8 @@ class Network:
         view = View(
             mptcp=bool(mptcp), arrived=[(at, round(rate / 8e3 * 1448 / 1500)) for at in range(1, 101)]
         )
-        source = self.addresses["sender"][self.paths[path].local]
-        return Asked(failed=None, pings_ns=[3_000_000], view=view, served=view, source=f"{source}:9")
+        own, _ = self.paths[path].addresses or ("", "")
+        return Asked(failed=None, pings_ns=[3_000_000], view=view, served=view, source=_end(own))
 
     def trace(self, end: End, paths: Sequence[int], *, wait_ns: int) -> dict[int, Route]:
         """A router of each of the sender's links, a silent one, and one that they share."""
@@ -123,32 +131,46 @@ class Network:
         pass
 
 
+def _end(ip: str) -> str:
+    return f"[{ip}]:9" if ":" in ip else f"{ip}:9"
+
+
 def machine(name: str, *addresses: str) -> Any:
+    """A machine with these interfaces, each with one address or more, between spaces."""
     interfaces = [
         {
             "device": f"eth{number}", "up": True, "mtu": 1500, "rp_filter": 0,
-            "addresses": [{"ip": ip, "prefix": 24}],
+            "addresses": [{"ip": ip, "prefix": 24} for ip in ips.split()],
             "default_routes": [{"table": "main", "via": None, "metric": 0}],
         }
-        for number, ip in enumerate(addresses)
+        for number, ips in enumerate(addresses)
     ]  # fmt: skip
     facts = {"interfaces": interfaces, "rp_filter_all": 0, "rules": [], "kernel": "7.0"}
 
     def look(pairs: Sequence[tuple[str, str]] = ()) -> dict[str, Any]:
-        by = [{"device": f"eth{addresses.index(own)}", "reason": None} for own, _ in pairs]
+        number = {ip: number for number, ips in enumerate(addresses) for ip in ips.split()}
+        by = [{"device": f"eth{number[own]}", "reason": None} for own, _ in pairs]
         return {**facts, "leaves": by}
 
     return SimpleNamespace(name=name, look=look, start=lambda role: nullcontext())
 
 
-def probed(monkeypatch: pytest.MonkeyPatch, stages: list[str] | None = None, **kind: bool) -> Probed:
+#: Interfaces of the sender and of the receiver, over IPv4 and over both families.
+FOUR = ("192.0.2.1", "198.51.100.1"), ("203.0.113.1",)
+BOTH = ("192.0.2.1 2001:db8:2::1", "198.51.100.1 2001:db8:51::1"), ("203.0.113.1 2001:db8:113::1",)
+
+
+def probed(
+    monkeypatch: pytest.MonkeyPatch,
+    stages: list[str] | None = None,
+    interfaces: tuple[tuple[str, ...], tuple[str, ...]] = FOUR,
+    wish: Wish = Wish(),  # noqa: B008 - it never changes
+    **kind: bool,
+) -> Probed:
     monkeypatch.setattr(preparation, "Ends", type("Kind", (Network,), kind))
-    machines: Any = {
-        "sender": machine("alice", "192.0.2.1", "198.51.100.1"),
-        "receiver": machine("bob", "203.0.113.1"),
-    }
+    machines: Any = {"sender": machine("alice", *interfaces[0]), "receiver": machine("bob", *interfaces[1])}
     reached = [] if stages is None else stages
-    return probe(machines, Wish(), advance=lambda done, of, stage: reached.append(stage))
+    return probe(machines, wish, advance=lambda done, of, stage: reached.append(stage))
 
 
 def test_the_network_is_measured_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,3 +214,81 @@ def test_without_datagrams_transfers_decide(monkeypatch: pytest.MonkeyPatch) -> 
 def test_where_nothing_gets_through_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(TrialError, match=r"nothing gets through to bob \(203\.0\.113\.1\).*TCP .*: refused"):
         probed(monkeypatch, udp=False, tcp=False)
+
+
+DUAL = Wish(both_families=True)
+
+
+def test_each_pair_is_measured_over_both_families_and_is_one_in_the_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: File
+) -> None:
+    measured = probed(monkeypatch, interfaces=BOTH, wish=DUAL)
+    assert [(path.label, path.family) for path in measured.paths] == [
+        ("eth0-eth0", "ipv4"),
+        ("eth1-eth0", "ipv4"),
+        ("eth0-eth0/6", "ipv6"),
+        ("eth1-eth0/6", "ipv6"),
+    ]
+    for path, rate in zip(measured.paths, 2 * RATES, strict=True):
+        for way in (path.up, path.down):
+            assert way.rate is not None and way.rate.value == pytest.approx(rate, rel=0.02)
+        assert path.rtt is not None and path.mptcp is not None and path.mptcp.kind == "full"
+        assert not path.translated
+    # Both families have the same links, so that the second tells nothing on them.
+    assert [interface.up and interface.up.value for interface in measured.sender.interfaces] == [
+        pytest.approx(rate, rel=0.02) for rate in RATES
+    ]
+    assert not any("IPv4" in note or "IPv6" in note for note in measured.notes)
+    assert measured.bytes <= Wish().data_bytes
+    written = tmp_path / "found.toml"
+    written.write_text(file.text(measured, "found"))
+    network = load(written)
+    assert [path.label for path in network.paths] == ["eth0-eth0", "eth1-eth0"]
+    assert [path.label for path in network.over("both").for_mptcp().paths] == [
+        path.label for path in measured.paths
+    ]
+
+
+def test_a_family_in_which_nothing_passes_is_named_and_left_out(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: File
+) -> None:
+    measured = probed(monkeypatch, interfaces=BOTH, wish=DUAL, no_ipv6=True)
+    kinds = [path.mptcp and path.mptcp.kind for path in measured.paths]
+    assert kinds == ["full", "full", "unreachable", "unreachable"]
+    note = "nothing gets through over IPv6: trials with --family both do without it"
+    assert measured.notes[-1] == note
+    written = tmp_path / "found.toml"
+    written.write_text(file.text(measured, "found"))
+    network = load(written)
+    assert [path.label for path in network.for_mptcp().paths] == ["eth0-eth0", "eth1-eth0"]
+    assert [path.label for path in network.over("both").for_mptcp().paths] == ["eth0-eth0", "eth1-eth0"]
+
+
+def test_an_interface_of_one_family_has_paths_in_that_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    interfaces = ("192.0.2.1", "2001:db8:51::1"), ("203.0.113.1 2001:db8:113::1",)
+    measured = probed(monkeypatch, interfaces=interfaces, wish=DUAL)
+    assert [path.label for path in measured.paths] == ["eth0-eth0", "eth1-eth0/6"]
+
+
+def test_a_pair_without_a_common_family_is_unreachable_for_that_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    interfaces = ("192.0.2.1", "198.51.100.1 2001:db8:51::1"), ("2001:db8:113::1", "203.0.113.1")
+    measured = probed(monkeypatch, interfaces=interfaces, wish=DUAL)
+    assert [path.label for path in measured.paths] == ["eth0-eth1", "eth1-eth1", "eth1-eth0/6", "eth0-eth0"]
+    last = measured.paths[-1].mptcp
+    assert last is not None and last.kind == "unreachable" and "eth0 has only IPv4" in last.because
+
+
+@pytest.mark.parametrize(
+    ("interfaces", "lacking"),
+    [
+        ((FOUR[0], BOTH[1]), "alice: .*none with IPv6"),
+        ((BOTH[0], ("2001:db8:113::1",)), "bob: .*none with IPv4"),
+    ],
+)
+def test_a_machine_that_has_one_family_alone_is_refused(
+    monkeypatch: pytest.MonkeyPatch, interfaces: tuple[tuple[str, ...], tuple[str, ...]], lacking: str
+) -> None:
+    with pytest.raises(InputError, match=lacking):
+        probed(monkeypatch, interfaces=interfaces, wish=DUAL)

@@ -174,3 +174,28 @@ def test_a_trial_lists_what_it_does_without(made: Any, tmp_path: Path) -> None:
     assert result.exit_code == 0 and "B-X carries no MPTCP" in result.stderr
     refused = CliRunner().invoke(app, ["run", file, "--duration", "1s", "--initial-path", "B-X"])
     assert refused.exit_code == 2 and "found 'B-X': 2026-11-24, stripped on SYN" in refused.stderr
+
+
+BROKEN = f'mptcp_ipv6 = {{ value = "none", measured = "{SEEN}" }}'
+
+
+def test_a_family_on_which_mptcp_does_not_pass_is_left_out_and_the_other_is_not(made: Any) -> None:
+    topology = made(second=BROKEN)
+    assert labels(topology.for_mptcp()) == ["A-X", "B-X"]
+    assert labels(topology.over("ipv6").for_mptcp()) == ["A-X"]
+    both = topology.over("both")
+    assert labels(both) == ["A-X", "B-X", "A-X/6", "B-X/6"] and both is topology.over("both")
+    assert both.ruled_out == (f"B-X/6 carries no MPTCP, and is left to plain TCP: {SEEN}.",)
+    assert labels(trial(topology, family="both").topology) == ["A-X", "B-X", "A-X/6"]
+    assert labels(trial(topology, family="ipv6").topology) == ["A-X"]
+    # As seen from the other site.
+    assert labels(topology.reversed().over("both").for_mptcp()) == ["X-A", "X-B", "X-A/6"]
+
+
+def test_where_ipv4_carries_no_mptcp_connections_begin_over_ipv6(made: Any) -> None:
+    passes = f'{STRIPPED}\nmptcp_ipv6 = "full"'
+    topology = made(first=passes, second=passes)
+    both = topology.over("both")
+    assert (topology.initial_path, both.initial_path) == ("A-X", "A-X/6")
+    assert labels(both.for_mptcp()) == ["A-X/6", "B-X/6"]
+    assert labels(topology.over("ipv6").for_mptcp()) == ["A-X", "B-X"]

@@ -13,6 +13,8 @@ from mptune._text import number_of
 from mptune.cli._common import JsonOption, QuietOption, add, console, emit_json
 from mptune.errors import InputError, MptuneError
 from mptune.options import Option, Options, choice, count, size, texts, time
+from mptune.topology import BOTH
+from mptune.trial import FAMILY_CHOICES
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,11 +22,12 @@ if TYPE_CHECKING:
     from mptune.machines import Machine, SshMachine
     from mptune.probe.ends import End
     from mptune.probe.preparation import Wish
-    from mptune.probe.result import PathFound, Probed, SiteFound, Way
+    from mptune.probe.result import PathFound, Probed, Way
 
 #: Less is not enough for anything.
 _LEAST_DATA = 1_000_000
 _DEVICES = texts("DEVICE,...")
+_FAMILIES = choice(lambda: FAMILY_CHOICES)
 
 
 class ProbeOptions(Options, frozen=True, kw_only=True):
@@ -53,8 +56,8 @@ class ProbeOptions(Options, frozen=True, kw_only=True):
     family: Annotated[
         str | None,
         Option(
-            choice(lambda: ("ipv4", "ipv6")),
-            "Address family to use.",
+            _FAMILIES,
+            "Address family to use; both: each pair of interfaces over IPv4 and over IPv6.",
             flag="--family",
             unset="those present",
         ),
@@ -73,7 +76,8 @@ def register(app: typer.Typer) -> None:
         "mptune probe laptop.example root@server.example --out my-sites.toml",
         "mptune probe laptop server --out my-sites.toml --sender-interfaces eth0,wlan0",
         "mptune probe laptop server --out my-sites.toml --max-data 5MB --max-time 30s",
-        "mptune probe laptop server --out my-sites.toml --port 5001   # the one the firewall lets in",
+        "mptune probe laptop server --out my-sites.toml --family both  # over IPv4 and over IPv6",
+        "mptune probe laptop server --out my-sites.toml --port 5001    # the one the firewall lets in",
     )
 
 
@@ -135,7 +139,8 @@ def _wish(options: ProbeOptions, sender: str, receiver: str) -> Wish:
         data_bytes=options.max_data,
         time_s=options.max_time / 1e9,
         interfaces={"sender": options.sender_interfaces, "receiver": options.receiver_interfaces},
-        family=None if options.family is None else int(options.family[-1]),
+        family=None if options.family in (None, BOTH) else int(options.family[-1]),
+        both_families=options.family == BOTH,
         ssh={"sender": sender, "receiver": receiver},
         port=options.port,
     )
@@ -160,7 +165,7 @@ def _show(out: Console, probed: Probed) -> None:
 
     paths = number_of(len(probed.paths), "path")
     out.print(f"{paths} in {probed.seconds:.0f} s and {probed.bytes / 1e6:.1f} MB\n", style="bold")
-    _show_sites(out, (probed.sender, probed.receiver))
+    _show_sites(out, probed)
     _show_paths(out, probed.paths)
     for name in probed.leaving:
         out.print(f"\n{name}", style="bold", markup=False)
@@ -174,17 +179,20 @@ def _show(out: Console, probed: Probed) -> None:
         out.print(f"\n{note}", markup=False)
 
 
-def _show_sites(out: Console, sites: tuple[SiteFound, ...]) -> None:
+def _show_sites(out: Console, probed: Probed) -> None:
     from mptune.cli._tables import table
 
+    is_dual = any(path.family is not None for path in probed.paths)
     listing = table("interface", "address", "up", "down")
-    for site in sites:
+    for site in (probed.sender, probed.receiver):
         for interface in site.interfaces:
             rates = [
                 "-" if rate is None else _rate(rate.value, rate.at_least)
                 for rate in (interface.up, interface.down)
             ]
-            listing.add_row(f"{site.name} {interface.nic.device}", interface.nic.ip, *rates)
+            nic = interface.nic
+            both = ", ".join(ip for ip in (nic.ipv4, nic.ipv6) if ip is not None)
+            listing.add_row(f"{site.name} {nic.device}", both if is_dual else nic.ip, *rates)
     out.print(listing)
 
 

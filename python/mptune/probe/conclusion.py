@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from mptune.probe import estimates
+from mptune.probe import estimates, families
 from mptune.probe.connections import Connections
 from mptune.probe.echoes import Greeted, Losses
 from mptune.probe.ends import ENDS, End, Route
@@ -41,13 +41,14 @@ class Conclusion:
     def probed(self, verdicts: Mapping[int, Verdict], notes: Sequence[str]) -> Probed:
         """Everything that was found."""
         prepared = self._prepared
+        paths = [self._path(path, verdicts.get(path)) for path in range(len(prepared.paths))]
         return Probed(
             when=datetime.now(UTC).date().isoformat(),
             sender=self._site("sender"),
             receiver=self._site("receiver"),
-            paths=[self._path(path, verdicts.get(path)) for path in range(len(prepared.paths))],
+            paths=paths,
             leaving=prepared.leaving,
-            notes=[*prepared.notes, *notes],
+            notes=[*prepared.notes, *notes, *families.differences(paths)],
             shared_hops=shared_hops(
                 {
                     end: {prepared.label(path): route for path, route in routes.items()}
@@ -66,6 +67,7 @@ class Conclusion:
             label=prepared.label(path),
             local=route.local,
             remote=route.remote,
+            family=prepared.named_family(path),
             udp=path in self._udp,
             rtt=rtt,
             source=source,

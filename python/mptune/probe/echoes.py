@@ -5,7 +5,8 @@ First in a hurry (`greet`); at the end, when rates are known, as many as there i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mptune.probe import estimates, orders
@@ -90,6 +91,13 @@ def answered(ends: Ends, sizes: Mapping[int, int]) -> Greeted:
     return greeted
 
 
+def _paths_of_link(prepared: Prepared, udp: Sequence[int]) -> Iterator[int]:
+    """How many of the paths share each access link; at least 1."""
+    yield 1
+    for end in ENDS:
+        yield from Counter(prepared.number(end, path, near=True) for path in udp).values()
+
+
 def round_trip(result: Result) -> RoundTrip | None:
     """Round-trip time of answered packets; None if none was."""
     return estimates.round_trip([result.sent.rtt_ns], [result.sent.min_rtt_ns])
@@ -138,7 +146,7 @@ def measure_losses(prepared: Prepared, greeted: Greeted, rates: Mapping[int, Seq
     """
     udp, ends = greeted.udp, prepared.ends
     left = prepared.wish.data_bytes - ends.bytes
-    shared = max(len(prepared.nics["sender"]), len(prepared.nics["receiver"]))
+    shared = max(_paths_of_link(prepared, udp))
     seconds = max(2.0, prepared.left_s - END_S - 3 * greeted.longest_ns / 1e9)
     flows = []
     for number, path in enumerate(udp):

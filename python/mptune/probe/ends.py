@@ -197,6 +197,7 @@ class Ends:
     ----------
     talkers : the role `probe` at each end; the caller ends them.
     addresses : of each end, each once.
+    both_families : connections may have subflows of both address families.
     port : at the receiver, 0 for any free one.
     interrupted : called regularly; True ends the probe.
 
@@ -211,6 +212,7 @@ class Ends:
         talkers: Mapping[End, Talker],
         addresses: Mapping[End, Sequence[str]],
         *,
+        both_families: bool = False,
         port: int = 0,
         interrupted: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -222,8 +224,8 @@ class Ends:
         token = secrets.token_hex(16)
         for end in ENDS:
             listens = end == "receiver"
-            config = {"token": token, "addresses": list(addresses[end]), "listens": listens}
-            talkers[end].tell({**config, "port": port if listens else 0})
+            config = {"token": token, "addresses": list(addresses[end]), "both_families": both_families}
+            talkers[end].tell({**config, "listens": listens, "port": port if listens else 0})
         for end in ENDS:
             self._ready[end] = self._expect(end, "ready", None, STEP_S)
         self.plain_because: str | None = self._ready["receiver"]["plain_because"]

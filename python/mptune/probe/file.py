@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from mptune import units
 from mptune._text import bounded, number_of, visible
@@ -16,6 +16,7 @@ from mptune.probe import routes
 from mptune.probe.ends import ENDS
 from mptune.probe.estimates import Estimate, Loss, Queue
 from mptune.probe.result import InterfaceFound, PathFound, Probed, SiteFound
+from mptune.topology import OVER_IPV6
 
 #: Significant digits: no measurement is more precise.
 _DIGITS = 4
@@ -23,6 +24,8 @@ _DIGITS = 4
 _MOST_SHARED = 8
 #: Kinds of paths on which connections may begin.
 _BEGINS = ("full", "joins refused")
+#: The word where MPTCP passes, which is written only beside another family that it does not pass in.
+_CARRIED = "full"
 #: Fate of MPTCP by its word in the topology file; paths of machines without MPTCP have none.
 _CARRIES = {
     "joins refused": "first",
@@ -69,15 +72,17 @@ def _lines(found: Probed, name: str) -> Iterator[str]:
     yield f'description = "{number_of(len(found.paths), "path")}, measured on {found.when}"'
     yield f"sender = {_quoted(sender)}"
     yield f"receiver = {_quoted(receiver)}"
-    begins = [path for path in found.paths if path.mptcp is not None and path.mptcp.kind in _BEGINS]
-    if begins and begins[0] is not found.paths[0]:
-        value = _value(begins[0].label, "measured", f"{found.when}, connections begin here and stay MPTCP")
+    first = [pair[0] for pair in found.pairs]
+    begins = [path for path in first if path.mptcp is not None and path.mptcp.kind in _BEGINS]
+    if begins and begins[0] is not first[0]:
+        where = _pair(begins[0])
+        value = _value(where, "measured", f"{found.when}, connections begin here and stay MPTCP")
         yield f"initial_path = {value}"
     for key, site in ((sender, found.sender), (receiver, found.receiver)):
         yield from _site(key, site, found.when)
     longest = max((path.base_rtt_ns for path in found.paths if path.base_rtt_ns is not None), default=None)
-    for path in found.paths:
-        yield from _segment(path, found, longest)
+    for pair in found.pairs:
+        yield from _segment(pair, found, longest)
     yield from _shared(found)
 
 
@@ -118,12 +123,17 @@ def _interface(key: str, interface: InterfaceFound, when: str, *, known: bool) -
     yield f"loss = {_value('0 %', 'assumed', 'the loss of a path is known, not where it arises')}"
 
 
-def _segment(path: PathFound, found: Probed, longest: int | None) -> Iterator[str]:
+def _segment(pair: Sequence[PathFound], found: Probed, longest: int | None) -> Iterator[str]:
+    """The segment of a pair of interfaces: the values of its first path that lets anything through."""
     when = found.when
+    path = next((path for path in pair if path.rtt is not None), pair[0])
     yield ""
-    yield from (f"# {_one_line(remark)}" for remark in _remarks(path))
+    for each in pair:
+        yield from (f"# {_one_line(remark)}" for remark in _remarks(each))
+        if each is not path:
+            yield from (f"# {_one_line(remark)}" for remark in _values(each))
     yield "[[core.segments]]"
-    yield f"path = {_quoted(path.label)}"
+    yield f"path = {_quoted(_pair(path))}"
     rtt = path.rtt
     if rtt is not None and path.base_rtt_ns is not None:
         shown = f"{_ms(rtt.min_ns)}, median {_ms(rtt.median_ns)}, 95 % below {_ms(rtt.p95_ns)}"
@@ -139,8 +149,7 @@ def _segment(path: PathFound, found: Probed, longest: int | None) -> Iterator[st
         yield f"loss = {_loss(path.up.loss, when)}"
     elif rtt is None:
         yield f"loss = {_value('99 %', 'assumed', 'nothing came through')}"
-    if path.mptcp is not None and (word := _CARRIES.get(path.mptcp.kind)) is not None:
-        yield f"mptcp = {_value(word, 'measured', f'{when}, {path.mptcp.kind}: {path.mptcp.because}')}"
+    yield from _mptcp(pair, when)
     if path.core_bps is not None:
         value = units.format_rate(round(path.core_bps), _DIGITS)
         how = f"{when}, slower than both access links"
@@ -148,6 +157,21 @@ def _segment(path: PathFound, found: Probed, longest: int | None) -> Iterator[st
         queue = path.up.queue or path.down.queue
         if queue is not None:
             yield f"queue = {_queue(queue, when)}"
+
+
+def _mptcp(pair: Sequence[PathFound], when: str) -> Iterator[str]:
+    """What becomes of MPTCP on the first path of a pair, and over IPv6 beside it, where that differs."""
+    words = [None if path.mptcp is None else _CARRIES.get(path.mptcp.kind) for path in pair]
+    for key, path, word in zip(("mptcp", "mptcp_ipv6"), pair, words, strict=False):
+        if path.mptcp is None or (word == words[0] if key == "mptcp_ipv6" else word is None):
+            continue
+        how = f"{when}, {path.mptcp.kind}: {path.mptcp.because}"
+        yield f"{key} = {_value(word or _CARRIED, 'measured', how)}"
+
+
+def _pair(path: PathFound) -> str:
+    """What the file calls a path's pair of interfaces."""
+    return path.label.removesuffix(OVER_IPV6)
 
 
 def _shared(found: Probed) -> Iterator[str]:
@@ -162,7 +186,8 @@ def _shared(found: Probed) -> Iterator[str]:
         yield ""
         yield "[[core.shared]]"
         yield f'name = "shared{number}"'
-        yield f"paths = [{', '.join(map(_quoted, crossing.paths))}]"
+        labels = (label.removesuffix(OVER_IPV6) for label in crossing.paths)
+        yield f"paths = [{', '.join(map(_quoted, labels))}]"
         yield f"measured = {_quoted(bounded(f'{found.when}, on the routes of these paths: {both}', 4000))}"
         yield "# rate: not known; a rate given here limits these paths together"
     if len(crossings) > _MOST_SHARED:
@@ -185,6 +210,14 @@ def _remarks(path: PathFound) -> Iterator[str]:
             yield f"{path.label}: route {word}: {routes.words(way.route)}"
     if path.down.loss is not None and path.down.loss.lost:
         yield f"{path.label}: {path.down.loss.lost} of {path.down.loss.sent} packets lost to the sender"
+
+
+def _values(path: PathFound) -> Iterator[str]:
+    """Values of a path that stand in the file only as those of the other family."""
+    if path.base_rtt_ns is not None:
+        yield f"{path.label}: RTT {_ms(path.base_rtt_ns)}"
+    if path.up.loss is not None and path.up.loss.lost:
+        yield f"{path.label}: {path.up.loss.lost} of {path.up.loss.sent} packets lost to the receiver"
 
 
 def _rate(rate: Estimate, when: str) -> str:

@@ -18,7 +18,7 @@ from mptune.errors import InputError, one_of
 _STRICT = 1
 _FIRST_TABLE = 100
 #: Families of addresses, the preferred first.
-_FAMILIES = (4, 6)
+FAMILIES = (4, 6)
 
 
 class Nic(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,13 +90,26 @@ def choose(
         usable = [by_name[name] for name in wanted]
     elif routed := [entry for entry in usable if entry["default_routes"]]:
         usable = routed
-    wanted_families = _FAMILIES if family is None else (family,)
+    wanted_families = FAMILIES if family is None else (family,)
     chosen = [(entry, next((n for n in wanted_families if _first(entry, n)), None)) for entry in usable]
     found = [_nic(pair, number) for pair, number in chosen if number is not None]
     if not found:
         kind = "an" if family is None else f"an IPv{family}"
         raise InputError(option, "", f"{host}: expected an interface with {kind} address, found none")
     return _with_unique_names(found)
+
+
+def check_both(nics: Sequence[Nic], option: str, host: str) -> None:
+    """Refuse a machine that has addresses of one family alone.
+
+    Raises
+    ------
+    InputError : naming the family that it lacks.
+    """
+    for family in FAMILIES:
+        if not any(nic.address(family) for nic in nics):
+            expected = f"expected interfaces with IPv4 and with IPv6 addresses, found none with IPv{family}"
+            raise InputError(option, "", f"{host}: {expected}")
 
 
 def left_out(facts: Mapping[str, Any], wanted: Sequence[str], option: str, host: str) -> str:
@@ -119,7 +132,7 @@ def endpoints(near: Nic, far: Nic, family: int | None) -> tuple[str, str] | None
     ----------
     family : 4 or 6; None for either.
     """
-    for number in _FAMILIES if family is None else (family,):
+    for number in FAMILIES if family is None else (family,):
         own, other = near.address(number), far.address(number)
         if own is not None and other is not None:
             return own, other
@@ -135,7 +148,7 @@ def nothing_in_common(near: str, nears: Sequence[Nic], far: str, fars: Sequence[
 
 
 def _families(nics: Sequence[Nic]) -> str:
-    found = [f"IPv{family}" for family in _FAMILIES if any(nic.address(family) for nic in nics)]
+    found = [f"IPv{family}" for family in FAMILIES if any(nic.address(family) for nic in nics)]
     return f"only {found[0]}" if len(found) == 1 else " and ".join(found)
 
 

@@ -96,20 +96,22 @@ class Links:
         return None if which is None else (which, i if which == "near" else j, 0)
 
     def _groups(self, end: End, *, near: bool) -> list[list[int]]:
-        """Paths of the same interface."""
+        """Paths of the same interface, each pair of interfaces once: both families have the same links."""
         found: dict[int, list[int]] = {}
-        for path in self._trains.udp:
+        routes = self._prepared.paths
+        pairs = {(routes[path].local, routes[path].remote): path for path in reversed(self._trains.udp)}
+        for path in sorted(pairs.values()):
             found.setdefault(self._prepared.number(end, path, near=near), []).append(path)
         return [members for members in found.values() if len(members) > 1]
 
     def _rates(self, end: End) -> LinkRates:
-        """Rates of the links by those of the paths."""
+        """Rates of the links by those of the paths; of two families those over IPv4, which come first."""
         prepared, other = self._prepared, ENDS[1 - ENDS.index(end)]
-        rates = {
-            (prepared.number(end, path, near=True), prepared.number(end, path, near=False)): rate.estimate
-            for path, rate in sorted(self.paths[end].items())
-            if rate.estimate is not None
-        }
+        rates: dict[tuple[int, int], Estimate] = {}
+        for path, rate in sorted(self.paths[end].items()):
+            if rate.estimate is not None:
+                i, j = (prepared.number(end, path, near=near) for near in (True, False))
+                rates.setdefault((i, j), rate.estimate)
         near, far = len(prepared.nics[end]), len(prepared.nics[other])
         return estimates.link_rates(rates, *self._together[end], near, far)
 

@@ -52,7 +52,9 @@ def judge(prepared: Prepared, connections: Connections) -> tuple[dict[int, Verdi
 
 
 def _by_family(prepared: Prepared, paths: Sequence[int]) -> list[list[int]]:
-    """Paths with IPv4 and those with IPv6, where there are any."""
+    """Paths with IPv4 and those with IPv6, where there are any; together if connections may have both."""
+    if prepared.wish.both_families:
+        return [list(paths)] if paths else []
     found = ([path for path in paths if prepared.family(path) == family] for family in (4, 6))
     return [members for members in found if members]
 

@@ -16,6 +16,7 @@ from mptune.linux.talker import Talker
 from mptune.probe import interfaces, joins
 from mptune.probe.ends import ENDS, LEAST_BYTES, End, Ends, Path
 from mptune.probe.interfaces import Leaving, Nic
+from mptune.topology import OVER_IPV6, Family
 
 
 class Machine(joins.Changing, Protocol):
@@ -35,7 +36,8 @@ class Wish(NamedTuple):
     ----------
     data_bytes, time_s : limits.
     interfaces : by end, devices; none for all that qualify.
-    family : 4, 6 or None.
+    family : 4, 6, or None for either.
+    both_families : each pair of interfaces is probed in each family that both ends have.
     ssh : how the machines are reached, for the topology.
     """
 
@@ -43,6 +45,7 @@ class Wish(NamedTuple):
     time_s: float = 60.0
     interfaces: Mapping[End, Sequence[str]] = {"sender": (), "receiver": ()}
     family: int | None = None
+    both_families: bool = False
     ssh: Mapping[End, str | None] = {"sender": None, "receiver": None}
     port: int = 0
 
@@ -82,14 +85,21 @@ class Prepared:
         return self.began_s + self.wish.time_s - time.monotonic()
 
     def label(self, path: int) -> str:
-        """Name of a path."""
+        """Name of a path; over IPv6 it is marked where both families are probed."""
         near, far = (self.nics[end] for end in ENDS)
-        return f"{near[self.paths[path].local].abbr}-{far[self.paths[path].remote].abbr}"
+        label = f"{near[self.paths[path].local].abbr}-{far[self.paths[path].remote].abbr}"
+        return label + (OVER_IPV6 if self.wish.both_families and self.family(path) == 6 else "")
 
     def family(self, path: int) -> int:
         """The family of a path's addresses, 4 or 6."""
         addresses = self.paths[path].addresses
         return 6 if addresses is not None and ":" in addresses[0] else 4
+
+    def named_family(self, path: int) -> Family | None:
+        """The family of a path where both are probed; None otherwise, or if it has none."""
+        if not self.wish.both_families or self.paths[path].addresses is None:
+            return None
+        return "ipv6" if self.family(path) == 6 else "ipv4"
 
     def least_bytes(self, path: int) -> int:
         """The smallest packet of a path."""
@@ -131,16 +141,14 @@ def prepare(
         asked = facts[end], wish.interfaces[end]
         option, host = f"--{end}-interfaces", machines[end].name
         nics[end] = interfaces.choose(*asked, wish.family, option, host)
+        if wish.both_families:
+            interfaces.check_both(nics[end], option, host)
     for end in ENDS:
         if note := interfaces.left_out(
             facts[end], wish.interfaces[end], f"--{end}-interfaces", machines[end].name
         ):
             notes.append(note)
-    paths = [
-        Path(i, j, interfaces.endpoints(near, far, wish.family))
-        for i, near in enumerate(nics["sender"])
-        for j, far in enumerate(nics["receiver"])
-    ]
+    paths = _paths(nics, wish)
     pairs = [path.addresses for path in paths if path.addresses is not None]
     if not pairs:
         names = [machines[end].name for end in ENDS]
@@ -149,9 +157,27 @@ def prepare(
     addresses = {end: list(dict.fromkeys(pair[number] for pair in pairs)) for number, end in enumerate(ENDS)}
     leaving = _leaving(machines, nics, pairs)
     talkers: dict[End, Talker] = {end: stack.enter_context(machines[end].start("probe")) for end in ENDS}
-    ends = Ends(talkers, addresses, port=wish.port, interrupted=interrupted)
+    both = wish.both_families
+    ends = Ends(talkers, addresses, both_families=both, port=wish.port, interrupted=interrupted)
     ends.join(paths)
     return Prepared(machines, wish, facts, nics, paths, addresses, ends, leaving, notes, began_s)
+
+
+def _paths(nics: Mapping[End, Sequence[Nic]], wish: Wish) -> list[Path]:
+    """All pairs of interfaces; over both families in IPv4, then in IPv6, and at last those in neither."""
+    pairs = [
+        (i, j, near, far) for i, near in enumerate(nics["sender"]) for j, far in enumerate(nics["receiver"])
+    ]
+    if not wish.both_families:
+        return [Path(i, j, interfaces.endpoints(near, far, wish.family)) for i, j, near, far in pairs]
+    found = [
+        Path(i, j, addresses)
+        for family in interfaces.FAMILIES
+        for i, j, near, far in pairs
+        if (addresses := interfaces.endpoints(near, far, family)) is not None
+    ]
+    apart = [(i, j) for i, j, near, far in pairs if interfaces.endpoints(near, far, None) is None]
+    return found + [Path(i, j, None) for i, j in apart]
 
 
 def _leaving(

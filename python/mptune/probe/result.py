@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from mptune.probe.ends import Route
@@ -9,6 +11,7 @@ from mptune.probe.estimates import Estimate, Loss, Queue, RoundTrip
 from mptune.probe.interfaces import Leaving, Nic
 from mptune.probe.routes import Crossing, SharedHop, crossings
 from mptune.probe.verdicts import Verdict
+from mptune.topology import Family
 
 
 class Way(msgspec.Struct, kw_only=True):
@@ -38,6 +41,7 @@ class PathFound(msgspec.Struct, kw_only=True):
     Attributes
     ----------
     local, remote : numbers of its interfaces.
+    family : "ipv4" or "ipv6" where both are probed; None where a path has one that its ends have in common.
     udp : datagrams pass both ways.
     rtt : of small packets, idle; `base_rtt_ns` is the smallest, without transmission times on the links.
     loaded_rtt_ns : the smallest, and the delay of the queues as far as they were filled.
@@ -48,6 +52,7 @@ class PathFound(msgspec.Struct, kw_only=True):
     label: str
     local: int
     remote: int
+    family: Family | None = None
     udp: bool = False
     rtt: RoundTrip | None = None
     base_rtt_ns: int | None = None
@@ -58,6 +63,14 @@ class PathFound(msgspec.Struct, kw_only=True):
     down: Way = msgspec.field(default_factory=Way)
     core_bps: float | None = None
     mptcp: Verdict | None = None
+
+
+def by_pair(paths: Sequence[PathFound]) -> list[list[PathFound]]:
+    """The paths of each pair of interfaces: one, or one in each family; that over IPv4 comes first."""
+    found: dict[tuple[int, int], list[PathFound]] = {}
+    for path in paths:
+        found.setdefault((path.local, path.remote), []).append(path)
+    return list(found.values())
 
 
 class InterfaceFound(msgspec.Struct, kw_only=True):
@@ -100,7 +113,16 @@ class Probed(msgspec.Struct, kw_only=True):
     bytes: int = 0
 
     @property
+    def pairs(self) -> list[list[PathFound]]:
+        """The paths of each pair of interfaces (`by_pair`)."""
+        return by_pair(self.paths)
+
+    @property
     def crossings(self) -> list[Crossing]:
-        """Segments that paths share behind their access links."""
-        interfaces = {path.label: (str(path.local), str(path.remote)) for path in self.paths}
-        return crossings(self.shared_hops, interfaces)
+        """Segments that paths share behind their access links; of a pair of interfaces its first path."""
+        first = {pair[0].label: (str(pair[0].local), str(pair[0].remote)) for pair in self.pairs}
+        hops = (
+            msgspec.structs.replace(hop, paths=tuple(label for label in hop.paths if label in first))
+            for hop in self.shared_hops
+        )
+        return crossings([hop for hop in hops if len(hop.paths) > 1], first)

@@ -9,7 +9,7 @@ links in `_effects`, each declared once.
 
 from mptune.topology._checked import check_name, coordinate, from_document
 from mptune.topology._effects import Effects, Schedule, Step
-from mptune.topology._families import BOTH, FAMILIES
+from mptune.topology._families import BOTH, FAMILIES, OVER_IPV6, Family
 from mptune.topology._flows import Background, TcpBackground, UdpBackground
 from mptune.topology._flows import in_words as background_in_words
 from mptune.topology._known import Known
@@ -35,6 +35,7 @@ from mptune.topology._vary import WRITE, Place, Uncertain, place, uncertain
 __all__ = [
     "BOTH",
     "FAMILIES",
+    "OVER_IPV6",
     "REVERSED",
     "UNKNOWN",
     "WRITE",
@@ -42,6 +43,7 @@ __all__ = [
     "Change",
     "CoreSegment",
     "Effects",
+    "Family",
     "Interface",
     "Known",
     "Link",

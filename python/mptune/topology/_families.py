@@ -80,7 +80,9 @@ def dual(sender: Site, receiver: Site, paths: Sequence[Path], file: str) -> tupl
     """
     of_pair = {(path.local_index, path.remote_index): path for path in paths}
     found = tuple(
-        msgspec.structs.replace(path, label=pair.label, family=pair.family, segment=path.crosses)
+        msgspec.structs.replace(
+            _alone(path, pair.family), label=pair.label, family=pair.family, segment=path.crosses
+        )
         for pair in pairs(sender, receiver, both=True)
         if (path := of_pair.get((pair.local_index, pair.remote_index))) is not None
     )
@@ -92,6 +94,25 @@ def dual(sender: Site, receiver: Site, paths: Sequence[Path], file: str) -> tupl
         expected = f"expected at most {MAX_PATHS} paths over both families, found {len(found)}"
         raise InputError(file, "sites", expected)
     return found
+
+
+def differs(paths: Sequence[Path]) -> bool:
+    """Whether MPTCP over IPv6 has another fate than over IPv4 on some of these paths of one family."""
+    return any(path.core.mptcp_ipv6 is not None for path in paths)
+
+
+def over_ipv6(paths: Sequence[Path]) -> tuple[Path, ...]:
+    """The paths of a connection over IPv6 alone."""
+    return tuple(_alone(path, "ipv6") for path in paths)
+
+
+def _alone(path: Path, family: Family | None) -> Path:
+    """A path as one family has it."""
+    core = path.core
+    if core.mptcp_ipv6 is None:
+        return path
+    mptcp = core.mptcp_ipv6 if family == "ipv6" else core.mptcp
+    return msgspec.structs.replace(path, core=msgspec.structs.replace(core, mptcp=mptcp, mptcp_ipv6=None))
 
 
 def relabelled(text: str, paths: Sequence[Path]) -> str:

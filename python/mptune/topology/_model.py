@@ -9,11 +9,11 @@ import msgspec
 
 from mptune._text import escaped, quoted
 from mptune.errors import InputError
-from mptune.topology._families import BOTH, dual, is_dual, moved, relabelled
+from mptune.topology._families import BOTH, differs, dual, is_dual, moved, over_ipv6, relabelled
 from mptune.topology._flows import Background
 from mptune.topology._known import Known, known, possible, wanted
 from mptune.topology._later import later_background, later_paths, later_site
-from mptune.topology._mptcp import all_carry, carrying, ruled_out
+from mptune.topology._mptcp import all_carry, begins, carrying, ruled_out
 from mptune.topology._network import Link, describe, links, shared
 from mptune.topology._reverse import (
     reverse_background,
@@ -141,27 +141,31 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def over(self, family: str) -> "Topology":
         """The network as a connection over a family of addresses, or over `BOTH`, has it.
 
-        Over one family it is the topology itself. Over both, a pair of interfaces is a path in each family
-        that both have: A-B over IPv4, A-B/6 over IPv6, on the same links.
+        Over one family it is the topology itself, unless the file has another fate of MPTCP over IPv6. Over
+        both, a pair of interfaces is a path in each family that both have: A-B over IPv4, A-B/6 over IPv6, on
+        the same links.
 
         Raises
         ------
         InputError : no pair has one of the families, or there are more paths than the core supports.
         """
-        if family != BOTH or is_dual(self.paths):
+        if is_dual(self.paths) or not (family == BOTH or (family == "ipv6" and differs(self.paths))):
             return self
-        known = _OVER_BOTH.get(id(self))
+        known = _OVER.get((id(self), family))
         if known is None or known[0] is not self:
-            paths = dual(self.sender, self.receiver, self.paths, self.file)
-            both = msgspec.structs.replace(
+            if family == BOTH:
+                paths = dual(self.sender, self.receiver, self.paths, self.file)
+            else:
+                paths = over_ipv6(self.paths)
+            made = msgspec.structs.replace(
                 self,
                 paths=paths,
-                initial_path=relabelled(self.initial_path, paths),
+                initial_path=begins(paths, relabelled(self.initial_path, paths)).label,
                 background=tuple(moved(flow, paths) for flow in self.background),
             )
-            if len(_OVER_BOTH) >= _MOST_MADE:
-                _OVER_BOTH.clear()
-            known = _OVER_BOTH[id(self)] = self, both
+            if len(_OVER) >= _MOST_MADE:
+                _OVER.clear()
+            known = _OVER[id(self), family] = self, made
         return known[1]
 
     def for_mptcp(self, initial_path: str | None = None) -> "Topology":
@@ -254,5 +258,5 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 #: share one; with the networks themselves, whose numbers are not used again as long as they are here.
 _FOR_MPTCP: dict[tuple[int, str], tuple[Topology, Topology]] = {}
 _MOST_MADE = 256
-#: Networks over both families, by their numbers, in the same way.
-_OVER_BOTH: dict[int, tuple[Topology, Topology]] = {}
+#: Networks as a family has them, by their numbers and that family, in the same way.
+_OVER: dict[tuple[int, str], tuple[Topology, Topology]] = {}

@@ -23,9 +23,15 @@ WORDS: dict[str, Carries] = {word: word for word in (FULL, FIRST, NONE)}
 _Origins = Mapping[str, Provenance]
 
 
-def begins(paths: Sequence[Path]) -> Path:
-    """Default path on which connections begin: the first that carries MPTCP."""
-    return next((path for path in paths if path.core.mptcp != NONE), paths[0])
+def begins(paths: Sequence[Path], wanted: str = "") -> Path:
+    """Default path on which connections begin: the first that carries MPTCP.
+
+    Parameters
+    ----------
+    wanted : label of the path that comes before all others.
+    """
+    ordered = sorted(paths, key=lambda path: path.label != wanted)
+    return next((path for path in ordered if path.core.mptcp != NONE), ordered[0])
 
 
 def all_carry(paths: Sequence[Path]) -> bool:
@@ -63,6 +69,7 @@ def ruled_out(paths: Sequence[Path], origins: _Origins) -> Iterator[str]:
 
 def _how(path: Path, origins: _Origins) -> str:
     """Origin of that knowledge."""
-    origin = origins.get(f"core.segments.{path.crosses}.mptcp")
+    key = f"core.segments.{path.crosses}.mptcp"
+    origin = (origins.get(f"{key}_ipv6") if path.family == "ipv6" else None) or origins.get(key)
     told = None if origin is None else origin.measured or origin.assumed or origin.source
     return (told or "the topology file").rstrip(".")

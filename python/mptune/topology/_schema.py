@@ -7,7 +7,7 @@
                                             schedule_period, ipv4, ipv6, device, metered, max_data
     [core]                                  what segments leave out: rtt or delay, jitter, loss, rate or
                                             trace, queue, effects, schedule, schedule_period
-    [[core.segments]]                       path = "U-C" and any of the keys of [core], mptcp
+    [[core.segments]]                       path = "U-C" and any of the keys of [core], mptcp, mptcp_ipv6
     [[core.shared]]                         name, paths = ["U-C", "U-D"] and any of the keys of [core] but rtt
     [[background]]                          kind = "tcp": path, cc, start, stop
                                             kind = "udp": link, rate, packet, on, off, lengths, start, stop
@@ -142,6 +142,7 @@ class SegmentTable(CoreValues, kw_only=True):
 
     path: str
     mptcp: Any = None
+    mptcp_ipv6: Any = None
 
 
 class SharedTable(SegmentValues, kw_only=True):

@@ -94,14 +94,16 @@ class _SegmentReader(LinkReader):
     def core(self, around_ns: int) -> CoreSegment:
         """Build the segment; `around_ns` is the part of the path's RTT outside it."""
         segment = self.segment(self._core_rtt(around_ns))
-        return msgspec.structs.replace(segment, mptcp=self._mptcp())
+        found = {key: self._mptcp(key) for key in ("mptcp", "mptcp_ipv6")}
+        return msgspec.structs.replace(segment, **found)
 
-    def _mptcp(self) -> Carries | None:
+    def _mptcp(self, key: str) -> Carries | None:
         """Treatment of MPTCP by a segment; None if that is not known."""
         (level, *_) = self._levels
-        if not isinstance(level.table, SegmentTable) or level.table.mptcp is None:
+        raw = getattr(level.table, key) if isinstance(level.table, SegmentTable) else None
+        if raw is None:
             return None
-        return self._ledger.read(f"{self._key}.mptcp", level.table.mptcp, choice(WORDS), level.origin)
+        return self._ledger.read(f"{self._key}.{key}", raw, choice(WORDS), level.origin)
 
     def _core_rtt(self, around_ns: int) -> int | None:
         """The segment's part of the RTT, ns: what the rest leaves of `rtt`, or twice `delay`.

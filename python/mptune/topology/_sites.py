@@ -112,6 +112,7 @@ class CoreSegment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     queue_bytes : limit of the queue in front of the cap or token bucket; None without one.
     forward_effects, back_effects : what else happens to data and to ACKs.
     mptcp : what becomes of MPTCP there (`mptune.topology._mptcp`); None if that is not known.
+    mptcp_ipv6 : the same over IPv6, where that differs; None if it does not.
     """
 
     forward_ns: int
@@ -123,6 +124,7 @@ class CoreSegment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     forward_effects: Effects = Effects()
     back_effects: Effects = Effects()
     mptcp: Carries | None = None
+    mptcp_ipv6: Carries | None = None
 
 
 class SharedSegment(CoreSegment, frozen=True, kw_only=True, omit_defaults=True):

@@ -7,7 +7,7 @@ use crate::kernel::info::{FullInfo, MptcpInfo, SubflowInfo, TcpInfo};
 use crate::kernel::sys;
 use serde::Serialize;
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Room for a congestion control's name (`TCP_CA_NAME_MAX`).
@@ -32,12 +32,16 @@ pub fn open(ip: IpAddr, mptcp: bool) -> io::Result<OwnedFd> {
 
 /// The same for a job, whose connection may have subflows of both families.
 pub fn open_for(job: &Job, ip: IpAddr, mptcp: bool) -> io::Result<OwnedFd> {
-    let fd = open(job.socket_address(ip, 0).ip(), mptcp)?;
-    if job.both_families {
-        // Whatever `net.ipv6.bindv6only` is.
-        let no = 0i32.to_ne_bytes();
-        sys::set_option(fd.as_fd(), libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, &no)?;
-    }
+    if job.both_families { open_for_both(mptcp) } else { open(ip, mptcp) }
+}
+
+/// A stream socket for an address of either family, IPv4 ones mapped into IPv6: Linux allows subflows of both
+/// families in such a socket alone.
+pub fn open_for_both(mptcp: bool) -> io::Result<OwnedFd> {
+    let fd = open(Ipv6Addr::UNSPECIFIED.into(), mptcp)?;
+    // Whatever `net.ipv6.bindv6only` is.
+    let no = 0i32.to_ne_bytes();
+    sys::set_option(fd.as_fd(), libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, &no)?;
     Ok(fd)
 }
 

@@ -23,6 +23,8 @@ pub struct Target {
     pub local: IpAddr,
     /// The listener.
     pub remote: SocketAddr,
+    /// The connection may have subflows of both address families.
+    pub both_families: bool,
     /// Multipath TCP.
     pub mptcp: bool,
     /// Time to connect.
@@ -66,9 +68,16 @@ fn run(target: &Target, outbox: &Outbox, asked: &Receiver<Ask>) {
 
 /// The connection, after the greeting.
 fn connect(target: &Target, end_ns: u64) -> io::Result<TcpStream> {
-    let fd = socket::open(target.local, target.mptcp)?;
-    sys::bind(fd.as_fd(), &address::encode(SocketAddr::new(target.local, 0)))?;
-    socket::connect(fd.as_fd(), target.remote)?;
+    let (local, remote) = (target.local, target.remote);
+    let (fd, local, to) = match target.both_families {
+        true => {
+            let (local, to) = (address::mapped(local), address::mapped(remote.ip()));
+            (socket::open_for_both(target.mptcp)?, local, to)
+        }
+        false => (socket::open(local, target.mptcp)?, local, remote.ip()),
+    };
+    sys::bind(fd.as_fd(), &address::encode(SocketAddr::new(local, 0)))?;
+    socket::connect(fd.as_fd(), SocketAddr::new(to, remote.port()))?;
     let mut watches = [Watch::writable(&fd)];
     let left_ns = end_ns.saturating_sub(sys::monotonic_ns());
     sys::wait(&mut watches, Duration::from_nanos(left_ns))?;

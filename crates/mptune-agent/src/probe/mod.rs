@@ -8,7 +8,8 @@
 //! the 128-bit token.
 //!
 //! ```text
-//! in   {"token": "<32 digits>", "addresses": ["10.65.0.1", ...], "port": 0, "listens": true}
+//! in   {"token": "<32 digits>", "addresses": ["10.65.0.1", ...], "port": 0, "listens": true,
+//!       "both_families": false}
 //! out  {"event": "ready", "ports": [40123, ...], "tcp": 40123, "plain_because": null}
 //! in   {"action": "paths", "paths": [{"local": 0, "peer": "10.64.0.1:4000" or null}, ...]}
 //! in   {"action": "send", "id": 1, "wait_ns": 0, "flows": [{"path": 0, "packets": 12, "bytes": 1500,
@@ -117,6 +118,7 @@ struct Collect {
 struct Prober {
     token: Token,
     addresses: Vec<IpAddr>,
+    both_families: bool,
     endpoints: Vec<Endpoint>,
     server: Option<Server>,
     paths: Vec<PathEnd>,
@@ -147,6 +149,7 @@ impl Prober {
         Ok(Self {
             token,
             addresses: config.addresses.clone(),
+            both_families: config.both_families,
             endpoints,
             server,
             paths: Vec::new(),
@@ -293,7 +296,8 @@ impl Prober {
                 let end = self.paths.get(path).ok_or(Error::Key("path", "a known path"))?;
                 let peer = end.peer.ok_or(Error::Key("path", "a path with a peer"))?;
                 let (local, remote) = (self.addresses[end.local], SocketAddr::new(peer.ip(), port));
-                let target = Target { id, local, remote, mptcp, limit_ns, token: self.token };
+                let (both_families, token) = (self.both_families, self.token);
+                let target = Target { id, local, remote, both_families, mptcp, limit_ns, token };
                 let asks = client::start(target, self.inbox.outbox())?;
                 self.connections.insert(id, asks);
                 Ok(())
@@ -347,7 +351,7 @@ impl Prober {
 /// The listeners, and a socket for datagrams at each address, all on one port if there are listeners.
 fn sockets(config: &Config, token: Token) -> io::Result<(Option<Server>, Vec<Endpoint>)> {
     let server = match config.listens {
-        true => Some(Server::open(&config.addresses, config.port, token)?),
+        true => Some(Server::open(&config.addresses, config.port, config.both_families, token)?),
         false => None,
     };
     let port = server.as_ref().map_or(config.port, |server| server.port);

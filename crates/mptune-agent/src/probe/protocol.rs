@@ -17,6 +17,9 @@ pub struct Config {
     /// TCP connections arrive here.
     #[serde(default)]
     pub listens: bool,
+    /// TCP connections may have subflows of both address families.
+    #[serde(default)]
+    pub both_families: bool,
 }
 
 /// A path as one end sees it.

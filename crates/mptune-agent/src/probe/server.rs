@@ -35,8 +35,17 @@ pub struct Server {
 
 impl Server {
     /// Listens at all addresses.
-    pub fn open(addresses: &[IpAddr], port: u16, token: Token) -> io::Result<Self> {
-        let plain_because = match socket::open(addresses[0], true) {
+    pub fn open(
+        addresses: &[IpAddr],
+        port: u16,
+        both_families: bool,
+        token: Token,
+    ) -> io::Result<Self> {
+        let open = |ip, mptcp| match both_families {
+            true => socket::open_for_both(mptcp),
+            false => socket::open(ip, mptcp),
+        };
+        let plain_because = match open(addresses[0], true) {
             Err(error) if socket::is_unsupported(&error) => {
                 Some(format!("no MPTCP here ({error})"))
             }
@@ -46,7 +55,8 @@ impl Server {
         let mut listeners: Vec<TcpListener> = Vec::new();
         let mut port = port;
         for &ip in addresses {
-            let fd = socket::open(ip, plain_because.is_none())?;
+            let fd = open(ip, plain_because.is_none())?;
+            let ip = if both_families { address::mapped(ip) } else { ip };
             sys::bind(fd.as_fd(), &address::encode(SocketAddr::new(ip, port)))?;
             sys::listen(fd.as_fd(), BACKLOG)?;
             let listener = TcpListener::from(fd);
@@ -69,6 +79,7 @@ impl Server {
                     socket::abort(stream);
                     continue;
                 }
+                let from = address::canonical(from);
                 let (outbox, token, alive) = (outbox.clone(), self.token, Arc::clone(&self.alive));
                 let mptcp = self.plain_because.is_none();
                 // Without a thread the connection is reset: the stream is dropped.
@@ -172,9 +183,10 @@ mod tests {
     fn orders_are_carried_out_and_both_ends_report() {
         let (local, token, inbox) =
             (IpAddr::from([127, 0, 0, 1]), [7; TOKEN], Inbox::new().unwrap());
-        let server = Server::open(&[local], 0, token).unwrap();
+        let server = Server::open(&[local], 0, false, token).unwrap();
         let remote = SocketAddr::new(local, server.port);
-        let target = Target { id: 3, local, remote, mptcp: false, limit_ns: 10_000_000_000, token };
+        let (both_families, limit_ns) = (false, 10_000_000_000);
+        let target = Target { id: 3, local, remote, both_families, mptcp: false, limit_ns, token };
         let asks = client::start(target, inbox.outbox()).unwrap();
         let messages = heard(&server, &inbox, 1);
         assert!(
@@ -199,7 +211,7 @@ mod tests {
     #[test]
     fn a_stranger_is_reset() {
         let (local, inbox) = (IpAddr::from([127, 0, 0, 1]), Inbox::new().unwrap());
-        let server = Server::open(&[local], 0, [7; TOKEN]).unwrap();
+        let server = Server::open(&[local], 0, false, [7; TOKEN]).unwrap();
         let mut stranger = TcpStream::connect((local, server.port)).unwrap();
         stranger.write_all(&[0; GREETING]).unwrap();
         let mut watches: Vec<_> = server.watches().collect();

@@ -12,7 +12,7 @@
 
 use super::packet::{TOKEN, padding};
 use super::protocol::{Subflow, View};
-use crate::kernel::sys;
+use crate::kernel::{address, sys};
 use crate::meter::socket;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -85,8 +85,8 @@ pub fn view(stream: &TcpStream, mptcp: bool) -> View {
     };
     let subflows = statistics.map(|statistics| statistics.subflows).unwrap_or_default();
     let subflow = |flow: crate::kernel::info::SubflowInfo| Subflow {
-        local: flow.local,
-        remote: flow.remote,
+        local: address::canonical(flow.local),
+        remote: address::canonical(flow.remote),
         received: flow.tcp.bytes_received,
         retransmitted: flow.tcp.retransmitted,
         min_rtt_ns: flow.tcp.min_rtt_ns,
