@@ -43,11 +43,30 @@ def files(host: plan.HostPlan) -> dict[str, dict[str, Any]]:
     return {Path(setting["path"]).name: setting for setting in host.settings if setting["kind"] == "file"}
 
 
-def test_an_answer_for_both_families_is_no_policy(run: Callable[..., Path]):
-    answer = ACROSS | {"subflows": ["F-T", "M-T/6"], "standby": [], "family": "both"}
-    words = "--daemon: expected an answer for one address family, found one for both"
-    with pytest.raises(InputError, match=words):
-        plan.outline(run(network=DUAL, **answer), daemon=True)
+def test_an_answer_for_both_families_has_the_paths_of_both(run: Callable[..., Path]):
+    answer = ACROSS | {"subflows": ["F-T", "M-T/6"], "standby": ["F-T/6"], "family": "both"}
+    directory = run(network=DUAL, **answer)
+    addresses = {"eth1": "2001:db8:1::2", "wwan0": "2001:db8:2::2"}
+    interfaces = tuple(
+        {**one, "addresses": [*one["addresses"], {"ip": addresses[one["device"]], "prefix": 64}]}
+        for one in HOME.interfaces or ()
+    )
+    sender, _ = sides(directory, interfaces=interfaces)
+    contents = files(sender)
+    document = json.loads(contents["policy.json"]["content"])
+    paths = {path["label"]: path["pairs"] for path in document["paths"]}
+    assert paths["F-T"] == [["10.0.1.2", "203.0.113.7"]]
+    assert paths["M-T/6"] == [["2001:db8:2::2", "2001:db8:7::7"]]
+    labels = [path["label"] for path in document["paths"]]
+    assert [labels[path] for path in document["pm_options"]["active"]] == ["F-T", "M-T/6"]
+    assert document["pm_options"]["standby_order"] == [labels.index("F-T/6")]
+    (written,) = tomllib.loads(contents["policy.toml"]["content"])["policy"]
+    assert {"203.0.113.7/32", "2001:db8:7::7/128"} <= set(written["to"])
+    assert any("::ffff:192.0.2.1" in note for note in sender.notes)
+    with pytest.raises(
+        InputError, match=r"home.toml: sites.H: .* of the family that both ends of F-T/6 have"
+    ):
+        sides(directory)
 
 
 def test_who_sends_gets_the_answer_and_no_endpoints(run: Callable[..., Path]):

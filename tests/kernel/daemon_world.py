@@ -42,12 +42,27 @@ class Daemon:
         lines = [f"{key} = {json.dumps(value)}" for key, value in keys.items()]
         self.file.write_text("\n".join(["[daemon]", *lines, text]), encoding="utf-8")
 
-    def answer(self, pm: str, expected: float | None = None, curve: object = None, **options: object) -> Path:
-        """A directory with an answer of a run, for the paths of the world."""
+    def answer(
+        self,
+        pm: str,
+        expected: float | None = None,
+        curve: object = None,
+        both_families: bool = False,
+        **options: object,
+    ) -> Path:
+        """A directory with an answer of a run, for the paths of the world; over both families each is two."""
         place = self.folder / "answer"
         place.mkdir(exist_ok=True)
-        paths = [
-            {"label": path.label, "local": path.local, "remote": path.remote, "pairs": path.pairs}
+        paths: list[dict[str, object]] = [
+            {
+                "label": path.label + mark,
+                "local": path.local,
+                "remote": path.remote,
+                "pairs": path.pairs[families],
+            }
+            for mark, families in (
+                (("", slice(0, 1)), ("/6", slice(1, 2))) if both_families else (("", slice(None)),)
+            )
             for path in self.world.paths
         ]
         document = {

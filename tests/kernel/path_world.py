@@ -187,6 +187,9 @@ class Stream:
     What they do is in `_send` and `_receive`, each in a thread of its own.
     """
 
+    #: The sender's socket is of IPv6 alone.
+    _six_only = False
+
     def __init__(
         self,
         sites: Sites,
@@ -198,10 +201,12 @@ class Stream:
     ) -> None:
         """`buffers`: to send and to receive, of both sockets; `listen`: an address, if not the other end."""
         local, remote = ends
-        self._listener = self._socket(sites.remote, local, buffers)
+        self._listener = self._socket(sites.remote, remote if listen is None else listen, buffers)
         self._listener.bind((remote if listen is None else listen, port))
         self._listener.listen()
         self._sender = self._socket(sites.local, local, buffers)
+        if self._six_only:
+            self._sender.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         self._sender.bind((local, 0))
         self._sender.connect((remote, self._listener.getsockname()[1]))
         self._receiver, _ = self._listener.accept()
@@ -247,13 +252,17 @@ class Transfer(Stream):
         *,
         ipv6: bool = False,
         mapped: bool = False,
+        six_only: bool = False,
         listen_everywhere: bool = True,
+        accepts_both: bool = False,
         port: int = 0,
     ) -> None:
+        """`mapped`: IPv4 in sockets of IPv6; `accepts_both`: only the listening one is of IPv6."""
+        self._six_only = six_only
         ends = ("fd64::1", "fd65::1") if ipv6 else ("10.64.0.1", "10.65.0.1")
         if mapped:
             ends = ("::ffff:10.64.0.1", "::ffff:10.65.0.1")
-        everywhere = "::" if ipv6 or mapped else "0.0.0.0"
+        everywhere = "::" if ipv6 or mapped or accepts_both else "0.0.0.0"
         self.received = 0
         self._sent_hash, self._received_hash = hashlib.blake2b(), hashlib.blake2b()
         super().__init__(sites, ends=ends, listen=everywhere if listen_everywhere else None, port=port)

@@ -324,7 +324,7 @@ def _steered(view: _View) -> _Found:
     return _Found(
         endpoints=view.without_endpoints(view.initial),
         used=Used(tuple(view.wanted), standby, ()),
-        notes=(note,),
+        notes=(note, *_of_sockets(view)),
     )
 
 

@@ -20,7 +20,7 @@ from mptune.errors import InputError
 from mptune.files import name_of
 from mptune.linux import assignment, daemon
 from mptune.linux.addresses import NamedInterface, Side
-from mptune.topology import BOTH, Interface
+from mptune.topology import Interface
 from mptune.trial import FAMILIES, PLAIN_TCP
 from mptune.units import MIB
 
@@ -71,9 +71,6 @@ def policy_of(answered: Answered) -> Policy:
     where = str(answered.directory)
     if answered.answer.protocol == PLAIN_TCP:
         expected = "expected an answer with MPTCP, found plain TCP, for which a daemon has nothing to do"
-        raise InputError(where, "--daemon", expected)
-    if answered.answer.family == BOTH:
-        expected = "expected an answer for one address family, found one for both: leave out --daemon"
         raise InputError(where, "--daemon", expected)
     return Policy(name=_named(name_of(answered.directory)), answered=answered)
 

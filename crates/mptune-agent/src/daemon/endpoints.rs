@@ -18,14 +18,14 @@ use crate::kernel::sys;
 use crate::log;
 use crate::paths::connection::Act;
 use crate::paths::happening::Happening;
-use crate::paths::hosting::AddressChange;
+use crate::paths::hosting::{ANYWHERE, ANYWHERE_NEAR, AddressChange};
 use crate::paths::manager::{Executor, Manager};
 use crate::paths::policies::Policies;
 use crate::paths::survey::Resynced;
 use crate::undo::steps;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::time::Duration;
@@ -41,15 +41,6 @@ const SETTLING_NS: u64 = 100_000_000;
 /// Most subflows that the kernel allows (MPTCP_PM_ADDR_MAX), and the announced addresses to accept.
 const MOST: u32 = 8;
 const ANNOUNCED: u32 = 2;
-/// Hosts anywhere (RFC 5737, RFC 3849): an interface that leads there leads to the Internet.
-pub const ANYWHERE: [IpAddr; 2] = [
-    IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)),
-    IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1)),
-];
-
-/// A host of a private network (RFC 4193), which counts where nothing leads to the Internet by IPv6.
-const ANYWHERE_NEAR: IpAddr = IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1));
-
 /// The endpoints that are kept.
 struct Kept {
     pm: PathManager,

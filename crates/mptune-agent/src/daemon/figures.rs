@@ -88,7 +88,7 @@ impl Figures {
             }
             What::Lost => counts.outages += 1,
             What::Refused => counts.errors += 1,
-            What::Restored | What::Closed => {}
+            What::Restored | What::OneFamily | What::Closed => {}
         }
     }
 

@@ -61,6 +61,7 @@ impl Record {
             What::Lost => "lost",
             What::Restored => "restored",
             What::Refused => "refused",
+            What::OneFamily => "one family",
             What::Opened | What::Joined | What::Closed => return None,
         };
         let ends = happening.subflow.map(|pair| {

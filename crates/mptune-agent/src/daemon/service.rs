@@ -6,7 +6,7 @@
 
 use super::adaptation::Adaptation;
 use super::deviation;
-use super::endpoints::{ANYWHERE, Endpoints};
+use super::endpoints::Endpoints;
 use super::error::Error;
 use super::figures::Figures;
 use super::hosting::Addresses;
@@ -23,6 +23,7 @@ use super::watchdog::{Ability, Knob, Watchdog};
 use crate::kernel::signals;
 use crate::kernel::sys::{self, Watch};
 use crate::kernel::sysctl as settings;
+use crate::paths::hosting::ANYWHERE;
 use crate::paths::manager::Manager;
 use crate::paths::policies::Policies;
 use crate::paths::survey::Resynced;

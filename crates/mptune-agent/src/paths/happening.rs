@@ -22,6 +22,8 @@ pub enum What {
     Restored,
     /// A subflow could not be opened, or the kernel refused something else.
     Refused,
+    /// Subflows of the other address family are not possible; of all connections of a policy the first tells.
+    OneFamily,
     /// A connection is over.
     Closed,
 }

@@ -1,6 +1,15 @@
 //! A manager's view of the addresses of its host.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Hosts anywhere (RFC 5737, RFC 3849): an interface that leads there leads to the Internet.
+pub const ANYWHERE: [IpAddr; 2] = [
+    IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)),
+    IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1)),
+];
+
+/// A host of a private network (RFC 4193), which counts where nothing leads to the Internet by IPv6.
+pub const ANYWHERE_NEAR: IpAddr = IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1));
 
 /// The addresses of a host.
 pub trait Hosting {

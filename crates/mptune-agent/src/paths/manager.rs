@@ -12,7 +12,7 @@ mod resync;
 pub use self::executor::Executor;
 
 use super::connection::{Connection, PathChange};
-use super::happening::{Happening, Noted};
+use super::happening::{Happening, Noted, What};
 use super::hosting::{AddressChange, Hosting};
 use super::policies::{Opened, Policies};
 use super::protocol::{ConnectionReport, Message};
@@ -30,6 +30,7 @@ use std::net::IpAddr;
 use std::ops::Bound::{Excluded, Unbounded};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Time between two glances.
@@ -65,6 +66,8 @@ pub struct Manager {
     /// For paths that are not known beforehand.
     host: Option<Rc<dyn Hosting>>,
     happenings: VecDeque<Happening>,
+    /// Policies with what is reported of their first connection that it concerns, and not again.
+    told: HashSet<(Arc<str>, String)>,
     /// Time to act on changed addresses.
     addresses_at_ns: Option<u64>,
     /// Time slept since the machine started.
@@ -110,6 +113,7 @@ impl Manager {
             port,
             host: None,
             happenings: VecDeque::new(),
+            told: HashSet::new(),
             addresses_at_ns: None,
             slept_ns: slept_ns(),
             events: Events::open()?,
@@ -175,6 +179,7 @@ impl Manager {
     /// New connections get these from now on; living ones keep what they have.
     pub fn set_policies(&mut self, policies: Box<dyn Policies>) {
         self.policies = policies;
+        self.told.clear();
     }
 
     /// Something about the host's addresses is different.
@@ -330,9 +335,9 @@ impl Manager {
             Event::Subflow(event) => self.on_subflow(event),
             &Event::Announced { token, id, address } => {
                 self.on_peers_address(token, id, true);
-                match &self.host {
-                    Some(_) => self.with(token, |connection, now_ns| {
-                        connection.on_announced(id, address, now_ns);
+                match self.host.clone() {
+                    Some(host) => self.with(token, |connection, now_ns| {
+                        connection.on_announced(id, address, &*host, now_ns);
                     }),
                     None => self.announce(token, address.ip().to_canonical()),
                 }
@@ -401,7 +406,7 @@ impl Manager {
         self.sampling.forget(token);
         connection.on_closed(sys::monotonic_ns());
         if self.host.is_some() {
-            return note_all(&mut self.happenings, token, &mut connection);
+            return note_all(&mut self.happenings, &mut self.told, token, &mut connection);
         }
         self.over.push_back(connection);
         if self.over.len() > KEPT {
@@ -582,9 +587,17 @@ fn endings(events: &[Event]) -> HashMap<u32, usize> {
 }
 
 /// The record of an event of a connection, for a journal.
-fn note_all(happenings: &mut VecDeque<Happening>, token: u32, connection: &mut Connection) {
+fn note_all(
+    happenings: &mut VecDeque<Happening>,
+    told: &mut HashSet<(Arc<str>, String)>,
+    token: u32,
+    connection: &mut Connection,
+) {
     for Noted { what, subflow, why } in connection.take_happened() {
         let (at_ns, policy) = (sys::monotonic_ns(), connection.policy());
+        if what == What::OneFamily && !told.insert((policy.clone(), why.clone())) {
+            continue;
+        }
         if happenings.len() == MOST_HAPPENINGS {
             happenings.pop_front();
         }

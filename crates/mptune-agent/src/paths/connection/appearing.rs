@@ -6,14 +6,16 @@
 //! - The last subflow is never closed because its address is gone: it may come back, and until another
 //!   subflow is there the connection has nothing else.
 //! - A subflow that failed without anybody's will is tried again, ever less often.
+//! - In a socket of IPv6 both address families have paths, those of the other one as soon as the peer has an address
+//!   of it. Linux allows no subflow over IPv6 in a socket of IPv4, which is reported once.
 
-use super::ends::{Allowance, Appearing, Ends, Presence};
+use super::ends::{Allowance, Appearing, Ends, Local, Presence, Remote};
 use super::retrying::FIRST_WAIT_NS;
 use super::{Act, Connection};
 use crate::kernel::pair::Pair;
 use crate::paths::assignment::{Assignment, KernelPath};
 use crate::paths::happening::What;
-use crate::paths::hosting::Hosting;
+use crate::paths::hosting::{ANYWHERE, ANYWHERE_NEAR, Hosting};
 use crate::paths::policies::Opened;
 use mptune_core::pathmanager::{PathId, Report, Stack, State, SubflowId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,7 +39,7 @@ impl Connection {
             readdress_all(&mut assignment, opened.pair.addresses().1);
         }
         let known = assignment.path_of(&opened.pair);
-        let mut ends = ends_of(&assignment, opened.pair.addresses().0);
+        let mut ends = ends_of(&assignment, &opened.pair);
         let path = known.unwrap_or_else(|| {
             let (local, remote) = opened.pair.addresses();
             let local = ends.local(local, device.clone()).unwrap_or(0);
@@ -55,6 +57,7 @@ impl Connection {
             notify_at: None,
             carried: 0,
             allowance: Allowance::default(),
+            one_family: false,
         });
         connection.report(Report::Joined(0), now_ns);
         connection
@@ -63,8 +66,15 @@ impl Connection {
     /// The host's addresses as they are now: what was closed for them is to be carried out before
     /// [`Connection::on_usable`].
     pub fn on_addresses(&mut self, host: &dyn Hosting, now_ns: u64) {
-        let peer = self.initial.addresses().1;
-        self.note_presence(|address| host.leads(address, peer));
+        let (own, peer) = self.initial.addresses();
+        let of_peer = self.remotes_of_the_other_family();
+        let leads = |address: IpAddr| match address.is_ipv4() == own.is_ipv4() {
+            true => host.leads(address, peer),
+            // One that was only announced may lead to addresses of the peer that are not known.
+            false if of_peer.is_empty() => host.device_of(address).is_some(),
+            false => of_peer.iter().any(|&remote| host.leads(address, remote)),
+        };
+        self.note_presence(leads);
         self.leave(now_ns);
     }
 
@@ -80,11 +90,65 @@ impl Connection {
         }
         let interfaces = self.assignment.terms.as_ref().and_then(|terms| terms.interfaces.clone());
         let wanted = |device: &String| interfaces.as_ref().is_none_or(|some| some.contains(device));
-        for (device, address) in host.usable_towards(self.initial.addresses().1) {
+        let mut usable = host.usable_towards(self.initial.addresses().1);
+        for remote in self.remotes_of_the_other_family() {
+            usable.extend(host.usable_towards(remote));
+        }
+        if self.may_announce() && self.takes_both_families() {
+            usable.extend(anywhere(host, !self.initial.addresses().0.is_ipv4()));
+        }
+        for (device, address) in usable {
             if wanted(&device) {
                 self.use_address(device, address, now_ns);
             }
         }
+    }
+
+    /// Addresses of the peer in the other family than that of the first subflow.
+    fn remotes_of_the_other_family(&self) -> Vec<IpAddr> {
+        let own = self.initial.addresses().1.is_ipv4();
+        let remotes = self.appearing.iter().flat_map(|appearing| &appearing.ends.remotes);
+        let others = remotes.filter(|one| one.address.is_ipv4() != own);
+        others.map(|one| one.address).collect()
+    }
+
+    /// Subflows of both families are possible: Linux allows them in sockets of IPv6 that are not of IPv6 alone.
+    fn takes_both_families(&self) -> bool {
+        let one = self.appearing.as_ref().is_some_and(|appearing| appearing.one_family);
+        self.initial.local.is_ipv6() && !one
+    }
+
+    /// Subflows of the other family are not possible in this socket, which has to be known once.
+    pub(super) fn take_one_family(&mut self, what: &str) {
+        let own = if self.initial.local.is_ipv4() { "IPv4" } else { "IPv6 alone" };
+        let Some(appearing) = &mut self.appearing else { return };
+        if !std::mem::replace(&mut appearing.one_family, true) {
+            let why = format!(
+                "{what}: the program's socket is of {own}, in which Linux allows no other subflows"
+            );
+            self.note_happening(What::OneFamily, Some(self.initial), why);
+        }
+    }
+
+    /// The local end of a path; none if it has none in this connection.
+    fn local_of(&self, path: PathId) -> Option<&Local> {
+        let (own, _) = self.assignment.addresses_for(path, &self.initial)?;
+        let number = self.assignment.paths[path].local;
+        let mut locals = self.appearing.as_ref()?.ends.locals.iter();
+        locals.find(|one| one.number == number && one.address.is_ipv4() == own.is_ipv4())
+    }
+
+    /// The peer's end of a path; none if it has none in this connection.
+    fn remote_of(&self, path: PathId) -> Option<&Remote> {
+        let (_, other) = self.assignment.addresses_for(path, &self.initial)?;
+        let number = self.assignment.paths[path].remote;
+        let mut remotes = self.appearing.as_ref()?.ends.remotes.iter();
+        remotes.find(|one| one.number == number && one.address.is_ipv4() == other.is_ipv4())
+    }
+
+    /// The address of this host where a path begins is usable.
+    pub(super) fn begins_there(&self, path: PathId) -> bool {
+        self.local_of(path).is_some_and(|one| one.presence == Presence::There)
     }
 
     /// It is fully established, and perhaps the peer wants no further subflows to its first address.
@@ -97,6 +161,12 @@ impl Connection {
             return;
         }
         self.note_happening(What::Opened, Some(self.initial), String::new());
+        let of_ipv6 = |path: &KernelPath| {
+            !path.pairs.is_empty() && path.pairs.iter().all(|(local, _)| local.is_ipv6())
+        };
+        if self.initial.local.is_ipv4() && self.assignment.paths.iter().any(of_ipv6) {
+            self.take_one_family("paths over IPv6 are not used");
+        }
         self.on_addresses(host, now_ns);
         self.on_usable(host, now_ns);
         self.on_established(now_ns);
@@ -126,12 +196,18 @@ impl Connection {
     }
 
     /// The peer has an address (again); port 0 is that of the connection.
-    pub fn on_announced(&mut self, id: u8, end: SocketAddr, now_ns: u64) {
+    pub fn on_announced(&mut self, id: u8, end: SocketAddr, host: &dyn Hosting, now_ns: u64) {
         let address = end.ip().to_canonical();
         let (family, grows) = (self.initial.addresses().0.is_ipv4(), self.may_grow());
         let Some(appearing) = &self.appearing else { return };
         let is_own = appearing.ends.locals.iter().any(|one| one.address == address);
-        if address.is_ipv4() != family || is_own || !self.is_of_a_peer(address) {
+        if is_own || !self.is_of_a_peer(address) {
+            return;
+        }
+        if address.is_ipv4() != family && !self.takes_both_families() {
+            if grows && self.initial.local.is_ipv4() {
+                self.take_one_family("an IPv6 address that the peer announces is not used");
+            }
             return;
         }
         let known = appearing.ends.remotes.iter().position(|one| one.address == address);
@@ -152,23 +228,26 @@ impl Connection {
         if end.port() != 0 {
             remote.port = Some(end.port());
         }
-        let number = remote.number;
         let locals: Vec<usize> = (0..appearing.ends.locals.len())
             .filter(|&local| appearing.ends.locals[local].presence == Presence::There)
             .collect();
         if is_back {
             // The kernel closes the subflows of a withdrawn address some time after it reports it, those that are
             // opened meanwhile too.
-            self.try_later(number, now_ns + Allowance::EACH_NS);
+            self.try_later(place, now_ns + Allowance::EACH_NS);
             if !opens {
                 return;
             }
         }
         if let Err(later_ns) = allowed {
-            return self.try_later(number, later_ns);
+            return self.try_later(place, later_ns);
         }
         for local in locals {
             self.use_path(local, place, now_ns);
+        }
+        if address.is_ipv4() != family {
+            // Of the other family this host's addresses are of use only now.
+            self.on_usable(host, now_ns);
         }
     }
 
@@ -189,15 +268,19 @@ impl Connection {
     /// From some usable address of this host there is no subflow to a place of the peer, nor one being opened.
     fn lacks_subflows(&self, place: usize) -> bool {
         let Some(appearing) = &self.appearing else { return false };
-        let remote = appearing.ends.remotes[place].number;
+        let remote = appearing.ends.remotes[place].address;
         let open = |state| matches!(state, State::Joining | State::Established);
-        let used: Vec<usize> = (self.subflows().filter(|(_, state)| open(*state)))
-            .map(|(one, _)| &self.assignment.paths[one.path])
-            .filter(|path| path.remote == remote)
-            .map(|path| path.local)
+        let used: Vec<IpAddr> = (self.subflows().filter(|(_, state)| open(*state)))
+            .map(|(one, _)| one.path)
+            .filter(|&path| self.remote_of(path).is_some_and(|one| one.address == remote))
+            .filter_map(|path| self.local_of(path).map(|one| one.address))
             .collect();
-        let mut usable = appearing.ends.locals.iter().filter(|one| one.presence == Presence::There);
-        usable.any(|one| !used.contains(&one.number))
+        let usable = appearing.ends.locals.iter().filter(|one| one.presence == Presence::There);
+        let mut same = usable.filter(|one| one.address.is_ipv4() == remote.is_ipv4());
+        let own = self.initial.addresses().1.is_ipv4() == remote.is_ipv4();
+        // Of the other family none is known before the peer's first address of it.
+        let none_yet = !own && used.is_empty();
+        none_yet || same.any(|one| !used.contains(&one.address))
     }
 
     fn take_allowance(&mut self, now_ns: u64) -> Result<(), u64> {
@@ -214,8 +297,9 @@ impl Connection {
     }
 
     /// The paths to a place of the peer are tried at that time, unless they are before.
-    fn try_later(&mut self, remote: usize, at_ns: u64) {
-        let paths = self.paths_where(|path| path.remote == remote);
+    fn try_later(&mut self, place: usize, at_ns: u64) {
+        let Some(appearing) = &self.appearing else { return };
+        let paths = self.paths_to_place(&appearing.ends.remotes[place]);
         let Some(appearing) = &mut self.appearing else { return };
         for path in paths {
             let entry = appearing.retries.entry(path).or_insert((u64::MAX, FIRST_WAIT_NS));
@@ -283,9 +367,10 @@ impl Connection {
         let Some(appearing) = &mut self.appearing else { return };
         let local = &mut appearing.ends.locals[place];
         local.presence = Presence::Gone;
-        let (address, number) = (local.address, local.number);
+        let local = local.clone();
+        let address = local.address;
         let told = appearing.announced.remove(&address);
-        let paths = self.paths_where(|path| path.local == number);
+        let paths = self.paths_from(&local);
         let open = self.subflows.iter().filter_map(|one| one.pair);
         let used = open.map(|pair| pair.addresses().0).any(|here| here == address);
         if let Some(address_id) = self.numbers.known(address)
@@ -302,8 +387,8 @@ impl Connection {
     fn retry_from(&mut self, address: IpAddr, now_ns: u64) {
         let Some(appearing) = &self.appearing else { return };
         let place = appearing.ends.locals.iter().find(|one| one.address == address);
-        let Some(number) = place.map(|one| one.number) else { return };
-        for path in self.paths_where(|path| path.local == number) {
+        let Some(place) = place else { return };
+        for path in self.paths_from(place) {
             self.retry(path, now_ns);
         }
         if self.may_announce() {
@@ -312,10 +397,7 @@ impl Connection {
     }
 
     pub(super) fn retry(&mut self, path: PathId, now_ns: u64) {
-        let Some(appearing) = &self.appearing else { return };
-        let number = self.assignment.paths[path].remote;
-        let remote = appearing.ends.remotes.iter().find(|one| one.number == number);
-        if remote.is_some_and(|one| one.there) {
+        if self.remote_of(path).is_some_and(|one| one.there) {
             let on_path = self.subflows.iter_mut().filter(|one| one.path == path);
             on_path.for_each(|one| one.unwanted = false);
             self.report(Report::Retried(path), now_ns);
@@ -359,9 +441,11 @@ impl Connection {
     fn use_path(&mut self, local: usize, remote: usize, now_ns: u64) {
         let Some(appearing) = &self.appearing else { return };
         let (here, there) = (&appearing.ends.locals[local], &appearing.ends.remotes[remote]);
-        let (numbers, addresses) = ((here.number, there.number), (here.address, there.address));
-        let is_same = |path: &KernelPath| (path.local, path.remote) == numbers;
-        if let Some(path) = self.assignment.paths.iter().position(is_same) {
+        if here.address.is_ipv4() != there.address.is_ipv4() {
+            return;
+        }
+        let addresses = (here.address, there.address);
+        if let Some(path) = self.path_between(here, there) {
             self.readdress(path, addresses);
             return self.retry(path, now_ns);
         }
@@ -398,11 +482,10 @@ impl Connection {
         let local = appearing.ends.local(local, None)?;
         let remote = appearing.ends.remote(remote, |number| in_use.contains(&number))?;
         appearing.ends.remotes[remote].there = true;
+        let appearing = self.appearing.as_ref()?;
         let (here, there) = (&appearing.ends.locals[local], &appearing.ends.remotes[remote]);
-        let numbers = (here.number, there.number);
         let addresses = (here.address, there.address);
-        let is_same = |path: &KernelPath| (path.local, path.remote) == numbers;
-        match self.assignment.paths.iter().position(is_same) {
+        match self.path_between(here, there) {
             Some(path) => {
                 self.readdress(path, addresses);
                 Some(path)
@@ -422,10 +505,38 @@ impl Connection {
         used.map(|(one, _)| self.assignment.paths[one.path].remote).collect()
     }
 
-    fn paths_where(&self, is_it: impl Fn(&KernelPath) -> bool) -> Vec<PathId> {
-        (0..self.assignment.paths.len())
-            .filter(|&path| is_it(&self.assignment.paths[path]))
-            .collect()
+    /// The path between two places of one family.
+    fn path_between(&self, here: &Local, there: &Remote) -> Option<PathId> {
+        let numbers = (here.number, there.number);
+        let is_it = |path: &PathId| {
+            let KernelPath { local, remote, .. } = self.assignment.paths[*path];
+            (local, remote) == numbers && self.has_family(*path, here.address)
+        };
+        (0..self.assignment.paths.len()).find(is_it)
+    }
+
+    /// The paths from a place of this host.
+    fn paths_from(&self, here: &Local) -> Vec<PathId> {
+        let is_it = |path: &PathId| {
+            self.assignment.paths[*path].local == here.number
+                && self.has_family(*path, here.address)
+        };
+        (0..self.assignment.paths.len()).filter(is_it).collect()
+    }
+
+    /// The paths to a place of the peer.
+    fn paths_to_place(&self, there: &Remote) -> Vec<PathId> {
+        let is_it = |path: &PathId| {
+            self.assignment.paths[*path].remote == there.number
+                && self.has_family(*path, there.address)
+        };
+        (0..self.assignment.paths.len()).filter(is_it).collect()
+    }
+
+    /// A path has addresses of this one's family in this connection.
+    fn has_family(&self, path: PathId, address: IpAddr) -> bool {
+        let own = self.assignment.addresses_for(path, &self.initial);
+        own.is_some_and(|(local, _)| local.is_ipv4() == address.is_ipv4())
     }
 
     /// The port of an address of the peer.
@@ -463,11 +574,19 @@ fn readdress_all(assignment: &mut Assignment, remote: IpAddr) {
     assignment.paths = paths.into();
 }
 
-/// The ends of the paths that are known beforehand.
-fn ends_of(assignment: &Assignment, family: IpAddr) -> Ends {
+/// Addresses of this host in a family, of devices that lead to hosts anywhere.
+fn anywhere(host: &dyn Hosting, ipv4: bool) -> Vec<(String, IpAddr)> {
+    let hosts = ANYWHERE.into_iter().chain([ANYWHERE_NEAR]);
+    let of_family = hosts.filter(|one| one.is_ipv4() == ipv4);
+    let found = of_family.map(|one| host.usable_towards(one)).find(|usable| !usable.is_empty());
+    found.unwrap_or_default()
+}
+
+/// The ends of the paths that are known beforehand, of a connection whose first subflow has these.
+fn ends_of(assignment: &Assignment, initial: &Pair) -> Ends {
     let mut ends = Ends::default();
     for path in 0..assignment.paths.len() {
-        let Some((local, remote)) = assignment.addresses(path, family) else { continue };
+        let Some((local, remote)) = assignment.addresses_for(path, initial) else { continue };
         let KernelPath { local: here, remote: there, .. } = assignment.paths[path];
         if let Some(place) = ends.local(local, None) {
             ends.locals[place].number = here;

@@ -65,7 +65,10 @@ impl Ends {
         if let Some(known) = self.locals.iter().position(|end| end.address == address) {
             return Some(known);
         }
-        let gone = |end: &Local| end.presence == Presence::Gone;
+        // The two families have paths of their own.
+        let gone = |end: &Local| {
+            end.presence == Presence::Gone && end.address.is_ipv4() == address.is_ipv4()
+        };
         let same = |end: &Local| end.device.is_some() && end.device == device;
         let vacant = self.locals.iter().position(|end| gone(end) && same(end));
         let full = self.locals.len() >= MOST_PLACES;
@@ -92,7 +95,11 @@ impl Ends {
             self.remotes.push(new);
             return Some(self.remotes.len() - 1);
         }
-        let place = (1..self.remotes.len()).find(|&place| !in_use(self.remotes[place].number))?;
+        let replaced = |place: &usize| {
+            let end = &self.remotes[*place];
+            !in_use(end.number) && end.address.is_ipv4() == address.is_ipv4()
+        };
+        let place = (1..self.remotes.len()).find(replaced)?;
         self.remotes[place] = Remote { number: self.remotes[place].number, ..new };
         Some(place)
     }
@@ -151,6 +158,8 @@ pub struct Appearing {
     pub carried: u64,
     /// For the peer's announcements.
     pub allowance: Allowance,
+    /// The socket takes subflows of its own family alone, and that was reported.
+    pub one_family: bool,
 }
 
 /// The numbers of this host's addresses in MP_JOIN and ADD_ADDR.

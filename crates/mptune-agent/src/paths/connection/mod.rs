@@ -40,6 +40,9 @@ const MOST_CLOSING: usize = 64;
 /// Reason of the end of a subflow.
 const UNSEEN: &str = "it ended among events that were lost";
 
+/// The kernel's words for a subflow whose family the socket does not take (net/mptcp/pm_userspace.c).
+const FAMILIES: &str = "families mismatch";
+
 /// Looks that the kernel leaves unanswered one after another before that counts as a problem: a connection may
 /// be about to end.
 const UNANSWERED: u32 = 20;
@@ -469,8 +472,15 @@ impl Connection {
     /// The kernel refused something; a change of priority is ordered again at the next poll.
     pub fn on_refused(&mut self, act: &Act, reason: &str, now_ns: u64) {
         match *act {
-            Act::Create { subflow, .. } => {
-                self.problem(subflow, reason);
+            Act::Create { subflow, pair, .. } => {
+                let (own, _) = self.initial.addresses();
+                let is_other = own.is_ipv4() != pair.local.is_ipv4();
+                match self.appearing.is_some() && is_other && reason.contains(FAMILIES) {
+                    true => {
+                        self.take_one_family("subflows of the other address family are not opened")
+                    }
+                    false => self.problem(subflow, reason),
+                }
                 self.report(Report::JoinFailed(subflow), now_ns);
             }
             Act::SetPriority { subflow, .. } => {

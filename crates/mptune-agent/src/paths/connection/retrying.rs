@@ -1,6 +1,5 @@
 //! Retries of a connection of a host: their times, and the reports about them.
 
-use super::ends::Presence;
 use super::*;
 use crate::kernel::error::strerror;
 use std::collections::BTreeMap;
@@ -62,16 +61,10 @@ impl Connection {
     /// Its turn has come: what is due is tried again, and the policy hears how much was sent.
     pub(super) fn on_turn(&mut self, now_ns: u64) {
         let Some(appearing) = &mut self.appearing else { return };
-        let there = |number: usize| {
-            let mut locals = appearing.ends.locals.iter();
-            locals.any(|end| end.number == number && end.presence == Presence::There)
-        };
         let due = appearing.retries.iter_mut().filter(|(_, (at_ns, _))| *at_ns <= now_ns);
         let mut now_due = Vec::new();
         for (&path, (at_ns, _)) in due {
-            if there(self.assignment.paths[path].local) {
-                now_due.push(path);
-            }
+            now_due.push(path);
             *at_ns = u64::MAX;
         }
         if appearing.notify_at.is_some() {
@@ -83,6 +76,7 @@ impl Connection {
                 self.report(Report::BytesSent(sent), now_ns);
             }
         }
+        now_due.retain(|&path| self.begins_there(path));
         for path in now_due {
             self.retry(path, now_ns);
         }

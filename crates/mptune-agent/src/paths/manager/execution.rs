@@ -52,7 +52,7 @@ impl Manager {
             }
             acts.extend(connection.take_acts());
         }
-        note_all(&mut self.happenings, token, connection);
+        note_all(&mut self.happenings, &mut self.told, token, connection);
         if connection.is_troubled(sys::monotonic_ns()) {
             self.troubled.insert(token);
         } else {

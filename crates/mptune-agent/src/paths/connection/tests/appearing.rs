@@ -1,6 +1,7 @@
 //! Addresses that come and go, at either end.
 
 use super::*;
+use crate::kernel::address;
 use crate::paths::assignment::Terms;
 use crate::paths::hosting::Hosting;
 use mptune_core::pathmanager::OptionMap;
@@ -9,12 +10,14 @@ use mptune_core::pathmanager::OptionMap;
 struct Host(Vec<(&'static str, &'static str)>);
 
 impl Hosting for Host {
-    fn usable_towards(&self, _remote: IpAddr) -> Vec<(String, IpAddr)> {
-        self.0.iter().map(|(device, one)| ((*device).to_owned(), one.parse().unwrap())).collect()
+    fn usable_towards(&self, remote: IpAddr) -> Vec<(String, IpAddr)> {
+        let named = |(device, one): &(&str, &str)| ((*device).to_owned(), one.parse().unwrap());
+        let own = self.0.iter().map(named);
+        own.filter(|(_, one): &(_, IpAddr)| one.is_ipv4() == remote.is_ipv4()).collect()
     }
 
-    fn leads(&self, local: IpAddr, _remote: IpAddr) -> bool {
-        self.0.iter().any(|(_, one)| one.parse() == Ok(local))
+    fn leads(&self, local: IpAddr, remote: IpAddr) -> bool {
+        self.usable_towards(remote).iter().any(|(_, one)| *one == local)
     }
 
     fn device_of(&self, address: IpAddr) -> Option<String> {
@@ -42,9 +45,20 @@ fn opened(server_side: bool) -> Opened {
 }
 
 fn begun(assignment: &Assignment, server_side: bool, host: &Host) -> Kernel {
-    let opened = opened(server_side);
-    let device = host.device_of(opened.pair.local.ip());
-    let connection = Connection::of_host(assignment, &opened, device, true, 0);
+    begun_as(assignment, &opened(server_side), host)
+}
+
+/// The same in a socket of IPv6, whose first subflow has IPv4.
+fn begun_mapped(assignment: &Assignment, server_side: bool, host: &Host) -> Kernel {
+    let Opened { pair, server_side } = opened(server_side);
+    let end = |end: SocketAddr| SocketAddr::new(address::mapped(end.ip()), end.port());
+    let pair = Pair { local: end(pair.local), remote: end(pair.remote) };
+    begun_as(assignment, &Opened { pair, server_side }, host)
+}
+
+fn begun_as(assignment: &Assignment, opened: &Opened, host: &Host) -> Kernel {
+    let device = host.device_of(opened.pair.addresses().0);
+    let connection = Connection::of_host(assignment, opened, device, true, 0);
     let mut kernel = Kernel::of(assignment, connection);
     kernel.tick();
     kernel.note();
@@ -63,8 +77,12 @@ impl Kernel {
     }
 
     fn announced(&mut self, id: u8, end: &str) {
+        self.announced_to(&host(TWO), id, end);
+    }
+
+    fn announced_to(&mut self, host: &Host, id: u8, end: &str) {
         self.tick();
-        self.connection.on_announced(id, end.parse().unwrap(), self.now_ns);
+        self.connection.on_announced(id, end.parse().unwrap(), host, self.now_ns);
         self.obey();
     }
 
@@ -82,7 +100,7 @@ impl Kernel {
     /// Local and remote addresses of the established subflows, in order.
     fn ends(&self) -> Vec<String> {
         let established = self.connection.established().into_iter();
-        let text = |pair: Pair| format!("{} {}", pair.local.ip(), pair.remote.ip());
+        let text = |pair: Pair| format!("{} {}", pair.addresses().0, pair.addresses().1);
         let mut ends: Vec<_> = established.map(|(_, pair)| text(pair)).collect();
         ends.sort();
         ends
@@ -432,4 +450,163 @@ fn changes_are_reported_with_their_reason() {
     let words =
         |what: What| reports.iter().find(|(kind, _)| *kind == what).map(|(_, why)| &why[..]);
     assert_eq!(words(What::Restored), Some("eth1-10.9.0.1 makes progress again"));
+}
+
+/// Two devices with addresses of both families.
+const DUAL: &[(&str, &str)] = &[
+    ("eth1", "10.0.1.2"),
+    ("eth2", "10.0.2.2"),
+    ("eth1", "2001:db8:1::2"),
+    ("eth2", "2001:db8:2::2"),
+];
+const OTHER: &str = "[2001:db8:9::1]:0";
+const OF_IPV6: [&str; 2] = ["2001:db8:1::2 2001:db8:9::1", "2001:db8:2::2 2001:db8:9::1"];
+
+#[test]
+fn in_a_socket_of_ipv6_addresses_of_the_other_family_become_paths_when_the_peer_announces_one() {
+    let (policy, host) = (policy("fullmesh", Terms::default()), host(DUAL));
+    let mut kernel = begun_mapped(&policy, false, &host);
+    let four = ["10.0.1.2 10.9.0.1", "10.0.2.2 10.9.0.1"];
+    assert_eq!(kernel.ends(), four);
+    kernel.announced_to(&host, 3, OTHER);
+    let both: Vec<_> = four.into_iter().chain(OF_IPV6).collect();
+    assert_eq!(kernel.ends(), both);
+    // Again, and one more of that family.
+    kernel.announced_to(&host, 3, OTHER);
+    assert_eq!(kernel.ends().len(), 4);
+    kernel.announced_to(&host, 4, "[2001:db8:8::1]:0");
+    assert_eq!(kernel.ends().len(), 6);
+    let numbers = kernel.numbers();
+    assert_ne!(
+        numbers[&"10.0.2.2".parse::<IpAddr>().unwrap()],
+        numbers[&"2001:db8:2::2".parse::<IpAddr>().unwrap()]
+    );
+}
+
+#[test]
+fn each_family_comes_and_goes_by_itself() {
+    let mut kernel = begun_mapped(&policy("fullmesh", Terms::default()), false, &host(DUAL));
+    kernel.announced_to(&host(DUAL), 3, OTHER);
+    kernel.hosted(&DUAL[..2]);
+    assert_eq!(kernel.ends(), ["10.0.1.2 10.9.0.1", "10.0.2.2 10.9.0.1"]);
+    kernel.hosted(DUAL);
+    assert_eq!(kernel.ends().len(), 4);
+    kernel.hosted(&DUAL[2..]);
+    assert_eq!(kernel.ends(), OF_IPV6);
+    // A new address of a device takes the place of the old one of its family.
+    kernel.hosted(&[&DUAL[2..], &[("eth1", "10.0.1.9")]].concat());
+    let other: Vec<_> = ["10.0.1.9 10.9.0.1"].into_iter().chain(OF_IPV6).collect();
+    assert_eq!(kernel.ends(), other);
+}
+
+#[test]
+fn a_host_without_the_other_family_uses_it_as_soon_as_it_has_some() {
+    let mut kernel = begun_mapped(&policy("fullmesh", Terms::default()), false, &host(TWO));
+    kernel.announced(3, OTHER);
+    assert_eq!(kernel.ends().len(), 2);
+    kernel.hosted(DUAL);
+    assert_eq!(kernel.ends().len(), 4);
+}
+
+#[test]
+fn in_a_socket_of_ipv4_an_announced_address_of_ipv6_is_reported_once_and_never_tried() {
+    let mut kernel = begun(&policy("fullmesh", Terms::default()), false, &host(DUAL));
+    let before = kernel.acts.len();
+    for number in 0..20 {
+        kernel.announced_to(&host(DUAL), 3 + number, &format!("[2001:db8:9::{number}]:0"));
+    }
+    kernel.hosted(DUAL);
+    kernel.look();
+    assert_eq!(kernel.acts.len(), before);
+    let refused: Vec<_> =
+        kernel.reports().into_iter().filter(|(what, _)| *what == What::OneFamily).collect();
+    let [(_, why)] = &refused[..] else { panic!("{refused:?}") };
+    assert!(why.contains("the program's socket is of IPv4"), "{why}");
+}
+
+#[test]
+fn a_socket_of_ipv6_alone_is_found_out_by_the_first_refusal() {
+    let opened = Opened {
+        pair: Pair {
+            local: "[2001:db8:1::2]:40000".parse().unwrap(),
+            remote: "[2001:db8:9::1]:443".parse().unwrap(),
+        },
+        server_side: false,
+    };
+    let mut kernel = begun_as(&policy("fullmesh", Terms::default()), &opened, &host(DUAL));
+    assert_eq!(kernel.ends(), OF_IPV6);
+    kernel.refused.creates = Some("subflow: Invalid argument: families mismatch");
+    let before = kernel.acts.len();
+    for number in 1..20 {
+        kernel.announced_to(&host(DUAL), 3, &format!("10.9.0.{number}:0"));
+        kernel.hosted(DUAL);
+    }
+    assert_eq!(kernel.acts.len(), before + 2);
+    let refused = kernel
+        .reports()
+        .into_iter()
+        .filter(|(what, _)| *what == What::OneFamily)
+        .collect::<Vec<_>>();
+    let [(_, why)] = &refused[..] else { panic!("{refused:?}") };
+    assert!(why.contains("the program's socket is of IPv6 alone"), "{why}");
+}
+
+/// The answer of a run over both families.
+fn dual_run() -> Assignment {
+    let path = |local: u8, end: &str, pair: Value| json!({"label": format!("{local}-X{end}"), "local": local, "remote": 0, "pairs": [pair]});
+    let of = |local: u8| {
+        let here = format!("2001:db8:{local}::2");
+        let four = path(local, "", json!([format!("10.0.{local}.2"), "10.9.0.1"]));
+        (four, path(local, "/6", json!([here, "2001:db8:9::1"])))
+    };
+    let ((four, six), (other_four, other_six)) = (of(1), of(2));
+    let specification = json!({"pm": "pcdc", "paths": [four, other_four, six, other_six],
+                      "transfer_bytes": u64::MAX,
+                      "pm_options": {"active": [0, 3], "standby_order": [1, 2]}});
+    let run = serde_json::from_value::<Specification>(specification).unwrap().checked().unwrap();
+    run.with_terms("run", Terms::default())
+}
+
+#[test]
+fn an_answer_over_both_families_has_its_paths_and_roles_in_both() {
+    let mut kernel = begun_mapped(&dual_run(), false, &host(DUAL));
+    assert_eq!(kernel.ends().len(), 4);
+    assert_eq!(kernel.standby(), ["1-X/6", "2-X"]);
+    // An interface loses one of its addresses, and has it again.
+    kernel.hosted(&DUAL[..3]);
+    assert_eq!(kernel.ends().len(), 3);
+    kernel.hosted(DUAL);
+    assert_eq!(kernel.ends().len(), 4);
+    assert_eq!(kernel.standby(), ["1-X/6", "2-X"]);
+}
+
+#[test]
+fn an_answer_over_both_families_keeps_to_ipv4_in_a_socket_of_ipv4_and_says_so_once() {
+    let mut kernel = begun(&dual_run(), false, &host(DUAL));
+    assert_eq!(kernel.ends(), ["10.0.1.2 10.9.0.1", "10.0.2.2 10.9.0.1"]);
+    let before = kernel.acts.len();
+    kernel.hosted(DUAL);
+    kernel.announced_to(&host(DUAL), 3, OTHER);
+    kernel.look();
+    assert_eq!(kernel.acts.len(), before);
+    let refused: Vec<_> =
+        kernel.reports().into_iter().filter(|(what, _)| *what == What::OneFamily).collect();
+    assert_eq!(refused.len(), 1, "{refused:?}");
+    assert!(refused[0].1.starts_with("paths over IPv6 are not used"), "{refused:?}");
+}
+
+#[test]
+fn a_server_announces_its_addresses_of_both_families_where_subflows_of_both_are_possible() {
+    let terms = Terms { announce: true, ..Terms::default() };
+    let announced = |kernel: &Kernel| {
+        let of_act = |act: &Act| match act {
+            Act::Announce { end, .. } => Some(end.ip().to_string()),
+            _ => None,
+        };
+        kernel.acts.iter().filter_map(of_act).collect::<Vec<_>>()
+    };
+    let kernel = begun_mapped(&policy("fullmesh", terms.clone()), true, &host(DUAL));
+    assert_eq!(announced(&kernel), ["10.0.2.2", "2001:db8:1::2", "2001:db8:2::2"]);
+    let kernel = begun(&policy("fullmesh", terms), true, &host(DUAL));
+    assert_eq!(announced(&kernel), ["10.0.2.2"]);
 }
