@@ -48,7 +48,8 @@ static __always_inline POLICY_PRIVATE *policy(struct sock *sk)
 	return &paired(tcp_sk(sk))->policy;
 }
 
-static __always_inline const POLICY_PRIVATE *policy_of(const struct tcp_sock *tp)
+/* That of a sibling, which not every policy reads. */
+__attribute__((unused)) static __always_inline const POLICY_PRIVATE *policy_of(const struct tcp_sock *tp)
 {
 	return &paired(tp)->policy;
 }

@@ -37,8 +37,17 @@ struct list_head {
 	struct list_head *next;
 };
 
+struct in6_addr {
+	union {
+		__be32 u6_addr32[4];
+	} in6_u;
+};
+
 struct sock_common {
+	__be32 skc_daddr, skc_rcv_saddr;
+	unsigned short skc_family;
 	unsigned char skc_state;
+	struct in6_addr skc_v6_daddr, skc_v6_rcv_saddr;
 };
 
 struct sock {
@@ -46,6 +55,7 @@ struct sock {
 	int sk_sndbuf;
 	unsigned long sk_pacing_rate; /* bytes per second; may be written */
 	unsigned long sk_max_pacing_rate;
+	__u32 sk_pacing_status; /* SK_PACING_NONE and so on; may be written */
 };
 
 struct inet_sock {

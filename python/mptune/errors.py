@@ -13,6 +13,7 @@ This module formats one-line messages; it neither prints them nor exits: `mptune
 hosts wrote into them, they are one line with an end, and control no terminal.
 """
 
+import difflib
 from collections.abc import Callable, Iterable
 from typing import Literal
 
@@ -163,10 +164,19 @@ class Interrupted(KeyboardInterrupt):
             self.add_note(note)
 
 
+#: Characters of a list of known names.
+_LISTED = 180
+
+
 def one_of(known: Iterable[object], name: object) -> str:
-    """Error text for an unknown name, wherever it was written."""
+    """Error text for an unknown name, wherever it was written: the known ones, of many the nearest."""
     text = "none" if name is None else quoted(name)
-    return f"expected one of {', '.join(map(str, known))}, found {text}"
+    names = [str(each) for each in known]
+    listed = ", ".join(names)
+    if len(listed) > _LISTED:
+        like = difflib.get_close_matches(str(name), names, 5)
+        listed = ", ".join(like) or bounded(listed, _LISTED)
+    return f"expected one of {listed}, found {text}"
 
 
 def _message(text: str, most: int = _MESSAGE) -> str:

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from mptune.cli import app
 from mptune.topology import shipped
+from mptune.trial.congestion import PATH_POLICIES
 
 
 @pytest.fixture
@@ -34,6 +35,9 @@ def complete(tmp_path):
     return run
 
 
+SCALABLE = [f"reno,scalable+{policy}" for policy in PATH_POLICIES]
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
@@ -42,7 +46,10 @@ def complete(tmp_path):
         (["optimise", "--buffer-m"], ["--buffer-mode"]),
         (["run", "UNIS"], [name for name in shipped() if name.startswith("UNIS")]),
         (["run", "UNIS-HiN", "--pm", "ndiff"], ["ndiffports"]),
-        (["optimise", "UNIS-HiN", "--cc", "reno,scal"], ["reno,scalable", "reno,scalable+hold"]),
+        (
+            ["optimise", "UNIS-HiN", "--cc", "reno,scal"],
+            ["reno,scalable", *SCALABLE],
+        ),
     ],
 )
 def test_commands_options_and_names_are_completed(complete, words, expected):

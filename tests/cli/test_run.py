@@ -328,3 +328,33 @@ def test_pcdc_begins_with_one_path_where_the_size_is_unknown():
             for flow in json.loads(result.stdout)["subflows"]
         )
     assert begun["--size-known"] < begun["--no-size-known"]
+
+
+@pytest.mark.parametrize(
+    ("words", "refusal"),
+    [
+        (
+            ["--cc", "cubic"],
+            "--caps: expected a congestion control with the path policy cap, such as",
+        ),
+        (["--cc", "cubic+hold"], "found cubic+hold"),
+        (["--caps", "Q-Q=1Mbit/s"], "--caps: expected a path of "),
+        (["--caps", "U-U=0 Mbit/s"], "--caps: U-U: expected more than 0"),
+        (["--caps", "U-U"], "--caps: expected PATH=RATE, found 'U-U'"),
+        (["--caps", "U-U=1Mbit/s,U-U=2Mbit/s"], "--caps: expected each path once, found U-U twice"),
+        (["--protocol", "tcp"], "--caps: expected only with --protocol mptcp, found tcp"),
+    ],
+)
+def test_what_is_told_of_paths_is_checked(words, refusal):
+    given = ["--cc", "cubic+cap", "--caps", "U-U=1Mbit/s"]
+    replaced = [*given[:2], *words] if "--caps" in words else [*given, *words]
+    done = CliRunner().invoke(app, ["run", "UNIS-HiN", "--duration", "1s", *replaced])
+    assert done.exit_code == 2
+    assert refusal in " ".join(done.stderr.split())
+
+
+def test_a_path_has_its_cap():
+    words = ["run", "UNIS-HiN", "--cc", "cubic+cap", "--caps", "U-U=1Mbit/s,T-U=500kbit/s"]
+    done = CliRunner().invoke(app, [*words, "--duration", "5s", "--json"])
+    rates = {one["path"]: one["throughput_mbps"] for one in json.loads(done.stdout)["subflows"]}
+    assert rates["U-U"] == pytest.approx(1, rel=0.1) and 0 < rates["T-U"] < 0.51

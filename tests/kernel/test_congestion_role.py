@@ -93,3 +93,19 @@ def test_a_host_reports_whether_programs_can_be_registered_there(tmp_path, libra
     )
     looked = json.loads(done.stdout.splitlines()[-1])
     assert words in looked["bpf"] if words else looked["bpf"] is None
+
+
+def test_a_program_is_told_of_paths_again_and_again_and_one_that_takes_nothing_says_so():
+    name, content = bpf.private("cubic+cap")
+    told = {"local": "10.0.0.1", "remote": "10.0.1.1", "cap_bps": 2_000_000}
+    with congestion_role(name, content, told=[told]) as role:
+        assert role.answer["event"] == "registered"
+        for paths in ([{"local": "fd00::1", "cap_bps": 8}], []):
+            assert role.tell({"action": "tell", "paths": paths}) == {"event": "told"}
+        refused = role.tell({"action": "tell", "paths": [{"local": "here"}]})
+        assert refused["event"] == "error" and "expected an order" in refused["reason"]
+    name, content = bpf.private("scalable")
+    with congestion_role(name, content, told=[told]) as role:
+        reason = f"{name} goes by nothing that it can be told of paths"
+        assert role.answer == {"event": "error", "reason": reason}
+    until(lambda: name not in known(), "the end of the program")

@@ -6,10 +6,12 @@ Networks where the effects are several times the scatter.
 from pathlib import Path
 from typing import Literal
 
+import msgspec
 import pytest
 
 from mptune.topology import Topology, load
-from mptune.trial import Bulk, Observation, Trial
+from mptune.trial import Bulk, Observation, PathParameters, Trial
+from mptune.trial.congestion import PATH_POLICIES
 
 pytestmark = pytest.mark.needs("bpf")
 
@@ -110,13 +112,35 @@ def test_hold_leaves_equal_paths_alone(side_by_side, tmp_path) -> None:
     assert gained["cubic+hold"] > 0.97 * gained["cubic"] > 1.7 * WHOLE
 
 
+def by_path(observation: Observation) -> dict[str, float]:
+    """Mbit/s of each path, after slow start and its losses."""
+    second = len(observation.bins) // SECONDS
+    return {
+        subflow.path: sum(subflow.bins[2 * second :]) * 8 / (SECONDS - 2) / 1e6
+        for subflow in observation.subflows
+    }
+
+
+@pytest.mark.measures("how fast slow start ends on two paths at a time")
+@pytest.mark.timeout(120)
+def test_a_capped_path_carries_its_cap_and_another_is_left_alone(side_by_side, tmp_path) -> None:
+    alike = network(tmp_path, (20, 20), (20, 30))
+    plain = trial(alike, "cubic+cap", 500_000)
+    capped = msgspec.structs.replace(plain, path_parameters=PathParameters(caps={"B-X": 3_000_000}))
+    gained = side_by_side({"plain": plain, "capped": capped})
+    assert by_path(gained["plain"])["B-X"] > 0.9 * WHOLE
+    rates = by_path(gained["capped"])
+    assert rates["B-X"] == pytest.approx(3, rel=0.05) and rates["A-X"] > 0.9 * WHOLE
+
+
+@pytest.mark.parametrize("policy", PATH_POLICIES)
 @pytest.mark.parametrize("window", ["cubic", "reno"])
 @pytest.mark.parametrize("loss", [0, 0.1])
 @pytest.mark.measures("which packets the random losses hit depends on when each is sent")
 @pytest.mark.timeout(120)
-def test_recovery_is_the_kernels(side_by_side, tmp_path, window, loss) -> None:
+def test_recovery_is_the_kernels(side_by_side, tmp_path, window, loss, policy) -> None:
     """Plain TCP, where a policy decides nothing: only `cong_control` in place of `cong_avoid` is new."""
     lossy = network(tmp_path, (20, 20), loss=loss)
-    trials = {cc: trial(lossy, cc, 1_000_000, "tcp") for cc in (window, f"{window}+hold")}
+    trials = {cc: trial(lossy, cc, 1_000_000, "tcp") for cc in (window, f"{window}+{policy}")}
     gained = {cc: mbps(observation) for cc, observation in side_by_side(trials).items()}
-    assert gained[f"{window}+hold"] == pytest.approx(gained[window], rel=0.01 if not loss else 0.04)
+    assert gained[f"{window}+{policy}"] == pytest.approx(gained[window], rel=0.01 if not loss else 0.04)

@@ -20,7 +20,7 @@ from mptune.store.round_trips import path_rtts
 from mptune.testbeds import Testbed
 from mptune.testbeds.simulated import SimulatedTestbed
 from mptune.topology import Topology
-from mptune.trial import Bulk, Configuration, Observation, PlannedTrial, Transfer, Trial
+from mptune.trial import Bulk, Configuration, Observation, PathParameters, PlannedTrial, Transfer, Trial
 from mptune.trial.stacks import STACKS, VERSION_0_1, Stack
 
 SECOND = Bulk(duration_ns=10**9)
@@ -134,6 +134,8 @@ def test_a_key_distinguishes_whatever_makes_another_trial(
         changed(initial_path="B-X"),
         changed(pm_options={"active": ("B-X",)}),
         changed(size_known=False),
+        changed(path_parameters=PathParameters(caps={"B-X": 2_000_000})),
+        changed(path_parameters=PathParameters(caps={"B-X": 3_000_000})),
         changed(workload=Bulk(duration_ns=10**9, ends_early=True)),
         changed(workload=Transfer(bytes=10**9)),
         changed(workload=Transfer(bytes=10**9, deadline_ns=10**9)),

@@ -9,7 +9,7 @@ from mptune.linux.assignment import SATURATED
 from mptune.testbeds import _kernel_plan
 from mptune.testbeds._kernel_plan import links, stall_ns
 from mptune.topology import load
-from mptune.trial import BIN_NS, ScriptedAction, Trial
+from mptune.trial import BIN_NS, PathParameters, ScriptedAction, Trial
 from tests.plugins import two_hosts
 from tests.plugins.trials import with_workload
 
@@ -210,3 +210,15 @@ def test_buffers_that_grow_are_limited_by_sysctls_and_set_by_no_program(trial):
     check(trial(cc="reno", buffer_mode="auto", buffer_bytes=2**31 - 1))
     with pytest.raises(InputError, match="--buffer: expected at most 2147483647 bytes"):
         check(trial(cc="reno", buffer_mode="auto", buffer_bytes=2**31))
+
+
+def test_a_program_is_told_of_paths_by_their_addresses(trial):
+    caps = PathParameters(caps={"C-X": 2_000_000})
+    made = trial(cc="cubic+cap", path_parameters=caps)
+    (told,) = _kernel_plan.told(made, interfaces(made.topology))
+    assert told == {"local": "10.64.2.1", "remote": "10.65.0.1", "cap_bps": 2_000_000}
+    unknown = trial(cc="cubic+cap", path_parameters=PathParameters(caps={"D-X": 1}))
+    with pytest.raises(InputError, match="path parameters: expected a path of"):
+        _kernel_plan.told(unknown, interfaces(unknown.topology))
+    with pytest.raises(InputError, match="--caps: expected a congestion control with the path policy cap"):
+        check(trial(cc="cubic", path_parameters=caps))

@@ -7,20 +7,26 @@
 //! in   {"action": "register", "name": "olia_k3j9x2", "object": "..."}    its name in the kernel; base64
 //! in   {"action": "share", "name": "mptune_olia", "object": "...", "pin": "/sys/fs/bpf/..."}
 //! out  {"event": "registered", "held": true}
+//! in   {"action": "tell", "paths": [{"local": "10.0.0.1", "remote": "10.0.1.1", "cap_bps": 2000000}]}
+//! out  {"event": "told"}
 //! in   {"action": "list"}
 //! out  {"event": "listed", "registered": [{"name": ..., "link": ..., "hooks": [...]}]}, and it ends
 //! out  {"event": "error", "reason": "..."} instead, and status 1
 //! ```
 //!
-//! What is shared may be registered already: then this one holds it too. It is not held where another program
+//! Both ways to register take `paths` too; what a path policy is told of paths (`paths`) takes the place of all that it was
+//! told before. What is shared may be registered already: then this one holds it too. It is not held where another program
 //! registered it without a link. A pin keeps it after the end.
 //!
 //! Not here: which one, under which name (the controller chooses one that nothing else on the machine uses),
 //! and the calls into libbpf (`libbpf`).
 
+pub mod paths;
+
 use crate::control::{self, Control, Input};
 use crate::kernel::libbpf::{self, Libbpf};
 use crate::role;
+use paths::Told;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -63,6 +69,12 @@ pub enum Error {
     /// The object of this name registers something else.
     #[error("{0} is no congestion control")]
     Other(String),
+    /// The program of this name has no map for what it is told.
+    #[error("{0} goes by nothing that it can be told of paths")]
+    Untold(String),
+    /// A line after the first one is something else.
+    #[error("expected an order, found {0}")]
+    Order(serde_json::Error),
     /// The kernel's type information, which libbpf needs, is missing.
     #[error("no {TYPES}: needs a kernel with CONFIG_DEBUG_INFO_BTF")]
     Types,
@@ -92,14 +104,28 @@ impl Error {
 #[derive(Deserialize)]
 #[serde(tag = "action", rename_all = "lowercase")]
 enum Request {
-    Register(Program),
+    Register {
+        #[serde(flatten)]
+        program: Program,
+        #[serde(default)]
+        paths: Vec<Told>,
+    },
     Share {
         #[serde(flatten)]
         program: Program,
         #[serde(default)]
+        paths: Option<Vec<Told>>,
+        #[serde(default)]
         pin: Option<PathBuf>,
     },
     List,
+}
+
+/// An order to the program that is registered.
+#[derive(Deserialize)]
+#[serde(tag = "action", rename_all = "lowercase")]
+enum Later {
+    Tell { paths: Vec<Told> },
 }
 
 /// A congestion control.
@@ -115,6 +141,7 @@ pub struct Program {
 #[serde(tag = "event", rename_all = "lowercase")]
 enum Report {
     Registered { held: bool },
+    Told,
     Listed { registered: Vec<libbpf::WithHooks> },
 }
 
@@ -125,31 +152,56 @@ pub fn main() -> i32 {
 
 fn run(control: &mut Control) -> Result<(), Error> {
     let request: Request = control.configuration()?;
-    let held = match request {
+    let (held, name) = match request {
         Request::List => {
             control.tell(&Report::Listed { registered: Libbpf::open()?.registered()? });
             return Ok(());
         }
-        Request::Register(program) => {
+        Request::Register { program, paths } => {
             possible()?;
-            Some(register(&program)?)
+            let held = register(&program)?;
+            if !paths.is_empty() {
+                tell(&program.name, &paths)?;
+            }
+            (Some(held), program.name)
         }
-        Request::Share { program, pin } => {
+        Request::Share { program, paths, pin } => {
             possible()?;
             let held = share(&program)?;
+            if let Some(paths) = paths {
+                tell(&program.name, &paths)?;
+            }
             if let (Some(held), Some(file)) = (&held, pin) {
                 self::pin(held, &file)?;
             }
-            held
+            (held, program.name)
         }
     };
     control.tell(&Report::Registered { held: held.is_some() });
+    obey(control, &name)
+}
+
+/// Follows orders until the end.
+fn obey(control: &mut Control, name: &str) -> Result<(), Error> {
     loop {
         match control.wait(&mut [], TICK).map_err(control::Error::from)? {
             Some(Input::Closed | Input::Signal(_)) => return Ok(()),
-            Some(Input::Line(_)) | None => {}
+            Some(Input::Line(line)) => {
+                let Later::Tell { paths } = serde_json::from_str(&line).map_err(Error::Order)?;
+                tell(name, &paths)?;
+                control.tell(&Report::Told);
+            }
+            None => {}
         }
     }
+}
+
+/// Tells the program of this name about paths.
+fn tell(name: &str, told: &[Told]) -> Result<(), Error> {
+    if paths::tell(&Libbpf::open()?, name, told)? {
+        return Ok(());
+    }
+    Err(Error::Untold(name.to_owned()))
 }
 
 /// Holds one that is registered, or registers it; none if another program registered it without a link.

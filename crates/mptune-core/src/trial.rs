@@ -5,12 +5,14 @@ mod background;
 mod check;
 mod names;
 mod outcome;
+mod path_parameters;
 mod recorded;
 mod script;
 mod spec;
 
 pub use crate::transport::{Sample, SubflowOutcome};
 pub use outcome::{BackgroundOutcome, FailureKind, Outcome};
+pub use path_parameters::PathParameters;
 pub use recorded::{Recorded, Recording};
 pub use script::{ScriptAction, ScriptSpec};
 pub use spec::TrialSpec;
@@ -91,12 +93,13 @@ impl TrialSpec {
         let path_manager = Policy::new(&self.pm, &self.pm_options, ends.len())?;
         let size = if self.size_known { self.workload.size() } else { TransferSize::Unknown };
         let default = || path_manager.initial_path(&ends, size, self.network.initial_path);
-        Ok(ConnectionOptions {
+        let mut options = ConnectionOptions {
             protocol: self.protocol,
             controller,
             scheduler,
             // Without MPTCP it is the window algorithm alone, as in the kernel.
             path_policy: path_policy.filter(|_| self.protocol.rules().is_multipath()),
+            path_parameters: vec![],
             opportunistic: self.opportunistic,
             ecn: self.ecn,
             tso: self.tso,
@@ -112,7 +115,10 @@ impl TrialSpec {
             bin: self.bin_ns,
             start: 0,
             script: self.script.iter().map(ScriptSpec::action).collect(),
-        })
+        };
+        let (told, full) = (self.path_parameters.iter(), options.full_segment());
+        options.path_parameters = told.map(|of_path| of_path.told(full)).collect();
+        Ok(options)
     }
 }
 

@@ -5,8 +5,9 @@ mod common;
 use common::*;
 use mptune_core::error::SpecError;
 use mptune_core::mptcp::Protocol;
+use mptune_core::mptcp::pathpolicy::NAMES;
 use mptune_core::network::LinkSpec;
-use mptune_core::trial::{ScriptAction, TrialSpec};
+use mptune_core::trial::{Outcome, PathParameters, ScriptAction, TrialSpec};
 use mptune_core::units::{MILLISECOND, SECOND};
 
 /// A saturated sender of Linux over disjoint paths of Mbit/s and ms of RTT, with queues of 50 ms. Its buffers are this
@@ -82,7 +83,82 @@ fn plain_tcp_has_the_window_algorithm_alone() {
         (spec.protocol, spec.pm) = (Protocol::Tcp, "default".into());
         run(&spec).in_order_bytes
     };
-    assert_eq!(tcp("cubic+hold"), tcp("cubic"));
+    for policy in NAMES {
+        assert_eq!(tcp(&format!("cubic+{policy}")), tcp("cubic"));
+    }
+}
+
+/// Of a path: nothing is told.
+fn untold(path: usize) -> PathParameters {
+    PathParameters { path, rank: None, weight: None, cap_bps: None }
+}
+
+fn capped(path: usize, mbps: f64) -> PathParameters {
+    PathParameters { cap_bps: Some((mbps * 1e6) as u64), ..untold(path) }
+}
+
+/// What each path delivered from 3 s on, after slow start and its losses, Mbit/s.
+fn by_path(outcome: &Outcome) -> Vec<f64> {
+    let bins = &outcome.subflows[0].bins;
+    let seconds = (bins.len() - 30) as f64 / 10.0;
+    let later = |path| -> u64 {
+        let of = outcome.subflows.iter().filter(|subflow| subflow.path == path);
+        of.flat_map(|subflow| &subflow.bins[30..]).sum()
+    };
+    (0..outcome.subflows.len()).map(|path| later(path) as f64 * 8e-6 / seconds).collect()
+}
+
+#[test]
+fn a_capped_path_carries_its_cap_and_the_others_what_they_can() {
+    for cc in ["reno", "cubic", "vegas", "scalable"] {
+        let paths = [(20.0, 20.0), (10.0, 60.0), (30.0, 40.0)];
+        let both = by_path(&run(&linux(&paths, cc, 4.0)));
+        let mut spec = linux(&paths, &format!("{cc}+cap"), 4.0);
+        spec.path_parameters = vec![capped(2, 7.0), capped(1, 100.0)];
+        let rates = by_path(&run(&spec));
+        assert!((0.96..1.01).contains(&(rates[2] / 7.0)), "{cc}: {rates:?}");
+        assert!(rates[0] + rates[1] > 0.95 * (both[0] + both[1]), "{cc}: {rates:?}, {both:?}");
+    }
+}
+
+#[test]
+fn a_cap_holds_from_a_kilobit_to_above_the_path_and_on_a_single_path() {
+    for (mbps, least, most) in
+        [(0.1, 0.05, 0.14), (1.0, 0.9, 1.1), (19.0, 17.5, 19.1), (500.0, 18.5, 19.4)]
+    {
+        let mut spec = linux(&UNLIKE[..1], "cubic+cap", 4.0);
+        spec.path_parameters = vec![capped(0, mbps)];
+        let rate = by_path(&run(&spec))[0];
+        assert!((least..most).contains(&rate), "{rate:.2} of {mbps}");
+    }
+}
+
+#[test]
+fn without_caps_every_path_has_the_window_algorithm_alone() {
+    let spec = |cc: &str| run(&linux(&UNLIKE, cc, 1.0));
+    let (alone, paired) = (spec("cubic"), spec("cubic+cap"));
+    assert_eq!(alone.in_order_bytes, paired.in_order_bytes);
+    assert_eq!(alone.subflows, paired.subflows);
+}
+
+#[test]
+fn parameters_are_of_known_paths_once_above_zero_and_of_the_policy_that_goes_by_them() {
+    let refusal = |cc: &str, told: &[PathParameters]| {
+        let mut spec = linux(&UNLIKE, cc, 1.0);
+        spec.path_parameters = told.to_vec();
+        spec.run().expect_err("a refusal").to_string()
+    };
+    let weight = |weight| PathParameters { weight: Some(weight), ..untold(0) };
+    for (cc, told, expected) in [
+        ("cubic+cap", vec![capped(2, 1.0)], "expected a path below 2, found 2"),
+        ("cubic+cap", vec![capped(0, 0.0)], "expected more than 0, found 0 of path 0"),
+        ("cubic+cap", vec![capped(0, 1.0), untold(0)], "expected each path once, found 0 twice"),
+        ("cubic+cap", vec![weight(1)], "expected path policy weight with weight, found cubic+cap"),
+        ("cubic", vec![capped(0, 1.0)], "expected path policy cap with cap_bps, found cubic"),
+    ] {
+        let found = refusal(cc, &told);
+        assert!(found.contains(expected), "{found}");
+    }
 }
 
 #[test]
@@ -94,6 +170,6 @@ fn only_the_scheduler_that_weighs_by_pacing_rates_has_path_policies() {
     };
     let expected = "expected scheduler kernel with a path policy, found minrtt";
     assert_eq!(refusal("cubic+hold", "minrtt"), SpecError::new("cc", expected));
-    let unknown = "expected one of hold, found \"held\"";
+    let unknown = "expected one of hold, cap, found \"held\"";
     assert_eq!(refusal("cubic+held", "kernel"), SpecError::new("cc", unknown));
 }

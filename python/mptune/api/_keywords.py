@@ -3,7 +3,7 @@
 What an option does and its default are in its declaration; a test compares the names with the declarations.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
 from mptune.trial.stacks import MemberKeywords
@@ -26,6 +26,12 @@ class _PathManagerKeywords(TypedDict, total=False):
     class_bytes: Many | None
 
 
+class _PathKeywords(TypedDict, total=False):
+    """What path policies are told of paths (`mptune.options.paths`)."""
+
+    caps: str | Mapping[str, One] | None
+
+
 class _MeasuringKeywords(TypedDict, total=False):
     """Testbed and execution of trials."""
 
@@ -37,7 +43,7 @@ class _MeasuringKeywords(TypedDict, total=False):
     trial_timeout: One | None
 
 
-class RunKeywords(MemberKeywords, _PathManagerKeywords, total=False):
+class RunKeywords(MemberKeywords, _PathManagerKeywords, _PathKeywords, total=False):
     """Keywords of `mptune.run`."""
 
     stack: One | None
@@ -163,7 +169,7 @@ class CalibrateKeywords(TypedDict, total=False):
     jobs: int | None
 
 
-class CompareKeywords(TypedDict, total=False):
+class CompareKeywords(_PathKeywords, total=False):
     """Keywords of `mptune.compare`."""
 
     pm: Many | None

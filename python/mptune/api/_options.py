@@ -60,6 +60,8 @@ def _text(name: str, value: object) -> str:
         return "true" if value else "false"
     if isinstance(value, str | int | float):
         return str(value)
+    if isinstance(value, Mapping):
+        return ",".join(f"{label}={_text(name, entry)}" for label, entry in value.items())
     if isinstance(value, Sequence):
         return ",".join(_text(name, entry) for entry in value)
     raise InputError(name, "", f"expected text, a number or a sequence of them, found {type(value).__name__}")

@@ -14,6 +14,7 @@ from mptune.decision.agreement import Comparison, Row, compare, is_stalled, summ
 from mptune.decision.model_error import shipped
 from mptune.errors import InputError, one_of
 from mptune.options import Options
+from mptune.options.paths import PathOptions
 from mptune.options.trials import (
     BufferMode,
     Buffers,
@@ -23,6 +24,7 @@ from mptune.options.trials import (
     Runs,
     Seed,
     TransferSize,
+    check_labels,
     sending_time,
 )
 from mptune.runner.progress import Reporter
@@ -47,6 +49,7 @@ class CompareOptions(Options, frozen=True, kw_only=True):
     runs : of each configuration, with a seed of its own each.
     duration_ns, transfer_bytes : as in `Trial`, one of them.
     seed : base of all seeds.
+    paths : what path policies are told of paths; each congestion control is told what it goes by.
     """
 
     pms: Pms = ("fullmesh",)
@@ -58,9 +61,12 @@ class CompareOptions(Options, frozen=True, kw_only=True):
     duration_ns: Annotated[int | None, sending_time("10s")] = None
     transfer_bytes: TransferSize = None
     seed: Seed = 1
+    paths: PathOptions = PathOptions()
 
     def conflicts(self) -> Iterator[tuple[str, str]]:
-        """A time or a size, not both."""
+        """A time or a size, not both; parameters of paths for a congestion control that goes by them."""
+        for name, expected in self.paths.misfits(self.ccs):
+            yield f"paths.{name}", expected
         if self.duration_ns is not None and self.transfer_bytes is not None:
             yield "transfer_bytes", "expected either --duration or --transfer, found both"
 
@@ -91,6 +97,7 @@ def measure(
     MptuneError : there is no kernel testbed on this machine.
     """
     options.check()
+    check_labels(options, topology)
     if testbed == _SIMULATED:
         others = [name for name in testbeds.TESTBEDS if name != _SIMULATED]
         raise InputError("--testbed", "", one_of(others, testbed))
@@ -142,4 +149,5 @@ def trial(
         family=options.family,
         workload=time_or_size(options.duration_ns, options.transfer_bytes),
         seed=seed_for(options.seed, "sweep", run),
+        path_parameters=options.paths.chosen.of(cc),
     )

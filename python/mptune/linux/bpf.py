@@ -15,7 +15,7 @@ import base64
 import ctypes
 import secrets
 import string
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
@@ -185,8 +185,40 @@ def loaded(ccs: Iterable[str]) -> Iterator[dict[str, str]]:
         yield names
 
 
-def load(cc: str) -> Availability:
+@contextmanager
+def told(cc: str, paths: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Keep a congestion control registered inside a `with` block, with what its path policy is told of paths.
+
+    What is told is of one user's connections, so the program is one of its own then (`private`).
+
+    Yields
+    ------
+    str : its name for TCP_CONGESTION.
+
+    Raises
+    ------
+    MptuneError : it is not available on this kernel.
+    """
+    if not paths:
+        with loaded([cc]) as names:
+            yield names[cc]
+        return
+    if (reason := _obstacle(cc)) is not None:
+        raise MptuneError(f"{cc}: {reason}")
+    name, content = private(cc)
+    with Child(cc, agent.command("congestion"), leftovers.new_run()) as role:
+        role.tell(registration("register", name, content, paths=paths))
+        role.expect("registered", STEP_S)
+        yield name
+
+
+def load(cc: str, paths: Sequence[Mapping[str, Any]] | None = None) -> Availability:
     """Register `cc` until `unload` or the next boot, for every program on this machine.
+
+    Parameters
+    ----------
+    paths : what its path policy is told of paths, by addresses, in place of what it was told before; None
+        leaves that as it is.
 
     Returns
     -------
@@ -201,10 +233,11 @@ def load(cc: str) -> Availability:
         raise MptuneError(f"{cc}: {available.reason}")
     if available.source == "bpf" and not _privileged():
         raise MptuneError(f"{cc}: loading it needs root")
-    if available.source == "bpf" and not is_loaded(cc):
+    if available.source == "bpf" and (paths is not None or not is_loaded(cc)):
         _require_bpf_file_system()
         PINS.mkdir(exist_ok=True)
-        with _held(cc, PINS / available.kernel_name) as held:
+        pin = None if is_loaded(cc) else PINS / available.kernel_name
+        with _held(cc, pin, paths) as held:
             if not held:
                 raise MptuneError(
                     f"{cc}: {available.kernel_name} was registered by another program, without a link to keep"
@@ -281,12 +314,15 @@ def registration(
 
 
 @contextmanager
-def _held(cc: str, pin: Path | None = None) -> Iterator[bool]:
+def _held(
+    cc: str, pin: Path | None = None, paths: Sequence[Mapping[str, Any]] | None = None
+) -> Iterator[bool]:
     """Keep the program of `cc` registered inside the block; it is registered if necessary.
 
     Parameters
     ----------
     pin : keeps it after the block too.
+    paths : what it is told of paths; None leaves that as it is.
 
     Yields
     ------
@@ -298,7 +334,8 @@ def _held(cc: str, pin: Path | None = None) -> Iterator[bool]:
     """
     content = (OBJECTS / f"{cc}.bpf.o").read_bytes()
     with Child(cc, agent.command("congestion"), leftovers.new_run()) as role:
-        role.tell(registration("share", registered_name(cc), content, pin=None if pin is None else str(pin)))
+        more = {"pin": None if pin is None else str(pin), "paths": paths}
+        role.tell(registration("share", registered_name(cc), content, **more))
         yield bool(role.expect("registered", STEP_S)["held"])
 
 

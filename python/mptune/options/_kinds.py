@@ -189,6 +189,16 @@ def confidence() -> Kind[float]:
     return Kind("P", kind.parse, kind.show, check, kind.written, 'a probability such as "95%" or 0.95')
 
 
+def rate() -> Kind[int]:
+    """Kind of a rate above 0, bit/s."""
+
+    def check(value: int) -> None:
+        if value <= 0:
+            raise ValueError(f"expected more than 0, found {units.format_rate(value)}")
+
+    return Kind("RATE", units.parse_rate, lambda bps: units.format_rate(bps).replace(" ", ""), check)
+
+
 def rate_mbps() -> Kind[float]:
     """Kind of a rate, Mbit/s."""
     unit = units.RATES["Mbit/s"]
@@ -278,7 +288,7 @@ def words(text: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, eq=False)
 class _ByLabel(Kind[dict[str, T]]):
-    """Kind of a table in a file, whose keys are labels of paths and whose values are `one` each."""
+    """Kind of a value for each of some paths, `one` each: "A-X=3,B-X=1", or a table in a file."""
 
     one: Kind[T] | None = None
 
@@ -289,14 +299,22 @@ class _ByLabel(Kind[dict[str, T]]):
 
 
 def by_label(kind: Kind[T]) -> Kind[dict[str, T]]:
-    """Kind of values by the label of a path; in files only."""
+    """Kind of values by the label of a path."""
 
     def check(values: Mapping[str, T]) -> None:
         for label, value in values.items():
             _named(label, kind.check, value)
 
     def parse(text: str) -> dict[str, T]:
-        raise ValueError(f"expected a table in a campaign file, found {quoted(text)}")
+        values: dict[str, T] = {}
+        for word in words(text):
+            label, equals, value = word.partition("=")
+            if not (label.strip() and equals and value.strip()):
+                raise ValueError(f"expected PATH={kind.metavar}, found {quoted(word)}")
+            if label.strip() in values:
+                raise ValueError(f"expected each path once, found {label.strip()} twice")
+            values[label.strip()] = _named(label.strip(), kind.parse, value.strip())
+        return values
 
     def show(values: Mapping[str, T]) -> str:
         return ",".join(f"{label}={kind.show(value)}" for label, value in values.items())
@@ -308,6 +326,7 @@ def by_label(kind: Kind[T]) -> Kind[dict[str, T]]:
         check,
         (dict,),
         "a table of paths and their values",
+        several=True,
         labels=True,
         one=kind,
     )

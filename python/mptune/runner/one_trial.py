@@ -11,6 +11,7 @@ import msgspec
 from mptune import testbeds, units
 from mptune.options import Option, Options, count
 from mptune.options.path_managers import PathManagerOptions
+from mptune.options.paths import PathOptions
 from mptune.options.scripts import Script, wrong_times
 from mptune.options.stacks import StackOptions
 from mptune.options.trials import (
@@ -37,7 +38,7 @@ AFTER_A_SCRIPT = ("takeover_ms", "reinjected_bytes")
 
 
 class RunOptions(Options, frozen=True, kw_only=True):
-    """Options of one trial; the fields but `stack` are those of `mptune.trial.Trial`."""
+    """Options of one trial; the fields but `stack` and `paths` are those of `mptune.trial.Trial`."""
 
     protocol: Protocol = "mptcp"
     pm: Pm = None
@@ -53,6 +54,7 @@ class RunOptions(Options, frozen=True, kw_only=True):
     script: Script = ()
     stack: StackOptions = StackOptions()
     pm_options: PathManagerOptions = PathManagerOptions()
+    paths: PathOptions = PathOptions()
 
     def conflicts(self) -> Iterator[tuple[str, str]]:
         """A time or a size, not both; options only of the path manager that is used."""
@@ -66,6 +68,8 @@ class RunOptions(Options, frozen=True, kw_only=True):
             yield from self._conflicts_of_tcp()
         for name, pm in self.pm_options.unused((self.manager,)):
             yield f"pm_options.{name}", f"expected only with --pm {pm}, found with {self.manager}"
+        for name, expected in self.paths.misfits((self.cc,), self.protocol):
+            yield f"paths.{name}", expected
 
     def _conflicts_of_tcp(self) -> Iterator[tuple[str, str]]:
         """Plain TCP has one path: nothing to manage, and nothing to schedule."""
@@ -115,6 +119,7 @@ def measure_one(
         "workload": workload,
         "pm": options.manager,
         "pm_options": options.pm_options.of(options.manager),
+        "path_parameters": asked.pop("paths").chosen,
     }
     stack = asked.pop("stack").chosen(protocol=options.protocol)
     trial = Trial(topology=topology, **asked, **msgspec.structs.asdict(stack))

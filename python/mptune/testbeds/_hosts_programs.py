@@ -5,10 +5,14 @@ trials of the session share it. However the session ends, the role ends with it,
 the program. Its name in the kernel is random, because all programs on the host share the names.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from mptune.linux import bpf
 from mptune.linux.talker import Talker
+
+#: What a path policy is told of paths.
+Told = Sequence[Mapping[str, Any]]
 
 
 class Programs:
@@ -21,31 +25,40 @@ class Programs:
 
     def __init__(self, start: Callable[[str, str], Talker]) -> None:
         self._start = start
-        #: By congestion control: its name in the kernel there, and who holds it.
-        self._held: dict[str, tuple[str, Talker]] = {}
+        #: By congestion control: its name in the kernel there, who holds it, and what it was told of paths.
+        self._held: dict[str, tuple[str, Talker, Told]] = {}
 
-    def name(self, cc: str) -> str:
+    def name(self, cc: str, told: Told = ()) -> str:
         """The kernel's name of a congestion control, which is registered now unless it already is.
+
+        Parameters
+        ----------
+        told : what its path policy is told of paths, by their addresses.
 
         Raises
         ------
         TrialError : the host refuses it (kind "refused"), or is gone.
         """
+        told = list(told)
         if cc in self._held:
-            name, role = self._held[cc]
+            name, role, before = self._held[cc]
             role.take()
             if not role.ended:
+                if told != before:
+                    role.tell({"action": "tell", "paths": told})
+                    role.expect("told", bpf.STEP_S)
+                    self._held[cc] = name, role, told
                 return name
             self._held.pop(cc)[1].end()
         name, content = bpf.private(cc)
         role = self._start("congestion", f"congestion control {cc}")
         try:
-            role.tell(bpf.registration("register", name, content))
+            role.tell(bpf.registration("register", name, content, **({"paths": told} if told else {})))
             role.expect("registered", bpf.STEP_S)
         except BaseException:
             role.end()
             raise
-        self._held[cc] = name, role
+        self._held[cc] = name, role, told
         return name
 
     def close(self) -> None:

@@ -54,10 +54,29 @@ def check(trial: Trial, testbed: str) -> None:
     if refused := refusal(trial.members, "linux", testbed):
         name, expected = refused
         raise InputError(f"--{name}", "", expected)
+    for name, expected in trial.path_parameters.misfits((trial.cc,)):
+        raise InputError(f"--{name}", "", expected)
     if trial.protocol == "tcp":
         _check_tcp(trial)
     if isinstance(trial.workload, Bulk) and trial.workload.ends_early and trial.script:
         raise InputError(trial.topology.name, "ends_early", "expected a saturated sender without a script")
+
+
+def told(trial: Trial, named: Named) -> list[dict[str, Any]]:
+    """What the program of the path policy is told of paths, by their addresses.
+
+    Raises
+    ------
+    InputError : an unknown label.
+    """
+    from mptune.linux.assignment import kernel_paths
+
+    paths = {path.label: path for path in kernel_paths(trial.topology, named, families(trial))}
+    entries = []
+    for label, parameters in trial.path_parameters.by_path():
+        trial.topology.path(label, "path parameters")
+        entries += [{"local": local, "remote": remote, **parameters} for local, remote in paths[label].pairs]
+    return entries
 
 
 def _check_tcp(trial: Trial) -> None:

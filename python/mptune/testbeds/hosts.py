@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mptune.machines import MachineError, SshMachine
     from mptune.routes.snapshots import Snapshot
     from mptune.testbeds._host_facts import HostFacts
-    from mptune.testbeds._hosts_programs import Programs
+    from mptune.testbeds._hosts_programs import Programs, Told
     from mptune.topology import Site, Topology
 
 #: A host whose processors were busy for more than this share of a trial is overloaded.
@@ -259,7 +259,8 @@ class HostsTestbed(Testbed):
         facts = self._facts(trial.topology)
         self._admit(trial, facts)
         named = {side: fact.named() for side, fact in facts.items()}
-        plan = _kernel_plan.plan(trial, self._kernel_cc(trial.cc, facts["local"]), named)
+        kernel_cc = self._kernel_cc(trial.cc, facts["local"], _kernel_plan.told(trial, named))
+        plan = _kernel_plan.plan(trial, kernel_cc, named)
         privileged = all(host.privileged for host in facts.values())
         plan = msgspec.structs.replace(plan, managed=managed(trial, privileged))
         machines = {side: self._machines[fact.site.ssh or ""] for side, fact in facts.items()}
@@ -336,8 +337,10 @@ class HostsTestbed(Testbed):
             self._known.add(target)
         return self._machines[target]
 
-    def _kernel_cc(self, cc: str, sender: HostFacts) -> str:
+    def _kernel_cc(self, cc: str, sender: HostFacts, told: Told = ()) -> str:
         """The name of a congestion control in the sender's kernel; one that it lacks is registered first.
+
+        So is one whose path policy is `told` of paths: another one there was told other things.
 
         Raises
         ------
@@ -345,10 +348,10 @@ class HostsTestbed(Testbed):
         TrialError : the host is gone.
         """
         found = sender.kernel_cc(cc)
-        if found is not None:
+        if found is not None and not told:
             return found
         try:
-            return self._programs[sender.site.ssh or ""].name(cc)
+            return self._programs[sender.site.ssh or ""].name(cc, told)
         except TrialError as error:
             if error.kind != "refused":
                 raise

@@ -188,9 +188,9 @@ class NamespacesTestbed(Testbed):
         from mptune.linux.namespace_venue import NamespaceVenue
         from mptune.linux.processor_load import Load
 
-        with bpf.loaded([trial.cc]) as kernel_names:
-            named = addresses.interfaces(trial.topology)
-            plan = _kernel_plan.plan(trial, kernel_names[trial.cc], named)
+        named = addresses.interfaces(trial.topology)
+        with bpf.told(trial.cc, _kernel_plan.told(trial, named)) as kernel_cc:
+            plan = _kernel_plan.plan(trial, kernel_cc, named)
             if recording is not None:
                 plan = msgspec.structs.replace(plan, meter={**plan.meter, "samples_ns": SPACING_NS})
             venue = NamespaceVenue(_kernel_plan.links(trial, named, recording))

@@ -175,6 +175,10 @@ def _spec(trial: Trial) -> dict[str, object]:
         "workload": trial.workload,
         "initial_path": None if trial.initial_path is None else number(trial.initial_path, "initial path"),
         "pm_options": path_managers.numbered(trial.pm, trial.pm_options, number),
+        "path_parameters": [
+            {"path": number(label, "path parameters"), **told}
+            for label, told in trial.path_parameters.by_path()
+        ],
         "size_known": trial.size_known,
         "bin_ns": bin_ns(trial),
         "script": [

@@ -28,6 +28,7 @@ from mptune.trial._trial import (
 )
 from mptune.trial.combination import Combination
 from mptune.trial.configuration import Configuration
+from mptune.trial.path_parameters import PathParameters
 from mptune.trial.records import PlannedTrial, Record, SubflowRecord
 from mptune.trial.workloads import Bulk, Transfer, Workload, size_of, time_or_size, workloads_of
 
@@ -46,6 +47,7 @@ __all__ = [
     "Combination",
     "Configuration",
     "Observation",
+    "PathParameters",
     "PlannedTrial",
     "Record",
     "ScriptedAction",

@@ -5,6 +5,7 @@ from typing import Any, Final, Literal, get_args
 import msgspec
 
 from mptune.topology import BOTH, FAMILIES, Topology
+from mptune.trial.path_parameters import PathParameters
 from mptune.trial.stacks import MEMBERS, Members
 from mptune.trial.workloads import Workload
 
@@ -73,6 +74,7 @@ class Trial(Members, frozen=True, kw_only=True):
     size_known : the path manager knows in advance how much there is to send (no limit for a saturated
         sender); otherwise it sees only what was sent so far.
     script : scripted actions, in any order.
+    path_parameters : what the path policy is told of paths.
     """
 
     topology: Topology
@@ -88,6 +90,7 @@ class Trial(Members, frozen=True, kw_only=True):
     size_known: bool = True
     buffer_mode: str = FIXED
     script: tuple[ScriptedAction, ...] = ()
+    path_parameters: PathParameters = PathParameters()
 
     def __post_init__(self) -> None:
         """Take the paths of its family, without those that MPTCP cannot use, whoever makes the trial."""

@@ -4,12 +4,13 @@ A path policy decides which paths take new data on a kernel whose scheduler is f
 core's and those of `bpf/congestion`), nor the policies (`bpf/scheduling`).
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 #: Between a window algorithm and its path policy.
 PLUS: Final = "+"
-#: Path policies, each a file of `bpf/scheduling`.
-PATH_POLICIES: Final = ("hold",)
+#: Path policies, each a file of `bpf/scheduling`, and the field of `PathParameters` that it goes by, if any.
+PATH_POLICIES: Final[Mapping[str, str]] = {"hold": "", "cap": "caps"}
 #: Window algorithms that a path policy can go with, each a file of `bpf/congestion`.
 _WINDOWS: Final = ("reno", "cubic", "hybla", "scalable", "vegas", "olia", "lia", "balia", "wvegas")
 #: Every pair of both.

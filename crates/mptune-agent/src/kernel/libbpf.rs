@@ -20,7 +20,8 @@ use thiserror::Error;
 const LIBRARY: &str = "libbpf.so.1";
 /// Another file instead, for tests.
 const VARIABLE: &str = "MPTUNE_LIBBPF";
-/// `BPF_MAP_TYPE_STRUCT_OPS` and `BPF_STRUCT_OPS` (include/uapi/linux/bpf.h).
+/// `BPF_MAP_TYPE_HASH`, `BPF_MAP_TYPE_STRUCT_OPS` and `BPF_STRUCT_OPS` (include/uapi/linux/bpf.h).
+const MAP_TYPE_HASH: u32 = 1;
 const MAP_TYPE_STRUCT_OPS: c_int = 26;
 const ATTACH_STRUCT_OPS: c_int = 44;
 /// `BPF_F_LINK`: the map is registered as long as a link of it is held (Linux 6.4).
@@ -143,7 +144,9 @@ struct LinkInfo {
 struct MapInfo {
     kind: u32,
     id: u32,
-    _before_name: [u32; 4],
+    key_bytes: u32,
+    value_bytes: u32,
+    _before_name: [u32; 2],
     name: [u8; 16],
     _before_btf: [u64; 3],
     btf: u32,
@@ -260,6 +263,31 @@ impl Libbpf {
         Ok(links)
     }
 
+    /// The hash map of this name of a registered congestion control; none if it has none with keys and values of these sizes.
+    ///
+    /// # Errors
+    /// The kernel lists none.
+    pub fn hash_map<const KEY: usize, const VALUE: usize>(
+        &self,
+        registered: &str,
+        name: &str,
+    ) -> Result<Option<HashMap<KEY, VALUE>>, Error> {
+        let functions = Functions::of(self)?;
+        let mut links = self.links()?.into_iter();
+        let Some((owner, _)) = links.find(|(one, _)| one.name == registered) else {
+            return Ok(None);
+        };
+        for (_, map) in every(functions.bpf_map_get_next_id, functions.bpf_map_get_fd_by_id)? {
+            let info: MapInfo = functions.info(&map)?;
+            let fits = (info.key_bytes as usize, info.value_bytes as usize) == (KEY, VALUE);
+            let is_own = info.btf == owner.btf && text(&info.name) == name;
+            if info.kind == MAP_TYPE_HASH && is_own && fits {
+                return Ok(Some(HashMap { functions, map }));
+            }
+        }
+        Ok(None)
+    }
+
     /// The same with their programs, for which every BPF program of the machine is opened.
     ///
     /// # Errors
@@ -283,6 +311,57 @@ impl Libbpf {
         // SAFETY: the descriptor is open, and the path ends with a zero.
         let pinned = unsafe { (functions.bpf_obj_pin)(held.as_raw_fd(), path.as_ptr()) };
         if pinned < 0 { Err(Error::last("pinning")) } else { Ok(()) }
+    }
+}
+
+/// A hash map whose keys and values have these sizes, bytes.
+pub struct HashMap<const KEY: usize, const VALUE: usize> {
+    functions: Functions,
+    map: OwnedFd,
+}
+
+impl<const KEY: usize, const VALUE: usize> HashMap<KEY, VALUE> {
+    /// Writes these entries, and then removes all others.
+    ///
+    /// # Errors
+    /// The kernel refuses one.
+    pub fn replace(&self, entries: &[([u8; KEY], [u8; VALUE])]) -> Result<(), Error> {
+        let map = self.map.as_raw_fd();
+        for (key, value) in entries {
+            // SAFETY: the sizes are those of the map, which is open; the kernel copies both.
+            let status = unsafe {
+                let (key, value) = (key.as_ptr().cast(), value.as_ptr().cast());
+                (self.functions.bpf_map_update_elem)(map, key, value, 0)
+            };
+            if status < 0 {
+                return Err(Error::last("writing to a map"));
+            }
+        }
+        for key in self.keys() {
+            if !entries.iter().any(|(kept, _)| *kept == key) {
+                // SAFETY: as above. One that is gone is no failure.
+                unsafe { (self.functions.bpf_map_delete_elem)(map, key.as_ptr().cast()) };
+            }
+        }
+        Ok(())
+    }
+
+    /// The keys of all entries.
+    fn keys(&self) -> Vec<[u8; KEY]> {
+        let mut keys: Vec<[u8; KEY]> = Vec::new();
+        let mut next = [0; KEY];
+        loop {
+            let last = keys.last().map_or(ptr::null(), |key| key.as_ptr().cast());
+            // SAFETY: the sizes are those of the map; `last` is null or a key.
+            let status = unsafe {
+                let next = next.as_mut_ptr().cast();
+                (self.functions.bpf_map_get_next_key)(self.map.as_raw_fd(), last, next)
+            };
+            if status < 0 || keys.contains(&next) {
+                return keys;
+            }
+            keys.push(next);
+        }
     }
 }
 
@@ -329,7 +408,11 @@ functions! {
     fn bpf_link_create(c_int, c_int, c_int, *const c_void) -> c_int;
     fn bpf_link_get_next_id(u32, *mut u32) -> c_int;
     fn bpf_link_get_fd_by_id(u32) -> c_int;
+    fn bpf_map_get_next_id(u32, *mut u32) -> c_int;
     fn bpf_map_get_fd_by_id(u32) -> c_int;
+    fn bpf_map_update_elem(c_int, *const c_void, *const c_void, u64) -> c_int;
+    fn bpf_map_delete_elem(c_int, *const c_void) -> c_int;
+    fn bpf_map_get_next_key(c_int, *const c_void, *mut c_void) -> c_int;
     fn bpf_prog_get_next_id(u32, *mut u32) -> c_int;
     fn bpf_prog_get_fd_by_id(u32) -> c_int;
     fn bpf_obj_get_info_by_fd(c_int, *mut c_void, *mut u32) -> c_int;

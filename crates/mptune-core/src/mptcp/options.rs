@@ -2,7 +2,7 @@
 
 use super::accounting::{Accounting, BufferMode};
 use super::packet::DATA_HEADER;
-use super::pathpolicy;
+use super::pathpolicy::{self, Paces, Parameters};
 use super::protocol::Protocol;
 use super::scheduler;
 use crate::congestion::Controller;
@@ -51,6 +51,8 @@ pub struct ConnectionOptions {
     pub scheduler: scheduler::Policy,
     /// Path policy, if there is one; only with the scheduler `kernel`.
     pub path_policy: Option<pathpolicy::Policy>,
+    /// What it is told of paths, by their numbers.
+    pub path_parameters: Vec<(PathId, Parameters)>,
     /// Path manager.
     pub path_manager: pathmanager::Policy,
     /// The workload.
@@ -90,6 +92,12 @@ impl ConnectionOptions {
             Accounting::Linux => self.mss - self.protocol.rules().option_size(),
             Accounting::Payload => self.mss,
         }
+    }
+
+    /// The path policy of a connection without subflows.
+    pub fn paces(&self) -> Option<Paces> {
+        let policy = self.path_policy.clone()?;
+        Some(Paces::new(policy, self.path_parameters.clone()))
     }
 
     /// Bytes of a pure ACK without SACK blocks, over IPv4.

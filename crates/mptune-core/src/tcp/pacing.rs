@@ -59,6 +59,11 @@ impl Pacing {
         self.burst = burst(rate, min_rtt, SEGMENT_BYTES, if is_slow { 1 } else { SMALLEST_BURST });
     }
 
+    /// It is not paced any more.
+    pub fn stop(&mut self) {
+        *self = Self { unpaced: self.unpaced, ..Self::default() };
+    }
+
     /// Segments per ns, 0 if it is not paced.
     #[inline]
     pub fn rate(&self) -> f64 {

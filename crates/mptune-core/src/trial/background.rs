@@ -53,6 +53,7 @@ fn connection(
         controller: names::controller(&format!("network.background[{number}].cc"), &flow.cc)?,
         scheduler: scheduler::Policy::MinRtt(scheduler::minrtt::MinRtt),
         path_policy: None,
+        path_parameters: vec![],
         path_manager: pathmanager::Policy::Default(pathmanager::default::DefaultManager),
         workload: Workload::ENDLESS,
         size: Workload::ENDLESS.size(),

@@ -1,5 +1,6 @@
 //! Checks the values of a trial's keys.
 
+use super::path_parameters;
 use super::script::ScriptAction;
 use super::spec::TrialSpec;
 use crate::error::SpecError;
@@ -75,6 +76,9 @@ impl TrialSpec {
             );
         }
         let scripted: Vec<_> = self.script.iter().map(|action| action.path).collect();
-        check("script", &scripted)
+        check("script", &scripted)?;
+        let told: Vec<_> = self.path_parameters.iter().map(|told| told.path).collect();
+        check("path_parameters", &told)?;
+        path_parameters::check(&self.path_parameters, &self.cc)
     }
 }

@@ -1,5 +1,6 @@
 //! The specification of a trial: network, connection, workload.
 
+use super::path_parameters::PathParameters;
 use super::script::ScriptSpec;
 use crate::mptcp::Protocol;
 use crate::network::{Family, NetworkSpec};
@@ -60,6 +61,9 @@ pub struct TrialSpec {
     /// Options of the path manager, by name.
     #[serde(default)]
     pub pm_options: OptionMap,
+    /// What the path policy is told of paths, each once.
+    #[serde(default)]
+    pub path_parameters: Vec<PathParameters>,
     /// The path manager knows the size of the workload beforehand; otherwise it sees only the bytes sent.
     #[serde(default = "yes")]
     pub size_known: bool,

@@ -76,7 +76,7 @@ impl Connection {
     pub(super) fn on_established(&mut self, io: &mut Io, id: SubflowId) {
         self.subflows[id].phase = Phase::Established;
         self.update_roles(io.now);
-        self.sender.restart_pace(id);
+        self.sender.restart_pace(&self.subflows, id);
         self.sender.pace(io.now, &mut self.subflows, id);
         self.sender.expand(io, &self.subflows, id, true);
         self.report(io, Report::Joined(id));

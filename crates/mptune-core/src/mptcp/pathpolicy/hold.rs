@@ -11,7 +11,7 @@
 //!
 //! where `best_j` is the largest delivery rate of subflow `j` in the last 2 to 4 s.
 
-use super::{PathPolicy, View};
+use super::{Parameters, PathPolicy, View};
 use crate::congestion::{INFINITE_SSTHRESH, Peer};
 use crate::mptcp::scheduler::kernel::{BURST, pacing_rate};
 use crate::units::{Nanos, SECOND};
@@ -103,7 +103,7 @@ impl PathPolicy for Hold {
         DEMAND * best.min(own.window / own.srtt.max(1) as f64)
     }
 
-    fn reset(&mut self, subflow: usize) {
+    fn reset(&mut self, subflow: usize, _path: Parameters) {
         self.subflows.resize(self.subflows.len().max(subflow + 1), State::default());
         self.subflows[subflow] = State::default();
     }
@@ -134,7 +134,7 @@ mod tests {
     fn warm(subflows: &[Peer]) -> Hold {
         let mut hold = Hold::default();
         for (own, delivers) in [(0, segments_per_ms(1.7)), (1, segments_per_ms(0.4))] {
-            hold.reset(own);
+            hold.reset(own, Parameters::default());
             hold.rate(View { subflows, own, delivers, window: 1e9, now: 0 });
         }
         hold

@@ -3,6 +3,23 @@
 use crate::congestion::Peer;
 use crate::units::Nanos;
 
+/// What a policy is told of a path; each policy goes by one of them, or by none.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Parameters {
+    /// Its place in the order of the paths, the first 0; [`u32::MAX`] behind those that have one.
+    pub rank: u32,
+    /// Its share, beside those of the others.
+    pub weight: f64,
+    /// The largest rate, segments per ns; infinite without one.
+    pub cap: f64,
+}
+
+impl Default for Parameters {
+    fn default() -> Self {
+        Self { rank: u32::MAX, weight: 1.0, cap: f64::INFINITY }
+    }
+}
+
 /// The connection at an ACK of a subflow.
 #[derive(Debug, Clone, Copy)]
 pub struct View<'a> {
@@ -20,9 +37,15 @@ pub struct View<'a> {
 
 /// A path policy of one connection.
 pub trait PathPolicy {
-    /// The pacing rate of the subflow from now on, segments per ns; 0 if it takes no new data.
+    /// The pacing rate of the subflow from now on, segments per ns: its weight for the scheduler. 0 if it takes no new
+    /// data; infinite if it keeps that of its window algorithm.
     fn rate(&mut self, view: View<'_>) -> f64;
 
-    /// A subflow starts, or starts again.
-    fn reset(&mut self, subflow: usize);
+    /// The rate above which it does not send, segments per ns, after [`Self::rate`]; none if it is not paced.
+    fn limit(&self, _subflow: usize) -> Option<f64> {
+        None
+    }
+
+    /// A subflow starts, or starts again, on a path with these parameters.
+    fn reset(&mut self, subflow: usize, path: Parameters);
 }

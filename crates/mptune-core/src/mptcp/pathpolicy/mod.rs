@@ -5,12 +5,14 @@
 //! here: the growth of windows (`congestion`), the choice among subflows (`scheduler`). To add a policy, write `<name>.rs`
 //! beside this file and one line in the `path_policies!` list.
 
+pub mod cap;
 pub mod hold;
 mod interface;
 
-pub use interface::{PathPolicy, View};
+pub use interface::{Parameters, PathPolicy, View};
 
 use crate::congestion::Peer;
+use crate::mptcp::scheduler::kernel::pacing_rate;
 use crate::units::{Nanos, SECOND};
 
 /// Between a window algorithm and its path policy.
@@ -45,9 +47,14 @@ macro_rules! path_policies {
                 match self { $(Self::$variant(policy) => policy.rate(view)),+ }
             }
 
+            /// [`PathPolicy::limit`].
+            fn limit(&self, subflow: usize) -> Option<f64> {
+                match self { $(Self::$variant(policy) => policy.limit(subflow)),+ }
+            }
+
             /// [`PathPolicy::reset`].
-            fn reset(&mut self, subflow: usize) {
-                match self { $(Self::$variant(policy) => policy.reset(subflow)),+ }
+            fn reset(&mut self, subflow: usize, path: Parameters) {
+                match self { $(Self::$variant(policy) => policy.reset(subflow, path)),+ }
             }
         }
     };
@@ -55,6 +62,7 @@ macro_rules! path_policies {
 
 path_policies! {
     "hold" => Hold(hold::Hold),
+    "cap" => Cap(cap::Cap),
 }
 
 /// Name of a congestion control in its parts: the window algorithm, and the path policy if there is one.
@@ -65,38 +73,54 @@ pub fn parts(cc: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// The policy of a connection with the rates that it has chosen.
+/// The rate of a subflow as its policy has chosen it.
+#[derive(Debug, Clone, Copy)]
+struct Chosen {
+    rate: f64,
+    limit: Option<f64>,
+}
+
+/// The policy of a connection with what it was told of the paths, and the rates that it has chosen.
 #[derive(Debug)]
 pub struct Paces {
     policy: Policy,
-    /// Of each subflow, segments per ns; none before its first choice.
-    rates: Vec<Option<f64>>,
+    /// Of each path that has any, by its number.
+    parameters: Vec<(usize, Parameters)>,
+    /// Of each subflow; none before its first choice.
+    rates: Vec<Option<Chosen>>,
 }
 
 impl Paces {
-    /// The policy of a connection without subflows.
-    pub fn new(policy: Policy) -> Self {
-        Self { policy, rates: Vec::new() }
+    /// The policy of a connection without subflows; a path without parameters has their defaults.
+    pub fn new(policy: Policy, parameters: Vec<(usize, Parameters)>) -> Self {
+        Self { policy, parameters, rates: Vec::new() }
     }
 
-    /// A subflow starts, or starts again.
-    pub fn reset(&mut self, subflow: usize) {
+    /// A subflow starts, or starts again, on a path.
+    pub fn reset(&mut self, subflow: usize, path: usize) {
         self.rates.resize(self.rates.len().max(subflow + 1), None);
         self.rates[subflow] = None;
-        self.policy.reset(subflow);
+        let told = self.parameters.iter().find(|(number, _)| *number == path);
+        self.policy.reset(subflow, told.map_or_else(Parameters::default, |(_, told)| *told));
     }
 
-    /// An ACK arrived: the policy chooses the subflow's rate.
-    pub fn choose(&mut self, view: View<'_>) {
-        self.rates[view.own] = Some(self.policy.rate(view));
+    /// An ACK arrived: the policy chooses the subflow's rate. The rate above which it does not send.
+    pub fn choose(&mut self, view: View<'_>) -> Option<f64> {
+        let rate = self.policy.rate(view);
+        let limit = self.policy.limit(view.own);
+        self.rates[view.own] = Some(Chosen { rate, limit });
+        limit
     }
 
     /// Writes the rate that was chosen into the view of a subflow.
     pub fn apply(&self, subflow: usize, peer: &mut Peer) {
-        if let Some(Some(rate)) = self.rates.get(subflow) {
-            peer.pace = *rate;
-            peer.held = *rate == 0.0;
+        let Some(Some(chosen)) = self.rates.get(subflow) else { return };
+        if chosen.rate.is_finite() {
+            peer.pace = chosen.rate;
+        } else if let Some(limit) = chosen.limit {
+            peer.pace = pacing_rate(&Peer { pace: 0.0, ..*peer }).min(limit);
         }
+        peer.held = chosen.rate == 0.0;
     }
 }
 
@@ -115,20 +139,20 @@ mod tests {
 
     #[test]
     fn a_subflow_has_its_own_rate_until_the_policy_chooses_and_after_a_new_start() {
-        let mut paces = Paces::new(Policy::new("hold").expect("a known name"));
+        let mut paces = Paces::new(Policy::new("hold").expect("a known name"), vec![]);
         let before = Peer { pace: 3.0, ..Peer::default() };
         let seen = |paces: &Paces| {
             let mut peer = before;
             paces.apply(0, &mut peer);
             peer
         };
-        paces.reset(0);
+        paces.reset(0, 0);
         assert_eq!(seen(&paces), before);
         let subflows = [Peer { usable: true, srtt: 1_000, min_rtt: 1_000, window: 10.0, ..before }];
         let view = View { subflows: &subflows, own: 0, delivers: Some(0.5), window: 9.0, now: 0 };
         paces.choose(view);
         assert_eq!((seen(&paces).pace, seen(&paces).held), (0.02, false));
-        paces.reset(0);
+        paces.reset(0, 0);
         assert_eq!(seen(&paces), before);
     }
 }

@@ -80,11 +80,7 @@ impl DataSender {
             reinjections: VecDeque::new(),
             reinjected: 0,
             reinjected_bytes: 0,
-            scheduling: Scheduling::new(
-                options.scheduler.clone(),
-                options.path_policy.clone(),
-                whole_window,
-            ),
+            scheduling: Scheduling::new(options.scheduler.clone(), options.paces(), whole_window),
             queue_limit,
             notify_at: Seq::MAX,
             blocking: Blocking::new(),

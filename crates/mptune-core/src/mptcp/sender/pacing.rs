@@ -8,9 +8,9 @@ use crate::units::{NEVER, Nanos};
 
 impl DataSender {
     /// A subflow starts, or starts again.
-    pub fn restart_pace(&mut self, id: SubflowId) {
+    pub fn restart_pace(&mut self, subflows: &[Subflow], id: SubflowId) {
         if let Some(paces) = &mut self.scheduling.paces {
-            paces.reset(id);
+            paces.reset(id, subflows[id].path);
         }
     }
 
@@ -27,13 +27,14 @@ impl DataSender {
         self.refresh_one(now, subflows, id);
         let subflow = &mut subflows[id];
         let Some(paces) = &mut self.scheduling.paces else { return };
-        paces.choose(View {
+        let limit = paces.choose(View {
             subflows: &self.scheduling.peers,
             own: id,
             delivers: subflow.sender.delivery_rate(),
             window: self.buffer.window(),
             now,
         });
+        subflow.sender.limit_pace(limit);
         let peer = &mut self.scheduling.peers[id];
         paces.apply(id, peer);
         let is_idle = peer.held && peer.outstanding == 0;

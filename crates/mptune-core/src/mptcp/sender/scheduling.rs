@@ -1,7 +1,7 @@
 //! The scheduler with its view of the subflows.
 
 use crate::congestion::Peer;
-use crate::mptcp::pathpolicy::{self, Paces};
+use crate::mptcp::pathpolicy::Paces;
 use crate::mptcp::scheduler::{self, Candidates, Style};
 use crate::pathmanager::SubflowId;
 use crate::units::{Nanos, Seq};
@@ -25,17 +25,13 @@ pub(super) struct Scheduling {
 }
 
 impl Scheduling {
-    pub fn new(
-        policy: scheduler::Policy,
-        path_policy: Option<pathpolicy::Policy>,
-        whole_window: Seq,
-    ) -> Self {
+    pub fn new(policy: scheduler::Policy, paces: Option<Paces>, whole_window: Seq) -> Self {
         let (style, takes_only_ready) = (policy.style(), policy.takes_only_ready());
         Self {
             policy,
             style,
             takes_only_ready,
-            paces: path_policy.map(|policy| Box::new(Paces::new(policy))),
+            paces: paces.map(Box::new),
             peers: Vec::new(),
             room: 0,
             usable: 0,

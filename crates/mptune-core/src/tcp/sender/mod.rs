@@ -146,6 +146,8 @@ pub struct Sender {
     /// Delivery-rate samples, if they are requested.
     rate: Option<Box<RateEstimator>>,
     pacing: Pacing,
+    /// Rate above which it does not send whatever the controller asks for, segments/s.
+    pace_limit: Option<f64>,
     acked_since_loss: u64,
     acked_between_losses: u64,
     /// Segments and retransmissions that acknowledgements showed to be lost.
@@ -196,6 +198,7 @@ impl Sender {
             delivered: 0,
             rate,
             pacing: Pacing::default(),
+            pace_limit: None,
             acked_since_loss: 0,
             acked_between_losses: 0,
             lost_total: 0,
@@ -413,7 +416,22 @@ impl Sender {
     /// Applies the pace that the controller now requests.
     #[inline]
     pub(super) fn update_pacing(&mut self) {
-        self.pacing.set(self.controller.pacing_rate(), self.rtt.min);
+        let own = self.controller.pacing_rate();
+        let rate =
+            self.pace_limit.map_or(own, |limit| Some(own.map_or(limit, |own| own.min(limit))));
+        self.pacing.set(rate, self.rtt.min);
+    }
+
+    /// It sends at most so many segments per ns from now on; without a limit as the controller asks for.
+    pub fn limit_pace(&mut self, limit: Option<f64>) {
+        if limit.is_none() && self.pace_limit.is_none() {
+            return;
+        }
+        self.pace_limit = limit.map(|limit| limit * 1e9);
+        if self.controller.pacing_rate().is_none() && limit.is_none() {
+            self.pacing.stop();
+        }
+        self.update_pacing();
     }
 
     /// The scheduler had nothing for this subflow although it was ready.

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* What a path policy is told of paths, in a map that whoever registers the program writes, and may write again.
+ *
+ * A path is the pair of addresses of its subflow. One without a remote address stands for every path of the local one that
+ * has no entry itself. Not here: what a policy makes of it.
+ */
+#ifndef MPTUNE_PATHS_H
+#define MPTUNE_PATHS_H
+
+#include "kernel.h"
+#include <bpf/bpf_endian.h>
+
+/* include/linux/socket.h, include/uapi/linux/bpf.h */
+enum { AF_INET6 = 10, BPF_MAP_TYPE_HASH = 1 };
+#define MOST_PATHS 1024
+/* us after which a subflow looks again. */
+#define LOOK_AGAIN_US 100000
+
+/* Addresses in network order; one of IPv4 is ::ffff:a.b.c.d. */
+struct path {
+	__u32 local[4], remote[4];
+};
+
+/* Each 0 where nothing is told. */
+struct parameters {
+	__u64 cap; /* bytes per second */
+	__u32 weight;
+	__u32 rank; /* from 1 on */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MOST_PATHS);
+	__type(key, struct path);
+	__type(value, struct parameters);
+} paths SEC(".maps");
+
+static __always_inline void of_ipv4(__u32 *to, __be32 address)
+{
+	to[2] = __bpf_htonl(0xffff);
+	to[3] = address;
+}
+
+static __always_inline void of_ipv6(__u32 *to, const struct in6_addr *address)
+{
+	for (int i = 0; i < 4; i++)
+		to[i] = address->in6_u.u6_addr32[i];
+}
+
+/* What is told of a subflow's path; null for nothing. */
+static __always_inline const struct parameters *told(const struct sock *sk)
+{
+	const struct sock_common *common = &sk->__sk_common;
+	const struct parameters *found;
+	struct path path = {};
+
+	if (common->skc_family != AF_INET6) {
+		of_ipv4(path.local, common->skc_rcv_saddr);
+		of_ipv4(path.remote, common->skc_daddr);
+	} else if (bpf_core_field_exists(common->skc_v6_daddr)) {
+		of_ipv6(path.local, &common->skc_v6_rcv_saddr);
+		of_ipv6(path.remote, &common->skc_v6_daddr);
+	}
+	found = bpf_map_lookup_elem(&paths, &path);
+	if (found)
+		return found;
+	__builtin_memset(path.remote, 0, sizeof(path.remote));
+	return bpf_map_lookup_elem(&paths, &path);
+}
+
+static __always_inline __u32 now_us(void)
+{
+	return bpf_ktime_get_ns() / 1000;
+}
+
+/* It is time to look again; notes the time in `looked`. */
+static __always_inline bool looks_again(__u32 *looked)
+{
+	__u32 now = now_us();
+
+	if (now - *looked < LOOK_AGAIN_US)
+		return false;
+	*looked = now;
+	return true;
+}
+
+#endif

@@ -1,0 +1,107 @@
+//! What a path policy is told of paths, in the layout of its program's map (`bpf/include/paths.h`).
+//!
+//! Not here: what a policy makes of it, and which parameter concerns which policy (the controller knows).
+
+use crate::kernel::libbpf::{self, Libbpf};
+use serde::Deserialize;
+use std::net::{IpAddr, Ipv6Addr};
+
+/// Name of the map.
+const MAP: &str = "paths";
+/// Bytes of its keys: two addresses; and of its values: the cap, the weight and the rank.
+const KEY_BYTES: usize = 32;
+const VALUE_BYTES: usize = 16;
+
+/// What it is told of a path, 0 or none for nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Told {
+    /// Address of the subflow at this end.
+    local: IpAddr,
+    /// Address at the other end; without it, every path of the local one that is not told itself.
+    #[serde(default)]
+    remote: Option<IpAddr>,
+    /// Place in the order of the paths, the first 0.
+    #[serde(default)]
+    rank: Option<u32>,
+    /// Share beside those of the other paths.
+    #[serde(default)]
+    weight: u32,
+    /// Largest rate of payload, bit/s.
+    #[serde(default)]
+    cap_bps: u64,
+}
+
+impl Told {
+    fn key(&self) -> [u8; KEY_BYTES] {
+        let mut key = [0; KEY_BYTES];
+        let (local, remote) = key.split_at_mut(KEY_BYTES / 2);
+        local.copy_from_slice(&mapped(self.local));
+        if let Some(address) = self.remote {
+            remote.copy_from_slice(&mapped(address));
+        }
+        key
+    }
+
+    fn value(&self) -> [u8; VALUE_BYTES] {
+        let mut value = [0; VALUE_BYTES];
+        // A cap below 8 bit/s is one byte, since 0 is none.
+        let cap = if self.cap_bps == 0 { 0 } else { (self.cap_bps / 8).max(1) };
+        value[..8].copy_from_slice(&cap.to_ne_bytes());
+        value[8..12].copy_from_slice(&self.weight.to_ne_bytes());
+        let rank = self.rank.map_or(0, |rank| rank.saturating_add(1));
+        value[12..].copy_from_slice(&rank.to_ne_bytes());
+        value
+    }
+}
+
+/// The 16 bytes of an address; of IPv4 as ::ffff:a.b.c.d.
+fn mapped(address: IpAddr) -> [u8; 16] {
+    match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
+        IpAddr::V6(address) => Ipv6Addr::octets(&address),
+    }
+}
+
+/// Tells the program that is registered under this name; what it was told before and is not here is forgotten. False if
+/// it goes by nothing that it could be told.
+///
+/// # Errors
+/// The kernel refuses it.
+pub fn tell(library: &Libbpf, name: &str, told: &[Told]) -> Result<bool, libbpf::Error> {
+    let Some(map) = library.hash_map::<KEY_BYTES, VALUE_BYTES>(name, MAP)? else {
+        return Ok(false);
+    };
+    let entries: Vec<_> = told.iter().map(|path| (path.key(), path.value())).collect();
+    map.replace(&entries)?;
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn told(path: serde_json::Value) -> Told {
+        serde_json::from_value(path).expect("a path")
+    }
+
+    #[test]
+    fn an_address_of_ipv4_is_mapped_and_none_at_the_other_end_is_zero() {
+        let path = told(json!({"local": "10.64.0.1", "cap_bps": 2_000_000, "rank": 0}));
+        let mut key = [0; KEY_BYTES];
+        key[10..16].copy_from_slice(&[0xff, 0xff, 10, 64, 0, 1]);
+        assert_eq!(path.key(), key);
+        let both = told(json!({"local": "fd00::1", "remote": "fd00::2", "weight": 3}));
+        assert_eq!((both.key()[0], both.key()[15], both.key()[31]), (0xfd, 1, 2));
+        let number = |bytes: &[u8]| u32::from_ne_bytes(bytes.try_into().expect("four"));
+        assert_eq!(u64::from_ne_bytes(path.value()[..8].try_into().expect("eight")), 250_000);
+        assert_eq!((number(&path.value()[8..12]), number(&path.value()[12..])), (0, 1));
+        assert_eq!((number(&both.value()[8..12]), number(&both.value()[12..])), (3, 0));
+    }
+
+    #[test]
+    fn the_smallest_cap_is_not_none() {
+        assert_eq!(told(json!({"local": "::1", "cap_bps": 1})).value()[..8], 1u64.to_ne_bytes());
+    }
+}

@@ -1,0 +1,39 @@
+"""What a path policy is told of paths, as options: `--caps B-X=2Mbit/s`.
+
+A command or a campaign that has `PathOptions` as a field has them. What they mean is the policies' business
+(`mptune.trial.path_parameters`).
+"""
+
+from collections.abc import Collection, Iterator
+from typing import Annotated
+
+import msgspec
+
+from mptune.options._declared import Option, Options
+from mptune.options._kinds import by_label, rate
+from mptune.trial.path_parameters import PathParameters
+
+CAPS = by_label(rate())
+
+
+class PathOptions(Options, frozen=True, kw_only=True):
+    """Parameters of paths, each for the path policy that goes by it."""
+
+    caps: Annotated[
+        dict[str, int] | None,
+        Option(CAPS, "Largest rates of payload on paths (path policy cap).", key="paths.caps"),
+    ] = None
+
+    @property
+    def chosen(self) -> PathParameters:
+        """As a trial has them."""
+        given = {name: value for name, value in msgspec.structs.asdict(self).items() if value}
+        return PathParameters(**given)
+
+    def misfits(self, ccs: Collection[str], protocol: str = "mptcp") -> Iterator[tuple[str, str]]:
+        """Parameters that concern none of these congestion controls, for `conflicts` of the whole."""
+        if protocol == "mptcp":
+            yield from self.chosen.misfits(ccs)
+            return
+        for name in self.chosen.given:
+            yield name, f"expected only with --protocol mptcp, found {protocol}"
