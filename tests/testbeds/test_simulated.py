@@ -49,7 +49,7 @@ def test_every_combination_delivers_and_its_subflows_add_up(testbed, network, cc
 
 @pytest.mark.parametrize("cc", PAIRS)
 def test_every_pair_delivers_and_hold_holds_a_slow_path(testbed, tmp_path, cc):
-    """2 Mbit/s with an RTT of 200 ms would hold up 20 Mbit/s with one of 20 ms. Other policies are told nothing."""
+    """2 Mbit/s with an RTT of 200 ms would hold up 20 with one of 20 ms; other policies are told nothing."""
     file = tmp_path / "unlike.toml"
     paths = Uplink("Quick", "20 Mbit/s", "20 ms"), Uplink("Slow", "2 Mbit/s", "200 ms")
     file.write_text(two_paths.text(*paths))
