@@ -182,7 +182,9 @@ BROKEN = f'mptcp_ipv6 = {{ value = "none", measured = "{SEEN}" }}'
 def test_a_family_on_which_mptcp_does_not_pass_is_left_out_and_the_other_is_not(made: Any) -> None:
     topology = made(second=BROKEN)
     assert labels(topology.for_mptcp()) == ["A-X", "B-X"]
-    assert labels(topology.over("ipv6").for_mptcp()) == ["A-X"]
+    six = topology.over("ipv6")
+    assert labels(six.for_mptcp()) == ["A-X"]
+    assert six.ruled_out == (f"B-X carries no MPTCP, and is left to plain TCP: {SEEN}.",)
     both = topology.over("both")
     assert labels(both) == ["A-X", "B-X", "A-X/6", "B-X/6"] and both is topology.over("both")
     assert both.ruled_out == (f"B-X/6 carries no MPTCP, and is left to plain TCP: {SEEN}.",)

@@ -68,8 +68,10 @@ def ruled_out(paths: Sequence[Path], origins: _Origins) -> Iterator[str]:
 
 
 def _how(path: Path, origins: _Origins) -> str:
-    """Origin of that knowledge."""
+    """Origin of that knowledge, which over IPv6 may have a key of its own."""
     key = f"core.segments.{path.crosses}.mptcp"
-    origin = (origins.get(f"{key}_ipv6") if path.family == "ipv6" else None) or origins.get(key)
+    of_path = [origins.get(name) for name in (key, f"{key}_ipv6")]
+    fitting = [one for one in of_path if one is not None and one.value == path.core.mptcp]
+    origin = fitting[-1 if path.family == "ipv6" else 0] if fitting else None
     told = None if origin is None else origin.measured or origin.assumed or origin.source
     return (told or "the topology file").rstrip(".")
