@@ -133,6 +133,25 @@ def test_a_capped_path_carries_its_cap_and_another_is_left_alone(side_by_side, t
     assert rates["B-X"] == pytest.approx(3, rel=0.05) and rates["A-X"] > 0.9 * WHOLE
 
 
+@pytest.mark.measures("how fast slow start ends on two paths at a time")
+@pytest.mark.timeout(120)
+def test_weights_are_the_shares(side_by_side, tmp_path) -> None:
+    """A third of the payload belongs on a path that could carry half of it."""
+    alike = network(tmp_path, (20, 20), (20, 30))
+    plain = msgspec.structs.replace(trial(alike, "cubic+weight", 4_000_000), buffer_mode="auto")
+    weights = {name: {"A-X": share, "B-X": 3 - share} for name, share in (("less", 1), ("more", 2))}
+    told = {
+        name: msgspec.structs.replace(plain, path_parameters=PathParameters(weights=weight))
+        for name, weight in weights.items()
+    }
+    for name, observation in side_by_side(told).items():
+        rates = by_path(observation)
+        total = sum(rates.values())
+        for path, weight in weights[name].items():
+            assert rates[path] / total == pytest.approx(weight / 3, rel=0.1)
+        assert total > 0.9 * 1.5 * WHOLE
+
+
 @pytest.mark.parametrize("policy", PATH_POLICIES)
 @pytest.mark.parametrize("window", ["cubic", "reno"])
 @pytest.mark.parametrize("loss", [0, 0.1])

@@ -57,7 +57,9 @@ def test_every_pair_delivers_and_hold_holds_a_slow_path(testbed, tmp_path, cc):
     alone, held = (
         testbed.run(trial(unlike, cc=name, buffer_bytes=100_000)).in_order_bytes for name in (window, cc)
     )
-    assert held > 1.5 * alone if cc.endswith("+hold") else held == alone
+    # Without weights the shares are equal: the slow path decides.
+    fits = {"hold": held > 1.5 * alone, "cap": held == alone, "weight": held > 0}
+    assert fits[cc.partition("+")[2]]
 
 
 def test_a_path_policy_is_refused_with_a_scheduler_that_knows_no_rates(testbed, network):

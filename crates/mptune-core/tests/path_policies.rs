@@ -112,7 +112,7 @@ fn by_path(outcome: &Outcome) -> Vec<f64> {
 fn a_capped_path_carries_its_cap_and_the_others_what_they_can() {
     for cc in ["reno", "cubic", "vegas", "scalable"] {
         let paths = [(20.0, 20.0), (10.0, 60.0), (30.0, 40.0)];
-        let both = by_path(&run(&linux(&paths, cc, 4.0)));
+        let both = by_path(&run(&linux(&paths, cc, 12.0)));
         let mut spec = linux(&paths, &format!("{cc}+cap"), 4.0);
         spec.path_parameters = vec![capped(2, 7.0), capped(1, 100.0)];
         let rates = by_path(&run(&spec));
@@ -139,6 +139,41 @@ fn without_caps_every_path_has_the_window_algorithm_alone() {
     let (alone, paired) = (spec("cubic"), spec("cubic+cap"));
     assert_eq!(alone.in_order_bytes, paired.in_order_bytes);
     assert_eq!(alone.subflows, paired.subflows);
+}
+
+fn weighed(path: usize, weight: u32) -> PathParameters {
+    PathParameters { weight: Some(weight), ..untold(path) }
+}
+
+#[test]
+fn weights_are_the_shares_and_the_tightest_path_has_all_of_its_own() {
+    let mut draw = 1u64;
+    let mut drawn = |least: u64, most: u64| {
+        draw = draw.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        least + (draw >> 33) % (most - least + 1)
+    };
+    let mut near = 0;
+    for case in 0..40 {
+        let count = 2 + case % 2;
+        let paths: Vec<(f64, f64)> =
+            (0..count).map(|_| (drawn(5, 50) as f64, drawn(10, 80) as f64)).collect();
+        let weights: Vec<u32> = (0..count).map(|_| drawn(1, 5) as u32).collect();
+        let cc = ["cubic+weight", "reno+weight"][case / 2 % 2];
+        let mut spec = linux(&paths, cc, 12.0);
+        spec.buffer_mode = "auto".into();
+        spec.workload = saturated(15 * SECOND);
+        spec.path_parameters = (0..count).map(|path| weighed(path, weights[path])).collect();
+        let rates = by_path(&run(&spec));
+        let (total, sum) = (rates.iter().sum::<f64>(), f64::from(weights.iter().sum::<u32>()));
+        let off = |path: usize| rates[path] / total * sum / f64::from(weights[path]) - 1.0;
+        let tight = |path: usize| paths[path].0 / f64::from(weights[path]);
+        let tightest = (0..count).map(tight).fold(f64::INFINITY, f64::min);
+        let furthest = (0..count).map(|path| off(path).abs()).fold(0.0, f64::max);
+        let gained = total / (tightest * sum);
+        near += usize::from(furthest < 0.1);
+        assert!(gained > 0.7, "{case}: {rates:?} of {paths:?}");
+    }
+    assert!(near >= 38, "{near} of 40 networks have the shares within 10 %");
 }
 
 #[test]
@@ -170,6 +205,6 @@ fn only_the_scheduler_that_weighs_by_pacing_rates_has_path_policies() {
     };
     let expected = "expected scheduler kernel with a path policy, found minrtt";
     assert_eq!(refusal("cubic+hold", "minrtt"), SpecError::new("cc", expected));
-    let unknown = "expected one of hold, cap, found \"held\"";
+    let unknown = "expected one of hold, cap, weight, found \"held\"";
     assert_eq!(refusal("cubic+held", "kernel"), SpecError::new("cc", unknown));
 }

@@ -1,4 +1,4 @@
-"""What a path policy is told of paths, as options: `--caps B-X=2Mbit/s`.
+"""What a path policy is told of paths, as options: `--weights A-X=3,B-X=1`, `--caps B-X=2Mbit/s`.
 
 A command or a campaign that has `PathOptions` as a field has them. What they mean is the policies' business
 (`mptune.trial.path_parameters`).
@@ -10,15 +10,27 @@ from typing import Annotated
 import msgspec
 
 from mptune.options._declared import Option, Options
-from mptune.options._kinds import by_label, rate
+from mptune.options._kinds import by_label, count, rate
 from mptune.trial.path_parameters import PathParameters
 
+#: The largest weight: a share of a thousandth is none that could be kept.
+_MOST = 1000
+
+WEIGHTS = by_label(count(1, _MOST))
 CAPS = by_label(rate())
 
 
 class PathOptions(Options, frozen=True, kw_only=True):
     """Parameters of paths, each for the path policy that goes by it."""
 
+    weights: Annotated[
+        dict[str, int] | None,
+        Option(
+            WEIGHTS,
+            "Shares of paths, 1 without one (path policy weight).",
+            key="paths.weights",
+        ),
+    ] = None
     caps: Annotated[
         dict[str, int] | None,
         Option(CAPS, "Largest rates of payload on paths (path policy cap).", key="paths.caps"),

@@ -135,7 +135,7 @@ mod tests {
         let mut hold = Hold::default();
         for (own, delivers) in [(0, segments_per_ms(1.7)), (1, segments_per_ms(0.4))] {
             hold.reset(own, Parameters::default());
-            hold.rate(View { subflows, own, delivers, window: 1e9, now: 0 });
+            hold.rate(View { subflows, own, delivers, delivered: 0, window: 1e9, now: 0 });
         }
         hold
     }
@@ -146,7 +146,8 @@ mod tests {
         let mut hold = warm(&subflows);
         // Equations 1 and 2: 1.7 segments per ms for 250 ms are 425.
         let mut rate = |own, window| {
-            let view = View { subflows: &subflows, own, delivers: None, window, now: 0 };
+            let view =
+                View { subflows: &subflows, own, delivers: None, delivered: 0, window, now: 0 };
             let rate = hold.rate(view);
             subflows[own].held = rate == 0.0;
             rate
@@ -165,7 +166,14 @@ mod tests {
             let mut subflows = subflows();
             let mut hold = warm(&subflows);
             change(&mut subflows[0]);
-            let view = View { subflows: &subflows, own: 1, delivers: None, window: 10.0, now: 0 };
+            let view = View {
+                subflows: &subflows,
+                own: 1,
+                delivers: None,
+                delivered: 0,
+                window: 10.0,
+                now: 0,
+            };
             assert!(hold.rate(view) > 0.0);
         }
     }
@@ -179,7 +187,7 @@ mod tests {
         let mut hold = warm(&subflows);
         // 1.7 segments per ms for 25 ms 23 times are 978.
         let mut rate = |subflows: &[Peer], own, window| {
-            hold.rate(View { subflows, own, delivers: None, window, now: 0 })
+            hold.rate(View { subflows, own, delivers: None, delivered: 0, window, now: 0 })
         };
         assert!(rate(&subflows, 1, 1000.0) > 0.0);
         assert_eq!(rate(&subflows, 1, 950.0), 0.0);
@@ -198,6 +206,7 @@ mod tests {
                 subflows: &subflows,
                 own: 1,
                 delivers: segments_per_ms(0.1),
+                delivered: 0,
                 window: 1e9,
                 now,
             })

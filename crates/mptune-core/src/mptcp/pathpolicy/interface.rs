@@ -29,6 +29,8 @@ pub struct View<'a> {
     pub own: usize,
     /// Its delivery rate (Linux `rate_delivered`, `rate_interval_us`), segments per ns; none before a sample.
     pub delivers: Option<f64>,
+    /// Segments that it has delivered so far.
+    pub delivered: u64,
     /// Segments that the connection may have under way: the smaller of the peer's window and the send buffer.
     pub window: f64,
     /// The current time.

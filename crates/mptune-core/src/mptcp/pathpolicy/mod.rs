@@ -8,6 +8,7 @@
 pub mod cap;
 pub mod hold;
 mod interface;
+pub mod weight;
 
 pub use interface::{Parameters, PathPolicy, View};
 
@@ -63,6 +64,7 @@ macro_rules! path_policies {
 path_policies! {
     "hold" => Hold(hold::Hold),
     "cap" => Cap(cap::Cap),
+    "weight" => Weight(weight::Weight),
 }
 
 /// Name of a congestion control in its parts: the window algorithm, and the path policy if there is one.
@@ -149,7 +151,14 @@ mod tests {
         paces.reset(0, 0);
         assert_eq!(seen(&paces), before);
         let subflows = [Peer { usable: true, srtt: 1_000, min_rtt: 1_000, window: 10.0, ..before }];
-        let view = View { subflows: &subflows, own: 0, delivers: Some(0.5), window: 9.0, now: 0 };
+        let view = View {
+            subflows: &subflows,
+            own: 0,
+            delivers: Some(0.5),
+            delivered: 0,
+            window: 9.0,
+            now: 0,
+        };
         paces.choose(view);
         assert_eq!((seen(&paces).pace, seen(&paces).held), (0.02, false));
         paces.reset(0, 0);

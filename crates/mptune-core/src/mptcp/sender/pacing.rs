@@ -31,6 +31,7 @@ impl DataSender {
             subflows: &self.scheduling.peers,
             own: id,
             delivers: subflow.sender.delivery_rate(),
+            delivered: subflow.sender.delivered(),
             window: self.buffer.window(),
             now,
         });
