@@ -107,7 +107,7 @@ def test_what_cannot_be_preloaded_is_recognised(made, content, obstacle):
 def test_another_class_of_program_is_another_architecture(made):
     content = bytearray(elf())
     content[4] = 3 - content[4]
-    with pytest.raises(InputError, match="which is none"):  # its tables are elsewhere, too
+    with pytest.raises(InputError, match="which is no executable"):  # its tables are elsewhere, too
         find(made(bytes(content[:40])))
 
 
@@ -150,7 +150,9 @@ def test_what_is_no_program_is_refused(made, tmp_path):
     with pytest.raises(InputError, match=r"COMMAND: expected a program, found no executable 'nonsense-1'"):
         find("nonsense-1")
     for content in (b"", b"echo hello\n", b"\x7fELF", elf()[:70]):
-        with pytest.raises(InputError, match=r"COMMAND: expected a program, found .*, which is none"):
+        with pytest.raises(
+            InputError, match=r"COMMAND: expected a program, found .*, which is no executable"
+        ):
             find(made(content))
     with pytest.raises(InputError, match="cannot read /no/interpreter"):
         find(made(b"#!/no/interpreter\n"))

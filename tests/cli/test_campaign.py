@@ -144,7 +144,7 @@ def test_a_finished_one_is_shown_and_only_decided_again_when_asked(file: Path, t
     assert json.loads(result.stdout) == json.loads(ran.stdout)
     assert {file: file.stat().st_mtime_ns for file in out.iterdir()} == before
     output = mptune("campaign", "resume", out).stdout
-    assert "nothing left to run" in output and json.loads(ran.stdout)["answer"][0] in output
+    assert "no trial is left to run" in output and json.loads(ran.stdout)["answer"][0] in output
     expected = (out / "pareto.csv").read_bytes()
     (out / "pareto.csv").unlink()
     (out / "report.html").unlink()

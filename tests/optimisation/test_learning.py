@@ -101,7 +101,7 @@ def test_a_budget_that_ends_first_lists_what_is_open(network: Topology, noisy: A
     last = msgspec.structs.replace(result.reached.steps[-1], buffers=(size, size), more_s=more_s)
     sole = msgspec.structs.replace(result.reached, steps=(last,))
     text = " ".join(wording.answer(msgspec.structs.replace(result, reached=sole)))
-    assert "lies between" not in text and "Some 83 s more would decide." in text
+    assert "lies between" not in text and "About 83 s more would settle it." in text
     # Certain of the throughput, but perhaps a smaller buffer would do.
     last = msgspec.structs.replace(result.reached.steps[-1], room=0.02)
     sure = msgspec.structs.replace(result.reached, steps=(last,))

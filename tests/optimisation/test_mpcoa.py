@@ -97,7 +97,7 @@ def test_step_6_ends_at_its_bound_and_the_answer_reports_it(network: Topology, f
     assert own.step_six.ended == "bound" and own.step_six.last[0].runs == own.step_six.most_runs == 6
     assert sweep(result) == 2 * 2 * 8 * 6
     (warning,) = algorithm.warnings(result)
-    assert "not reached with 6 runs, the bound" in warning
+    assert "not reached within the limit of 6 runs" in warning
     assert warning in result_document(result)["warnings"]
 
 

@@ -391,7 +391,7 @@ def test_what_sent_nothing_again_has_no_panel_but_is_named(optimised: RunData) -
     run = msgspec.structs.replace(optimised, steps=tuple(lossy))
     retransmissions = section(run, "retransmissions-over-time")
     assert [panel.title.partition(":")[0] for panel in retransmissions.panels] == ["default"]
-    assert "Nothing was sent again by recommended (" in retransmissions.lead
+    assert "No retransmissions: recommended (" in retransmissions.lead
     (table,) = retransmissions.tables
     assert sum(row["retransmitted"] for row in table.rows) == sum(step.retransmitted for step in lossy)
     silent = [msgspec.structs.replace(step, retransmitted=0) for step in lossy]

@@ -119,7 +119,9 @@ def _judged(path: Path, loaded: Path) -> Program:
     except OSError as error:
         raise InputError("COMMAND", "", f"{path}: cannot read {loaded}: {error.strerror}") from None
     except (struct.error, ValueError, IndexError):
-        raise InputError("COMMAND", "", f"expected a program, found {loaded}, which is none") from None
+        raise InputError(
+            "COMMAND", "", f"expected a program, found {loaded}, which is no executable"
+        ) from None
     go = _go_version(elf)
     for obstacle, detail in _obstacles(loaded, elf, go):
         return Program(path=path, loaded=loaded, obstacle=obstacle, detail=detail, go_version=go)

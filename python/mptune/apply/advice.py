@@ -339,12 +339,12 @@ def _of_host(
     strict = [name for name in seen.strict if name in _devices(plan)]
     if strict:
         yield (
-            f"The reverse path filter of {', '.join(strict)} is strict: joins fail without a word unless "
-            "packets of each address leave by its own device (`mptune doctor --hosts`)."
+            f"The reverse path filter of {', '.join(strict)} is strict: joins fail silently unless packets "
+            "leave by the device of their source address (`mptune doctor --hosts`)."
         )
     elif len(intent.leaves_by) > 1 and outlined.used != outlined.wanted[:1]:
         yield (
-            "Packets of each address have to leave by its own device, or joins fail without a word "
+            "Packets must leave by the device of their source address, otherwise joins fail silently "
             "(`mptune doctor --hosts` shows the routes and rules to add)."
         )
 
@@ -353,7 +353,7 @@ def _others(plan: HostPlan, seen: Seen, reading: Reading) -> Iterator[str]:
     """Programs that make the same settings, and existing endpoints that are not planned."""
     if reading.foreign:
         names = ", ".join(reading.foreign)
-        yield f"At work here: {names}. `mptune apply` refuses unless --despite names who may lose."
+        yield f"Running here: {names}. `mptune apply` refuses to work beside them without --despite NAME."
     present = None if seen.present is None else seen.present.endpoints
     if plan.intent.limits is None or not present:
         return
@@ -362,8 +362,8 @@ def _others(plan: HostPlan, seen: Seen, reading: Reading) -> Iterator[str]:
     for address, has in present.items():
         if address not in planned and telling & set(has):
             yield (
-                f"There is an endpoint {address} ({', '.join(has)}) that is not planned: its subflows take "
-                "the place of others. Find out who made it before it goes."
+                f"Endpoint {address} ({', '.join(has)}) is not part of the plan: its subflows take the place "
+                "of planned ones. Find out what created it before you remove it."
             )
 
 
@@ -384,7 +384,7 @@ def _memory(intent: Intent, seen: Seen, connections: int) -> str:
             f"Memory of {buffers} (2 x {format_size(intent.buffer_bytes, 3)} each); free memory is unknown."
         )
     free = f"of {format_size(available, 3)} available, enough for {available // amount:,}"
-    warning = " That is more than there is." if whole > available else ""
+    warning = " That exceeds the available memory." if whole > available else ""
     return f"Memory of {buffers} {free}.{warning}"
 
 
@@ -398,7 +398,7 @@ def _lowered(lines: tuple[Line, ...]) -> Iterator[str]:
             before, after = (format_size(int(words[2]), 3) for words in texts)
             yield (
                 f"{line.title} falls from {before} to {after}: connections over longer or faster paths "
-                "than those measured get slower."
+                "than those measured will be slower."
             )
 
 
@@ -439,11 +439,11 @@ def _expected(outlined: Outline) -> Expected:
         text.append(
             "That is one subflow, as with the kernel's defaults, except for buffer and congestion control."
             if is_default
-            else "A kernel that is left alone does something else: without endpoints it has one subflow. "
-            "That was not measured, so what is gained over it is unknown."
+            else "An unconfigured kernel behaves differently: without endpoints it opens one subflow. "
+            "That was not measured, so the gain over it is unknown."
         )
     else:
-        text.append("It was not compared with anything, so what is gained is unknown.")
+        text.append("It was not compared with a baseline, so the gain is unknown.")
     if testbed == "simulated":
         text.extend(_on_kernel(answer.on_kernel, answer.gain_on_kernel))
         text.append("Nothing was measured between the machines: `mptune optimise --testbed hosts` does that.")
@@ -485,7 +485,7 @@ def _on_kernel(expected: OnKernel | None, gain: GainOnKernel | None) -> Iterator
 def _confirmed(confirmed: Interval, otp_mbps: float, where: str, stack: str | None) -> str:
     whose = f", with {stack}" if stack else ""
     if confirmed.mean is None:
-        return f"{digits(otp_mbps)} Mbit/s are predicted; no new run confirmed it."
+        return f"{digits(otp_mbps)} Mbit/s is predicted, but no new run confirmed it."
     runs = f"{confirmed.runs} new run{'' if confirmed.runs == 1 else 's'}"
     ends = _ends(confirmed.low, confirmed.high)
     return f"{digits(confirmed.mean)} Mbit/s{ends} in {runs}, {where}{whose}."
@@ -526,16 +526,16 @@ def _risks(outlined: Outline) -> Iterator[str]:
     others: Literal["sender", "receiver"] = "receiver" if outlined.opener == "sender" else "sender"
     if answer.protocol != "tcp":
         yield (
-            f"Connections that the {others} opens are another matter: endpoints `subflow` belong to who "
-            f"opens them (--opened-by {others})."
+            f"Connections that the {others} opens need different settings: endpoints `subflow` take effect "
+            f"on the side that opens a connection (--opened-by {others})."
         )
         yield (
-            "Programs have to ask for MPTCP (`mptune exec` makes them). After a lost handshake the kernel "
-            "gives up MPTCP for an hour (net.mptcp.blackhole_timeout)."
+            "Programs must request MPTCP (`mptune exec` does it for them). After a failed MPTCP handshake "
+            "the kernel uses plain TCP for an hour (net.mptcp.blackhole_timeout)."
         )
     if (answer.buffer_mode or FIXED) != FIXED:
         limit = f"{answer.obs_bytes / MIB:.4g} MiB"
         yield (
-            f"{limit} limits buffers that grow by themselves. A program that sets SO_SNDBUF or SO_RCVBUF "
-            "switches that off, and gets another buffer than the one measured."
+            f"{limit} is the limit of autotuned buffers. A program that sets SO_SNDBUF or SO_RCVBUF disables "
+            "autotuning, so that its buffer differs from the measured one."
         )

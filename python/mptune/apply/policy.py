@@ -86,7 +86,7 @@ def content(setting: Mapping[str, Any], where: str) -> str | None:
         return None
     text: str | None = setting["content"]
     if text is None:
-        raise InputError(f"{FILE} on {where}", "", "expected TOML, found what is no UTF-8")
+        raise InputError(f"{FILE} on {where}", "", "expected TOML, found bytes that are not UTF-8")
     return text
 
 

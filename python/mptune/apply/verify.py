@@ -127,13 +127,11 @@ def judged(before: Side, after: Side, expected_mbps: float) -> Verdict:
     )
     if promised > 0:
         text += (
-            f"The run promises {digits(expected_mbps)} Mbit/s, {digits(promised, 3, '+')}; needed is more "
-            f"than {digits(needed, 3, '+')}, half of that."
+            f"The run promises {digits(expected_mbps)} Mbit/s, {digits(promised, 3, '+')}; more than "
+            f"{digits(needed, 3, '+')}, half of that, is needed."
         )
     else:
-        text += (
-            f"The run promises {digits(expected_mbps)} Mbit/s, no more than there was; any gain is enough."
-        )
+        text += f"The run promises {digits(expected_mbps)} Mbit/s, no more than before; any gain is enough."
     return Verdict(
         before=before,
         after=after,

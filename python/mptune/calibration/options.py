@@ -30,9 +30,7 @@ class CalibrationOptions(Options, frozen=True, kw_only=True):
     ] = USUAL
     discrepancy: Annotated[
         float,
-        Option(
-            share(), "How far the simulator may be off although the network is right.", flag="--discrepancy"
-        ),
+        Option(share(), "Error to expect of the simulator even for the right network.", flag="--discrepancy"),
     ] = 0.12
     stack: Annotated[
         str,
@@ -46,7 +44,7 @@ class CalibrationOptions(Options, frozen=True, kw_only=True):
         int,
         Option(
             time(positive=True),
-            "Simulate no longer than this, or 40 round trips, whatever the row's duration.",
+            "Longest simulation of a row, whatever its duration; at least 40 round trips.",
             flag="--longest",
         ),
     ] = 15_000_000_000

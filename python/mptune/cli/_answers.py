@@ -55,7 +55,7 @@ def recall(directory: Path, as_json: bool) -> None:
         emit_json({**document, "directory": str(directory), "report": str(directory / PAGE)})
         return
     out = console()
-    out.print("Complete: there is nothing left to run (--again decides anew, from its trials).", markup=False)
+    out.print("Complete: no trial is left to run (--again recomputes the answer from them).", markup=False)
     for line in document.get("answer", []):
         out.print(line, markup=False)
     out.print(f"Observations and result: {directory}", markup=False)

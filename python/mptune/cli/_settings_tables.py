@@ -43,7 +43,7 @@ def show_applied(out: Console, machine: str, applied: Applied) -> None:
     if changed:
         out.print(listing)
     if applied.dropped:
-        out.print(f"as before again: {', '.join(applied.dropped)}", markup=False)
+        out.print(f"restored: {', '.join(applied.dropped)}", markup=False)
     _show_told(out, applied.daemon)
 
 

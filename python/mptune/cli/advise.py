@@ -64,12 +64,12 @@ def advise(
         ),
     ] = False,
     look: Annotated[
-        bool, typer.Option("--look/--no-look", help="Read what is set on the machines now.")
+        bool, typer.Option("--look/--no-look", help="Read the present settings of the machines.")
     ] = True,
     force: Annotated[bool, typer.Option("--force", help="Replace earlier files in DIR.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what a run's answer would set on which machine, why, and what it costs.
+    """Show the settings that a run's answer implies on each machine, their reasons, and their side effects.
 
     Nothing is changed. Each setting is shown beside its present value if the machine is this one, or if ssh
     reaches it. Where the kernel cannot have the answer's subflows without a daemon, the predicted loss is

@@ -115,7 +115,7 @@ def apply(
         bool, typer.Option("--confirm", help="Apply nothing new; keep what --confirm-within would put back.")
     ] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Overwrite what somebody else changed since the last apply.")
+        bool, typer.Option("--force", help="Overwrite what others have changed since the last apply.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:

@@ -99,7 +99,7 @@ def buffers(
     ] = 1,
     measure: Annotated[
         bool,
-        typer.Option("--measure", help="Measure what is enough, by initial path, and the paths themselves."),
+        typer.Option("--measure", help="Measure the sufficient buffer by initial path, and the paths."),
     ] = False,
     *,
     options: Given[PracticalOptions],
@@ -116,11 +116,11 @@ def buffers(
     buffer. MPCOA's sizes are beside them: its Eq. 1, which is Eq. 3; that of its Table 5, 3 (RTT + RTO) with
     the rates of the access links; and half of that, its rule of thumb.
 
-    With --measure, fullmesh with cubic is measured from every initial path over --buffers: what is enough is
-    the smallest of them with 95 % of the largest throughput, with every larger one too; the first one with
-    95 % is shown beside it where that differs. Plain TCP is measured on every path, and the formulas are
+    With --measure, fullmesh with cubic is measured from every initial path over --buffers: shown is the
+    smallest sufficient buffer, which reaches 95 % of the largest throughput, as does every larger one; and
+    the first one with 95 % where that differs. Plain TCP is measured on every path, and the formulas are
     applied to its throughput and to the median of pings, as in the buffer-size study. Between hosts whose
-    rates or RTTs are not known, that is all there is.
+    rates or RTTs are unknown, nothing else is shown.
     """
     if not measure and (flags := [*options.beyond(Options), *measuring.beyond(Options)]):
         raise InputError(flags[0], "", "expected only with --measure")

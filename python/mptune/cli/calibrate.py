@@ -47,7 +47,7 @@ def calibrate(
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Infer from measured throughput what of a network was neither published nor measured.
+    """Infer the unknown values of a network from measured throughput.
 
     What the topology file assumes is inferred: rates, RTTs, queues, random loss, and how many TCP connections
     of others use each link that can be the bottleneck. Published and measured values stay. Networks are drawn

@@ -40,7 +40,7 @@ def register(app: typer.Typer) -> None:
         (
             resume,
             "mptune campaign resume runs/UNIS-HiN-20240517-123000",
-            "mptune campaign resume runs/mine --again               # a finished one: only decide again",
+            "mptune campaign resume runs/mine --again               # finished: recompute the answer only",
         ),
         (status, "mptune campaign status runs/mine", "mptune campaign status runs/mine --json"),
         (
@@ -118,7 +118,8 @@ def resume(
     again: Annotated[
         bool,
         typer.Option(
-            "--again", help="Decide on a finished campaign anew, from its trials, and rewrite its results."
+            "--again",
+            help="Recompute the answer of a finished campaign from its trials; rewrite its results.",
         ),
     ] = False,
     jobs: Jobs = None,

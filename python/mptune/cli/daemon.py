@@ -44,7 +44,7 @@ def register(app: typer.Typer) -> None:
 
 def daemon(
     policy: PolicyOption = None,
-    check: Annotated[bool, typer.Option("--check", help="Check the policy file, and no more.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Only check the policy file.")] = False,
     unit: Annotated[
         bool, typer.Option("--unit", help="Print the units for systemd; with a directory, write them there.")
     ] = False,
@@ -52,11 +52,11 @@ def daemon(
     remeasure: Annotated[
         bool,
         typer.Option(
-            "--remeasure", help="Measure again what no longer holds, within [remeasure] of the file."
+            "--remeasure", help="Repeat measurements that no longer hold, within the limits of [remeasure]."
         ),
     ] = False,
     restore: Annotated[
-        bool, typer.Option("--restore", help="Put back what a daemon has left that was killed.")
+        bool, typer.Option("--restore", help="Put back what a killed daemon left behind.")
     ] = False,
     quiet: QuietOption = False,
     as_json: JsonOption = False,

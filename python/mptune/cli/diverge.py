@@ -72,7 +72,7 @@ def diverge(
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Find where the simulator and this machine's kernel part in the same trial.
+    """Find where the simulator and this machine's kernel diverge in the same trial.
 
     Both run the same network, so every packet can be compared: what each subflow was given, what is in
     flight, the round-trip time, what was delivered. The first difference beyond the tolerance and beyond what

@@ -60,23 +60,23 @@ def register(app: typer.Typer) -> None:
 def doctor(
     options: IntegrityOptions,
     hosts: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Look at the hosts of this topology file instead.")
+        str | None, typer.Option(metavar="FILE", help="Check the hosts of this topology file instead.")
     ] = None,
     integrity: Annotated[
         bool,
         typer.Option(
             "--integrity",
-            help="Compare the payload of many MPTCP transfers in namespaces of their own instead.",
+            help="Instead, compare the payload of many MPTCP transfers in separate namespaces.",
         ),
     ] = False,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what this machine can do, or two hosts, and how to fix the rest.
+    """Check whether this machine, or two hosts, can run trials, and show how to fix what is missing.
 
     The exit code is 0 if trials can run on this machine's own MPTCP (--testbed namespaces), or between the
     hosts (--testbed hosts), otherwise 1; with --integrity it is 1 if any transfer delivered wrong payload.
-    Changes nothing.
+    Nothing is changed.
     """
     if integrity:
         if hosts is not None:

@@ -92,10 +92,10 @@ def probe(
 ) -> None:
     """Measure the paths between two machines, and write a topology file of them.
 
-    Both are reached by ssh; nothing is installed there and nothing stays. Measured are rates both ways, round
-    trips, losses, queues, packet sizes, address translation, and what becomes of MPTCP on every path; whether
-    subflows can join is tried where both machines let us be root. Others notice bursts of a fraction of
-    a second. Routes that let packets leave by the wrong interface are shown with the lines that correct them.
+    Both are reached by ssh; nothing is installed there and nothing stays. It measures rates both ways, round
+    trips, losses, queues, packet sizes, address translation, and the fate of MPTCP on every path; joins of
+    subflows are tested if both logins are root. Others may notice bursts of a fraction of a second. Routes
+    that let packets leave by the wrong interface are shown with the commands that correct them.
     """
     from mptune.probe import course
     from mptune.runner.progress import Reporter

@@ -25,7 +25,7 @@ def rollback(
     run: RunArgument = None,
     host: HostOption = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Put back what somebody else has changed since, too.")
+        bool, typer.Option("--force", help="Also put back what others have changed since.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:

@@ -58,9 +58,10 @@ def rules(
     Rule 1, improve throughput: as fast as plain TCP on the best path, or faster. Rule 2, do no harm: on an
     access link that several paths share, a competing TCP connection is left as much as plain TCP would leave
     it. Rule 3, balance congestion: on the best path, which a competing TCP connection congests, MPTCP sends
-    less than plain TCP would there (RFC 6356, section 2; path-management study, section III). A single flow
-    has the same congestion control, or the one that a coupled one is for a single flow. Ratios are taken run
-    by run; a rule is kept or broken where their 95 % interval lies on one side of 0.95, otherwise undecided.
+    less than plain TCP would there (RFC 6356, section 2; path-management study, section III). Plain TCP
+    has the same congestion control, or the one to which a coupled one reduces on a single flow. Ratios are
+    taken run by run; a rule is kept or broken if their 95 % interval lies on one side of 0.95, otherwise
+    undecided.
     """
     from mptune import testbeds
     from mptune.optimisation.rules import measure_rules

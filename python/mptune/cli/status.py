@@ -33,15 +33,15 @@ def status(
     run: RunArgument = None,
     host: HostOption = None,
     metrics: Annotated[
-        bool, typer.Option("--metrics", help="Print the daemon's metrics for Prometheus, and no more.")
+        bool, typer.Option("--metrics", help="Print only the daemon's metrics, for Prometheus.")
     ] = False,
     policy: PolicyOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the settings of mptune: before, as applied, and now; what somebody else has changed since.
+    """Show the settings that mptune applied: before, as applied, and now, with changes by others since.
 
-    Also how long `mptune apply --confirm` may still come, and what was put back because it did not. On this
-    machine also what its daemon does, if there is one. Changes nothing.
+    Also shows the time left for `mptune apply --confirm`, what was put back because that did not come, and
+    the state of this machine's daemon, if there is one. Nothing is changed.
     """
     if metrics:
         if run is not None or host or as_json:

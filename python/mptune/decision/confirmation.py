@@ -321,7 +321,7 @@ def _falls_again(points: Sequence[SweepPoint], optimum: Optimum, target_mbps: fl
     where = f"with {first:.4g} MiB" if first == last else f"between {first:.4g} and {last:.4g} MiB"
     return [
         f"More buffer may make {optimum.pm} with {optimum.cc} slower: {where} it missed the target, down to "
-        f"{digits(least.throughput.mean)} Mbit/s. Set the recommended buffer and no more."
+        f"{digits(least.throughput.mean)} Mbit/s. Do not exceed the recommended buffer."
     ]
 
 

@@ -241,7 +241,7 @@ def _details(row: Row) -> list[str]:
         f"RTT {milliseconds(flow.rtt_ns)} ms (least {milliseconds(flow.min_rtt_ns)})"
         f"  cwnd {_known(flow.cwnd)}, in flight {_known(flow.unacked)}, lost {_known(flow.lost)}"
         f"  delivery {rate(flow.delivery_rate_bps)} Mbit/s",
-        f"acknowledged {amount(flow.acked_bytes)}, again {amount(flow.retransmitted_bytes)}, received"
+        f"acknowledged {amount(flow.acked_bytes)}, retransmitted {amount(flow.retransmitted_bytes)}, received"
         f" {amount(flow.received_bytes)}, timeouts {_known(flow.timeouts)}"
         + (f", {words(flow)}" if is_lost(flow) else ""),
     ]

@@ -44,7 +44,7 @@ Script = Annotated[
     tuple[ScriptedAction, ...],
     Option(
         several(_ACTION, distinct=False),
-        f"Do this to a path while the trial runs ({', '.join(ACTIONS)}), e.g. 5s:down:U-C; may be repeated.",
+        f"Change a path during the trial ({', '.join(ACTIONS)}), e.g. 5s:down:U-C; may be repeated.",
         key="trials.script",
         flag="--at",
     ),

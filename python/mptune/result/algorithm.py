@@ -19,8 +19,8 @@ _SMALLEST_P = 1e-5
 #: How step 6 ended, in words.
 _ENDED = {
     "accepted": f"R-square >= {MIN_R_SQUARED:.2f} and p <= {MAX_P:g} reached",
-    "bound": "not reached with {most} runs, the bound; used all the same",
-    "out of reach": "not reached, nor with more runs: the shape misses the means; used all the same",
+    "bound": "not reached within the limit of {most} runs; the model is used anyway",
+    "out of reach": "out of reach even with more runs: the model does not fit the means; it is used anyway",
 }
 
 

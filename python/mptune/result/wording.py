@@ -278,7 +278,7 @@ def _open(reached: Reached, chosen: Combination) -> list[str]:
     if last.drift is not None:
         sentences.append(
             f"The network's throughput drifted by {100 * last.drift:+.0f} % during the measurement: this "
-            "answer is for its end."
+            "answer holds for its end."
         )
     others = [
         f"{contender.manager} with {contender.cc}" for contender in last.contenders if contender != chosen
@@ -290,7 +290,7 @@ def _open(reached: Reached, chosen: Combination) -> list[str]:
     if reached.ended != "certain":
         low, high = (format_size(buffer_bytes, 3) for buffer_bytes in last.buffers)
         interval_ = f"The buffer lies between {low} and {high}" if low != high else ""
-        longer = f"some {lasting(last.more_s)} more would decide" if last.more_s else ""
+        longer = f"about {lasting(last.more_s)} more would settle it" if last.more_s else ""
         if text := "; ".join(filter(None, (interval_, longer))):
             sentences.append(f"{text[0].upper()}{text[1:]}.")
     return sentences

@@ -49,7 +49,7 @@ class RunOptions(Options, frozen=True, kw_only=True):
     duration_ns: Annotated[int | None, sending_time("30s")] = None
     transfer_bytes: TransferSize = None
     size_known: SizeKnown = True
-    seed: Annotated[int, Option(count(), "Seed of everything random.", flag="--seed")] = 1
+    seed: Annotated[int, Option(count(), "Seed of all random numbers.", flag="--seed")] = 1
     initial_path: InitialPath = None
     script: Script = ()
     stack: StackOptions = StackOptions()

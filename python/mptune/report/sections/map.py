@@ -68,7 +68,7 @@ def _lead(shares: bool, places: bool) -> str:
     lead = "The two sites and the paths between them, over coasts drawn by hand."
     if places:
         return f"{lead} Paths lead by the networks of their routers, where networks.csv has the places."
-    lead += " Where a path leads is not known: each has a bow of its own."
+    lead += " The routes of the paths are unknown, so each is drawn as an arc."
     return f"{lead} Paths lie on each other where they share a segment, wherever that is." if shares else lead
 
 

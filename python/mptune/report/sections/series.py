@@ -173,11 +173,11 @@ def round_trips(run: RunData, choices: Choices) -> Iterator[Section]:
     silent_names = " and ".join(
         f"{text.replace(': ', ' (', 1)})" if ": " in text else text for text in silent
     )
-    nothing = f" Nothing was sent again by {silent_names}." if silent else ""
+    nothing = f" No retransmissions: {silent_names}." if silent else ""
     yield Section(
         name="retransmissions-over-time",
         title="Retransmissions over time",
-        lead=f"Segments sent again per second, stacked, {once}{nothing}",
+        lead=f"Retransmitted segments per second, stacked, {once}{nothing}",
         panels=made,
         key=colours,
         tables=[Table(title=table, rows=retransmissions, source=TABLE)],

@@ -43,7 +43,7 @@ class ExecutorOptions(Options, frozen=True, kw_only=True):
         int,
         Option(
             time(positive=True),
-            "A trial that a worker has had for this long is given to another one too.",
+            "Give a trial to a second worker if the first has not finished it in this time.",
             flag="--trial-timeout",
             key="dask.trial_timeout",
         ),
