@@ -95,6 +95,7 @@ struct tcp_sock {
 	__u32 prior_cwnd, prr_out;		 /* segments; of the reduction that goes on */
 	__u32 reordering;			 /* segments */
 	__u32 undo_marker;			 /* not 0 while a reduction may prove spurious */
+	__u32 notsent_lowat;			 /* bytes (TCP_NOTSENT_LOWAT); 0: net.ipv4.tcp_notsent_lowat */
 	__u32 lsndtime;				 /* last transmission, jiffies */
 	__u32 rate_delivered, rate_interval_us; /* the last sample of the delivery rate: segments, us */
 	struct minmax rtt_min;			 /* us; s[0] is the smallest RTT of tcp_min_rtt_wlen */

@@ -16,6 +16,13 @@
  *
  *   (5)  N = max(1, 64 KiB / cwnd), and 1 before the first loss: slow start opens the window meanwhile
  *
+ * A buffer of a fixed size would go whole into the send queue of the first subflow, before others are established, and what
+ * is queued stays there. So TCP_NOTSENT_LOWAT, which the kernel's scheduler obeys, limits what waits unsent to
+ *
+ *   (6)  unsent <= max(cwnd, 3 best max_j(srtt_j)) over the subflows j that are not held
+ *
+ * which is enough for the longest path to be asked for data in its turn: the scheduler compares waits in queues.
+ *
  * Only a subflow's own hooks can write its rate, and one that is held and idle gets no ACKs. TCP's keepalive, of its smallest
  * time of 1 s, brings one: a released path carries data a second later at worst. Reinjection ignores rates, so that a
  * held path takes over when the others die. Not here: growth and reduction of windows.
@@ -24,7 +31,7 @@
 #define MPTUNE_HOLD_H
 
 #define POLICY_HOLDS
-#include "recovery.h"
+#include "pacing.h"
 #include "siblings.h"
 
 /* Equation 5: bytes that the scheduler hands over at a time (MPTCP_SEND_BURST_SIZE). */
@@ -34,6 +41,9 @@
 #define RELEASED_BELOW 54
 /* us, 2 minutes: bounds the product of equation 3. */
 #define LONGEST_US (1ull << 27)
+/* Equation 6: what may wait, in parts of what is delivered in the longest RTT; and in bytes, more than any buffer. */
+#define WAITING_RTTS 3
+#define MOST_UNSENT (1ull << 30)
 /* us for which a best rate counts, once or twice. */
 #define MEMORY_US 2000000
 /* Keepalive: s of idle time and between probes, and how many may stay unanswered: an outage closes nothing. */
@@ -41,12 +51,14 @@
 #define BEATS 127
 /* include/uapi/asm-generic/socket.h, include/uapi/linux/tcp.h */
 enum { SOL_SOCKET = 1, SO_KEEPALIVE = 9, SOL_TCP = 6, TCP_KEEPIDLE = 4, TCP_KEEPINTVL = 5, TCP_KEEPCNT = 6 };
+enum { TCP_NOTSENT_LOWAT = 25 };
 
 struct hold {
 	__u64 rate; /* R, bytes per second; kept in the socket (see for_each_subflow) */
 	__u32 best[2];	  /* of this and the last period, 1024 bytes per second */
 	__u32 period_end; /* us */
 	__u32 faster;	  /* siblings in R */
+	__u32 longest;	  /* of equation 6, us */
 	bool held;
 };
 
@@ -88,7 +100,7 @@ static __always_inline __u64 of_burst(const struct tcp_sock *tp, __u32 time)
 	return (__u64)time * BURST / window;
 }
 
-/* Equation 1. */
+/* Equation 1, and the longest RTT. */
 static __always_inline void sum_of_faster(const struct tcp_sock *tp, struct hold *hold, struct walk *walk)
 {
 	__u64 own = of_burst(tp, tp->rtt_min.s[0].v);
@@ -96,7 +108,9 @@ static __always_inline void sum_of_faster(const struct tcp_sock *tp, struct hold
 
 	hold->rate = 0;
 	hold->faster = 0;
+	hold->longest = 0;
 	for_each_subflow(walk, &subflow) {
+		hold->longest = max(hold->longest, subflow.tp->srtt_us >> 3);
 		if (subflow.tp != tp && !subflow.tp->inet_conn.icsk_retransmits &&
 		    of_burst(subflow.tp, subflow.tp->rtt_min.s[0].v) < own) {
 			hold->rate += best(policy_of(subflow.tp));
@@ -132,6 +146,22 @@ static __always_inline bool would_block(const struct tcp_sock *tp, struct hold *
 	return needed * 64 > window * (hold->held ? RELEASED_BELOW : 64);
 }
 
+/* Equation 6. The kernel wakes up whoever waits for room, so that small changes are not worth it. */
+static __always_inline void limit_queue(struct sock *sk, const struct hold *hold)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	__u64 window = (__u64)tp->snd_cwnd * tp->mss_cache;
+	__u64 unsent = max(window, best(hold) * hold->longest * WAITING_RTTS / 1000000);
+	__u32 before = tp->notsent_lowat;
+	int bytes = min(unsent, MOST_UNSENT);
+
+	/* It is the connection that the kernel wakes up. */
+	if (!context_at(tp->inet_conn.icsk_ulp_data)->conn)
+		return;
+	if (bytes > before + before / 8 || bytes < before - before / 8)
+		bpf_setsockopt(sk, SOL_TCP, TCP_NOTSENT_LOWAT, &bytes, sizeof(bytes));
+}
+
 /* Bytes per second of the subflow, 0 to hold it. */
 static __always_inline __u64 policy_rate(struct sock *sk)
 {
@@ -140,9 +170,11 @@ static __always_inline __u64 policy_rate(struct sock *sk)
 	__u64 delivers = best(hold);
 
 	hold->held = would_block(tp, hold);
+	if (is_subflow(tp))
+		limit_queue(sk, hold);
 	if (hold->held)
 		return 0;
-	if (!bpf_core_field_exists(tp->is_mptcp) || !tp->is_mptcp || !delivers)
+	if (!is_subflow(tp) || !delivers)
 		return max(window_rate(tp), 1ull);
 	/* Equation 4. */
 	return max(2 * min(delivers, (__u64)tp->snd_cwnd * tp->mss_cache * 8000000 / max(tp->srtt_us, 1u)), 1ull);
@@ -154,7 +186,7 @@ static __always_inline void policy_init(struct sock *sk)
 	struct tcp_sock *tp = tcp_sk(sk);
 	int on = 1, beat = BEAT_S, beats = BEATS;
 
-	if (!bpf_core_field_exists(tp->is_mptcp) || !tp->is_mptcp)
+	if (!is_subflow(tp))
 		return;
 	bpf_setsockopt(sk, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
 	bpf_setsockopt(sk, SOL_TCP, TCP_KEEPIDLE, &beat, sizeof(beat));

@@ -7,6 +7,7 @@
 //! (3)  hold while R T > W, release when R T < 27/32 W
 //! (4)  rate = 2 min(best, cwnd / srtt)
 //! (5)  N = max(1, burst / cwnd), and 1 before the first loss
+//! (6)  unsent <= max(cwnd, 3 best max_j(srtt_j)) over the subflows j that are not held
 //! ```
 //!
 //! where `best_j` is the largest delivery rate of subflow `j` in the last 2 to 4 s.
@@ -22,6 +23,8 @@ const LEAST_RTTS: f64 = 5.0 / 4.0;
 const RELEASED_BELOW: f64 = 54.0 / 64.0;
 /// Equation 4: what a subflow asks for, in parts of what it delivers.
 const DEMAND: f64 = 2.0;
+/// Equation 6: what may wait, in parts of what is delivered in the longest RTT.
+const WAITING_RTTS: f64 = 3.0;
 /// Time for which a best rate counts, once or twice.
 const MEMORY: Nanos = 2 * SECOND;
 
@@ -101,6 +104,13 @@ impl PathPolicy for Hold {
             return pacing_rate(&Peer { pace: 0.0, held: false, ..*own });
         }
         DEMAND * best.min(own.window / own.srtt.max(1) as f64)
+    }
+
+    fn unsent(&self, view: View<'_>) -> f64 {
+        let active = view.subflows.iter().filter(|peer| peer.usable && !peer.held);
+        let longest = active.map(|peer| peer.srtt).max().unwrap_or(0);
+        let best = self.subflows[view.own].best();
+        view.subflows[view.own].window.max(WAITING_RTTS * best * longest as f64)
     }
 
     fn reset(&mut self, subflow: usize, _path: Parameters) {
@@ -194,6 +204,23 @@ mod tests {
         assert!(rate(&subflows, 0, 1.0) > 0.0, "the other way round nothing is waited for");
         subflows[1].ssthresh = INFINITE_SSTHRESH;
         assert!(rate(&subflows, 1, 10.0) > 0.0);
+    }
+
+    #[test]
+    fn as_much_waits_unsent_as_a_window_or_what_is_delivered_in_three_of_the_longest_rtt() {
+        let mut subflows = subflows();
+        let hold = warm(&subflows);
+        let unsent = |subflows: &[Peer], own| {
+            hold.unsent(View { subflows, own, delivers: None, window: 1e9, now: 0 })
+        };
+        let close = |number: f64, expected: f64| assert!((number - expected).abs() < 1e-6);
+        // Equation 6: 1.7 segments per ms for three times 200 ms, and 0.4.
+        close(unsent(&subflows, 0), 1020.0);
+        close(unsent(&subflows, 1), 240.0);
+        subflows[1].held = true;
+        close(unsent(&subflows, 0), 102.0);
+        subflows[0].window = 110.0;
+        close(unsent(&subflows, 0), 110.0);
     }
 
     #[test]

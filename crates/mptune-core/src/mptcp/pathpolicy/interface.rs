@@ -48,6 +48,12 @@ pub trait PathPolicy {
         None
     }
 
+    /// Segments that may wait unsent in the subflow's send queue until its next ACK, after [`Self::rate`]; infinite if
+    /// it is the buffer's matter.
+    fn unsent(&self, _view: View<'_>) -> f64 {
+        f64::INFINITY
+    }
+
     /// A subflow starts, or starts again, on a path with these parameters.
     fn reset(&mut self, subflow: usize, path: Parameters);
 }

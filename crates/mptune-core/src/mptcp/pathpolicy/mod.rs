@@ -53,6 +53,11 @@ macro_rules! path_policies {
                 match self { $(Self::$variant(policy) => policy.limit(subflow)),+ }
             }
 
+            /// [`PathPolicy::unsent`].
+            fn unsent(&self, view: View<'_>) -> f64 {
+                match self { $(Self::$variant(policy) => policy.unsent(view)),+ }
+            }
+
             /// [`PathPolicy::reset`].
             fn reset(&mut self, subflow: usize, path: Parameters) {
                 match self { $(Self::$variant(policy) => policy.reset(subflow, path)),+ }
@@ -80,6 +85,7 @@ pub fn parts(cc: &str) -> (&str, Option<&str>) {
 struct Chosen {
     rate: f64,
     limit: Option<f64>,
+    unsent: f64,
 }
 
 /// The policy of a connection with what it was told of the paths, and the rates that it has chosen.
@@ -110,8 +116,15 @@ impl Paces {
     pub fn choose(&mut self, view: View<'_>) -> Option<f64> {
         let rate = self.policy.rate(view);
         let limit = self.policy.limit(view.own);
-        self.rates[view.own] = Some(Chosen { rate, limit });
+        let unsent = self.policy.unsent(view);
+        self.rates[view.own] = Some(Chosen { rate, limit, unsent });
         limit
+    }
+
+    /// A subflow's send queue may hold one more segment beside these, which are not sent yet.
+    pub fn may_queue(&self, subflow: usize, unsent: u32) -> bool {
+        let chosen = self.rates.get(subflow).copied().flatten();
+        chosen.is_none_or(|chosen| f64::from(unsent) < chosen.unsent)
     }
 
     /// Writes the rate that was chosen into the view of a subflow.

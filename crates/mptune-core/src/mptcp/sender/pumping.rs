@@ -86,6 +86,7 @@ impl DataSender {
                 }
                 let goes_on = self.buffer.next() < self.buffer.limit()
                     && self.has_queue_room(id)
+                    && (!self.buffer.burst_may_end() || self.may_queue(id))
                     && self.scheduling.continues();
                 if !goes_on {
                     break;
@@ -117,7 +118,7 @@ impl DataSender {
             return None;
         }
         let open = scheduler::bits(self.scheduling.usable)
-            .filter(|&id| self.has_queue_room(id))
+            .filter(|&id| self.has_queue_room(id) && self.may_queue(id))
             .fold(0, |set, id| set | 1 << id);
         self.select(now, open, limit - self.buffer.next())
     }
@@ -127,6 +128,14 @@ impl DataSender {
     fn has_queue_room(&self, id: SubflowId) -> bool {
         let limit = self.buffer.grown_segments(id).unwrap_or(self.queue_limit);
         self.scheduling.peers[id].outstanding < limit
+    }
+
+    /// The path policy lets a subflow's send queue grow (Linux `tcp_stream_memory_free`, at the end of each fragment).
+    #[inline]
+    fn may_queue(&self, id: SubflowId) -> bool {
+        let peer = &self.scheduling.peers[id];
+        let paces = self.scheduling.paces.as_ref();
+        paces.is_none_or(|paces| paces.may_queue(id, peer.outstanding - peer.sent))
     }
 
     /// A subflow sends from its queue as much as cwnd allows.
