@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from mptune.topology import Topology, load
-from mptune.trial import Bulk, Observation, PathParameters, Trial
+from mptune.trial import Bulk, Observation, PathParameters, Transfer, Trial
 from mptune.trial.congestion import PATH_POLICIES
 
 pytestmark = pytest.mark.needs("bpf")
@@ -110,6 +110,19 @@ def test_hold_leaves_equal_paths_alone(side_by_side, tmp_path) -> None:
     trials = {cc: trial(alike, cc, 1_000_000) for cc in ("cubic", "cubic+hold")}
     gained = {cc: mbps(observation) for cc, observation in side_by_side(trials).items()}
     assert gained["cubic+hold"] > 0.97 * gained["cubic"] > 1.7 * WHOLE
+
+
+@pytest.mark.measures("when the second subflow is established, beside the first data")
+def test_hold_keeps_a_buffer_from_going_whole_into_the_first_subflow(side_by_side, tmp_path) -> None:
+    # 1 MB, written before there is a second subflow, takes 4 s of the first one's 2 Mbit/s.
+    slow_first = network(tmp_path, (2, 20), (20, 20))
+    transfer = Transfer(bytes=1_000_000)
+    trials = {
+        cc: msgspec.structs.replace(trial(slow_first, cc, 4_000_000), workload=transfer)
+        for cc in ("cubic", "cubic+hold")
+    }
+    took = {cc: observation.completion_ns or 0 for cc, observation in side_by_side(trials).items()}
+    assert took["cubic+hold"] < 0.5 * took["cubic"]
 
 
 def by_path(observation: Observation) -> dict[str, float]:

@@ -49,6 +49,16 @@ fn hold_leaves_equal_paths_and_large_buffers_alone() {
 }
 
 #[test]
+fn hold_keeps_a_buffer_from_going_whole_into_the_first_subflow() {
+    // 1 MB, written before there is a second subflow, takes 4 s of the first one's 2 Mbit/s.
+    let took = |cc: &str| {
+        let spec = transfer(linux(&[(2.0, 20.0), (20.0, 20.0)], cc, 60.0), 1_000_000);
+        run(&spec).completion_ns.expect("completed")
+    };
+    assert!(took("cubic") > 3 * SECOND && took("cubic+hold") < SECOND);
+}
+
+#[test]
 fn a_held_path_takes_over_when_the_quick_one_is_cut() {
     let later = |cc: &str| {
         let mut spec = linux(&UNLIKE, cc, 0.25);

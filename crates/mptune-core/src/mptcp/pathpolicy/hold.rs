@@ -211,7 +211,7 @@ mod tests {
         let mut subflows = subflows();
         let hold = warm(&subflows);
         let unsent = |subflows: &[Peer], own| {
-            hold.unsent(View { subflows, own, delivers: None, window: 1e9, now: 0 })
+            hold.unsent(View { subflows, own, delivers: None, delivered: 0, window: 1e9, now: 0 })
         };
         let close = |number: f64, expected: f64| assert!((number - expected).abs() < 1e-6);
         // Equation 6: 1.7 segments per ms for three times 200 ms, and 0.4.
