@@ -86,7 +86,7 @@ struct tcp_sock {
 	__u32 snd_cwnd_cnt; /* Reno's count of segments towards the next; may be written */
 	__u32 snd_ssthresh; /* segments; may be written */
 	__u32 snd_cwnd_clamp;
-	__u32 snd_nxt;
+	__u32 snd_nxt, write_seq;
 	__u32 srtt_us;	 /* smoothed RTT, eighths of a microsecond; 0 without a sample */
 	__u32 delivered; /* segments acknowledged, cumulatively or selectively; wraps */
 	__u32 max_packets_out;

@@ -23,14 +23,13 @@
  *
  * which is enough for the longest path to be asked for data in its turn: the scheduler compares waits in queues.
  *
- * Only a subflow's own hooks can write its rate, and one that is held and idle gets no ACKs. TCP's keepalive, of its smallest
- * time of 1 s, brings one: a released path carries data a second later at worst. Reinjection ignores rates, so that a
- * held path takes over when the others die. Not here: growth and reduction of windows.
+ * A released path carries data a second later at worst (holding.h). Reinjection ignores rates, so that a held path takes over
+ * when the others die. Not here: growth and reduction of windows.
  */
 #ifndef MPTUNE_HOLD_H
 #define MPTUNE_HOLD_H
 
-#define POLICY_HOLDS
+#include "holding.h"
 #include "pacing.h"
 #include "siblings.h"
 
@@ -46,11 +45,7 @@
 #define MOST_UNSENT (1ull << 30)
 /* us for which a best rate counts, once or twice. */
 #define MEMORY_US 2000000
-/* Keepalive: s of idle time and between probes, and how many may stay unanswered: an outage closes nothing. */
-#define BEAT_S 1
-#define BEATS 127
-/* include/uapi/asm-generic/socket.h, include/uapi/linux/tcp.h */
-enum { SOL_SOCKET = 1, SO_KEEPALIVE = 9, SOL_TCP = 6, TCP_KEEPIDLE = 4, TCP_KEEPINTVL = 5, TCP_KEEPCNT = 6 };
+/* include/uapi/linux/tcp.h */
 enum { TCP_NOTSENT_LOWAT = 25 };
 
 struct hold {
@@ -183,15 +178,8 @@ static __always_inline __u64 policy_rate(struct sock *sk)
 /* A new subflow. */
 static __always_inline void policy_init(struct sock *sk)
 {
-	struct tcp_sock *tp = tcp_sk(sk);
-	int on = 1, beat = BEAT_S, beats = BEATS;
-
-	if (!is_subflow(tp))
-		return;
-	bpf_setsockopt(sk, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
-	bpf_setsockopt(sk, SOL_TCP, TCP_KEEPIDLE, &beat, sizeof(beat));
-	bpf_setsockopt(sk, SOL_TCP, TCP_KEEPINTVL, &beat, sizeof(beat));
-	bpf_setsockopt(sk, SOL_TCP, TCP_KEEPCNT, &beats, sizeof(beats));
+	if (is_subflow(tcp_sk(sk)))
+		keep_alive(sk);
 }
 
 #define POLICY_PRIVATE struct hold

@@ -353,6 +353,31 @@ def test_what_is_told_of_paths_is_checked(words, refusal):
     assert refusal in " ".join(done.stderr.split())
 
 
+@pytest.mark.parametrize(
+    ("cc", "order", "refusal"),
+    [
+        ("cubic+cap", "U-U", "--order: expected a congestion control with the path policy prefer"),
+        ("cubic+prefer", "Q-Q", "--order: expected a path of "),
+        ("cubic+prefer", "U-U,U-U", "--order: expected each value once, found 'U-U' twice"),
+    ],
+)
+def test_an_order_of_paths_is_checked(cc, order, refusal):
+    words = ["run", "UNIS-HiN", "--duration", "1s", "--cc", cc, "--order", order]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 2
+    assert refusal in " ".join(done.stderr.split())
+
+
+def test_a_path_behind_the_first_waits_until_that_is_full():
+    words = ["run", "UNIS-HiN", "--cc", "cubic+prefer", "--order", "U-U", "--buffer-mode", "auto"]
+    done = CliRunner().invoke(app, [*words, "--duration", "2s", "--json"])
+    begun = {
+        flow["path"]: next((number for number, rate in enumerate(flow["series_mbps"]) if rate), None)
+        for flow in json.loads(done.stdout)["subflows"]
+    }
+    assert begun.pop("U-U") == 0 and all(at is None or at > 2 for at in begun.values())
+
+
 def test_a_path_has_its_cap():
     words = ["run", "UNIS-HiN", "--cc", "cubic+cap", "--caps", "U-U=1Mbit/s,T-U=500kbit/s"]
     done = CliRunner().invoke(app, [*words, "--duration", "5s", "--json"])

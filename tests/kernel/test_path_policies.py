@@ -165,6 +165,22 @@ def test_weights_are_the_shares(side_by_side, tmp_path) -> None:
         assert total > 0.9 * 1.5 * WHOLE
 
 
+@pytest.mark.measures("how fast slow start ends on two paths at a time")
+@pytest.mark.timeout(120)
+def test_the_second_path_is_for_what_the_preferred_one_cannot_carry(side_by_side, tmp_path) -> None:
+    """Buffers of half a window of one path fill none; large ones fill both."""
+    alike = network(tmp_path, (20, 40), (20, 40))
+    told = PathParameters(order=("B-X", "A-X"))
+    trials = {
+        size: msgspec.structs.replace(trial(alike, "cubic+prefer", size), path_parameters=told)
+        for size in (40_000, 1_000_000)
+    }
+    gained = {size: by_path(observation) for size, observation in side_by_side(trials).items()}
+    small, large = gained[40_000], gained[1_000_000]
+    assert small["A-X"] < 0.05 * small["B-X"] and small["B-X"] > 0.2 * WHOLE
+    assert sum(large.values()) > 0.9 * 2 * WHOLE
+
+
 @pytest.mark.parametrize("policy", PATH_POLICIES)
 @pytest.mark.parametrize("window", ["cubic", "reno"])
 @pytest.mark.parametrize("loss", [0, 0.1])

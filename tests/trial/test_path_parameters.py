@@ -18,11 +18,6 @@ def test_a_policy_is_told_what_it_goes_by_alone():
     assert name == "caps" and expected.endswith("such as cubic+cap, found cubic, reno+hold")
 
 
-def test_an_order_is_refused_as_long_as_no_policy_goes_by_it():
-    ((name, expected),) = PathParameters(order=("A-X",)).misfits(["cubic+cap"])
-    assert (name, expected) == ("order", "expected none: no path policy goes by it")
-
-
 def test_every_path_has_what_is_told_of_it():
     whole = PathParameters(order=("B-X", "A-X"), weights={"A-X": 3}, caps={"C-X": 8})
     assert dict(whole.by_path()) == {

@@ -86,6 +86,52 @@ fn a_held_path_is_released_about_a_second_after_the_reason_ends() {
     assert!((3.5..5.0).contains(&later), "{later:.1} of 5");
 }
 
+/// The same with its paths in this order, the preferred first.
+fn ordered(mut spec: TrialSpec, order: &[usize]) -> TrialSpec {
+    let told = |(rank, &path): (usize, &usize)| PathParameters {
+        path,
+        rank: Some(rank as u32),
+        weight: None,
+        cap_bps: None,
+    };
+    spec.path_parameters = order.iter().enumerate().map(told).collect();
+    spec
+}
+
+#[test]
+fn prefer_leaves_nothing_unused_where_there_is_always_data() {
+    let alike = [(20.0, 20.0), (20.0, 40.0)];
+    for cc in ["cubic", "reno"] {
+        let alone = throughput(&alike, cc, 4.0);
+        for order in [[0, 1], [1, 0]] {
+            let spec = ordered(linux(&alike, &format!("{cc}+prefer"), 4.0), &order);
+            let outcome = run(&spec);
+            let steady = mbps_between(&outcome, 3 * SECOND, 6 * SECOND);
+            assert!(steady > 0.95 * alone, "{cc}, {order:?}: {steady:.1} of {alone:.1}");
+        }
+    }
+}
+
+#[test]
+fn prefer_leaves_the_second_path_idle_while_the_first_is_not_full() {
+    // The buffers hold less than the window of either path: nothing waits unsent.
+    let alike = [(20.0, 40.0), (20.0, 40.0)];
+    for (order, [preferred, other]) in [([0, 1], [0, 1]), ([1, 0], [1, 0])] {
+        let outcome = run(&ordered(linux(&alike, "cubic+prefer", 0.2), &order));
+        let carried = |path: usize| outcome.subflows[path].bytes as f64;
+        assert!(carried(other) < 0.1 * carried(preferred), "{order:?}: {:?}", outcome.subflows);
+    }
+}
+
+#[test]
+fn the_next_path_takes_over_when_the_preferred_one_is_cut() {
+    let mut spec = ordered(linux(&[(20.0, 40.0), (20.0, 40.0)], "cubic+prefer", 0.2), &[0, 1]);
+    spec.script = vec![at(3, 0, ScriptAction::Down)];
+    let outcome = run(&spec);
+    let resumes = outcome.bins[32..].iter().position(|&bytes| bytes > 0);
+    assert!(resumes.expect("data after the cut") <= 15);
+}
+
 #[test]
 fn plain_tcp_has_the_window_algorithm_alone() {
     let tcp = |cc: &str| {
@@ -215,6 +261,6 @@ fn only_the_scheduler_that_weighs_by_pacing_rates_has_path_policies() {
     };
     let expected = "expected scheduler kernel with a path policy, found minrtt";
     assert_eq!(refusal("cubic+hold", "minrtt"), SpecError::new("cc", expected));
-    let unknown = "expected one of hold, cap, weight, found \"held\"";
+    let unknown = "expected one of hold, prefer, cap, weight, found \"held\"";
     assert_eq!(refusal("cubic+held", "kernel"), SpecError::new("cc", unknown));
 }

@@ -29,6 +29,7 @@ class _PathManagerKeywords(TypedDict, total=False):
 class _PathKeywords(TypedDict, total=False):
     """What path policies are told of paths (`mptune.options.paths`)."""
 
+    order: Many | None
     weights: str | Mapping[str, int] | None
     caps: str | Mapping[str, One] | None
 

@@ -1,4 +1,4 @@
-"""What a path policy is told of paths, as options: `--weights A-X=3,B-X=1`, `--caps B-X=2Mbit/s`.
+"""What a path policy is told of paths, as options: `--order A-X,B-X`, `--weights A-X=3,B-X=1`.
 
 A command or a campaign that has `PathOptions` as a field has them. What they mean is the policies' business
 (`mptune.trial.path_parameters`).
@@ -10,12 +10,13 @@ from typing import Annotated
 import msgspec
 
 from mptune.options._declared import Option, Options
-from mptune.options._kinds import by_label, count, rate
+from mptune.options._kinds import by_label, count, rate, texts
 from mptune.trial.path_parameters import PathParameters
 
 #: The largest weight: a share of a thousandth is none that could be kept.
 _MOST = 1000
 
+ORDER = texts("PATH,...", labels=True)
 WEIGHTS = by_label(count(1, _MOST))
 CAPS = by_label(rate())
 
@@ -23,6 +24,14 @@ CAPS = by_label(rate())
 class PathOptions(Options, frozen=True, kw_only=True):
     """Parameters of paths, each for the path policy that goes by it."""
 
+    order: Annotated[
+        tuple[str, ...] | None,
+        Option(
+            ORDER,
+            "Paths in the order in which they take data, the others last (path policy prefer).",
+            key="paths.order",
+        ),
+    ] = None
     weights: Annotated[
         dict[str, int] | None,
         Option(

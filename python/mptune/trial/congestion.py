@@ -10,7 +10,12 @@ from typing import Final
 #: Between a window algorithm and its path policy.
 PLUS: Final = "+"
 #: Path policies, each a file of `bpf/scheduling`, and the field of `PathParameters` that it goes by, if any.
-PATH_POLICIES: Final[Mapping[str, str]] = {"hold": "", "cap": "caps", "weight": "weights"}
+PATH_POLICIES: Final[Mapping[str, str]] = {
+    "hold": "",
+    "prefer": "order",
+    "cap": "caps",
+    "weight": "weights",
+}
 #: Window algorithms that a path policy can go with, each a file of `bpf/congestion`.
 _WINDOWS: Final = ("reno", "cubic", "hybla", "scalable", "vegas", "olia", "lia", "balia", "wvegas")
 #: Every pair of both.

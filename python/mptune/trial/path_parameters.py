@@ -16,7 +16,7 @@ class PathParameters(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
     Attributes
     ----------
-    order : which takes data first; no policy goes by it yet.
+    order : which take data first, of the policy `prefer`; a path that is not named comes last.
     weights : shares beside each other, of the policy `weight`; 1 for a path that is not named.
     caps : largest rates of payload, bit/s, of the policy `cap`.
     """
@@ -49,9 +49,6 @@ class PathParameters(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         """Parameters by which none of these congestion controls goes: the name, and what was expected."""
         for name in self.given:
             if all(name not in self.of(cc).given for cc in ccs):
-                policy = next((policy for policy, own in PATH_POLICIES.items() if own == name), None)
-                if policy is None:
-                    yield name, "expected none: no path policy goes by it"
-                    continue
+                policy = next(policy for policy, own in PATH_POLICIES.items() if own == name)
                 expected = f"expected a congestion control with the path policy {policy}"
                 yield name, f"{expected}, such as cubic{PLUS}{policy}, found {', '.join(ccs)}"

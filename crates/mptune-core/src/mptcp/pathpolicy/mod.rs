@@ -8,6 +8,7 @@
 pub mod cap;
 pub mod hold;
 mod interface;
+pub mod prefer;
 pub mod weight;
 
 pub use interface::{Parameters, PathPolicy, View};
@@ -68,6 +69,7 @@ macro_rules! path_policies {
 
 path_policies! {
     "hold" => Hold(hold::Hold),
+    "prefer" => Prefer(prefer::Prefer),
     "cap" => Cap(cap::Cap),
     "weight" => Weight(weight::Weight),
 }
