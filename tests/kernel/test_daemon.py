@@ -13,7 +13,7 @@ from mptune.daemon.client import Client
 from tests.kernel.daemon_world import FULLMESH, KERNEL, USERSPACE, Daemon, pcdc
 from tests.kernel.path_world import KIB
 from tests.kernel.test_watch import only, reported, watching, with_subflows
-from tests.plugins.kills import everywhere, kill
+from tests.plugins.kills import everywhere, kill, state
 from tests.plugins.program import command_line
 from tests.plugins.waiting import PATIENCE_S, until
 
@@ -135,6 +135,7 @@ def both_killed(daemon: Daemon) -> Iterator[None]:
     daemon.begin()
     guardian = daemon.guardian()
     os.kill(daemon.pid, signal.SIGSTOP)
+    until(lambda: state(daemon.pid) == "T", "a daemon that starts no other guardian")
     os.kill(guardian, signal.SIGKILL)
     daemon.kill()
     assert daemon.path_manager() == USERSPACE
