@@ -8,7 +8,7 @@ from mptune.errors import MptuneError
 from mptune.monitor.columns import details, role
 from mptune.monitor.figures import KEPT, Machine
 from mptune.monitor.shape import census
-from mptune.monitor.view import View
+from mptune.monitor.view import Row, View
 from tests.monitor.reports import MBYTE, SECOND, connection, report, subflow
 
 
@@ -148,3 +148,25 @@ def test_what_is_no_report_is_refused():
     with pytest.raises(MptuneError, match=r"report of connections: .*at_ns"):
         census({"event": "connections"})
     assert census(report(1, connection(1, subflow(news=1), novelty=2))).at_ns == SECOND
+
+
+@pytest.mark.parametrize(
+    ("cc", "siblings", "why"),
+    [
+        (
+            "cubic_hold",
+            [{"delivery_rate_bps": 18_000_000}, {"delivery_rate_bps": 9_000_000, "min_rtt_ns": 50_000_000}],
+            "held: would block 18.0 Mbit/s for 40.0 ms; acknowledged",
+        ),
+        # It goes by what was, the reason by what is.
+        ("cubic_hold", [{"delivery_rate_bps": 18_000_000, "held": True}], "held; acknowledged"),
+        ("cubic_prefer", [{}], "held: paths before it have room; acknowledged"),
+    ],
+)
+def test_a_held_subflow_has_a_reason(cc, siblings, why):
+    flows = [subflow(1, **siblings[0]), subflow(2, held=True, cc=cc)]
+    flows += [subflow(3, **other) for other in siblings[1:]]
+    here = machine(report(1, connection(1, *flows)))
+    (seen,) = here.connections
+    reasons = [details(Row(here, seen, flow))[-1] for flow in seen.subflows]
+    assert reasons[1].startswith(why) and all(text.startswith("acknowledged") for text in reasons[2:])

@@ -9,8 +9,9 @@ from typing import Literal, NamedTuple
 from mptune import units
 from mptune._text import visible
 from mptune.monitor.figures import ConnectionSeen, Figures, SubflowSeen
-from mptune.monitor.limits import Limit
+from mptune.monitor.limits import Limit, blocked
 from mptune.monitor.liveness import is_lost, words
+from mptune.monitor.shape import Connection, Subflow
 from mptune.monitor.view import Row
 
 Tone = Literal["plain", "quiet", "good", "bad", "strange"]
@@ -241,10 +242,21 @@ def _details(row: Row) -> list[str]:
         f"RTT {milliseconds(flow.rtt_ns)} ms (least {milliseconds(flow.min_rtt_ns)})"
         f"  cwnd {_known(flow.cwnd)}, in flight {_known(flow.unacked)}, lost {_known(flow.lost)}"
         f"  delivery {rate(flow.delivery_rate_bps)} Mbit/s",
-        f"acknowledged {amount(flow.acked_bytes)}, retransmitted {amount(flow.retransmitted_bytes)}, received"
-        f" {amount(flow.received_bytes)}, timeouts {_known(flow.timeouts)}"
-        + (f", {words(flow)}" if is_lost(flow) else ""),
+        f"{_held(flow, now)}acknowledged {amount(flow.acked_bytes)}, retransmitted"
+        f" {amount(flow.retransmitted_bytes)}, received {amount(flow.received_bytes)}, timeouts"
+        f" {_known(flow.timeouts)}" + (f", {words(flow)}" if is_lost(flow) else ""),
     ]
+
+
+def _held(flow: Subflow, connection: Connection) -> str:
+    """Why its path policy holds it, in front of what follows; empty if none does."""
+    if not flow.held:
+        return ""
+    if (flow.cc or "").endswith("_prefer"):
+        return "held: paths before it have room; "
+    if (block := blocked(flow, connection.subflows)) is None:
+        return "held; "
+    return f"held: would block {rate(block[0])} Mbit/s for {milliseconds(block[1])} ms; "
 
 
 def _known(value: int | None) -> str:

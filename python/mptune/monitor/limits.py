@@ -8,6 +8,7 @@ the connection as a whole is full, for which the kernel keeps no time. Its pacin
 policy holds it.
 """
 
+from collections.abc import Iterable
 from typing import Literal
 
 from mptune.monitor.shape import Subflow
@@ -21,7 +22,7 @@ MEANINGS: dict[Limit, str] = {
     "buffer": "the send buffer is full",
     "path": "the congestion window, that is the path",
     "idle": "there is nothing to send on it",
-    "held": "its path policy holds it: it would hold up faster ones",
+    "held": "its path policy holds it; the reason is in its details",
     "receiving": "it only receives; what limits that is known at the other end",
 }
 
@@ -46,6 +47,22 @@ def limit(before: Subflow, now: Subflow, elapsed_ns: int) -> Limit | None:
     if received:
         return "receiving"
     return "held" if now.held else "idle"
+
+
+def blocked(held: Subflow, siblings: Iterable[Subflow]) -> tuple[int, int] | None:
+    """What a held subflow would hold up, bit/s, and for how long, ns.
+
+    Equations 1 and 2 of the path policy hold, from what the kernel reports of this moment, where the policy
+    goes by the largest rates of some seconds and by bursts; None if that is not known.
+    """
+    if held.rtt_ns is None or held.min_rtt_ns is None:
+        return None
+    rates = [
+        other.delivery_rate_bps or 0
+        for other in siblings
+        if not other.held and other.min_rtt_ns is not None and other.min_rtt_ns < held.min_rtt_ns
+    ]
+    return (sum(rates), max(held.rtt_ns, held.min_rtt_ns * 5 // 4)) if any(rates) else None
 
 
 def _growth(before: int | None, now: int | None) -> int | None:
