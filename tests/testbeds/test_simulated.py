@@ -58,7 +58,12 @@ def test_every_pair_delivers_and_hold_holds_a_slow_path(testbed, tmp_path, cc):
         testbed.run(trial(unlike, cc=name, buffer_bytes=100_000)).in_order_bytes for name in (window, cc)
     )
     # Without weights the shares are equal: the slow path decides.
-    fits = {"hold": held > 1.5 * alone, "cap": held == alone, "weight": held > 0}
+    fits = {
+        "hold": held > 1.5 * alone,
+        "prefer": held == alone,
+        "cap": held == alone,
+        "weight": held > 0,
+    }
     assert fits[cc.partition("+")[2]]
 
 
