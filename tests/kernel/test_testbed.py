@@ -87,12 +87,12 @@ def test_a_saturated_trial_fills_both_paths(measured):
     assert 40 * MS <= subflows["N-X"].min_rtt_ns < 50 * MS
 
 
-def test_two_paths_have_the_rate_of_the_segment_they_share_together(testbed, two_file, tmp_path):
+def test_two_paths_have_the_rate_of_the_segment_they_share_together(observed, two_file, tmp_path):
     """20 Mbit/s, although their access links have 40 and 20; both carry data."""
     file = tmp_path / "shared.toml"
     segment = 'name = "transit"\npaths = ["W-X", "N-X"]\nrate = "20 Mbit/s"'
     file.write_text(f"{two_file.read_text()}\n[[core.shared]]\n{segment}\n")
-    observation = testbed.run(trials.trial(load(file), duration_ns=2 * SECOND))
+    observation = observed(trials.trial(load(file), duration_ns=2 * SECOND))
     assert observation.failed is None
     assert 0 < observation.throughput_bps < 20e6
     assert all(subflow.bytes > 0 for subflow in observation.subflows) and len(observation.subflows) == 2
