@@ -211,4 +211,10 @@ static __always_inline bool after(__u32 a, __u32 b)
 		return tcp_reno_undo_cwnd(sk);                        \
 	}
 
+/* Wraps after 71 minutes. */
+static __always_inline __u32 now_us(void)
+{
+	return bpf_ktime_get_ns() / 1000;
+}
+
 #endif

@@ -68,11 +68,6 @@ static __always_inline const struct parameters *told(const struct sock *sk)
 	return bpf_map_lookup_elem(&paths, &path);
 }
 
-static __always_inline __u32 now_us(void)
-{
-	return bpf_ktime_get_ns() / 1000;
-}
-
 /* It is time to look again; notes the time in `looked`. */
 static __always_inline bool looks_again(__u32 *looked)
 {

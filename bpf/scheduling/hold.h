@@ -71,7 +71,7 @@ static __always_inline void remember(struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct hold *hold = policy(sk);
-	__u32 now = bpf_ktime_get_ns() / 1000;
+	__u32 now = now_us();
 	__u64 rate;
 
 	if (!tp->rate_interval_us)

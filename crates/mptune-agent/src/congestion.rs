@@ -14,8 +14,8 @@
 //! out  {"event": "error", "reason": "..."} instead, and status 1
 //! ```
 //!
-//! Both ways to register take `paths` too; what a path policy is told of paths (`paths`) takes the place of all that it was
-//! told before. What is shared may be registered already: then this one holds it too. It is not held where another program
+//! Both ways to register take `paths` too; parameters of paths (`paths`) replace all that the path policy had
+//! before. What is shared may be registered already: then this one holds it too. It is not held where another program
 //! registered it without a link. A pin keeps it after the end.
 //!
 //! Not here: which one, under which name (the controller chooses one that nothing else on the machine uses),
@@ -69,7 +69,7 @@ pub enum Error {
     /// The object of this name registers something else.
     #[error("{0} is no congestion control")]
     Other(String),
-    /// The program of this name has no map for what it is told.
+    /// The program of this name has no map for parameters of paths.
     #[error("{0} goes by nothing that it can be told of paths")]
     Untold(String),
     /// A line after the first one is something else.

@@ -1,4 +1,4 @@
-//! What a path policy is told of paths, in the layout of its program's map (`bpf/include/paths.h`).
+//! Parameters of paths for a path policy, in the layout of its program's map (`bpf/include/paths.h`).
 //!
 //! Not here: what a policy makes of it, and which parameter concerns which policy (the controller knows).
 
@@ -12,7 +12,7 @@ const MAP: &str = "paths";
 const KEY_BYTES: usize = 32;
 const VALUE_BYTES: usize = 16;
 
-/// What it is told of a path, 0 or none for nothing.
+/// Parameters of one path, 0 or none for those that are not given.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Told {
