@@ -28,7 +28,7 @@ ORDER = [
         "tables",
         "statistics",
     ),
-    *("topology", "trial", "theory", "path_managers", "linux", "machines", "probe", "routes"),
+    *("topology", "trial", "theory", "path_managers", "linux", "guest", "machines", "probe", "routes"),
     *("capture", "testbeds", "options"),
     *("runner", "store", "impact", "response", "strategy", "table", "calibration", "decision"),
     *("optimisation", "result", "campaign", "papers", "report", "apply", "daemon", "bundle", "monitor"),

@@ -13,8 +13,6 @@
 /* Keepalive: s of idle time and between probes, and how many may stay unanswered: an outage closes nothing. */
 #define BEAT_S 1
 #define BEATS 127
-/* include/uapi/asm-generic/socket.h, include/uapi/linux/tcp.h */
-enum { SOL_SOCKET = 1, SO_KEEPALIVE = 9, SOL_TCP = 6, TCP_KEEPIDLE = 4, TCP_KEEPINTVL = 5, TCP_KEEPCNT = 6 };
 
 /* A new subflow. */
 static __always_inline void keep_alive(struct sock *sk)

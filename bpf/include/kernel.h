@@ -1,159 +1,12 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* The fields, constants and functions of the kernel that the congestion controls use, by their kernel
- * names. Not a copy of the kernel's headers: the loader looks the fields up by name in the running kernel (CO-RE);
- * their order and number here mean nothing.
- *
- * Sources of the facts: include/linux/tcp.h, include/net/tcp.h, include/net/inet_connection_sock.h,
- * net/mptcp/protocol.h; net/ipv4/bpf_tcp_ca.c for what a program may write and call.
- */
+/* What the congestion controls share of a socket: its state, its window's limits, and the hooks that most leave to Reno. */
 #ifndef MPTUNE_KERNEL_H
 #define MPTUNE_KERNEL_H
 
-typedef unsigned char __u8;
-typedef unsigned short __u16, __be16;
-typedef unsigned int __u32, __be32, __wsum;
-typedef int __s32;
-typedef unsigned long long __u64;
-typedef long long __s64;
-typedef _Bool bool;
-
-#define true 1
-#define false 0
-
-#include <bpf/bpf_helpers.h>
-#include <bpf/bpf_tracing.h>
-#include <bpf/bpf_core_read.h>
+#include "fields.h"
 
 #define min(a, b) ((a) < (b) ? (a) : (b))
 #define max(a, b) ((a) > (b) ? (a) : (b))
-
-enum { TCP_ESTABLISHED = 1, TCP_CLOSE_WAIT = 8 };
-enum { TCP_CA_Open, TCP_CA_Disorder, TCP_CA_CWR, TCP_CA_Recovery, TCP_CA_Loss };
-enum tcp_ca_event { CA_EVENT_TX_START, CA_EVENT_CWND_RESTART };
-
-#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-
-struct list_head {
-	struct list_head *next;
-};
-
-struct in6_addr {
-	union {
-		__be32 u6_addr32[4];
-	} in6_u;
-};
-
-struct sock_common {
-	__be32 skc_daddr, skc_rcv_saddr;
-	unsigned short skc_family;
-	unsigned char skc_state;
-	struct in6_addr skc_v6_daddr, skc_v6_rcv_saddr;
-};
-
-struct sock {
-	struct sock_common __sk_common;
-	int sk_sndbuf;
-	unsigned long sk_pacing_rate; /* bytes per second; may be written */
-	unsigned long sk_max_pacing_rate;
-	__u32 sk_pacing_status; /* SK_PACING_NONE and so on; may be written */
-};
-
-struct inet_sock {
-	struct sock sk;
-};
-
-struct inet_connection_sock {
-	struct inet_sock icsk_inet;
-	const struct tcp_congestion_ops *icsk_ca_ops;
-	void *icsk_ulp_data;
-	__u8 icsk_ca_state : 5;
-	__u8 icsk_retransmits; /* timeouts since the last progress */
-	__u32 icsk_rto; /* jiffies */
-	__u64 icsk_ca_priv[13]; /* 104 bytes; may be written */
-};
-
-struct minmax_sample {
-	__u32 v;
-};
-
-struct minmax {
-	struct minmax_sample s[3];
-};
-
-struct tcp_sock {
-	struct inet_connection_sock inet_conn;
-	__u32 snd_cwnd;     /* segments; may be written */
-	__u32 snd_cwnd_cnt; /* Reno's count of segments towards the next; may be written */
-	__u32 snd_ssthresh; /* segments; may be written */
-	__u32 snd_cwnd_clamp;
-	__u32 snd_nxt, write_seq;
-	__u32 srtt_us;	 /* smoothed RTT, eighths of a microsecond; 0 without a sample */
-	__u32 delivered; /* segments acknowledged, cumulatively or selectively; wraps */
-	__u32 max_packets_out;
-	__u32 mss_cache; /* bytes */
-	__u32 packets_out, sacked_out, lost_out, retrans_out; /* segments */
-	__u32 prior_cwnd, prr_out;		 /* segments; of the reduction that goes on */
-	__u32 reordering;			 /* segments */
-	__u32 undo_marker;			 /* not 0 while a reduction may prove spurious */
-	__u32 notsent_lowat;			 /* bytes (TCP_NOTSENT_LOWAT); 0: net.ipv4.tcp_notsent_lowat */
-	__u32 lsndtime;				 /* last transmission, jiffies */
-	__u32 rate_delivered, rate_interval_us; /* the last sample of the delivery rate: segments, us */
-	struct minmax rtt_min;			 /* us; s[0] is the smallest RTT of tcp_min_rtt_wlen */
-	__u8 is_cwnd_limited : 1;
-	bool is_mptcp;
-};
-
-struct ack_sample {
-	__s32 rtt_us; /* negative: none (Karn) */
-};
-
-struct rate_sample {
-	__s32 losses;	    /* segments that this ACK showed to be lost */
-	__u32 acked_sacked; /* segments that it newly delivered */
-};
-
-struct mptcp_sock {
-	struct inet_connection_sock sk;
-	__u64 snd_una, wnd_end; /* data sequence numbers */
-	struct list_head conn_list;
-};
-
-struct mptcp_subflow_context {
-	struct list_head node;
-	struct sock *tcp_sock;
-	struct sock *conn;
-	__u32 request_bkup : 1; /* standby at this side's request */
-	__u32 backup : 1;	/* standby at the other side's request */
-	__u32 stale : 1;	/* timed out without progress: the scheduler skips it */
-};
-
-struct tcp_congestion_ops {
-	__u32 (*ssthresh)(struct sock *sk);
-	void (*cong_avoid)(struct sock *sk, __u32 ack, __u32 acked);
-	void (*set_state)(struct sock *sk, __u8 new_state);
-	void (*cwnd_event)(struct sock *sk, enum tcp_ca_event event);
-	void (*pkts_acked)(struct sock *sk, const struct ack_sample *sample);
-	__u32 (*undo_cwnd)(struct sock *sk);
-	void (*in_ack_event)(struct sock *sk, __u32 flags);
-	void (*cong_control)(struct sock *sk, __u32 ack, int flag, const struct rate_sample *rs);
-	void (*init)(struct sock *sk);
-	char name[16];
-};
-
-#pragma clang attribute pop
-
-extern __u32 tcp_slow_start(struct tcp_sock *tp, __u32 acked) __ksym;
-extern void tcp_cong_avoid_ai(struct tcp_sock *tp, __u32 w, __u32 acked) __ksym;
-extern void tcp_reno_cong_avoid(struct sock *sk, __u32 ack, __u32 acked) __ksym;
-extern __u32 tcp_reno_ssthresh(struct sock *sk) __ksym;
-extern __u32 tcp_reno_undo_cwnd(struct sock *sk) __ksym;
-extern void *bpf_rdonly_cast(const void *object, __u32 type) __ksym;
-
-/* Hooks get the whole tcp_sock as the type of its first member (bpf_tcp_ca_is_valid_access). */
-static __always_inline struct tcp_sock *tcp_sk(struct sock *sk)
-{
-	return (struct tcp_sock *)sk;
-}
 
 /* The algorithm's own state in the socket; zero before `init`. */
 static __always_inline void *private(struct sock *sk)
@@ -189,12 +42,6 @@ static __always_inline bool reaches_avoidance(struct tcp_sock *tp, __u32 *acked)
 		return true;
 	*acked = tcp_slow_start(tp, *acked);
 	return *acked;
-}
-
-/* Sequence number a comes after b, modulo 2^32. */
-static __always_inline bool after(__u32 a, __u32 b)
-{
-	return (__s32)(b - a) < 0;
 }
 
 /* The hooks that most algorithms leave to Reno: halving, and undoing a spurious reduction. */

@@ -8,8 +8,6 @@
 
 #include "recovery.h"
 
-enum { SK_PACING_NONE, SK_PACING_NEEDED };
-
 static __always_inline bool is_subflow(const struct tcp_sock *tp)
 {
 	return bpf_core_field_exists(tp->is_mptcp) && tp->is_mptcp;

@@ -10,14 +10,12 @@
 #include "kernel.h"
 #include <bpf/bpf_endian.h>
 
-/* include/linux/socket.h, include/uapi/linux/bpf.h */
-enum { AF_INET6 = 10, BPF_MAP_TYPE_HASH = 1 };
 #define MOST_PATHS 1024
 /* us after which a subflow looks again. */
 #define LOOK_AGAIN_US 100000
 
 /* Addresses in network order; one of IPv4 is ::ffff:a.b.c.d. */
-struct path {
+struct path_pair {
 	__u32 local[4], remote[4];
 };
 
@@ -31,7 +29,7 @@ struct parameters {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, MOST_PATHS);
-	__type(key, struct path);
+	__type(key, struct path_pair);
 	__type(value, struct parameters);
 } paths SEC(".maps");
 
@@ -52,7 +50,7 @@ static __always_inline const struct parameters *told(const struct sock *sk)
 {
 	const struct sock_common *common = &sk->__sk_common;
 	const struct parameters *found;
-	struct path path = {};
+	struct path_pair path = {};
 
 	if (common->skc_family != AF_INET6) {
 		of_ipv4(path.local, common->skc_rcv_saddr);

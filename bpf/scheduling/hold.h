@@ -45,8 +45,6 @@
 #define MOST_UNSENT (1ull << 30)
 /* us for which a best rate counts, once or twice. */
 #define MEMORY_US 2000000
-/* include/uapi/linux/tcp.h */
-enum { TCP_NOTSENT_LOWAT = 25 };
 
 struct hold {
 	__u64 rate; /* R, bytes per second; kept in the socket (see for_each_subflow) */

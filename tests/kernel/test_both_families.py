@@ -33,6 +33,11 @@ def by_path(observation):
     return {subflow.path: subflow for subflow in observation.subflows}
 
 
+def of_line(observation):
+    """Bytes of the narrow line, of both families."""
+    return sum(subflow.bytes for subflow in observation.subflows if subflow.path.startswith("N-X"))
+
+
 @pytest.mark.measures("what is missing of the rate is the start's")
 @pytest.mark.parametrize("initial", ["W-X", "W-X/6"])
 def test_subflows_of_both_families_carry_data_whichever_came_first(measured, initial):
@@ -115,7 +120,9 @@ def test_a_path_that_is_back_carries_what_it_does_in_the_simulator(trial, observ
     assert kernel.failed is None and simulated.failed is None
     there, back = (subflow.bytes for subflow in kernel.subflows if subflow.path == path)
     assert back > 10 * there
-    assert there + back == pytest.approx(by_path(simulated)[path].bytes, rel=0.15)
+    # What the narrow line carries; how much of it goes by standby subflows while this one is away is chance.
+    assert of_line(kernel) == pytest.approx(of_line(simulated), rel=0.15)
+    assert there + back > 0.8 * of_line(kernel)
 
 
 def test_plain_tcp_takes_the_family_of_its_path(measured):

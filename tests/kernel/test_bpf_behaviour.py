@@ -143,7 +143,7 @@ def test_vegas_keeps_the_queue_short_where_reno_fills_it(network, side_by_side) 
 @pytest.mark.measures("one run of 15 seconds: which packets a full queue drops is chance")
 @pytest.mark.timeout(600)
 def test_coupled_subflows_do_no_harm_and_leave_the_contended_path(testbed) -> None:
-    arguments = ["--runs", "1", "--duration", "15", "--workers", "6", "--json"]
+    arguments = ["--runs", "1", "--duration", "15", "--workers", "3", "--json"]
     algorithms = [argument for cc in ("reno", "olia", "lia", "balia") for argument in ("--cc", cc)]
     command = [sys.executable, "-m", "benchmarks.fidelity.kernel_rules", *arguments, *algorithms]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)

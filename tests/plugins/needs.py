@@ -23,6 +23,7 @@ from typing import Literal, NamedTuple, NoReturn
 
 import pytest
 
+from mptune.guest import kernels
 from mptune.linux import bpf
 from mptune.trial.congestion import PAIRS
 
@@ -144,6 +145,12 @@ def _bpf() -> Iterator[Thing]:
         yield Thing("libbpf1", "packages")
 
 
+def _guest() -> Iterator[Thing]:
+    yield from _linux()
+    if not kernels.built():
+        yield Thing(f"a kernel for guests (mptune kernel build {kernels.DEFAULT})", "elsewhere")
+
+
 def _bpf_tests() -> Iterator[Thing]:
     if not list(BPF_TESTS.glob("*.bpf.o")):
         yield from list(_clang()) or [Thing("the BPF programs of the tests (make bpf)", "packages")]
@@ -155,6 +162,8 @@ NEEDS: Mapping[str, Need] = {
     "root": Need("what takes root", beside=_root),
     "bpf": Need("BPF programs on the kernel", beside=_bpf),
     "bpf-tests": Need("BPF programs on the kernel", beside=_bpf_tests),
+    "guest": Need("trials in virtual time", beside=_guest),
+    "patch": Need("the building of kernels", ("patch",)),
     "clang": Need("what compiles BPF programs", ("clang",), _headers),
     "compiler": Need("the arithmetic of the BPF programs", beside=_compiler),
     "browser": Need("the report in a browser", beside=_browser, theirs=(*BROWSERS, "findmnt", "uname")),

@@ -3,7 +3,7 @@
 from typing import Any
 
 from mptune.topology import Topology
-from mptune.trial import Bulk, Transfer, Trial
+from mptune.trial import Bulk, ScriptedAction, Transfer, Trial
 
 SECOND = 1_000_000_000
 #: A standby subflow carries less than this share of what active ones do: nothing without losses, but while
@@ -35,3 +35,8 @@ def with_workload(fields: dict[str, Any]) -> dict[str, Any]:
     workload = Transfer(**transfer) if "transfer_bytes" in fields else Bulk(**bulk)
     others = {*bulk, "transfer_bytes", "deadline_ns"}
     return {name: value for name, value in fields.items() if name not in others} | {"workload": workload}
+
+
+def cut(path: str, at_ns: int) -> tuple[ScriptedAction, ...]:
+    """A script that cuts a path for good."""
+    return (ScriptedAction(at_ns=at_ns, path=path, action="down"),)

@@ -155,7 +155,9 @@ Runs = Annotated[
     int, Option(count(1), "Runs of each configuration, each with its own seed.", key="trials.runs")
 ]
 Duration = Annotated[int, Option(time(positive=True), "Length of each trial.", key="trials.duration")]
-Testbed = Annotated[str, Option(choice(lambda: testbeds.TESTBEDS), "Where to measure.", key="testbed")]
+#: One of the testbeds; `virtual:7.3` names the release of its kernel too.
+_TESTBED = Kind("NAME", str.strip, str, testbeds.check_name, known=lambda: tuple(testbeds.TESTBEDS))
+Testbed = Annotated[str, Option(_TESTBED, "Where to measure.", key="testbed")]
 Reverse = Annotated[
     bool,
     Option(SWITCH, "Swap sender and receiver of the topology; path A-B becomes B-A.", key="reverse"),

@@ -5,17 +5,20 @@ core. `_base` is their interface.
 """
 
 import platform
+import re
 from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import Any, Literal
 
 from mptune import _core
+from mptune._text import quoted
 from mptune.errors import InputError, one_of
 from mptune.testbeds._base import Testbed
 from mptune.testbeds._overload import overloaded
 from mptune.testbeds.hosts import HostsTestbed
 from mptune.testbeds.namespaces import NamespacesTestbed
 from mptune.testbeds.simulated import SimulatedTestbed
+from mptune.testbeds.virtual import VirtualTestbed
 from mptune.topology import Topology
 from mptune.trial import FIXED, Workload
 from mptune.trial.congestion import PAIRS
@@ -24,6 +27,7 @@ from mptune.trial.stacks import title
 __all__ = [
     "TESTBEDS",
     "Testbed",
+    "check_name",
     "congestion_controls",
     "create",
     "names",
@@ -36,26 +40,46 @@ __all__ = [
 #: Every testbed by its name on the command line.
 TESTBEDS: dict[str, Callable[[], Testbed]] = {
     "simulated": SimulatedTestbed,
+    "virtual": VirtualTestbed,
     "namespaces": NamespacesTestbed,
     "hosts": HostsTestbed,
 }
 
 
 def create(name: str) -> Testbed:
-    """Make the testbed called `name`.
+    """Make the testbed called `name`: "virtual:6.12" is `virtual` on that release of the kernel.
 
     Raises
     ------
     InputError : there is no testbed with that name.
     """
-    if name not in TESTBEDS:
-        raise InputError("--testbed", "", one_of(TESTBEDS, name))
-    return TESTBEDS[name]()
+    try:
+        check_name(name)
+    except ValueError as error:
+        raise InputError("--testbed", "", str(error)) from None
+    base, _, release = name.partition(":")
+    return VirtualTestbed(release) if release else TESTBEDS[base]()
+
+
+def check_name(name: str) -> None:
+    """Refuse what is no testbed.
+
+    Raises
+    ------
+    ValueError : with the expected names.
+    """
+    base, colon, release = name.partition(":")
+    if base not in TESTBEDS:
+        raise ValueError(one_of(TESTBEDS, name))
+    if colon and (base != VirtualTestbed.name or not re.fullmatch(r"\d{1,3}\.\d{1,3}", release)):
+        raise ValueError(
+            f'expected a release after "virtual:" alone, such as virtual:7.3, found {quoted(name)}'
+        )
 
 
 def _class(name: str) -> type[Testbed]:
     """Class of the testbed called `name`; the base class if there is none, or it is made by a function."""
-    maker = TESTBEDS.get(name)
+    maker = TESTBEDS.get(name.partition(":")[0])
     return maker if isinstance(maker, type) and issubclass(maker, Testbed) else Testbed
 
 
@@ -86,11 +110,12 @@ def notice(
 def stack_title(name: str, members: Mapping[str, Any]) -> str:
     """MPTCP implementation of a trial with these members on a testbed, in words.
 
-    A testbed with one stack runs this machine's kernel, or those of two hosts.
+    A testbed with one stack runs this machine's kernel, a guest's, or those of two hosts.
     """
     if name == HostsTestbed.name:
         return "the hosts' own MPTCP"
-    return title(members, platform.release()) if only_stack(name) else title(members)
+    _, _, guest = name.partition(":")
+    return title(members, guest or platform.release()) if only_stack(name) else title(members)
 
 
 def names(

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mptune.linux.kernel_trial import Outcome, Plan
     from mptune.linux.quiet import Quiet
 
-__all__ = ["NamespacesTestbed", "stall_ns"]
+__all__ = ["NamespacesTestbed", "check_network", "stall_ns"]
 
 #: A trial that is to be recorded is run this often if the machine is too busy.
 _ATTEMPTS = 3
@@ -81,16 +81,8 @@ class NamespacesTestbed(Testbed):
         return self._awake
 
     def check_network(self, topology: Topology) -> None:
-        """Refuse a network that is not known well enough, or has traffic that the emulator lacks.
-
-        Raises
-        ------
-        InputError : naming the first value that is missing, or the connection of others.
-        """
-        topology.check_known("the emulator")
-        if any(isinstance(flow, TcpBackground) for flow in topology.background):
-            expected = 'expected kind = "udp": the emulator has no TCP connections of others'
-            raise InputError(topology.file, "background", expected)
+        """Refuse what the emulator cannot have (`check_network`)."""
+        check_network(topology)
 
     def check(self, trial: Trial) -> None:
         """Refuse what the kernel cannot do, without running it.
@@ -199,6 +191,19 @@ class NamespacesTestbed(Testbed):
             busy = before.share_until(Load.now(self._awake.pid))
         self._gate.learn(rate_bps, sum(_kernel_observation.processor_shares(outcome).values()))
         return _kernel_observation.observe(trial, plan, outcome, busy), plan, outcome
+
+
+def check_network(topology: Topology) -> None:
+    """Refuse a network that is not known well enough, or has traffic that the emulator lacks.
+
+    Raises
+    ------
+    InputError : naming the first value that is missing, or the connection of others.
+    """
+    topology.check_known("the emulator")
+    if any(isinstance(flow, TcpBackground) for flow in topology.background):
+        expected = 'expected kind = "udp": the emulator has no TCP connections of others'
+        raise InputError(topology.file, "background", expected)
 
 
 def _host(end: str) -> str:

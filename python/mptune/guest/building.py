@@ -1,0 +1,223 @@
+"""Building a kernel for guests: source, patch, configuration, make, and a first boot.
+
+It takes some minutes, and 2 GB of space that are free again afterwards. Nothing is installed, and root is
+not needed. What is built appears in `mptune.guest.kernels` whole, or not at all.
+"""
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+import msgspec
+
+from mptune.errors import InputError, MptuneError
+from mptune.guest import builtin, kernels, machine, sources
+from mptune.guest.kernels import Kernel
+from mptune.linux.sandbox import syscalls
+
+__all__ = ["CONFIG", "PATCH", "build", "lacking", "recipe"]
+
+CONFIG, PATCH = (Path(__file__).with_name(name) for name in ("kernel.config", "virtual.patch"))
+#: Programs of a build, and the package of Debian that has each.
+PROGRAMS = {
+    "gcc": "gcc",
+    "make": "make",
+    "flex": "flex",
+    "bison": "bison",
+    "bc": "bc",
+    "patch": "patch",
+    "xz": "xz-utils",
+}
+#: Space that a build takes, bytes.
+SPACE = 2_500_000_000
+#: Without these a kernel is of no use; others differ from release to release.
+_REQUIRED = (
+    "UML_TIME_TRAVEL_SUPPORT",
+    "HOSTFS",
+    "MPTCP",
+    "MPTCP_IPV6",
+    "INET_MPTCP_DIAG",
+    "TUN",
+    "NET_NS",
+    "USER_NS",
+    "HIGH_RES_TIMERS",
+)
+_HZ = 1000
+#: Lines of make that compile or link something.
+_STEP = re.compile(r"^\s+(CC|LD|AR|AS|HOSTCC|LINK)\s", re.MULTILINE)
+#: How many of them there are, roughly: for the progress alone.
+STEPS = 1400
+
+#: Called with what is being done, and the share of it that is done, if that is known.
+Progress = Callable[[str, float | None], None]
+
+
+def recipe() -> str:
+    """Digest of what is made of the sources: configuration, patch, and congestion controls."""
+    files = (CONFIG, PATCH, *sorted(builtin.PROGRAMS.rglob("*.[ch]")))
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
+
+
+def lacking() -> list[str]:
+    """Packages whose programs are not there."""
+    return [package for program, package in PROGRAMS.items() if shutil.which(program) is None]
+
+
+def build(
+    release: str | None = None, *, source: Path | None = None, jobs: int | None = None, progress: Progress
+) -> Kernel:
+    """Build a kernel and keep it for guests; one of the same release is replaced.
+
+    Parameters
+    ----------
+    release : such as "7.3"; with `source` it is what the archive has to be.
+    source : an archive of Linux's sources; None takes the distribution's.
+    jobs : compilers at a time; None is one a processor.
+
+    Raises
+    ------
+    InputError : there is no such release, or the archive is none.
+    MptuneError : programs or space are lacking, or a step failed; the message has its last line.
+    """
+    if missing := lacking():
+        raise MptuneError(
+            f"mptune kernel build needs {', '.join(missing)}: apt-get install {' '.join(missing)}"
+        )
+    directory = kernels.directory()
+    directory.mkdir(parents=True, exist_ok=True)
+    with _alone(directory):
+        return _built(release, source, jobs or os.cpu_count() or 1, progress)
+
+
+@contextmanager
+def _alone(directory: Path) -> Iterator[None]:
+    """Keep other builds out, and remove what killed ones have left."""
+    with (directory / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise MptuneError(f"{directory}: another build is at work") from None
+        for pattern in ("build-*", "new-*"):
+            for left in directory.glob(pattern):
+                shutil.rmtree(left, ignore_errors=True)
+        yield
+
+
+def _built(release: str | None, source: Path | None, jobs: int, progress: Progress) -> Kernel:
+    directory = kernels.directory()
+    if (free := shutil.disk_usage(directory).free) < SPACE:
+        raise MptuneError(f"{directory}: expected {SPACE / 1e9:.1f} GB free, found {free / 1e9:.1f} GB")
+    with ExitStack() as stack:
+        work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="build-", dir=directory)))
+        if source is None:
+            progress("fetching", None)
+            wanted = stack.enter_context(sources.fetched(release or kernels.DEFAULT, work))
+        else:
+            wanted = sources.Source(source, source.name)
+        tree = sources.unpack(wanted, work / "tree", lambda share: progress("unpacking", share))
+        named, version = sources.version_of(tree)
+        if release is not None and named != release:
+            raise InputError("--source", "", f"expected Linux {release}, found {version}")
+        return _made(tree, named, wanted.name, work, jobs, progress)
+
+
+def _made(tree: Path, release: str, source: str, work: Path, jobs: int, progress: Progress) -> Kernel:
+    progress("configuring", None)
+    with PATCH.open("rb") as patch:
+        _step("patch", ["patch", "--strip=1", "--batch", "--fuzz=3"], tree, stdin=patch)
+    builtin.add(tree)
+    out = work / "out"
+    out.mkdir()
+    make = ["make", "ARCH=um", f"O={out}", f"KCONFIG_ALLCONFIG={CONFIG}"]
+    _step("make allnoconfig", [*make, "allnoconfig"], tree)
+    _check(out / ".config")
+    _compile([*make, f"-j{jobs}", "linux"], tree, lambda share: progress("compiling", share))
+    program = out / kernels.PROGRAM
+    _step("strip", ["strip", str(program)], out)
+    progress("booting", None)
+    kernel = Kernel(
+        release=release,
+        version="",
+        source=source,
+        recipe=recipe(),
+        compiler=subprocess.run(
+            ["gcc", "--version"], capture_output=True, text=True, check=True
+        ).stdout.split("\n", 1)[0],
+        congestion_controls=(),
+    )
+    facts = machine.facts(program)
+    kernel = msgspec.structs.replace(
+        kernel, version=facts.version, congestion_controls=tuple(sorted(facts.congestion_controls))
+    )
+    return _kept(kernel, program)
+
+
+def _kept(kernel: Kernel, program: Path) -> Kernel:
+    """Put the kernel where it is found, in one step."""
+    folder = kernels.directory() / kernel.release
+    new = Path(tempfile.mkdtemp(prefix="new-", dir=kernels.directory()))
+    new.chmod(0o755)
+    shutil.copy(program, new / kernels.PROGRAM)
+    (new / kernels.ABOUT).write_bytes(msgspec.json.format(msgspec.json.encode(kernel)))
+    shutil.rmtree(folder, ignore_errors=True)
+    new.rename(folder)
+    return kernel
+
+
+def _check(configuration: Path) -> None:
+    """Refuse a configuration in which something essential was lost."""
+    lines = set(configuration.read_text().splitlines())
+    lost = [name for name in _REQUIRED if f"CONFIG_{name}=y" not in lines]
+    if f"CONFIG_HZ={_HZ}" not in lines:
+        lost.append(f"HZ={_HZ}")
+    if lost:
+        raise MptuneError(f"this release's configuration has no {', '.join(lost)}")
+
+
+def _step(name: str, command: Sequence[str], cwd: Path, **options: object) -> None:
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False, **options)  # type: ignore[call-overload]
+    if done.returncode:
+        raise MptuneError(f"{name}: {_last(done.stderr or done.stdout)}")
+
+
+def _compile(command: Sequence[str], cwd: Path, advance: Callable[[float], None]) -> None:
+    """Run make in a group of its own, which an interrupt ends whole."""
+    process = subprocess.Popen(
+        ["nice", "-n", "10", *command],
+        cwd=cwd,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+        preexec_fn=syscalls.die_with_parent,
+    )
+    assert process.stdout is not None
+    steps, said = 0, [""]
+    try:
+        for line in process.stdout:
+            if _STEP.match(line):
+                steps += 1
+                advance(min(1.0, steps / STEPS))
+            elif "rror" in line:
+                said.append(line)
+        if process.wait():
+            raise MptuneError(f"make linux: {_last(''.join(said[:5]))}")
+    finally:
+        if process.poll() is None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        process.stdout.close()
+
+
+def _last(text: str) -> str:
+    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "failed")[:300]

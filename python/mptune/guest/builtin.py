@@ -1,0 +1,77 @@
+"""mptune's congestion controls as a part of a guest's kernel: User Mode Linux runs no BPF programs.
+
+The text is that of the BPF programs (`bpf/`). This puts it into a kernel's tree, with a source of a few lines
+for each window algorithm that kernels lack, and for each pair of a window algorithm and a path policy. In the
+kernel they have the names that they have in mptune.
+"""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from mptune.trial.congestion import PAIRS, PLUS
+
+__all__ = ["add", "names"]
+
+#: The text of the programs.
+PROGRAMS = Path(__file__).with_name("bpf")
+#: Below net/ipv4 of the tree.
+_FOLDER = "mptune"
+#: Window algorithms that every kernel for guests has itself.
+_OF_THE_KERNEL = {"cubic", "reno", "hybla", "scalable", "vegas"}
+
+_SOURCE = """\
+#define ALGORITHM {name}
+#define REGISTERED {name}
+#define NAME "{cc}"
+/* Of the whole kernel there is one of each name. */
+#define _license license_of_{name}
+#define paths paths_of_{name}
+#ifdef HAS_TX_START
+#define cubictcp_cwnd_event cwnd_event_of_{name}
+#endif
+#include "builtin/headers.h"
+{includes}#include "builtin/register.h"
+"""
+_MAKEFILE = """\
+ccflags-y += -I$(src)/builtin -I$(src)/include -I$(src) -I$(srctree)/net/mptcp
+ccflags-y += -Wno-missing-prototypes -Wno-missing-declarations {defines}
+obj-y += {objects}
+"""
+
+
+def names(*, pairs: bool) -> list[str]:
+    """Names in mptune of what is added; `pairs` are those with a path policy."""
+    alone = sorted({path.stem for path in (PROGRAMS / "congestion").glob("*.h")} - _OF_THE_KERNEL)
+    return [*alone, *(PAIRS if pairs else ())]
+
+
+def add(tree: Path) -> None:
+    """Add them to a kernel's tree.
+
+    Pairs need the hook `cong_control` with the ACK's flags (Linux 6.10).
+    """
+    header = (tree / "include/net/tcp.h").read_text()
+    folder = tree / "net/ipv4" / _FOLDER
+    shutil.copytree(PROGRAMS, folder, ignore=shutil.ignore_patterns("tests", "Makefile"))
+    objects = []
+    for cc in names(pairs="cong_control)(struct sock *sk, u32 ack, int flag" in header):
+        name = cc.replace(PLUS, "_")
+        includes = "".join(f'#include "{part}.h"\n' for part in _parts(cc))
+        (folder / f"{name}.c").write_text(_SOURCE.format(name=name, cc=cc, includes=includes))
+        objects.append(f"{name}.o")
+    # Hooks of Cubic that programs may call are known to that file alone.
+    cubic = tree / "net/ipv4/tcp_cubic.c"
+    cubic.write_text(cubic.read_text().replace("__bpf_kfunc static ", "__bpf_kfunc "))
+    defines = "-DHAS_TX_START" if "(*cwnd_event_tx_start)" in header else ""
+    (folder / "Makefile").write_text(_MAKEFILE.format(defines=defines, objects=" ".join(objects)))
+    with (tree / "net/ipv4/Makefile").open("a") as makefile:
+        makefile.write(f"obj-y += {_FOLDER}/\n")
+
+
+def _parts(cc: str) -> Iterator[str]:
+    """Headers in their order: the path policy's first."""
+    window, _, policy = cc.partition(PLUS)
+    if policy:
+        yield f"scheduling/{policy}"
+    yield f"congestion/{window}"

@@ -1,0 +1,92 @@
+"""The first process of a guest: it does what it is asked for, prints the answer, and ends the guest.
+
+A module that works in guests calls `serve`; `python -m` that module is what the guest's kernel starts. This
+one, `python -m mptune.guest.inside`, reports what the kernel is like. The answer is JSON in base64, in lines
+that begin with `PIECE`, and then `END`: everything else on the console is the kernel's.
+"""
+
+import base64
+import ctypes
+import json
+import os
+import platform
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+__all__ = ["END", "PIECE", "serve"]
+
+PIECE, END = b"mptune> ", b"mptune: end"
+#: Where the work is; as of `mptune.guest.boot`, which the program on this machine alone imports.
+_WORK = Path("/mnt/work.json")
+#: Characters of a line; the console takes them one by one.
+_WIDTH = 1000
+_POWER_OFF = 0x4321FEDC  # linux/reboot.h
+
+#: What a guest has beside its root, which is this machine's: kind and place.
+_MOUNTS = (
+    ("proc", "/proc"),
+    ("sysfs", "/sys"),
+    ("tmpfs", "/run"),
+    ("tmpfs", "/tmp"),
+    ("tmpfs", "/dev/shm"),
+    ("cgroup2", "/sys/fs/cgroup"),
+)
+_ENVIRONMENT = {
+    "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+    "HOME": "/run",
+    "TMPDIR": "/tmp",
+    "LANG": "C.UTF-8",
+    "PYTHONDONTWRITEBYTECODE": "1",
+}
+
+
+def serve(task: Callable[[dict[str, Any]], bytes]) -> None:
+    """Prepare the guest, do its work, print the answer, and end the guest, whatever happens.
+
+    Parameters
+    ----------
+    task : makes the answer from the work.
+    """
+    try:
+        _prepare()
+        work = json.loads(_WORK.read_text())
+        # The phase of timers at which the work begins: idle time costs nothing.
+        time.sleep(work.get("phase_ns", 0) / 1e9)
+        _print(task(work))
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        ctypes.CDLL(None).reboot(_POWER_OFF)
+
+
+def _prepare() -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    for kind, place in _MOUNTS:
+        Path(place).mkdir(exist_ok=True)
+        libc.mount(b"guest", place.encode(), kind.encode(), ctypes.c_ulong(0), None)
+    os.environ.clear()
+    os.environ.update(_ENVIRONMENT)
+    os.chdir("/run")
+
+
+def _facts(_: dict[str, Any]) -> bytes:
+    available = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
+    return json.dumps({"version": platform.release(), "congestion_controls": available}).encode()
+
+
+def _print(answer: bytes) -> None:
+    text = base64.b64encode(answer)
+    out = sys.stdout.buffer
+    for start in range(0, len(text), _WIDTH):
+        out.write(PIECE + text[start : start + _WIDTH] + b"\n")
+    out.write(END + b"\n")
+    out.flush()
+
+
+if __name__ == "__main__":
+    serve(_facts)

@@ -1,0 +1,154 @@
+"""The virtual testbed: trials on a real kernel in virtual time, each in a guest of its own.
+
+In the guest the trial is one of the testbed `namespaces`: the network is the simulator's, run by the
+emulator, and everything above it is the guest's kernel. The clock is the guest's, so that no trial is ever
+late, and the same seed gives the same bytes. What a packet costs in processor time has no effect there.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from contextlib import contextmanager
+from queue import SimpleQueue
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from mptune import _core
+from mptune.errors import Failure, InputError, MptuneError, one_of
+from mptune.testbeds import _kernel_plan
+from mptune.testbeds._base import Testbed
+from mptune.testbeds.namespaces import check_network
+from mptune.trial import Observation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mptune.topology import Topology
+    from mptune.trial import Trial
+
+__all__ = ["VirtualTestbed"]
+
+#: Within this time a trial begins, nanoseconds: timers of the kernel have phases of milliseconds to seconds,
+#: and the one at which a connection begins can decide what it carries.
+_PHASES_NS = 10_000_000_000
+#: Real seconds that a trial may take: for the guest, and for each second of its own.
+_SET_UP_S, _SLOWEST = 60.0, 30.0
+
+
+class VirtualTestbed(Testbed):
+    """Runs trials in guests, one on each processor.
+
+    Parameters
+    ----------
+    release : of the guests' kernel, such as "7.3"; empty takes the default, or else the newest that is built.
+
+    Raises
+    ------
+    InputError : kernels are built, but not that one.
+    MptuneError : no kernel is built.
+    """
+
+    name = "virtual"
+    only_stack = "linux"
+
+    def __init__(self, release: str = "") -> None:
+        from mptune.guest import kernels
+
+        self.kernel = kernels.find(release)
+        # Trials of two releases are two things to a store.
+        self.name = f"{self.name}:{self.kernel.release}"
+        self._closed = False
+        self._processors: SimpleQueue[int] = SimpleQueue()
+        processors = sorted(os.sched_getaffinity(0))
+        # Programs side by side begin with different ones.
+        first = os.getpid() % len(processors)
+        for processor in processors[first:] + processors[:first]:
+            self._processors.put(processor)
+
+    def check_network(self, topology: Topology) -> None:
+        """Refuse what the emulator cannot have; as the testbed namespaces does."""
+        check_network(topology)
+
+    def check(self, trial: Trial) -> None:
+        """Refuse what the guest's kernel cannot do, without running it.
+
+        Raises
+        ------
+        InputError : naming the option; or as `check_network`.
+        """
+        self.check_network(trial.topology)
+        if trial.cc not in self.kernel.congestion_controls:
+            known = [cc for cc in _core.congestion_controls() if cc in self.kernel.congestion_controls]
+            expected = f"{one_of(known, trial.cc)}, which Linux {self.kernel.version} for guests lacks"
+            raise InputError("--cc", "", expected)
+        if parameters := next(iter(trial.path_parameters.by_path()), None):
+            expected = f"expected none with the testbed virtual, found one of the path {parameters[0]}"
+            raise InputError("path parameters", "", expected)
+        _kernel_plan.check(trial, self.name)
+
+    def run(self, trial: Trial) -> Observation:
+        """Run one trial in a guest.
+
+        Raises
+        ------
+        InputError : the kernel cannot run such a trial.
+        KeyboardInterrupt : `interrupt` from another thread.
+        """
+        from mptune.guest import machine
+        from mptune.testbeds import _virtual_inside
+
+        self.check(trial)
+        phase_ns = random.Random(f"phase {trial.seed}").randrange(_PHASES_NS)
+        try:
+            with self._processor() as processor:
+                answered = machine.run(
+                    self.kernel.program,
+                    _virtual_inside.__name__,
+                    _virtual_inside.work(trial, phase_ns),
+                    seed=trial.seed,
+                    limit_s=_limit_s(trial),
+                    cpu=processor,
+                    interrupted=lambda: self._closed,
+                )
+        except machine.Died as error:
+            return self._died(str(error))
+        if not answered:
+            raise KeyboardInterrupt
+        answer = msgspec.json.decode(answered, type=_virtual_inside.Answer)
+        if answer.observation is None:
+            assert answer.refused is not None
+            if answer.refused.parts is not None:
+                raise InputError(*answer.refused.parts)
+            raise MptuneError(answer.refused.message)
+        observation = msgspec.structs.replace(answer.observation, testbed=self.name)
+        observation.metadata["phase_ms"] = phase_ns // 1_000_000
+        return observation
+
+    def interrupt(self) -> None:
+        """Kill running guests; no further trial is run."""
+        self._closed = True
+
+    @contextmanager
+    def _processor(self) -> Iterator[int]:
+        """A processor of its own; with more trials than processors, the one that is free first."""
+        processor = self._processors.get()
+        try:
+            yield processor
+        finally:
+            self._processors.put(processor)
+
+    def _died(self, reason: str) -> Observation:
+        return Observation(
+            testbed=self.name,
+            duration_ns=0,
+            in_order_bytes=0,
+            bins=[],
+            subflows=[],
+            failed=Failure("died", reason),
+        )
+
+
+def _limit_s(trial: Trial) -> float:
+    return _SET_UP_S + _SLOWEST * trial.workload.limit_ns / 1e9

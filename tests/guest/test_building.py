@@ -1,0 +1,114 @@
+"""What can go wrong before a compiler starts, and that nothing is left of it."""
+
+import io
+import shutil
+import tarfile
+
+import pytest
+
+from mptune.errors import InputError, MptuneError
+from mptune.guest import building, kernels
+
+MAKEFILE = "VERSION = 7\nPATCHLEVEL = 3\nSUBLEVEL = 4\n"
+UTIL = "ssize_t os_getrandom(void *buf, size_t len, unsigned int flags)\n{\n\treturn 0;\n}\n"
+
+
+@pytest.fixture
+def source(tmp_path):
+    def make(**files):
+        path = tmp_path / "linux-7.3.4.tar.xz"
+        with tarfile.open(path, "w:xz") as tar:
+            for name, text in ({"Makefile": MAKEFILE, "arch/um/Kconfig": ""} | files).items():
+                member = tarfile.TarInfo(f"linux-7.3.4/{name}")
+                member.size = len(text)
+                tar.addfile(member, io.BytesIO(text.encode()))
+        return path
+
+    return make
+
+
+@pytest.fixture
+def build():
+    steps = []
+
+    def run(release=None, source=None):
+        building.build(release, source=source, jobs=1, progress=lambda step, share: steps.append(step))
+
+    run.steps = steps
+    return run
+
+
+@pytest.fixture
+def every_program(monkeypatch):
+    monkeypatch.setattr(building, "lacking", list)
+
+
+def left(cache):
+    return [path.name for path in cache.iterdir() if path.name != "lock"]
+
+
+def test_missing_programs_are_named_with_the_packages_that_have_them(build, monkeypatch, cache):
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(MptuneError, match=r"needs gcc, make, flex.*apt-get install gcc make flex"):
+        build("7.3")
+    assert left(cache) == []
+
+
+def test_too_little_space_is_noticed_first(build, monkeypatch, every_program, cache):
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10, 10, 1_000_000_000))
+    with pytest.raises(MptuneError, match=r"expected 2\.5 GB free, found 1\.0 GB"):
+        build("7.3")
+    assert left(cache) == []
+
+
+def test_an_archive_of_another_release_is_refused(build, every_program, source, cache):
+    with pytest.raises(InputError, match=r"--source: expected Linux 6\.12, found 7\.3\.4"):
+        build("6.12", source())
+    assert left(cache) == []
+
+
+@pytest.mark.needs("patch")
+def test_a_patch_that_does_not_apply_is_the_reason(build, every_program, source, cache):
+    with pytest.raises(MptuneError, match=r"^patch: "):
+        build(None, source(**{"arch/um/os-Linux/util.c": UTIL}))
+    assert left(cache) == [] and build.steps[-1] == "configuring"
+
+
+def test_a_configuration_without_the_essentials_is_refused(tmp_path):
+    configuration = tmp_path / ".config"
+    lines = [f"CONFIG_{name}=y" for name in building._REQUIRED if name != "MPTCP"]
+    configuration.write_text("\n".join(lines))
+    with pytest.raises(MptuneError, match=r"has no MPTCP, HZ=1000$"):
+        building._check(configuration)
+
+
+def test_every_essential_is_asked_for():
+    asked = set(building.CONFIG.read_text().split())
+    assert {f"CONFIG_{name}=y" for name in building._REQUIRED} <= asked
+
+
+def test_a_kernel_replaces_an_earlier_one_of_its_release_whole(tmp_path, cache):
+    program = tmp_path / "linux"
+    for version in ("7.3.3", "7.3.4"):
+        program.write_text(version)
+        made = kernels.Kernel(
+            release="7.3",
+            version=version,
+            source="s",
+            recipe=building.recipe(),
+            compiler="c",
+            congestion_controls=("reno",),
+        )
+        building._kept(made, program)
+    (kernel,) = kernels.built()
+    assert kernel.version == "7.3.4" == kernel.program.read_text() and left(cache) == ["7.3"]
+
+
+def test_what_a_killed_build_left_is_removed_and_a_running_one_is_not(build, every_program, cache):
+    (cache / "build-killed").mkdir()
+    with building._alone(cache):
+        assert left(cache) == []
+        (cache / "build-running").mkdir()
+        with pytest.raises(MptuneError, match="another build is at work"):
+            build("7.3")
+        assert left(cache) == ["build-running"]

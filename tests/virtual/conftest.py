@@ -1,0 +1,32 @@
+"""What the tests in guests share: two unlike paths, and a testbed on the kernel that is built.
+
+They need no root and no quiet machine: a guest has a clock of its own.
+"""
+
+from functools import partial
+
+import pytest
+
+from mptune.testbeds.virtual import VirtualTestbed
+from mptune.topology import load
+from tests.plugins import trials, two_paths
+from tests.plugins.two_paths import Uplink
+
+
+@pytest.fixture(scope="session")
+def testbed():
+    return VirtualTestbed()
+
+
+@pytest.fixture(scope="session")
+def topology(tmp_path_factory):
+    file = tmp_path_factory.mktemp("topology") / "two.toml"
+    uplinks = Uplink("Wide", "20 Mbit/s", "20 ms", "120 kB"), Uplink("Narrow", "10 Mbit/s", "40 ms")
+    file.write_text(two_paths.text(*uplinks))
+    return load(file)
+
+
+@pytest.fixture
+def trial(topology):
+    """A trial of a second, with changes."""
+    return partial(trials.trial, topology)

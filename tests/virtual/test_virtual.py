@@ -1,0 +1,124 @@
+"""Trials in guests: the same bytes from the same seed, and what the kernel does in real time too."""
+
+import threading
+
+import msgspec
+import pytest
+
+from mptune.errors import InputError, MptuneError
+from mptune.guest import builtin, kernels, machine
+from mptune.testbeds import create
+from mptune.testbeds.simulated import SimulatedTestbed
+from mptune.testbeds.virtual import VirtualTestbed
+from mptune.trial.path_parameters import PathParameters
+from tests.plugins import trials
+
+pytestmark = pytest.mark.needs("guest")
+
+
+def by_path(observation):
+    return {subflow.path: subflow.bytes for subflow in observation.subflows}
+
+
+def test_the_same_seed_gives_the_same_observation_also_side_by_side(testbed, trial):
+    with_another = [trial(seed=5), trial(seed=5), trial(seed=6)]
+    results = {}
+
+    def run(number):
+        results[number] = msgspec.json.encode(testbed.run(with_another[number]))
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results[0] == results[1] != results[2]
+
+
+def test_a_trial_on_the_guests_kernel(testbed, trial):
+    observation = testbed.run(trial(duration_ns=3 * trials.SECOND))
+    assert observation.failed is None and observation.testbed == testbed.name
+    assert observation.metadata["fallback"] is False and "overloaded" not in observation.metadata
+    assert observation.metadata["kernel"] == testbed.kernel.version
+    # Payload of 30 Mbit/s, without the start.
+    assert 20e6 < observation.throughput_bps < 30e6 * 1408 / 1460
+    assert set(by_path(observation)) == {"W-X", "N-X"} and all(by_path(observation).values())
+
+
+def test_it_is_what_the_simulator_expects(testbed, trial):
+    """Without losses there is little that could differ."""
+    deep = trial(pm="default", transfer_bytes=3_000_000, buffer_bytes=100_000)
+    kernel, simulated = testbed.run(deep), SimulatedTestbed().run(deep)
+    assert kernel.completion_ns == pytest.approx(simulated.completion_ns, rel=0.02)
+
+
+def test_a_path_manager_and_a_script_work_in_it(testbed, trial):
+    script = trials.cut("W-X", at_ns=500_000_000)
+    observation = testbed.run(trial(transfer_bytes=4_000_000, script=script))
+    assert observation.failed is None and observation.in_order_bytes == 4_000_000
+    assert by_path(observation)["N-X"] > 2_000_000
+
+
+def test_subflows_of_both_families(testbed, trial):
+    observation = testbed.run(trial(family="both", transfer_bytes=4_000_000))
+    assert observation.failed is None
+    assert set(by_path(observation)) == {"W-X", "N-X", "W-X/6", "N-X/6"}
+
+
+def test_what_its_kernel_lacks_is_refused(testbed, trial, monkeypatch):
+    there = set(testbed.kernel.congestion_controls) - {"olia"}
+    lacking = msgspec.structs.replace(testbed.kernel, congestion_controls=tuple(sorted(there)))
+    monkeypatch.setattr(testbed, "kernel", lacking)
+    with pytest.raises(
+        InputError, match=r"--cc: expected one of .*cubic.*found 'olia', which Linux .* lacks"
+    ):
+        testbed.run(trial(cc="olia"))
+
+
+@pytest.mark.parametrize("cc", [*builtin.names(pairs=True)])
+def test_every_congestion_control_of_the_programs_is_in_it(testbed, cc):
+    assert cc in testbed.kernel.congestion_controls
+
+
+def test_parameters_of_paths_are_refused(testbed, trial):
+    parameters = PathParameters(weights={"W-X": 2})
+    with pytest.raises(
+        InputError, match=r"expected none with the testbed virtual, found one of the path W-X"
+    ):
+        testbed.run(trial(cc="cubic+weight", path_parameters=parameters))
+
+
+def test_an_interrupt_ends_a_running_trial(trial):
+    testbed = VirtualTestbed()
+    timer = threading.Timer(1.0, testbed.interrupt)
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        testbed.run(trial(duration_ns=600 * trials.SECOND))
+
+
+def test_a_kernel_that_does_not_boot_is_a_failed_trial(testbed, trial, monkeypatch):
+    command = machine._command
+    # No file system of that kind.
+    without_root = lambda *words: [word.replace("hostfs", "none") for word in command(*words)]  # noqa: E731
+    monkeypatch.setattr(machine, "_command", without_root)
+    observation = testbed.run(trial())
+    assert observation.failed.kind == "died" and "Kernel panic" in str(observation.failed)
+
+
+def test_the_release_can_be_named(testbed):
+    assert create(f"virtual:{testbed.kernel.release}").kernel == testbed.kernel
+    with pytest.raises((InputError, MptuneError), match=r"mptune kernel build 99\.9"):
+        create("virtual:99.9")
+
+
+@pytest.mark.parametrize("name", ["virtual:", "virtual:x", "virtual:../x", "namespaces:7.3", "virtual:7.3.4"])
+def test_a_name_with_something_else_is_refused(name):
+    with pytest.raises(InputError, match=r"--testbed: expected"):
+        create(name)
+
+
+def test_facts_of_the_kernel_are_kept_with_it(testbed):
+    facts = machine.facts(testbed.kernel.program)
+    assert facts.version == testbed.kernel.version
+    assert set(facts.congestion_controls) == set(testbed.kernel.congestion_controls) >= {"cubic", "reno"}
+    assert kernels.find(testbed.kernel.release) == testbed.kernel
