@@ -33,7 +33,7 @@ def answer(value):
         for folder in (tmp_path, *tmp_path.parents):
             if folder.stat().st_uid == os.getuid() and folder != Path("/"):
                 folder.chmod(folder.stat().st_mode | 0o055)
-        monkeypatch.setattr(machine, "_command", lambda program, module: [sys.executable, str(program)])
+        monkeypatch.setattr(machine, "_command", lambda program: [sys.executable, str(program)])
         got = machine.run(file, "", work or {}, **({"seed": 1, "limit_s": 60.0} | options))
         return json.loads(got) if got else None
 
@@ -124,7 +124,13 @@ print("Kernel panic - not syncing: VFS: Unable to mount root fs")
 print("more")
 sys.exit(1)
 """
-    with pytest.raises(machine.Died, match=r"ended with status 1: Kernel panic - not syncing: VFS"):
+    with pytest.raises(machine.Died, match=r"the guest failed: Kernel panic - not syncing: VFS"):
+        guest(script)
+
+
+def test_what_goes_wrong_in_it_is_the_reason(guest):
+    script = f"print({inside.FAULT.decode()!r} + 'OSError: no such thing'); print('reboot: Power down')"
+    with pytest.raises(machine.Died, match=r"the guest failed: OSError: no such thing$"):
         guest(script)
 
 

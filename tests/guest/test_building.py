@@ -29,12 +29,12 @@ def source(tmp_path):
 
 @pytest.fixture
 def build():
-    steps = []
+    """Builds; the steps it came to."""
 
-    def run(release=None, source=None):
+    def run(release=None, source=None, steps=None):
+        steps = [] if steps is None else steps
         building.build(release, source=source, jobs=1, progress=lambda step, share: steps.append(step))
 
-    run.steps = steps
     return run
 
 
@@ -69,9 +69,10 @@ def test_an_archive_of_another_release_is_refused(build, every_program, source, 
 
 @pytest.mark.needs("patch")
 def test_a_patch_that_does_not_apply_is_the_reason(build, every_program, source, cache):
+    steps: list[str] = []
     with pytest.raises(MptuneError, match=r"^patch: "):
-        build(None, source(**{"arch/um/os-Linux/util.c": UTIL}))
-    assert left(cache) == [] and build.steps[-1] == "configuring"
+        build(None, source(**{"arch/um/os-Linux/util.c": UTIL}), steps)
+    assert left(cache) == [] and steps[-1] == "configuring"
 
 
 def test_a_configuration_without_the_essentials_is_refused(tmp_path):

@@ -6,6 +6,7 @@ Two uplinks that are alike, of which a kernel that is left alone uses one: an an
 import json
 import os
 import subprocess
+from collections.abc import Callable
 
 import pytest
 
@@ -23,7 +24,7 @@ BUDGET = ("--duration", "2s", "--budget", "40s", "--no-tcp")
 
 
 @pytest.fixture(scope="module")
-def world(make_world) -> World:
+def world(make_world: Callable[..., World]) -> World:
     """Alice has the same uplink twice: half of what it adds is far beyond what two transfers differ by."""
     return make_world((Side(uplinks=(Uplink(), Uplink())), SERVER))
 

@@ -106,7 +106,8 @@ def test_a_kernel_that_does_not_boot_is_a_failed_trial(testbed, trial, monkeypat
 
 
 def test_the_release_can_be_named(testbed):
-    assert create(f"virtual:{testbed.kernel.release}").kernel == testbed.kernel
+    named = create(f"virtual:{testbed.kernel.release}")
+    assert isinstance(named, VirtualTestbed) and named.kernel == testbed.kernel
     with pytest.raises((InputError, MptuneError), match=r"mptune kernel build 99\.9"):
         create("virtual:99.9")
 

@@ -23,8 +23,8 @@ from mptune.linux.sandbox import syscalls
 
 #: Where the small file system is, in the place of what this machine has there (part of FHS 3.0).
 PLACE = "/mnt"
-#: What a guest is to do, below `PLACE`.
-WORK = "work.json"
+#: Below it: what a guest is to do, and its first program.
+WORK, FIRST = "work.json", "first"
 NOBODY = 65534
 
 _MS_BIND, _MS_REC, _MS_PRIVATE, _MS_NOSUID, _MS_NODEV = 0x1000, 0x4000, 0x40000, 2, 4  # linux/mount.h
@@ -92,9 +92,9 @@ def _confine(order: dict[str, object]) -> None:
         _reveal([str(path) for path in order["needs"]])  # type: ignore[attr-defined]
     _read_only("/")
     _mount("guest", PLACE, "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=1777")
-    work = Path(PLACE, WORK)
-    work.write_text(json.dumps(order["work"]))
-    work.chmod(0o644)
+    for name, content, mode in ((WORK, json.dumps(order["work"]), 0o444), (FIRST, order["first"], 0o555)):
+        Path(PLACE, name).write_text(str(content))
+        Path(PLACE, name).chmod(mode)
 
 
 def _reveal(needs: list[str]) -> None:

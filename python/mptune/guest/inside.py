@@ -2,7 +2,8 @@
 
 A module that works in guests calls `serve`; `python -m` that module is what the guest's kernel starts. This
 one, `python -m mptune.guest.inside`, reports what the kernel is like. The answer is JSON in base64, in lines
-that begin with `PIECE`, and then `END`: everything else on the console is the kernel's.
+that begin with `PIECE`, and then `END`; a line that begins with `FAULT` is why there is none. Everything else
+on the console is the kernel's.
 """
 
 import base64
@@ -17,9 +18,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["END", "PIECE", "serve"]
+__all__ = ["END", "FAULT", "PIECE", "serve"]
 
-PIECE, END = b"mptune> ", b"mptune: end"
+PIECE, END, FAULT = b"mptune> ", b"mptune: end", b"mptune! "
 #: Where the work is; as of `mptune.guest.boot`, which the program on this machine alone imports.
 _WORK = Path("/mnt/work.json")
 #: Characters of a line; the console takes them one by one.
@@ -31,14 +32,13 @@ _MOUNTS = (
     ("proc", "/proc"),
     ("sysfs", "/sys"),
     ("tmpfs", "/run"),
-    ("tmpfs", "/tmp"),
     ("tmpfs", "/dev/shm"),
     ("cgroup2", "/sys/fs/cgroup"),
 )
 _ENVIRONMENT = {
     "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
     "HOME": "/run",
-    "TMPDIR": "/tmp",
+    "TMPDIR": "/run",
     "LANG": "C.UTF-8",
     "PYTHONDONTWRITEBYTECODE": "1",
 }
@@ -57,8 +57,10 @@ def serve(task: Callable[[dict[str, Any]], bytes]) -> None:
         # The phase of timers at which the work begins: idle time costs nothing.
         time.sleep(work.get("phase_ns", 0) / 1e9)
         _print(task(work))
-    except BaseException:
+    except BaseException as error:
         traceback.print_exc()
+        sys.stderr.flush()
+        _write(FAULT + f"{type(error).__name__}: {error}".partition("\n")[0].encode())
     finally:
         sys.stdout.flush()
         ctypes.CDLL(None).reboot(_POWER_OFF)
@@ -81,11 +83,14 @@ def _facts(_: dict[str, Any]) -> bytes:
 
 def _print(answer: bytes) -> None:
     text = base64.b64encode(answer)
-    out = sys.stdout.buffer
     for start in range(0, len(text), _WIDTH):
-        out.write(PIECE + text[start : start + _WIDTH] + b"\n")
-    out.write(END + b"\n")
-    out.flush()
+        _write(PIECE + text[start : start + _WIDTH])
+    _write(END)
+
+
+def _write(line: bytes) -> None:
+    sys.stdout.buffer.write(line + b"\n")
+    sys.stdout.buffer.flush()
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ import msgspec
 
 import mptune
 from mptune.errors import MptuneError
-from mptune.guest import inside
+from mptune.guest import boot, inside
 from mptune.linux.sandbox import leftovers
 from mptune.linux.talker import last_words, manner
 
@@ -86,15 +86,16 @@ def run(
     Died : it ended without an answer.
     """
     order = {
-        "command": _command(program, module),
+        "command": _command(program),
         "environment": {"MPTUNE_GUEST_SEED": str(seed)},
         "cpu": cpu,
         "needs": [str(path) for path in _needs(program)],
+        "first": f"#!{sys.executable} -I\nimport runpy\nrunpy.run_module({module!r}, run_name='__main__')\n",
         "work": dict(work),
     }
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
-            [sys.executable, "-m", "mptune.guest.boot"],
+            [sys.executable, "-m", boot.__name__],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
@@ -119,8 +120,8 @@ def run(
     return _answer(console, status, stderr)
 
 
-def _command(program: Path, module: str) -> list[str]:
-    """Command line of a kernel; what it does not know goes on to its first process."""
+def _command(program: Path) -> list[str]:
+    """Command line of a kernel, which its random numbers depend on too: it is the same on every machine."""
     return [
         str(program),
         "root=/dev/root",
@@ -132,17 +133,13 @@ def _command(program: Path, module: str) -> list[str]:
         f"time-travel-start={_BEGIN_NS}",
         # Faster than ptrace, where the kernel has it (Linux 6.16).
         "seccomp=auto",
-        "uml_dir=/mnt/",
+        f"uml_dir={boot.PLACE}/",
         "umid=guest",
         "con=null",
         "con0=null,fd:1",
         "quiet",
         "panic=1",
-        f'init="{sys.executable}"',
-        "--",
-        "-I",
-        "-m",
-        module,
+        f"init={boot.PLACE}/{boot.FIRST}",
     ]
 
 
@@ -182,17 +179,16 @@ def _console(output: int, end: float, interrupted: Callable[[], bool]) -> bytes 
 
 
 def _answer(console: bytes, status: int, stderr: str) -> bytes:
-    pieces, text = [], []
-    complete = False
-    for line in console.replace(b"\r", b"").split(b"\n"):
-        if line.startswith(inside.PIECE):
-            pieces.append(line.removeprefix(inside.PIECE))
-        elif line == inside.END:
-            complete = True
-        else:
-            text.append(line)
-    if complete:
+    lines = console.replace(b"\r", b"").split(b"\n")
+    if inside.END in lines:
+        pieces = (line.removeprefix(inside.PIECE) for line in lines if line.startswith(inside.PIECE))
         return base64.b64decode(b"".join(pieces))
-    said = b"\n".join(text).decode(errors="replace")
-    panic = next((line for line in said.splitlines() if "Kernel panic" in line), said)
-    raise Died(f"the guest {manner(status)}{last_words(stderr) or last_words(panic)}")
+    text = [line.decode(errors="replace") for line in lines]
+    fault = inside.FAULT.decode()
+    for begin in (fault, "Kernel panic"):
+        for line in text:
+            if line.startswith(begin):
+                raise Died(f"the guest failed{last_words(line.removeprefix(fault))}")
+    raise Died(
+        f"the guest {manner(status)}{last_words(stderr) or last_words(console.decode(errors='replace'))}"
+    )

@@ -37,6 +37,10 @@ _PHASES_NS = 10_000_000_000
 _SET_UP_S, _SLOWEST = 60.0, 30.0
 
 
+#: Endings of keys of an observation that mean nothing without real time.
+_OF_REAL_TIME = ("_busy_share", "_waited_share", "_processors", "_late_p50_ms", "_late_p99_ms", "_late_max_ms")
+
+
 class VirtualTestbed(Testbed):
     """Runs trials in guests, one on each processor.
 
@@ -123,7 +127,10 @@ class VirtualTestbed(Testbed):
                 raise InputError(*answer.refused.parts)
             raise MptuneError(answer.refused.message)
         observation = msgspec.structs.replace(answer.observation, testbed=self.name)
-        observation.metadata["phase_ms"] = phase_ns // 1_000_000
+        metadata = observation.metadata
+        for key in [key for key in metadata if key.endswith(_OF_REAL_TIME)]:
+            del metadata[key]
+        metadata["phase_ms"] = phase_ns // 1_000_000
         return observation
 
     def interrupt(self) -> None:
