@@ -22,6 +22,8 @@ def findings(monkeypatch):
         doctor.Finding(name="iperf3", state="limited", found="not installed", remedy="install iperf3"),
     ]
     monkeypatch.setattr(doctor, "examine", lambda: findings)
+    kernels = Finding(name="kernels for virtual time", state="ok", found="Linux 7.3.4")
+    monkeypatch.setattr("mptune.guest.doctor.examine", lambda: kernels)
     return findings
 
 
@@ -59,6 +61,13 @@ def test_json_has_every_check(findings):
                 "state": "limited",
                 "found": "not installed",
                 "remedy": "install iperf3",
+                "required": False,
+            },
+            {
+                "name": "kernels for virtual time",
+                "state": "ok",
+                "found": "Linux 7.3.4",
+                "remedy": None,
                 "required": False,
             },
         ],

@@ -1,5 +1,7 @@
 """The kernels that a user has built: found by release, listed, removed, and nothing else taken for one."""
 
+from functools import partial
+
 import msgspec
 import pytest
 
@@ -8,22 +10,24 @@ from mptune.guest import kernels
 from mptune.guest.kernels import Kernel
 
 
+def write(cache, release, version, recipe="0" * 16):
+    """A kernel as it is kept, whose program is none."""
+    kernel = Kernel(
+        release=release,
+        version=version,
+        source="linux.tar.xz",
+        recipe=recipe,
+        compiler="cc 1.0",
+        congestion_controls=("cubic", "reno"),
+    )
+    (cache / release).mkdir()
+    (cache / release / "linux").write_bytes(b"kernel")
+    (cache / release / "kernel.json").write_bytes(msgspec.json.encode(kernel))
+
+
 @pytest.fixture
 def add(cache):
-    def make(release: str, version: str) -> None:
-        kernel = Kernel(
-            release=release,
-            version=version,
-            source="linux.tar.xz",
-            recipe="0" * 16,
-            compiler="cc 1.0",
-            congestion_controls=("cubic", "reno"),
-        )
-        (cache / release).mkdir()
-        (cache / release / "linux").write_bytes(b"kernel")
-        (cache / release / "kernel.json").write_bytes(msgspec.json.encode(kernel))
-
-    return make
+    return partial(write, cache)
 
 
 def test_without_a_kernel_the_error_names_the_command_that_builds_one():

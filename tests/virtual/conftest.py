@@ -7,6 +7,7 @@ from functools import partial
 
 import pytest
 
+from mptune.runner.running import run_trials
 from mptune.testbeds.virtual import VirtualTestbed
 from mptune.topology import load
 from tests.plugins import trials, two_paths
@@ -30,3 +31,16 @@ def topology(tmp_path_factory):
 def trial(topology):
     """A trial of a second, with changes."""
     return partial(trials.trial, topology)
+
+
+@pytest.fixture
+def side_by_side(testbed):
+    """Runs trials; none fails."""
+
+    def run(trials):
+        observations = dict(zip(trials, run_trials(testbed, list(trials.values())), strict=True))
+        failed = {key: str(one.failed) for key, one in observations.items() if one.failed is not None}
+        assert not failed
+        return observations
+
+    return run

@@ -3,25 +3,11 @@
 import msgspec
 import pytest
 
-from mptune.runner.running import run_trials
 from mptune.trial import Transfer
 from mptune.trial.congestion import PATH_POLICIES
 from tests.plugins.unlike_paths import WHOLE, mbps, network, trial
 
 pytestmark = pytest.mark.needs("guest")
-
-
-@pytest.fixture
-def side_by_side(testbed):
-    """Runs trials; none fails."""
-
-    def run(trials):
-        observations = dict(zip(trials, run_trials(testbed, list(trials.values())), strict=True))
-        failed = {key: str(one.failed) for key, one in observations.items() if one.failed is not None}
-        assert not failed
-        return observations
-
-    return run
 
 
 def test_hold_keeps_a_slow_path_from_holding_up_a_quick_one(side_by_side, tmp_path):

@@ -88,9 +88,10 @@ def doctor(
     if hosts is not None:
         _doctor_hosts(load_topology(hosts, reverse=False), as_json=as_json)
         return
+    from mptune.guest import doctor as guests
     from mptune.linux.doctor import examine, ready
 
-    findings = examine()
+    findings = [*examine(), guests.examine()]
     able = ready(findings)
     if as_json:
         emit_json({"ready": able, "checks": [_check(finding) for finding in findings]})

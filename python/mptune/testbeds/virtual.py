@@ -38,7 +38,14 @@ _SET_UP_S, _SLOWEST = 60.0, 30.0
 
 
 #: Endings of keys of an observation that mean nothing without real time.
-_OF_REAL_TIME = ("_busy_share", "_waited_share", "_processors", "_late_p50_ms", "_late_p99_ms", "_late_max_ms")
+_OF_REAL_TIME = (
+    "_busy_share",
+    "_waited_share",
+    "_processors",
+    "_late_p50_ms",
+    "_late_p99_ms",
+    "_late_max_ms",
+)
 
 
 class VirtualTestbed(Testbed):
