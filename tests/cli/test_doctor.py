@@ -22,7 +22,7 @@ def findings(monkeypatch):
         doctor.Finding(name="iperf3", state="limited", found="not installed", remedy="install iperf3"),
     ]
     monkeypatch.setattr(doctor, "examine", lambda: findings)
-    kernels = Finding(name="kernels for virtual time", state="ok", found="Linux 7.3.4")
+    kernels = doctor.Finding(name="kernels for virtual time", state="ok", found="Linux 7.3.4")
     monkeypatch.setattr("mptune.guest.doctor.examine", lambda: kernels)
     return findings
 
