@@ -5,6 +5,7 @@ import threading
 import msgspec
 import pytest
 
+from mptune.capture import ARRIVED
 from mptune.errors import InputError, MptuneError
 from mptune.guest import builtin, kernels, machine
 from mptune.testbeds import create
@@ -63,6 +64,15 @@ def test_subflows_of_both_families(testbed, trial):
     observation = testbed.run(trial(family="both", transfer_bytes=4_000_000))
     assert observation.failed is None
     assert set(by_path(observation)) == {"W-X", "N-X", "W-X/6", "N-X/6"}
+
+
+def test_every_packet_is_recorded_and_the_same_ones_again(testbed, trial):
+    asked = trial(transfer_bytes=1_000_000)
+    (observation, run), (_, again) = testbed.record(asked), testbed.record(asked)
+    assert observation.failed is None and run.unrecorded == 0
+    assert run.packets.tobytes() == again.packets.tobytes() and len(run.samples) > 50
+    payload = run.packets[run.packets["fate"] == ARRIVED]["length"].sum()
+    assert payload >= observation.in_order_bytes == run.in_order_bytes == 1_000_000
 
 
 def test_what_its_kernel_lacks_is_refused(testbed, trial, monkeypatch):

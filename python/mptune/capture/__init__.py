@@ -6,9 +6,21 @@ makes curves over time. It compares nothing: `mptune.capture.divergence` does.
 """
 
 from mptune.capture._file import read, write
-from mptune.capture._model import FATES, PACKET, SAMPLE, About, Recording, Run, empty_samples, packet_type
+from mptune.capture._model import (
+    ARRIVED,
+    FATES,
+    PACKET,
+    SAMPLE,
+    About,
+    Recording,
+    Run,
+    empty_samples,
+    packet_type,
+    sample_type,
+)
 
 __all__ = [
+    "ARRIVED",
     "FATES",
     "PACKET",
     "SAMPLE",
@@ -18,5 +30,6 @@ __all__ = [
     "empty_samples",
     "packet_type",
     "read",
+    "sample_type",
     "write",
 ]

@@ -1,4 +1,4 @@
-"""`mptune diverge`: the same trial in the simulator and on the kernel, and where the two part."""
+"""`mptune diverge`: the same trial in the simulator and on a kernel, and where the two part."""
 
 from __future__ import annotations
 
@@ -42,6 +42,7 @@ def register(app: typer.Typer) -> None:
         app,
         diverge,
         "mptune diverge UiB-HU --cc reno --buffer 1MiB --duration 5s --out diverge.svg",
+        "mptune diverge UiB-HU --testbed virtual              # a kernel without noise",
         "mptune diverge my-network.toml --runs 5 --tolerance 5% --json",
         "mptune diverge my-network.toml --record before       # before/kernel.trace, before/simulated.trace",
         "mptune diverge --traces before/kernel.trace after/kernel.trace   # two kernels, or two models",
@@ -72,7 +73,7 @@ def diverge(
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Find where the simulator and this machine's kernel diverge in the same trial.
+    """Find where the simulator and a kernel diverge in the same trial: this machine's, or a guest's.
 
     Both run the same network, so every packet can be compared: what each subflow was given, what is in
     flight, the round-trip time, what was delivered. The first difference beyond the tolerance and beyond what
@@ -113,16 +114,16 @@ def _record(
     from mptune.options.trials import check_labels
     from mptune.runner.progress import Reporter
     from mptune.runner.recording import record
-    from mptune.testbeds.namespaces import NamespacesTestbed
-    from mptune.testbeds.simulated import SimulatedTestbed
+    from mptune.testbeds import create
 
     loaded = load_topology(topology, reverse=reverse, family=options.family)
     check_labels(options, loaded)
-    options.stack.check_on(NamespacesTestbed.name)
+    options.stack.check_on(options.testbed)
+    bed = create(options.testbed)
     files = {} if keep is None else _recordings(Path(keep))
     trials, reporter = options.trials(loaded), Reporter(quiet=quiet)
-    simulated = record(SimulatedTestbed(), trials, reporter)
-    kernel = record(NamespacesTestbed(), trials, reporter)
+    simulated = record(create("simulated"), trials, reporter)
+    kernel = record(bed, trials, reporter)
     for name, file in files.items():
         write({_KERNEL: kernel, _SIMULATED: simulated}[name], file)
     return _sides((_KERNEL, kernel), (_SIMULATED, simulated))

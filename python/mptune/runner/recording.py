@@ -3,7 +3,6 @@
 Recordings are compared by `mptune.capture.divergence`.
 """
 
-import platform
 from collections.abc import Iterator, Sequence
 from typing import Annotated
 
@@ -11,13 +10,22 @@ import msgspec
 
 from mptune import testbeds, units
 from mptune.capture import About, Recording
-from mptune.errors import TrialError
+from mptune.errors import TrialError, one_of
 from mptune.options import Option, Options, count, share, time
 from mptune.options.path_managers import PathManagerOptions
 from mptune.options.stacks import StackOptions
-from mptune.options.trials import USUAL_PMS, Buffer, BufferMode, Cc, Family, InitialPath, Pm, TransferSize
+from mptune.options.trials import (
+    USUAL_PMS,
+    Buffer,
+    BufferMode,
+    Cc,
+    Family,
+    InitialPath,
+    Pm,
+    Testbed,
+    TransferSize,
+)
 from mptune.runner.progress import Reporter
-from mptune.testbeds import Testbed
 from mptune.topology import Topology
 from mptune.trial import DEFAULT_FAMILY, FIXED, Bulk, Transfer, Trial, Workload
 from mptune.trial.stacks import LINUX_VERSION, describe
@@ -56,6 +64,7 @@ class DivergeOptions(Options, frozen=True, kw_only=True):
         int,
         Option(time(positive=True), "Ignore shorter differences, and those within an RTT.", flag="--span"),
     ] = 50_000_000
+    testbed: Testbed = "namespaces"
     stack: StackOptions = StackOptions()
     pm_options: PathManagerOptions = PathManagerOptions()
 
@@ -63,6 +72,9 @@ class DivergeOptions(Options, frozen=True, kw_only=True):
         """Recordings are kept in memory, and options belong to the path manager that is used."""
         if self.duration_ns > _MOST_NS:
             yield "duration_ns", f"expected at most {units.format_time(_MOST_NS)}: every packet is kept"
+        if testbeds.only_stack(self.testbed) is None:
+            others = [name for name in testbeds.TESTBEDS if testbeds.only_stack(name) is not None]
+            yield "testbed", one_of(others, self.testbed)
         for name, pm in self.pm_options.unused((self.manager,)):
             yield f"pm_options.{name}", f"expected only with --pm {pm}, found with {self.manager}"
 
@@ -89,7 +101,7 @@ class DivergeOptions(Options, frozen=True, kw_only=True):
         return [msgspec.structs.replace(first, seed=self.seed + number) for number in range(self.runs)]
 
 
-def record(testbed: Testbed, trials: Sequence[Trial], reporter: Reporter | None = None) -> Recording:
+def record(testbed: testbeds.Testbed, trials: Sequence[Trial], reporter: Reporter | None = None) -> Recording:
     """Run all trials, which differ by their seeds alone, one after another.
 
     Raises
@@ -102,8 +114,8 @@ def record(testbed: Testbed, trials: Sequence[Trial], reporter: Reporter | None 
     with testbed.session(), reporter.phase(testbed.name) as progress:
         for number, trial in enumerate(trials, 1):
             observation, run = testbed.record(trial)
-            if observation.failed is not None and observation.failed.kind == "overloaded":
-                raise TrialError(f"{testbed.name}: {observation.failed}", "overloaded")
+            if observation.failed is not None and observation.failed.kind in ("overloaded", "died"):
+                raise TrialError(f"{testbed.name}: {observation.failed}", observation.failed.kind)
             runs.append(run)
             if progress is not None:
                 progress(number, len(trials))
@@ -113,7 +125,7 @@ def record(testbed: Testbed, trials: Sequence[Trial], reporter: Reporter | None 
 def _about(testbed: str, trial: Trial) -> About:
     topology = trial.topology
     simulated = f"{describe(trial.members)} {LINUX_VERSION}"
-    release = platform.release() if testbeds.only_stack(testbed) else simulated
+    release = testbeds.release(testbed) or simulated
     rtts = [topology.known(path).base_rtt_ns or 0 for path in topology.paths]
     return About(
         testbed=testbed,

@@ -34,6 +34,7 @@ __all__ = [
     "notice",
     "only_stack",
     "overloaded",
+    "release",
     "stack_title",
 ]
 
@@ -114,8 +115,16 @@ def stack_title(name: str, members: Mapping[str, Any]) -> str:
     """
     if name == HostsTestbed.name:
         return "the hosts' own MPTCP"
+    own = release(name)
+    return title(members) if own is None else title(members, own)
+
+
+def release(name: str) -> str | None:
+    """Release of the kernel that a testbed runs trials on; None of the simulator, and of hosts."""
+    if only_stack(name) is None or name == HostsTestbed.name:
+        return None
     _, _, guest = name.partition(":")
-    return title(members, guest or platform.release()) if only_stack(name) else title(members)
+    return guest or platform.release()
 
 
 def names(

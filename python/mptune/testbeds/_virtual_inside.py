@@ -22,23 +22,42 @@ class Refused(msgspec.Struct, frozen=True):
     parts: tuple[str, str, str] | None = None
 
 
+class Recorded(msgspec.Struct, frozen=True):
+    """Packets and samples of a run, as the bytes of their tables (`mptune.capture.Run`)."""
+
+    packets: bytes
+    samples: bytes
+    unrecorded: int
+
+
 class Answer(msgspec.Struct, frozen=True):
     """What a guest gives back."""
 
     observation: Observation | None = None
+    recorded: Recorded | None = None
     refused: Refused | None = None
 
 
-def work(trial: Trial, phase_ns: int) -> dict[str, object]:
+def work(trial: Trial, phase_ns: int, *, record: bool) -> dict[str, object]:
     """A trial as the work of a guest."""
-    return {"trial": base64.b64encode(pickle.dumps(trial)).decode(), "phase_ns": phase_ns}
+    packed = base64.b64encode(pickle.dumps(trial)).decode()
+    return {"trial": packed, "phase_ns": phase_ns, "record": record}
+
+
+def _measured(trial: Trial, *, record: bool) -> Answer:
+    testbed = NamespacesTestbed()
+    if not record:
+        return Answer(observation=testbed.run(trial))
+    observation, run = testbed.record(trial)
+    recorded = Recorded(run.packets.tobytes(), run.samples.tobytes(), run.unrecorded)
+    return Answer(observation=observation, recorded=recorded)
 
 
 def _run(work: dict[str, Any]) -> bytes:
     # It comes from the same package on the same machine, by a file that nobody else may write.
     trial: Trial = pickle.loads(base64.b64decode(work["trial"]))
     try:
-        answer = Answer(observation=NamespacesTestbed().run(trial))
+        answer = _measured(trial, record=work["record"])
     except InputError as error:
         answer = Answer(refused=Refused(str(error), (error.where, error.key, error.expected)))
     except MptuneError as error:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mptune import _core
+from mptune.capture import Run
 from mptune.errors import Failure, InputError, MptuneError, one_of
 from mptune.testbeds import _kernel_plan
 from mptune.testbeds._base import Testbed
@@ -25,6 +26,7 @@ from mptune.trial import Observation
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from mptune.testbeds._virtual_inside import Recorded
     from mptune.topology import Topology
     from mptune.trial import Trial
 
@@ -63,6 +65,8 @@ class VirtualTestbed(Testbed):
 
     name = "virtual"
     only_stack = "linux"
+    anywhere = True
+    records = True
 
     def __init__(self, release: str = "") -> None:
         from mptune.guest import kernels
@@ -107,6 +111,26 @@ class VirtualTestbed(Testbed):
         InputError : the kernel cannot run such a trial.
         KeyboardInterrupt : `interrupt` from another thread.
         """
+        return self._measured(trial, record=False)[0]
+
+    def record(self, trial: Trial) -> tuple[Observation, Run]:
+        """Run one trial and keep its packets, and what its senders thought; as `run` otherwise."""
+        import numpy as np
+
+        from mptune.capture import packet_type, sample_type
+
+        observation, recorded = self._measured(trial, record=True)
+        packets, samples = (b"", b"") if recorded is None else (recorded.packets, recorded.samples)
+        return observation, Run(
+            packets=np.frombuffer(packets, packet_type()),
+            samples=np.frombuffer(samples, sample_type()),
+            seed=trial.seed,
+            duration_ns=observation.duration_ns,
+            in_order_bytes=observation.in_order_bytes,
+            unrecorded=0 if recorded is None else recorded.unrecorded,
+        )
+
+    def _measured(self, trial: Trial, *, record: bool) -> tuple[Observation, Recorded | None]:
         from mptune.guest import machine
         from mptune.testbeds import _virtual_inside
 
@@ -117,14 +141,14 @@ class VirtualTestbed(Testbed):
                 answered = machine.run(
                     self.kernel.program,
                     _virtual_inside.__name__,
-                    _virtual_inside.work(trial, phase_ns),
+                    _virtual_inside.work(trial, phase_ns, record=record),
                     seed=trial.seed,
                     limit_s=_limit_s(trial),
                     cpu=processor,
                     interrupted=lambda: self._closed,
                 )
         except machine.Died as error:
-            return self._died(str(error))
+            return self._died(str(error)), None
         if not answered:
             raise KeyboardInterrupt
         answer = msgspec.json.decode(answered, type=_virtual_inside.Answer)
@@ -138,7 +162,7 @@ class VirtualTestbed(Testbed):
         for key in [key for key in metadata if key.endswith(_OF_REAL_TIME)]:
             del metadata[key]
         metadata["phase_ms"] = phase_ns // 1_000_000
-        return observation
+        return observation, answer.recorded
 
     def interrupt(self) -> None:
         """Kill running guests; no further trial is run."""
