@@ -106,6 +106,20 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True):
             cores=int(about["cores"]),
         )
 
+    @classmethod
+    def of_guest(cls, version: str) -> Self:
+        """That of a guest's kernel, whose settings are its release's."""
+        about = machine()
+        return cls(
+            kernel=f"{version} in virtual time",
+            machine=platform.machine(),
+            sysctls={},
+            agent=agent.version(),
+            behaviour=BEHAVIOUR,
+            processor=str(about["processor"]),
+            cores=int(about["cores"]),
+        )
+
     @property
     def id(self) -> str:
         """Digest of what results depend on."""

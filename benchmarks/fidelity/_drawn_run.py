@@ -23,6 +23,7 @@ from mptune.errors import InputError
 from mptune.runner.progress import Reporter
 from mptune.testbeds import create as testbed
 from mptune.testbeds.namespaces import NamespacesTestbed
+from mptune.testbeds.virtual import VirtualTestbed
 from mptune.trial import Bulk, Transfer, Trial
 from mptune.units import format_size
 
@@ -43,7 +44,7 @@ def run(asked: argparse.Namespace) -> None:
     purpose = "working" if asked.report_seed is None else "report"
     seed: int = asked.seed if asked.report_seed is None else asked.report_seed
     print(", ".join(f"{name} {value}" for name, value in machine().items()))
-    results = Results(KEPT / f"drawn-{seed}.jsonl", seed, purpose)
+    results = Results(KEPT / f"drawn-{seed}{_ending(asked.testbed)}.jsonl", seed, purpose)
     drawn = list(
         networks(
             seed, asked.random, asked.configurations, round(asked.duration * 1e9), RESULTS / f"drawn-{seed}"
@@ -55,7 +56,7 @@ def run(asked: argparse.Namespace) -> None:
     runs = asked.runs or RUNS
     on_kernel: Wanted = [(case, case.runs(seed, runs)) for case in cases]
     reporter = Reporter()
-    environment = _measured(results, on_kernel, reporter, measure=not asked.kept)
+    environment = _measured(results, on_kernel, reporter, asked.testbed, measure=not asked.kept)
     everything = [results.runs(case, environment, trials) for case, trials in on_kernel]
     measured = [_runs(runs) for runs in everything]
     with_kernel = [case for case, kernel in zip(cases, measured, strict=True) if kernel]
@@ -106,14 +107,22 @@ def _asked(case: Case, only: Sequence[str] | None) -> bool:
     return not only or case.name in only or case.network in only
 
 
-def _measured(results: Results, planned: Wanted, reporter: Reporter, *, measure: bool) -> Environment:
+def _ending(testbed_name: str) -> str:
+    """Of names of files: nothing for this machine's kernel."""
+    return "" if testbed_name == NamespacesTestbed.name else f"-{testbed_name.replace(':', '-')}"
+
+
+def _measured(
+    results: Results, planned: Wanted, reporter: Reporter, testbed_name: str, *, measure: bool
+) -> Environment:
     """Measure what is missing here, or take what was measured last, here or elsewhere."""
     if not measure:
         if not results.environments:
             raise SystemExit("--kept: expected results of a kernel, found none for this draw")
         return list(results.environments.values())[-1]
-    environment = Environment.here()
-    bed = NamespacesTestbed()
+    bed = testbed(testbed_name)
+    guest = bed.kernel.version if isinstance(bed, VirtualTestbed) else None
+    environment = Environment.here() if guest is None else Environment.of_guest(guest)
     able, refused = [], Counter[str]()
     for case, trials in planned:
         try:
@@ -235,13 +244,14 @@ def _write(
         "report": msgspec.to_builtins(report),
         "configurations": msgspec.to_builtins(judged),
     }
-    write(f"fidelity-drawn-{seed}", document)
+    ending = _ending(asked.testbed)
+    write(f"fidelity-drawn-{seed}{ending}", document)
     from benchmarks.fidelity._drawn_figure import draw
 
-    figure = RESULTS / f"fidelity-drawn-{seed}.svg"
+    figure = RESULTS / f"fidelity-drawn-{seed}{ending}.svg"
     figure.write_text(draw(judged, report), encoding="utf-8")
     print(f"written to {figure}")
-    if asked.write_docs and not asked.divergences:
+    if asked.write_docs and not asked.divergences and not ending:
         sentence = (
             f"Draw {seed}, {len({judgement.network for judgement in judged})} networks, "
             f"{len(judged)} configurations; Linux {environment.kernel}."

@@ -3,6 +3,7 @@
     python -m benchmarks.fidelity.throughput                            # eight chosen networks
     python -m benchmarks.fidelity.throughput --random 24 --seed 1       # drawn ones, to work with
     python -m benchmarks.fidelity.throughput --random 24 --report-seed S    # fresh ones
+    python -m benchmarks.fidelity.throughput --random 24 --report-seed S --testbed virtual:7.3
     python -m benchmarks.fidelity.throughput --random 24 --seed 1 --kept --write-error    # learn the error
 
 Drawn networks (`_drawn`): all effects of links, two to eight paths, all congestion controls and path managers
@@ -208,6 +209,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--random", type=int, metavar="N", help="draw this many networks")
+    parser.add_argument(
+        "--testbed", default="namespaces", help="of drawn networks: namespaces, or virtual:RELEASE"
+    )
     parser.add_argument("--configurations", type=int, default=8, help="of each drawn network")
     parser.add_argument(
         "--report-seed", type=int, metavar="S", help="a draw to report on, which nobody may have worked with"

@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -13,6 +14,9 @@ from mptune.guest import inside, machine
 from tests.plugins import waiting
 
 pytestmark = pytest.mark.needs("linux")
+
+#: A program that does not end by itself.
+SLEEP = "import time; time.sleep(1000)"
 
 
 @pytest.fixture
@@ -30,9 +34,7 @@ def answer(value):
     def run(script, work=None, **options):
         file = tmp_path / "kernel.py"
         file.write_text(begin + script)
-        for folder in (tmp_path, *tmp_path.parents):
-            if folder.stat().st_uid == os.getuid() and folder != Path("/"):
-                folder.chmod(folder.stat().st_mode | 0o055)
+        tmp_path.chmod(tmp_path.stat().st_mode | 0o055)
         monkeypatch.setattr(machine, "_command", lambda program: [sys.executable, str(program)])
         got = machine.run(file, "", work or {}, **({"seed": 1, "limit_s": 60.0} | options))
         return json.loads(got) if got else None
@@ -116,6 +118,24 @@ def test_an_interrupt_kills_it(guest):
     asked = threading.Event()
     asked.set()
     assert guest("import time; time.sleep(1000)", interrupted=asked.is_set) is None
+
+
+def test_it_ends_with_a_program_that_is_killed(tmp_path):
+    mark = f"orphan-of-{os.getpid()}"
+    script = tmp_path / "kernel.py"
+    script.write_text(
+        f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {SLEEP!r}, {mark!r}])\n"
+    )
+    tmp_path.chmod(0o755)
+    program = (
+        "import sys; from pathlib import Path; from mptune.guest import machine\n"
+        "machine._command = lambda program: [sys.executable, str(program)]\n"
+        f"machine.run(Path({str(script)!r}), '', {{}}, seed=1, limit_s=1000.0)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", program]) as process:
+        waiting.until(lambda: running(mark), "it runs")
+        process.kill()
+    waiting.until(lambda: not running(mark), "its processes are gone")
 
 
 def test_a_panic_is_the_reason(guest):
