@@ -9,7 +9,7 @@
 #include "program.bpf.c"
 
 #ifdef HAS_TX_START
-/* Since Linux 7.1 the event of a start is a hook of its own, Cubic's too. */
+/* In Linux 7.3 the event of a start is a hook of its own, Cubic's too. */
 #ifdef MPTUNE_CUBIC_H
 extern void cubictcp_cwnd_event_tx_start(struct sock *sk);
 

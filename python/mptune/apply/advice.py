@@ -34,6 +34,7 @@ CONNECTIONS = 100
 #: Where trials of a testbed ran, as a sentence ends.
 _WHERE = {
     "simulated": "in the simulator",
+    "virtual": "on a kernel in virtual time, over an emulated network",
     "namespaces": "on one machine's kernel, over an emulated network",
     "hosts": "between the two machines",
 }
@@ -427,7 +428,7 @@ def _expected(outlined: Outline) -> Expected:
     answer = outlined.answered.answer
     gain = answer.gain
     testbed = outlined.answered.testbed or None
-    where = _WHERE.get(testbed or "", "where it was measured")
+    where = _WHERE.get((testbed or "").partition(":")[0], "where it was measured")
     default = answer.default
     is_default = default is not None and default.pm == "default"
     baseline = None if default is None else f"{default.pm}, {default.cc} and {default.buffer_mib:g} MiB"
