@@ -7,6 +7,7 @@ import pytest
 
 from mptune.errors import InputError
 from mptune.guest import sources
+from tests.plugins.bad_input import NO_FILES
 
 TREE = {
     "Makefile": "VERSION = 7\nPATCHLEVEL = 3\nSUBLEVEL = 4\nEXTRAVERSION =\n",
@@ -61,6 +62,14 @@ def test_a_file_that_is_no_archive_is_refused(tmp_path, name, content):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError, match=r"^--source: expected an archive of Linux's sources"):
         unpacked(sources.Source(tmp_path / name, name), tmp_path)
+
+
+@pytest.mark.parametrize("maker", [*NO_FILES, None])
+def test_what_is_no_file_is_refused_without_waiting(tmp_path, maker):
+    if maker is not None:
+        maker(tmp_path / "linux.tar.xz")
+    with pytest.raises(InputError, match=r"^--source: expected an archive of Linux's sources, found .*linux"):
+        unpacked(sources.Source(tmp_path / "linux.tar.xz", ""), tmp_path)
 
 
 def test_an_archive_that_ends_early_is_refused(tmp_path):

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from mptune import __version__
+from mptune.guest import building, builtin
 from mptune.linux import doctor
 from tests.plugins.needs import BPF_PROGRAMS, ROOT, Thing, lack, uv
 from tests.plugins.reruns import spoiled
@@ -113,6 +114,11 @@ def test_from_python(installed, tmp_path):
     assert (tmp_path / "series.svg").stat().st_size
 
 
+def test_what_a_kernel_for_guests_is_made_of(installed, tmp_path):
+    program = "from mptune.guest.building import recipe; print(recipe())"
+    assert done(installed / "python", "-I", "-c", program, cwd=tmp_path).strip() == building.recipe()
+
+
 def test_the_main_job_and_its_report(mptune, tmp_path):
     small = ("--cc", "reno", "--pm", "fullmesh", "--buffers", "1,4", "--runs", "1", "--duration", "1s")
     mptune("optimise", "UNIS-HiN", *small, "--out", "run", "--quiet")
@@ -179,5 +185,7 @@ def test_an_archive_of_the_sources_has_all_that_it_is_built_of(tmp_path):
     for folder in ("crates", "bpf", "shipping", "scenarios"):
         tracked = done("git", "ls-files", "-z", folder, cwd=ROOT).split("\0")
         assert not [name for name in tracked if name and not (root / name).is_file()]
+    link = root / "python/mptune/guest/bpf"
+    assert not [path for path in builtin.texts() if not (link / path.relative_to(builtin.PROGRAMS)).is_file()]
     inside = {path.name for path in (root / "python/mptune/scenarios").iterdir()}
     assert inside == {path.name for path in (ROOT / "scenarios").iterdir()}

@@ -62,7 +62,7 @@ Progress = Callable[[str, float | None], None]
 
 def recipe() -> str:
     """Digest of what is made of the sources: configuration, patch, and congestion controls."""
-    files = (CONFIG, PATCH, *sorted(builtin.PROGRAMS.rglob("*.[ch]")))
+    files = (CONFIG, PATCH, *builtin.texts())
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
 
 

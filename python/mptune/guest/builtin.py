@@ -11,7 +11,7 @@ from pathlib import Path
 
 from mptune.trial.congestion import PAIRS, PLUS
 
-__all__ = ["add", "names"]
+__all__ = ["add", "names", "texts"]
 
 #: The text of the programs.
 PROGRAMS = Path(__file__).with_name("bpf")
@@ -44,6 +44,13 @@ def names(*, pairs: bool) -> list[str]:
     """Names in mptune of what is added; `pairs` are those with a path policy."""
     alone = sorted({path.stem for path in (PROGRAMS / "congestion").glob("*.h")} - _OF_THE_KERNEL)
     return [*alone, *(PAIRS if pairs else ())]
+
+
+def texts() -> list[Path]:
+    """Every file of the programs' text."""
+    folders = ("builtin/bpf", "builtin", "congestion", "include", "scheduling")
+    headers = (file for folder in folders for file in sorted((PROGRAMS / folder).glob("*.h")))
+    return [PROGRAMS / "program.bpf.c", *headers]
 
 
 def add(tree: Path) -> None:

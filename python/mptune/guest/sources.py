@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, Any
 
+from mptune import files
 from mptune.errors import InputError, MptuneError
 from mptune.guest.debian import Archive, order
 
@@ -24,6 +25,8 @@ _LEFT_OUT = re.compile(
     r"(?!.*/Kconfig)(Documentation/|arch/(?!um/|x86/)|tools/(testing|perf)/|drivers/gpu/drm/amd/include/|"
     r"(drivers/(gpu|staging|media|infiniband|scsi)|sound|fs/(xfs|btrfs|bcachefs))/.*\.[ch]$)"
 )
+#: Most bytes of an archive.
+_LARGEST = 4 * 2**30
 #: Series that Debian has a package of, for an error's list.
 _PACKAGE = re.compile(r"linux-source-(\d+\.\d+)")
 #: Lines of the top Makefile with the version.
@@ -92,12 +95,12 @@ def unpack(source: Source, folder: Path, advance: Callable[[float], None]) -> Pa
     ------
     InputError : it is no archive of a kernel.
     """
-    size = source.archive.stat().st_size
     try:
+        size = source.archive.stat().st_size
         # tarfile's own decompression takes an archive that ends early for a whole one.
         opened = _OPENED.get(source.archive.suffix, _plain)
         with (
-            source.archive.open("rb") as file,
+            files.reading(source.archive, limit=_LARGEST) as file,
             opened(file) as stream,
             tarfile.open(fileobj=stream, mode="r|") as tar,
         ):
@@ -105,9 +108,17 @@ def unpack(source: Source, folder: Path, advance: Callable[[float], None]) -> Pa
                 top, _, below = member.name.removeprefix("./").partition("/")
                 if not top or _LEFT_OUT.match(below):
                     continue
-                tar.extract(member, folder, filter="data")
+                if hasattr(tarfile, "data_filter"):
+                    tar.extract(member, folder, filter="data")
+                elif member.isreg() and not Path(below).is_absolute() and ".." not in Path(below).parts:
+                    tar.extract(member, folder)  # Python 3.11.2, Debian 12's
                 if number % 100 == 0:
                     advance(file.tell() / size)
+    except OSError as error:
+        expected = (
+            f"expected an archive of Linux's sources, found {source.archive}: {error.strerror or error}"
+        )
+        raise InputError("--source", "", expected) from None
     except (tarfile.TarError, lzma.LZMAError, EOFError) as error:
         raise InputError("--source", "", f"expected an archive of Linux's sources: {error}") from None
     trees = [path for path in folder.iterdir() if (path / "arch/um/Kconfig").is_file()]
