@@ -30,7 +30,7 @@ def topology(tmp_path_factory):
 @pytest.fixture
 def trial(topology):
     """A trial of a second, with changes."""
-    return partial(trials.trial, topology)
+    return partial(trials.trial, topology=topology)
 
 
 @pytest.fixture

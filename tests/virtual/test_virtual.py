@@ -11,6 +11,7 @@ from mptune.guest import builtin, kernels, machine
 from mptune.testbeds import create
 from mptune.testbeds.simulated import SimulatedTestbed
 from mptune.testbeds.virtual import VirtualTestbed
+from mptune.topology import load
 from mptune.trial.path_parameters import PathParameters
 from tests.plugins import trials
 
@@ -73,6 +74,15 @@ def test_every_packet_is_recorded_and_the_same_ones_again(testbed, trial):
     assert run.packets.tobytes() == again.packets.tobytes() and len(run.samples) > 50
     payload = run.packets[run.packets["fate"] == ARRIVED]["length"].sum()
     assert payload >= observation.in_order_bytes == run.in_order_bytes == 1_000_000
+
+
+def test_more_memory_changes_nothing(testbed, trial, monkeypatch):
+    """With 512 MiB Linux 6.12 stalls here: the limits of the network's memory follow from the machine's."""
+    asked = trial(topology=load("UiT-HAW"), buffer_bytes=16 * 2**20, duration_ns=5 * trials.SECOND)
+    enough = testbed.run(asked)
+    monkeypatch.setattr(machine, "MEMORY", "4G")
+    more = testbed.run(asked)
+    assert enough.failed is None and (enough.bins, enough.subflows) == (more.bins, more.subflows)
 
 
 def test_what_its_kernel_lacks_is_refused(testbed, trial, monkeypatch):

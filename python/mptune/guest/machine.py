@@ -29,7 +29,7 @@ from mptune.linux.talker import last_words, manner
 __all__ = ["MEMORY", "Died", "Facts", "facts", "run"]
 
 #: Memory of a guest, always the same: the limits of its network's memory follow from it, and they count.
-MEMORY = "512M"
+MEMORY = "2G"
 #: Virtual time at which every guest begins, nanoseconds since 1970: a moment in 2023.
 _BEGIN_NS = 1_700_000_000_000_000_000
 #: Most bytes of a console.
