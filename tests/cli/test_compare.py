@@ -80,7 +80,7 @@ def test_any_other_testbed_can_be_the_kernels(pair):
     assert pair["hosts"].trials and not pair["namespaces"].trials
     refused = compare("--testbed", "simulated")
     assert refused.exit_code == 2
-    assert "--testbed: expected one of virtual, namespaces, hosts, found 'simulated'" in refused.output
+    assert "--testbed: expected one of namespaces, hosts, found 'simulated'" in refused.output
 
 
 def test_the_simulator_does_as_linux_does(pair):
