@@ -95,25 +95,20 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True):
         """That of this machine."""
         with Sites() as sites:
             settings = dict(sites.settings)
-        about = machine()
-        return cls(
-            kernel=platform.release(),
-            machine=platform.machine(),
-            sysctls=settings,
-            agent=agent.version(),
-            behaviour=BEHAVIOUR,
-            processor=str(about["processor"]),
-            cores=int(about["cores"]),
-        )
+        return cls._of(platform.release(), settings)
 
     @classmethod
     def of_guest(cls, version: str) -> Self:
         """That of a guest's kernel, whose settings are its release's."""
+        return cls._of(f"{version} in virtual time", {})
+
+    @classmethod
+    def _of(cls, kernel: str, sysctls: dict[str, str]) -> Self:
         about = machine()
         return cls(
-            kernel=f"{version} in virtual time",
+            kernel=kernel,
             machine=platform.machine(),
-            sysctls={},
+            sysctls=sysctls,
             agent=agent.version(),
             behaviour=BEHAVIOUR,
             processor=str(about["processor"]),

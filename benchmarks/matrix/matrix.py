@@ -27,6 +27,7 @@ import _guest
 import _page
 from _inside import STEPS
 from _packages import Packages
+from mptune.errors import MptuneError
 
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parent.parent
@@ -114,4 +115,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except MptuneError as error:
+        raise SystemExit(str(error)) from None

@@ -18,11 +18,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from mptune.guest import boot
+
 __all__ = ["END", "FAULT", "PIECE", "serve"]
 
 PIECE, END, FAULT = b"mptune> ", b"mptune: end", b"mptune! "
-#: Where the work is; as of `mptune.guest.boot`, which the program on this machine alone imports.
-_WORK = Path("/mnt/work.json")
+_WORK = Path(boot.PLACE, boot.WORK)
 #: Characters of a line; the console takes them one by one.
 _WIDTH = 1000
 _POWER_OFF = 0x4321FEDC  # linux/reboot.h

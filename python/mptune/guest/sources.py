@@ -12,7 +12,7 @@ import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from mptune import files
 from mptune.errors import InputError, MptuneError
@@ -33,18 +33,14 @@ _PACKAGE = re.compile(r"linux-source-(\d+\.\d+)")
 _VERSION = re.compile(r"^(VERSION|PATCHLEVEL|SUBLEVEL) = (\d+)$", re.MULTILINE)
 
 
-def _plain(file: IO[bytes]) -> AbstractContextManager[IO[bytes]]:
-    return nullcontext(file)
-
-
 _OPENED: dict[str, Callable[[IO[bytes]], AbstractContextManager[Any]]] = {".xz": lzma.open, ".gz": gzip.open}
 
 
-class Source:
+class Source(NamedTuple):
     """An archive of a kernel's source, and what it is called."""
 
-    def __init__(self, archive: Path, name: str) -> None:
-        self.archive, self.name = archive, name
+    archive: Path
+    name: str
 
 
 @contextmanager
@@ -98,7 +94,7 @@ def unpack(source: Source, folder: Path, advance: Callable[[float], None]) -> Pa
     try:
         size = source.archive.stat().st_size
         # tarfile's own decompression takes an archive that ends early for a whole one.
-        opened = _OPENED.get(source.archive.suffix, _plain)
+        opened = _OPENED.get(source.archive.suffix, nullcontext)
         with (
             files.reading(source.archive, limit=_LARGEST) as file,
             opened(file) as stream,
@@ -110,7 +106,7 @@ def unpack(source: Source, folder: Path, advance: Callable[[float], None]) -> Pa
                     continue
                 if hasattr(tarfile, "data_filter"):
                     tar.extract(member, folder, filter="data")
-                elif member.isreg() and not Path(below).is_absolute() and ".." not in Path(below).parts:
+                elif member.isreg() and ".." not in Path(member.name).parts:
                     tar.extract(member, folder)  # Python 3.11.2, Debian 12's
                 if number % 100 == 0:
                     advance(file.tell() / size)
