@@ -5,8 +5,9 @@
 //! two testbeds. Not a router: it carries only packets between pairs of addresses, each of which is a path.
 //!
 //! Start reading at [`run`], the process from its configuration to its report, and [`relay`], a packet's way from one
-//! device to the other. `sys` (system calls, the only unsafe code), `device`, `processors`, `control` and `run` use the
-//! operating system; the rest are functions of time.
+//! device to the other. `sys` (system calls, the only unsafe code), `device`, `driver`, `inputs`, `processors` and `run`
+//! use the operating system; the rest are functions of time, which [`Emulation`] puts together. In a guest of the
+//! testbed `virtual` they are a part of the kernel (`mptune-guest-network`), and `driver` is all that is left to do.
 
 #![cfg(target_os = "linux")]
 
@@ -14,8 +15,11 @@ mod clock;
 mod config;
 mod control;
 mod device;
+mod driver;
+mod emulation;
 mod frame;
 mod header;
+mod inputs;
 mod lateness;
 mod processors;
 mod recorder;
@@ -28,4 +32,5 @@ mod segment;
 mod slab;
 mod sys;
 
+pub use emulation::{Effect, Emulation};
 pub use run::main;

@@ -1,14 +1,11 @@
 //! A recording of all packets: the header of each at its entry, and its fate after the end.
 //!
-//! While packets are carried, only numbers are copied to memory; positions are computed, and the file is written,
-//! after the end.
+//! While packets are carried, only numbers are copied to memory; positions are computed after the end.
 
 use crate::segment::{self, Mapping, Segment};
 use mptune_core::network::{Passage, RouteId};
-use mptune_core::recording::{NONE, RECORD_BYTES, Record, SACKS, Unwrapped, flag, option};
+use mptune_core::recording::{NONE, Record, SACKS, Unwrapped, flag, option};
 use serde::Deserialize;
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
 /// The file and extent of a recording.
@@ -42,22 +39,29 @@ impl Recorder {
         }
     }
 
-    /// Writes all records; `passages` are those of the same packets.
-    ///
-    /// # Errors
-    /// The file cannot be written.
-    pub fn write<P: Copy>(&self, passages: &[Passage<P>], to: &Recording) -> io::Result<()> {
-        let mut file = BufWriter::new(File::create(&to.file)?);
-        let mut bytes = Vec::with_capacity(RECORD_BYTES);
-        let mut positions = Positions::default();
-        for (passage, segment) in passages.iter().zip(&self.segments) {
-            bytes.clear();
+    /// The next records as bytes, at most `most` of them; none at the end. `passages` are those of the same packets.
+    pub fn encode<P: Copy>(
+        &self,
+        passages: &[Passage<P>],
+        done: &mut Encoded,
+        most: usize,
+    ) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for (passage, segment) in passages.iter().zip(&self.segments).skip(done.records).take(most)
+        {
             let segment = segment.unwrap_or_default();
-            positions.record(passage, &segment).encode(&mut bytes);
-            file.write_all(&bytes)?;
+            done.positions.record(passage, &segment).encode(&mut bytes);
+            done.records += 1;
         }
-        file.flush()
+        bytes
     }
+}
+
+/// How much of a recording has been encoded.
+#[derive(Debug, Default)]
+pub(crate) struct Encoded {
+    records: usize,
+    positions: Positions,
 }
 
 /// The subflows so far and the data sequence spaces of both directions.

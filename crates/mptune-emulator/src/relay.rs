@@ -8,7 +8,7 @@ use crate::config::Config;
 use crate::frame::{Frame, LARGEST, PREFIX};
 use crate::header::{self, Header};
 use crate::lateness::Lateness;
-use crate::recorder::{Recorder, Recording};
+use crate::recorder::{Encoded, Recorder};
 use crate::rejoin::{GATHERING, REJOINING, Train};
 use crate::routes::Routes;
 use crate::slab::{SLOT, Slab, Slot};
@@ -182,15 +182,16 @@ impl Relay {
         }
     }
 
-    /// Writes the recording. Returns the number of packets after its limit.
-    ///
-    /// # Errors
-    /// The file cannot be written.
-    pub fn write_recording(&self, to: &Recording) -> io::Result<u64> {
-        if let Some(recorder) = &self.recorder {
-            recorder.write(self.network.passages(), to)?;
-        }
-        Ok(self.network.unrecorded())
+    /// The next records of the recording as bytes, at most `most` of them; none at its end.
+    pub fn records(&self, done: &mut Encoded, most: usize) -> Vec<u8> {
+        let recorder = self.recorder.as_ref();
+        recorder
+            .map_or_else(Vec::new, |recorder| recorder.encode(self.network.passages(), done, most))
+    }
+
+    /// Packets after the recording's limit.
+    pub fn unrecorded(&self) -> u64 {
+        self.network.unrecorded()
     }
 
     /// Cuts or restores a path.
@@ -245,8 +246,8 @@ impl Relay {
         Ok(())
     }
 
-    /// Puts a frame on the network, if it is on a route. Returns its number of packets.
-    fn enter(&mut self, device: usize, bytes: &[u8], now: Nanos) -> usize {
+    /// Puts a frame that a device has sent on the network, if it is on a route. Returns its number of packets.
+    pub fn enter(&mut self, device: usize, bytes: &[u8], now: Nanos) -> usize {
         let Some((frame, header, route)) = self.identify(device, bytes) else {
             self.tally.unroutable += 1;
             return 1;

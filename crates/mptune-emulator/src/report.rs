@@ -1,4 +1,4 @@
-//! The emulator's output: lines of JSON on its standard output.
+//! The emulator's output: lines of JSON.
 
 use crate::config::Config;
 use crate::relay::Relay;
@@ -63,7 +63,7 @@ struct Link<'a> {
 }
 
 impl<'a> Report<'a> {
-    pub fn new(config: &'a Config, relay: &Relay, effort: Effort, unrecorded: u64) -> Self {
+    pub fn new(config: &'a Config, relay: &Relay, effort: Effort) -> Self {
         let tally = relay.tally();
         let late = relay.lateness();
         let links = config.network.links.iter().zip(relay.counters());
@@ -78,7 +78,7 @@ impl<'a> Report<'a> {
             late_max_ns: late.max(),
             unroutable: tally.unroutable,
             overflow: tally.overflow + effort.lost,
-            unrecorded,
+            unrecorded: relay.unrecorded(),
             links: links.map(|(link, counters)| Link::new(&link.name, counters)).collect(),
         }
     }
@@ -92,9 +92,14 @@ impl<'a> Link<'a> {
     }
 }
 
-/// Prints a line. Without a reader, the emulator must still end cleanly.
-pub(crate) fn print(event: &Event<'_>) {
-    if let Ok(line) = serde_json::to_string(event) {
-        let _ = writeln!(std::io::stdout().lock(), "{line}");
+impl Event<'_> {
+    /// The line, without its end.
+    pub fn line(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
     }
+}
+
+/// Prints a line. Without a reader, the emulator must still end cleanly.
+pub(crate) fn print(line: &str) {
+    let _ = writeln!(std::io::stdout().lock(), "{line}");
 }

@@ -2,27 +2,27 @@
 
 use crate::clock::{Clock, RealClock};
 use crate::config::Config;
-use crate::control::{Command, Lines};
 use crate::device::Device;
+use crate::driver::{self, Driver};
+use crate::emulation::{Effect, Emulation};
+use crate::inputs::{INPUTS, Inputs};
 use crate::processors;
-use crate::relay::Relay;
-use crate::report::{Effort, Event, Report, print};
+use crate::report::{Effort, Event, print};
 use crate::sys::{self, Timer};
 use mptune_core::units::Nanos;
 use std::fs::File;
-use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::path::Path;
 use std::time::Duration;
 
-/// Most packets in flight, 2 KiB each: half a gigabyte, 2 s at 1.5 Gbit/s.
-const SLOTS: usize = 1 << 18;
-/// Files to wait for besides the devices.
-const INPUTS: usize = 2;
+/// Records of a recording that are written at a time: a third of a megabyte.
+const RECORDS: usize = 4096;
 
 /// Runs the emulator on standard input and output until it is stopped; returns the exit status.
 pub fn main() -> i32 {
     emulate().unwrap_or_else(|reason| {
-        print(&Event::Error { reason: &reason });
+        print(&Event::Error { reason: &reason }.line());
         1
     })
 }
@@ -30,76 +30,80 @@ pub fn main() -> i32 {
 fn emulate() -> Result<i32, String> {
     sys::kill_with_parent().map_err(|error| format!("PR_SET_PDEATHSIG: {error}"))?;
     let mut inputs = Inputs::open().map_err(|error| format!("standard input: {error}"))?;
-    let Some(line) = inputs.first_line()? else { return Ok(0) };
+    let Some(line) = inputs.next_line()? else { return Ok(0) };
     let config = Config::parse(&line)?;
+    match Driver::open()? {
+        Some(driver) => in_kernel(driver, inputs, &line, &config),
+        None => in_process(inputs, config),
+    }
+}
+
+/// Emulates in this process, with TUN devices.
+fn in_process(inputs: Inputs, config: Config) -> Result<i32, String> {
     let receiving = processors::reserve_receiving(config.capacity());
     let create = |interface| Device::create(interface, receiving);
     let devices = config.interfaces.iter().map(create).collect::<Result<Vec<_>, _>>()?;
     let scheduling = sys::raise_priority();
-    print(&Event::Ready);
-    let mut session = Session::new(&config, inputs, devices)?;
+    print(&Event::Ready.line());
+    let file = config.recording.as_ref().map(|recording| recording.file.clone());
+    let mut session = Session::new(Emulation::of(config), inputs, devices)?;
     let outcome = session.carry();
     if let Err(reason) = &outcome {
-        print(&Event::Error { reason });
+        print(&Event::Error { reason }.line());
     }
     let effort = session.effort(scheduling);
-    let unrecorded = record(&config, &session.relay)?;
-    print(&Event::Report(Report::new(&config, &session.relay, effort, unrecorded)));
+    let report = session.emulation.report_of(effort);
+    if let Some(file) = file {
+        write_recording(&file, || Ok(session.emulation.records(RECORDS)))?;
+    }
+    print(&report);
     Ok(i32::from(outcome.is_err()))
 }
 
-/// Writes the recording, if there is one. Returns the number of packets that it lacks.
-fn record(config: &Config, relay: &Relay) -> Result<u64, String> {
-    let Some(recording) = &config.recording else { return Ok(0) };
-    let failed = |error| format!("recording: {}: {error}", recording.file.display());
-    relay.write_recording(recording).map_err(failed)
+/// Lets the kernel of a guest emulate, and passes on what it is told and what it answers.
+fn in_kernel(
+    mut driver: Driver,
+    mut inputs: Inputs,
+    line: &[u8],
+    config: &Config,
+) -> Result<i32, String> {
+    driver.tell(line)?;
+    config.interfaces.iter().try_for_each(|interface| driver.add(interface))?;
+    print(&Event::Ready.line());
+    let mut status = 0;
+    let report = loop {
+        let command = inputs.next_line()?.unwrap_or_else(|| driver::STOP.to_vec());
+        match driver.tell(&command) {
+            // Only the end is answered.
+            Ok(answer) if answer.is_empty() => {}
+            Ok(report) => break report,
+            Err(reason) => {
+                print(&Event::Error { reason: &reason }.line());
+                status = 1;
+                break driver.tell(driver::STOP)?;
+            }
+        }
+    };
+    if let Some(recording) = &config.recording {
+        write_recording(&recording.file, || driver.tell(driver::RECORDS))?;
+    }
+    print(&String::from_utf8_lossy(&report));
+    Ok(status)
 }
 
-/// The sources of commands and of the end.
-struct Inputs {
-    termination: OwnedFd,
-    lines: Lines,
-    terminated: bool,
-}
-
-impl Inputs {
-    fn open() -> io::Result<Self> {
-        let termination = sys::catch_termination()?;
-        let file = File::from(io::stdin().as_fd().try_clone_to_owned()?);
-        Ok(Self { termination, lines: Lines::new(file), terminated: false })
-    }
-
-    /// Files to wait for.
-    fn files(&self) -> [libc::pollfd; INPUTS] {
-        [sys::readable(self.termination.as_fd()), sys::readable(self.lines.as_fd())]
-    }
-
-    /// Takes the results of the wait.
-    fn take(&mut self, polled: &[libc::pollfd]) -> Result<(), String> {
-        self.terminated |= polled[0].revents != 0;
-        if polled[1].revents != 0 {
-            self.lines.fill().map_err(|error| format!("standard input: {error}"))?;
+/// Writes pieces of a recording into its file until there are no more.
+fn write_recording(
+    path: &Path,
+    mut next: impl FnMut() -> Result<Vec<u8>, String>,
+) -> Result<(), String> {
+    let failed = |error| format!("recording: {}: {error}", path.display());
+    let mut file = File::create(path).map_err(failed)?;
+    loop {
+        let records = next()?;
+        if records.is_empty() {
+            return Ok(());
         }
-        Ok(())
-    }
-
-    fn ended(&self) -> bool {
-        self.terminated || self.lines.ended()
-    }
-
-    /// Waits for the first line; none if the end comes first.
-    fn first_line(&mut self) -> Result<Option<Vec<u8>>, String> {
-        loop {
-            if let Some(line) = self.lines.next() {
-                return Ok(Some(line));
-            }
-            if self.ended() {
-                return Ok(None);
-            }
-            let mut files = self.files();
-            sys::wait(&mut files, false).map_err(|error| format!("waiting: {error}"))?;
-            self.take(&files)?;
-        }
+        file.write_all(&records).map_err(failed)?;
     }
 }
 
@@ -107,8 +111,7 @@ impl Inputs {
 struct Session {
     inputs: Inputs,
     devices: Vec<Device>,
-    relay: Relay,
-    paths: usize,
+    emulation: Emulation,
     /// The inputs, the devices, the timer.
     files: Vec<libc::pollfd>,
     timer: Timer,
@@ -120,22 +123,22 @@ struct Session {
 }
 
 impl Session {
-    fn new(config: &Config, inputs: Inputs, devices: Vec<Device>) -> Result<Self, String> {
+    fn new(emulation: Emulation, inputs: Inputs, devices: Vec<Device>) -> Result<Self, String> {
         let readable = devices.iter().map(|device| sys::readable(device.as_fd()));
         let timer = Timer::new().map_err(|error| format!("timerfd_create: {error}"))?;
         let files = inputs.files().into_iter().chain(readable);
         let files = files.chain([sys::readable(timer.as_fd())]).collect();
-        let relay = Relay::new(config, SLOTS);
-        let paths = config.network.paths.len();
-        Ok(Self { inputs, devices, relay, paths, files, timer, alarm: None, start: None })
+        Ok(Self { inputs, devices, emulation, files, timer, alarm: None, start: None })
     }
 
     /// Carries packets until the end.
     fn carry(&mut self) -> Result<(), String> {
         loop {
             while let Some(line) = self.inputs.lines.next() {
-                if !self.execute(Command::parse(&line, self.paths)?)? {
-                    return Ok(());
+                match self.emulation.execute(&line)? {
+                    Effect::Start => self.start = Some((RealClock::start(), sys::cpu_time())),
+                    Effect::Nothing => {}
+                    Effect::End => return Ok(()),
                 }
             }
             if self.inputs.ended() {
@@ -152,10 +155,10 @@ impl Session {
         let Some((clock, _)) = &self.start else { return Ok(()) };
         for (device, file) in self.files[INPUTS..].iter().take(self.devices.len()).enumerate() {
             if file.revents != 0 {
-                self.relay.receive(device, &mut self.devices, clock)?;
+                self.emulation.relay.receive(device, &mut self.devices, clock)?;
             }
         }
-        self.relay.deliver(&mut self.devices, clock);
+        self.emulation.relay.deliver(&mut self.devices, clock);
         Ok(())
     }
 
@@ -165,7 +168,7 @@ impl Session {
             return sys::wait(&mut self.files[..INPUTS], false);
         };
         let now = clock.now();
-        let at = self.relay.next_at(now);
+        let at = self.emulation.relay.next_at(now);
         if at.is_some_and(|at| at <= now) {
             return sys::wait(&mut self.files, true);
         }
@@ -174,20 +177,6 @@ impl Session {
             self.alarm = at;
         }
         sys::wait(&mut self.files, false)
-    }
-
-    /// Executes a command; false for the end.
-    fn execute(&mut self, command: Command) -> Result<bool, String> {
-        match command {
-            Command::Start if self.start.is_none() => {
-                self.start = Some((RealClock::start(), sys::cpu_time()));
-            }
-            Command::Start => return Err("command: expected one start, found another".into()),
-            Command::Down { path } => self.relay.set_path_up(path, false),
-            Command::Up { path } => self.relay.set_path_up(path, true),
-            Command::Stop => return Ok(false),
-        }
-        Ok(true)
     }
 
     /// Time and processor time since the start.

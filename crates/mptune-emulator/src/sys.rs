@@ -127,6 +127,26 @@ pub(crate) fn enable_offloads(tun: &File) {
     unsafe { libc::ioctl(tun.as_raw_fd(), libc::TUNSETOFFLOAD, libc::c_ulong::from(offloads)) };
 }
 
+/// `MPTUNE_ADD` of python/mptune/guest/mptune_network.c: `_IOW('m', 1, struct mptune_device)`, which has this size.
+const ADD_DEVICE: libc::c_ulong =
+    1 << 30 | (size_of::<NamedDevice>() as libc::c_ulong) << 16 | (b'm' as libc::c_ulong) << 8 | 1;
+
+/// A device to be made, as that file has it.
+#[repr(C)]
+struct NamedDevice {
+    namespace: c_int,
+    name: [u8; 16],
+}
+
+/// Creates a device of a guest's network driver in a network namespace. It lives as long as the driver's file is open.
+/// A name that is too long is truncated.
+pub(crate) fn add_device(driver: &File, namespace: &File, name: &str) -> io::Result<()> {
+    let mut device = NamedDevice { namespace: namespace.as_raw_fd(), name: [0; 16] };
+    device.name[..15].iter_mut().zip(name.bytes()).for_each(|(to, from)| *to = from);
+    // SAFETY: the call reads a device of that size, which outlives it.
+    checked(unsafe { libc::ioctl(driver.as_raw_fd(), ADD_DEVICE, &raw const device) }).map(drop)
+}
+
 /// A descriptor that becomes readable at a given time, to the nanosecond.
 #[derive(Debug)]
 pub(crate) struct Timer(OwnedFd);
