@@ -1,0 +1,38 @@
+"""The network as a part of a guest's kernel: a driver in C, and the model of the simulator as an object file.
+
+The object is mptune's own code in Rust (crate mptune-guest-network, MIT licence), compiled with mptune; whoever
+builds a kernel needs no Rust. A kernel without the driver has TUN devices, and the emulator runs in the guest.
+"""
+
+import shutil
+from pathlib import Path
+
+import mptune
+
+__all__ = ["OBJECT", "SOURCE", "add", "texts"]
+
+SOURCE = Path(__file__).with_name("mptune_network.c")
+#: The model, for x86-64.
+OBJECT = Path(mptune.__file__).parent / "_bin" / "mptune-guest-network.o"
+#: Below drivers/net of the tree.
+_FOLDER = "mptune"
+_MAKEFILE = f"obj-y += {SOURCE.stem}.o model.o\n"
+
+
+def texts() -> list[Path]:
+    """Every file of it; none where mptune was installed without the object."""
+    return [SOURCE, OBJECT] if OBJECT.exists() else []
+
+
+def add(tree: Path) -> None:
+    """Add it to a kernel's tree, if it is there."""
+    if not texts():
+        return
+    folder = tree / "drivers/net" / _FOLDER
+    folder.mkdir()
+    shutil.copy(SOURCE, folder)
+    # Such a file becomes the object itself.
+    shutil.copyfile(OBJECT, folder / "model.o_shipped")
+    (folder / "Makefile").write_text(_MAKEFILE)
+    with (tree / "drivers/net/Makefile").open("a") as makefile:
+        makefile.write(f"obj-y += {_FOLDER}/\n")
