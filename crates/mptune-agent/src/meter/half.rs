@@ -13,7 +13,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 /// Longest time without checking for commands of a half that is never short of work.
-const UNHEARD: Duration = Duration::from_millis(5);
+const UNHEARD_NS: u64 = 5_000_000;
 /// Longest wait for anything.
 const TICK: Duration = Duration::from_millis(100);
 
@@ -76,7 +76,8 @@ pub struct Half<'a> {
     start: Instant,
     cpu_before_ns: u64,
     load_before: Option<Load>,
-    heard: Instant,
+    /// Time of the last wait.
+    heard_ns: u64,
     ending: Option<Ending>,
 }
 
@@ -85,13 +86,14 @@ impl<'a> Half<'a> {
     pub fn new(control: &'a mut Control) -> Self {
         let start = Instant::now();
         let (cpu_before_ns, load_before) = (sys::cpu_ns(), Load::now());
-        Self { control, start, cpu_before_ns, load_before, heard: start, ending: None }
+        Self { control, start, cpu_before_ns, load_before, heard_ns: 0, ending: None }
     }
 
     /// Restarts its clock.
     pub fn restart(&mut self) {
         self.begin_load();
         self.start = Instant::now();
+        self.heard_ns = 0;
     }
 
     /// The load of its host counts from now on.
@@ -120,7 +122,8 @@ impl<'a> Half<'a> {
     }
 
     /// Waits until one of `watches` is ready, `until_ns` is reached or a command arrives; returns what
-    /// the sender reports about its handshake.
+    /// the sender reports about its handshake. `now_ns` is the time, as the caller has just read it: in a guest of
+    /// the testbed virtual every reading is a system call.
     ///
     /// # Errors
     /// Waiting is not possible.
@@ -128,9 +131,10 @@ impl<'a> Half<'a> {
         &mut self,
         watches: &mut [Watch<'_>],
         until_ns: u64,
+        now_ns: u64,
     ) -> io::Result<Option<Handshake>> {
-        let timeout = Duration::from_nanos(until_ns.saturating_sub(self.now_ns())).min(TICK);
-        self.heard = Instant::now();
+        let timeout = Duration::from_nanos(until_ns.saturating_sub(now_ns)).min(TICK);
+        self.heard_ns = now_ns;
         match self.control.wait(watches, timeout)? {
             Some(Input::Line(line)) => match serde_json::from_str(&line) {
                 Ok(Command::Connected(handshake)) => return Ok(Some(handshake)),
@@ -145,8 +149,8 @@ impl<'a> Half<'a> {
     }
 
     /// It has worked long enough without waiting that a command could have arrived.
-    pub fn is_deaf(&self) -> bool {
-        self.heard.elapsed() >= UNHEARD
+    pub fn is_deaf(&self, now_ns: u64) -> bool {
+        now_ns >= self.heard_ns + UNHEARD_NS
     }
 
     /// The report of both halves' common part, once it is over.

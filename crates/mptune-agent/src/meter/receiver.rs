@@ -159,7 +159,9 @@ impl<'a> Receiver<'a> {
             watches.extend(candidates.watches());
             // The sender is connected a moment before its last acknowledgement arrives here.
             let until_ns = candidates.next_ns();
-            handshake = self.half.wait(&mut watches, until_ns).map_err(failed)?.or(handshake);
+            let now_ns = self.half.now_ns();
+            let heard = self.half.wait(&mut watches, until_ns, now_ns).map_err(failed)?;
+            handshake = heard.or(handshake);
             let ready: Vec<_> = watches[own..].iter().map(|watch| watch.ready).collect();
             chosen = candidates.hear(&ready, self.half.now_ns());
             self.strangers += listeners.turn_away(false);
@@ -219,29 +221,35 @@ impl<'a> Receiver<'a> {
     fn receive(&mut self, stream: &TcpStream, listeners: &Listeners) -> Result<(), Error> {
         let mut data = vec![0; READ_BYTES];
         while self.half.ending().is_none() {
-            self.look(stream);
+            let now_ns = self.half.now_ns();
+            self.look(stream, now_ns);
             match (&mut &*stream).read(&mut data) {
                 Ok(0) => self.lose("the sender closed the connection"),
                 Ok(length) => {
-                    self.take(self.half.now_ns(), &data[..length]);
-                    if length == READ_BYTES && !self.half.is_deaf() {
+                    self.take(now_ns, &data[..length]);
+                    if length == READ_BYTES && !self.half.is_deaf(now_ns) {
                         continue; // there may be more
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 Err(error) => self.lose(&format!("receiving failed: {error}")),
             }
-            self.wait(stream, listeners)?;
+            self.wait(stream, listeners, now_ns)?;
         }
         Ok(())
     }
 
-    fn wait(&mut self, stream: &TcpStream, listeners: &Listeners) -> Result<(), Error> {
+    fn wait(
+        &mut self,
+        stream: &TcpStream,
+        listeners: &Listeners,
+        now_ns: u64,
+    ) -> Result<(), Error> {
         let mut watches = vec![Watch::readable(stream)];
         watches.extend(listeners.watches());
         let report = self
             .half
-            .wait(&mut watches, self.next_ns())
+            .wait(&mut watches, self.next_ns(), now_ns)
             .map_err(|error| Error::System("receiver: waiting", error))?;
         if watches[1..].iter().any(|watch| watch.ready) {
             self.strangers += listeners.turn_away(true);
@@ -271,8 +279,7 @@ impl<'a> Receiver<'a> {
     }
 
     /// Handles what is due now.
-    fn look(&mut self, stream: &TcpStream) {
-        let now_ns = self.half.now_ns();
+    fn look(&mut self, stream: &TcpStream, now_ns: u64) {
         self.check_time(now_ns);
         let since_ns = self.clock.since_connect_ns(now_ns);
         if self.clock.aligned() && since_ns >= self.sample_ns {

@@ -221,17 +221,18 @@ impl<'a> Sender<'a> {
                 self.connected = true;
                 return Ok(());
             }
-            if self.half.now_ns() >= limit_ns {
+            let now_ns = self.half.now_ns();
+            if now_ns >= limit_ns {
                 return Err(ErrorKind::TimedOut.into());
             }
-            self.wait(Some(Watch::writable(stream)), limit_ns)?;
+            self.wait(Some(Watch::writable(stream)), limit_ns, now_ns)?;
         }
         Ok(())
     }
 
-    fn wait(&mut self, watch: Option<Watch<'_>>, until_ns: u64) -> io::Result<()> {
+    fn wait(&mut self, watch: Option<Watch<'_>>, until_ns: u64, now_ns: u64) -> io::Result<()> {
         let mut watches: Vec<_> = watch.into_iter().collect();
-        if self.half.wait(&mut watches, until_ns)?.is_some() {
+        if self.half.wait(&mut watches, until_ns, now_ns)?.is_some() {
             self.fail("received a command for the receiver".to_owned());
         }
         Ok(())
@@ -240,17 +241,21 @@ impl<'a> Sender<'a> {
     fn send(&mut self, stream: &TcpStream, payload: &mut Payload) -> Result<(), Error> {
         let failed = |error| Error::System("sender: waiting", error);
         while self.half.ending().is_none() {
-            self.look(stream);
+            let now_ns = self.half.now_ns();
+            self.look(stream, now_ns);
             let rest = payload.next();
             let watch = (!rest.is_empty()).then(|| Watch::writable(stream));
             if watch.is_some() {
                 match (&*stream).write(rest) {
                     Ok(written) => {
+                        let whole = written == rest.len();
                         payload.advance(written);
-                        if self.half.is_deaf() {
-                            self.wait(None, 0).map_err(failed)?; // only for a command
+                        if whole {
+                            if self.half.is_deaf(now_ns) {
+                                self.wait(None, 0, now_ns).map_err(failed)?; // only for a command
+                            }
+                            continue;
                         }
-                        continue;
                     }
                     Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                     Err(error) => {
@@ -259,7 +264,7 @@ impl<'a> Sender<'a> {
                     }
                 }
             }
-            self.wait(watch, self.next_ns()).map_err(failed)?;
+            self.wait(watch, self.next_ns(), now_ns).map_err(failed)?;
         }
         Ok(())
     }
@@ -276,8 +281,7 @@ impl<'a> Sender<'a> {
     }
 
     /// Handles what is due now. The receiver ends a transfer: only it knows when everything arrived.
-    fn look(&mut self, stream: &TcpStream) {
-        let now_ns = self.half.now_ns();
+    fn look(&mut self, stream: &TcpStream, now_ns: u64) {
         if self.job.workload.duration().is_some_and(|duration_ns| now_ns >= duration_ns) {
             self.half.end(Ending::Complete);
             return;
