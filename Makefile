@@ -37,9 +37,10 @@ setup: $(filter-out uv,$(UV)) bpf agent  ## install the locked dependencies and 
 bpf:  ## build congestion controls that kernels lack, as BPF objects; needs clang and libbpf's headers
 	@$(MAKE) --silent -C bpf
 
-# Files in the package: the same agent runs on machines without Python, and programs of any kind load the library.
+# Files in the package: the same agent runs on machines without Python, programs of any kind load the library, and the network is
+# linked into guests' kernels.
 .PHONY: agent
-agent:  ## build mptune-agent, which runs on the measured machines, and the library of mptune exec into the package
+agent:  ## build mptune-agent, which runs on the measured machines, the library of mptune exec and the network of guests into the package
 	@python3 shipping/backend.py
 
 # Until the next change of a Rust source, when `make setup` compiles without a profile again.
@@ -66,7 +67,8 @@ ARCHITECTURE := $(firstword $(subst -, ,$(TARGET)))
 PLATFORM := manylinux_$(subst .,_,$(GLIBC))_$(ARCHITECTURE)
 WHEEL = dist/mptune-*$(PLATFORM).whl
 PROGRAMS := $(shell $(MAKE) --silent -C bpf names)
-IN_WHEEL := _bin/mptune-agent _bin/libmptune_preload.so scenarios/UNIS-HiN.toml result/result.schema.json \
+IN_WHEEL := _bin/mptune-agent _bin/libmptune_preload.so guest/mptune_network.c \
+  $(if $(filter x86_64,$(ARCHITECTURE)),_bin/mptune-guest-network.o) scenarios/UNIS-HiN.toml result/result.schema.json \
   $(patsubst %,bpf_objects/%.bpf.o,$(PROGRAMS))
 
 # BPF objects work on every kernel, so installing the wheel needs no clang.

@@ -1,9 +1,10 @@
 """Builds the package: maturin's PEP 517 hooks, and before them the programs that maturin does not build.
 
-The wheel has three compiled files. The extension is maturin's; `mptune-agent` and the library of
-`mptune exec` are built here, with cargo, into `python/mptune/_bin`, so that `pip install` of a source
-distribution gives all of mptune. BPF objects are made if there are none yet and clang is there; man pages
-come along where `make man` has written them. Run as a program it only makes the two files (`make agent`).
+The wheel has four compiled files. The extension is maturin's; `mptune-agent`, the library of `mptune exec`
+and the network of guests' kernels (`guest_network.py`; x86-64 alone) are built here, with cargo, into
+`python/mptune/_bin`, so that `pip install` of a source distribution gives all of mptune. BPF objects are made
+if there are none yet and clang is there; man pages come along where `make man` has written them. Run as a
+program it only makes the files of `_bin` (`make agent`).
 
 The variable MPTUNE_WHEEL_TARGET, such as `x86_64-unknown-linux-gnu.2.17`, builds for any Linux with that
 version of glibc or a later one, with zig as the linker (`make wheel`). MPTUNE_CARGO_PROFILE names a profile
@@ -11,6 +12,7 @@ of Cargo.toml other than `release`: the tests of a wheel take what is compiled a
 """
 
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -18,6 +20,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import guest_network
 
 ROOT = Path(__file__).parent.parent
 PROGRAMS = ROOT / "python/mptune/_bin"
@@ -30,6 +34,8 @@ TARGET = "MPTUNE_WHEEL_TARGET"
 PROFILE = "MPTUNE_PROFILE"
 #: Crates whose results are files of the package, and those files.
 FILES = {"mptune-agent": "mptune-agent", "mptune-preload": "libmptune_preload.so"}
+#: The network of guests' kernels: its crate, library, profile of Cargo.toml, and file of the package.
+GUEST = ("mptune-guest-network", "libmptune_guest_network.a", "guest", "mptune-guest-network.o")
 #: A wheel is compiled by this profile of Cargo.toml instead of `release`.
 CARGO_PROFILE = "MPTUNE_CARGO_PROFILE"
 #: The profile of whoever works in the sources: compiled sooner than a release, and nearly as fast.
@@ -111,6 +117,21 @@ def programs(profile: str) -> None:
     built = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"), target, profile)
     for file in FILES.values():
         replace((built / file).read_bytes(), PROGRAMS / file)
+    _network_of_guests(target)
+
+
+def _network_of_guests(target: str) -> None:
+    """Build the network of guests' kernels for a target; without effect where there are no guests."""
+    crate, library, profile, file = GUEST
+    if not (target or platform.machine()).startswith("x86_64"):
+        (PROGRAMS / file).unlink(missing_ok=True)
+        return
+    # It is linked by whoever builds a kernel: no glibc is chosen here.
+    command = ["cargo", "build", f"--profile={profile}", "--locked", "--quiet", f"--package={crate}"]
+    command += [f"--target={target}"] if target else []
+    subprocess.run(command, cwd=ROOT, check=True, stdout=sys.stderr)
+    built = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"), target, profile)
+    replace(guest_network.linked(built / library, ROOT / "crates"), PROGRAMS / file)
 
 
 def objects() -> None:
@@ -128,7 +149,8 @@ def _target() -> tuple[str, str]:
 @contextmanager
 def _for_this_machine() -> Iterator[None]:
     """Leave this machine's own programs in the sources after the block, whatever it is built for."""
-    own = {file: (PROGRAMS / file).read_bytes() for file in FILES.values() if (PROGRAMS / file).exists()}
+    files = (*FILES.values(), GUEST[-1])
+    own = {file: (PROGRAMS / file).read_bytes() for file in files if (PROGRAMS / file).exists()}
     try:
         yield
     finally:

@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from mptune.errors import InputError, MptuneError
-from mptune.guest import builtin, kernels, machine, sources
+from mptune.guest import builtin, driver, kernels, machine, sources
 from mptune.guest.kernels import Kernel
 from mptune.linux.sandbox import syscalls
 
@@ -61,9 +61,10 @@ Progress = Callable[[str, float | None], None]
 
 
 def recipe() -> str:
-    """Digest of what is made of the sources: configuration, patch, and congestion controls."""
+    """Digest of what is made of the sources: configuration, patch, congestion controls, and the network."""
     files = (CONFIG, PATCH, *builtin.texts())
-    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
+    parts = [*(file.read_bytes() for file in files), driver.recipe()]
+    return hashlib.sha256(b"".join(parts)).hexdigest()[:16]
 
 
 def lacking() -> list[str]:
@@ -134,6 +135,7 @@ def _made(tree: Path, release: str, source: str, work: Path, jobs: int, progress
     with PATCH.open("rb") as patch:
         _step("patch", ["patch", "--strip=1", "--batch", "--fuzz=3"], tree, stdin=patch)
     builtin.add(tree)
+    driver.add(tree)
     out = work / "out"
     out.mkdir()
     make = ["make", "ARCH=um", f"O={out}", f"KCONFIG_ALLCONFIG={CONFIG}"]

@@ -1,7 +1,8 @@
-"""The network as a part of a guest's kernel: a driver in C, and the model of the simulator as an object file.
+"""The network as a part of a guest's kernel: a driver in C, and the simulator's model as an object file.
 
-The object is mptune's own code in Rust (crate mptune-guest-network, MIT licence), compiled with mptune; whoever
-builds a kernel needs no Rust. A kernel without the driver has TUN devices, and the emulator runs in the guest.
+The object is mptune's own code in Rust (crate mptune-guest-network, MIT licence), compiled with mptune:
+whoever builds a kernel needs no Rust. A kernel without the driver has TUN devices, and the emulator is a
+process of the guest.
 """
 
 import shutil
@@ -9,24 +10,26 @@ from pathlib import Path
 
 import mptune
 
-__all__ = ["OBJECT", "SOURCE", "add", "texts"]
+__all__ = ["OBJECT", "SOURCE", "add", "recipe"]
 
 SOURCE = Path(__file__).with_name("mptune_network.c")
 #: The model, for x86-64.
 OBJECT = Path(mptune.__file__).parent / "_bin" / "mptune-guest-network.o"
 #: Below drivers/net of the tree.
 _FOLDER = "mptune"
+#: Characters behind the object: the digest of its sources (`shipping/guest_network.py`).
+_DIGEST = 64
 _MAKEFILE = f"obj-y += {SOURCE.stem}.o model.o\n"
 
 
-def texts() -> list[Path]:
-    """Every file of it; none where mptune was installed without the object."""
-    return [SOURCE, OBJECT] if OBJECT.exists() else []
+def recipe() -> bytes:
+    """What makes two drivers the same; empty where mptune was installed without the object."""
+    return SOURCE.read_bytes() + OBJECT.read_bytes()[-_DIGEST:] if OBJECT.exists() else b""
 
 
 def add(tree: Path) -> None:
     """Add it to a kernel's tree, if it is there."""
-    if not texts():
+    if not OBJECT.exists():
         return
     folder = tree / "drivers/net" / _FOLDER
     folder.mkdir()

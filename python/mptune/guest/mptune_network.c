@@ -40,6 +40,7 @@ void mptune_model_deliver(struct model *model, u64 now,
 			  bool (*send)(void *context, u32 device, const u8 *frame, size_t length),
 			  void *context);
 u64 mptune_model_next(const struct model *model, u64 now);
+void mptune_model_fault(void);
 
 /* What user space gives for a device: crates/mptune-emulator/src/sys.rs. */
 struct mptune_device {
@@ -71,6 +72,10 @@ struct end {
 	struct network *network;
 	u32 number;
 };
+
+/* For tests: the library panics as soon as it is used. */
+static bool fault;
+module_param(fault, bool, 0);
 
 /* Held while the library runs, by whoever calls it; there is one network at a time. */
 static DEFINE_SPINLOCK(lock);
@@ -338,6 +343,8 @@ static int open_network(struct inode *inode, struct file *file)
 	if (!busy) {
 		opened = network;
 		network->model = mptune_model_new(panicked);
+		if (fault)
+			mptune_model_fault();
 	}
 	spin_unlock_bh(&lock);
 	if (busy) {
