@@ -23,7 +23,7 @@ from typing import Literal, NamedTuple, NoReturn
 
 import pytest
 
-from mptune.guest import kernels
+from mptune.guest import building, kernels
 from mptune.linux import bpf
 from mptune.trial.congestion import PAIRS
 
@@ -151,6 +151,13 @@ def _guest() -> Iterator[Thing]:
         yield Thing(f"a kernel for guests (mptune kernel build {kernels.DEFAULT})", "elsewhere")
 
 
+def _network_of_guests() -> Iterator[Thing]:
+    yield from _guest()
+    if kernels.built() and kernels.find().recipe != building.recipe():
+        kernel = f"a kernel for guests of these sources (mptune kernel build {kernels.DEFAULT})"
+        yield Thing(kernel, "elsewhere")
+
+
 def _bpf_tests() -> Iterator[Thing]:
     if not list(BPF_TESTS.glob("*.bpf.o")):
         yield from list(_clang()) or [Thing("the BPF programs of the tests (make bpf)", "packages")]
@@ -163,6 +170,7 @@ NEEDS: Mapping[str, Need] = {
     "bpf": Need("BPF programs on the kernel", beside=_bpf),
     "bpf-tests": Need("BPF programs on the kernel", beside=_bpf_tests),
     "guest": Need("trials in virtual time", beside=_guest),
+    "guest-network": Need("the network of a guest's kernel", beside=_network_of_guests),
     "patch": Need("the building of kernels", ("patch",)),
     "clang": Need("what compiles BPF programs", ("clang",), _headers),
     "compiler": Need("the arithmetic of the BPF programs", beside=_compiler),

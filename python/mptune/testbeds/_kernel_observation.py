@@ -163,7 +163,7 @@ def _metadata(outcome: Outcome, busy: float) -> Metadata:
 
 
 def _of_emulator(report: dict[str, Any]) -> Metadata:
-    """Lateness in ms, and packets, bytes and unroutable packets."""
+    """Lateness in ms, packets, bytes and unroutable packets, and if a guest's kernel is the emulator."""
     metadata: Metadata = {
         f"emulator_late_{which}_ms": report[f"late_{which}_ns"] / 1e6
         for which in ("p50", "p99", "max")
@@ -172,6 +172,8 @@ def _of_emulator(report: dict[str, Any]) -> Metadata:
     metadata |= {
         f"emulator_{key}": report[key] for key in ("packets", "bytes", "unroutable") if key in report
     }
+    if report.get("scheduling") == "kernel":
+        metadata["emulator_in_kernel"] = True
     return metadata
 
 

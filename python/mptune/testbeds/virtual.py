@@ -1,8 +1,10 @@
 """The virtual testbed: trials on a real kernel in virtual time, each in a guest of its own.
 
-In the guest the trial is one of the testbed `namespaces`: the network is the simulator's, run by the
-emulator, and everything above it is the guest's kernel. The clock is the guest's, so that no trial is ever
-late, and the same seed gives the same bytes. What a packet costs in processor time has no effect there.
+In the guest the trial is one of the testbed `namespaces`: the network is the simulator's, as a driver of the
+guest's kernel, and everything above it is that kernel. The clock is the guest's, so that no trial is ever
+late, and the same seed gives the same bytes. What a packet costs in processor time has no effect there. A
+kernel that an earlier mptune built has no driver: the emulator is a process there, which takes several times
+as long.
 """
 
 from __future__ import annotations
@@ -56,6 +58,7 @@ class VirtualTestbed(Testbed):
     Parameters
     ----------
     release : of the guests' kernel, such as "7.3"; empty takes the default, or else the newest that is built.
+    driver : the network is the kernel's, if it has one; without, it is a process of the guest.
 
     Raises
     ------
@@ -68,13 +71,14 @@ class VirtualTestbed(Testbed):
     anywhere = True
     records = True
 
-    def __init__(self, release: str = "") -> None:
+    def __init__(self, release: str = "", *, driver: bool = True) -> None:
         from mptune.guest import kernels
 
         self.kernel = kernels.find(release)
         # Trials of two releases are two things to a store.
         self.name = f"{self.name}:{self.kernel.release}"
         self._closed = False
+        self._driver = driver
         self._processors: SimpleQueue[int] = SimpleQueue()
         processors = sorted(os.sched_getaffinity(0))
         # Programs side by side begin with different ones.
@@ -141,7 +145,7 @@ class VirtualTestbed(Testbed):
                 answered = machine.run(
                     self.kernel.program,
                     _virtual_inside.__name__,
-                    _virtual_inside.work(trial, phase_ns, record=record),
+                    _virtual_inside.work(trial, phase_ns, record=record, driver=self._driver),
                     seed=trial.seed,
                     limit_s=_limit_s(trial),
                     cpu=processor,
