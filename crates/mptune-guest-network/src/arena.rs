@@ -187,13 +187,14 @@ mod tests {
     }
 
     impl Used {
-        fn bytes(&self) -> &mut [u8] {
+        fn bytes(&mut self) -> &mut [u8] {
             // SAFETY: the piece is that large and belongs to this test alone.
             unsafe { std::slice::from_raw_parts_mut(self.piece, self.layout.size()) }
         }
 
-        fn check(&self) {
-            assert!(self.bytes().iter().all(|&byte| byte == self.fill));
+        fn check(&mut self) {
+            let fill = self.fill;
+            assert!(self.bytes().iter().all(|&byte| byte == fill));
             assert_eq!(self.piece.align_offset(self.layout.align()), 0);
         }
     }
@@ -217,7 +218,7 @@ mod tests {
                 unsafe {
                     match step {
                         0 if !used.is_empty() => {
-                            let one = used.swap_remove(usize::from(fill) % used.len());
+                            let mut one = used.swap_remove(usize::from(fill) % used.len());
                             one.check();
                             arena.dealloc(one.piece, one.layout);
                         }
@@ -228,24 +229,25 @@ mod tests {
                             one.piece = arena.realloc(one.piece, one.layout, layout.size());
                             let kept = one.layout.size().min(layout.size());
                             one.layout = Layout::from_size_align(layout.size(), one.layout.align()).unwrap();
-                            prop_assert!(one.bytes()[..kept].iter().all(|&byte| byte == one.fill));
-                            one.bytes().fill(one.fill);
+                            let was = one.fill;
+                            prop_assert!(one.bytes()[..kept].iter().all(|&byte| byte == was));
+                            one.bytes().fill(was);
                         }
                         2 => {
-                            let one = Used { piece: arena.alloc_zeroed(layout), layout, fill: 0 };
+                            let mut one = Used { piece: arena.alloc_zeroed(layout), layout, fill: 0 };
                             one.check();
                             one.bytes().fill(fill);
                             used.push(Used { fill, ..one });
                         }
                         _ => {
-                            let one = Used { piece: arena.alloc(layout), layout, fill };
+                            let mut one = Used { piece: arena.alloc(layout), layout, fill };
                             one.bytes().fill(fill);
                             used.push(one);
                         }
                     }
                 }
             }
-            used.iter().for_each(Used::check);
+            used.iter_mut().for_each(Used::check);
         }
     }
 
