@@ -360,10 +360,13 @@ static int close_network(struct inode *inode, struct file *file)
 	struct network *network = file->private_data;
 	u32 number;
 
-	/* Afterwards nothing enters. */
+	/* Afterwards nothing enters and nothing is delivered: devices may go. */
+	spin_lock_bh(&lock);
+	network->started = false;
+	spin_unlock_bh(&lock);
+	hrtimer_cancel(&network->timer);
 	for (number = 0; number < network->devices; number++)
 		unregister_netdev(network->device[number]);
-	hrtimer_cancel(&network->timer);
 	spin_lock_bh(&lock);
 	__skb_queue_purge(&network->waiting);
 	mptune_model_free(network->model);
