@@ -10,7 +10,8 @@
  * and TUN_F_TSO_ECN: the program that emulates with TUN devices uses the same library.
  *
  * The library is called under one lock. It uses SSE registers, as every program does: the kernel's own code does not,
- * a function that switches to another thread saves none, and where a signal interrupts this machine saves them.
+ * a function that switches to another thread saves none, and where a signal interrupts this machine saves them. Of
+ * the 16 KiB of a kernel stack the configuration takes 5, and a packet 2 at most, 3 deep in the stack of TCP.
  */
 #include <linux/fs.h>
 #include <linux/hrtimer.h>
