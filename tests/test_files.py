@@ -206,6 +206,7 @@ ALLOWED = {
     "guest/building.py": "files of the package, and its own below the cache directory",
     "guest/builtin.py": "files of the package, and of a tree that was unpacked",
     "guest/debian.py": "a file of its own in a folder of its own",
+    "guest/driver.py": "files of the package, and of a tree that was unpacked",
     "guest/inside.py": "files of a guest",
     "guest/sources.py": "members of an archive that `mptune.files` has opened, and what becomes of them",
     "linux/awake.py": "a device of the kernel",

@@ -24,10 +24,10 @@ import pytest
 
 from tests.plugins import needs
 
-#: The README's list, what a C compiler consists of, and the shell that make takes for granted.
+#: The README's list, what a C compiler and its binutils consist of, and the shell that make takes for granted.
 PROMISED = (
     *("python3", "python", "cargo", "rustc", "rustdoc", "rustfmt", "rustup", "make", "git", "sh", "bash"),
-    *("cc", "gcc", "ar", "as", "ld"),
+    *("cc", "gcc", "ar", "as", "ld", "objcopy", "readelf"),
 )
 #: What every Debian has, be it as small as it may, and tests use, or a python3 that is a script (pyenv's): of
 #: coreutils, diffutils, findutils, grep, sed and util-linux.
