@@ -24,7 +24,7 @@ import pytest
 
 from tests.plugins import needs
 
-#: The README's list, what a C compiler and its binutils consist of, and the shell that make takes for granted.
+#: The README's list, what a C compiler and its binutils consist of, and the shell that make takes as given.
 PROMISED = (
     *("python3", "python", "cargo", "rustc", "rustdoc", "rustfmt", "rustup", "make", "git", "sh", "bash"),
     *("cc", "gcc", "ar", "as", "ld", "objcopy", "readelf"),
