@@ -132,6 +132,8 @@ def _built(release: str | None, source: Path | None, jobs: int, progress: Progre
 
 def _made(tree: Path, release: str, source: str, work: Path, jobs: int, progress: Progress) -> Kernel:
     progress("configuring", None)
+    # Of what is built here: sources may change meanwhile.
+    digest = recipe()
     with PATCH.open("rb") as patch:
         _step("patch", ["patch", "--strip=1", "--batch", "--fuzz=3"], tree, stdin=patch)
     builtin.add(tree)
@@ -149,7 +151,7 @@ def _made(tree: Path, release: str, source: str, work: Path, jobs: int, progress
         release=release,
         version="",
         source=source,
-        recipe=recipe(),
+        recipe=digest,
         compiler=subprocess.run(
             ["gcc", "--version"], capture_output=True, text=True, check=True
         ).stdout.split("\n", 1)[0],
