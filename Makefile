@@ -17,8 +17,9 @@ UV := $(shell printf '%s\n' $(UV_MINIMUM) $(or $(UV_FOUND),0) | sort -CV && echo
 export UV_SYSTEM_CERTS ?= 1
 # One interpreter for every cargo command: PyO3 recompiles itself whenever it changes.
 export PYO3_PYTHON := $(CURDIR)/.venv/bin/python
-# Ignore a virtual environment that the caller has activated.
-unexport VIRTUAL_ENV
+# Ignore a virtual environment that the caller has activated, and keep bytecode whatever the caller does: the tests start
+# Python hundreds of times, and each start would compile what it imports once more.
+unexport VIRTUAL_ENV PYTHONDONTWRITEBYTECODE
 
 BIN := .venv/bin
 RESULTS := target/test-results

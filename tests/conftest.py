@@ -14,10 +14,13 @@ import random
 import signal
 import tempfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path as File
 
 import msgspec
 import pytest
+import typer.main
+import typer.testing
 from hypothesis import settings
 
 from mptune.decision import kinds, model_error
@@ -32,6 +35,9 @@ pytest_plugins = [f"tests.plugins.{name}" for name in ("lost_interrupts", "needs
 # No deadline: how long an example takes on a busy machine is no property of the code.
 settings.register_profile("mptune", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("mptune")
+
+# Thousands of command lines run in this process: the commands are made of their declarations once.
+typer.testing._get_command = cache(typer.main.get_command)
 
 #: Folders whose tests wait more than they compute.
 WAITING = {"kernel", "hosts"}

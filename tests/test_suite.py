@@ -25,10 +25,16 @@ from tests.plugins.waiting import PATIENCE_S, until
 pytest_plugins = ["pytester"]
 
 #: Programs compiled by an earlier run are hidden too, and what is on no PATH; whoever is busy beside these
-#: runs does not concern them. A test that has everything it needs ends there: that it starts nothing that
-#: it has not declared is seen by the recorders in the run that has the tools.
+#: runs does not concern them. A test that has everything it needs ends there, and so do its fixtures if none
+#: of them can lack anything: that it starts nothing that it has not declared is seen by the recorders in the
+#: run that has the tools.
 HIDE = """
+import inspect
+from functools import cache
 from pathlib import Path
+@cache
+def may_lack(module):
+    return any(call in inspect.getsource(module) for call in ("require(", "lack("))
 def pytest_configure():
     from mptune.linux import bpf
     from tests.plugins import needs, reruns
@@ -42,6 +48,9 @@ def pytest_collection_modifyitems(config, items):
     if config.getoption("needs_only"):
         for item in items:
             item.runtest = lambda: None
+            fixtures = [made for of_name in item._fixtureinfo.name2fixturedefs.values() for made in of_name]
+            if not any(may_lack(inspect.getmodule(made.func)) for made in fixtures):
+                item.setup = lambda: None
 """
 #: Another user, who may read what belongs to root: this repository may lie there.
 NOBODY = [
@@ -96,14 +105,12 @@ def outcome(done: subprocess.CompletedProcess[str]) -> tuple[dict[str, int], str
     return counts, left_out[0]
 
 
-#: All tests; as the Makefile runs what needs no network.
+#: All tests, in one process: hardly anything is left of them.
 #: The package as it is installed takes minutes to build, of nothing but what the README asks for.
 ALL = (
     "tests",
     "--ignore=tests/packaging/test_installed.py",
     "--needs-only",
-    "--numprocesses=2",
-    "--dist=loadfile",
 )
 
 
