@@ -23,7 +23,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests.test_import_order import ARROWS, FILES, room  # noqa: E402
+from tests.test_import_order import FILES, arrows, room  # noqa: E402
 
 BIN = Path(sys.executable).parent
 #: What needs a network of its own, or installs the package.
@@ -122,7 +122,7 @@ def reached_crates(files: Iterable[str]) -> Iterator[str]:
 def reached_tests(files: Iterable[str]) -> Iterator[str]:
     """Test files that a change can reach."""
     modules = {module for module, path in FILES.items() if str(path.relative_to(ROOT)) in files}
-    near = modules | {module for module, others in ARROWS.items() if modules & set(others)}
+    near = modules | {module for module, others in arrows().items() if modules & set(others)}
     rooms = {room(module) for module in modules}
     if any(file.startswith(("crates/mptune-core/", "crates/mptune-python/")) for file in files):
         rooms |= SIMULATED

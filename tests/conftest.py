@@ -37,7 +37,7 @@ settings.register_profile("mptune", deadline=None, derandomize=True, print_blob=
 settings.load_profile("mptune")
 
 # Thousands of command lines run in this process: the commands are made of their declarations once.
-typer.testing._get_command = cache(typer.main.get_command)
+vars(typer.testing)["_get_command"] = cache(typer.main.get_command)
 
 #: Folders whose tests wait more than they compute.
 WAITING = {"kernel", "hosts"}

@@ -6,39 +6,34 @@ lower the share of the contended one the better, 1/4 if uncoupled. Improve throu
 total over what the free one gives alone. All are connections of this kernel over the emulated network: MPTCP
 with the program of `bpf/congestion` against plain TCP with the kernel's Reno. Contests run side by side: at
 20 or 40 Mbit/s each needs a small part of a processor. The simulator runs the same contests, with the
-kernel's scheduler and with minRTT. Prints a table and writes JSON.
+kernel's scheduler and with minRTT. With `--testbed virtual` each contest is in a guest, which neither other
+programs nor other contests disturb. Prints a table and writes JSON.
 """
 
 import argparse
 import json
 import os
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import msgspec
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.shared.contest import BUFFER_BYTES, Contest, contend, in_guest
 from benchmarks.shared.measure import machine, write
-from mptune.errors import TrialError
-from mptune.linux import addresses, bpf
-from mptune.linux.assignment import SATURATED, Assignment, document, kernel_paths
+from mptune.guest import kernels
+from mptune.linux import bpf
 from mptune.linux.awake import Awake
-from mptune.linux.meter import Meter
-from mptune.linux.sandbox.namespaces import STEP_S, Sites
-from mptune.linux.sandbox.processes import Child
 from mptune.testbeds import create as testbed
-from mptune.topology import TcpBackground, Topology, load
+from mptune.topology import TcpBackground, load
 from mptune.trial import Bulk, Trial
 
-#: Repetitions of a contest on an overloaded machine: one packet in a hundred this late, ns.
-ATTEMPTS, LATE_NS = 4, 1_000_000
 NETWORKS = Path(__file__).parents[1] / "networks" / "contended"
-BUFFER_BYTES = 2**20
 #: The coupled ones, and reno on every subflow for contrast.
 CCS = ("reno", "lia", "olia", "balia")
 #: Schedulers in the simulator: the kernel's, and the one without its bursts.
@@ -56,130 +51,32 @@ CONTESTS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
 Rules = dict[str, list[float]]
 
 
-class Contest(NamedTuple):
-    """Payload received in order, bytes: the multipath connection's by path, and each rival's."""
-
-    paths: dict[str, int]
-    rivals: list[int]
-
-    @property
-    def total(self) -> int:
-        """Total of the multipath connection."""
-        return sum(self.paths.values())
+#: Holds a contest: network, congestion control, paths, each rival's path, seconds, seed.
+Contend = Callable[[Path, str, Sequence[str], Sequence[str], float, int], Contest]
 
 
-def contend(
-    topology: Topology, cc: str, labels: Sequence[str], rivals: Sequence[str], seconds: float, seed: int
-) -> Contest:
-    """Send over the paths `labels` with MPTCP, and over each of `rivals` with a Reno flow, for this long.
-
-    Raises
-    ------
-    TrialError : a process died or refused, or the machine was overloaded each time.
-    """
-    for _ in range(ATTEMPTS):
-        contest, late_ns = _contend(topology, cc, labels, rivals, seconds, seed)
-        if late_ns <= LATE_NS:
-            return contest
-    raise TrialError(f"overloaded: 1 % of the packets were {late_ns / 1e6:.1f} ms late or more")
-
-
-def _contend(
-    topology: Topology, cc: str, labels: Sequence[str], rivals: Sequence[str], seconds: float, seed: int
-) -> tuple[Contest, int]:
-    """The contest, and the lateness of the emulator at the 99th percentile."""
-    named = addresses.interfaces(topology)
-    with ExitStack() as stack:
-        sites = stack.enter_context(Sites())
-        emulator = stack.enter_context(sites.start("emulator", "mptune.linux.emulator"))
-        managers = [stack.enter_context(sites.start_agent("paths", side)) for side in addresses.SIDES]
-        meters = [_meter(stack, sites) for _ in (labels[0], *rivals)]
-        _connect(sites, emulator, managers, topology, labels, seed)
-        paths = [topology.path(label, "path") for label in (labels[0], *rivals)]
-        ends = [(named["local"][path.local_index], named["remote"][path.remote_index]) for path in paths]
-        for meter, (_, remote) in zip(meters, ends, strict=True):
-            ours = meter is meters[0]
-            job = {"cc": cc if ours else "reno", "mptcp": ours, "seed": seed, **_sending(seconds)}
-            meter.listen(job, remote.ipv4, [interface.ipv4 for interface in named["remote"]] if ours else ())
-        emulator.tell({"action": "start"})
-        for meter, (local, remote) in zip(meters, ends, strict=True):
-            meter.connect(local.ipv4, remote.ipv4)
-        for meter in meters:
-            meter.expect("connected", STEP_S)  # which lets its receiver know from when to count
-        results = [_result(meter, seconds) for meter in meters]
-        emulator.tell({"action": "stop"})
-        late_ns: int = emulator.expect("report", STEP_S)["late_p99_ns"]
-    sent = {(result["local"], result["remote"]): result["bytes"] for result in results[0]["subflows"]}
-    used = [path for path in kernel_paths(topology, named) if path.label in labels]
-    by_path = {path.label: sum(sent.get(pair, 0) for pair in path.pairs) for path in used}
-    return Contest(by_path, [result["in_order_bytes"] for result in results[1:]]), late_ns
-
-
-def _meter(stack: ExitStack, sites: Sites) -> Meter[Child]:
-    """Both halves, scheduled in real time."""
-    meter = Meter(
-        stack.enter_context(sites.start_agent("sender", "local")),
-        stack.enter_context(sites.start_agent("receiver", "remote")),
-    )
-    for half in meter.halves:
-        os.sched_setscheduler(half.pid, os.SCHED_RR, os.sched_param(1))
-    return meter
-
-
-def _sending(seconds: float) -> dict[str, Any]:
-    """The settings that all meters share."""
-    length_ns = round(seconds * 1e9)
-    return {
-        "buffer_bytes": BUFFER_BYTES,
-        "workload": {"kind": "bulk", "duration_ns": length_ns},
-        "bin_ns": 100_000_000,
-        "stall_ns": length_ns,
-        "thresholds_bytes": [],
-    }
-
-
-def _connect(
-    sites: Sites,
-    emulator: Child,
-    managers: Sequence[Child],
-    topology: Topology,
-    labels: Sequence[str],
-    seed: int,
-) -> None:
-    """The network between the namespaces, and a full mesh of the wanted paths only."""
-    named = addresses.interfaces(topology)
-    interfaces = sites.devices(named)
-    emulator.tell({"network": topology.network(), "seed": seed, "interfaces": interfaces})
-    used = tuple(path for path in kernel_paths(topology, named) if path.label in labels)
-    assignment = Assignment(pm="fullmesh", paths=used, transfer_bytes=SATURATED)
-    of_sender, of_receiver = managers
-    of_sender.tell({"side": "sender", "assignment": document(assignment)})
-    of_receiver.tell({"side": "receiver"})
-    emulator.expect("ready", STEP_S)
-    sites.configure(named)
-    for manager in managers:
-        manager.expect("ready", STEP_S)
-
-
-def _result(meter: Meter[Child], seconds: float) -> dict[str, Any]:
-    result = meter.expect("result", seconds + STEP_S)
-    if result["failed"] is not None:
-        raise TrialError(f"meter: {result['failed']}")
-    return result
+@contextmanager
+def contests(bed: str, ccs: Sequence[str]) -> Iterator[Contend]:
+    """How contests are held on a testbed, `namespaces` or `virtual[:RELEASE]`."""
+    if bed != "namespaces":
+        yield partial(in_guest, kernels.find(bed.partition(":")[2]))
+        return
+    with Awake(), bpf.loaded(ccs) as names:
+        yield lambda network, cc, *others: contend(load(network), names[cc], *others)
 
 
 def rules(ccs: Sequence[str], asked: argparse.Namespace) -> dict[str, Rules]:
     """Estimates of the three rules for each congestion control on the kernel, one for each run."""
-    contests: dict[str, list[list[Future[Contest]]]] = {cc: [] for cc in ccs}
-    with Awake(), bpf.loaded(ccs) as names, ThreadPoolExecutor(asked.workers) as executor:
+    results: dict[str, list[list[Future[Contest]]]] = {cc: [] for cc in ccs}
+    with contests(asked.testbed, ccs) as hold, ThreadPoolExecutor(asked.workers) as executor:
         for run in range(asked.runs):
             for cc in ccs:
-                contests[cc].append(
+                results[cc].append(
                     [
                         executor.submit(
-                            contend,
-                            load(NETWORKS / f"{network}.toml"),
-                            names[cc],
+                            hold,
+                            NETWORKS / f"{network}.toml",
+                            cc,
                             labels,
                             rivals,
                             asked.duration,
@@ -190,7 +87,7 @@ def rules(ccs: Sequence[str], asked: argparse.Namespace) -> dict[str, Rules]:
                 )
         return {
             cc: estimates([[future.result() for future in run] for run in runs])
-            for cc, runs in contests.items()
+            for cc, runs in results.items()
         }
 
 
@@ -250,9 +147,11 @@ def main() -> None:
     parser.add_argument("--duration", type=float, default=60.0, help="duration of a transfer, seconds")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--cc", action="append", help="only these; repeat")
-    parser.add_argument("--workers", type=int, default=2 * (os.cpu_count() or 1), help="contests at once")
+    parser.add_argument("--workers", type=int, help="contests at once; one a processor in guests, else two")
+    parser.add_argument("--testbed", default="namespaces", help="namespaces, or virtual[:RELEASE]")
     parser.add_argument("--json", action="store_true", help="print the estimates and write nothing")
     asked = parser.parse_args()
+    asked.workers = asked.workers or (os.cpu_count() or 1) * (2 if asked.testbed == "namespaces" else 1)
     result = rules(asked.cc or CCS, asked)
     if asked.json:
         print(json.dumps(result))

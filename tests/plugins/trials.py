@@ -40,3 +40,11 @@ def with_workload(fields: dict[str, Any]) -> dict[str, Any]:
 def cut(path: str, at_ns: int) -> tuple[ScriptedAction, ...]:
     """A script that cuts a path for good."""
     return (ScriptedAction(at_ns=at_ns, path=path, action="down"),)
+
+
+def in_guests(cc: str) -> str:
+    """Name in guests of a window algorithm of ours.
+
+    Their kernel has some itself. Ours are there with a path policy, which leaves a path without a cap alone.
+    """
+    return f"{cc}+cap" if cc in ("hybla", "scalable", "vegas") else cc

@@ -33,7 +33,7 @@ def trial(topology):
     return partial(trials.trial, topology=topology)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def side_by_side(testbed):
     """Runs trials; none fails."""
 

@@ -14,7 +14,7 @@ import sys
 import sysconfig
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +67,7 @@ def run(
     seed: int,
     limit_s: float,
     cpu: int | None = None,
+    beside: Sequence[Path] = (),
     interrupted: Callable[[], bool] = lambda: False,
 ) -> bytes:
     """Run a guest to its end; its answer.
@@ -79,6 +80,7 @@ def run(
     seed : of the kernel's random numbers.
     limit_s : real time after which it is killed.
     cpu : processor for all of it; None leaves that to the system.
+    beside : directories that it imports from, beside those of this interpreter.
     interrupted : asked several times a second; then it is killed, and the answer is empty.
 
     Raises
@@ -89,8 +91,8 @@ def run(
         "command": _command(program),
         "environment": {"MPTUNE_GUEST_SEED": str(seed)},
         "cpu": cpu,
-        "needs": [str(path) for path in _needs(program)],
-        "first": f"#!{sys.executable} -I\nimport runpy\nrunpy.run_module({module!r}, run_name='__main__')\n",
+        "needs": [str(path) for path in _needs(program, beside)],
+        "first": f"#!{sys.executable} -I\n{_first(module, beside)}",
         "work": dict(work),
     }
     with tempfile.TemporaryFile() as errors:
@@ -143,12 +145,17 @@ def _command(program: Path) -> list[str]:
     ]
 
 
-def _needs(program: Path) -> list[Path]:
+def _first(module: str, beside: Sequence[Path]) -> str:
+    paths = [str(path) for path in beside]
+    return f"import runpy, sys\nsys.path += {paths!r}\nrunpy.run_module({module!r}, run_name='__main__')\n"
+
+
+def _needs(program: Path, beside: Sequence[Path]) -> list[Path]:
     """Directories that a guest reads, by the paths at which it looks for them."""
     package = Path(mptune.__file__).parent
     prefixes = {Path(sys.prefix), Path(sys.base_prefix), Path(os.path.realpath(sys.executable)).parent.parent}
     libraries = {Path(path) for path in sysconfig.get_paths().values() if Path(path).is_dir()}
-    wanted = {package, program.parent, *prefixes, *libraries}
+    wanted = {package, program.parent, *prefixes, *libraries, *beside}
     # What lies in another of them needs no place of its own.
     return sorted(path for path in wanted if not any(other in path.parents for other in wanted))
 

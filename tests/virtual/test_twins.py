@@ -1,10 +1,10 @@
-"""Twins: each BPF program on the kernel and its original in the simulator, over six small networks.
+"""Twins: each BPF program's text in a guest's kernel, and its original in the simulator, over six networks.
 
-Not the measurement at full size, which is benchmarks/fidelity/twins.py. Rates are low, so that many trials
-run in parallel; most networks have a path whose window takes long to recover, where the growth of windows
-matters.
+Not the measurement at full size on the running kernel, which is benchmarks/fidelity/twins.py. Rates are low,
+so that a trial costs little; most networks have a path whose window takes long to recover, where the growth
+of windows matters.
 Reno in place of OLIA, BALIA or wVegas is noticed here; at such windows Hybla, Scalable and Vegas are much
-like Reno and LIA is not far from it, so that test_bpf_behaviour.py asks each for what only it does.
+like Reno and LIA is not far from it, so that test_congestion.py asks each for what only it does.
 """
 
 import statistics
@@ -14,19 +14,19 @@ from typing import NamedTuple
 
 import pytest
 
-from mptune.linux import bpf
 from mptune.testbeds import create
 from mptune.topology import Topology, load
 from mptune.trial import Bulk, Observation, Trial
 from tests.plugins.needs import BPF_SOURCES
+from tests.plugins.trials import in_guests
 
-pytestmark = pytest.mark.needs("bpf")
+pytestmark = pytest.mark.needs("guest")
 
 #: The yardstick: the kernel's own, which differs from its simulation for reasons that no program has.
 YARDSTICK = "reno"
 DURATION_NS = 10_000_000_000
 BUFFER_BYTES = 2 << 20
-#: Runs in the simulator, where they cost nothing. The kernel has one, and where that is unlike two more: then
+#: Runs in the simulator, where they cost little. The kernel has one, and where that is unlike two more: then
 #: the mean counts.
 SEEDS = range(1, 13)
 FURTHER = (2, 3)
@@ -117,11 +117,10 @@ def networks(tmp_path_factory: pytest.TempPathFactory) -> list[Topology]:
 
 @pytest.fixture(scope="module")
 def kernel(side_by_side, networks: list[Topology]) -> Runs:
-    """What the kernel gave, by network and algorithm: all trials at once, overloaded ones again."""
+    """What the kernel gave, by network and algorithm."""
     ccs = (YARDSTICK, *BPF_SOURCES)
-    trials = {(network.name, cc): trial(network, cc, seed=1) for network in networks for cc in ccs}
-    with bpf.loaded(ccs):
-        return {key: [observation] for key, observation in side_by_side(trials).items()}
+    trials = {(network.name, cc): trial(network, in_guests(cc), seed=1) for network in networks for cc in ccs}
+    return {key: [observation] for key, observation in side_by_side(trials).items()}
 
 
 class Difference(NamedTuple):
@@ -203,16 +202,18 @@ def described(pairs: Sequence[Difference]) -> str:
     return "\n".join(lines)
 
 
-@pytest.mark.measures("a retransmission that is lost again costs a timeout, and a single packet decides")
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("cc", [YARDSTICK, *BPF_SOURCES])
 def test_a_program_and_its_original_in_the_simulator_are_alike(cc, networks, kernel, side_by_side) -> None:
     pairs = differences(networks, kernel, cc, cc)
     if not alike(pairs):
-        with bpf.loaded([cc]):
-            more = side_by_side(
-                {(network.name, seed): trial(network, cc, seed) for network in networks for seed in FURTHER}
-            )
+        more = side_by_side(
+            {
+                (network.name, seed): trial(network, in_guests(cc), seed)
+                for network in networks
+                for seed in FURTHER
+            }
+        )
         runs = {
             (network.name, cc): [*kernel[network.name, cc], *(more[network.name, seed] for seed in FURTHER)]
             for network in networks
@@ -221,7 +222,6 @@ def test_a_program_and_its_original_in_the_simulator_are_alike(cc, networks, ker
     assert alike(pairs), described(pairs)
 
 
-@pytest.mark.measures("as above, whose runs these are")
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("cc", ["olia", "balia", "wvegas"])
 def test_reno_on_the_kernel_would_not_pass_for_another(cc, networks, kernel) -> None:
