@@ -15,5 +15,5 @@ def test_coupled_subflows_do_no_harm_and_leave_the_contended_path() -> None:
     estimates = rules("reno", "olia", seconds=10, workers=3)
     reno, olia = estimates["reno"], estimates["olia"]
     assert olia["share"] < 0.6 and olia["share"] < reno["share"], estimates
-    # Uncoupled 0.15 to 0.22, coupled 0.02 to 0.08: this separates the two; the share of a single run does not.
+    # Uncoupled 0.15 to 0.22, coupled 0.02 to 0.08: this separates the two, a single share does not.
     assert olia["on_contended"] < 0.75 * reno["on_contended"], estimates
