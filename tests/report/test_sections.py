@@ -10,6 +10,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from altair.vegalite.v6.schema.core import TopLevelLayerSpec
+from jsonschema import ValidationError
 
 from mptune.report.choices import choices
 from mptune.report.measured import in_short, warnings
@@ -57,6 +59,23 @@ def test_every_figure_has_its_numbers_and_every_section_its_explanation(
             assert section.panels or section.drawing
             assert all(table.rows for table in (*section.tables, *section.open)), section.name
             assert section.tables and section.lead.endswith((".", "quantile."))
+
+
+def test_every_chart_is_one_of_vega_lite(
+    optimised: RunData, learned: RunData, transfers: RunData, paths: RunData
+) -> None:
+    """Sections are drawn without that check, and some parts are added to what Altair has made."""
+    named = {
+        f"{section.name} {number}": panel.chart
+        for run, others in ((optimised, [paths]), (learned, []), (transfers, [optimised]), (paths, []))
+        for section in sections(run, others)
+        for number, panel in enumerate(section.panels)
+    }
+    assert len(named) > 15
+    for spec in named.values():
+        TopLevelLayerSpec.validate({**spec, "datasets": {}})
+    with pytest.raises(ValidationError):
+        TopLevelLayerSpec.validate({**spec, "datasets": {}, "width": "wide"})
 
 
 def test_means_over_the_buffer_are_those_of_the_observations(optimised: RunData, runs: Path) -> None:

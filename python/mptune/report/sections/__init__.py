@@ -7,6 +7,7 @@ left out. Rows are prepared here and drawn by `mptune.report.charts`; `mptune.re
 
 from collections.abc import Callable, Iterator, Sequence
 
+from mptune.report.charts.style import unchecked
 from mptune.report.choices import Choices, choices
 from mptune.report.sections._base import Panel, Section, Table
 from mptune.report.sections.algorithm import algorithm
@@ -68,9 +69,10 @@ _OF_SEVERAL = (compared, compared_responses, compared_fronts, compared_completio
 def sections(run: RunData, others: Sequence[RunData] = ()) -> list[Section]:
     """Every section with data; `others` are runs to compare with."""
     positions = choices(run)
-    own = [section for maker in _OF_A_RUN for section in maker(run, positions)]
-    if not others:
-        return own
-    against = [section for maker in _OF_SEVERAL for section in maker([run, *others])]
+    with unchecked():
+        own = [section for maker in _OF_A_RUN for section in maker(run, positions)]
+        if not others:
+            return own
+        against = [section for maker in _OF_SEVERAL for section in maker([run, *others])]
     first = [each_section for each_section in own if each_section.name == "trade-off"]
     return [*first, *against, *(each_section for each_section in own if each_section not in first)]
