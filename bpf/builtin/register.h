@@ -3,7 +3,7 @@
  * programs: program.bpf.c, and the registration of its table. Compiled in a kernel's tree, after headers.h and the headers
  * that ../Makefile puts before it, with one name more: NAME, for TCP_CONGESTION.
  *
- * There is no map: a policy is told nothing of paths. And no walk over subflows meets an entry that is being removed: a
+ * What a policy is told of paths is in a table (table.c). No walk over subflows meets an entry that is being removed: a
  * kernel for guests has one processor, and no hook is preempted.
  */
 #include "program.bpf.c"

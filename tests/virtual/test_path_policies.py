@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from mptune.trial import Transfer
+from mptune.trial import PathParameters, Transfer
 from mptune.trial.congestion import PATH_POLICIES
-from tests.plugins.unlike_paths import WHOLE, mbps, network, trial
+from tests.plugins.unlike_paths import WHOLE, by_path, mbps, network, trial
 
 pytestmark = pytest.mark.needs("guest")
 
@@ -36,6 +36,47 @@ def test_hold_keeps_a_buffer_from_going_whole_into_the_first_subflow(side_by_sid
     }
     took = {cc: observation.completion_ns or 0 for cc, observation in side_by_side(trials).items()}
     assert took["cubic+hold"] < 0.5 * took["cubic"]
+
+
+def test_a_capped_path_carries_its_cap_and_another_is_left_alone(side_by_side, tmp_path):
+    alike = network(tmp_path, (20, 20), (20, 30))
+    plain = trial(alike, "cubic+cap", 500_000)
+    capped = msgspec.structs.replace(plain, path_parameters=PathParameters(caps={"B-X": 3_000_000}))
+    gained = side_by_side({"plain": plain, "capped": capped})
+    assert by_path(gained["plain"])["B-X"] > 0.9 * WHOLE
+    rates = by_path(gained["capped"])
+    assert rates["B-X"] == pytest.approx(3, rel=0.05) and rates["A-X"] > 0.9 * WHOLE
+
+
+def test_weights_are_the_shares(side_by_side, tmp_path):
+    """A third of the payload belongs on a path that could carry half of it."""
+    alike = network(tmp_path, (20, 20), (20, 30))
+    plain = msgspec.structs.replace(trial(alike, "cubic+weight", 4_000_000), buffer_mode="auto")
+    weights = {name: {"A-X": share, "B-X": 3 - share} for name, share in (("less", 1), ("more", 2))}
+    told = {
+        name: msgspec.structs.replace(plain, path_parameters=PathParameters(weights=weight))
+        for name, weight in weights.items()
+    }
+    for name, observation in side_by_side(told).items():
+        rates = by_path(observation)
+        total = sum(rates.values())
+        for path, weight in weights[name].items():
+            assert rates[path] / total == pytest.approx(weight / 3, rel=0.1)
+        assert total > 0.9 * 1.5 * WHOLE
+
+
+def test_the_second_path_is_for_what_the_preferred_one_cannot_carry(side_by_side, tmp_path):
+    """Buffers of half a window of one path fill none; large ones fill both."""
+    alike = network(tmp_path, (20, 40), (20, 40))
+    told = PathParameters(order=("B-X", "A-X"))
+    trials = {
+        size: msgspec.structs.replace(trial(alike, "cubic+prefer", size), path_parameters=told)
+        for size in (40_000, 1_000_000)
+    }
+    gained = {size: by_path(observation) for size, observation in side_by_side(trials).items()}
+    small, large = gained[40_000], gained[1_000_000]
+    assert small["A-X"] < 0.05 * small["B-X"] and small["B-X"] > 0.2 * WHOLE
+    assert sum(large.values()) > 0.9 * 2 * WHOLE
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,8 @@
 //! out  {"event": "registered", "held": true}
 //! in   {"action": "tell", "paths": [{"local": "10.0.0.1", "remote": "10.0.1.1", "cap_bps": 2000000}]}
 //! out  {"event": "told"}
+//! in   {"action": "table", "paths": [...]}    in the kernel of a guest, which has path policies itself
+//! out  {"event": "told"}, and it ends
 //! in   {"action": "list"}
 //! out  {"event": "listed", "registered": [{"name": ..., "link": ..., "hooks": [...]}]}, and it ends
 //! out  {"event": "error", "reason": "..."} instead, and status 1
@@ -29,6 +31,7 @@ use crate::role;
 use paths::Told;
 use serde::{Deserialize, Serialize};
 use std::fs;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -72,6 +75,9 @@ pub enum Error {
     /// The program of this name has no map for parameters of paths.
     #[error("{0} goes by nothing that it can be told of paths")]
     Untold(String),
+    /// There is no table, or it has no room for so many paths.
+    #[error("/dev/mptune-paths: {0}")]
+    Table(io::Error),
     /// A line after the first one is something else.
     #[error("expected an order, found {0}")]
     Order(serde_json::Error),
@@ -118,6 +124,9 @@ enum Request {
         #[serde(default)]
         pin: Option<PathBuf>,
     },
+    Table {
+        paths: Vec<Told>,
+    },
     List,
 }
 
@@ -155,6 +164,11 @@ fn run(control: &mut Control) -> Result<(), Error> {
     let (held, name) = match request {
         Request::List => {
             control.tell(&Report::Listed { registered: Libbpf::open()?.registered()? });
+            return Ok(());
+        }
+        Request::Table { paths } => {
+            paths::write(&paths).map_err(Error::Table)?;
+            control.tell(&Report::Told);
             return Ok(());
         }
         Request::Register { program, paths } => {
@@ -320,7 +334,6 @@ fn digit(byte: u8) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io;
 
     #[test]
     fn base64_of_any_length() {

@@ -20,6 +20,9 @@ _FOLDER = "mptune"
 #: Window algorithms that every kernel for guests has itself.
 _OF_THE_KERNEL = {"cubic", "reno", "hybla", "scalable", "vegas"}
 
+#: What path policies are told of paths.
+_TABLE = "builtin/table.c"
+
 _SOURCE = """\
 #define ALGORITHM {name}
 #define REGISTERED {name}
@@ -50,7 +53,7 @@ def texts() -> list[Path]:
     """Every file of the programs' text."""
     folders = ("builtin/bpf", "builtin", "congestion", "include", "scheduling")
     headers = (file for folder in folders for file in sorted((PROGRAMS / folder).glob("*.h")))
-    return [PROGRAMS / "program.bpf.c", *headers]
+    return [PROGRAMS / "program.bpf.c", PROGRAMS / _TABLE, *headers]
 
 
 def add(tree: Path) -> None:
@@ -61,7 +64,7 @@ def add(tree: Path) -> None:
     header = (tree / "include/net/tcp.h").read_text()
     folder = tree / "net/ipv4" / _FOLDER
     shutil.copytree(PROGRAMS, folder, ignore=shutil.ignore_patterns("tests", "Makefile"))
-    objects = []
+    objects = [str(Path(_TABLE).with_suffix(".o"))]
     for cc in names(pairs="cong_control)(struct sock *sk, u32 ack, int flag" in header):
         name = cc.replace(PLUS, "_")
         includes = "".join(f'#include "{part}.h"\n' for part in _parts(cc))

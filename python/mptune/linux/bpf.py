@@ -45,6 +45,8 @@ _CAPABILITIES = sum(1 << number for number in (12, 21, 38, 39))
 _ENDING = string.ascii_lowercase + string.digits
 #: Library with which the agent registers programs.
 _LIBRARY = "libbpf.so.1"
+#: In the kernel of a guest: what its path policies are told (`bpf/builtin/table.c`).
+_TABLE = Path("/dev/mptune-paths")
 #: Seconds for libbpf and the verifier, and for a name that is being removed.
 STEP_S = 30.0
 
@@ -202,6 +204,12 @@ def told(cc: str, paths: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     if not paths:
         with loaded([cc]) as names:
             yield names[cc]
+        return
+    if _TABLE.exists() and cc in _known():
+        with Child(cc, agent.command("congestion"), leftovers.new_run()) as role:
+            role.tell({"action": "table", "paths": list(paths)})
+            role.expect("told", STEP_S)
+        yield cc
         return
     if (reason := _obstacle(cc)) is not None:
         raise MptuneError(f"{cc}: {reason}")

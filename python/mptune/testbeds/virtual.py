@@ -102,9 +102,13 @@ class VirtualTestbed(Testbed):
             known = [cc for cc in _core.congestion_controls() if cc in self.kernel.congestion_controls]
             expected = f"{one_of(known, trial.cc)}, which Linux {self.kernel.version} for guests lacks"
             raise InputError("--cc", "", expected)
-        if parameters := next(iter(trial.path_parameters.by_path()), None):
-            expected = f"expected none with the testbed virtual, found one of the path {parameters[0]}"
-            raise InputError("path parameters", "", expected)
+        if next(iter(trial.path_parameters.by_path()), None) is not None:
+            from mptune.guest.building import recipe
+
+            if self.kernel.recipe != recipe():
+                release = self.kernel.release
+                expected = f"expected a kernel of this version of mptune: mptune kernel build {release}"
+                raise InputError("path parameters", "", expected)
         _kernel_plan.check(trial, self.name)
 
     def run(self, trial: Trial) -> Observation:

@@ -4,10 +4,14 @@
 
 use crate::kernel::libbpf::{self, Libbpf};
 use serde::Deserialize;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
 use std::net::{IpAddr, Ipv6Addr};
 
 /// Name of the map.
 const MAP: &str = "paths";
+/// What a guest's kernel has in its place (`bpf/builtin/table.c`).
+pub const TABLE: &str = "/dev/mptune-paths";
 /// Bytes of its keys: two addresses; and of its values: the cap, the weight and the rank.
 const KEY_BYTES: usize = 32;
 const VALUE_BYTES: usize = 16;
@@ -61,6 +65,15 @@ fn mapped(address: IpAddr) -> [u8; 16] {
         IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
         IpAddr::V6(address) => Ipv6Addr::octets(&address),
     }
+}
+
+/// Tells the path policies that are part of a guest's kernel, in place of what they were told before.
+///
+/// # Errors
+/// The kernel has no table, or it refuses this one.
+pub fn write(told: &[Told]) -> io::Result<()> {
+    let entries = told.iter().flat_map(|path| [&path.key()[..], &path.value()[..]].concat());
+    OpenOptions::new().write(true).open(TABLE)?.write_all(&entries.collect::<Vec<_>>())
 }
 
 /// Tells the program that is registered under this name; what it was told before and is not here is forgotten. False if
