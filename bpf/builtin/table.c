@@ -10,8 +10,6 @@
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
-#include <bpf/bpf_helpers.h>
-
 #define MOST_PATHS 1024
 
 struct entry {
