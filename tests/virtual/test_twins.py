@@ -26,13 +26,15 @@ pytestmark = pytest.mark.needs("guest")
 YARDSTICK = "reno"
 DURATION_NS = 10_000_000_000
 BUFFER_BYTES = 2 << 20
-#: Runs in the simulator, where they cost little. The kernel has one, and where that is unlike two more: then
+#: Runs in the simulator, where they cost little. The kernel has one, and where that is unlike four more: then
 #: the mean counts.
 SEEDS = range(1, 13)
-FURTHER = (2, 3)
+FURTHER = (2, 3, 4, 5)
 
 #: Largest difference of the throughput, and of a subflow's share, in the middle network,
 AGREE = 0.10
+#: of BALIA, which differs most (docs/explanation/kernel-congestion-control.md): 10 % on the running kernel,
+AGREE_BALIA = 0.15
 #: One run of ten seconds differs from the next, also in the simulator: in a single network so many standard
 #: deviations over seeds are allowed on top,
 DEVIATIONS = 3.0
@@ -183,11 +185,12 @@ def differences(networks: Sequence[Topology], kernel: Runs, program: str, origin
     ]
 
 
-def alike(pairs: Sequence[Difference]) -> bool:
+def alike(cc: str, pairs: Sequence[Difference]) -> bool:
     """Whether these are twins."""
+    agree = AGREE_BALIA if cc == "balia" else AGREE
     return (
-        statistics.median(pair.throughput for pair in pairs) <= AGREE
-        and statistics.median(pair.share for pair in pairs) <= AGREE
+        statistics.median(pair.throughput for pair in pairs) <= agree
+        and statistics.median(pair.share for pair in pairs) <= agree
         and sum(pair.beyond() for pair in pairs) <= OUTLIERS
     )
 
@@ -206,7 +209,7 @@ def described(pairs: Sequence[Difference]) -> str:
 @pytest.mark.parametrize("cc", [YARDSTICK, *BPF_SOURCES])
 def test_a_program_and_its_original_in_the_simulator_are_alike(cc, networks, kernel, side_by_side) -> None:
     pairs = differences(networks, kernel, cc, cc)
-    if not alike(pairs):
+    if not alike(cc, pairs):
         more = side_by_side(
             {
                 (network.name, seed): trial(network, in_guests(cc), seed)
@@ -219,11 +222,11 @@ def test_a_program_and_its_original_in_the_simulator_are_alike(cc, networks, ker
             for network in networks
         }
         pairs = differences(networks, runs, cc, cc)
-    assert alike(pairs), described(pairs)
+    assert alike(cc, pairs), described(pairs)
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("cc", ["olia", "balia", "wvegas"])
 def test_reno_on_the_kernel_would_not_pass_for_another(cc, networks, kernel) -> None:
     pairs = differences(networks, kernel, YARDSTICK, cc)
-    assert not alike(pairs), described(pairs)
+    assert not alike(cc, pairs), described(pairs)
