@@ -14,6 +14,7 @@ pytestmark = [pytest.mark.needs("bpf"), pytest.mark.usefixtures("testbed")]
 def test_coupled_subflows_do_no_harm_and_leave_the_contended_path() -> None:
     estimates = rules("reno", "olia", seconds=10, workers=3)
     reno, olia = estimates["reno"], estimates["olia"]
-    assert olia["share"] < 0.6 and olia["share"] < reno["share"], estimates
+    assert reno["share"] > 0.5, estimates  # 0.60 at length
+    assert 0.2 < olia["share"] < min(0.6, reno["share"]), estimates
     # Uncoupled 0.15 to 0.22, coupled 0.02 to 0.08: this separates the two, a single share does not.
     assert olia["on_contended"] < 0.75 * reno["on_contended"], estimates

@@ -1,6 +1,7 @@
-"""Contests of MPTCP with plain TCP flows, held by benchmarks/fidelity/kernel_rules.py: one run of them."""
+"""Contests of MPTCP with plain TCP flows, held by benchmarks/fidelity/kernel_rules.py."""
 
 import json
+import statistics
 import subprocess
 import sys
 
@@ -8,15 +9,15 @@ from tests.plugins.needs import ROOT
 
 
 def rules(
-    *ccs: str, seconds: int, workers: int | None = None, testbed: str = "namespaces"
+    *ccs: str, seconds: int, runs: int = 1, workers: int | None = None, testbed: str = "namespaces"
 ) -> dict[str, dict[str, float]]:
-    """Estimates of the rules of RFC 6356 by congestion control: `share`, `on_contended` and `gain`.
+    """Means over runs of the rules of RFC 6356 by congestion control: `share`, `on_contended` and `gain`.
 
     Parameters
     ----------
     workers : contests at once; None is what the testbed has room for.
     """
-    arguments = ["--runs", "1", "--json", "--duration", str(seconds), "--testbed", testbed]
+    arguments = ["--runs", str(runs), "--json", "--duration", str(seconds), "--testbed", testbed]
     arguments += ["--workers", str(workers)] if workers else []
     for cc in ccs:
         arguments += ["--cc", cc]
@@ -24,4 +25,4 @@ def rules(
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr[-500:]
     estimates = json.loads(done.stdout)
-    return {cc: {rule: values[0] for rule, values in estimates[cc].items()} for cc in ccs}
+    return {cc: {rule: statistics.mean(values) for rule, values in estimates[cc].items()} for cc in ccs}
