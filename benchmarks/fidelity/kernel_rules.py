@@ -27,6 +27,7 @@ from rich.table import Table
 from benchmarks.shared.contest import BUFFER_BYTES, Contest, contend, in_guest
 from benchmarks.shared.measure import machine, write
 from mptune.guest import kernels
+from mptune.guest.machine import Processors
 from mptune.linux import bpf
 from mptune.linux.awake import Awake
 from mptune.testbeds import create as testbed
@@ -59,7 +60,7 @@ Contend = Callable[[Path, str, Sequence[str], Sequence[str], float, int], Contes
 def contests(bed: str, ccs: Sequence[str]) -> Iterator[Contend]:
     """How contests are held on a testbed, `namespaces` or `virtual[:RELEASE]`."""
     if bed != "namespaces":
-        yield partial(in_guest, kernels.find(bed.partition(":")[2]))
+        yield partial(in_guest, kernels.find(bed.partition(":")[2]), Processors())
         return
     with Awake(), bpf.loaded(ccs) as names:
         yield lambda network, cc, *others: contend(load(network), names[cc], *others)

@@ -140,6 +140,7 @@ def _result(meter: Meter[Child], seconds: float) -> dict[str, Any]:
 
 def in_guest(
     kernel: Kernel,
+    processors: machine.Processors,
     network: Path,
     cc: str,
     labels: Sequence[str],
@@ -147,14 +148,18 @@ def in_guest(
     seconds: float,
     seed: int,
 ) -> Contest:
-    """As `contend`, in a guest; the network is a file.
+    """As `contend`, in a guest on one of the processors; the network is a file.
 
     Raises
     ------
     mptune.guest.machine.Died : there is no result.
     """
     work = {"network": str(network), "contest": [cc, labels, rivals, seconds, seed]}
-    answer = machine.run(kernel.program, __name__, work, seed=seed, limit_s=60 + 60 * seconds, beside=[ROOT])
+    limit_s = 60 + 60 * seconds
+    with processors.taken() as cpu:
+        answer = machine.run(
+            kernel.program, __name__, work, seed=seed, limit_s=limit_s, cpu=cpu, beside=[ROOT]
+        )
     return Contest(**json.loads(answer))
 
 

@@ -151,9 +151,9 @@ def _guest() -> Iterator[Thing]:
         yield Thing(f"a kernel for guests (mptune kernel build {kernels.DEFAULT})", "elsewhere")
 
 
-def _network_of_guests() -> Iterator[Thing]:
+def _current_guest() -> Iterator[Thing]:
     yield from _guest()
-    if kernels.built() and kernels.find().recipe != building.recipe():
+    if kernels.built() and not building.is_current(kernels.find()):
         kernel = f"a kernel for guests of these sources (mptune kernel build {kernels.DEFAULT})"
         yield Thing(kernel, "elsewhere")
 
@@ -170,7 +170,7 @@ NEEDS: Mapping[str, Need] = {
     "bpf": Need("BPF programs on the kernel", beside=_bpf),
     "bpf-tests": Need("BPF programs on the kernel", beside=_bpf_tests),
     "guest": Need("trials in virtual time", beside=_guest),
-    "guest-network": Need("the network of a guest's kernel", beside=_network_of_guests),
+    "current-guest": Need("what kernels for guests have of late", beside=_current_guest),
     "patch": Need("the building of kernels", ("patch",)),
     "clang": Need("what compiles BPF programs", ("clang",), _headers),
     "compiler": Need("the arithmetic of the BPF programs", beside=_compiler),

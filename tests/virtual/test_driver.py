@@ -14,7 +14,7 @@ from mptune.trial import ScriptedAction
 from tests.plugins import trials, two_paths
 from tests.plugins.two_paths import Uplink
 
-pytestmark = pytest.mark.needs("guest-network")
+pytestmark = pytest.mark.needs("current-guest")
 
 MS = 1_000_000
 

@@ -38,6 +38,7 @@ def test_hold_keeps_a_buffer_from_going_whole_into_the_first_subflow(side_by_sid
     assert took["cubic+hold"] < 0.5 * took["cubic"]
 
 
+@pytest.mark.needs("current-guest")
 def test_a_capped_path_carries_its_cap_and_another_is_left_alone(side_by_side, tmp_path):
     alike = network(tmp_path, (20, 20), (20, 30))
     plain = trial(alike, "cubic+cap", 500_000)
@@ -48,6 +49,7 @@ def test_a_capped_path_carries_its_cap_and_another_is_left_alone(side_by_side, t
     assert rates["B-X"] == pytest.approx(3, rel=0.05) and rates["A-X"] > 0.9 * WHOLE
 
 
+@pytest.mark.needs("current-guest")
 def test_weights_are_the_shares(side_by_side, tmp_path):
     """A third of the payload belongs on a path that could carry half of it."""
     alike = network(tmp_path, (20, 20), (20, 30))
@@ -65,6 +67,7 @@ def test_weights_are_the_shares(side_by_side, tmp_path):
         assert total > 0.9 * 1.5 * WHOLE
 
 
+@pytest.mark.needs("current-guest")
 def test_the_second_path_is_for_what_the_preferred_one_cannot_carry(side_by_side, tmp_path):
     """Buffers of half a window of one path fill none; large ones fill both."""
     alike = network(tmp_path, (20, 40), (20, 40))
@@ -81,7 +84,15 @@ def test_the_second_path_is_for_what_the_preferred_one_cannot_carry(side_by_side
 
 @pytest.mark.parametrize(
     ("window", "loss"),
-    [("cubic", 0), ("cubic", 0.1), ("reno", 0.1), ("hybla", 0.1), ("scalable", 0.1), ("vegas", 0)],
+    [
+        ("cubic", 0),
+        ("cubic", 0.1),
+        ("reno", 0),
+        ("reno", 0.1),
+        ("hybla", 0.1),
+        ("scalable", 0.1),
+        ("vegas", 0),
+    ],
 )
 def test_recovery_is_the_kernels(side_by_side, tmp_path, window, loss):
     """Plain TCP, where a policy decides nothing: only `cong_control` in place of `cong_avoid` is new."""

@@ -81,7 +81,7 @@ def list_all(as_json: JsonOption = False) -> None:
     """List the kernels that are built."""
     from mptune.cli._tables import table
     from mptune.guest import kernels
-    from mptune.guest.building import recipe
+    from mptune.guest.building import is_current
 
     built = kernels.built()
     if as_json:
@@ -92,7 +92,7 @@ def list_all(as_json: JsonOption = False) -> None:
         return
     listing = table("release", "version", "from", "size", "state")
     for kernel in built:
-        state = "ready" if kernel.recipe == recipe() else "of an earlier mptune: build it again"
+        state = "ready" if is_current(kernel) else "of an earlier mptune: build it again"
         listing.add_row(
             kernel.release, kernel.version, kernel.source, f"{kernel.size_bytes / 1e6:.1f} MB", state
         )

@@ -23,7 +23,7 @@ from mptune.guest import builtin, driver, kernels, machine, sources
 from mptune.guest.kernels import Kernel
 from mptune.linux.sandbox import syscalls
 
-__all__ = ["CONFIG", "PATCH", "build", "lacking", "recipe"]
+__all__ = ["CONFIG", "PATCH", "build", "is_current", "lacking", "recipe"]
 
 CONFIG, PATCH = (Path(__file__).with_name(name) for name in ("kernel.config", "virtual.patch"))
 #: Programs of a build, and the package of Debian that has each.
@@ -65,6 +65,11 @@ def recipe() -> str:
     files = (CONFIG, PATCH, *builtin.texts())
     parts = [*(file.read_bytes() for file in files), driver.recipe()]
     return hashlib.sha256(b"".join(parts)).hexdigest()[:16]
+
+
+def is_current(kernel: Kernel) -> bool:
+    """True if this version of mptune would build it in the same way."""
+    return kernel.recipe == recipe()
 
 
 def lacking() -> list[str]:

@@ -22,7 +22,7 @@ def examine() -> Finding:
         install = f"apt-get install {' '.join(missing)}, then " if missing else ""
         remedy = f"{install}mptune kernel build (--testbed virtual needs one)"
         return Finding(name=name, state="missing", found="none is built", remedy=remedy)
-    stale = [kernel.release for kernel in built if kernel.recipe != building.recipe()]
+    stale = [kernel.release for kernel in built if not building.is_current(kernel)]
     found = ", ".join(f"Linux {kernel.version}" for kernel in built)
     if stale:
         remedy = f"built by another mptune: mptune kernel build {stale[0]}"

@@ -14,8 +14,9 @@ import sys
 import sysconfig
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import msgspec
@@ -26,7 +27,7 @@ from mptune.guest import boot, inside
 from mptune.linux.sandbox import leftovers
 from mptune.linux.talker import last_words, manner
 
-__all__ = ["MEMORY", "Died", "Facts", "facts", "run"]
+__all__ = ["MEMORY", "Died", "Facts", "Processors", "facts", "run"]
 
 #: Memory of a guest, always the same: the limits of its network's memory follow from it, and they count.
 MEMORY = "2G"
@@ -57,6 +58,27 @@ def facts(program: Path) -> Facts:
     Died : it does not boot; the message has the last line of its console.
     """
     return msgspec.json.decode(run(program, inside.__name__, {}, seed=0, limit_s=_BOOT_S), type=Facts)
+
+
+class Processors:
+    """The machine's processors, of which each guest has one of its own."""
+
+    def __init__(self) -> None:
+        self._free: SimpleQueue[int] = SimpleQueue()
+        processors = sorted(os.sched_getaffinity(0))
+        # Programs side by side begin with different ones.
+        first = os.getpid() % len(processors)
+        for processor in processors[first:] + processors[:first]:
+            self._free.put(processor)
+
+    @contextlib.contextmanager
+    def taken(self) -> Iterator[int]:
+        """One of them; with more guests than processors, the one that is free first."""
+        processor = self._free.get()
+        try:
+            yield processor
+        finally:
+            self._free.put(processor)
 
 
 def run(

@@ -9,10 +9,7 @@ as long.
 
 from __future__ import annotations
 
-import os
 import random
-from contextlib import contextmanager
-from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -26,8 +23,6 @@ from mptune.testbeds.namespaces import check_network
 from mptune.trial import Observation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from mptune.testbeds._virtual_inside import Recorded
     from mptune.topology import Topology
     from mptune.trial import Trial
@@ -73,18 +68,14 @@ class VirtualTestbed(Testbed):
 
     def __init__(self, release: str = "", *, driver: bool = True) -> None:
         from mptune.guest import kernels
+        from mptune.guest.machine import Processors
 
         self.kernel = kernels.find(release)
         # Trials of two releases are two things to a store.
         self.name = f"{self.name}:{self.kernel.release}"
         self._closed = False
         self._driver = driver
-        self._processors: SimpleQueue[int] = SimpleQueue()
-        processors = sorted(os.sched_getaffinity(0))
-        # Programs side by side begin with different ones.
-        first = os.getpid() % len(processors)
-        for processor in processors[first:] + processors[:first]:
-            self._processors.put(processor)
+        self._processors = Processors()
 
     def check_network(self, topology: Topology) -> None:
         """Refuse what the emulator cannot have; as the testbed namespaces does."""
@@ -103,9 +94,9 @@ class VirtualTestbed(Testbed):
             expected = f"{one_of(known, trial.cc)}, which Linux {self.kernel.version} for guests lacks"
             raise InputError("--cc", "", expected)
         if next(iter(trial.path_parameters.by_path()), None) is not None:
-            from mptune.guest.building import recipe
+            from mptune.guest.building import is_current
 
-            if self.kernel.recipe != recipe():
+            if not is_current(self.kernel):
                 release = self.kernel.release
                 expected = f"expected a kernel of this version of mptune: mptune kernel build {release}"
                 raise InputError("path parameters", "", expected)
@@ -145,7 +136,7 @@ class VirtualTestbed(Testbed):
         self.check(trial)
         phase_ns = random.Random(f"phase {trial.seed}").randrange(_PHASES_NS)
         try:
-            with self._processor() as processor:
+            with self._processors.taken() as processor:
                 answered = machine.run(
                     self.kernel.program,
                     _virtual_inside.__name__,
@@ -175,15 +166,6 @@ class VirtualTestbed(Testbed):
     def interrupt(self) -> None:
         """Kill running guests; no further trial is run."""
         self._closed = True
-
-    @contextmanager
-    def _processor(self) -> Iterator[int]:
-        """A processor of its own; with more trials than processors, the one that is free first."""
-        processor = self._processors.get()
-        try:
-            yield processor
-        finally:
-            self._processors.put(processor)
 
     def _died(self, reason: str) -> Observation:
         return Observation(
