@@ -5,7 +5,7 @@ On the running kernel or, `python -m benchmarks.shared.contest` being its first 
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -39,29 +39,43 @@ class Contest(NamedTuple):
 
 
 def contend(
-    topology: Topology, cc: str, labels: Sequence[str], rivals: Sequence[str], seconds: float, seed: int
+    topology: Topology,
+    cc: str,
+    labels: Sequence[str],
+    rivals: Sequence[str],
+    seconds: float,
+    seed: int,
+    ready: Callable[[], None] = lambda: None,
 ) -> Contest:
     """Send over the paths `labels` with MPTCP, and over each of `rivals` with a Reno flow, for this long.
+
+    `ready` is called when all is set up, before the network's clock starts.
 
     Raises
     ------
     TrialError : a process died or refused, or the machine was overloaded each time.
     """
     for _ in range(ATTEMPTS):
-        contest, late_ns = _contend(topology, cc, labels, rivals, seconds, seed)
+        contest, late_ns = _contend(topology, cc, labels, rivals, seconds, seed, ready)
         if late_ns <= LATE_NS:
             return contest
     raise TrialError(f"overloaded: 1 % of the packets were {late_ns / 1e6:.1f} ms late or more")
 
 
 def _contend(
-    topology: Topology, cc: str, labels: Sequence[str], rivals: Sequence[str], seconds: float, seed: int
+    topology: Topology,
+    cc: str,
+    labels: Sequence[str],
+    rivals: Sequence[str],
+    seconds: float,
+    seed: int,
+    ready: Callable[[], None],
 ) -> tuple[Contest, int]:
     """The contest, and the lateness of the emulator at the 99th percentile."""
     named = addresses.interfaces(topology)
     with ExitStack() as stack:
         sites = stack.enter_context(Sites())
-        emulator = stack.enter_context(sites.start("emulator", "mptune.linux.emulator"))
+        emulator = stack.enter_context(sites.start_emulator())
         managers = [stack.enter_context(sites.start_agent("paths", side)) for side in addresses.SIDES]
         meters = [_meter(stack, sites) for _ in (labels[0], *rivals)]
         _connect(sites, emulator, managers, topology, labels, seed)
@@ -71,6 +85,7 @@ def _contend(
             ours = meter is meters[0]
             job = {"cc": cc if ours else "reno", "mptcp": ours, "seed": seed, **_sending(seconds)}
             meter.listen(job, remote.ipv4, [interface.ipv4 for interface in named["remote"]] if ours else ())
+        ready()
         emulator.tell({"action": "start"})
         for meter, (local, remote) in zip(meters, ends, strict=True):
             meter.connect(local.ipv4, remote.ipv4)
@@ -154,7 +169,8 @@ def in_guest(
     ------
     mptune.guest.machine.Died : there is no result.
     """
-    work = {"network": str(network), "contest": [cc, labels, rivals, seconds, seed]}
+    contest = [cc, labels, rivals, seconds, seed]
+    work = {"network": str(network), "contest": contest, "begin_ns": machine.begin_ns(seed)}
     limit_s = 60 + 60 * seconds
     with processors.taken() as cpu:
         answer = machine.run(
@@ -164,7 +180,12 @@ def in_guest(
 
 
 def _inside(work: dict[str, Any]) -> bytes:
-    return json.dumps(contend(load(Path(work["network"])), *work["contest"])._asdict()).encode()
+    network = load(Path(work["network"]))
+    cc, labels, rivals, seconds, seed = work["contest"]
+    contest = contend(
+        network, cc, labels, rivals, seconds, seed, ready=lambda: inside.start_at(work["begin_ns"])
+    )
+    return json.dumps(contest._asdict()).encode()
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Trials in guests: the same bytes from the same seed, and what the kernel does in real time too."""
 
 import threading
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -14,8 +15,11 @@ from mptune.testbeds.virtual import VirtualTestbed
 from mptune.topology import load
 from mptune.trial.path_parameters import PathParameters
 from tests.plugins import trials
+from tests.virtual import busy
 
 pytestmark = pytest.mark.needs("guest")
+
+ROOT = Path(__file__).parents[2]
 
 
 def by_path(observation):
@@ -35,6 +39,20 @@ def test_the_same_seed_gives_the_same_observation_also_side_by_side(testbed, tri
     for thread in threads:
         thread.join()
     assert results[0] == results[1] != results[2]
+
+
+@pytest.mark.parametrize("cc", ["cubic", "bbr"])
+def test_what_happens_before_a_trial_does_not_matter(testbed, trial, monkeypatch, cc):
+    """Other machines have other programs, and Python compiles what it imports, or does not."""
+    order = trial(cc=cc, seed=5, duration_ns=4 * trials.SECOND)
+    here = testbed.run(order)
+    run = machine.run
+    monkeypatch.setattr(
+        machine,
+        "run",
+        lambda kernel, _, work, **rest: run(kernel, busy.__name__, work, beside=[ROOT], **rest),
+    )
+    assert msgspec.json.encode(testbed.run(order)) == msgspec.json.encode(here)
 
 
 def test_a_trial_on_the_guests_kernel(testbed, trial):

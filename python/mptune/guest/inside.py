@@ -8,6 +8,7 @@ on the console is the kernel's.
 
 import base64
 import ctypes
+import fcntl
 import json
 import os
 import platform
@@ -20,13 +21,16 @@ from typing import Any
 
 from mptune.guest import boot
 
-__all__ = ["END", "FAULT", "PIECE", "serve"]
+__all__ = ["END", "FAULT", "PIECE", "serve", "start_at"]
 
 PIECE, END, FAULT = b"mptune> ", b"mptune: end", b"mptune! "
 _WORK = Path(boot.PLACE, boot.WORK)
 #: Characters of a line; the console takes them one by one.
 _WIDTH = 1000
 _POWER_OFF = 0x4321FEDC  # linux/reboot.h
+#: Of all its processes: who is woken first runs first, whatever each has used before (sched(7), SCHED_FIFO).
+_PRIORITY = 1
+_TIMER_ABSTIME, _RNDRESEEDCRNG = 1, 0x5207  # linux/time.h, linux/random.h
 
 #: What a guest has beside its root, which is this machine's: kind and place.
 _MOUNTS = (
@@ -54,10 +58,7 @@ def serve(task: Callable[[dict[str, Any]], bytes]) -> None:
     """
     try:
         _prepare()
-        work = json.loads(_WORK.read_text())
-        # The phase of timers at which the work begins: idle time costs nothing.
-        time.sleep(work.get("phase_ns", 0) / 1e9)
-        _print(task(work))
+        _print(task(json.loads(_WORK.read_text())))
     except BaseException as error:
         traceback.print_exc()
         sys.stderr.flush()
@@ -67,11 +68,34 @@ def serve(task: Callable[[dict[str, Any]], bytes]) -> None:
         ctypes.CDLL(None).reboot(_POWER_OFF)
 
 
+def start_at(monotonic_ns: int) -> None:
+    """Sleep until this moment after the guest's start, exactly, and draw random numbers anew.
+
+    What ran before does not matter to what runs then, although it differs between machines: the modules and
+    the bytecode that Python finds. Idle time costs nothing.
+
+    Raises
+    ------
+    RuntimeError : it is later.
+    """
+    if time.monotonic_ns() >= monotonic_ns:
+        raise RuntimeError(f"the guest was not ready within {monotonic_ns / 1e9:.3f} s")
+    begin = _Timespec(*divmod(monotonic_ns, 1_000_000_000))
+    ctypes.CDLL(None).clock_nanosleep(time.CLOCK_MONOTONIC, _TIMER_ABSTIME, ctypes.byref(begin), None)
+    with Path("/dev/urandom").open("rb") as generator:
+        fcntl.ioctl(generator, _RNDRESEEDCRNG)
+
+
+class _Timespec(ctypes.Structure):
+    _fields_ = (("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long))
+
+
 def _prepare() -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     for kind, place in _MOUNTS:
         Path(place).mkdir(exist_ok=True)
         libc.mount(b"guest", place.encode(), kind.encode(), ctypes.c_ulong(0), None)
+    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(_PRIORITY))
     os.environ.clear()
     os.environ.update(_ENVIRONMENT)
     os.chdir("/run")

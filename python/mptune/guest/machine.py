@@ -7,6 +7,7 @@ it runs hand over to each other all the time, which between processors takes thr
 import base64
 import contextlib
 import os
+import random
 import selectors
 import signal
 import subprocess
@@ -27,12 +28,17 @@ from mptune.guest import boot, inside
 from mptune.linux.sandbox import leftovers
 from mptune.linux.talker import last_words, manner
 
-__all__ = ["MEMORY", "Died", "Facts", "Processors", "facts", "run"]
+__all__ = ["MEMORY", "READY_NS", "Died", "Facts", "Processors", "begin_ns", "facts", "run"]
 
 #: Memory of a guest, always the same: the limits of its network's memory follow from it, and they count.
 MEMORY = "2G"
 #: Virtual time at which every guest begins, nanoseconds since 1970: a moment in 2023.
 _BEGIN_NS = 1_700_000_000_000_000_000
+#: Virtual time that a guest has for its preparations, nanoseconds: they take a hundredth of it.
+READY_NS = 10_000_000_000
+#: Within this time after it a trial begins, nanoseconds: timers of the kernel have phases of milliseconds to
+#: seconds, and the one at which a connection begins can decide what it carries.
+_PHASES_NS = 10_000_000_000
 #: Most bytes of a console.
 _CONSOLE_BYTES = 64 * 2**20
 #: Seconds of a first boot.
@@ -58,6 +64,11 @@ def facts(program: Path) -> Facts:
     Died : it does not boot; the message has the last line of its console.
     """
     return msgspec.json.decode(run(program, inside.__name__, {}, seed=0, limit_s=_BOOT_S), type=Facts)
+
+
+def begin_ns(seed: int) -> int:
+    """When what is measured begins, nanoseconds after the guest's start (`mptune.guest.inside.start_at`)."""
+    return READY_NS + random.Random(f"phase {seed}").randrange(_PHASES_NS)
 
 
 class Processors:
@@ -98,7 +109,7 @@ def run(
     ----------
     program : the kernel.
     module : what its first process runs; it calls `mptune.guest.inside.serve`.
-    work : for that; `phase_ns` is how long it waits before it begins.
+    work : for that.
     seed : of the kernel's random numbers.
     limit_s : real time after which it is killed.
     cpu : processor for all of it; None leaves that to the system.

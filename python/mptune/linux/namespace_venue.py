@@ -4,7 +4,7 @@ The network is the core's description of it; the addresses are the agreed ones (
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from types import TracebackType
 from typing import Any, Self
@@ -42,18 +42,24 @@ class Links(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NamespaceVenue:
-    """The venue of one trial; see `mptune.linux.venue`."""
+    """The venue of one trial; see `mptune.linux.venue`.
 
-    def __init__(self, links: Links) -> None:
+    Parameters
+    ----------
+    ready : called when all is set up, before the network's clock starts.
+    """
+
+    def __init__(self, links: Links, ready: Callable[[], None] = lambda: None) -> None:
         self.about: About = {}
         self._links = links
+        self._ready = ready
         self._stack = ExitStack()
         self._waiting: list[Waiting] = []
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             self._sites = stack.enter_context(Sites(self._links.settings))
-            self._emulator = stack.enter_context(self._sites.start("emulator", "mptune.linux.emulator"))
+            self._emulator = stack.enter_context(self._sites.start_emulator())
             self._stack = stack.pop_all()
         self.about |= {
             "kernel": os.uname().release,
@@ -112,6 +118,7 @@ class NamespaceVenue:
     def begin(self, halves: Sequence[Talker]) -> None:
         """Start the network's clock."""
         self._waiting = [Waiting(half.pid) for half in halves if isinstance(half, Child)]
+        self._ready()
         self._emulator.tell({"action": "start"})
 
     def close(self) -> None:

@@ -42,14 +42,20 @@ class Answer(msgspec.Struct, frozen=True):
     refused: Refused | None = None
 
 
-def work(trial: Trial, phase_ns: int, *, record: bool, driver: bool = True) -> dict[str, object]:
-    """A trial as the work of a guest; `driver` lets the kernel emulate the network, if it can."""
+def work(trial: Trial, begin_ns: int, *, record: bool, driver: bool = True) -> dict[str, object]:
+    """A trial as the work of a guest.
+
+    Parameters
+    ----------
+    begin_ns : when its network starts, after the guest's start.
+    driver : the kernel emulates the network, if it can.
+    """
     packed = base64.b64encode(pickle.dumps(trial)).decode()
-    return {"trial": packed, "phase_ns": phase_ns, "record": record, "driver": driver}
+    return {"trial": packed, "begin_ns": begin_ns, "record": record, "driver": driver}
 
 
-def _measured(trial: Trial, *, record: bool) -> Answer:
-    testbed = NamespacesTestbed()
+def _measured(trial: Trial, begin_ns: int, *, record: bool) -> Answer:
+    testbed = NamespacesTestbed(ready=lambda: inside.start_at(begin_ns))
     if not record:
         return Answer(observation=testbed.run(trial))
     observation, run = testbed.record(trial)
@@ -57,13 +63,14 @@ def _measured(trial: Trial, *, record: bool) -> Answer:
     return Answer(observation=observation, recorded=recorded)
 
 
-def _run(work: dict[str, Any]) -> bytes:
+def run(work: dict[str, Any]) -> bytes:
+    """Run a trial in this guest; the `Answer`, as JSON."""
     # It comes from the same package on the same machine, by a file that nobody else may write.
     trial: Trial = pickle.loads(base64.b64decode(work["trial"]))
     if not work["driver"]:
         _DRIVER.unlink(missing_ok=True)
     try:
-        answer = _measured(trial, record=work["record"])
+        answer = _measured(trial, work["begin_ns"], record=work["record"])
     except InputError as error:
         answer = Answer(refused=Refused(str(error), (error.where, error.key, error.expected)))
     except MptuneError as error:
@@ -72,4 +79,4 @@ def _run(work: dict[str, Any]) -> bytes:
 
 
 if __name__ == "__main__":
-    inside.serve(_run)
+    inside.serve(run)

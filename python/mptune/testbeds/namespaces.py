@@ -26,7 +26,7 @@ from mptune.topology import TcpBackground, Topology
 from mptune.trial import DEFAULT_FAMILY, Observation, Trial
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from mptune.capture import Run
     from mptune.linux.kernel_trial import Outcome, Plan
@@ -47,6 +47,7 @@ class NamespacesTestbed(Testbed):
     Parameters
     ----------
     quiet : what waits for that.
+    ready : called in each trial when all is set up, before its network's clock starts.
 
     Raises
     ------
@@ -59,7 +60,7 @@ class NamespacesTestbed(Testbed):
     set_up_s = 1.0
     records = True
 
-    def __init__(self, quiet: Quiet | None = None) -> None:
+    def __init__(self, quiet: Quiet | None = None, ready: Callable[[], None] = lambda: None) -> None:
         if sys.platform != "linux":
             raise MptuneError("--testbed namespaces: needs Linux")
         from mptune.linux import awake, doctor, processor_load
@@ -75,6 +76,7 @@ class NamespacesTestbed(Testbed):
         self._gate = processor_load.Gate()
         self._awake = awake.Awake()
         self._quiet = quiet or quietness.Quiet()
+        self._ready = ready
 
     def session(self) -> AbstractContextManager[object]:
         """Several trials: inside, this machine's processors do not sleep (`mptune.linux.awake`)."""
@@ -185,7 +187,7 @@ class NamespacesTestbed(Testbed):
             plan = _kernel_plan.plan(trial, kernel_cc, named)
             if recording is not None:
                 plan = msgspec.structs.replace(plan, meter={**plan.meter, "samples_ns": SPACING_NS})
-            venue = NamespaceVenue(_kernel_plan.links(trial, named, recording))
+            venue = NamespaceVenue(_kernel_plan.links(trial, named, recording), self._ready)
             before = Load.now(self._awake.pid)
             outcome = kernel_trial.run(plan, venue, lambda: self._gate.closed)
             busy = before.share_until(Load.now(self._awake.pid))

@@ -9,7 +9,6 @@ as long.
 
 from __future__ import annotations
 
-import random
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -29,9 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["VirtualTestbed"]
 
-#: Within this time a trial begins, nanoseconds: timers of the kernel have phases of milliseconds to seconds,
-#: and the one at which a connection begins can decide what it carries.
-_PHASES_NS = 10_000_000_000
 #: Real seconds that a trial may take: for the guest, and for each second of its own.
 _SET_UP_S, _SLOWEST = 60.0, 30.0
 
@@ -134,13 +130,13 @@ class VirtualTestbed(Testbed):
         from mptune.testbeds import _virtual_inside
 
         self.check(trial)
-        phase_ns = random.Random(f"phase {trial.seed}").randrange(_PHASES_NS)
+        begin_ns = machine.begin_ns(trial.seed)
         try:
             with self._processors.taken() as processor:
                 answered = machine.run(
                     self.kernel.program,
                     _virtual_inside.__name__,
-                    _virtual_inside.work(trial, phase_ns, record=record, driver=self._driver),
+                    _virtual_inside.work(trial, begin_ns, record=record, driver=self._driver),
                     seed=trial.seed,
                     limit_s=_limit_s(trial),
                     cpu=processor,
@@ -160,7 +156,7 @@ class VirtualTestbed(Testbed):
         metadata = observation.metadata
         for key in [key for key in metadata if key.endswith(_OF_REAL_TIME)]:
             del metadata[key]
-        metadata["phase_ms"] = phase_ns // 1_000_000
+        metadata["phase_ms"] = (begin_ns - machine.READY_NS) // 1_000_000
         return observation, answer.recorded
 
     def interrupt(self) -> None:
