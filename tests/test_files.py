@@ -217,8 +217,6 @@ ALLOWED = {
     "linux/processor_load.py": "files of /proc",
     "linux/sandbox/launcher.py": "namespaces, as files of /proc",
     "linux/sandbox/leftovers.py": "files of /proc",
-    "linux/sandbox/namespace_process.py": "namespaces, as files of /proc",
-    "linux/sandbox/netlink.py": "namespaces, as files of /proc",
     "linux/sandbox/sysctls.py": "files of /proc/sys",
     "machines/_bootstrap.py": "the agent of the package",
     "routes/keeping.py": "a file of the run directory that grows by a line, checked before",

@@ -20,10 +20,10 @@ from mptune.errors import TrialError
 from mptune.linux import addresses, awake, bpf, kernel_trial
 from mptune.linux.namespace_venue import Links, NamespaceVenue
 from mptune.linux.processor_load import Gate, Load
-from mptune.linux.sandbox.netlink import inside
 from mptune.testbeds import _kernel_observation, _kernel_plan
 from mptune.topology import Topology
 from mptune.trial import Observation, Trial
+from tests.plugins.netlink import inside
 
 PACKAGES = ("mptcpd", "mptcpd-plugins", "libmptcpd3", "libell0")
 _KERNELS = {"net.mptcp.path_manager": "kernel", "net.mptcp.pm_type": "0"}

@@ -29,12 +29,12 @@ from mptune.linux.meter import Meter
 from mptune.linux.namespace_venue import Links
 from mptune.linux.processor_load import Load
 from mptune.linux.sandbox.namespaces import STEP_S, Sites
-from mptune.linux.sandbox.netlink import inside
 from mptune.linux.sandbox.processes import Child
 from mptune.statistics import quantile
 from mptune.testbeds._kernel_plan import links, plan
 from mptune.topology import Topology, load
 from mptune.trial import Bulk, Trial
+from tests.plugins.netlink import inside
 
 RUNS = 3
 SECONDS = 10
@@ -144,7 +144,7 @@ def run_case(rates: list[int], seconds: int) -> dict[str, Any]:
         named = interfaces(trial.topology)
         planned, between = plan(trial, names[trial.cc], named), links(trial, named)
         sites = stack.enter_context(Sites())
-        emulator = stack.enter_context(sites.start("emulator", "mptune.linux.emulator"))
+        emulator = stack.enter_context(sites.start_emulator())
         set_up(emulator, sites, between)
         probes = Probes(sites, between, stack)
         meter = start_load(sites, planned, stack) if rates else None

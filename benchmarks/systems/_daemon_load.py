@@ -24,7 +24,7 @@ from benchmarks.systems import _traffic
 from benchmarks.systems._managers import Daemon
 from mptune.errors import TrialError
 from mptune.linux.sandbox.namespaces import Sites
-from mptune.linux.sandbox.netlink import inside
+from tests.plugins.netlink import inside
 
 CONNECTIONS, BUSY, SHORT = 1000, 5, 200
 #: Measured connections a second, how many, and how long each lives, s.

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from mptune.linux.sandbox.namespaces import Sites
-from mptune.linux.sandbox.netlink import inside
+from tests.plugins.netlink import inside
 
 KIB = 1024
 #: Whatever the machine's default is.

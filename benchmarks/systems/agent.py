@@ -20,8 +20,8 @@ from typing import Any
 from mptune.linux import agent, assignment
 from mptune.linux.assignment import SATURATED, Assignment, KernelPath
 from mptune.linux.sandbox.namespaces import STEP_S, Sites
-from mptune.linux.sandbox.netlink import inside
 from mptune.linux.sandbox.processes import Child
+from tests.plugins.netlink import inside
 
 #: Sockets that send, and connections that are replaced, every second of the respective phase.
 SENDING, REPLACED = 100, 20

@@ -110,7 +110,7 @@ def emulated(network: Topology, seed: int = 1) -> Iterator[dict[End, NamespaceMa
     """Two machines with the network between them."""
     with ExitStack() as stack:
         sites = stack.enter_context(Sites())
-        emulator = stack.enter_context(sites.start("emulator", "mptune.linux.emulator"))
+        emulator = stack.enter_context(sites.start_emulator())
         named = addresses.interfaces(network)
         emulator.tell({"network": network.network(), "seed": seed, "interfaces": sites.devices(named)})
         emulator.expect("ready", STEP_S)

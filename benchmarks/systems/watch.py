@@ -29,8 +29,8 @@ import pyroute2
 from benchmarks.systems.agent import Load, loopback_up, processor_s
 from mptune.linux import agent as program
 from mptune.linux.sandbox.namespaces import STEP_S, Sites
-from mptune.linux.sandbox.netlink import inside
 from mptune.linux.sandbox.processes import Child
+from tests.plugins.netlink import inside
 
 INTERVAL_NS = 1_000_000_000
 #: Of the picture: seconds of the transfer before it is taken, and the rates of its paths, Mbit/s.

@@ -1,6 +1,5 @@
 """The compiled core (crate mptune-python). Private: use the modules of `mptune` that wrap it."""
 
-import sys
 from typing import Self, final
 
 __all__ = [
@@ -18,9 +17,6 @@ __all__ = [
     "simulate_recorded",
     "version",
 ]
-
-if sys.platform == "linux":
-    __all__ += ["emulator_main"]
 
 class SpecError(ValueError):
     """A trial that cannot be run; `args` are the key and what was expected there."""
@@ -127,12 +123,3 @@ def simulate_recorded(trial: bytes, packets: int, spacing_ns: int) -> tuple[byte
     ------
     SpecError : as `simulate`, or the trial may end early.
     """
-
-if sys.platform == "linux":
-    def emulator_main() -> int:
-        """Emulate a network between standard input and output, as `python -m mptune.linux.emulator` does.
-
-        Returns the exit status: 0 after a report, 1 if an error ended it. Releases the GIL while it runs.
-        Takes over SIGTERM and SIGINT permanently, gives the calling thread real-time scheduling where
-        permitted, and makes the kernel kill the process when the thread that started it ends.
-        """

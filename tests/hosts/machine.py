@@ -16,9 +16,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self, TypeVar
 
-from mptune.linux.sandbox.netlink import inside
 from mptune.linux.sandbox.processes import Child
 from tests.hosts import snapshots
+from tests.plugins.netlink import inside
 from tests.plugins.waiting import until
 
 T = TypeVar("T")

@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 
 from mptune.linux import agent
-from mptune.linux.sandbox.netlink import inside
 from tests.hosts import snapshots
 from tests.hosts.machine import BANNER, GREETED, PLAIN, SUDOER
 from tests.hosts.router import DARK_AFTER_S
 from tests.hosts.traffic import connected, exchange, exchange_until_silence, joining, mptcp, rate_mbps
 from tests.hosts.world import SERVER, Side, Uplink, World
 from tests.plugins.needs import ROOT
+from tests.plugins.netlink import inside
 from tests.plugins.waiting import until
 
 #: What a SYN that is swallowed is given, seconds: more than any RTT here.

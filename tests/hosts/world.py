@@ -52,13 +52,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
-from mptune.linux.sandbox import leftovers, processes, syscalls
-from mptune.linux.sandbox.netlink import inside
+from mptune.linux import agent
+from mptune.linux.sandbox import leftovers, syscalls
 from mptune.linux.sandbox.processes import Child
 from tests.hosts import snapshots
 from tests.hosts.machine import STEP_S, Keys, Machine
 from tests.hosts.router import Attachment, Transit, Uplink, batch
 from tests.plugins.needs import compiler
+from tests.plugins.netlink import inside
 
 __all__ = ["Side", "Uplink", "World"]
 
@@ -195,8 +196,7 @@ class World:
 
     def _emulate(self, stack: ExitStack) -> None:
         """Start the emulator, which makes the routers' other devices."""
-        command = processes.module("mptune.linux.emulator")
-        self._emulator = stack.enter_context(Child("emulator", command, self._run))
+        self._emulator = stack.enter_context(Child("emulator", agent.command("emulator"), self._run))
         attachments = [uplink for name in NAMES for uplink in self.uplinks[name]]
         interfaces = [attachment.interface() for attachment in attachments]
         self._emulator.tell({"network": self._network(), "seed": 1, "interfaces": interfaces})

@@ -14,9 +14,9 @@ import pyroute2
 
 from mptune.daemon.client import Client
 from mptune.linux import agent
-from mptune.linux.sandbox.netlink import inside
 from tests.kernel.path_world import World
 from tests.plugins.kills import ending, state
+from tests.plugins.netlink import inside
 from tests.plugins.waiting import PATIENCE_S, until
 
 #: What the kernel calls its own path manager.

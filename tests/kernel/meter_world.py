@@ -18,7 +18,7 @@ from pyroute2.netlink.generic.mptcp import MPTCP
 from mptune.linux import addresses
 from mptune.linux.meter import Meter
 from mptune.linux.sandbox.namespaces import Sites
-from mptune.linux.sandbox.netlink import inside
+from tests.plugins.netlink import inside
 from tests.plugins.waiting import PATIENCE_S
 
 SECOND = 1_000_000_000

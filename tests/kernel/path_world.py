@@ -20,10 +20,10 @@ from mptune.errors import TrialError
 from mptune.linux import addresses, assignment
 from mptune.linux.assignment import SATURATED, Assignment, KernelPath
 from mptune.linux.sandbox.namespaces import STEP_S, Sites
-from mptune.linux.sandbox.netlink import NETLINK_GENERIC, Netlink, attributes, inside
 from mptune.linux.sandbox.processes import Child
 from mptune.linux.talker import Message
 from tests.plugins.needs import Thing
+from tests.plugins.netlink import NETLINK_GENERIC, Netlink, attributes, inside
 from tests.plugins.waiting import PATIENCE_S, until
 
 KIB = 1024

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from mptune.linux.addresses import Side
-from mptune.linux.sandbox.netlink import inside
 from tests.kernel.daemon_world import FULLMESH, Daemon
 from tests.kernel.test_emulator import Emulation, links
 from tests.plugins.kills import everywhere, kill
+from tests.plugins.netlink import inside
 from tests.plugins.waiting import until
 
 pytestmark = pytest.mark.usefixtures("may_manage_paths")

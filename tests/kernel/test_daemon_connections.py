@@ -13,11 +13,11 @@ import pytest
 from msgspec.structs import replace
 
 from mptune.linux import addresses, agent
-from mptune.linux.sandbox.netlink import inside
 from mptune.monitor.shape import Census, Connection
 from tests.kernel.daemon_world import FULLMESH, KERNEL, SYSCTL, Daemon, daemon_of
 from tests.kernel.path_world import KIB, NTF_PROXY, REMOVED, Listening, World
 from tests.kernel.test_watch import only, reported, watching, with_subflows
+from tests.plugins.netlink import inside
 from tests.plugins.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.usefixtures("may_manage_paths")

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from mptune.linux.sandbox.netlink import inside
 from tests.kernel.crowd import crowd_of
 from tests.kernel.daemon_world import Daemon
 from tests.kernel.path_world import Listening, World, attribute
 from tests.kernel.test_daemon_connections import every
 from tests.kernel.test_watch import reported, watching
+from tests.plugins.netlink import inside
 from tests.plugins.waiting import until
 
 pytestmark = pytest.mark.usefixtures("may_manage_paths")

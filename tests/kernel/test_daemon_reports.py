@@ -11,10 +11,10 @@ import pyroute2
 import pytest
 
 from mptune.daemon.client import Client
-from mptune.linux.sandbox.netlink import inside
 from mptune.monitor import daemon as hearing
 from tests.kernel.daemon_world import FULLMESH, daemon_of, pcdc
 from tests.kernel.path_world import KIB, World
+from tests.plugins.netlink import inside
 from tests.plugins.program import command_line
 from tests.plugins.waiting import PATIENCE_S, until
 

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from mptune.daemon.client import Client
-from mptune.linux.sandbox.netlink import inside
 from tests.kernel.crowd import FAR, NEAR, Crowd, crowd_of, dropped, forge_end
 from tests.kernel.daemon_world import FULLMESH, Daemon, daemon_of
 from tests.kernel.path_world import World
 from tests.kernel.test_daemon_connections import every
 from tests.kernel.test_watch import reported, watching
+from tests.plugins.netlink import inside
 from tests.plugins.waiting import until
 
 pytestmark = pytest.mark.usefixtures("may_manage_paths")

@@ -11,7 +11,6 @@ import socket
 import statistics
 import struct
 import subprocess
-import sys
 import threading
 import time
 from contextlib import ExitStack, suppress
@@ -20,9 +19,10 @@ from pathlib import Path
 import pytest
 
 from mptune.errors import TrialError
+from mptune.linux import agent
 from mptune.linux.addresses import SIDES, interface
 from mptune.linux.sandbox.namespaces import Sites
-from mptune.linux.sandbox.netlink import inside
+from tests.plugins.netlink import inside
 from tests.plugins.waiting import PATIENCE_S
 
 #: A datagram of this size is a packet of 1028 bytes in IPv4 and of 1048 in IPv6.
@@ -61,7 +61,7 @@ class Emulation:
     def __enter__(self):
         with ExitStack() as stack:
             self.sites = stack.enter_context(Sites())
-            self.emulator = stack.enter_context(self.sites.start("emulator", "mptune.linux.emulator"))
+            self.emulator = stack.enter_context(self.sites.start_emulator())
             self._set_up()
             self._stack = stack.pop_all()
         return self
@@ -359,7 +359,7 @@ def told_at_once(*commands):
         ]
         lines = [{"network": network, "seed": 1, "interfaces": interfaces}, *commands]
         done = subprocess.run(
-            [sys.executable, "-m", "mptune.linux.emulator"],
+            agent.command("emulator"),
             input="".join(json.dumps(line) + "\n" for line in lines),
             stdout=subprocess.PIPE,
             text=True,
@@ -393,7 +393,7 @@ def test_killed_it_leaves_no_device(until):
 
 def refusal(change):
     """Reason that is given for a configuration with something wrong in it."""
-    with Emulation(links()) as emulation, emulation.sites.start("emulator", "mptune.linux.emulator") as other:
+    with Emulation(links()) as emulation, emulation.sites.start_emulator() as other:
         configuration = emulation.configuration()
         change(configuration)
         other.tell(configuration)

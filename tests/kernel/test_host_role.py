@@ -14,8 +14,8 @@ from mptune.errors import TrialError
 from mptune.linux import agent
 from mptune.linux.sandbox import sysctls
 from mptune.linux.sandbox.namespaces import Sites
-from mptune.linux.sandbox.netlink import inside
 from tests.plugins.needs import Thing, lack
+from tests.plugins.netlink import inside
 from tests.plugins.waiting import PATIENCE_S, until
 
 #: Everything that trials and probes set on a host, none of it as in a new namespace.

@@ -13,7 +13,6 @@ import pytest
 from mptune.errors import TrialError
 from mptune.linux import addresses, agent
 from mptune.linux.meter import Meter
-from mptune.linux.sandbox.netlink import inside
 from mptune.linux.sandbox.processes import Child
 from tests.kernel.meter_world import (
     BACKUP,
@@ -28,6 +27,7 @@ from tests.kernel.meter_world import (
     last_line,
 )
 from tests.plugins.needs import Thing, lack, program
+from tests.plugins.netlink import inside
 from tests.plugins.waiting import PATIENCE_S, until
 
 

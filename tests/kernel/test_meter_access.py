@@ -9,7 +9,6 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
-from mptune.linux.sandbox.netlink import inside
 from tests.kernel.meter_world import (
     MBIT,
     RECEIVER,
@@ -20,6 +19,7 @@ from tests.kernel.meter_world import (
     job,
     last_line,
 )
+from tests.plugins.netlink import inside
 from tests.plugins.waiting import PATIENCE_S, until
 
 

@@ -12,7 +12,7 @@ from mptune.errors import TrialError
 from mptune.linux import addresses
 from mptune.linux.sandbox import leftovers
 from mptune.linux.sandbox.namespaces import STEP_S, Sites
-from mptune.linux.sandbox.netlink import inside
+from tests.plugins.netlink import inside
 from tests.plugins.program import command_line
 
 pytestmark = pytest.mark.usefixtures("testbed")
@@ -25,7 +25,7 @@ from mptune.linux.sandbox.namespaces import STEP_S, Sites
 from mptune.topology import load
 
 topology = load(sys.argv[1])
-with Sites() as sites, sites.start("emulator", "mptune.linux.emulator") as emulator:
+with Sites() as sites, sites.start_emulator() as emulator:
     named = addresses.interfaces(topology)
     emulator.tell({"network": topology.network(), "seed": 1, "interfaces": sites.devices(named)})
     emulator.expect("ready", STEP_S)
@@ -42,7 +42,7 @@ with Sites() as sites, sites.start("emulator", "mptune.linux.emulator") as emula
 def network(two):
     """The sites of `two` with a running emulator."""
     named = addresses.interfaces(two)
-    with Sites() as sites, sites.start("emulator", "mptune.linux.emulator") as emulator:
+    with Sites() as sites, sites.start_emulator() as emulator:
         emulator.tell(
             {
                 "network": two.network(),

@@ -14,9 +14,9 @@ from mptune.errors import TrialError
 from mptune.linux import addresses, assignment
 from mptune.linux.assignment import SATURATED, Assignment, KernelPath
 from mptune.linux.sandbox.namespaces import STEP_S
-from mptune.linux.sandbox.netlink import NETLINK_GENERIC, inside
 from mptune.linux.sandbox.processes import Child
 from tests.kernel.path_world import KIB, Managed, World, ask, ended
+from tests.plugins.netlink import NETLINK_GENERIC, inside
 from tests.plugins.waiting import until
 
 pytestmark = pytest.mark.usefixtures("may_manage_paths")

@@ -8,12 +8,12 @@ import pytest
 from mptune.errors import TrialError
 from mptune.linux import addresses
 from mptune.linux.sandbox.namespaces import STEP_S, Sites
-from mptune.linux.sandbox.netlink import inside
 from mptune.machines.namespace import NamespaceMachine
 from mptune.probe import file
 from mptune.probe.course import probe
 from mptune.probe.preparation import Wish
 from mptune.topology import load
+from tests.plugins.netlink import inside
 
 pytestmark = [pytest.mark.usefixtures("testbed"), pytest.mark.usefixtures("may_enter")]
 
@@ -25,7 +25,7 @@ def machines(topology):
     """Two machines with the network between them, and the sites they are."""
     with ExitStack() as stack:
         sites = stack.enter_context(Sites())
-        emulator = stack.enter_context(sites.start("emulator", "mptune.linux.emulator"))
+        emulator = stack.enter_context(sites.start_emulator())
         named = addresses.interfaces(topology)
         emulator.tell({"network": topology.network(), "seed": 1, "interfaces": sites.devices(named)})
         emulator.expect("ready", STEP_S)

@@ -16,7 +16,6 @@ import pytest
 from mptune.errors import Failure, InputError
 from mptune.linux import awake, bpf
 from mptune.linux.sandbox import leftovers
-from mptune.linux.sandbox.netlink import inside
 from mptune.runner.running import run_trials
 from mptune.testbeds import create
 from mptune.testbeds.namespaces import NamespacesTestbed
@@ -24,6 +23,7 @@ from mptune.topology import load
 from mptune.trial import BIN_NS, ScriptedAction
 from mptune.trial.stacks import STACKS
 from tests.plugins import trials
+from tests.plugins.netlink import inside
 from tests.plugins.program import running
 from tests.plugins.trials import SECOND, SILENT
 
@@ -47,7 +47,7 @@ def killer(marked, until):
 
     def kill(part):
         def act():
-            emulator = until(lambda: process("mptune.linux.emulator"), "the emulator")
+            emulator = until(lambda: process("\0emulator\0"), "the emulator")
             until(lambda: carried(emulator) > 10**6, "a megabyte on the links")
             os.kill(process(part), signal.SIGKILL)
 
@@ -299,11 +299,11 @@ def test_a_path_that_stays_away_is_a_stall(measured):
 @pytest.mark.parametrize(
     ("name", "command"),
     [
-        ("emulator", "mptune.linux.emulator"),
+        ("emulator", "\0emulator\0"),
         ("sender", "\0sender\0"),
         ("receiver", "\0receiver\0"),
         ("path manager", "\0paths\0"),
-        ("namespace holder", "namespace_process"),
+        ("namespace holder", "\0namespaces\0"),
     ],
 )
 def test_a_killed_process_fails_the_trial_and_the_campaign_goes_on(testbed, trial, killer, name, command):
@@ -421,7 +421,9 @@ def test_nothing_is_left_of_a_command_that_was_ended(two_file, testbed, marked, 
             assert program.returncode == 130 and complaint == b"mptune: interrupted\n"
 
 
-@pytest.mark.parametrize("meanwhile", ["namespace_process", "emulator", "sender"])
+@pytest.mark.parametrize(
+    "meanwhile", ["\0namespaces\0", "\0emulator\0", "\0sender\0"], ids=["namespaces", "emulator", "sender"]
+)
 @pytest.mark.parametrize("everyone", [True, False], ids=["group", "program"])
 def test_a_campaign_is_broken_off_at_once(two_file, testbed, marked, until, everyone, meanwhile):
     """A terminal sends Ctrl-C to a process group, kill(1) to a process; a trial takes a minute."""

@@ -16,13 +16,13 @@ from mptune.errors import TrialError
 from mptune.linux import agent
 from mptune.linux.addresses import Side
 from mptune.linux.sandbox.namespaces import STEP_S
-from mptune.linux.sandbox.netlink import inside
 from mptune.linux.sandbox.processes import Child
 from mptune.monitor.figures import ConnectionSeen, Machine
 from mptune.monitor.liveness import is_lost
 from mptune.monitor.shape import Census, Connection, census
 from tests.kernel.path_world import KIB, World
 from tests.plugins.needs import require
+from tests.plugins.netlink import inside
 from tests.plugins.waiting import until
 
 pytestmark = pytest.mark.usefixtures("may_manage_paths")

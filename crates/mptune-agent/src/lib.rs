@@ -20,6 +20,7 @@ mod host;
 mod kernel;
 mod log;
 pub mod meter;
+mod namespaces;
 pub mod paths;
 pub mod probe;
 mod role;
@@ -46,12 +47,17 @@ const ROLES: &[Role] = &[
     ("awake", |_| awake::main()),
     ("transfer", |_| transfer::main()),
     ("watch", |_| watch::main()),
+    (EMULATOR, |_| mptune_emulator::main()),
+    (NAMESPACES, |_| namespaces::main()),
     (DAEMON, daemon::main),
     (HOST, |arguments| host::main(&startable(), arguments.unlinks)),
     (GUARDIAN, |_| undo::guardian::main()),
     (REVERTER, |_| settings::revert()),
 ];
-/// The one that only it starts.
+/// The network between two sites of this machine (crate mptune-emulator), and these sites.
+const EMULATOR: &str = "emulator";
+const NAMESPACES: &str = "namespaces";
+/// The one that only the role `host` starts.
 const GUARDIAN: &str = "guardian";
 /// The one that only the role `settings` starts.
 const REVERTER: &str = "reverter";
@@ -59,7 +65,8 @@ const REVERTER: &str = "reverter";
 /// The roles that the role `host` starts for its controller.
 fn startable() -> Vec<&'static str> {
     let names = ROLES.iter().map(|(name, _)| *name);
-    names.filter(|name| ![HOST, GUARDIAN, REVERTER, DAEMON].contains(name)).collect()
+    const OTHERS: [&str; 6] = [HOST, GUARDIAN, REVERTER, DAEMON, EMULATOR, NAMESPACES];
+    names.filter(|name| !OTHERS.contains(name)).collect()
 }
 
 /// Runs the program with `arguments` (without its name); returns the exit status.

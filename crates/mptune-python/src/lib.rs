@@ -95,17 +95,9 @@ fn early_end(bins: Vec<u64>, duration_ns: u64, bin_ns: u64) -> Option<(u64, u64)
     EarlyEnd::replay(&bins, duration_ns, bin_ns).map(|ended| (ended.at, ended.expected))
 }
 
-#[cfg(target_os = "linux")]
-#[pyfunction]
-fn emulator_main(py: Python<'_>) -> i32 {
-    py.detach(mptune_emulator::main)
-}
-
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("SpecError", module.py().get_type::<SpecError>())?;
-    #[cfg(target_os = "linux")]
-    module.add_function(wrap_pyfunction!(emulator_main, module)?)?;
     module.add_class::<limits::LimitRule>()?;
     module.add_function(wrap_pyfunction!(version, module)?)?;
     module.add_function(wrap_pyfunction!(congestion_controls, module)?)?;

@@ -3,7 +3,7 @@
 An address pair names a path. Inside the two namespaces the names are agreed: interface i of the sender has
 10.64.i.1 and fd64:0:i::1, interface j of the receiver 10.65.j.1 and fd65:0:j::1, and packets from an address
 leave by its own device. Hosts have names and addresses of their own (`mptune.testbeds.hosts`).
-Nothing here touches the kernel: `mptune.linux.sandbox.namespace_process` does.
+Nothing here touches the kernel: the agent's role `namespaces` does.
 """
 
 from collections.abc import Mapping, Sequence

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mptune.errors import TrialError
-from mptune.linux.sandbox.netlink import attributes, inside
+from tests.plugins.netlink import attributes, inside
 
 NESTED, NET_BYTEORDER = 0x8000, 0x4000
 

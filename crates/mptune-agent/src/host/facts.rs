@@ -3,22 +3,18 @@
 use crate::kernel::error::Error;
 use crate::kernel::mptcp_pm::family;
 use crate::kernel::routes::{Address, DefaultRoute, Link, Routes, Rule};
-use crate::kernel::sys;
 use crate::kernel::sysctl::single_spaced;
 use crate::kernel::sysctl::{self, Values};
+use crate::kernel::{offloads, sys};
 use crate::undo::places;
 use crate::{congestion, role};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::IpAddr;
-use std::os::fd::AsFd;
 
 /// `CAP_NET_ADMIN`.
 const NET_ADMIN: u32 = 12;
-/// Segmentation and aggregation, which change the packets on the wire (include/uapi/linux/ethtool.h).
-const OFFLOADS: [(&str, u32); 3] = [("tso", 0x1e), ("gso", 0x23), ("gro", 0x2b)];
-
 /// The facts.
 #[derive(Debug, Serialize)]
 pub struct Facts {
@@ -108,7 +104,7 @@ pub fn read(names: &[String], pairs: &[(IpAddr, IpAddr)]) -> Result<Facts, Error
         processors: sys::processors().map_or(0, |processors| processors.len()),
         load: load(),
         memory_available: memory_available(),
-        offloads: devices.map(|device| (device.clone(), offloads(&device))).collect(),
+        offloads: devices.map(|device| (device.clone(), offloads::of(&device))).collect(),
         leaves: pairs.iter().map(|&(from, to)| leaves(&mut routes, &links, from, to)).collect(),
     })
 }
@@ -164,13 +160,6 @@ fn interfaces(routes: &mut Routes, links: &BTreeMap<u32, Link>) -> Result<Vec<In
         }
     };
     Ok(links.iter().map(interface).collect())
-}
-
-/// The offloads of a device that are on.
-fn offloads(device: &str) -> Vec<&'static str> {
-    let Ok(socket) = sys::socket(libc::AF_INET, libc::SOCK_DGRAM, 0) else { return Vec::new() };
-    let on = |command| sys::ethtool(socket.as_fd(), device, command).is_ok_and(|value| value != 0);
-    OFFLOADS.iter().filter(|(_, command)| on(*command)).map(|(name, _)| *name).collect()
 }
 
 fn leaves(routes: &mut Routes, links: &BTreeMap<u32, Link>, from: IpAddr, to: IpAddr) -> Leaves {

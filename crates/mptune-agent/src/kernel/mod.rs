@@ -9,6 +9,7 @@
 //! | `diag` | sockets as sock_diag reports them |
 //! | `info` | `struct tcp_info` and `struct mptcp_info` |
 //! | `routes` | devices, addresses, routes and rules |
+//! | `offloads` | segmentation and aggregation by devices |
 //! | `address`, `pair`, `prefix` | addresses in the kernel's layout; the two ends of a subflow; prefixes |
 //!
 //! The codecs are those of the rust-netlink crates; what these lack (the commands and events of
@@ -22,6 +23,7 @@ pub mod info;
 pub mod libbpf;
 pub mod mptcp_pm;
 pub mod netlink;
+pub mod offloads;
 pub mod pair;
 pub mod prefix;
 pub mod routes;

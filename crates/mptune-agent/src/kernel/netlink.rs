@@ -7,8 +7,9 @@
 use crate::kernel::error::{Error, Refusal};
 use crate::kernel::sys::{self, Watch};
 use netlink_packet_core::{
-    DoneBuffer, ErrorBuffer, NLM_F_ACK, NLM_F_DUMP, NLM_F_REPLACE, NLM_F_REQUEST, NLMSG_DONE,
-    NLMSG_ERROR, NetlinkBuffer, NetlinkSerializable, NlasIterator, nla_align,
+    DoneBuffer, ErrorBuffer, NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REPLACE,
+    NLM_F_REQUEST, NLMSG_DONE, NLMSG_ERROR, NetlinkBuffer, NetlinkSerializable, NlasIterator,
+    nla_align,
 };
 use netlink_sys::Socket;
 use std::io::ErrorKind;
@@ -75,6 +76,14 @@ impl Netlink {
     /// The kernel refuses `name`, or does not answer.
     pub fn command<I: NetlinkSerializable>(&mut self, name: &str, message: I) -> Result<(), Error> {
         self.request(name, message, NLM_F_ACK, |_| Ok(()))
+    }
+
+    /// A command that makes something that is not there (`NLM_F_CREATE`, `NLM_F_EXCL`).
+    ///
+    /// # Errors
+    /// As for a command.
+    pub fn create<I: NetlinkSerializable>(&mut self, name: &str, message: I) -> Result<(), Error> {
+        self.request(name, message, NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL, |_| Ok(()))
     }
 
     /// A command that takes the place of what is there (`NLM_F_REPLACE`), which must be there.

@@ -1,5 +1,6 @@
-//! Devices, addresses, routes and rules of this network namespace, over rtnetlink(7); read-only.
+//! Devices, addresses, routes and rules of this network namespace, over rtnetlink(7); `assign` and `raw` write.
 
+pub mod assign;
 pub mod raw;
 
 use crate::kernel::error::Error;

@@ -94,14 +94,35 @@ pub fn enter_network_namespace(path: &Path) -> io::Result<()> {
     check(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) }).map(drop)
 }
 
-/// Moves the process, which has one thread, to the user namespace at `path` as its root; keeps its
-/// files in /proc readable for other processes of its user, which a change of user would prevent.
+/// Moves the process, which has one thread, to the user namespace at `path` as its root.
 pub fn enter_user_namespace(path: &Path) -> io::Result<()> {
     let namespace = namespace(path)?;
     // SAFETY: setns takes a descriptor that is open here and an integer.
     check(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWUSER) })?;
+    stay_readable()
+}
+
+/// Moves the process, which has one thread, to new namespaces (`CLONE_NEWUSER`, `CLONE_NEWNET`).
+pub fn unshare(kinds: i32) -> io::Result<()> {
+    // SAFETY: unshare takes an integer.
+    check(unsafe { libc::unshare(kinds) }).map(drop)
+}
+
+/// Keeps the process's files in /proc readable for other processes of its user, which a change of user
+/// would prevent.
+pub fn stay_readable() -> io::Result<()> {
     // SAFETY: PR_SET_DUMPABLE takes one integer and touches no memory.
     check(unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 1 as libc::c_ulong) }).map(drop)
+}
+
+/// The number of a device of this network namespace.
+pub fn device_number(name: &str) -> io::Result<u32> {
+    let name = CString::new(name)?;
+    // SAFETY: if_nametoindex reads a string that lives until after the call.
+    match unsafe { libc::if_nametoindex(name.as_ptr()) } {
+        0 => Err(io::Error::last_os_error()),
+        number => Ok(number),
+    }
 }
 
 /// Makes the kernel send this process a signal when its parent ends. False if the parent has already

@@ -151,6 +151,6 @@ def _course(
 
 
 def _transfers(sites: Sites) -> Child:
-    """The process; not by the launcher, which leaves out the parts of pyroute2 that it needs."""
+    """The process, which enters the user namespace by itself."""
     command = [sys.executable, "-m", "mptune.linux.integrity.transfers"]
     return Child("transfers", [*command, *([] if sites.user is None else [sites.user])], sites.run)

@@ -1,14 +1,13 @@
 """`python -m mptune.linux.sandbox.launcher MODULE [NAMESPACE]`: a module of mptune as a process of a trial.
 
-It dies with the program that started it, is root in the user namespace given by its path, if any, and loads
-only the parts of pyroute2 that it imports.
+It dies with the program that started it, and is root in the user namespace given by its path, if any.
 """
 
 import os
 import runpy
 import sys
 
-from mptune.linux.sandbox import _pyroute2, syscalls
+from mptune.linux.sandbox import syscalls
 
 
 def main() -> None:
@@ -20,7 +19,6 @@ def main() -> None:
         os.close(descriptor)
         syscalls.stay_readable()
     syscalls.die_with_parent()
-    _pyroute2.enter()
     sys.argv = [module]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 

@@ -1,8 +1,8 @@
 """Two sites as two anonymous network namespaces, for the time of one trial.
 
 Nothing here has a name in the file system and nothing has to be undone: the namespaces exist as long as
-their holder (`mptune.linux.sandbox.namespace_process`), which dies with this program, and the devices as
-long as the emulator.
+their holder (the agent's role `namespaces`), which dies with this program, and the devices as long as the
+emulator.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from typing import Self
 
 from mptune.linux import agent
 from mptune.linux.addresses import NamespaceInterface, Side
-from mptune.linux.sandbox import leftovers, processes
+from mptune.linux.sandbox import leftovers, processes, sysctls
 from mptune.linux.sandbox.processes import Child
 
 #: Longest time for any step of the set-up, seconds. Steps take a tenth of a second.
@@ -44,10 +44,14 @@ class Sites:
         self._changes = dict(changes or {})
 
     def __enter__(self) -> Self:
-        command = processes.module("mptune.linux.sandbox.namespace_process")
-        self.holder = Child("namespace holder", command, self.run)
+        self.holder = Child("namespace holder", agent.command("namespaces"), self.run)
+        order = {
+            "settings": {**sysctls.SETTINGS, **self._changes},
+            "dispensable": sysctls.DISPENSABLE,
+            "telling": sysctls.TELLING,
+        }
         try:
-            self.holder.tell({"action": "hold", "settings": self._changes})
+            self.holder.tell(order)
             held = self.holder.expect("held", STEP_S)
         except BaseException:
             self._release()
@@ -68,6 +72,10 @@ class Sites:
     def of(self, side: Side) -> str:
         """Path of a site's network namespace."""
         return self.local if side == "local" else self.remote
+
+    def start_emulator(self) -> Child:
+        """Start the network between them, which enters them for its devices."""
+        return Child("emulator", agent.command("emulator", user_namespace=self.user), self.run)
 
     def start(self, name: str, module: str) -> Child:
         """Start a module of mptune that may enter the namespaces."""
@@ -115,7 +123,7 @@ class Sites:
                 }
                 for interface in named
             ]
-            self.holder.tell({"action": "configure", "side": side, "interfaces": orders})
+            self.holder.tell({"side": side, "interfaces": orders})
         for side in interfaces:
             reported = self.holder.expect("configured", STEP_S)["offloads"]
             offloads |= {f"{side} {device}": features for device, features in reported.items()}

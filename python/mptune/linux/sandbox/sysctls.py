@@ -1,13 +1,11 @@
-"""Kernel settings of the two namespaces: those that are set, and those recorded with every observation.
+"""Kernel settings of the two namespaces: those to be set, and those recorded with every observation.
 
 A new network namespace starts partly with the kernel's defaults and partly with what the host has set
 (`tcp_sk_init` in net/ipv4/tcp_ipv4.c), so everything that affects a measurement is set here. The host's own
 settings are only read, never changed.
 """
 
-from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 
 #: High enough not to limit SO_SNDBUF and SO_RCVBUF of any trial, bytes.
 _LARGEST_BUFFER = 256 * 1024 * 1024
@@ -64,7 +62,7 @@ SETTINGS = {
 
 #: A kernel may lack some of these, or all: `path_manager` is the name of `pm_type` since Linux 6.15, IPv6
 #: can be switched off, and `mptune.linux.probe` reports a kernel without MPTCP.
-_DISPENSABLE = ("net.mptcp.", "net.ipv6.")
+DISPENSABLE = ("net.mptcp.", "net.ipv6.")
 
 #: Settings whose values can explain a result: read where the trial runs, and recorded.
 TELLING = (
@@ -96,35 +94,3 @@ def read(name: str) -> str | None:
         return " ".join(file(name).read_text(encoding="ascii").split())
     except OSError:
         return None
-
-
-def apply(changes: Mapping[str, str] = MappingProxyType({})) -> None:
-    """Set everything in this process's namespace, with these values instead of those of `SETTINGS`.
-
-    Raises
-    ------
-    OSError : a setting is missing or cannot be changed; the error names the file.
-    """
-    for name, value in {**SETTINGS, **changes}.items():
-        if name.startswith(_DISPENSABLE) and not file(name).exists():
-            continue
-        write(file(name), value)
-
-
-def write(path: Path, text: str) -> None:
-    """Write one of the kernel's files; unlike with `Path.write_text`, errors name it.
-
-    Raises
-    ------
-    OSError : the kernel refuses it.
-    """
-    try:
-        path.write_text(text, encoding="ascii")
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from None
-
-
-def telling() -> dict[str, str]:
-    """Values of `TELLING` in this process's namespace; settings that this kernel lacks are left out."""
-    values = ((name, read(name)) for name in TELLING)
-    return {name: value for name, value in values if value is not None}

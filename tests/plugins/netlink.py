@@ -1,8 +1,7 @@
 """A netlink socket inside a given network namespace: requests, their answers, and refusals in one line.
 
-It knows no message types: those for devices and routes are in `mptune.linux.sandbox.rtnetlink`.
-pyroute2's own sockets are not used: each runs an event loop, and enters a namespace by forking, which a
-program with threads must not do.
+It knows no message types. pyroute2's own sockets are not used: each runs an event loop, and enters a
+namespace by forking, which a program with threads must not do.
 """
 
 import errno

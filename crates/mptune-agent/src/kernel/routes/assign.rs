@@ -1,0 +1,98 @@
+//! A device that is given its addresses, with a routing table for what leaves from them (rtnetlink(7)).
+
+use crate::kernel::address::family;
+use crate::kernel::error::Error;
+use crate::kernel::netlink::Netlink;
+use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage};
+use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
+use netlink_packet_route::route::{RouteAttribute, RouteMessage, RouteProtocol, RouteType};
+use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use netlink_sys::protocols::NETLINK_ROUTE;
+use std::net::IpAddr;
+
+/// A device, by name and number.
+#[derive(Debug, Clone, Copy)]
+pub struct Device<'a> {
+    /// For errors.
+    pub name: &'a str,
+    /// Its number in this namespace.
+    pub index: u32,
+}
+
+impl Device<'_> {
+    /// Switches it on, with a largest packet (bytes) and a queue (packets).
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn up(self, mtu: u32, queue_packets: u32) -> Result<(), Error> {
+        let mut link = LinkMessage::default();
+        link.header.index = self.index;
+        link.header.flags = LinkFlags::Up;
+        link.header.change_mask = LinkFlags::Up;
+        link.attributes = vec![LinkAttribute::Mtu(mtu), LinkAttribute::TxQueueLen(queue_packets)];
+        let name = format!("{}: up", self.name);
+        Netlink::open(NETLINK_ROUTE)?.command(&name, RouteNetlinkMessage::NewLink(link))
+    }
+
+    /// Gives it an address, and lets packets from there leave by it: by a routing table, whose number is the
+    /// rule's priority too.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn assign(self, ip: IpAddr, table: u32) -> Result<(), Error> {
+        let mut netlink = Netlink::open(NETLINK_ROUTE)?;
+        let parts = [
+            ("address", RouteNetlinkMessage::NewAddress(self.address(ip))),
+            ("route", RouteNetlinkMessage::NewRoute(self.route(ip, table))),
+            ("rule", RouteNetlinkMessage::NewRule(rule(ip, table))),
+        ];
+        parts.into_iter().try_for_each(|(part, message)| {
+            netlink.create(&format!("{}: {part} {ip}", self.name), message)
+        })
+    }
+
+    /// It works at once, without a search for duplicates.
+    fn address(self, ip: IpAddr) -> AddressMessage {
+        let mut message = AddressMessage::default();
+        message.header.family = family_of(ip);
+        message.header.prefix_len = bits(ip);
+        message.header.index = self.index;
+        if ip.is_ipv6() {
+            message.header.flags = AddressHeaderFlags::Nodad;
+        }
+        message.attributes = vec![AddressAttribute::Local(ip), AddressAttribute::Address(ip)];
+        message
+    }
+
+    /// The default route of a table.
+    fn route(self, ip: IpAddr, table: u32) -> RouteMessage {
+        let mut message = RouteMessage::default();
+        message.header.address_family = family_of(ip);
+        message.header.protocol = RouteProtocol::Static;
+        message.header.kind = RouteType::Unicast;
+        message.attributes = vec![RouteAttribute::Table(table), RouteAttribute::Oif(self.index)];
+        message
+    }
+}
+
+fn rule(ip: IpAddr, table: u32) -> RuleMessage {
+    let mut message = RuleMessage::default();
+    message.header.family = family_of(ip);
+    message.header.src_len = bits(ip);
+    message.header.action = RuleAction::ToTable;
+    message.attributes = vec![
+        RuleAttribute::Table(table),
+        RuleAttribute::Source(ip),
+        RuleAttribute::Priority(table),
+    ];
+    message
+}
+
+fn family_of(ip: IpAddr) -> AddressFamily {
+    AddressFamily::from(family(ip) as u8)
+}
+
+fn bits(ip: IpAddr) -> u8 {
+    if ip.is_ipv4() { 32 } else { 128 }
+}
