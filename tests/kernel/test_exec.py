@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from mptune.apply.exec import LIBRARY, find
+from mptune.linux import bpf
 from tests.kernel.exec_world import (
     SERVER,
     SERVER6,
@@ -513,4 +514,6 @@ def test_a_congestion_control_that_this_user_may_not_choose(hosts):
 
 
 def congestion_controls(which: str) -> list[str]:
-    return Path(f"/proc/sys/net/ipv4/tcp_{which}_congestion_control").read_text().split()
+    """Without the programs that other tests register meanwhile."""
+    names = Path(f"/proc/sys/net/ipv4/tcp_{which}_congestion_control").read_text().split()
+    return [name for name in names if not name.startswith(bpf.PREFIX)]
