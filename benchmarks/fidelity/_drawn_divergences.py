@@ -17,7 +17,8 @@ from mptune.capture.divergence import find, paragraph, side
 from mptune.errors import TrialError
 from mptune.runner.progress import Reporter
 from mptune.runner.recording import record
-from mptune.testbeds.namespaces import NamespacesTestbed
+from mptune.testbeds import Testbed
+from mptune.testbeds import create as testbed
 from mptune.testbeds.simulated import SimulatedTestbed
 
 #: An error is a miss if it is larger than this, and than this many standard errors of both sides' means.
@@ -48,9 +49,15 @@ def _is_missed(judged: Judged) -> bool:
 
 
 def compare(
-    missed: Sequence[Judged], cases: Mapping[str, Case], seed: int, keep: Path, reporter: Reporter
+    missed: Sequence[Judged],
+    cases: Mapping[str, Case],
+    seed: int,
+    keep: Path,
+    reporter: Reporter,
+    testbed_name: str,
 ) -> dict[str, str]:
     """The divergence of each by name; measures those without a result."""
+    measured = testbed(testbed_name)
     kept = (
         [msgspec.json.decode(line, type=Found) for line in keep.read_bytes().splitlines()]
         if keep.exists()
@@ -61,7 +68,7 @@ def compare(
     with reporter.phase("first divergences") as progress:
         for number, case in enumerate(left, 1):
             try:
-                sentences[case.name] = _said(cases[case.name], seed)
+                sentences[case.name] = _said(cases[case.name], seed, measured)
             except TrialError as error:
                 print(f"{case.name}: {error}")
                 continue
@@ -72,13 +79,11 @@ def compare(
     return sentences
 
 
-def _said(case: Case, seed: int) -> str:
+def _said(case: Case, seed: int, measured: Testbed) -> str:
     trials = case.runs(seed, RUNS)
-    recorded = {
-        testbed.name: record(testbed, trials) for testbed in (SimulatedTestbed(), NamespacesTestbed())
-    }
+    recorded = {bed.name: record(bed, trials) for bed in (SimulatedTestbed(), measured)}
     until_s = min(run.duration_ns for side in recorded.values() for run in side.runs) / 1e9
-    simulated, kernel = (side(name, recorded[name], until_s) for name in ("simulated", "namespaces"))
+    simulated, kernel = (side(name, one, until_s) for name, one in recorded.items())
     return paragraph(find(kernel, simulated), kernel, simulated)
 
 

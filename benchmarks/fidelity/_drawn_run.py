@@ -93,8 +93,8 @@ def _diverging(
 ) -> None:
     """Divergences in the missed configurations, on the terminal and in the docs."""
     missed = _drawn_divergences.missed(judged)
-    keep = RESULTS / f"drawn-{seed}" / "divergences.jsonl"
-    sentences = _drawn_divergences.compare(missed, cases, seed, keep, reporter)
+    keep = RESULTS / f"drawn-{seed}" / f"divergences{_ending(asked.testbed)}.jsonl"
+    sentences = _drawn_divergences.compare(missed, cases, seed, keep, reporter, asked.testbed)
     table = list(_drawn_divergences.rows(missed, sentences))
     for name, about, kernel, simulated, what in table:
         print(f"{name} ({about}): kernel {kernel} Mbit/s, simulated {simulated}\n    {what}")

@@ -19,6 +19,8 @@ from tests.virtual import busy
 
 pytestmark = pytest.mark.needs("guest")
 
+#: Of a flow: its handshake, and what follows at once.
+FIRST_PACKETS = 12
 ROOT = Path(__file__).parents[2]
 
 
@@ -92,6 +94,18 @@ def test_every_packet_is_recorded_and_the_same_ones_again(testbed, trial):
     assert run.packets.tobytes() == again.packets.tobytes() and len(run.samples) > 50
     payload = run.packets[run.packets["fate"] == ARRIVED]["length"].sum()
     assert payload >= observation.in_order_bytes == run.in_order_bytes == 1_000_000
+
+
+@pytest.mark.parametrize("protocol", ["mptcp", "tcp"])
+def test_the_first_packets_are_those_of_the_simulator(testbed, trial, protocol):
+    """Handshakes, joins and first windows: their order, sizes and times."""
+    order = trial(protocol=protocol, pm="fullmesh" if protocol == "mptcp" else "default")
+    sides = [bed.record(order)[1].packets for bed in (testbed, SimulatedTestbed())]
+    for flow in range(2 if protocol == "mptcp" else 1):
+        kernel, simulated = (side[side["flow"] == flow][:FIRST_PACKETS] for side in sides)
+        assert kernel[["size", "route"]].tolist() == simulated[["size", "route"]].tolist()
+        apart = kernel["entered"].astype(int) - simulated["entered"].astype(int)
+        assert abs(apart).max() < 1_000_000
 
 
 def test_more_memory_changes_nothing(testbed, trial, monkeypatch):

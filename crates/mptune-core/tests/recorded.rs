@@ -3,6 +3,7 @@
 mod common;
 
 use common::{MIB, disjoint, link, lossy, queued, trial};
+use mptune_core::mptcp::Protocol;
 use mptune_core::network::{GilbertElliottSpec, NetworkSpec};
 use mptune_core::recording::{NONE, RECORD_BYTES};
 use mptune_core::trial::{Outcome, Recorded, Recording, TrialSpec};
@@ -134,4 +135,25 @@ fn samples_have_the_requested_interval() {
     let times: Vec<_> = recorded.samples.iter().map(|sample| sample.t_ns).collect();
     assert!(times.iter().all(|t| t % (10 * MILLISECOND) == 0) && times.last() == Some(&SECOND));
     assert!(recorded.samples.iter().any(|sample| sample.path == 1 && sample.ssthresh.is_some()));
+}
+
+/// Sizes of the first four packets of a flow, and their times.
+fn first_packets(recorded: &Recorded, flow: u64) -> (Vec<u64>, Vec<u64>) {
+    let [flows, sizes] = [80, 78].map(|at| column::<2>(recorded, at));
+    let times = column::<8>(recorded, 0);
+    let of_flow = (0..flows.len()).filter(|&i| flows[i] == flow);
+    of_flow.map(|i| (sizes[i], times[i])).take(4).unzip()
+}
+
+#[test]
+fn handshakes_have_the_packets_and_the_sizes_of_linux() {
+    // RFC 8684 figures 4 to 8 with the TCP options of Linux; a guest's kernel sends the same (tests/virtual).
+    let mut trial = linux(trial(network(), "reno", MIB, 2));
+    let (_, both) = recorded(&trial);
+    let (sizes, times) = first_packets(&both, 0);
+    assert_eq!(sizes, [64, 72, 72, 1500]);
+    assert_eq!(times[2], times[3], "data follows the third packet at once");
+    assert_eq!(first_packets(&both, 1).0, [72, 76, 76, 64]);
+    (trial.protocol, trial.pm) = (Protocol::Tcp, "default".into());
+    assert_eq!(first_packets(&recorded(&trial).1, 0).0, [60, 60, 52, 1500]);
 }

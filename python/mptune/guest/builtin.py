@@ -37,7 +37,9 @@ _SOURCE = """\
 {includes}#include "builtin/register.h"
 """
 _MAKEFILE = """\
-ccflags-y += -I$(src)/builtin -I$(src)/include -I$(src) -I$(srctree)/net/mptcp
+# Before Linux 6.10 it is relative.
+here := $(if $(filter /%,$(src)),$(src),$(srctree)/$(src))
+ccflags-y += -I$(here)/builtin -I$(here)/include -I$(here) -I$(srctree)/net/mptcp
 ccflags-y += -Wno-missing-prototypes -Wno-missing-declarations {defines}
 obj-y += {objects}
 """

@@ -1,7 +1,7 @@
 //! The options of a connection, and its scripted events.
 
 use super::accounting::{Accounting, BufferMode};
-use super::packet::DATA_HEADER;
+use super::packet::{DATA_HEADER, HandshakeSizes};
 use super::pathpolicy::{self, Paces, Parameters};
 use super::protocol::Protocol;
 use super::scheduler;
@@ -105,9 +105,9 @@ impl ConnectionOptions {
         self.protocol.rules().ack_size()
     }
 
-    /// Bytes of a packet of a handshake, over IPv4.
-    pub fn syn_size(&self) -> u32 {
-        self.protocol.rules().syn_size()
+    /// Of the first subflow's handshake, and of the others'.
+    pub fn handshakes(&self) -> [HandshakeSizes; 2] {
+        self.protocol.rules().handshakes()
     }
 
     /// Bytes that come before the payload of a full segment in its packet, over IPv4.

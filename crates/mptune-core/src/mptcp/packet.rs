@@ -64,6 +64,8 @@ pub enum Content {
     Syn,
     /// SYN/ACK.
     SynAck,
+    /// Third packet of the first subflow's handshake; nobody waits for it, data follows at once.
+    HandshakeAck,
     /// Third packet of an MP_JOIN handshake, with the HMAC (RFC 8684 section 3.2).
     JoinAck,
     /// Fourth packet of an MP_JOIN handshake: only now may the initiator send data.
@@ -72,6 +74,28 @@ pub enum Content {
     Data(Segment),
     /// An acknowledgement without data.
     Ack(Ack),
+}
+
+/// Bytes of the packets of a handshake in their order, over IPv4.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HandshakeSizes([u32; 4]);
+
+impl HandshakeSizes {
+    /// SYN, SYN/ACK, ACK, and the confirmation that only a join has.
+    pub const fn new(sizes: [u32; 4]) -> Self {
+        Self(sizes)
+    }
+
+    /// Of a packet of a handshake.
+    pub fn of(&self, content: &Content) -> u32 {
+        let [syn, syn_ack, ack, confirmed] = self.0;
+        match content {
+            Content::Syn => syn,
+            Content::SynAck => syn_ack,
+            Content::HandshakeAck | Content::JoinAck => ack,
+            Content::JoinConfirmed | Content::Data(_) | Content::Ack(_) => confirmed,
+        }
+    }
 }
 
 /// A packet, small enough to be copied into the rings of the links.

@@ -103,7 +103,7 @@ impl TrialSpec {
         match &packet.content {
             Content::Syn => (record.flags, record.options) = (flag::SYN, handshake),
             Content::SynAck => (record.flags, record.options) = (flag::SYN | flag::ACK, handshake),
-            Content::JoinAck => record.options |= option::JOIN,
+            Content::HandshakeAck | Content::JoinAck => record.options |= handshake,
             Content::JoinConfirmed => {}
             Content::Data(segment) => {
                 let lengths = &places.flows[&packet.flow];

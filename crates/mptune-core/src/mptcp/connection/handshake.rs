@@ -34,14 +34,30 @@ impl Connection {
         let subflow = &mut self.subflows[id];
         subflow.on_handshake_sent(io.now);
         io.queue.set(subflow.timer, subflow.deadline(io.now));
+        self.send_forward(io, id, content);
+    }
+
+    fn send_forward(&self, io: &mut Io, id: SubflowId, content: Content) {
+        let subflow = &self.subflows[id];
         let packet = Packet { flow: subflow.flow, content };
-        io.send(forward(subflow.path), self.syn_size + subflow.longer_header, packet);
+        io.send(forward(subflow.path), self.handshake_size(id, &content), packet);
+    }
+
+    /// The initial subflow, too, joins when its address is restored.
+    fn joins(&self, id: SubflowId) -> bool {
+        id != 0 || self.fully_established
+    }
+
+    fn handshake_size(&self, id: SubflowId, content: &Content) -> u32 {
+        let [first, join] = &self.handshakes;
+        let sizes = if self.joins(id) { join } else { first };
+        sizes.of(content) + self.subflows[id].longer_header
     }
 
     pub(super) fn send_handshake_reply(&mut self, io: &mut Io, id: SubflowId, content: Content) {
         let subflow = &self.subflows[id];
         let packet = Packet { flow: subflow.flow, content };
-        io.send(reverse(subflow.path), self.syn_size + subflow.longer_header, packet);
+        io.send(reverse(subflow.path), self.handshake_size(id, &content), packet);
     }
 
     pub(super) fn on_syn_ack(&mut self, io: &mut Io, id: SubflowId) {
@@ -51,12 +67,12 @@ impl Connection {
         }
         let rtt = subflow.on_handshake_answered(io.now);
         subflow.sender.on_established(io.now, rtt);
-        // The initial subflow, too, joins when its address is restored.
-        if id == 0 && !self.fully_established {
-            self.on_established(io, id);
-        } else {
-            subflow.phase = Phase::JoinAckSent;
+        if self.joins(id) {
+            self.subflows[id].phase = Phase::JoinAckSent;
             self.send_handshake(io, id, Content::JoinAck);
+        } else {
+            self.send_forward(io, id, Content::HandshakeAck);
+            self.on_established(io, id);
         }
     }
 

@@ -19,6 +19,7 @@ mod transport;
 
 use super::io::{Io, Timer};
 use super::options::{ConnectionOptions, ScriptedAction};
+use super::packet::HandshakeSizes;
 use super::receiver::DataReceiver;
 use super::sender::DataSender;
 use super::subflow::Subflow;
@@ -47,8 +48,8 @@ pub struct Connection {
     script: VecDeque<ScriptedAction>,
     script_timer: Source,
     fully_established: bool,
-    /// Bytes of a packet of a handshake, over IPv4.
-    syn_size: u32,
+    /// Of the first subflow's handshake, and of the others'.
+    handshakes: [HandshakeSizes; 2],
     /// Changes of role after the subflows were opened, if the path manager takes samples.
     changes: Vec<RoleChange>,
     /// The timer of the path manager's samples, if it takes any.
@@ -62,7 +63,7 @@ impl Connection {
         io.queue.set(script_timer, options.start);
         let receiver = DataReceiver::new(&options);
         let sender = DataSender::new(number, &options, receiver.buffer(), io);
-        let syn_size = options.syn_size();
+        let handshakes = options.handshakes();
         let (paths, size) = (io.paths.as_slice(), options.size);
         let assignment =
             Assignment::with_policy(options.path_manager, paths, size, io.lsrr_honoured);
@@ -83,7 +84,7 @@ impl Connection {
             script: script.into(),
             script_timer,
             fully_established: false,
-            syn_size,
+            handshakes,
             changes: Vec::new(),
             sampling,
         }

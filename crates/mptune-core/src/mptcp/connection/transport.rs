@@ -26,7 +26,7 @@ impl Transport for Connection {
             Content::Data(segment) => self.receiver.on_data(io, &mut self.subflows, id, segment),
             Content::Syn => self.send_handshake_reply(io, id, Content::SynAck),
             Content::JoinAck => self.on_join(io, id),
-            Content::SynAck | Content::JoinConfirmed | Content::Ack(_) => {}
+            Content::SynAck | Content::HandshakeAck | Content::JoinConfirmed | Content::Ack(_) => {}
         }
     }
 
@@ -36,7 +36,7 @@ impl Transport for Connection {
             Content::Ack(ack) => self.on_ack(io, id, ack),
             Content::SynAck => self.on_syn_ack(io, id),
             Content::JoinConfirmed => self.on_join_confirmed(io, id),
-            Content::Syn | Content::JoinAck | Content::Data(_) => {}
+            Content::Syn | Content::HandshakeAck | Content::JoinAck | Content::Data(_) => {}
         }
     }
 

@@ -3,6 +3,7 @@
 use super::rules::Rules;
 use crate::mptcp::accounting::memory::{DSS_SIZE, ReceiveMemory, SendMemory};
 use crate::mptcp::accounting::{BufferMode, SendTuning};
+use crate::mptcp::packet::HandshakeSizes;
 use crate::units::Bytes;
 
 /// Multipath TCP.
@@ -14,9 +15,11 @@ impl Rules for Mptcp {
         64
     }
 
-    /// SYN with MSS, SACK-permitted, timestamps, window scale and MP_CAPABLE or MP_JOIN.
-    fn syn_size(&self) -> u32 {
-        72
+    /// Headers (40), in a SYN with MSS, SACK-permitted, timestamps and window scale (20), later with timestamps
+    /// alone (12); with them MP_CAPABLE (4, 12, 20 bytes; RFC 8684 figure 4), or MP_JOIN (12, 16, 24; figures 5 to
+    /// 7). An acknowledgement with a DATA_ACK confirms a join.
+    fn handshakes(&self) -> [HandshakeSizes; 2] {
+        [[64, 72, 72, 64], [72, 76, 76, 64]].map(HandshakeSizes::new)
     }
 
     fn option_size(&self) -> u32 {

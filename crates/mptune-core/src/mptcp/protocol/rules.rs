@@ -2,6 +2,7 @@
 
 use crate::mptcp::accounting::memory::{ReceiveMemory, SendMemory};
 use crate::mptcp::accounting::{BufferMode, SendTuning};
+use crate::mptcp::packet::HandshakeSizes;
 use crate::units::Bytes;
 
 /// The differences between protocols. Memory and its growth are those under Linux accounting.
@@ -9,8 +10,8 @@ pub trait Rules {
     /// Bytes of a pure ACK without SACK blocks, over IPv4.
     fn ack_size(&self) -> u32;
 
-    /// Bytes of a packet of a handshake, over IPv4.
-    fn syn_size(&self) -> u32;
+    /// Of the first subflow's handshake, and of the others'.
+    fn handshakes(&self) -> [HandshakeSizes; 2];
 
     /// Bytes that its options take from the payload of a full segment, where they are counted.
     fn option_size(&self) -> u32;

@@ -3,6 +3,7 @@
 use super::rules::Rules;
 use crate::mptcp::accounting::memory::{ReceiveMemory, SendMemory};
 use crate::mptcp::accounting::{BufferMode, SendTuning};
+use crate::mptcp::packet::HandshakeSizes;
 use crate::units::Bytes;
 
 /// Plain TCP.
@@ -14,9 +15,10 @@ impl Rules for Tcp {
         52
     }
 
-    /// SYN with MSS, SACK-permitted, timestamps and window scale.
-    fn syn_size(&self) -> u32 {
-        60
+    /// Headers (40), in a SYN with MSS, SACK-permitted, timestamps and window scale (20), later with timestamps
+    /// alone (12). There is one subflow.
+    fn handshakes(&self) -> [HandshakeSizes; 2] {
+        [HandshakeSizes::new([60, 60, 52, 52]); 2]
     }
 
     fn option_size(&self) -> u32 {
