@@ -25,6 +25,7 @@ from mptune.testbeds import create as testbed
 from mptune.testbeds.namespaces import NamespacesTestbed
 from mptune.testbeds.virtual import VirtualTestbed
 from mptune.trial import Bulk, Transfer, Trial
+from mptune.trial.stacks import DEFAULT_STACK, STACKS
 from mptune.units import format_size
 
 #: Committed: a fresh machine has no target/.
@@ -61,9 +62,10 @@ def run(asked: argparse.Namespace) -> None:
     measured = [_runs(runs) for runs in everything]
     with_kernel = [case for case, kernel in zip(cases, measured, strict=True) if kernel]
     print(f"{len(with_kernel)} of {len(cases)} configurations have results of {environment.kernel}.")
+    number = asked.simulated_runs or SIMULATED_RUNS
     simulated = _drawn_kernel.simulate(
         testbed("simulated"),
-        [(case, case.runs(seed, asked.simulated_runs or SIMULATED_RUNS)) for case in with_kernel],
+        [(case, _by_release(case.runs(seed, number), environment.kernel)) for case in with_kernel],
         reporter,
     )
     sides = [
@@ -82,6 +84,13 @@ def run(asked: argparse.Namespace) -> None:
     _write(asked, report, judged, purpose, seed, environment)
     if asked.divergences:
         _diverging(asked, judged, {case.name: case for case in cases}, seed, reporter)
+
+
+def _by_release(trials: Sequence[Trial], kernel: str) -> tuple[Trial, ...]:
+    """With the simulator's stack for this kernel, if its release has one of its own."""
+    release = ".".join(kernel.split(".")[:2])
+    accounting = STACKS.get(f"linux-{release}", STACKS[DEFAULT_STACK]).accounting
+    return tuple(msgspec.structs.replace(trial, accounting=accounting) for trial in trials)
 
 
 def _diverging(

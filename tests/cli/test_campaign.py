@@ -478,7 +478,7 @@ def test_a_bad_sweep_is_refused_in_one_line(
             '[repeat]\nevery = "1h"\nfor = "1d"\n[factors]\ntransfer = ["64 KiB"]',
             "expected only without sizes of transfers",
         ),
-        ('name = "short"', 'stack = "bsd"', "stack: expected one of linux, v0.9x, found 'bsd'"),
+        ('name = "short"', 'stack = "bsd"', "stack: expected one of linux, linux-7.3, v0.9x, found 'bsd'"),
         ("[factors]", "[transport]\ntso = 1\n[factors]", "transport.tso: expected true or false"),
         ("[factors]", '[factors]\nscheduler = ["minrtt"]', "factors.scheduler: expected only with"),
     ],

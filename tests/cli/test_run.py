@@ -194,7 +194,7 @@ def test_a_script_cuts_and_restores_a_path():
         (["--pm", "pcdc", "--active", "P-X"], "--active: expected a path of UiT-HAW (P-D, T-D)"),
         (["--initial-path", "X-D"], "--initial-path: expected a path of UiT-HAW (P-D, T-D)"),
         (["--testbed", "moon"], "--testbed: "),
-        (["--stack", "bsd"], "--stack: expected one of linux, v0.9x, found 'bsd'"),
+        (["--stack", "bsd"], "--stack: expected one of linux, linux-7.3, v0.9x, found 'bsd'"),
         (["--mss", "20"], "--mss: expected 64 to 8960, found 20"),
         (
             ["--stack", "v0.9x", "--testbed", "namespaces"],

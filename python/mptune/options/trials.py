@@ -134,7 +134,11 @@ Schedulers = Annotated[
 ]
 StackNames = Annotated[
     tuple[str, ...],
-    Option(several(choice(lambda: STACKS)), "MPTCP implementations (linux, v0.9x).", key="factors.stack"),
+    Option(
+        several(choice(lambda: STACKS)),
+        "MPTCP implementations (linux, linux-7.3, v0.9x).",
+        key="factors.stack",
+    ),
 ]
 #: The word for plain TCP on every path.
 EVERY_PATH = "all"

@@ -42,7 +42,7 @@ class Members(msgspec.Struct, frozen=True, kw_only=True):
     ----------
     scheduler : name from the core's list.
     accounting : what the buffers are charged with: "payload", or "linux" for socket memory, with everything
-        that follows from it (docs/explanation/buffers.md).
+        that follows from it (docs/explanation/buffers.md); "linux-7.3" as that release counts it.
     opportunistic : opportunistic retransmission and penalisation (Raiciu et al., NSDI 2012, section 4.2).
     tso : segments leave in bursts, as with segmentation offload, also with a scheduler that keeps no send
         queues; with `kernel` they always do.
@@ -90,6 +90,7 @@ LINUX_VERSION: Final = "6.18"
 #: and 1428 after a DSS option with 32-bit DATA_ACK, 32-bit DSN and checksum (RFC 8684 section 3.3).
 STACKS: Final[Mapping[str, Stack]] = {
     "linux": Stack(),
+    "linux-7.3": Stack(accounting="linux-7.3"),
     "v0.9x": Stack(scheduler="minrtt", accounting="payload", opportunistic=True, mss=1428),
 }
 
@@ -164,10 +165,13 @@ def describe(members: Mapping[str, Any]) -> str:
 def refusal(members: Mapping[str, Any], only: str, testbed: str) -> tuple[str, str] | None:
     """Setting refused by a testbed with one stack ("stack" or the first other member), and what it expects.
 
-    None if the members are those of that stack, apart from those that can be set in a kernel (`TOLD`).
+    None if the members are those of that stack, or of the one of the release that the testbed's name ends
+    with, apart from those that can be set in a kernel (`TOLD`).
     """
-    expected = msgspec.structs.asdict(STACKS[only]) | {name: members[name] for name in TOLD}
-    if members == expected:
+    told = {name: members[name] for name in TOLD}
+    expected = msgspec.structs.asdict(STACKS[only]) | told
+    released = STACKS.get(f"{only}-{testbed.partition(':')[2]}", STACKS[only])
+    if members in (expected, msgspec.structs.asdict(released) | told):
         return None
     name, wanted, found = "stack", only, describe(members)
     if found not in STACKS:

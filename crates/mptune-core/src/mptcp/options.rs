@@ -89,7 +89,7 @@ impl ConnectionOptions {
     /// Payload bytes of a full segment: under Linux accounting options take up some of them.
     pub fn full_segment(&self) -> u32 {
         match self.accounting {
-            Accounting::Linux => self.mss - self.protocol.rules().option_size(),
+            Accounting::Linux(_) => self.mss - self.protocol.rules().option_size(),
             Accounting::Payload => self.mss,
         }
     }

@@ -17,7 +17,7 @@ mod send_window;
 
 pub use autotuning::SendTuning;
 pub use miscount::Miscount;
-pub use modes::{Accounting, BufferMode, MODES, NAMES};
+pub use modes::{Accounting, BufferMode, MODES, NAMES, Release};
 pub use receive::ReceiveBuffer;
 pub use send::SendBuffer;
 pub use send_window::SendWindow;

@@ -6,19 +6,29 @@ pub enum Accounting {
     /// Payload.
     #[default]
     Payload,
-    /// Socket memory, as the Linux kernel counts it.
-    Linux,
+    /// Socket memory, as a release of the Linux kernel counts it.
+    Linux(Release),
 }
 
-/// The names of both, in the order of the enum.
-pub const NAMES: &[&str] = &["payload", "linux"];
+/// Releases that count differently.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Release {
+    /// 6.18 and before.
+    Linux6,
+    /// 7.3.
+    Linux7,
+}
+
+/// The names of all.
+pub const NAMES: &[&str] = &["payload", "linux", "linux-7.3"];
 
 impl Accounting {
     /// The accounting called `name`, or none.
     pub fn new(name: &str) -> Option<Self> {
         match name {
             "payload" => Some(Self::Payload),
-            "linux" => Some(Self::Linux),
+            "linux" => Some(Self::Linux(Release::Linux6)),
+            "linux-7.3" => Some(Self::Linux(Release::Linux7)),
             _ => None,
         }
     }

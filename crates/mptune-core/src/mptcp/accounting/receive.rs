@@ -59,9 +59,10 @@ impl ReceiveBuffer {
         let (bytes, full) = (options.receive_buffer, options.full_segment());
         match options.accounting {
             Accounting::Payload => Self::Payload(PayloadWindow::new(options)),
-            Accounting::Linux => {
+            Accounting::Linux(release) => {
                 let rules = options.protocol.rules();
-                Self::Linux(Box::new(rules.receive_memory(options.buffer_mode, bytes, full)))
+                let memory = rules.receive_memory(options.buffer_mode, bytes, full);
+                Self::Linux(Box::new(memory.of_release(release)))
             }
         }
     }

@@ -18,7 +18,7 @@ fn tuning(options: &ConnectionOptions) -> Option<Box<SendTuning>> {
     (options.buffer_mode == BufferMode::Auto).then(|| {
         Box::new(match options.accounting {
             Accounting::Payload => SendTuning::limited(limit, windows),
-            Accounting::Linux => options.protocol.rules().send_tuning(limit, windows),
+            Accounting::Linux(_) => options.protocol.rules().send_tuning(limit, windows),
         })
     })
 }
@@ -70,7 +70,7 @@ impl SendBuffer {
         };
         match options.accounting {
             Accounting::Payload => buffer.count_payload(options),
-            Accounting::Linux => {
+            Accounting::Linux(_) => {
                 let grown = buffer.tuning.as_ref().map(|grows| grows.whole());
                 let limit = grown.unwrap_or_else(|| fixed_limit(options.send_buffer));
                 let (total, edge) = (options.workload.bytes(), receiver.edge());

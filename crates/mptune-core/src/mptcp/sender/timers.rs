@@ -17,7 +17,7 @@ pub(super) struct Timers {
 
 impl Timers {
     pub fn new(number: usize, accounting: Accounting, io: &mut Io) -> Option<Self> {
-        (accounting == Accounting::Linux).then(|| Self {
+        matches!(accounting, Accounting::Linux(_)).then(|| Self {
             retransmission: io.add_timer(number, Timer::Data),
             deadline: NEVER,
             application: io.add_timer(number, Timer::Application),

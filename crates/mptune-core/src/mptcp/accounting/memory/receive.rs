@@ -12,7 +12,7 @@ use super::charge::truesize;
 use super::send::doubled;
 use super::subflow::{DEFAULT_RATIO, RATIO_BITS, SubflowMemory, ratio};
 use crate::mptcp::accounting::autotuning::{FIRST_RECEIVE, ReceiveTuning};
-use crate::mptcp::accounting::{BufferMode, Miscount};
+use crate::mptcp::accounting::{BufferMode, Miscount, Release};
 use crate::units::{Bytes, MICROSECOND, Nanos, Seq};
 
 /// Linux `SOCK_MIN_RCVBUF`: one packet of 2 KiB with its header.
@@ -31,6 +31,20 @@ const LARGEST_DEFAULT: Bytes = 4 * 1024 * 1024;
 /// Segments with less payload do not make the window grow (Linux `tcp_event_data_recv`).
 const SMALL: u32 = 128;
 
+/// How the connection's share of payload in memory (Linux `scaling_ratio`) follows from those of its subflows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Share {
+    /// That of the only subflow applies at once: plain TCP.
+    Only,
+    /// The least of all subflows, once in the longest RTT (Linux up to 6.18, `mptcp_rcv_space_adjust`). A subflow
+    /// without a large segment yet, such as a standby one, counts as half: on Linux 6.18 with 275 KiB the window fell
+    /// from 346,184 to 281,600 bytes when a second subflow joined, until data arrived on it.
+    Least,
+    /// A moving average: each subflow counts for an eighth once per window of its own (Linux 7.3,
+    /// `mptcp_rcv_rtt_update`). Silent ones do not count.
+    Average,
+}
+
 /// The receive memory of a connection.
 #[derive(Debug)]
 pub struct ReceiveMemory {
@@ -39,10 +53,10 @@ pub struct ReceiveMemory {
     limit: Bytes,
     most: Bytes,
     tuning: Option<ReceiveTuning>,
-    /// Payload in 256 bytes of memory: of the connection, the least of its subflows (Linux `scaling_ratio`); the end
-    /// of the last RTT at which it was determined, and the end of the current (Linux `rcvq_space.time`,
-    /// `rcvq_space.rtt_us`).
+    /// Payload in 256 bytes of memory (Linux `scaling_ratio`), and its rule; the end of the last RTT at which it was
+    /// determined, and the end of the current (Linux `rcvq_space.time`, `rcvq_space.rtt_us`).
     ratio: Bytes,
+    share: Share,
     measured_at: Nanos,
     measured_until: Nanos,
     /// Window scale (RFC 7323).
@@ -55,8 +69,6 @@ pub struct ReceiveMemory {
     /// Charge of a segment in the out-of-order queue of a plain TCP, and of the whole queue.
     queue_cost: Bytes,
     queued: Bytes,
-    /// The ratio of the last subflow measured applies at once.
-    measures_at_once: bool,
     /// Memory of the out-of-order queue.
     out_of_order: Bytes,
     /// Memory of in-order data not yet read.
@@ -99,7 +111,15 @@ impl ReceiveMemory {
     /// For plain TCP: its out-of-order queue is charged here too, and the measured ratio applies at once (Linux
     /// `tcp_measure_rcv_mss`, `tcp_rcvbuf_grow`).
     pub fn of_plain_tcp(self) -> Self {
-        Self { queue_cost: self.full_cost, measures_at_once: true, ..self }
+        Self { queue_cost: self.full_cost, share: Share::Only, ..self }
+    }
+
+    /// As this release counts it; plain TCP is the same in all.
+    pub fn of_release(self, release: Release) -> Self {
+        match (self.share, release) {
+            (Share::Least, Release::Linux7) => Self { share: Share::Average, ..self },
+            _ => self,
+        }
     }
 
     fn with(limit: Bytes, most: Bytes, shift: u32, full: u32, segment: u32) -> Self {
@@ -118,7 +138,7 @@ impl ReceiveMemory {
             segment: Bytes::from(segment),
             queue_cost: 0,
             queued: 0,
-            measures_at_once: false,
+            share: Share::Least,
             out_of_order: 0,
             unread: 0,
             read_at: 0,
@@ -166,8 +186,14 @@ impl ReceiveMemory {
     /// `rcv_ssthresh` (`ss -tin`) grew from 2,095,704 to 2,588,672.
     #[inline]
     pub fn grows(&mut self, subflow: &mut SubflowMemory, payload: u32) -> bool {
-        if subflow.measure(payload) && self.measures_at_once {
-            self.ratio = subflow.ratio.unwrap_or(DEFAULT_RATIO);
+        let measured = subflow.measure(payload);
+        match self.share {
+            Share::Only if measured => self.ratio = subflow.ratio.unwrap_or(DEFAULT_RATIO),
+            Share::Average if subflow.begins_window(payload) => {
+                let ratio = subflow.ratio.unwrap_or(DEFAULT_RATIO);
+                self.ratio = (7 * self.ratio + ratio) >> 3;
+            }
+            _ => {}
         }
         !subflow.is_largest && self.grows_further(subflow, payload)
     }
@@ -212,10 +238,8 @@ impl ReceiveMemory {
         now >= self.measured_until
     }
 
-    /// The application read: once in the longest RTT, the ratio becomes the least of all subflows (Linux
-    /// `mptcp_rcv_space_adjust`). A subflow without a large segment yet, such as a standby one, counts as half: on
-    /// Linux 6.18 with 275 KiB the window fell from 346,184 to 281,600 bytes when a second subflow joined, until data
-    /// arrived on it. Returns the new size, which those of the subflows follow, if it grew.
+    /// The application read: once in the longest RTT the ratio and the size are determined ([`Share`]). Returns the
+    /// new size, which those of the subflows follow, if it grew.
     pub fn on_read<'a>(
         &mut self,
         now: Nanos,
@@ -229,7 +253,9 @@ impl ReceiveMemory {
             least = least.min(subflow.ratio.unwrap_or(Bytes::MAX));
             rtt = rtt.max(subflow.rtt);
         }
-        self.ratio = if least < Bytes::MAX { least } else { DEFAULT_RATIO };
+        if self.share != Share::Average {
+            self.ratio = if least < Bytes::MAX { least } else { DEFAULT_RATIO };
+        }
         if now >= self.measured_at + rtt {
             self.measured_at = now;
         }

@@ -29,6 +29,9 @@ pub struct SubflowMemory {
     pub refused: u64,
     /// The largest payload of any segment so far (Linux `rcv_mss`).
     segment: u32,
+    /// Payload received, and after how much the next window of it is over (Linux `rcv_rtt_est.seq`).
+    received: Bytes,
+    window_end: Bytes,
     /// Payload in 256 bytes of its memory (Linux `scaling_ratio`); none before it joined.
     pub ratio: Option<Bytes>,
     /// The window last offered (Linux `rcv_wnd`).
@@ -56,6 +59,17 @@ impl SubflowMemory {
             self.is_largest = false;
         }
         larger
+    }
+
+    /// A new segment arrived. True for the first one, and then once per window.
+    #[inline]
+    pub fn begins_window(&mut self, payload: u32) -> bool {
+        self.received += Bytes::from(payload);
+        let begins = self.received > self.window_end;
+        if begins {
+            self.window_end = self.received + self.window;
+        }
+        begins
     }
 
     /// The largest payload of any segment so far, at least the initial value (Linux `rcv_mss`,

@@ -174,6 +174,30 @@ fn a_window_shrinks_by_the_data_that_another_subflow_delivered() {
 }
 
 #[test]
+fn on_linux_7_the_share_follows_the_subflows_that_carry_data_window_by_window() {
+    // A guest's Linux 7.3 with 467 KiB offers 131/256 of its memory once data arrives: (7 * 128 + 158) / 8.
+    let mut memory = fixed(467 * KIB).of_release(Release::Linux7);
+    let (mut busy, mut silent) = (SubflowMemory::default(), SubflowMemory::default());
+    memory.join(&mut silent);
+    memory.grows(&mut busy, 1424);
+    assert_eq!((busy.ratio, memory.ratio), (Some(158), 131));
+    busy.window = 3 * 1424;
+    let mut shares = Vec::new();
+    for _ in 0..9 {
+        memory.grows(&mut busy, 1424);
+        memory.on_read(0, [busy, silent].iter());
+        shares.push(memory.ratio);
+    }
+    assert_eq!(
+        shares,
+        [134, 134, 134, 134, 137, 137, 137, 137, 139],
+        "a silent subflow is no matter"
+    );
+    let older = fixed(467 * KIB).of_release(Release::Linux6);
+    assert_eq!(older.share, Share::Least);
+}
+
+#[test]
 fn an_unread_segment_narrows_the_window_unless_that_would_shrink_it() {
     // `ss` and packets on Linux 6.18, 64 KiB: 79474 after a gap was filled, otherwise 80106.
     let mut memory = fixed(64 * KIB);
