@@ -315,7 +315,7 @@ class TestWhatIsKept:
         files = sorted(Path(BENCHMARKS, "fidelity", "kernel").glob("drawn-*.jsonl"))
         assert files
         for file in files:
-            seed = int(file.stem.rpartition("-")[2])
+            seed = int(file.stem.split("-")[1])
             results = kept.Results(file, seed, json.loads(file.read_text().splitlines()[0])["purpose"])
             assert results.environments
             assert all(environment.id == name for name, environment in results.environments.items())

@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from mptune.capture import write
 from mptune.cli import app
-from mptune.testbeds import namespaces
+from mptune.testbeds import TESTBEDS
 from mptune.testbeds.simulated import SimulatedTestbed
 from tests.plugins.recordings import course, recording
 
@@ -66,7 +66,7 @@ class ModelAsKernel(SimulatedTestbed):
 
 
 def test_a_trial_is_recorded_on_both_sides_and_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(namespaces, "NamespacesTestbed", ModelAsKernel)
+    monkeypatch.setitem(TESTBEDS, "namespaces", ModelAsKernel)
     kept = tmp_path / "kept"
     result = diverge("UiT-HAW", "--duration", "1s", "--runs", "2", "--cc", "reno", "--record", str(kept))
     assert result.exit_code == 0, result.output
