@@ -111,7 +111,10 @@ fn too_long_a_script_is_refused() {
     spec.script.clear();
     spec.accounting = "bytes".into();
     let error = spec.run().expect_err("unknown");
-    assert_eq!(error.to_string(), "accounting: expected one of payload, linux, found \"bytes\"");
+    assert_eq!(
+        error.to_string(),
+        "accounting: expected one of payload, linux, linux-7.3, found \"bytes\""
+    );
 }
 
 /// Three lossy paths, two of which end for ever: one after a second, the other when others have begun to carry
