@@ -23,7 +23,7 @@ topology = "hostile.toml"
 [factors]
 pm = ["fullmesh", "pcdc"]
 cc = ["cubic", "reno"]
-buffers = "0.02,0.05,0.1,0.2,0.5"
+buffers = "0.03,0.05,0.1,0.2,0.5"
 [trials]
 strategy = "grid"
 runs = 3
@@ -40,7 +40,7 @@ topology = "hostile.toml"
 [factors]
 pm = ["fullmesh", "pcdc"]
 cc = ["cubic", "reno"]
-buffers = "0.02,0.05,0.1,0.2,0.5"
+buffers = "0.03,0.05,0.1,0.2,0.5"
 [trials]
 strategy = "adaptive"
 duration = "3s"

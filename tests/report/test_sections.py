@@ -385,7 +385,10 @@ def test_a_front_of_one_buffer_has_a_place_for_its_labels(optimised: RunData) ->
 
 
 def test_round_trips_over_time_are_those_of_the_confirmed_trials(optimised: RunData) -> None:
-    """The repeated trial ends with the RTTs that the confirmation's first run has in the store."""
+    """The repeated trial ends with the RTTs that the confirmation's first run has in the store.
+
+    An acknowledgement after the last sample moves a smoothed RTT by an eighth of the difference (RFC 6298).
+    """
     table = rows(optimised, "round-trips-over-time", "By subflow (step by step: round_trips.csv)")
     first = {
         name: optimised.observations[trials[0].key]
@@ -399,7 +402,7 @@ def test_round_trips_over_time_are_those_of_the_confirmed_trials(optimised: RunD
                 for step in optimised.steps
                 if name.startswith(f"{step.role}:") and step.subflow == subflow.path
             ][-1]
-            assert last.min_rtt_ms - 0.001 <= subflow.srtt_ns / 1e6 <= last.max_rtt_ms + 0.001
+            assert 7 / 8 * last.min_rtt_ms <= subflow.srtt_ns / 1e6 <= 9 / 8 * last.max_rtt_ms
 
 
 def test_what_sent_nothing_again_has_no_panel_but_is_named(optimised: RunData) -> None:

@@ -5,6 +5,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+/// Most bytes of a line: traces of links may be long.
+const LINE: usize = 256 << 20;
 /// Files to wait for besides the devices.
 pub(crate) const INPUTS: usize = 2;
 
@@ -61,26 +63,40 @@ impl Inputs {
 pub(crate) struct Lines {
     file: File,
     pending: Vec<u8>,
+    /// So many of them are known to have no end of a line.
+    searched: usize,
     ended: bool,
 }
 
 impl Lines {
     pub fn new(file: File) -> Self {
-        Self { file, pending: Vec::new(), ended: false }
+        Self { file, pending: Vec::new(), searched: 0, ended: false }
     }
 
     /// Reads once; waits only if there is nothing to read.
+    ///
+    /// # Errors
+    /// The file cannot be read, or a line is too long.
     pub fn fill(&mut self) -> io::Result<()> {
         let mut buffer = [0; 1 << 16];
         let length = self.file.read(&mut buffer)?;
         self.ended = length == 0;
+        if self.pending.len() > LINE {
+            return Err(io::Error::other("the line is too long"));
+        }
         self.pending.extend_from_slice(&buffer[..length]);
         Ok(())
     }
 
     /// The next complete line that was read.
     pub fn next(&mut self) -> Option<Vec<u8>> {
-        let end = self.pending.iter().position(|&byte| byte == b'\n')?;
+        let new = &self.pending[self.searched..];
+        let Some(end) = new.iter().position(|&byte| byte == b'\n') else {
+            self.searched = self.pending.len();
+            return None;
+        };
+        let end = self.searched + end;
+        self.searched = 0;
         let mut line: Vec<u8> = self.pending.drain(..=end).collect();
         line.pop();
         Some(line)

@@ -220,14 +220,19 @@ pub(crate) fn catch_termination() -> io::Result<OwnedFd> {
     };
     TERMINATION.store(std::os::fd::IntoRawFd::into_raw_fd(event.try_clone()?), Ordering::Relaxed);
     let handler: extern "C" fn(c_int) = on_termination;
-    for signal in [libc::SIGTERM, libc::SIGINT] {
+    for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP] {
         // SAFETY: a sigaction of zeros is valid and blocks nothing; the handler has the signature that
-        // goes without SA_SIGINFO and does only what a handler may.
+        // goes without SA_SIGINFO and does only what a handler may. A set of signals is plain data.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = handler as libc::sighandler_t;
             action.sa_flags = libc::SA_RESTART;
             checked(libc::sigaction(signal, &raw const action, std::ptr::null_mut()))?;
+            // Whoever started this process may have blocked it.
+            let mut set: libc::sigset_t = std::mem::zeroed();
+            checked(libc::sigemptyset(&raw mut set))?;
+            checked(libc::sigaddset(&raw mut set, signal))?;
+            checked(libc::sigprocmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut()))?;
         }
     }
     Ok(event)
