@@ -25,6 +25,7 @@ from mptune.decision.kinds import REGIMES, buffer_regime, count_regime, product_
 from mptune.runner.seeds import seed_for
 from mptune.topology import Topology, load
 from mptune.trial import FIXED, Bulk, Transfer, Trial, Workload
+from mptune.trial.stacks import DEFAULT_STACK, STACKS
 
 #: Cards of the decks that are dealt network by network.
 PATHS = ((2,), (2,), (3,), (4,), (5, 6), (7, 8))
@@ -109,6 +110,14 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
         """So many runs of it; those with the same number have the same seed in every case."""
         return tuple(
             msgspec.structs.replace(self.trial, seed=seed_for(seed, "sweep", run)) for run in range(number)
+        )
+
+    def simulated_runs(self, seed: int, number: int, kernel: str) -> tuple[Trial, ...]:
+        """The same with the simulator's stack for this kernel, if its release has one of its own."""
+        release = ".".join(kernel.split(".")[:2])
+        accounting = STACKS.get(f"linux-{release}", STACKS[DEFAULT_STACK]).accounting
+        return tuple(
+            msgspec.structs.replace(trial, accounting=accounting) for trial in self.runs(seed, number)
         )
 
 

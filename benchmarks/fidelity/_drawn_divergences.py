@@ -55,6 +55,7 @@ def compare(
     keep: Path,
     reporter: Reporter,
     testbed_name: str,
+    kernel: str,
 ) -> dict[str, str]:
     """The divergence of each by name; measures those without a result."""
     measured = testbed(testbed_name)
@@ -68,7 +69,7 @@ def compare(
     with reporter.phase("first divergences") as progress:
         for number, case in enumerate(left, 1):
             try:
-                sentences[case.name] = _said(cases[case.name], seed, measured)
+                sentences[case.name] = _said(cases[case.name], seed, measured, kernel)
             except TrialError as error:
                 print(f"{case.name}: {error}")
                 continue
@@ -79,12 +80,14 @@ def compare(
     return sentences
 
 
-def _said(case: Case, seed: int, measured: Testbed) -> str:
-    trials = case.runs(seed, RUNS)
-    recorded = {bed.name: record(bed, trials) for bed in (SimulatedTestbed(), measured)}
+def _said(case: Case, seed: int, bed: Testbed, kernel: str) -> str:
+    recorded = {
+        "simulated": record(SimulatedTestbed(), case.simulated_runs(seed, RUNS, kernel)),
+        bed.name: record(bed, case.runs(seed, RUNS)),
+    }
     until_s = min(run.duration_ns for side in recorded.values() for run in side.runs) / 1e9
-    simulated, kernel = (side(name, one, until_s) for name, one in recorded.items())
-    return paragraph(find(kernel, simulated), kernel, simulated)
+    simulated, measured = (side(name, one, until_s) for name, one in recorded.items())
+    return paragraph(find(measured, simulated), measured, simulated)
 
 
 def rows(missed: Sequence[Judged], sentences: Mapping[str, str]) -> Iterator[tuple[str, ...]]:

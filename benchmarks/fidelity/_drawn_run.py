@@ -25,7 +25,6 @@ from mptune.testbeds import create as testbed
 from mptune.testbeds.namespaces import NamespacesTestbed
 from mptune.testbeds.virtual import VirtualTestbed
 from mptune.trial import Bulk, Transfer, Trial
-from mptune.trial.stacks import DEFAULT_STACK, STACKS
 from mptune.units import format_size
 
 #: Committed: a fresh machine has no target/.
@@ -65,7 +64,7 @@ def run(asked: argparse.Namespace) -> None:
     number = asked.simulated_runs or SIMULATED_RUNS
     simulated = _drawn_kernel.simulate(
         testbed("simulated"),
-        [(case, _by_release(case.runs(seed, number), environment.kernel)) for case in with_kernel],
+        [(case, case.simulated_runs(seed, number, environment.kernel)) for case in with_kernel],
         reporter,
     )
     sides = [
@@ -83,14 +82,7 @@ def run(asked: argparse.Namespace) -> None:
     _say_troubles([run for runs_ in everything for run in runs_ if run is not None])
     _write(asked, report, judged, purpose, seed, environment)
     if asked.divergences:
-        _diverging(asked, judged, {case.name: case for case in cases}, seed, reporter)
-
-
-def _by_release(trials: Sequence[Trial], kernel: str) -> tuple[Trial, ...]:
-    """With the simulator's stack for this kernel, if its release has one of its own."""
-    release = ".".join(kernel.split(".")[:2])
-    accounting = STACKS.get(f"linux-{release}", STACKS[DEFAULT_STACK]).accounting
-    return tuple(msgspec.structs.replace(trial, accounting=accounting) for trial in trials)
+        _diverging(asked, judged, {case.name: case for case in cases}, seed, environment.kernel, reporter)
 
 
 def _diverging(
@@ -98,12 +90,13 @@ def _diverging(
     judged: Sequence[Judged],
     cases: Mapping[str, Case],
     seed: int,
+    kernel: str,
     reporter: Reporter,
 ) -> None:
     """Divergences in the missed configurations, on the terminal and in the docs."""
     missed = _drawn_divergences.missed(judged)
     keep = RESULTS / f"drawn-{seed}" / f"divergences{_ending(asked.testbed)}.jsonl"
-    sentences = _drawn_divergences.compare(missed, cases, seed, keep, reporter, asked.testbed)
+    sentences = _drawn_divergences.compare(missed, cases, seed, keep, reporter, asked.testbed, kernel)
     table = list(_drawn_divergences.rows(missed, sentences))
     for name, about, kernel, simulated, what in table:
         print(f"{name} ({about}): kernel {kernel} Mbit/s, simulated {simulated}\n    {what}")

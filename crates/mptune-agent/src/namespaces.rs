@@ -17,8 +17,8 @@
 //! enters a user namespace in which it has it.
 
 use crate::control::{self, Control, Input};
-use crate::kernel::error::Error as Refused;
-use crate::kernel::routes::assign::Device;
+use crate::kernel::error::{Error as Refused, plain};
+use crate::kernel::routes::assign::{Device, Devices};
 use crate::kernel::sysctl::{self, Values};
 use crate::kernel::{offloads, sys};
 use crate::role;
@@ -57,12 +57,6 @@ enum Error {
     Refused(#[from] Refused),
     #[error("command: {0}")]
     Command(#[from] serde_json::Error),
-}
-
-/// An error of the system without its number.
-fn plain(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or(&text).to_owned()
 }
 
 /// Adds the subject to an error of the system.
@@ -184,15 +178,15 @@ impl Held {
     fn configured(&self, order: &Order) -> Result<Configured, Error> {
         let namespace = format!("/proc/self/fd/{}", self.file(order.side).as_raw_fd());
         sys::enter_network_namespace(Path::new(&namespace)).map_err(of("setns"))?;
-        let mut all = BTreeMap::new();
+        let (mut devices, mut all) = (Devices::open()?, BTreeMap::new());
         for interface in &order.interfaces {
             let name = &interface.device;
             let index = sys::device_number(name).map_err(of(name.as_str()))?;
             let device = Device { name, index };
-            device.up(MTU, QUEUE_PACKETS)?;
-            device.assign(interface.ipv4.into(), interface.table)?;
+            devices.up(device, MTU, QUEUE_PACKETS)?;
+            devices.assign(device, interface.ipv4.into(), interface.table)?;
             if Path::new(IPV6).exists() {
-                device.assign(interface.ipv6.into(), interface.table)?;
+                devices.assign(device, interface.ipv6.into(), interface.table)?;
             }
             all.insert(name.clone(), offloads::of(name).join(" "));
         }

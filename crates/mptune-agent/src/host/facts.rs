@@ -15,6 +15,7 @@ use std::net::IpAddr;
 
 /// `CAP_NET_ADMIN`.
 const NET_ADMIN: u32 = 12;
+
 /// The facts.
 #[derive(Debug, Serialize)]
 pub struct Facts {

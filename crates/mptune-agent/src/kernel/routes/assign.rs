@@ -20,38 +20,52 @@ pub struct Device<'a> {
     pub index: u32,
 }
 
-impl Device<'_> {
-    /// Switches it on, with a largest packet (bytes) and a queue (packets).
+/// The devices of one network namespace.
+pub struct Devices {
+    netlink: Netlink,
+}
+
+impl Devices {
+    /// Those of the current namespace.
+    ///
+    /// # Errors
+    /// There is no netlink.
+    pub fn open() -> Result<Self, Error> {
+        Ok(Self { netlink: Netlink::open(NETLINK_ROUTE)? })
+    }
+
+    /// Switches one on, with a largest packet (bytes) and a queue (packets).
     ///
     /// # Errors
     /// The kernel refuses.
-    pub fn up(self, mtu: u32, queue_packets: u32) -> Result<(), Error> {
+    pub fn up(&mut self, device: Device<'_>, mtu: u32, queue_packets: u32) -> Result<(), Error> {
         let mut link = LinkMessage::default();
-        link.header.index = self.index;
+        link.header.index = device.index;
         link.header.flags = LinkFlags::Up;
         link.header.change_mask = LinkFlags::Up;
         link.attributes = vec![LinkAttribute::Mtu(mtu), LinkAttribute::TxQueueLen(queue_packets)];
-        let name = format!("{}: up", self.name);
-        Netlink::open(NETLINK_ROUTE)?.command(&name, RouteNetlinkMessage::NewLink(link))
+        let name = format!("{}: up", device.name);
+        self.netlink.command(&name, RouteNetlinkMessage::NewLink(link))
     }
 
-    /// Gives it an address, and lets packets from there leave by it: by a routing table, whose number is the
+    /// Gives one an address, and lets packets from there leave by it: by a routing table, whose number is the
     /// rule's priority too.
     ///
     /// # Errors
     /// The kernel refuses.
-    pub fn assign(self, ip: IpAddr, table: u32) -> Result<(), Error> {
-        let mut netlink = Netlink::open(NETLINK_ROUTE)?;
+    pub fn assign(&mut self, device: Device<'_>, ip: IpAddr, table: u32) -> Result<(), Error> {
         let parts = [
-            ("address", RouteNetlinkMessage::NewAddress(self.address(ip))),
-            ("route", RouteNetlinkMessage::NewRoute(self.route(ip, table))),
+            ("address", RouteNetlinkMessage::NewAddress(device.address(ip))),
+            ("route", RouteNetlinkMessage::NewRoute(device.route(ip, table))),
             ("rule", RouteNetlinkMessage::NewRule(rule(ip, table))),
         ];
         parts.into_iter().try_for_each(|(part, message)| {
-            netlink.create(&format!("{}: {part} {ip}", self.name), message)
+            self.netlink.create(&format!("{}: {part} {ip}", device.name), message)
         })
     }
+}
 
+impl Device<'_> {
     /// It works at once, without a search for duplicates.
     fn address(self, ip: IpAddr) -> AddressMessage {
         let mut message = AddressMessage::default();
