@@ -357,6 +357,22 @@ def test_plain_tcp_is_one_subflow():
     ]
 
 
+def test_before_linux_6_5_subflows_are_known_by_their_ends_and_added_up():
+    def state(*sizes):
+        counted = [{"state": 1, "sent_bytes": size, "acked_bytes": size} for size in sizes]
+        counted[0]["retransmitted_bytes"] = 10
+        flows = [{"local": f"a:{place}", "remote": "b:2", "tcp": tcp} for place, tcp in enumerate(counted)]
+        return line("state", kind="mptcp", local="a:0", remote="b:2", cc="cubic", subflows=flows)
+
+    (connection,) = gathered([state(100), state(300, 50)]).connections
+    assert [(flow.id, flow.local, flow.sent_bytes) for flow in connection.subflows] == [
+        (None, "a:0", 300),
+        (None, "a:1", 50),
+    ]
+    assert (connection.sent_bytes, connection.acked_bytes) == (340, 350)
+    assert connection.received_bytes is None and connection.reinjected_bytes is None
+
+
 def test_connections_are_distinguished_and_counted():
     report = gathered(
         [

@@ -260,7 +260,7 @@ def observed(testbed, *carried, total, reinjected=0, completion_ns=None):
         bins=[],
         subflows=subflows,
         completion_ns=completion_ns,
-        metadata={"reinjected_bytes": reinjected},
+        metadata={} if reinjected is None else {"reinjected_bytes": reinjected},
     )
 
 
@@ -275,6 +275,7 @@ def asked(workload):
         (observed("simulated", 600, 400, total=900, reinjected=100), Bulk(duration_ns=8 * 10**9), (0, 100)),
         (observed("namespaces", 600, 400, total=900, reinjected=30), Bulk(duration_ns=8 * 10**9), (30, 70)),
         (observed("hosts", 600, 400, total=900, reinjected=500), Bulk(duration_ns=8 * 10**9), (100, 0)),
+        (observed("hosts", 600, 400, total=900, reinjected=None), Bulk(duration_ns=8 * 10**9), (0, 0, 100)),
         (observed("hosts", 600, 400, total=1000, reinjected=500), Bulk(duration_ns=8 * 10**9), (0, 0)),
         (observed("hosts", 600, 400, total=900, completion_ns=8), Transfer(bytes=900), (100, 0)),
     ],

@@ -4,9 +4,11 @@ They need no root and no quiet machine: a guest has a clock of its own.
 """
 
 from functools import partial
+from pathlib import Path
 
 import pytest
 
+from mptune.guest import machine
 from mptune.runner.running import run_trials
 from mptune.testbeds.virtual import VirtualTestbed
 from mptune.topology import load
@@ -44,3 +46,17 @@ def side_by_side(testbed):
         return observations
 
     return run
+
+
+@pytest.fixture
+def begun_by(monkeypatch):
+    """Gives guests another first process: a module of these tests."""
+    run, root = machine.run, Path(__file__).parents[2]
+
+    def begin(module):
+        first = module.__name__
+        monkeypatch.setattr(
+            machine, "run", lambda kernel, _, work, **rest: run(kernel, first, work, beside=[root], **rest)
+        )
+
+    return begin

@@ -1,7 +1,6 @@
 """Trials in guests: the same bytes from the same seed, and what the kernel does in real time too."""
 
 import threading
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -21,7 +20,6 @@ pytestmark = pytest.mark.needs("guest")
 
 #: Of flows: the handshake, and for the first what follows at once.
 FIRST_PACKETS = {"mptcp": {0: 12, 1: 4}, "tcp": {0: 12}}
-ROOT = Path(__file__).parents[2]
 
 
 def by_path(observation):
@@ -44,16 +42,11 @@ def test_the_same_seed_gives_the_same_observation_also_side_by_side(testbed, tri
 
 
 @pytest.mark.parametrize("cc", ["cubic", "bbr"])
-def test_what_happens_before_a_trial_does_not_matter(testbed, trial, monkeypatch, cc):
+def test_what_happens_before_a_trial_does_not_matter(testbed, trial, begun_by, cc):
     """Other machines have other programs, and Python compiles what it imports, or does not."""
     order = trial(cc=cc, seed=5, duration_ns=4 * trials.SECOND)
     here = testbed.run(order)
-    run = machine.run
-    monkeypatch.setattr(
-        machine,
-        "run",
-        lambda kernel, _, work, **rest: run(kernel, busy.__name__, work, beside=[ROOT], **rest),
-    )
+    begun_by(busy)
     assert msgspec.json.encode(testbed.run(order)) == msgspec.json.encode(here)
 
 

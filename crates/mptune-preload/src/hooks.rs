@@ -400,4 +400,17 @@ mod tests {
         );
         assert!(lines[1].ends_with("}]}\n"));
     }
+
+    #[test]
+    fn a_kernel_before_6_5_is_asked_for_each_part() {
+        let fake = Fake { connected: true, before_6_5: true, ..Fake::default() };
+        let (settings, memory) = (settings(true), Memory::new());
+        Hooks { system: &fake, settings: &settings, memory: &memory }.closing(5);
+        let line = &fake.lines.take()[0];
+        assert!(line.contains(r#""kind":"mptcp""#), "{line}");
+        let ends = r#"{"local":"10.0.2.1:2","remote":"10.0.9.1:80","tcp":{"#;
+        assert!(line.contains(ends) && line.contains(r#""cwnd":11,"#), "{line}");
+        // What it does not count is left out.
+        assert!(!line.contains("reinjected_bytes") && !line.contains(r#""id":"#), "{line}");
+    }
 }

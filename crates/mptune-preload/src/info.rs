@@ -4,7 +4,9 @@
 //! at the end, so a field is read at its offset, and is none if the running kernel's structure ends
 //! before it.
 
-use crate::system::{FULL_INFO_HEADER, FullInfo};
+use crate::apart::{Answer, FULL_INFO_HEADER, assemble};
+use crate::system::{Errno, FullInfo, SOL_MPTCP, System, TCP_INFO_ROOM, spare};
+use std::ffi::c_int;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// `MPTCP_INFO_FLAG_FALLBACK`.
@@ -107,8 +109,8 @@ pub struct MptcpInfo {
 
 /// One subflow with its ends.
 pub struct Subflow {
-    /// The kernel's number of the subflow in its connection.
-    pub id: u32,
+    /// The kernel's number of the subflow in its connection (Linux 6.5).
+    pub id: Option<u32>,
     /// This end.
     pub local: SocketAddr,
     /// The peer's.
@@ -118,6 +120,27 @@ pub struct Subflow {
 }
 
 impl FullInfo {
+    /// Of a connected socket: by one call, or by those that kernels before it have.
+    ///
+    /// # Errors
+    /// It is no connection of MPTCP.
+    pub fn read(&mut self, system: &impl System, fd: c_int) -> Result<(), Errno> {
+        let whole = system.full_info(fd, self);
+        if whole != Err(libc::EOPNOTSUPP) {
+            return whole;
+        }
+        let mut answer = Answer {
+            header: &mut self.header,
+            subflows: &mut self.subflows,
+            tcp: &mut self.tcp,
+            tcp_size: TCP_INFO_ROOM,
+            spare: &mut spare(),
+        };
+        let option = |name, room: &mut [u8]| system.option(fd, SOL_MPTCP, name, room);
+        self.header_length = assemble(option, &mut answer)?;
+        Ok(())
+    }
+
     /// The connection as a whole.
     pub fn connection(&self) -> MptcpInfo {
         let written = self.header.get(..self.header_length).unwrap_or(&[]);
@@ -140,7 +163,7 @@ impl FullInfo {
         let infos = self.tcp.chunks_exact(tcp_stride.max(1));
         flows.zip(infos).take(count).filter_map(|(flow, info)| {
             Some(Subflow {
-                id: read!(u32, flow, 0)?,
+                id: read!(u32, flow, 0).filter(|&id| id != 0),
                 local: address(flow.get(SUBFLOW_LOCAL..)?)?,
                 remote: address(flow.get(SUBFLOW_REMOTE..)?).filter(|peer| peer.port() != 0)?,
                 tcp: TcpInfo::parse(info),

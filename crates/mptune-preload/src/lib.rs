@@ -8,6 +8,7 @@
 //! It allocates no memory, takes no lock, starts no thread and keeps no file open. Not the command
 //! (`python/mptune/apply/exec.py`), and it knows no agent: it must work wherever a program runs.
 
+mod apart;
 mod hooks;
 mod info;
 mod libc_calls;

@@ -8,13 +8,12 @@
 #![allow(unsafe_code, reason = "what talks to the C library")]
 #![cfg_attr(test, allow(dead_code, reason = "the functions stand in for nothing in the tests"))]
 
+use crate::apart::SUBFLOW_INFO;
 use crate::hooks::{Hooks, Memory};
 use crate::info::address;
 use crate::sandbox::{Sandbox, leads_in, option_leads_in};
 use crate::settings::Settings;
-use crate::system::{
-    End, Errno, FullInfo, MAX_SUBFLOWS, SOL_MPTCP, SUBFLOW_INFO_ROOM, System, TCP_INFO_ROOM,
-};
+use crate::system::{End, Errno, FullInfo, MAX_SUBFLOWS, SOL_MPTCP, System, TCP_INFO_ROOM};
 use libc::{FILE, sockaddr, socklen_t};
 use std::ffi::{CStr, c_char, c_int, c_long, c_ulong, c_void};
 use std::mem::transmute;
@@ -134,7 +133,7 @@ impl System for Kernel {
                 field.copy_from_slice(value);
             }
         };
-        for (offset, size) in [(4, TCP_INFO_ROOM), (12, SUBFLOW_INFO_ROOM), (20, MAX_SUBFLOWS)] {
+        for (offset, size) in [(4, TCP_INFO_ROOM), (12, SUBFLOW_INFO), (20, MAX_SUBFLOWS)] {
             put(&mut info.header, offset, &(size as u32).to_ne_bytes());
         }
         put(&mut info.header, 24, &(info.subflows.as_mut_ptr() as u64).to_ne_bytes());

@@ -83,7 +83,7 @@ impl<S: System> Reporter<'_, S> {
             return;
         }
         let mut full = FullInfo::new();
-        let known = protocol == IPPROTO_MPTCP && self.system.full_info(fd, &mut full).is_ok();
+        let known = protocol == IPPROTO_MPTCP && full.read(self.system, fd).is_ok();
         let info = full.connection();
         self.write("state", |line| {
             write!(line, r#","cookie":{cookie},"kind":"#)?;
@@ -176,8 +176,9 @@ fn subflows(line: &mut Line, found: impl Iterator<Item = Subflow>) -> fmt::Resul
     let mut separator = "";
     for flow in found {
         let fits = line.whole(CLOSING, |line| {
-            write!(line, r#"{separator}{{"id":{},"local":"{}""#, flow.id, flow.local)?;
-            write!(line, r#","remote":"{}","tcp":"#, flow.remote)?;
+            write!(line, r#"{separator}{{"local":"{}","remote":"{}""#, flow.local, flow.remote)?;
+            field(line, "id", flow.id)?;
+            write!(line, r#","tcp":"#)?;
             counters(line, &flow.tcp)?;
             line.write_str("}")
         });

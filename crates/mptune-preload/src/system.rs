@@ -1,5 +1,6 @@
 //! The library's requests to the operating system, so that tests can answer instead.
 
+use crate::apart::{DATA_HEAD, FULL_INFO_HEADER, SUBFLOW_INFO};
 use std::ffi::{CStr, c_int};
 
 /// An error number of the C library.
@@ -12,14 +13,13 @@ pub const SOL_MPTCP: c_int = 284;
 
 /// Subflows of a connection that are reported; the kernel's path manager has at most 9.
 pub const MAX_SUBFLOWS: usize = 16;
-/// Fixed part of `struct mptcp_full_info`, bytes.
-pub const FULL_INFO_HEADER: usize = 40;
 /// Room for `struct mptcp_info`, 96 bytes in Linux 6.18.
 pub const MPTCP_INFO_ROOM: usize = 128;
-/// Room for one `struct mptcp_subflow_info`: a number, padding, two addresses of 128 bytes.
-pub const SUBFLOW_INFO_ROOM: usize = 264;
 /// Room for one `struct tcp_info`; what is read of it ends at byte 242.
 pub const TCP_INFO_ROOM: usize = 248;
+
+/// Room for one of the options that older kernels have instead.
+const SPARE_ROOM: usize = DATA_HEAD + MAX_SUBFLOWS * SUBFLOW_INFO;
 
 /// The data that `MPTCP_FULL_INFO` fills in.
 pub struct FullInfo {
@@ -28,9 +28,14 @@ pub struct FullInfo {
     /// Bytes of it that the kernel wrote.
     pub header_length: usize,
     /// Array of `struct mptcp_subflow_info`.
-    pub subflows: [u8; MAX_SUBFLOWS * SUBFLOW_INFO_ROOM],
+    pub subflows: [u8; MAX_SUBFLOWS * SUBFLOW_INFO],
     /// Array of `struct tcp_info`.
     pub tcp: [u8; MAX_SUBFLOWS * TCP_INFO_ROOM],
+}
+
+/// What a spare room is made of, for `FullInfo::read`.
+pub const fn spare() -> [u8; SPARE_ROOM] {
+    [0; SPARE_ROOM]
 }
 
 impl FullInfo {
@@ -39,7 +44,7 @@ impl FullInfo {
         Self {
             header: [0; FULL_INFO_HEADER + MPTCP_INFO_ROOM],
             header_length: 0,
-            subflows: [0; MAX_SUBFLOWS * SUBFLOW_INFO_ROOM],
+            subflows: [0; MAX_SUBFLOWS * SUBFLOW_INFO],
             tcp: [0; MAX_SUBFLOWS * TCP_INFO_ROOM],
         }
     }
@@ -63,7 +68,7 @@ pub trait System {
     /// Reads a socket option into `room`; bytes that were written.
     fn option(&self, fd: c_int, level: c_int, name: c_int, room: &mut [u8])
     -> Result<usize, Errno>;
-    /// `MPTCP_FULL_INFO`, with the sizes of the arrays filled in.
+    /// `MPTCP_FULL_INFO` (Linux 6.5), with the sizes of the arrays filled in.
     fn full_info(&self, fd: c_int, info: &mut FullInfo) -> Result<(), Errno>;
     /// A socket address of an end; bytes that were written.
     fn address(&self, fd: c_int, end: End, room: &mut [u8; 128]) -> Option<usize>;

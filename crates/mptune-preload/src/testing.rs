@@ -2,10 +2,12 @@
 #![allow(clippy::indexing_slicing, clippy::unwrap_used, reason = "tests may fail")]
 #![allow(clippy::arithmetic_side_effects, reason = "tests may fail")]
 
-use crate::settings::Settings;
-use crate::system::{
-    End, Errno, FULL_INFO_HEADER, FullInfo, IPPROTO_MPTCP, SUBFLOW_INFO_ROOM, System, TCP_INFO_ROOM,
+use crate::apart::{
+    ADDRESSES, DATA_HEAD, FULL_INFO_HEADER, MPTCP_INFO, MPTCP_SUBFLOW_ADDRS, MPTCP_TCPINFO,
+    SUBFLOW_INFO,
 };
+use crate::settings::Settings;
+use crate::system::{End, Errno, FullInfo, IPPROTO_MPTCP, SOL_MPTCP, System, TCP_INFO_ROOM};
 use std::cell::RefCell;
 use std::ffi::{CStr, c_int};
 use std::net::{IpAddr, SocketAddr};
@@ -41,6 +43,33 @@ pub fn socket_address(address: SocketAddr) -> [u8; 28] {
 /// An option that was set: descriptor, level, name, value.
 type OptionSet = (c_int, c_int, c_int, Vec<u8>);
 
+/// Its own ends of the two subflows, and the peer's.
+const LOCAL: [&str; 2] = ["10.0.1.1:1", "10.0.2.1:2"];
+const REMOTE: &str = "10.0.9.1:80";
+
+/// The same subflows, by the options of older kernels; bytes that were written.
+fn before_6_5(name: c_int, room: &mut [u8]) -> usize {
+    let size = match name {
+        MPTCP_INFO => return 48,
+        MPTCP_TCPINFO => 232,
+        _ => ADDRESSES,
+    };
+    for (offset, value) in [(4, LOCAL.len()), (8, size), (12, size)] {
+        put(room, offset, &(value as u32).to_ne_bytes());
+    }
+    for (number, local) in LOCAL.iter().enumerate() {
+        let element = &mut room[DATA_HEAD + number * size..][..size];
+        element.fill(0);
+        if name == MPTCP_SUBFLOW_ADDRS {
+            put(element, 0, &socket_address(local.parse().unwrap()));
+            put(element, 128, &socket_address(REMOTE.parse().unwrap()));
+        } else {
+            put(element, 80, &(10 + number as u32).to_ne_bytes());
+        }
+    }
+    DATA_HEAD + LOCAL.len() * size
+}
+
 /// Notes what it is asked for.
 #[derive(Default)]
 pub struct Fake {
@@ -50,6 +79,8 @@ pub struct Fake {
     pub no_option: Option<Errno>,
     /// True if every descriptor is an MPTCP connection of two subflows; otherwise none is of interest.
     pub connected: bool,
+    /// True if it has no `MPTCP_FULL_INFO`.
+    pub before_6_5: bool,
     /// True if the program is in a sandbox.
     pub confined: bool,
     /// Sockets asked for.
@@ -75,6 +106,9 @@ impl System for Fake {
         if !self.connected {
             return Err(libc::ENOTSOCK);
         }
+        if level == SOL_MPTCP {
+            return Ok(before_6_5(name, room));
+        }
         let value: &[u8] = match (level, name) {
             (libc::SOL_SOCKET, libc::SO_PROTOCOL) => &IPPROTO_MPTCP.to_ne_bytes(),
             (libc::SOL_SOCKET, libc::SO_COOKIE) => &77u64.to_ne_bytes(),
@@ -86,14 +120,18 @@ impl System for Fake {
     }
 
     fn full_info(&self, _: c_int, info: &mut FullInfo) -> Result<(), Errno> {
+        if self.before_6_5 {
+            return Err(libc::EOPNOTSUPP);
+        }
         info.header_length = FULL_INFO_HEADER + 96;
-        for (offset, size) in [(4, TCP_INFO_ROOM), (12, SUBFLOW_INFO_ROOM), (16, 2)] {
+        for (offset, size) in [(4, TCP_INFO_ROOM), (12, SUBFLOW_INFO), (16, 2)] {
             put(&mut info.header, offset, &(size as u32).to_ne_bytes());
         }
-        for (number, local) in ["10.0.1.1:1", "10.0.2.1:2"].iter().enumerate() {
-            let flow = &mut info.subflows[number * SUBFLOW_INFO_ROOM..];
+        for (number, local) in LOCAL.iter().enumerate() {
+            let flow = &mut info.subflows[number * SUBFLOW_INFO..];
+            put(flow, 0, &(number as u32 + 1).to_ne_bytes());
             put(flow, 8, &socket_address(local.parse().unwrap()));
-            put(flow, 136, &socket_address("10.0.9.1:80".parse().unwrap()));
+            put(flow, 136, &socket_address(REMOTE.parse().unwrap()));
         }
         Ok(())
     }

@@ -26,6 +26,9 @@ _STATES = (
 #: Protocol of a socket at its end: MPTCP, MPTCP that became TCP, TCP from the beginning; None if unseen.
 Kind = Literal["mptcp", "fallback", "tcp"]
 
+#: Bytes of a connection as the kernel counts them (Linux 6.5).
+_TOTALS = ("sent_bytes", "acked_bytes", "received_bytes")
+
 
 class Subflow(msgspec.Struct, kw_only=True):
     """A subflow of a connection, or the one of plain TCP; values that the kernel does not report are None."""
@@ -175,7 +178,7 @@ def _add(connection: Connection, line: dict[str, Any]) -> None:
         connection.pid, connection.command = line["pid"], line["command"]
         connection.opened_ns = connection.opened_ns or at
     connection.last_ns = max(connection.last_ns, at)
-    for name in ("role", "local", "remote", "cc", "sent_bytes", "acked_bytes", "received_bytes"):
+    for name in ("role", "local", "remote", "cc", *_TOTALS):
         if line.get(name) is not None:
             setattr(connection, name, line[name])
     if line["event"] != "state":
@@ -185,20 +188,37 @@ def _add(connection: Connection, line: dict[str, Any]) -> None:
     connection.reinjected_bytes = line.get("reinjected_bytes", connection.reinjected_bytes)
     if "tcp" in line:
         _add_tcp(connection, line["tcp"])
-    else:
-        _limit_acked(connection)
+        return
     for row in line.get("subflows", ()):
-        named = {name: row[name] for name in ("id", "local", "remote")}
-        _subflow(connection, row["id"]).update({**named, **row["tcp"]})
+        named = {name: row.get(name) for name in ("id", "local", "remote")}
+        _subflow(connection, named).update({**named, **row["tcp"]})
+    if any(name in line for name in _TOTALS):
+        _limit_acked(connection)
+    elif connection.subflows:
+        _add_up(connection, connection.subflows)
 
 
 def _add_tcp(connection: Connection, row: dict[str, Any]) -> None:
     """Plain TCP is a connection of one subflow with the same addresses."""
-    flow = _subflow(connection, None)
+    flow = next((flow for flow in connection.subflows if flow.id is None), None)
+    if flow is None:
+        flow = Subflow()
+        connection.subflows = [*connection.subflows, flow]
     flow.update({**row, "local": connection.local, "remote": connection.remote})
-    retransmitted = flow.retransmitted_bytes or 0
-    connection.sent_bytes = None if flow.sent_bytes is None else flow.sent_bytes - retransmitted
-    connection.acked_bytes, connection.received_bytes = flow.acked_bytes, flow.received_bytes
+    _add_up(connection, [flow])
+
+
+def _add_up(connection: Connection, flows: list[Subflow]) -> None:
+    """The bytes of a connection by those of its subflows, where the kernel counts no others.
+
+    What was sent again on another subflow counts twice.
+    """
+    sent = [flow.sent_bytes for flow in flows if flow.sent_bytes is not None]
+    again = sum(flow.retransmitted_bytes or 0 for flow in flows)
+    connection.sent_bytes = sum(sent) - again if sent else None
+    for name in ("acked_bytes", "received_bytes"):
+        known = [size for flow in flows if (size := getattr(flow, name)) is not None]
+        setattr(connection, name, sum(known) if known else None)
 
 
 def _limit_acked(connection: Connection) -> None:
@@ -207,9 +227,11 @@ def _limit_acked(connection: Connection) -> None:
         connection.acked_bytes = min(connection.acked_bytes, connection.sent_bytes)
 
 
-def _subflow(connection: Connection, number: int | None) -> Subflow:
+def _subflow(connection: Connection, named: dict[str, Any]) -> Subflow:
+    """By its number, or else, on Linux before 6.5, by its ends."""
+    keys = ("id",) if named["id"] is not None else ("local", "remote")
     for subflow in connection.subflows:
-        if subflow.id == number:
+        if all(getattr(subflow, key) == named[key] for key in keys):
             return subflow
-    connection.subflows = [*connection.subflows, Subflow(id=number)]
+    connection.subflows = [*connection.subflows, Subflow(**named)]
     return connection.subflows[-1]

@@ -114,8 +114,9 @@ def _not_in_the_total(trial: Trial, observation: Observation) -> Iterator[tuple[
     """Data of the subflows that are not in the total, where two decimals of Mbit/s show it, bytes."""
     from mptune.runner.one_trial import uncounted
 
-    repeated, waiting = uncounted(trial, observation)
-    for what, size in (("repeated", repeated), ("not in order", waiting)):
+    repeated, waiting, either = uncounted(trial, observation)
+    rows = ("repeated", repeated), ("not in order", waiting), ("repeated or not in order", either)
+    for what, size in rows:
         if round(size * 8e3 / max(observation.duration_ns, 1), 2) > 0:
             yield what, size
 

@@ -33,7 +33,7 @@ _NAMESPACES = (
 )
 _TRIED = {
     "mptcp": ("MPTCP sockets", "needs a kernel with CONFIG_MPTCP (Linux 5.6)"),
-    "statistics": ("statistics of subflows", "needs Linux 6.5 (MPTCP_FULL_INFO)"),
+    "statistics": ("statistics of subflows", "needs Linux 5.16 (MPTCP_SUBFLOW_ADDRS)"),
     "path_manager": ("userspace path manager", "needs Linux 5.19 (net.mptcp.pm_type)"),
     "tun": ("TUN devices", "load the module (modprobe tun), and let this user open /dev/net/tun (mode 0666)"),
 }
@@ -42,6 +42,14 @@ _OPTIONAL = {
     "ipv6": (
         "MPTCP over IPv6",
         "needs a kernel with CONFIG_MPTCP_IPV6, started without ipv6.disable=1; until then, --family ipv4",
+    ),
+}
+#: Further abilities, each with the item that is "limited" without it, and what is then missing.
+_LIMITS = {
+    "full_statistics": (
+        "statistics",
+        "trials do not count the payload that is sent again on other subflows: that needs Linux 6.5 "
+        "(MPTCP_FULL_INFO)",
     ),
 }
 
@@ -122,14 +130,16 @@ def _inside() -> list[Finding]:
             Finding(name="namespaces", state="missing", found=str(error), remedy=_NAMESPACES, required=True)
         ]
     findings = [Finding(name="namespaces", state="ok", found=how, required=True)]
+    limits = {item: remedy for key, (item, remedy) in _LIMITS.items() if tried[key] is not None}
     for key, (name, remedy) in (_TRIED | _OPTIONAL).items():
-        reason = tried[key]
+        reason, limit = tried[key], limits.get(key)
+        state: State = "missing" if reason is not None else "ok" if limit is None else "limited"
         findings.append(
             Finding(
                 name=name,
-                state="ok" if reason is None else "missing",
+                state=state,
                 found=f"Linux {release}" if reason is None else f"{reason} (Linux {release})",
-                remedy=None if reason is None else remedy,
+                remedy=limit if reason is None else remedy,
                 required=key in _TRIED,
             )
         )

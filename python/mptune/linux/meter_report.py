@@ -107,9 +107,9 @@ def join(job: Mapping[str, Any], sender: Message | None, receiver: Message) -> d
     -------
     dict : duration_ns, in_order_bytes, bins (bytes each), expected_bytes, completion_ns, failed (a sentence
         or None) and failed_kind, corrupt_at, fallback, requested and effective (buffers, bytes),
-        cc_effective, reinjected_bytes, subflows, samples (of the sender's subflows), counters, cpu_ns,
-        busy_share (of the processors of either host; None if unknown), strangers (connections of others at
-        the receiver).
+        cc_effective, reinjected_bytes (None before Linux 6.5), subflows, samples (of the sender's subflows),
+        counters, cpu_ns, busy_share (of the processors of either host; None if unknown), strangers
+        (connections of others at the receiver).
     """
     sent = sender or {}
     connected = receiver["connected"]

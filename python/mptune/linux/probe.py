@@ -18,7 +18,7 @@ from mptune.linux.sandbox import syscalls, sysctls
 
 _IPPROTO_MPTCP = 262  # include/uapi/linux/in.h
 _SOL_MPTCP = 284  # include/linux/socket.h
-_MPTCP_FULL_INFO = 4  # include/uapi/linux/mptcp.h
+_MPTCP_SUBFLOW_ADDRS, _MPTCP_FULL_INFO = 3, 4  # include/uapi/linux/mptcp.h
 _TUNSETIFF = 0x400454CA  # include/uapi/linux/if_tun.h
 _IFF_TUN_NO_PI = 0x0001 | 0x1000
 
@@ -59,10 +59,20 @@ def _ipv6() -> None:
 
 
 def _statistics() -> None:
-    """Per-subflow statistics in one call (Linux 6.5): without room for them, the call fails with EINVAL."""
+    """Statistics of each subflow (Linux 5.16)."""
+    _option(_MPTCP_SUBFLOW_ADDRS)
+
+
+def _full_statistics() -> None:
+    """The same in one call, with more of the connection (Linux 6.5)."""
+    _option(_MPTCP_FULL_INFO)
+
+
+def _option(name: int) -> None:
+    """A socket option of MPTCP that needs more room than it gets: EINVAL where the kernel knows it."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, _IPPROTO_MPTCP) as connection:
         try:
-            connection.getsockopt(_SOL_MPTCP, _MPTCP_FULL_INFO, 1)
+            connection.getsockopt(_SOL_MPTCP, name, 1)
         except OSError as error:
             if error.errno != errno.EINVAL:
                 raise
@@ -85,6 +95,7 @@ def _tun() -> None:
 _ATTEMPTS: dict[str, Callable[[], None]] = {
     "mptcp": _mptcp,
     "statistics": _statistics,
+    "full_statistics": _full_statistics,
     "path_manager": _path_manager,
     "tun": _tun,
     "ipv6": _ipv6,

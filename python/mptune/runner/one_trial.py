@@ -142,10 +142,12 @@ class Uncounted(NamedTuple):
     ----------
     repeated : a second time, after they were sent again on another subflow.
     waiting : for others that were not there at the end.
+    either : on kernels that do not count what they send again (before Linux 6.5).
     """
 
     repeated: int
     waiting: int
+    either: int = 0
 
 
 def uncounted(trial: Trial, observation: Observation) -> Uncounted:
@@ -159,7 +161,10 @@ def uncounted(trial: Trial, observation: Observation) -> Uncounted:
         return Uncounted(excess, 0)
     if testbeds.only_stack(observation.testbed) is None:
         return Uncounted(0, excess)
-    repeated = min(excess, int(observation.metadata.get("reinjected_bytes", 0)))
+    reinjected = observation.metadata.get("reinjected_bytes")
+    if reinjected is None:
+        return Uncounted(0, 0, excess)
+    repeated = min(excess, int(reinjected))
     return Uncounted(repeated, excess - repeated)
 
 
@@ -207,8 +212,12 @@ def trial_document(trial: Trial, observation: Observation) -> dict[str, Any]:
         },
         "metadata": observation.metadata,
     }
-    repeated, waiting = uncounted(trial, observation)
-    result |= {"repeated_bytes": repeated, "waiting_bytes": waiting}
+    repeated, waiting, either = uncounted(trial, observation)
+    known = not either
+    result |= {
+        "repeated_bytes": repeated if known else None,
+        "waiting_bytes": waiting if known else None,
+    }
     for name in AFTER_A_SCRIPT:
         if name in observation.metadata:
             result[name] = observation.metadata[name]

@@ -5,13 +5,28 @@
 //! ends before it; the headers of the build machine do not matter.
 
 use crate::kernel::address;
-use crate::kernel::sys::{FULL_INFO_HEADER, RawFullInfo};
+use crate::kernel::apart::{
+    ADDRESSES, Answer, DATA_HEAD, FULL_INFO_HEADER, SUBFLOW_INFO, assemble,
+};
+use crate::kernel::sys;
+use std::io;
 use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// `MPTCP_INFO_FLAG_FALLBACK`.
 const FLAG_FALLBACK: u32 = 1;
 /// Offset of the remote address in `struct mptcp_subflow_info`; the local one is at 8.
 const SUBFLOW_REMOTE: usize = 8 + 128;
+/// Room for `struct mptcp_info`, 96 bytes in Linux 6.18.
+const MPTCP_INFO_ROOM: usize = 256;
+/// Room for one `struct tcp_info`, 248 bytes in Linux 6.7, 280 with accurate ECN.
+const TCP_INFO_ROOM: usize = 512;
+/// Subflows asked for; a connection has at most one per pair of addresses and ports in use.
+const MAX_SUBFLOWS: usize = 64;
+/// With this variable in the environment connections are read as on Linux before 6.5.
+const AS_BEFORE: &str = "MPTUNE_INFO_APART";
 
 macro_rules! read {
     ($type:ty, $bytes:expr, $offset:expr) => {
@@ -165,7 +180,8 @@ impl MptcpInfo {
 /// One subflow at one moment, as seen by its own end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SubflowInfo {
-    /// The kernel's number of the subflow in its connection, never used twice.
+    /// The kernel's number of the subflow in its connection, from 1 and never used twice; 0 before Linux 6.5, where
+    /// they have none.
     pub id: u32,
     /// Own address and port.
     pub local: SocketAddr,
@@ -184,9 +200,77 @@ pub struct FullInfo {
     pub subflows: Vec<SubflowInfo>,
 }
 
+/// The data of `MPTCP_FULL_INFO`, not yet parsed.
+struct RawFullInfo {
+    /// `struct mptcp_full_info`, as long as the kernel wrote it.
+    header: Vec<u8>,
+    /// The array of `struct mptcp_subflow_info`.
+    subflow_infos: Vec<u8>,
+    /// The array of `struct tcp_info`.
+    tcp_infos: Vec<u8>,
+}
+
+impl RawFullInfo {
+    /// Nothing known yet.
+    fn new() -> Self {
+        Self {
+            header: vec![0; FULL_INFO_HEADER + MPTCP_INFO_ROOM],
+            subflow_infos: vec![0; MAX_SUBFLOWS * SUBFLOW_INFO],
+            tcp_infos: vec![0; MAX_SUBFLOWS * TCP_INFO_ROOM],
+        }
+    }
+
+    /// By `MPTCP_FULL_INFO`, at one moment.
+    fn whole(fd: BorrowedFd<'_>) -> io::Result<Self> {
+        let mut raw = Self::new();
+        for (offset, size) in [(4, TCP_INFO_ROOM), (12, SUBFLOW_INFO)] {
+            raw.header[offset..offset + 4].copy_from_slice(&(size as u32).to_ne_bytes());
+        }
+        let arrays = [&mut raw.subflow_infos[..], &mut raw.tcp_infos[..]];
+        let length = sys::full_info(fd, &mut raw.header, arrays, MAX_SUBFLOWS as u32)?;
+        raw.header.truncate(length);
+        Ok(raw)
+    }
+
+    /// By the calls that older kernels have.
+    fn apart(fd: BorrowedFd<'_>) -> io::Result<Self> {
+        let mut raw = Self::new();
+        let mut spare = vec![0; DATA_HEAD + MAX_SUBFLOWS * TCP_INFO_ROOM.max(ADDRESSES)];
+        let mut answer = Answer {
+            header: &mut raw.header,
+            subflows: &mut raw.subflow_infos,
+            tcp: &mut raw.tcp_infos,
+            tcp_size: TCP_INFO_ROOM,
+            spare: &mut spare,
+        };
+        let option = |name, room: &mut [u8]| sys::read_option(fd, sys::SOL_MPTCP, name, room);
+        let length = assemble(option, &mut answer)?;
+        raw.header.truncate(length);
+        Ok(raw)
+    }
+}
+
 impl FullInfo {
+    /// Of a connected socket. The kernel is asked once whether it has the call for all of it.
+    ///
+    /// # Errors
+    /// It has neither that nor the older ones (before Linux 5.16), or the socket is no connection of MPTCP.
+    pub fn of(fd: BorrowedFd<'_>) -> io::Result<Self> {
+        static APART: OnceLock<AtomicBool> = OnceLock::new();
+        let apart = APART.get_or_init(|| AtomicBool::new(std::env::var_os(AS_BEFORE).is_some()));
+        if !apart.load(Ordering::Relaxed) {
+            match RawFullInfo::whole(fd) {
+                Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
+                    apart.store(true, Ordering::Relaxed);
+                }
+                whole => return whole.map(|raw| Self::parse(&raw)),
+            }
+        }
+        RawFullInfo::apart(fd).map(|raw| Self::parse(&raw))
+    }
+
     /// Parses what the kernel wrote, using the strides it reports.
-    pub fn parse(raw: &RawFullInfo) -> Self {
+    fn parse(raw: &RawFullInfo) -> Self {
         let size = |offset| read!(u32, raw.header, offset).unwrap_or(0) as usize;
         let (tcp_stride, subflow_stride, count) = (size(4), size(12), size(16));
         let element = |array: &[u8], stride: usize, index: usize| {

@@ -7,7 +7,7 @@
 //! | `netlink` | a netlink socket: questions, dumps, commands, events |
 //! | `mptcp_pm` | its generic family of path management: commands, events, endpoints and limits |
 //! | `diag` | sockets as sock_diag reports them |
-//! | `info` | `struct tcp_info` and `struct mptcp_info` |
+//! | `info`, `apart` | `struct tcp_info` and `struct mptcp_info`; what older kernels give of them |
 //! | `routes` | devices, addresses, routes and rules |
 //! | `offloads` | segmentation and aggregation by devices |
 //! | `address`, `pair`, `prefix` | addresses in the kernel's layout; the two ends of a subflow; prefixes |
@@ -17,6 +17,9 @@
 //! here, and nothing here knows a role.
 
 pub mod address;
+/// One text serves the library of `exec`, which depends on nothing, and the agent.
+#[path = "../../../mptune-preload/src/apart.rs"]
+pub mod apart;
 pub mod diag;
 pub mod error;
 pub mod info;

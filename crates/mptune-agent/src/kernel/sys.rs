@@ -21,8 +21,6 @@ use std::time::Duration;
 pub const IPPROTO_MPTCP: i32 = 262;
 /// Level of the MPTCP socket options.
 pub const SOL_MPTCP: i32 = 284;
-/// `struct mptcp_info` of the connection.
-pub const MPTCP_INFO: i32 = 1;
 /// Connection and all subflows in one call (Linux 6.5).
 pub const MPTCP_FULL_INFO: i32 = 4;
 
@@ -30,17 +28,6 @@ pub const MPTCP_FULL_INFO: i32 = 4;
 const UNIX_PATH_ROOM: usize = 108;
 /// include/uapi/linux/sockios.h.
 const SIOCETHTOOL: u32 = 0x8946;
-/// Fixed part of `struct mptcp_full_info`, bytes.
-pub const FULL_INFO_HEADER: usize = 40;
-/// Room for `struct mptcp_info`, 96 bytes in Linux 6.18.
-const MPTCP_INFO_ROOM: usize = 256;
-/// Room for one `struct tcp_info`, 248 bytes in Linux 6.7, 280 with accurate ECN.
-const TCP_INFO_ROOM: usize = 512;
-/// `struct mptcp_subflow_info`: a number, padding and two socket address storages of 128 bytes.
-const SUBFLOW_INFO_ROOM: usize = 264;
-/// Subflows asked for; a connection has at most one per pair of addresses and ports in use.
-const MAX_SUBFLOWS: usize = 64;
-
 /// A ready file descriptor, or a descriptor to wait for.
 pub struct Watch<'a> {
     /// The descriptor.
@@ -66,16 +53,6 @@ impl<'a> Watch<'a> {
     pub fn hung_up(fd: &'a impl AsFd) -> Self {
         Self { fd: fd.as_fd(), events: 0, ready: false }
     }
-}
-
-/// The data of `MPTCP_FULL_INFO`, not yet parsed.
-pub struct RawFullInfo {
-    /// `struct mptcp_full_info`, as long as the kernel wrote it.
-    pub header: Vec<u8>,
-    /// The array of `struct mptcp_subflow_info`.
-    pub subflow_infos: Vec<u8>,
-    /// The array of `struct tcp_info`.
-    pub tcp_infos: Vec<u8>,
 }
 
 fn check(result: i32) -> io::Result<i32> {
@@ -319,13 +296,23 @@ pub fn set_option(fd: BorrowedFd<'_>, level: i32, name: i32, value: &[u8]) -> io
 /// Reads a socket option of at most `room` bytes; not for options that hold pointers.
 pub fn option(fd: BorrowedFd<'_>, level: i32, name: i32, room: usize) -> io::Result<Vec<u8>> {
     let mut value = vec![0u8; room];
-    let mut length = room as libc::socklen_t;
-    let data = value.as_mut_ptr().cast();
-    // SAFETY: the kernel writes at most `length` bytes, the length of the vector, and reports how
-    // many.
-    check(unsafe { libc::getsockopt(fd.as_raw_fd(), level, name, data, &mut length) })?;
-    value.truncate(length as usize);
+    let length = read_option(fd, level, name, &mut value)?;
+    value.truncate(length);
     Ok(value)
+}
+
+/// Reads a socket option into `room`, which may hold a request; bytes that were written.
+pub fn read_option(
+    fd: BorrowedFd<'_>,
+    level: i32,
+    name: i32,
+    room: &mut [u8],
+) -> io::Result<usize> {
+    let mut length = room.len() as libc::socklen_t;
+    let data = room.as_mut_ptr().cast();
+    // SAFETY: the kernel writes at most `length` bytes, the length of the slice, and reports how many.
+    check(unsafe { libc::getsockopt(fd.as_raw_fd(), level, name, data, &mut length) })?;
+    Ok(length as usize)
 }
 
 /// A value of a network device, by one of ethtool's commands that have one (`struct ethtool_value`).
@@ -345,28 +332,27 @@ pub fn ethtool(fd: BorrowedFd<'_>, device: &str, command: u32) -> io::Result<u32
     Ok(value[1])
 }
 
-/// `MPTCP_FULL_INFO`: the connection and its subflows at one moment.
-pub fn full_info(fd: BorrowedFd<'_>) -> io::Result<RawFullInfo> {
-    let mut header = vec![0u8; FULL_INFO_HEADER + MPTCP_INFO_ROOM];
-    let mut subflow_infos = vec![0u8; MAX_SUBFLOWS * SUBFLOW_INFO_ROOM];
-    let mut tcp_infos = vec![0u8; MAX_SUBFLOWS * TCP_INFO_ROOM];
-    // Sizes of our elements and arrays; the kernel lowers the former to its own and writes those
-    // strides.
-    for (offset, size) in [(4, TCP_INFO_ROOM), (12, SUBFLOW_INFO_ROOM), (20, MAX_SUBFLOWS)] {
-        header[offset..offset + 4].copy_from_slice(&(size as u32).to_ne_bytes());
+/// `MPTCP_FULL_INFO`, with pointers to two arrays of this many elements in its header; bytes of the header that are
+/// known. The sizes of elements are in the header already: the kernel lowers them to its own.
+pub fn full_info(
+    fd: BorrowedFd<'_>,
+    header: &mut [u8],
+    arrays: [&mut [u8]; 2],
+    elements: u32,
+) -> io::Result<usize> {
+    let size =
+        |offset: usize| u32::from_ne_bytes(header[offset..offset + 4].try_into().expect("4 bytes"));
+    let needed = [12, 4].map(|offset| size(offset) as usize * elements as usize);
+    if arrays.iter().zip(needed).any(|(array, needed)| array.len() < needed) {
+        return Err(io::ErrorKind::InvalidInput.into());
     }
-    header[24..32].copy_from_slice(&(subflow_infos.as_mut_ptr() as u64).to_ne_bytes());
-    header[32..40].copy_from_slice(&(tcp_infos.as_mut_ptr() as u64).to_ne_bytes());
-    let mut length = header.len() as libc::socklen_t;
-    let data = header.as_mut_ptr().cast();
-    // SAFETY: the kernel writes at most `length` bytes to the header, and to the two arrays, which
-    // live until after the call, at most as many elements and bytes per element as the header
-    // grants.
-    check(unsafe {
-        libc::getsockopt(fd.as_raw_fd(), SOL_MPTCP, MPTCP_FULL_INFO, data, &mut length)
-    })?;
-    header.truncate(length as usize);
-    Ok(RawFullInfo { header, subflow_infos, tcp_infos })
+    header[20..24].copy_from_slice(&elements.to_ne_bytes());
+    for (place, array) in header[24..40].chunks_exact_mut(8).zip(arrays) {
+        place.copy_from_slice(&(array.as_mut_ptr() as u64).to_ne_bytes());
+    }
+    // The kernel writes to the header, and to the two arrays, which live until after the call, at most as many
+    // elements and bytes per element as the header grants: there is room for them.
+    read_option(fd, SOL_MPTCP, MPTCP_FULL_INFO, header)
 }
 
 /// A datagram that arrived.

@@ -56,8 +56,8 @@ struct Report<'a> {
     duration_ns: u64,
     /// The congestion control as the kernel names it.
     cc: String,
-    /// Payload bytes reinjected on another subflow.
-    reinjected_bytes: u64,
+    /// Payload bytes reinjected on another subflow; none if the kernel does not count them (before Linux 6.5).
+    reinjected_bytes: Option<u64>,
     /// Samples of the subflows, if they were asked for.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     samples: &'a [Sample],
@@ -154,7 +154,7 @@ struct Sender<'a> {
     half: Half<'a>,
     diag: Diag,
     connected: bool,
-    reinjected_bytes: u64,
+    reinjected_bytes: Option<u64>,
     /// Payload the receiver has acknowledged, and when that last grew.
     acknowledged: u64,
     progress_ns: u64,
@@ -177,7 +177,7 @@ impl<'a> Sender<'a> {
             half,
             diag,
             connected: false,
-            reinjected_bytes: 0,
+            reinjected_bytes: Some(0),
             acknowledged: 0,
             progress_ns: 0,
             subflows: Ledger::new(config.job.bin_ns),
@@ -306,7 +306,9 @@ impl<'a> Sender<'a> {
     /// Bytes that have left, without those in the subflows' queues, which `mptcpi_bytes_sent` counts too.
     fn report_thresholds(&mut self) {
         let token_bytes = self.job.token.map_or(0, |_| TOKEN_BYTES as u64);
-        let bytes = self.subflows.sent().saturating_sub(self.reinjected_bytes + token_bytes);
+        // Where they are not counted they are taken for none: the first thresholds have one subflow.
+        let repeated = self.reinjected_bytes.unwrap_or(0);
+        let bytes = self.subflows.sent().saturating_sub(repeated + token_bytes);
         let passed = self.job.thresholds_bytes.partition_point(|&limit| limit <= bytes);
         for _ in self.passed..passed {
             let t_ns = self.half.now_ns();

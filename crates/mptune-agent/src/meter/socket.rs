@@ -3,6 +3,7 @@
 use super::config::Job;
 use super::error::Error;
 use crate::kernel::address;
+use crate::kernel::apart;
 use crate::kernel::info::{FullInfo, MptcpInfo, SubflowInfo, TcpInfo};
 use crate::kernel::sys;
 use serde::Serialize;
@@ -120,8 +121,8 @@ fn integer(fd: BorrowedFd<'_>, level: i32, name: i32) -> io::Result<u32> {
 /// The connection and its subflows at one moment.
 #[derive(Debug, Clone)]
 pub struct Statistics {
-    /// Payload bytes reinjected on another subflow.
-    pub reinjected: u64,
+    /// Payload bytes reinjected on another subflow; none before Linux 6.5.
+    pub reinjected: Option<u64>,
     /// Grows with the payload that the peer acknowledged, from an unspecified origin.
     pub acknowledged: u64,
     /// The subflows.
@@ -151,12 +152,12 @@ pub fn statistics(stream: &TcpStream, mptcp: bool) -> Result<Statistics, NoStati
             .map_err(|error| NoStatistics::Other(format!("TCP_INFO: {error}")));
     }
     connection_info(stream)?;
-    let raw = sys::full_info(stream.as_fd()).map_err(|error| {
-        NoStatistics::Other(format!("MPTCP_FULL_INFO, which Linux has since 6.5: {error}"))
+    let info = FullInfo::of(stream.as_fd()).map_err(|error| {
+        let what = "statistics of subflows, which Linux has since 5.16";
+        NoStatistics::Other(format!("{what}: {error}"))
     })?;
-    let info = FullInfo::parse(&raw);
     Ok(Statistics {
-        reinjected: info.mptcp.bytes_reinjected.unwrap_or(0),
+        reinjected: info.mptcp.bytes_reinjected,
         acknowledged: info.mptcp.snd_una,
         subflows: info.subflows,
     })
@@ -165,7 +166,7 @@ pub fn statistics(stream: &TcpStream, mptcp: bool) -> Result<Statistics, NoStati
 /// `MPTCP_INFO`. A connection that became plain TCP passes the request on to TCP, which has no
 /// such option (net/mptcp/sockopt.c, `mptcp_getsockopt`).
 fn connection_info(stream: &TcpStream) -> Result<MptcpInfo, NoStatistics> {
-    match sys::option(stream.as_fd(), sys::SOL_MPTCP, sys::MPTCP_INFO, 256) {
+    match sys::option(stream.as_fd(), sys::SOL_MPTCP, apart::MPTCP_INFO, 256) {
         Ok(bytes) => match MptcpInfo::parse(&bytes) {
             info if info.fallback => Err(NoStatistics::Fallback),
             info => Ok(info),
@@ -181,7 +182,7 @@ fn plain_statistics(stream: &TcpStream) -> io::Result<Statistics> {
     let tcp = TcpInfo::parse(&bytes);
     let (local, remote) = (stream.local_addr()?, stream.peer_addr()?);
     let subflows = vec![SubflowInfo { id: 1, local, remote, tcp }];
-    Ok(Statistics { reinjected: 0, acknowledged: tcp.bytes_acked, subflows })
+    Ok(Statistics { reinjected: Some(0), acknowledged: tcp.bytes_acked, subflows })
 }
 
 /// Starts connecting to `remote`.

@@ -52,7 +52,7 @@ impl SubflowDiag {
     }
 }
 
-/// The kernel's number of a subflow, and its ends.
+/// The kernel's number of a subflow, 0 if it has none, and its ends.
 type Key = (u32, SocketAddr, SocketAddr);
 
 fn key(info: &SubflowInfo) -> Key {
@@ -81,35 +81,43 @@ impl Ledger {
     /// Adds the current subflows; what was received on them since the last call falls into the bin
     /// of `at_ns`.
     pub fn update(&mut self, at_ns: u64, subflows: &[SubflowInfo]) {
+        let places: Vec<_> = subflows.iter().map(|info| self.place(info)).collect();
         for entry in &mut self.entries {
             entry.closed = true;
         }
-        for info in subflows {
-            let entry = self.entry(info);
+        for (info, place) in subflows.iter().zip(places) {
+            let entry = &mut self.entries[place];
             let before = entry.info.tcp.bytes_received;
-            entry.info = *info;
             let payload = info.tcp.bytes_received.saturating_sub(entry.left_out);
-            entry.info.tcp.bytes_received = payload;
+            let tcp = TcpInfo { bytes_received: payload, ..info.tcp };
+            entry.info = SubflowInfo { tcp, ..entry.info };
             entry.received.add(at_ns, payload.saturating_sub(before));
             entry.closed = false;
         }
     }
 
-    /// The entry of `info`, created with nothing received if there is none.
-    fn entry(&mut self, info: &SubflowInfo) -> &mut Entry {
-        let same = |entry: &Entry| key(&entry.info) == key(info);
+    /// Number of the entry of `info`, created with nothing received if there is none. A subflow without a number gets
+    /// its place in the order of appearance; between the ends of one that has closed it is another.
+    fn place(&mut self, info: &SubflowInfo) -> usize {
+        let same = |entry: &Entry| match info.id {
+            0 => {
+                !entry.closed && (entry.info.local, entry.info.remote) == (info.local, info.remote)
+            }
+            _ => key(&entry.info) == key(info),
+        };
         let left_out = self.left_out.filter(|(subflow, _)| *subflow == key(info));
-        let index = self.entries.iter().position(same).unwrap_or_else(|| {
+        self.entries.iter().position(same).unwrap_or_else(|| {
+            let place = self.entries.len();
+            let id = if info.id == 0 { place as u32 + 1 } else { info.id };
             self.entries.push(Entry {
-                info: SubflowInfo { tcp: TcpInfo::default(), ..*info },
+                info: SubflowInfo { id, tcp: TcpInfo::default(), ..*info },
                 received: Bins::new(self.bin_ns),
                 closed: false,
                 diag: SubflowDiag::default(),
                 left_out: left_out.map_or(0, |(_, bytes)| bytes),
             });
-            self.entries.len() - 1
-        });
-        &mut self.entries[index]
+            place
+        })
     }
 
     /// The subflow that was seen first.
@@ -281,6 +289,21 @@ mod tests {
         let reports = ledger(&samples).reports(200);
         let flows: Vec<_> = reports.iter().map(|flow| (flow.cwnd, &flow.bins[..])).collect();
         assert_eq!(flows, [(10, &[5, 0][..]), (30, &[0, 4][..])]);
+    }
+
+    #[test]
+    fn subflows_without_numbers_are_told_apart_by_their_ends() {
+        let (first, second) = (info(0, S[0], R[0], 5), info(0, S[1], R[1], 3));
+        let ledger = ledger(&[
+            (100, &[first, second]),
+            (200, &[info(0, S[1], R[1], 7)]),
+            (300, &[info(0, S[1], R[1], 7), info(0, S[0], R[0], 2)]),
+        ]);
+        let reports = ledger.reports(300);
+        let flows: Vec<_> = reports.iter().map(|flow| (flow.closed, &flow.bins[..])).collect();
+        let expected = [(true, &[5, 0, 0][..]), (false, &[3, 4, 0][..]), (false, &[0, 0, 2][..])];
+        assert_eq!(flows, expected);
+        assert_eq!(ledger.open().map(|info| info.id).collect::<Vec<_>>(), [2, 3]);
     }
 
     #[test]
