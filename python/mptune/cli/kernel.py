@@ -56,7 +56,7 @@ def build(
 ) -> None:
     """Build a kernel and keep it in the cache directory.
 
-    It needs gcc, make, flex, bison, bc, patch and xz, no root, and 2.5 GB of space while it runs. Nothing is
+    It needs gcc, make, flex, bison, bc and patch, no root, and 2.5 GB of space while it runs. Nothing is
     installed.
     """
     import time

@@ -34,7 +34,6 @@ PROGRAMS = {
     "bison": "bison",
     "bc": "bc",
     "patch": "patch",
-    "xz": "xz-utils",
 }
 #: Space that a build takes, bytes.
 SPACE = 2_500_000_000
