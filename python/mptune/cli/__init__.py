@@ -35,6 +35,7 @@ from mptune.cli import (
     routes,
     rules,
     run,
+    shrink,
     status,
     watch,
 )
@@ -64,6 +65,7 @@ _COMMANDS = (
     reproduce,
     compare,
     diverge,
+    shrink,
     cc,
     kernel,
     exec,

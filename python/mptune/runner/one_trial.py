@@ -94,6 +94,27 @@ class RunOptions(Options, frozen=True, kw_only=True):
         return self
 
 
+def trial_of(topology: Topology, options: RunOptions, testbed: str) -> Trial:
+    """The trial that options mean on a network.
+
+    Raises
+    ------
+    InputError : an option that cannot be on this topology or testbed.
+    """
+    check_labels(options, topology)
+    options.stack.check_on(testbed)
+    asked = msgspec.structs.asdict(options)
+    workload = time_or_size(asked.pop("duration_ns"), asked.pop("transfer_bytes"))
+    asked |= {
+        "workload": workload,
+        "pm": options.manager,
+        "pm_options": options.pm_options.of(options.manager),
+        "path_parameters": asked.pop("paths").chosen,
+    }
+    stack = asked.pop("stack").chosen(protocol=options.protocol)
+    return Trial(topology=topology, **asked, **msgspec.structs.asdict(stack))
+
+
 def measure_one(
     topology: Topology, options: RunOptions, *, testbed: str = "simulated", reporter: Reporter | None = None
 ) -> tuple[Trial, Observation]:
@@ -111,18 +132,7 @@ def measure_one(
     ------
     InputError : an option that cannot be on this topology or testbed.
     """
-    check_labels(options, topology)
-    options.stack.check_on(testbed)
-    asked = msgspec.structs.asdict(options)
-    workload = time_or_size(asked.pop("duration_ns"), asked.pop("transfer_bytes"))
-    asked |= {
-        "workload": workload,
-        "pm": options.manager,
-        "pm_options": options.pm_options.of(options.manager),
-        "path_parameters": asked.pop("paths").chosen,
-    }
-    stack = asked.pop("stack").chosen(protocol=options.protocol)
-    trial = Trial(topology=topology, **asked, **msgspec.structs.asdict(stack))
+    trial = trial_of(topology, options, testbed)
     notice = testbeds.notice(
         testbed,
         topology,

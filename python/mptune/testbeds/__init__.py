@@ -35,6 +35,7 @@ __all__ = [
     "only_stack",
     "overloaded",
     "release",
+    "repeats",
     "stack_title",
 ]
 
@@ -87,6 +88,11 @@ def _class(name: str) -> type[Testbed]:
 def only_stack(name: str) -> str | None:
     """The only stack of the testbed called `name`; None if it has every one, or does not exist."""
     return _class(name).only_stack
+
+
+def repeats(name: str) -> bool:
+    """Whether the same trial gives the same observation again on the testbed called `name`."""
+    return _class(name).anywhere
 
 
 def notice(

@@ -18,7 +18,8 @@ from mptune.topology._model import Topology
 from mptune.topology._network import Link
 from mptune.topology._perturb import perturbed
 from mptune.topology._reverse import REVERSED
-from mptune.topology._rewritten import Change, rewritten
+from mptune.topology._rewritten import Change, rewritten, written
+from mptune.topology._shipped import find as file_of
 from mptune.topology._shipped import shipped
 from mptune.topology._sites import (
     UNKNOWN,
@@ -61,6 +62,7 @@ __all__ = [
     "background_in_words",
     "check_name",
     "coordinate",
+    "file_of",
     "from_document",
     "from_tables",
     "load",
@@ -70,4 +72,5 @@ __all__ = [
     "shipped",
     "together_bps",
     "uncertain",
+    "written",
 ]

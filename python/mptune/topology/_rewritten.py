@@ -59,7 +59,19 @@ def rewritten(
         for both in _BOTH.get(last, ()):
             table.pop(both, None)
     raw["background"] = [*raw.get("background", ()), *map(dict, background)]
-    _move(raw, file.parent, folder)
+    return written(raw, comments, file.parent, folder)
+
+
+def written(raw: dict[str, Any], comments: Sequence[str], old: File, new: File) -> str:
+    """Text of a topology file from its tables.
+
+    Parameters
+    ----------
+    raw : as `read_toml` gives them; names of trace files in them become relative to the folder `new`.
+    comments : lines at its top.
+    old : the folder that they are relative to.
+    """
+    _move(raw, old, new)
     return "\n".join((*(f"# {line}" for line in comments), *_lines(raw))) + "\n"
 
 
@@ -111,7 +123,7 @@ def _lines(raw: Mapping[str, Any]) -> Iterator[str]:
         yield "\n[core]"
         yield from _values(core, lists)
     rows_of = [(f"core.{name}", core.get(name, ())) for name in lists]
-    for title, rows in (*rows_of, ("background", raw["background"])):
+    for title, rows in (*rows_of, ("background", raw.get("background", ()))):
         for row in rows:
             yield f"\n[[{title}]]"
             yield from _values(row)
