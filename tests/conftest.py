@@ -24,7 +24,7 @@ import typer.testing
 from hypothesis import settings
 
 from mptune.decision import kinds, model_error
-from mptune.errors import Failure
+from mptune.errors import Failure, FailureKind
 from mptune.testbeds import Testbed
 from mptune.topology import CoreSegment, Interface, Path, Site, Topology
 from mptune.trial import BIN_NS, Bulk, Observation, SubflowObservation, Transfer, Trial
@@ -87,7 +87,7 @@ class FakeTestbed(Testbed):
     noise : standard deviation of a factor drawn from the trial's seed.
     completes : when a transfer is complete, nanoseconds.
     drift : trial, seconds since its beginning -> factor of the throughput, whatever carries it.
-    fails : reason for which a trial fails, or None.
+    fails, kind : reason for which a trial fails, or None; and of which kind that is.
     trials : every trial it was given.
     """
 
@@ -102,6 +102,7 @@ class FakeTestbed(Testbed):
         self.completes: int | None = None
         self.drift: Callable[[Trial, float], float] = lambda trial, at_s: 1.0
         self.fails: Callable[[Trial], str | None] = lambda trial: None
+        self.kind: FailureKind = "stalled"
         self.trials: list[Trial] = []
 
     def run(self, trial: Trial) -> Observation:
@@ -127,7 +128,7 @@ class FakeTestbed(Testbed):
             bins=bins,
             subflows=[self._subflow(path, path in active) for path in there],
             completion_ns=self.completes if isinstance(trial.workload, Transfer) else None,
-            failed=None if reason is None else Failure("stalled", reason),
+            failed=None if reason is None else Failure(self.kind, reason),
         )
 
     @staticmethod

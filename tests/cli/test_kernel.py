@@ -6,12 +6,13 @@ import pytest
 from typer.testing import CliRunner
 
 from mptune.cli import app
-from mptune.guest import building
+from mptune.guest import building, kernels
 from tests.guest.test_kernels import write
 
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
+    monkeypatch.delenv(kernels.VARIABLE, raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     folder = tmp_path / "mptune/kernels"
     folder.mkdir(parents=True)

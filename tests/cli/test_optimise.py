@@ -185,6 +185,8 @@ def test_the_answer_comes_first_and_an_earlier_run_is_kept_unless_forced(tmp_pat
         (["--runs", "0"], "--runs"),
         (["--duration", "soon"], "--duration: expected a time"),
         (["--testbed", "moon"], "--testbed"),
+        (["--confirm-on", "namespaces"], "--confirm-on: expected one of virtual, virtual:RELEASE, none"),
+        (["--confirm-on", "virtual:six"], '--confirm-on: expected a release after "virtual:"'),
         (["--jobs", "0"], "--jobs"),
         (["--impact-duration", "1ms"], "multiple of 0.1 s"),
         (["--resamples", "-1"], "--resamples: expected 0 (none) to"),

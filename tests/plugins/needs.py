@@ -194,12 +194,32 @@ NEEDS: Mapping[str, Need] = {
     **{name: Need("programs under mptune exec", (name,)) for name in ("curl", "go", "nginx", "node", "wget")},
 }
 
+#: Tests that name one of these are shown kernels for guests.
+OF_GUESTS = frozenset({"guest", "current-guest"})
+#: The user's own value of `kernels.VARIABLE`, for processes of a suite that runs in parts; empty without one.
+_REAL_KERNELS = "MPTUNE_TESTS_KERNELS"
+#: A directory that does not exist.
+_NO_KERNELS = Path("/nonexistent/kernels")
+os.environ.setdefault(_REAL_KERNELS, os.environ.get(kernels.VARIABLE, ""))
+
 #: Names that were required, in this order, and are there.
 granted: list[str] = []
 
 
 def _found(name: str) -> str | None:
     return shutil.which(name, path=ADMINISTRATION)
+
+
+def show_kernels(*, shown: bool) -> None:
+    """Show kernels for guests, or hide them from tests and the programs that they start.
+
+    The simulator's answers are confirmed on a kernel that is there; tests of answers are the same without it.
+    """
+    where = os.environ[_REAL_KERNELS] if shown else str(_NO_KERNELS)
+    if where:
+        os.environ[kernels.VARIABLE] = where
+    else:
+        os.environ.pop(kernels.VARIABLE, None)
 
 
 def program(name: str) -> str:
@@ -277,7 +297,8 @@ def require(*names: str, tested: str | None = None) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the mark."""
+    """Declare the mark, and hide kernels for guests from what is made before a test."""
+    show_kernels(shown=False)
     config.addinivalue_line(
         "markers",
         f"needs(*names): what the test needs (tests/plugins/needs.py), of {', '.join(NEEDS)}",
@@ -287,9 +308,10 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Hold every test against the names in its marks, before any fixture."""
-    for mark in item.iter_markers("needs"):
-        for name in mark.args:
-            require(name)
+    names = [name for mark in item.iter_markers("needs") for name in mark.args]
+    show_kernels(shown=not OF_GUESTS.isdisjoint(names))
+    for name in names:
+        require(name)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

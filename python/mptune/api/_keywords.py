@@ -145,6 +145,7 @@ class OptimiseKeywords(MemberKeywords, _PathManagerKeywords, _MeasuringKeywords,
     tcp: bool | None
     extend: bool | None
     confirm_runs: int | None
+    confirm_on: One | None
     sensitivity: bool | None
     every: One | None
     for_: One | None

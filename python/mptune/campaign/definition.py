@@ -20,7 +20,7 @@ from mptune.impact import ImpactOptions, SubflowSets
 from mptune.optimisation.budget import Budget
 from mptune.optimisation.job import configuration
 from mptune.optimisation.mpcoa import MpcoaOptions
-from mptune.optimisation.options import OptimiseOptions, withdrawals
+from mptune.optimisation.options import NOWHERE, OptimiseOptions, withdrawals
 from mptune.optimisation.papers import BUFFERS, CCS, PMS
 from mptune.options import TEXT, Option, Options, Place, Tables, by_flag, choice, error_about, in_file
 from mptune.options.path_managers import PathManagerOptions
@@ -363,6 +363,17 @@ def check(definition: Definition, place: Place = by_flag) -> None:
     if varied and testbeds.only_stack(definition.testbed) is not None:
         expected = "expected only with the simulator: no other network can be varied"
         raise error_about(type(options), ("sensitivity",), expected, place)
+    if isinstance(options, OptimiseOptions) and options.confirm_on not in (None, NOWHERE):
+        _check_confirming(definition, options, place)
+
+
+def _check_confirming(definition: Definition, options: OptimiseOptions, place: Place) -> None:
+    """Refuse a kernel for an answer that is a kernel's own, or of a stack that it does not have."""
+    if testbeds.only_stack(definition.testbed) is not None:
+        expected = f"expected only with the simulator: the answer of {definition.testbed} is a kernel's own"
+        raise error_about(type(options), ("confirm_on",), expected, place)
+    assert options.confirm_on is not None
+    options.stack.check_on(testbeds.create(options.confirm_on).name, place)
 
 
 def fitted(definition: Definition, testbed: testbeds.Testbed, place: Place = by_flag) -> Definition:

@@ -24,6 +24,7 @@ from mptune.impact import Impact, measure_impact
 from mptune.optimisation.budget import shortened
 from mptune.optimisation.by_size import SizesResult, optimise_by_size
 from mptune.optimisation.main_job import Result, optimise
+from mptune.optimisation.on_kernel import confirming
 from mptune.optimisation.options import OptimiseOptions
 from mptune.optimisation.over_time import TABLE, rows_over_time
 from mptune.optimisation.rounds import Round, changes
@@ -148,6 +149,15 @@ def _testbed(definition: Definition, reporter: Reporter) -> Testbed:
     return testbed
 
 
+def _confirming(definition: Definition, store: Store, workers: int | None) -> TrialRunner | None:
+    """Where the simulator's answer is confirmed, if anywhere: guests are this machine's."""
+    options = definition.options
+    if not isinstance(options, OptimiseOptions):
+        return None
+    testbed = confirming(options, definition.testbed)
+    return None if testbed is None else TrialRunner(testbed, workers, store)
+
+
 class _Run:
     """One campaign with its open store."""
 
@@ -165,6 +175,7 @@ class _Run:
         # Limits hold for all of a campaign, however often it is interrupted.
         self._lasted_ns = recall(definition, store, testbed)
         self._runner = TrialRunner(testbed, where[0], store, where[1])
+        self._kernel = _confirming(definition, store, where[0])
         follow(definition.routes, definition.topology, testbed, directory)
         self._reporter, self._wait = reporter, waiting(testbed, wait)
 
@@ -206,7 +217,13 @@ class _Run:
         The simulator has no time of day but the network's, which moves on by itself: there nothing waits.
         """
         if options.every_ns is None:
-            return optimise(self._definition.topology, self._runner, options, reporter=self._reporter)
+            return optimise(
+                self._definition.topology,
+                self._runner,
+                options,
+                reporter=self._reporter,
+                kernel=self._kernel,
+            )
         waits = testbeds.only_stack(self._definition.testbed) is not None
         previous: Result | None = None
         rounds: list[Round] = []
@@ -217,7 +234,15 @@ class _Run:
                 self._wait(self._created() + timedelta(microseconds=at_ns / 1000))
             topology = self._definition.topology.later(at_ns)
             try:
-                new = optimise(topology, self._runner, options, reporter=self._reporter, round_=number)
+                new = optimise(
+                    topology,
+                    self._runner,
+                    options,
+                    reporter=self._reporter,
+                    round_=number,
+                    # What is recommended is the last round's answer.
+                    kernel=self._kernel if number == options.rounds - 1 else None,
+                )
             except InputError:
                 raise
             except MptuneError as error:

@@ -140,7 +140,7 @@ def confirm(
         records = runner.measure(planned, progress=progress, before=sum(map(len, results)))
         for number, own in enumerate(results):
             own += records[number * count : (number + 1) * count]
-        return _confirmation(recommended, default, other, results)
+        return confirmation_of(recommended, default, other, results)
 
     confirmation = measure(0, runs)
     # A limit that the user set ends what was only an addition.
@@ -150,13 +150,13 @@ def confirm(
     return confirmation
 
 
-def _confirmation(
+def confirmation_of(
     recommended: Configuration,
     default: Configuration,
     other: Configuration | None,
     results: Sequence[Sequence[Record]],
 ) -> Confirmation:
-    """Confirmation from the trials of each configuration."""
+    """Confirmation from the trials of each configuration, in this order."""
     ours, theirs, *rest = results
     others = rest[0] if rest else []
     return Confirmation(

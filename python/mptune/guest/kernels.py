@@ -1,4 +1,4 @@
-"""The kernels that this user has built, in the user's cache directory.
+"""The kernels that this user has built, in the user's cache directory, or in another one (`VARIABLE`).
 
 Each has a directory called by its release (`7.3`): the program `linux`, and `kernel.json` about it. It
 appears there whole, and only once it has booted.
@@ -18,6 +18,8 @@ __all__ = ["DEFAULT", "Kernel", "built", "directory", "find", "remove"]
 #: The release that is built and used if none is named.
 DEFAULT = "7.3"
 PROGRAM, ABOUT = "linux", "kernel.json"
+#: Environment variable with another directory for them.
+VARIABLE = "MPTUNE_KERNELS"
 
 
 class Kernel(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,6 +55,8 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True):
 
 def directory() -> Path:
     """Directory of all kernels, which need not exist."""
+    if named := os.environ.get(VARIABLE, ""):
+        return Path(named).absolute()
     cache = os.environ.get("XDG_CACHE_HOME", "")
     base = Path(cache) if Path(cache).is_absolute() else Path.home() / ".cache"
     return base / "mptune" / "kernels"

@@ -41,6 +41,7 @@ from mptune.optimisation.impacts import measure_impacts
 from mptune.optimisation.job import Job, failures
 from mptune.optimisation.learning import learn
 from mptune.optimisation.mpcoa import Mpcoa, MpcoaOptions
+from mptune.optimisation.on_kernel import AskingKernel, MeasuredOnKernel, undecided
 from mptune.optimisation.options import OptimiseOptions
 from mptune.optimisation.plain_tcp import PlainTcp
 from mptune.optimisation.reached import Reached, telling
@@ -81,6 +82,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     rounds : of a campaign that is repeated over time, the last of them with this result; otherwise empty.
     on_kernel, default_on_kernel : what a kernel is expected to give with the answer and with the default
         where both were simulated; None where they were measured on a kernel, or elsewhere.
+    measured_on_kernel : what a kernel gave with a simulated answer; None where none was asked.
+    undecided : finalists that the simulator cannot tell from its answer on a kernel.
     sensitivity : what the answer hangs on; None where that was not asked for.
     mpcoa : of a run of MPCOA's Algorithm 1; otherwise None.
     """
@@ -104,6 +107,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     rounds: tuple[Round, ...] = ()
     on_kernel: OnKernel | None = None
     default_on_kernel: OnKernel | None = None
+    measured_on_kernel: MeasuredOnKernel | None = None
+    undecided: tuple[Finalist, ...] = ()
     sensitivity: Sensitivity | None = None
     mpcoa: Mpcoa | None = None
 
@@ -163,12 +168,14 @@ def optimise(
     *,
     reporter: Reporter | None = None,
     round_: int = 0,
+    kernel: TrialRunner | None = None,
 ) -> Result:
     """Find the best configuration for a topology.
 
     Parameters
     ----------
     round_ : of a campaign that is repeated over time, from 0; each has its own seeds.
+    kernel : where the simulator's answer is confirmed (`mptune.optimisation.on_kernel`); None for nowhere.
 
     Raises
     ------
@@ -195,9 +202,14 @@ def optimise(
         contest = Contest(swept.decision)
         if not job.is_lean:
             contest = Shortlist(job, swept.points, screened.records).run(swept.decision)
+        asking = None if kernel is None else AskingKernel(job, kernel, swept.points)
+        decided: tuple[Finalist, ...] = ()
+        if asking is not None and options.confirm_on is not None:
+            contest, decided = asking.decide(contest)
         contest = PlainTcp(job).face(contest)
         confirmed = Confirming(job, budget.after(contest.records), swept.points).run(contest)
-    contest, confirmation = confirmed.contest, confirmed.confirmation
+        contest, confirmation = confirmed.contest, confirmed.confirmation
+        measured = None if asking is None else asking.confirm(contest, confirmation, decided)
     decision = contest.decision
     sensitivity, varied = vary(job, confirmed) if options.sensitivity else (None, [])
     algorithm = None
@@ -221,6 +233,8 @@ def optimise(
         traditional=traditional(topology, algorithm),
         on_kernel=ours,
         default_on_kernel=theirs,
+        measured_on_kernel=measured if isinstance(measured, MeasuredOnKernel) else None,
+        undecided=() if job.is_real or decided else undecided(job, contest),
         warnings=(
             *shortened(options),
             *topology.ruled_out,
@@ -231,6 +245,7 @@ def optimise(
             *contest.sentences,
             *failures(confirmation.records, "confirmation"),
             *verdict(decision, swept.points, confirmation),
+            *_of_kernel(measured, options),
         ),
         records=(
             *impacts.records,
@@ -244,6 +259,13 @@ def optimise(
         sensitivity=sensitivity,
         mpcoa=algorithm,
     )
+
+
+def _of_kernel(measured: MeasuredOnKernel | str | None, options: OptimiseOptions) -> tuple[str, ...]:
+    """Warnings of the confirmation on a kernel; why there is none is one where it was asked for."""
+    if isinstance(measured, MeasuredOnKernel):
+        return measured.warnings
+    return () if measured is None or options.confirm_on is None else (measured,)
 
 
 def on_kernel(job: Job, confirmation: Confirmation) -> tuple[OnKernel, OnKernel]:

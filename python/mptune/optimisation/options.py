@@ -9,11 +9,12 @@ from typing import Annotated, Self
 import msgspec
 
 from mptune.decision import DecisionOptions, too_few_sizes
+from mptune.errors import one_of
 from mptune.impact import (
     ImpactOptions,
 )
 from mptune.optimisation.papers import BUFFERS, CCS, PMS
-from mptune.options import SWITCH, TOGGLE, Option, choice, confidence, count, share, time
+from mptune.options import SWITCH, TOGGLE, Kind, Option, choice, confidence, count, share, time
 from mptune.options.path_managers import PathManagerOptions
 from mptune.options.repetition import Every, Lasting, rounds_of, wrong_repetition
 from mptune.options.stacks import StackOptions
@@ -29,6 +30,8 @@ from mptune.options.trials import (
     Transfers,
 )
 from mptune.strategy import STRATEGIES
+from mptune.testbeds import check_name
+from mptune.testbeds.virtual import VirtualTestbed
 from mptune.trial import DEFAULT_FAMILY, FIXED, Workload, workloads_of
 
 #: Configuration of a host that was never tuned; measured with the largest buffer of the sweep.
@@ -43,6 +46,9 @@ RUNS, TRANSFER_RUNS = (9, 9), (20, 40)
 
 #: Runs of the answer beside the default where the strategy has measured it several times already.
 FRESH_RUNS = 5
+
+#: The word for confirming the answer on no kernel.
+NOWHERE = "none"
 
 #: Runs of impact factors that only propose what competes.
 PROPOSING = 4
@@ -59,12 +65,20 @@ _OF_GRID = ("model", "selection", "on_grid")
 #: Options that decide on throughput; without a meaning for completion times.
 _OF_THROUGHPUT = (
     *("duration_ns", "sacrifice", "selection", "model", "on_grid", "resamples", "off_by", "extend"),
-    "sensitivity",
+    *("confirm_on", "sensitivity"),
     *("every_ns", "for_ns", "strategy", "budget_ns", "certainty", "prior"),
 )
 
 #: Options of pcdc that follow from the impact factors.
 _MEASURED = ("active", "standby_order", "rtt_ns")
+
+
+def _check_confirming(name: str) -> None:
+    """Refuse what is neither a testbed in virtual time nor the word for none."""
+    if name.partition(":")[0] not in (NOWHERE, VirtualTestbed.name) or name.startswith(f"{NOWHERE}:"):
+        raise ValueError(one_of((VirtualTestbed.name, f"{VirtualTestbed.name}:RELEASE", NOWHERE), name))
+    if name != NOWHERE:
+        check_name(name)
 
 
 class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
@@ -79,6 +93,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
     size_known : as in `Trial`; only with transfers.
     runs, confirm_runs : None until `completed`; see `runs_each` and `fresh_runs`.
     every_ns, for_ns : repeat everything at this interval for this long; both None runs it once.
+    confirm_on : testbed that confirms the simulator's answer, `NOWHERE`, or None for one that is there.
     shortened_from_ns : duration of trials that a budget made shorter; None where it did not.
     pm_options : of the path managers that are swept, apart from PCDC's sets, which are measured.
     impact : its `buffer_bytes` is the buffer of the withdrawal trials.
@@ -185,6 +200,16 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
             "Runs with new seeds to confirm the answer, and as many of the default.",
             key="decision.confirm_runs",
             unset=f"{FRESH_RUNS}; {RUNS[1]} with --strategy grid, {TRANSFER_RUNS[1]} with --transfer",
+        ),
+    ] = None
+    confirm_on: Annotated[
+        str | None,
+        Option(
+            Kind("NAME", str.strip, str, _check_confirming),
+            "Confirm the simulator's answer on a real kernel in virtual time: virtual, virtual:7.3, or none. "
+            "Named, it also decides between finalists that the simulator cannot tell apart.",
+            key="decision.confirm_on",
+            unset="virtual without such decisions, if a kernel of the stack is built by this version",
         ),
     ] = None
     sensitivity: Annotated[

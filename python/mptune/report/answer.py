@@ -9,6 +9,7 @@ from mptune.report.markup import prose
 from mptune.result.answer import Answer, Interval, SizesAnswer
 from mptune.result.run_data import RunData, TrialRow
 from mptune.result.wording import ends
+from mptune.trial import Combination
 
 #: The section shown beside the answer.
 BESIDE = "trade-off"
@@ -124,7 +125,26 @@ def _on_kernel(answer: Answer) -> str:
         text = escaped(f"no estimate: {expected.unknown}")
     else:
         text = ends(expected.low_mbps, expected.high_mbps)
-    return f'<tr class="on-kernel"><th scope="row">on a kernel</th><td>recommended</td><td>{text}</td></tr>'
+    return (
+        f'<tr class="on-kernel"><th scope="row">on a kernel</th><td>recommended</td><td>{text}</td></tr>'
+        f"{_measured_on_kernel(answer)}"
+    )
+
+
+def _measured_on_kernel(answer: Answer) -> str:
+    """What a kernel gave with the configurations; empty where none was asked."""
+    measured = answer.confirmed_on_kernel
+    if measured is None:
+        return ""
+    rows: list[tuple[str, Interval]] = [("recommended", measured.confirmed), ("default", measured.default)]
+    if (rival := measured.runner_up) is not None:
+        one = Combination(rival.pm, rival.cc, rival.subflows, rival.initial_path or "")
+        rows.append((f"{one.manager}, {one.cc}", rival))
+    return "".join(
+        f'<tr class="on-kernel"><th scope="row">{escaped(measured.kernel)}</th><td>{escaped(name)}</td>'
+        f"<td>{_interval(interval)}</td></tr>"
+        for name, interval in rows
+    )
 
 
 def _interval(interval: Interval) -> str:

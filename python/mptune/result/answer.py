@@ -243,6 +243,28 @@ class Reached(msgspec.Struct, frozen=True, kw_only=True):
     steps: tuple[Step, ...]
 
 
+class ConfirmedOnKernel(msgspec.Struct, frozen=True, kw_only=True):
+    """What a kernel gave with a simulated answer (`mptune.optimisation.on_kernel`), Mbit/s.
+
+    Attributes
+    ----------
+    testbed, kernel : "virtual:7.3", "Linux 7.3".
+    duration_s : of each run.
+    gain : over the default, there.
+    runner_up : the finalist that comes nearest; None where none comes near.
+    finalists : those that were decided there; empty where the simulator decided.
+    """
+
+    testbed: str
+    kernel: str
+    duration_s: float
+    confirmed: Interval
+    default: Baseline
+    gain: Gain
+    runner_up: FinalistRow | None = None
+    finalists: tuple[FinalistRow, ...] = ()
+
+
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """`result.json` (`mptune.result.making` makes it).
 
@@ -271,6 +293,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     finalists: tuple[FinalistRow, ...] = ()
     on_kernel: OnKernel | None = None
     gain_on_kernel: GainOnKernel | None = None
+    confirmed_on_kernel: ConfirmedOnKernel | None = None
     uncertainty: UncertaintyRow | None = None
     reached: Reached | None = None
     models: tuple[ModelRow, ...]

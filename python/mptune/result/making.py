@@ -19,6 +19,7 @@ from mptune.decision.uncertainty import Uncertainty
 from mptune.files import writing_table
 from mptune.impact import Impact
 from mptune.optimisation.main_job import Result
+from mptune.optimisation.on_kernel import MeasuredOnKernel
 from mptune.optimisation.reached import Reached as HowReached
 from mptune.optimisation.rounds import Round
 from mptune.response import BELIEF
@@ -29,6 +30,7 @@ from mptune.result.answer import (
     Answer,
     Baseline,
     Candidate,
+    ConfirmedOnKernel,
     Ends,
     FinalistRow,
     FrontRow,
@@ -55,7 +57,7 @@ from mptune.units import MIB
 _DIGITS = 9
 
 #: What only some answers have.
-_OF_SOME = ("sensitivity", "rounds", "algorithm")
+_OF_SOME = ("confirmed_on_kernel", "sensitivity", "rounds", "algorithm")
 
 #: Points of a fitted curve in a table.
 _CURVE_POINTS = 120
@@ -134,6 +136,7 @@ def answer_of(result: Result) -> Answer:
         gain_on_kernel=None
         if result.on_kernel is None or result.default_on_kernel is None
         else gain(result.on_kernel, result.default_on_kernel),
+        confirmed_on_kernel=_confirmed_on_kernel(result.measured_on_kernel),
         uncertainty=_uncertainty(decision.uncertainty),
         reached=None if result.reached is None else _reached(result.reached),
         models=tuple(_models(decision)),
@@ -342,6 +345,34 @@ def _finalist(finalist: Finalist) -> FinalistRow:
         buffer_mib=finalist.buffer_bytes / MIB,
         worst=finalist.worst,
         average=finalist.average,
+    )
+
+
+def _confirmed_on_kernel(measured: MeasuredOnKernel | None) -> ConfirmedOnKernel | None:
+    """What a kernel gave with the answer."""
+    if measured is None:
+        return None
+    found, rival = measured.confirmation, measured.runner_up
+    beside = None
+    if rival is not None:
+        beside = _finalist(
+            Finalist(
+                combination=rival.combination,
+                buffer_bytes=rival.buffer_bytes,
+                throughput=rival.throughput,
+                worst=None,
+                average=None,
+            )
+        )
+    return ConfirmedOnKernel(
+        testbed=measured.testbed,
+        kernel=measured.kernel,
+        duration_s=measured.duration_ns / 1e9,
+        confirmed=_interval(found.confirmed),
+        default=_baseline(found.default, found.baseline),
+        gain=_gain(found.gain, found.baseline),
+        runner_up=beside,
+        finalists=tuple(map(_finalist, measured.finalists)),
     )
 
 

@@ -20,7 +20,7 @@ from mptune.result.answer import Answer, ImpactSets, SizesAnswer, beginning, cho
 from mptune.result.documents import read_document
 from mptune.result.run_data import Config, CurvePoint, RunData, TimeStep, TrialRow
 from mptune.routes.followed import read_followed
-from mptune.runner.seeds import PURPOSES
+from mptune.runner.seeds import OF_CAMPAIGN
 from mptune.store import Store, StoredTrial, open_store
 from mptune.store.directory import CONFIG, RESULT, STORE, is_unfinished
 from mptune.store.round_trips import path_rtts
@@ -133,7 +133,8 @@ def _store(directory: Path) -> AbstractContextManager[Store | None]:
 #: Fields of a trial, and the options that give the order in which their values were requested.
 _ASKED = (("pm", "pms"), ("cc", "ccs"), ("initial_path", "initial_paths"), ("transfer_bytes", "transfers"))
 
-_PURPOSES = {name: place for place, name in enumerate(PURPOSES)}
+#: Trials on another testbed than the campaign's are shown with the answer alone.
+_PURPOSES = {name: place for place, name in enumerate(OF_CAMPAIGN)}
 
 
 #: The set that PCDC has of itself, by round and congestion control.
@@ -164,7 +165,7 @@ def _trials(store: Store, options: dict[str, Any], own: _OwnSets) -> tuple[Trial
         asked = [orders[field].get(getattr(trial, field), len(orders[field])) for field, _ in _ASKED]
         return [_PURPOSES[trial.purpose], *asked]
 
-    stored = store.trials()
+    stored = [trial for trial in store.trials() if trial.purpose in _PURPOSES]
     variants = [_variant(stored_trial) for stored_trial in stored if not is_tcp(stored_trial.settings)]
     mixed = [number for number, values in enumerate(zip(*variants, strict=True)) if len(set(values)) > 1]
     return tuple(sorted((_trial(trial, mixed, own) for trial in stored), key=place))

@@ -40,6 +40,7 @@ def answer(result: Result) -> list[str]:
         _sentence(result),
         _expectation(result),
         *_on_kernel(result),
+        *_measured_on_kernel(result),
         *filter(None, comparisons),
         *_sureness(result),
         *_over_time(result.rounds),
@@ -185,6 +186,41 @@ def _on_kernel(result: Result) -> list[str]:
     if ours.unknown or theirs is None or theirs.mean_mbps <= 0:
         return [ours.sentence]
     return [ours.sentence, gain(ours, theirs).sentence]
+
+
+def _measured_on_kernel(result: Result) -> list[str]:
+    """What a kernel gave with a simulated answer, and finalists that only a kernel can decide."""
+    sentences = []
+    if (measured := result.measured_on_kernel) is not None:
+        found, rival = measured.confirmation, measured.runner_up
+        text = f"On {measured.kernel} (guest, {_runs(found.runs)}): {_mbps(found.confirmed)}"
+        text += f", {_plain(found.baseline)} with the default"
+        if rival is not None:
+            one = rival.combination
+            text += f", {_plain(rival.throughput)} with {one.manager} and {one.cc}"
+        sentences.append(f"{text}.")
+        if measured.finalists:
+            sentences.append(f"{measured.kernel} decided between {len(measured.finalists)} finalists.")
+    if result.undecided:
+        names = [f"{one.combination.manager} with {one.combination.cc}" for one in result.undecided]
+        more = f" and {len(names) - _NAMED} others" if len(names) > _NAMED else ""
+        sentences.append(
+            f"On a kernel {', '.join(names[:_NAMED])}{more} may be as good, which the simulator cannot tell: "
+            "--confirm-on virtual decides it there."
+        )
+    return sentences
+
+
+def _runs(runs: int) -> str:
+    return f"{runs} run{'s' if runs > 1 else ''}"
+
+
+def _mbps(summary: Summary | None) -> str:
+    return "no run succeeded" if summary is None else f"{digits(summary.mean)} Mbit/s{interval(summary)}"
+
+
+def _plain(summary: Summary | None) -> str:
+    return "none" if summary is None else f"{digits(summary.mean)}{interval(summary)}"
 
 
 def _comparison(confirmation: Confirmation | None) -> str:

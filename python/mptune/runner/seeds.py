@@ -11,8 +11,10 @@ from hashlib import blake2b
 #: Bytes of a seed: 48 bits are exact in a JSON number and in every database.
 _SEED_BYTES = 6
 
-#: Purposes of trials.
-PURPOSES = ("impact", "sets", "screen", "search", "sweep", "shortlist", "confirm", "vary")
+#: Purposes of trials on the testbed of a campaign, and of those on a kernel beside the simulator's answer.
+OF_CAMPAIGN = ("impact", "sets", "screen", "search", "sweep", "shortlist", "confirm", "vary")
+ON_KERNEL = ("finalists", "guest")
+PURPOSES = (*OF_CAMPAIGN, *ON_KERNEL)
 
 
 def seed_for(base_seed: int, purpose: str, run: int, round_: int = 0) -> int:

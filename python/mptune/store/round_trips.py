@@ -6,12 +6,17 @@ ping sees it; under load is its smoothed RTT at the end. It measures nothing.
 
 from typing import NamedTuple
 
+from mptune.runner.seeds import ON_KERNEL
 from mptune.statistics import Summary, summarise
 from mptune.store import Store
 
-_RTTS = """
+#: Trials on another testbed than the campaign's.
+_OTHERS = ", ".join(f"'{purpose}'" for purpose in ON_KERNEL)
+
+_RTTS = f"""
 SELECT s.path, s.active, s.min_rtt_ms, s.rtt_ms FROM subflow s JOIN trial t ON t.id = s.trial
-WHERE t.status = 'done' AND t.campaign = (SELECT min(id) FROM campaign) ORDER BY t.id, s.number
+WHERE t.status = 'done' AND t.campaign = (SELECT min(id) FROM campaign) AND t.purpose NOT IN ({_OTHERS})
+ORDER BY t.id, s.number
 """
 
 

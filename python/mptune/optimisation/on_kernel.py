@@ -1,0 +1,294 @@
+"""The simulator's answer on a real kernel, in virtual time: whether it holds there, and which finalist does.
+
+A guest (`--testbed virtual`) disturbs nothing and needs nobody's leave, so the simulator's answer is
+confirmed there wherever a kernel for guests is built. Where that is asked for by name, the finalists that
+the simulator cannot tell apart are decided there too. The search itself stays the simulator's, to the byte.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from mptune import testbeds
+from mptune._text import digits
+from mptune.decision.confirmation import Confirmation, confirmation_of
+from mptune.decision.model_error import OnKernel, gain, shipped
+from mptune.decision.revision import moved
+from mptune.decision.robustness import REGRET, Finalist, finalists, survivor
+from mptune.decision.sweep import SweepPoint
+from mptune.errors import InputError
+from mptune.guest import building, kernels
+from mptune.optimisation.candidates import collapsing
+from mptune.optimisation.contest import Contest, by_combination
+from mptune.optimisation.job import Job, failures
+from mptune.optimisation.options import FRESH_RUNS, NOWHERE, OptimiseOptions
+from mptune.runner.planning import plan_run
+from mptune.runner.runner import TrialRunner
+from mptune.statistics import Summary, summarise
+from mptune.testbeds import Testbed
+from mptune.testbeds.virtual import VirtualTestbed
+from mptune.trial import Combination, Configuration, Record
+from mptune.trial.metrics import THROUGHPUT
+from mptune.trial.stacks import refusal
+
+#: Fewest runs of a configuration where the answer has fewer: one has no interval, two have one of no use.
+_FEWEST_RUNS = 3
+#: Finalists that are measured beside the favourite, at most.
+_RIVALS = 3
+
+
+class RunnerUp(msgspec.Struct, frozen=True, kw_only=True):
+    """The finalist that comes nearest to the answer.
+
+    Attributes
+    ----------
+    throughput : Mbit/s; None where every trial failed.
+    gain : over the answer, run by run, Mbit/s; None where no run succeeded with both.
+    """
+
+    combination: Combination
+    buffer_bytes: int
+    throughput: Summary | None
+    gain: Summary | None
+
+
+class MeasuredOnKernel(msgspec.Struct, frozen=True, kw_only=True):
+    """What a kernel gave with the simulator's answer, with the default, and with the runner-up.
+
+    Attributes
+    ----------
+    testbed, kernel : where, and its release: "virtual:7.3", "Linux 7.3".
+    confirmation : of the answer beside the default, there.
+    runner_up : None where none comes near.
+    finalists : those that were decided there, the answer among them; empty where the simulator decided.
+    warnings : sentences for the user.
+    """
+
+    testbed: str
+    kernel: str
+    duration_ns: int
+    confirmation: Confirmation
+    runner_up: RunnerUp | None = None
+    finalists: tuple[Finalist, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def confirming(options: OptimiseOptions, testbed: str) -> Testbed | None:
+    """The testbed that confirms what the simulator answers; None where there is none.
+
+    What is not named has to be there as this version of mptune builds it, with the stack that was simulated.
+
+    Parameters
+    ----------
+    testbed : the name of the one that answers.
+
+    Raises
+    ------
+    InputError : the kernel that was named is not built, but others are.
+    MptuneError : none is built.
+    """
+    if options.confirm_on == NOWHERE or options.transfers or testbeds.only_stack(testbed) is not None:
+        return None
+    if options.confirm_on is not None:
+        return testbeds.create(options.confirm_on)
+    members = msgspec.structs.asdict(options.stack.chosen())
+    there = {kernel.release: kernel for kernel in kernels.built() if building.is_current(kernel)}
+    for release in sorted(there, key=lambda name: name != kernels.DEFAULT):
+        name = f"{VirtualTestbed.name}:{release}"
+        if refusal(members, VirtualTestbed.only_stack, name) is None:
+            return VirtualTestbed(release)
+    return None
+
+
+@dataclass(frozen=True)
+class AskingKernel:
+    """The step, on a testbed with a real kernel.
+
+    Attributes
+    ----------
+    runner : of that testbed.
+    points : the sweep that was decided on.
+    """
+
+    job: Job
+    runner: TrialRunner
+    points: Sequence[SweepPoint]
+
+    @property
+    def kernel(self) -> str:
+        """The release, for sentences."""
+        return f"Linux {testbeds.release(self.runner.testbed.name)}"
+
+    # ---- the contest -------------------------------------------------------------------------------
+
+    def decide(self, contest: Contest) -> tuple[Contest, tuple[Finalist, ...]]:
+        """The finalists that the simulator cannot tell apart, decided on the kernel; and their trials there.
+
+        The throughput of the answer stays the simulator's.
+        """
+        open_ = undecided(self.job, contest)
+        if not open_:
+            return contest, ()
+        favourite, decision = contest.decision.optimum.combination, contest.decision
+        rivals = [finalist.combination for finalist in open_][:_RIVALS]
+        combinations, buffer_bytes = [favourite, *rivals], open_[0].buffer_bytes
+        configurations = [self.job.configuration(one, buffer_bytes) for one in combinations]
+        if self._refused(configurations):
+            return contest, ()
+        records = self._measure(configurations, "finalists", "finalists")
+        if any(record.failed is not None and record.failed_kind != "stalled" for record in records):
+            sentences = failures(records, f"finalists' ({self.kernel})")
+            return contest.with_trials((), *sentences), ()
+        stated = by_combination(combinations, records)
+        found = finalists(buffer_bytes, stated, {one: [] for one in combinations})
+        barred = collapsing(decision, self.points, combinations)
+        eligible = [finalist for finalist in found if finalist.combination not in barred]
+        chosen = survivor(favourite, stated, eligible, self.job.options.sacrifice)
+        if chosen == favourite:
+            return contest, found
+        gave = {one: sum(values) / len(values) for one, values in stated.items()}
+        sentence = (
+            f"On {self.kernel} {chosen.manager} with {chosen.cc} gave {digits(gave[chosen])} Mbit/s, "
+            f"{favourite.manager} with {favourite.cc} {digits(gave[favourite])} with the same buffer: that "
+            "decided between them, as the simulator cannot tell."
+        )
+        contest = contest.with_trials((), sentence)
+        return replace(contest, decision=moved(decision, chosen, contest.compared.stated[chosen])), found
+
+    # ---- the confirmation --------------------------------------------------------------------------
+
+    def confirm(
+        self, contest: Contest, simulated: Confirmation, decided: tuple[Finalist, ...]
+    ) -> MeasuredOnKernel | str:
+        """What the kernel gives with the answer; or why it cannot run it, as a sentence.
+
+        Parameters
+        ----------
+        simulated : the answer beside the default, in the simulator.
+        decided : finalists of `decide`.
+        """
+        rival = runner_up(contest)
+        configurations = [simulated.recommended, simulated.default]
+        if reason := self._refused(configurations):
+            return f"Not confirmed on {self.kernel}: {reason}."
+        if rival is not None:
+            configuration = self.job.configuration(rival.combination, rival.buffer_bytes)
+            if self._refused([configuration]):
+                rival = None
+            else:
+                configurations.append(configuration)
+        records = self._measure(configurations, "guest", f"confirmation on {self.kernel}")
+        runs = len(records) // len(configurations)
+        ours, theirs, others = (records[i * runs : (i + 1) * runs] for i in range(3))
+        confirmation = confirmation_of(simulated.recommended, simulated.default, None, [ours, theirs])
+        beside = None if rival is None else _beside(rival, ours, others)
+        return MeasuredOnKernel(
+            testbed=self.runner.testbed.name,
+            kernel=self.kernel,
+            duration_ns=self.job.options.duration_ns,
+            confirmation=confirmation,
+            runner_up=beside,
+            finalists=decided,
+            warnings=(
+                *failures(records, f"{self.kernel} confirmation"),
+                *contradictions(self.kernel, simulated, confirmation, beside),
+            ),
+        )
+
+    def _refused(self, configurations: Sequence[Configuration]) -> str:
+        """Why the testbed cannot have one of these; empty if it can."""
+        for configuration in configurations:
+            planned = plan_run(self.job.topology, configuration, purpose="guest", run=0, base_seed=0)
+            try:
+                self.runner.testbed.check(planned.trial)
+            except InputError as error:
+                return str(error)
+        return ""
+
+    def _measure(self, configurations: Sequence[Configuration], purpose: str, name: str) -> list[Record]:
+        """A few runs of each, with a seed and a phase of its own."""
+        runs = max(_FEWEST_RUNS, min(FRESH_RUNS, self.job.options.fresh_runs))
+        return replace(self.job, runner=self.runner).measure(configurations, purpose, runs, name)
+
+
+def undecided(job: Job, contest: Contest) -> tuple[Finalist, ...]:
+    """Finalists that may be better than the answer on a kernel by the simulator's error, the fastest first.
+
+    Those of which the error is not known are not among them.
+    """
+    stated, favourite = contest.compared.stated, contest.decision.optimum.combination
+    rivals = [one for one in contest.finalists if one.combination != favourite and one.throughput is not None]
+    if favourite not in stated or not rivals:
+        return ()
+    buffer_bytes = rivals[0].buffer_bytes
+
+    def expected(one: Combination) -> OnKernel:
+        configuration = job.configuration(one, buffer_bytes)
+        planned = plan_run(
+            job.topology, configuration, purpose="shortlist", run=0, base_seed=job.options.seed
+        )
+        return shipped().expected(planned.trial, stated[one])
+
+    ours = expected(favourite)
+    lows = {rival.combination: gain(ours, expected(rival.combination)).low_mbps for rival in rivals}
+    open_ = [one for one in rivals if (low := lows[one.combination]) is not None and low < 0]
+    return tuple(sorted(open_, key=lambda one: (-_mean(one.throughput), one.combination)))
+
+
+def runner_up(contest: Contest) -> Finalist | None:
+    """The fastest other finalist, if its interval overlaps that of the answer."""
+    favourite = contest.decision.optimum.combination
+    (ours, *_) = [one.throughput for one in contest.finalists if one.combination == favourite] or [None]
+    others = [one for one in contest.finalists if one.combination != favourite and one.throughput]
+    if ours is None or not others:
+        return None
+    best = min(others, key=lambda one: (-_mean(one.throughput), one.combination))
+    assert best.throughput is not None  # of those that have one
+    low = ours.mean if ours.low is None else ours.low
+    high = best.throughput.mean if best.throughput.high is None else best.throughput.high
+    return best if high >= low else None
+
+
+def contradictions(
+    kernel: str, simulated: Confirmation, measured: Confirmation, beside: RunnerUp | None
+) -> list[str]:
+    """A warning where a kernel does not bear out what the simulator is sure of; none otherwise."""
+    promised, given = simulated.gain, measured.gain
+    doubts = []
+    if _is_above(promised) and given is not None and given.low is not None and given.low <= 0:
+        doubts.append(f"the recommendation is not better than the default{_interval(given)}")
+    if beside is not None and _is_above(beside.gain, REGRET * measured.mean_mbps):
+        name = f"{beside.combination.manager} with {beside.combination.cc}"
+        doubts.append(f"{name} is faster{_interval(beside.gain)}")
+    if not doubts:
+        return []
+    return [
+        f"On {kernel} {' and '.join(doubts)}, with 95 % confidence: it contradicts the simulator. "
+        "`--testbed virtual` looks for the answer there."
+    ]
+
+
+def _beside(rival: Finalist, ours: Sequence[Record], others: Sequence[Record]) -> RunnerUp:
+    values, gains = THROUGHPUT.values(others), THROUGHPUT.gains(others, ours)
+    return RunnerUp(
+        combination=rival.combination,
+        buffer_bytes=rival.buffer_bytes,
+        throughput=summarise(values) if values else None,
+        gain=summarise(gains) if gains else None,
+    )
+
+
+def _is_above(gained: Summary | None, least: float = 0.0) -> bool:
+    """True if it is above 0 with 95 % confidence, and above `least` on average."""
+    return gained is not None and gained.low is not None and gained.low > 0 and gained.mean > least
+
+
+def _interval(gained: Summary | None) -> str:
+    if gained is None or gained.low is None or gained.high is None:
+        return ""
+    return f" ({digits(gained.low, 3, '+')} to {digits(gained.high, 3, '+')} Mbit/s)"
+
+
+def _mean(throughput: Summary | None) -> float:
+    return 0.0 if throughput is None else throughput.mean
