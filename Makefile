@@ -183,6 +183,12 @@ fuzz:  ## run random trials of the simulator for FUZZ_MINUTES (20)
 	  echo "$$trials random trials, no failure"; \
 	done
 
+# In virtual time: a busy machine changes nothing. What fails is reduced, and its topology file is below target/fuzz-kernel.
+FUZZ_TESTBED := virtual
+.PHONY: fuzz-kernel
+fuzz-kernel: setup  ## run random trials on a kernel that `mptune kernel build` has built, for FUZZ_MINUTES (20)
+	@nice $(BIN)/python -m benchmarks.fidelity._fuzz_kernel --minutes $(FUZZ_MINUTES) --testbed $(FUZZ_TESTBED) $(OPTIONS)
+
 # make test includes a short form with 6 kills.
 .PHONY: kill-test
 kill-test: setup  ## kill a campaign 60 times at random moments: no finished trial is lost or repeated

@@ -143,6 +143,14 @@ def test_the_file_and_the_command_give_the_same_trial(bed, file):
     assert [path.label for path in again.paths] == ["B-Y"] and again.network() == result.topology.network()
 
 
+def test_a_failure_by_chance_is_found_again_with_another_seed(bed, file):
+    """Fewer paths fail too, but not with the same seed."""
+    bed.rule = lambda trial: trial.seed == 7 - len(trial.topology.paths)
+    assert len(shrunk(file).topology.paths) == 6
+    result = shrink(file, options(), testbed="simulated", seeds=6)
+    assert (len(result.topology.paths), result.options.seed) == (1, 6)
+
+
 def test_less_is_sent(bed, file):
     bed.rule = lambda trial: trial.workload.bytes > 100_000
     result = shrunk(file, transfer_bytes="4000001B")

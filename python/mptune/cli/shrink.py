@@ -72,6 +72,7 @@ def shrink(
         reverse=reverse,
         folder=target.parent,
         name=target.stem,
+        seeds=options.seeds,
         budget_ns=options.budget_ns,
         reporter=Reporter(quiet=quiet),
     )

@@ -17,7 +17,7 @@ import msgspec
 
 from mptune import testbeds
 from mptune.errors import InputError, one_of
-from mptune.options import SWITCH, TOGGLE, Option, build, by_flag, declared, value_of
+from mptune.options import SWITCH, TOGGLE, Option, build, by_flag, count, declared, value_of
 from mptune.options import time as duration
 from mptune.runner.one_trial import RunOptions, trial_of
 from mptune.runner.progress import Reporter
@@ -43,7 +43,16 @@ _SHORTEST_NS, _SMALLEST = 1_000_000_000, 10 * MSS
 
 
 class ShrinkOptions(RunOptions, frozen=True, kw_only=True):
-    """Options of the trial, and how long to go on."""
+    """Options of the trial, how hard to try, and how long to go on."""
+
+    seeds: Annotated[
+        int,
+        Option(
+            count(1, 1000),
+            "Try each step with so many seeds, from the trial's on: many failures are a matter of chance.",
+            flag="--seeds",
+        ),
+    ] = 5
 
     budget_ns: Annotated[
         int | None,
@@ -134,6 +143,7 @@ def shrink(
     reverse: bool = False,
     folder: Path = Path(),
     name: str = "",
+    seeds: int = 1,
     budget_ns: int | None = None,
     reporter: Reporter | None = None,
 ) -> Shrunk:
@@ -145,6 +155,7 @@ def shrink(
     options : of the trial.
     folder : where the new topology file is going to be.
     name : of the new topology; empty takes the file's.
+    seeds : with so many each step is tried, the trial's first.
     budget_ns : after this time no step is tried any more.
 
     Raises
@@ -155,14 +166,15 @@ def shrink(
     if not bed.anywhere:
         known = [one for one in testbeds.TESTBEDS if testbeds.repeats(one)]
         raise InputError("--testbed", "", f"{one_of(known, testbed)}: elsewhere no trial repeats exactly")
-    return _Shrinking(bed, file, testbed, reverse).run(
+    return _Shrinking(bed, file, testbed, reverse, seeds).run(
         options, folder, name, budget_ns, reporter or Reporter(quiet=True)
     )
 
 
 class _Shrinking:
-    def __init__(self, bed: Testbed, file: Path, testbed: str, reverse: bool) -> None:
+    def __init__(self, bed: Testbed, file: Path, testbed: str, reverse: bool, seeds: int) -> None:
         self._bed, self._file, self._testbed, self._reverse = bed, file, testbed, reverse
+        self._seeds = seeds
         self._trials = 0
         self._asked: set[bytes] = set()
         self._kind = ""
@@ -206,19 +218,21 @@ class _Shrinking:
 
     def _tried(self, best: _State, step: _Step) -> tuple[_State, Observation] | None:
         """The state after a step and its observation, if it fails in the same way."""
-        state = step(best)
-        if state is None:
+        simpler_one = step(best)
+        if simpler_one is None:
             return None
         try:
-            state = self._fitted(state)
-            key = msgspec.json.encode([state.raw, self._command(state, "")])
-            if key in self._asked or state == best:
-                return None
-            self._asked.add(key)
-            observation = self._observe(state)
+            fitted = self._fitted(simpler_one)
+            for state in _with_seeds(fitted, self._seeds):
+                key = msgspec.json.encode([state.raw, self._command(state, "")])
+                if key not in self._asked and fitted != best:
+                    self._asked.add(key)
+                    observation = self._observe(state)
+                    if fault(observation) == self._kind:
+                        return state, observation
         except InputError:
-            return None
-        return (state, observation) if fault(observation) == self._kind else None
+            pass
+        return None
 
     def _observe(self, state: _State) -> Observation:
         trial = trial_of(self._network(state), _built(state), self._testbed)
@@ -279,6 +293,13 @@ class _Shrinking:
 
 def _built(state: _State) -> RunOptions:
     return build(RunOptions, state.values, by_flag)
+
+
+def _with_seeds(state: _State, number: int) -> Iterator[_State]:
+    """A trial with its own seed, and with those after it."""
+    own = state.values.get(_SEED, RunOptions().seed)
+    for seed in range(own, own + number):
+        yield _State(state.raw, {**state.values, _SEED: seed})
 
 
 def _left(value: Any, labels: set[str]) -> Any:
