@@ -26,8 +26,8 @@ sys.path.insert(0, str(ROOT))
 from tests.test_import_order import FILES, arrows, room  # noqa: E402
 
 BIN = Path(sys.executable).parent
-#: What needs a network of its own, or installs the package.
-BEYOND = ("tests/kernel/", "tests/hosts/", "tests/packaging/")
+#: What needs a network of its own, or boots a kernel for it, or installs the package.
+BEYOND = ("tests/kernel/", "tests/hosts/", "tests/virtual/roles/", "tests/packaging/")
 
 #: Rooms whose tests are of what the compiled core gives.
 SIMULATED = {"testbeds", "capture"}

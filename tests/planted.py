@@ -77,7 +77,7 @@ FAULTS = (
         "if backup { vec![Flag::Backup] } else { Vec::new() }",
         "if backup && backup_flag(false).len() == 1 { vec![Flag::Backup] } else { Vec::new() }",
         AGENT,
-        ("tests/kernel/test_path_manager.py", "-k", "standby or withdrawn"),
+        ("tests/virtual/roles/test_path_manager.py", "-k", "standby or withdrawn"),
     ),
     Fault(
         "the meter counts 3 % too much",

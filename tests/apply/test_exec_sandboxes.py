@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mptune.apply import exec as programs
-from tests.kernel.exec_world import document
+from tests.plugins.exec_world import document
 from tests.plugins.needs import Thing, compiler, lack
 
 pytestmark = pytest.mark.needs("linux", "compiler")

@@ -4,14 +4,14 @@ import base64
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mptune.errors import MptuneError, TrialError
+from mptune.errors import MptuneError
 from mptune.linux import bpf, doctor
 from mptune.linux.awake import Awake
 from mptune.linux.sandbox.namespaces import Sites
@@ -19,16 +19,14 @@ from mptune.runner.running import run_trials
 from mptune.testbeds.namespaces import NamespacesTestbed
 from mptune.topology import Topology, load
 from mptune.trial import Observation, Trial
-from tests.kernel import path_world
-from tests.kernel.daemon_world import FULLMESH, Daemon, daemon_of
-from tests.kernel.meter_world import JoinedSites
-from tests.kernel.path_world import World
 from tests.kernel.settings_world import Machine, Setting
 from tests.plugins import trials, two_paths, waiting
 from tests.plugins.needs import Thing, lack
 from tests.plugins.reruns import spoiled
 from tests.plugins.two_paths import Uplink
-from tests.plugins.waiting import PATIENCE_S
+from tests.plugins.worlds import accepting, daemon, joined, may_manage_paths, server, world
+
+__all__ = ["accepting", "daemon", "joined", "may_manage_paths", "server", "world"]
 
 collect_ignore_glob = [] if sys.platform == "linux" else ["*"]
 
@@ -138,14 +136,6 @@ def two(two_file: Path) -> Topology:
     return load(two_file)
 
 
-@pytest.fixture(scope="session")
-def may_manage_paths() -> None:
-    """The tests of path managers can run here."""
-    missing = path_world.lacking()
-    if missing is not None:
-        lack("path managers on the kernel", missing)
-
-
 @pytest.fixture
 def trial(two: Topology) -> Callable[..., Trial]:
     """A trial of a second, with changes."""
@@ -189,29 +179,6 @@ def ipv6() -> None:
 
 
 @pytest.fixture
-def daemon(world: World, tmp_path: Path) -> Iterator[Daemon]:
-    """A daemon of the sender's side, not begun, whose file gives every connection every path."""
-    with daemon_of(world, tmp_path) as daemon_here:
-        daemon_here.write(FULLMESH)
-        yield daemon_here
-
-
-@pytest.fixture
-def accepting(world: World) -> Iterator[None]:
-    """The other side takes what is opened."""
-    with world.receiver() as receiver:
-        receiver.expect("ready", PATIENCE_S)
-        yield
-
-
-@pytest.fixture(scope="module")
-def world(may_manage_paths: None) -> Iterator[World]:
-    """Two sites with two interfaces each."""
-    with ExitStack() as stack:
-        yield World(2, stack)
-
-
-@pytest.fixture
 def machine(tmp_path: Path) -> Iterator[Machine]:
     """A machine whose settings are its own."""
     made = Machine(tmp_path)
@@ -227,16 +194,3 @@ def program(machine: Machine) -> Setting:
     name, content = bpf.private("scalable")
     machine.programs.add(name)
     return {"kind": "congestion", "name": name, "object": base64.b64encode(content).decode()}
-
-
-@pytest.fixture
-def joined() -> Iterator[JoinedSites]:
-    """Two joined sites; where this machine cannot make them the test is skipped, in CI it fails."""
-    with ExitStack() as stack:
-        try:
-            sites = stack.enter_context(Sites())
-        except TrialError as error:
-            lack("the meter by itself", Thing(str(error), "elsewhere"))
-        if sites.user is not None:  # the devices are made from the test's own process
-            lack("the meter by itself", Thing("root", "root"))
-        yield JoinedSites(sites)

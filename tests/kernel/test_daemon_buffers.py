@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from mptune.linux.addresses import Side
-from tests.kernel.daemon_world import FULLMESH, Daemon
 from tests.kernel.test_emulator import Emulation, links
+from tests.plugins.daemon_world import FULLMESH, Daemon
 from tests.plugins.kills import everywhere, kill
 from tests.plugins.netlink import inside
 from tests.plugins.waiting import until

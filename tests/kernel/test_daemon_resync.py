@@ -12,13 +12,12 @@ from typing import Any
 import pytest
 
 from mptune.daemon.client import Client
-from tests.kernel.crowd import FAR, NEAR, Crowd, crowd_of, dropped, forge_end
-from tests.kernel.daemon_world import FULLMESH, Daemon, daemon_of
-from tests.kernel.path_world import World
-from tests.kernel.test_daemon_connections import every
-from tests.kernel.test_watch import reported, watching
+from tests.plugins.crowd import FAR, NEAR, Crowd, crowd_of, dropped, forge_end
+from tests.plugins.daemon_world import FULLMESH, Daemon, daemon_of
 from tests.plugins.netlink import inside
+from tests.plugins.path_world import World
 from tests.plugins.waiting import until
+from tests.plugins.watching import every, reported, watching
 
 pytestmark = pytest.mark.usefixtures("may_manage_paths")
 

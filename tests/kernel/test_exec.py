@@ -15,7 +15,7 @@ import pytest
 
 from mptune.apply.exec import LIBRARY, find
 from mptune.linux import bpf
-from tests.kernel.exec_world import (
+from tests.plugins.exec_world import (
     SERVER,
     SERVER6,
     TESTED,

@@ -11,8 +11,8 @@ from mptune.linux.sandbox.namespaces import Sites
 from mptune.testbeds import create
 from mptune.topology import Topology, load
 from mptune.trial import Observation
-from tests.kernel.path_world import KIB, Stream
 from tests.plugins import trials, two_paths
+from tests.plugins.path_world import KIB, Stream
 from tests.plugins.trials import SECOND
 from tests.plugins.two_paths import Uplink
 from tests.plugins.waiting import until

@@ -9,7 +9,7 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
-from tests.kernel.meter_world import (
+from tests.plugins.meter_world import (
     MBIT,
     RECEIVER,
     RECEIVERS,

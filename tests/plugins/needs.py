@@ -77,7 +77,7 @@ class Need(NamedTuple):
     def lacking(self) -> Iterator[Thing]:
         """What this machine lacks."""
         yield from self.beside()
-        yield from (Thing(name, "packages") for name in self.programs if _found(name) is None)
+        yield from (Thing(name, "packages") for name in self.programs if found(name) is None)
 
 
 def _root() -> Iterator[Thing]:
@@ -126,7 +126,7 @@ def _headers() -> Iterator[Thing]:
 
 
 def _clang() -> Iterator[Thing]:
-    if _found("clang") is None:
+    if found("clang") is None:
         yield Thing("clang", "packages")
     yield from _headers()
 
@@ -206,7 +206,7 @@ os.environ.setdefault(_REAL_KERNELS, os.environ.get(kernels.VARIABLE, ""))
 granted: list[str] = []
 
 
-def _found(name: str) -> str | None:
+def found(name: str) -> str | None:
     return shutil.which(name, path=ADMINISTRATION)
 
 
@@ -224,7 +224,7 @@ def show_kernels(*, shown: bool) -> None:
 
 def program(name: str) -> str:
     """Path of a program that was declared; those of the administrator may be outside the PATH of users."""
-    path = _found(name)
+    path = found(name)
     assert path is not None, f"{name} was not declared"
     return path
 

@@ -8,8 +8,8 @@ T = TypeVar("T")
 
 #: Nothing takes this long unless it is broken, however busy the machine, seconds.
 PATIENCE_S = 120.0
-#: How often a condition is looked at that nobody announces, seconds.
-_LOOK_S = 0.005
+#: How often a condition is looked at that nobody announces, seconds; a guest's tests have more time between.
+LOOK_S = 0.005
 
 
 def until(condition: Callable[[], T | None], what: str = "what was to happen") -> T:
@@ -22,5 +22,5 @@ def until(condition: Callable[[], T | None], what: str = "what was to happen") -
     end = time.monotonic() + PATIENCE_S
     while not (value := condition()):
         assert time.monotonic() < end, f"waited in vain for {what}"
-        time.sleep(_LOOK_S)  # noqa: TID251 - the one place: an event that cannot be waited for
+        time.sleep(LOOK_S)  # noqa: TID251 - the one place: an event that cannot be waited for
     return value

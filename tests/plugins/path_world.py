@@ -1,6 +1,6 @@
 """Namespaces joined by a router, any pair of interfaces a path, for the tests of path managers.
 
-No emulator: token buckets (tbf) set the rates, and a path is cut by a rule of the router that swallows it.
+No emulator: queueing disciplines set the rates, and a path is cut by a rule of the router that swallows it.
 """
 
 import hashlib
@@ -22,6 +22,7 @@ from mptune.linux.assignment import SATURATED, Assignment, KernelPath
 from mptune.linux.sandbox.namespaces import STEP_S, Sites
 from mptune.linux.sandbox.processes import Child
 from mptune.linux.talker import Message
+from tests.plugins import shaping
 from tests.plugins.needs import Thing
 from tests.plugins.netlink import NETLINK_GENERIC, Netlink, attributes, inside
 from tests.plugins.waiting import PATIENCE_S, until
@@ -30,7 +31,8 @@ KIB = 1024
 MBIT = 1_000_000
 
 NTF_PROXY = 8  # include/uapi/linux/neighbour.h
-TBF_LIMIT = 60_000
+#: Of each of the sender's interfaces, bytes.
+QUEUE = 60_000
 
 
 class World:
@@ -101,8 +103,7 @@ class World:
     def _limit_rates(self) -> None:
         with pyroute2.IPRoute() as routes:
             for interface in self.named["local"]:
-                index = routes.link_lookup(ifname=interface.device)[0]
-                routes.tc("add", "tbf", index, 0x10000, rate=20 * MBIT // 8, burst=16_000, limit=TBF_LIMIT)
+                shaping.limit(routes, interface.device, 20 * MBIT, burst=16_000, queue=QUEUE)
 
     def clog(self, number: int) -> None:
         """Lower the rate of one of the sender's interfaces to 1 Mbit/s, and fill half its queue."""
@@ -110,11 +111,10 @@ class World:
 
         def fill() -> None:
             with pyroute2.IPRoute() as routes:
-                index = routes.link_lookup(ifname=interface.device)[0]
-                routes.tc("change", "tbf", index, 0x10000, rate=MBIT // 8, burst=2_000, limit=TBF_LIMIT)
+                shaping.limit(routes, interface.device, MBIT, burst=2_000, queue=QUEUE, command="change")
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
                 sender.bind((interface.ipv4, 0))
-                for _ in range(TBF_LIMIT // 2 // 1000):
+                for _ in range(QUEUE // 2 // 1000):
                     sender.sendto(bytes(1000), (remote.ipv4, 9))
 
         inside(self.sites.local, fill)
@@ -179,6 +179,33 @@ class World:
             yield transfer
         finally:
             transfer.end()
+
+
+def remove(world: World, number: int) -> None:
+    """Take a device of the sender away, with its addresses and routes."""
+
+    def delete() -> None:
+        with pyroute2.IPRoute() as routes:
+            routes.link("del", index=routes.link_lookup(ifname=f"local{number}")[0])
+
+    inside(world.router, delete)
+
+
+def bring(world: World, interface: addresses.NamespaceInterface) -> None:
+    """Make a device of the sender again."""
+    behind = [other.ipv6 for other in world.named["remote"]]
+
+    def join() -> None:
+        with pyroute2.IPRoute() as routes:
+            world._join(routes, interface, world.sites.of("local"), behind)
+            for other in world.named["remote"]:
+                index = routes.link_lookup(ifname=f"remote{other.index}")[0]
+                routes.neigh(
+                    "add", dst=interface.ipv6, ifindex=index, flags=NTF_PROXY, family=socket.AF_INET6
+                )
+
+    inside(world.router, join)
+    world.sites.configure({"local": [interface]})
 
 
 class Stream:
@@ -343,6 +370,28 @@ class Managed:
     def standby(self) -> set[str]:
         """Paths whose subflows are standby in the kernel."""
         return {path for path, statistics in self.kernel() if statistics["backup"]}
+
+
+@contextmanager
+def connections(world: World, count: int, listens_at: str = "0.0.0.0") -> Iterator[None]:
+    """So many on path 0-0, each with a byte sent, which establishes it fully."""
+
+    def make(site: addresses.Side) -> socket.socket:
+        kind = (socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_MPTCP)
+        return inside(world.sites.of(site), lambda: socket.socket(*kind))
+
+    with ExitStack() as stack:
+        listener = stack.enter_context(make("remote"))
+        listener.bind((listens_at, 0))
+        listener.listen()
+        for _ in range(count):
+            sender = stack.enter_context(make("local"))
+            sender.bind(("10.64.0.1", 0))
+            sender.connect(("10.65.0.1", listener.getsockname()[1]))
+            receiver = stack.enter_context(listener.accept()[0])
+            sender.sendall(b"x")
+            receiver.recv(1)
+        yield
 
 
 class Event(NamedTuple):

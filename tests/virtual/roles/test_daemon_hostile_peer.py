@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.kernel.crowd import crowd_of
-from tests.kernel.daemon_world import Daemon
-from tests.kernel.path_world import Listening, World, attribute
-from tests.kernel.test_daemon_connections import every
-from tests.kernel.test_watch import reported, watching
+from tests.plugins.crowd import crowd_of
+from tests.plugins.daemon_world import Daemon
 from tests.plugins.netlink import inside
+from tests.plugins.path_world import Listening, World, attribute
 from tests.plugins.waiting import until
+from tests.plugins.watching import every, reported, watching
 
 pytestmark = pytest.mark.usefixtures("may_manage_paths")
 

@@ -3,68 +3,19 @@
 import json
 import signal
 import socket
-from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
-from typing import Any
 
 import pyroute2
 import pytest
 from msgspec.structs import replace
 
-from mptune.linux import addresses, agent
-from mptune.monitor.shape import Census, Connection
-from tests.kernel.daemon_world import FULLMESH, KERNEL, SYSCTL, Daemon, daemon_of
-from tests.kernel.path_world import KIB, NTF_PROXY, REMOVED, Listening, World
-from tests.kernel.test_watch import only, reported, watching, with_subflows
+from tests.plugins.daemon_world import FULLMESH, KERNEL, daemon_of
 from tests.plugins.netlink import inside
+from tests.plugins.path_world import KIB, REMOVED, Listening, World, bring, remove
 from tests.plugins.waiting import PATIENCE_S, until
+from tests.plugins.watching import ends, every, only, reported, watching, with_established, with_subflows
 
 pytestmark = pytest.mark.usefixtures("may_manage_paths")
-
-
-class Server(Daemon):
-    """A daemon at the receiver's side."""
-
-    def command(self, *options: str) -> list[str]:
-        return [*agent.command("daemon", self.world.sites.remote), "--policy", str(self.file), *options]
-
-    def path_manager(self) -> str:
-        return inside(self.world.sites.remote, lambda: SYSCTL.read_text(encoding="ascii").strip())
-
-
-@pytest.fixture
-def server(world: World, tmp_path: Path) -> Iterator[Server]:
-    folder = tmp_path / "server"
-    folder.mkdir()
-    server = Server(world, folder, {})
-    try:
-        yield server
-    finally:
-        server.end()
-        world.sysctl("remote", "userspace")
-
-
-def ends(connection: Connection) -> list[tuple[str, str]]:
-    """Local and remote addresses of the established subflows, in order."""
-    address = lambda end: end.rpartition(":")[0].strip("[]")  # noqa: E731
-    established = [flow for flow in connection.subflows if flow.state == "established"]
-    return sorted((address(flow.local), address(flow.remote)) for flow in established)
-
-
-def with_established(count: int) -> Any:
-    """There is one connection with this many established subflows, and perhaps others that are ending."""
-    return lambda census: len(census.connections) == 1 and len(ends(only(census))) == count
-
-
-def every(count: int, subflows: int) -> Any:
-    """There are this many connections, each with this many established subflows."""
-
-    def matches(census: Census) -> bool:
-        states = [[flow.state for flow in connection.subflows] for connection in census.connections]
-        return states == [["established"] * subflows] * count
-
-    return matches
 
 
 # Connections of both sides
@@ -128,33 +79,6 @@ def test_an_accepted_connection_has_the_roles_of_its_policy(daemon, world, serve
 # Addresses that come and go
 
 
-def remove(world: World, number: int) -> None:
-    """Take a device of the sender away, with its addresses and routes."""
-
-    def delete() -> None:
-        with pyroute2.IPRoute() as routes:
-            routes.link("del", index=routes.link_lookup(ifname=f"local{number}")[0])
-
-    inside(world.router, delete)
-
-
-def bring(world: World, interface: addresses.NamespaceInterface) -> None:
-    """Make a device of the sender again."""
-    behind = [other.ipv6 for other in world.named["remote"]]
-
-    def join() -> None:
-        with pyroute2.IPRoute() as routes:
-            world._join(routes, interface, world.sites.of("local"), behind)
-            for other in world.named["remote"]:
-                index = routes.link_lookup(ifname=f"remote{other.index}")[0]
-                routes.neigh(
-                    "add", dst=interface.ipv6, ifindex=index, flags=NTF_PROXY, family=socket.AF_INET6
-                )
-
-    inside(world.router, join)
-    world.sites.configure({"local": [interface]})
-
-
 @pytest.mark.parametrize("ipv6", [False, True], ids=["IPv4", "IPv6"])
 def test_an_interface_that_comes_back_with_another_address_has_its_subflow_again(tmp_path, ipv6):
     with ExitStack() as stack:
@@ -181,25 +105,6 @@ def test_an_interface_that_comes_back_with_another_address_has_its_subflow_again
             assert set(after) - set(before) == {(addresses_of(new), remote)}
             transfer.more(300 * KIB)
         daemon.heard(f"{addresses_of(old)} is no longer usable here")
-
-
-def test_the_only_interface_may_change_its_address_under_a_living_connection(tmp_path):
-    with ExitStack() as stack:
-        world = World(1, stack)
-        daemon = stack.enter_context(daemon_of(world, tmp_path))
-        receiver = stack.enter_context(world.receiver())
-        receiver.expect("ready", PATIENCE_S)
-        daemon.write(FULLMESH)
-        daemon.begin()
-        new = replace(world.named["local"][0], ipv4="10.64.0.77", ipv6="fd64::77")
-        with world.transfer() as transfer, watching(world) as child:
-            reported(child, with_established(1))
-            until(lambda: daemon.policy("default")["connections"] == 1, "the connection")
-            remove(world, 0)
-            bring(world, new)
-            transfer.more(500 * KIB)
-            moved = lambda census: ends(only(census)) == [("10.64.0.77", "10.65.0.1")]  # noqa: E731
-            reported(child, lambda census: with_established(1)(census) and moved(census))
 
 
 # Taking over

@@ -8,9 +8,9 @@ import subprocess
 import pytest
 
 from mptune.linux import agent
-from tests.kernel.daemon_world import FULLMESH, KERNEL, USERSPACE, pcdc
-from tests.kernel.test_watch import reported, watching, with_subflows
+from tests.plugins.daemon_world import FULLMESH, KERNEL, USERSPACE, pcdc
 from tests.plugins.waiting import until
+from tests.plugins.watching import reported, watching, with_subflows
 
 pytestmark = pytest.mark.usefixtures("may_manage_paths")
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from tests.kernel.path_world import World, attribute
 from tests.plugins.netlink import NETLINK_GENERIC, inside
+from tests.plugins.path_world import World, attribute
 
 NEAR, FAR = "10.64.0.1", "10.65.0.1"
 

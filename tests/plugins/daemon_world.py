@@ -14,9 +14,9 @@ import pyroute2
 
 from mptune.daemon.client import Client
 from mptune.linux import agent
-from tests.kernel.path_world import World
 from tests.plugins.kills import ending, state
 from tests.plugins.netlink import inside
+from tests.plugins.path_world import World
 from tests.plugins.waiting import PATIENCE_S, until
 
 #: What the kernel calls its own path manager.
@@ -207,6 +207,16 @@ class Daemon:
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(signal.SIGCONT)
             self.kill(signal.SIGTERM)
+
+
+class Server(Daemon):
+    """A daemon at the receiver's side."""
+
+    def command(self, *options: str) -> list[str]:
+        return [*agent.command("daemon", self.world.sites.remote), "--policy", str(self.file), *options]
+
+    def path_manager(self) -> str:
+        return inside(self.world.sites.remote, lambda: SYSCTL.read_text(encoding="ascii").strip())
 
 
 @contextmanager

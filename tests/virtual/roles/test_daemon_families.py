@@ -5,13 +5,10 @@ from typing import Any
 import pytest
 
 from mptune.monitor.shape import Census, Connection
-from tests.kernel.daemon_world import Daemon
-from tests.kernel.path_world import KIB
-from tests.kernel.test_daemon_connections import ends, server, with_established
-from tests.kernel.test_watch import only, reported, watching
+from tests.plugins.daemon_world import Daemon
+from tests.plugins.path_world import KIB
 from tests.plugins.waiting import until
-
-__all__ = ["server"]
+from tests.plugins.watching import ends, only, reported, watching, with_established
 
 pytestmark = pytest.mark.usefixtures("may_manage_paths")
 

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.kernel.path_world import (
+from tests.plugins.path_world import (
     ANNOUNCED,
     BACKUP,
     DADDR4,
@@ -70,7 +70,6 @@ def test_default_opens_nothing(world):
         assert [path for path, _ in managed.kernel()] == ["0-0"]
 
 
-@pytest.mark.measures("while another subflow waits for a retransmission the kernel may send on a standby one")
 def test_standby_subflows_of_pcdc_are_established_and_carry_nothing(world):
     options = {"active": ("0-0", "1-1"), "standby_order": ("1-0", "0-1")}
     with world.managed("pcdc", **options) as managed, world.transfer() as transfer:
@@ -105,7 +104,6 @@ def test_the_classes_of_pcdc_follow_the_bytes_really_sent(world):
             until(lambda: len(managed.standby()) == standby)  # noqa: B023 - called at once
 
 
-@pytest.mark.measures("while another subflow waits for a retransmission the kernel may send on a standby one")
 def test_a_withdrawn_path_falls_silent_and_comes_back(world):
     with world.managed("fullmesh") as managed, world.transfer() as transfer:
         managed.established(4)
@@ -128,7 +126,6 @@ def test_a_withdrawn_path_falls_silent_and_comes_back(world):
         assert changes == [("1-1", True), ("1-1", False)]
 
 
-@pytest.mark.measures("while another subflow waits for a retransmission the kernel may send on a standby one")
 def test_without_an_active_path_the_other_standby_ones_carry_data(world):
     with world.managed("pcdc", active=("0-0",)) as managed, world.transfer() as transfer:
         managed.established(4)

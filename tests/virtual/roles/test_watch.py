@@ -5,7 +5,7 @@ import shutil
 import socket
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,59 +14,22 @@ import pytest
 
 from mptune.errors import TrialError
 from mptune.linux import agent
-from mptune.linux.addresses import Side
 from mptune.linux.sandbox.namespaces import STEP_S
 from mptune.linux.sandbox.processes import Child
 from mptune.monitor.figures import ConnectionSeen, Machine
 from mptune.monitor.liveness import is_lost
-from mptune.monitor.shape import Census, Connection, census
-from tests.kernel.path_world import KIB, World
+from mptune.monitor.shape import Census, Connection
 from tests.plugins.needs import require
 from tests.plugins.netlink import inside
+from tests.plugins.path_world import KIB, World
 from tests.plugins.waiting import until
+from tests.plugins.watching import INTERVAL_NS, only, reported, watching, with_subflows
 
 pytestmark = pytest.mark.usefixtures("may_manage_paths")
 
-INTERVAL_NS = 100_000_000
 NOBODY = 65534
 
 
-@contextmanager
-def watching(world: World, side: Side = "local") -> Iterator[Child]:
-    with world.sites.start_agent("watch", side) as child:
-        child.tell({"interval_ns": INTERVAL_NS})
-        yield child
-
-
-def reported(child: Child, condition: Callable[[Census], Any] = bool) -> Census:
-    """The first report from now on that is wanted."""
-    child.take()
-    censuses: list[Census] = []
-
-    def comes() -> bool:
-        censuses.append(census(child.expect("connections", STEP_S)))
-        return bool(condition(censuses[-1]))
-
-    until(comes, "a report")
-    return censuses[-1]
-
-
-def with_subflows(count: int) -> Callable[[Census], bool]:
-    """There is one connection, and so many of its subflows are established."""
-
-    def matches(census: Census) -> bool:
-        subflows = [flow for connection in census.connections for flow in connection.subflows]
-        return len(census.connections) == 1 and [flow.state for flow in subflows] == ["established"] * count
-
-    return matches
-
-
-def only(census: Census) -> Connection:
-    (connection,) = census.connections
-    return connection
-
-
-@pytest.mark.measures("rates over a second or two")
 def test_a_transfer_over_two_paths_is_seen_with_its_rates(world):
     options = {"active": ("0-0", "1-1"), "standby_order": ("1-0", "0-1")}
     with world.managed("pcdc", **options), world.transfer() as transfer, watching(world) as child:

@@ -1,6 +1,6 @@
 """Two namespaces joined by veth pairs, and both halves of the meter in them, for the tests of the meter.
 
-No emulator: where a rate matters, token buckets (tbf) set it.
+No emulator: where a rate matters, a queueing discipline sets it.
 """
 
 import os
@@ -18,6 +18,7 @@ from pyroute2.netlink.generic.mptcp import MPTCP
 from mptune.linux import addresses
 from mptune.linux.meter import Meter
 from mptune.linux.sandbox.namespaces import Sites
+from tests.plugins import shaping
 from tests.plugins.netlink import inside
 from tests.plugins.waiting import PATIENCE_S
 
@@ -66,8 +67,7 @@ class JoinedSites:
 
         def limit(routes: Any) -> None:
             for number, rate in enumerate(rates_bps):
-                index = routes.link_lookup(ifname=f"if{number}")[0]
-                routes.tc("add", "tbf", index, 0x10000, rate=rate // 8, burst=16_000, limit=100_000)
+                shaping.limit(routes, f"if{number}", rate, burst=16_000, queue=100_000)
 
         self.netlink("local", pyroute2.IPRoute, limit)
 

@@ -10,12 +10,12 @@ from contextlib import contextmanager
 import pytest
 
 from mptune.daemon.client import Client
-from tests.kernel.daemon_world import FULLMESH, KERNEL, USERSPACE, Daemon, pcdc
-from tests.kernel.path_world import KIB
-from tests.kernel.test_watch import only, reported, watching, with_subflows
+from tests.plugins.daemon_world import FULLMESH, KERNEL, USERSPACE, Daemon, pcdc
 from tests.plugins.kills import everywhere, kill, state
+from tests.plugins.path_world import KIB
 from tests.plugins.program import command_line
 from tests.plugins.waiting import PATIENCE_S, until
+from tests.plugins.watching import only, reported, watching, with_subflows
 
 pytestmark = pytest.mark.usefixtures("may_manage_paths")
 

@@ -1,28 +1,26 @@
-"""Path managers on the running kernel when something goes wrong: refusals, lost events, ends."""
+"""Path managers when something goes wrong: refusals, failures, ends."""
 
 import os
 import signal
 import socket
 import struct
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
 from mptune.errors import TrialError
-from mptune.linux import addresses, assignment
+from mptune.linux import assignment
 from mptune.linux.assignment import SATURATED, Assignment, KernelPath
 from mptune.linux.sandbox.namespaces import STEP_S
 from mptune.linux.sandbox.processes import Child
-from tests.kernel.path_world import KIB, Managed, World, ask, ended
 from tests.plugins.netlink import NETLINK_GENERIC, inside
+from tests.plugins.path_world import KIB, Managed, ask, connections, ended
 from tests.plugins.waiting import until
 
 pytestmark = pytest.mark.usefixtures("may_manage_paths")
 
 #: include/net/tcp_states.h
-SYN_SENT, TIME_WAIT = "02", "06"
+TIME_WAIT = "06"
 
 
 def test_a_join_that_nobody_listens_for_is_reported(world):
@@ -110,85 +108,6 @@ def test_connections_outlive_their_manager_and_another_one_leaves_them_alone(wor
         with world.managed("fullmesh") as again:
             transfer.more(500 * KIB)
             assert again.reports() == []
-
-
-@contextmanager
-def connections(world: World, count: int, listens_at: str = "0.0.0.0") -> Iterator[None]:
-    """So many on path 0-0, each with a byte sent, which establishes it fully."""
-
-    def make(site: addresses.Side) -> socket.socket:
-        kind = (socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_MPTCP)
-        return inside(world.sites.of(site), lambda: socket.socket(*kind))
-
-    with ExitStack() as stack:
-        listener = stack.enter_context(make("remote"))
-        listener.bind((listens_at, 0))
-        listener.listen()
-        for _ in range(count):
-            sender = stack.enter_context(make("local"))
-            sender.bind(("10.64.0.1", 0))
-            sender.connect(("10.65.0.1", listener.getsockname()[1]))
-            receiver = stack.enter_context(listener.accept()[0])
-            sender.sendall(b"x")
-            receiver.recv(1)
-        yield
-
-
-def dropped(site: str) -> int:
-    """Netlink messages that a site's kernel had to drop, because nobody read them in time."""
-
-    def read() -> int:
-        lines = Path("/proc/thread-self/net/netlink").read_text(encoding="ascii").splitlines()[1:]
-        return sum(int(line.split()[8]) for line in lines)
-
-    return inside(site, read)
-
-
-def test_lost_events_are_made_up_for_by_a_look_at_what_there_is(world):
-    def live(managed: Managed) -> list[list[str]]:
-        living = [report["subflows"] for report in managed.reports() if report["closed_ns"] is None]
-        return [[subflow["state"] for subflow in subflows] for subflows in living]
-
-    with world.managed("fullmesh") as managed:
-        with connections(world, 20):
-            until(lambda: live(managed) == [["established"] * 4] * 20)
-            os.kill(managed.sender.pid, signal.SIGSTOP)
-        while dropped(world.sites.local) == 0:
-            with connections(world, 100):
-                pass
-        with connections(world, 30):
-            os.kill(managed.sender.pid, signal.SIGCONT)
-            until(lambda: live(managed) == [["established"] * 4] * 30)
-        until(lambda: live(managed) == [])
-
-
-def test_a_join_that_failed_among_lost_events_is_not_waited_for(world):
-    def states() -> dict[str, str]:
-        reports = [report for report in managed.reports() if report["closed_ns"] is None]
-        return {subflow["path"]: subflow["state"] for report in reports for subflow in report["subflows"]}
-
-    def handshakes() -> int:
-        lines = Path("/proc/thread-self/net/tcp").read_text(encoding="ascii").splitlines()[1:]
-        return [line.split()[3] for line in lines].count(SYN_SENT)
-
-    with world.managed("fullmesh") as managed, ExitStack() as stack:
-        still_cut = stack.enter_context(ExitStack())
-        still_cut.enter_context(world.cut("1-1"))
-        with world.cut("0-1"):
-            stack.enter_context(connections(world, 1, "10.65.0.1"))
-            until(lambda: states().get("1-0") == "established")
-            os.kill(managed.sender.pid, signal.SIGSTOP)
-            before = dropped(world.sites.local)
-            while dropped(world.sites.local) == before:
-                with connections(world, 100):
-                    pass
-        until(lambda: inside(world.sites.local, handshakes) == 1, "the end of the join on path 0-1")
-        os.kill(managed.sender.pid, signal.SIGCONT)
-        expected = {"0-0": "established", "0-1": "refused", "1-0": "established", "1-1": "joining"}
-        until(lambda: states() == expected, f"{expected}")
-        assert managed.reports()[0]["problems"] == ["0-1: the join failed among events that were lost"]
-        still_cut.close()
-        until(lambda: states() == {**expected, "1-1": "refused"}, "the end of the join on path 1-1")
 
 
 def test_what_is_ordered_for_a_connection_that_is_gone_is_refused_by_its_token(world):

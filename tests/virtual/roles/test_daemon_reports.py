@@ -12,9 +12,9 @@ import pytest
 
 from mptune.daemon.client import Client
 from mptune.monitor import daemon as hearing
-from tests.kernel.daemon_world import FULLMESH, daemon_of, pcdc
-from tests.kernel.path_world import KIB, World
+from tests.plugins.daemon_world import FULLMESH, daemon_of, pcdc
 from tests.plugins.netlink import inside
+from tests.plugins.path_world import KIB, World
 from tests.plugins.program import command_line
 from tests.plugins.waiting import PATIENCE_S, until
 
@@ -183,7 +183,6 @@ def test_metrics_are_what_prometheus_reads(daemon, world, accepting):
         assert kind and (kind[1] == "counter") == name.endswith("_total")
 
 
-@pytest.mark.measures("throughput over two paths")
 @pytest.mark.parametrize(("expected", "outdated"), [(200.0, True), (None, False)])
 def test_a_network_that_gives_less_than_was_measured_is_reported(
     world, tmp_path, accepting, expected, outdated
