@@ -105,7 +105,7 @@ def test_a_worker_with_another_mptune_is_refused_by_name(
     with ExitStack() as stack:
         address, _ = stack.enter_context(scheduler(tmp_path))
         stack.enter_context(worker(address))
-        monkeypatch.setattr(_worker, "identity", lambda: "9.9 (of another core)")
+        monkeypatch.setattr(_worker, "identity", lambda testbed: "9.9 (of another core)")
         with pytest.raises(MptuneError, match=r"^tcp://127\.0\.0\.1:\d+: has mptune .*9\.9") as raised:
             runner(address).measure(trials(2))
     assert "\n" not in str(raised.value)

@@ -376,8 +376,14 @@ def _check_confirming(definition: Definition, options: OptimiseOptions, place: P
     options.stack.check_on(testbeds.create(options.confirm_on).name, place)
 
 
-def fitted(definition: Definition, testbed: testbeds.Testbed, place: Place = by_flag) -> Definition:
+def fitted(
+    definition: Definition, testbed: testbeds.Testbed, place: Place = by_flag, *, at_once: int = 1
+) -> Definition:
     """The campaign with trials that fit its budget.
+
+    Parameters
+    ----------
+    at_once : trials that the testbed runs at once where they do not disturb each other.
 
     Refuses a budget or an interval that is too short for what is to be measured.
 
@@ -387,7 +393,7 @@ def fitted(definition: Definition, testbed: testbeds.Testbed, place: Place = by_
     """
     options = definition.options
     if isinstance(options, OptimiseOptions) and options.budget_ns is not None:
-        budget = Budget(definition.topology, options, testbed.set_up_s).fitted(place)
+        budget = Budget.on(testbed, definition.topology, options, at_once).fitted(place)
         definition = replace(definition, options=budget.options)
     _check_interval(definition, testbed, place)
     return definition
@@ -396,14 +402,14 @@ def fitted(definition: Definition, testbed: testbeds.Testbed, place: Place = by_
 def _check_interval(definition: Definition, testbed: testbeds.Testbed, place: Place) -> None:
     """Refuse rounds that are shorter than their trials.
 
-    The simulator needs no time of its own, but one trial of a round must end before the network of the next
+    The simulator and guests need no time, but one trial of a round must end before the network of the next
     begins. On a kernel the trials of the sweep take turns; impact factors and confirmation come on top.
     """
     options = definition.options
     if options.every_ns is None or options.transfers:
         return
     least = options.duration_ns
-    if testbeds.only_stack(definition.testbed) is not None:
+    if testbeds.only_stack(definition.testbed) is not None and testbed.pace is None:
         least = options.swept_trials * least // (testbed.parallel or 1)
         if isinstance(options, OptimiseOptions) and options.budget_ns is not None:
             least = options.budget_ns

@@ -94,7 +94,7 @@ def start(
     if executor is not None:
         executor.check(testbed)
     definition, left_out = possible(definition, testbed)
-    definition = fitted(definition, testbed, place)
+    definition = fitted(definition, testbed, place, at_once=TrialRunner(testbed, workers).at_once)
     campaign = Campaign(
         name=definition.name,
         settings=definition.settings(),
@@ -214,7 +214,7 @@ class _Run:
     def _rounds(self, options: OptimiseOptions) -> Result:
         """The result of the last round that has one, with all rounds; of the only one without a repetition.
 
-        The simulator has no time of day but the network's, which moves on by itself: there nothing waits.
+        Nothing waits in the simulator and for guests: their only time of day is the network's.
         """
         if options.every_ns is None:
             return optimise(
@@ -224,7 +224,8 @@ class _Run:
                 reporter=self._reporter,
                 kernel=self._kernel,
             )
-        waits = testbeds.only_stack(self._definition.testbed) is not None
+        testbed = self._definition.testbed
+        waits = testbeds.only_stack(testbed) is not None and not testbeds.own_clock(testbed)
         previous: Result | None = None
         rounds: list[Round] = []
         records: list[Record] = []

@@ -1,7 +1,8 @@
 """Time on the testbed: what there is of it, what each step may use, and what was used.
 
-A budget counts the trials of a round with their set-up. What a trial took comes from its record, so a resumed
-campaign has spent as much as one that was never interrupted. Nothing is measured here.
+A budget counts the trials of a round with their set-up: what they last, or the real time that they take where
+each has a clock of its own. What a trial took comes from its record, so a resumed campaign has spent as much
+as one that was never interrupted. Nothing is measured here.
 """
 
 import math
@@ -16,6 +17,7 @@ from mptune.impact import ImpactOptions, run_ns
 from mptune.optimisation.candidates import asked, brief_ns
 from mptune.optimisation.options import CONFIRM_SHARE, IMPACT_SHARE, OptimiseOptions
 from mptune.options import Place, by_flag, error_about, left_alone, written
+from mptune.testbeds import Testbed
 from mptune.theory import traditional
 from mptune.topology import Topology, together_bps
 from mptune.trial import BIN_NS, Record
@@ -30,6 +32,10 @@ _SHORTEST_WINDOW_NS = 1_000_000_000
 #: 2 % (17 %), by trials of 15 s 8 % (59 %), of 10 s 16 % (51 %).
 SHORTEST_TRIAL_NS = 20_000_000_000
 
+#: Trials that are asked for together where a testbed runs several at once; the answer depends on it, so it is
+#: the same on every machine.
+BATCH = 4
+
 #: Buffers of impact factors hold no more than the network carries in this share of a window: what is queued
 #: on a subflow when it is withdrawn is still sent.
 _QUEUED_SHARE = 0.25
@@ -43,12 +49,24 @@ class Budget:
     ----------
     set_up_s : seconds that a trial takes beside its duration.
     spent_s : seconds that the trials so far took.
+    pace : of the testbed (`mptune.testbeds.Testbed`).
+    at_once : trials that share real time, where each has a clock of its own.
+    slowest : real seconds that one of the slowest trial so far took, without its set-up; 0 before the first.
     """
 
     topology: Topology
     options: OptimiseOptions
     set_up_s: float
     spent_s: float = 0.0
+    pace: float | None = None
+    at_once: int = 1
+    slowest: float = 0.0
+
+    @classmethod
+    def on(cls, testbed: Testbed, topology: Topology, options: OptimiseOptions, at_once: int) -> "Budget":
+        """The budget for trials on a testbed, so many at once where they do not disturb each other."""
+        together = max(1, min(at_once, BATCH))
+        return cls(topology, options, testbed.set_up_s, pace=testbed.pace, at_once=together)
 
     # ---- trials ------------------------------------------------------------------------------------
 
@@ -58,16 +76,37 @@ class Budget:
         return self._lasting_s(self.options.duration_ns)
 
     def _lasting_s(self, duration_ns: int) -> float:
-        return duration_ns / 1e9 + self.set_up_s
+        return self._costs(duration_ns / 1e9, 1)
+
+    def _costs(self, lasting_s: float, trials: int) -> float:
+        """Seconds that so many trials are expected to take, which last so long together.
+
+        With a clock of its own a trial costs what it sends, and the answer sends most: it is as the slowest.
+        """
+        if self.pace is None:
+            return lasting_s + trials * self.set_up_s
+        return (lasting_s * (self.slowest or self.pace) + trials * self.set_up_s) / self.at_once
 
     def seconds(self, record: Record) -> float:
         """Seconds that a trial took on the testbed, once for every time it was repeated."""
         lasted_s = record.settings["duration_ns"] / 1e9 if record.duration_s is None else record.duration_s
-        return (1 + record.repeated) * (lasted_s + self.set_up_s)
+        if self.pace is not None and record.took_s is not None:
+            return record.took_s / self.at_once
+        return (1 + record.repeated) * self._costs(lasted_s, 1)
+
+    def learnt(self, records: Iterable[Record]) -> "Budget":
+        """The budget that knows what these trials took."""
+        slowest = self.slowest
+        for record in records:
+            if self.pace is not None and record.took_s is not None and record.duration_s:
+                slowest = max(slowest, (record.took_s - self.set_up_s) / record.duration_s)
+        return replace(self, slowest=slowest)
 
     def after(self, records: Iterable[Record]) -> "Budget":
         """The budget after further trials."""
-        return replace(self, spent_s=self.spent_s + math.fsum(map(self.seconds, records)))
+        done = tuple(records)
+        spent_s = self.spent_s + math.fsum(map(self.seconds, done))
+        return replace(self.learnt(done), spent_s=spent_s)
 
     # ---- what a step may use -----------------------------------------------------------------------
 
@@ -176,7 +215,7 @@ class Budget:
     def _impact_s(self, options: ImpactOptions) -> float:
         """Seconds of one run of the impact factors of every congestion control."""
         contest = self.options.sets == "signs"
-        return len(self.options.ccs) * run_ns(self.topology, options, contest=contest) / 1e9
+        return self._costs(len(self.options.ccs) * run_ns(self.topology, options, contest=contest) / 1e9, 0)
 
 
 def shortened(options: OptimiseOptions) -> list[str]:

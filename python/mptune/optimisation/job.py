@@ -58,8 +58,13 @@ class Job:
 
     @property
     def is_real(self) -> bool:
-        """True if time passes while a trial runs; a simulated network begins anew in every trial."""
+        """True if trials run on a kernel and cost real time."""
         return only_stack(self.runner.testbed.name) is not None
+
+    @property
+    def is_timed(self) -> bool:
+        """True if the network lives on while a trial runs; a simulated one begins anew in every trial."""
+        return self.is_real and self.runner.testbed.pace is None
 
     @property
     def is_lean(self) -> bool:

@@ -20,7 +20,7 @@ from mptune.decision.uncertainty import Uncertainty
 from mptune.errors import MptuneError
 from mptune.impact import Impact
 from mptune.optimisation.arms import Arms
-from mptune.optimisation.budget import Budget
+from mptune.optimisation.budget import BATCH, Budget
 from mptune.optimisation.job import Job
 from mptune.optimisation.prior import Prior
 from mptune.optimisation.reached import Reached, Step, percent_certain, telling
@@ -30,10 +30,6 @@ from mptune.runner.running import Advance
 from mptune.strategy import Ask, Question, Strategy, Told, create
 from mptune.trial import Bulk, Combination, Record
 from mptune.units import MIB, format_size
-
-#: Trials that are asked for together where a testbed runs several at once; the answer depends on it, so it is
-#: the same on every machine.
-_BATCH = 4
 
 #: Most rounds in which neighbours of the best arms join, or buffers beyond the ends.
 _WIDENED = 8
@@ -139,7 +135,7 @@ class _Sweep:
             sacrifice=options.sacrifice,
             runs=options.runs_each,
             certainty=options.certainty,
-            batch=1 if job.is_real else _BATCH,
+            batch=1 if job.is_timed else BATCH,
             trial_s=self._budget.trial_s,
             budget_s=None if budget_s is None else max(0.0, budget_s),
             seed=options.seed,
@@ -158,7 +154,7 @@ class _Sweep:
         sizes = {buffer_bytes: index for index, buffer_bytes in enumerate(self._arms.buffers)}
         for measured in self._known:
             ask = Ask(arms[measured.combination], sizes[measured.size], measured.run)
-            yield measured.told(ask, self._budget, timed=self._job.is_real)
+            yield measured.told(ask, self._budget, timed=self._job.is_timed)
 
     def _measure(self, asked: Sequence[Ask]) -> list[Told]:
         """Trials of what was asked for."""
@@ -180,11 +176,12 @@ class _Sweep:
             for one, (combination, buffer_bytes) in zip(asked, places, strict=True)
         ]
         given = job.runner.measure(planned, before=len(self._known))
+        self._budget = self._budget.learnt(given)
         told = []
         for question, (combination, buffer_bytes), record in zip(asked, places, given, strict=True):
             self._spent_s += self._budget.seconds(record)
             self._known.append(_Measured(combination, buffer_bytes, question.run, record, self._spent_s))
-            told.append(self._known[-1].told(question, self._budget, timed=job.is_real))
+            told.append(self._known[-1].told(question, self._budget, timed=job.is_timed))
         return told
 
     @property

@@ -184,7 +184,7 @@ def optimise(
     Interrupted : Ctrl-C after the first trials of the sweep.
     """
     options.check()
-    budget = Budget(topology, options, runner.testbed.set_up_s).fitted()
+    budget = Budget.on(runner.testbed, topology, options, runner.at_once).fitted()
     options = budget.options
     job = Job(topology, runner, options, reporter or Reporter(quiet=True), round_)
     impacts = measure_impacts(job, budget.impact)

@@ -132,7 +132,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
         Option(
             time(positive=True),
             "Time on the testbed for everything: impact factors, sweep, confirmation. In the simulator it is "
-            "simulated time.",
+            "simulated time, with guests what they really take.",
             key="trials.budget",
             unset="as long as the certainty needs",
         ),

@@ -29,13 +29,16 @@ def rows_over_time(
 ) -> Iterator[dict[str, Any]]:
     """Rows of the table: role, subflow, start (s), smoothed RTT (ms: mean and ends), retransmitted segments.
 
-    None of a testbed where the same trial does not give the same observation.
+    None of a testbed where the same trial does not give the same observation, and none where further trials
+    would cost real time beyond a budget.
 
     Parameters
     ----------
     topology : before the first round, if there are several.
     """
     if not (testbed.records and testbed.anywhere):
+        return
+    if testbed.pace is not None and options.budget_ns is not None:
         return
     answered = [round_ for round_ in result.rounds if round_.answered is not None]
     number, at_ns = (answered[-1].number, answered[-1].at_ns) if answered else (0, 0)

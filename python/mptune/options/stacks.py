@@ -46,7 +46,7 @@ class _OfStack(Options, frozen=True, kw_only=True):
         only = testbeds.only_stack(testbed)
         if only is None:
             return
-        if refused := refusal(msgspec.structs.asdict(self.chosen()), only, testbed):
+        if refused := refusal(msgspec.structs.asdict(self.chosen()), only, testbeds.resolved(testbed)):
             name, expected = refused
             raise error_about(type(self), (name,), expected, place)
 

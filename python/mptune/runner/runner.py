@@ -4,9 +4,13 @@ All measurements use it, so that all of them survive an interruption: with a sto
 are run. It knows no purpose and no statistics.
 """
 
+import os
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
+
+import msgspec
 
 from mptune._text import digits
 from mptune.runner.executors import Executor
@@ -101,6 +105,11 @@ class TrialRunner(NamedTuple):
     store: Memory | None = None
     executor: Executor | None = None
 
+    @property
+    def at_once(self) -> int:
+        """Trials that run at once on a testbed where they do not disturb each other."""
+        return self.workers or len(os.sched_getaffinity(0))
+
     def measure(
         self,
         planned: Sequence[PlannedTrial],
@@ -122,8 +131,10 @@ class TrialRunner(NamedTuple):
         """
         tally = Tally()
 
-        def keep(trial: PlannedTrial, observation: Observation) -> Record:
+        def keep(trial: PlannedTrial, started: float, observation: Observation) -> Record:
             reduced = reduce(trial, observation)
+            if self.testbed.pace is not None:
+                reduced = msgspec.structs.replace(reduced, took_s=round(time.time() - started, 3))
             tally.add(reduced)
             return reduced
 
@@ -137,7 +148,7 @@ class TrialRunner(NamedTuple):
         return reduce_trials(
             self.testbed,
             [trial.trial for trial in planned],
-            lambda index, _, observation: keep(planned[index], observation),
+            lambda index, started, observation: keep(planned[index], started, observation),
             workers=self.workers,
             progress=advance,
             executor=self.executor,
@@ -147,7 +158,7 @@ class TrialRunner(NamedTuple):
         self,
         store: Memory,
         planned: Sequence[PlannedTrial],
-        reduce: Reduce,
+        reduce: Callable[[PlannedTrial, float, Observation], Record],
         tally: "Tally",
         progress: Advance | None,
         before: int,
@@ -163,7 +174,7 @@ class TrialRunner(NamedTuple):
 
         def keep(index: int, started: float, observation: Observation) -> Record:
             key, one = order[index]
-            reduced = reduce(one, observation)
+            reduced = reduce(one, started, observation)
             store.finish(key, one, observation, reduced, testbed=self.testbed.name, started=started)
             return reduced
 

@@ -28,7 +28,7 @@ from mptune.files import is_file
 from mptune.store import _schema as schema
 from mptune.store._file import address, connected, explained, readable
 from mptune.store._locking import Lock
-from mptune.testbeds import only_stack
+from mptune.testbeds import only_stack, own_clock
 from mptune.topology import Topology
 from mptune.trial import Observation, PlannedTrial, Record, SubflowRecord
 from mptune.trial.records import settings_of
@@ -47,7 +47,7 @@ _LEVEL = 1
 #: Columns of a record, without its subflows.
 _RECORD = (
     "purpose, pm, cc, buffer_bytes, run, round, seed, withdrawn, settings, duration_ns, completion_ns, "
-    "throughput_mbps, failed_kind, failed, omega, repeated"
+    "throughput_mbps, failed_kind, failed, omega, repeated, testbed, started, finished"
 )
 
 #: Columns of a record's subflow, which are its fields.
@@ -194,7 +194,9 @@ class Store:
         MptuneError : an earlier commit failed, for example because the disk is full.
         """
         packed = zlib.compress(_PACK.encode(observation), _LEVEL)
-        finished = _Finished(planned, testbed, started, time.time(), observation, packed, record)
+        # The next trials may depend on what one took: it is the same when it is read again.
+        ended = time.time() if record.took_s is None else started + record.took_s
+        finished = _Finished(planned, testbed, started, ended, observation, packed, record)
         with self._lock:
             self._check()
             self._pending[key] = finished
@@ -555,6 +557,7 @@ def _record(row: Mapping[str, Any], subflows: Iterable[SubflowRecord]) -> Record
         omega=row["omega"],
         round=row["round"],
         duration_s=None if row["duration_ns"] is None else row["duration_ns"] / 1e9,
+        took_s=round(row["finished"] - row["started"], 3) if own_clock(row["testbed"]) else None,
         completion_s=None if row["completion_ns"] is None else row["completion_ns"] / 1e9,
         repeated=row["repeated"],
         settings=msgspec.json.decode(row["settings"]),

@@ -12,7 +12,8 @@ from typing import Any, Literal
 
 from mptune import _core
 from mptune._text import quoted
-from mptune.errors import InputError, one_of
+from mptune.errors import InputError, MptuneError, one_of
+from mptune.guest import kernels
 from mptune.testbeds._base import Testbed
 from mptune.testbeds._overload import overloaded
 from mptune.testbeds.hosts import HostsTestbed
@@ -34,8 +35,10 @@ __all__ = [
     "notice",
     "only_stack",
     "overloaded",
+    "own_clock",
     "release",
     "repeats",
+    "resolved",
     "stack_title",
 ]
 
@@ -95,6 +98,21 @@ def repeats(name: str) -> bool:
     return _class(name).anywhere
 
 
+def own_clock(name: str) -> bool:
+    """True if each trial has a clock of its own on the testbed called `name` (`Testbed.pace`)."""
+    return _class(name).pace is not None
+
+
+def resolved(name: str) -> str:
+    """A testbed in full: plain "virtual" is the one on the release that it takes, if one is built."""
+    if name != VirtualTestbed.name:
+        return name
+    try:
+        return f"{name}:{kernels.find().release}"
+    except MptuneError:
+        return name
+
+
 def notice(
     name: str,
     topology: Topology,
@@ -129,7 +147,7 @@ def release(name: str) -> str | None:
     """Release of the kernel that a testbed runs trials on; None of the simulator, and of hosts."""
     if only_stack(name) is None or name == HostsTestbed.name:
         return None
-    _, _, guest = name.partition(":")
+    _, _, guest = resolved(name).partition(":")
     return guest or platform.release()
 
 

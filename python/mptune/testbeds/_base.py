@@ -32,6 +32,8 @@ class Testbed(ABC):
     only_stack : the only stack that it has; None if a trial chooses.
     parallel : number of trials that can run at once without disturbing each other; None is one per core.
     set_up_s : seconds that a trial takes beside its duration.
+    pace : of trials with a clock of their own, which all begin alike: real seconds that one of theirs takes,
+        roughly; None where a trial costs its duration, or where there is no real time.
     anywhere : the same trial gives the same observation on any machine.
     records : `record` keeps the packets of a trial.
     counts : what is sent has a limit, so that it has to know of earlier trials (`recall`).
@@ -42,6 +44,7 @@ class Testbed(ABC):
     only_stack: str | None = None
     parallel: int | None = None
     set_up_s: float = 0.0
+    pace: float | None = None
     anywhere: bool = False
     records: bool = False
     counts: bool = False

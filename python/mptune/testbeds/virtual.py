@@ -60,6 +60,8 @@ class VirtualTestbed(Testbed):
 
     name = "virtual"
     only_stack = "linux"
+    set_up_s = 1.0
+    pace = 0.5
     anywhere = True
     records = True
 

@@ -70,6 +70,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     failed : the reason, if it failed.
     duration_s : how long it really lasted, s, also if it failed: the time it cost on the testbed, without
         its set-up.
+    took_s : real time that it took, s, of a trial with a clock of its own; None where it cost its duration.
     completion_s : of a transfer, from the first SYN to its last byte in order.
     repeated : how often it was run before, and not counted because the machine was too busy.
     settings : fields of the trial that differ from the defaults of version 0.1 and are not fields here
@@ -89,6 +90,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     omega: float | None = None
     round: int = 0
     duration_s: float | None = None
+    took_s: float | None = None
     completion_s: float | None = None
     repeated: int = 0
     settings: dict[str, Any] = {}

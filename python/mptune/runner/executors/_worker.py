@@ -14,12 +14,13 @@ import msgspec
 
 import mptune
 from mptune import _core, testbeds
-from mptune.errors import InputError
+from mptune.errors import InputError, MptuneError
+from mptune.guest import kernels
 from mptune.runner.executors._base import observe
 from mptune.trial import Trial
 
 #: Folders of the package that make results; the core is added.
-_MAKES_RESULTS = ("path_managers.py", "testbeds", "topology")
+_MAKES_RESULTS = ("guest", "path_managers.py", "testbeds", "topology")
 
 _DIGEST_BYTES = 8
 
@@ -29,8 +30,25 @@ _TRIAL = msgspec.msgpack.Decoder(Trial)
 Outcome = tuple[Any, ...]
 
 
+def identity(testbed: str) -> str:
+    """What makes the results of a testbed: mptune (`_mptune`), and the kernel where it runs guests."""
+    if not testbeds.own_clock(testbed):
+        return _mptune()
+    try:
+        kernel = kernels.find(testbed.partition(":")[2])
+    except MptuneError:
+        return f"{_mptune()} without that kernel for guests"
+    return f"{_mptune()} with Linux {kernel.version} ({kernel.recipe})"
+
+
 @cache
-def identity() -> str:
+def _bed(testbed: str) -> testbeds.Testbed:
+    """A testbed for all threads of this worker: guests of one process share its processors."""
+    return testbeds.create(testbed)
+
+
+@cache
+def _mptune() -> str:
     """Version of mptune, and a digest of the core and of the modules that make results."""
     folder = Path(mptune.__file__).parent
     files = [Path(str(_core.__file__))]
@@ -56,11 +74,11 @@ def run(expected: str, testbed: str, packed: Sequence[bytes]) -> Outcome:
     from distributed import get_worker
 
     address = get_worker().address
-    if identity() != expected:
-        return "other", address, identity()
+    if (own := identity(testbed)) != expected:
+        return "other", address, own
     begin = time.perf_counter()
     try:
-        bed = testbeds.create(testbed)
+        bed = _bed(testbed)
         observations = [msgspec.msgpack.encode(observe(bed, _TRIAL.decode(trial))) for trial in packed]
     except InputError as error:
         return "input", address, error.where, error.key, error.expected

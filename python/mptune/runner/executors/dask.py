@@ -146,7 +146,7 @@ class _Run(Generic[T]):
         self.stop = threading.Event()
         self._dask, self._testbed, self._trials, self._keep = dask, testbed, trials, keep
         self._client = dask.connect()
-        self._identity = _worker.identity()
+        self._identity = _worker.identity(testbed)
         self._waiting = deque(range(len(trials)))
         self._out: dict[str, _Sent] = {}
         self._finished: SimpleQueue[str] = SimpleQueue()
