@@ -117,6 +117,23 @@ def test_a_kernel_on_which_the_runner_up_is_faster_makes_one_warning(
     assert found is not None and found.runner_up is not None and found.runner_up.pm == "fullmesh"
 
 
+def test_a_runner_up_that_is_ahead_in_the_simulator_too_contradicts_nothing(
+    network: Topology, fake_testbed: Any, kernel: FakeKernel
+) -> None:
+    """MPTCP stays for what it loses against plain TCP, 1.6 % here."""
+    for testbed in (fake_testbed, kernel):
+        testbed.gives, testbed.noise = {"A-X": 80.0, "B-X": -1.0, "C-X": -10.0}, 0.001
+        testbed.tcp_gives = {"A-X": 81.3}
+    result = run(network, fake_testbed, kernel, tcp=True)
+    assert result.measured_on_kernel is not None and result.measured_on_kernel.runner_up is not None
+    beside = result.measured_on_kernel.runner_up
+    assert beside.combination.is_tcp and beside.gain is not None and (beside.gain.low or 0.0) > 0
+    assert doubts(result) == []
+    kernel.tcp_gives = {"A-X": 90.0}
+    (doubt,) = doubts(run(network, fake_testbed, kernel, tcp=True))
+    assert "plain TCP on A-X with cubic is faster (+" in doubt
+
+
 def test_what_a_kernel_cannot_run_is_reported_only_where_it_was_named(
     network: Topology, fake_testbed: Any, kernel: FakeKernel
 ) -> None:

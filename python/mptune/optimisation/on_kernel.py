@@ -15,7 +15,7 @@ from mptune._text import digits
 from mptune.decision.confirmation import Confirmation, confirmation_of
 from mptune.decision.model_error import OnKernel, gain, shipped
 from mptune.decision.revision import moved
-from mptune.decision.robustness import REGRET, Finalist, finalists, survivor
+from mptune.decision.robustness import REGRET, SURVIVAL, Finalist, finalists, survivor
 from mptune.decision.sweep import SweepPoint
 from mptune.errors import InputError
 from mptune.guest import building, kernels
@@ -43,12 +43,14 @@ class RunnerUp(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
+    ahead : by which share the simulator has it ahead of the answer; 0 where it has not.
     throughput : Mbit/s; None where every trial failed.
     gain : over the answer, run by run, Mbit/s; None where no run succeeded with both.
     """
 
     combination: Combination
     buffer_bytes: int
+    ahead: float
     throughput: Summary | None
     gain: Summary | None
 
@@ -182,7 +184,7 @@ class AskingKernel:
         runs = len(records) // len(configurations)
         ours, theirs, others = (records[i * runs : (i + 1) * runs] for i in range(3))
         confirmation = confirmation_of(simulated.recommended, simulated.default, None, [ours, theirs])
-        beside = None if rival is None else _beside(rival, ours, others)
+        beside = None if rival is None else _beside(contest, rival, ours, others)
         return MeasuredOnKernel(
             testbed=self.runner.testbed.name,
             kernel=self.kernel,
@@ -239,7 +241,7 @@ def undecided(job: Job, contest: Contest) -> tuple[Finalist, ...]:
 def runner_up(contest: Contest) -> Finalist | None:
     """The fastest other finalist, if its interval overlaps that of the answer."""
     favourite = contest.decision.optimum.combination
-    (ours, *_) = [one.throughput for one in contest.finalists if one.combination == favourite] or [None]
+    ours = _favourite(contest)
     others = [one for one in contest.finalists if one.combination != favourite and one.throughput]
     if ours is None or not others:
         return None
@@ -250,6 +252,12 @@ def runner_up(contest: Contest) -> Finalist | None:
     return best if high >= low else None
 
 
+def _favourite(contest: Contest) -> Summary | None:
+    """What the answer gave in the simulator's contest."""
+    favourite = contest.decision.optimum.combination
+    return next((one.throughput for one in contest.finalists if one.combination == favourite), None)
+
+
 def contradictions(
     kernel: str, simulated: Confirmation, measured: Confirmation, beside: RunnerUp | None
 ) -> list[str]:
@@ -258,7 +266,7 @@ def contradictions(
     doubts = []
     if _is_above(promised) and given is not None and given.low is not None and given.low <= 0:
         doubts.append(f"the recommendation is not better than the default{_interval(given)}")
-    if beside is not None and _is_above(beside.gain, REGRET * measured.mean_mbps):
+    if beside is not None and _is_above(beside.gain, _conceded(beside) * measured.mean_mbps):
         name = f"{beside.combination.manager} with {beside.combination.cc}"
         doubts.append(f"{name} is faster{_interval(beside.gain)}")
     if not doubts:
@@ -269,11 +277,18 @@ def contradictions(
     ]
 
 
-def _beside(rival: Finalist, ours: Sequence[Record], others: Sequence[Record]) -> RunnerUp:
+def _conceded(beside: RunnerUp) -> float:
+    """The share by which the runner-up may be faster: what the rules concede, or what was known of it."""
+    return max(SURVIVAL if beside.combination.is_tcp else REGRET, beside.ahead + REGRET)
+
+
+def _beside(contest: Contest, rival: Finalist, ours: Sequence[Record], others: Sequence[Record]) -> RunnerUp:
+    known = _mean(_favourite(contest))
     values, gains = THROUGHPUT.values(others), THROUGHPUT.gains(others, ours)
     return RunnerUp(
         combination=rival.combination,
         buffer_bytes=rival.buffer_bytes,
+        ahead=max(0.0, _mean(rival.throughput) / known - 1) if known else 0.0,
         throughput=summarise(values) if values else None,
         gain=summarise(gains) if gains else None,
     )
