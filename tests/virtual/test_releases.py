@@ -4,21 +4,24 @@ Those have no call for all statistics of a connection. Newer ones have the older
 are compared on any of them.
 """
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from mptune.guest import kernels
+from mptune.guest import kernels, machine
 from mptune.linux import agent
 from mptune.testbeds.virtual import VirtualTestbed
 from mptune.trial import ScriptedAction
 from tests.plugins import trials
-from tests.virtual import apart
+from tests.virtual import apart, exec_alone
 
 pytestmark = pytest.mark.needs("guest")
 
 MS = 1_000_000
+#: The first release that counts what is sent again on other subflows.
+COUNTED = (6, 5)
 #: Without any, the mark skips what names the default.
 RELEASES = [kernel.release for kernel in kernels.built()] or [kernels.DEFAULT]
 OUTAGE = (
@@ -47,8 +50,7 @@ def release(request):
 def test_every_release_runs_trials(release, trial, kind):
     observation = release.run(trial(**KINDS[kind]))
     assert observation.failed is None and observation.in_order_bytes > 1_000_000
-    # The first release that counts what is sent again on other subflows.
-    counts = kernels.numbers(release.kernel.version) >= (6, 5) or kind == "tcp"
+    counts = kernels.numbers(release.kernel.version) >= COUNTED or kind == "tcp"
     assert ("reinjected_bytes" in observation.metadata) is counts
     several = kind not in ("default", "tcp")
     assert (len({subflow.path for subflow in observation.subflows if subflow.bytes}) > 1) is several
@@ -58,6 +60,18 @@ def test_every_release_runs_trials(release, trial, kind):
 def test_every_release_has_the_common_congestion_controls(release, trial, cc):
     observation = release.run(trial(cc=cc))
     assert observation.failed is None and observation.metadata["cc_effective"] == cc
+
+
+def test_a_program_under_exec_has_its_subflows_counted(release):
+    root = Path(__file__).parents[2]
+    answer = machine.run(release.kernel.program, exec_alone.__name__, {}, seed=1, limit_s=60, beside=[root])
+    said = msgspec.json.decode(answer)
+    (connection,) = said["statistics"]["connections"]
+    (subflow,) = connection["subflows"]
+    assert said["received"] == exec_alone.SIZE and connection["kind"] == "mptcp"
+    assert connection["sent_bytes"] == connection["acked_bytes"] == subflow["sent_bytes"] == exec_alone.SIZE
+    counts = kernels.numbers(release.kernel.version) >= COUNTED
+    assert (connection["reinjected_bytes"] is not None) is (subflow["id"] is not None) is counts
 
 
 @pytest.mark.parametrize("changes", [{}, KINDS["outage"], {"family": "both"}], ids=["", "outage", "both"])
