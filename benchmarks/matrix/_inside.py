@@ -16,9 +16,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-import _trials
 from mptune.errors import MptuneError
 
 FINDINGS = Path(__file__).parent.parent / "findings"
@@ -114,19 +111,12 @@ def _finding(name: str) -> Iterator[tuple[str, dict[str, Any]]]:
         yield "finding", {"name": name, "arguments": arguments, **done}
 
 
-def _measured() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Trials on this kernel, one at a time."""
-    for number, observation in _trials.on_this_kernel():
-        yield "trial", {"number": number, "observation": msgspec.to_builtins(observation)}
-
-
 #: The steps.
 STEPS: dict[str, Callable[[], Iterator[tuple[str, dict[str, Any]]]]] = {
     "settings": _settings,
     "doctor": _doctor,
     **{name: partial(_finding, name) for name in PROGRAMS},
     "integrity": _integrity,
-    "trials": _measured,
 }
 
 

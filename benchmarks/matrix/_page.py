@@ -7,16 +7,12 @@ from __future__ import annotations
 
 import json
 import re
-import statistics
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import _trials
 from _packages import order
 from benchmarks.shared.docs import replace
-from mptune.testbeds import create
-from mptune.units import format_size
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "kernels.md"
 #: Checks of `mptune doctor` on the machine, the same for all.
@@ -62,7 +58,6 @@ def write(results: Path) -> None:
         "doctor": _doctor(kernels),
         "settings": _settings(kernels),
         "findings": _findings(kernels),
-        "trials": _measured(kernels),
     }.items():
         replace(PAGE, name, table(rows))
 
@@ -171,31 +166,3 @@ def _offered(asked: Asked, when: str) -> str:
     """Windows of the first subflow, KiB."""
     matches = [re.search(rf"(?m)^  {re.escape(when)}: (\d+)", text) for text in asked.outputs("half_window")]
     return ", ".join(f"{int(match[1]) / 1024:.0f}" for match in matches if match) or _NONE
-
-
-def _measured(kernels: Sequence[Asked]) -> list[list[str]]:
-    """Throughput of the trials beside the simulator's, kbit/s."""
-    bed = create("simulated")
-    rows = [["network", "congestion control", "buffer", "simulated", *_head("", kernels)[1:]]]
-    for number, case in enumerate(_trials.cases()):
-        simulated = [bed.run(trial) for trial in case.trials]
-        mean = statistics.fmean(trial.throughput_bps for trial in simulated)
-        cells = [
-            ", ".join(
-                _trial(line["observation"]) for line in kernel.said("trial") if line["number"] == number
-            )
-            or _NONE
-            for kernel in kernels
-        ]
-        buffer = f"{format_size(case.buffer_bytes)} {case.buffer_mode}"
-        rows.append([case.network, case.cc, buffer, f"{mean / 1e3:.0f}", *cells])
-    return rows
-
-
-def _trial(observation: dict[str, Any]) -> str:
-    """In order, per second of the trial; in parentheses if the machine was too busy for it."""
-    failed = observation["failed"]
-    if failed is not None and failed["kind"] != "overloaded":
-        return str(failed["kind"])
-    rate = 8e6 * observation["in_order_bytes"] / observation["duration_ns"]
-    return f"{rate:.0f}" if failed is None else f"({rate:.0f})"

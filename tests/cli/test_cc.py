@@ -55,7 +55,7 @@ def test_without_a_bpf_file_system_the_way_to_one_is_shown(monkeypatch, tmp_path
     objects, types = tmp_path / "objects", tmp_path / "vmlinux"
     objects.mkdir()
     (objects / "olia.bpf.o").touch()
-    types.touch()
+    types.write_bytes(b"\0bpf_struct_ops_link\0")
     (tmp_path / "available").write_text("reno")
     for name, value in (
         ("OBJECTS", objects),

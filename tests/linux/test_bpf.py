@@ -28,12 +28,16 @@ def test_programs_are_looked_for_where_they_are_built_and_packaged() -> None:
     assert bpf.OBJECTS / "*.bpf.o" in included
 
 
+#: Type information of a kernel from Linux 6.4 on, as far as it is looked at.
+TYPES = b"\0bpf_struct_ops\0bpf_struct_ops_link\0"
+
+
 @pytest.fixture
 def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A made-up kernel: reno and cubic, type information, two programs, and the right to register them."""
     available, types, objects = tmp_path / "available", tmp_path / "vmlinux", tmp_path / "objects"
     available.write_text("reno cubic\n")
-    types.touch()
+    types.write_bytes(TYPES)
     objects.mkdir()
     for name in ("olia", "vegas"):
         (objects / f"{name}.bpf.o").touch()
@@ -73,6 +77,12 @@ def test_a_program_that_is_registered_can_be_used_without_privilege(kernel, monk
     available.write_text("reno mptune_olia\n")
     with bpf.loaded(["olia", "reno"]) as names:
         assert names == {"olia": "mptune_olia", "reno": "reno"}
+
+
+def test_a_kernel_without_links_of_programs_keeps_none(kernel) -> None:
+    _, types, _ = kernel
+    types.write_bytes(b"\0bpf_struct_ops\0")
+    assert "Linux 6.4" in str(bpf.availability("olia").reason)
 
 
 def test_every_obstacle_is_named(kernel, monkeypatch) -> None:

@@ -17,6 +17,7 @@ import secrets
 import string
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -360,9 +361,17 @@ def _obstacle(cc: str) -> str | None:
         return f"this kernel lacks it, and {reason}"
     if not _KERNEL_TYPES.exists():
         return f"this kernel lacks it, and accepts no BPF program: no {_KERNEL_TYPES} (CONFIG_DEBUG_INFO_BTF)"
+    if not _links(_KERNEL_TYPES):
+        return "this kernel lacks it, and keeps no BPF program registered by a link (Linux 6.4)"
     if not _privileged():
         return f"this kernel lacks it, and registering a BPF program needs root (once: mptune cc load {cc})"
     return None
+
+
+@cache
+def _links(types: Path) -> bool:
+    """True if the kernel has links of struct_ops, by the name of their type (kernel/bpf/bpf_struct_ops.c)."""
+    return b"\0bpf_struct_ops_link\0" in types.read_bytes()
 
 
 def _privileged() -> bool:
