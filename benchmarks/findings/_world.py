@@ -30,16 +30,26 @@ _OPTIONS = {
 #: struct tcp_info up to and including tcpi_snd_wnd, and where that is.
 _TCP_INFO_BYTES, _SND_WND = 232, 228
 PORT = 5000
+#: A full segment in its packet.
+_PACKET_BYTES = 1514
+#: More than are ever on their way.
+_LATE_PACKETS = 100_000
 #: Nothing takes this long unless it hangs, which ends both processes, seconds.
 PATIENCE_S = 60
 
 
 class Pair(NamedTuple):
-    """A veth pair; what the sender sends on it passes a token bucket, unless `rate` is none."""
+    """A veth pair; what the sender sends on it passes a token bucket, unless `rate` is none.
+
+    On a kernel without token buckets netem stands in, for which `burst_bytes` has no meaning. Only with netem
+    packets are lost at random, and ACKs are late.
+    """
 
     rate: str | None = None
     burst_bytes: int = 20_000
     limit_bytes: int = 60_000
+    loss_percent: float = 0
+    delay_ms: float = 0
 
 
 class Link:
@@ -135,9 +145,35 @@ def _configure(device: str, last: int, paths: Sequence[Pair], sysctls: dict[str,
             shell(f"ip rule add from 10.0.{index}.1 table {100 + index}")
             shell(f"ip route add default via 10.0.{index}.2 dev {name} table {100 + index}")
         if path.rate is not None and device == "a":
-            bucket = f"rate {path.rate} burst {path.burst_bytes} limit {path.limit_bytes}"
-            shell(f"tc qdisc add dev {name} root tbf {bucket}")
+            bucket = f"tbf rate {path.rate} burst {path.burst_bytes} limit {path.limit_bytes}"
+            netem = f"netem rate {path.rate} limit {path.limit_bytes // _PACKET_BYTES}"
+            if path.loss_percent or path.delay_ms:
+                _shape(name, f"{netem} loss {path.loss_percent}%")
+            else:
+                _queue(name, bucket, netem)
+        if path.delay_ms and device == "b":
+            shell(f"tc qdisc add dev {name} root netem delay {path.delay_ms}ms limit {_LATE_PACKETS}")
     shell(f"ip mptcp limits set subflows {len(paths) - 1} add_addr_accepted 0")
+
+
+def late(device: str, delay_s: float, packet_bytes: int) -> None:
+    """Let the second packet of this size leave a device this much later than it was sent."""
+    # Tokens are there for one packet with its header.
+    rate, burst = round(8 * packet_bytes / delay_s), packet_bytes + 40
+    _queue(device, f"tbf rate {rate}bit burst {burst} limit {10 * packet_bytes}", f"netem delay {delay_s}s")
+
+
+def _queue(device: str, bucket: str, netem: str) -> None:
+    try:
+        shell(f"tc qdisc add dev {device} root {bucket}")
+    except SystemExit:
+        _shape(device, netem)
+
+
+def _shape(device: str, netem: str) -> None:
+    # It counts packets, and takes a whole train for one.
+    shell(f"ip link set {device} gso_max_segs 1")
+    shell(f"tc qdisc add dev {device} root {netem}")
 
 
 def shell(command: str) -> str:

@@ -13,6 +13,7 @@ from functools import partial
 from _world import Link, Pair, connect, counters, endpoint, kernel, listen, run
 
 PATHS = (Pair("100mbit", 20_000, 60_000), Pair("30mbit", 6000, 200_000), Pair("8mbit", 6000, 400_000))
+LOSSY = (Pair("40mbit", 0, 150_000, 0.5, 20),) * 2
 BUFFER, PIECE = 6_900_000, 1 << 20
 
 
@@ -32,11 +33,11 @@ def receiver(link: Link, seconds: int) -> None:
         print(f"  second {second + 1}: {got * 8 / 1e6:.0f} Mbit/s, {dropped} dropped so far", flush=True)
 
 
-def sender(link: Link, seconds: int) -> None:
+def sender(link: Link, seconds: int, paths: int) -> None:
     """Send as much as goes."""
     link.hear()
-    endpoint(1)
-    endpoint(2)
+    for index in range(1, paths):
+        endpoint(index)
     with connect(SO_SNDBUFFORCE=BUFFER) as connection:
         connection.settimeout(0.1)
         payload = bytes(PIECE)
@@ -53,9 +54,12 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seconds", type=int, default=12)
+    parser.add_argument("--lossy", action="store_true", help="random losses in place of short queues; netem")
     arguments = parser.parse_args()
     print(kernel(), flush=True)
-    run(PATHS, partial(sender, seconds=arguments.seconds), partial(receiver, seconds=arguments.seconds))
+    paths = LOSSY if arguments.lossy else PATHS
+    sends = partial(sender, seconds=arguments.seconds, paths=len(paths))
+    run(paths, sends, partial(receiver, seconds=arguments.seconds))
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from mptune.errors import MptuneError
 
 FINDINGS = Path(__file__).parent.parent / "findings"
 #: So long that the subflow joins, and data arrive, while recv() holds the socket, however slow the guest is.
-_HOLD = ("--hold", "4")
+_HOLD = ("--hold", "20")
 #: Each program of findings/, with its arguments: those of the page, and more runs of what is seldom shown.
 PROGRAMS = {
     "wrong_payload": (("wrong_payload.py", *_HOLD), ("wrong_payload.py", *_HOLD, "--checksum")),

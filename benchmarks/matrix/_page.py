@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from _packages import order
+from benchmarks.shared import findings
 from benchmarks.shared.docs import replace
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "kernels.md"
@@ -152,9 +153,7 @@ def _integrity(asked: Asked) -> str:
 
 
 def _stalls(outputs: Sequence[str]) -> str:
-    text = "".join(outputs)
-    stalled, complete = text.count("STALLED"), text.count("complete:")
-    return f"{stalled} of {stalled + complete}" if stalled + complete else "no result" if outputs else _NONE
+    return findings.stalled("".join(outputs)).what if outputs else _NONE
 
 
 def _dropped(outputs: Sequence[str]) -> str:
@@ -164,5 +163,5 @@ def _dropped(outputs: Sequence[str]) -> str:
 
 def _offered(asked: Asked, when: str) -> str:
     """Windows of the first subflow, KiB."""
-    matches = [re.search(rf"(?m)^  {re.escape(when)}: (\d+)", text) for text in asked.outputs("half_window")]
-    return ", ".join(f"{int(match[1]) / 1024:.0f}" for match in matches if match) or _NONE
+    windows = [findings.window(text, when) for text in asked.outputs("half_window")]
+    return ", ".join(str(one) for one in windows if one is not None) or _NONE
