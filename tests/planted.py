@@ -85,7 +85,7 @@ FAULTS = (
         "            self.in_order_bytes += bytes;\n",
         "            let bytes = bytes + bytes / 33;\n            self.in_order_bytes += bytes;\n",
         AGENT,
-        ("tests/kernel/test_testbed.py", "-k", "plain_tcp or packets_are_no_longer"),
+        ("tests/kernel/test_testbed.py", "-k", "plain_tcp"),
     ),
     Fault(
         "the emulator loses twice as many packets",

@@ -23,7 +23,6 @@ from tests.kernel.settings_world import Machine, Setting
 from tests.plugins import trials, two_paths, waiting
 from tests.plugins.needs import Thing, lack
 from tests.plugins.reruns import spoiled
-from tests.plugins.two_paths import Uplink
 from tests.plugins.worlds import accepting, daemon, joined, may_manage_paths, server, world
 
 __all__ = ["accepting", "daemon", "joined", "may_manage_paths", "server", "world"]
@@ -32,11 +31,6 @@ collect_ignore_glob = [] if sys.platform == "linux" else ["*"]
 
 #: A trial on an overloaded machine is run this often.
 ATTEMPTS = 3
-
-#: Two unlike paths without random losses; the wide one is cut and withdrawn in tests.
-TOPOLOGY = two_paths.text(
-    Uplink("Wide", "40 Mbit/s", "20 ms", "120 kB"), Uplink("Narrow", "20 Mbit/s", "40 ms")
-)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -127,7 +121,7 @@ def side_by_side(testbed: NamespacesTestbed) -> Callable[[Mapping[Any, Trial]], 
 @pytest.fixture(scope="session")
 def two_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("topology") / "two.toml"
-    path.write_text(TOPOLOGY)
+    path.write_text(two_paths.WIDE_AND_NARROW)
     return path
 
 

@@ -55,3 +55,7 @@ def text(*uplinks: Uplink) -> str:
         uplinks="".join(_UPLINK.format(**uplink._asdict()) for uplink in uplinks),
         segments="".join(_SEGMENT.format(**uplink._asdict()) for uplink in uplinks),
     )
+
+
+#: Two unlike paths without random losses; the wide one is cut and withdrawn in tests.
+WIDE_AND_NARROW = text(Uplink("Wide", "40 Mbit/s", "20 ms", "120 kB"), Uplink("Narrow", "20 Mbit/s", "40 ms"))
