@@ -222,6 +222,16 @@ def show_kernels(*, shown: bool) -> None:
         os.environ.pop(kernels.VARIABLE, None)
 
 
+def releases() -> list[str]:
+    """Releases of the kernels for guests that are built; without any the default, which the mark skips."""
+    before = os.environ.get(kernels.VARIABLE)
+    show_kernels(shown=True)
+    try:
+        return [kernel.release for kernel in kernels.built()] or [kernels.DEFAULT]
+    finally:
+        show_kernels(shown=before != str(_NO_KERNELS))
+
+
 def program(name: str) -> str:
     """Path of a program that was declared; those of the administrator may be outside the PATH of users."""
     path = found(name)

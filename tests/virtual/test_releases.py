@@ -15,6 +15,7 @@ from mptune.linux import agent
 from mptune.testbeds.virtual import VirtualTestbed
 from mptune.trial import ScriptedAction
 from tests.plugins import trials
+from tests.plugins.needs import releases
 from tests.virtual import apart, exec_alone
 
 pytestmark = pytest.mark.needs("guest")
@@ -22,8 +23,7 @@ pytestmark = pytest.mark.needs("guest")
 MS = 1_000_000
 #: The first release that counts what is sent again on other subflows.
 COUNTED = (6, 5)
-#: Without any, the mark skips what names the default.
-RELEASES = [kernel.release for kernel in kernels.built()] or [kernels.DEFAULT]
+RELEASES = releases()
 OUTAGE = (
     ScriptedAction(at_ns=500 * MS, path="W-X", action="down"),
     ScriptedAction(at_ns=1500 * MS, path="W-X", action="up"),
