@@ -47,7 +47,7 @@ BUFFERS = {
 }
 COMBINATIONS = (("fullmesh", "cubic"), ("fullmesh", "bbr"), ("fullmesh", "olia"), ("default", "cubic"))
 #: Runs of each case, by path manager: with a single subflow hardly anything is left to chance.
-RUNS = {"fullmesh": 3, "default": 1}
+RUNS = {"fullmesh": 5, "default": 1}
 _DURATION_S = 8
 
 
