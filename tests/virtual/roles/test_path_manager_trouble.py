@@ -13,6 +13,7 @@ from mptune.linux import assignment
 from mptune.linux.assignment import SATURATED, Assignment, KernelPath
 from mptune.linux.sandbox.namespaces import STEP_S
 from mptune.linux.sandbox.processes import Child
+from tests.plugins.crowd import dropped
 from tests.plugins.netlink import NETLINK_GENERIC, inside
 from tests.plugins.path_world import KIB, Managed, ask, connections, ended
 from tests.plugins.waiting import until
@@ -108,6 +109,16 @@ def test_connections_outlive_their_manager_and_another_one_leaves_them_alone(wor
         with world.managed("fullmesh") as again:
             transfer.more(500 * KIB)
             assert again.reports() == []
+
+
+def test_what_was_closed_among_lost_events_is_over_while_its_last_bytes_are_on_their_way(world):
+    with world.managed("fullmesh") as managed:
+        os.kill(managed.sender.pid, signal.SIGSTOP)
+        while dropped(world.sites.local) == 0:
+            with connections(world, 100):
+                pass
+        os.kill(managed.sender.pid, signal.SIGCONT)
+        assert [report for report in managed.reports() if report["closed_ns"] is None] == []
 
 
 def test_what_is_ordered_for_a_connection_that_is_gone_is_refused_by_its_token(world):

@@ -15,7 +15,7 @@ use crate::kernel::pair::Pair;
 use crate::kernel::sys;
 use crate::paths::policies::Opened;
 use crate::paths::survey::Resynced;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// Connections that begin between two looks at the events: each opens a subflow or a few, whose events need room.
 const AT_ONCE: usize = 256;
@@ -123,6 +123,12 @@ impl Manager {
     /// Compares everything; connections that are `changing` are left for the next time.
     fn mend(&mut self, mut survey: Survey, changing: &HashSet<u32>) -> Result<(), Error> {
         self.keep_what_is_there(&mut survey, changing)?;
+        for token in self.closed(&survey, changing)? {
+            self.resync.figures.mended.connections_gone +=
+                u64::from(self.live.contains_key(&token));
+            self.close(token);
+            survey.remove(&token);
+        }
         let nothing = There::default();
         for token in self.live.keys().copied().collect::<Vec<_>>() {
             if !changing.contains(&token) {
@@ -162,6 +168,26 @@ impl Manager {
                 survey.entry(token).or_default().established.push((pair, mptcp));
             }
         })
+    }
+
+    /// Connections that their programs have closed, whose last bytes are still on their way: they are over, and no
+    /// event comes any more. Their subflows do not show it: since Linux 6.16 these keep their inode.
+    fn closed(&mut self, survey: &Survey, changing: &HashSet<u32>) -> Result<Vec<u32>, Error> {
+        let tokens: BTreeSet<u32> = self.live.keys().chain(survey.keys()).copied().collect();
+        let tokens: Vec<u32> =
+            tokens.into_iter().filter(|token| !changing.contains(token)).collect();
+        let sockets: Vec<_> = tokens.iter().copied().map(Single::Connection).collect();
+        let mut closed = Vec::new();
+        let asked = self.diag.count(&sockets, |place, counted| {
+            if counted.state != ESTABLISHED && counted.inode == 0 {
+                closed.push(tokens[place]);
+            }
+        });
+        match asked {
+            // This kernel does not count connections.
+            Err(Error::Refused(_)) => Ok(Vec::new()),
+            asked => asked.map(|()| closed),
+        }
     }
 
     /// A connection that is known.
