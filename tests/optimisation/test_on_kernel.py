@@ -13,7 +13,7 @@ from mptune.errors import InputError
 from mptune.guest import building, kernels
 from mptune.impact import ImpactOptions
 from mptune.optimisation.main_job import Result, optimise
-from mptune.optimisation.on_kernel import confirming
+from mptune.optimisation.on_kernel import confirming, lasting_ns
 from mptune.optimisation.options import NOWHERE, OptimiseOptions
 from mptune.options.stacks import StackOptions
 from mptune.result import wording
@@ -233,3 +233,9 @@ def test_a_kernel_of_the_stack_that_this_version_builds_is_taken_unasked(cache: 
         assert taken(**other) is None
     other_scheduler: Any = {"scheduler": "minrtt"}
     assert taken(stack=StackOptions(**other_scheduler)) is None
+
+
+@pytest.mark.parametrize(("mbps", "seconds"), [(0.0, 30), (50.0, 30), (270.0, 11), (1000.0, 10)])
+def test_trials_of_fast_networks_are_short_unless_the_kernel_is_named(mbps: float, seconds: int) -> None:
+    assert lasting_ns(OptimiseOptions(), mbps) == seconds * SECOND
+    assert lasting_ns(OptimiseOptions(confirm_on="virtual"), mbps) == 30 * SECOND

@@ -28,12 +28,16 @@ from mptune.runner.runner import TrialRunner
 from mptune.statistics import Summary, summarise
 from mptune.testbeds import Testbed
 from mptune.testbeds.virtual import VirtualTestbed
-from mptune.trial import Combination, Configuration, Record
+from mptune.trial import Bulk, Combination, Configuration, Record
 from mptune.trial.metrics import THROUGHPUT
 from mptune.trial.stacks import refusal
 
 #: Fewest runs of a configuration where the answer has fewer: one has no interval, two have one of no use.
 _FEWEST_RUNS = 3
+#: Where the kernel was not named, a trial carries about this at most, bits (a guest computes 2 ms for a Mbit),
+#: but lasts this long.
+_MOST_BITS = 3e9
+_LEAST_NS = 10_000_000_000
 #: Finalists that are measured beside the favourite, at most.
 _RIVALS = 3
 
@@ -180,7 +184,8 @@ class AskingKernel:
                 rival = None
             else:
                 configurations.append(configuration)
-        records = self._measure(configurations, "guest", f"confirmation on {self.kernel}")
+        workload = Bulk(duration_ns=lasting_ns(self.job.options, simulated.mean_mbps))
+        records = self._measure(configurations, "guest", f"confirmation on {self.kernel}", workload)
         runs = len(records) // len(configurations)
         ours, theirs, others = (records[i * runs : (i + 1) * runs] for i in range(3))
         confirmation = confirmation_of(simulated.recommended, simulated.default, None, [ours, theirs])
@@ -188,7 +193,7 @@ class AskingKernel:
         return MeasuredOnKernel(
             testbed=self.runner.testbed.name,
             kernel=self.kernel,
-            duration_ns=self.job.options.duration_ns,
+            duration_ns=workload.duration_ns,
             confirmation=confirmation,
             runner_up=beside,
             finalists=decided,
@@ -208,10 +213,23 @@ class AskingKernel:
                 return str(error)
         return ""
 
-    def _measure(self, configurations: Sequence[Configuration], purpose: str, name: str) -> list[Record]:
+    def _measure(
+        self, configurations: Sequence[Configuration], purpose: str, name: str, workload: Bulk | None = None
+    ) -> list[Record]:
         """A few runs of each, with a seed and a phase of its own."""
-        runs = max(_FEWEST_RUNS, min(FRESH_RUNS, self.job.options.fresh_runs))
-        return replace(self.job, runner=self.runner).measure(configurations, purpose, runs, name)
+        options = self.job.options
+        is_short = workload is not None and workload.duration_ns < options.duration_ns
+        runs = _FEWEST_RUNS if is_short else max(_FEWEST_RUNS, min(FRESH_RUNS, options.fresh_runs))
+        job = replace(self.job, runner=self.runner)
+        return job.measure(configurations, purpose, runs, name, workload=workload)
+
+
+def lasting_ns(options: OptimiseOptions, mbps: float) -> int:
+    """How long trials last of an answer that gives `mbps`: as the others, unless nobody asked for costly ones."""
+    if options.confirm_on or mbps <= 0:
+        return options.duration_ns
+    seconds = int(_MOST_BITS / (mbps * 1e6))
+    return min(options.duration_ns, max(_LEAST_NS, seconds * 1_000_000_000))
 
 
 def undecided(job: Job, contest: Contest) -> tuple[Finalist, ...]:
