@@ -34,8 +34,8 @@ from mptune.trial.stacks import refusal
 
 #: Fewest runs of a configuration where the answer has fewer: one has no interval, two have one of no use.
 _FEWEST_RUNS = 3
-#: Where the kernel was not named, a trial carries about this at most, bits (a guest computes 2 ms for a Mbit),
-#: but lasts this long.
+#: Where the kernel was not named, a trial carries this at most, bits, as a guest computes 2 ms for
+#: a Mbit; but it lasts this long.
 _MOST_BITS = 3e9
 _LEAST_NS = 10_000_000_000
 #: Finalists that are measured beside the favourite, at most.
@@ -225,7 +225,7 @@ class AskingKernel:
 
 
 def lasting_ns(options: OptimiseOptions, mbps: float) -> int:
-    """How long trials last of an answer that gives `mbps`: as the others, unless nobody asked for costly ones."""
+    """Duration of trials of an answer that gives `mbps`: that of others, unless nobody asked for costly ones."""
     if options.confirm_on or mbps <= 0:
         return options.duration_ns
     seconds = int(_MOST_BITS / (mbps * 1e6))
