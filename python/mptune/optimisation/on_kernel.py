@@ -225,7 +225,7 @@ class AskingKernel:
 
 
 def lasting_ns(options: OptimiseOptions, mbps: float) -> int:
-    """Duration of trials of an answer that gives `mbps`: that of others, unless nobody asked for costly ones."""
+    """Duration of trials of an answer of `mbps`: that of others, unless they are costly and not asked for."""
     if options.confirm_on or mbps <= 0:
         return options.duration_ns
     seconds = int(_MOST_BITS / (mbps * 1e6))
