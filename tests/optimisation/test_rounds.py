@@ -218,7 +218,7 @@ def test_impossible_rounds_are_refused(changes_: dict[str, Any], named: str, tmp
 def test_on_a_kernel_all_trials_of_a_round_take_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """2 path managers, 2 initial paths, 3 buffers and 2 runs of 4 s make 96 s for a testbed that runs one."""
     monkeypatch.setattr(testbeds, "only_stack", lambda name: "linux")
-    serial: Any = type("One", (), {"parallel": 1, "name": "one"})()
+    serial: Any = type("One", (), {"parallel": 1, "name": "one", "pace": None})()
     fitted(day(every_ns=96 * SECOND), serial)
     with pytest.raises(InputError, match="expected at least 96 s"):
         fitted(day(every_ns=95 * SECOND), serial)
