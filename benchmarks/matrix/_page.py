@@ -164,4 +164,4 @@ def _dropped(outputs: Sequence[str]) -> str:
 def _offered(asked: Asked, when: str) -> str:
     """Windows of the first subflow, KiB."""
     windows = [findings.window(text, when) for text in asked.outputs("half_window")]
-    return ", ".join(str(one) for one in windows if one is not None) or _NONE
+    return ", ".join(str(window) for window in windows if window is not None) or _NONE

@@ -39,7 +39,16 @@ def write_calibrated(target: Path, calibration: Calibration, source: str) -> Non
     InputError : it cannot be written.
     """
     name = target.name.removesuffix(".toml")
-    text = calibrated_text(calibration, source, name=name, folder=target.parent)
+    write_file(target, calibrated_text(calibration, source, name=name, folder=target.parent))
+
+
+def write_file(target: Path, text: str) -> None:
+    """Write a topology file.
+
+    Raises
+    ------
+    InputError : it cannot be written.
+    """
     try:
         write(target, text)
     except OSError as error:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mptune.cli._common import JsonOption, QuietOption, TopologyArgument, add, console, emit_json
-from mptune.errors import InputError, Interrupted
+from mptune.errors import Interrupted
 from mptune.options.trials import Reverse, Testbed
 from mptune.runner.shrinking import ShrinkOptions
 
@@ -56,8 +56,7 @@ def shrink(
     to a file, with the command that shows the failure. This takes a testbed on which trials repeat exactly:
     simulated, or virtual. Ctrl-C ends it with the smallest network so far.
     """
-    from mptune import files
-    from mptune.calibration.written import new_file
+    from mptune.calibration.written import new_file, write_file
     from mptune.runner.progress import Reporter
     from mptune.runner.shrinking import command
     from mptune.runner.shrinking import shrink as reduce
@@ -76,10 +75,7 @@ def shrink(
         budget_ns=options.budget_ns,
         reporter=Reporter(quiet=quiet),
     )
-    try:
-        files.write(target, shrunk.text)
-    except OSError as error:
-        raise InputError("--out", "", f"expected a writable file: {error.strerror}") from None
+    write_file(target, shrunk.text)
     shown = command("run", str(target), shrunk.options, testbed=testbed, reverse=reverse)
     if as_json:
         emit_json(_document(shrunk, target, shown))

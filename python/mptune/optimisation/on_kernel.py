@@ -238,42 +238,52 @@ def undecided(job: Job, contest: Contest) -> tuple[Finalist, ...]:
     Those of which the error is not known are not among them.
     """
     stated, favourite = contest.compared.stated, contest.decision.optimum.combination
-    rivals = [one for one in contest.finalists if one.combination != favourite and one.throughput is not None]
+    rivals = _rivals(contest)
     if favourite not in stated or not rivals:
         return ()
     buffer_bytes = rivals[0].buffer_bytes
 
-    def expected(one: Combination) -> OnKernel:
-        configuration = job.configuration(one, buffer_bytes)
+    def expected(combination: Combination) -> OnKernel:
+        configuration = job.configuration(combination, buffer_bytes)
         planned = plan_run(
             job.topology, configuration, purpose="shortlist", run=0, base_seed=job.options.seed
         )
-        return shipped().expected(planned.trial, stated[one])
+        return shipped().expected(planned.trial, stated[combination])
 
     ours = expected(favourite)
-    lows = {rival.combination: gain(ours, expected(rival.combination)).low_mbps for rival in rivals}
-    open_ = [one for one in rivals if (low := lows[one.combination]) is not None and low < 0]
-    return tuple(sorted(open_, key=lambda one: (-_mean(one.throughput), one.combination)))
+
+    def may_be_better(rival: Finalist) -> bool:
+        low = gain(ours, expected(rival.combination)).low_mbps
+        return low is not None and low < 0
+
+    return tuple(filter(may_be_better, rivals))
 
 
 def runner_up(contest: Contest) -> Finalist | None:
     """The fastest other finalist, if its interval overlaps that of the answer."""
-    favourite = contest.decision.optimum.combination
-    ours = _favourite(contest)
-    others = [one for one in contest.finalists if one.combination != favourite and one.throughput]
-    if ours is None or not others:
+    ours, rivals = _favourite(contest), _rivals(contest)
+    if ours is None or not rivals:
         return None
-    best = min(others, key=lambda one: (-_mean(one.throughput), one.combination))
+    best = rivals[0]
     assert best.throughput is not None  # of those that have one
     low = ours.mean if ours.low is None else ours.low
     high = best.throughput.mean if best.throughput.high is None else best.throughput.high
     return best if high >= low else None
 
 
+def _rivals(contest: Contest) -> list[Finalist]:
+    """The other finalists that have a throughput, the fastest first."""
+    favourite = contest.decision.optimum.combination
+    measured = [finalist for finalist in contest.finalists if finalist.throughput is not None]
+    rivals = [finalist for finalist in measured if finalist.combination != favourite]
+    return sorted(rivals, key=lambda rival: (-_mean(rival.throughput), rival.combination))
+
+
 def _favourite(contest: Contest) -> Summary | None:
     """What the answer gave in the simulator's contest."""
     favourite = contest.decision.optimum.combination
-    return next((one.throughput for one in contest.finalists if one.combination == favourite), None)
+    of_it = (finalist for finalist in contest.finalists if finalist.combination == favourite)
+    return next((finalist.throughput for finalist in of_it), None)
 
 
 def contradictions(
