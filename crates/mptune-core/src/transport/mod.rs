@@ -59,6 +59,9 @@ pub trait Transport: Debug + Sized {
     /// Payload bytes delivered in order.
     fn series(&self) -> &Series;
 
+    /// Delays of the messages that arrived in order, if the workload is a series of them.
+    fn delays(&self) -> Option<&[Nanos]>;
+
     /// Time and reason of a permanent stall, if there is one; `alive`: the network still has events.
     fn stalled(&self, alive: bool) -> Option<(Nanos, String)>;
 

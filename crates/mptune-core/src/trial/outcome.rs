@@ -32,8 +32,11 @@ pub struct Outcome {
     pub bins: Vec<Bytes>,
     /// Bytes expected over the whole duration, of a trial that ended early.
     pub expected_bytes: Option<Bytes>,
-    /// Delivery of a transfer's last byte in order.
+    /// Delivery of the last byte of a transfer, or of the last message, in order.
     pub completion_ns: Option<Nanos>,
+    /// Of each message, in order: the time from when it was due until its last byte arrived in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub delays_ns: Vec<Nanos>,
     /// Reason for a trial without a usable number.
     pub failed: Option<String>,
     /// The kind of that failure.
@@ -115,6 +118,7 @@ impl TrialSpec {
             bins: connection.series().clone().finish(end),
             expected_bytes: span.expected.filter(|_| consistent),
             completion_ns: completion.filter(|_| consistent),
+            delays_ns: connection.delays().unwrap_or_default().to_vec(),
             failed,
             failed_kind,
             stalled_ns: stalled.map(|(at, _)| at),

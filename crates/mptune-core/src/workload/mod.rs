@@ -2,10 +2,12 @@
 //! a trial early ([`crate::early_end`]).
 
 mod bulk;
+mod messages;
 mod span;
 mod transfer;
 
 pub use bulk::Bulk;
+pub use messages::{Delays, Messages};
 pub use transfer::Transfer;
 
 use crate::error::SpecError;
@@ -21,6 +23,8 @@ pub enum Workload {
     Bulk(Bulk),
     /// A number of bytes.
     Transfer(Transfer),
+    /// A message at fixed times.
+    Messages(Messages),
 }
 
 impl Workload {
@@ -32,6 +36,7 @@ impl Workload {
         match self {
             Self::Bulk(_) => Bytes::MAX,
             Self::Transfer(transfer) => transfer.bytes,
+            Self::Messages(messages) => messages.total(),
         }
     }
 
@@ -40,6 +45,7 @@ impl Workload {
         match self {
             Self::Bulk(_) => TransferSize::Unlimited,
             Self::Transfer(transfer) => TransferSize::Known(transfer.bytes),
+            Self::Messages(messages) => TransferSize::Known(messages.total()),
         }
     }
 
@@ -47,7 +53,7 @@ impl Workload {
     pub fn duration(&self) -> Option<Nanos> {
         match self {
             Self::Bulk(bulk) => Some(bulk.duration_ns),
-            Self::Transfer(_) => None,
+            Self::Transfer(_) | Self::Messages(_) => None,
         }
     }
 
@@ -55,7 +61,7 @@ impl Workload {
     pub fn length(&self) -> Option<Bytes> {
         match self {
             Self::Bulk(_) => None,
-            Self::Transfer(transfer) => Some(transfer.bytes),
+            Self::Transfer(_) | Self::Messages(_) => Some(self.bytes()),
         }
     }
 
@@ -64,17 +70,26 @@ impl Workload {
         match self {
             Self::Bulk(bulk) => bulk.duration_ns,
             Self::Transfer(transfer) => transfer.deadline_ns,
+            Self::Messages(messages) => messages.limit(),
         }
     }
 
     /// It ends with its last byte, and fails if that is later than its limit.
     pub fn completes(&self) -> bool {
-        matches!(self, Self::Transfer(_))
+        !matches!(self, Self::Bulk(_))
     }
 
     /// The trial ends as soon as its throughput is known well enough ([`crate::early_end`]).
     pub fn ends_early(&self) -> bool {
         matches!(self, Self::Bulk(Bulk { ends_early: true, .. }))
+    }
+
+    /// Its messages, if it is a series of them; the program sets TCP_NODELAY then, and others do not.
+    pub fn messages(&self) -> Option<Messages> {
+        match self {
+            Self::Messages(messages) => Some(*messages),
+            Self::Bulk(_) | Self::Transfer(_) => None,
+        }
     }
 
     /// Checks everything that a simulation or a measurement relies on.
@@ -87,6 +102,7 @@ impl Workload {
         match self {
             Self::Bulk(bulk) => bulk.validate(),
             Self::Transfer(transfer) => transfer.validate(segment),
+            Self::Messages(messages) => messages.validate(segment),
         }
         .map_err(|error| SpecError::new(format!("workload.{}", error.key), error.expected))
     }

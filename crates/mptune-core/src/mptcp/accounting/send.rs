@@ -4,6 +4,7 @@ use super::autotuning::SendTuning;
 use super::memory::{Extent, SendMemory, fixed_limit};
 use super::miscount::Miscount;
 use super::modes::{Accounting, BufferMode};
+use super::offers::Offers;
 use super::receive::ReceiveBuffer;
 use super::send_window::SendWindow;
 use crate::mptcp::options::ConnectionOptions;
@@ -37,9 +38,11 @@ pub struct SendBuffer {
     window_edge: Seq,
     /// Segments that fit; under Linux accounting see `memory`.
     window: Seq,
-    /// Segments of the whole transfer, as far as known; those before `regular_until` are full.
+    /// Segments that the program has offered, as far as known: of a transfer all. Those before `regular_until` are full.
     end: Seq,
     regular_until: Seq,
+    /// The program offers a message at a time.
+    messages: Option<Offers>,
     /// The edge of the window may cut a segment (see [`SendMemory::segments`]).
     cut: bool,
     memory: Option<Box<SendMemory>>,
@@ -63,6 +66,7 @@ impl SendBuffer {
             // Under Linux accounting segments are counted as they are made.
             end: Seq::MAX,
             regular_until: 0,
+            messages: options.workload.messages().map(|each| Offers::new(each.bytes, full)),
             cut,
             memory: None,
             tuning: tuning(options),
@@ -74,7 +78,10 @@ impl SendBuffer {
                 let grown = buffer.tuning.as_ref().map(|grows| grows.whole());
                 let limit = grown.unwrap_or_else(|| fixed_limit(options.send_buffer));
                 let (total, edge) = (options.workload.bytes(), receiver.edge());
-                let memory = options.protocol.rules().send_memory(limit, full, total, edge);
+                let mut memory = options.protocol.rules().send_memory(limit, full, total, edge);
+                if buffer.messages.is_some() {
+                    memory.wait_for_offers();
+                }
                 buffer.memory = Some(Box::new(memory));
                 buffer.update_window_edge();
             }
@@ -86,6 +93,10 @@ impl SendBuffer {
         let full = Bytes::from(self.full);
         let bytes = self.tuning.as_ref().map_or(options.send_buffer, |grows| grows.whole());
         self.window = (bytes / full).max(1) as Seq;
+        if self.messages.is_some() {
+            self.end = 0;
+            return;
+        }
         if let TransferSize::Known(total) = options.workload.size() {
             self.end = total.div_ceil(full) as Seq;
             self.last_lacks = (Bytes::from(self.end) * full - total) as u32;
@@ -121,10 +132,37 @@ impl SendBuffer {
         self.memory.as_ref().map_or_else(|| self.payload(0, self.una), |memory| memory.acked())
     }
 
-    /// One past the last segment of the transfer, [`Seq::MAX`] while unknown.
+    /// Segments that the program has offered and no subflow has, [`Seq::MAX`] less the next one while unknown.
     #[inline]
-    pub fn end(&self) -> Seq {
-        self.end
+    pub fn left(&self) -> Seq {
+        match &self.memory {
+            Some(memory) if self.messages.is_some() => memory.left(),
+            _ => self.end.saturating_sub(self.next),
+        }
+    }
+
+    /// The program has offered more than this limit lets go.
+    #[inline]
+    pub fn has_more(&self, limit: Seq) -> bool {
+        limit < self.end && (self.messages.is_none() || self.left() > 0)
+    }
+
+    /// The program offers another message.
+    pub fn offer(&mut self) {
+        let Some(offers) = &self.messages else { return };
+        match &mut self.memory {
+            Some(memory) => {
+                memory.offer(offers.message());
+                self.update_window_edge();
+            }
+            None => self.end += offers.segments(),
+        }
+    }
+
+    /// The program offers messages.
+    #[inline]
+    pub fn offers_messages(&self) -> bool {
+        self.messages.is_some()
     }
 
     /// The first segment that may not be sent: the receiver's window, the send buffer or the end of
@@ -331,10 +369,8 @@ impl SendBuffer {
     #[inline(never)]
     fn irregular_mapping(&self, data: Seq) -> Mapping {
         if self.memory.is_none() {
-            return Mapping {
-                length: self.payload(data, self.end) as u16,
-                ..self.full_mapping(data)
-            };
+            let (start, length) = (self.payload(0, data), self.payload(data, data + 1));
+            return Mapping { data, start: start as u32, length: length as u16 };
         }
         match self.segment(data) {
             Some(extent) => Mapping { data, start: extent.start as u32, length: extent.length },
@@ -343,9 +379,12 @@ impl SendBuffer {
         }
     }
 
-    /// Payload bytes of segments `from..to`, all of one size except the last of the transfer.
+    /// Payload bytes of segments `from..to`, all of one size except the last of a transfer or of each message.
     #[inline]
     pub fn payload(&self, from: Seq, to: Seq) -> Bytes {
+        if let Some(offers) = &self.messages {
+            return offers.payload_before(to) - offers.payload_before(from);
+        }
         let full = Bytes::from(to - from) * Bytes::from(self.full);
         if to == self.end { full - Bytes::from(self.last_lacks) } else { full }
     }

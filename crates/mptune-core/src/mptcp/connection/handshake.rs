@@ -96,6 +96,7 @@ impl Connection {
         self.sender.pace(io.now, &mut self.subflows, id);
         self.sender.expand(io, &self.subflows, id, true);
         self.report(io, Report::Joined(id));
+        self.begin_messages(io);
         self.pump(io);
     }
 

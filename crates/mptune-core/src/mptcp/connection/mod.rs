@@ -12,6 +12,7 @@ mod addresses;
 mod audit;
 mod handshake;
 mod management;
+mod messages;
 mod sampling;
 mod sending;
 mod stall;
@@ -28,6 +29,7 @@ use crate::engine::Source;
 use crate::pathmanager::{Assignment, Driver, PathId, Stack};
 use crate::transport::RoleChange;
 use crate::units::Nanos;
+use messages::MessageTimes;
 use std::collections::VecDeque;
 
 /// An MPTCP connection.
@@ -54,6 +56,8 @@ pub struct Connection {
     changes: Vec<RoleChange>,
     /// The timer of the path manager's samples, if it takes any.
     sampling: Option<Source>,
+    /// The messages of its program, if that sends any.
+    messages: Option<MessageTimes>,
 }
 
 impl Connection {
@@ -63,6 +67,7 @@ impl Connection {
         io.queue.set(script_timer, options.start);
         let receiver = DataReceiver::new(&options);
         let sender = DataSender::new(number, &options, receiver.buffer(), io);
+        let messages = MessageTimes::new(number, &options, io);
         let handshakes = options.handshakes();
         let (paths, size) = (io.paths.as_slice(), options.size);
         let assignment =
@@ -87,6 +92,7 @@ impl Connection {
             handshakes,
             changes: Vec::new(),
             sampling,
+            messages,
         }
     }
 

@@ -56,6 +56,7 @@ impl Transport for Connection {
             Timer::Script => self.follow_script(io),
             Timer::Data => self.on_data_timer(io),
             Timer::Application => self.on_application(io),
+            Timer::Message => self.on_message(io),
             Timer::Sample => self.sample(io),
         }
     }
@@ -67,6 +68,10 @@ impl Transport for Connection {
 
     fn series(&self) -> &Series {
         &self.receiver.delivered().series
+    }
+
+    fn delays(&self) -> Option<&[Nanos]> {
+        self.receiver.delivered().delays()
     }
 
     fn stalled(&self, alive: bool) -> Option<(Nanos, String)> {

@@ -19,7 +19,7 @@ use super::subflow::{Phase, Subflow};
 use crate::network::reverse;
 use crate::pathmanager::SubflowId;
 use crate::tcp::Reply;
-use crate::units::{Bytes, Seq};
+use crate::units::{Bytes, Nanos, Seq};
 use delivered::Delivered;
 
 /// The data receiver.
@@ -39,7 +39,7 @@ impl DataReceiver {
         Self {
             reassembly: Reassembly::new(),
             buffer,
-            delivered: Delivered::new(options.start, options.bin, options.workload.bytes()),
+            delivered: Delivered::new(options.start, options.bin, &options.workload),
             ack_size: options.ack_size(),
         }
     }
@@ -53,6 +53,11 @@ impl DataReceiver {
     #[inline]
     pub fn delivered(&self) -> &Delivered {
         &self.delivered
+    }
+
+    /// The program sends its first message now.
+    pub fn begin_messages(&mut self, now: Nanos) {
+        self.delivered.begin(now);
     }
 
     /// Segments that arrived again after they had been received.

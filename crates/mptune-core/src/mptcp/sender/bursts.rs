@@ -64,7 +64,7 @@ impl DataSender {
             return false;
         }
         let (window, room) = self.subflow_window(subflow);
-        let left = self.buffer.end().saturating_sub(self.buffer.next());
+        let left = self.buffer.left();
         room < self.burst(id).min(left) && f64::from(room) < window / WINDOW_PART
     }
 

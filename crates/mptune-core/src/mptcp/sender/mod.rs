@@ -44,7 +44,8 @@ pub struct DataSender {
     scheduling: Scheduling,
     /// Segments that fit the send queue of a subflow, unless its buffer grows.
     queue_limit: Seq,
-    /// Number of segments handed to subflows at which the path manager is notified.
+    /// Bytes handed to subflows at which the path manager is notified, and as many full segments.
+    notify_bytes: Bytes,
     notify_at: Seq,
     blocking: Blocking,
     /// Timers of the connection-level retransmission and of the application, under Linux accounting.
@@ -82,6 +83,7 @@ impl DataSender {
             reinjected_bytes: 0,
             scheduling: Scheduling::new(options.scheduler.clone(), options.paces(), whole_window),
             queue_limit,
+            notify_bytes: 0,
             notify_at: Seq::MAX,
             blocking: Blocking::new(),
             timers: Timers::new(number, options.accounting, io),
@@ -152,6 +154,7 @@ impl DataSender {
 
     /// [`Self::pump`] pauses when this many bytes were handed to subflows.
     pub fn notify_at(&mut self, bytes: Bytes) {
+        self.notify_bytes = bytes;
         self.notify_at = bytes.div_ceil(Bytes::from(self.buffer.full())) as Seq;
     }
 
@@ -200,6 +203,11 @@ impl DataSender {
         if let Some(timers) = self.timers.as_ref().filter(|_| self.buffer.wakes_application()) {
             timers.wake_application(io);
         }
+    }
+
+    /// The program offers its next message.
+    pub fn offer_message(&mut self) {
+        self.buffer.offer();
     }
 
     /// The application writes until the buffer is full.

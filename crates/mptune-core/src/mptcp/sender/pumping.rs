@@ -71,7 +71,7 @@ impl DataSender {
     fn on_blocked(&mut self, io: &mut Io, subflows: &mut [Subflow], ready: u64, limit: Seq) {
         self.note_app_limited(subflows, ready);
         self.note_blocked(io.now, limit);
-        if self.opportunistic && limit < self.buffer.end() {
+        if self.opportunistic && self.buffer.has_more(limit) {
             self.unblock(io, subflows, ready);
         }
     }
@@ -170,6 +170,9 @@ impl DataSender {
     /// Nagle's algorithm (Linux `tcp_nagle_check`, `tcp_minshall_check`): the last segment in a send queue is short, and
     /// another short one is not acknowledged.
     fn waits_by_nagle(&self, subflow: &Subflow) -> bool {
+        if self.buffer.offers_messages() {
+            return false; // their program sets TCP_NODELAY
+        }
         let Some(only) = only(&subflow.queue) else { return false };
         let outstanding = subflow.sender.outstanding();
         self.buffer.is_short(only) && subflow.send_window.awaits_short_segment(outstanding)
@@ -206,11 +209,19 @@ impl DataSender {
 
     #[inline]
     fn is_notification_due(&self) -> bool {
-        self.buffer.next() >= self.notify_at
+        self.buffer.next() >= self.notify_at && self.are_bytes_sent()
+    }
+
+    /// As many bytes as segments of messages may promise, which can be short.
+    fn are_bytes_sent(&self) -> bool {
+        !self.buffer.offers_messages() || self.buffer.sent_bytes() >= self.notify_bytes
     }
 
     fn notification(&mut self) -> Option<Bytes> {
         self.notify_at = Seq::MAX;
+        if self.buffer.offers_messages() {
+            return Some(self.buffer.sent_bytes());
+        }
         Some(Bytes::from(self.buffer.next()) * Bytes::from(self.buffer.full()))
     }
 
@@ -227,7 +238,7 @@ impl DataSender {
     /// There is more to send, but the buffers block it.
     #[inline]
     fn note_blocked(&mut self, now: Nanos, limit: Seq) {
-        if limit < self.buffer.end() {
+        if self.buffer.has_more(limit) {
             self.blocking.begin(now);
         }
     }

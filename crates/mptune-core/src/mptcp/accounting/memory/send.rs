@@ -65,8 +65,9 @@ pub struct SendMemory {
     /// Bytes of a fragment, none for a queue of packets; and the end of the fragment of `next`.
     fragment: Option<Bytes>,
     fragment_end: Bytes,
-    /// Bytes of the whole transfer.
+    /// Bytes of the whole workload, and of what the program has offered so far: of a transfer at once all.
     total: Bytes,
+    offered: Bytes,
     /// DATA_ACKed; handed to subflows; written by the application; the right edge of the receiver's
     /// window (Linux `snd_una`, `snd_nxt`, `write_seq`, `wnd_end`).
     una: Bytes,
@@ -109,6 +110,7 @@ impl SendMemory {
             fragment,
             fragment_end: fragment.unwrap_or(Bytes::MAX),
             total,
+            offered: total,
             una: 0,
             next: 0,
             written: 0,
@@ -130,13 +132,13 @@ impl SendMemory {
 
     /// The application waits for room.
     pub fn is_application_waiting(&self) -> bool {
-        self.written < self.total
+        self.written < self.offered
     }
 
     /// The application waits for room and there is enough (Linux `sk_stream_is_writeable`: a third of
     /// the buffer).
     pub fn wakes_application(&self) -> bool {
-        self.written < self.total && self.written - self.una <= self.limit / 3 * 2
+        self.written < self.offered && self.written - self.una <= self.limit / 3 * 2
     }
 
     /// The application writes until the buffer is full, to the end of a fragment (Linux
@@ -144,8 +146,27 @@ impl SendMemory {
     pub fn write(&mut self) {
         let full = self.una + self.limit;
         let until = self.fragment.map_or(full, |size| full.div_ceil(size) * size);
-        self.written = self.written.max(until).min(self.total);
+        self.written = self.written.max(until).min(self.offered);
         self.sendable = self.written.min(self.edge);
+    }
+
+    /// The program offers nothing before [`Self::offer`].
+    pub fn wait_for_offers(&mut self) {
+        (self.offered, self.written, self.sendable) = (0, 0, 0);
+    }
+
+    /// The program offers more, and writes it unless it still waits for room for what it offered before.
+    pub fn offer(&mut self, bytes: Bytes) {
+        let waits = self.is_application_waiting();
+        self.offered += bytes;
+        if !waits {
+            self.write();
+        }
+    }
+
+    /// Some of what the program offered was not handed to a subflow; in segments.
+    pub fn left(&self) -> Seq {
+        (self.offered - self.next).div_ceil(Bytes::from(self.full)).min(Bytes::from(Seq::MAX)) as Seq
     }
 
     /// Segments that fit the send buffer of one subflow, which has the size of the connection's.
@@ -175,7 +196,7 @@ impl SendMemory {
 
     /// The workload ends with the data handed to subflows.
     pub fn finish(&mut self) {
-        self.total = self.next;
+        (self.total, self.offered) = (self.next, self.next);
         self.written = self.next;
         self.sendable = self.written.min(self.edge);
     }
@@ -195,7 +216,7 @@ impl SendMemory {
         let full = Bytes::from(self.full);
         let whole = (room / full) as Seq;
         let rest = room % full > 0;
-        let is_last = room == self.total - self.next;
+        let is_last = room == self.offered - self.next;
         whole + Seq::from(rest && (cut || is_last || self.next == self.una))
     }
 
@@ -296,7 +317,8 @@ impl SendMemory {
             && self.una + bytes == self.next
             && self.next <= self.sendable
             && self.sendable == self.written.min(self.edge)
-            && self.written <= self.total
+            && self.written <= self.offered
+            && self.offered <= self.total
     }
 
     /// The receiver offers this much from the DATA_ACK on.

@@ -1,0 +1,145 @@
+//! A message of a fixed size at fixed times, as calls and games send them: measured by the delay of each.
+
+use super::span;
+use crate::error::SpecError;
+use crate::units::{Bytes, Nanos};
+use serde::Deserialize;
+
+/// Most messages of a trial: their delays are all kept.
+const MOST: u64 = 1_000_000;
+
+/// A series of messages. The first is due when the connection is established at the sender, the next one interval
+/// later and so on, whether those before it were delivered or not: one that finds no room in the send buffer waits for it,
+/// and its delay counts from when it was due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Messages {
+    /// Payload of a message.
+    pub bytes: Bytes,
+    /// Time from one to the next.
+    pub interval_ns: Nanos,
+    /// Messages are due for this long.
+    pub duration_ns: Nanos,
+    /// Time after `duration_ns` within which the last is to arrive.
+    pub patience_ns: Nanos,
+}
+
+impl Messages {
+    /// Number of messages.
+    pub fn count(&self) -> u64 {
+        self.duration_ns.div_ceil(self.interval_ns)
+    }
+
+    /// Their payload.
+    pub fn total(&self) -> Bytes {
+        self.count() * self.bytes
+    }
+
+    /// Latest end of the trial, from the first SYN.
+    pub fn limit(&self) -> Nanos {
+        self.duration_ns + self.patience_ns
+    }
+
+    /// The time at which message `number` is due, since the connection was established.
+    #[inline]
+    pub fn due(&self, number: u64) -> Nanos {
+        number * self.interval_ns
+    }
+
+    /// `segment`: payload bytes of a full segment, of which there are to be less than 2^31.
+    pub(super) fn validate(&self, segment: u32) -> Result<(), SpecError> {
+        if self.bytes == 0 {
+            return Err(SpecError::new("bytes", "expected at least 1 byte"));
+        }
+        span::check("duration_ns", self.duration_ns)?;
+        span::check("interval_ns", self.interval_ns)?;
+        span::check("patience_ns", self.patience_ns)?;
+        let count = self.count();
+        if count > MOST {
+            let expected = format!("expected at most {MOST} messages, found {count}");
+            return Err(SpecError::new("interval_ns", expected));
+        }
+        let segments = self.bytes.div_ceil(u64::from(segment)).saturating_mul(count);
+        if segments >= 1 << 31 {
+            return Err(SpecError::new("bytes", "expected less than 2^31 segments in all"));
+        }
+        Ok(())
+    }
+}
+
+/// The delays of messages whose payload arrives in order.
+#[derive(Debug, Clone)]
+pub struct Delays {
+    messages: Messages,
+    /// Payload with which the next message is complete.
+    complete: Bytes,
+    delays: Vec<Nanos>,
+}
+
+impl Delays {
+    /// None has arrived.
+    pub fn new(messages: Messages) -> Self {
+        Self { messages, complete: messages.bytes, delays: Vec::new() }
+    }
+
+    /// This much payload has arrived in order, `since` the connection was established at the sender.
+    #[inline]
+    pub fn on_arrival(&mut self, since: Nanos, total: Bytes) {
+        while total >= self.complete {
+            let due = self.messages.due(self.delays.len() as u64);
+            self.delays.push(since.saturating_sub(due));
+            self.complete += self.messages.bytes;
+        }
+    }
+
+    /// Of each message that arrived, in their order: the time from when it was due to its last byte in order.
+    pub fn all(&self) -> &[Nanos] {
+        &self.delays
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::{MILLISECOND, SECOND};
+
+    const MESSAGES: Messages = Messages {
+        bytes: 200,
+        interval_ns: 100 * MILLISECOND,
+        duration_ns: SECOND,
+        patience_ns: SECOND,
+    };
+
+    #[test]
+    fn messages_are_due_for_the_duration() {
+        assert_eq!((MESSAGES.count(), MESSAGES.total(), MESSAGES.limit()), (10, 2_000, 2 * SECOND));
+        let longer = Messages { duration_ns: SECOND + 1, ..MESSAGES };
+        assert_eq!((longer.count(), longer.due(10)), (11, SECOND));
+    }
+
+    #[test]
+    fn a_message_arrives_with_its_last_byte_and_several_may_arrive_together() {
+        let mut delays = Delays::new(MESSAGES);
+        delays.on_arrival(20 * MILLISECOND, 199);
+        assert!(delays.all().is_empty());
+        delays.on_arrival(30 * MILLISECOND, 200);
+        delays.on_arrival(250 * MILLISECOND, 650);
+        assert_eq!(delays.all(), [30, 150, 50].map(|ms| ms * MILLISECOND));
+    }
+
+    #[test]
+    fn what_no_trial_can_hold_is_refused() {
+        let key = |messages: Messages| messages.validate(1448).map_err(|error| error.key);
+        assert_eq!(key(MESSAGES), Ok(()));
+        assert_eq!(key(Messages { bytes: 0, ..MESSAGES }), Err("bytes".into()));
+        assert_eq!(key(Messages { bytes: 1 << 60, ..MESSAGES }), Err("bytes".into()));
+        for (wrong, name) in [
+            (Messages { interval_ns: 0, ..MESSAGES }, "interval_ns"),
+            (Messages { interval_ns: 999, ..MESSAGES }, "interval_ns"),
+            (Messages { duration_ns: 0, ..MESSAGES }, "duration_ns"),
+            (Messages { patience_ns: 0, ..MESSAGES }, "patience_ns"),
+        ] {
+            assert_eq!(key(wrong), Err(name.into()));
+        }
+    }
+}
