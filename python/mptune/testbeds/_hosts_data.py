@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from mptune.errors import InputError, LimitReached
 from mptune.topology import Interface, Site, Topology
-from mptune.trial import Bulk, Observation, Transfer, Trial, Workload
+from mptune.trial import Bulk, Messages, Observation, Transfer, Trial, Workload
 
 #: Bytes on the wire per byte of payload: a packet of 1500 has 1428 bytes with all options of MPTCP, 1408 over
 #: IPv6 (RFC 8684 section 3.3).
@@ -18,6 +18,8 @@ _WIRE = 1500 / 1408
 _RESERVE = 1.1
 
 _PACKET = 1500
+#: Headers of a packet with all options.
+_HEADERS = 112
 
 #: Bytes by host and interface.
 Sent = Mapping[tuple[str, str], int]
@@ -153,6 +155,9 @@ def _wire_bytes(workload: Workload, rate_bps: int) -> float:
     """Bytes on the wire, without retransmissions: of a transfer, or of a link that is never idle."""
     if isinstance(workload, Transfer):
         return math.ceil(_WIRE * workload.bytes)
+    if isinstance(workload, Messages):
+        # Each of them is in packets of its own.
+        return math.ceil(_WIRE * workload.count * (workload.bytes + _HEADERS))
     return rate_bps * workload.duration_ns / 8e9
 
 
