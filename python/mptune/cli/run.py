@@ -114,7 +114,7 @@ def _print(trial: Trial, observation: Observation) -> None:
 
 
 def _delays(trial: Trial, observation: Observation) -> str:
-    """Delays of messages: "300 messages of 200 B: delay p99 40.1 ms, delay p50 21.3 ms, longest gap 120 ms"."""
+    """Delays of messages: "300 messages of 200 B: delay p99 40.1 ms, longest gap 120 ms"."""
     from mptune.runner.one_trial import message_figures
 
     sent, arrived = trial.workload, len(observation.delays_ns)
