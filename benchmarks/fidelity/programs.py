@@ -1,9 +1,10 @@
 """Messages and requests of the simulator beside the kernel, on drawn networks.
 
-Networks as in `benchmarks.fidelity.throughput`, each with a series of messages and with a client that asks, drawn
-too. Every metric of a workload is compared by its mean over the runs; beside it the kernel against itself, one half of its
-runs against the other. `--write-docs` writes the table into docs/reference/fidelity.md. A seed that was looked at guides
-whoever works on the model: report on one that nobody looked at.
+Networks as in `benchmarks.fidelity.throughput`, each with a series of messages and with a client that asks,
+drawn too. Every metric of a workload is compared by its mean over the runs; beside it the kernel against
+itself, one half of its runs against the other. `--write-docs` writes the table into
+docs/reference/fidelity.md. A seed that was looked at guides whoever works on the model: report on one that
+nobody looked at.
 """
 
 import argparse
@@ -19,7 +20,7 @@ from benchmarks.shared import docs
 from benchmarks.shared.measure import RESULTS, machine, write
 from benchmarks.shared.random_networks import Draw
 from mptune import testbeds
-from mptune.runner.runner import reduce_trials
+from mptune.runner.running import reduce_trials
 from mptune.runner.seeds import seed_for
 from mptune.statistics import quantile
 from mptune.topology import Topology
@@ -139,7 +140,9 @@ def judged(case: Case, simulated: Sequence[Record], kernel: Sequence[Record]) ->
 
 def rows(found: Sequence[Judged]) -> list[tuple[str, ...]]:
     """Median and 90th percentile of the error of each metric, and the kernel against itself."""
-    table = [("metric", "cases", "median error", "90th percentile", "the kernel against itself")]
+    table: list[tuple[str, ...]] = [
+        ("metric", "cases", "median error", "90th percentile", "the kernel against itself")
+    ]
     for name in dict.fromkeys(one.metric for one in found):
         of_metric = [one for one in found if one.metric == name]
         errors = sorted(abs(one.error) for one in of_metric)
@@ -180,8 +183,8 @@ def main() -> None:
     ]
     for one in sorted(found, key=lambda one: -abs(one.error)):
         print(
-            f"{one.case.network:16} {one.metric:16} simulated {one.simulated:9.2f} kernel {one.kernel:9.2f} "
-            f"{one.error:+8.1%} (itself {one.own:+.1%})"
+            f"{one.case.network:16} {one.metric:16} simulated {one.simulated:9.2f} "
+            f"kernel {one.kernel:9.2f} {one.error:+8.1%} (itself {one.own:+.1%})"
         )
     table = rows(found)
     print("\n".join(docs.table(table)))

@@ -16,7 +16,7 @@ from mptune.cli._common import JsonOption, TopologyArgument, add, console, emit_
 from mptune.errors import TrialError
 from mptune.options.trials import Reverse, Testbed
 from mptune.runner.one_trial import AFTER_A_SCRIPT, RunOptions
-from mptune.trial import FIXED, Messages, Requests
+from mptune.trial import FIXED, Messages, Requests, Timed
 
 if TYPE_CHECKING:
     from mptune.trial import Observation, Trial
@@ -83,7 +83,7 @@ def _print(trial: Trial, observation: Observation) -> None:
         out.print(
             f"{units.format_size(observation.in_order_bytes)} in {seconds:.3f} s ({what})", style="bold"
         )
-    elif isinstance(trial.workload, Messages | Requests):
+    elif isinstance(trial.workload, Timed):
         out.print(f"{_times(trial, observation)} ({what})", style="bold")
     else:
         out.print(f"{observation.throughput_bps / 1e6:.2f} Mbit/s over {seconds:g} s ({what})", style="bold")
@@ -122,9 +122,10 @@ def _times(trial: Trial, observation: Observation) -> str:
     if isinstance(sent, Messages):
         count = f"{arrived} of {sent.count}" if arrived < sent.count else f"{arrived}"
         what = f"{count} messages of {units.format_size(sent.bytes)}"
-    else:
-        assert isinstance(sent, Requests)
+    elif isinstance(sent, Requests):
         what = f"{arrived} responses of {units.format_size(sent.response_bytes)}"
+    else:
+        what = f"{arrived} pages"
     found = [f"{name} {digits(ms)} ms" for name, ms in figures(trial, observation).items() if ms is not None]
     return f"{what}: {', '.join(found) or 'no time known'}"
 

@@ -24,7 +24,17 @@ from mptune.runner.runner import TrialRunner
 from mptune.statistics import Summary, summarise
 from mptune.testbeds import stack_title
 from mptune.topology import Topology
-from mptune.trial import Bulk, Combination, Configuration, Messages, Record, Requests, ScriptedAction
+from mptune.trial import (
+    Bulk,
+    Combination,
+    Configuration,
+    Messages,
+    Page,
+    Record,
+    Requests,
+    ScriptedAction,
+    Timed,
+)
 from mptune.trial.metrics import THROUGHPUT, Metric, metric_named, metrics_of, through_an_outage
 from mptune.trial.records import is_tcp
 
@@ -109,7 +119,7 @@ class ObjectiveResult(msgspec.Struct, frozen=True, kw_only=True):
     stack: str
     buffer_mode: str
     family: str
-    workload: Messages | Requests
+    workload: Timed
     objective: str
     unit: str
     limits: tuple[str, ...]
@@ -158,7 +168,7 @@ class _Search:
     """
 
     job: Job
-    workload: Messages | Requests
+    workload: Timed
     objective: Metric
     limits: tuple[Limit, ...]
 
@@ -404,16 +414,19 @@ def _beginning(topology: Topology, subset: Sequence[str], asked: Sequence[str]) 
     return "" if usual in subset else subset[0]
 
 
-def worth_measuring(buffers: Sequence[int], sent: Messages | Requests) -> list[int]:
+def worth_measuring(buffers: Sequence[int], sent: Timed) -> list[int]:
     """Buffers for a workload, bytes, ascending: of those that hold all that can wait the smallest alone.
 
-    That are the messages of a standstill, or all responses at once.
+    That are the messages of a standstill, or all that is asked for at once.
     """
     ordered = sorted(buffers)
-    if isinstance(sent, Messages):
-        waiting = sent.bytes * (1 + _STANDSTILL_S * 1e9 / sent.interval_ns)
-    else:
-        waiting = sent.at_once * max(sent.request_bytes, sent.response_bytes)
+    match sent:
+        case Messages():
+            waiting = sent.bytes * (1 + _STANDSTILL_S * 1e9 / sent.interval_ns)
+        case Requests():
+            waiting = sent.at_once * max(sent.request_bytes, sent.response_bytes)
+        case Page():
+            waiting = max(sent.page_bytes, sent.objects * sent.object_bytes)
     # Linux charges about twice the payload.
     least = next((size for size in ordered if size >= 4 * waiting), ordered[-1])
     return [size for size in ordered if size <= least]

@@ -38,7 +38,7 @@ from mptune.trial import (
     Messages,
     Observation,
     PlannedTrial,
-    Requests,
+    Timed,
     Transfer,
     Trial,
     time_or_size,
@@ -253,7 +253,7 @@ def trial_document(trial: Trial, observation: Observation) -> dict[str, Any]:
             result[name] = observation.metadata[name]
     if observation.completion_ns is not None:
         result["completion_s"] = observation.completion_ns / 1e9
-    if isinstance(trial.workload, Messages | Requests):
+    if isinstance(trial.workload, Timed):
         result[trial.workload.kind] = _times_document(trial.workload, trial, observation)
     if observation.failed is not None:
         result["failed"] = observation.failed.reason
@@ -267,7 +267,7 @@ def figures(trial: Trial, observation: Observation) -> dict[str, float | None]:
     return {metric.name: metric.read(kept) for metric in metrics_of(trial.workload)}
 
 
-def _times_document(sent: Messages | Requests, trial: Trial, observation: Observation) -> dict[str, Any]:
+def _times_document(sent: Timed, trial: Trial, observation: Observation) -> dict[str, Any]:
     """What was sent, how much of it arrived, and how long each took, ms."""
     asked = msgspec.to_builtins(sent)
     due = {"due": sent.count} if isinstance(sent, Messages) else {}

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from mptune.errors import InputError, LimitReached
 from mptune.topology import Interface, Site, Topology
-from mptune.trial import Bulk, Messages, Observation, Requests, Transfer, Trial, Workload
+from mptune.trial import Bulk, Messages, Observation, Page, Requests, Transfer, Trial, Workload
 
 #: Bytes on the wire per byte of payload: a packet of 1500 has 1428 bytes with all options of MPTCP, 1408 over
 #: IPv6 (RFC 8684 section 3.3).
@@ -146,7 +146,7 @@ def _share(limit: int | None, before: int, to_come: int | None) -> str:
 
 def _to_come(rate_bps: int | None, sending: Workload | None) -> int | None:
     """Bytes that are sent at most over a link of a rate; None if that is not known."""
-    if sending is None or (rate_bps is None and isinstance(sending, Bulk | Requests)):
+    if sending is None or (rate_bps is None and isinstance(sending, Bulk | Requests | Page)):
         return None
     return round(_wire_bytes(sending, rate_bps or 0))
 
