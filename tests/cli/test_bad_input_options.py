@@ -231,6 +231,7 @@ TOGETHER = [
     Case((*LEARN, "--workload", CALLS, "--budget", "1h"), ("--budget",)),
     Case((*LEARN, "--workload", CALLS, "--sets", "signs"), ("--sets",)),
     Case((*LEARN, "--workload", CALLS, "--every", "1h", "--for", "2h"), ("--every",)),
+    Case((*LEARN, "--workload", CALLS, "--as-papers"), ("--workload",)),
     Case((*LEARN, "--workload", CALLS, "--initial-path", "nowhere"), ("--initial-path",)),
     Case((*LEARN, "--objective", "delay:p99"), ("--objective",)),
     Case((*LEARN, "--objective", "gap", "--transfer", "64KiB"), ("--objective",)),
