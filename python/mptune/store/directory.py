@@ -36,6 +36,9 @@ STORE = "campaign.sqlite"
 #: The answer in a run directory, if there was a question.
 RESULT = "result.json"
 
+#: What an answer by an objective was compared with.
+COMPARED = "compared.csv"
+
 #: Prefix of incomplete results.
 _UNPUBLISHED = ".new-"
 

@@ -1,7 +1,7 @@
 """A campaign as tables for other programs: CSV or Parquet, with the unit in every column's name.
 
-One row per trial, per trial and subflow, and (if requested) per trial, subflow and 100 ms. It reads the
-store and computes nothing.
+One row per trial, per trial and subflow, and (if requested) per trial, subflow and 100 ms, and per message.
+It reads the store and computes nothing.
 """
 
 import json
@@ -52,7 +52,7 @@ FORMATS: dict[str, Callable[["pd.DataFrame", BinaryIO], None]] = {"csv": _csv, "
 def export(
     store: Store, directory: Path, kind: str, *, series: bool = False, zone: tzinfo | None = None
 ) -> list[Path]:
-    """Write the tables `trials`, `subflows` and, if requested, `series`; return the files.
+    """Write the tables `trials`, `subflows` and, if requested, `series` and `messages`; return the files.
 
     Parameters
     ----------
@@ -71,6 +71,8 @@ def export(
     }
     if series:
         tables["series"] = list(_series(store))
+        if messages := list(_messages(store)):
+            tables["messages"] = messages
     files = []
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -129,3 +131,16 @@ def _series(store: Store) -> Iterator[dict[str, Any]]:
                     "t_s": index * BIN_NS / 1e9,
                     "throughput_mbps": size * 8e3 / BIN_NS,
                 }
+
+
+def _messages(store: Store) -> Iterator[dict[str, Any]]:
+    """When each message was due, and its delay."""
+    for row in store.rows("SELECT id, key, settings FROM trial WHERE settings LIKE '%workload%' ORDER BY id"):
+        interval_ns = json.loads(row["settings"]).get("workload", {}).get("interval_ns", 0)
+        for number, delay_ns in enumerate(store.observation(row["key"]).delays_ns):
+            yield {
+                "trial": row["id"],
+                "message": number,
+                "due_s": number * interval_ns / 1e9,
+                "delay_ms": delay_ns / 1e6,
+            }
