@@ -146,6 +146,8 @@ def test_of_equal_ones_it_takes_mptcp_and_the_smaller_buffer(network: Topology, 
 def test_a_smaller_buffer_is_taken_only_while_the_objective_stays(network: Topology, testbed: Calls) -> None:
     result = run(network, testbed, pms=("fullmesh",), tcp=False)
     assert (result.chosen.combination.pm, result.chosen.buffer_bytes) == ("fullmesh", 256 * KIB)
+    # B carried nothing, and would as soon as the others could not.
+    assert result.subflows == ("A-X", "B-X", "C-X")
 
 
 def test_plain_tcp_is_the_answer_where_mptcp_has_no_set_as_good(network: Topology, testbed: Calls) -> None:

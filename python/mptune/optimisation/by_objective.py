@@ -445,12 +445,16 @@ def _combination(record: Record) -> Combination:
 
 
 def _carrying(topology: Topology, configuration: Configuration, records: Sequence[Record]) -> tuple[str, ...]:
-    """Subflows that carried data in any run, or were chosen, in the order of the topology."""
-    used = {
-        subflow.path for record in records for subflow in record.subflows if subflow.throughput_mbps
-    } or set(configuration.active or ())
+    """Subflows that may carry data, in the order of the topology: chosen, every one, or those that did.
+
+    With fullmesh a subflow carries messages as soon as the others are full or broken.
+    """
     if configuration.active:
         used = set(configuration.active)
+    elif configuration.protocol == "mptcp" and configuration.pm == "fullmesh":
+        used = {path.label for path in topology.for_mptcp(configuration.initial_path).paths}
+    else:
+        used = {subflow.path for record in records for subflow in record.subflows if subflow.throughput_mbps}
     return tuple(path.label for path in topology.paths if path.label in used)
 
 

@@ -102,7 +102,7 @@ def read_run(directory: Path, label: str) -> RunData:
     with _store(directory) as store:
         own = _own_sets(answer, impact.impact) if by_objective is None else _no_sets(config.options)
         trials = () if store is None else _trials(store, config.options, own)
-        if store is not None and by_objective is None:
+        if store is not None:
             trials = tuple(_with_delay(store, trial) for trial in trials)
         foreign = 0 if store is None else store.foreign()
         answering = None if answer is None else last_answering(answer)

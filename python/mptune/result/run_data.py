@@ -49,8 +49,7 @@ class TrialRow(msgspec.Struct, frozen=True, kw_only=True):
     transfer_bytes : of a transfer.
     saturated : the sender always had more; otherwise the throughput is no measure.
     interval_s : from one message to the next; 0 without messages.
-    delay_p99_ms : 99th percentile of the delay of messages; None without, and where only the answer's are
-        known.
+    delay_p99_ms : 99th percentile of the delay of messages; None without.
     failed : the reason, if it gave no result.
     """
 

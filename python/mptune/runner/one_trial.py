@@ -9,6 +9,7 @@ from typing import Annotated, Any, NamedTuple, Self
 import msgspec
 
 from mptune import testbeds, units
+from mptune._text import digits
 from mptune.options import Option, Options, count
 from mptune.options.path_managers import PathManagerOptions
 from mptune.options.paths import PathOptions
@@ -264,6 +265,16 @@ def message_figures(trial: Trial, observation: Observation) -> dict[str, float |
     """Metrics of the messages by name, ms; None where too few arrived."""
     kept = record(PlannedTrial(purpose="run", run=0, trial=trial), observation)
     return {metric.name: metric.read(kept) for metric in metrics_of(trial.workload)}
+
+
+def messages_line(trial: Trial, observation: Observation) -> str:
+    """Delays of messages: "300 messages of 200 B: delay p99 40.1 ms, longest gap 120 ms"."""
+    sent, arrived = trial.workload, len(observation.delays_ns)
+    assert isinstance(sent, Messages)
+    count = f"{arrived} of {sent.count}" if arrived < sent.count else f"{arrived}"
+    figures = message_figures(trial, observation)
+    texts = [f"{name} {digits(value)} ms" for name, value in figures.items() if value is not None]
+    return f"{count} messages of {units.format_size(sent.bytes)}: {', '.join(texts) or 'no delay known'}"
 
 
 def _message_document(sent: Messages, trial: Trial, observation: Observation) -> dict[str, Any]:
