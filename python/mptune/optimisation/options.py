@@ -74,8 +74,8 @@ _OF_THROUGHPUT = (
     *("every_ns", "for_ns", "strategy", "budget_ns", "certainty", "prior"),
 )
 
-#: Of these, what messages have as well.
-_OF_MESSAGES = ("duration_ns",)
+#: The same of messages, which have a duration, and whose sets of subflows do not follow from impact factors.
+_NOT_OF_MESSAGES = (*(name for name in _OF_THROUGHPUT if name != "duration_ns"), "sets")
 
 #: Options of messages alone.
 _ONLY_MESSAGES = ("at_most_delay_ns", "at_most_gap_ns")
@@ -320,9 +320,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
         yield from self._conflicts_of_workload()
         if self.workload is not None:
             for field in msgspec.structs.fields(type(self)):
-                if field.name in _OF_MESSAGES or field.name not in _OF_THROUGHPUT:
-                    continue
-                if getattr(self, field.name) != field.default:
+                if field.name in _NOT_OF_MESSAGES and getattr(self, field.name) != field.default:
                     yield field.name, "expected only without --workload: it concerns throughput"
         elif self.transfers:
             for field in msgspec.structs.fields(type(self)):

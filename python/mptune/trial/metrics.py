@@ -117,6 +117,10 @@ def _longest_gap(kept: Record) -> float | None:
 GAP = Metric(name="longest gap", unit="ms", more_is_better=False, read=_longest_gap, floor=1.0)
 
 
+#: Metrics of messages with a column in tables of trials, by its name, ms.
+COLUMNS = {"delay_p50_ms": DELAYS["p50"], "delay_p99_ms": DELAYS["p99"], "longest_gap_ms": GAP}
+
+
 def late(deadline_ns: int) -> Metric:
     """The share of messages or responses that take longer than this, percent."""
     deadline_ms = deadline_ns / 1e6
