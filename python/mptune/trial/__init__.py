@@ -30,7 +30,7 @@ from mptune.trial.combination import Combination
 from mptune.trial.configuration import Configuration
 from mptune.trial.path_parameters import PathParameters
 from mptune.trial.records import PlannedTrial, Record, SubflowRecord
-from mptune.trial.workloads import Bulk, Transfer, Workload, size_of, time_or_size, workloads_of
+from mptune.trial.workloads import Bulk, Messages, Transfer, Workload, size_of, time_or_size, workloads_of
 
 __all__ = [
     "ACTIONS",
@@ -46,6 +46,7 @@ __all__ = [
     "Bulk",
     "Combination",
     "Configuration",
+    "Messages",
     "Observation",
     "PathParameters",
     "PlannedTrial",

@@ -47,6 +47,7 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     in_order_bytes, bins : what arrived in that time.
     expected_bps : of a trial that ended early, its throughput had it lasted as long as was asked for: what
         arrived, slow start included, and the rate of the last two thirds for the time left.
+    delays_ns : of each message of the workload `messages`, ns from when it was due to its last byte in order.
     """
 
     testbed: str
@@ -55,6 +56,7 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     bins: list[int]
     subflows: list[SubflowObservation]
     completion_ns: int | None = None
+    delays_ns: list[int] = []
     failed: Failure | None = None
     background: list[BackgroundObservation] = []
     metadata: dict[str, bool | int | float | str] = {}

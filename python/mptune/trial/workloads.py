@@ -68,7 +68,29 @@ class Transfer(_Workload, frozen=True, kw_only=True, tag="transfer"):
         return {"transfer_bytes": self.bytes, "deadline_ns": self.deadline_ns}
 
 
-Workload = Bulk | Transfer
+class Messages(_Workload, frozen=True, kw_only=True, tag="messages"):
+    """A message at fixed times, measured by the delay of each.
+
+    Attributes
+    ----------
+    bytes : payload of a message.
+    interval_ns : from one to the next; the first is due when the connection is established.
+    duration_ns : messages are due for this long.
+    patience_ns : the last is to arrive within this time after `duration_ns`, or the trial has failed.
+    """
+
+    bytes: int
+    interval_ns: int
+    duration_ns: int
+    patience_ns: int = 10_000_000_000
+
+    @property
+    def limit_ns(self) -> int:
+        """Latest end of the trial."""
+        return self.duration_ns + self.patience_ns
+
+
+Workload = Bulk | Transfer | Messages
 
 
 def time_or_size(duration_ns: int | None, transfer_bytes: int | None) -> Workload:
@@ -91,5 +113,10 @@ def workloads_of(transfers: tuple[int, ...], duration_ns: int) -> tuple[Workload
 
 
 def size_of(workload: Workload) -> int | None:
-    """Payload bytes of a transfer; None if a time ends the workload."""
-    return workload.bytes if isinstance(workload, Transfer) else None
+    """Payload bytes of a transfer or of all messages; None if a time ends the workload."""
+    match workload:
+        case Transfer():
+            return workload.bytes
+        case Messages():
+            return workload.bytes * -(-workload.duration_ns // workload.interval_ns)
+    return None
