@@ -134,7 +134,7 @@ def test_messages_take_as_long_as_the_faster_path(measured):
     assert observation.failed is None and observation.in_order_bytes == 40 * 200
     assert len(observation.delays_ns) == 40
     assert statistics.median(observation.delays_ns) == pytest.approx(11 * MS, abs=MS)
-    assert 0.99 * SECOND < observation.completion_ns < 1.1 * SECOND
+    assert 0.99 * SECOND < observation.duration_ns < 1.1 * SECOND
     assert 0 <= observation.metadata["message_late_max_ms"] <= 2
 
 

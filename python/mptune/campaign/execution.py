@@ -22,14 +22,17 @@ from mptune.campaign.sending import recall, to_come
 from mptune.errors import InputError, MptuneError
 from mptune.impact import Impact, measure_impact
 from mptune.optimisation.budget import shortened
+from mptune.optimisation.by_objective import ObjectiveResult, optimise_by_objective
 from mptune.optimisation.by_size import SizesResult, optimise_by_size
 from mptune.optimisation.main_job import Result, optimise
 from mptune.optimisation.on_kernel import confirming
 from mptune.optimisation.options import OptimiseOptions
+from mptune.optimisation.outcomes import Outcome
 from mptune.optimisation.over_time import TABLE, rows_over_time
 from mptune.optimisation.rounds import Round, changes
 from mptune.options import Place, by_flag
 from mptune.result.making import write_impacts, write_result, write_table
+from mptune.result.making_by_objective import write_objective
 from mptune.result.making_by_size import write_sizes
 from mptune.runner.executors import Executor
 from mptune.runner.planning import plan_trials
@@ -68,7 +71,7 @@ def start(
     reporter: Reporter | None = None,
     wait: Wait = wait_until,
     place: Place = by_flag,
-) -> Result | SizesResult | None:
+) -> Outcome | None:
     """Run a campaign in a new directory.
 
     Defaults that its testbed lacks are left out, with a notice.
@@ -125,7 +128,7 @@ def resume(
     executor: Executor | None = None,
     reporter: Reporter | None = None,
     wait: Wait = wait_until,
-) -> Result | SizesResult | None:
+) -> Outcome | None:
     """Continue an interrupted campaign, or write the results of a finished one again.
 
     Raises
@@ -179,11 +182,13 @@ class _Run:
         follow(definition.routes, definition.topology, testbed, directory)
         self._reporter, self._wait = reporter, waiting(testbed, wait)
 
-    def run(self) -> Result | SizesResult | None:
+    def run(self) -> Outcome | None:
         options = self._definition.options
         self._reporter.notice(self._notice())
         if isinstance(options, OptimiseOptions) and options.transfers:
             return self._by_size(options)
+        if isinstance(options, OptimiseOptions) and options.workload is not None:
+            return self._by_objective(options)
         if isinstance(options, OptimiseOptions):
             return self._optimise(options)
         self._sweep(options)
@@ -263,6 +268,13 @@ class _Run:
         result = optimise_by_size(self._definition.topology, self._runner, options, reporter=self._reporter)
         with publish(self._directory) as directory:
             write_sizes(directory, result, self._asked(), self._created())
+        return result
+
+    def _by_objective(self, options: OptimiseOptions) -> ObjectiveResult:
+        topology = self._definition.topology
+        result = optimise_by_objective(topology, self._runner, options, reporter=self._reporter)
+        with publish(self._directory) as directory:
+            write_objective(directory, result, self._asked(), self._created())
         return result
 
     def _sweep(self, options: SweepOptions) -> None:

@@ -1,4 +1,4 @@
-"""The answer of a campaign, whatever it was asked: by size of transfer, for throughput, or none."""
+"""The answer of a campaign: by size of transfer, by an objective, for throughput, or none."""
 
 from __future__ import annotations
 
@@ -11,29 +11,37 @@ from mptune.files import read_json, reason
 from mptune.store.directory import RESULT
 
 if TYPE_CHECKING:
-    from mptune.optimisation.by_size import SizesResult
-    from mptune.optimisation.main_job import Result
+    from mptune.optimisation.outcomes import Outcome
 
 
-def show(result: Result | SizesResult | None, directory: Path, as_json: bool) -> None:
+def show(result: Outcome | None, directory: Path, as_json: bool) -> None:
     """Print the answer, or where the observations of a sweep are."""
-    from mptune.cli import _result_tables, _size_tables
+    from mptune.cli import _objective_tables, _result_tables, _size_tables
+    from mptune.optimisation.by_objective import ObjectiveResult
     from mptune.optimisation.by_size import SizesResult
     from mptune.report.files import PAGE
     from mptune.result.making import result_document
+    from mptune.result.making_by_objective import objective_document
     from mptune.result.making_by_size import sizes_document
 
     if as_json:
-        if result is None:
-            files = {}
-        else:
-            files = sizes_document(result) if isinstance(result, SizesResult) else result_document(result)
+        match result:
+            case None:
+                files = {}
+            case SizesResult():
+                files = sizes_document(result)
+            case ObjectiveResult():
+                files = objective_document(result)
+            case _:
+                files = result_document(result)
         emit_json({**files, "directory": str(directory), "report": str(directory / PAGE)})
     elif result is None:
         console().print(f"All trials are done. Observations: {directory}", markup=False)
         console().print(f"Report: {directory / PAGE}", markup=False)
     elif isinstance(result, SizesResult):
         _size_tables.show(console(), result, directory)
+    elif isinstance(result, ObjectiveResult):
+        _objective_tables.show(console(), result, directory)
     else:
         _result_tables.show(console(), result, directory)
 

@@ -31,7 +31,7 @@ from mptune.options.trials import MeasuringOptions
 from mptune.runner.executors import Executor, ExecutorOptions
 
 if TYPE_CHECKING:
-    from mptune.optimisation.by_size import SizesResult
+    from mptune.optimisation.outcomes import Outcome
     from mptune.runner.progress import Reporter
     from mptune.table import Measurements, ReadOptions
     from mptune.topology import Topology
@@ -122,7 +122,7 @@ def optimise(
     name = Path(data or "").stem if loaded is None else loaded.name
     directory = Path(out) if out is not None else default_directory(name, datetime.now().astimezone())
     reporter = Reporter(quiet=quiet)
-    result: Result | SizesResult
+    result: Outcome
     if data is not None:
         _refuse(
             [
@@ -176,7 +176,7 @@ def _measure(
     reporter: Reporter,
     *,
     force: bool,
-) -> Result | SizesResult:
+) -> Outcome:
     """The main job as a campaign."""
     from mptune.campaign.execution import start
     from mptune.cli._run_directory import keeping

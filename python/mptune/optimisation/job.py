@@ -19,7 +19,7 @@ from mptune.runner.runner import TrialRunner
 from mptune.runner.running import Advance
 from mptune.testbeds import only_stack
 from mptune.topology import Topology
-from mptune.trial import Bulk, Combination, Configuration, Record, Transfer, Workload
+from mptune.trial import Bulk, Combination, Configuration, Messages, Record, Transfer, Workload
 from mptune.units import MIB
 
 
@@ -32,6 +32,7 @@ class Job:
     round_ : of a campaign that is repeated over time.
     sets : PCDC's by congestion control, once the impact factors are known.
     transfer : what is asked for is its completion; None asks for the throughput of a saturated sender.
+    sent : what is asked for is a metric of these messages.
     """
 
     topology: Topology
@@ -41,6 +42,7 @@ class Job:
     round_: int = 0
     sets: Mapping[str, SubflowSets] = field(default_factory=dict)
     transfer: Transfer | None = None
+    sent: Messages | None = None
 
     def of_size(self, transfer_bytes: int) -> "Job":
         """The same job for transfers of one size."""
@@ -104,7 +106,7 @@ class Job:
             "family": options.family,
             "initial_path": one.initial_path or None,
             "size_known": options.size_known,
-            "workload": self.transfer or Bulk(duration_ns=self.options.duration_ns),
+            "workload": self.transfer or self.sent or Bulk(duration_ns=self.options.duration_ns),
         }
         if one.is_tcp:
             (path,) = one.subflows

@@ -4,7 +4,7 @@ One declaration of each is its flag, its key in a file and its default (`mptune.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Self
+from typing import Annotated, NamedTuple, Self
 
 import msgspec
 
@@ -29,10 +29,12 @@ from mptune.options.trials import (
     SizeKnown,
     Transfers,
 )
+from mptune.options.workloads import WorkloadOption, too_many
 from mptune.strategy import STRATEGIES
 from mptune.testbeds import check_name
 from mptune.testbeds.virtual import VirtualTestbed
-from mptune.trial import DEFAULT_FAMILY, FIXED, Workload, workloads_of
+from mptune.trial import DEFAULT_FAMILY, FIXED, Messages, Workload, workloads_of
+from mptune.trial.metrics import DELAYS, GAP, Metric, has, metric_named
 
 #: Configuration of a host that was never tuned; measured with the largest buffer of the sweep.
 DEFAULT_PM, DEFAULT_CC = "fullmesh", "cubic"
@@ -43,6 +45,9 @@ SETS = ("compete", "signs")
 #: Runs of each configuration, and of the answer beside the default: of a saturated sender, and of transfers,
 #: which are short, and whose 95th percentile depends on the longest of 20 runs or fewer.
 RUNS, TRANSFER_RUNS = (9, 9), (20, 40)
+
+#: The same of messages, of which one trial has many.
+MESSAGE_RUNS = (10, 20)
 
 #: Runs of the answer beside the default where the strategy has measured it several times already.
 FRESH_RUNS = 5
@@ -69,6 +74,12 @@ _OF_THROUGHPUT = (
     *("every_ns", "for_ns", "strategy", "budget_ns", "certainty", "prior"),
 )
 
+#: Of these, what messages have as well.
+_OF_MESSAGES = ("duration_ns",)
+
+#: Options of messages alone.
+_ONLY_MESSAGES = ("at_most_delay_ns", "at_most_gap_ns")
+
 #: Options of pcdc that follow from the impact factors.
 _MEASURED = ("active", "standby_order", "rtt_ns")
 
@@ -79,6 +90,27 @@ def _check_confirming(name: str) -> None:
         raise ValueError(one_of((VirtualTestbed.name, f"{VirtualTestbed.name}:RELEASE", NOWHERE), name))
     if name != NOWHERE:
         check_name(name)
+
+
+class Limit(NamedTuple):
+    """A limit on a metric that is not the objective."""
+
+    metric: Metric
+    most: float
+
+    @property
+    def text(self) -> str:
+        """The limit for people: "delay p99 of at most 80 ms"."""
+        return f"{self.metric.name} of at most {self.most:g} {self.metric.unit}"
+
+    def violation(self, value: float) -> float:
+        """By how much a value exceeds it, as a share of it; 0 where it does not."""
+        return max(0.0, value / self.most - 1)
+
+
+def _check_objective(word: str) -> None:
+    """Refuse an unknown metric."""
+    metric_named(word)
 
 
 class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
@@ -106,6 +138,33 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
     family: Family = DEFAULT_FAMILY
     initial_paths: InitialPaths = ()
     transfers: Transfers = ()
+    workload: WorkloadOption = None
+    objective: Annotated[
+        str | None,
+        Option(
+            Kind("METRIC", str.strip, str, _check_objective),
+            "What is to be best of the --workload: delay:p50, p90, p95, p99 or p99.9, gap (the longest time "
+            "without a message), or late:150ms (the share that arrives later).",
+            key="decision.objective",
+            unset="delay:p99 of messages",
+        ),
+    ] = None
+    at_most_delay_ns: Annotated[
+        int | None,
+        Option(
+            time(positive=True),
+            "Only configurations whose delay p99 is at most this.",
+            key="decision.at_most_delay",
+        ),
+    ] = None
+    at_most_gap_ns: Annotated[
+        int | None,
+        Option(
+            time(positive=True),
+            "Only configurations whose longest gap is at most this.",
+            key="decision.at_most_gap",
+        ),
+    ] = None
     size_known: SizeKnown = True
     runs: Annotated[
         int | None,
@@ -113,7 +172,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
             count(1),
             "Runs of each configuration, each with its own seed.",
             key="trials.runs",
-            unset=f"{RUNS[0]}; {TRANSFER_RUNS[0]} with --transfer",
+            unset=f"{RUNS[0]}; {TRANSFER_RUNS[0]} with --transfer, {MESSAGE_RUNS[0]} with --workload",
         ),
     ] = None
     duration_ns: Duration = 30_000_000_000
@@ -199,7 +258,8 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
             count(1),
             "Runs with new seeds to confirm the answer, and as many of the default.",
             key="decision.confirm_runs",
-            unset=f"{FRESH_RUNS}; {RUNS[1]} with --strategy grid, {TRANSFER_RUNS[1]} with --transfer",
+            unset=f"{FRESH_RUNS}; {RUNS[1]} with --strategy grid, {TRANSFER_RUNS[1]} with --transfer, "
+            f"{MESSAGE_RUNS[1]} with --workload",
         ),
     ] = None
     confirm_on: Annotated[
@@ -227,15 +287,39 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
     shortened_from_ns: int | None = None
 
     @property
+    def sent(self) -> Messages | None:
+        """The messages that were asked for."""
+        return None if self.workload is None else self.workload.lasting(self.duration_ns)
+
+    @property
+    def objective_word(self) -> str:
+        """The word of the metric that is to be best of messages."""
+        return self.objective or "delay:p99"
+
+    @property
+    def limits(self) -> Iterator[Limit]:
+        """Limits on metrics of messages, in ms."""
+        for metric, most_ns in ((DELAYS["p99"], self.at_most_delay_ns), (GAP, self.at_most_gap_ns)):
+            if most_ns is not None:
+                yield Limit(metric, most_ns / 1e6)
+
+    @property
     def workloads(self) -> tuple[Workload, ...]:
         """Workloads: a transfer of each size, or a saturated sender."""
-        return workloads_of(self.transfers, self.duration_ns)
+        return (self.sent,) if self.sent else workloads_of(self.transfers, self.duration_ns)
 
     def conflicts(self) -> Iterator[tuple[str, str]]:
         """The model needs enough buffer sizes; options are of path managers that are swept."""
         if not self.size_known and not self.transfers:
             yield "size_known", "expected only with sizes of transfers"
-        if self.transfers:
+        yield from self._conflicts_of_workload()
+        if self.workload is not None:
+            for field in msgspec.structs.fields(type(self)):
+                if field.name in _OF_MESSAGES or field.name not in _OF_THROUGHPUT:
+                    continue
+                if getattr(self, field.name) != field.default:
+                    yield field.name, "expected only without --workload: it concerns throughput"
+        elif self.transfers:
             for field in msgspec.structs.fields(type(self)):
                 if field.name in _OF_THROUGHPUT and getattr(self, field.name) != field.default:
                     yield field.name, "expected only without sizes of transfers: it concerns throughput"
@@ -262,6 +346,21 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
             if name in self.pm_options.of("pcdc"):
                 yield f"pm_options.pcdc.{name}", "expected only in a sweep: the main job measures it"
 
+    def _conflicts_of_workload(self) -> Iterator[tuple[str, str]]:
+        """What messages have is not asked of others, and the other way round."""
+        if self.workload is None:
+            for name in ("objective", *_ONLY_MESSAGES):
+                if getattr(self, name) is not None:
+                    yield name, "expected only with --workload"
+            return
+        if self.transfers:
+            yield "workload", "expected either --workload or sizes of transfers, found both"
+        for expected in too_many(self.workload, self.duration_ns):
+            yield "workload", expected
+        assert self.sent is not None
+        if not has(self.sent, metric_named(self.objective_word)):
+            yield "objective", f"expected a metric of messages, found {self.objective_word}"
+
     def completed(self) -> Self:
         """Withdrawal trials use the largest buffer, which limits least, and the same base of seeds."""
         impact = withdrawals(self.impact, self.buffers, self.buffer_mode, self.family, self.seed)
@@ -273,7 +372,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
             impact=impact,
             runs=self.runs_each,
             confirm_runs=self.fresh_runs,
-            strategy=self.strategy if self.transfers else self.chosen_strategy,
+            strategy=self.strategy if self.transfers or self.workload else self.chosen_strategy,
         )
 
     @property
@@ -282,7 +381,11 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
         if self.strategy is not None:
             return self.strategy
         plain = OptimiseOptions(strategy=_LEARNING)
-        papers = self.transfers or any(getattr(self, name) != getattr(plain, name) for name in _OF_GRID)
+        papers = (
+            self.transfers
+            or self.workload
+            or any(getattr(self, name) != getattr(plain, name) for name in _OF_GRID)
+        )
         return _PAPERS if papers else _LEARNING
 
     @property
@@ -307,15 +410,21 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
         return combinations * (1 if self.learns else self.runs_each * len(self.buffers))
 
     @property
+    def _usual_runs(self) -> tuple[int, int]:
+        if self.workload is not None:
+            return MESSAGE_RUNS
+        return TRANSFER_RUNS if self.transfers else RUNS
+
+    @property
     def runs_each(self) -> int:
         """Runs of each configuration."""
-        usual, _ = TRANSFER_RUNS if self.transfers else RUNS
+        usual, _ = self._usual_runs
         return usual if self.runs is None else self.runs
 
     @property
     def fresh_runs(self) -> int:
         """Runs with new seeds."""
-        _, usual = TRANSFER_RUNS if self.transfers else RUNS
+        _, usual = self._usual_runs
         if self.learns:
             usual = FRESH_RUNS
         return usual if self.confirm_runs is None else self.confirm_runs

@@ -3,10 +3,12 @@
 For a sweep, which has no answer, it names the best of what was observed.
 """
 
+from collections.abc import Sequence
+
 from mptune._text import digits, escaped
 from mptune.report.choices import Choices
 from mptune.report.markup import prose
-from mptune.result.answer import Answer, Interval, SizesAnswer
+from mptune.result.answer import Answer, Interval
 from mptune.result.run_data import RunData, TrialRow
 from mptune.result.wording import ends
 from mptune.trial import Combination
@@ -22,8 +24,9 @@ def answer(run: RunData, choices_: Choices, beside: str) -> str:
     ----------
     beside : HTML of the trade-off's section; empty if there is none.
     """
-    if run.by_size is not None:
-        text = _by_size(run.by_size)
+    several = run.by_size or run.by_objective
+    if several is not None:
+        text = _several(several.answer, alternating=run.by_size is not None)
         return f'<section id="answer" class="answer"><div class="text"><h2>Answer</h2>{text}</div></section>'
     if run.answer is None:
         text = f'<p class="sentence">{escaped(_without_answer(run))}</p>'
@@ -38,11 +41,11 @@ def answer(run: RunData, choices_: Choices, beside: str) -> str:
     return f'<section id="answer" class="answer">{text}{figure}</section>'
 
 
-def _by_size(sizes: SizesAnswer) -> str:
-    """For each size what to set, and below it what to expect."""
+def _several(sentences: Sequence[str], *, alternating: bool) -> str:
+    """What to set, and below it what to expect; `alternating` for one of each in turn."""
     return "".join(
-        f"<p{'' if number % 2 else ' class=sentence'}>{escaped(sentence)}</p>"
-        for number, sentence in enumerate(sizes.answer)
+        f"<p{'' if (number % 2 if alternating else number) else ' class=sentence'}>{escaped(sentence)}</p>"
+        for number, sentence in enumerate(sentences)
     )
 
 

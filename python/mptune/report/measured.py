@@ -16,14 +16,15 @@ _REASONS = 20
 
 def warnings(run: RunData) -> list[str]:
     """Warnings, as sentences."""
-    answer = run.answer or run.by_size
+    answer = run.answer or run.by_size or run.by_objective
     sentences = [] if answer is None else answer.warnings
     return [*sentences, *_failures(run), *_network(run)]
 
 
 def _failures(run: RunData) -> Iterator[str]:
     failed = run.failures
-    if failed and run.answer is None and run.by_size is None:  # an answer's warnings already report it
+    answered = run.answer or run.by_size or run.by_objective
+    if failed and answered is None:  # an answer's warnings already report it
         yield f"{len(failed)} of {len(run.trials)} trials failed and are left out (reasons at the end)."
     overloaded = sum(trial.failed is not None and trial.failed.kind == "overloaded" for trial in failed)
     if overloaded:

@@ -1,7 +1,7 @@
 """The answer as a document: what `result.json` has, for everything that makes, writes or reads one.
 
-`mptune.result.making` and `making_by_size` make it, `mptune.result.schema` derives the schema of it. What an
-older version did not write has a default.
+`mptune.result.making`, `making_by_size` and `making_by_objective` make it, `mptune.result.schema` derives the
+schema of it. What an older version did not write has a default.
 """
 
 from collections.abc import Iterator, Sequence
@@ -416,6 +416,77 @@ class SizesAnswer(msgspec.Struct, frozen=True, kw_only=True):
     family: str | None = None
     trials: TrialCounts = TrialCounts()
     sizes: tuple[SizeChoice, ...]
+    answer: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
+    """A configuration of an answer by an objective.
+
+    Attributes
+    ----------
+    subflows : those that carried data; of the default empty.
+    standby : silent ones, first to take over first.
+    """
+
+    protocol: str = "mptcp"
+    pm: str
+    cc: str
+    buffer_bytes: int
+    initial_path: str | None = None
+    subflows: tuple[str, ...] = ()
+    standby: tuple[str, ...] = ()
+
+    @property
+    def manager(self) -> str:
+        """The path manager, or plain TCP with its path."""
+        return plain_tcp(*self.subflows) if self.protocol == PLAIN_TCP else self.pm
+
+
+class Figure(msgspec.Struct, frozen=True, kw_only=True):
+    """A metric of the recommendation and of the default; the gain is positive where ours is better."""
+
+    name: str
+    unit: str
+    recommended: Interval
+    default: Interval
+    gain: Interval
+
+
+class OutageFigure(msgspec.Struct, frozen=True, kw_only=True):
+    """The longest gap where the path that carries most is cut halfway."""
+
+    path: str
+    gap: Figure
+
+
+class ObjectiveAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """`result.json` of an answer by an objective (`mptune.result.making_by_objective` makes it).
+
+    Attributes
+    ----------
+    workload : as in `mptune.trial.Messages`.
+    figures : the objective first.
+    throughput : of a saturated sender with the same configurations, Mbit/s.
+    """
+
+    version: int = 0
+    topology: str | None = None
+    stack: str | None = None
+    buffer_mode: str | None = None
+    family: str | None = None
+    trials: TrialCounts = TrialCounts()
+    workload: dict[str, str | int]
+    objective: str
+    unit: str
+    limits: tuple[str, ...] = ()
+    recommended: Setting
+    default: Setting
+    figures: tuple[Figure, ...]
+    throughput: Figure
+    outage: OutageFigure | None = None
+    compared: int
+    alike: int
     answer: tuple[str, ...]
     warnings: tuple[str, ...]
 

@@ -16,7 +16,15 @@ from mptune import files
 from mptune._text import on_subflows, over, plain_tcp
 from mptune.errors import InputError
 from mptune.optimisation.over_time import TABLE
-from mptune.result.answer import Answer, ImpactSets, SizesAnswer, beginning, chosen, last_answering
+from mptune.result.answer import (
+    Answer,
+    ImpactSets,
+    ObjectiveAnswer,
+    SizesAnswer,
+    beginning,
+    chosen,
+    last_answering,
+)
 from mptune.result.documents import read_document
 from mptune.result.run_data import Config, CurvePoint, RunData, TimeStep, TrialRow
 from mptune.routes.followed import read_followed
@@ -79,7 +87,9 @@ def read_run(directory: Path, label: str) -> RunData:
     if config is None:
         raise InputError(where, "", f"expected a run directory, found no {CONFIG} in it")
     is_by_size = bool(config.options.get("transfers")) and config.options.get("confirm_runs") is not None
-    answer = None if is_by_size else read_document(directory, RESULT, Answer)
+    is_by_objective = bool(config.options.get("workload")) and config.options.get("confirm_runs") is not None
+    answer = None if is_by_size or is_by_objective else read_document(directory, RESULT, Answer)
+    by_objective = read_document(directory, RESULT, ObjectiveAnswer) if is_by_objective else None
     by_size = read_document(directory, RESULT, SizesAnswer) if is_by_size else None
     impact = read_document(directory, "impact.json", _ImpactFile) or _ImpactFile()
     topology = None
@@ -90,8 +100,8 @@ def read_run(directory: Path, label: str) -> RunData:
         foreign = 0 if store is None else store.foreign()
         answering = None if answer is None else last_answering(answer)
         current = [trial for trial in trials if answering in (None, trial.round)]
-        # Of transfers the time that they take is shown, not the throughput on the way.
-        selected, panorama = () if is_by_size else _selected(current), _panorama(current)
+        # Of transfers and messages times are shown, not the throughput on the way.
+        selected, panorama = () if is_by_size or is_by_objective else _selected(current), _panorama(current)
         seen = (
             {}
             if store is None
@@ -104,6 +114,7 @@ def read_run(directory: Path, label: str) -> RunData:
         config=config,
         answer=answer,
         by_size=by_size,
+        by_objective=by_objective,
         impact=impact.impact,
         topology=topology,
         trials=trials,

@@ -10,7 +10,15 @@ import msgspec
 
 from mptune._text import on_subflows
 from mptune.errors import Failure
-from mptune.result.answer import Answer, ImpactSets, SizesAnswer, beginning, chosen, last_answering
+from mptune.result.answer import (
+    Answer,
+    ImpactSets,
+    ObjectiveAnswer,
+    SizesAnswer,
+    beginning,
+    chosen,
+    last_answering,
+)
 from mptune.routes.followed import Followed
 from mptune.store.round_trips import PathRtt
 from mptune.topology import Topology
@@ -128,6 +136,7 @@ class RunData(msgspec.Struct, frozen=True, kw_only=True):
     config: Config
     answer: Answer | None
     by_size: SizesAnswer | None = None
+    by_objective: ObjectiveAnswer | None = None
     impact: tuple[ImpactSets, ...]
     topology: Topology | None
     trials: tuple[TrialRow, ...]

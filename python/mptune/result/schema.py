@@ -9,12 +9,14 @@ from typing import Any
 
 import msgspec
 
-from mptune.result.answer import RESULT_VERSION, Answer, SizesAnswer
+from mptune.result.answer import RESULT_VERSION, Answer, ObjectiveAnswer, SizesAnswer
 
 
 def result_schema() -> dict[str, Any]:
     """Schema (draft 2020-12) of an answer about throughput, or by size of transfer."""
-    kinds, parts = msgspec.json.schema_components((Answer, SizesAnswer), ref_template="#/$defs/{name}")
+    kinds, parts = msgspec.json.schema_components(
+        (Answer, SizesAnswer, ObjectiveAnswer), ref_template="#/$defs/{name}"
+    )
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"urn:mptune:result:{RESULT_VERSION}",

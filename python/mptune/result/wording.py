@@ -9,14 +9,15 @@ from mptune._text import digits, over, plain_tcp
 from mptune.decision.confirmation import Confirmation
 from mptune.decision.model_error import gain
 from mptune.decision.uncertainty import Uncertainty
+from mptune.optimisation.by_objective import Figure, ObjectiveResult
 from mptune.optimisation.by_size import SizeAnswer, SizesResult, Times
 from mptune.optimisation.main_job import Result
 from mptune.optimisation.reached import Reached, percent_certain
 from mptune.optimisation.rounds import Round
 from mptune.statistics import Summary
 from mptune.strategy import ROOM
-from mptune.trial import PLAIN_TCP, Combination
-from mptune.units import MIB, format_size
+from mptune.trial import PLAIN_TCP, Combination, Configuration, Messages
+from mptune.units import MIB, format_size, format_time
 
 _HOUR_NS = 3600 * 10**9
 
@@ -54,6 +55,61 @@ def sizes_answer(result: SizesResult) -> list[str]:
         for size_answer in result.answers
         for text in (_size_sentence(result, size_answer), _size_evidence(size_answer))
     ]
+
+
+def objective_answer(result: ObjectiveResult) -> list[str]:
+    """What to set, what to expect beside the default, what it costs, and what an outage does."""
+    first, *others = result.figures
+    sentences = [
+        instruction(
+            f"{result.name}, {sent(result.workload)}",
+            result.chosen.combination.pm,
+            result.chosen.combination.cc,
+            result.chosen.buffer_bytes,
+            result.subflows,
+            result.recommended.standby_order,
+            stack=result.stack,
+            mode=result.buffer_mode,
+            family=result.family,
+            initial_path=result.chosen.combination.initial_path,
+        ),
+        f"{_figure(first, plain=_settings(result.default))}{_better(first)}",
+        " ".join(_figure(other) for other in others),
+        f"{_figure(result.throughput, title='A saturated sender')}",
+    ]
+    if result.outage is not None:
+        path, outage = result.outage
+        sentences.append(_figure(outage, title=f"If {path} fails for good, the longest gap is"))
+    return sentences
+
+
+def sent(messages: Messages) -> str:
+    """A workload for people: "messages of 200 B every 100 ms"."""
+    return f"messages of {format_size(messages.bytes)} every {format_time(messages.interval_ns)}"
+
+
+def _settings(default: Configuration) -> str:
+    return f"{default.pm}, {default.cc} and {default.buffer_bytes / MIB:g} MiB"
+
+
+def _figure(figure: Figure, *, title: str = "", plain: str = "the default") -> str:
+    """A metric of both, with intervals: "Delay p99: 96.3 ms (94 to 98); the default: 238 ms."."""
+    name = title or f"{figure.name[0].upper()}{figure.name[1:]}"
+    colon = "" if title.endswith(" is") else ":"
+    return f"{name}{colon} {_value(figure, figure.ours)}; {plain}: {_value(figure, figure.default)}."
+
+
+def _value(figure: Figure, summary: Summary | None) -> str:
+    return "none" if summary is None else f"{digits(summary.mean)} {figure.unit}{interval(summary)}"
+
+
+def _better(figure: Figure) -> str:
+    """The gain run by run, and its share of the default's mean."""
+    gain, default = figure.gain, figure.default
+    if gain is None or default is None:
+        return ""
+    share = f", {100 * gain.mean / default.mean:+.1f} %" if default.mean else ""
+    return f" Better by {digits(gain.mean, 3)} {figure.unit}{interval(gain, 3)}{share}, {_new(gain.n)}."
 
 
 def _size_sentence(result: SizesResult, size_answer: SizeAnswer) -> str:

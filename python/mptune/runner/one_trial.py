@@ -28,9 +28,22 @@ from mptune.options.trials import (
     check_labels,
     sending_time,
 )
+from mptune.options.workloads import WorkloadOption, too_many
 from mptune.runner.progress import Reporter
 from mptune.topology import Topology
-from mptune.trial import BIN_NS, DEFAULT_FAMILY, FIXED, Observation, Transfer, Trial, time_or_size
+from mptune.trial import (
+    BIN_NS,
+    DEFAULT_FAMILY,
+    FIXED,
+    Messages,
+    Observation,
+    PlannedTrial,
+    Transfer,
+    Trial,
+    time_or_size,
+)
+from mptune.trial.metrics import metrics_of
+from mptune.trial.records import in_ms, record
 from mptune.trial.stacks import describe
 
 #: A connection's reaction to a script, by its name in the metadata of every testbed.
@@ -48,6 +61,7 @@ class RunOptions(Options, frozen=True, kw_only=True):
     family: Family = DEFAULT_FAMILY
     duration_ns: Annotated[int | None, sending_time("30s")] = None
     transfer_bytes: TransferSize = None
+    workload: WorkloadOption = None
     size_known: SizeKnown = True
     seed: Annotated[int, Option(count(), "Seed of all random numbers.", flag="--seed")] = 1
     initial_path: InitialPath = None
@@ -60,7 +74,11 @@ class RunOptions(Options, frozen=True, kw_only=True):
         """A time or a size, not both; options only of the path manager that is used."""
         if self.duration_ns is not None and self.transfer_bytes is not None:
             yield "transfer_bytes", "expected either --duration or --transfer, found both"
-        if not self.size_known and self.transfer_bytes is None:
+        if self.workload is not None and self.transfer_bytes is not None:
+            yield "workload", "expected either --workload or --transfer, found both"
+        for expected in too_many(self.workload, self.duration_ns):
+            yield "workload", expected
+        if not self.size_known and self.transfer_bytes is None and self.workload is None:
             yield "size_known", "expected only with --transfer: without one there is no size to know"
         for expected in wrong_times(self.script, self.duration_ns):
             yield "script", expected
@@ -104,9 +122,10 @@ def trial_of(topology: Topology, options: RunOptions, testbed: str) -> Trial:
     check_labels(options, topology)
     options.stack.check_on(testbed)
     asked = msgspec.structs.asdict(options)
-    workload = time_or_size(asked.pop("duration_ns"), asked.pop("transfer_bytes"))
+    duration_ns, transfer_bytes = asked.pop("duration_ns"), asked.pop("transfer_bytes")
+    sent = None if options.workload is None else options.workload.lasting(duration_ns)
     asked |= {
-        "workload": workload,
+        "workload": sent or time_or_size(duration_ns, transfer_bytes),
         "pm": options.manager,
         "pm_options": options.pm_options.of(options.manager),
         "path_parameters": asked.pop("paths").chosen,
@@ -233,10 +252,31 @@ def trial_document(trial: Trial, observation: Observation) -> dict[str, Any]:
             result[name] = observation.metadata[name]
     if observation.completion_ns is not None:
         result["completion_s"] = observation.completion_ns / 1e9
+    if isinstance(trial.workload, Messages):
+        result["messages"] = _message_document(trial.workload, trial, observation)
     if observation.failed is not None:
         result["failed"] = observation.failed.reason
         result["failed_kind"] = observation.failed.kind
     return result
+
+
+def message_figures(trial: Trial, observation: Observation) -> dict[str, float | None]:
+    """Metrics of the messages by name, ms; None where too few arrived."""
+    kept = record(PlannedTrial(purpose="run", run=0, trial=trial), observation)
+    return {metric.name: metric.read(kept) for metric in metrics_of(trial.workload)}
+
+
+def _message_document(sent: Messages, trial: Trial, observation: Observation) -> dict[str, Any]:
+    """Messages due and arrived, and their delays, ms."""
+    figures = message_figures(trial, observation)
+    return {
+        "bytes": sent.bytes,
+        "interval_ms": sent.interval_ns / 1e6,
+        "due": sent.count,
+        "arrived": len(observation.delays_ns),
+        **{f"{name.replace(' ', '_')}_ms": value for name, value in figures.items()},
+        "delays_ms": in_ms(observation.delays_ns),
+    }
 
 
 def mbps_of_bins(bins: list[int], duration_ns: int) -> list[float]:

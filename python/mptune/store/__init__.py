@@ -31,7 +31,7 @@ from mptune.store._locking import Lock
 from mptune.testbeds import only_stack, own_clock
 from mptune.topology import Topology
 from mptune.trial import Observation, PlannedTrial, Record, SubflowRecord
-from mptune.trial.records import settings_of
+from mptune.trial.records import in_ms, settings_of
 from mptune.trial.stacks import MEMBERS, TOLD
 
 #: Longest time a finished trial waits for its commit, seconds, and most trials in one commit.
@@ -345,10 +345,16 @@ class Store:
             subflow_record = SubflowRecord(**dict(zip(_SUBFLOWS, (path, bool(active), *rest), strict=True)))
             subflows.setdefault(trial, []).append(subflow_record)
         return {
-            row["key"]: _record(row, subflows.get(row["id"], ()))
+            row["key"]: self._with_delays(row["key"], _record(row, subflows.get(row["id"], ())))
             for row in self.rows(f"SELECT id, key, {_RECORD} FROM trial")
             if row["key"] in asked
         }
+
+    def _with_delays(self, key: bytes, stored: Record) -> Record:
+        """The record with the delays of its messages, which have no column."""
+        if "workload" not in stored.settings:
+            return stored
+        return msgspec.structs.replace(stored, delays_ms=in_ms(self.observation(key).delays_ns))
 
     def trials(self) -> list[StoredTrial]:
         """Finished trials of the campaign, by round, run and buffer, without those of other campaigns."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from mptune.errors import Failure
 from mptune.testbeds._outages import coarse, take_over_ms
-from mptune.trial import Observation, SubflowObservation, Trial, expected_bps
+from mptune.trial import Observation, SubflowObservation, Transfer, Trial, expected_bps
 
 if TYPE_CHECKING:
     from mptune.linux.kernel_trial import Outcome, Plan
@@ -74,7 +74,7 @@ def observe(
         bins=coarse(result.get("bins", []), width_ns),
         subflows=_subflows(paths, found, width_ns),
         expected_bps=expected_bps(trial, result.get("expected_bytes")),
-        completion_ns=result.get("completion_ns"),
+        completion_ns=result.get("completion_ns") if isinstance(trial.workload, Transfer) else None,
         delays_ns=result.get("delays_ns", []),
         failed=failed,
         metadata=metadata,

@@ -17,6 +17,7 @@ from mptune.trial import (
     BackgroundObservation,
     Observation,
     SubflowObservation,
+    Transfer,
     Trial,
     expected_bps,
 )
@@ -74,6 +75,7 @@ class _Outcome(msgspec.Struct):
     subflows: list[_Subflow]
     background: list[_Background]
     changes: list[_Change] = []
+    delays_ns: list[int] = []
 
 
 #: Names of a change of role, as on the kernel.
@@ -90,6 +92,8 @@ _KEYS = {
     "workload.ends_early": "ends_early",
     "workload.bytes": "transfer_bytes",
     "workload.deadline_ns": "deadline_ns",
+    "workload.interval_ns": "interval_ns",
+    "workload.patience_ns": "patience_ns",
 }
 
 _ENCODER = msgspec.json.Encoder()
@@ -234,7 +238,8 @@ def _observation(trial: Trial, outcome: _Outcome) -> Observation:
         subflows=subflows,
         background=background,
         expected_bps=expected_bps(trial, outcome.expected_bytes),
-        completion_ns=outcome.completion_ns,
+        completion_ns=outcome.completion_ns if isinstance(trial.workload, Transfer) else None,
+        delays_ns=outcome.delays_ns,
         failed=_failure(outcome),
         metadata=_metadata(trial, outcome),
     )

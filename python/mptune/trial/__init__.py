@@ -30,7 +30,16 @@ from mptune.trial.combination import Combination
 from mptune.trial.configuration import Configuration
 from mptune.trial.path_parameters import PathParameters
 from mptune.trial.records import PlannedTrial, Record, SubflowRecord
-from mptune.trial.workloads import Bulk, Messages, Transfer, Workload, size_of, time_or_size, workloads_of
+from mptune.trial.workloads import (
+    Bulk,
+    Messages,
+    Pattern,
+    Transfer,
+    Workload,
+    size_of,
+    time_or_size,
+    workloads_of,
+)
 
 __all__ = [
     "ACTIONS",
@@ -49,6 +58,7 @@ __all__ = [
     "Messages",
     "Observation",
     "PathParameters",
+    "Pattern",
     "PlannedTrial",
     "Record",
     "ScriptedAction",

@@ -45,9 +45,10 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     ----------
     duration_ns : how long it lasted; less than was asked for if it ended early.
     in_order_bytes, bins : what arrived in that time.
+    delays_ns : of each message of the workload `messages` that arrived, in order: the time from when it was
+        due to its last byte in order.
     expected_bps : of a trial that ended early, its throughput had it lasted as long as was asked for: what
         arrived, slow start included, and the rate of the last two thirds for the time left.
-    delays_ns : of each message of the workload `messages`, ns from when it was due to its last byte in order.
     """
 
     testbed: str

@@ -4,11 +4,16 @@ Response models and strategies know none of them. They are given the *worth* of 
 better, whatever the metric.
 """
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from mptune import units
+from mptune._text import quoted
+from mptune.errors import one_of
+from mptune.statistics import quantile
 from mptune.trial.records import Record
-from mptune.trial.workloads import Transfer, Workload
+from mptune.trial.workloads import Messages, Transfer, Workload
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,12 +25,14 @@ class Metric:
     unit : of its values.
     more_is_better : its direction.
     read : the value in a record; None if the trial has none.
+    floor : differences up to this do not matter to anybody, in the unit.
     """
 
     name: str
     unit: str
     more_is_better: bool
     read: Callable[[Record], float | None]
+    floor: float = 0.0
 
     def of(self, trial_record: Record) -> float | None:
         """The value of a trial; None if it failed."""
@@ -54,6 +61,91 @@ COMPLETION = Metric(
 )
 
 
+#: Percentiles of the delay by their words, as shares.
+_PERCENTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99.9": 0.999}
+
+
+def _percentile(word: str) -> Metric:
+    share = _PERCENTILES[word]
+
+    def read(kept: Record) -> float | None:
+        return quantile(sorted(kept.delays_ms), share) if kept.delays_ms else None
+
+    # A program that plays sound or pictures works in steps of some milliseconds.
+    return Metric(name=f"delay {word}", unit="ms", more_is_better=False, read=read, floor=0.5)
+
+
+#: Percentiles of the delay of messages, from when they were due to their last byte in order.
+DELAYS = {word: _percentile(word) for word in _PERCENTILES}
+
+
+def _longest_gap(kept: Record) -> float | None:
+    """The longest time without a message arriving, ms; from the first on."""
+    sent = kept.settings.get("workload")
+    if not sent or len(kept.delays_ms) < 2:
+        return None
+    interval_ms = sent["interval_ns"] / 1e6
+    arrivals = [number * interval_ms + delay for number, delay in enumerate(kept.delays_ms)]
+    return float(max(after - before for before, after in itertools.pairwise(arrivals)))
+
+
+GAP = Metric(name="longest gap", unit="ms", more_is_better=False, read=_longest_gap, floor=1.0)
+
+
+def late(deadline_ns: int) -> Metric:
+    """The share of messages that arrive later than a deadline after they were due, percent."""
+    deadline_ms = deadline_ns / 1e6
+
+    def read(kept: Record) -> float | None:
+        delays = kept.delays_ms
+        return 100 * sum(delay > deadline_ms for delay in delays) / len(delays) if delays else None
+
+    text = units.format_time(deadline_ns)
+    return Metric(name=f"later than {text}", unit="%", more_is_better=False, read=read, floor=0.1)
+
+
+#: Words of objectives that need nothing more; `delay:` and `late:` take a percentile or a time.
+_WORDS = {"throughput": THROUGHPUT, "completion": COMPLETION, "gap": GAP}
+_FORMS = (*_WORDS, *(f"delay:{word}" for word in DELAYS), "late:TIME")
+
+
+def metric_named(text: str) -> Metric:
+    """The metric of a word, such as "delay:p99", "gap" or "late:150ms".
+
+    Raises
+    ------
+    ValueError : there is none.
+    """
+    word, colon, rest = text.strip().partition(":")
+    if word == "delay" and rest in DELAYS:
+        return DELAYS[rest]
+    if word == "late" and colon:
+        deadline_ns = units.parse_time(rest)
+        if deadline_ns == 0:
+            raise ValueError(f"expected a time above 0, found {quoted(text)}")
+        return late(deadline_ns)
+    if not colon and word in _WORDS:
+        return _WORDS[word]
+    raise ValueError(one_of(_FORMS, text))
+
+
+def metrics_of(workload: Workload) -> tuple[Metric, ...]:
+    """The metrics that a workload has and an answer shows, the usual objective first."""
+    match workload:
+        case Messages():
+            return DELAYS["p99"], DELAYS["p50"], DELAYS["p99.9"], GAP
+        case Transfer():
+            return COMPLETION, THROUGHPUT
+        case _:
+            return (THROUGHPUT,)
+
+
+def has(workload: Workload, metric: Metric) -> bool:
+    """True if trials of the workload have the metric."""
+    of_messages = metric.name in (*(named.name for named in DELAYS.values()), GAP.name) or metric.unit == "%"
+    return of_messages if isinstance(workload, Messages) else metric in metrics_of(workload)
+
+
 def metric_of(workload: Workload) -> Metric:
     """The metric that a workload is judged by, unless another is asked for."""
-    return COMPLETION if isinstance(workload, Transfer) else THROUGHPUT
+    return metrics_of(workload)[0]

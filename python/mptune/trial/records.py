@@ -3,7 +3,7 @@
 A failed trial has a reason and no throughput, so that no mean can include it.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -72,6 +72,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
         its set-up.
     took_s : real time that it took, s, of a trial with a clock of its own; None where it cost its duration.
     completion_s : of a transfer, from the first SYN to its last byte in order.
+    delays_ms : of each message in order (`mptune.trial.Messages`); empty for other workloads.
     repeated : how often it was run before, and not counted because the machine was too busy.
     settings : fields of the trial that differ from the defaults of version 0.1 and are not fields here
         (JSON types).
@@ -94,6 +95,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     completion_s: float | None = None
     repeated: int = 0
     settings: dict[str, Any] = {}
+    delays_ms: tuple[float, ...] = ()
 
     @property
     def manager(self) -> str:
@@ -169,6 +171,7 @@ def record(planned: PlannedTrial, observation: Observation) -> Record:
         completion_s=None if observation.completion_ns is None else observation.completion_ns / 1e9,
         repeated=int(observation.metadata.get("repeated", 0)),
         settings=settings_of(trial, COLUMNS),
+        delays_ms=in_ms(observation.delays_ns),
         subflows=tuple(
             SubflowRecord(
                 path=subflow.path,
@@ -182,6 +185,11 @@ def record(planned: PlannedTrial, observation: Observation) -> Record:
             for subflow in observation.subflows
         ),
     )
+
+
+def in_ms(times_ns: Iterable[int]) -> tuple[float, ...]:
+    """Nanoseconds as milliseconds."""
+    return tuple(ns / 1e6 for ns in times_ns)
 
 
 #: Settings of the workload, and their values where it has none: those of version 0.2, and of any later kind.

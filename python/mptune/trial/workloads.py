@@ -68,29 +68,53 @@ class Transfer(_Workload, frozen=True, kw_only=True, tag="transfer"):
         return {"transfer_bytes": self.bytes, "deadline_ns": self.deadline_ns}
 
 
+#: Default time after the last message is due within which it has to arrive, nanoseconds.
+PATIENCE_NS = 10_000_000_000
+
+
 class Messages(_Workload, frozen=True, kw_only=True, tag="messages"):
-    """A message at fixed times, measured by the delay of each.
+    """A message at fixed times, as calls and games send them; the program sets TCP_NODELAY.
+
+    The first is due when the connection is established, the next one interval later and so on, whatever
+    became of those before. The delay of a message counts from when it was due, also if it found no room in
+    the send buffer then, until its last byte arrived in order.
 
     Attributes
     ----------
     bytes : payload of a message.
-    interval_ns : from one to the next; the first is due when the connection is established.
+    interval_ns : from one to the next.
     duration_ns : messages are due for this long.
-    patience_ns : the last is to arrive within this time after `duration_ns`, or the trial has failed.
+    patience_ns : the trial fails if the last arrives later than this after `duration_ns`.
     """
 
     bytes: int
     interval_ns: int
     duration_ns: int
-    patience_ns: int = 10_000_000_000
+    patience_ns: int = PATIENCE_NS
 
     @property
     def limit_ns(self) -> int:
         """Latest end of the trial."""
         return self.duration_ns + self.patience_ns
 
+    @property
+    def count(self) -> int:
+        """Number of messages."""
+        return -(-self.duration_ns // self.interval_ns)
+
 
 Workload = Bulk | Transfer | Messages
+
+
+class Pattern(msgspec.Struct, frozen=True, kw_only=True):
+    """Messages without an end: what a user asks for, before it is known how long a trial lasts."""
+
+    bytes: int
+    interval_ns: int
+
+    def lasting(self, duration_ns: int) -> Messages:
+        """The workload of a trial."""
+        return Messages(bytes=self.bytes, interval_ns=self.interval_ns, duration_ns=duration_ns)
 
 
 def time_or_size(duration_ns: int | None, transfer_bytes: int | None) -> Workload:
@@ -113,10 +137,11 @@ def workloads_of(transfers: tuple[int, ...], duration_ns: int) -> tuple[Workload
 
 
 def size_of(workload: Workload) -> int | None:
-    """Payload bytes of a transfer or of all messages; None if a time ends the workload."""
+    """Payload bytes of a transfer, or of all messages; None of a sender that always has more."""
     match workload:
+        case Bulk():
+            return None
+        case Messages():
+            return workload.count * workload.bytes
         case Transfer():
             return workload.bytes
-        case Messages():
-            return workload.bytes * -(-workload.duration_ns // workload.interval_ns)
-    return None

@@ -1,0 +1,126 @@
+//! Messages at fixed times against closed forms: an idle path delays each by its serialisation and propagation.
+
+mod common;
+
+use common::*;
+use mptune_core::network::NetworkSpec;
+use mptune_core::trial::{FailureKind, Outcome, ScriptAction, TrialSpec};
+use mptune_core::units::{MILLISECOND, Nanos, SECOND};
+use mptune_core::workload::{Messages, Workload};
+
+/// The third packet of a handshake, directly before the first message.
+const HANDSHAKE_ACK: u64 = 72;
+/// Both ways in which buffers are counted, with the bytes before the payload of a packet.
+const ACCOUNTINGS: [(&str, u64, u64); 2] = [("payload", 52, 1448), ("linux", 76, 1424)];
+
+fn messages(network: NetworkSpec, accounting: &str, bytes: u64, interval_ns: Nanos) -> TrialSpec {
+    let messages =
+        Messages { bytes, interval_ns, duration_ns: 5 * SECOND, patience_ns: 10 * SECOND };
+    TrialSpec {
+        accounting: accounting.into(),
+        scheduler: if accounting == "linux" { "kernel" } else { "minrtt" }.into(),
+        tso: accounting == "linux",
+        workload: Workload::Messages(messages),
+        ..trial(network, "cubic", MIB, 1)
+    }
+}
+
+/// Delays in microseconds, sorted.
+fn sorted_us(outcome: &Outcome) -> Vec<u64> {
+    let mut delays: Vec<_> = outcome.delays_ns.iter().map(|delay| delay / 1000).collect();
+    delays.sort_unstable();
+    delays
+}
+
+/// Time of a packet on a 10 Mbit/s link, ns.
+fn serialised(bytes: u64) -> Nanos {
+    bytes * 800
+}
+
+#[test]
+fn a_small_message_takes_its_serialisation_and_the_way() {
+    for (accounting, header, _) in ACCOUNTINGS {
+        let network = disjoint(&[link(10.0, 20.0)]);
+        let outcome = run(&messages(network, accounting, 200, 100 * MILLISECOND));
+        let mut expected = vec![serialised(200 + header) + 20 * MILLISECOND; 50];
+        expected[0] += serialised(HANDSHAKE_ACK);
+        assert_eq!(outcome.delays_ns, expected, "{accounting}");
+        assert_eq!(outcome.in_order_bytes, 10_000);
+    }
+}
+
+#[test]
+fn a_message_of_several_packets_arrives_with_the_last() {
+    for (accounting, header, full) in ACCOUNTINGS {
+        let network = disjoint(&[link(10.0, 20.0)]);
+        let outcome = run(&messages(network, accounting, 4_000, 100 * MILLISECOND));
+        // Three packets at once, as cwnd allows.
+        assert_eq!(4_000_u64.div_ceil(full), 3);
+        let mut expected = vec![serialised(4_000 + 3 * header) + 20 * MILLISECOND; 50];
+        expected[0] += serialised(HANDSHAKE_ACK);
+        assert_eq!(outcome.delays_ns, expected, "{accounting}");
+    }
+}
+
+#[test]
+fn messages_beyond_the_rate_queue_and_count_from_when_they_were_due() {
+    for (accounting, _, _) in ACCOUNTINGS {
+        // 12,500 bytes every 10 ms are 10 Mbit/s of payload, on 8 Mbit/s.
+        let network = disjoint(&[queued(link(8.0, 20.0), 40.0, 4.0)]);
+        let outcome = run(&messages(network, accounting, 12_500, 10 * MILLISECOND));
+        let (first, last) = (outcome.delays_ns[0], *outcome.delays_ns.last().expect("delays"));
+        // All of it takes at least 5 s * 10 / 8; the last was due after 5 s.
+        assert!(first < 100 * MILLISECOND && last > 1_250 * MILLISECOND, "{accounting}: {last}");
+        assert_eq!(outcome.delays_ns.len(), 500);
+        assert_eq!(outcome.completion_ns, Some(outcome.duration_ns));
+    }
+}
+
+#[test]
+fn a_lost_packet_delays_those_behind_it_and_nothing_is_left_out() {
+    for (accounting, header, _) in ACCOUNTINGS {
+        let network = disjoint(&[lossy(link(10.0, 20.0), 0.05)]);
+        let outcome = run(&messages(network, accounting, 200, 20 * MILLISECOND));
+        let delays = sorted_us(&outcome);
+        assert_eq!(delays.len(), 250);
+        let least = (serialised(200 + header) + 20 * MILLISECOND) / 1000;
+        assert_eq!(delays[0], least, "{accounting}");
+        // Every loss costs at least an RTT more.
+        assert!(delays[249] > least + 40_000, "{accounting}: {}", delays[249]);
+        assert_eq!(outcome.in_order_bytes, 50_000);
+    }
+}
+
+#[test]
+fn messages_that_never_arrive_fail_the_trial_with_the_delays_of_the_others() {
+    for (accounting, _, _) in ACCOUNTINGS {
+        let mut spec = messages(disjoint(&[link(10.0, 20.0)]), accounting, 200, 100 * MILLISECOND);
+        spec.script = vec![at(2, 0, ScriptAction::Down)];
+        let outcome = spec.run().expect("a valid trial");
+        let kind = outcome.failed_kind;
+        assert!(matches!(kind, Some(FailureKind::Incomplete | FailureKind::Stalled)), "{kind:?}");
+        assert!((19..=20).contains(&outcome.delays_ns.len()), "{}", outcome.delays_ns.len());
+        assert_eq!(outcome.completion_ns, None);
+    }
+}
+
+#[test]
+fn a_dead_path_delays_messages_until_another_takes_over() {
+    for (accounting, _, _) in ACCOUNTINGS {
+        let network = disjoint(&[link(10.0, 5.0), link(10.0, 30.0)]);
+        let mut spec = messages(network, accounting, 200, 20 * MILLISECOND);
+        spec.script = vec![at(2, 0, ScriptAction::Down)];
+        let outcome = run(&spec);
+        let worst = outcome.delays_ns.iter().max().expect("delays");
+        assert!((200 * MILLISECOND..2 * SECOND).contains(worst), "{accounting}: {worst}");
+        let last = *outcome.delays_ns.last().expect("delays");
+        assert!((30 * MILLISECOND..32 * MILLISECOND).contains(&last), "{accounting}: {last}");
+    }
+}
+
+#[test]
+fn other_workloads_have_no_delays() {
+    let outcome = run(&trial(disjoint(&[link(10.0, 20.0)]), "cubic", MIB, 1));
+    assert!(outcome.delays_ns.is_empty());
+    assert!(!serde_json::to_string(&outcome).expect("JSON").contains("delays"));
+}

@@ -1,0 +1,69 @@
+"""Output of an answer by an objective: what to set, what it gives beside the default, and the next best.
+
+It formats an `ObjectiveResult` and computes nothing.
+"""
+
+from pathlib import Path
+
+from rich.console import Console
+
+from mptune._text import digits
+from mptune.cli._result_tables import where_it_is
+from mptune.cli._tables import section, table
+from mptune.optimisation.by_objective import Figure, ObjectiveResult, Point
+from mptune.result import wording
+from mptune.statistics import Summary
+from mptune.units import format_size
+
+#: Combinations in the table of what was compared.
+_SHOWN = 5
+
+
+def show(out: Console, result: ObjectiveResult, directory: Path) -> None:
+    """Print the answer, the evidence, and where the files are."""
+    # The others are in the first table.
+    for number, sentence in enumerate(wording.objective_answer(result)[:2]):
+        out.print(sentence, style=None if number else "bold", markup=False)
+    _beside(out, result)
+    _compared(out, result)
+    where_it_is(out, result.warnings, directory)
+
+
+def _beside(out: Console, result: ObjectiveResult) -> None:
+    """Every metric of the answer and of the default."""
+    listing = table(
+        "", "| answer", "95 % interval", "| default", "95 % interval", "| better by", "95 % interval"
+    )
+    outages = () if result.outage is None else ((f"gap if {result.outage[0]} fails", result.outage[1]),)
+    rows = [*((figure.name, figure) for figure in (*result.figures, result.throughput)), *outages]
+    for name, figure in rows:
+        listing.add_row(f"{name} ({figure.unit})", *_cells(figure))
+    section(out, "With new seeds", listing)
+
+
+def _cells(figure: Figure) -> list[str]:
+    return [cell for summary in (figure.ours, figure.default, figure.gain) for cell in _pair(summary)]
+
+
+def _pair(summary: Summary | None) -> tuple[str, str]:
+    if summary is None:
+        return "-", "-"
+    return digits(summary.mean), wording.interval(summary).strip(" ()") or "-"
+
+
+def _compared(out: Console, result: ObjectiveResult) -> None:
+    """The best configuration of each combination, the best combinations first."""
+    best: dict[object, Point] = {}
+    for point in result.points:
+        usable = point.by_run and point.kept >= result.best.kept
+        if usable and (point.combination not in best or point.mean < best[point.combination].mean):
+            best[point.combination] = point
+    ordered = sorted(best.values(), key=lambda point: point.mean)
+    listing = table("path manager", "CC", "| buffer", f"| {result.objective} ({result.unit})", "| failed")
+    for point in ordered[:_SHOWN]:
+        one = point.combination
+        listing.add_row(
+            one.manager, one.cc, format_size(point.buffer_bytes), digits(point.mean), str(point.failed)
+        )
+    many = f"{len(result.points)} configurations swept, {result.alike} like the best"
+    section(out, f"Best combinations ({many})", listing)

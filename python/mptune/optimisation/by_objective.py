@@ -1,0 +1,447 @@
+"""The main job for a workload with a metric of its own: the configuration that serves it best.
+
+    sets of subflows -> screening -> sweep -> choice -> confirmation, throughput and outage beside the default
+
+Impact factors are of throughput and say nothing about delays, so sets of subflows compete directly. There is
+no model and no sacrifice, as with transfers (`by_size`): of the configurations that cannot be distinguished
+from the best one, the smallest buffer is the answer. It prints nothing and writes no file.
+"""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from mptune.decision.robustness import FAMILIAR_CC, REGRET
+from mptune.errors import MptuneError
+from mptune.optimisation.candidates import screen_buffers
+from mptune.optimisation.job import Job, failures
+from mptune.optimisation.options import DEFAULT_CC, DEFAULT_PM, Limit, OptimiseOptions
+from mptune.optimisation.plain_tcp import everywhere
+from mptune.runner.progress import Reporter
+from mptune.runner.runner import TrialRunner
+from mptune.statistics import Summary, summarise
+from mptune.testbeds import stack_title
+from mptune.topology import Topology
+from mptune.trial import Bulk, Combination, Configuration, Messages, Record, ScriptedAction
+from mptune.trial.metrics import GAP, THROUGHPUT, Metric, metric_named, metrics_of
+from mptune.trial.records import is_tcp
+
+#: Runs of each configuration in the screening.
+SCREEN_RUNS = 4
+
+#: Combinations that are swept after the screening, at most.
+MOST = 12
+
+#: Congestion controls of a set of subflows that are swept, beside the usual one.
+_OF_EACH = 2
+
+#: Up to this many paths every set of subflows is tried; of more paths each alone, and the quickest together.
+_EVERY_SET = 4
+
+#: A buffer holds what the program sends in this time, beside a message.
+_STANDSTILL_S = 2
+
+#: Runs of a saturated sender beside the answer, and of an outage.
+_BESIDE_RUNS = 5
+
+
+class Point(msgspec.Struct, frozen=True, kw_only=True):
+    """A configuration that was measured.
+
+    Attributes
+    ----------
+    by_run : the objective of every run that has one, in its unit.
+    kept : False if it violates a limit.
+    excess : the largest violation, as a share of the limit; 0 where there is none.
+    failed : runs without a value; not those for which the machine was too busy.
+    """
+
+    combination: Combination
+    buffer_bytes: int
+    by_run: dict[int, float]
+    kept: bool
+    excess: float
+    failed: int
+
+    @property
+    def mean(self) -> float:
+        """Mean of the objective."""
+        return sum(self.by_run.values()) / len(self.by_run)
+
+
+class Figure(msgspec.Struct, frozen=True, kw_only=True):
+    """A metric of the answer and of the default.
+
+    Attributes
+    ----------
+    ours, default : over the fresh runs; None where none has it.
+    gain : of ours over the default, run by run, positive where ours is better; None without a pair.
+    """
+
+    name: str
+    unit: str
+    ours: Summary | None
+    default: Summary | None
+    gain: Summary | None
+
+
+class ObjectiveResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer and the evidence; fields as in `mptune.optimisation.main_job.Result`.
+
+    Attributes
+    ----------
+    objective, unit : name of the metric.
+    limits : the limits on other metrics.
+    points : everything that was swept, in the order of measurement.
+    best : the point with the best mean within the limits; `chosen` : the smallest buffer of those like it.
+    alike : how many points cannot be distinguished from the best, itself included.
+    recommended, default : what was measured again with new seeds.
+    subflows : labels of those that may carry data.
+    figures : the objective first, then the workload's other metrics.
+    throughput : of a saturated sender with the same configurations.
+    outage : path that was cut halfway, and the longest gap; None with a single path.
+    """
+
+    name: str
+    topology: Topology
+    stack: str
+    buffer_mode: str
+    family: str
+    workload: Messages
+    objective: str
+    unit: str
+    limits: tuple[str, ...]
+    points: tuple[Point, ...]
+    best: Point
+    chosen: Point
+    alike: int
+    recommended: Configuration
+    default: Configuration
+    subflows: tuple[str, ...]
+    figures: tuple[Figure, ...]
+    throughput: Figure
+    outage: tuple[str, Figure] | None
+    warnings: tuple[str, ...]
+    records: tuple[Record, ...]
+
+
+def optimise_by_objective(
+    topology: Topology,
+    runner: TrialRunner,
+    options: OptimiseOptions,
+    *,
+    reporter: Reporter | None = None,
+) -> ObjectiveResult:
+    """Find the configuration with the best `options.objective` for `options.workload`.
+
+    Raises
+    ------
+    InputError : an invalid option; before anything is measured.
+    MptuneError : no configuration completed a trial.
+    """
+    options.check()
+    workload = options.sent
+    assert workload is not None
+    job = replace(Job(topology, runner, options, reporter or Reporter(quiet=True)), sent=workload)
+    return _Search(job, workload, metric_named(options.objective_word), tuple(options.limits)).answered()
+
+
+@dataclass(frozen=True)
+class _Search:
+    """One question.
+
+    Attributes
+    ----------
+    limits : on other metrics.
+    """
+
+    job: Job
+    workload: Messages
+    objective: Metric
+    limits: tuple[Limit, ...]
+
+    def answered(self) -> ObjectiveResult:
+        """Everything in order."""
+        job, options = self.job, self.job.options
+        buffers = worth_measuring(options.buffers, self.workload)
+        screening = self._measured(
+            [
+                job.configuration(combination, buffer_bytes)
+                for combination in self._combinations()
+                for buffer_bytes in screen_buffers(buffers)
+            ],
+            "screen",
+            min(SCREEN_RUNS, options.runs_each),
+            "screening",
+        )
+        staying = self._staying(self._points(screening))
+        swept = self._measured(
+            [job.configuration(one, buffer_bytes) for one in staying for buffer_bytes in buffers],
+            "sweep",
+            options.runs_each,
+            "sweep",
+        )
+        points = self._points(swept)
+        best, chosen, alike = self._choose(points)
+        return self._confirmed((*screening, *swept), points, best, chosen, alike)
+
+    # ---- candidates -----------------------------------------------------------------------------
+
+    def _combinations(self) -> list[Combination]:
+        """Path managers and sets of subflows, and plain TCP on every path, with every congestion control."""
+        job, options = self.job, self.job.options
+        managers = [Combination(pm, cc) for pm in options.pms for cc in options.ccs if pm != "pcdc"]
+        sets = [
+            Combination("pcdc", cc, subset, _beginning(job.mptcp, subset, options.initial_paths))
+            for subset in (subsets(job.mptcp) if "pcdc" in options.pms else ())
+            for cc in options.ccs
+        ]
+        return [*managers, *sets, *(everywhere(job.topology, options.ccs) if options.tcp else ())]
+
+    def _staying(self, points: Sequence[Point]) -> list[Combination]:
+        """The combinations that may be the best, the best first; of each set of subflows a few."""
+        by_combination: dict[Combination, list[Point]] = {}
+        for point in points:
+            by_combination.setdefault(point.combination, []).append(point)
+        best = {one: min(of_one, key=self._rank) for one, of_one in by_combination.items()}
+        ordered = sorted(best, key=lambda one: (self._rank(best[one]), one))
+        usable = [one for one in ordered if best[one].by_run]
+        if not usable:
+            raise MptuneError("no configuration completed a trial")
+        few: dict[object, list[Combination]] = {}
+        for one in usable:
+            alike = few.setdefault((one.pm, one.subflows), [])
+            if len(alike) < _OF_EACH or (one.cc == FAMILIAR_CC and len(alike) == _OF_EACH):
+                alike.append(one)
+        kept = {one for alike in few.values() for one in alike}
+        return [one for one in usable if one in kept][:MOST]
+
+    def _rank(self, point: Point) -> tuple[object, ...]:
+        """Better points first: those with values, without failures, within the limits, by the objective."""
+        if not point.by_run:
+            return True, 0, 0, 0.0
+        return False, point.failed > 0, point.excess, self._cost(point.mean)
+
+    def _cost(self, value: float) -> float:
+        """Less is better."""
+        return -value if self.objective.more_is_better else value
+
+    # ---- the choice -----------------------------------------------------------------------------
+
+    def _choose(self, points: Sequence[Point]) -> tuple[Point, Point, int]:
+        """The best point, the one to use, and how many cannot be distinguished from the best."""
+        done = [point for point in points if point.by_run]
+        if not done:
+            raise MptuneError("no configuration completed a trial")
+        best = min(done, key=lambda point: (*self._rank(point), point.buffer_bytes, point.combination))
+        rivals = [point for point in done if (point.failed > 0, point.kept) == (best.failed > 0, best.kept)]
+        alike = [point for point in rivals if not self._is_worse(point, best)]
+        return best, min(alike, key=self._simplicity), len(alike)
+
+    def _simplicity(self, point: Point) -> tuple[object, ...]:
+        """Smaller buffers, MPTCP, all subflows, the usual congestion control, the better objective."""
+        one = point.combination
+        familiar = one.cc != FAMILIAR_CC
+        return point.buffer_bytes, one.is_tcp, familiar, one.pm == "pcdc", self._cost(point.mean), one
+
+    def _is_worse(self, point: Point, best: Point) -> bool:
+        """True if it is worse for sure, run by run, and by as much as matters."""
+        difference = self._cost(point.mean) - self._cost(best.mean)
+        if difference <= max(self.objective.floor, REGRET * abs(best.mean)):
+            return False
+        runs = sorted(point.by_run.keys() & best.by_run.keys())
+        if not runs:
+            return True
+        more = summarise([self._cost(point.by_run[run]) - self._cost(best.by_run[run]) for run in runs])
+        return (more.mean if more.low is None else more.low) > 0
+
+    # ---- confirmation ---------------------------------------------------------------------------
+
+    def _confirmed(
+        self,
+        before: Sequence[Record],
+        points: tuple[Point, ...],
+        best: Point,
+        chosen: Point,
+        alike: int,
+    ) -> ObjectiveResult:
+        """The choice and the default again with new seeds, with a saturated sender, and through an outage."""
+        job, options = self.job, self.job.options
+        plain = Combination(DEFAULT_PM, DEFAULT_CC)
+        pair = [
+            job.configuration(chosen.combination, chosen.buffer_bytes),
+            job.configuration(plain, max(options.buffers)),
+        ]
+        runs = options.fresh_runs
+        fresh = self._measured(pair, "confirm", runs, "confirmation")
+        ours, theirs = fresh[:runs], fresh[runs:]
+        others = [metric for metric in metrics_of(self.workload) if metric.name != self.objective.name]
+        bulk = [one.under(Bulk(duration_ns=options.duration_ns)) for one in pair]
+        beside = min(_BESIDE_RUNS, runs)
+        saturated = self._measured(bulk, "vary", beside, "throughput beside it")
+        cut, outages = self._outage(pair, ours, beside)
+        label = stack_title(job.runner.testbed.name, msgspec.structs.asdict(options.stack.chosen()))
+        return ObjectiveResult(
+            name=job.topology.name,
+            topology=job.topology,
+            stack=label,
+            buffer_mode=options.buffer_mode,
+            family=options.family,
+            workload=self.workload,
+            objective=self.objective.name,
+            unit=self.objective.unit,
+            limits=tuple(limit.text for limit in self.limits),
+            points=points,
+            best=best,
+            chosen=chosen,
+            alike=alike,
+            recommended=pair[0],
+            default=pair[1],
+            subflows=_carrying(job.topology, pair[0], ours),
+            figures=tuple(figure(metric, ours, theirs) for metric in (self.objective, *others)),
+            throughput=figure(THROUGHPUT, saturated[:beside], saturated[beside:]),
+            outage=None if cut is None else (cut, figure(GAP, outages[:beside], outages[beside:])),
+            warnings=tuple(self._warnings(before, fresh, ours, theirs, chosen)),
+            records=(*before, *fresh, *saturated, *outages),
+        )
+
+    def _outage(
+        self, pair: Sequence[Configuration], ours: Sequence[Record], runs: int
+    ) -> tuple[str | None, list[Record]]:
+        """The path that carries most, cut halfway: for good, and the gap that it leaves."""
+        if len(self.job.topology.paths) < 2 or pair[0].protocol == "tcp":
+            return None, []
+        carried: dict[str, float] = {}
+        for record in ours:
+            for subflow in record.subflows:
+                carried[subflow.path] = carried.get(subflow.path, 0.0) + subflow.throughput_mbps
+        if not carried:
+            return None, []
+        path = max(carried, key=lambda label: (carried[label], label))
+        script = (ScriptedAction(at_ns=self.workload.duration_ns // 2, path=path, action="down"),)
+        cut = [msgspec.structs.replace(one, script=script) for one in pair]
+        return path, self._measured(cut, "vary", runs, "outage")
+
+    def _warnings(
+        self,
+        before: Sequence[Record],
+        fresh: Sequence[Record],
+        ours: Sequence[Record],
+        theirs: Sequence[Record],
+        chosen: Point,
+    ) -> Iterator[str]:
+        yield from failures(before, "screening and sweep")
+        yield from failures(fresh, "confirmation")
+        for limit in self.limits:
+            mean = _mean(limit.metric.values(ours))
+            if not chosen.kept:
+                found = "none" if mean is None else f"{mean:.4g} {limit.metric.unit}"
+                yield f"No configuration keeps {limit.text}: the nearest is recommended ({found})."
+            elif mean is not None and limit.violation(mean) > 0:
+                yield f"The answer misses {limit.text} in fresh runs: {mean:.4g} {limit.metric.unit}."
+        gains = self.objective.gains(ours, theirs)
+        gain = summarise(gains) if gains else None
+        if gain is not None and gain.high is not None and gain.high < 0:
+            base = _mean(self.objective.values(theirs)) or 0.0
+            if -gain.mean > max(self.objective.floor, REGRET * abs(base)):
+                yield "The answer is worse than the default in fresh runs; use the default."
+
+    # ---- measuring ------------------------------------------------------------------------------
+
+    def _measured(
+        self, configurations: Sequence[Configuration], purpose: str, runs: int, name: str
+    ) -> list[Record]:
+        return self.job.measure(configurations, purpose, runs, name)
+
+    def _points(self, records: Sequence[Record]) -> tuple[Point, ...]:
+        """Trials by configuration, in the order of measurement."""
+        grouped: dict[tuple[Combination, int], list[Record]] = {}
+        for record in records:
+            grouped.setdefault((_combination(record), record.buffer_bytes), []).append(record)
+        return tuple(self._point(*place, ones) for place, ones in grouped.items())
+
+    def _point(self, combination: Combination, buffer_bytes: int, records: Sequence[Record]) -> Point:
+        by_run = {record.run: value for record in records if (value := self.objective.of(record)) is not None}
+        excess = 0.0
+        for limit in self.limits:
+            mean = _mean(limit.metric.values(records))
+            excess = max(excess, 1.0 if mean is None else limit.violation(mean))
+        return Point(
+            combination=combination,
+            buffer_bytes=buffer_bytes,
+            by_run=by_run,
+            kept=excess == 0,
+            excess=excess,
+            failed=sum(
+                self.objective.of(record) is None and record.failed_kind != "overloaded" for record in records
+            ),
+        )
+
+
+def subsets(topology: Topology) -> list[tuple[str, ...]]:
+    """Sets of subflows that compete, in the order of the topology: some but not all of them."""
+    labels = [path.label for path in topology.paths]
+    if len(labels) <= _EVERY_SET:
+        sizes = range(1, len(labels))
+        return [chosen for size in sizes for chosen in itertools.combinations(labels, size)]
+    known = {path.label: topology.known(path).base_rtt_ns for path in topology.paths}
+    quickest = sorted(labels, key=lambda label: (known[label] is None, known[label] or 0))
+    together = [quickest[:size] for size in range(2, len(labels))]
+    return [*((label,) for label in labels), *(tuple(sorted(few, key=labels.index)) for few in together)]
+
+
+def _beginning(topology: Topology, subset: Sequence[str], asked: Sequence[str]) -> str:
+    """The path of the first handshake: the usual one if it is in the set, otherwise the first of the set.
+
+    Messages that leave before another subflow has joined go over it.
+    """
+    usual = topology.initial_path or topology.paths[0].label
+    if asked:
+        return next((label for label in asked if label in subset), asked[0])
+    return "" if usual in subset else subset[0]
+
+
+def worth_measuring(buffers: Sequence[int], sent: Messages) -> list[int]:
+    """Buffers for messages, bytes, ascending: of those that hold all of a standstill the smallest alone."""
+    ordered = sorted(buffers)
+    bytes_per_s = sent.bytes * 1e9 / sent.interval_ns
+    # Linux charges about twice the payload.
+    enough = 4 * (sent.bytes + _STANDSTILL_S * bytes_per_s)
+    least = next((size for size in ordered if size >= enough), ordered[-1])
+    return [size for size in ordered if size <= least]
+
+
+def figure(metric: Metric, ours: Sequence[Record], theirs: Sequence[Record]) -> Figure:
+    """A metric of two configurations, run by run."""
+    mine, their, gains = metric.values(ours), metric.values(theirs), metric.gains(ours, theirs)
+    return Figure(
+        name=metric.name,
+        unit=metric.unit,
+        ours=summarise(mine) if mine else None,
+        default=summarise(their) if their else None,
+        gain=summarise(gains) if gains else None,
+    )
+
+
+def _combination(record: Record) -> Combination:
+    """The combination of a trial. PCDC has no set of itself here: every set was chosen."""
+    path = str(record.settings.get("initial_path") or "")
+    if is_tcp(record.settings):
+        return Combination.plain_tcp(path, record.cc)
+    return Combination(record.pm, record.cc, tuple(record.settings.get("active", ())), path)
+
+
+def _carrying(topology: Topology, configuration: Configuration, records: Sequence[Record]) -> tuple[str, ...]:
+    """Subflows that carried data in any run, or were chosen, in the order of the topology."""
+    used = {
+        subflow.path for record in records for subflow in record.subflows if subflow.throughput_mbps
+    } or set(configuration.active or ())
+    if configuration.active:
+        used = set(configuration.active)
+    return tuple(path.label for path in topology.paths if path.label in used)
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None

@@ -1,0 +1,113 @@
+"""JSON document and files of an answer by an objective (`mptune.optimisation.by_objective`).
+
+Sizes in bytes, values in the unit of their metric, intervals of 95 %.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from mptune.optimisation import by_objective
+from mptune.optimisation.by_objective import ObjectiveResult, Point
+from mptune.result import wording
+from mptune.result.answer import (
+    RESULT_VERSION,
+    Figure,
+    Interval,
+    ObjectiveAnswer,
+    OutageFigure,
+    Setting,
+)
+from mptune.result.making import counts, document, write_table
+from mptune.statistics import Summary, summarise
+from mptune.store.directory import RESULT, write_config, write_json, write_observations
+from mptune.trial import Configuration
+
+
+def objective_document(result: ObjectiveResult) -> dict[str, Any]:
+    """The answer of `mptune optimise --workload`."""
+    return document(
+        ObjectiveAnswer(
+            version=RESULT_VERSION,
+            topology=result.topology.name,
+            stack=result.stack,
+            buffer_mode=result.buffer_mode,
+            family=result.family,
+            trials=counts(result.records),
+            workload=msgspec.to_builtins(result.workload),
+            objective=result.objective,
+            unit=result.unit,
+            limits=result.limits,
+            recommended=_setting(result.recommended, result.subflows),
+            default=_setting(result.default, ()),
+            figures=tuple(map(_figure, result.figures)),
+            throughput=_figure(result.throughput),
+            outage=None
+            if result.outage is None
+            else OutageFigure(path=result.outage[0], gap=_figure(result.outage[1])),
+            compared=len(result.points),
+            alike=result.alike,
+            answer=tuple(wording.objective_answer(result)),
+            warnings=result.warnings,
+        )
+    )
+
+
+def write_objective(
+    directory: Path, result: ObjectiveResult, options: Mapping[str, Any], now: datetime
+) -> None:
+    """Write config, observations, the answer, and all that was compared (`compared.csv`)."""
+    write_config(directory, options, msgspec.to_builtins(result.topology), now)
+    write_observations(directory, result.records)
+    write_json(directory / RESULT, objective_document(result))
+    write_table(directory / "compared.csv", [_row(result, point) for point in result.points])
+
+
+def _row(result: ObjectiveResult, point: Point) -> dict[str, Any]:
+    """One configuration of the sweep."""
+    one = point.combination
+    return document(
+        {
+            "pm": one.pm,
+            "cc": one.cc,
+            "active": " ".join(one.subflows),
+            "buffer_bytes": point.buffer_bytes,
+            "objective": result.objective,
+            "unit": result.unit,
+            **msgspec.structs.asdict(
+                _interval(summarise(list(point.by_run.values())) if point.by_run else None)
+            ),
+            "failed": point.failed,
+            "within_limits": point.kept,
+            "chosen": point == result.chosen,
+        }
+    )
+
+
+def _setting(configuration: Configuration, subflows: tuple[str, ...]) -> Setting:
+    return Setting(
+        protocol=configuration.protocol,
+        pm=configuration.pm,
+        cc=configuration.cc,
+        buffer_bytes=configuration.buffer_bytes,
+        initial_path=configuration.initial_path,
+        subflows=subflows,
+        standby=configuration.standby_order,
+    )
+
+
+def _figure(figure: by_objective.Figure) -> Figure:
+    return Figure(
+        name=figure.name,
+        unit=figure.unit,
+        recommended=_interval(figure.ours),
+        default=_interval(figure.default),
+        gain=_interval(figure.gain),
+    )
+
+
+def _interval(summary: Summary | None) -> Interval:
+    return Interval() if summary is None else Interval(summary.mean, summary.low, summary.high, summary.n)
