@@ -134,7 +134,7 @@ impl Payload {
         let (pattern, data) = (Pattern::new(job.seed), vec![0; piece]);
         let mut payload = Self { pattern, sent: data.len(), data, made: 0, total, piece };
         payload.refill();
-        // In one piece with the payload, which would otherwise follow a small segment.
+        // In one piece with the payload, which would otherwise follow a small segment; messages do.
         payload.data.splice(0..0, job.token.into_iter().flatten());
         payload
     }
