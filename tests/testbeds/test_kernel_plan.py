@@ -9,7 +9,7 @@ from mptune.linux.assignment import SATURATED
 from mptune.testbeds import _kernel_plan
 from mptune.testbeds._kernel_plan import links, stall_ns
 from mptune.topology import load
-from mptune.trial import BIN_NS, Messages, PathParameters, ScriptedAction, Trial
+from mptune.trial import BIN_NS, Messages, PathParameters, Requests, ScriptedAction, Trial
 from tests.plugins import two_hosts
 from tests.plugins.trials import with_workload
 
@@ -135,6 +135,12 @@ def test_messages_have_a_size_and_the_pause_between_two_is_no_stall(trial):
         "patience_ns": SECOND,
     }
     assert made.meter["stall_ns"] == stall_ns(trial()) + 4 * SECOND
+
+
+def test_requests_are_refused(trial):
+    requests = Requests(request_bytes=1, response_bytes=1, duration_ns=SECOND)
+    with pytest.raises(InputError, match="--workload: .*namespaces.*found requests"):
+        check(trial(workload=requests))
 
 
 def test_two_plans_of_a_trial_differ_by_their_token_alone(trial):

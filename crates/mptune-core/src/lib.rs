@@ -13,6 +13,7 @@ pub mod congestion;
 pub mod early_end;
 pub mod engine;
 pub mod error;
+mod exchange;
 pub mod limits;
 pub mod mptcp;
 pub mod network;

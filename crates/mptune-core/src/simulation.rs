@@ -3,10 +3,12 @@
 //! It delivers packets and timers to their owners, decides nothing, and knows no protocol.
 
 use crate::engine::EventQueue;
+use crate::exchange::Exchange;
 use crate::network::{Carried, Family, Network, NetworkSpec};
 use crate::pathmanager::PathEnds;
 use crate::transport::{Io, Transport};
 use crate::units::Nanos;
+use crate::workload::Requests;
 
 /// A simulated network with its connections.
 #[derive(Debug)]
@@ -17,6 +19,8 @@ pub struct Simulation<T: Transport> {
     /// The first source that is a timer; earlier ones belong to the network.
     first_timer: usize,
     connections: Vec<T>,
+    /// A client and a server on two of them.
+    exchange: Option<Box<Exchange>>,
 }
 
 impl<T: Transport> Simulation<T> {
@@ -39,7 +43,7 @@ impl<T: Transport> Simulation<T> {
             paths: PathEnds::of_all(spec, family),
             lsrr_honoured: spec.lsrr_honoured,
         };
-        Self { io, events: 0, first_timer, connections: Vec::new() }
+        Self { io, events: 0, first_timer, connections: Vec::new(), exchange: None }
     }
 
     /// Adds a connection and returns its number.
@@ -48,6 +52,29 @@ impl<T: Transport> Simulation<T> {
         let connection = T::open(number, options, &mut self.io);
         self.connections.push(connection);
         number
+    }
+
+    /// A client and a server from now on, on the connections of the responses and of the requests.
+    pub fn exchange(&mut self, requests: Requests, connections: [usize; 2]) {
+        self.exchange = Some(Box::new(Exchange::new(requests, connections)));
+    }
+
+    /// Time at which the whole workload of a connection was delivered, or the last response to its client.
+    pub fn completed_at(&self, number: usize) -> Option<Nanos> {
+        let exchange = self.exchange.as_ref().filter(|exchange| exchange.is_on(number));
+        match exchange {
+            Some(exchange) => exchange.over_at(),
+            None => self.connections[number].completed_at(),
+        }
+    }
+
+    /// Delays of the messages of a connection, or times of the responses to its client.
+    pub fn delays(&self, number: usize) -> &[Nanos] {
+        let exchange = self.exchange.as_ref().filter(|exchange| exchange.is_on(number));
+        exchange.map_or_else(
+            || self.connections[number].delays().unwrap_or_default(),
+            |exchange| exchange.times(),
+        )
     }
 
     /// The connection with that number.
@@ -109,6 +136,12 @@ impl<T: Transport> Simulation<T> {
                 let (number, timer) = self.io.timers[source - self.first_timer];
                 self.connections[number].on_timer(&mut self.io, source, timer);
             }
+            if let Some(exchange) = &mut self.exchange {
+                exchange.step(&mut self.connections, &mut self.io);
+                if exchange.over_at().is_some() {
+                    return true;
+                }
+            }
         }
         false
     }
@@ -131,7 +164,7 @@ impl<T: Transport> Simulation<T> {
         let (number, id) = self.io.flows[packet.flow() as usize];
         // A closed flow belongs to no connection.
         let Some(connection) = self.connections.get_mut(number) else { return false };
-        let to_receiver = route % 2 == 0;
+        let to_receiver = (route % 2 == 0) != connection.is_reversed();
         if to_receiver {
             connection.on_receiver_packet(&mut self.io, id, packet);
         } else {

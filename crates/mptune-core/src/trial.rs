@@ -45,9 +45,14 @@ impl TrialSpec {
         let options = self.options()?;
         let background = background::connections(&self.network, self.mss, self.family)?;
         let mut simulation = Simulation::over(&self.network, self.family, self.seed);
+        let asking = self.workload.requests().map(|requests| (requests, asking(&options)));
         let number = simulation.connect(options);
         for flow in background {
             simulation.connect(flow);
+        }
+        if let Some((requests, options)) = asking {
+            let client = simulation.connect(options);
+            simulation.exchange(requests, [number, client]);
         }
         Ok((simulation, number))
     }
@@ -114,12 +119,18 @@ impl TrialSpec {
             path_manager,
             bin: self.bin_ns,
             start: 0,
+            reversed: false,
             script: self.script.iter().map(ScriptSpec::action).collect(),
         };
         let (told, full) = (self.path_parameters.iter(), options.full_segment());
         options.path_parameters = told.map(|of_path| of_path.told(full)).collect();
         Ok(options)
     }
+}
+
+/// The connection of the requests, in the other direction and otherwise alike.
+fn asking(options: &ConnectionOptions) -> ConnectionOptions {
+    ConnectionOptions { reversed: true, ..options.clone() }
 }
 
 #[cfg(test)]

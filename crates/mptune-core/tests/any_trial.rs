@@ -14,7 +14,7 @@ use mptune_core::network::{
 use mptune_core::pathmanager;
 use mptune_core::trial::{FailureKind, Outcome, ScriptAction, ScriptSpec, TrialSpec};
 use mptune_core::units::{MILLISECOND, SECOND};
-use mptune_core::workload::{Bulk, Transfer, Workload};
+use mptune_core::workload::{Bulk, Messages, Requests, Transfer, Workload};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
@@ -136,6 +136,30 @@ prop_compose! {
     }
 }
 
+/// Messages, or a client and a server.
+fn any_program() -> impl Strategy<Value = Workload> {
+    let (duration_ns, patience_ns) = (3 * SECOND, 60 * SECOND);
+    prop_oneof![
+        (1u64..20_000, 5u64..1_000).prop_map(move |(bytes, milliseconds)| {
+            let interval_ns = milliseconds * MILLISECOND;
+            Workload::Messages(Messages { bytes, interval_ns, duration_ns, patience_ns })
+        }),
+        (1u64..5_000, 1u64..200_000, 0u64..2_000, 1u32..6).prop_map(
+            move |(request_bytes, response_bytes, milliseconds, at_once)| {
+                let think_ns = milliseconds * MILLISECOND;
+                Workload::Requests(Requests {
+                    request_bytes,
+                    response_bytes,
+                    think_ns,
+                    at_once,
+                    duration_ns,
+                    patience_ns,
+                })
+            }
+        ),
+    ]
+}
+
 /// Capacity of the sender's access links until the outcome's end, bytes.
 fn most_bytes(spec: &TrialSpec, outcome: &Outcome) -> f64 {
     let uplinks: BTreeSet<usize> = spec.network.paths.iter().map(|path| path.forward[0]).collect();
@@ -165,5 +189,31 @@ proptest! {
         }
         let stops = [Some(FailureKind::Stalled), Some(FailureKind::Unreachable)];
         prop_assert!(outcome.stalled_ns.is_none() || stops.contains(&outcome.failed_kind));
+    }
+
+    /// The same of programs that offer their data in pieces: every message and every response arrives, or the trial
+    /// has a reason; none is later than the trial's end.
+    #[test]
+    fn any_program_is_served_or_has_a_reason(spec in any_trial(), workload in any_program()) {
+        let spec = TrialSpec { workload, ..spec };
+        let outcome = spec.run().expect("a valid trial");
+        prop_assert_ne!(outcome.failed_kind, Some(FailureKind::Miscounted), "{:?}", outcome.failed);
+        let arrived = outcome.delays_ns.len() as u64;
+        let size = match workload {
+            Workload::Messages(messages) => messages.bytes,
+            Workload::Requests(requests) => requests.response_bytes,
+            _ => unreachable!("only these are drawn"),
+        };
+        prop_assert_eq!(outcome.in_order_bytes / size, arrived);
+        prop_assert!(outcome.delays_ns.iter().all(|&delay| delay <= outcome.duration_ns));
+        if outcome.failed.is_none() {
+            prop_assert_eq!(outcome.in_order_bytes, arrived * size);
+            prop_assert!(outcome.completion_ns.is_some());
+            if let Workload::Messages(messages) = workload {
+                prop_assert_eq!(arrived, messages.count());
+            }
+        }
+        let again = spec.run().expect("a valid trial");
+        prop_assert_eq!(again, outcome);
     }
 }

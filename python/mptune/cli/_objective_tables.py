@@ -34,7 +34,11 @@ def _beside(out: Console, result: ObjectiveResult) -> None:
     listing = table(
         "", "| answer", "95 % interval", "| default", "95 % interval", "| better by", "95 % interval"
     )
-    outages = () if result.outage is None else ((f"gap if {result.outage[0]} fails", result.outage[1]),)
+    outages = (
+        ()
+        if result.outage is None
+        else ((f"{result.outage[1].name} if {result.outage[0]} fails", result.outage[1]),)
+    )
     rows = [*((figure.name, figure) for figure in (*result.figures, result.throughput)), *outages]
     for name, figure in rows:
         listing.add_row(f"{name} ({figure.unit})", *_cells(figure))

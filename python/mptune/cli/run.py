@@ -16,7 +16,7 @@ from mptune.cli._common import JsonOption, TopologyArgument, add, console, emit_
 from mptune.errors import TrialError
 from mptune.options.trials import Reverse, Testbed
 from mptune.runner.one_trial import AFTER_A_SCRIPT, RunOptions
-from mptune.trial import FIXED, Messages
+from mptune.trial import FIXED, Messages, Requests
 
 if TYPE_CHECKING:
     from mptune.trial import Observation, Trial
@@ -35,6 +35,7 @@ def register(app: typer.Typer) -> None:
         "mptune run KU-HiG.pathmgmt --initial-path K-P --json",
         "mptune run UNIS-HiN --stack v0.9x                          # the papers' kernel",
         "mptune run CLOUD-HOME.hybrid --workload messages:200B/100ms   # the delay of each message",
+        "mptune run CLOUD-HOME.hybrid --workload requests:400B/64KiB   # the time of each response",
         "mptune run UNIS-HiN --buffer-mode auto --buffer 4MiB       # autotuning up to tcp_rmem, tcp_wmem",
         "mptune run UNIS-HiN --at 5s:down:U-U --at 9s:up:U-U --duration 15s   # cut a path for 4 s",
         "mptune run UNIS-HiN --protocol tcp --initial-path U-U      # plain TCP on one path, to compare",
@@ -82,8 +83,8 @@ def _print(trial: Trial, observation: Observation) -> None:
         out.print(
             f"{units.format_size(observation.in_order_bytes)} in {seconds:.3f} s ({what})", style="bold"
         )
-    elif isinstance(trial.workload, Messages):
-        out.print(f"{_delays(trial, observation)} ({what})", style="bold")
+    elif isinstance(trial.workload, Messages | Requests):
+        out.print(f"{_times(trial, observation)} ({what})", style="bold")
     else:
         out.print(f"{observation.throughput_bps / 1e6:.2f} Mbit/s over {seconds:g} s ({what})", style="bold")
     table = DataTable(box=None, pad_edge=False, padding=(0, 2, 0, 0))
@@ -113,16 +114,19 @@ def _print(trial: Trial, observation: Observation) -> None:
         out.print(_coped(observation.metadata))
 
 
-def _delays(trial: Trial, observation: Observation) -> str:
-    """Delays of messages: "300 messages of 200 B: delay p99 40.1 ms, longest gap 120 ms"."""
-    from mptune.runner.one_trial import message_figures
+def _times(trial: Trial, observation: Observation) -> str:
+    """Times of messages or responses: "300 messages of 200 B: delay p99 40.1 ms, longest gap 120 ms"."""
+    from mptune.runner.one_trial import figures
 
     sent, arrived = trial.workload, len(observation.delays_ns)
-    assert isinstance(sent, Messages)
-    count = f"{arrived} of {sent.count}" if arrived < sent.count else f"{arrived}"
-    figures = message_figures(trial, observation)
-    texts = [f"{name} {digits(value)} ms" for name, value in figures.items() if value is not None]
-    return f"{count} messages of {units.format_size(sent.bytes)}: {', '.join(texts) or 'no delay known'}"
+    if isinstance(sent, Messages):
+        count = f"{arrived} of {sent.count}" if arrived < sent.count else f"{arrived}"
+        what = f"{count} messages of {units.format_size(sent.bytes)}"
+    else:
+        assert isinstance(sent, Requests)
+        what = f"{arrived} responses of {units.format_size(sent.response_bytes)}"
+    found = [f"{name} {digits(ms)} ms" for name, ms in figures(trial, observation).items() if ms is not None]
+    return f"{what}: {', '.join(found) or 'no time known'}"
 
 
 def _not_in_the_total(trial: Trial, observation: Observation) -> Iterator[tuple[str, int]]:

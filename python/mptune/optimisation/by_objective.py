@@ -24,8 +24,8 @@ from mptune.runner.runner import TrialRunner
 from mptune.statistics import Summary, summarise
 from mptune.testbeds import stack_title
 from mptune.topology import Topology
-from mptune.trial import Bulk, Combination, Configuration, Messages, Record, ScriptedAction
-from mptune.trial.metrics import GAP, THROUGHPUT, Metric, metric_named, metrics_of
+from mptune.trial import Bulk, Combination, Configuration, Messages, Record, Requests, ScriptedAction
+from mptune.trial.metrics import THROUGHPUT, Metric, metric_named, metrics_of, through_an_outage
 from mptune.trial.records import is_tcp
 
 #: Runs of each configuration in the screening.
@@ -101,7 +101,7 @@ class ObjectiveResult(msgspec.Struct, frozen=True, kw_only=True):
     subflows : labels of those that may carry data.
     figures : the objective first, then the workload's other metrics.
     throughput : of a saturated sender with the same configurations.
-    outage : path that was cut halfway, and the longest gap; None with a single path.
+    outage : path that was cut halfway, and the longest gap or response; None with a single path.
     """
 
     name: str
@@ -109,7 +109,7 @@ class ObjectiveResult(msgspec.Struct, frozen=True, kw_only=True):
     stack: str
     buffer_mode: str
     family: str
-    workload: Messages
+    workload: Messages | Requests
     objective: str
     unit: str
     limits: tuple[str, ...]
@@ -158,7 +158,7 @@ class _Search:
     """
 
     job: Job
-    workload: Messages
+    workload: Messages | Requests
     objective: Metric
     limits: tuple[Limit, ...]
 
@@ -282,6 +282,7 @@ class _Search:
         beside = min(_BESIDE_RUNS, runs)
         saturated = self._measured(bulk, "vary", beside, "throughput beside it")
         cut, outages = self._outage(pair, ours, beside)
+        lost = through_an_outage(self.workload)
         label = stack_title(job.runner.testbed.name, msgspec.structs.asdict(options.stack.chosen()))
         return ObjectiveResult(
             name=job.topology.name,
@@ -302,7 +303,7 @@ class _Search:
             subflows=_carrying(job.topology, pair[0], ours),
             figures=tuple(figure(metric, ours, theirs) for metric in (self.objective, *others)),
             throughput=figure(THROUGHPUT, saturated[:beside], saturated[beside:]),
-            outage=None if cut is None else (cut, figure(GAP, outages[:beside], outages[beside:])),
+            outage=None if cut is None else (cut, figure(lost, outages[:beside], outages[beside:])),
             warnings=tuple(self._warnings(before, fresh, ours, theirs, chosen)),
             records=(*before, *fresh, *saturated, *outages),
         )
@@ -403,13 +404,18 @@ def _beginning(topology: Topology, subset: Sequence[str], asked: Sequence[str]) 
     return "" if usual in subset else subset[0]
 
 
-def worth_measuring(buffers: Sequence[int], sent: Messages) -> list[int]:
-    """Buffers for messages, bytes, ascending: of those that hold all of a standstill the smallest alone."""
+def worth_measuring(buffers: Sequence[int], sent: Messages | Requests) -> list[int]:
+    """Buffers for a workload, bytes, ascending: of those that hold all that can wait the smallest alone.
+
+    That are the messages of a standstill, or all responses at once.
+    """
     ordered = sorted(buffers)
-    bytes_per_s = sent.bytes * 1e9 / sent.interval_ns
+    if isinstance(sent, Messages):
+        waiting = sent.bytes * (1 + _STANDSTILL_S * 1e9 / sent.interval_ns)
+    else:
+        waiting = sent.at_once * max(sent.request_bytes, sent.response_bytes)
     # Linux charges about twice the payload.
-    enough = 4 * (sent.bytes + _STANDSTILL_S * bytes_per_s)
-    least = next((size for size in ordered if size >= enough), ordered[-1])
+    least = next((size for size in ordered if size >= 4 * waiting), ordered[-1])
     return [size for size in ordered if size <= least]
 
 

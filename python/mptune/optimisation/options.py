@@ -29,12 +29,12 @@ from mptune.options.trials import (
     SizeKnown,
     Transfers,
 )
-from mptune.options.workloads import WorkloadOption, too_many
+from mptune.options.workloads import WorkloadOption, impossible
 from mptune.strategy import STRATEGIES
 from mptune.testbeds import check_name
 from mptune.testbeds.virtual import VirtualTestbed
-from mptune.trial import DEFAULT_FAMILY, FIXED, Messages, Workload, workloads_of
-from mptune.trial.metrics import DELAYS, GAP, Metric, has, metric_named
+from mptune.trial import DEFAULT_FAMILY, FIXED, Messages, Requests, Workload, workloads_of
+from mptune.trial.metrics import DELAYS, GAP, RESPONSES, USUAL, Metric, has, metric_named, usual_objective
 
 #: Configuration of a host that was never tuned; measured with the largest buffer of the sweep.
 DEFAULT_PM, DEFAULT_CC = "fullmesh", "cubic"
@@ -143,17 +143,18 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
         str | None,
         Option(
             Kind("METRIC", str.strip, str, _check_objective),
-            "What is to be best of the --workload: delay:p50, p90, p95, p99 or p99.9, gap (the longest time "
-            "without a message), or late:150ms (the share that arrives later).",
+            "What is to be best of the --workload: of messages delay:p50, p90, p95, p99 or p99.9, or gap "
+            "(the longest time without one); of requests response:mean or a percentile; of both late:150ms, "
+            "the share that takes longer.",
             key="decision.objective",
-            unset="delay:p99 of messages",
+            unset=f"{USUAL['messages']} of messages, {USUAL['requests']} of requests",
         ),
     ] = None
     at_most_delay_ns: Annotated[
         int | None,
         Option(
             time(positive=True),
-            "Only configurations whose delay p99 is at most this.",
+            "Only configurations whose delay p99, or response p99, is at most this.",
             key="decision.at_most_delay",
         ),
     ] = None
@@ -161,7 +162,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
         int | None,
         Option(
             time(positive=True),
-            "Only configurations whose longest gap is at most this.",
+            "Only configurations whose longest gap between messages is at most this.",
             key="decision.at_most_gap",
         ),
     ] = None
@@ -287,19 +288,21 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
     shortened_from_ns: int | None = None
 
     @property
-    def sent(self) -> Messages | None:
-        """The messages that were asked for."""
+    def sent(self) -> Messages | Requests | None:
+        """The workload that was asked for, if it is one with an objective."""
         return None if self.workload is None else self.workload.lasting(self.duration_ns)
 
     @property
     def objective_word(self) -> str:
-        """The word of the metric that is to be best of messages."""
-        return self.objective or "delay:p99"
+        """The word of the metric that is to be best."""
+        assert self.sent is not None
+        return self.objective or usual_objective(self.sent)
 
     @property
     def limits(self) -> Iterator[Limit]:
-        """Limits on metrics of messages, in ms."""
-        for metric, most_ns in ((DELAYS["p99"], self.at_most_delay_ns), (GAP, self.at_most_gap_ns)):
+        """Limits on times, in ms."""
+        slow = (RESPONSES if isinstance(self.sent, Requests) else DELAYS)["p99"]
+        for metric, most_ns in ((slow, self.at_most_delay_ns), (GAP, self.at_most_gap_ns)):
             if most_ns is not None:
                 yield Limit(metric, most_ns / 1e6)
 
@@ -355,11 +358,14 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
             return
         if self.transfers:
             yield "workload", "expected either --workload or sizes of transfers, found both"
-        for expected in too_many(self.workload, self.duration_ns):
+        for expected in impossible(self.workload, self.duration_ns):
             yield "workload", expected
         assert self.sent is not None
+        kind = self.sent.kind
         if not has(self.sent, metric_named(self.objective_word)):
-            yield "objective", f"expected a metric of messages, found {self.objective_word}"
+            yield "objective", f"expected a metric of {kind}, found {self.objective_word}"
+        if self.at_most_gap_ns is not None and not has(self.sent, GAP):
+            yield "at_most_gap_ns", f"expected only with messages, found {kind}"
 
     def completed(self) -> Self:
         """Withdrawal trials use the largest buffer, which limits least, and the same base of seeds."""

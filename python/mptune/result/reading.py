@@ -213,6 +213,7 @@ def _trial(stored: StoredTrial, mixed: Sequence[int], own: _OwnSets) -> TrialRow
         started=stored.started,
         initial_path=None if tcp else path,
         transfer_bytes=stored.settings.get("transfer_bytes"),
+        workload=stored.settings.get("workload"),
         failed=stored.failed,
         throughput_mbps=stored.throughput_mbps,
         completion_s=None if stored.completion_ns is None else stored.completion_ns / 1e9,
@@ -228,7 +229,7 @@ def _selected(trials: Sequence[TrialRow]) -> tuple[TrialRow, ...]:
         return confirming
     groups: dict[tuple[object, ...], list[TrialRow]] = {}
     for trial in usable:
-        if trial.purpose == "sweep" and trial.transfer_bytes is None and not trial.round:
+        if trial.purpose == "sweep" and trial.is_saturated and not trial.round:
             key = trial.manager, trial.cc, trial.buffer_bytes, trial.initial_path
             groups.setdefault(key, []).append(trial)
     best = max(groups.values(), key=_mean, default=[])
@@ -247,10 +248,7 @@ def _panorama(trials: Sequence[TrialRow]) -> tuple[TrialRow, ...]:
     swept = [
         trial
         for trial in trials
-        if trial.purpose == "sweep"
-        and trial.failed is None
-        and trial.transfer_bytes is None
-        and not trial.subflows
+        if trial.purpose == "sweep" and trial.failed is None and trial.is_saturated and not trial.subflows
     ]
     largest = max((trial.buffer_bytes for trial in swept), default=0)
     first: dict[tuple[str, str], TrialRow] = {}

@@ -46,7 +46,8 @@ class TrialRow(msgspec.Struct, frozen=True, kw_only=True):
     started : seconds since 1970.
     initial_path : None leaves it to the topology, or it is the path of plain TCP.
     subflows : those that carry data, where they are chosen and not left to the path manager.
-    transfer_bytes : None is a saturated sender.
+    transfer_bytes : of a transfer.
+    workload : of messages and requests, as stored; None of a saturated sender and of a transfer.
     failed : the reason, if it gave no result.
     """
 
@@ -69,6 +70,12 @@ class TrialRow(msgspec.Struct, frozen=True, kw_only=True):
     throughput_mbps: float | None
     completion_s: float | None
     subflows: tuple[str, ...] = ()
+    workload: dict[str, Any] | None = None
+
+    @property
+    def is_saturated(self) -> bool:
+        """True if the sender always had more."""
+        return self.transfer_bytes is None and self.workload is None
 
     @property
     def name(self) -> tuple[str, str]:
@@ -155,7 +162,7 @@ class RunData(msgspec.Struct, frozen=True, kw_only=True):
         return [
             trial
             for trial in self.trials
-            if trial.purpose == "sweep" and trial.failed is None and trial.transfer_bytes is None
+            if trial.purpose == "sweep" and trial.failed is None and trial.is_saturated
         ]
 
     @property
@@ -188,4 +195,4 @@ class RunData(msgspec.Struct, frozen=True, kw_only=True):
     def many_paths(self) -> bool:
         """True if the initial path is a factor of the sweep; that of plain TCP is its only one."""
         swept = [trial for trial in self.trials if trial.purpose == "sweep" and trial.pm != PLAIN_TCP]
-        return len({trial.initial_path for trial in swept}) > 1
+        return self.by_objective is None and len({trial.initial_path for trial in swept}) > 1

@@ -16,7 +16,7 @@ from mptune.optimisation.reached import Reached, percent_certain
 from mptune.optimisation.rounds import Round
 from mptune.statistics import Summary
 from mptune.strategy import ROOM
-from mptune.trial import PLAIN_TCP, Combination, Configuration, Messages
+from mptune.trial import PLAIN_TCP, Combination, Configuration, Messages, Requests
 from mptune.units import MIB, format_size, format_time
 
 _HOUR_NS = 3600 * 10**9
@@ -79,13 +79,16 @@ def objective_answer(result: ObjectiveResult) -> list[str]:
     ]
     if result.outage is not None:
         path, outage = result.outage
-        sentences.append(_figure(outage, title=f"If {path} fails for good, the longest gap is"))
+        sentences.append(_figure(outage, title=f"If {path} fails for good, the {outage.name} is"))
     return sentences
 
 
-def sent(messages: Messages) -> str:
+def sent(workload: Messages | Requests) -> str:
     """A workload for people: "messages of 200 B every 100 ms"."""
-    return f"messages of {format_size(messages.bytes)} every {format_time(messages.interval_ns)}"
+    if isinstance(workload, Messages):
+        return f"messages of {format_size(workload.bytes)} every {format_time(workload.interval_ns)}"
+    many = f", {workload.at_once} at a time" if workload.at_once > 1 else ""
+    return f"requests with responses of {format_size(workload.response_bytes)}{many}"
 
 
 def _settings(default: Configuration) -> str:

@@ -28,7 +28,7 @@ from mptune.options.trials import (
     check_labels,
     sending_time,
 )
-from mptune.options.workloads import WorkloadOption, too_many
+from mptune.options.workloads import WorkloadOption, impossible
 from mptune.runner.progress import Reporter
 from mptune.topology import Topology
 from mptune.trial import (
@@ -38,6 +38,7 @@ from mptune.trial import (
     Messages,
     Observation,
     PlannedTrial,
+    Requests,
     Transfer,
     Trial,
     time_or_size,
@@ -76,7 +77,7 @@ class RunOptions(Options, frozen=True, kw_only=True):
             yield "transfer_bytes", "expected either --duration or --transfer, found both"
         if self.workload is not None and self.transfer_bytes is not None:
             yield "workload", "expected either --workload or --transfer, found both"
-        for expected in too_many(self.workload, self.duration_ns):
+        for expected in impossible(self.workload, self.duration_ns):
             yield "workload", expected
         if not self.size_known and self.transfer_bytes is None and self.workload is None:
             yield "size_known", "expected only with --transfer: without one there is no size to know"
@@ -252,30 +253,30 @@ def trial_document(trial: Trial, observation: Observation) -> dict[str, Any]:
             result[name] = observation.metadata[name]
     if observation.completion_ns is not None:
         result["completion_s"] = observation.completion_ns / 1e9
-    if isinstance(trial.workload, Messages):
-        result["messages"] = _message_document(trial.workload, trial, observation)
+    if isinstance(trial.workload, Messages | Requests):
+        result[trial.workload.kind] = _times_document(trial.workload, trial, observation)
     if observation.failed is not None:
         result["failed"] = observation.failed.reason
         result["failed_kind"] = observation.failed.kind
     return result
 
 
-def message_figures(trial: Trial, observation: Observation) -> dict[str, float | None]:
-    """Metrics of the messages by name, ms; None where too few arrived."""
+def figures(trial: Trial, observation: Observation) -> dict[str, float | None]:
+    """Metrics of the messages or requests by name, ms; None where too few arrived."""
     kept = record(PlannedTrial(purpose="run", run=0, trial=trial), observation)
     return {metric.name: metric.read(kept) for metric in metrics_of(trial.workload)}
 
 
-def _message_document(sent: Messages, trial: Trial, observation: Observation) -> dict[str, Any]:
-    """Messages due and arrived, and their delays, ms."""
-    figures = message_figures(trial, observation)
+def _times_document(sent: Messages | Requests, trial: Trial, observation: Observation) -> dict[str, Any]:
+    """What was sent, how much of it arrived, and how long each took, ms."""
+    asked = msgspec.to_builtins(sent)
+    due = {"due": sent.count} if isinstance(sent, Messages) else {}
     return {
-        "bytes": sent.bytes,
-        "interval_ms": sent.interval_ns / 1e6,
-        "due": sent.count,
+        **{name: value for name, value in asked.items() if name not in ("kind", "patience_ns")},
+        **due,
         "arrived": len(observation.delays_ns),
-        **{f"{name.replace(' ', '_')}_ms": value for name, value in figures.items()},
-        "delays_ms": in_ms(observation.delays_ns),
+        **{f"{name.replace(' ', '_')}_ms": value for name, value in figures(trial, observation).items()},
+        "times_ms": in_ms(observation.delays_ns),
     }
 
 

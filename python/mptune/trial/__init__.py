@@ -31,9 +31,11 @@ from mptune.trial.configuration import Configuration
 from mptune.trial.path_parameters import PathParameters
 from mptune.trial.records import PlannedTrial, Record, SubflowRecord
 from mptune.trial.workloads import (
+    Asking,
     Bulk,
     Messages,
     Pattern,
+    Requests,
     Transfer,
     Workload,
     size_of,
@@ -51,6 +53,7 @@ __all__ = [
     "MSS",
     "PLAIN_TCP",
     "PROTOCOLS",
+    "Asking",
     "BackgroundObservation",
     "Bulk",
     "Combination",
@@ -61,6 +64,7 @@ __all__ = [
     "Pattern",
     "PlannedTrial",
     "Record",
+    "Requests",
     "ScriptedAction",
     "ScriptedWord",
     "SubflowObservation",

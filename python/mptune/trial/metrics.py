@@ -13,7 +13,7 @@ from mptune._text import quoted
 from mptune.errors import one_of
 from mptune.statistics import quantile
 from mptune.trial.records import Record
-from mptune.trial.workloads import Messages, Transfer, Workload
+from mptune.trial.workloads import Messages, Requests, Transfer, Workload
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,22 +61,45 @@ COMPLETION = Metric(
 )
 
 
-#: Percentiles of the delay by their words, as shares.
+#: Percentiles by their words, as shares.
 _PERCENTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99.9": 0.999}
 
+#: Steps of some milliseconds in which programs play sound and pictures, and people notice nothing.
+_UNNOTICED_MS = 0.5
 
-def _percentile(word: str) -> Metric:
+
+def _percentile(what: str, word: str) -> Metric:
     share = _PERCENTILES[word]
 
     def read(kept: Record) -> float | None:
         return quantile(sorted(kept.delays_ms), share) if kept.delays_ms else None
 
-    # A program that plays sound or pictures works in steps of some milliseconds.
-    return Metric(name=f"delay {word}", unit="ms", more_is_better=False, read=read, floor=0.5)
+    return Metric(name=f"{what} {word}", unit="ms", more_is_better=False, read=read, floor=_UNNOTICED_MS)
+
+
+def _mean(kept: Record) -> float | None:
+    times = kept.delays_ms
+    return sum(times) / len(times) if times else None
 
 
 #: Percentiles of the delay of messages, from when they were due to their last byte in order.
-DELAYS = {word: _percentile(word) for word in _PERCENTILES}
+DELAYS = {word: _percentile("delay", word) for word in _PERCENTILES}
+
+#: The time of responses, from the request to the last byte in order: its mean and percentiles.
+RESPONSES = {
+    "mean": Metric(name="response mean", unit="ms", more_is_better=False, read=_mean, floor=_UNNOTICED_MS),
+    **{word: _percentile("response", word) for word in _PERCENTILES},
+}
+
+
+#: The longest response: what an outage costs.
+LONGEST = Metric(
+    name="longest response",
+    unit="ms",
+    more_is_better=False,
+    read=lambda kept: max(kept.delays_ms, default=None),
+    floor=_UNNOTICED_MS,
+)
 
 
 def _longest_gap(kept: Record) -> float | None:
@@ -93,7 +116,7 @@ GAP = Metric(name="longest gap", unit="ms", more_is_better=False, read=_longest_
 
 
 def late(deadline_ns: int) -> Metric:
-    """The share of messages that arrive later than a deadline after they were due, percent."""
+    """The share of messages or responses that take longer than this, percent."""
     deadline_ms = deadline_ns / 1e6
 
     def read(kept: Record) -> float | None:
@@ -104,21 +127,22 @@ def late(deadline_ns: int) -> Metric:
     return Metric(name=f"later than {text}", unit="%", more_is_better=False, read=read, floor=0.1)
 
 
-#: Words of objectives that need nothing more; `delay:` and `late:` take a percentile or a time.
+#: Words of objectives that need nothing more, and those that take a part of the distribution.
 _WORDS = {"throughput": THROUGHPUT, "completion": COMPLETION, "gap": GAP}
-_FORMS = (*_WORDS, *(f"delay:{word}" for word in DELAYS), "late:TIME")
+_PARTS = {"delay": DELAYS, "response": RESPONSES}
+_FORMS = (*_WORDS, *(f"{word}:{part}" for word, parts in _PARTS.items() for part in parts), "late:TIME")
 
 
 def metric_named(text: str) -> Metric:
-    """The metric of a word, such as "delay:p99", "gap" or "late:150ms".
+    """The metric of a word, such as "delay:p99", "response:mean", "gap" or "late:150ms".
 
     Raises
     ------
     ValueError : there is none.
     """
     word, colon, rest = text.strip().partition(":")
-    if word == "delay" and rest in DELAYS:
-        return DELAYS[rest]
+    if word in _PARTS and rest in _PARTS[word]:
+        return _PARTS[word][rest]
     if word == "late" and colon:
         deadline_ns = units.parse_time(rest)
         if deadline_ns == 0:
@@ -129,21 +153,43 @@ def metric_named(text: str) -> Metric:
     raise ValueError(one_of(_FORMS, text))
 
 
+#: The objective of a workload that names none, as a word.
+USUAL = {"bulk": "throughput", "transfer": "completion", "messages": "delay:p99", "requests": "response:mean"}
+
+
+def usual_objective(workload: Workload) -> str:
+    """The word of the metric that a workload is judged by, unless another is asked for."""
+    return USUAL[workload.kind]
+
+
 def metrics_of(workload: Workload) -> tuple[Metric, ...]:
     """The metrics that a workload has and an answer shows, the usual objective first."""
     match workload:
         case Messages():
             return DELAYS["p99"], DELAYS["p50"], DELAYS["p99.9"], GAP
+        case Requests():
+            return RESPONSES["mean"], RESPONSES["p50"], RESPONSES["p95"], RESPONSES["p99"]
         case Transfer():
             return COMPLETION, THROUGHPUT
         case _:
             return (THROUGHPUT,)
 
 
+def through_an_outage(workload: Workload) -> Metric:
+    """The metric that shows what an outage costs."""
+    return LONGEST if isinstance(workload, Requests) else GAP
+
+
 def has(workload: Workload, metric: Metric) -> bool:
     """True if trials of the workload have the metric."""
-    of_messages = metric.name in (*(named.name for named in DELAYS.values()), GAP.name) or metric.unit == "%"
-    return of_messages if isinstance(workload, Messages) else metric in metrics_of(workload)
+    late_ones = metric.unit == "%"
+    match workload:
+        case Messages():
+            return late_ones or metric in (*DELAYS.values(), GAP)
+        case Requests():
+            return late_ones or metric in RESPONSES.values()
+        case _:
+            return metric in metrics_of(workload)
 
 
 def metric_of(workload: Workload) -> Metric:

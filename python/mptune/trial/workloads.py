@@ -16,6 +16,11 @@ class _Workload(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
     """Common part of all workloads."""
 
     @property
+    def kind(self) -> str:
+        """Its word."""
+        return str(self.__struct_config__.tag)
+
+    @property
     def settings(self) -> dict[str, Any]:
         """Settings of a stored trial, of which its key is made: the whole workload, as one setting."""
         return {"workload": msgspec.to_builtins(self)}
@@ -103,7 +108,48 @@ class Messages(_Workload, frozen=True, kw_only=True, tag="messages"):
         return -(-self.duration_ns // self.interval_ns)
 
 
-Workload = Bulk | Transfer | Messages
+class Requests(_Workload, frozen=True, kw_only=True, tag="requests"):
+    """Requests and their responses on one connection; both programs set TCP_NODELAY.
+
+    The data receiver is the client: it asks, the data sender answers in order, and after thinking it asks
+    again. The time of a response counts from its request to its last byte in order.
+
+    Attributes
+    ----------
+    request_bytes, response_bytes : payloads.
+    think_ns : from a response to the next request.
+    at_once : requests under way together.
+    duration_ns : the client asks for this long.
+    patience_ns : the trial fails if the last response arrives later than this after `duration_ns`.
+    """
+
+    request_bytes: int
+    response_bytes: int
+    think_ns: int = 0
+    at_once: int = 1
+    duration_ns: int
+    patience_ns: int = PATIENCE_NS
+
+    @property
+    def limit_ns(self) -> int:
+        """Latest end of the trial."""
+        return self.duration_ns + self.patience_ns
+
+
+Workload = Bulk | Transfer | Messages | Requests
+
+
+class Asking(msgspec.Struct, frozen=True, kw_only=True):
+    """Requests without an end, as `Pattern`; the fields are those of `Requests`."""
+
+    request_bytes: int
+    response_bytes: int
+    think_ns: int = 0
+    at_once: int = 1
+
+    def lasting(self, duration_ns: int) -> Requests:
+        """The workload of a trial."""
+        return Requests(**msgspec.structs.asdict(self), duration_ns=duration_ns)
 
 
 class Pattern(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,9 +183,9 @@ def workloads_of(transfers: tuple[int, ...], duration_ns: int) -> tuple[Workload
 
 
 def size_of(workload: Workload) -> int | None:
-    """Payload bytes of a transfer, or of all messages; None of a sender that always has more."""
+    """Payload bytes of a transfer, or of all messages; None where they are not known beforehand."""
     match workload:
-        case Bulk():
+        case Bulk() | Requests():
             return None
         case Messages():
             return workload.count * workload.bytes

@@ -20,8 +20,8 @@ pub enum Timer {
     Data,
     /// The application's, when it waits for room to write.
     Application,
-    /// The program's, when its next message is due.
-    Message,
+    /// The program's, when it has something to do.
+    Program,
     /// The path manager's, if it takes samples.
     Sample,
 }

@@ -81,6 +81,8 @@ pub struct ConnectionOptions {
     pub bin: Nanos,
     /// Time of the first SYN.
     pub start: Nanos,
+    /// Data goes from the receiving site of the network to the sending one.
+    pub reversed: bool,
     /// Scripted events, in any order.
     pub script: Vec<ScriptedAction>,
 }

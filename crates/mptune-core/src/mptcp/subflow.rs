@@ -56,6 +56,10 @@ pub struct Totals {
 pub struct Subflow {
     /// The path it runs on.
     pub path: usize,
+    /// The route to the data receiver.
+    pub there: usize,
+    /// The route back.
+    pub back: usize,
     /// Its number among all subflows of the simulation.
     pub flow: u16,
     /// Bytes by which the IP header of its packets is longer than that of IPv4.
@@ -109,6 +113,7 @@ impl Subflow {
     /// A subflow whose SYN is about to be sent.
     pub fn new(
         path: usize,
+        [there, back]: [usize; 2],
         flow: u16,
         longer_header: u32,
         sender: Sender,
@@ -117,6 +122,8 @@ impl Subflow {
     ) -> Self {
         Self {
             path,
+            there,
+            back,
             flow,
             longer_header,
             receiver: Receiver::new(sender.ecn_per_segment()),

@@ -14,7 +14,7 @@ pub use totals::{RoleChange, SubflowOutcome, Totals};
 use crate::engine::Source;
 use crate::network::Carried;
 use crate::pathmanager::SubflowId;
-use crate::units::Nanos;
+use crate::units::{Bytes, Nanos};
 use std::fmt::Debug;
 
 /// Both ends of a connection.
@@ -58,6 +58,18 @@ pub trait Transport: Debug + Sized {
 
     /// Payload bytes delivered in order.
     fn series(&self) -> &Series;
+
+    /// Its data receiver is at the network's sending site.
+    fn is_reversed(&self) -> bool;
+
+    /// It is established, and its program can send.
+    fn is_open(&self) -> bool;
+
+    /// Its program offers this much more.
+    fn offer(&mut self, io: &mut Io<Self::Packet, Self::Timer>, bytes: Bytes);
+
+    /// Its program's timer is due then, if that is before [`crate::units::NEVER`].
+    fn wake_at(&mut self, io: &mut Io<Self::Packet, Self::Timer>, at: Nanos);
 
     /// Delays of the messages that arrived in order, if the workload is a series of them.
     fn delays(&self) -> Option<&[Nanos]>;

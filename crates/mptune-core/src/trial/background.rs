@@ -68,6 +68,7 @@ fn connection(
         ecn: true,
         bin: BIN,
         start: flow.start_ns,
+        reversed: false,
         script: flow.stop_ns.map(finish).into_iter().collect(),
     })
 }

@@ -34,7 +34,8 @@ pub struct Outcome {
     pub expected_bytes: Option<Bytes>,
     /// Delivery of the last byte of a transfer, or of the last message, in order.
     pub completion_ns: Option<Nanos>,
-    /// Of each message, in order: the time from when it was due until its last byte arrived in order.
+    /// Of each message, in order, the time from when it was due until its last byte arrived in order; of each response
+    /// from the request on.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub delays_ns: Vec<Nanos>,
     /// Reason for a trial without a usable number.
@@ -101,13 +102,14 @@ impl TrialSpec {
         span: &Span,
     ) -> Outcome {
         let connection = simulation.connection(number);
-        let completion = connection.completed_at();
+        let completion = simulation.completed_at(number);
         let end = completion.unwrap_or(span.end);
         let stalled = if completion.is_some() { None } else { connection.stalled(span.alive) };
         let contradiction = simulation.contradiction();
         let consistent = contradiction.is_none();
         let failure = match contradiction {
             Some(reason) => Some((FailureKind::Miscounted, format!("accounting: {reason}"))),
+            None if completion.is_some() => None,
             None => self.failure(connection, span.end, stalled.as_ref()),
         };
         let (failed_kind, failed) = failure.unzip();
@@ -118,7 +120,7 @@ impl TrialSpec {
             bins: connection.series().clone().finish(end),
             expected_bytes: span.expected.filter(|_| consistent),
             completion_ns: completion.filter(|_| consistent),
-            delays_ns: connection.delays().unwrap_or_default().to_vec(),
+            delays_ns: simulation.delays(number).to_vec(),
             failed,
             failed_kind,
             stalled_ns: stalled.map(|(at, _)| at),
@@ -145,9 +147,7 @@ impl TrialSpec {
     ) -> Option<(FailureKind, String)> {
         let seconds = |at: Nanos| at as f64 / 1e9;
         let delivered = connection.series().total();
-        if connection.completed_at().is_some() {
-            None
-        } else if delivered == 0 {
+        if delivered == 0 {
             Some((FailureKind::Unreachable, "no byte was delivered".to_owned()))
         } else if let Some((at, reason)) = stalled {
             let reason = format!("stalled at {:.3} s: {reason}", seconds(*at));

@@ -3,11 +3,13 @@
 
 mod bulk;
 mod messages;
+mod requests;
 mod span;
 mod transfer;
 
 pub use bulk::Bulk;
 pub use messages::{Delays, Messages};
+pub use requests::{Ask, Client, Ends, Requests};
 pub use transfer::Transfer;
 
 use crate::error::SpecError;
@@ -25,6 +27,8 @@ pub enum Workload {
     Transfer(Transfer),
     /// A message at fixed times.
     Messages(Messages),
+    /// Requests and their responses.
+    Requests(Requests),
 }
 
 impl Workload {
@@ -34,7 +38,7 @@ impl Workload {
     /// Total payload bytes, [`Bytes::MAX`] without an end.
     pub fn bytes(&self) -> Bytes {
         match self {
-            Self::Bulk(_) => Bytes::MAX,
+            Self::Bulk(_) | Self::Requests(_) => Bytes::MAX,
             Self::Transfer(transfer) => transfer.bytes,
             Self::Messages(messages) => messages.total(),
         }
@@ -43,7 +47,7 @@ impl Workload {
     /// Its size, as an informed path manager knows it.
     pub fn size(&self) -> TransferSize {
         match self {
-            Self::Bulk(_) => TransferSize::Unlimited,
+            Self::Bulk(_) | Self::Requests(_) => TransferSize::Unlimited,
             Self::Transfer(transfer) => TransferSize::Known(transfer.bytes),
             Self::Messages(messages) => TransferSize::Known(messages.total()),
         }
@@ -53,14 +57,14 @@ impl Workload {
     pub fn duration(&self) -> Option<Nanos> {
         match self {
             Self::Bulk(bulk) => Some(bulk.duration_ns),
-            Self::Transfer(_) | Self::Messages(_) => None,
+            Self::Transfer(_) | Self::Messages(_) | Self::Requests(_) => None,
         }
     }
 
     /// Total payload bytes, if they end it.
     pub fn length(&self) -> Option<Bytes> {
         match self {
-            Self::Bulk(_) => None,
+            Self::Bulk(_) | Self::Requests(_) => None,
             Self::Transfer(_) | Self::Messages(_) => Some(self.bytes()),
         }
     }
@@ -71,6 +75,7 @@ impl Workload {
             Self::Bulk(bulk) => bulk.duration_ns,
             Self::Transfer(transfer) => transfer.deadline_ns,
             Self::Messages(messages) => messages.limit(),
+            Self::Requests(requests) => requests.limit(),
         }
     }
 
@@ -84,12 +89,25 @@ impl Workload {
         matches!(self, Self::Bulk(Bulk { ends_early: true, .. }))
     }
 
-    /// Its messages, if it is a series of them; the program sets TCP_NODELAY then, and others do not.
+    /// Its messages, if it is a series of them.
     pub fn messages(&self) -> Option<Messages> {
         match self {
             Self::Messages(messages) => Some(*messages),
-            Self::Bulk(_) | Self::Transfer(_) => None,
+            Self::Bulk(_) | Self::Transfer(_) | Self::Requests(_) => None,
         }
+    }
+
+    /// Its requests, if it is a client that asks.
+    pub fn requests(&self) -> Option<Requests> {
+        match self {
+            Self::Requests(requests) => Some(*requests),
+            Self::Bulk(_) | Self::Transfer(_) | Self::Messages(_) => None,
+        }
+    }
+
+    /// The program offers data in pieces, and sets TCP_NODELAY; others always have more, or all of it at once.
+    pub fn offers_pieces(&self) -> bool {
+        matches!(self, Self::Messages(_) | Self::Requests(_))
     }
 
     /// Checks everything that a simulation or a measurement relies on.
@@ -103,6 +121,7 @@ impl Workload {
             Self::Bulk(bulk) => bulk.validate(),
             Self::Transfer(transfer) => transfer.validate(segment),
             Self::Messages(messages) => messages.validate(segment),
+            Self::Requests(requests) => requests.validate(segment),
         }
         .map_err(|error| SpecError::new(format!("workload.{}", error.key), error.expected))
     }

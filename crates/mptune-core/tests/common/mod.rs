@@ -204,6 +204,7 @@ pub fn connection(cc: &str, pm: &str, initial_path: usize, start: Nanos) -> Conn
         initial_path,
         bin: BIN,
         start,
+        reversed: false,
         script: vec![],
     }
 }

@@ -1,38 +1,42 @@
-//! Segments of a program that offers a message at a time, under payload accounting: none holds data of two messages.
+//! Segments of a program that offers data in pieces, under payload accounting: none holds data of two pieces.
 
 use crate::units::{Bytes, Seq};
 
 /// The lengths of the segments.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Offers {
-    /// Payload bytes of a message, and of a full segment.
-    message: Bytes,
+    /// Payload bytes of a full segment.
     full: Bytes,
-    /// Segments of a message; the last may be short.
-    segments: Seq,
+    /// Segments and payload at the end of each piece, after those of none.
+    ends: Vec<(Seq, Bytes)>,
 }
 
 impl Offers {
-    /// Messages of this many bytes; a full segment has `full`. Their total is below 2^31 segments.
-    pub fn new(message: Bytes, full: u32) -> Self {
-        let full = Bytes::from(full);
-        Self { message, full, segments: message.div_ceil(full) as Seq }
+    /// Nothing is offered; a full segment has `full` payload bytes.
+    pub fn new(full: u32) -> Self {
+        Self { full: full.into(), ends: vec![(0, 0)] }
     }
 
-    /// Payload bytes of a message.
-    pub fn message(&self) -> Bytes {
-        self.message
+    fn end(&self) -> (Seq, Bytes) {
+        *self.ends.last().expect("the first end is never taken out")
     }
 
-    /// Segments of a message.
-    pub fn segments(&self) -> Seq {
-        self.segments
+    /// Another piece. Returns the segments so far.
+    pub fn push(&mut self, bytes: Bytes) -> Seq {
+        let (segments, payload) = self.end();
+        let end = segments + bytes.div_ceil(self.full) as Seq;
+        self.ends.push((end, payload + bytes));
+        end
     }
 
-    /// Payload before a segment.
+    /// Payload before a segment; one beyond the end counts as the end.
     pub fn payload_before(&self, segment: Seq) -> Bytes {
-        let (whole, part) = (segment / self.segments, segment % self.segments);
-        Bytes::from(whole) * self.message + Bytes::from(part) * self.full
+        let after = self.ends.partition_point(|&(end, _)| end <= segment);
+        let (first, payload) = self.ends[after - 1];
+        match self.ends.get(after) {
+            Some(_) => payload + Bytes::from(segment - first) * self.full,
+            None => payload,
+        }
     }
 }
 
@@ -41,12 +45,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_segment_of_each_message_is_short() {
-        let offers = Offers::new(2_500, 1_000);
-        assert_eq!(offers.segments(), 3);
-        let starts = [0, 1_000, 2_000, 2_500, 3_500, 4_500, 5_000];
+    fn the_last_segment_of_each_piece_is_short() {
+        let mut offers = Offers::new(1_000);
+        assert_eq!((offers.push(2_500), offers.push(1_000), offers.push(1)), (3, 4, 5));
+        let starts = [0, 1_000, 2_000, 2_500, 3_500, 3_501, 3_501];
         assert_eq!([0, 1, 2, 3, 4, 5, 6].map(|segment| offers.payload_before(segment)), starts);
-        assert_eq!(Offers::new(1_000, 1_000).payload_before(7), 7_000);
-        assert_eq!(Offers::new(1, 1_000).payload_before(7), 7);
     }
 }

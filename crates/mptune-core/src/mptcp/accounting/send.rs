@@ -41,8 +41,8 @@ pub struct SendBuffer {
     /// Segments that the program has offered, as far as known: of a transfer all. Those before `regular_until` are full.
     end: Seq,
     regular_until: Seq,
-    /// The program offers a message at a time.
-    messages: Option<Offers>,
+    /// The pieces in which the program offers its data, if it does so.
+    pieces: Option<Offers>,
     /// The edge of the window may cut a segment (see [`SendMemory::segments`]).
     cut: bool,
     memory: Option<Box<SendMemory>>,
@@ -66,7 +66,7 @@ impl SendBuffer {
             // Under Linux accounting segments are counted as they are made.
             end: Seq::MAX,
             regular_until: 0,
-            messages: options.workload.messages().map(|each| Offers::new(each.bytes, full)),
+            pieces: options.workload.offers_pieces().then(|| Offers::new(full)),
             cut,
             memory: None,
             tuning: tuning(options),
@@ -79,7 +79,7 @@ impl SendBuffer {
                 let limit = grown.unwrap_or_else(|| fixed_limit(options.send_buffer));
                 let (total, edge) = (options.workload.bytes(), receiver.edge());
                 let mut memory = options.protocol.rules().send_memory(limit, full, total, edge);
-                if buffer.messages.is_some() {
+                if buffer.pieces.is_some() {
                     memory.wait_for_offers();
                 }
                 buffer.memory = Some(Box::new(memory));
@@ -93,7 +93,7 @@ impl SendBuffer {
         let full = Bytes::from(self.full);
         let bytes = self.tuning.as_ref().map_or(options.send_buffer, |grows| grows.whole());
         self.window = (bytes / full).max(1) as Seq;
-        if self.messages.is_some() {
+        if self.pieces.is_some() {
             self.end = 0;
             return;
         }
@@ -136,17 +136,17 @@ impl SendBuffer {
     #[inline]
     pub fn left(&self) -> Seq {
         match &self.memory {
-            Some(memory) if self.messages.is_some() => memory.left(),
+            Some(memory) if self.pieces.is_some() => memory.left(),
             _ => self.end.saturating_sub(self.next),
         }
     }
 
-    /// Segments that a burst may have before this limit: of messages as many as the receiver's window, whatever is there to be
+    /// Segments that a burst may have before this limit: of pieces as many as the receiver's window, whatever is there to be
     /// sent (Linux `mptcp_subflow_get_send`).
     #[inline]
     pub fn burst_window(&self, limit: Seq) -> Seq {
         match &self.memory {
-            Some(memory) if self.messages.is_some() => memory.open_window(),
+            Some(memory) if self.pieces.is_some() => memory.open_window(),
             _ => limit - self.next,
         }
     }
@@ -154,25 +154,25 @@ impl SendBuffer {
     /// The program has offered more than this limit lets go.
     #[inline]
     pub fn has_more(&self, limit: Seq) -> bool {
-        limit < self.end && (self.messages.is_none() || self.left() > 0)
+        limit < self.end && (self.pieces.is_none() || self.left() > 0)
     }
 
-    /// The program offers another message.
-    pub fn offer(&mut self) {
-        let Some(offers) = &self.messages else { return };
+    /// The program offers another piece.
+    pub fn offer(&mut self, bytes: Bytes) {
+        let Some(pieces) = &mut self.pieces else { return };
         match &mut self.memory {
             Some(memory) => {
-                memory.offer(offers.message());
+                memory.offer(bytes);
                 self.update_window_edge();
             }
-            None => self.end += offers.segments(),
+            None => self.end = pieces.push(bytes),
         }
     }
 
-    /// The program offers messages.
+    /// The program offers pieces.
     #[inline]
-    pub fn offers_messages(&self) -> bool {
-        self.messages.is_some()
+    pub fn offers_pieces(&self) -> bool {
+        self.pieces.is_some()
     }
 
     /// The first segment that may not be sent: the receiver's window, the send buffer or the end of
@@ -389,11 +389,11 @@ impl SendBuffer {
         }
     }
 
-    /// Payload bytes of segments `from..to`, all of one size except the last of a transfer or of each message.
+    /// Payload bytes of segments `from..to`, all of one size except the last of a transfer or of each piece.
     #[inline]
     pub fn payload(&self, from: Seq, to: Seq) -> Bytes {
-        if let Some(offers) = &self.messages {
-            return offers.payload_before(to) - offers.payload_before(from);
+        if let Some(pieces) = &self.pieces {
+            return pieces.payload_before(to) - pieces.payload_before(from);
         }
         let full = Bytes::from(to - from) * Bytes::from(self.full);
         if to == self.end { full - Bytes::from(self.last_lacks) } else { full }

@@ -22,7 +22,9 @@ impl Connection {
         let longer = io.paths[path].family.longer_header();
         let sender = Sender::new(self.controller.clone(), self.sender.samples_rates());
         let series = Series::new(self.start, self.bin);
-        let mut subflow = Subflow::new(path, flow, longer, sender, series, timers);
+        let ways = [forward(path), reverse(path)];
+        let [there, back] = if self.reversed { [ways[1], ways[0]] } else { ways };
+        let mut subflow = Subflow::new(path, [there, back], flow, longer, sender, series, timers);
         subflow.role = role;
         self.subflows.push(subflow);
         self.sender.add_subflow();
@@ -40,7 +42,7 @@ impl Connection {
     fn send_forward(&self, io: &mut Io, id: SubflowId, content: Content) {
         let subflow = &self.subflows[id];
         let packet = Packet { flow: subflow.flow, content };
-        io.send(forward(subflow.path), self.handshake_size(id, &content), packet);
+        io.send(subflow.there, self.handshake_size(id, &content), packet);
     }
 
     /// The initial subflow, too, joins when its address is restored.
@@ -57,7 +59,7 @@ impl Connection {
     pub(super) fn send_handshake_reply(&mut self, io: &mut Io, id: SubflowId, content: Content) {
         let subflow = &self.subflows[id];
         let packet = Packet { flow: subflow.flow, content };
-        io.send(reverse(subflow.path), self.handshake_size(id, &content), packet);
+        io.send(subflow.back, self.handshake_size(id, &content), packet);
     }
 
     pub(super) fn on_syn_ack(&mut self, io: &mut Io, id: SubflowId) {
@@ -96,7 +98,7 @@ impl Connection {
         self.sender.pace(io.now, &mut self.subflows, id);
         self.sender.expand(io, &self.subflows, id, true);
         self.report(io, Report::Joined(id));
-        self.begin_messages(io);
+        self.begin_program(io);
         self.pump(io);
     }
 

@@ -12,7 +12,7 @@ mod addresses;
 mod audit;
 mod handshake;
 mod management;
-mod messages;
+mod pieces;
 mod sampling;
 mod sending;
 mod stall;
@@ -29,7 +29,7 @@ use crate::engine::Source;
 use crate::pathmanager::{Assignment, Driver, PathId, Stack};
 use crate::transport::RoleChange;
 use crate::units::Nanos;
-use messages::MessageTimes;
+use pieces::Program;
 use std::collections::VecDeque;
 
 /// An MPTCP connection.
@@ -56,8 +56,10 @@ pub struct Connection {
     changes: Vec<RoleChange>,
     /// The timer of the path manager's samples, if it takes any.
     sampling: Option<Source>,
-    /// The messages of its program, if that sends any.
-    messages: Option<MessageTimes>,
+    /// The program that offers its data in pieces, if it does so.
+    program: Option<Program>,
+    /// Data goes from the receiver's site of the network to the sender's.
+    reversed: bool,
 }
 
 impl Connection {
@@ -67,7 +69,7 @@ impl Connection {
         io.queue.set(script_timer, options.start);
         let receiver = DataReceiver::new(&options);
         let sender = DataSender::new(number, &options, receiver.buffer(), io);
-        let messages = MessageTimes::new(number, &options, io);
+        let program = Program::new(number, &options, io);
         let handshakes = options.handshakes();
         let (paths, size) = (io.paths.as_slice(), options.size);
         let assignment =
@@ -92,7 +94,8 @@ impl Connection {
             handshakes,
             changes: Vec::new(),
             sampling,
-            messages,
+            program,
+            reversed: options.reversed,
         }
     }
 

@@ -56,7 +56,7 @@ impl Transport for Connection {
             Timer::Script => self.follow_script(io),
             Timer::Data => self.on_data_timer(io),
             Timer::Application => self.on_application(io),
-            Timer::Message => self.on_message(io),
+            Timer::Program => self.on_program(io),
             Timer::Sample => self.sample(io),
         }
     }
@@ -68,6 +68,23 @@ impl Transport for Connection {
 
     fn series(&self) -> &Series {
         &self.receiver.delivered().series
+    }
+
+    #[inline]
+    fn is_reversed(&self) -> bool {
+        self.reversed
+    }
+
+    fn is_open(&self) -> bool {
+        self.is_begun()
+    }
+
+    fn offer(&mut self, io: &mut Io, bytes: Bytes) {
+        self.offer_now(io, bytes);
+    }
+
+    fn wake_at(&mut self, io: &mut Io, at: Nanos) {
+        self.wake_program(io, at);
     }
 
     fn delays(&self) -> Option<&[Nanos]> {

@@ -16,7 +16,6 @@ use super::options::ConnectionOptions;
 use super::packet::{Ack, Content, Packet, Segment, sack_size};
 use super::reassembly::Reassembly;
 use super::subflow::{Phase, Subflow};
-use crate::network::reverse;
 use crate::pathmanager::SubflowId;
 use crate::tcp::Reply;
 use crate::units::{Bytes, Nanos, Seq};
@@ -149,7 +148,7 @@ impl DataReceiver {
         });
         let packet = Packet { flow: subflow.flow, content };
         let size = self.ack_size + subflow.longer_header + sack_size(&ack.sack);
-        io.send(reverse(subflow.path), size, packet);
+        io.send(subflow.back, size, packet);
     }
 }
 

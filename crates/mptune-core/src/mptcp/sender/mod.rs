@@ -205,9 +205,9 @@ impl DataSender {
         }
     }
 
-    /// The program offers its next message.
-    pub fn offer_message(&mut self) {
-        self.buffer.offer();
+    /// The program offers this much more.
+    pub fn offer(&mut self, bytes: Bytes) {
+        self.buffer.offer(bytes);
     }
 
     /// The application writes until the buffer is full.

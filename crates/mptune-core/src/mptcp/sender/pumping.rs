@@ -170,8 +170,8 @@ impl DataSender {
     /// Nagle's algorithm (Linux `tcp_nagle_check`, `tcp_minshall_check`): the last segment in a send queue is short, and
     /// another short one is not acknowledged.
     fn waits_by_nagle(&self, subflow: &Subflow) -> bool {
-        if self.buffer.offers_messages() {
-            return false; // their program sets TCP_NODELAY
+        if self.buffer.offers_pieces() {
+            return false; // its program sets TCP_NODELAY
         }
         let Some(only) = only(&subflow.queue) else { return false };
         let outstanding = subflow.sender.outstanding();
@@ -212,14 +212,14 @@ impl DataSender {
         self.buffer.next() >= self.notify_at && self.are_bytes_sent()
     }
 
-    /// As many bytes as segments of messages may promise, which can be short.
+    /// As many bytes as segments of pieces may promise, which can be short.
     fn are_bytes_sent(&self) -> bool {
-        !self.buffer.offers_messages() || self.buffer.sent_bytes() >= self.notify_bytes
+        !self.buffer.offers_pieces() || self.buffer.sent_bytes() >= self.notify_bytes
     }
 
     fn notification(&mut self) -> Option<Bytes> {
         self.notify_at = Seq::MAX;
-        if self.buffer.offers_messages() {
+        if self.buffer.offers_pieces() {
             return Some(self.buffer.sent_bytes());
         }
         Some(Bytes::from(self.buffer.next()) * Bytes::from(self.buffer.full()))

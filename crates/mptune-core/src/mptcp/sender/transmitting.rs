@@ -5,7 +5,6 @@ use crate::mptcp::io::Io;
 use crate::mptcp::packet::{Content, Packet, Segment};
 use crate::mptcp::scheduler::Style;
 use crate::mptcp::subflow::Subflow;
-use crate::network::forward;
 use crate::pathmanager::SubflowId;
 use crate::units::{Bytes, Nanos, Seq};
 
@@ -53,7 +52,7 @@ impl DataSender {
             reduced: new && subflow.sender.take_ecn_signal(),
         };
         let packet = Packet { flow: subflow.flow, content: Content::Data(segment) };
-        io.send(forward(subflow.path), payload + self.header + subflow.longer_header, packet);
+        io.send(subflow.there, payload + self.header + subflow.longer_header, packet);
         payload
     }
 

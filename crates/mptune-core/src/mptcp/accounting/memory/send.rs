@@ -166,7 +166,8 @@ impl SendMemory {
 
     /// Some of what the program offered was not handed to a subflow; in segments.
     pub fn left(&self) -> Seq {
-        (self.offered - self.next).div_ceil(Bytes::from(self.full)).min(Bytes::from(Seq::MAX)) as Seq
+        (self.offered - self.next).div_ceil(Bytes::from(self.full)).min(Bytes::from(Seq::MAX))
+            as Seq
     }
 
     /// Segments that fit the send buffer of one subflow, which has the size of the connection's.

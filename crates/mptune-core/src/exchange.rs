@@ -1,0 +1,98 @@
+//! A client and a server over two connections of the simulation, one for each direction of the data.
+//!
+//! The two directions of a TCP connection have windows, losses and timers of their own, so each is a connection here.
+//! What they share is left out: acknowledgements that travel with data (pure ones are a few more packets), and one handshake
+//! in place of two at the same time.
+
+use crate::transport::Transport;
+use crate::units::{NEVER, Nanos};
+use crate::workload::{Ask, Client, Ends, Requests};
+use std::collections::VecDeque;
+
+/// The two programs and their connections.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    /// Numbers of the connections that carry responses and requests.
+    responses: usize,
+    requests: usize,
+    client: Client,
+    begun: bool,
+    /// Requests to be made, in order of time.
+    planned: VecDeque<Ask>,
+    /// Responses to the requests that are on their way, in their order.
+    owed: VecDeque<u64>,
+    /// Ends of the requests and of the responses in their streams.
+    request_ends: Ends,
+    response_ends: Ends,
+    /// Time of the last response.
+    over_at: Option<Nanos>,
+}
+
+impl Exchange {
+    pub fn new(requests: Requests, [response_number, request_number]: [usize; 2]) -> Self {
+        Self {
+            responses: response_number,
+            requests: request_number,
+            client: Client::new(requests),
+            begun: false,
+            planned: [].into(),
+            owed: [].into(),
+            request_ends: Ends::default(),
+            response_ends: Ends::default(),
+            over_at: None,
+        }
+    }
+
+    /// Something happened: the programs do what is due.
+    pub fn step<T: Transport>(
+        &mut self,
+        connections: &mut [T],
+        io: &mut crate::transport::Io<T::Packet, T::Timer>,
+    ) {
+        let now = io.now;
+        if !self.begun {
+            let open = [self.responses, self.requests];
+            if !open.iter().all(|&number| connections[number].is_open()) {
+                return;
+            }
+            self.begun = true;
+            self.planned.extend(self.client.begin(now));
+        }
+        while self.request_ends.take(connections[self.requests].series().total()) {
+            let Some(response) = self.owed.pop_front() else { break };
+            self.response_ends.push(response);
+            connections[self.responses].offer(io, response);
+        }
+        while self.response_ends.take(connections[self.responses].series().total()) {
+            let next = self.client.on_response(now);
+            self.planned.extend(next);
+        }
+        while let Some(ask) = self.planned.front().copied().filter(|ask| ask.at <= now) {
+            self.planned.pop_front();
+            self.client.on_asked(now);
+            self.owed.push_back(ask.response_bytes);
+            self.request_ends.push(ask.request_bytes);
+            connections[self.requests].offer(io, ask.request_bytes);
+        }
+        let next = self.planned.front().map_or(NEVER, |ask| ask.at);
+        connections[self.requests].wake_at(io, next);
+        if self.planned.is_empty() && self.client.waiting() == 0 {
+            self.over_at.get_or_insert(now);
+        }
+    }
+
+    /// It is on the connection with this number.
+    pub fn is_on(&self, number: usize) -> bool {
+        number == self.responses
+    }
+
+    /// Time of the last response; none before.
+    pub fn over_at(&self) -> Option<Nanos> {
+        self.over_at
+    }
+
+    /// Times of the responses that arrived.
+    pub fn times(&self) -> &[Nanos] {
+        self.client.times()
+    }
+}

@@ -1,0 +1,79 @@
+//! The program that offers data in pieces: messages at fixed times, or what it is asked for.
+
+use super::Connection;
+use crate::engine::Source;
+use crate::mptcp::io::{Io, Timer};
+use crate::mptcp::options::ConnectionOptions;
+use crate::units::{Bytes, NEVER, Nanos};
+use crate::workload::Messages;
+
+/// The program.
+#[derive(Debug)]
+pub(super) struct Program {
+    /// Its messages; none if it offers what it is asked for.
+    messages: Option<Messages>,
+    timer: Source,
+    /// Time at which the connection was established.
+    begun_at: Option<Nanos>,
+    /// Messages offered so far.
+    offered: u64,
+}
+
+impl Program {
+    /// That of the connection with this number, if its workload comes in pieces.
+    pub fn new(number: usize, options: &ConnectionOptions, io: &mut Io) -> Option<Self> {
+        options.workload.offers_pieces().then(|| Self {
+            messages: options.workload.messages(),
+            timer: io.add_timer(number, Timer::Program),
+            begun_at: None,
+            offered: 0,
+        })
+    }
+}
+
+impl Connection {
+    /// The connection is established: the first message is due.
+    pub(super) fn begin_program(&mut self, io: &mut Io) {
+        let Some(program) = self.program.as_mut().filter(|program| program.begun_at.is_none())
+        else {
+            return;
+        };
+        program.begun_at = Some(io.now);
+        self.receiver.begin_messages(io.now);
+        self.offer_message(io);
+    }
+
+    /// The next message is due.
+    pub(super) fn on_program(&mut self, io: &mut Io) {
+        self.offer_message(io);
+        self.pump(io);
+    }
+
+    fn offer_message(&mut self, io: &mut Io) {
+        let Some(program) = &mut self.program else { return };
+        let Some(messages) = program.messages else { return };
+        program.offered += 1;
+        self.sender.offer(messages.bytes);
+        if let Some(begun_at) = program.begun_at.filter(|_| program.offered < messages.count()) {
+            io.queue.set(program.timer, begun_at + messages.due(program.offered));
+        }
+    }
+
+    /// It is established.
+    pub(super) fn is_begun(&self) -> bool {
+        self.program.as_ref().is_some_and(|program| program.begun_at.is_some())
+    }
+
+    /// The program offers this much more now.
+    pub(super) fn offer_now(&mut self, io: &mut Io, bytes: Bytes) {
+        self.sender.offer(bytes);
+        self.pump(io);
+    }
+
+    /// The program's timer is due then.
+    pub(super) fn wake_program(&self, io: &mut Io, at: Nanos) {
+        if let Some(program) = self.program.as_ref().filter(|_| at < NEVER) {
+            io.queue.set(program.timer, at);
+        }
+    }
+}
