@@ -139,7 +139,7 @@ def test_messages_have_a_size_and_the_pause_between_two_is_no_stall(trial):
 
 def test_requests_are_refused(trial):
     requests = Requests(request_bytes=1, response_bytes=1, duration_ns=SECOND)
-    with pytest.raises(InputError, match="--workload: .*namespaces.*found requests"):
+    with pytest.raises(InputError, match=r"--workload: .*namespaces.*found requests"):
         check(trial(workload=requests))
 
 
