@@ -33,6 +33,7 @@ FUNCTIONS: dict[str, tuple[dict[str, Any], dict[str, list[Any]]]] = {
             "initial_path": ["nowhere", 3],
             "nonsense": [1],
             "transfer": ["1MiB", "-1 B"],
+            "workload": ["x", 3, "messages:0B/1s", "messages:200B/1ns", LONG],
         },
     ),
     "sweep": (
@@ -55,6 +56,9 @@ FUNCTIONS: dict[str, tuple[dict[str, Any], dict[str, list[Any]]]] = {
             "budget": ["x", "0s", "1ns"],
             "transfer": ["64KiB,64KiB", ["64KiB", "64KiB"], "x"],
             "model": ["nonsense"],
+            "workload": ["x", 3, "messages:200B/0s"],
+            "objective": ["gap", "x", 3],
+            "at_most_gap": ["1s", "x", 3],
             "jobs": [0, -1, 1.5],
             "nonsense": [1],
         },

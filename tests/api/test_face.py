@@ -306,3 +306,38 @@ def test_algorithm_1_in_python_has_its_own_defaults() -> None:
     assert best.answer.algorithm[0].equation == "3"
     with pytest.raises(InputError, match="expected grid with"):
         mptune.optimise("UiT-HAW", as_papers=True, strategy="adaptive")
+
+
+MESSAGES: Any = {"workload": "messages:200B/100ms", "duration": "3s"}
+
+
+def test_a_trial_of_messages_has_their_delays():
+    one = mptune.run("UiT-HAW", **MESSAGES)
+    assert len(one.delays_ms) == 30 and min(one.delays_ms) > 0 and one.completion_s is None
+    assert repr(one).startswith("<OneTrial: 30 messages of 200 B: delay p99 ")
+    assert mptune.run("UiT-HAW", duration="2s").delays_ms == ()
+
+
+def test_an_answer_for_messages_is_that_of_the_command(tmp_path):
+    few: Any = {"cc": "cubic", "buffers": "0.05,0.5", "runs": 2, "confirm_runs": 2}
+    limits: Any = {"objective": "delay:p95", "at_most_gap": "9s", "at_most_delay": "9s"}
+    best = mptune.optimise("UiT-HAW", out=tmp_path / "calls", **MESSAGES, **few, **limits)
+    answer = best.answer_by_objective
+    assert best.answer is None and best.answer_by_size is None and answer is not None
+    assert answer.objective == "delay p95" and len(answer.limits) == 2
+    written = json.loads((tmp_path / "calls" / "result.json").read_text())
+    assert written["figures"][0]["recommended"]["mean"] == answer.figures[0].recommended.mean
+    assert best.figures == ("delays",) and best.chart() is not None
+    assert repr(best) == f"<Run: {answer.answer[0]}>"
+    html = best._repr_html_()
+    assert "delay p95 (ms)" in html and "better by" in html and html.count("<tr") == 1 + 6
+    frame = best.frame()
+    assert frame.loc[frame["purpose"] == "sweep", "delay_p99_ms"].notna().all()
+    assert mptune.open_run(tmp_path / "calls").answer_by_objective == answer
+
+
+def test_a_notebook_shows_delays_where_messages_were_measured():
+    result = mptune.sweep("UiT-HAW", pm="fullmesh", cc="cubic", buffers="0.1,1", runs=2, **MESSAGES)
+    assert result.answer_by_objective is None and result.figures == ("delays",)
+    html = result._repr_html_()
+    assert "delay_p99_ms" in html and "throughput" not in html and html.count("<tr") == 3

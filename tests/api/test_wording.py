@@ -43,6 +43,10 @@ def test_flags_become_keywords(function, written, spoken):
         ("sweep", {"pm": "fullmesh", "active": "P-D"}, "active"),
         ("optimise", {"strategy": "grid", "budget": "1min"}, "budget"),
         ("optimise", {"every": "1h"}, "for_"),
+        ("run", {"workload": "messages:200B/1s", "transfer": "1MiB"}, "workload"),
+        ("optimise", {"at_most_delay": "1s"}, "at_most_delay"),
+        ("optimise", {"workload": "messages:200B/1s", "sacrifice": "5%"}, "sacrifice"),
+        ("optimise", {"workload": "messages:200B/1s", "objective": "completion"}, "objective"),
         ("compare", {"duration": "1s", "transfer": "1MiB"}, "transfer"),
     ],
 )

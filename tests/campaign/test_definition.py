@@ -1,5 +1,6 @@
 """What a campaign was asked to do, as earlier versions kept it in their stores."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from mptune.impact import SubflowSets
 from mptune.optimisation.mpcoa import MpcoaOptions
 from mptune.runner.planning import plan_trials
 from mptune.topology import load
+from mptune.trial import Messages, Pattern
 from mptune.trial.stacks import STACKS, VERSION_0_1, Stack
 
 
@@ -338,3 +340,90 @@ def test_the_size_of_transfers_may_be_unknown(kind: str, tmp_path: Path) -> None
     file.write_text(head + "[trials]\nsize_known = false\n")
     with pytest.raises(InputError, match="size_known: expected only with sizes of transfers"):
         read_definition(file)
+
+
+MESSAGES = """
+topology = "CLOUD-HOME.hybrid"
+{head}
+[factors]
+pm = ["fullmesh"]
+cc = ["cubic"]
+buffers = "64KiB,256KiB"
+{factors}
+[trials]
+workload = "{workload}"
+duration = "{duration}"
+{decision}
+"""
+
+
+def of_messages(
+    tmp_path: Path,
+    head: str = "",
+    factors: str = "",
+    decision: str = "",
+    workload: str = "messages:200B/100ms",
+    duration: str = "10s",
+) -> Any:
+    file = tmp_path / "calls.toml"
+    file.write_text(
+        MESSAGES.format(head=head, factors=factors, decision=decision, workload=workload, duration=duration)
+    )
+    return read_definition(file)
+
+
+def test_a_campaign_of_messages_has_an_objective_and_limits(tmp_path: Path) -> None:
+    limits = 'objective = "late:150ms"\nat_most_delay = "80 ms"\nat_most_gap = "1 s"'
+    definition = of_messages(tmp_path, decision=f"[decision]\n{limits}")
+    options = definition.options
+    assert options.workload == Pattern(bytes=200, interval_ns=10**8)
+    assert (options.runs, options.confirm_runs, options.objective_word) == (10, 20, "late:150ms")
+    assert [(limit.metric.name, limit.most) for limit in options.limits] == [
+        ("delay p99", 80.0),
+        ("longest gap", 1000.0),
+    ]
+    assert from_settings(json.loads(json.dumps(definition.settings()))) == definition
+    again = definition_file(definition, "CLOUD-HOME.hybrid")
+    assert 'workload = "messages:200B/100ms"' in again and 'objective = "late:150ms"' in again
+    (tmp_path / "again.toml").write_text(again)
+    assert read_definition(tmp_path / "again.toml") == definition
+
+
+def test_a_sweep_may_have_messages_in_place_of_a_saturated_sender(tmp_path: Path) -> None:
+    definition = of_messages(tmp_path, 'kind = "sweep"')
+    workloads = {each.workload for each in definition.options.configurations({})}
+    assert workloads == {Messages(bytes=200, interval_ns=10**8, duration_ns=10**10)}
+    assert from_settings(json.loads(json.dumps(definition.settings()))) == definition
+    (tmp_path / "again.toml").write_text(definition_file(definition, "CLOUD-HOME.hybrid"))
+    assert read_definition(tmp_path / "again.toml") == definition
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"workload": "calls:200B/1s"}, "trials.workload: expected one of messages"),
+        ({"workload": "messages:200B"}, "trials.workload: expected messages:SIZE/INTERVAL"),
+        ({"workload": "messages:200B/1us", "duration": "30s"}, "trials.workload: expected at most 1000000"),
+        ({"factors": 'transfer = ["64 KiB"]'}, "trials.workload: expected either"),
+        ({"decision": '[decision]\nobjective = "jitter"'}, "decision.objective: expected one of"),
+        ({"decision": '[decision]\nobjective = "completion"'}, "decision.objective: expected a metric of"),
+        ({"decision": '[decision]\nat_most_gap = "1 MiB"'}, "decision.at_most_gap: expected a time"),
+        ({"decision": "[decision]\nat_most_gap = 1"}, "decision.at_most_gap: expected text"),
+        ({"decision": "[decision]\nsacrifice = 0.2"}, "decision.sacrifice: expected only without"),
+        ({"head": 'kind = "mpcoa"'}, "trials.workload: expected only without --as-papers"),
+        ({"head": 'kind = "sweep"', "factors": 'transfer = ["64 KiB"]'}, "trials.workload: expected either"),
+        (
+            {"head": 'kind = "sweep"', "workload": "messages:200B/1us", "duration": "30s"},
+            "trials.workload: expected at most 1000000",
+        ),
+        (
+            {"head": 'kind = "sweep"', "decision": '[decision]\nobjective = "gap"'},
+            'decision: expected only with kind = "optimise"',
+        ),
+    ],
+)
+def test_a_campaign_of_messages_is_refused_by_key(
+    tmp_path: Path, changes: dict[str, str], message: str
+) -> None:
+    with pytest.raises(InputError, match=re.escape(f"calls.toml: {message}")):
+        of_messages(tmp_path, **changes)

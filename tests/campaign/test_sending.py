@@ -13,7 +13,7 @@ from mptune.errors import LimitReached
 from mptune.runner.progress import Reporter
 from mptune.testbeds.hosts import HostsTestbed
 from mptune.topology import load
-from mptune.trial import Observation, SubflowObservation, Trial, size_of
+from mptune.trial import Observation, Pattern, SubflowObservation, Trial, size_of
 from tests.plugins import two_hosts
 
 SECOND = 10**9
@@ -91,3 +91,16 @@ def test_a_finished_campaign_sends_nothing_more(tmp_path: Path, measured: list[T
     stream = io.StringIO()
     resume(tmp_path / "run", reporter=Reporter(stream=stream))
     assert metered(stream) == "C (4.26 MB of 2 GB sent before, now at most 0 MB)." and len(measured) == 4
+
+
+def test_messages_count_when_a_campaign_is_resumed(tmp_path: Path, measured: list[Trial]) -> None:
+    """20 messages of 40 MB are 800 MB: as with transfers of that size."""
+    calls = Pattern(bytes=4 * 10**7, interval_ns=SECOND // 10)
+    definition = sweep(tmp_path, workload=calls, duration_ns=2 * SECOND)
+    going_on = io.StringIO()
+    with pytest.raises(LimitReached, match=r"1\.7 GB sent"):
+        start(definition, tmp_path / "run")
+    assert [trial.workload for trial in measured] == 2 * [calls.lasting(2 * SECOND)]
+    with pytest.raises(LimitReached, match=r"1\.7 GB sent"):
+        resume(tmp_path / "run", reporter=Reporter(stream=going_on))
+    assert metered(going_on) == "C (1.7 GB of 2 GB sent before, now at most 295 MB)." and len(measured) == 2

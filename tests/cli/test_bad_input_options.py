@@ -26,6 +26,17 @@ VALUES: dict[str, tuple[str, ...]] = {
     "path": ("nowhere", "", "P-D,T-D", LONG),
     "paths": ("nowhere", "P-D,P-D", "P-D,", ",", LONG),
     "sizes": ("64KiB,64KiB", "64KiB,", "big", "0B", "-1KiB", "64KiB,0.0625MiB"),
+    "workload": (
+        *("", "messages", "messages:", "messages:200B", "messages:200B/", "messages:/1s", "messages:0B/1s"),
+        *("messages:200B/0s", "messages:-1B/1s", "messages:200B/-1s", "messages:200B/1s/1s", "calls:200B/1s"),
+        *("messages:200/100", "messages:nan/1s", "messages:200B/inf", "MESSAGES:200B/1s", LONG),
+        f"messages:{LONG}/1s",
+    ),
+    "metric": (
+        *("", "delay", "delay:", "delay:p98", "delay:p99:p50", "gap:1s", "late", "late:", "late:0s"),
+        *("late:-1s", "late:soon", "completion", "throughput", "jitter", "delay:p99,gap", LONG),
+    ),
+    "positive time": ("soon", "-1s", "0s", "10", "80KiB", "80%", "nan", "", LONG),
     "rate": ("fast", "-1Mbit/s", "nan", "0Mbit/s", "12", ""),
     "script": ("x", "100ms:explode:P-D", "99h:down:P-D", "-1s:down:P-D", "100ms:down:nowhere", ":::"),
     "model": (
@@ -59,6 +70,7 @@ OPTIMISE = (
     *("--confirm-runs", "1", "--off-by", "0"),
 )
 LEARN = ("optimise", "UiT-HAW", "--out", "new", "--quiet", "--cc", "reno", "--pm", "default")
+CALLS = "messages:200B/100ms"
 MEASURE = (
     "buffers",
     "UiT-HAW",
@@ -98,6 +110,7 @@ COMMANDS: tuple[tuple[tuple[str, ...], dict[str, str]], ...] = (
         },
     ),
     ((*RUN[:2],), {"--transfer": "size"}),
+    ((*RUN,), {"--workload": "workload"}),
     ((*RUN, "--pm", "pcdc"), {"--active": "paths", "--standby-order": "paths"}),
     (
         IMPACT,
@@ -128,6 +141,11 @@ COMMANDS: tuple[tuple[tuple[str, ...], dict[str, str]], ...] = (
     ),
     (LEARN, {"--certainty": "probability", "--budget": "time", "--strategy": "name"}),
     (("optimise", "UiT-HAW", "--out", "new", "--quiet", "--cc", "reno"), {"--transfer": "sizes"}),
+    ((*LEARN[:5], "--duration", "1s"), {"--workload": "workload"}),
+    (
+        (*LEARN[:5], "--duration", "1s", "--workload", CALLS),
+        {"--objective": "metric", "--at-most-delay": "positive time", "--at-most-gap": "positive time"},
+    ),
     (("buffers", "UiT-HAW"), {"--rtt": "name", "--rto": "time", "--connections": "count"}),
     (("buffers",), {"--path": "link"}),
     (MEASURE, {"--runs": "count", "--buffers": "buffers", "--initial-path": "paths"}),
@@ -185,6 +203,9 @@ def generated() -> list[Case]:
 TOGETHER = [
     # Contradictions: each option is right alone.
     Case((*RUN, "--transfer", "1MiB"), ("--transfer",)),
+    Case((*RUN[:2], "--transfer", "1MiB", "--workload", CALLS), ("--workload",)),
+    Case((*RUN[:2], "--workload", "messages:200B/1us", "--duration", "30s"), ("--workload",)),
+    Case((*RUN[:2], "--workload", "messages:200B/1us"), ("--workload",)),
     Case((*RUN, "--protocol", "tcp", "--pm", "fullmesh"), ("--pm",)),
     Case((*RUN, "--protocol", "tcp", "--scheduler", "blest"), ("--scheduler",)),
     Case((*RUN, "--pm", "fullmesh", "--active", "P-D"), ("--active",)),
@@ -203,6 +224,20 @@ TOGETHER = [
     Case((*LEARN, "--model", "quadratic", "--strategy", "adaptive"), ("--model",)),
     Case((*LEARN, "--budget", "1ns"), ("--budget",)),
     Case((*LEARN, "--transfer", "64KiB", "--sacrifice", "5%"), ("--sacrifice",)),
+    Case((*LEARN, "--transfer", "64KiB", "--workload", CALLS), ("--workload",)),
+    Case((*LEARN, "--workload", "messages:200B/1us"), ("--workload",)),
+    Case((*LEARN, "--workload", CALLS, "--sacrifice", "5%"), ("--sacrifice",)),
+    Case((*LEARN, "--workload", CALLS, "--strategy", "grid"), ("--strategy",)),
+    Case((*LEARN, "--workload", CALLS, "--budget", "1h"), ("--budget",)),
+    Case((*LEARN, "--workload", CALLS, "--sets", "signs"), ("--sets",)),
+    Case((*LEARN, "--workload", CALLS, "--every", "1h", "--for", "2h"), ("--every",)),
+    Case((*LEARN, "--workload", CALLS, "--as-papers"), ("--workload",)),
+    Case((*LEARN, "--workload", CALLS, "--initial-path", "nowhere"), ("--initial-path",)),
+    Case((*LEARN, "--objective", "delay:p99"), ("--objective",)),
+    Case((*LEARN, "--objective", "gap", "--transfer", "64KiB"), ("--objective",)),
+    Case((*LEARN, "--at-most-delay", "80ms"), ("--at-most-delay",)),
+    Case((*LEARN, "--at-most-gap", "1s", "--transfer", "64KiB"), ("--at-most-gap",)),
+    Case((*LEARN, "--from", "right.csv", "--workload", CALLS), ("--workload",), {"right.csv": CSV}),
     Case((*LEARN, "--ndiffports", "4"), ("--ndiffports",)),
     Case((*LEARN, "--from", "right.csv", "--runs", "3"), ("--runs",), {"right.csv": CSV}),
     Case((*LEARN, "--throughput-unit", "Mbit/s"), ("--throughput-unit",)),

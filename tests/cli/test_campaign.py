@@ -541,3 +541,45 @@ def test_plain_tcp_stands_beside_mptcp_in_trials_and_report(tmp_path: Path) -> N
     page = (out / "report.html").read_text()
     assert "RTT of each path over all trials" in page
     assert "plain TCP on P-D" in page and "plain TCP on P-D, from" not in page
+
+
+MESSAGES = """
+topology = "CLOUD-HOME.hybrid"
+kind = "sweep"
+[factors]
+pm = ["fullmesh", "pcdc"]
+cc = ["cubic"]
+buffers = "0.02,0.5"
+[trials]
+workload = "messages:200B/100ms"
+duration = "5s"
+runs = 2
+[pcdc]
+active = ["T-M"]
+"""
+
+
+def test_tables_of_a_sweep_with_messages_have_their_delays(tmp_path: Path) -> None:
+    """In the same columns as in the export; and none of them is a factor of mptune fit."""
+    (tmp_path / "calls.toml").write_text(MESSAGES)
+    out = tmp_path / "run"
+    result = CliRunner().invoke(app, ["campaign", "run", str(tmp_path / "calls.toml"), "--out", str(out)])
+    assert result.exit_code == 0, result.stderr
+    assert " ms (fullmesh, cubic, " in result.stderr
+    assert CliRunner().invoke(app, ["campaign", "export", str(out)]).exit_code == 0
+    columns = ["delay_p50_ms", "delay_p99_ms", "longest_gap_ms"]
+    tables = []
+    for file in (out / "observations.csv", out / "export" / "trials.csv"):
+        with file.open(newline="") as lines:
+            rows = list(csv.DictReader(lines))
+        assert list(rows[0])[-3:] == columns
+        tables.append(
+            {(row["pm"], row["buffer_bytes"], row["run"]): [row[one] for one in columns] for row in rows}
+        )
+    assert tables[0] == tables[1] and len(tables[0]) == 2 * 2 * 2
+    for p50, p99, gap in tables[0].values():
+        assert 0 < float(p50) <= float(p99) and float(gap) >= 100
+    alone = [row for (pm, _, _), row in tables[0].items() if pm == "pcdc"]
+    assert min(float(row[0]) for row in alone) > 20  # over the slower path
+    text = CliRunner().invoke(app, ["fit", str(out / "observations.csv")]).output
+    assert "delay" not in text and "gap" not in text

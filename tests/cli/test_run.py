@@ -1,7 +1,9 @@
 """`mptune run`: one trial from the command line, as a table and as JSON."""
 
+import itertools
 import json
 import re
+import statistics
 from typing import Any
 
 import pytest
@@ -384,3 +386,45 @@ def test_a_path_has_its_cap():
     done = CliRunner().invoke(app, [*words, "--duration", "5s", "--json"])
     rates = {one["path"]: one["throughput_mbps"] for one in json.loads(done.stdout)["subflows"]}
     assert rates["U-U"] == pytest.approx(1, rel=0.1) and 0 < rates["T-U"] < 0.51
+
+
+MESSAGES = ("--workload", "messages:200B/100ms", "--duration", "10s")
+
+
+def test_messages_have_delays_in_the_first_line_and_every_one_in_json():
+    arguments = ["run", "UiT-HAW", *MESSAGES]
+    output = CliRunner().invoke(app, arguments).stdout
+    first = output.splitlines()[0]
+    assert first.startswith("100 messages of 200 B: delay p99 ") and "(UiT-HAW, fullmesh, cubic" in first
+    assert all(name in first for name in ("delay p50 ", "delay p99.9 ", "longest gap "))
+    result = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
+    sent = result["messages"]
+    assert (sent["bytes"], sent["interval_ms"], sent["due"], sent["arrived"]) == (200, 100.0, 100, 100)
+    delays = sent["delays_ms"]
+    assert len(delays) == 100 and min(delays) > 0
+    assert sent["delay_p50_ms"] == pytest.approx(statistics.median(delays))
+    # statistics.quantiles has the same definition: of 99 cuts the last.
+    assert sent["delay_p99_ms"] == pytest.approx(statistics.quantiles(delays, n=100, method="inclusive")[-1])
+    arrivals = [100 * number + delay for number, delay in enumerate(delays)]
+    assert sent["longest_gap_ms"] == pytest.approx(max(b - a for a, b in itertools.pairwise(arrivals)))
+    assert "completion_s" not in result
+    # What arrives in order is what is sent; the last 100 ms are shorter.
+    assert sum(size for size in result["series"]["throughput_mbps"]) * 0.1e6 / 8 == pytest.approx(
+        20_000, rel=0.01
+    )
+
+
+def test_messages_through_an_outage_have_its_gap():
+    cut = ("--pm", "pcdc", "--active", "P-D", "--at", "5s:down:P-D")
+    result = json.loads(CliRunner().invoke(app, ["run", "UiT-HAW", *MESSAGES, *cut, "--json"]).stdout)
+    assert result["messages"]["arrived"] == 100 and result["messages"]["longest_gap_ms"] > 200
+
+
+def test_messages_that_never_arrive_fail_the_trial_and_are_counted():
+    cut = ("--protocol", "tcp", "--initial-path", "P-D", "--at", "5s:down:P-D")
+    result = CliRunner().invoke(app, ["run", "UiT-HAW", *MESSAGES, *cut])
+    assert result.exit_code == 1 and "the trial failed: " in result.stderr
+    assert re.match(r"[1-9]\d? of 100 messages of 200 B: delay p99 ", result.stdout)
+    result = CliRunner().invoke(app, ["run", "UiT-HAW", *MESSAGES, *cut, "--json"])
+    document = json.loads(result.stdout)
+    assert document["messages"]["arrived"] < document["messages"]["due"] and document["failed"]

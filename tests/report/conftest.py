@@ -73,6 +73,34 @@ duration = "2s"
 every = "1h"
 for = "2h"
 """
+MESSAGES = """
+topology = "hostile.toml"
+[factors]
+pm = ["fullmesh", "pcdc"]
+cc = ["cubic", "reno"]
+buffers = "0.02,0.5"
+[trials]
+workload = "messages:200B/50ms"
+duration = "5s"
+runs = 3
+[decision]
+confirm_runs = 3
+at_most_gap = "10 s"
+"""
+CALLS = """
+topology = "hostile.toml"
+kind = "sweep"
+[factors]
+pm = ["fullmesh", "pcdc"]
+cc = ["cubic", "reno"]
+buffers = "0.02,0.5"
+[trials]
+workload = "messages:200B/50ms"
+duration = "5s"
+runs = 3
+[pcdc]
+active = ["P-D"]
+"""
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -85,12 +113,19 @@ def _made_once() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with the run directories `optimised`, `learned`, `transfers` and `paths`."""
+    """A directory with a run directory for each of the definitions below."""
     place = tmp_path_factory.mktemp("reported")
     text = _scenario("UiT-HAW").read_text(encoding="utf-8")
     text = text.replace('"Universitetet i Tromsø"', json.dumps(SITE)).replace('"PowerTech"', json.dumps(ISP))
     (place / "hostile.toml").write_text(text, encoding="utf-8")
-    definitions = {"optimised": OPTIMISE, "learned": LEARNED, "transfers": TRANSFERS, "paths": PATHS}
+    definitions = {
+        "optimised": OPTIMISE,
+        "learned": LEARNED,
+        "transfers": TRANSFERS,
+        "paths": PATHS,
+        "messages": MESSAGES,
+        "calls": CALLS,
+    }
     for name, content in definitions.items():
         file = place / f"{name}.toml"
         file.write_text(content)
@@ -137,3 +172,15 @@ def transfers(runs: Path) -> RunData:
 @pytest.fixture(scope="session")
 def paths(runs: Path) -> RunData:
     return read_run(runs / "paths", "paths")
+
+
+@pytest.fixture(scope="session")
+def messages(runs: Path) -> RunData:
+    """An answer for messages."""
+    return read_run(runs / "messages", "messages")
+
+
+@pytest.fixture(scope="session")
+def calls(runs: Path) -> RunData:
+    """A sweep with messages."""
+    return read_run(runs / "calls", "calls")

@@ -35,6 +35,7 @@ def file(
     learned: RunData,
     transfers: RunData,
     paths: RunData,
+    messages: RunData,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> dict[str, Path]:
     """Pages of answers by either strategy, of a sweep, and of runs compared."""
@@ -44,6 +45,7 @@ def file(
         "learned": [learned],
         "transfers": [transfers],
         "paths": [paths],
+        "messages": [messages],
         "compared": [optimised, paths],
     }
     return {name: write_report(page, place / name, figures=False)[0] for name, page in pages.items()}
@@ -98,7 +100,7 @@ def marks(page: Page, chart: str) -> int:
 #: Each page on a phone in light and on a desk in dark colours, and how such a case is called.
 EVERYWHERE = [
     (name, width, scheme)
-    for name in ("answer", "learned", "transfers", "paths", "compared")
+    for name in ("answer", "learned", "transfers", "paths", "messages", "compared")
     for width, scheme in ((PHONE, "light"), (DESK, "dark"))
 ]
 everywhere = pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mptune.report.charts import factors, reached, subflows
+from mptune.report.charts import delays, factors, reached, subflows
 from mptune.report.charts.style import PALETTE, Key, key, look
 from mptune.report.charts.sweep import bars, response, single_runs
 from mptune.report.charts.trade_off import trade_off
@@ -100,6 +100,11 @@ WENT_THROUGH = [
         "max_again_per_mb": 3.0,
     }
 ]
+DELAYS = [
+    {"manager": pm, "delay_ms": ms, "share_percent": share, "due_s": ms / 10}
+    for pm in PMS.names
+    for ms, share in ((14.0, 100.0), (30.0, 10.0), (200.0, 0.02))
+]
 ELAPSED = reached.Elapsed("after_min", "min", (0.0, 9.0))
 STEPS = [
     {
@@ -170,6 +175,12 @@ CHARTS = {
         "time on the testbed (min)",
         "buffer (MiB), logarithmic",
     ),
+    "later": (
+        delays.later(DELAYS, PMS),
+        "delay (ms), logarithmic",
+        "messages that are later (%), logarithmic",
+    ),
+    "messages": (delays.over_time(DELAYS, PMS), "message due (s)", "delay (ms), logarithmic"),
     "time of day": (factors.time_of_day(HOURS, CCS), "time of day (h)", "throughput"),
 }
 

@@ -52,9 +52,10 @@ def test_a_run_shows_what_it_has(optimised: RunData, transfers: RunData, paths: 
 
 
 def test_every_figure_has_its_numbers_and_every_section_its_explanation(
-    optimised: RunData, transfers: RunData, paths: RunData
+    optimised: RunData, transfers: RunData, paths: RunData, messages: RunData, calls: RunData
 ) -> None:
-    for run, other in ((optimised, paths), (transfers, optimised), (paths, optimised)):
+    pairs = (optimised, paths), (transfers, optimised), (paths, optimised), (messages, paths), (calls, paths)
+    for run, other in pairs:
         for section in sections(run, [other]):
             assert section.panels or section.drawing
             assert all(table.rows for table in (*section.tables, *section.open)), section.name
@@ -62,12 +63,18 @@ def test_every_figure_has_its_numbers_and_every_section_its_explanation(
 
 
 def test_every_chart_is_one_of_vega_lite(
-    optimised: RunData, learned: RunData, transfers: RunData, paths: RunData
+    optimised: RunData, learned: RunData, transfers: RunData, paths: RunData, messages: RunData
 ) -> None:
     """Sections are drawn without that check, and some parts are added to what Altair has made."""
     named = {
         f"{section.name} {number}": panel.chart
-        for run, others in ((optimised, [paths]), (learned, []), (transfers, [optimised]), (paths, []))
+        for run, others in (
+            (optimised, [paths]),
+            (learned, []),
+            (transfers, [optimised]),
+            (paths, []),
+            (messages, []),
+        )
         for section in sections(run, others)
         for number, panel in enumerate(section.panels)
     }

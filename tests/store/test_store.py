@@ -20,7 +20,16 @@ from mptune.store.round_trips import path_rtts
 from mptune.testbeds import Testbed
 from mptune.testbeds.simulated import SimulatedTestbed
 from mptune.topology import Topology
-from mptune.trial import Bulk, Configuration, Observation, PathParameters, PlannedTrial, Transfer, Trial
+from mptune.trial import (
+    Bulk,
+    Configuration,
+    Messages,
+    Observation,
+    PathParameters,
+    PlannedTrial,
+    Transfer,
+    Trial,
+)
 from mptune.trial.stacks import STACKS, VERSION_0_1, Stack
 
 SECOND = Bulk(duration_ns=10**9)
@@ -300,6 +309,52 @@ def test_a_full_store_ends_the_campaign_and_keeps_what_was_committed(
         TrialRunner(fake_testbed, 1, store).measure(trials)
         assert 30 <= kept < len(trials) == len(store.finished())
         assert len(fake_testbed.trials) == len(trials) - kept
+
+
+CALLS = Messages(bytes=200, interval_ns=100_000_000, duration_ns=2 * 10**9)
+
+
+def calls(network: Topology) -> list[PlannedTrial]:
+    """Trials with messages, and one of a saturated sender."""
+    common: dict[str, Any] = {"pm": "fullmesh", "cc": "cubic", "buffer_bytes": 2**20}
+    configurations = [Configuration(**common, workload=workload) for workload in (CALLS, SECOND)]
+    return plan_trials(network, configurations, purpose="sweep", runs=2, base_seed=1)
+
+
+def test_delays_of_messages_come_back_as_they_were(network: Topology, tmp_path: Path) -> None:
+    """Also where another campaign is merged, and read by who cannot write."""
+    trials = calls(network)
+    with create(tmp_path / "s", CAMPAIGN) as store:
+        records = TrialRunner(SimulatedTestbed(), 1, store).measure(trials)
+        again = TrialRunner(SimulatedTestbed(), 1, store).measure(trials)
+    assert records == again
+    assert [len(record.delays_ms) for record in records] == [20, 20, 0, 0]
+    with open_store(tmp_path / "s", write=False) as store:
+        keys = [store.key("simulated", plan) for plan in trials]
+        kept = store.records(keys)
+        assert [kept[key].delays_ms for key in keys] == [record.delays_ms for record in records]
+        assert kept[keys[0]].settings["workload"]["interval_ns"] == CALLS.interval_ns
+    with create(tmp_path / "other", msgspec.structs.replace(CAMPAIGN, settings={"another": 1})) as store:
+        assert store.merge(tmp_path / "s") == len(trials)
+        assert store.records(keys)[keys[0]].delays_ms == records[0].delays_ms
+
+
+def test_observations_that_know_no_delays_are_read_without_any(network: Topology, tmp_path: Path) -> None:
+    """Version 0.2 wrote none."""
+    trials = calls(network)[2:]
+    with create(tmp_path / "s", CAMPAIGN) as store:
+        expected = TrialRunner(SimulatedTestbed(), 1, store).measure(trials)
+    connection = sqlite3.connect(tmp_path / "s")
+    with connection:
+        for number, packed in connection.execute("SELECT id, observation FROM trial").fetchall():
+            seen = msgspec.msgpack.decode(zlib.decompress(packed))
+            del seen["delays_ns"]
+            old = zlib.compress(msgspec.msgpack.encode(seen))
+            connection.execute("UPDATE trial SET observation = ? WHERE id = ?", (old, number))
+    connection.close()
+    with open_store(tmp_path / "s") as store:
+        assert TrialRunner(SimulatedTestbed(), 1, store).measure(trials) == expected
+        assert all(store.observation(key).delays_ns == [] for key in store.finished())
 
 
 #: Reasons as version 0.1 worded them, and their kinds.

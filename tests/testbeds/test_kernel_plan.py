@@ -9,7 +9,7 @@ from mptune.linux.assignment import SATURATED
 from mptune.testbeds import _kernel_plan
 from mptune.testbeds._kernel_plan import links, stall_ns
 from mptune.topology import load
-from mptune.trial import BIN_NS, Messages, PathParameters, Requests, ScriptedAction, Trial
+from mptune.trial import BIN_NS, Messages, Page, PathParameters, Requests, ScriptedAction, Trial
 from tests.plugins import two_hosts
 from tests.plugins.trials import with_workload
 
@@ -137,10 +137,16 @@ def test_messages_have_a_size_and_the_pause_between_two_is_no_stall(trial):
     assert made.meter["stall_ns"] == stall_ns(trial()) + 4 * SECOND
 
 
-def test_requests_are_refused(trial):
-    requests = Requests(request_bytes=1, response_bytes=1, duration_ns=SECOND)
-    with pytest.raises(InputError, match=r"--workload: .*namespaces.*found requests"):
-        check(trial(workload=requests))
+@pytest.mark.parametrize(
+    ("kind", "workload"),
+    [
+        ("requests", Requests(request_bytes=1, response_bytes=1, duration_ns=SECOND)),
+        ("page", Page(page_bytes=1, objects=1, object_bytes=1, duration_ns=SECOND)),
+    ],
+)
+def test_clients_are_refused(trial, kind, workload):
+    with pytest.raises(InputError, match=f"--workload: .*namespaces.*found {kind}"):
+        check(trial(workload=workload))
 
 
 def test_two_plans_of_a_trial_differ_by_their_token_alone(trial):

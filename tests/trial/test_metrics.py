@@ -1,10 +1,24 @@
 """Metrics: values of records, their worth, and gains run by run."""
 
+import re
+
 import pytest
 
 from mptune.errors import Failure
-from mptune.trial import Bulk, Record, Transfer
-from mptune.trial.metrics import COMPLETION, THROUGHPUT, metric_of
+from mptune.trial import Bulk, Messages, Record, Transfer
+from mptune.trial.metrics import (
+    COMPLETION,
+    DELAYS,
+    GAP,
+    THROUGHPUT,
+    has,
+    late,
+    metric_named,
+    metric_of,
+    metrics_of,
+)
+
+CALLS = Messages(bytes=200, interval_ns=100_000_000, duration_ns=2_000_000_000)
 
 
 def record(throughput_mbps=None, completion_s=None, failed=None):
@@ -44,3 +58,91 @@ def test_gains_are_positive_where_it_is_better_and_leave_out_runs_without_a_pair
     slower = [record(4.0, 3.0), record(None, None, Failure("died", "killed")), record(4.0, 3.0)]
     assert THROUGHPUT.gains(faster, slower) == [5.0]
     assert COMPLETION.gains(faster, slower) == [2.0]
+
+
+def messages(*delays_ms, failed=None):
+    """A trial with these delays of its messages, one every 100 ms."""
+    return Record(
+        purpose="sweep",
+        pm="fullmesh",
+        cc="reno",
+        buffer_bytes=1,
+        run=0,
+        seed=1,
+        withdrawn=None,
+        throughput_mbps=1.0,
+        failed=failed,
+        subflows=(),
+        settings={"workload": {"kind": "messages", "interval_ns": 100_000_000}},
+        delays_ms=delays_ms,
+    )
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        # Of 21 values 0, 10, ... 200: rank 20 * share, between its neighbours.
+        ("p50", 100.0),
+        ("p90", 180.0),
+        ("p95", 190.0),
+        ("p99", 198.0),
+        ("p99.9", 199.8),
+    ],
+)
+def test_a_percentile_lies_between_the_two_values_next_to_its_rank(word, expected):
+    kept = messages(*(10.0 * value for value in reversed(range(21))))
+    assert DELAYS[word].of(kept) == pytest.approx(expected)
+    assert metric_named(f"delay:{word}") is DELAYS[word]
+    assert DELAYS[word].of(messages(7.0)) == 7.0
+
+
+def test_the_longest_gap_is_between_arrivals_and_not_between_delays():
+    """Due at 0, 100, 200, 300 ms: they arrive at 20, 120, 450 and 455 ms."""
+    assert GAP.of(messages(20.0, 20.0, 250.0, 155.0)) == pytest.approx(330)
+    # Whatever is equally late leaves no gap but the interval.
+    assert GAP.of(messages(90.0, 90.0, 90.0)) == pytest.approx(100)
+    # A gap has two ends.
+    assert GAP.of(messages(90.0)) is None
+
+
+def test_messages_are_late_beyond_their_deadline_and_not_at_it():
+    kept = messages(10.0, 149.0, 150.0, 150.1, 900.0, 20.0, 30.0, 40.0)
+    metric = late(150_000_000)
+    assert (metric.name, metric.unit, metric.of(kept)) == ("later than 150 ms", "%", 25.0)
+    assert metric_named(" late:150ms ").of(kept) == 25.0
+
+
+def test_other_workloads_have_no_delays_and_a_failed_trial_none_that_counts():
+    stalled = Failure("stalled", "no byte in order")
+    for metric in (*DELAYS.values(), GAP, late(1)):
+        assert metric.of(record(5.0)) is None
+        assert metric.of(messages(10.0, 20.0, failed=stalled)) is None
+        assert metric.values([messages(10.0, 20.0), messages(10.0, 20.0, failed=stalled)]) != []
+        assert not metric.more_is_better
+        assert has(CALLS, metric) and not has(Bulk(duration_ns=1), metric)
+    assert not has(CALLS, THROUGHPUT) and not has(CALLS, COMPLETION)
+
+
+def test_messages_are_judged_by_their_slowest_hundredth_unless_asked_for_another():
+    assert metric_of(CALLS) is metrics_of(CALLS)[0] is DELAYS["p99"]
+    assert metric_named("gap") is GAP and metric_named("completion") is COMPLETION
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("delay", "expected one of throughput, completion, gap, delay:p50"),
+        ("delay:p98", "expected one of throughput"),
+        ("delay:99", "expected one of throughput"),
+        ("gap:1s", "expected one of throughput"),
+        ("late", "expected one of throughput"),
+        ("late:", "expected a time such as"),
+        ("late:soon", "expected a time such as"),
+        ("late:0ms", "expected a time above 0, found 'late:0ms'"),
+        ("", "expected one of throughput"),
+        ("jitter", "expected one of throughput"),
+    ],
+)
+def test_a_wrong_word_is_refused_with_those_that_are_right(word, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
+        metric_named(word)

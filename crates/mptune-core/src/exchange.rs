@@ -6,7 +6,7 @@
 
 use crate::transport::Transport;
 use crate::units::{NEVER, Nanos};
-use crate::workload::{Ask, Client, Ends, Requests};
+use crate::workload::{Ask, Client, Ends, Purpose};
 use std::collections::VecDeque;
 
 /// The two programs and their connections.
@@ -29,11 +29,11 @@ pub(crate) struct Exchange {
 }
 
 impl Exchange {
-    pub fn new(requests: Requests, [response_number, request_number]: [usize; 2]) -> Self {
+    pub fn new(purpose: Purpose, [response_number, request_number]: [usize; 2]) -> Self {
         Self {
             responses: response_number,
             requests: request_number,
-            client: Client::new(requests),
+            client: Client::new(purpose),
             begun: false,
             planned: [].into(),
             owed: [].into(),
@@ -56,7 +56,7 @@ impl Exchange {
                 return;
             }
             self.begun = true;
-            self.planned.extend(self.client.begin(now));
+            self.client.begin(now, &mut self.planned);
         }
         while self.request_ends.take(connections[self.requests].series().total()) {
             let Some(response) = self.owed.pop_front() else { break };
@@ -64,8 +64,7 @@ impl Exchange {
             connections[self.responses].offer(io, response);
         }
         while self.response_ends.take(connections[self.responses].series().total()) {
-            let next = self.client.on_response(now);
-            self.planned.extend(next);
+            self.client.on_response(now, &mut self.planned);
         }
         while let Some(ask) = self.planned.front().copied().filter(|ask| ask.at <= now) {
             self.planned.pop_front();

@@ -8,7 +8,7 @@ use crate::network::{Carried, Family, Network, NetworkSpec};
 use crate::pathmanager::PathEnds;
 use crate::transport::{Io, Transport};
 use crate::units::Nanos;
-use crate::workload::Requests;
+use crate::workload::Purpose;
 
 /// A simulated network with its connections.
 #[derive(Debug)]
@@ -55,8 +55,8 @@ impl<T: Transport> Simulation<T> {
     }
 
     /// A client and a server from now on, on the connections of the responses and of the requests.
-    pub fn exchange(&mut self, requests: Requests, connections: [usize; 2]) {
-        self.exchange = Some(Box::new(Exchange::new(requests, connections)));
+    pub fn exchange(&mut self, purpose: Purpose, connections: [usize; 2]) {
+        self.exchange = Some(Box::new(Exchange::new(purpose, connections)));
     }
 
     /// Time at which the whole workload of a connection was delivered, or the last response to its client.

@@ -45,14 +45,14 @@ impl TrialSpec {
         let options = self.options()?;
         let background = background::connections(&self.network, self.mss, self.family)?;
         let mut simulation = Simulation::over(&self.network, self.family, self.seed);
-        let asking = self.workload.requests().map(|requests| (requests, asking(&options)));
+        let asking = self.workload.purpose().map(|purpose| (purpose, asking(&options)));
         let number = simulation.connect(options);
         for flow in background {
             simulation.connect(flow);
         }
-        if let Some((requests, options)) = asking {
+        if let Some((purpose, options)) = asking {
             let client = simulation.connect(options);
-            simulation.exchange(requests, [number, client]);
+            simulation.exchange(purpose, [number, client]);
         }
         Ok((simulation, number))
     }

@@ -14,7 +14,7 @@ use mptune_core::network::{
 use mptune_core::pathmanager;
 use mptune_core::trial::{FailureKind, Outcome, ScriptAction, ScriptSpec, TrialSpec};
 use mptune_core::units::{MILLISECOND, SECOND};
-use mptune_core::workload::{Bulk, Messages, Requests, Transfer, Workload};
+use mptune_core::workload::{Bulk, Messages, Page, Requests, Transfer, Workload};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
@@ -136,7 +136,7 @@ prop_compose! {
     }
 }
 
-/// Messages, or a client and a server.
+/// Messages, or a client that asks for responses or pages.
 fn any_program() -> impl Strategy<Value = Workload> {
     let (duration_ns, patience_ns) = (3 * SECOND, 60 * SECOND);
     prop_oneof![
@@ -152,6 +152,19 @@ fn any_program() -> impl Strategy<Value = Workload> {
                     response_bytes,
                     think_ns,
                     at_once,
+                    duration_ns,
+                    patience_ns,
+                })
+            }
+        ),
+        (1u64..5_000, 1u64..100_000, 1u32..20, 1u64..50_000).prop_map(
+            move |(request_bytes, page_bytes, objects, object_bytes)| {
+                Workload::Page(Page {
+                    request_bytes,
+                    page_bytes,
+                    objects,
+                    object_bytes,
+                    think_ns: 200 * MILLISECOND,
                     duration_ns,
                     patience_ns,
                 })
@@ -202,6 +215,7 @@ proptest! {
         let size = match workload {
             Workload::Messages(messages) => messages.bytes,
             Workload::Requests(requests) => requests.response_bytes,
+            Workload::Page(page) => page.page_bytes + u64::from(page.objects) * page.object_bytes,
             _ => unreachable!("only these are drawn"),
         };
         prop_assert_eq!(outcome.in_order_bytes / size, arrived);

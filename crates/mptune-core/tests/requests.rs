@@ -6,7 +6,7 @@ use common::*;
 use mptune_core::network::NetworkSpec;
 use mptune_core::trial::{FailureKind, ScriptAction, TrialSpec};
 use mptune_core::units::{MILLISECOND, Nanos, SECOND};
-use mptune_core::workload::{Requests, Workload};
+use mptune_core::workload::{Page, Requests, Workload};
 
 /// Both ways in which buffers are counted, with the bytes before the payload of a packet,
 /// and the packets of a response of 10,000 bytes.
@@ -54,6 +54,36 @@ fn a_response_takes_a_round_trip_and_both_serialisations() {
         assert_eq!(outcome.delays_ns.len(), 34);
         assert_eq!(outcome.in_order_bytes, 340_000);
         assert_eq!(outcome.completion_ns, Some(outcome.duration_ns));
+    }
+}
+
+#[test]
+fn a_page_takes_two_round_trips_and_the_serialisation_of_all_its_parts() {
+    for (accounting, header, packets) in ACCOUNTINGS {
+        let page = Page {
+            request_bytes: 400,
+            page_bytes: 10_000,
+            objects: 3,
+            object_bytes: 1_000,
+            think_ns: 100 * MILLISECOND,
+            duration_ns: 5 * SECOND,
+            patience_ns: 10 * SECOND,
+        };
+        let network = disjoint(&[link(10.0, 20.0)]);
+        let mut spec = requests(network, accounting, REQUESTS);
+        spec.workload = Workload::Page(page);
+        let outcome = run(&spec);
+        // The requests of the second and third object arrive while the first object leaves.
+        let parts = serialised(10_000 + packets * header, 400 + header)
+            + serialised(3 * (1_000 + header), 400 + header);
+        let expected = parts + 80 * MILLISECOND;
+        let last = *outcome.delays_ns.last().expect("pages");
+        // Acknowledgements of requests may go between.
+        assert!(
+            (expected..expected + 4 * serialised(ACK, 0)).contains(&last),
+            "{accounting}: {last}"
+        );
+        assert_eq!(outcome.in_order_bytes, 13_000 * outcome.delays_ns.len() as u64);
     }
 }
 

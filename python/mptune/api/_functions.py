@@ -196,7 +196,8 @@ def optimise(
     -------
     Run
         Its `answer` has the buffer in MiB, the throughput in Mbit/s, and 95 % intervals; its frame has a
-        row per trial. With `transfer` it is `answer_by_size`, with completion times in s.
+        row per trial. With `transfer` it is `answer_by_size`, with completion times in s; with `workload`
+        `answer_by_objective`, with delays in ms.
 
     Raises
     ------

@@ -58,6 +58,7 @@ class RunKeywords(MemberKeywords, _PathManagerKeywords, _PathKeywords, total=Fal
     family: One | None
     duration: One | None
     transfer: One | None
+    workload: One | None
     size_known: bool | None
     seed: int | None
     initial_path: One | None
@@ -98,6 +99,7 @@ class SweepKeywords(MemberKeywords, _PathManagerKeywords, _MeasuringKeywords, to
     stack: Many | None
     scheduler: Many | None
     transfer: Many | None
+    workload: One | None
     size_known: bool | None
     tcp_on: Many | None
     at: Many | None
@@ -128,6 +130,10 @@ class OptimiseKeywords(MemberKeywords, _PathManagerKeywords, _MeasuringKeywords,
     family: One | None
     initial_path: Many | None
     transfer: Many | None
+    workload: One | None
+    objective: One | None
+    at_most_delay: One | None
+    at_most_gap: One | None
     size_known: bool | None
     runs: int | None
     duration: One | None

@@ -15,14 +15,15 @@ from mptune.impact import Impact
 from mptune.report.charts import factors, subflows
 from mptune.report.charts.style import key
 from mptune.report.sections import sections
-from mptune.result.answer import Answer, ImpactSets, SizesAnswer
+from mptune.result.answer import Answer, ImpactSets, ObjectiveAnswer, SizesAnswer
 from mptune.result.making import impact_document
 from mptune.result.run_data import RunData, TrialRow
-from mptune.runner.one_trial import mbps_of_bins, trial_document
+from mptune.runner.one_trial import mbps_of_bins, times_line, trial_document
 from mptune.store import open_store
 from mptune.store.directory import STORE
 from mptune.topology import Topology
-from mptune.trial import BIN_NS, Observation, Trial, size_of
+from mptune.trial import BIN_NS, Observation, Timed, Trial, size_of
+from mptune.trial.records import in_ms
 from mptune.units import MIB, format_size
 
 if TYPE_CHECKING:
@@ -61,6 +62,11 @@ class OneTrial(msgspec.Struct, frozen=True, kw_only=True):
         """Of a transfer, from the first SYN to its last byte in order, s; None for a saturated sender."""
         taken = self.observation.completion_ns
         return None if taken is None else taken / 1e9
+
+    @property
+    def delays_ms(self) -> tuple[float, ...]:
+        """Of each message in order, from when it was due to its last byte in order, ms; empty without any."""
+        return in_ms(self.observation.delays_ns)
 
     @property
     def failed(self) -> str | None:
@@ -115,6 +121,8 @@ class OneTrial(msgspec.Struct, frozen=True, kw_only=True):
         how = f"{trial.topology.name}, {trial.pm}, {trial.cc}, {format_size(trial.buffer_bytes)}"
         if self.completion_s is not None:
             return f"{format_size(size_of(trial.workload) or 0)} in {self.completion_s:.3f} s ({how})"
+        if isinstance(trial.workload, Timed):
+            return f"{times_line(trial, self.observation)} ({how})"
         return f"{self.throughput_mbps:.4g} Mbit/s ({how})"
 
     def __repr__(self) -> str:
@@ -316,13 +324,18 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def answer(self) -> Answer | None:
-        """The answer (MiB, Mbit/s, 95 % intervals); None for a sweep, and for an answer by size."""
+        """The answer (MiB, Mbit/s, 95 % intervals); None for a sweep, and for the two other kinds."""
         return self.data.answer
 
     @property
     def answer_by_size(self) -> SizesAnswer | None:
         """The answer for each size of transfer (bytes, s), if that was asked for."""
         return self.data.by_size
+
+    @property
+    def answer_by_objective(self) -> ObjectiveAnswer | None:
+        """The answer for a workload (bytes; its figures have units of their own), if that was asked for."""
+        return self.data.by_objective
 
     @property
     def impact(self) -> tuple[ImpactSets, ...]:
@@ -338,10 +351,10 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         """A row per trial, in the order asked for; columns carry their units.
 
         Among them purpose (impact, sweep, confirm, ...), run, pm and manager (the path manager without and
-        with its subflows), cc, buffer_mib, throughput_mbps, completion_s (of transfers), failed (the reason),
-        and started (s since 1970).
+        with its subflows), cc, buffer_mib, throughput_mbps, completion_s (of transfers), delay_p99_ms (of
+        messages), failed (the reason), and started (s since 1970).
         """
-        left_out = ("key", "subflows", "failed")
+        left_out = ("key", "subflows", "failed", "saturated", "interval_s")
         names = [name for name in TrialRow.__struct_fields__ if name not in left_out]
         return frame_of(
             [
@@ -384,33 +397,62 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         return chart_of(by_name[chosen])
 
     @property
+    def _answered(self) -> Answer | SizesAnswer | ObjectiveAnswer | None:
+        return self.answer or self.answer_by_size or self.answer_by_objective
+
+    @property
     def _headline(self) -> str:
-        answer = self.answer or self.answer_by_size
+        answer = self._answered
         return f"{self.name}: {len(self.trials)} trials" if answer is None else answer.answer[0]
 
     def __repr__(self) -> str:
         return line_of(self, self._headline)
 
     def _repr_html_(self) -> str:
-        answer = self.answer or self.answer_by_size
+        answer = self._answered
         if answer is None:
             return html_of(self._headline, self._means())
-        frame = self._means() if self.answer is None else self._confirmed(self.answer)
+        if self.answer_by_objective is not None:
+            frame = self._figures(self.answer_by_objective)
+        else:
+            frame = self._means() if self.answer is None else self._confirmed(self.answer)
         words = in_python("optimise")
         return html_of(
             self._headline, frame, map(words, answer.answer[1:]), warnings=map(words, answer.warnings)
         )
 
     def _means(self) -> pd.DataFrame:
-        """Means over the runs of each configuration: completion times of transfers (s), or throughputs."""
+        """Means over the runs of each configuration: completion times (s), delays (ms), or throughputs."""
         frame = self.frame()
         if frame.empty:
             return frame
         by, value = ["manager", "cc", "buffer_mib"], "throughput_mbps"
         if frame["transfer_bytes"].notna().any():
             by, value = ["transfer_bytes", *by], "completion_s"
+        elif frame["delay_p99_ms"].notna().any():
+            value = "delay_p99_ms"
         means = frame.groupby(by, sort=False)[value].agg(["mean", "min", "max", "count"])
         return means.rename(columns={"mean": value, "count": "runs"}).reset_index()
+
+    def _figures(self, answer: ObjectiveAnswer) -> pd.DataFrame:
+        """The figures of the recommendation and of the default, each in its unit."""
+        return frame_of(
+            [
+                {
+                    "": f"{figure.name} ({figure.unit})",
+                    **{
+                        f"{name}{end}": value
+                        for name, pair in (
+                            ("recommended", figure.recommended),
+                            ("default", figure.default),
+                            ("better by", figure.gain),
+                        )
+                        for end, value in (("", pair.mean), (", low", pair.low), (", high", pair.high))
+                    },
+                }
+                for figure in (*answer.figures, answer.throughput)
+            ]
+        )
 
     def _confirmed(self, answer: Answer) -> pd.DataFrame:
         """The confirmed configurations, Mbit/s."""

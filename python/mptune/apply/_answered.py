@@ -10,7 +10,7 @@ import msgspec
 
 from mptune.errors import InputError
 from mptune.files import name_of
-from mptune.result.answer import Answer
+from mptune.result.answer import Answer, settings_of
 from mptune.result.reading import read_run
 from mptune.result.run_data import RunData
 from mptune.topology import REVERSED, Topology
@@ -25,6 +25,7 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
+    answer : of an answer by an objective what it sets (`mptune.result.answer.settings_of`).
     topology : as measured: its sender sends the data.
     """
 
@@ -42,6 +43,11 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
     def options(self) -> dict[str, Any]:
         """Of the run, as the user gave them."""
         return self.run.config.options
+
+    @property
+    def objective(self) -> str:
+        """What the answer is the best of, where that is not throughput; empty where it is."""
+        return "" if self.run.by_objective is None else self.run.by_objective.objective
 
     @property
     def is_reversed(self) -> bool:
@@ -76,10 +82,11 @@ def read_answered(directory: Path) -> Answered:
     if run.by_size is not None:
         expected = "expected one answer for the machine, found one for each size of transfer; "
         raise InputError(where, "result.json", f"{expected}`mptune exec` sets one for a single program")
-    if run.answer is None:
+    answer = run.answer if run.by_objective is None else settings_of(run.by_objective)
+    if answer is None:
         raise InputError(where, "", "expected a run with an answer (mptune optimise), found a sweep")
     if run.topology is None:
         expected = "expected a run with a topology: measurements made elsewhere name no machines"
         raise InputError(where, "config.json: topology", expected)
-    topology = run.topology.over(run.answer.family or DEFAULT_FAMILY)
-    return Answered(directory=directory, run=run, answer=run.answer, topology=topology)
+    topology = run.topology.over(answer.family or DEFAULT_FAMILY)
+    return Answered(directory=directory, run=run, answer=answer, topology=topology)

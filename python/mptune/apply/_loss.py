@@ -54,6 +54,8 @@ def loss(outline: Outline, *, simulate: bool = True) -> Loss | str:
     ----------
     simulate : whether the simulator may be asked if there are no such trials.
     """
+    if outline.answered.objective:
+        return f"What that costs in {outline.answered.objective} was not measured."
     if (measured := _measured(outline)) is not None:
         return measured
     if not simulate:

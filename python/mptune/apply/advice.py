@@ -92,7 +92,7 @@ class HostAdvice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Expected(msgspec.Struct, frozen=True, kw_only=True):
-    """Throughput of the answer as measured, Mbit/s.
+    """Throughput of the answer as measured, Mbit/s; of an answer by an objective that of a saturated sender.
 
     Attributes
     ----------
@@ -433,7 +433,10 @@ def _expected(outlined: Outline) -> Expected:
     is_default = default is not None and default.pm == "default"
     baseline = None if default is None else f"{default.pm}, {default.cc} and {default.buffer_mib:g} MiB"
     text = [_confirmed(answer.confirmed, answer.otp_mbps, where, answer.stack)]
-    if gain is not None and gain.mean is not None and baseline is not None:
+    if outlined.answered.objective:
+        # Sentences of figures, with those of a saturated sender among them.
+        text = [*answer.answer[1:], f"All of it {where}."]
+    elif gain is not None and gain.mean is not None and baseline is not None:
         percent = "" if gain.share is None else f", {100 * gain.share:+.1f} %"
         ends = _ends(gain.low, gain.high, "+")
         text.append(f"That is {digits(gain.mean, 3, '+')} Mbit/s{ends}{percent}, over {baseline}.")
@@ -446,7 +449,10 @@ def _expected(outlined: Outline) -> Expected:
     else:
         text.append("It was not compared with a baseline, so the gain is unknown.")
     if testbed == "simulated":
-        text.extend(_on_kernel(answer.on_kernel, answer.gain_on_kernel))
+        if outlined.answered.objective:
+            text.append("How far delays on a kernel are from the simulator's is not known.")
+        else:
+            text.extend(_on_kernel(answer.on_kernel, answer.gain_on_kernel))
         text.append("Nothing was measured between the machines: `mptune optimise --testbed hosts` does that.")
     return Expected(
         testbed=testbed,

@@ -216,7 +216,12 @@ def options_of(answered: Answered) -> dict[str, Any]:
 
 
 def expected_of(answered: Answered) -> tuple[float | None, float | None, float | None]:
-    """Promised throughput of an answer, Mbit/s: confirmed, otherwise predicted, with its interval."""
+    """Promised throughput of an answer, Mbit/s: confirmed, otherwise predicted, with its interval.
+
+    None where the answer is not about throughput: the daemon then has nothing to hold connections against.
+    """
+    if answered.objective:
+        return None, None, None
     answer = answered.answer
     confirmed = answer.confirmed
     if confirmed.mean is None:
@@ -229,9 +234,12 @@ def expected_of(answered: Answered) -> tuple[float | None, float | None, float |
 def curve_of(answered: Answered) -> list[tuple[int, float]] | None:
     """Throughput over the limit of the buffers, for the daemon's `[buffers]`: points of bytes and Mbit/s.
 
-    The fitted curve of the answer; None without one. A run with fixed buffers has twice their size: SO_SNDBUF
-    asks for payload, the kernel takes twice as much memory for it (socket(7)), and its limits are of memory.
+    The fitted curve of the answer; None without one, as where it is not about throughput. A run with fixed
+    buffers has twice their size: SO_SNDBUF asks for payload, the kernel takes twice as much memory for it
+    (socket(7)), and its limits are of memory.
     """
+    if answered.objective:
+        return None
     name = answered.run.answering
     memory = 2 * MIB if answered.answer.is_fixed else MIB
     points = {

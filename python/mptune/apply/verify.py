@@ -162,6 +162,9 @@ def check(outline: Outline, hosts: Sequence[str], how: How, confirm_within_s: in
     InputError : naming the option or the key.
     """
     topology = outline.answered.topology
+    if objective := outline.answered.objective:
+        expected = f"expected a run for throughput, which it measures, found one for {objective}"
+        raise InputError("--verify", "", expected)
     if all(host.ssh is None for host in outline.hosts):
         emulated = outline.answered.testbed not in ("", "hosts")
         measured = (

@@ -49,6 +49,7 @@ from mptune.options.trials import (
     Transfers,
     check_labels,
 )
+from mptune.options.workloads import WorkloadOption, impossible
 from mptune.runner.executors import ExecutorOptions
 from mptune.tables import read_toml
 from mptune.topology import Topology, check_name, from_document, load
@@ -69,6 +70,7 @@ class SweepOptions(Options, frozen=True, kw_only=True):
     stacks, schedulers : empty leaves them at `stack`.
     script : what is done to paths in every trial.
     transfers : bytes; empty is a saturated sender for `duration_ns`.
+    workload : what the program sends for `duration_ns` instead; None without one.
     size_known : as in `Trial`.
     tcp_paths : labels of paths with plain TCP beside MPTCP; `EVERY_PATH` is every one (`expanded`).
     pm_options : of the path managers, whatever the congestion control; PCDC's sets may be among them.
@@ -90,6 +92,7 @@ class SweepOptions(Options, frozen=True, kw_only=True):
     stacks: StackNames = ()
     schedulers: Schedulers = ()
     transfers: Transfers = ()
+    workload: WorkloadOption = None
     size_known: SizeKnown = True
     tcp_paths: TcpPaths = ()
     script: Script = ()
@@ -106,6 +109,10 @@ class SweepOptions(Options, frozen=True, kw_only=True):
             yield "script", expected
         if not self.size_known and not self.transfers:
             yield "size_known", "expected only with sizes of transfers"
+        if self.workload is not None and self.transfers:
+            yield "workload", "expected either a workload or sizes of transfers, found both"
+        for expected in impossible(self.workload, self.duration_ns):
+            yield "workload", expected
         if self.tcp_paths:
             for action in self.script:
                 if action.action not in ("down", "up"):
@@ -199,7 +206,9 @@ class SweepOptions(Options, frozen=True, kw_only=True):
 
     @property
     def workloads(self) -> tuple[Workload, ...]:
-        """Workloads of the sweep: a transfer of each size, or a saturated sender."""
+        """Workloads of the sweep: a transfer of each size, the one asked for, or a saturated sender."""
+        if self.workload is not None:
+            return (self.workload.lasting(self.duration_ns),)
         return workloads_of(self.transfers, self.duration_ns)
 
     def configurations(self, sets: Mapping[str, SubflowSets]) -> list[Configuration]:

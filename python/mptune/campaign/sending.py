@@ -3,6 +3,10 @@
 Bytes are the testbed's business, and so are limits; this module only knows the trials.
 """
 
+from typing import Any
+
+import msgspec
+
 from mptune.campaign.definition import Definition, SweepOptions
 from mptune.optimisation.options import OptimiseOptions
 from mptune.store import Store, StoredTrial
@@ -57,6 +61,8 @@ def _missing(options: SweepOptions, done: list[StoredTrial]) -> Workload:
         sent = sum(stored.settings["transfer_bytes"] for stored in done)
         return Transfer(bytes=options.rounds * options.runs * sum(sizes) - sent)
     missing = options.rounds * options.swept_trials - len(done)
+    if options.workload is not None:
+        return options.workload.lasting(missing * options.duration_ns)
     return Bulk(duration_ns=missing * options.duration_ns)
 
 
@@ -68,5 +74,13 @@ def _asked(definition: Definition, stored: StoredTrial) -> Trial:
         cc=stored.cc,
         buffer_bytes=stored.buffer_bytes,
         seed=0,
-        workload=time_or_size(stored.settings.get("duration_ns"), stored.settings.get("transfer_bytes")),
+        workload=_workload(stored.settings),
     )
+
+
+def _workload(settings: dict[str, Any]) -> Workload:
+    """What a trial with these settings sends."""
+    if (whole := settings.get("workload")) is not None:
+        sent: Workload = msgspec.convert(whole, Workload)
+        return sent
+    return time_or_size(settings.get("duration_ns"), settings.get("transfer_bytes"))

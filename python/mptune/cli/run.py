@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from mptune import units
-from mptune._text import digits, over
+from mptune._text import over
 from mptune.cli._common import JsonOption, TopologyArgument, add, console, emit_json, load_topology
 from mptune.errors import TrialError
 from mptune.options.trials import Reverse, Testbed
-from mptune.runner.one_trial import AFTER_A_SCRIPT, RunOptions
-from mptune.trial import FIXED, Messages, Requests
+from mptune.runner.one_trial import AFTER_A_SCRIPT, RunOptions, times_line
+from mptune.trial import FIXED, Timed
 
 if TYPE_CHECKING:
     from mptune.trial import Observation, Trial
@@ -83,8 +83,8 @@ def _print(trial: Trial, observation: Observation) -> None:
         out.print(
             f"{units.format_size(observation.in_order_bytes)} in {seconds:.3f} s ({what})", style="bold"
         )
-    elif isinstance(trial.workload, Messages | Requests):
-        out.print(f"{_times(trial, observation)} ({what})", style="bold")
+    elif isinstance(trial.workload, Timed):
+        out.print(f"{times_line(trial, observation)} ({what})", style="bold")
     else:
         out.print(f"{observation.throughput_bps / 1e6:.2f} Mbit/s over {seconds:g} s ({what})", style="bold")
     table = DataTable(box=None, pad_edge=False, padding=(0, 2, 0, 0))
@@ -112,21 +112,6 @@ def _print(trial: Trial, observation: Observation) -> None:
     out.print(table)
     if trial.script:
         out.print(_coped(observation.metadata))
-
-
-def _times(trial: Trial, observation: Observation) -> str:
-    """Times of messages or responses: "300 messages of 200 B: delay p99 40.1 ms, longest gap 120 ms"."""
-    from mptune.runner.one_trial import figures
-
-    sent, arrived = trial.workload, len(observation.delays_ns)
-    if isinstance(sent, Messages):
-        count = f"{arrived} of {sent.count}" if arrived < sent.count else f"{arrived}"
-        what = f"{count} messages of {units.format_size(sent.bytes)}"
-    else:
-        assert isinstance(sent, Requests)
-        what = f"{arrived} responses of {units.format_size(sent.response_bytes)}"
-    found = [f"{name} {digits(ms)} ms" for name, ms in figures(trial, observation).items() if ms is not None]
-    return f"{what}: {', '.join(found) or 'no time known'}"
 
 
 def _not_in_the_total(trial: Trial, observation: Observation) -> Iterator[tuple[str, int]]:

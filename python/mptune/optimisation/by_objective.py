@@ -24,7 +24,17 @@ from mptune.runner.runner import TrialRunner
 from mptune.statistics import Summary, summarise
 from mptune.testbeds import stack_title
 from mptune.topology import Topology
-from mptune.trial import Bulk, Combination, Configuration, Messages, Record, Requests, ScriptedAction
+from mptune.trial import (
+    Bulk,
+    Combination,
+    Configuration,
+    Messages,
+    Page,
+    Record,
+    Requests,
+    ScriptedAction,
+    Timed,
+)
 from mptune.trial.metrics import THROUGHPUT, Metric, metric_named, metrics_of, through_an_outage
 from mptune.trial.records import is_tcp
 
@@ -109,7 +119,7 @@ class ObjectiveResult(msgspec.Struct, frozen=True, kw_only=True):
     stack: str
     buffer_mode: str
     family: str
-    workload: Messages | Requests
+    workload: Timed
     objective: str
     unit: str
     limits: tuple[str, ...]
@@ -158,7 +168,7 @@ class _Search:
     """
 
     job: Job
-    workload: Messages | Requests
+    workload: Timed
     objective: Metric
     limits: tuple[Limit, ...]
 
@@ -192,11 +202,18 @@ class _Search:
     def _combinations(self) -> list[Combination]:
         """Path managers and sets of subflows, and plain TCP on every path, with every congestion control."""
         job, options = self.job, self.job.options
-        managers = [Combination(pm, cc) for pm in options.pms for cc in options.ccs if pm != "pcdc"]
+        managers = [
+            Combination(pm, cc, (), path)
+            for pm in options.pms
+            for cc in options.ccs
+            for path in options.initial_paths or ("",)
+            if pm != "pcdc"
+        ]
         sets = [
-            Combination("pcdc", cc, subset, _beginning(job.mptcp, subset, options.initial_paths))
+            Combination("pcdc", cc, subset, path)
             for subset in (subsets(job.mptcp) if "pcdc" in options.pms else ())
             for cc in options.ccs
+            for path in _beginnings(job.mptcp, subset, options.initial_paths)
         ]
         return [*managers, *sets, *(everywhere(job.topology, options.ccs) if options.tcp else ())]
 
@@ -393,27 +410,34 @@ def subsets(topology: Topology) -> list[tuple[str, ...]]:
     return [*((label,) for label in labels), *(tuple(sorted(few, key=labels.index)) for few in together)]
 
 
-def _beginning(topology: Topology, subset: Sequence[str], asked: Sequence[str]) -> str:
-    """The path of the first handshake: the usual one if it is in the set, otherwise the first of the set.
+def _beginnings(topology: Topology, subset: Sequence[str], asked: Sequence[str]) -> tuple[str, ...]:
+    """Paths of the first handshake: the usual one if it is in the set, otherwise the first of the set.
 
     Messages that leave before another subflow has joined go over it.
+
+    Parameters
+    ----------
+    asked : those that were asked for; of them those in the set count, and the first where none is.
     """
     usual = topology.initial_path or topology.paths[0].label
     if asked:
-        return next((label for label in asked if label in subset), asked[0])
-    return "" if usual in subset else subset[0]
+        return tuple(label for label in asked if label in subset) or (asked[0],)
+    return ("" if usual in subset else subset[0],)
 
 
-def worth_measuring(buffers: Sequence[int], sent: Messages | Requests) -> list[int]:
+def worth_measuring(buffers: Sequence[int], sent: Timed) -> list[int]:
     """Buffers for a workload, bytes, ascending: of those that hold all that can wait the smallest alone.
 
-    That are the messages of a standstill, or all responses at once.
+    That are the messages of a standstill, or all that is asked for at once.
     """
     ordered = sorted(buffers)
-    if isinstance(sent, Messages):
-        waiting = sent.bytes * (1 + _STANDSTILL_S * 1e9 / sent.interval_ns)
-    else:
-        waiting = sent.at_once * max(sent.request_bytes, sent.response_bytes)
+    match sent:
+        case Messages():
+            waiting = sent.bytes * (1 + _STANDSTILL_S * 1e9 / sent.interval_ns)
+        case Requests():
+            waiting = sent.at_once * max(sent.request_bytes, sent.response_bytes)
+        case Page():
+            waiting = max(sent.page_bytes, sent.objects * sent.object_bytes)
     # Linux charges about twice the payload.
     least = next((size for size in ordered if size >= 4 * waiting), ordered[-1])
     return [size for size in ordered if size <= least]
@@ -440,12 +464,16 @@ def _combination(record: Record) -> Combination:
 
 
 def _carrying(topology: Topology, configuration: Configuration, records: Sequence[Record]) -> tuple[str, ...]:
-    """Subflows that carried data in any run, or were chosen, in the order of the topology."""
-    used = {
-        subflow.path for record in records for subflow in record.subflows if subflow.throughput_mbps
-    } or set(configuration.active or ())
+    """Subflows that may carry data, in the order of the topology: chosen, every one, or those that did.
+
+    With fullmesh a subflow carries messages as soon as the others are full or broken.
+    """
     if configuration.active:
         used = set(configuration.active)
+    elif configuration.protocol == "mptcp" and configuration.pm == "fullmesh":
+        used = {path.label for path in topology.for_mptcp(configuration.initial_path).paths}
+    else:
+        used = {subflow.path for record in records for subflow in record.subflows if subflow.throughput_mbps}
     return tuple(path.label for path in topology.paths if path.label in used)
 
 

@@ -19,7 +19,7 @@ from mptune.runner.runner import TrialRunner
 from mptune.runner.running import Advance
 from mptune.testbeds import only_stack
 from mptune.topology import Topology
-from mptune.trial import Bulk, Combination, Configuration, Messages, Record, Requests, Transfer, Workload
+from mptune.trial import Bulk, Combination, Configuration, Record, Timed, Transfer, Workload
 from mptune.units import MIB
 
 
@@ -32,7 +32,7 @@ class Job:
     round_ : of a campaign that is repeated over time.
     sets : PCDC's by congestion control, once the impact factors are known.
     transfer : what is asked for is its completion; None asks for the throughput of a saturated sender.
-    sent : what is asked for is a metric of these messages or requests.
+    sent : what is asked for is a metric of this workload.
     """
 
     topology: Topology
@@ -42,7 +42,7 @@ class Job:
     round_: int = 0
     sets: Mapping[str, SubflowSets] = field(default_factory=dict)
     transfer: Transfer | None = None
-    sent: Messages | Requests | None = None
+    sent: Timed | None = None
 
     def of_size(self, transfer_bytes: int) -> "Job":
         """The same job for transfers of one size."""

@@ -48,8 +48,9 @@ class MpcoaOptions(OptimiseOptions, frozen=True, kw_only=True):
 
     def conflicts(self) -> Iterator[tuple[str, str]]:
         """Refuse what Algorithm 1 is not about, and what its stop rule cannot judge."""
-        if self.transfers:
-            yield "transfers", "expected only without --as-papers: Algorithm 1 is about throughput"
+        for name in ("transfers", "workload"):
+            if getattr(self, name):
+                yield name, "expected only without --as-papers: Algorithm 1 is about throughput"
         if self.chosen_strategy != _STRATEGY:
             yield "strategy", f"expected {_STRATEGY} with --as-papers, found {self.chosen_strategy}"
         if self.model != _MODEL:

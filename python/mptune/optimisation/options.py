@@ -33,8 +33,8 @@ from mptune.options.workloads import WorkloadOption, impossible
 from mptune.strategy import STRATEGIES
 from mptune.testbeds import check_name
 from mptune.testbeds.virtual import VirtualTestbed
-from mptune.trial import DEFAULT_FAMILY, FIXED, Messages, Requests, Workload, workloads_of
-from mptune.trial.metrics import DELAYS, GAP, RESPONSES, USUAL, Metric, has, metric_named, usual_objective
+from mptune.trial import DEFAULT_FAMILY, FIXED, Timed, Workload, workloads_of
+from mptune.trial.metrics import GAP, USUAL, Metric, has, metric_named, times_of, usual_objective
 
 #: Configuration of a host that was never tuned; measured with the largest buffer of the sweep.
 DEFAULT_PM, DEFAULT_CC = "fullmesh", "cubic"
@@ -74,8 +74,8 @@ _OF_THROUGHPUT = (
     *("every_ns", "for_ns", "strategy", "budget_ns", "certainty", "prior"),
 )
 
-#: Of these, what messages have as well.
-_OF_MESSAGES = ("duration_ns",)
+#: The same of messages, which have a duration, and whose sets of subflows do not follow from impact factors.
+_NOT_OF_MESSAGES = (*(name for name in _OF_THROUGHPUT if name != "duration_ns"), "sets")
 
 #: Options of messages alone.
 _ONLY_MESSAGES = ("at_most_delay_ns", "at_most_gap_ns")
@@ -144,17 +144,17 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
         Option(
             Kind("METRIC", str.strip, str, _check_objective),
             "What is to be best of the --workload: of messages delay:p50, p90, p95, p99 or p99.9, or gap "
-            "(the longest time without one); of requests response:mean or a percentile; of both late:150ms, "
-            "the share that takes longer.",
+            "(the longest time without one); of requests response:mean or a percentile, of pages page:mean "
+            "or one; of all late:150ms, the share that takes longer.",
             key="decision.objective",
-            unset=f"{USUAL['messages']} of messages, {USUAL['requests']} of requests",
+            unset=f"{USUAL['messages']}, {USUAL['requests']} or {USUAL['page']}",
         ),
     ] = None
     at_most_delay_ns: Annotated[
         int | None,
         Option(
             time(positive=True),
-            "Only configurations whose delay p99, or response p99, is at most this.",
+            "Only configurations whose delay, response or page p99 is at most this.",
             key="decision.at_most_delay",
         ),
     ] = None
@@ -288,7 +288,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
     shortened_from_ns: int | None = None
 
     @property
-    def sent(self) -> Messages | Requests | None:
+    def sent(self) -> Timed | None:
         """The workload that was asked for, if it is one with an objective."""
         return None if self.workload is None else self.workload.lasting(self.duration_ns)
 
@@ -301,7 +301,9 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
     @property
     def limits(self) -> Iterator[Limit]:
         """Limits on times, in ms."""
-        slow = (RESPONSES if isinstance(self.sent, Requests) else DELAYS)["p99"]
+        if self.sent is None:
+            return
+        slow = times_of(self.sent)["p99"]
         for metric, most_ns in ((slow, self.at_most_delay_ns), (GAP, self.at_most_gap_ns)):
             if most_ns is not None:
                 yield Limit(metric, most_ns / 1e6)
@@ -318,9 +320,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
         yield from self._conflicts_of_workload()
         if self.workload is not None:
             for field in msgspec.structs.fields(type(self)):
-                if field.name in _OF_MESSAGES or field.name not in _OF_THROUGHPUT:
-                    continue
-                if getattr(self, field.name) != field.default:
+                if field.name in _NOT_OF_MESSAGES and getattr(self, field.name) != field.default:
                     yield field.name, "expected only without --workload: it concerns throughput"
         elif self.transfers:
             for field in msgspec.structs.fields(type(self)):

@@ -11,91 +11,126 @@ from mptune._text import quoted
 from mptune.errors import one_of
 from mptune.options._declared import Option
 from mptune.options._kinds import Kind, count
-from mptune.trial import Asking, Pattern
+from mptune.trial import Asking, Browsing, Pattern
 
 #: Most messages of a trial (`crates/mptune-core/src/workload/messages.rs`).
 _MOST = 1_000_000
 #: Most requests at a time (`crates/mptune-core/src/workload/requests.rs`).
 _MOST_AT_ONCE = 1_000
 
+#: Most objects of a page (`crates/mptune-core/src/workload/page.rs`).
+_MOST_OBJECTS = 10_000
+
+#: What is asked for, without the time that it lasts.
+Asked = Pattern | Asking | Browsing
+
 #: Kinds, and how they are written.
 _KINDS = {
     "messages": "messages:SIZE/INTERVAL",
     "requests": "requests:SIZE/SIZE[,think=TIME][,at_once=N]",
+    "page": "page:SIZE/NxSIZE[,think=TIME]",
 }
 
 
-def _parse(text: str) -> Pattern | Asking:
+def _parse(text: str) -> Asked:
     kind, _, rest = text.strip().partition(":")
     if kind not in _KINDS:
         raise ValueError(one_of(_KINDS, kind))
     main, *others = rest.split(",")
     first, slash, second = main.partition("/")
-    if not slash:
+    further = _further(kind, others)
+    if not slash or further is None:
         raise ValueError(f"expected {_KINDS[kind]}, found {quoted(text)}")
+    size = units.parse_size(first)
+    if kind == "messages":
+        return Pattern(bytes=size, interval_ns=units.parse_time(second))
     if kind == "requests":
-        sizes = units.parse_size(first), units.parse_size(second)
-        return Asking(request_bytes=sizes[0], response_bytes=sizes[1], **_further(others, text))
-    if others:
+        return Asking(request_bytes=size, response_bytes=units.parse_size(second), **further)
+    number, times, object_size = second.partition("x")
+    if not times:
         raise ValueError(f"expected {_KINDS[kind]}, found {quoted(text)}")
-    return Pattern(bytes=units.parse_size(first), interval_ns=units.parse_time(second))
+    objects = count().parse(number)
+    return Browsing(page_bytes=size, objects=objects, object_bytes=units.parse_size(object_size), **further)
 
 
-def _further(parts: list[str], text: str) -> dict[str, int]:
-    """Values of `think` and `at_once`."""
+def _further(kind: str, parts: list[str]) -> dict[str, int] | None:
+    """Values of `think` and `at_once`; None if they are not what the kind has."""
     found: dict[str, int] = {}
     for part in parts:
         name, equals, value = (word.strip() for word in part.partition("="))
-        if name == "think" and equals and "think_ns" not in found:
-            found["think_ns"] = units.parse_time(value)
-        elif name == "at_once" and equals and name not in found:
-            found[name] = count().parse(value)
-        else:
-            raise ValueError(f"expected {_KINDS['requests']}, found {quoted(text)}")
+        field = {"think": "think_ns", "at_once": "at_once"}.get(name)
+        if field is None or f"[,{name}=" not in _KINDS[kind] or not equals or field in found:
+            return None
+        found[field] = units.parse_time(value) if name == "think" else count().parse(value)
     return found
 
 
-def shown(asked: Pattern | Asking) -> str:
+def shown(asked: Asked) -> str:
     """The text that means a workload."""
-    if isinstance(asked, Pattern):
-        size, interval = units.format_size(asked.bytes), units.format_time(asked.interval_ns)
-        return f"messages:{size}/{interval}".replace(" ", "")
-    sizes = f"{units.format_size(asked.request_bytes)}/{units.format_size(asked.response_bytes)}"
-    think = f",think={units.format_time(asked.think_ns)}" if asked.think_ns else ""
-    at_once = f",at_once={asked.at_once}" if asked.at_once > 1 else ""
-    return f"requests:{sizes}{think}{at_once}".replace(" ", "")
+    match asked:
+        case Pattern():
+            text = f"messages:{_size(asked.bytes)}/{_time(asked.interval_ns)}"
+        case Asking():
+            at_once = f",at_once={asked.at_once}" if asked.at_once > 1 else ""
+            sizes = f"{_size(asked.request_bytes)}/{_size(asked.response_bytes)}"
+            text = f"requests:{sizes}{_think(asked.think_ns)}{at_once}"
+        case Browsing():
+            objects = f"{asked.objects}x{_size(asked.object_bytes)}"
+            text = f"page:{_size(asked.page_bytes)}/{objects}{_think(asked.think_ns)}"
+    return text
 
 
-def _check(asked: Pattern | Asking) -> None:
-    if isinstance(asked, Pattern):
-        sizes = [("a message", asked.bytes)]
-        if asked.interval_ns <= 0:
-            raise ValueError("expected an interval above 0, found 0")
-    else:
-        sizes = [("a request", asked.request_bytes), ("a response", asked.response_bytes)]
-        if not 1 <= asked.at_once <= _MOST_AT_ONCE:
-            raise ValueError(f"expected 1 to {_MOST_AT_ONCE} requests at once, found {asked.at_once}")
-    for name, size in sizes:
+def _size(size: int) -> str:
+    return units.format_size(size).replace(" ", "")
+
+
+def _time(ns: int) -> str:
+    return units.format_time(ns).replace(" ", "")
+
+
+def _think(ns: int) -> str:
+    return f",think={_time(ns)}" if ns else ""
+
+
+def _check(asked: Asked) -> None:
+    match asked:
+        case Pattern():
+            sizes = {"a message": asked.bytes}
+            if asked.interval_ns <= 0:
+                raise ValueError("expected an interval above 0, found 0")
+        case Asking():
+            sizes = {"a request": asked.request_bytes, "a response": asked.response_bytes}
+            _within("requests at once", asked.at_once, _MOST_AT_ONCE)
+        case Browsing():
+            sizes = {"a page": asked.page_bytes, "an object": asked.object_bytes}
+            _within("objects", asked.objects, _MOST_OBJECTS)
+    for name, size in sizes.items():
         if size <= 0:
             raise ValueError(f"expected {name} of at least 1 B, found 0 B")
+
+
+def _within(what: str, value: int, most: int) -> None:
+    if not 1 <= value <= most:
+        raise ValueError(f"expected 1 to {most} {what}, found {value}")
 
 
 WORKLOAD = Kind("WORKLOAD", _parse, shown, _check)
 
 WorkloadOption = Annotated[
-    Pattern | Asking | None,
+    Asked | None,
     Option(
         WORKLOAD,
         "What the programs do instead, for the --duration. messages:200B/100ms: a message of 200 B every "
         "100 ms, judged by its delay. requests:400B/64KiB,think=1s,at_once=2: the receiver asks with 400 B, "
-        "is answered with 64 KiB, and asks again after 1 s, twice at a time.",
+        "is answered with 64 KiB, and asks again after 1 s, twice at a time. page:60KiB/30x20KiB,think=1s: a "
+        "page that names 30 objects of 20 KiB.",
         key="trials.workload",
         unset="as much as the connection takes",
     ),
 ]
 
 
-def impossible(asked: Pattern | Asking | None, duration_ns: int | None) -> Iterator[str]:
+def impossible(asked: Asked | None, duration_ns: int | None) -> Iterator[str]:
     """Errors of a workload with a duration, for `Options.conflicts`."""
     if asked is None or duration_ns is None:
         return

@@ -67,6 +67,8 @@ def _without_answer(run: RunData) -> str:
     modes = dict.fromkeys(f"{name.buffer_mode} buffers" for name in run.trials)
     with_ = f"{' and '.join(stacks)} and {' and '.join(modes)}"
     text = f"{run.name}, with {with_}: {done} observations; a sweep makes no recommendation."
+    if run.delayed:
+        return f"{text}{_quickest(run)}"
     if not run.shown:
         return f"{text}{_fastest(run)}"
     name = run.shown[0]
@@ -100,6 +102,17 @@ def _fastest(run: RunData) -> str:
     return (
         f" Shortest mean completion time of {largest / 1024:.4g} KiB: {digits(sum(times) / len(times))} s "
         f"({len(times)} runs, {ends(min(times), max(times))}) with {name}."
+    )
+
+
+def _quickest(run: RunData) -> str:
+    """For messages: what had the smallest 99th percentile of the delay, on average."""
+    first = run.delayed[0]
+    best = [trial for trial in run.delayed if _configuration(trial) == _configuration(first)]
+    delays = [trial.delay_p99_ms for trial in best if trial.delay_p99_ms is not None]
+    return (
+        f" Smallest mean delay p99 of messages: {digits(sum(delays) / len(delays))} ms ({len(delays)} runs, "
+        f"{ends(min(delays), max(delays))}) with {_configuration(first)}."
     )
 
 

@@ -14,6 +14,7 @@ from mptune.decision.model_error import GainOnKernel, OnKernel
 from mptune.optimisation.sensitivity import Sensitivity
 from mptune.response import BELIEF, FitQuality, ModelError
 from mptune.trial import FIXED, PLAIN_TCP
+from mptune.units import MIB
 
 #: Version of the shape of `result.json` (`mptune.result.schema`).
 RESULT_VERSION = 1
@@ -489,6 +490,49 @@ class ObjectiveAnswer(msgspec.Struct, frozen=True, kw_only=True):
     alike: int
     answer: tuple[str, ...]
     warnings: tuple[str, ...]
+
+
+def settings_of(answer: ObjectiveAnswer) -> Answer:
+    """An answer by an objective for who sets what it recommends; its throughputs are a saturated sender's."""
+    ours, throughput = answer.recommended, answer.throughput
+    mean, over = throughput.gain.mean, throughput.default.mean
+    return Answer(
+        version=answer.version,
+        topology=answer.topology,
+        stack=answer.stack,
+        buffer_mode=answer.buffer_mode,
+        family=answer.family,
+        protocol=ours.protocol,
+        opm=ours.pm,
+        occ=ours.cc,
+        initial_path=ours.initial_path,
+        obs_mib=ours.buffer_bytes / MIB,
+        otp_mbps=throughput.recommended.mean or 0.0,
+        subflows=ours.subflows,
+        standby=ours.standby,
+        obs_bytes=ours.buffer_bytes,
+        confirmed=throughput.recommended,
+        default=Baseline(
+            **msgspec.structs.asdict(throughput.default),
+            pm=answer.default.pm,
+            cc=answer.default.cc,
+            buffer_mib=answer.default.buffer_bytes / MIB,
+        ),
+        gain=Gain(
+            **msgspec.structs.asdict(throughput.gain),
+            share=mean / over if mean is not None and over else None,
+        ),
+        models=(),
+        fits=(),
+        comparison=(),
+        pareto=(),
+        traditional={},
+        sacrifice=0.0,
+        model="",
+        trials=answer.trials,
+        answer=answer.answer,
+        warnings=answer.warnings,
+    )
 
 
 class ImpactSets(msgspec.Struct, frozen=True):

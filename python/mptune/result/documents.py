@@ -10,7 +10,7 @@ import msgspec
 
 from mptune.errors import InputError
 from mptune.files import read_json, reason
-from mptune.result.answer import Answer
+from mptune.result.answer import Answer, ObjectiveAnswer, settings_of
 from mptune.store.directory import RESULT
 
 T = TypeVar("T")
@@ -35,7 +35,7 @@ def read_document(directory: Path, name: str, kind: type[T], where: str = "") ->
 
 
 def read_answer(directory: Path, where: str = "", *, by_size: str = "") -> Answer:
-    """The answer of a run.
+    """The answer of a run; of one by an objective what it sets.
 
     Parameters
     ----------
@@ -53,6 +53,8 @@ def read_answer(directory: Path, where: str = "", *, by_size: str = "") -> Answe
     if isinstance(content, dict) and "sizes" in content:
         advice = f": {by_size}" if by_size else ""
         raise InputError(place, RESULT, f"expected one answer, found one for each size of transfer{advice}")
+    if isinstance(content, dict) and "objective" in content:
+        return settings_of(_converted(content, RESULT, ObjectiveAnswer, place))
     return _converted(content, RESULT, Answer, place)
 
 

@@ -23,7 +23,7 @@ from mptune.result.answer import (
 )
 from mptune.result.making import counts, document, write_table
 from mptune.statistics import Summary, summarise
-from mptune.store.directory import RESULT, write_config, write_json, write_observations
+from mptune.store.directory import COMPARED, RESULT, write_config, write_json, write_observations
 from mptune.trial import Configuration
 
 
@@ -63,7 +63,7 @@ def write_objective(
     write_config(directory, options, msgspec.to_builtins(result.topology), now)
     write_observations(directory, result.records)
     write_json(directory / RESULT, objective_document(result))
-    write_table(directory / "compared.csv", [_row(result, point) for point in result.points])
+    write_table(directory / COMPARED, [_row(result, point) for point in result.points])
 
 
 def _row(result: ObjectiveResult, point: Point) -> dict[str, Any]:
@@ -74,6 +74,7 @@ def _row(result: ObjectiveResult, point: Point) -> dict[str, Any]:
             "pm": one.pm,
             "cc": one.cc,
             "active": " ".join(one.subflows),
+            "initial_path": one.initial_path or None,
             "buffer_bytes": point.buffer_bytes,
             "objective": result.objective,
             "unit": result.unit,

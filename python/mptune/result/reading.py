@@ -26,11 +26,12 @@ from mptune.result.answer import (
     last_answering,
 )
 from mptune.result.documents import read_document
-from mptune.result.run_data import Config, CurvePoint, RunData, TimeStep, TrialRow
+from mptune.result.run_data import ComparedRow, Config, CurvePoint, RunData, TimeStep, TrialRow
 from mptune.routes.followed import read_followed
 from mptune.runner.seeds import OF_CAMPAIGN
+from mptune.statistics import quantile
 from mptune.store import Store, StoredTrial, open_store
-from mptune.store.directory import CONFIG, RESULT, STORE, is_unfinished
+from mptune.store.directory import COMPARED, CONFIG, RESULT, STORE, is_unfinished
 from mptune.store.round_trips import path_rtts
 from mptune.testbeds import stack_title
 from mptune.topology import Topology, from_document
@@ -40,6 +41,9 @@ from mptune.units import MIB
 
 #: Most combinations of path manager and congestion control for which each is drawn over time.
 _PANORAMA = 24
+
+#: Most combinations of a sweep whose messages are drawn.
+_QUICKEST = 6
 
 
 class _ConfigFile(Config, frozen=True, kw_only=True):
@@ -96,16 +100,20 @@ def read_run(directory: Path, label: str) -> RunData:
     if config.topology:
         topology = from_document(config.topology, str(directory), f"{CONFIG}: topology")
     with _store(directory) as store:
-        trials = () if store is None else _trials(store, config.options, _own_sets(answer, impact.impact))
+        own = _own_sets(answer, impact.impact) if by_objective is None else _no_sets(config.options)
+        trials = () if store is None else _trials(store, config.options, own)
+        if store is not None:
+            trials = tuple(_with_delay(store, trial) for trial in trials)
         foreign = 0 if store is None else store.foreign()
         answering = None if answer is None else last_answering(answer)
         current = [trial for trial in trials if answering in (None, trial.round)]
         # Of transfers and messages times are shown, not the throughput on the way.
         selected, panorama = () if is_by_size or is_by_objective else _selected(current), _panorama(current)
+        delayed = _confirming(trials) if is_by_objective else _quickest(trials)
         seen = (
             {}
             if store is None
-            else {trial.key: store.observation(trial.key) for trial in (*selected, *panorama)}
+            else {trial.key: store.observation(trial.key) for trial in (*selected, *panorama, *delayed)}
         )
         rtts = () if store is None else tuple(path_rtts(store))
     return RunData(
@@ -115,6 +123,7 @@ def read_run(directory: Path, label: str) -> RunData:
         answer=answer,
         by_size=by_size,
         by_objective=by_objective,
+        compared=tuple(_compared(directory)) if is_by_objective else (),
         impact=impact.impact,
         topology=topology,
         trials=trials,
@@ -125,6 +134,7 @@ def read_run(directory: Path, label: str) -> RunData:
         routes=read_followed(directory),
         shown=selected,
         panorama=panorama,
+        delayed=tuple(trial for trial in delayed if seen[trial.key].delays_ns),
         observations=seen,
     )
 
@@ -163,6 +173,11 @@ def _own_sets(answer: Answer | None, impact: Sequence[ImpactSets]) -> _OwnSets:
         if row.answer is not None
         for cc, own in row.answer.optional.items()
     }
+
+
+def _no_sets(options: dict[str, Any]) -> _OwnSets:
+    """Of an answer by an objective every set of PCDC was chosen."""
+    return {(0, cc): () for cc in options.get("ccs") or ()}
 
 
 def _trials(store: Store, options: dict[str, Any], own: _OwnSets) -> tuple[TrialRow, ...]:
@@ -213,12 +228,43 @@ def _trial(stored: StoredTrial, mixed: Sequence[int], own: _OwnSets) -> TrialRow
         started=stored.started,
         initial_path=None if tcp else path,
         transfer_bytes=stored.settings.get("transfer_bytes"),
-        workload=stored.settings.get("workload"),
         failed=stored.failed,
         throughput_mbps=stored.throughput_mbps,
         completion_s=None if stored.completion_ns is None else stored.completion_ns / 1e9,
         subflows=subflows,
+        saturated="transfer_bytes" not in stored.settings and "workload" not in stored.settings,
+        interval_s=stored.settings.get("workload", {}).get("interval_ns", 0) / 1e9,
     )
+
+
+def _with_delay(store: Store, trial: TrialRow) -> TrialRow:
+    """A trial with the 99th percentile of the delay of its messages, if it has any."""
+    if not trial.interval_s or trial.failed is not None:
+        return trial
+    delays = sorted(store.observation(trial.key).delays_ns)
+    return msgspec.structs.replace(trial, delay_p99_ms=quantile(delays, 0.99) / 1e6 if delays else None)
+
+
+def _confirming(trials: Sequence[TrialRow]) -> tuple[TrialRow, ...]:
+    """Trials of messages that confirm an answer."""
+    return tuple(
+        trial for trial in trials if trial.purpose == "confirm" and trial.failed is None and trial.interval_s
+    )
+
+
+def _quickest(trials: Sequence[TrialRow]) -> tuple[TrialRow, ...]:
+    """Of a sweep with messages the trials of some combinations, each with its best buffer, the best first."""
+    groups: dict[tuple[object, ...], dict[int, list[TrialRow]]] = {}
+    for trial in trials:
+        if trial.purpose == "sweep" and trial.delay_p99_ms is not None:
+            combination = trial.manager, trial.cc, trial.initial_path
+            groups.setdefault(combination, {}).setdefault(trial.buffer_bytes, []).append(trial)
+
+    def delay(ones: Sequence[TrialRow]) -> float:
+        return sum(trial.delay_p99_ms or 0.0 for trial in ones) / len(ones)
+
+    best = sorted((min(by_buffer.values(), key=delay) for by_buffer in groups.values()), key=delay)
+    return tuple(trial for ones in best[:_QUICKEST] for trial in ones)
 
 
 def _selected(trials: Sequence[TrialRow]) -> tuple[TrialRow, ...]:
@@ -229,7 +275,7 @@ def _selected(trials: Sequence[TrialRow]) -> tuple[TrialRow, ...]:
         return confirming
     groups: dict[tuple[object, ...], list[TrialRow]] = {}
     for trial in usable:
-        if trial.purpose == "sweep" and trial.is_saturated and not trial.round:
+        if trial.purpose == "sweep" and trial.saturated and not trial.round:
             key = trial.manager, trial.cc, trial.buffer_bytes, trial.initial_path
             groups.setdefault(key, []).append(trial)
     best = max(groups.values(), key=_mean, default=[])
@@ -248,7 +294,7 @@ def _panorama(trials: Sequence[TrialRow]) -> tuple[TrialRow, ...]:
     swept = [
         trial
         for trial in trials
-        if trial.purpose == "sweep" and trial.failed is None and trial.is_saturated and not trial.subflows
+        if trial.purpose == "sweep" and trial.failed is None and trial.saturated and not trial.subflows
     ]
     largest = max((trial.buffer_bytes for trial in swept), default=0)
     first: dict[tuple[str, str], TrialRow] = {}
@@ -282,6 +328,24 @@ def _curves(directory: Path, name: str) -> Iterator[CurvePoint]:
     except (OSError, ValueError, KeyError, csv.Error) as error:
         raise InputError(
             str(directory), name, f"expected the table of fitted curves: {files.reason(error)}"
+        ) from None
+
+
+def _compared(directory: Path) -> Iterator[ComparedRow]:
+    """What an answer by an objective was compared with; none if there is no such file."""
+    path = directory / COMPARED
+    try:
+        with files.reading_table(path) as file:
+            for row in csv.DictReader(file):
+                known = {name: text or None for name, text in row.items()}
+                for name in ("within_limits", "chosen"):
+                    known[name] = (known[name] or "").lower()
+                yield msgspec.convert(known, ComparedRow, strict=False)
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError, KeyError, csv.Error) as error:
+        raise InputError(
+            str(directory), COMPARED, f"expected the table of what was compared: {files.reason(error)}"
         ) from None
 
 

@@ -47,7 +47,9 @@ class TrialRow(msgspec.Struct, frozen=True, kw_only=True):
     initial_path : None leaves it to the topology, or it is the path of plain TCP.
     subflows : those that carry data, where they are chosen and not left to the path manager.
     transfer_bytes : of a transfer.
-    workload : of messages and requests, as stored; None of a saturated sender and of a transfer.
+    saturated : the sender always had more; otherwise the throughput is no measure.
+    interval_s : from one message to the next; 0 without messages.
+    delay_p99_ms : 99th percentile of the delay of messages; None without.
     failed : the reason, if it gave no result.
     """
 
@@ -70,12 +72,9 @@ class TrialRow(msgspec.Struct, frozen=True, kw_only=True):
     throughput_mbps: float | None
     completion_s: float | None
     subflows: tuple[str, ...] = ()
-    workload: dict[str, Any] | None = None
-
-    @property
-    def is_saturated(self) -> bool:
-        """True if the sender always had more."""
-        return self.transfer_bytes is None and self.workload is None
+    saturated: bool = True
+    interval_s: float = 0.0
+    delay_p99_ms: float | None = None
 
     @property
     def name(self) -> tuple[str, str]:
@@ -97,6 +96,29 @@ class CurvePoint(msgspec.Struct, frozen=True, kw_only=True):
     predicted_mbps: float
     low_mbps: float | None
     high_mbps: float | None
+
+
+class ComparedRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A configuration that was compared by an objective, as in `compared.csv`.
+
+    Attributes
+    ----------
+    active : labels of chosen subflows between blanks.
+    mean, low, high : of the objective, in its unit, with its 95 % interval.
+    """
+
+    pm: str
+    cc: str
+    active: str | None = None
+    initial_path: str | None = None
+    buffer_bytes: int
+    unit: str
+    mean: float | None
+    low: float | None
+    high: float | None
+    failed: int
+    within_limits: bool
+    chosen: bool
 
 
 class TimeStep(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,6 +150,8 @@ class RunData(msgspec.Struct, frozen=True, kw_only=True):
     label : its name when several runs are shown.
     answer : None for a sweep, and for an answer by size.
     by_size : the answer by size of transfer, if that was asked for.
+    by_objective : the answer by an objective of the workload, if that was asked for.
+    compared : what it was compared with.
     topology : None if only measurements were given.
     trials : in the order in which they were requested, without those of other campaigns in the store.
     foreign : number of those.
@@ -135,7 +159,8 @@ class RunData(msgspec.Struct, frozen=True, kw_only=True):
     steps : round trips and retransmissions over time; none where trials cannot be repeated.
     shown : trials drawn over time in one figure; their series are in `observations`.
     panorama : trials drawn over time in one panel per congestion control.
-    observations : results of the trials of both, by their key.
+    delayed : trials whose messages are drawn: those that confirm, or of a sweep the best.
+    observations : results of the trials of these three, by their key.
     """
 
     label: str
@@ -144,6 +169,7 @@ class RunData(msgspec.Struct, frozen=True, kw_only=True):
     answer: Answer | None
     by_size: SizesAnswer | None = None
     by_objective: ObjectiveAnswer | None = None
+    compared: tuple[ComparedRow, ...] = ()
     impact: tuple[ImpactSets, ...]
     topology: Topology | None
     trials: tuple[TrialRow, ...]
@@ -154,6 +180,7 @@ class RunData(msgspec.Struct, frozen=True, kw_only=True):
     routes: Followed | None = None
     shown: tuple[TrialRow, ...]
     panorama: tuple[TrialRow, ...]
+    delayed: tuple[TrialRow, ...] = ()
     observations: dict[bytes, Observation]
 
     @property
@@ -162,7 +189,7 @@ class RunData(msgspec.Struct, frozen=True, kw_only=True):
         return [
             trial
             for trial in self.trials
-            if trial.purpose == "sweep" and trial.failed is None and trial.is_saturated
+            if trial.purpose == "sweep" and trial.failed is None and trial.saturated
         ]
 
     @property

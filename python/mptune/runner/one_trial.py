@@ -9,6 +9,7 @@ from typing import Annotated, Any, NamedTuple, Self
 import msgspec
 
 from mptune import testbeds, units
+from mptune._text import digits
 from mptune.options import Option, Options, count
 from mptune.options.path_managers import PathManagerOptions
 from mptune.options.paths import PathOptions
@@ -39,6 +40,7 @@ from mptune.trial import (
     Observation,
     PlannedTrial,
     Requests,
+    Timed,
     Transfer,
     Trial,
     time_or_size,
@@ -253,7 +255,7 @@ def trial_document(trial: Trial, observation: Observation) -> dict[str, Any]:
             result[name] = observation.metadata[name]
     if observation.completion_ns is not None:
         result["completion_s"] = observation.completion_ns / 1e9
-    if isinstance(trial.workload, Messages | Requests):
+    if isinstance(trial.workload, Timed):
         result[trial.workload.kind] = _times_document(trial.workload, trial, observation)
     if observation.failed is not None:
         result["failed"] = observation.failed.reason
@@ -267,16 +269,35 @@ def figures(trial: Trial, observation: Observation) -> dict[str, float | None]:
     return {metric.name: metric.read(kept) for metric in metrics_of(trial.workload)}
 
 
-def _times_document(sent: Messages | Requests, trial: Trial, observation: Observation) -> dict[str, Any]:
+def times_line(trial: Trial, observation: Observation) -> str:
+    """Times of messages, responses or pages: "300 messages of 200 B: delay p99 40.1 ms"."""
+    sent, arrived = trial.workload, len(observation.delays_ns)
+    match sent:
+        case Messages():
+            count = f"{arrived} of {sent.count}" if arrived < sent.count else f"{arrived}"
+            what = f"{count} messages of {units.format_size(sent.bytes)}"
+        case Requests():
+            what = f"{arrived} responses of {units.format_size(sent.response_bytes)}"
+        case _:
+            what = f"{arrived} pages"
+    found = [f"{name} {digits(ms)} ms" for name, ms in figures(trial, observation).items() if ms is not None]
+    return f"{what}: {', '.join(found) or 'no delay known'}"
+
+
+def _times_document(sent: Timed, trial: Trial, observation: Observation) -> dict[str, Any]:
     """What was sent, how much of it arrived, and how long each took, ms."""
-    asked = msgspec.to_builtins(sent)
-    due = {"due": sent.count} if isinstance(sent, Messages) else {}
+    asked = {name: getattr(sent, name) for name in sent.__struct_fields__ if name != "patience_ns"}
+    in_all = {"due": sent.count} if isinstance(sent, Messages) else {}
+    times = "delays_ms" if isinstance(sent, Messages) else "times_ms"
     return {
-        **{name: value for name, value in asked.items() if name not in ("kind", "patience_ns")},
-        **due,
+        **{
+            name.replace("_ns", "_ms"): value / 1e6 if name.endswith("_ns") else value
+            for name, value in asked.items()
+        },
+        **in_all,
         "arrived": len(observation.delays_ns),
         **{f"{name.replace(' ', '_')}_ms": value for name, value in figures(trial, observation).items()},
-        "times_ms": in_ms(observation.delays_ns),
+        times: in_ms(observation.delays_ns),
     }
 
 

@@ -17,6 +17,7 @@ from mptune.runner.executors import Executor
 from mptune.runner.running import Advance, reduce_trials
 from mptune.testbeds import Testbed
 from mptune.trial import Observation, PlannedTrial, Record
+from mptune.trial.metrics import DELAYS, THROUGHPUT, Metric
 from mptune.trial.records import record
 from mptune.units import format_size
 
@@ -74,20 +75,32 @@ class Tally:
         with self._lock:
             if trial_record.throughput_mbps is None:
                 self._failed += 1
-            elif self._best is None or trial_record.throughput_mbps > (self._best.throughput_mbps or 0.0):
+            elif self._best is None or _is_better(trial_record, self._best):
                 self._best = trial_record
 
     def note(self, more: str = "") -> str:
         """Path manager, congestion control and buffer of the best trial, how many failed, and what else."""
         best, parts = self._best, []
-        if best is not None and best.throughput_mbps is not None:
-            size = format_size(best.buffer_bytes, 3)
-            parts.append(f"best {digits(best.throughput_mbps)} Mbit/s ({best.manager}, {best.cc}, {size})")
+        if best is not None and (value := _metric(best).of(best)) is not None:
+            size, unit = format_size(best.buffer_bytes, 3), _metric(best).unit
+            parts.append(f"best {digits(value)} {unit} ({best.manager}, {best.cc}, {size})")
         if self._failed:
             parts.append(f"{self._failed} failed")
         if more:
             parts.append(more)
         return ", ".join(parts)
+
+
+def _metric(trial_record: Record) -> Metric:
+    """What a trial is judged by on the way: its throughput, or the delay of its messages."""
+    return DELAYS["p99"] if trial_record.delays_ms else THROUGHPUT
+
+
+def _is_better(trial_record: Record, other: Record) -> bool:
+    """True if it is better than one of the same phase."""
+    metric = _metric(trial_record)
+    ours, theirs = metric.of(trial_record), metric.of(other)
+    return ours is not None and (theirs is None or metric.worth(ours) > metric.worth(theirs))
 
 
 class TrialRunner(NamedTuple):

@@ -23,6 +23,7 @@ from mptune._text import file_name, quoted
 from mptune.errors import InputError
 from mptune.store._locking import SUFFIX, Lock
 from mptune.trial import Record
+from mptune.trial.metrics import COLUMNS
 from mptune.trial.records import setting, stack_of
 
 #: The file that identifies a run directory, and the word in it.
@@ -34,6 +35,9 @@ STORE = "campaign.sqlite"
 
 #: The answer in a run directory, if there was a question.
 RESULT = "result.json"
+
+#: What an answer by an objective was compared with.
+COMPARED = "compared.csv"
 
 #: Prefix of incomplete results.
 _UNPUBLISHED = ".new-"
@@ -237,7 +241,7 @@ def write_observations(directory: Path, records: Sequence[Record]) -> None:
     Throughputs in Mbit/s, buffers in bytes, RTTs and RTOs in ms, completion times in s. An empty field means
     no value; a failed trial has no throughput, but a reason in `failed` and a kind in `failed_kind`. The last
     columns are the trial's settings: those of `_SETTINGS`, any others that were set in any trial, and those
-    of `_LAST`.
+    of `_LAST`; where any trial has messages, `mptune.trial.metrics.COLUMNS` come behind.
     """
     key = ("purpose", "pm", "cc", "buffer_bytes", "run", "seed", "withdrawn")
     outcome = ("throughput_mbps", "omega", "failed")
@@ -245,11 +249,17 @@ def write_observations(directory: Path, records: Sequence[Record]) -> None:
     subflow_columns = ("path", "active", "throughput_mbps", "rtt_ms", "retransmitted")
     windows = ("with_mbps", "without_mbps", "min_rtt_ms", "rto_ms")
     settings = _settings(records)
+    metrics = COLUMNS if any(record.delays_ms for record in records) else {}
     _write_csv(
         directory / "observations.csv",
-        (*key, *outcome, *later, *settings, *_LAST),
+        (*key, *outcome, *later, *settings, *_LAST, *metrics),
         (
-            [*_fields(record, (*key, *outcome, *later)), *_texts(record, settings), *_last(record)]
+            [
+                *_fields(record, (*key, *outcome, *later)),
+                *_texts(record, settings),
+                *_last(record),
+                *(metric.of(record) for metric in metrics.values()),
+            ]
             for record in records
         ),
     )

@@ -1,7 +1,7 @@
 """A campaign as tables for other programs: CSV or Parquet, with the unit in every column's name.
 
-One row per trial, per trial and subflow, and (if requested) per trial, subflow and 100 ms. It reads the
-store and computes nothing.
+One row per trial, per trial and subflow, and (if requested) per trial, subflow and 100 ms, and per message.
+It reads the store and computes nothing.
 """
 
 import json
@@ -14,6 +14,7 @@ from mptune.errors import MptuneError
 from mptune.files import writing
 from mptune.store import Store
 from mptune.trial import BIN_NS, FIXED
+from mptune.trial.metrics import COLUMNS
 from mptune.trial.records import family_of, members_of, stack_of
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ SELECT t.id AS trial, c.name AS campaign, p.name AS topology, t.testbed, t.purpo
     t.cc, t.buffer_bytes, t.seed, t.withdrawn, t.settings, t.status, t.failed, t.started,
     t.finished - t.started AS took_s,
     t.duration_ns / 1e9 AS duration_s, t.completion_ns / 1e9 AS completion_s, t.throughput_mbps, t.omega,
-    t.failed_kind
+    t.failed_kind, t.key
 FROM trial t JOIN campaign c ON c.id = t.campaign JOIN topology p ON p.digest = t.topology
 ORDER BY t.id
 """
@@ -51,7 +52,7 @@ FORMATS: dict[str, Callable[["pd.DataFrame", BinaryIO], None]] = {"csv": _csv, "
 def export(
     store: Store, directory: Path, kind: str, *, series: bool = False, zone: tzinfo | None = None
 ) -> list[Path]:
-    """Write the tables `trials`, `subflows` and, if requested, `series`; return the files.
+    """Write the tables `trials`, `subflows` and, if requested, `series` and `messages`; return the files.
 
     Parameters
     ----------
@@ -65,11 +66,13 @@ def export(
     import pandas as pd
 
     tables: dict[str, list[dict[str, Any]]] = {
-        "trials": [_trial(row, zone) for row in store.rows(_TRIALS)],
+        "trials": list(_trials(store, zone)),
         "subflows": store.rows("SELECT * FROM subflow ORDER BY trial, number"),
     }
     if series:
         tables["series"] = list(_series(store))
+        if messages := list(_messages(store)):
+            tables["messages"] = messages
     files = []
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -81,6 +84,17 @@ def export(
     except OSError as error:
         raise MptuneError(f"{error.filename or directory}: {error.strerror}") from None
     return files
+
+
+def _trials(store: Store, zone: tzinfo | None) -> Iterator[dict[str, Any]]:
+    """Every trial; where any has messages, with their metrics behind."""
+    rows = store.rows(_TRIALS)
+    records = store.records(row["key"] for row in rows if "workload" in json.loads(row["settings"]))
+    metrics = COLUMNS if any(record.delays_ms for record in records.values()) else {}
+    for row in rows:
+        kept = records.get(row.pop("key"))
+        of_messages = {name: None if kept is None else metric.of(kept) for name, metric in metrics.items()}
+        yield {**_trial(row, zone), **of_messages}
 
 
 def _trial(row: dict[str, Any], zone: tzinfo | None) -> dict[str, Any]:
@@ -117,3 +131,16 @@ def _series(store: Store) -> Iterator[dict[str, Any]]:
                     "t_s": index * BIN_NS / 1e9,
                     "throughput_mbps": size * 8e3 / BIN_NS,
                 }
+
+
+def _messages(store: Store) -> Iterator[dict[str, Any]]:
+    """When each message was due, and its delay."""
+    for row in store.rows("SELECT id, key, settings FROM trial WHERE settings LIKE '%workload%' ORDER BY id"):
+        interval_ns = json.loads(row["settings"]).get("workload", {}).get("interval_ns", 0)
+        for number, delay_ns in enumerate(store.observation(row["key"]).delays_ns):
+            yield {
+                "trial": row["id"],
+                "message": number,
+                "due_s": number * interval_ns / 1e9,
+                "delay_ms": delay_ns / 1e6,
+            }

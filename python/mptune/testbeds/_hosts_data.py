@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from mptune.errors import InputError, LimitReached
 from mptune.topology import Interface, Site, Topology
-from mptune.trial import Bulk, Messages, Observation, Requests, Trial, Workload, size_of
+from mptune.trial import Bulk, Messages, Observation, Page, Requests, Trial, Workload, size_of
 
 #: Bytes on the wire per byte of payload: a packet of 1500 has 1428 bytes with all options of MPTCP, 1408 over
 #: IPv6 (RFC 8684 section 3.3).
@@ -148,14 +148,14 @@ def _share(limit: int | None, before: int, to_come: int | None) -> str:
 
 def _to_come(rate_bps: int | None, sending: Workload | None) -> int | None:
     """Bytes that are sent at most over a link of a rate; None if that is not known."""
-    if sending is None or (rate_bps is None and isinstance(sending, Bulk | Requests)):
+    if sending is None or (rate_bps is None and isinstance(sending, Bulk | Requests | Page)):
         return None
     return round(_wire_bytes(sending, rate_bps or 0))
 
 
 def _wire_bytes(workload: Workload, rate_bps: int) -> float:
     """Bytes on the wire, without retransmissions: of what has a size, or of a link that is never idle."""
-    if isinstance(workload, Bulk | Requests):
+    if isinstance(workload, Bulk | Requests | Page):
         return rate_bps * workload.duration_ns / 8e9
     return _with_headers(workload, size_of(workload) or 0)
 

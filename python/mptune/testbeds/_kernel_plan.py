@@ -13,7 +13,7 @@ import msgspec
 from mptune.errors import InputError
 from mptune.testbeds._outages import bin_ns
 from mptune.topology import BOTH, FAMILIES
-from mptune.trial import Bulk, Messages, Requests, Trial, size_of
+from mptune.trial import Bulk, Messages, Page, Requests, Trial, size_of
 from mptune.trial.stacks import DECLARED, TOLD, refusal
 
 if TYPE_CHECKING:
@@ -58,8 +58,9 @@ def check(trial: Trial, testbed: str) -> None:
         raise InputError(f"--{name}", "", expected)
     if trial.protocol == "tcp":
         _check_tcp(trial)
-    if isinstance(trial.workload, Requests):
-        expected = f"expected a workload of the testbed {testbed}, such as messages, found requests"
+    if isinstance(trial.workload, Requests | Page):
+        kind = msgspec.to_builtins(trial.workload)["kind"]
+        expected = f"expected a workload of the testbed {testbed}, such as messages, found {kind}"
         raise InputError("--workload", "", expected)
     if isinstance(trial.workload, Bulk) and trial.workload.ends_early and trial.script:
         raise InputError(trial.topology.name, "ends_early", "expected a saturated sender without a script")

@@ -13,7 +13,7 @@ from mptune._text import quoted
 from mptune.errors import one_of
 from mptune.statistics import quantile
 from mptune.trial.records import Record
-from mptune.trial.workloads import Messages, Requests, Transfer, Workload
+from mptune.trial.workloads import Messages, Page, Requests, Timed, Transfer, Workload
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +74,11 @@ def _percentile(what: str, word: str) -> Metric:
     def read(kept: Record) -> float | None:
         return quantile(sorted(kept.delays_ms), share) if kept.delays_ms else None
 
-    return Metric(name=f"{what} {word}", unit="ms", more_is_better=False, read=read, floor=_UNNOTICED_MS)
+    return _time(f"{what} {word}", read)
+
+
+def _time(name: str, read: Callable[[Record], float | None]) -> Metric:
+    return Metric(name=name, unit="ms", more_is_better=False, read=read, floor=_UNNOTICED_MS)
 
 
 def _mean(kept: Record) -> float | None:
@@ -82,24 +86,22 @@ def _mean(kept: Record) -> float | None:
     return sum(times) / len(times) if times else None
 
 
-#: Percentiles of the delay of messages, from when they were due to their last byte in order.
-DELAYS = {word: _percentile("delay", word) for word in _PERCENTILES}
+def _times(what: str) -> dict[str, Metric]:
+    """Mean and percentiles of the times of a trial, by their words."""
+    percentiles = {word: _percentile(what, word) for word in _PERCENTILES}
+    return {"mean": _time(f"{what} mean", _mean), **percentiles}
 
-#: The time of responses, from the request to the last byte in order: its mean and percentiles.
-RESPONSES = {
-    "mean": Metric(name="response mean", unit="ms", more_is_better=False, read=_mean, floor=_UNNOTICED_MS),
-    **{word: _percentile("response", word) for word in _PERCENTILES},
+
+#: Delays of messages, from when they were due to their last byte in order; times of responses and of pages,
+#: from the request on.
+TIMES = {what: _times(what) for what in ("delay", "response", "page")}
+DELAYS = TIMES["delay"]
+
+#: The longest response, or page: what an outage costs.
+_LONGEST = {
+    what: _time(f"longest {what}", lambda kept: max(kept.delays_ms, default=None))
+    for what in ("response", "page")
 }
-
-
-#: The longest response: what an outage costs.
-LONGEST = Metric(
-    name="longest response",
-    unit="ms",
-    more_is_better=False,
-    read=lambda kept: max(kept.delays_ms, default=None),
-    floor=_UNNOTICED_MS,
-)
 
 
 def _longest_gap(kept: Record) -> float | None:
@@ -115,6 +117,10 @@ def _longest_gap(kept: Record) -> float | None:
 GAP = Metric(name="longest gap", unit="ms", more_is_better=False, read=_longest_gap, floor=1.0)
 
 
+#: Metrics of messages with a column in tables of trials, by its name, ms.
+COLUMNS = {"delay_p50_ms": DELAYS["p50"], "delay_p99_ms": DELAYS["p99"], "longest_gap_ms": GAP}
+
+
 def late(deadline_ns: int) -> Metric:
     """The share of messages or responses that take longer than this, percent."""
     deadline_ms = deadline_ns / 1e6
@@ -127,10 +133,9 @@ def late(deadline_ns: int) -> Metric:
     return Metric(name=f"later than {text}", unit="%", more_is_better=False, read=read, floor=0.1)
 
 
-#: Words of objectives that need nothing more, and those that take a part of the distribution.
+#: Words of objectives that need nothing more; those of `TIMES` take a part of the distribution.
 _WORDS = {"throughput": THROUGHPUT, "completion": COMPLETION, "gap": GAP}
-_PARTS = {"delay": DELAYS, "response": RESPONSES}
-_FORMS = (*_WORDS, *(f"{word}:{part}" for word, parts in _PARTS.items() for part in parts), "late:TIME")
+_FORMS = (*_WORDS, *(f"{word}:{part}" for word, parts in TIMES.items() for part in parts), "late:TIME")
 
 
 def metric_named(text: str) -> Metric:
@@ -141,8 +146,8 @@ def metric_named(text: str) -> Metric:
     ValueError : there is none.
     """
     word, colon, rest = text.strip().partition(":")
-    if word in _PARTS and rest in _PARTS[word]:
-        return _PARTS[word][rest]
+    if word in TIMES and rest in TIMES[word]:
+        return TIMES[word][rest]
     if word == "late" and colon:
         deadline_ns = units.parse_time(rest)
         if deadline_ns == 0:
@@ -154,7 +159,13 @@ def metric_named(text: str) -> Metric:
 
 
 #: The objective of a workload that names none, as a word.
-USUAL = {"bulk": "throughput", "transfer": "completion", "messages": "delay:p99", "requests": "response:mean"}
+USUAL = {
+    "bulk": "throughput",
+    "transfer": "completion",
+    "messages": "delay:p99",
+    "requests": "response:mean",
+    "page": "page:mean",
+}
 
 
 def usual_objective(workload: Workload) -> str:
@@ -162,34 +173,35 @@ def usual_objective(workload: Workload) -> str:
     return USUAL[workload.kind]
 
 
+def times_of(workload: Timed) -> dict[str, Metric]:
+    """The metrics of the times of a workload, by their words."""
+    return TIMES[USUAL[workload.kind].partition(":")[0]]
+
+
 def metrics_of(workload: Workload) -> tuple[Metric, ...]:
     """The metrics that a workload has and an answer shows, the usual objective first."""
     match workload:
         case Messages():
             return DELAYS["p99"], DELAYS["p50"], DELAYS["p99.9"], GAP
-        case Requests():
-            return RESPONSES["mean"], RESPONSES["p50"], RESPONSES["p95"], RESPONSES["p99"]
+        case Requests() | Page():
+            return tuple(times_of(workload)[word] for word in ("mean", "p50", "p95", "p99"))
         case Transfer():
             return COMPLETION, THROUGHPUT
         case _:
             return (THROUGHPUT,)
 
 
-def through_an_outage(workload: Workload) -> Metric:
+def through_an_outage(workload: Timed) -> Metric:
     """The metric that shows what an outage costs."""
-    return LONGEST if isinstance(workload, Requests) else GAP
+    return GAP if isinstance(workload, Messages) else _LONGEST[USUAL[workload.kind].partition(":")[0]]
 
 
 def has(workload: Workload, metric: Metric) -> bool:
     """True if trials of the workload have the metric."""
-    late_ones = metric.unit == "%"
-    match workload:
-        case Messages():
-            return late_ones or metric in (*DELAYS.values(), GAP)
-        case Requests():
-            return late_ones or metric in RESPONSES.values()
-        case _:
-            return metric in metrics_of(workload)
+    if not isinstance(workload, Timed):
+        return metric in metrics_of(workload)
+    more = (GAP,) if isinstance(workload, Messages) else ()
+    return metric.unit == "%" or metric in (*times_of(workload).values(), *more)
 
 
 def metric_of(workload: Workload) -> Metric:

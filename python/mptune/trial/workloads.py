@@ -136,7 +136,56 @@ class Requests(_Workload, frozen=True, kw_only=True, tag="requests"):
         return self.duration_ns + self.patience_ns
 
 
-Workload = Bulk | Transfer | Messages | Requests
+#: Payload of a request for a page or an object, bytes: a line and some headers.
+REQUEST_BYTES = 400
+
+
+class Page(_Workload, frozen=True, kw_only=True, tag="page"):
+    """Pages on one connection, each with the objects that it names; both programs set TCP_NODELAY.
+
+    The data receiver is the client. It asks for the objects together, as soon as the page itself has
+    arrived, and gets them in their order, as with HTTP/2 without priorities. The time of a page counts from
+    its request to the last byte of its last object.
+
+    Attributes
+    ----------
+    request_bytes, page_bytes, object_bytes : payloads.
+    objects : of a page.
+    think_ns : from a page that is whole to the next request.
+    duration_ns : the client asks for pages for this long.
+    patience_ns : the trial fails if the last page is whole later than this after `duration_ns`.
+    """
+
+    request_bytes: int = REQUEST_BYTES
+    page_bytes: int
+    objects: int
+    object_bytes: int
+    think_ns: int = 0
+    duration_ns: int
+    patience_ns: int = PATIENCE_NS
+
+    @property
+    def limit_ns(self) -> int:
+        """Latest end of the trial."""
+        return self.duration_ns + self.patience_ns
+
+
+#: Workloads that are judged by the time of each of their parts.
+Timed = Messages | Requests | Page
+Workload = Bulk | Transfer | Timed
+
+
+class Browsing(msgspec.Struct, frozen=True, kw_only=True):
+    """Pages without an end, as `Pattern`; the fields are those of `Page`."""
+
+    page_bytes: int
+    objects: int
+    object_bytes: int
+    think_ns: int = 0
+
+    def lasting(self, duration_ns: int) -> Page:
+        """The workload of a trial."""
+        return Page(**msgspec.structs.asdict(self), duration_ns=duration_ns)
 
 
 class Asking(msgspec.Struct, frozen=True, kw_only=True):
@@ -185,7 +234,7 @@ def workloads_of(transfers: tuple[int, ...], duration_ns: int) -> tuple[Workload
 def size_of(workload: Workload) -> int | None:
     """Payload bytes of a transfer, or of all messages; None where they are not known beforehand."""
     match workload:
-        case Bulk() | Requests():
+        case Bulk() | Requests() | Page():
             return None
         case Messages():
             return workload.count * workload.bytes

@@ -2,14 +2,18 @@
 //! a trial early ([`crate::early_end`]).
 
 mod bulk;
+mod client;
 mod messages;
+mod page;
 mod requests;
 mod span;
 mod transfer;
 
 pub use bulk::Bulk;
+pub use client::{Ask, Client, Ends, Purpose};
 pub use messages::{Delays, Messages};
-pub use requests::{Ask, Client, Ends, Requests};
+pub use page::Page;
+pub use requests::Requests;
 pub use transfer::Transfer;
 
 use crate::error::SpecError;
@@ -29,6 +33,8 @@ pub enum Workload {
     Messages(Messages),
     /// Requests and their responses.
     Requests(Requests),
+    /// Pages with their objects.
+    Page(Page),
 }
 
 impl Workload {
@@ -38,7 +44,7 @@ impl Workload {
     /// Total payload bytes, [`Bytes::MAX`] without an end.
     pub fn bytes(&self) -> Bytes {
         match self {
-            Self::Bulk(_) | Self::Requests(_) => Bytes::MAX,
+            Self::Bulk(_) | Self::Requests(_) | Self::Page(_) => Bytes::MAX,
             Self::Transfer(transfer) => transfer.bytes,
             Self::Messages(messages) => messages.total(),
         }
@@ -47,7 +53,7 @@ impl Workload {
     /// Its size, as an informed path manager knows it.
     pub fn size(&self) -> TransferSize {
         match self {
-            Self::Bulk(_) | Self::Requests(_) => TransferSize::Unlimited,
+            Self::Bulk(_) | Self::Requests(_) | Self::Page(_) => TransferSize::Unlimited,
             Self::Transfer(transfer) => TransferSize::Known(transfer.bytes),
             Self::Messages(messages) => TransferSize::Known(messages.total()),
         }
@@ -57,14 +63,14 @@ impl Workload {
     pub fn duration(&self) -> Option<Nanos> {
         match self {
             Self::Bulk(bulk) => Some(bulk.duration_ns),
-            Self::Transfer(_) | Self::Messages(_) | Self::Requests(_) => None,
+            Self::Transfer(_) | Self::Messages(_) | Self::Requests(_) | Self::Page(_) => None,
         }
     }
 
     /// Total payload bytes, if they end it.
     pub fn length(&self) -> Option<Bytes> {
         match self {
-            Self::Bulk(_) | Self::Requests(_) => None,
+            Self::Bulk(_) | Self::Requests(_) | Self::Page(_) => None,
             Self::Transfer(_) | Self::Messages(_) => Some(self.bytes()),
         }
     }
@@ -76,6 +82,7 @@ impl Workload {
             Self::Transfer(transfer) => transfer.deadline_ns,
             Self::Messages(messages) => messages.limit(),
             Self::Requests(requests) => requests.limit(),
+            Self::Page(page) => page.limit(),
         }
     }
 
@@ -91,23 +98,21 @@ impl Workload {
 
     /// Its messages, if it is a series of them.
     pub fn messages(&self) -> Option<Messages> {
-        match self {
-            Self::Messages(messages) => Some(*messages),
-            Self::Bulk(_) | Self::Transfer(_) | Self::Requests(_) => None,
-        }
+        if let Self::Messages(messages) = self { Some(*messages) } else { None }
     }
 
-    /// Its requests, if it is a client that asks.
-    pub fn requests(&self) -> Option<Requests> {
+    /// What a client asks for, if there is one.
+    pub fn purpose(&self) -> Option<Purpose> {
         match self {
-            Self::Requests(requests) => Some(*requests),
+            Self::Requests(requests) => Some(Purpose::Requests(*requests)),
+            Self::Page(page) => Some(Purpose::Page(*page)),
             Self::Bulk(_) | Self::Transfer(_) | Self::Messages(_) => None,
         }
     }
 
     /// The program offers data in pieces, and sets TCP_NODELAY; others always have more, or all of it at once.
     pub fn offers_pieces(&self) -> bool {
-        matches!(self, Self::Messages(_) | Self::Requests(_))
+        self.messages().is_some() || self.purpose().is_some()
     }
 
     /// Checks everything that a simulation or a measurement relies on.
@@ -122,6 +127,7 @@ impl Workload {
             Self::Transfer(transfer) => transfer.validate(segment),
             Self::Messages(messages) => messages.validate(segment),
             Self::Requests(requests) => requests.validate(segment),
+            Self::Page(page) => page.validate(segment),
         }
         .map_err(|error| SpecError::new(format!("workload.{}", error.key), error.expected))
     }

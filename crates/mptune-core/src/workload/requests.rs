@@ -3,7 +3,7 @@
 
 use super::span;
 use crate::error::SpecError;
-use crate::units::{Bytes, Nanos, Seq};
+use crate::units::{Bytes, Nanos};
 use serde::Deserialize;
 
 /// Most requests at a time.
@@ -63,97 +63,6 @@ impl Requests {
     }
 }
 
-/// A request that is to be made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ask {
-    /// Its time.
-    pub at: Nanos,
-    /// Its payload.
-    pub request_bytes: Bytes,
-    /// That of its response.
-    pub response_bytes: Bytes,
-}
-
-/// The client: when it asks, and how long its responses take. Times count from any common origin.
-#[derive(Debug, Clone)]
-pub struct Client {
-    requests: Requests,
-    /// The end of asking, once it began.
-    until: Nanos,
-    /// Times of the requests under way, in their order.
-    asked: std::collections::VecDeque<Nanos>,
-    times: Vec<Nanos>,
-}
-
-impl Client {
-    /// Before the connection is established.
-    pub fn new(requests: Requests) -> Self {
-        Self { requests, until: 0, asked: [].into(), times: Vec::new() }
-    }
-
-    /// The connection is established: the first requests.
-    pub fn begin(&mut self, now: Nanos) -> impl Iterator<Item = Ask> + use<> {
-        self.until = now + self.requests.duration_ns;
-        let first = self.ask(now);
-        (0..self.requests.at_once).map(move |_| first)
-    }
-
-    fn ask(&self, at: Nanos) -> Ask {
-        let Requests { request_bytes, response_bytes, .. } = self.requests;
-        Ask { at, request_bytes, response_bytes }
-    }
-
-    /// A request was made.
-    pub fn on_asked(&mut self, at: Nanos) {
-        self.asked.push_back(at);
-    }
-
-    /// The oldest response arrived with its last byte. The next request, if there is one.
-    pub fn on_response(&mut self, now: Nanos) -> Option<Ask> {
-        let asked = self.asked.pop_front()?;
-        self.times.push(now - asked);
-        let at = now + self.requests.think_ns;
-        (at < self.until).then(|| self.ask(at))
-    }
-
-    /// Requests under way.
-    pub fn waiting(&self) -> usize {
-        self.asked.len()
-    }
-
-    /// Of each response that arrived, in their order: the time from the request to its last byte in order.
-    pub fn times(&self) -> &[Nanos] {
-        &self.times
-    }
-}
-
-/// Positions in a stream of data at which messages end.
-#[derive(Debug, Clone, Default)]
-pub struct Ends {
-    total: Bytes,
-    ends: std::collections::VecDeque<Bytes>,
-}
-
-impl Ends {
-    /// Another message.
-    pub fn push(&mut self, bytes: Bytes) {
-        self.total += bytes;
-        self.ends.push_back(self.total);
-    }
-
-    /// The first message is whole after this many bytes, and is taken out.
-    pub fn take(&mut self, delivered: Bytes) -> bool {
-        let whole = self.ends.front().is_some_and(|&end| end <= delivered);
-        if whole {
-            self.ends.pop_front();
-        }
-        whole
-    }
-}
-
-/// Segments of one trial are below 2^31 for as long as it lasts: the largest response, at any rate that is possible.
-const _: () = assert!(Seq::BITS == 32);
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -167,28 +76,6 @@ mod tests {
         duration_ns: SECOND,
         patience_ns: SECOND,
     };
-
-    #[test]
-    fn a_client_asks_again_after_thinking_until_its_time_is_over() {
-        let mut client = Client::new(REQUESTS);
-        let first: Vec<_> = client.begin(5).collect();
-        assert_eq!(first, [Ask { at: 5, request_bytes: 400, response_bytes: 20_000 }; 2]);
-        first.iter().for_each(|ask| client.on_asked(ask.at));
-        let next = client.on_response(50 * MILLISECOND + 5).expect("a request");
-        assert_eq!((next.at, client.waiting()), (150 * MILLISECOND + 5, 1));
-        assert_eq!(client.on_response(900 * MILLISECOND + 5), None, "it would be too late");
-        assert_eq!(client.times(), [50 * MILLISECOND, 900 * MILLISECOND]);
-        assert_eq!(client.on_response(SECOND), None, "nobody asked");
-    }
-
-    #[test]
-    fn a_message_ends_where_the_next_begins() {
-        let mut ends = Ends::default();
-        ends.push(100);
-        ends.push(50);
-        assert!(!ends.take(99) && ends.take(149) && !ends.take(149) && ends.take(150));
-        assert!(!ends.take(1_000));
-    }
 
     #[test]
     fn what_no_client_can_ask_is_refused() {

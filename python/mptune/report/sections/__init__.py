@@ -18,6 +18,7 @@ from mptune.report.sections.compared import (
     compared_fronts,
     compared_responses,
 )
+from mptune.report.sections.delays import delays
 from mptune.report.sections.differing import differing
 from mptune.report.sections.factors import completion, initial_paths, time_of_day
 from mptune.report.sections.map import map_
@@ -41,6 +42,7 @@ _OF_A_RUN: tuple[_Maker, ...] = (
     trade_off,
     algorithm,
     by_size,
+    delays,
     sensitivity,
     rounds,
     reached,

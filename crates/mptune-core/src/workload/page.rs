@@ -1,0 +1,95 @@
+//! Pages: a client asks for a page, then for all the objects that it names, and after thinking for the next page.
+//! Measured by the time of each page.
+
+use super::span;
+use crate::error::SpecError;
+use crate::units::{Bytes, Nanos};
+use serde::Deserialize;
+
+/// Most objects of a page.
+const MOST_OBJECTS: u32 = 10_000;
+
+/// Pages on one connection. The objects are asked for together, as soon as the page itself has arrived, and answered in
+/// their order, as with HTTP/2 without priorities. The data receiver is the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Page {
+    /// Payload of a request.
+    pub request_bytes: Bytes,
+    /// Payload of the page itself.
+    pub page_bytes: Bytes,
+    /// Objects that it names.
+    pub objects: u32,
+    /// Payload of an object.
+    pub object_bytes: Bytes,
+    /// Time from a page that is whole to the next request.
+    #[serde(default)]
+    pub think_ns: Nanos,
+    /// The client asks for pages for this long.
+    pub duration_ns: Nanos,
+    /// Time after `duration_ns` within which the last page is to be whole.
+    pub patience_ns: Nanos,
+}
+
+impl Page {
+    /// Latest end of the trial, from the first SYN.
+    pub fn limit(&self) -> Nanos {
+        self.duration_ns + self.patience_ns
+    }
+
+    /// `segment`: payload bytes of a full segment, of which each request and response is to have less than 2^24.
+    pub(super) fn validate(&self, segment: u32) -> Result<(), SpecError> {
+        let sizes = [
+            ("request_bytes", self.request_bytes),
+            ("page_bytes", self.page_bytes),
+            ("object_bytes", self.object_bytes),
+        ];
+        for (key, bytes) in sizes {
+            if bytes == 0 || bytes / u64::from(segment) >= 1 << 24 {
+                let expected = "expected at least 1 byte and less than 2^24 segments";
+                return Err(SpecError::new(key, expected));
+            }
+        }
+        if self.objects == 0 || self.objects > MOST_OBJECTS {
+            let expected = format!("expected 1 to {MOST_OBJECTS}, found {}", self.objects);
+            return Err(SpecError::new("objects", expected));
+        }
+        span::check("duration_ns", self.duration_ns)?;
+        span::check("patience_ns", self.patience_ns)?;
+        if self.think_ns >= self.duration_ns {
+            return Err(SpecError::new("think_ns", "expected less than duration_ns"));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::SECOND;
+
+    #[test]
+    fn what_no_page_can_have_is_refused() {
+        let page = Page {
+            request_bytes: 400,
+            page_bytes: 30_000,
+            objects: 10,
+            object_bytes: 20_000,
+            think_ns: 0,
+            duration_ns: SECOND,
+            patience_ns: SECOND,
+        };
+        let key = |page: Page| page.validate(1448).map_err(|error| error.key);
+        assert_eq!((key(page), page.limit()), (Ok(()), 2 * SECOND));
+        for (wrong, name) in [
+            (Page { request_bytes: 0, ..page }, "request_bytes"),
+            (Page { page_bytes: 0, ..page }, "page_bytes"),
+            (Page { object_bytes: 1 << 40, ..page }, "object_bytes"),
+            (Page { objects: 0, ..page }, "objects"),
+            (Page { think_ns: SECOND, ..page }, "think_ns"),
+            (Page { duration_ns: 0, ..page }, "duration_ns"),
+        ] {
+            assert_eq!(key(wrong), Err(name.into()));
+        }
+    }
+}

@@ -1,0 +1,154 @@
+"""The section of messages: what it draws are the delays of the trials that it names."""
+
+import csv
+import shutil
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from mptune.errors import InputError
+from mptune.report.answer import answer
+from mptune.report.choices import Choices
+from mptune.report.sections import Section
+from mptune.report.sections.delays import delays
+from mptune.result.reading import read_run
+from mptune.result.run_data import RunData
+from mptune.statistics import quantile
+from mptune.store import open_store
+from mptune.store.directory import COMPARED, STORE
+from tests.report.making import sections
+
+
+def section(run: RunData) -> Section:
+    return next(one for one in sections(run) if one.name == "delays")
+
+
+def table(run: RunData, title: str) -> list[dict[str, Any]]:
+    made = section(run)
+    return next(each.rows for each in (*made.open, *made.tables) if each.title.startswith(title))
+
+
+def pooled(run: RunData, role: str) -> list[float]:
+    """Delays of the trials that confirm, ms, from the observations."""
+    assert run.by_objective is not None
+    setting = getattr(run.by_objective, role)
+    return [
+        ns / 1e6
+        for trial in run.delayed
+        if (trial.cc, trial.buffer_bytes, trial.subflows)
+        == (setting.cc, setting.buffer_bytes, setting.subflows)
+        for ns in run.observations[trial.key].delays_ns
+    ]
+
+
+def test_only_trials_that_confirm_are_loaded(messages: RunData) -> None:
+    assert {trial.purpose for trial in messages.delayed} == {"confirm"}
+    assert set(messages.observations) == {trial.key for trial in messages.delayed}
+    assert messages.shown == messages.panorama == () and len(messages.delayed) in (3, 6)
+    assert all(trial.interval_s == 0.05 and not trial.saturated for trial in messages.delayed)
+
+
+def test_no_section_shows_the_throughput_of_messages(messages: RunData, calls: RunData) -> None:
+    assert [one.name for one in sections(messages)] == ["delays", "topology"]
+    assert [one.name for one in sections(calls)] == ["delays", "topology"]
+    assert messages.swept == calls.swept == []
+
+
+def test_the_share_that_is_later_is_that_of_all_runs_together(messages: RunData) -> None:
+    rows = table(messages, "Share of messages")
+    (default,) = {row["name"] for row in rows if row["name"].startswith("default: ")}
+    mine = [row for row in rows if row["name"] == default]
+    delays_ms = pooled(messages, "default")
+    assert len(delays_ms) == 3 * 100
+    for row in mine:
+        later = sum(ms >= row["delay_ms"] - 1e-9 for ms in delays_ms)
+        assert row["share_percent"] == pytest.approx(100 * later / len(delays_ms), abs=100 / len(delays_ms))
+    assert mine[0]["share_percent"] == 100 and mine[-1]["delay_ms"] == pytest.approx(max(delays_ms))
+    shares = [row["share_percent"] for row in mine]
+    assert shares == sorted(shares, reverse=True) and len(set(shares)) == len(shares)
+
+
+def test_every_message_of_the_first_run_is_drawn_when_it_was_due(messages: RunData) -> None:
+    rows = table(messages, "Messages of the first run")
+    for name in {row["name"] for row in rows}:
+        mine = [row for row in rows if row["name"] == name]
+        assert [row["due_s"] for row in mine] == pytest.approx([0.05 * number for number in range(100)])
+    assert all(row["delay_ms"] > 0 for row in rows)
+
+
+def test_of_very_many_messages_the_latest_of_each_interval_is_drawn(messages: RunData) -> None:
+    trial = messages.delayed[0]
+    seen = messages.observations[trial.key]
+    many = [10_000_000] * 5000
+    many[4321] = 90_000_000
+    observations = {key: msgspec.structs.replace(seen, delays_ns=many) for key in messages.observations}
+    (made,) = delays(msgspec.structs.replace(messages, observations=observations), Choices())
+    points = next(each.rows for each in made.tables if each.title.startswith("Messages"))
+    assert len(points) <= 2 * 400
+    spikes = [row for row in points if row["delay_ms"] == 90]
+    assert spikes and all(row["due_s"] == pytest.approx(4321 * 0.05) for row in spikes)
+
+
+def test_the_figures_are_those_of_the_answer(messages: RunData) -> None:
+    result = messages.by_objective
+    assert result is not None
+    rows = table(messages, "Answer and default")
+    assert [row["metric"] for row in rows[:5]] == [
+        *("delay p99", "delay p50", "delay p99.9", "longest gap", "throughput")
+    ]
+    assert rows[0]["recommended"] == result.figures[0].recommended.mean
+    assert rows[0]["better_low"] == result.figures[0].gain.low
+    assert (result.outage is None) == (len(rows) == 5)
+
+
+def test_what_was_compared_is_that_of_its_table_the_best_first(messages: RunData, runs: Path) -> None:
+    with (runs / "messages" / COMPARED).open(newline="") as file:
+        written = list(csv.DictReader(file))
+    rows = table(messages, "What was compared")
+    assert len(messages.compared) == len(written) and len(rows) == min(20, len(written))
+    means = [row["mean (ms)"] for row in rows]
+    assert means == sorted(means) and means[0] == min(float(row["mean"]) for row in written)
+    assert sum(row.chosen for row in messages.compared) == 1
+    made = section(messages)
+    assert [each.source for each in made.open] == ["result.json", "compared.csv"]
+
+
+def test_a_damaged_table_is_refused_in_one_line(runs: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(runs / "messages", tmp_path / "copy")
+    text = (copy / COMPARED).read_text()
+    for damaged in (
+        text.replace("False", "perhaps"),
+        text.replace("buffer_bytes", "size"),
+        "a,b\n1,2\n",
+    ):
+        (copy / COMPARED).write_text(damaged)
+        with pytest.raises(InputError, match=r"compared\.csv: expected the table of what was compared"):
+            read_run(copy, "copy")
+    (copy / COMPARED).unlink()
+    run = read_run(copy, "copy")
+    assert run.compared == () and [each.source for each in section(run).open] == ["result.json"]
+
+
+def test_a_sweep_shows_its_best_combinations_and_names_the_quickest(calls: RunData, runs: Path) -> None:
+    names = list(dict.fromkeys(row["name"] for row in table(calls, "Share of messages")))
+    assert len(names) == 4 and all(name.endswith(" MiB") for name in names)
+    rows = table(calls, "99th percentile")
+    assert len(rows) == 2 * 2 * 2 and rows[0]["mean_ms"] == min(row["mean_ms"] for row in rows)
+    with open_store(runs / "calls" / STORE, write=False) as store:
+        stored = {
+            trial.key: quantile(sorted(store.observation(trial.key).delays_ns), 0.99) / 1e6
+            for trial in store.trials()
+        }
+    assert {trial.key: trial.delay_p99_ms for trial in calls.trials} == pytest.approx(stored)
+    text = answer(calls, Choices(), "")
+    assert "Smallest mean delay p99 of messages: " in text and "(3 runs, " in text
+    assert names[0].rpartition(",")[0] in text
+
+
+def test_the_page_has_the_sentences_of_the_answer(messages: RunData) -> None:
+    assert messages.by_objective is not None
+    text = answer(messages, Choices(), "")
+    assert text.count("<p") == len(messages.by_objective.answer)
+    assert text.count("class=sentence") == 1
