@@ -13,7 +13,7 @@ import msgspec
 from mptune.errors import InputError
 from mptune.testbeds._outages import bin_ns
 from mptune.topology import BOTH, FAMILIES
-from mptune.trial import Bulk, Trial, size_of
+from mptune.trial import Bulk, Messages, Page, Requests, Trial, size_of
 from mptune.trial.stacks import DECLARED, TOLD, refusal
 
 if TYPE_CHECKING:
@@ -58,6 +58,10 @@ def check(trial: Trial, testbed: str) -> None:
         raise InputError(f"--{name}", "", expected)
     if trial.protocol == "tcp":
         _check_tcp(trial)
+    if isinstance(trial.workload, Requests | Page):
+        kind = msgspec.to_builtins(trial.workload)["kind"]
+        expected = f"expected a workload of the testbed {testbed}, such as messages, found {kind}"
+        raise InputError("--workload", "", expected)
     if isinstance(trial.workload, Bulk) and trial.workload.ends_early and trial.script:
         raise InputError(trial.topology.name, "ends_early", "expected a saturated sender without a script")
 
@@ -88,12 +92,14 @@ def _check_tcp(trial: Trial) -> None:
 
 
 def stall_ns(trial: Trial) -> int:
-    """Time without progress that is a stall: longer than any recovery, and than any cut by the script."""
+    """Time without progress that is a stall: longer than any recovery, than any pause, and than any cut."""
     known = [trial.topology.known(path).base_rtt_ns for path in trial.topology.paths]
     rtt = max(_UNKNOWN_RTT_NS if number is None else number for number in known)
     patience = max(STALL_NS, _STALL_RTTS * rtt)
     if trial.script:
         patience += trial.workload.limit_ns - min(action.at_ns for action in trial.script)
+    if isinstance(trial.workload, Messages):
+        patience += trial.workload.interval_ns
     return patience
 
 

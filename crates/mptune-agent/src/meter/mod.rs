@@ -1,4 +1,4 @@
-//! Saturated and fixed-size traffic over MPTCP sockets, measured: the roles `sender` and `receiver`.
+//! Saturated and fixed-size traffic and messages over MPTCP sockets, measured: the roles `sender` and `receiver`.
 //!
 //! Two processes, perhaps on two machines, that share nothing but the network. What one must know
 //! about the other passes through the controller, which started both, as lines of JSON:
@@ -18,8 +18,8 @@
 //! ```
 //!
 //! The job is `config::Job`, the same for both. The receiver measures: the payload in order over
-//! time, and when a transfer is complete. Its times count from the sender's `connect` call, although
-//! no clocks are compared (`clock`). A sender of a transfer ends when ordered to stop, a saturated one
+//! time, when a transfer is complete, and the delay of each message. Its times count from the sender's `connect` call, although
+//! no clocks are compared (`clock`). A sender of a transfer or of messages ends when ordered to stop, a saturated one
 //! after the duration, or before if the receiver ended early and the controller passed that on. Each half
 //! keeps its socket until its standard input ends, because the other may not have read the connection's
 //! statistics for the last time; then the connection is reset.
@@ -39,6 +39,7 @@ mod error;
 mod half;
 mod listeners;
 mod load;
+mod messages;
 pub(crate) mod pattern;
 pub mod receiver;
 mod samples;

@@ -17,6 +17,7 @@ use crate::meter::socket;
 use crate::meter::subflows::Ledger;
 use crate::role;
 use mptune_core::early_end::{EarlyEnd, Ended};
+use mptune_core::workload::Delays;
 use serde::Serialize;
 use std::io::{self, ErrorKind, Read};
 use std::net::TcpStream;
@@ -46,7 +47,7 @@ struct Accepted {}
 /// The last line. Times count from the sender's `connect` call.
 #[derive(Serialize)]
 #[serde(tag = "event", rename = "result")]
-struct Report {
+struct Report<'a> {
     /// The connection arrived.
     connected: bool,
     /// End of counting; 0 without a connection.
@@ -59,6 +60,9 @@ struct Report {
     expected_bytes: Option<u64>,
     /// Arrival of the last byte of a transfer.
     completion_ns: Option<u64>,
+    /// Of each message that arrived, in their order: the time from when it was due to its last byte in order.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    delays_ns: &'a [u64],
     /// First byte that differs from what was sent.
     corrupt_at: Option<u64>,
     /// Connections of others, which were reset.
@@ -102,6 +106,8 @@ struct Receiver<'a> {
     /// Payload that counts: a saturated measurement leaves out what arrived after its end.
     in_order_bytes: u64,
     bins: Bins,
+    /// Of messages, if the workload is a series of them.
+    delays: Option<Delays>,
     /// Last arrival of bytes, or of the connection, on this half's clock.
     progress_ns: u64,
     /// Arrival of the last byte of a transfer, on this half's clock.
@@ -132,6 +138,7 @@ impl<'a> Receiver<'a> {
             early: Vec::new(),
             in_order_bytes: 0,
             bins: Bins::new(job.bin_ns),
+            delays: job.workload.messages().map(Delays::new),
             progress_ns: 0,
             last_byte_ns: None,
             corrupt_at: None,
@@ -226,7 +233,8 @@ impl<'a> Receiver<'a> {
             match (&mut &*stream).read(&mut data) {
                 Ok(0) => self.lose("the sender closed the connection"),
                 Ok(length) => {
-                    self.take(now_ns, &data[..length]);
+                    let at_ns = if self.delays.is_some() { self.half.now_ns() } else { now_ns };
+                    self.take(at_ns, &data[..length]);
                     if length == READ_BYTES && !self.half.is_deaf(now_ns) {
                         continue; // there may be more
                     }
@@ -372,6 +380,9 @@ impl<'a> Receiver<'a> {
         if self.job.workload.duration().is_none_or(|duration_ns| since_ns <= duration_ns) {
             self.in_order_bytes += bytes;
             self.bins.add(since_ns, bytes);
+            if let Some(delays) = &mut self.delays {
+                delays.on_arrival(self.clock.since_established_ns(at_ns), self.in_order_bytes);
+            }
         }
     }
 
@@ -427,6 +438,7 @@ impl<'a> Receiver<'a> {
             bins,
             expected_bytes: self.ended_early.map(|ended| ended.expected),
             completion_ns: self.completion_ns(),
+            delays_ns: self.delays.as_ref().map_or(&[][..], Delays::all),
             corrupt_at: self.corrupt_at,
             strangers: self.strangers,
             seen,
