@@ -39,9 +39,7 @@ impl Purpose {
     pub fn response_bytes(&self, number: u64) -> Bytes {
         match self {
             Self::Requests(requests) => requests.response_bytes,
-            Self::Page(page) if number.is_multiple_of(u64::from(page.objects) + 1) => {
-                page.page_bytes
-            }
+            Self::Page(page) if number % (u64::from(page.objects) + 1) == 0 => page.page_bytes,
             Self::Page(page) => page.object_bytes,
         }
     }
