@@ -40,6 +40,8 @@ pub struct Receiver<T> {
     deadline: Nanos,
     ecn_per_segment: bool,
     ecn_echo: bool,
+    /// Time of the last segment, if silences count.
+    heard_at: Nanos,
 }
 
 impl<T: Copy + Default> Receiver<T> {
@@ -57,6 +59,7 @@ impl<T: Copy + Default> Receiver<T> {
             deadline: NEVER,
             ecn_per_segment,
             ecn_echo: false,
+            heard_at: 0,
         }
     }
 
@@ -144,6 +147,15 @@ impl<T: Copy + Default> Receiver<T> {
     /// The next [`QUICK_ACKS`] ACKs are not delayed (Linux `tcp_enter_quickack_mode`).
     pub fn enter_quickack(&mut self) {
         self.quick = self.quick.max(QUICK_ACKS);
+    }
+
+    /// A segment arrives, perhaps after a silence of more than `rto`: the sender begins anew then, and so do the ACKs that are
+    /// not delayed (Linux `tcp_event_data_recv`).
+    pub fn note_silence(&mut self, now: Nanos, rto: Nanos) {
+        if now > self.heard_at + rto {
+            self.enter_quickack();
+        }
+        self.heard_at = now;
     }
 
     /// ACKs are delayed from now on.

@@ -46,7 +46,8 @@ impl Connection {
     /// Reopens a closed subflow.
     pub(super) fn reopen(&mut self, io: &mut Io, id: SubflowId, role: Role) {
         let flow = io.add_flow(self.number, id);
-        let sender = Sender::new(self.controller.clone(), self.sender.samples_rates());
+        let sender = Sender::new(self.controller.clone(), self.sender.samples_rates())
+            .counting_whole(self.program.is_some());
         let subflow = &mut self.subflows[id];
         subflow.reopen(flow, sender);
         subflow.role = role;

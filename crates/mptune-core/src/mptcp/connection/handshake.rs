@@ -20,7 +20,8 @@ impl Connection {
         let timers = [Timer::Subflow(id), Timer::DelayedAck(id)];
         let timers = timers.map(|timer| io.add_timer(self.number, timer));
         let longer = io.paths[path].family.longer_header();
-        let sender = Sender::new(self.controller.clone(), self.sender.samples_rates());
+        let sender = Sender::new(self.controller.clone(), self.sender.samples_rates())
+            .counting_whole(self.program.is_some());
         let series = Series::new(self.start, self.bin);
         let ways = [forward(path), reverse(path)];
         let [there, back] = if self.reversed { [ways[1], ways[0]] } else { ways };

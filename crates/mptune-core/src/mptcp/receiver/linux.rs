@@ -27,6 +27,10 @@ impl DataReceiver {
         if would_lose_range(&subflows[id], segment.seq) {
             self.acknowledge(io, &mut subflows[id], false);
         }
+        if self.delivered.delays().is_some() {
+            let Subflow { receiver, sender, .. } = &mut subflows[id];
+            receiver.note_silence(io.now, sender.rtt.rto());
+        }
         let (before, messages) = (self.reassembly.next(), self.delivered.messages());
         let Some(reply) = self.take(io.now, &mut subflows[id], segment) else {
             subflows[id].memory.refused += 1;

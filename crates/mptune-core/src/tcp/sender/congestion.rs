@@ -38,7 +38,8 @@ impl Sender {
     /// `TCP_CA_CWR`).
     pub(super) fn on_ecn_echo(&mut self, now: Nanos, peers: Peers<'_>) {
         if self.state == State::Open {
-            self.window.ssthresh = self.controller.on_ecn(&self.window, now, peers);
+            let reduced = self.controller.on_ecn(&self.window, now, peers);
+            self.reduce_to(reduced);
             self.note_loss_interval();
             self.undo = None;
             self.counters.ecn_reductions += 1;
@@ -52,8 +53,13 @@ impl Sender {
     /// A loss was detected: reduces ssthresh.
     pub(super) fn congestion_event(&mut self, now: Nanos, peers: Peers<'_>) {
         self.undo = Some(Undo::new(self.window));
-        self.window.ssthresh = self.controller.on_congestion(&self.window, now, peers);
+        let reduced = self.controller.on_congestion(&self.window, now, peers);
+        self.reduce_to(reduced);
         self.note_loss_interval();
+    }
+
+    fn reduce_to(&mut self, ssthresh: f64) {
+        self.window.ssthresh = if self.whole { ssthresh.floor() } else { ssthresh };
     }
 
     pub(super) fn note_loss_interval(&mut self) {

@@ -110,6 +110,8 @@ pub struct Sender {
     /// RTT statistics.
     pub rtt: RttEstimator,
     controller: Controller,
+    /// Reductions and pacing rates are of whole segments.
+    whole: bool,
     una: Seq,
     next: Seq,
     board: Ring<Segment>,
@@ -169,6 +171,7 @@ impl Sender {
             window: Window::new(),
             rtt: RttEstimator::new(),
             controller,
+            whole: false,
             una: 0,
             next: 0,
             board: Ring::new(),
@@ -207,6 +210,12 @@ impl Sender {
             counters: SenderCounters::default(),
             miscounted: false,
         }
+    }
+
+    /// Whether reductions and pacing rates are of whole segments, as Linux counts them: with a window of a few segments, which
+    /// a program that waits for its next piece never lets grow, the parts that this simulator keeps make a difference.
+    pub fn counting_whole(self, whole: bool) -> Self {
+        Self { whole, ..self }
     }
 
     /// The handshake ended with an RTT of `rtt`, none if its segments were retransmitted.
@@ -281,7 +290,7 @@ impl Sender {
             ssthresh: self.window.ssthresh,
             outstanding: self.outstanding(),
             rtt_variation: self.rtt.variation(),
-            window: self.window.cwnd,
+            window: if self.whole { self.window.cwnd.floor() } else { self.window.cwnd },
             sent: self.outstanding(),
             pace: self.pacing.rate(),
             held: false,
