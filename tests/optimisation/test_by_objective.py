@@ -236,6 +236,17 @@ def test_an_answer_that_is_worse_in_fresh_runs_is_called_out(network: Topology, 
     assert warnings == ("The answer is worse than the default in fresh runs; use the default.",)
 
 
+def test_a_default_that_breaks_a_limit_is_not_advised(network: Topology, testbed: Calls) -> None:
+    """All paths have the better median, and a tenth that takes too long."""
+    testbed.slow_ms = {"A-X": 20.0, "B-X": 90.0, "C-X": 50.0}
+    testbed.scatter = lambda trial: 1.0 if trial.pm == "fullmesh" else 2.0
+    free = run(network, testbed, objective="delay:p50", tcp=False)
+    assert free.recommended.pm == "fullmesh"
+    bound = run(network, testbed, objective="delay:p50", tcp=False, at_most_delay_ns=80 * MS)
+    assert bound.recommended.active == ("A-X",) and bound.warnings == ()
+    assert bound.figures[0].gain is not None and bound.figures[0].gain.mean == pytest.approx(-20)
+
+
 # ---- what is measured beside it -------------------------------------------------------------------
 
 
