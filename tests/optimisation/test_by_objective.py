@@ -280,6 +280,20 @@ def test_an_outage_cuts_the_path_that_carries_most(network: Topology, testbed: C
     assert [(one.at_ns, one.path, one.action) for one in cut] == [(10 * SECOND, "A-X", "down")]
 
 
+def test_a_connection_that_does_not_survive_the_outage_is_called_out(
+    network: Topology, testbed: Calls
+) -> None:
+    lost = Failure("incomplete", "nobody took over")
+    testbed.fails = lambda trial: lost if trial.script and trial.pm == "pcdc" else None
+    result = run(network, testbed)
+    assert result.outage is not None and result.outage[1].ours is None
+    (warning,) = result.warnings
+    assert warning.startswith("5 of 10 outage (A-X is cut) trials failed and are left out (first: pcdc/cubic")
+    assert objective_document(result)["answer"][-1].startswith(
+        "If A-X fails for good, the longest gap is none;"
+    )
+
+
 # ---- failures -------------------------------------------------------------------------------------
 
 

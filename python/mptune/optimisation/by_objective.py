@@ -321,7 +321,10 @@ class _Search:
             figures=tuple(figure(metric, ours, theirs) for metric in (self.objective, *others)),
             throughput=figure(THROUGHPUT, saturated[:beside], saturated[beside:]),
             outage=None if cut is None else (cut, figure(lost, outages[:beside], outages[beside:])),
-            warnings=tuple(self._warnings(before, fresh, ours, theirs, chosen)),
+            warnings=(
+                *self._warnings(before, fresh, ours, theirs, chosen),
+                *failures(outages, f"outage ({cut} is cut)"),
+            ),
             records=(*before, *fresh, *saturated, *outages),
         )
 
