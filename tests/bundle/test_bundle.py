@@ -195,9 +195,10 @@ def test_a_bundle_of_an_answer_for_messages_has_what_its_report_shows(tmp_path: 
     with zipfile.ZipFile(made) as archive:
         names = archive.namelist()
         text = archive.read("campaign.toml").decode()
+        described = archive.read("ro-crate-metadata.json").decode()
     assert "calls/compared.csv" in names and "figures/delays.svg" in names
     assert any(name.startswith("tables/times.") for name in names)
-    assert 'workload = "messages:200B/100ms"' in text
+    assert 'workload = "messages:200B/100ms"' in text and "messages of 200 B every 100 ms" in described
     result = mptune("report", made, "--out", tmp_path / "there", "--no-figures")
     assert result.exit_code == 0, result.stderr
     assert "What was compared" in (tmp_path / "there" / "report.html").read_text(encoding="utf-8")

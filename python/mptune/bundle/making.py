@@ -188,7 +188,7 @@ def _measured(run: RunData) -> dict[str, Any]:
 
 
 def _described(run: RunData, label: str, licence: str) -> Described:
-    answer = run.answer or run.by_size
+    answer = run.answer or run.by_size or run.by_objective
     text = (
         " ".join(answer.answer) if answer is not None else f"Observations of {run.name}; no recommendation."
     )
