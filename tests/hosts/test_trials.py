@@ -2,6 +2,7 @@
 
 import signal
 import socket
+import statistics
 import subprocess
 import threading
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from mptune.errors import InputError, TrialError
 from mptune.machines import MachineError
 from mptune.machines.ssh import VARIABLE
 from mptune.testbeds.hosts import HostsTestbed
-from mptune.trial import ScriptedAction
+from mptune.trial import Messages, ScriptedAction
 from tests.hosts import traffic
 from tests.hosts.trials import FOREVER_S, agent, carrying, command, hosts, listening, mute, sent
 from tests.hosts.world import PLAIN, SERVER, Side, Uplink, World
@@ -84,6 +85,16 @@ def test_a_transfer_arrives_whole_and_a_path_can_be_withdrawn(world, topology):
     with hosts(world) as bed:
         observation = bed.run(trial(topology, transfer_bytes=3_000_001, script=script))
     assert observation.failed is None and observation.in_order_bytes == 3_000_001
+
+
+@pytest.mark.measures("how soon programs run when something is due")
+def test_messages_take_as_long_as_the_faster_path(world, topology):
+    """10 ms one way, and 20 on the other path."""
+    messages = Messages(bytes=200, interval_ns=SECOND // 40, duration_ns=SECOND)
+    with hosts(world) as bed:
+        observation = bed.run(trial(topology, workload=messages))
+    assert observation.failed is None and len(observation.delays_ns) == 40
+    assert 9e6 < statistics.median(observation.delays_ns) < 14e6
 
 
 def test_buffers_that_grow_are_limited_for_the_trial_alone(world, topology):

@@ -19,7 +19,7 @@ from mptune.linux.sandbox import leftovers
 from mptune.runner.running import run_trials
 from mptune.testbeds import create
 from mptune.testbeds.namespaces import NamespacesTestbed
-from mptune.trial import BIN_NS
+from mptune.trial import BIN_NS, Messages
 from mptune.trial.stacks import STACKS
 from tests.plugins.netlink import inside
 from tests.plugins.program import running
@@ -124,6 +124,18 @@ def test_a_transfer_arrives_whole(measured):
     assert observation.completion_ns == observation.duration_ns
     # At no more than the rate of both links, and at a tenth of it in spite of the slow start.
     assert 1 < observation.completion_ns / (8 * 1_000_001 / 60e6 * SECOND) < 10
+
+
+@pytest.mark.measures("how soon sender, emulator and receiver run when something is due")
+def test_messages_take_as_long_as_the_faster_path(measured):
+    """10 ms one way, on a connection whose other path has 20; each message is sent when it is due."""
+    messages = Messages(bytes=200, interval_ns=25 * MS, duration_ns=SECOND)
+    observation = measured(workload=messages)
+    assert observation.failed is None and observation.in_order_bytes == 40 * 200
+    assert len(observation.delays_ns) == 40
+    assert statistics.median(observation.delays_ns) == pytest.approx(11 * MS, abs=MS)
+    assert 0.99 * SECOND < observation.duration_ns < 1.1 * SECOND
+    assert 0 <= observation.metadata["message_late_max_ms"] <= 2
 
 
 @pytest.mark.measures("slow start overflows the queue; a retransmission that is lost again costs a timeout")

@@ -2,7 +2,8 @@
 
 import pytest
 
-from mptune.linux.meter_report import join, join_subflows
+from mptune.errors import TrialError
+from mptune.linux.meter_report import check, join, join_subflows
 
 SENDER = ("10.64.0.1:4000", "10.64.1.1:4001")
 RECEIVER = ("10.65.0.1:5000", "10.65.1.1:5000")
@@ -144,7 +145,19 @@ def test_plain_tcp_is_a_fallback():
 def test_a_transfer_that_was_stopped_and_one_without_a_byte_have_failed():
     transfer = {**JOB, "workload": {"kind": "transfer", "bytes": 9}}
     assert join(transfer, sender("stopped"), receiver("stopped"))["failed"] == "stopped after 7 of 9 bytes"
+    messages = {"kind": "messages", "bytes": 4, "interval_ns": 2, "duration_ns": 5, "patience_ns": 9}
+    of_messages = join({**JOB, "workload": messages}, sender("stopped"), receiver("stopped"))
+    assert of_messages["failed"] == "stopped after 7 of 12 bytes"
     assert join(JOB, sender(), receiver(in_order_bytes=0))["failed"] == "no byte arrived"
+
+
+def test_messages_have_delays_and_the_lateness_of_their_sender():
+    result = join(JOB, sender(late_ns=5), receiver(delays_ns=[20, 30]))
+    assert (result["delays_ns"], result["late_ns"]) == ([20, 30], 5)
+    others = join(JOB, sender(), receiver())
+    assert (others["delays_ns"], others["late_ns"]) == ([], None)
+    with pytest.raises(TrialError, match=r"receiver: .*delays_ns"):
+        check("receiver", receiver(delays_ns=["late"]))
 
 
 def test_a_stall_has_what_happened_meanwhile():

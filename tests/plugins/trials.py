@@ -25,14 +25,16 @@ def trial(topology: Topology, **changes: Any) -> Trial:
 
 
 def with_workload(fields: dict[str, Any]) -> dict[str, Any]:
-    """Fields of a trial; those of its workload may be among them, and those of a transfer win."""
+    """Fields of a trial; those of its workload may be among them: itself or those of a transfer win."""
     transfer = {
         name: fields[key]
         for name, key in (("bytes", "transfer_bytes"), ("deadline_ns", "deadline_ns"))
         if key in fields
     }
     bulk = {key: fields[key] for key in ("duration_ns", "ends_early") if key in fields}
-    workload = Transfer(**transfer) if "transfer_bytes" in fields else Bulk(**bulk)
+    workload = fields.get("workload") or (
+        Transfer(**transfer) if "transfer_bytes" in fields else Bulk(**bulk)
+    )
     others = {*bulk, "transfer_bytes", "deadline_ns"}
     return {name: value for name, value in fields.items() if name not in others} | {"workload": workload}
 

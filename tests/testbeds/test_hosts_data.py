@@ -7,7 +7,7 @@ import pytest
 from mptune.errors import Failure, LimitReached
 from mptune.testbeds._hosts_data import Meter, notice
 from mptune.topology import load
-from mptune.trial import Bulk, Transfer
+from mptune.trial import Bulk, Messages, Transfer
 from tests.plugins import two_hosts
 
 SECOND = 1_000_000_000
@@ -34,6 +34,16 @@ def test_what_was_sent_over_an_interface_counts_until_its_limit(trial):
     with pytest.raises(LimitReached, match=r"2 GB do not suffice: 1\.7\d GB sent, .* up to 93\d MB"):
         meter.check(big)
     meter.check(trial(transfer_bytes=10**6))
+
+
+def test_each_message_has_headers_of_its_own(topology, trial):
+    """A million of them, 100 bytes each: nearly as much again."""
+    messages = Messages(bytes=100, interval_ns=10**6, duration_ns=1000 * SECOND)
+    meter = Meter()
+    meter.count(trial(workload=messages), two_hosts.observation("C-X", 10**8))
+    ((_, sent),) = meter.sent.items()
+    assert 1.9e8 < sent < 2e8
+    assert f"; metered: C (at most {sent / 1e6:.3g} MB of 2 GB)." in notice(topology, messages)
 
 
 def test_a_failed_trial_counts_with_all_that_it_may_have_sent(trial):

@@ -49,6 +49,8 @@ def outcome(**changes):
         "in_order_bytes": 3000,
         "bins": [1000, 2000],
         "completion_ns": None,
+        "delays_ns": [],
+        "late_ns": None,
         "failed": None,
         "failed_kind": None,
         "fallback": False,
@@ -107,6 +109,7 @@ def test_processors_are_reported_by_process(trial):
         ({"late_p99_ns": 1_000_001}, "1 % of the packets were at least 1.0 ms late"),
         ({"overflow": 3}, "3 packets were lost outside the network model"),
         ({"meter_waited_ns": 60 * MS}, "the meter waited for a processor for 6.0% of the time"),
+        ({"late_ns": 2_000_001}, "a message was written 2.0 ms late"),
     ],
 )
 def test_an_overloaded_trial_is_not_believed(trial, changes, reason):
@@ -115,11 +118,22 @@ def test_an_overloaded_trial_is_not_believed(trial, changes, reason):
     assert observation.metadata["overloaded"] == reason
 
 
-@pytest.mark.parametrize("changes", [{"late_p99_ns": 1_000_000}, {"meter_waited_ns": 50 * MS}, {}])
+@pytest.mark.parametrize(
+    "changes", [{"late_p99_ns": 1_000_000}, {"meter_waited_ns": 50 * MS}, {"late_ns": 2 * MS}, {}]
+)
 def test_at_the_line_it_still_is(trial, changes):
     """A machine that is busy otherwise is no reason."""
     observation = observe(trial, plan(trial, "cubic"), outcome(**changes), 1.0)
     assert observation.failed is None and "overloaded" not in observation.metadata
+
+
+def test_delays_of_messages_are_kept_also_of_a_trial_that_failed(trial):
+    some = outcome(delays_ns=[20 * MS, 21 * MS], late_ns=MS // 2, failed=Failure("incomplete", "late"))
+    observation = observe(trial, plan(trial, "cubic"), some, 0.5)
+    assert observation.failed is not None and observation.delays_ns == [20 * MS, 21 * MS]
+    assert observation.metadata["message_late_max_ms"] == 0.5
+    others = observe(trial, plan(trial, "cubic"), outcome(), 0.5)
+    assert others.delays_ns == [] and "message_late_max_ms" not in others.metadata
 
 
 def test_other_reasons_come_first(trial):

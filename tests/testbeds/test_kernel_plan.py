@@ -9,7 +9,7 @@ from mptune.linux.assignment import SATURATED
 from mptune.testbeds import _kernel_plan
 from mptune.testbeds._kernel_plan import links, stall_ns
 from mptune.topology import load
-from mptune.trial import BIN_NS, PathParameters, ScriptedAction, Trial
+from mptune.trial import BIN_NS, Messages, Page, PathParameters, Requests, ScriptedAction, Trial
 from tests.plugins import two_hosts
 from tests.plugins.trials import with_workload
 
@@ -121,6 +121,32 @@ def test_a_saturated_sender_has_no_end_and_a_transfer_has(trial):
     assert made.assignment.transfer_bytes == 1000
     assert plan(trial(size_known=False), "olia").assignment.transfer_bytes is None
     assert made.limit_s == 9 and made.meter["workload"]["deadline_ns"] == 9 * SECOND
+
+
+def test_messages_have_a_size_and_the_pause_between_two_is_no_stall(trial):
+    messages = Messages(bytes=200, interval_ns=4 * SECOND, duration_ns=9 * SECOND, patience_ns=SECOND)
+    made = plan(trial(workload=messages), "olia")
+    assert made.assignment.transfer_bytes == 600 and made.limit_s == 10
+    assert made.meter["workload"] == {
+        "kind": "messages",
+        "bytes": 200,
+        "interval_ns": 4 * SECOND,
+        "duration_ns": 9 * SECOND,
+        "patience_ns": SECOND,
+    }
+    assert made.meter["stall_ns"] == stall_ns(trial()) + 4 * SECOND
+
+
+@pytest.mark.parametrize(
+    "workload",
+    [
+        Requests(request_bytes=1, response_bytes=1, think_ns=2 * SECOND, duration_ns=4 * SECOND),
+        Page(page_bytes=1, objects=1, object_bytes=1, think_ns=2 * SECOND, duration_ns=4 * SECOND),
+    ],
+)
+def test_thinking_is_no_stall(trial, workload):
+    check(trial(workload=workload))
+    assert stall_ns(trial(workload=workload)) == stall_ns(trial()) + 2 * SECOND
 
 
 def test_two_plans_of_a_trial_differ_by_their_token_alone(trial):

@@ -5,11 +5,12 @@ That trials work on this machine's kernel, and leave nothing behind, is in tests
 
 import statistics
 
+import msgspec
 import pytest
 
 from mptune.testbeds import create
 from mptune.topology import load
-from mptune.trial import BIN_NS, ScriptedAction
+from mptune.trial import BIN_NS, Messages, ScriptedAction
 from tests.plugins import trials, two_paths
 from tests.plugins.trials import SECOND, SILENT
 
@@ -204,3 +205,35 @@ def test_a_path_that_stays_away_is_a_stall(measured):
     observation = measured(pm="default", transfer_bytes=10**7, deadline_ns=2 * SECOND, script=script)
     assert observation.failed is not None and observation.failed.kind == "incomplete"
     assert 0 < observation.in_order_bytes < 10**7
+
+
+#: 200 bytes 40 times a second: each is acknowledged before the next is due, on the path of 20 ms.
+MESSAGES = Messages(bytes=200, interval_ns=25 * MS, duration_ns=SECOND, patience_ns=SECOND)
+
+
+def test_messages_take_as_long_as_the_faster_path_and_the_same_again(observed, trial):
+    asked = trial(workload=MESSAGES)
+    observation = observed(asked)
+    assert observation.failed is None and "overloaded" not in observation.metadata
+    assert len(observation.delays_ns) == 40
+    assert all(10 * MS < delay_ns < 11 * MS for delay_ns in observation.delays_ns)
+    assert observed(asked).delays_ns == observation.delays_ns
+
+
+def test_messages_beyond_the_rate_wait_for_room_and_their_delays_grow(measured):
+    """24 Mbit/s on a path of 20, through a buffer that has room for one of them at a time."""
+    heavy = msgspec.structs.replace(MESSAGES, bytes=75_000)
+    observation = measured(workload=heavy, pm="default", initial_path="N-X", buffer_bytes=2**16)
+    assert observation.failed is None and observation.in_order_bytes == 40 * 75_000
+    delays_ns = observation.delays_ns
+    assert delays_ns == sorted(delays_ns) and delays_ns[0] > 40 * MS
+    # The last byte arrives when all of them took their time on the path.
+    assert delays_ns[-1] > 40 * 75_000 * 8 * SECOND // 20_000_000 - 39 * 25 * MS
+
+
+def test_messages_that_do_not_arrive_fail_the_trial_which_has_the_delays_of_the_others(measured):
+    observation = measured(workload=MESSAGES, pm="default", script=trials.cut("W-X", 500 * MS))
+    assert observation.failed is not None and observation.failed.kind == "incomplete"
+    # Of those that were due by the cut, from 20 ms on, when the connection was established, all arrive.
+    assert len(observation.delays_ns) == 20
+    assert observation.duration_ns == pytest.approx(2 * SECOND, abs=MS)

@@ -12,6 +12,7 @@ from mptune.testbeds import create
 from mptune.testbeds.simulated import SimulatedTestbed
 from mptune.testbeds.virtual import VirtualTestbed
 from mptune.topology import load
+from mptune.trial import Messages
 from mptune.trial.path_parameters import PathParameters
 from tests.plugins import trials
 from tests.virtual import busy
@@ -65,6 +66,17 @@ def test_it_is_what_the_simulator_expects(testbed, trial):
     deep = trial(pm="default", transfer_bytes=3_000_000, buffer_bytes=100_000)
     kernel, simulated = testbed.run(deep), SimulatedTestbed().run(deep)
     assert kernel.completion_ns == pytest.approx(simulated.completion_ns, rel=0.02)
+
+
+@pytest.mark.parametrize(("size", "interval_ms"), [(200, 20), (200, 50), (1400, 10), (20_000, 50)])
+def test_messages_are_delayed_as_the_simulator_expects(testbed, trial, size, interval_ms):
+    """Which path each takes is decided by what is not acknowledged of the one before, on either side."""
+    messages = Messages(bytes=size, interval_ns=interval_ms * 1_000_000, duration_ns=5 * trials.SECOND)
+    asked = trial(workload=messages)
+    kernel, simulated = testbed.run(asked), SimulatedTestbed().run(asked)
+    assert by_path(kernel) == by_path(simulated)
+    # The first follows the token.
+    assert kernel.delays_ns[1:] == pytest.approx(simulated.delays_ns[1:], abs=300_000)
 
 
 def test_a_path_manager_and_a_script_work_in_it(testbed, trial):

@@ -63,6 +63,15 @@ fn a_message_of_several_packets_arrives_with_the_last() {
 }
 
 #[test]
+fn on_linux_messages_are_acknowledged_as_soon_as_they_are_read() {
+    // With delayed ACKs the kernel's scheduler would find data outstanding on the fast path, and take the slow one.
+    let network = disjoint(&[link(10.0, 8.0), link(10.0, 28.0)]);
+    let outcome = run(&messages(network, "linux", 200, 20 * MILLISECOND));
+    let latest = outcome.delays_ns.iter().max().expect("delays");
+    assert!(*latest < 9 * MILLISECOND, "{latest}");
+}
+
+#[test]
 fn messages_beyond_the_rate_queue_and_count_from_when_they_were_due() {
     for (accounting, _, _) in ACCOUNTINGS {
         // 12,500 bytes every 10 ms are 10 Mbit/s of payload, on 8 Mbit/s.

@@ -70,6 +70,8 @@ class _Report(msgspec.Struct):
     bins: list[int] = []
     expected_bytes: int | None = None
     completion_ns: int | None = None
+    delays_ns: list[int] = []
+    late_ns: int | None = None
     corrupt_at: int | None = None
     counters: dict[str, int] = {}
     counters_since_progress: dict[str, int] = {}
@@ -105,11 +107,12 @@ def join(job: Mapping[str, Any], sender: Message | None, receiver: Message) -> d
 
     Returns
     -------
-    dict : duration_ns, in_order_bytes, bins (bytes each), expected_bytes, completion_ns, failed (a sentence
-        or None) and failed_kind, corrupt_at, fallback, requested and effective (buffers, bytes),
-        cc_effective, reinjected_bytes (None before Linux 6.5), subflows, samples (of the sender's subflows),
-        counters, cpu_ns, busy_share (of the processors of either host; None if unknown), strangers
-        (connections of others at the receiver).
+    dict : duration_ns, in_order_bytes, bins (bytes each), expected_bytes, completion_ns, delays_ns (of
+        messages), late_ns (the largest lateness of one that found room when the sender wrote it; None
+        without messages), failed (a sentence or None) and failed_kind, corrupt_at, fallback, requested and
+        effective (buffers, bytes), cc_effective, reinjected_bytes (None before Linux 6.5), subflows, samples
+        (of the sender's subflows), counters, cpu_ns, busy_share (of the processors of either host; None if
+        unknown), strangers (connections of others at the receiver).
     """
     sent = sender or {}
     connected = receiver["connected"]
@@ -124,6 +127,8 @@ def join(job: Mapping[str, Any], sender: Message | None, receiver: Message) -> d
         "bins": receiver["bins"],
         "expected_bytes": receiver["expected_bytes"],
         "completion_ns": receiver["completion_ns"],
+        "delays_ns": receiver.get("delays_ns", []),
+        "late_ns": sent.get("late_ns"),
         "failed": None if failed is None else failed.reason,
         "failed_kind": None if failed is None else failed.kind,
         "corrupt_at": receiver["corrupt_at"],
@@ -166,9 +171,17 @@ def failure(job: Mapping[str, Any], ending: Message, sender: Message, receiver: 
         return Failure(_FAILURES.get(kind, "died"), ending["reason"])
     if arrived == 0:
         return Failure("unreachable", "no byte arrived")
-    if kind == "stopped" and (size := job["workload"].get("bytes")) is not None:
+    if kind == "stopped" and (size := _size(job["workload"])) is not None:
         return Failure("incomplete", f"stopped after {arrived} of {size} bytes")
     return None
+
+
+def _size(workload: Mapping[str, int]) -> int | None:
+    """Payload bytes of a transfer, or of all messages; None of a saturated sender."""
+    size = workload.get("bytes")
+    if size is not None and "interval_ns" in workload:
+        size *= -(-workload["duration_ns"] // workload["interval_ns"])
+    return size
 
 
 def _silence(halves: Mapping[str, Message]) -> list[str]:

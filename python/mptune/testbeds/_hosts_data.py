@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from mptune.errors import InputError, LimitReached
 from mptune.topology import Interface, Site, Topology
-from mptune.trial import Bulk, Messages, Observation, Page, Requests, Transfer, Trial, Workload
+from mptune.trial import Bulk, Messages, Observation, Page, Requests, Trial, Workload, size_of
 
 #: Bytes on the wire per byte of payload: a packet of 1500 has 1428 bytes with all options of MPTCP, 1408 over
 #: IPv6 (RFC 8684 section 3.3).
@@ -18,8 +18,8 @@ _WIRE = 1500 / 1408
 _RESERVE = 1.1
 
 _PACKET = 1500
-#: Headers of a packet with all options.
-_HEADERS = 112
+#: Of them headers, which a short packet has too.
+_HEADERS = 1500 - 1408
 
 #: Bytes by host and interface.
 Sent = Mapping[tuple[str, str], int]
@@ -82,7 +82,9 @@ def _sent(trial: Trial, observation: Observation, interface: Interface, way: str
     side = 0 if way == "up" else 1
     ends = {path.label: (path.local.abbr, path.remote.abbr) for path in trial.topology.paths}
     mine = [subflow for subflow in observation.subflows if ends[subflow.path][side] == interface.abbr]
-    return sum(math.ceil(_WIRE * subflow.bytes) + _PACKET * subflow.retransmitted for subflow in mine)
+    return sum(
+        _with_headers(trial.workload, subflow.bytes) + _PACKET * subflow.retransmitted for subflow in mine
+    )
 
 
 def at_most(trial: Trial, interface: Interface, way: str) -> int:
@@ -152,13 +154,16 @@ def _to_come(rate_bps: int | None, sending: Workload | None) -> int | None:
 
 
 def _wire_bytes(workload: Workload, rate_bps: int) -> float:
-    """Bytes on the wire, without retransmissions: of a transfer, or of a link that is never idle."""
-    if isinstance(workload, Transfer):
-        return math.ceil(_WIRE * workload.bytes)
-    if isinstance(workload, Messages):
-        # Each of them is in packets of its own.
-        return math.ceil(_WIRE * workload.count * (workload.bytes + _HEADERS))
-    return rate_bps * workload.duration_ns / 8e9
+    """Bytes on the wire, without retransmissions: of what has a size, or of a link that is never idle."""
+    if isinstance(workload, Bulk | Requests | Page):
+        return rate_bps * workload.duration_ns / 8e9
+    return _with_headers(workload, size_of(workload) or 0)
+
+
+def _with_headers(workload: Workload, payload: int) -> int:
+    """Bytes on the wire of a payload; each message has packets of its own."""
+    short = payload // workload.bytes if isinstance(workload, Messages) else 0
+    return math.ceil(_WIRE * payload) + _HEADERS * short
 
 
 def _rate_bps(topology: Topology, site: Site, interface: Interface, way: str) -> int | None:

@@ -1,9 +1,10 @@
 """The observation of a trial on the kernel, and whether it can be trusted.
 
 A trial is *overloaded*, and has therefore failed, if the machine was too busy for real time: one packet in a
-hundred left the emulator more than 1 ms late, packets were lost that the network model did not lose, or the
-meter waited for a processor for more than 5 % of the time. Such a trial measures the machine, not MPTCP. A
-busy machine alone is not a reason: emulator and meter have priority over everything else, if permitted.
+hundred left the emulator more than 1 ms late, packets were lost that the network model did not lose, the
+meter waited for a processor for more than 5 % of the time, or the sender wrote a message more than 2 ms after
+it was due although there was room for it. Such a trial measures the machine, not MPTCP. A busy machine alone
+is not a reason: emulator and meter have priority over everything else, if permitted.
 """
 
 from __future__ import annotations
@@ -13,13 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 from mptune.errors import Failure
 from mptune.testbeds._outages import coarse, take_over_ms
-from mptune.trial import Observation, SubflowObservation, Trial, expected_bps
+from mptune.trial import Observation, SubflowObservation, Transfer, Trial, expected_bps
 
 if TYPE_CHECKING:
     from mptune.linux.kernel_trial import Outcome, Plan
 
 #: Largest accepted lateness of the emulator at the 99th percentile, nanoseconds.
 _LATE_NS = 1_000_000
+#: Largest accepted lateness of a message that found room, nanoseconds: its delay has so much of the machine.
+_LATE_MESSAGE_NS = 2_000_000
 #: Share of the trial that the meter may have waited for a processor.
 _WAITED = 0.05
 
@@ -71,7 +74,8 @@ def observe(
         bins=coarse(result.get("bins", []), width_ns),
         subflows=_subflows(paths, found, width_ns),
         expected_bps=expected_bps(trial, result.get("expected_bytes")),
-        completion_ns=result.get("completion_ns"),
+        completion_ns=result.get("completion_ns") if isinstance(trial.workload, Transfer) else None,
+        delays_ns=result.get("delays_ns", []),
         failed=failed,
         metadata=metadata,
     )
@@ -106,6 +110,9 @@ def _overload(outcome: Outcome) -> list[str]:
     late = report.get("late_p99_ns", 0)
     if late > _LATE_NS:
         reasons.append(f"1 % of the packets were at least {late / 1e6:.1f} ms late")
+    late = (outcome.result or {}).get("late_ns") or 0
+    if late > _LATE_MESSAGE_NS:
+        reasons.append(f"a message was written {late / 1e6:.1f} ms late")
     if report.get("overflow"):
         reasons.append(f"{report['overflow']} packets were lost outside the network model")
     waited = _waited_share(outcome)
@@ -207,7 +214,7 @@ def _ms(at_ns: int, outcome: Outcome) -> float:
 
 
 def _of_meter(result: dict[str, Any]) -> Metadata:
-    """Buffers requested and in effect, congestion control in effect, fallback, strangers, counters."""
+    """Buffers, congestion control in effect, fallback, lateness of messages (ms), strangers, counters."""
     metadata: Metadata = {
         f"requested_{name}": size for name, size in result.get("requested", {}).items() if size
     }
@@ -218,6 +225,8 @@ def _of_meter(result: dict[str, Any]) -> Metadata:
     for key in ("cc_effective", "fallback", "reinjected_bytes"):
         if result.get(key) is not None:
             metadata[key] = result[key]
+    if result.get("late_ns") is not None:
+        metadata["message_late_max_ms"] = result["late_ns"] / 1e6
     if result.get("strangers"):
         metadata["strangers"] = result["strangers"]
     for end, counted in result.get("counters", {}).items():

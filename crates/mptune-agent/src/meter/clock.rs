@@ -55,6 +55,12 @@ impl Clock {
         at_ns.saturating_sub(self.origin_ns())
     }
 
+    /// Time from when the connection was established at the sender until `at_ns` on the receiver's clock.
+    pub fn since_established_ns(&self, at_ns: u64) -> u64 {
+        let handshake_ns = self.handshake.map_or(self.rtt_ns, |handshake| handshake.handshake_ns);
+        self.since_connect_ns(at_ns).saturating_sub(handshake_ns)
+    }
+
     /// The moment `since_connect_ns` after the `connect` call, on the receiver's clock.
     pub fn at_ns(&self, since_connect_ns: u64) -> u64 {
         self.origin_ns().saturating_add(since_connect_ns)
@@ -92,6 +98,17 @@ mod tests {
         clock.align(Handshake { handshake_ns: 400, rtt_ns: 200 });
         assert_eq!(clock.since_connect_ns(1_000), 500);
         assert_eq!(clock.at_ns(500), 1_000);
+    }
+
+    #[test]
+    fn the_connection_is_established_at_the_sender_half_a_round_trip_before_it_is_accepted() {
+        for lost in [0, 1_000] {
+            let clock = clock(5_000, 100, 100, lost);
+            let established = 5_000 + lost + 200;
+            assert_eq!(clock.since_established_ns(established + 70), 70);
+            assert_eq!(clock.since_established_ns(established - 1), 0);
+        }
+        assert_eq!(Clock::new(1_000, 200).since_established_ns(1_000), 100);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The sending half: connects, writes the payload as fast as the socket accepts it, and reports what
-//! the kernel's transport did with it.
+//! The sending half: connects, writes the payload as fast as the socket accepts it, or each message when it is due, and
+//! reports what the kernel's transport did with it.
 
 use crate::control::Control;
 use crate::kernel::address;
@@ -9,18 +9,22 @@ use crate::meter::config::{Job, SenderConfig, TOKEN_BYTES};
 use crate::meter::counters::Recorder;
 use crate::meter::error::Error;
 use crate::meter::half::{Ending, Half, Seen, seconds};
+use crate::meter::messages::DueTimes;
 use crate::meter::pattern::Pattern;
 use crate::meter::samples::{Sample, Samples};
+use crate::meter::server::Answers;
 use crate::meter::socket::{self, NoStatistics};
 use crate::meter::subflows::Ledger;
 use crate::role;
 use serde::Serialize;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, OwnedFd};
 
 /// Bytes of payload generated at a time.
 const WRITE_BYTES: usize = 256 * 1024;
+/// Bytes of requests read at a time.
+const REQUEST_BYTES: usize = 16 * 1024;
 /// Interval of checking the bytes sent while a threshold is ahead.
 const THRESHOLD_NS: u64 = 2_000_000;
 
@@ -61,6 +65,9 @@ struct Report<'a> {
     /// Samples of the subflows, if they were asked for.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     samples: &'a [Sample],
+    /// Of messages: the largest lateness of a write that found room.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    late_ns: Option<u64>,
     #[serde(flatten)]
     seen: Seen,
 }
@@ -98,6 +105,11 @@ fn set_up(config: &SenderConfig) -> Result<(OwnedFd, Diag), Error> {
         .map_err(|error| Error::Local(config.local, error))?;
     socket::set_congestion_control(fd.as_fd(), &config.job.cc)?;
     socket::set_buffers(fd.as_fd(), config.job.buffer_bytes, "sender")?;
+    if config.job.workload.offers_pieces() {
+        // As programs do that answer, or send messages.
+        socket::set_no_delay(fd.as_fd())
+            .map_err(|error| Error::System("sender: setting TCP_NODELAY", error))?;
+    }
     let diag = Diag::open().map_err(Error::Diagnostics)?;
     Ok((fd, diag))
 }
@@ -111,16 +123,21 @@ struct Payload {
     /// Bytes generated so far, and in total.
     made: u64,
     total: u64,
+    /// Bytes of a piece: whole messages, so that each is written in one call.
+    piece: usize,
 }
 
 impl Payload {
     /// All of it, with the first piece generated.
     fn new(job: &Job) -> Self {
         let total = job.workload.bytes();
-        let (pattern, data) = (Pattern::new(job.seed), vec![0; WRITE_BYTES]);
-        let mut payload = Self { pattern, sent: data.len(), data, made: 0, total };
+        let message = job.workload.messages().and_then(|each| usize::try_from(each.bytes).ok());
+        let split = message.map_or(0, |bytes| WRITE_BYTES % bytes);
+        let piece = if split < WRITE_BYTES { WRITE_BYTES - split } else { WRITE_BYTES };
+        let (pattern, data) = (Pattern::new(job.seed), vec![0; piece]);
+        let mut payload = Self { pattern, sent: data.len(), data, made: 0, total, piece };
         payload.refill();
-        // In one piece with the payload, which would otherwise follow a small segment.
+        // In one piece with the payload, which would otherwise follow a small segment; messages do.
         payload.data.splice(0..0, job.token.into_iter().flatten());
         payload
     }
@@ -128,17 +145,18 @@ impl Payload {
     /// Generates the next piece, as long as possible, if nothing is left of the last one.
     fn refill(&mut self) {
         if self.sent == self.data.len() {
-            let rest = usize::try_from(self.total - self.made).unwrap_or(WRITE_BYTES);
-            self.data.truncate(rest.min(WRITE_BYTES));
+            let rest = usize::try_from(self.total - self.made).unwrap_or(self.piece);
+            self.data.truncate(rest.min(self.piece));
             self.pattern.fill(self.made, &mut self.data);
             self.made += self.data.len() as u64;
             self.sent = 0;
         }
     }
 
-    /// The next bytes; empty at the end.
-    fn next(&self) -> &[u8] {
-        &self.data[self.sent..]
+    /// The next bytes, `most` at most; empty at the end.
+    fn next(&self, most: u64) -> &[u8] {
+        let rest = &self.data[self.sent..];
+        &rest[..usize::try_from(most).map_or(rest.len(), |most| rest.len().min(most))]
     }
 
     /// This much of it was sent.
@@ -167,6 +185,10 @@ struct Sender<'a> {
     /// Thresholds passed.
     passed: usize,
     samples: Option<Samples>,
+    /// The messages of the workload, if it is a series of them.
+    messages: Option<DueTimes>,
+    /// The responses, if a client asks.
+    answers: Option<Answers>,
 }
 
 impl<'a> Sender<'a> {
@@ -186,6 +208,8 @@ impl<'a> Sender<'a> {
             threshold_ns: 0,
             passed: 0,
             samples: config.job.samples_ns.map(Samples::new),
+            messages: DueTimes::new(&config.job.workload, token_bytes(&config.job)),
+            answers: Answers::new(&config.job, token_bytes(&config.job)),
         }
     }
 
@@ -207,6 +231,9 @@ impl<'a> Sender<'a> {
             let local_port = stream.local_addr().map_or(0, |address| address.port());
             let remote_port = self.config.port;
             self.half.tell(&News::Connected { handshake_ns, rtt_ns, local_port, remote_port });
+            if let Some(messages) = &mut self.messages {
+                messages.begin(handshake_ns, rtt_ns);
+            }
         }
         Ok(stream)
     }
@@ -225,14 +252,13 @@ impl<'a> Sender<'a> {
             if now_ns >= limit_ns {
                 return Err(ErrorKind::TimedOut.into());
             }
-            self.wait(Some(Watch::writable(stream)), limit_ns, now_ns)?;
+            self.wait(&mut [Watch::writable(stream)], limit_ns, now_ns)?;
         }
         Ok(())
     }
 
-    fn wait(&mut self, watch: Option<Watch<'_>>, until_ns: u64, now_ns: u64) -> io::Result<()> {
-        let mut watches: Vec<_> = watch.into_iter().collect();
-        if self.half.wait(&mut watches, until_ns, now_ns)?.is_some() {
+    fn wait(&mut self, watches: &mut [Watch<'_>], until_ns: u64, now_ns: u64) -> io::Result<()> {
+        if self.half.wait(watches, until_ns, now_ns)?.is_some() {
             self.fail("received a command for the receiver".to_owned());
         }
         Ok(())
@@ -241,32 +267,78 @@ impl<'a> Sender<'a> {
     fn send(&mut self, stream: &TcpStream, payload: &mut Payload) -> Result<(), Error> {
         let failed = |error| Error::System("sender: waiting", error);
         while self.half.ending().is_none() {
-            let now_ns = self.half.now_ns();
+            let mut now_ns = self.half.now_ns();
             self.look(stream, now_ns);
-            let rest = payload.next();
-            let watch = (!rest.is_empty()).then(|| Watch::writable(stream));
-            if watch.is_some() {
+            let mut most = u64::MAX;
+            if let Some(messages) = &self.messages {
+                now_ns = self.half.now_ns(); // the look may have taken its time
+                most = messages.left(now_ns);
+            }
+            if self.answers.is_some() {
+                most = self.hear(stream);
+            }
+            let rest = payload.next(most);
+            let is_writing = !rest.is_empty();
+            if is_writing {
                 match (&*stream).write(rest) {
                     Ok(written) => {
                         let whole = written == rest.len();
                         payload.advance(written);
+                        self.wrote(now_ns, written, whole);
                         if whole {
                             if self.half.is_deaf(now_ns) {
-                                self.wait(None, 0, now_ns).map_err(failed)?; // only for a command
+                                self.wait(&mut [], 0, now_ns).map_err(failed)?; // only for a command
                             }
                             continue;
                         }
                     }
-                    Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                    Err(error) => {
-                        let at = seconds(self.half.now_ns());
-                        self.half.end(Ending::Lost(format!("sending failed: {error} at {at}")));
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                        self.wrote(now_ns, 0, false);
                     }
+                    Err(error) => self.lose(format!("sending failed: {error}")),
                 }
             }
-            self.wait(watch, self.next_ns(), now_ns).map_err(failed)?;
+            let watches = [
+                is_writing.then(|| Watch::writable(stream)),
+                self.answers.is_some().then(|| Watch::readable(stream)),
+            ];
+            let mut watches: Vec<_> = watches.into_iter().flatten().collect();
+            self.wait(&mut watches, self.next_ns(now_ns), now_ns).map_err(failed)?;
         }
         Ok(())
+    }
+
+    /// Reads requests. Returns the bytes that may be written then.
+    fn hear(&mut self, stream: &TcpStream) -> u64 {
+        let mut data = [0; REQUEST_BYTES];
+        loop {
+            match (&mut &*stream).read(&mut data) {
+                Ok(0) => self.lose("the client closed the connection".to_owned()),
+                Ok(length) => {
+                    let wrong = self.answers.as_mut().and_then(|own| own.read(&data[..length]));
+                    let Some(at) = wrong else { continue };
+                    let reason = format!("requests differ from what was asked at byte {at}");
+                    self.half.end(Ending::Corrupt(reason));
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) => self.lose(format!("receiving failed: {error}")),
+            }
+            return self.answers.as_ref().map_or(0, Answers::left);
+        }
+    }
+
+    fn lose(&mut self, reason: String) {
+        let at = seconds(self.half.now_ns());
+        self.half.end(Ending::Lost(format!("{reason} at {at}")));
+    }
+
+    fn wrote(&mut self, now_ns: u64, bytes: usize, whole: bool) {
+        if let Some(answers) = &mut self.answers {
+            answers.wrote(bytes as u64);
+        }
+        if let Some(messages) = &mut self.messages {
+            messages.wrote(now_ns, bytes as u64, whole);
+        }
     }
 
     fn thresholds_ahead(&self) -> bool {
@@ -274,8 +346,10 @@ impl<'a> Sender<'a> {
     }
 
     /// Time of the next task even if nothing can be sent.
-    fn next_ns(&self) -> u64 {
+    fn next_ns(&self, now_ns: u64) -> u64 {
         let due_ns = self.sample_ns.min(self.job.workload.duration().unwrap_or(u64::MAX));
+        let message_ns = self.messages.as_ref().map(|messages| messages.next_ns(now_ns));
+        let due_ns = message_ns.map_or(due_ns, |message_ns| due_ns.min(message_ns));
         let due_ns = self.samples.as_ref().map_or(due_ns, |samples| due_ns.min(samples.due_ns()));
         if self.thresholds_ahead() { due_ns.min(self.threshold_ns) } else { due_ns }
     }
@@ -305,10 +379,9 @@ impl<'a> Sender<'a> {
 
     /// Bytes that have left, without those in the subflows' queues, which `mptcpi_bytes_sent` counts too.
     fn report_thresholds(&mut self) {
-        let token_bytes = self.job.token.map_or(0, |_| TOKEN_BYTES as u64);
         // Where they are not counted they are taken for none: the first thresholds have one subflow.
         let repeated = self.reinjected_bytes.unwrap_or(0);
-        let bytes = self.subflows.sent().saturating_sub(repeated + token_bytes);
+        let bytes = self.subflows.sent().saturating_sub(repeated + token_bytes(self.job));
         let passed = self.job.thresholds_bytes.partition_point(|&limit| limit <= bytes);
         for _ in self.passed..passed {
             let t_ns = self.half.now_ns();
@@ -366,9 +439,15 @@ impl<'a> Sender<'a> {
         let seen = self.half.seen(buffers, subflows, self.recorder.moved());
         let reinjected_bytes = self.reinjected_bytes;
         let samples = self.samples.as_ref().map_or(&[][..], Samples::all);
-        self.half.tell(&Report { duration_ns, cc, reinjected_bytes, samples, seen });
+        let late_ns = self.messages.as_ref().map(DueTimes::late_ns);
+        self.half.tell(&Report { duration_ns, cc, reinjected_bytes, samples, late_ns, seen });
         Ok(())
     }
+}
+
+/// Bytes that are sent in front of the payload.
+fn token_bytes(job: &Job) -> u64 {
+    job.token.map_or(0, |_| TOKEN_BYTES as u64)
 }
 
 #[cfg(test)]
@@ -387,15 +466,14 @@ mod tests {
         let size = 2 * WRITE_BYTES + 7;
         let mut expected = vec![0; size];
         Pattern::new(7).fill(0, &mut expected);
-        for piece in [1_459, WRITE_BYTES, usize::MAX] {
+        for piece in [1_459, WRITE_BYTES as u64, u64::MAX] {
             let mut payload = Payload::new(&job(&format!(
                 r#""workload": {{"kind": "transfer", "bytes": {size}, "deadline_ns": 1}}"#
             )));
             let mut sent = Vec::new();
-            while !payload.next().is_empty() {
-                let bytes = payload.next().len().min(piece);
-                sent.extend_from_slice(&payload.next()[..bytes]);
-                payload.advance(bytes);
+            while !payload.next(piece).is_empty() {
+                sent.extend_from_slice(payload.next(piece));
+                payload.advance(payload.next(piece).len());
             }
             assert!(sent == expected, "in pieces of {piece}");
         }
@@ -410,9 +488,9 @@ mod tests {
             );
             let mut payload = Payload::new(&job(&goal));
             let mut sent = Vec::new();
-            while !payload.next().is_empty() {
-                sent.extend_from_slice(payload.next());
-                payload.advance(payload.next().len());
+            while !payload.next(u64::MAX).is_empty() {
+                sent.extend_from_slice(payload.next(u64::MAX));
+                payload.advance(payload.next(u64::MAX).len());
             }
             let mut expected = vec![0; size];
             Pattern::new(7).fill(0, &mut expected);
@@ -422,10 +500,33 @@ mod tests {
     }
 
     #[test]
+    fn no_message_is_split() {
+        let goal = |bytes| {
+            format!(
+                r#""workload": {{"kind": "messages", "bytes": {bytes}, "interval_ns": 1000000,
+                    "duration_ns": 4000000000, "patience_ns": 1}}, "token": "00112233445566778899aabbccddeeff""#
+            )
+        };
+        for bytes in [200, 1_000, WRITE_BYTES as u64] {
+            let mut payload = Payload::new(&job(&goal(bytes)));
+            payload.advance(TOKEN_BYTES);
+            for message in 0..4_000 {
+                assert_eq!(payload.next(bytes).len() as u64, bytes, "{message} of {bytes}");
+                payload.advance(payload.next(bytes).len());
+            }
+            assert!(payload.next(bytes).is_empty());
+        }
+        let large = 2 * WRITE_BYTES as u64 + 3;
+        let mut payload = Payload::new(&job(&goal(large)));
+        payload.advance(TOKEN_BYTES);
+        assert_eq!(payload.next(large).len(), WRITE_BYTES);
+    }
+
+    #[test]
     fn a_saturated_sender_never_runs_out() {
         let mut payload = Payload::new(&job(r#""workload": {"kind": "bulk", "duration_ns": 1}"#));
         for _ in 0..100 {
-            assert_eq!(payload.next().len(), WRITE_BYTES);
+            assert_eq!(payload.next(u64::MAX).len(), WRITE_BYTES);
             payload.advance(WRITE_BYTES);
         }
     }

@@ -106,6 +106,14 @@ pub fn set_congestion_control(fd: BorrowedFd<'_>, name: &str) -> Result<(), Erro
     })
 }
 
+/// Sends what is written at once, in however small segments; subflows to come do so too.
+///
+/// # Errors
+/// An MPTCP socket before Linux 5.16 cannot.
+pub fn set_no_delay(fd: BorrowedFd<'_>) -> io::Result<()> {
+    sys::set_option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, &1i32.to_ne_bytes())
+}
+
 /// The effective congestion control of the first subflow.
 pub fn congestion_control(fd: BorrowedFd<'_>) -> io::Result<String> {
     let name = sys::option(fd, libc::IPPROTO_TCP, libc::TCP_CONGESTION, CC_NAME_ROOM)?;

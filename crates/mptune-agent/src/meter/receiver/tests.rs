@@ -149,6 +149,44 @@ fn bytes_that_arrive_before_the_senders_report_are_binned_later() {
     assert_eq!(receiver.bins.until(1_210_000_000)[11..], [4_000, 6_000]);
 }
 
+/// Two messages of 100 bytes, 50 ms apart.
+const MESSAGES: &str = r#""workload": {"kind": "messages", "bytes": 100, "interval_ns": 50000000,
+    "duration_ns": 100000000, "patience_ns": 1000000000}"#;
+
+#[test]
+fn messages_have_delays_since_each_was_due() {
+    taken((MESSAGES, 20_000_000), &payload(100), 1, |receiver| {
+        receiver.take(95_000_000, &payload(199)[100..]);
+        assert_eq!(receiver.delays.as_ref().unwrap().all(), [20_000_000]);
+        assert_eq!((receiver.completion_ns(), receiver.half.ending()), (None, None));
+        receiver.take(97_000_000, &payload(200)[199..]);
+        assert_eq!(receiver.delays.as_ref().unwrap().all(), [20_000_000, 47_000_000]);
+        assert_eq!(receiver.half.ending(), Some(&Ending::Complete));
+        assert_eq!(receiver.completion_ns(), Some(97_000_000));
+    });
+}
+
+#[test]
+fn messages_that_arrive_before_the_senders_report_have_the_same_delays() {
+    let (job, mut control) = (job(MESSAGES), Control::new().unwrap());
+    let mut receiver = Receiver::new(&job, Half::new(&mut control));
+    // Accepted half a round trip after it was established.
+    receiver.clock = Clock::new(2 * SECOND, 200_000_000);
+    receiver.take(2 * SECOND, &payload(100));
+    receiver.take(2_090_000_000, &payload(200)[100..]);
+    assert!(receiver.delays.as_ref().unwrap().all().is_empty());
+    receiver.align(Handshake { handshake_ns: 1_200_000_000, rtt_ns: 200_000_000 });
+    assert_eq!(receiver.delays.as_ref().unwrap().all(), [100_000_000, 140_000_000]);
+}
+
+#[test]
+fn messages_that_do_not_arrive_end_it_after_the_patience() {
+    let goal = MESSAGES.replace("1000000000", "2000000000");
+    assert_eq!(checked(&goal, 2_099_999_999), None);
+    let ending = checked(&goal, 2_100_000_000);
+    assert!(matches!(ending, Some(Ending::Incomplete(reason)) if reason.contains("of 200 bytes")));
+}
+
 #[test]
 fn without_the_senders_report_there_is_no_result() {
     let (job, mut control) = (

@@ -141,6 +141,16 @@ impl SendBuffer {
         }
     }
 
+    /// Segments that a burst may have before this limit: of pieces as many as the receiver's window, whatever is there to be
+    /// sent (Linux `mptcp_subflow_get_send`).
+    #[inline]
+    pub fn burst_window(&self, limit: Seq) -> Seq {
+        match &self.memory {
+            Some(memory) if self.pieces.is_some() => memory.open_window(),
+            _ => limit - self.next,
+        }
+    }
+
     /// The program has offered more than this limit lets go.
     #[inline]
     pub fn has_more(&self, limit: Seq) -> bool {

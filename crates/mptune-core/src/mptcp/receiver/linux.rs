@@ -27,7 +27,7 @@ impl DataReceiver {
         if would_lose_range(&subflows[id], segment.seq) {
             self.acknowledge(io, &mut subflows[id], false);
         }
-        let before = self.reassembly.next();
+        let (before, messages) = (self.reassembly.next(), self.delivered.messages());
         let Some(reply) = self.take(io.now, &mut subflows[id], segment) else {
             subflows[id].memory.refused += 1;
             return self.acknowledge(io, &mut subflows[id], false);
@@ -37,7 +37,9 @@ impl DataReceiver {
         if progress > 0 && self.buffer.measures_on_read(io.now) {
             self.on_read(io.now, subflows);
         }
-        if progress > 1 {
+        // A message ends with PSH: whoever reads all that was pushed acknowledges it at once, unless it answers (Linux
+        // `tcp_measure_rcv_mss`, `mptcp_subflow_could_cleanup`).
+        if progress > 1 || self.delivered.messages() > messages {
             self.acknowledge_pending(io, subflows);
         }
     }

@@ -120,7 +120,7 @@ impl DataSender {
         let open = scheduler::bits(self.scheduling.usable)
             .filter(|&id| self.has_queue_room(id) && self.may_queue(id))
             .fold(0, |set, id| set | 1 << id);
-        self.select(now, open, limit - self.buffer.next())
+        self.select(now, open, self.buffer.burst_window(limit))
     }
 
     /// A subflow's send queue has room.

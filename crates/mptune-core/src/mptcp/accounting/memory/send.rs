@@ -298,6 +298,12 @@ impl SendMemory {
         self.edge.saturating_sub(self.una).min(self.limit)
     }
 
+    /// Segments from the next one to the right edge of the receiver's window.
+    pub fn open_window(&self) -> Seq {
+        let bytes = self.edge.saturating_sub(self.next);
+        bytes.div_ceil(Bytes::from(self.full)).min(Bytes::from(Seq::MAX)) as Seq
+    }
+
     /// The window from there on (Linux `mptcp_check_allowed_size`).
     #[inline]
     pub fn window_from(&self, start: Bytes) -> u32 {
