@@ -203,7 +203,7 @@ def _of_answer(run: RunData, answer: ObjectiveAnswer) -> Iterator[Table]:
     figures = [*answer.figures, answer.throughput]
     rows = [_figure(figure.name, figure) for figure in figures]
     if answer.outage is not None:
-        rows.append(_figure(f"longest gap if {answer.outage.path} fails", answer.outage.gap))
+        rows.append(_figure(f"{answer.outage.gap.name} if {answer.outage.path} fails", answer.outage.gap))
     yield Table(title="Answer and default", rows=rows, source="result.json", headings=_HEADINGS)
     if run.compared:
         yield Table(
