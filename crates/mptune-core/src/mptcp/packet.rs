@@ -36,6 +36,9 @@ pub struct Segment {
     pub congestion_experienced: bool,
     /// The sender responded to the echo of a mark (CWR, RFC 3168 section 6.1).
     pub reduced: bool,
+    /// No other follows it at once (PSH, RFC 9293 section 3.9.1.2): the receiver does not delay its ACK beyond the
+    /// application's read.
+    pub pushed: bool,
 }
 
 /// A pure acknowledgement.

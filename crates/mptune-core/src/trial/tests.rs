@@ -71,6 +71,7 @@ fn a_segment_that_begins_elsewhere_fails_the_trial() {
             ecn_capable: false,
             congestion_experienced: false,
             reduced: false,
+            pushed: false,
         });
         simulation.inject(0, &Packet { flow: 0, content });
     };

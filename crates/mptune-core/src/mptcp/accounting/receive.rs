@@ -114,7 +114,7 @@ impl ReceiveBuffer {
         match self {
             Self::Payload(window) => next.saturating_add(window.segments),
             Self::Linux(memory) => {
-                own.compression.on_acknowledged();
+                own.on_acknowledged();
                 memory.charge_subflow_queue(receiver.out_of_order_count());
                 if memory.is_half_full() {
                     receiver.leave_quickack();
@@ -139,6 +139,19 @@ impl ReceiveBuffer {
             }
             Self::Linux(memory) => memory.on_read(now, subflows),
         }
+    }
+
+    /// Delay after which the application has read everything that arrived in order, unless out-of-order data keeps
+    /// memory in use; under Linux accounting.
+    #[inline]
+    pub fn read_after(&self) -> Option<Nanos> {
+        if let Self::Linux(memory) = self { memory.read_after() } else { None }
+    }
+
+    /// The application's read opens a subflow's window so far that it is announced, under Linux accounting.
+    #[inline]
+    pub fn reopens(&self, own: &SubflowMemory) -> bool {
+        if let Self::Linux(memory) = self { memory.reopens(own) } else { false }
     }
 
     /// A subflow joined.

@@ -37,8 +37,8 @@ impl DataReceiver {
         if progress > 0 && self.buffer.measures_on_read(io.now) {
             self.on_read(io.now, subflows);
         }
-        if progress > 1 {
-            self.acknowledge_pending(io, subflows);
+        if progress > 0 {
+            self.acknowledge_read(io, subflows, id, progress > 1);
         }
     }
 
@@ -53,6 +53,9 @@ impl DataReceiver {
         }
         grow_window(memory, own, receiver, segment.seq, segment.mapping.length.into());
         let gap = receiver.next();
+        if segment.seq == gap {
+            own.note_pushed(segment.mapping.length.into(), segment.pushed);
+        }
         let mut accepted = Accepted { now, reassembly, memory, own, delivered, series };
         let reply = match receiver.on_next(now, segment.seq) {
             Some(reply) => {
@@ -74,11 +77,28 @@ impl DataReceiver {
         }
     }
 
-    /// The application read everything: delayed ACKs are sent on all subflows (Linux `mptcp_cleanup_rbuf`), so that the
-    /// fastest reports the open window.
-    fn acknowledge_pending(&mut self, io: &mut Io, subflows: &mut [Subflow]) {
-        for subflow in subflows.iter_mut().filter(|s| s.receiver.deadline() < NEVER) {
-            self.acknowledge(io, subflow, false);
+    /// The application reads what arrived in order on a subflow: pushed segments of it, or after a gap was closed of all
+    /// subflows, are acknowledged then, if it leaves nothing (Linux `mptcp_cleanup_rbuf`, `__tcp_cleanup_rbuf`); and
+    /// all delayed ACKs are sent if the window opens widely.
+    #[inline]
+    fn acknowledge_read(
+        &mut self,
+        io: &mut Io,
+        subflows: &mut [Subflow],
+        id: SubflowId,
+        closed: bool,
+    ) {
+        let read = if closed { &mut *subflows } else { &mut subflows[id..=id] };
+        let reading = self.buffer.read_after();
+        for subflow in read.iter_mut().filter(|subflow| subflow.receiver.deadline() < NEVER) {
+            let Subflow { receiver, memory, ack_timer, .. } = subflow;
+            let is_empty = memory.stuck == 0 && receiver.out_of_order_count() == 0;
+            if let Some(reading) = reading.filter(|_| memory.pushed && is_empty) {
+                receiver.acknowledge_by(io.now + reading);
+                io.queue.set_no_later(*ack_timer, receiver.deadline());
+            } else if closed && self.buffer.reopens(memory) {
+                self.acknowledge(io, subflow, false);
+            }
         }
     }
 }

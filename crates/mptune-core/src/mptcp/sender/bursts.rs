@@ -3,6 +3,7 @@
 //! `tcp_tso_should_defer`). Queues and links see the packets of a burst one by one.
 
 use super::DataSender;
+use super::transmitting::Place;
 use crate::mptcp::scheduler::pacing_rate;
 use crate::mptcp::subflow::Subflow;
 use crate::pathmanager::SubflowId;
@@ -18,15 +19,36 @@ const WINDOW_PART: f64 = 3.0;
 /// Segments in the largest packet that waits in a send queue (Linux `GSO_LEGACY_MAX_SIZE`).
 const LARGEST_PACKET: u32 = 45;
 
+/// Segments of a subflow's queue that leave together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Burst {
+    /// Their number.
+    pub segments: u32,
+    /// They are a whole packet of the queue.
+    whole: bool,
+}
+
+impl Burst {
+    /// The place of the segment after so many of it.
+    #[inline]
+    pub fn place(self, sent: u32) -> Place {
+        match self.segments {
+            1 if !self.whole => Place::Cut,
+            segments if sent + 1 == segments => Place::Last,
+            _ => Place::Within,
+        }
+    }
+}
+
 impl DataSender {
-    /// Segments of a subflow's queue that leave together now. 0 if they wait for a full burst, until an ACK or more
-    /// data.
+    /// The burst that may leave a subflow's queue now. It is empty if the segments wait for a full one, until an ACK
+    /// or more data.
     ///
     /// Waiting counts as limited by cwnd, as `tcp_write_xmit` reports it to `tcp_cwnd_validate`.
     #[inline]
-    pub(super) fn next_burst(&self, now: Nanos, subflow: &mut Subflow, id: SubflowId) -> u32 {
+    pub(super) fn next_burst(&self, now: Nanos, subflow: &mut Subflow, id: SubflowId) -> Burst {
         if subflow.deferred {
-            return 0;
+            return Burst { segments: 0, whole: false };
         }
         let (window, room) = self.subflow_window(subflow);
         let packet = first_packet(&subflow.queue, room);
@@ -39,13 +61,14 @@ impl DataSender {
             || f64::from(room) >= window / WINDOW_PART
             || !Self::expects_more_room(now, subflow, self.scheduling.peers[id].srtt);
         if goes {
-            return packet.min(subflow.sender.room()).min(burst);
+            let segments = packet.min(subflow.sender.room()).min(burst);
+            return Burst { segments, whole: segments == packet };
         }
         if room == subflow.sender.room() {
             subflow.sender.note_deferred();
         }
         subflow.deferred = true;
-        0
+        Burst { segments: 0, whole: false }
     }
 
     /// The last burst left less than a millisecond ago, and the next ACK is due within one.

@@ -1,6 +1,7 @@
 //! The scheduler's loop: assigns new data to subflows as far as windows, buffers and the scheduler allow.
 
 use super::DataSender;
+use super::transmitting::Place;
 use crate::mptcp::io::Io;
 use crate::mptcp::scheduler::{self, Style};
 use crate::mptcp::subflow::Subflow;
@@ -59,7 +60,7 @@ impl DataSender {
             }
             let id = self.select(io.now, ready, limit - self.buffer.next())?;
             let data = self.take_next(subflows, id);
-            self.assign(io, subflows, id, data);
+            self.assign(io, subflows, id, data, Place::Within);
             if self.is_notification_due() {
                 return self.notification();
             }
@@ -142,13 +143,13 @@ impl DataSender {
     pub(super) fn send_queue(&mut self, io: &mut Io, subflows: &mut [Subflow], id: SubflowId) {
         while self.scheduling.has_room(id) && !self.waits_by_nagle(&subflows[id]) {
             let burst = self.next_burst(io.now, &mut subflows[id], id);
-            for sent in 0..burst {
+            for sent in 0..burst.segments {
                 let goes = sent == 0 || self.scheduling.has_room(id);
                 let next = if goes { subflows[id].queue.pop_front() } else { None };
                 let Some(data) = next else { return };
-                self.assign(io, subflows, id, data);
+                self.assign(io, subflows, id, data, burst.place(sent));
             }
-            if burst == 0 {
+            if burst.segments == 0 {
                 return;
             }
         }

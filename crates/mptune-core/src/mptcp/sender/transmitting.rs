@@ -9,6 +9,44 @@ use crate::network::forward;
 use crate::pathmanager::SubflowId;
 use crate::units::{Bytes, Nanos, Seq};
 
+/// The place of a segment in the burst that it leaves with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Others follow, if cwnd and pace allow them.
+    Within,
+    /// The last one.
+    Last,
+    /// Alone, the first of a packet whose rest waits.
+    Cut,
+}
+
+impl Place {
+    /// It is pushed; cwnd and pace are `ready` for another. Linux pushes what ends a packet of several segments
+    /// (`__tcp_transmit_skb`) or the data of a write (`tcp_push`), not the parts of a packet (`tso_fragment`).
+    #[inline]
+    fn is_pushed(self, ready: bool) -> bool {
+        match self {
+            Self::Within => !ready,
+            Self::Last => true,
+            Self::Cut => false,
+        }
+    }
+}
+
+/// The occasion on which a segment is sent.
+#[derive(Debug, Clone, Copy)]
+struct Flags {
+    /// For the first time on its subflow.
+    new: bool,
+    /// No other follows it at once.
+    pushed: bool,
+}
+
+impl Flags {
+    /// Sent again on its subflow: the receiver acknowledges it without delay in any case.
+    const REPEATED: Self = Self { new: false, pushed: false };
+}
+
 impl DataSender {
     /// The retransmissions of the subflow's loss recovery.
     #[inline]
@@ -21,14 +59,14 @@ impl DataSender {
     #[inline(never)]
     fn retransmit_lost(&mut self, io: &mut Io, subflow: &mut Subflow) {
         while let Some(segment) = subflow.sender.next_retransmission(io.now) {
-            self.transmit(io, subflow, segment, false);
+            self.transmit(io, subflow, segment, Flags::REPEATED);
         }
     }
 
     /// The subflow's tail loss probe is due.
     pub fn probe(&mut self, io: &mut Io, subflow: &mut Subflow) {
         if let Some(segment) = subflow.sender.probe(io.now) {
-            self.transmit(io, subflow, segment, false);
+            self.transmit(io, subflow, segment, Flags::REPEATED);
         }
     }
 
@@ -40,7 +78,7 @@ impl DataSender {
         io: &mut Io,
         subflow: &mut Subflow,
         (seq, data): (Seq, Seq),
-        new: bool,
+        Flags { new, pushed }: Flags,
     ) -> u32 {
         let mapping = self.buffer.mapping(data);
         let payload = u32::from(mapping.length);
@@ -51,6 +89,7 @@ impl DataSender {
             ecn_capable: new && (self.ecn || subflow.sender.ecn_per_segment()),
             congestion_experienced: false,
             reduced: new && subflow.sender.take_ecn_signal(),
+            pushed,
         };
         let packet = Packet { flow: subflow.flow, content: Content::Data(segment) };
         io.send(forward(subflow.path), payload + self.header + subflow.longer_header, packet);
@@ -66,7 +105,7 @@ impl DataSender {
         id: SubflowId,
         data: Seq,
     ) {
-        self.assign(io, subflows, id, data);
+        self.assign(io, subflows, id, data, Place::Last);
     }
 
     /// Sends a segment on a subflow, for the first time there.
@@ -78,13 +117,15 @@ impl DataSender {
         subflows: &mut [Subflow],
         id: SubflowId,
         data: Seq,
+        place: Place,
     ) {
         let subflow = &mut subflows[id];
         if subflow.sender.outstanding() == 0 {
             subflow.sender.on_start(io.now);
         }
         let (seq, ready) = subflow.sender.send(io.now, data);
-        let payload = self.transmit(io, subflow, (seq, data), true);
+        let flags = Flags { new: true, pushed: place.is_pushed(ready) };
+        let payload = self.transmit(io, subflow, (seq, data), flags);
         subflow.carried_data = true;
         if !ready {
             self.scheduling.set_room(id, false);

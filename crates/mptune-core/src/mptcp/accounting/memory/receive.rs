@@ -376,6 +376,20 @@ impl ReceiveMemory {
         window as u32
     }
 
+    /// Delay after which the application has read everything, none while out-of-order data is held (Linux
+    /// `mptcp_cleanup_rbuf`).
+    #[inline]
+    pub fn read_after(&self) -> Option<Nanos> {
+        (self.out_of_order == 0).then_some(READING)
+    }
+
+    /// After a read the window is at least twice that last offered (Linux `mptcp_cleanup_rbuf`,
+    /// `__tcp_cleanup_rbuf`).
+    pub fn reopens(&self, subflow: &SubflowMemory) -> bool {
+        let free = self.free_window(0, self.largest_window(subflow), subflow);
+        free > 0 && free >= 2 * subflow.window
+    }
+
     /// A segment that starts here (lower 32 bits) is beyond the window, and is dropped although its subflow
     /// acknowledges it (Linux `mptcp_data_queue_ofo`).
     #[inline]

@@ -44,6 +44,10 @@ pub struct SubflowMemory {
     pub grown: Option<Bytes>,
     /// Its RTT at the receiver (Linux `rcv_rtt_est`), for a buffer that grows; 0 before any data.
     pub rtt: Nanos,
+    /// A segment that is not acknowledged yet was pushed, or is shorter than others (Linux `ICSK_ACK_PUSHED`), and the
+    /// length of the last such one (`last_seg_size`).
+    pub pushed: bool,
+    short: u32,
     /// Acknowledgements of its gaps.
     pub compression: Compression,
 }
@@ -59,6 +63,22 @@ impl SubflowMemory {
             self.is_largest = false;
         }
         larger
+    }
+
+    /// A segment arrived in order, after [`Self::measure`]. A second one of the same length below the largest counts as
+    /// full (Linux `tcp_measure_rcv_mss`).
+    #[inline]
+    pub fn note_pushed(&mut self, payload: u32, pushed: bool) {
+        let is_short = payload < self.segment;
+        self.pushed |= pushed || is_short && payload != self.short;
+        self.short = if is_short { payload } else { 0 };
+    }
+
+    /// An ACK was sent.
+    #[inline]
+    pub fn on_acknowledged(&mut self) {
+        self.pushed = false;
+        self.compression.on_acknowledged();
     }
 
     /// A new segment arrived. True for the first one, and then once per window.
