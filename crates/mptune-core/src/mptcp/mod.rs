@@ -14,6 +14,7 @@ mod protocol;
 mod reassembly;
 mod receiver;
 pub mod scheduler;
+mod send_queue;
 mod sender;
 mod subflow;
 

@@ -3,12 +3,12 @@
 use super::accounting::SendWindow;
 use super::accounting::memory::SubflowMemory;
 use super::packet::Mapping;
+use super::send_queue::SendQueue;
 use crate::engine::Source;
 use crate::pathmanager::Role;
 use crate::tcp::{Receiver, Sender};
 use crate::transport::Series;
 use crate::units::{NEVER, Nanos, SECOND, Seq};
-use std::collections::VecDeque;
 
 /// RFC 6298 (2.1) and Linux `TCP_TIMEOUT_INIT`: the initial RTO of a handshake packet.
 const HANDSHAKE_TIMEOUT: Nanos = SECOND;
@@ -79,7 +79,7 @@ pub struct Subflow {
     /// It carried data at some point.
     pub carried_data: bool,
     /// Its send queue: segments that wait for cwnd.
-    pub queue: VecDeque<Seq>,
+    pub queue: SendQueue,
     /// Its next segment with a redundant scheduler.
     pub position: Seq,
     /// Its TCP's send window, under Linux accounting.
@@ -127,7 +127,7 @@ impl Subflow {
             failing: false,
             stale_count: 0,
             carried_data: false,
-            queue: VecDeque::new(),
+            queue: SendQueue::default(),
             position: 0,
             send_window: SendWindow::default(),
             deferred: false,
@@ -155,6 +155,7 @@ impl Subflow {
         self.stale_count = 0;
         (self.position, self.asked) = (0, 0);
         self.deferred = false;
+        self.queue.restart();
         self.beat_at = NEVER;
         self.send_window = SendWindow::default();
         self.memory = SubflowMemory::default();

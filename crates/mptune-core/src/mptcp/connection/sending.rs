@@ -19,6 +19,7 @@ impl Connection {
             ecn_echo: packet.ecn_echo,
         };
         let progress = subflow.sender.on_ack(io.now, &ack, self.sender.peers(), id);
+        subflow.queue.on_acknowledged(subflow.sender.una());
         if progress.delivered > 0 && subflow.timed_out {
             self.on_recovered(io, id);
         }

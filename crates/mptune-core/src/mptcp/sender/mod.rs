@@ -42,14 +42,17 @@ pub struct DataSender {
     reinjected: u64,
     reinjected_bytes: Bytes,
     scheduling: Scheduling,
-    /// Segments that fit the send queue of a subflow, unless its buffer grows.
-    queue_limit: Seq,
+    /// Memory of the send queue of a subflow, unless its buffer grows, and of a packet in it besides its payload, both in
+    /// full segments.
+    queue_limit: f64,
+    overhead: f64,
     /// Number of segments handed to subflows at which the path manager is notified.
     notify_at: Seq,
     blocking: Blocking,
     /// Timers of the connection-level retransmission and of the application, under Linux accounting.
     timers: Option<Timers>,
     fails_at_timeout: bool,
+    is_multipath: bool,
     opportunistic: bool,
     tso: bool,
     ecn: bool,
@@ -71,9 +74,10 @@ impl DataSender {
         let cut = options.scheduler.style() == Style::Push && is_multipath;
         let fails_at_timeout = is_multipath && options.accounting == Accounting::Payload;
         let buffer = SendBuffer::new(options, receiver, cut);
-        let queue_limit = buffer.subflow_segments();
+        let (queue_limit, overhead) = (buffer.subflow_memory(), buffer.packet_overhead());
         let grows = buffer.grows();
-        let whole_window = if grows { Seq::MAX } else { queue_limit }.min(receiver.segments());
+        let fits = if grows { Seq::MAX } else { buffer.subflow_segments() };
+        let whole_window = fits.min(receiver.segments());
         Self {
             buffer,
             carried_by: Ring::new(),
@@ -82,6 +86,8 @@ impl DataSender {
             reinjected_bytes: 0,
             scheduling: Scheduling::new(options.scheduler.clone(), options.paces(), whole_window),
             queue_limit,
+            overhead,
+            is_multipath,
             notify_at: Seq::MAX,
             blocking: Blocking::new(),
             timers: Timers::new(number, options.accounting, io),

@@ -181,6 +181,10 @@ impl DataSender {
         let peer = &mut self.scheduling.peers[id];
         *peer = subflow.sender.summary(usable);
         peer.outstanding += subflow.queue.len() as u32;
+        if self.scheduling.style == Style::Push {
+            peer.memory =
+                f64::from(peer.outstanding) + subflow.queue.packets() as f64 * self.overhead;
+        }
         if let Some(paces) = &self.scheduling.paces {
             peer.timed_out = subflow.timed_out;
             paces.apply(id, peer);

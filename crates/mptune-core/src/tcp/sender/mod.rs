@@ -236,6 +236,12 @@ impl Sender {
         (self.next - self.una) + self.retransmitted_out - self.sacked_out - self.lost_out
     }
 
+    /// The first segment that is not acknowledged cumulatively.
+    #[inline]
+    pub fn una(&self) -> Seq {
+        self.una
+    }
+
     /// Segments not cumulatively acknowledged.
     #[inline]
     pub fn outstanding(&self) -> u32 {
@@ -280,6 +286,7 @@ impl Sender {
             acked_between_losses: self.acked_between_losses,
             ssthresh: self.window.ssthresh,
             outstanding: self.outstanding(),
+            memory: 0.0,
             rtt_variation: self.rtt.variation(),
             window: self.window.cwnd,
             sent: self.outstanding(),

@@ -2,6 +2,7 @@
 //! `net/mptcp/protocol.c`, `mptcp_sendmsg_frag`, `mptcp_check_allowed_size`).
 
 use crate::engine::Ring;
+use crate::mptcp::send_queue::PACKET_OVERHEAD;
 use crate::units::{Bytes, MICROSECOND, Nanos, Seq};
 
 /// Linux `SOCK_MIN_SNDBUF`: two packets of 2 KiB with their headers.
@@ -153,9 +154,19 @@ impl SendMemory {
         (self.limit / Bytes::from(self.cost)).max(1) as Seq
     }
 
-    /// Segments that fit the send buffer of a subflow with this value of `sk_sndbuf`.
-    pub fn segments_in(&self, buffer: Bytes) -> Seq {
-        packets_in(buffer, self.full) as Seq
+    /// Memory of the send buffer of a subflow with this value of `sk_sndbuf`; of packets, their payload that fits it.
+    pub fn queue_memory(&self, buffer: Bytes) -> Bytes {
+        if self.fragment.is_none() { payload_of_packets(buffer, self.full) } else { buffer }
+    }
+
+    /// The same of a subflow whose buffer has the size of the connection's.
+    pub fn subflow_memory(&self) -> Bytes {
+        self.limit
+    }
+
+    /// Memory of a packet in a subflow's send queue besides its payload; 0 where packets are counted by their payload.
+    pub fn packet_overhead(&self) -> Bytes {
+        if self.fragment.is_none() { 0 } else { PACKET_OVERHEAD }
     }
 
     /// Payload bytes handed to subflows so far.
