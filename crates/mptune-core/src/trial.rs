@@ -116,7 +116,7 @@ impl TrialSpec {
             start: 0,
             script: self.script.iter().map(ScriptSpec::action).collect(),
         };
-        let (told, full) = (self.path_parameters.iter(), options.full_segment());
+        let (told, full) = (self.path_parameters.iter(), options.counted_segment());
         options.path_parameters = told.map(|of_path| of_path.told(full)).collect();
         Ok(options)
     }

@@ -7,6 +7,7 @@ use super::protocol::Protocol;
 use super::scheduler;
 use crate::congestion::Controller;
 use crate::pathmanager::{self, PathId, TransferSize};
+use crate::tcp::pacing::Lengths;
 use crate::units::{Bytes, Nanos};
 use crate::workload::Workload;
 
@@ -91,6 +92,31 @@ impl ConnectionOptions {
         match self.accounting {
             Accounting::Linux(_) => self.mss - self.protocol.rules().option_size(),
             Accounting::Payload => self.mss,
+        }
+    }
+
+    /// Lengths of a full segment, as bursts count them.
+    pub fn lengths(&self) -> Lengths {
+        let full = self.full_segment();
+        match self.accounting {
+            Accounting::Linux(_) => Lengths::new(self.mss, full),
+            Accounting::Payload => Lengths::counted(full),
+        }
+    }
+
+    /// Bytes of a full segment in a rate.
+    pub fn counted_segment(&self) -> u32 {
+        match self.accounting {
+            Accounting::Linux(_) => self.mss,
+            Accounting::Payload => self.full_segment(),
+        }
+    }
+
+    /// The same as paces count them.
+    pub fn paced_lengths(&self) -> Lengths {
+        match self.accounting {
+            Accounting::Linux(_) => self.lengths(),
+            Accounting::Payload => Lengths::default(),
         }
     }
 

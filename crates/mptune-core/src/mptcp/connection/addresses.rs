@@ -9,7 +9,6 @@ use crate::mptcp::io::Io;
 use crate::mptcp::packet::Content;
 use crate::mptcp::subflow::Phase;
 use crate::pathmanager::{PathId, Report, Role, SubflowId};
-use crate::tcp::Sender;
 use crate::units::NEVER;
 
 impl Connection {
@@ -46,7 +45,7 @@ impl Connection {
     /// Reopens a closed subflow.
     pub(super) fn reopen(&mut self, io: &mut Io, id: SubflowId, role: Role) {
         let flow = io.add_flow(self.number, id);
-        let sender = Sender::new(self.controller.clone(), self.sender.samples_rates());
+        let sender = self.new_sender();
         let subflow = &mut self.subflows[id];
         subflow.reopen(flow, sender);
         subflow.role = role;

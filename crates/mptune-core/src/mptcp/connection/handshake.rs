@@ -20,13 +20,19 @@ impl Connection {
         let timers = [Timer::Subflow(id), Timer::DelayedAck(id)];
         let timers = timers.map(|timer| io.add_timer(self.number, timer));
         let longer = io.paths[path].family.longer_header();
-        let sender = Sender::new(self.controller.clone(), self.sender.samples_rates());
+        let sender = self.new_sender();
         let series = Series::new(self.start, self.bin);
         let mut subflow = Subflow::new(path, flow, longer, sender, series, timers);
         subflow.role = role;
         self.subflows.push(subflow);
         self.sender.add_subflow();
         self.send_handshake(io, id, Content::Syn);
+    }
+
+    /// The sender of a subflow that starts.
+    pub(super) fn new_sender(&self) -> Sender {
+        let sampled = self.sender.samples_rates();
+        Sender::new(self.controller.clone(), sampled).with_lengths(self.lengths)
     }
 
     /// Sends a handshake packet that requires an answer.

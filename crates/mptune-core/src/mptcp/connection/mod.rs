@@ -26,6 +26,7 @@ use super::subflow::Subflow;
 use crate::congestion::Controller;
 use crate::engine::Source;
 use crate::pathmanager::{Assignment, Driver, PathId, Stack};
+use crate::tcp::pacing::Lengths;
 use crate::transport::RoleChange;
 use crate::units::Nanos;
 use std::collections::VecDeque;
@@ -40,6 +41,7 @@ pub struct Connection {
     receiver: DataReceiver,
     /// The congestion control of every subflow, in its initial state.
     controller: Controller,
+    lengths: Lengths,
     driver: Driver,
     start: Nanos,
     /// Width of the bins of every series.
@@ -63,7 +65,7 @@ impl Connection {
         io.queue.set(script_timer, options.start);
         let receiver = DataReceiver::new(&options);
         let sender = DataSender::new(number, &options, receiver.buffer(), io);
-        let handshakes = options.handshakes();
+        let (handshakes, lengths) = (options.handshakes(), options.paced_lengths());
         let (paths, size) = (io.paths.as_slice(), options.size);
         let assignment =
             Assignment::with_policy(options.path_manager, paths, size, io.lsrr_honoured);
@@ -77,6 +79,7 @@ impl Connection {
             sender,
             receiver,
             controller: options.controller,
+            lengths,
             driver,
             start: options.start,
             bin: options.bin,

@@ -101,7 +101,7 @@ impl DataSender {
 
     /// Segments of a full burst.
     fn burst(&self, id: SubflowId) -> u32 {
-        let (peer, full) = (&self.scheduling.peers[id], self.buffer.full());
-        pacing::burst(1e9 * pacing_rate(peer), peer.min_rtt, full, SMALLEST_BURST)
+        let peer = &self.scheduling.peers[id];
+        pacing::burst(1e9 * pacing_rate(peer), peer.min_rtt, self.lengths, SMALLEST_BURST)
     }
 }

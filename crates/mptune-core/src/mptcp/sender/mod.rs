@@ -25,6 +25,7 @@ use super::subflow::Subflow;
 use crate::congestion::Peer;
 use crate::engine::Ring;
 use crate::pathmanager::SubflowId;
+use crate::tcp::pacing::Lengths;
 use crate::units::{Bytes, Nanos, Seq};
 use blocking::Blocking;
 use scheduling::Scheduling;
@@ -60,6 +61,8 @@ pub struct DataSender {
     rate_samples: bool,
     /// Bytes before the payload of a packet, over IPv4.
     header: u32,
+    /// Lengths of a full segment.
+    lengths: Lengths,
 }
 
 impl DataSender {
@@ -97,6 +100,7 @@ impl DataSender {
             ecn: options.ecn,
             rate_samples: options.controller.rate_samples() || options.path_policy.is_some(),
             header: options.header(),
+            lengths: options.lengths(),
         }
     }
 

@@ -16,7 +16,7 @@ mod reduction;
 mod timer;
 mod undo;
 
-use super::pacing::Pacing;
+use super::pacing::{Lengths, Pacing};
 use super::{Prr, RttEstimator, rate::RateEstimator};
 use crate::congestion::{Controller, Peer, Window};
 use crate::engine::{RangeSet, Ring};
@@ -207,6 +207,11 @@ impl Sender {
             counters: SenderCounters::default(),
             miscounted: false,
         }
+    }
+
+    /// The same with segments of these lengths, as the pace counts them.
+    pub fn with_lengths(self, lengths: Lengths) -> Self {
+        Self { pacing: Pacing::new(lengths), ..self }
     }
 
     /// The handshake ended with an RTT of `rtt`, none if its segments were retransmitted.
