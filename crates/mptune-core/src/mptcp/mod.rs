@@ -6,6 +6,7 @@
 
 pub mod accounting;
 mod connection;
+mod echoes;
 mod io;
 mod options;
 mod packet;

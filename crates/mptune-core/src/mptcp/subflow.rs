@@ -92,6 +92,8 @@ pub struct Subflow {
     pub penalised_at: Nanos,
     /// Payload bytes that it delivered first.
     pub series: Series,
+    /// The newest timestamp from the data receiver (Linux `ts_recent`).
+    pub newest_stamp: u16,
     /// Its receive memory, under Linux accounting.
     pub memory: SubflowMemory,
     /// Event source of the sender's and the handshake's timer.
@@ -133,6 +135,7 @@ impl Subflow {
             deferred: false,
             beat_at: NEVER,
             penalised_at: 0,
+            newest_stamp: 0,
             series,
             memory: SubflowMemory::default(),
             timer: timers[0],

@@ -83,13 +83,10 @@ impl ReceiveBuffer {
         }
     }
 
-    /// It needs the RTTs of the subflows.
+    /// It needs the senders' RTTs of the subflows.
     #[inline]
     pub fn needs_rtts(&self) -> bool {
-        match self {
-            Self::Payload(window) => window.tuning.is_some(),
-            Self::Linux(_) => true,
-        }
+        matches!(self, Self::Payload(window) if window.tuning.is_some())
     }
 
     /// [`Self::on_read`] has a measurement due.

@@ -2,6 +2,7 @@
 //! 3.2), and their retransmission.
 
 use super::Connection;
+use crate::mptcp::echoes::stamp;
 use crate::mptcp::io::{Io, Timer};
 use crate::mptcp::packet::{Content, Packet};
 use crate::mptcp::subflow::{Phase, Subflow};
@@ -61,9 +62,10 @@ impl Connection {
     }
 
     pub(super) fn send_handshake_reply(&mut self, io: &mut Io, id: SubflowId, content: Content) {
-        let subflow = &self.subflows[id];
+        let subflow = &mut self.subflows[id];
+        subflow.newest_stamp = stamp(io.now);
         let packet = Packet { flow: subflow.flow, content };
-        io.send(reverse(subflow.path), self.handshake_size(id, &content), packet);
+        io.send(reverse(self.subflows[id].path), self.handshake_size(id, &content), packet);
     }
 
     pub(super) fn on_syn_ack(&mut self, io: &mut Io, id: SubflowId) {

@@ -5,13 +5,13 @@
 use super::delivered::Delivered;
 use super::{DataReceiver, open};
 use crate::mptcp::accounting::ReceiveBuffer;
-use crate::mptcp::accounting::memory::{ReceiveMemory, SubflowMemory, truesize};
+use crate::mptcp::accounting::memory::{ReceiveMemory, SubflowMemory, postponed, truesize};
 use crate::mptcp::io::Io;
 use crate::mptcp::packet::{Mapping, Segment};
 use crate::mptcp::reassembly::{Arrival, Reassembly};
 use crate::mptcp::subflow::Subflow;
 use crate::pathmanager::SubflowId;
-use crate::tcp::{Receiver, Reply, RttEstimator};
+use crate::tcp::{Receiver, Reply};
 use crate::transport::Series;
 use crate::units::{Bytes, NEVER, Nanos, Seq};
 
@@ -51,11 +51,13 @@ impl DataReceiver {
         if refuses(memory, own, receiver, segment.seq) {
             return None;
         }
-        grow_window(memory, own, receiver, segment.seq, segment.mapping.length.into());
+        own.note_echo(now, segment.echo, segment.mapping.length.into());
+        grow_window(now, memory, own, receiver, segment);
         let gap = receiver.next();
         if segment.seq == gap {
             own.note_pushed(segment.mapping.length.into(), segment.pushed);
         }
+        let longest = postponed(memory.release(), shorter(own.rtt, sender.rtt.smallest()));
         let mut accepted = Accepted { now, reassembly, memory, own, delivered, series };
         let reply = match receiver.on_next(now, segment.seq) {
             Some(reply) => {
@@ -64,7 +66,7 @@ impl DataReceiver {
             }
             None => accepted.take_released(receiver, segment),
         };
-        Some(compressed(own, receiver, now, gap, &sender.rtt, reply))
+        Some(compressed(own, receiver, now, gap, longest, reply))
     }
 
     /// The application read everything: the buffer may grow, and with it those of the subflows.
@@ -118,15 +120,18 @@ fn refuses(
 /// A new segment lets the subflow offer more, up to a limit; until then, and after a duplicate segment, ACKs are not
 /// delayed.
 fn grow_window(
+    now: Nanos,
     memory: &mut ReceiveMemory,
     own: &mut SubflowMemory,
     receiver: &mut Receiver<Mapping>,
-    seq: Seq,
-    payload: u32,
+    segment: &Segment,
 ) {
-    if seq < receiver.next() {
+    if segment.seq < receiver.next() {
         receiver.enter_quickack();
-    } else if memory.grows(own, payload) {
+        return;
+    }
+    let (payload, in_order) = (u32::from(segment.mapping.length), segment.seq == receiver.next());
+    if memory.grows(now, own, payload, in_order) {
         receiver.extend_quickack();
     }
 }
@@ -208,20 +213,28 @@ fn would_lose_range(subflow: &Subflow, seq: Seq) -> bool {
         && receiver.begins_range(seq)
 }
 
-/// The reply, later if the ACK of a gap at `gap` is compressed.
+/// The reply, at most so much later if the ACK of a gap at `gap` is compressed.
 fn compressed(
     own: &mut SubflowMemory,
     receiver: &mut Receiver<Mapping>,
     now: Nanos,
     gap: Seq,
-    rtt: &RttEstimator,
+    longest: Nanos,
     reply: Reply,
 ) -> Reply {
     let behind_gap = reply == Reply::Now { duplicate: false } && receiver.next() == gap;
     if !behind_gap || receiver.in_quickack() {
         return reply;
     }
-    let Some(until) = own.compression.postpone(now, gap, rtt.smallest()) else { return reply };
-    receiver.acknowledge_by(until);
+    if !own.compression.postpones(gap) {
+        return reply;
+    }
+    receiver.acknowledge_by(now + longest);
     Reply::Later
+}
+
+/// The receiver's estimate of the RTT, or that of its handshake if it is shorter, for which the sender's smallest stands;
+/// 0 is unknown.
+fn shorter(estimate: Nanos, smallest: Nanos) -> Nanos {
+    if estimate > 0 && (smallest == 0 || estimate < smallest) { estimate } else { smallest }
 }

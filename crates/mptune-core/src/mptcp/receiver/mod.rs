@@ -2,8 +2,8 @@
 //! sections 3.3.2 and 3.3.4).
 //!
 //! Not here: order on a subflow (`tcp::Receiver`), room in the buffer ([`ReceiveBuffer`]). Segments are counted; their
-//! position and length come with their packets ([`Mapping`]) and are stored until delivery. The senders' RTTs stand in
-//! for the receiver's estimates.
+//! position and length come with their packets ([`Mapping`]) and are stored until delivery. Under payload
+//! accounting the senders' RTTs stand in for the receiver's estimates.
 
 mod delivered;
 mod linux;
@@ -11,6 +11,7 @@ mod payload;
 
 use super::accounting::memory::SubflowMemory;
 use super::accounting::{Miscount, ReceiveBuffer};
+use super::echoes::stamp;
 use super::io::Io;
 use super::options::ConnectionOptions;
 use super::packet::{Ack, Content, Packet, Segment, sack_size};
@@ -95,12 +96,14 @@ impl DataReceiver {
         segment: &Segment,
     ) {
         self.note_ecn(io, &mut subflows[id], segment);
-        if self.buffer.needs_rtts() {
-            let subflow = &mut subflows[id];
-            subflow.memory.rtt = subflow.sender.rtt.srtt;
-        }
         match self.buffer {
-            ReceiveBuffer::Payload(_) => self.on_payload(io, subflows, id, segment),
+            ReceiveBuffer::Payload(_) => {
+                if self.buffer.needs_rtts() {
+                    let subflow = &mut subflows[id];
+                    subflow.memory.rtt = subflow.sender.rtt.srtt;
+                }
+                self.on_payload(io, subflows, id, segment);
+            }
             ReceiveBuffer::Linux(_) => self.on_linux(io, subflows, id, segment),
         }
     }
@@ -141,6 +144,7 @@ impl DataReceiver {
             sack: ack.sack,
             duplicate,
             ecn_echo: ack.ecn_echo,
+            stamp: stamp(io.now),
         });
         let packet = Packet { flow: subflow.flow, content };
         let size = self.ack_size + subflow.longer_header + sack_size(&ack.sack);

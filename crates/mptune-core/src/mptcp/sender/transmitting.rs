@@ -90,6 +90,7 @@ impl DataSender {
             congestion_experienced: false,
             reduced: new && subflow.sender.take_ecn_signal(),
             pushed,
+            echo: subflow.newest_stamp,
         };
         let packet = Packet { flow: subflow.flow, content: Content::Data(segment) };
         io.send(forward(subflow.path), payload + self.header + subflow.longer_header, packet);

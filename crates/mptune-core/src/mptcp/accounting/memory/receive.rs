@@ -28,6 +28,10 @@ const MAX_SHIFT: u32 = 14;
 const UNSCALED_WINDOW: Bytes = 65_535;
 /// Linux `net.core.rmem_max` since 6.18: a window that may grow has a scale for at least that much.
 const LARGEST_DEFAULT: Bytes = 4 * 1024 * 1024;
+/// RTTs that 7.3 remembers (Linux `MPTCP_RTT_SAMPLES`).
+const RTTS: usize = 5;
+/// Linux `net.ipv4.tcp_rmem[2]` where the buffer is fixed, since 6.16.
+const DEFAULT_MOST: Bytes = 32 * 1024 * 1024;
 /// Segments with less payload do not make the window grow (Linux `tcp_event_data_recv`).
 const SMALL: u32 = 128;
 
@@ -57,6 +61,10 @@ pub struct ReceiveMemory {
     /// determined, and the end of the current (Linux `rcvq_space.time`, `rcvq_space.rtt_us`).
     ratio: Bytes,
     share: Share,
+    release: Release,
+    /// Of 7.3: the last RTTs, each of a window of a subflow, and the place of the next (Linux `rcv_rtt_est`).
+    rtts: [Nanos; RTTS],
+    next_rtt: usize,
     measured_at: Nanos,
     measured_until: Nanos,
     /// Window scale (RFC 7323).
@@ -117,9 +125,15 @@ impl ReceiveMemory {
     /// As this release counts it; plain TCP is the same in all.
     pub fn of_release(self, release: Release) -> Self {
         match (self.share, release) {
-            (Share::Least, Release::Linux7) => Self { share: Share::Average, ..self },
-            _ => self,
+            (Share::Least, Release::Linux7) => Self { share: Share::Average, release, ..self },
+            _ => Self { release, ..self },
         }
+    }
+
+    /// The release.
+    #[inline]
+    pub fn release(&self) -> Release {
+        self.release
     }
 
     fn with(limit: Bytes, most: Bytes, shift: u32, full: u32, segment: u32) -> Self {
@@ -139,6 +153,9 @@ impl ReceiveMemory {
             queue_cost: 0,
             queued: 0,
             share: Share::Least,
+            release: Release::Linux6,
+            rtts: [Nanos::MAX; RTTS],
+            next_rtt: 0,
             out_of_order: 0,
             unread: 0,
             read_at: 0,
@@ -149,10 +166,16 @@ impl ReceiveMemory {
             overflowed_at: None,
             miscount: None,
         };
-        // A SYN's window has no scale.
-        memory.edge =
-            memory.first_window().max(full).min(UNSCALED_WINDOW).min(memory.rest_window());
+        memory.edge = memory.first_offer().max(full).min(memory.rest_window());
         memory
+    }
+
+    /// The window of the SYN/ACK, which has no scale: whole segments of half the memory (Linux
+    /// `tcp_select_initial_window`).
+    fn first_offer(&self) -> Bytes {
+        let (half, segment) = (self.first / 2, self.segment);
+        let whole = if half > segment { half / segment * segment } else { half };
+        whole.min(UNSCALED_WINDOW)
     }
 
     /// The largest window that a subflow may offer at first (Linux `tcp_init_buffer_space`): half the
@@ -185,13 +208,22 @@ impl ReceiveMemory {
     /// segments on each subflow, during which
     /// `rcv_ssthresh` (`ss -tin`) grew from 2,095,704 to 2,588,672.
     #[inline]
-    pub fn grows(&mut self, subflow: &mut SubflowMemory, payload: u32) -> bool {
+    pub fn grows(
+        &mut self,
+        now: Nanos,
+        subflow: &mut SubflowMemory,
+        payload: u32,
+        in_order: bool,
+    ) -> bool {
         let measured = subflow.measure(payload);
+        let begins = subflow.begins_window(now, payload, in_order);
         match self.share {
             Share::Only if measured => self.ratio = subflow.ratio.unwrap_or(DEFAULT_RATIO),
-            Share::Average if subflow.begins_window(payload) => {
+            Share::Average if begins && subflow.rtt > 0 => {
                 let ratio = subflow.ratio.unwrap_or(DEFAULT_RATIO);
                 self.ratio = (7 * self.ratio + ratio) >> 3;
+                self.rtts[self.next_rtt] = subflow.rtt;
+                self.next_rtt = (self.next_rtt + 1) % RTTS;
             }
             _ => {}
         }
@@ -207,12 +239,31 @@ impl ReceiveMemory {
         if subflow.is_largest || payload < SMALL {
             return false;
         }
-        // Smaller segments waste too much of their memory.
-        if payload_in(Bytes::from(truesize(payload)), ratio) > Bytes::from(payload) {
+        let length = Bytes::from(payload);
+        let step = if payload_in(Bytes::from(truesize(payload)), ratio) <= length {
+            2 * self.segment
+        } else if self.is_worth(payload, before, ratio) {
+            2 * subflow.received_mss()
+        } else {
             return false;
-        }
-        subflow.largest = Some(largest.min(before + 2 * self.segment));
+        };
+        subflow.largest = Some(largest.min(before + step.max(2 * length)));
         true
+    }
+
+    /// A segment that takes much memory for its payload makes a small window grow, the smaller the more memory (Linux
+    /// `__tcp_grow_window`).
+    fn is_worth(&self, payload: u32, window: Bytes, ratio: Bytes) -> bool {
+        let most = if self.is_growing() { self.most } else { DEFAULT_MOST };
+        let mut memory = payload_in(Bytes::from(truesize(payload)), ratio) / 2;
+        let mut below = payload_in(most, ratio) / 2;
+        while window <= below {
+            if memory <= Bytes::from(payload) {
+                return true;
+            }
+            (memory, below) = (memory / 2, below / 2);
+        }
+        false
     }
 
     /// Less than half of the memory is free: ACKs are delayed (Linux `__tcp_select_window`).
@@ -238,7 +289,8 @@ impl ReceiveMemory {
         now >= self.measured_until
     }
 
-    /// The application read: once in the longest RTT the ratio and the size are determined ([`Share`]). Returns the
+    /// The application read: once in the longest RTT, of 7.3 the least of the last few, the ratio and the size are
+    /// determined ([`Share`]). Returns the
     /// new size, which those of the subflows follow, if it grew.
     pub fn on_read<'a>(
         &mut self,
@@ -253,7 +305,9 @@ impl ReceiveMemory {
             least = least.min(subflow.ratio.unwrap_or(Bytes::MAX));
             rtt = rtt.max(subflow.rtt);
         }
-        if self.share != Share::Average {
+        if self.share == Share::Average {
+            rtt = self.rtts.iter().copied().min().filter(|&rtt| rtt < Nanos::MAX).unwrap_or(0);
+        } else {
             self.ratio = if least < Bytes::MAX { least } else { DEFAULT_RATIO };
         }
         if now >= self.measured_at + rtt {
