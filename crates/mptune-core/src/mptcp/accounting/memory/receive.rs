@@ -216,7 +216,7 @@ impl ReceiveMemory {
         in_order: bool,
     ) -> bool {
         let measured = subflow.measure(payload);
-        let begins = subflow.begins_window(now, payload, in_order);
+        let begins = subflow.begins_window(now, payload, in_order, self.first_offer());
         match self.share {
             Share::Only if measured => self.ratio = subflow.ratio.unwrap_or(DEFAULT_RATIO),
             Share::Average if begins && subflow.rtt > 0 => {

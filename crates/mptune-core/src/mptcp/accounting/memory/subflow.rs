@@ -101,13 +101,21 @@ impl SubflowMemory {
         self.rtt = self.echoes.rtt();
     }
 
-    /// A new segment arrived, in order or not. True for the first one, and then for the first in order once per window.
+    /// A new segment arrived, in order or not. True for the first one, and then for the first in order once per window,
+    /// of which the `first` was offered with the SYN/ACK.
     #[inline]
-    pub fn begins_window(&mut self, now: Nanos, payload: u32, in_order: bool) -> bool {
+    pub fn begins_window(
+        &mut self,
+        now: Nanos,
+        payload: u32,
+        in_order: bool,
+        first: Bytes,
+    ) -> bool {
         self.received += Bytes::from(payload);
         let begins = in_order && self.received >= self.window_end;
         if begins {
-            self.window_end = self.received + self.window;
+            let window = if self.window_end == 0 { first } else { self.window };
+            self.window_end = self.received + window;
             self.echoes.on_window(now);
             self.rtt = self.echoes.rtt();
         }
