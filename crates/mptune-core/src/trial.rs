@@ -112,6 +112,7 @@ impl TrialSpec {
             mss: self.segment(),
             initial_path: self.initial_path.unwrap_or_else(default),
             path_manager,
+            phase: self.phase_ns,
             bin: self.bin_ns,
             start: 0,
             script: self.script.iter().map(ScriptSpec::action).collect(),

@@ -7,6 +7,7 @@ use super::protocol::Protocol;
 use super::scheduler;
 use crate::congestion::Controller;
 use crate::pathmanager::{self, PathId, TransferSize};
+use crate::tcp::Clock;
 use crate::tcp::pacing::Lengths;
 use crate::units::{Bytes, Nanos};
 use crate::workload::Workload;
@@ -78,6 +79,8 @@ pub struct ConnectionOptions {
     pub tso: bool,
     /// Data is ECN-capable (RFC 3168).
     pub ecn: bool,
+    /// Time by the clock of its hosts when it starts: the phase of their timers.
+    pub phase: Nanos,
     /// Width of the bins of its series.
     pub bin: Nanos,
     /// Time of the first SYN.
@@ -117,6 +120,14 @@ impl ConnectionOptions {
         match self.accounting {
             Accounting::Linux(_) => self.lengths(),
             Accounting::Payload => Lengths::default(),
+        }
+    }
+
+    /// The clock of its hosts' timers.
+    pub fn clock(&self) -> Clock {
+        match self.accounting {
+            Accounting::Linux(release) => Clock::new(release.tick(), self.phase),
+            Accounting::Payload => Clock::EXACT,
         }
     }
 

@@ -23,7 +23,8 @@ impl Connection {
         let longer = io.paths[path].family.longer_header();
         let sender = self.new_sender();
         let series = Series::new(self.start, self.bin);
-        let mut subflow = Subflow::new(path, flow, longer, sender, series, timers);
+        let mut subflow =
+            Subflow::new(path, flow, longer, sender, series, timers).with_clock(self.clock);
         subflow.role = role;
         self.subflows.push(subflow);
         self.sender.add_subflow();
@@ -33,7 +34,7 @@ impl Connection {
     /// The sender of a subflow that starts.
     pub(super) fn new_sender(&self) -> Sender {
         let sampled = self.sender.samples_rates();
-        Sender::new(self.controller.clone(), sampled).with_lengths(self.lengths)
+        Sender::new(self.controller.clone(), sampled).of_host(self.lengths, self.clock)
     }
 
     /// Sends a handshake packet that requires an answer.
@@ -63,7 +64,7 @@ impl Connection {
 
     pub(super) fn send_handshake_reply(&mut self, io: &mut Io, id: SubflowId, content: Content) {
         let subflow = &mut self.subflows[id];
-        subflow.newest_stamp = stamp(io.now);
+        subflow.newest_stamp = stamp(self.clock.time(io.now));
         let packet = Packet { flow: subflow.flow, content };
         io.send(reverse(self.subflows[id].path), self.handshake_size(id, &content), packet);
     }
@@ -75,6 +76,7 @@ impl Connection {
         }
         let rtt = subflow.on_handshake_answered(io.now);
         subflow.sender.on_established(io.now, rtt);
+        subflow.receiver.note_rtt(rtt.unwrap_or(0));
         if self.joins(id) {
             self.subflows[id].phase = Phase::JoinAckSent;
             self.send_handshake(io, id, Content::JoinAck);

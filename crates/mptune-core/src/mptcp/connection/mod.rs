@@ -26,6 +26,7 @@ use super::subflow::Subflow;
 use crate::congestion::Controller;
 use crate::engine::Source;
 use crate::pathmanager::{Assignment, Driver, PathId, Stack};
+use crate::tcp::Clock;
 use crate::tcp::pacing::Lengths;
 use crate::transport::RoleChange;
 use crate::units::Nanos;
@@ -42,6 +43,7 @@ pub struct Connection {
     /// The congestion control of every subflow, in its initial state.
     controller: Controller,
     lengths: Lengths,
+    clock: Clock,
     driver: Driver,
     start: Nanos,
     /// Width of the bins of every series.
@@ -66,6 +68,7 @@ impl Connection {
         let receiver = DataReceiver::new(&options);
         let sender = DataSender::new(number, &options, receiver.buffer(), io);
         let (handshakes, lengths) = (options.handshakes(), options.paced_lengths());
+        let clock = options.clock();
         let (paths, size) = (io.paths.as_slice(), options.size);
         let assignment =
             Assignment::with_policy(options.path_manager, paths, size, io.lsrr_honoured);
@@ -80,6 +83,7 @@ impl Connection {
             receiver,
             controller: options.controller,
             lengths,
+            clock,
             driver,
             start: options.start,
             bin: options.bin,

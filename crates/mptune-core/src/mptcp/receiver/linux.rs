@@ -44,15 +44,17 @@ impl DataReceiver {
 
     /// The subflow accepts the segment and passes on in-order data; none if it has no memory.
     fn take(&mut self, now: Nanos, subflow: &mut Subflow, segment: &Segment) -> Option<Reply> {
-        let Self { reassembly, buffer: ReceiveBuffer::Linux(memory), delivered, .. } = self else {
+        let Self { reassembly, buffer: ReceiveBuffer::Linux(memory), delivered, clock, .. } = self
+        else {
             return None;
         };
         let Subflow { receiver, sender, memory: own, series, .. } = subflow;
         if refuses(memory, own, receiver, segment.seq) {
             return None;
         }
-        own.note_echo(now, segment.echo, segment.mapping.length.into());
-        grow_window(now, memory, own, receiver, segment);
+        let time = clock.time(now);
+        own.note_echo(time, segment.echo, segment.mapping.length.into());
+        grow_window(time, memory, own, receiver, segment);
         let gap = receiver.next();
         if segment.seq == gap {
             own.note_pushed(segment.mapping.length.into(), segment.pushed);

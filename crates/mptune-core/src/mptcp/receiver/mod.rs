@@ -19,7 +19,7 @@ use super::reassembly::Reassembly;
 use super::subflow::{Phase, Subflow};
 use crate::network::reverse;
 use crate::pathmanager::SubflowId;
-use crate::tcp::Reply;
+use crate::tcp::{Clock, Reply};
 use crate::units::{Bytes, Seq};
 use delivered::Delivered;
 
@@ -31,6 +31,7 @@ pub struct DataReceiver {
     delivered: Delivered,
     /// Bytes of a pure ACK without SACK blocks, over IPv4.
     ack_size: u32,
+    clock: Clock,
 }
 
 impl DataReceiver {
@@ -42,6 +43,7 @@ impl DataReceiver {
             buffer,
             delivered: Delivered::new(options.start, options.bin, options.workload.bytes()),
             ack_size: options.ack_size(),
+            clock: options.clock(),
         }
     }
 
@@ -144,7 +146,7 @@ impl DataReceiver {
             sack: ack.sack,
             duplicate,
             ecn_echo: ack.ecn_echo,
-            stamp: stamp(io.now),
+            stamp: stamp(self.clock.time(io.now)),
         });
         let packet = Packet { flow: subflow.flow, content };
         let size = self.ack_size + subflow.longer_header + sack_size(&ack.sack);

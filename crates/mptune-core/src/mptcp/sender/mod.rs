@@ -93,7 +93,7 @@ impl DataSender {
             is_multipath,
             notify_at: Seq::MAX,
             blocking: Blocking::new(),
-            timers: Timers::new(number, options.accounting, io),
+            timers: Timers::new(number, options, io),
             fails_at_timeout,
             opportunistic: options.opportunistic,
             tso: options.tso,

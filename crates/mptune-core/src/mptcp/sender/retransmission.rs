@@ -44,7 +44,7 @@ impl DataSender {
             }
         }
         let wait = longest.checked_sub(io.now).filter(|&wait| wait > 0).unwrap_or(SHORTEST);
-        timers.run_until(io, io.now + wait);
+        timers.run_for(io, wait);
     }
 
     /// The timer's event is due. True if a subflow became stale.

@@ -17,7 +17,7 @@ mod timer;
 mod undo;
 
 use super::pacing::{Lengths, Pacing};
-use super::{Prr, RttEstimator, rate::RateEstimator};
+use super::{Clock, Prr, RttEstimator, rate::RateEstimator};
 use crate::congestion::{Controller, Peer, Window};
 use crate::engine::{RangeSet, Ring};
 use crate::units::{NEVER, Nanos, Seq};
@@ -131,6 +131,7 @@ pub struct Sender {
     lost: VecDeque<Seq>,
     lost_retransmissions: VecDeque<Seq>,
     retransmissions: VecDeque<(Seq, Nanos)>,
+    clock: Clock,
     timer: Timer,
     deadline: Nanos,
     backoff: u32,
@@ -186,6 +187,7 @@ impl Sender {
             lost: VecDeque::new(),
             lost_retransmissions: VecDeque::new(),
             retransmissions: VecDeque::new(),
+            clock: Clock::EXACT,
             timer: Timer::Off,
             deadline: NEVER,
             backoff: 0,
@@ -209,9 +211,9 @@ impl Sender {
         }
     }
 
-    /// The same with segments of these lengths, as the pace counts them.
-    pub fn with_lengths(self, lengths: Lengths) -> Self {
-        Self { pacing: Pacing::new(lengths), ..self }
+    /// The same with segments of these lengths, as the pace counts them, and timers of this clock.
+    pub fn of_host(self, lengths: Lengths, clock: Clock) -> Self {
+        Self { pacing: Pacing::new(lengths), clock, ..self }
     }
 
     /// The handshake ended with an RTT of `rtt`, none if its segments were retransmitted.

@@ -1,0 +1,14 @@
+"""The phase of a kernel's clock at the start of a trial."""
+
+import random
+
+__all__ = ["phase_ns"]
+
+#: Within this time a trial begins, nanoseconds: timers of the kernel have phases of milliseconds to seconds, and the
+#: one at which a connection begins can decide what it carries.
+_PHASES_NS = 10_000_000_000
+
+
+def phase_ns(seed: int) -> int:
+    """What the clock of the hosts shows when a trial begins, nanoseconds: the same in the simulator and in a guest."""
+    return random.Random(f"phase {seed}").randrange(_PHASES_NS)
