@@ -56,6 +56,29 @@ impl Clock {
         time.div_ceil(self.tick.max(1))
     }
 
+    /// The time between two moments, in whole ticks.
+    #[inline]
+    pub fn between(self, earlier: Nanos, later: Nanos) -> Nanos {
+        if self.is_exact() {
+            later.saturating_sub(earlier)
+        } else {
+            (self.ticks(later) - self.ticks(earlier)) * self.tick
+        }
+    }
+
+    /// A time, rounded up to whole ticks.
+    #[inline]
+    pub fn rounded_up(self, time: Nanos) -> Nanos {
+        if self.is_exact() { time } else { self.in_ticks(time) * self.tick }
+    }
+
+    /// How often cwnd is halved after an idle time of more than a timeout: not for one that is just as long (Linux
+    /// `tcp_cwnd_restart`).
+    pub fn halvings(self, idle: Nanos, timeout: Nanos) -> Nanos {
+        let exact = u64::from(!self.is_exact());
+        ((idle - exact) / timeout).min(32)
+    }
+
     /// When a timer expires that is set now for this long.
     #[inline]
     pub fn after(self, now: Nanos, wait: Nanos) -> Nanos {

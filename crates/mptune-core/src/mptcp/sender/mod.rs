@@ -47,6 +47,8 @@ pub struct DataSender {
     /// full segments.
     queue_limit: f64,
     overhead: f64,
+    /// A cwnd is validated after an idle time when a packet is queued, not when it is sent.
+    restarts_at_packets: bool,
     /// Number of segments handed to subflows at which the path manager is notified.
     notify_at: Seq,
     blocking: Blocking,
@@ -78,6 +80,8 @@ impl DataSender {
         let fails_at_timeout = is_multipath && options.accounting == Accounting::Payload;
         let buffer = SendBuffer::new(options, receiver, cut);
         let (queue_limit, overhead) = (buffer.subflow_memory(), buffer.packet_overhead());
+        let restarts_at_packets =
+            options.accounting != Accounting::Payload && options.scheduler.style() == Style::Push;
         let grows = buffer.grows();
         let fits = if grows { Seq::MAX } else { buffer.subflow_segments() };
         let whole_window = fits.min(receiver.segments());
@@ -90,6 +94,7 @@ impl DataSender {
             scheduling: Scheduling::new(options.scheduler.clone(), options.paces(), whole_window),
             queue_limit,
             overhead,
+            restarts_at_packets,
             is_multipath,
             notify_at: Seq::MAX,
             blocking: Blocking::new(),

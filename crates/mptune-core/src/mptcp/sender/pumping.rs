@@ -80,7 +80,7 @@ impl DataSender {
     fn push(&mut self, io: &mut Io, subflows: &mut [Subflow]) -> Option<Bytes> {
         while let Some(id) = self.next_subflow(io.now) {
             loop {
-                let handed = self.hand_over(subflows, id);
+                let handed = self.hand_over(io.now, subflows, id);
                 self.scheduling.note_handed(handed);
                 if self.is_notification_due() {
                     return self.notification();
@@ -174,19 +174,23 @@ impl DataSender {
 
     /// Appends the next segment to a subflow's send queue, or fills up the short one at its end. Returns what it handed
     /// over, in full segments.
-    fn hand_over(&mut self, subflows: &mut [Subflow], id: SubflowId) -> f64 {
+    fn hand_over(&mut self, now: Nanos, subflows: &mut [Subflow], id: SubflowId) -> f64 {
         let (newest, before) = (self.buffer.next().wrapping_sub(1), self.buffer.sent_bytes());
         let waits = self.buffer.newest_is_short() && subflows[id].queue.may_fill(newest);
         if !(waits && self.buffer.fill_up(newest)) {
             let data = self.take_next(subflows, id);
-            self.enqueue(&mut subflows[id], id, data);
+            self.enqueue(now, &mut subflows[id], id, data);
         }
         (self.buffer.sent_bytes() - before) as f64 / f64::from(self.buffer.full())
     }
 
     /// Appends a segment to a subflow's send queue.
-    pub(super) fn enqueue(&mut self, subflow: &mut Subflow, id: SubflowId, data: Seq) {
+    pub(super) fn enqueue(&mut self, now: Nanos, subflow: &mut Subflow, id: SubflowId, data: Seq) {
         let begins = subflow.queue.push(data, self.buffer.packet_segments(&subflow.send_window));
+        // Each packet that is made (Linux `tcp_skb_entail`).
+        if begins && self.restarts_at_packets && subflow.sender.outstanding() == 0 {
+            subflow.sender.restart_if_idle(now);
+        }
         subflow.deferred = false;
         let peer = &mut self.scheduling.peers[id];
         peer.outstanding += 1;

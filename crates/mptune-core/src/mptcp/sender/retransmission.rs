@@ -84,7 +84,7 @@ impl DataSender {
             }
             self.count_retransmitted(data);
             self.add_carrier(&mut subflows[id], id, data);
-            self.enqueue(&mut subflows[id], id, data);
+            self.enqueue(io.now, &mut subflows[id], id, data);
         }
         self.send_queue(io, subflows, id);
     }

@@ -123,6 +123,9 @@ impl DataSender {
         let subflow = &mut subflows[id];
         if subflow.sender.outstanding() == 0 {
             subflow.sender.on_start(io.now);
+            if !self.restarts_at_packets && subflow.sender.restart_if_idle(io.now) {
+                subflow.sender.end_idle_time(io.now);
+            }
         }
         let (seq, ready) = subflow.sender.send(io.now, data);
         let flags = Flags { new: true, pushed: place.is_pushed(ready) };
