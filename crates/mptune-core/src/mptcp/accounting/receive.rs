@@ -121,8 +121,8 @@ impl ReceiveBuffer {
         }
     }
 
-    /// The application reads everything before `next`. Returns the new memory of each of the open `subflows`, if it
-    /// grew.
+    /// The application reads everything before `next`. Returns the window for which the memory grew, if it did, as
+    /// those of the open `subflows` then do ([`Self::follow`]).
     pub fn on_read<'a>(
         &mut self,
         now: Nanos,
@@ -149,6 +149,13 @@ impl ReceiveBuffer {
     #[inline]
     pub fn reopens(&self, own: &SubflowMemory) -> bool {
         if let Self::Linux(memory) = self { memory.reopens(own) } else { false }
+    }
+
+    /// The memory grew for a window, and that of a subflow follows.
+    pub fn follow(&self, window: Bytes, subflow: &mut SubflowMemory) {
+        if let Self::Linux(memory) = self {
+            memory.follow(window, subflow);
+        }
     }
 
     /// A subflow joined.

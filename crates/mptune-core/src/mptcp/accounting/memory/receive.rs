@@ -291,7 +291,7 @@ impl ReceiveMemory {
 
     /// The application read: once in the longest RTT, of 7.3 the least of the last few, the ratio and the size are
     /// determined ([`Share`]). Returns the
-    /// new size, which those of the subflows follow, if it grew.
+    /// window for which it grew, if it did; the memories of the subflows [follow](Self::follow).
     pub fn on_read<'a>(
         &mut self,
         now: Nanos,
@@ -317,7 +317,15 @@ impl ReceiveMemory {
         let window = self.tuning.as_mut()?.on_read(now, rtt, self.delivered)?;
         let before = self.limit;
         self.limit = before.max(memory_for(window, self.ratio).min(self.most));
-        (self.limit > before).then_some(self.limit)
+        (self.limit > before).then_some(window)
+    }
+
+    /// The connection's memory grew for a window: that of a subflow grows for it too, by its own ratio (Linux
+    /// `tcp_rcvbuf_grow`).
+    pub fn follow(&self, window: Bytes, subflow: &mut SubflowMemory) {
+        let ratio = subflow.ratio.unwrap_or(DEFAULT_RATIO);
+        let needed = memory_for(window, ratio).min(self.most);
+        subflow.grow(needed.max(self.limit_of(subflow)));
     }
 
     /// The right edge of the window.
