@@ -17,8 +17,8 @@ use crate::units::{Bytes, MICROSECOND, Nanos, Seq};
 
 /// Linux `SOCK_MIN_RCVBUF`: one packet of 2 KiB with its header.
 const SMALLEST_BUFFER: Bytes = 2304;
-/// Memory of the segment being received when the window reaches its maximum, which Linux `tcp_grow_window` limits to
-/// the free memory. Measured on Linux 6.18, with 64 and 128 KiB.
+/// Memory of the smallest segment that lets a window grow: to the memory that is free besides it (Linux
+/// `tcp_grow_window`). Measured on Linux 6.18, with 64 and 128 KiB, where short segments arrived.
 const LAST_STEP: Bytes = 1280;
 /// Delay of the application's read after data arrived in order. Measured on Linux 6.18: ACKs that wait for it leave
 /// 20 to 35 us after the segment.
@@ -233,14 +233,18 @@ impl ReceiveMemory {
     #[inline(never)]
     fn grows_further(&self, subflow: &mut SubflowMemory, payload: u32) -> bool {
         let ratio = subflow.ratio.unwrap_or(DEFAULT_RATIO);
-        let largest = payload_in(self.limit_of(subflow) - LAST_STEP, ratio);
+        let limit = self.limit_of(subflow);
         let before = self.largest_window(subflow);
-        subflow.is_largest = before >= largest;
+        subflow.is_largest = before >= payload_in(limit - LAST_STEP, ratio);
         if subflow.is_largest || payload < SMALL {
             return false;
         }
-        let length = Bytes::from(payload);
-        let step = if payload_in(Bytes::from(truesize(payload)), ratio) <= length {
+        let (length, memory) = (Bytes::from(payload), Bytes::from(truesize(payload)));
+        let largest = payload_in(limit.saturating_sub(memory), ratio);
+        if before >= largest {
+            return false;
+        }
+        let step = if payload_in(memory, ratio) <= length {
             2 * self.segment
         } else if self.is_worth(payload, before, ratio) {
             2 * subflow.received_mss()
