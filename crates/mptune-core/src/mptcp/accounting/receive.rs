@@ -89,6 +89,13 @@ impl ReceiveBuffer {
         matches!(self, Self::Payload(window) if window.tuning.is_some())
     }
 
+    /// The connection is established.
+    pub fn begin(&mut self, now: Nanos) {
+        if let Self::Linux(memory) = self {
+            memory.begin(now);
+        }
+    }
+
     /// [`Self::on_read`] has a measurement due.
     #[inline]
     pub fn measures_on_read(&self, now: Nanos) -> bool {
@@ -121,18 +128,18 @@ impl ReceiveBuffer {
         }
     }
 
-    /// The application reads everything before `next`. Returns the window for which the memory grew, if it did, as
-    /// those of the open `subflows` then do ([`Self::follow`]).
+    /// The application reads everything before `next`. True if the memory grew, as those of the open `subflows` then do
+    /// ([`Self::follow`]).
     pub fn on_read<'a>(
         &mut self,
         now: Nanos,
         next: Seq,
         subflows: impl Iterator<Item = &'a SubflowMemory>,
-    ) -> Option<Bytes> {
+    ) -> bool {
         match self {
             Self::Payload(window) => {
                 window.on_read(now, next, subflows.map(|subflow| subflow.rtt).max().unwrap_or(0));
-                None
+                false
             }
             Self::Linux(memory) => memory.on_read(now, subflows),
         }
@@ -151,10 +158,10 @@ impl ReceiveBuffer {
         if let Self::Linux(memory) = self { memory.reopens(own) } else { false }
     }
 
-    /// The memory grew for a window, and that of a subflow follows.
-    pub fn follow(&self, window: Bytes, subflow: &mut SubflowMemory) {
+    /// The memory grew, and that of a subflow follows.
+    pub fn follow(&self, subflow: &mut SubflowMemory) {
         if let Self::Linux(memory) = self {
-            memory.follow(window, subflow);
+            memory.follow(subflow);
         }
     }
 

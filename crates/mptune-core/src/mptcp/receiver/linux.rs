@@ -75,9 +75,9 @@ impl DataReceiver {
     #[inline(never)]
     fn on_read(&mut self, now: Nanos, subflows: &mut [Subflow]) {
         let grown = self.buffer.on_read(now, self.reassembly.next(), open(subflows));
-        if let Some(window) = grown {
+        if grown {
             let known = subflows.iter_mut().filter(|subflow| subflow.memory.ratio.is_some());
-            known.for_each(|subflow| self.buffer.follow(window, &mut subflow.memory));
+            known.for_each(|subflow| self.buffer.follow(&mut subflow.memory));
         }
     }
 

@@ -20,7 +20,7 @@ use super::subflow::{Phase, Subflow};
 use crate::network::reverse;
 use crate::pathmanager::SubflowId;
 use crate::tcp::{Clock, Reply};
-use crate::units::{Bytes, Seq};
+use crate::units::{Bytes, Nanos, Seq};
 use delivered::Delivered;
 
 /// The data receiver.
@@ -81,6 +81,11 @@ impl DataReceiver {
     /// The next segment expected.
     pub fn next(&self) -> Seq {
         self.reassembly.next()
+    }
+
+    /// The connection is established.
+    pub fn on_established(&mut self, now: Nanos) {
+        self.buffer.begin(now);
     }
 
     /// A subflow joined the connection.

@@ -287,6 +287,14 @@ impl ReceiveMemory {
         self.tuning.is_some()
     }
 
+    /// The connection is established: the first measurement begins.
+    pub fn begin(&mut self, now: Nanos) {
+        self.measured_at = now;
+        if let Some(tuning) = &mut self.tuning {
+            tuning.begin(now);
+        }
+    }
+
     /// [`Self::on_read`] has a measurement due.
     #[inline]
     pub fn measures_on_read(&self, now: Nanos) -> bool {
@@ -294,15 +302,15 @@ impl ReceiveMemory {
     }
 
     /// The application read: once in the longest RTT, of 7.3 the least of the last few, the ratio and the size are
-    /// determined ([`Share`]). Returns the
-    /// window for which it grew, if it did; the memories of the subflows [follow](Self::follow).
+    /// determined ([`Share`]). True if it
+    /// grew; the memories of the subflows [follow](Self::follow).
     pub fn on_read<'a>(
         &mut self,
         now: Nanos,
         subflows: impl Iterator<Item = &'a SubflowMemory>,
-    ) -> Option<Bytes> {
+    ) -> bool {
         if !self.measures_on_read(now) {
-            return None;
+            return false;
         }
         let (mut least, mut rtt) = (Bytes::MAX, 0);
         for subflow in subflows {
@@ -318,15 +326,22 @@ impl ReceiveMemory {
             self.measured_at = now;
         }
         self.measured_until = self.measured_at + rtt;
-        let window = self.tuning.as_mut()?.on_read(now, rtt, self.delivered)?;
+        let delivered = self.delivered;
+        let tuning = self.tuning.as_mut();
+        let Some(window) = tuning.and_then(|tuning| tuning.on_read(now, rtt, delivered)) else {
+            return false;
+        };
         let before = self.limit;
         self.limit = before.max(memory_for(window, self.ratio).min(self.most));
-        (self.limit > before).then_some(window)
+        self.limit > before
     }
 
-    /// The connection's memory grew for a window: that of a subflow grows for it too, by its own ratio (Linux
-    /// `tcp_rcvbuf_grow`).
-    pub fn follow(&self, window: Bytes, subflow: &mut SubflowMemory) {
+    /// The connection's memory grew: that of a subflow grows too, by its own ratio and by what was read when it last grew
+    /// (Linux `tcp_rcvbuf_grow`).
+    pub fn follow(&self, subflow: &mut SubflowMemory) {
+        let Some(tuning) = &self.tuning else { return };
+        let (window, read) = tuning.of_subflow(subflow.space, self.segment);
+        subflow.space = Some(read);
         let ratio = subflow.ratio.unwrap_or(DEFAULT_RATIO);
         let needed = memory_for(window, ratio).min(self.most);
         subflow.grow(needed.max(self.limit_of(subflow)));

@@ -285,7 +285,7 @@ fn growing_memory_is_what_the_window_needs_and_no_more_than_the_limit() {
         (0..segments).for_each(|_| memory.on_delivered(at, 1424));
         let before = memory.limit();
         let grown = memory.on_read(at, [&subflow].into_iter());
-        assert_eq!(grown.is_some(), memory.limit() > before);
+        assert_eq!(grown, memory.limit() > before);
         memory.limit()
     };
     assert_eq!(read(&mut memory, MILLISECOND, 10), 131_072, "ten segments are no growth");
