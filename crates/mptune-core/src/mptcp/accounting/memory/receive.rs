@@ -130,6 +130,16 @@ impl ReceiveMemory {
         }
     }
 
+    /// Delay of the application's read: none in a guest, where time does not pass while a program runs, but after what
+    /// the arrival causes.
+    #[inline]
+    fn reading(&self) -> Nanos {
+        match self.release {
+            Release::Linux6 => READING,
+            Release::Linux7 => 1,
+        }
+    }
+
     /// The release.
     #[inline]
     pub fn release(&self) -> Release {
@@ -302,8 +312,7 @@ impl ReceiveMemory {
     }
 
     /// The application read: once in the longest RTT, of 7.3 the least of the last few, the ratio and the size are
-    /// determined ([`Share`]). True if it
-    /// grew; the memories of the subflows [follow](Self::follow).
+    /// determined ([`Share`]). True if it grew; the memories of the subflows [follow](Self::follow).
     pub fn on_read<'a>(
         &mut self,
         now: Nanos,
@@ -412,7 +421,7 @@ impl ReceiveMemory {
         self.delivered += Bytes::from(payload);
         if now >= self.read_at {
             self.unread = 0;
-            self.read_at = now + READING;
+            self.read_at = now + self.reading();
         }
         self.unread += self.cost(payload);
     }
@@ -461,7 +470,7 @@ impl ReceiveMemory {
     /// `mptcp_cleanup_rbuf`).
     #[inline]
     pub fn read_after(&self) -> Option<Nanos> {
-        (self.out_of_order == 0).then_some(READING)
+        (self.out_of_order == 0).then(|| self.reading())
     }
 
     /// After a read the window is at least twice that last offered (Linux `mptcp_cleanup_rbuf`,
