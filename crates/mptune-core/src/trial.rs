@@ -117,12 +117,13 @@ impl TrialSpec {
             mss: self.segment(),
             initial_path: self.initial_path.unwrap_or_else(default),
             path_manager,
+            phase: self.phase_ns,
             bin: self.bin_ns,
             start: 0,
             reversed: false,
             script: self.script.iter().map(ScriptSpec::action).collect(),
         };
-        let (told, full) = (self.path_parameters.iter(), options.full_segment());
+        let (told, full) = (self.path_parameters.iter(), options.counted_segment());
         options.path_parameters = told.map(|of_path| of_path.told(full)).collect();
         Ok(options)
     }

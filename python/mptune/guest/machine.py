@@ -7,7 +7,6 @@ it runs hand over to each other all the time, which between processors takes thr
 import base64
 import contextlib
 import os
-import random
 import selectors
 import signal
 import subprocess
@@ -27,6 +26,7 @@ from mptune.errors import MptuneError
 from mptune.guest import boot, inside
 from mptune.linux.sandbox import leftovers
 from mptune.linux.talker import last_words, manner
+from mptune.trial.phase import phase_ns
 
 __all__ = ["MEMORY", "READY_NS", "Died", "Facts", "Processors", "begin_ns", "facts", "run"]
 
@@ -36,9 +36,6 @@ MEMORY = "2G"
 _BEGIN_NS = 1_700_000_000_000_000_000
 #: Virtual time that a guest has for its preparations, nanoseconds: they take a hundredth of it.
 READY_NS = 10_000_000_000
-#: Within this time after it a trial begins, nanoseconds: timers of the kernel have phases of milliseconds to
-#: seconds, and the one at which a connection begins can decide what it carries.
-_PHASES_NS = 10_000_000_000
 #: Most bytes of a console.
 _CONSOLE_BYTES = 64 * 2**20
 #: Seconds of a first boot.
@@ -68,7 +65,7 @@ def facts(program: Path) -> Facts:
 
 def begin_ns(seed: int) -> int:
     """When what is measured begins, nanoseconds after the guest's start (`mptune.guest.inside.start_at`)."""
-    return READY_NS + random.Random(f"phase {seed}").randrange(_PHASES_NS)
+    return READY_NS + phase_ns(seed)
 
 
 class Processors:

@@ -22,6 +22,7 @@ from mptune.trial import (
     expected_bps,
 )
 from mptune.trial.congestion import path_policy
+from mptune.trial.phase import SLACK_NS, phase_ns
 
 
 class _Subflow(msgspec.Struct):
@@ -184,6 +185,7 @@ def _spec(trial: Trial) -> dict[str, object]:
             for label, told in trial.path_parameters.by_path()
         ],
         "size_known": trial.size_known,
+        "phase_ns": phase_ns(trial.seed) + SLACK_NS,
         "bin_ns": bin_ns(trial),
         "script": [
             {"at_ns": action.at_ns, "path": number(action.path, "script"), "action": action.action}

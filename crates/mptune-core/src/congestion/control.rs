@@ -116,6 +116,9 @@ pub struct Peer {
     pub ssthresh: f64,
     /// Segments sent and not cumulatively acknowledged.
     pub outstanding: u32,
+    /// Memory of the segments sent or queued, in full segments (Linux `sk_wmem_queued`); known under the kernel's
+    /// scheduler alone.
+    pub memory: f64,
     /// Variation of the RTT (RFC 6298 `RTTVAR`), ns.
     pub rtt_variation: Nanos,
     /// Congestion window, segments, also while in fast recovery.

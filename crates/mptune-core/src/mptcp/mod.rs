@@ -6,6 +6,7 @@
 
 pub mod accounting;
 mod connection;
+mod echoes;
 mod io;
 mod options;
 mod packet;
@@ -14,6 +15,7 @@ mod protocol;
 mod reassembly;
 mod receiver;
 pub mod scheduler;
+mod send_queue;
 mod sender;
 mod subflow;
 

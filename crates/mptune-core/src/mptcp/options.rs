@@ -7,6 +7,8 @@ use super::protocol::Protocol;
 use super::scheduler;
 use crate::congestion::Controller;
 use crate::pathmanager::{self, PathId, TransferSize};
+use crate::tcp::Clock;
+use crate::tcp::pacing::Lengths;
 use crate::units::{Bytes, Nanos};
 use crate::workload::Workload;
 
@@ -77,6 +79,8 @@ pub struct ConnectionOptions {
     pub tso: bool,
     /// Data is ECN-capable (RFC 3168).
     pub ecn: bool,
+    /// Time by the clock of its hosts when it starts: the phase of their timers.
+    pub phase: Nanos,
     /// Width of the bins of its series.
     pub bin: Nanos,
     /// Time of the first SYN.
@@ -93,6 +97,39 @@ impl ConnectionOptions {
         match self.accounting {
             Accounting::Linux(_) => self.mss - self.protocol.rules().option_size(),
             Accounting::Payload => self.mss,
+        }
+    }
+
+    /// Lengths of a full segment, as bursts count them.
+    pub fn lengths(&self) -> Lengths {
+        let full = self.full_segment();
+        match self.accounting {
+            Accounting::Linux(_) => Lengths::new(self.mss, full),
+            Accounting::Payload => Lengths::counted(full),
+        }
+    }
+
+    /// Bytes of a full segment in a rate.
+    pub fn counted_segment(&self) -> u32 {
+        match self.accounting {
+            Accounting::Linux(_) => self.mss,
+            Accounting::Payload => self.full_segment(),
+        }
+    }
+
+    /// The same as paces count them.
+    pub fn paced_lengths(&self) -> Lengths {
+        match self.accounting {
+            Accounting::Linux(_) => self.lengths(),
+            Accounting::Payload => Lengths::default(),
+        }
+    }
+
+    /// The clock of its hosts' timers.
+    pub fn clock(&self) -> Clock {
+        match self.accounting {
+            Accounting::Linux(release) => Clock::new(release.tick(), self.phase),
+            Accounting::Payload => Clock::EXACT,
         }
     }
 

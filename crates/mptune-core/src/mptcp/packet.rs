@@ -36,6 +36,11 @@ pub struct Segment {
     pub congestion_experienced: bool,
     /// The sender responded to the echo of a mark (CWR, RFC 3168 section 6.1).
     pub reduced: bool,
+    /// No other follows it at once (PSH, RFC 9293 section 3.9.1.2): the receiver does not delay its ACK beyond the
+    /// application's read.
+    pub pushed: bool,
+    /// Timestamp of the newest acknowledgement before it, whole ms (TSecr, RFC 7323 section 3.2).
+    pub echo: u16,
 }
 
 /// A pure acknowledgement.
@@ -54,6 +59,8 @@ pub struct Ack {
     pub duplicate: bool,
     /// A mark is echoed (ECE, RFC 3168 section 6.1).
     pub ecn_echo: bool,
+    /// When it was sent, whole ms (TSval, RFC 7323 section 3.2).
+    pub stamp: u16,
 }
 
 /// The content of a packet.

@@ -3,12 +3,12 @@
 use super::accounting::SendWindow;
 use super::accounting::memory::SubflowMemory;
 use super::packet::Mapping;
+use super::send_queue::SendQueue;
 use crate::engine::Source;
 use crate::pathmanager::Role;
-use crate::tcp::{Receiver, Sender};
+use crate::tcp::{Clock, Receiver, Sender};
 use crate::transport::Series;
 use crate::units::{NEVER, Nanos, SECOND, Seq};
-use std::collections::VecDeque;
 
 /// RFC 6298 (2.1) and Linux `TCP_TIMEOUT_INIT`: the initial RTO of a handshake packet.
 const HANDSHAKE_TIMEOUT: Nanos = SECOND;
@@ -83,7 +83,7 @@ pub struct Subflow {
     /// It carried data at some point.
     pub carried_data: bool,
     /// Its send queue: segments that wait for cwnd.
-    pub queue: VecDeque<Seq>,
+    pub queue: SendQueue,
     /// Its next segment with a redundant scheduler.
     pub position: Seq,
     /// Its TCP's send window, under Linux accounting.
@@ -96,6 +96,8 @@ pub struct Subflow {
     pub penalised_at: Nanos,
     /// Payload bytes that it delivered first.
     pub series: Series,
+    /// The newest timestamp from the data receiver (Linux `ts_recent`).
+    pub newest_stamp: u16,
     /// Its receive memory, under Linux accounting.
     pub memory: SubflowMemory,
     /// Event source of the sender's and the handshake's timer.
@@ -134,12 +136,13 @@ impl Subflow {
             failing: false,
             stale_count: 0,
             carried_data: false,
-            queue: VecDeque::new(),
+            queue: SendQueue::default(),
             position: 0,
             send_window: SendWindow::default(),
             deferred: false,
             beat_at: NEVER,
             penalised_at: 0,
+            newest_stamp: 0,
             series,
             memory: SubflowMemory::default(),
             timer: timers[0],
@@ -151,10 +154,15 @@ impl Subflow {
         }
     }
 
+    /// The same with delayed ACKs by this clock.
+    pub fn with_clock(self, clock: Clock) -> Self {
+        Self { receiver: self.receiver.with_clock(clock), ..self }
+    }
+
     /// Its address is restored: a new SYN is about to be sent.
-    pub fn reopen(&mut self, flow: u16, sender: Sender) {
+    pub fn reopen(&mut self, flow: u16, sender: Sender, clock: Clock) {
         self.counted = self.totals();
-        self.receiver = Receiver::new(sender.ecn_per_segment());
+        self.receiver = Receiver::new(sender.ecn_per_segment()).with_clock(clock);
         self.sender = sender;
         self.flow = flow;
         self.phase = Phase::SynSent;
@@ -162,6 +170,7 @@ impl Subflow {
         self.stale_count = 0;
         (self.position, self.asked) = (0, 0);
         self.deferred = false;
+        self.queue.restart();
         self.beat_at = NEVER;
         self.send_window = SendWindow::default();
         self.memory = SubflowMemory::default();

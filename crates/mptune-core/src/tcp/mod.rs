@@ -4,6 +4,7 @@
 //! time is an argument, and they return the segments to send. Not here: the data and buffers that subflows share
 //! (`mptcp`).
 
+mod clock;
 pub mod pacing;
 mod rate;
 mod receiver;
@@ -11,6 +12,7 @@ mod recovery;
 mod rtt;
 mod sender;
 
+pub use clock::Clock;
 pub use receiver::{Receiver, Reply};
 pub use recovery::Prr;
 pub use rtt::RttEstimator;

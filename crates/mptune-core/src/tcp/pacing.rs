@@ -20,18 +20,54 @@ const SINGLY_BELOW_BPS: f64 = 1.2e6;
 /// Bytes of a segment where only segments are counted.
 const SEGMENT_BYTES: u32 = 1448;
 
-/// Segments of a burst at a pacing rate of `rate` segments/s of `full` bytes, at least `least`.
-pub fn burst(rate: f64, min_rtt: Nanos, full: u32, least: u32) -> u32 {
+/// Bytes of a full segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lengths {
+    /// As rates count it: without the options of single packets (Linux `mss_cache`).
+    mss: u32,
+    /// Its payload.
+    payload: u32,
+    /// The bytes of a burst are counted, otherwise segments.
+    bytes: bool,
+}
+
+impl Lengths {
+    /// Segments are counted: rates and bursts are those of segments with `mss` bytes.
+    pub const fn counted(mss: u32) -> Self {
+        Self { mss, payload: mss, bytes: false }
+    }
+
+    /// A rate counts segments of `mss` bytes, which carry `payload` bytes because of their options.
+    pub const fn new(mss: u32, payload: u32) -> Self {
+        Self { mss, payload, bytes: true }
+    }
+}
+
+impl Default for Lengths {
+    fn default() -> Self {
+        Self::counted(SEGMENT_BYTES)
+    }
+}
+
+/// Segments of a burst at a pacing rate of `rate` segments/s, at least `least`.
+pub fn burst(rate: f64, min_rtt: Nanos, lengths: Lengths, least: u32) -> u32 {
     let halvings = (min_rtt / 1000) >> RTT_LOG;
     let short_way = if halvings < 32 { LARGEST_BURST >> halvings } else { 0 };
-    let largest = LARGEST_BURST / full;
+    let full = lengths.payload;
     // Saturates; the rate is never NaN.
-    ((rate / BURSTS_PER_SECOND) as u32).saturating_add(short_way / full).min(largest).max(least)
+    let segments = if lengths.bytes {
+        let paced = (rate * f64::from(lengths.mss) / BURSTS_PER_SECOND) as u32;
+        paced.saturating_add(short_way) / full
+    } else {
+        ((rate / BURSTS_PER_SECOND) as u32).saturating_add(short_way / full)
+    };
+    segments.min(LARGEST_BURST / full).max(least)
 }
 
 /// The pace of one sender.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Pacing {
+    lengths: Lengths,
     /// Segments per ns and the time between two, 0 if it is not paced, and segments that leave together.
     rate: f64,
     gap: Nanos,
@@ -48,20 +84,27 @@ pub struct Pacing {
 }
 
 impl Pacing {
+    /// Nothing is paced yet.
+    pub fn new(lengths: Lengths) -> Self {
+        Self { lengths, ..Self::default() }
+    }
+
     /// The pace from now on, segments/s; none if it is not paced.
     #[inline]
     pub fn set(&mut self, rate: Option<f64>, min_rtt: Nanos) {
         let Some(rate) = rate else { return };
         let rate = rate.max(1e-3);
         self.rate = rate / 1e9;
-        self.gap = (1e9 / rate) as Nanos;
+        let Lengths { mss, payload, .. } = self.lengths;
+        self.gap = (1e9 / rate * (f64::from(payload) / f64::from(mss))) as Nanos;
         let is_slow = rate * f64::from(SEGMENT_BYTES) * 8.0 < SINGLY_BELOW_BPS;
-        self.burst = burst(rate, min_rtt, SEGMENT_BYTES, if is_slow { 1 } else { SMALLEST_BURST });
+        let least = if is_slow { 1 } else { SMALLEST_BURST };
+        self.burst = burst(rate, min_rtt, self.lengths, least);
     }
 
     /// It is not paced any more.
     pub fn stop(&mut self) {
-        *self = Self { unpaced: self.unpaced, ..Self::default() };
+        *self = Self { unpaced: self.unpaced, ..Self::new(self.lengths) };
     }
 
     /// Segments per ns, 0 if it is not paced.
@@ -169,10 +212,24 @@ mod tests {
 
     #[test]
     fn bursts_are_a_millisecond_of_the_rate_and_more_at_short_rtts() {
-        assert_eq!(burst(10_240.0, SECOND, 1448, 2), 10);
-        assert_eq!(burst(10.0, SECOND, 1448, 2), 2);
+        let full = Lengths::counted(1448);
+        assert_eq!(burst(10_240.0, SECOND, full, 2), 10);
+        assert_eq!(burst(10.0, SECOND, full, 2), 2);
         // 64 KiB halved 4 times, after 2 ms.
-        assert_eq!(burst(0.0, 2_048_000, 1448, 2), (65_536 >> 4) / 1448);
-        assert_eq!(burst(1e9, SECOND, 1448, 2), 45);
+        assert_eq!(burst(0.0, 2_048_000, full, 2), (65_536 >> 4) / 1448);
+        assert_eq!(burst(1e9, SECOND, full, 2), 45);
+    }
+
+    #[test]
+    fn rates_count_more_than_the_payload_of_segments_with_options() {
+        let lengths = Lengths::new(1448, 1424);
+        // tcp_tso_autosize: 40.7 segments of 1448 bytes hold 41 of 1424.
+        let rate = 40.7 * 1024.0;
+        assert_eq!(burst(rate, SECOND, Lengths::counted(1448), 2), 40);
+        assert_eq!(burst(rate, SECOND, lengths, 2), 41);
+        let mut pacing = Pacing::new(lengths);
+        pacing.set(Some(1_000.0), SECOND);
+        let apart = departures(pacing, 0, 16).windows(2).map(|pair| pair[1] - pair[0]).max();
+        assert_eq!(apart, Some(2 * 983_425));
     }
 }

@@ -4,12 +4,14 @@
 //! Data goes to the connection in subflow order, as in Linux, where the subflow's socket reassembles
 //! its byte stream before MPTCP sees it.
 
-use super::{Acknowledgement, SackBlocks};
+use super::{Acknowledgement, Clock, SackBlocks};
 use crate::engine::RangeSet;
 use crate::units::{MILLISECOND, NEVER, Nanos, Seq};
 
 /// Linux `TCP_DELACK_MIN`; RFC 5681 requires at most 500 ms.
 pub const DELAYED_ACK: Nanos = 40 * MILLISECOND;
+/// Linux `TCP_DELACK_MAX`, as long as `TCP_RTO_MIN`.
+const LONGEST_DELAY: Nanos = 200 * MILLISECOND;
 /// Linux `TCP_MAX_QUICKACKS`: ACKs that are not delayed at the start, for slow start, or after a duplicate segment.
 pub const QUICK_ACKS: u32 = 16;
 
@@ -25,6 +27,53 @@ pub enum Reply {
     Later,
 }
 
+/// The delay of ACKs: by a kernel's clock it follows the time between segments (Linux `tcp_event_data_recv`,
+/// `tcp_send_delayed_ack`).
+#[derive(Debug, Clone, Copy)]
+struct Delay {
+    clock: Clock,
+    /// Ticks of the delay (Linux `ato`), 0 before the first segment, and tick of the last segment (`lrcvtime`).
+    ticks: u64,
+    last: u64,
+    /// That of the handshake.
+    rtt: Nanos,
+}
+
+impl Delay {
+    fn new(clock: Clock) -> Self {
+        Self { clock, ticks: 0, last: 0, rtt: 0 }
+    }
+
+    /// A segment arrived in order. True if so long after the last that ACKs are not delayed for a while.
+    #[inline]
+    fn on_segment(&mut self, now: Nanos) -> bool {
+        let (tick, least) = (self.clock.ticks(now), self.clock.in_ticks(DELAYED_ACK));
+        let elapsed = tick - std::mem::replace(&mut self.last, tick);
+        if self.ticks == 0 {
+            self.ticks = least;
+        } else if elapsed <= least / 2 {
+            self.ticks = self.ticks / 2 + least / 2;
+        } else if elapsed < self.ticks {
+            self.ticks = (self.ticks / 2 + elapsed).min(self.clock.in_ticks(LONGEST_DELAY));
+        } else {
+            // RFC 6298 (2.2).
+            return elapsed > self.clock.in_ticks(self.rtt + (2 * self.rtt).max(LONGEST_DELAY));
+        }
+        false
+    }
+
+    /// When the ACK of a segment that arrives now is sent at the latest.
+    #[inline]
+    fn until(&self, now: Nanos) -> Nanos {
+        if self.clock.is_exact() {
+            return now + DELAYED_ACK;
+        }
+        let bound =
+            if self.rtt > 0 { self.rtt.clamp(DELAYED_ACK, LONGEST_DELAY) } else { LONGEST_DELAY };
+        self.clock.after_ticks(now, self.ticks.min(self.clock.in_ticks(bound)))
+    }
+}
+
 /// Reassembly and acknowledgement state, with a `T` for each out-of-order segment.
 #[derive(Debug, Clone)]
 pub struct Receiver<T> {
@@ -38,6 +87,7 @@ pub struct Receiver<T> {
     unacknowledged: u32,
     quick: u32,
     deadline: Nanos,
+    delay: Delay,
     ecn_per_segment: bool,
     ecn_echo: bool,
     /// Time of the last segment, if silences count.
@@ -57,10 +107,21 @@ impl<T: Copy + Default> Receiver<T> {
             unacknowledged: 0,
             quick: QUICK_ACKS,
             deadline: NEVER,
+            delay: Delay::new(Clock::EXACT),
             ecn_per_segment,
             ecn_echo: false,
             heard_at: 0,
         }
+    }
+
+    /// The same with timers of this clock.
+    pub fn with_clock(self, clock: Clock) -> Self {
+        Self { delay: Delay::new(clock), ..self }
+    }
+
+    /// The handshake took this RTT.
+    pub fn note_rtt(&mut self, rtt: Nanos) {
+        self.delay.rtt = rtt;
     }
 
     /// A segment with `marked` (CE) and `reduced` (CWR) arrived; to be called before [`Self::on_segment`]. True if
@@ -125,10 +186,13 @@ impl<T: Copy + Default> Receiver<T> {
     #[inline]
     fn in_order(&mut self, now: Nanos) -> Reply {
         self.unacknowledged += 1;
+        if !self.delay.clock.is_exact() && self.delay.on_segment(now) {
+            self.enter_quickack();
+        }
         if self.unacknowledged >= 2 || self.in_quickack() {
             return Reply::Now { duplicate: false };
         }
-        self.deadline = now + DELAYED_ACK;
+        self.deadline = self.deadline.min(self.delay.until(now));
         Reply::Later
     }
 

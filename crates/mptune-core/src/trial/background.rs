@@ -66,6 +66,7 @@ fn connection(
         opportunistic: false,
         tso: false,
         ecn: true,
+        phase: 0,
         bin: BIN,
         start: flow.start_ns,
         reversed: false,

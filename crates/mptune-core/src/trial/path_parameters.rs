@@ -23,7 +23,7 @@ pub struct PathParameters {
 }
 
 impl PathParameters {
-    /// The same for a connection whose full segments have this many bytes of payload.
+    /// The same for a connection whose paces count full segments of this many bytes.
     pub(super) fn told(&self, full: u32) -> (PathId, Parameters) {
         let default = Parameters::default();
         let segments = |bps: u64| bps as f64 / 8e9 / f64::from(full);

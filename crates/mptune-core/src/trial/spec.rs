@@ -53,6 +53,9 @@ pub struct TrialSpec {
     pub mss: u32,
     /// Seed of everything random.
     pub seed: u64,
+    /// Time by the clock of the hosts at the start, whose timers are as a kernel's with accounting "linux".
+    #[serde(default)]
+    pub phase_ns: Nanos,
     /// The workload.
     pub workload: Workload,
     /// Path of the first handshake; none leaves it to the path manager.

@@ -71,6 +71,8 @@ fn a_segment_that_begins_elsewhere_fails_the_trial() {
             ecn_capable: false,
             congestion_experienced: false,
             reduced: false,
+            pushed: false,
+            echo: 0,
         });
         simulation.inject(0, &Packet { flow: 0, content });
     };
@@ -89,6 +91,7 @@ fn an_acknowledgement_of_what_was_not_sent_fails_the_trial() {
                 sack: Default::default(),
                 duplicate: false,
                 ecn_echo: false,
+                stamp: 0,
             };
             simulation.inject(1, &Packet { flow: 0, content: Content::Ack(ack) });
         };

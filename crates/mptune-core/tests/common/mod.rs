@@ -135,6 +135,7 @@ pub fn trial(network: NetworkSpec, cc: &str, buffer_bytes: u64, seconds: u64) ->
         path_parameters: vec![],
         pm_options: OptionMap::new(),
         size_known: true,
+        phase_ns: 0,
         bin_ns: BIN,
         script: vec![],
     }
@@ -202,6 +203,7 @@ pub fn connection(cc: &str, pm: &str, initial_path: usize, start: Nanos) -> Conn
         receive_buffer: 32 * MIB,
         mss: MSS,
         initial_path,
+        phase: 0,
         bin: BIN,
         start,
         reversed: false,

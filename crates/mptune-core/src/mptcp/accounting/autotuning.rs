@@ -43,6 +43,11 @@ impl ReceiveTuning {
         Self { extra: 16 * segment, ..Self::linux(segment) }
     }
 
+    /// The connection is established: measurements begin.
+    pub fn begin(&mut self, now: Nanos) {
+        self.since = now;
+    }
+
     /// The application has read all of the `delivered` bytes. Once in the longest `rtt`, returns the window needed
     /// if it read more than in any RTT before: twice that amount, as the measurement is an RTT late, plus twice the
     /// growth, as a sender in slow start doubles its rate.
@@ -56,9 +61,20 @@ impl ReceiveTuning {
             return None;
         }
         let before = std::mem::replace(&mut self.space, read);
-        let window = 2 * read + self.extra;
-        Some(window + 2 * (window * (read - before) / before))
+        Some(needed(2 * read + self.extra, read, before))
     }
+
+    /// The window that a subflow needs for what was read in the last RTT, where it read `before`, or nothing yet (Linux
+    /// `tcp_rcvbuf_grow`); and what was read.
+    pub fn of_subflow(&self, before: Option<Bytes>, segment: Bytes) -> (Bytes, Bytes) {
+        let before = before.unwrap_or(FIRST_SEGMENTS * segment);
+        (needed(2 * self.space, self.space, before), self.space)
+    }
+}
+
+/// `window`, and twice its growth since so much was read `before`.
+fn needed(window: Bytes, read: Bytes, before: Bytes) -> Bytes {
+    window + 2 * (window * read.saturating_sub(before) / before)
 }
 
 /// Growth of the send buffer with the congestion windows of its subflows.

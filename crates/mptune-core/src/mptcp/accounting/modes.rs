@@ -1,5 +1,7 @@
 //! The accountings and modes of the buffers, by name.
 
+use crate::units::{MILLISECOND, Nanos};
+
 /// The accounting of a buffer's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Accounting {
@@ -17,6 +19,16 @@ pub enum Release {
     Linux6,
     /// 7.3.
     Linux7,
+}
+
+impl Release {
+    /// A tick of its timers: with `CONFIG_HZ` 250, as distributions build it, or 1000, as guests are built.
+    pub fn tick(self) -> Nanos {
+        match self {
+            Self::Linux6 => 4 * MILLISECOND,
+            Self::Linux7 => MILLISECOND,
+        }
+    }
 }
 
 /// The names of all.

@@ -83,12 +83,16 @@ impl ReceiveBuffer {
         }
     }
 
-    /// It needs the RTTs of the subflows.
+    /// It needs the senders' RTTs of the subflows.
     #[inline]
     pub fn needs_rtts(&self) -> bool {
-        match self {
-            Self::Payload(window) => window.tuning.is_some(),
-            Self::Linux(_) => true,
+        matches!(self, Self::Payload(window) if window.tuning.is_some())
+    }
+
+    /// The connection is established.
+    pub fn begin(&mut self, now: Nanos) {
+        if let Self::Linux(memory) = self {
+            memory.begin(now);
         }
     }
 
@@ -114,7 +118,7 @@ impl ReceiveBuffer {
         match self {
             Self::Payload(window) => next.saturating_add(window.segments),
             Self::Linux(memory) => {
-                own.compression.on_acknowledged();
+                own.on_acknowledged();
                 memory.charge_subflow_queue(receiver.out_of_order_count());
                 if memory.is_half_full() {
                     receiver.leave_quickack();
@@ -124,20 +128,40 @@ impl ReceiveBuffer {
         }
     }
 
-    /// The application reads everything before `next`. Returns the new memory of each of the open `subflows`, if it
-    /// grew.
+    /// The application reads everything before `next`. True if the memory grew, as those of the open `subflows` then do
+    /// ([`Self::follow`]).
     pub fn on_read<'a>(
         &mut self,
         now: Nanos,
         next: Seq,
         subflows: impl Iterator<Item = &'a SubflowMemory>,
-    ) -> Option<Bytes> {
+    ) -> bool {
         match self {
             Self::Payload(window) => {
                 window.on_read(now, next, subflows.map(|subflow| subflow.rtt).max().unwrap_or(0));
-                None
+                false
             }
             Self::Linux(memory) => memory.on_read(now, subflows),
+        }
+    }
+
+    /// Delay after which the application has read everything that arrived in order, unless out-of-order data keeps
+    /// memory in use; under Linux accounting.
+    #[inline]
+    pub fn read_after(&self) -> Option<Nanos> {
+        if let Self::Linux(memory) = self { memory.read_after() } else { None }
+    }
+
+    /// The application's read opens a subflow's window so far that it is announced, under Linux accounting.
+    #[inline]
+    pub fn reopens(&self, own: &SubflowMemory) -> bool {
+        if let Self::Linux(memory) = self { memory.reopens(own) } else { false }
+    }
+
+    /// The memory grew, and that of a subflow follows.
+    pub fn follow(&self, subflow: &mut SubflowMemory) {
+        if let Self::Linux(memory) = self {
+            memory.follow(subflow);
         }
     }
 

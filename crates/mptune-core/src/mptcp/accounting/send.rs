@@ -9,6 +9,7 @@ use super::receive::ReceiveBuffer;
 use super::send_window::SendWindow;
 use crate::mptcp::options::ConnectionOptions;
 use crate::mptcp::packet::{Ack, Mapping};
+use crate::mptcp::send_queue::packet_segments;
 use crate::pathmanager::{SubflowId, TransferSize};
 use crate::units::{Bytes, Seq};
 
@@ -46,6 +47,8 @@ pub struct SendBuffer {
     /// The edge of the window may cut a segment (see [`SendMemory::segments`]).
     cut: bool,
     memory: Option<Box<SendMemory>>,
+    /// The window of the SYN/ACK, bytes.
+    first_window: u32,
     /// Its growth, if it grows.
     tuning: Option<Box<SendTuning>>,
     /// The first contradiction.
@@ -69,6 +72,7 @@ impl SendBuffer {
             pieces: options.workload.offers_pieces().then(|| Offers::new(full)),
             cut,
             memory: None,
+            first_window: u32::try_from(receiver.edge()).unwrap_or(u32::MAX),
             tuning: tuning(options),
             miscount: None,
         };
@@ -102,6 +106,7 @@ impl SendBuffer {
             self.last_lacks = (Bytes::from(self.end) * full - total) as u32;
         }
         self.regular_until = self.end - 1;
+        self.first_window = u32::MAX;
     }
 
     /// Payload bytes of a full segment.
@@ -210,14 +215,34 @@ impl SendBuffer {
         grew
     }
 
-    /// Segments that fit the send queue of a subflow whose buffer grows.
+    /// Memory of the send queue of a subflow whose buffer grows, in full segments.
     #[inline]
-    pub fn grown_segments(&self, subflow: SubflowId) -> Option<Seq> {
+    pub fn queue_memory(&self, subflow: SubflowId) -> Option<f64> {
         let bytes = self.tuning.as_ref()?.of(subflow);
         Some(match &self.memory {
-            Some(memory) => memory.segments_in(bytes),
-            None => (bytes / Bytes::from(self.full)).max(1) as Seq,
+            Some(memory) => memory.queue_memory(bytes) as f64 / f64::from(self.full),
+            None => f64::from((bytes / Bytes::from(self.full)).max(1) as Seq),
         })
+    }
+
+    /// Memory of the send queue of one subflow, in full segments.
+    pub fn subflow_memory(&self) -> f64 {
+        match &self.memory {
+            Some(memory) => memory.subflow_memory() as f64 / f64::from(self.full),
+            None => f64::from(self.window),
+        }
+    }
+
+    /// Memory of a packet in a send queue besides its payload, in full segments.
+    pub fn packet_overhead(&self) -> f64 {
+        let overhead = self.memory.as_ref().map_or(0, |memory| memory.packet_overhead());
+        overhead as f64 / f64::from(self.full)
+    }
+
+    /// Segments of the largest packet in a subflow's send queue.
+    #[inline]
+    pub fn packet_segments(&self, subflow: &SendWindow) -> u32 {
+        packet_segments(subflow.largest.max(self.first_window), self.full)
     }
 
     /// It grows.

@@ -11,6 +11,8 @@ pub struct SendWindow {
     short_end: Seq,
     /// The window in bytes (Linux `snd_wnd`).
     pub offered: u32,
+    /// The largest that was offered (Linux `max_window`).
+    pub largest: u32,
 }
 
 impl SendWindow {
@@ -39,6 +41,7 @@ impl SendWindow {
         let una = self.next - outstanding;
         if next > una || next == una && (window > self.offered || window == 0) {
             self.offered = window;
+            self.largest = self.largest.max(window);
         }
     }
 }

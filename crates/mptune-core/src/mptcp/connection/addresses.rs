@@ -9,7 +9,6 @@ use crate::mptcp::io::Io;
 use crate::mptcp::packet::Content;
 use crate::mptcp::subflow::Phase;
 use crate::pathmanager::{PathId, Report, Role, SubflowId};
-use crate::tcp::Sender;
 use crate::units::NEVER;
 
 impl Connection {
@@ -46,10 +45,9 @@ impl Connection {
     /// Reopens a closed subflow.
     pub(super) fn reopen(&mut self, io: &mut Io, id: SubflowId, role: Role) {
         let flow = io.add_flow(self.number, id);
-        let sender = Sender::new(self.controller.clone(), self.sender.samples_rates())
-            .counting_whole(self.program.is_some());
+        let sender = self.new_sender();
         let subflow = &mut self.subflows[id];
-        subflow.reopen(flow, sender);
+        subflow.reopen(flow, sender, self.clock);
         subflow.role = role;
         self.sender.refresh_one(io.now, &self.subflows, id);
         self.send_handshake(io, id, Content::Syn);

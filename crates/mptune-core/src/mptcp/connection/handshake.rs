@@ -2,6 +2,7 @@
 //! 3.2), and their retransmission.
 
 use super::Connection;
+use crate::mptcp::echoes::stamp;
 use crate::mptcp::io::{Io, Timer};
 use crate::mptcp::packet::{Content, Packet};
 use crate::mptcp::subflow::{Phase, Subflow};
@@ -20,16 +21,24 @@ impl Connection {
         let timers = [Timer::Subflow(id), Timer::DelayedAck(id)];
         let timers = timers.map(|timer| io.add_timer(self.number, timer));
         let longer = io.paths[path].family.longer_header();
-        let sender = Sender::new(self.controller.clone(), self.sender.samples_rates())
-            .counting_whole(self.program.is_some());
+        let sender = self.new_sender();
         let series = Series::new(self.start, self.bin);
         let ways = [forward(path), reverse(path)];
         let [there, back] = if self.reversed { [ways[1], ways[0]] } else { ways };
-        let mut subflow = Subflow::new(path, [there, back], flow, longer, sender, series, timers);
+        let mut subflow = Subflow::new(path, [there, back], flow, longer, sender, series, timers)
+            .with_clock(self.clock);
         subflow.role = role;
         self.subflows.push(subflow);
         self.sender.add_subflow();
         self.send_handshake(io, id, Content::Syn);
+    }
+
+    /// The sender of a subflow that starts.
+    pub(super) fn new_sender(&self) -> Sender {
+        let sampled = self.sender.samples_rates();
+        Sender::new(self.controller.clone(), sampled)
+            .of_host(self.lengths, self.clock)
+            .counting_whole(self.program.is_some())
     }
 
     /// Sends a handshake packet that requires an answer.
@@ -58,9 +67,11 @@ impl Connection {
     }
 
     pub(super) fn send_handshake_reply(&mut self, io: &mut Io, id: SubflowId, content: Content) {
-        let subflow = &self.subflows[id];
+        let subflow = &mut self.subflows[id];
+        subflow.newest_stamp = stamp(self.clock.time(io.now));
         let packet = Packet { flow: subflow.flow, content };
-        io.send(subflow.back, self.handshake_size(id, &content), packet);
+        let back = subflow.back;
+        io.send(back, self.handshake_size(id, &content), packet);
     }
 
     pub(super) fn on_syn_ack(&mut self, io: &mut Io, id: SubflowId) {
@@ -70,6 +81,7 @@ impl Connection {
         }
         let rtt = subflow.on_handshake_answered(io.now);
         subflow.sender.on_established(io.now, rtt);
+        subflow.receiver.note_rtt(rtt.unwrap_or(0));
         if self.joins(id) {
             self.subflows[id].phase = Phase::JoinAckSent;
             self.send_handshake(io, id, Content::JoinAck);

@@ -27,6 +27,8 @@ use super::subflow::Subflow;
 use crate::congestion::Controller;
 use crate::engine::Source;
 use crate::pathmanager::{Assignment, Driver, PathId, Stack};
+use crate::tcp::Clock;
+use crate::tcp::pacing::Lengths;
 use crate::transport::RoleChange;
 use crate::units::Nanos;
 use pieces::Program;
@@ -42,6 +44,8 @@ pub struct Connection {
     receiver: DataReceiver,
     /// The congestion control of every subflow, in its initial state.
     controller: Controller,
+    lengths: Lengths,
+    clock: Clock,
     driver: Driver,
     start: Nanos,
     /// Width of the bins of every series.
@@ -70,7 +74,8 @@ impl Connection {
         let receiver = DataReceiver::new(&options);
         let sender = DataSender::new(number, &options, receiver.buffer(), io);
         let program = Program::new(number, &options, io);
-        let handshakes = options.handshakes();
+        let (handshakes, lengths) = (options.handshakes(), options.paced_lengths());
+        let clock = options.clock();
         let (paths, size) = (io.paths.as_slice(), options.size);
         let assignment =
             Assignment::with_policy(options.path_manager, paths, size, io.lsrr_honoured);
@@ -84,6 +89,8 @@ impl Connection {
             sender,
             receiver,
             controller: options.controller,
+            lengths,
+            clock,
             driver,
             start: options.start,
             bin: options.bin,

@@ -1,6 +1,7 @@
 //! ACKs and timers at the data sender, in this order: loss recovery on the subflow, roles and path manager, new data.
 
 use super::Connection;
+use crate::mptcp::echoes::newer;
 use crate::mptcp::io::Io;
 use crate::mptcp::packet::Ack;
 use crate::mptcp::subflow::Phase;
@@ -12,6 +13,7 @@ impl Connection {
     pub(super) fn on_ack(&mut self, io: &mut Io, id: SubflowId, packet: &Ack) {
         self.sender.on_data_ack(io, &mut self.subflows, id, packet);
         let subflow = &mut self.subflows[id];
+        subflow.newest_stamp = newer(subflow.newest_stamp, packet.stamp);
         let ack = Acknowledgement {
             next: packet.next,
             sack: packet.sack,
@@ -19,6 +21,7 @@ impl Connection {
             ecn_echo: packet.ecn_echo,
         };
         let progress = subflow.sender.on_ack(io.now, &ack, self.sender.peers(), id);
+        subflow.queue.on_acknowledged(subflow.sender.una());
         if progress.delivered > 0 && subflow.timed_out {
             self.on_recovered(io, id);
         }

@@ -26,7 +26,8 @@ impl Transport for Connection {
             Content::Data(segment) => self.receiver.on_data(io, &mut self.subflows, id, segment),
             Content::Syn => self.send_handshake_reply(io, id, Content::SynAck),
             Content::JoinAck => self.on_join(io, id),
-            Content::SynAck | Content::HandshakeAck | Content::JoinConfirmed | Content::Ack(_) => {}
+            Content::HandshakeAck => self.receiver.on_established(io.now),
+            Content::SynAck | Content::JoinConfirmed | Content::Ack(_) => {}
         }
     }
 

@@ -31,7 +31,7 @@ const MEMORY: Nanos = 2 * SECOND;
 /// Equation 5: round trips until the last segment of a burst is acknowledged.
 fn rounds(peer: &Peer) -> f64 {
     let starts = peer.ssthresh >= INFINITE_SSTHRESH;
-    if starts { 1.0 } else { (f64::from(BURST) / peer.window.max(1.0)).max(1.0) }
+    if starts { 1.0 } else { (BURST.ceil() / peer.window.max(1.0)).max(1.0) }
 }
 
 /// Time of a burst on an empty path, ns: by this, paths are faster or slower.

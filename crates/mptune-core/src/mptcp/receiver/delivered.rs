@@ -38,12 +38,6 @@ impl Delivered {
         self.begun_at = now;
     }
 
-    /// Messages that arrived.
-    #[inline]
-    pub(super) fn messages(&self) -> usize {
-        self.delays.as_ref().map_or(0, |delays| delays.all().len())
-    }
-
     /// Delays of the messages that arrived, if it is a series of them.
     pub fn delays(&self) -> Option<&[Nanos]> {
         self.delays.as_ref().map(|delays| delays.all())

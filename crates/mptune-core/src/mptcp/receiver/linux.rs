@@ -5,13 +5,13 @@
 use super::delivered::Delivered;
 use super::{DataReceiver, open};
 use crate::mptcp::accounting::ReceiveBuffer;
-use crate::mptcp::accounting::memory::{ReceiveMemory, SubflowMemory, truesize};
+use crate::mptcp::accounting::memory::{ReceiveMemory, SubflowMemory, postponed, truesize};
 use crate::mptcp::io::Io;
 use crate::mptcp::packet::{Mapping, Segment};
 use crate::mptcp::reassembly::{Arrival, Reassembly};
 use crate::mptcp::subflow::Subflow;
 use crate::pathmanager::SubflowId;
-use crate::tcp::{Receiver, Reply, RttEstimator};
+use crate::tcp::{Receiver, Reply};
 use crate::transport::Series;
 use crate::units::{Bytes, NEVER, Nanos, Seq};
 
@@ -31,7 +31,7 @@ impl DataReceiver {
             let Subflow { receiver, sender, .. } = &mut subflows[id];
             receiver.note_silence(io.now, sender.rtt.rto());
         }
-        let (before, messages) = (self.reassembly.next(), self.delivered.messages());
+        let before = self.reassembly.next();
         let Some(reply) = self.take(io.now, &mut subflows[id], segment) else {
             subflows[id].memory.refused += 1;
             return self.acknowledge(io, &mut subflows[id], false);
@@ -41,24 +41,29 @@ impl DataReceiver {
         if progress > 0 && self.buffer.measures_on_read(io.now) {
             self.on_read(io.now, subflows);
         }
-        // A message ends with PSH: whoever reads all that was pushed acknowledges it at once, unless it answers (Linux
-        // `tcp_measure_rcv_mss`, `mptcp_subflow_could_cleanup`).
-        if progress > 1 || self.delivered.messages() > messages {
-            self.acknowledge_pending(io, subflows);
+        if progress > 0 {
+            self.acknowledge_read(io, subflows, id, progress > 1);
         }
     }
 
     /// The subflow accepts the segment and passes on in-order data; none if it has no memory.
     fn take(&mut self, now: Nanos, subflow: &mut Subflow, segment: &Segment) -> Option<Reply> {
-        let Self { reassembly, buffer: ReceiveBuffer::Linux(memory), delivered, .. } = self else {
+        let Self { reassembly, buffer: ReceiveBuffer::Linux(memory), delivered, clock, .. } = self
+        else {
             return None;
         };
         let Subflow { receiver, sender, memory: own, series, .. } = subflow;
         if refuses(memory, own, receiver, segment.seq) {
             return None;
         }
-        grow_window(memory, own, receiver, segment.seq, segment.mapping.length.into());
+        let time = clock.time(now);
+        own.note_echo(time, segment.echo, segment.mapping.length.into());
+        grow_window(time, memory, own, receiver, segment);
         let gap = receiver.next();
+        if segment.seq == gap {
+            own.note_pushed(segment.mapping.length.into(), segment.pushed);
+        }
+        let longest = postponed(memory.release(), shorter(own.rtt, sender.rtt.smallest()));
         let mut accepted = Accepted { now, reassembly, memory, own, delivered, series };
         let reply = match receiver.on_next(now, segment.seq) {
             Some(reply) => {
@@ -67,24 +72,41 @@ impl DataReceiver {
             }
             None => accepted.take_released(receiver, segment),
         };
-        Some(compressed(own, receiver, now, gap, &sender.rtt, reply))
+        Some(compressed(own, receiver, now, gap, longest, reply))
     }
 
     /// The application read everything: the buffer may grow, and with it those of the subflows.
     #[inline(never)]
     fn on_read(&mut self, now: Nanos, subflows: &mut [Subflow]) {
         let grown = self.buffer.on_read(now, self.reassembly.next(), open(subflows));
-        if let Some(limit) = grown {
+        if grown {
             let known = subflows.iter_mut().filter(|subflow| subflow.memory.ratio.is_some());
-            known.for_each(|subflow| subflow.memory.grow(limit));
+            known.for_each(|subflow| self.buffer.follow(&mut subflow.memory));
         }
     }
 
-    /// The application read everything: delayed ACKs are sent on all subflows (Linux `mptcp_cleanup_rbuf`), so that the
-    /// fastest reports the open window.
-    fn acknowledge_pending(&mut self, io: &mut Io, subflows: &mut [Subflow]) {
-        for subflow in subflows.iter_mut().filter(|s| s.receiver.deadline() < NEVER) {
-            self.acknowledge(io, subflow, false);
+    /// The application reads what arrived in order on a subflow: pushed segments of it, or after a gap was closed of all
+    /// subflows, are acknowledged then, if it leaves nothing (Linux `mptcp_cleanup_rbuf`, `__tcp_cleanup_rbuf`); and
+    /// all delayed ACKs are sent if the window opens widely.
+    #[inline]
+    fn acknowledge_read(
+        &mut self,
+        io: &mut Io,
+        subflows: &mut [Subflow],
+        id: SubflowId,
+        closed: bool,
+    ) {
+        let read = if closed { &mut *subflows } else { &mut subflows[id..=id] };
+        let reading = self.buffer.read_after();
+        for subflow in read.iter_mut().filter(|subflow| subflow.receiver.deadline() < NEVER) {
+            let Subflow { receiver, memory, ack_timer, .. } = subflow;
+            let is_empty = memory.stuck == 0 && receiver.out_of_order_count() == 0;
+            if let Some(reading) = reading.filter(|_| memory.pushed && is_empty) {
+                receiver.acknowledge_by(io.now + reading);
+                io.queue.set_no_later(*ack_timer, receiver.deadline());
+            } else if closed && self.buffer.reopens(memory) {
+                self.acknowledge(io, subflow, false);
+            }
         }
     }
 }
@@ -104,15 +126,18 @@ fn refuses(
 /// A new segment lets the subflow offer more, up to a limit; until then, and after a duplicate segment, ACKs are not
 /// delayed.
 fn grow_window(
+    now: Nanos,
     memory: &mut ReceiveMemory,
     own: &mut SubflowMemory,
     receiver: &mut Receiver<Mapping>,
-    seq: Seq,
-    payload: u32,
+    segment: &Segment,
 ) {
-    if seq < receiver.next() {
+    if segment.seq < receiver.next() {
         receiver.enter_quickack();
-    } else if memory.grows(own, payload) {
+        return;
+    }
+    let (payload, in_order) = (u32::from(segment.mapping.length), segment.seq == receiver.next());
+    if memory.grows(now, own, payload, in_order) {
         receiver.extend_quickack();
     }
 }
@@ -194,20 +219,28 @@ fn would_lose_range(subflow: &Subflow, seq: Seq) -> bool {
         && receiver.begins_range(seq)
 }
 
-/// The reply, later if the ACK of a gap at `gap` is compressed.
+/// The reply, at most so much later if the ACK of a gap at `gap` is compressed.
 fn compressed(
     own: &mut SubflowMemory,
     receiver: &mut Receiver<Mapping>,
     now: Nanos,
     gap: Seq,
-    rtt: &RttEstimator,
+    longest: Nanos,
     reply: Reply,
 ) -> Reply {
     let behind_gap = reply == Reply::Now { duplicate: false } && receiver.next() == gap;
     if !behind_gap || receiver.in_quickack() {
         return reply;
     }
-    let Some(until) = own.compression.postpone(now, gap, rtt.smallest()) else { return reply };
-    receiver.acknowledge_by(until);
+    if !own.compression.postpones(gap) {
+        return reply;
+    }
+    receiver.acknowledge_by(now + longest);
     Reply::Later
+}
+
+/// The receiver's estimate of the RTT, or that of its handshake if it is shorter, for which the sender's smallest stands;
+/// 0 is unknown.
+fn shorter(estimate: Nanos, smallest: Nanos) -> Nanos {
+    if estimate > 0 && (smallest == 0 || estimate < smallest) { estimate } else { smallest }
 }

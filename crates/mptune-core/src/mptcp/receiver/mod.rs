@@ -2,8 +2,8 @@
 //! sections 3.3.2 and 3.3.4).
 //!
 //! Not here: order on a subflow (`tcp::Receiver`), room in the buffer ([`ReceiveBuffer`]). Segments are counted; their
-//! position and length come with their packets ([`Mapping`]) and are stored until delivery. The senders' RTTs stand in
-//! for the receiver's estimates.
+//! position and length come with their packets ([`Mapping`]) and are stored until delivery. Under payload
+//! accounting the senders' RTTs stand in for the receiver's estimates.
 
 mod delivered;
 mod linux;
@@ -11,13 +11,14 @@ mod payload;
 
 use super::accounting::memory::SubflowMemory;
 use super::accounting::{Miscount, ReceiveBuffer};
+use super::echoes::stamp;
 use super::io::Io;
 use super::options::ConnectionOptions;
 use super::packet::{Ack, Content, Packet, Segment, sack_size};
 use super::reassembly::Reassembly;
 use super::subflow::{Phase, Subflow};
 use crate::pathmanager::SubflowId;
-use crate::tcp::Reply;
+use crate::tcp::{Clock, Reply};
 use crate::units::{Bytes, Nanos, Seq};
 use delivered::Delivered;
 
@@ -29,6 +30,7 @@ pub struct DataReceiver {
     delivered: Delivered,
     /// Bytes of a pure ACK without SACK blocks, over IPv4.
     ack_size: u32,
+    clock: Clock,
 }
 
 impl DataReceiver {
@@ -40,6 +42,7 @@ impl DataReceiver {
             buffer,
             delivered: Delivered::new(options.start, options.bin, &options.workload),
             ack_size: options.ack_size(),
+            clock: options.clock(),
         }
     }
 
@@ -84,6 +87,11 @@ impl DataReceiver {
         self.reassembly.next()
     }
 
+    /// The connection is established.
+    pub fn on_established(&mut self, now: Nanos) {
+        self.buffer.begin(now);
+    }
+
     /// A subflow joined the connection.
     pub fn on_joined(&mut self, subflow: &mut Subflow) {
         self.buffer.join(&mut subflow.memory);
@@ -99,12 +107,14 @@ impl DataReceiver {
         segment: &Segment,
     ) {
         self.note_ecn(io, &mut subflows[id], segment);
-        if self.buffer.needs_rtts() {
-            let subflow = &mut subflows[id];
-            subflow.memory.rtt = subflow.sender.rtt.srtt;
-        }
         match self.buffer {
-            ReceiveBuffer::Payload(_) => self.on_payload(io, subflows, id, segment),
+            ReceiveBuffer::Payload(_) => {
+                if self.buffer.needs_rtts() {
+                    let subflow = &mut subflows[id];
+                    subflow.memory.rtt = subflow.sender.rtt.srtt;
+                }
+                self.on_payload(io, subflows, id, segment);
+            }
             ReceiveBuffer::Linux(_) => self.on_linux(io, subflows, id, segment),
         }
     }
@@ -145,6 +155,7 @@ impl DataReceiver {
             sack: ack.sack,
             duplicate,
             ecn_echo: ack.ecn_echo,
+            stamp: stamp(self.clock.time(io.now)),
         });
         let packet = Packet { flow: subflow.flow, content };
         let size = self.ack_size + subflow.longer_header + sack_size(&ack.sack);

@@ -72,7 +72,11 @@ pub trait Scheduler {
 
     /// The subflow selected last also takes the next segment, if it is still ready and no event came between.
     #[inline]
-    fn continues(&mut self) -> bool {
+    fn continues(&self) -> bool {
         false
     }
+
+    /// The subflow selected last got so many full segments.
+    #[inline]
+    fn note_handed(&mut self, _segments: f64) {}
 }

@@ -10,8 +10,8 @@ use super::{Candidates, Scheduler, Style, bits};
 use crate::congestion::Peer;
 use crate::units::{NEVER, Nanos};
 
-/// Linux `MPTCP_SEND_BURST_SIZE`, 65428 bytes, in segments of 1448 or 1424 with the DSS option.
-pub const BURST: u32 = 46;
+/// Linux `MPTCP_SEND_BURST_SIZE`, 65428 bytes, in segments of 1424 with the DSS option.
+pub const BURST: f64 = 65_428.0 / 1424.0;
 /// Linux `net.ipv4.tcp_pacing_ss_ratio` and `tcp_pacing_ca_ratio`.
 const SLOW_START_RATIO: f64 = 2.0;
 const AVOIDANCE_RATIO: f64 = 1.2;
@@ -21,7 +21,8 @@ const AVOIDANCE_RATIO: f64 = 1.2;
 pub struct Kernel {
     chosen: usize,
     chosen_at: Nanos,
-    left: u32,
+    /// Full segments.
+    left: f64,
     paces: Vec<f64>,
 }
 
@@ -47,14 +48,14 @@ impl Kernel {
             if *pace == 0.0 {
                 *pace = pacing_rate(subflow);
             }
-            (*pace > 0.0).then(|| (f64::from(subflow.outstanding) / *pace, id))
+            (*pace > 0.0).then(|| (subflow.memory / *pace, id))
         });
         waits.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, id)| id)
     }
 
     /// Adds a burst to the average, weighted by its length against that of the queue before it.
     fn average(&mut self, subflow: &Peer) {
-        let (burst, queue) = (f64::from(self.left), f64::from(subflow.outstanding));
+        let (burst, queue) = (self.left, subflow.memory);
         let pace = &mut self.paces[self.chosen];
         *pace = (*pace * queue + pacing_rate(subflow) * burst) / (burst + queue);
     }
@@ -64,31 +65,34 @@ impl Scheduler for Kernel {
     const STYLE: Style = Style::Push;
 
     fn select(&mut self, candidates: Candidates<'_>) -> Option<usize> {
-        let ended = self.left == 0 && candidates.burst_may_end || candidates.now != self.chosen_at;
+        let ended =
+            self.left <= 0.0 && candidates.burst_may_end || candidates.now != self.chosen_at;
         if ended || candidates.usable >> self.chosen & 1 == 0 {
-            self.left = 0;
+            self.left = 0.0;
             // Without a choice the next event makes one, also at this time.
             self.chosen_at = NEVER;
             self.chosen = self.shortest(&candidates)?;
             self.chosen_at = candidates.now;
             if candidates.ready >> self.chosen & 1 == 1 {
-                self.left = BURST.min(candidates.window);
+                self.left = BURST.min(f64::from(candidates.window));
                 self.average(&candidates.subflows[self.chosen]);
             }
         }
         if candidates.ready >> self.chosen & 1 == 0 {
-            self.left = 0;
+            self.left = 0.0;
             return None;
         }
-        self.left = self.left.saturating_sub(1);
         Some(self.chosen)
     }
 
     #[inline]
-    fn continues(&mut self) -> bool {
-        let more = self.left > 0;
-        self.left = self.left.saturating_sub(1);
-        more
+    fn continues(&self) -> bool {
+        self.left > 0.0
+    }
+
+    #[inline]
+    fn note_handed(&mut self, segments: f64) {
+        self.left -= segments;
     }
 }
 
@@ -103,9 +107,13 @@ mod tests {
         let subflows = [subflow(100, 100, 20), subflow(10, 30, 29)];
         let mut scheduler = Kernel::default();
         let now = Candidates { ready: 0b11, ..candidates(&subflows, 1000, 1000) };
-        let selected: Vec<_> = (0..BURST).filter_map(|_| scheduler.select(now)).collect();
-        assert_eq!(selected, vec![1; BURST as usize]);
-        let longer = [subflow(100, 100, 20), subflow(10, 30, 29 + BURST)];
+        let mut selected = vec![];
+        for _ in 0..46 {
+            selected.extend(scheduler.select(now));
+            scheduler.note_handed(1.0);
+        }
+        assert_eq!((selected, scheduler.continues()), (vec![1; 46], false));
+        let longer = [subflow(100, 100, 20), subflow(10, 30, 29 + 46)];
         let now = Candidates { ready: 0b11, ..candidates(&longer, 1000, 1000) };
         assert_eq!(scheduler.select(now), Some(0));
     }

@@ -54,8 +54,14 @@ macro_rules! schedulers {
 
             /// [`Scheduler::continues`].
             #[inline]
-            pub fn continues(&mut self) -> bool {
+            pub fn continues(&self) -> bool {
                 match self { $(Self::$variant(policy) => policy.continues()),+ }
+            }
+
+            /// [`Scheduler::note_handed`].
+            #[inline]
+            pub fn note_handed(&mut self, segments: f64) {
+                match self { $(Self::$variant(policy) => policy.note_handed(segments)),+ }
             }
         }
     };
@@ -87,6 +93,7 @@ pub(crate) mod testing {
             srtt: rtt_ms * MILLISECOND,
             min_rtt: rtt_ms * MILLISECOND,
             outstanding,
+            memory: f64::from(outstanding),
             window: f64::from(cwnd),
             ..Peer::default()
         }

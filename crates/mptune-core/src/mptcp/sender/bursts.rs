@@ -3,49 +3,70 @@
 //! `tcp_tso_should_defer`). Queues and links see the packets of a burst one by one.
 
 use super::DataSender;
+use super::transmitting::Place;
 use crate::mptcp::scheduler::pacing_rate;
 use crate::mptcp::subflow::Subflow;
 use crate::pathmanager::SubflowId;
 use crate::tcp::pacing;
-use crate::units::{MILLISECOND, Nanos, Seq};
-use std::collections::VecDeque;
+use crate::units::{MILLISECOND, Nanos};
 
 /// Linux `net.ipv4.tcp_min_tso_segs`.
 const SMALLEST_BURST: u32 = 2;
 /// Linux `net.ipv4.tcp_tso_win_divisor`: this fraction of cwnd is sent without waiting.
 const WINDOW_PART: f64 = 3.0;
 
-/// Segments in the largest packet that waits in a send queue (Linux `GSO_LEGACY_MAX_SIZE`).
-const LARGEST_PACKET: u32 = 45;
+/// Segments of a subflow's queue that leave together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Burst {
+    /// Their number.
+    pub segments: u32,
+    /// They are a whole packet of the queue.
+    pub whole: bool,
+}
+
+impl Burst {
+    /// The place of the segment after so many of it.
+    #[inline]
+    pub fn place(self, sent: u32) -> Place {
+        match self.segments {
+            1 if !self.whole => Place::Cut,
+            segments if sent + 1 == segments => Place::Last,
+            _ => Place::Within,
+        }
+    }
+}
 
 impl DataSender {
-    /// Segments of a subflow's queue that leave together now. 0 if they wait for a full burst, until an ACK or more
-    /// data.
+    /// The burst that may leave a subflow's queue now. It is empty if the segments wait for a full one, until an ACK
+    /// or more data.
     ///
     /// Waiting counts as limited by cwnd, as `tcp_write_xmit` reports it to `tcp_cwnd_validate`.
     #[inline]
-    pub(super) fn next_burst(&self, now: Nanos, subflow: &mut Subflow, id: SubflowId) -> u32 {
+    pub(super) fn next_burst(&self, now: Nanos, subflow: &mut Subflow, id: SubflowId) -> Burst {
         if subflow.deferred {
-            return 0;
+            return Burst { segments: 0, whole: false };
         }
         let (window, room) = self.subflow_window(subflow);
-        let packet = first_packet(&subflow.queue, room);
+        let (packet, is_followed) = subflow.queue.first_packet();
         let burst = self.burst(id);
         // A single segment never waits for others, nor does a packet with a successor, which will not grow.
-        let fits = packet <= room && (packet as usize) < subflow.queue.len();
+        let fits = packet <= room && is_followed;
         let goes = packet <= 1
             || fits
             || room >= burst
             || f64::from(room) >= window / WINDOW_PART
             || !Self::expects_more_room(now, subflow, self.scheduling.peers[id].srtt);
         if goes {
-            return packet.min(subflow.sender.room()).min(burst);
+            // At least two packets in each window (Linux `tcp_cwnd_test`).
+            let half = (subflow.sender.window.cwnd as u32 / 2).max(1);
+            let segments = packet.min(subflow.sender.room()).min(burst).min(half);
+            return Burst { segments, whole: segments == packet };
         }
         if room == subflow.sender.room() {
             subflow.sender.note_deferred();
         }
         subflow.deferred = true;
-        0
+        Burst { segments: 0, whole: false }
     }
 
     /// The last burst left less than a millisecond ago, and the next ACK is due within one.
@@ -80,15 +101,7 @@ impl DataSender {
 
     /// Segments of a full burst.
     fn burst(&self, id: SubflowId) -> u32 {
-        let (peer, full) = (&self.scheduling.peers[id], self.buffer.full());
-        pacing::burst(1e9 * pacing_rate(peer), peer.min_rtt, full, SMALLEST_BURST)
+        let peer = &self.scheduling.peers[id];
+        pacing::burst(1e9 * pacing_rate(peer), peer.min_rtt, self.lengths, SMALLEST_BURST)
     }
-}
-
-/// Consecutive segments at the front of a queue, which are one packet; counted up to one more than `enough`.
-fn first_packet(queue: &VecDeque<Seq>, enough: u32) -> u32 {
-    let most = LARGEST_PACKET.min(enough.saturating_add(1)) as usize;
-    let pairs = queue.iter().zip(queue.iter().skip(1)).take(most - 1);
-    let followed = pairs.take_while(|&(data, next)| data.wrapping_add(1) == *next).count();
-    if queue.is_empty() { 0 } else { 1 + followed as u32 }
 }

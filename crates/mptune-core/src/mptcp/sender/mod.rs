@@ -25,6 +25,7 @@ use super::subflow::Subflow;
 use crate::congestion::Peer;
 use crate::engine::Ring;
 use crate::pathmanager::SubflowId;
+use crate::tcp::pacing::Lengths;
 use crate::units::{Bytes, Nanos, Seq};
 use blocking::Blocking;
 use scheduling::Scheduling;
@@ -42,8 +43,12 @@ pub struct DataSender {
     reinjected: u64,
     reinjected_bytes: Bytes,
     scheduling: Scheduling,
-    /// Segments that fit the send queue of a subflow, unless its buffer grows.
-    queue_limit: Seq,
+    /// Memory of the send queue of a subflow, unless its buffer grows, and of a packet in it besides its payload, both in
+    /// full segments.
+    queue_limit: f64,
+    overhead: f64,
+    /// A cwnd is validated after an idle time when a packet is queued, not when it is sent.
+    restarts_at_packets: bool,
     /// Bytes handed to subflows at which the path manager is notified, and as many full segments.
     notify_bytes: Bytes,
     notify_at: Seq,
@@ -51,6 +56,7 @@ pub struct DataSender {
     /// Timers of the connection-level retransmission and of the application, under Linux accounting.
     timers: Option<Timers>,
     fails_at_timeout: bool,
+    is_multipath: bool,
     opportunistic: bool,
     tso: bool,
     ecn: bool,
@@ -58,6 +64,8 @@ pub struct DataSender {
     rate_samples: bool,
     /// Bytes before the payload of a packet, over IPv4.
     header: u32,
+    /// Lengths of a full segment.
+    lengths: Lengths,
 }
 
 impl DataSender {
@@ -72,9 +80,12 @@ impl DataSender {
         let cut = options.scheduler.style() == Style::Push && is_multipath;
         let fails_at_timeout = is_multipath && options.accounting == Accounting::Payload;
         let buffer = SendBuffer::new(options, receiver, cut);
-        let queue_limit = buffer.subflow_segments();
+        let (queue_limit, overhead) = (buffer.subflow_memory(), buffer.packet_overhead());
+        let restarts_at_packets =
+            options.accounting != Accounting::Payload && options.scheduler.style() == Style::Push;
         let grows = buffer.grows();
-        let whole_window = if grows { Seq::MAX } else { queue_limit }.min(receiver.segments());
+        let fits = if grows { Seq::MAX } else { buffer.subflow_segments() };
+        let whole_window = fits.min(receiver.segments());
         Self {
             buffer,
             carried_by: Ring::new(),
@@ -83,16 +94,20 @@ impl DataSender {
             reinjected_bytes: 0,
             scheduling: Scheduling::new(options.scheduler.clone(), options.paces(), whole_window),
             queue_limit,
+            overhead,
+            restarts_at_packets,
+            is_multipath,
             notify_bytes: 0,
             notify_at: Seq::MAX,
             blocking: Blocking::new(),
-            timers: Timers::new(number, options.accounting, io),
+            timers: Timers::new(number, options, io),
             fails_at_timeout,
             opportunistic: options.opportunistic,
             tso: options.tso,
             ecn: options.ecn,
             rate_samples: options.controller.rate_samples() || options.path_policy.is_some(),
             header: options.header(),
+            lengths: options.lengths(),
         }
     }
 

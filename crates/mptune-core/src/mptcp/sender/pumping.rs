@@ -1,12 +1,12 @@
 //! The scheduler's loop: assigns new data to subflows as far as windows, buffers and the scheduler allow.
 
 use super::DataSender;
+use super::transmitting::Place;
 use crate::mptcp::io::Io;
 use crate::mptcp::scheduler::{self, Style};
 use crate::mptcp::subflow::Subflow;
 use crate::pathmanager::SubflowId;
 use crate::units::{Bytes, Nanos, Seq};
-use std::collections::VecDeque;
 
 impl DataSender {
     /// Sends as much as the windows, the buffers and the scheduler allow. At the number of bytes of
@@ -59,7 +59,7 @@ impl DataSender {
             }
             let id = self.select(io.now, ready, limit - self.buffer.next())?;
             let data = self.take_next(subflows, id);
-            self.assign(io, subflows, id, data);
+            self.assign(io, subflows, id, data, Place::Within);
             if self.is_notification_due() {
                 return self.notification();
             }
@@ -80,15 +80,12 @@ impl DataSender {
     fn push(&mut self, io: &mut Io, subflows: &mut [Subflow]) -> Option<Bytes> {
         while let Some(id) = self.next_subflow(io.now) {
             loop {
-                self.hand_over(subflows, id);
+                let handed = self.hand_over(io.now, subflows, id);
+                self.scheduling.note_handed(handed);
                 if self.is_notification_due() {
                     return self.notification();
                 }
-                let goes_on = self.buffer.next() < self.buffer.limit()
-                    && self.has_queue_room(id)
-                    && (!self.buffer.burst_may_end() || self.may_queue(id))
-                    && self.scheduling.continues();
-                if !goes_on {
+                if self.buffer.next() >= self.buffer.limit() || !self.goes_on(id) {
                     break;
                 }
             }
@@ -123,11 +120,19 @@ impl DataSender {
         self.select(now, open, self.buffer.burst_window(limit))
     }
 
-    /// A subflow's send queue has room.
+    /// The subflow also takes the next segment: always within a fragment of the send buffer, at the end of one if its
+    /// queue has room and the scheduler's burst is not over (Linux `__subflow_push_pending`).
+    #[inline]
+    fn goes_on(&self, id: SubflowId) -> bool {
+        !self.buffer.burst_may_end()
+            || self.has_queue_room(id) && self.may_queue(id) && self.scheduling.continues()
+    }
+
+    /// A subflow's send queue has room (Linux `sk_stream_memory_free`).
     #[inline]
     fn has_queue_room(&self, id: SubflowId) -> bool {
-        let limit = self.buffer.grown_segments(id).unwrap_or(self.queue_limit);
-        self.scheduling.peers[id].outstanding < limit
+        let limit = self.buffer.queue_memory(id).unwrap_or(self.queue_limit);
+        self.scheduling.peers[id].memory < limit
     }
 
     /// The path policy lets a subflow's send queue grow (Linux `tcp_stream_memory_free`, at the end of each fragment).
@@ -142,29 +147,54 @@ impl DataSender {
     pub(super) fn send_queue(&mut self, io: &mut Io, subflows: &mut [Subflow], id: SubflowId) {
         while self.scheduling.has_room(id) && !self.waits_by_nagle(&subflows[id]) {
             let burst = self.next_burst(io.now, &mut subflows[id], id);
-            for sent in 0..burst {
+            for sent in 0..burst.segments {
                 let goes = sent == 0 || self.scheduling.has_room(id);
-                let next = if goes { subflows[id].queue.pop_front() } else { None };
-                let Some(data) = next else { return };
-                self.assign(io, subflows, id, data);
+                let next = if goes { subflows[id].queue.pop() } else { None };
+                let Some(data) = next else {
+                    self.note_packet(&mut subflows[id], sent > 0, true);
+                    return;
+                };
+                self.assign(io, subflows, id, data, burst.place(sent));
             }
-            if burst == 0 {
+            self.note_packet(&mut subflows[id], burst.segments > 0, !burst.whole);
+            if burst.segments == 0 {
                 return;
             }
         }
     }
 
-    /// Appends the next segment to a subflow's send queue, or fills up the short one at its end.
-    fn hand_over(&mut self, subflows: &mut [Subflow], id: SubflowId) {
-        let newest = self.buffer.next().wrapping_sub(1);
-        let waits = self.buffer.newest_is_short() && subflows[id].queue.back() == Some(&newest);
-        if waits && self.buffer.fill_up(newest) {
-            return;
+    /// Segments just left a subflow's queue as a packet, if they are `any`; they are `cut` from theirs.
+    #[inline]
+    fn note_packet(&self, subflow: &mut Subflow, any: bool, cut: bool) {
+        if any {
+            let end = subflow.sender.una() + subflow.sender.outstanding();
+            subflow.queue.on_sent(end, cut, self.is_multipath);
         }
-        let data = self.take_next(subflows, id);
-        subflows[id].queue.push_back(data);
-        subflows[id].deferred = false;
-        self.scheduling.peers[id].outstanding += 1;
+    }
+
+    /// Appends the next segment to a subflow's send queue, or fills up the short one at its end. Returns what it handed
+    /// over, in full segments.
+    fn hand_over(&mut self, now: Nanos, subflows: &mut [Subflow], id: SubflowId) -> f64 {
+        let (newest, before) = (self.buffer.next().wrapping_sub(1), self.buffer.sent_bytes());
+        let waits = self.buffer.newest_is_short() && subflows[id].queue.may_fill(newest);
+        if !(waits && self.buffer.fill_up(newest)) {
+            let data = self.take_next(subflows, id);
+            self.enqueue(now, &mut subflows[id], id, data);
+        }
+        (self.buffer.sent_bytes() - before) as f64 / f64::from(self.buffer.full())
+    }
+
+    /// Appends a segment to a subflow's send queue.
+    pub(super) fn enqueue(&mut self, now: Nanos, subflow: &mut Subflow, id: SubflowId, data: Seq) {
+        let begins = subflow.queue.push(data, self.buffer.packet_segments(&subflow.send_window));
+        // Each packet that is made (Linux `tcp_skb_entail`).
+        if begins && self.restarts_at_packets && subflow.sender.outstanding() == 0 {
+            subflow.sender.restart_if_idle(now);
+        }
+        subflow.deferred = false;
+        let peer = &mut self.scheduling.peers[id];
+        peer.outstanding += 1;
+        peer.memory += 1.0 + if begins { self.overhead } else { 0.0 };
     }
 
     /// Nagle's algorithm (Linux `tcp_nagle_check`, `tcp_minshall_check`): the last segment in a send queue is short, and
@@ -173,7 +203,7 @@ impl DataSender {
         if self.buffer.offers_pieces() {
             return false; // its program sets TCP_NODELAY
         }
-        let Some(only) = only(&subflow.queue) else { return false };
+        let Some(only) = subflow.queue.only() else { return false };
         let outstanding = subflow.sender.outstanding();
         self.buffer.is_short(only) && subflow.send_window.awaits_short_segment(outstanding)
     }
@@ -249,34 +279,5 @@ impl DataSender {
             return Some(id);
         }
         self.scheduling.select(now, ready, window, self.buffer.burst_may_end())
-    }
-}
-
-/// The segment of a queue of one.
-#[inline]
-fn only(queue: &VecDeque<Seq>) -> Option<Seq> {
-    if queue.len() == 1 { queue.front().copied() } else { None }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_single_segment_is_found_anywhere_in_the_queues_memory() {
-        // A queue that has wrapped: its first segment is at the end of the memory.
-        let mut queue = VecDeque::with_capacity(4);
-        let room = queue.capacity() as Seq;
-        for data in 0..room {
-            queue.push_back(data);
-        }
-        queue.drain(..queue.len() - 1);
-        queue.push_back(room);
-        assert_eq!(queue.as_slices(), (&[room - 1][..], &[room][..]));
-        assert_eq!(only(&queue), None);
-        queue.pop_front();
-        assert_eq!(only(&queue), Some(room));
-        queue.pop_front();
-        assert_eq!(only(&queue), None);
     }
 }

@@ -108,7 +108,7 @@ impl DataSender {
             usable >> id & 1 == 0 && !subflow.alive() && !subflow.is_silent()
         };
         for (id, subflow) in subflows.iter_mut().enumerate().filter(returns_queue) {
-            for data in subflow.queue.drain(..).rev().filter(|&data| data >= una) {
+            for data in subflow.queue.drain().rev().filter(|&data| data >= una) {
                 *self.carried_by.at_mut(data) &= !(1 << id);
                 self.reinjections.push_front(data);
             }

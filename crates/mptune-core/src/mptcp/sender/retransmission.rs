@@ -44,7 +44,7 @@ impl DataSender {
             }
         }
         let wait = longest.checked_sub(io.now).filter(|&wait| wait > 0).unwrap_or(SHORTEST);
-        timers.run_until(io, io.now + wait);
+        timers.run_for(io, wait);
     }
 
     /// The timer's event is due. True if a subflow became stale.
@@ -84,8 +84,7 @@ impl DataSender {
             }
             self.count_retransmitted(data);
             self.add_carrier(&mut subflows[id], id, data);
-            subflows[id].queue.push_back(data);
-            self.scheduling.peers[id].outstanding += 1;
+            self.enqueue(io.now, &mut subflows[id], id, data);
         }
         self.send_queue(io, subflows, id);
     }
@@ -95,7 +94,7 @@ impl DataSender {
 fn queued(subflows: &[Subflow], data: Seq) -> u64 {
     let holds = |id: &usize| {
         let subflow = &subflows[*id];
-        !subflow.is_silent() && subflow.queue.front().is_some_and(|&first| first <= data)
+        !subflow.is_silent() && subflow.queue.front().is_some_and(|first| first <= data)
     };
     (0..subflows.len()).filter(holds).fold(0, |set, id| set | 1 << id)
 }

@@ -61,8 +61,14 @@ impl Scheduling {
 
     /// The subflow selected last also takes the next segment, if it is still ready.
     #[inline]
-    pub fn continues(&mut self) -> bool {
+    pub fn continues(&self) -> bool {
         self.policy.continues()
+    }
+
+    /// It got so many full segments.
+    #[inline]
+    pub fn note_handed(&mut self, segments: f64) {
+        self.policy.note_handed(segments);
     }
 
     /// The fast path of [`Self::select`]: the only ready subflow, usually that of the ACK just processed.

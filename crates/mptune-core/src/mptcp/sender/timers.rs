@@ -4,11 +4,14 @@ use crate::engine::Source;
 use crate::mptcp::accounting::Accounting;
 use crate::mptcp::accounting::memory::WRITING;
 use crate::mptcp::io::{Io, Timer};
+use crate::mptcp::options::ConnectionOptions;
+use crate::tcp::Clock;
 use crate::units::{NEVER, Nanos};
 
 /// The timers.
 #[derive(Debug)]
 pub(super) struct Timers {
+    clock: Clock,
     retransmission: Source,
     /// Expiry of the retransmission timer, [`NEVER`] while it is off.
     deadline: Nanos,
@@ -16,8 +19,9 @@ pub(super) struct Timers {
 }
 
 impl Timers {
-    pub fn new(number: usize, accounting: Accounting, io: &mut Io) -> Option<Self> {
-        matches!(accounting, Accounting::Linux(_)).then(|| Self {
+    pub fn new(number: usize, options: &ConnectionOptions, io: &mut Io) -> Option<Self> {
+        matches!(options.accounting, Accounting::Linux(_)).then(|| Self {
+            clock: options.clock(),
             retransmission: io.add_timer(number, Timer::Data),
             deadline: NEVER,
             application: io.add_timer(number, Timer::Application),
@@ -28,10 +32,10 @@ impl Timers {
         self.deadline < NEVER
     }
 
-    /// Data is retransmitted at `deadline` at the earliest.
-    pub fn run_until(&mut self, io: &mut Io, deadline: Nanos) {
-        self.deadline = deadline;
-        io.queue.set_no_later(self.retransmission, deadline);
+    /// Data is retransmitted after `wait` at the earliest.
+    pub fn run_for(&mut self, io: &mut Io, wait: Nanos) {
+        self.deadline = self.clock.after(io.now, wait);
+        io.queue.set_no_later(self.retransmission, self.deadline);
     }
 
     pub fn stop(&mut self) {

@@ -8,6 +8,44 @@ use crate::mptcp::subflow::Subflow;
 use crate::pathmanager::SubflowId;
 use crate::units::{Bytes, Nanos, Seq};
 
+/// The place of a segment in the burst that it leaves with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Others follow, if cwnd and pace allow them.
+    Within,
+    /// The last one.
+    Last,
+    /// Alone, the first of a packet whose rest waits.
+    Cut,
+}
+
+impl Place {
+    /// It is pushed; cwnd and pace are `ready` for another. Linux pushes what ends a packet of several segments
+    /// (`__tcp_transmit_skb`) or the data of a write (`tcp_push`), not the parts of a packet (`tso_fragment`).
+    #[inline]
+    fn is_pushed(self, ready: bool) -> bool {
+        match self {
+            Self::Within => !ready,
+            Self::Last => true,
+            Self::Cut => false,
+        }
+    }
+}
+
+/// The occasion on which a segment is sent.
+#[derive(Debug, Clone, Copy)]
+struct Flags {
+    /// For the first time on its subflow.
+    new: bool,
+    /// No other follows it at once.
+    pushed: bool,
+}
+
+impl Flags {
+    /// Sent again on its subflow: the receiver acknowledges it without delay in any case.
+    const REPEATED: Self = Self { new: false, pushed: false };
+}
+
 impl DataSender {
     /// The retransmissions of the subflow's loss recovery.
     #[inline]
@@ -20,14 +58,14 @@ impl DataSender {
     #[inline(never)]
     fn retransmit_lost(&mut self, io: &mut Io, subflow: &mut Subflow) {
         while let Some(segment) = subflow.sender.next_retransmission(io.now) {
-            self.transmit(io, subflow, segment, false);
+            self.transmit(io, subflow, segment, Flags::REPEATED);
         }
     }
 
     /// The subflow's tail loss probe is due.
     pub fn probe(&mut self, io: &mut Io, subflow: &mut Subflow) {
         if let Some(segment) = subflow.sender.probe(io.now) {
-            self.transmit(io, subflow, segment, false);
+            self.transmit(io, subflow, segment, Flags::REPEATED);
         }
     }
 
@@ -39,7 +77,7 @@ impl DataSender {
         io: &mut Io,
         subflow: &mut Subflow,
         (seq, data): (Seq, Seq),
-        new: bool,
+        Flags { new, pushed }: Flags,
     ) -> u32 {
         let mapping = self.buffer.mapping(data);
         let payload = u32::from(mapping.length);
@@ -50,6 +88,8 @@ impl DataSender {
             ecn_capable: new && (self.ecn || subflow.sender.ecn_per_segment()),
             congestion_experienced: false,
             reduced: new && subflow.sender.take_ecn_signal(),
+            pushed,
+            echo: subflow.newest_stamp,
         };
         let packet = Packet { flow: subflow.flow, content: Content::Data(segment) };
         io.send(subflow.there, payload + self.header + subflow.longer_header, packet);
@@ -65,7 +105,7 @@ impl DataSender {
         id: SubflowId,
         data: Seq,
     ) {
-        self.assign(io, subflows, id, data);
+        self.assign(io, subflows, id, data, Place::Last);
     }
 
     /// Sends a segment on a subflow, for the first time there.
@@ -77,13 +117,18 @@ impl DataSender {
         subflows: &mut [Subflow],
         id: SubflowId,
         data: Seq,
+        place: Place,
     ) {
         let subflow = &mut subflows[id];
         if subflow.sender.outstanding() == 0 {
             subflow.sender.on_start(io.now);
+            if !self.restarts_at_packets && subflow.sender.restart_if_idle(io.now) {
+                subflow.sender.end_idle_time(io.now);
+            }
         }
         let (seq, ready) = subflow.sender.send(io.now, data);
-        let payload = self.transmit(io, subflow, (seq, data), true);
+        let flags = Flags { new: true, pushed: place.is_pushed(ready) };
+        let payload = self.transmit(io, subflow, (seq, data), flags);
         subflow.carried_data = true;
         if !ready {
             self.scheduling.set_room(id, false);
@@ -139,6 +184,10 @@ impl DataSender {
         let peer = &mut self.scheduling.peers[id];
         *peer = subflow.sender.summary(usable);
         peer.outstanding += subflow.queue.len() as u32;
+        if self.scheduling.style == Style::Push {
+            peer.memory =
+                f64::from(peer.outstanding) + subflow.queue.packets() as f64 * self.overhead;
+        }
         if let Some(paces) = &self.scheduling.paces {
             peer.timed_out = subflow.timed_out;
             paces.apply(id, peer);

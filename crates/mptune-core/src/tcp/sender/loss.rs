@@ -1,7 +1,7 @@
 //! Loss detection: RACK (RFC 8985 section 6, Linux `net/ipv4/tcp_recovery.c`), and losses declared by a timeout.
 
 use super::{AMBIGUOUS, LOST, RETRANSMITTED, SACKED, Sender, State, Timer};
-use crate::units::{NEVER, Nanos, Seq};
+use crate::units::{MILLISECOND, NEVER, Nanos, Seq};
 
 /// RFC 8985 section 6.2 step 4: without reordering seen, three segments above a hole are enough.
 const DUPLICATE_THRESHOLD: u32 = 3;
@@ -27,9 +27,30 @@ impl Sender {
         let reorder_until = first.min(self.detect_lost_originals(now, threshold));
         if reorder_until < NEVER {
             self.timer = Timer::Reordering;
-            self.deadline = reorder_until;
+            self.deadline = match self.clock.is_exact() {
+                true => reorder_until,
+                false => self.reorder_until(now, threshold).max(now),
+            };
         }
         retransmission_lost
+    }
+
+    /// The same by a kernel's clock: until the last one may be marked, and two milliseconds more (Linux
+    /// `tcp_rack_mark_lost`, `TCP_TIMEOUT_MIN_US`), no later than a timeout.
+    fn reorder_until(&self, now: Nanos, threshold: Nanos) -> Nanos {
+        let before = |sent_at: Nanos, seq| (sent_at, seq) < (self.rack.sent_at, self.rack.end);
+        let waits = |&seq: &Seq| {
+            let segment = self.board.at(seq);
+            let in_flight =
+                segment.flags & SACKED == 0 && segment.flags & (LOST | RETRANSMITTED) != LOST;
+            in_flight && before(segment.sent_at, seq)
+        };
+        let original = (self.rack_scan..self.next.min(self.rack.end)).rev().find(waits);
+        let resent = self.retransmissions.iter().rev().map(|&(seq, _)| seq);
+        let resent = resent.filter(|&seq| seq >= self.una).find(waits);
+        let last = original.into_iter().chain(resent).map(|seq| self.board.at(seq).sent_at).max();
+        let wait = (last.unwrap_or(now) + threshold).saturating_sub(now) + 2 * MILLISECOND;
+        self.clock.after(now, wait.min(self.rtt.rto()))
     }
 
     /// Marks lost retransmissions. Returns the time at which the next may be marked, or [`NEVER`].

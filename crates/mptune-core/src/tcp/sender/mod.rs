@@ -16,8 +16,8 @@ mod reduction;
 mod timer;
 mod undo;
 
-use super::pacing::Pacing;
-use super::{Prr, RttEstimator, rate::RateEstimator};
+use super::pacing::{Lengths, Pacing};
+use super::{Clock, Prr, RttEstimator, rate::RateEstimator};
 use crate::congestion::{Controller, Peer, Window};
 use crate::engine::{RangeSet, Ring};
 use crate::units::{NEVER, Nanos, Seq};
@@ -133,6 +133,7 @@ pub struct Sender {
     lost: VecDeque<Seq>,
     lost_retransmissions: VecDeque<Seq>,
     retransmissions: VecDeque<(Seq, Nanos)>,
+    clock: Clock,
     timer: Timer,
     deadline: Nanos,
     backoff: u32,
@@ -189,6 +190,7 @@ impl Sender {
             lost: VecDeque::new(),
             lost_retransmissions: VecDeque::new(),
             retransmissions: VecDeque::new(),
+            clock: Clock::EXACT,
             timer: Timer::Off,
             deadline: NEVER,
             backoff: 0,
@@ -218,6 +220,11 @@ impl Sender {
         Self { whole, ..self }
     }
 
+    /// The same with segments of these lengths, as the pace counts them, and timers of this clock.
+    pub fn of_host(self, lengths: Lengths, clock: Clock) -> Self {
+        Self { pacing: Pacing::new(lengths), clock, ..self }
+    }
+
     /// The handshake ended with an RTT of `rtt`, none if its segments were retransmitted.
     pub fn on_established(&mut self, now: Nanos, rtt: Option<Nanos>) {
         if let Some(rtt) = rtt {
@@ -243,6 +250,12 @@ impl Sender {
     #[inline]
     pub fn in_flight(&self) -> u32 {
         (self.next - self.una) + self.retransmitted_out - self.sacked_out - self.lost_out
+    }
+
+    /// The first segment that is not acknowledged cumulatively.
+    #[inline]
+    pub fn una(&self) -> Seq {
+        self.una
     }
 
     /// Segments not cumulatively acknowledged.
@@ -289,6 +302,7 @@ impl Sender {
             acked_between_losses: self.acked_between_losses,
             ssthresh: self.window.ssthresh,
             outstanding: self.outstanding(),
+            memory: 0.0,
             rtt_variation: self.rtt.variation(),
             window: if self.whole { self.window.cwnd.floor() } else { self.window.cwnd },
             sent: self.outstanding(),
@@ -567,27 +581,35 @@ impl Sender {
         true
     }
 
-    /// A segment is about to be sent with nothing outstanding. cwnd is validated after an idle time: RFC 5681
-    /// section 4.1, as Linux `tcp_cwnd_restart` (halved for every idle RTO, down to the initial window).
+    /// A segment is about to be sent with nothing outstanding.
     pub fn on_start(&mut self, now: Nanos) {
         let app_limited = self.rate.as_ref().is_some_and(|rate| rate.is_app_limited());
         self.controller.on_start(&mut self.window, app_limited, now);
-        let idle = now.saturating_sub(self.last_sent_at);
-        let rto = self.rtt.rto();
+    }
+
+    /// Validates cwnd after an idle time, before data is queued or sent with nothing outstanding: RFC 5681 section 4.1,
+    /// as Linux `tcp_cwnd_restart` (halved for every idle RTO, down to the initial window). True if it was idle.
+    pub fn restart_if_idle(&mut self, now: Nanos) -> bool {
+        let idle = self.clock.between(self.last_sent_at, now);
+        let rto = self.clock.rounded_up(self.rtt.rto());
         if idle <= rto || self.controller.owns_window() {
-            return;
+            return false;
         }
         let before = self.window.cwnd;
         let floor = crate::congestion::INITIAL_WINDOW.min(before);
-        let halvings = (idle / rto).min(32);
         let mut cwnd = before;
-        for _ in 0..halvings {
+        for _ in 0..self.clock.halvings(idle, rto) {
             cwnd /= 2.0;
         }
         self.window.ssthresh = self.window.ssthresh.max(0.75 * before);
         self.window.cwnd = cwnd.max(floor);
-        self.last_sent_at = now;
         self.controller.on_restart(&mut self.window, self.next, now);
+        true
+    }
+
+    /// The idle time ends now.
+    pub fn end_idle_time(&mut self, now: Nanos) {
+        self.last_sent_at = now;
     }
 }
 

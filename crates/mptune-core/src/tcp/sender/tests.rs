@@ -278,9 +278,9 @@ fn an_idle_time_halves_the_window_for_each_rto_down_to_the_initial_window() {
     subject.send(0, 1);
     subject.ack(100, 1, &[]);
     let rto = subject.sender.rtt.rto();
-    subject.sender.on_start(2 * rto + MILLISECOND);
+    subject.sender.restart_if_idle(2 * rto + MILLISECOND);
     assert_eq!(subject.sender.window.cwnd, 20.0);
-    subject.sender.on_start(20 * rto);
+    subject.sender.restart_if_idle(20 * rto);
     assert_eq!(subject.sender.window.cwnd, 10.0);
 }
 

@@ -17,18 +17,18 @@ impl Sender {
             self.deadline = NEVER;
             return;
         }
-        let timeout = now + (self.rtt.rto() << self.backoff.min(MAX_BACKOFF)).min(RTO_MAX);
+        let timeout = (self.rtt.rto() << self.backoff.min(MAX_BACKOFF)).min(RTO_MAX);
         let probe = self.state == State::Open && self.sacked_out == 0 && self.probe_end.is_none();
         if !probe || self.backoff > 0 {
             self.timer = Timer::Retransmission;
-            self.deadline = timeout;
+            self.deadline = self.clock.after(now, timeout);
             return;
         }
         // RFC 8985 section 7.2; Linux adds RTO_MIN for a lone segment's delayed ACK.
         let extra = if self.outstanding() == 1 { RTO_MIN } else { 2 * MILLISECOND };
         let wait = if self.rtt.srtt == 0 { SECOND } else { 2 * self.rtt.srtt + extra };
         self.timer = Timer::Probe;
-        self.deadline = (now + wait).min(timeout);
+        self.deadline = self.clock.after(now, wait.min(timeout));
     }
 
     /// The timer may be due.

@@ -15,4 +15,4 @@ mod subflow;
 pub use charge::{DSS_SIZE, truesize};
 pub use receive::ReceiveMemory;
 pub use send::{Extent, SendMemory, WRITING, fixed_limit};
-pub use subflow::{Compression, SubflowMemory};
+pub use subflow::{Compression, SubflowMemory, postponed};

@@ -17,8 +17,8 @@ use crate::units::{Bytes, MICROSECOND, Nanos, Seq};
 
 /// Linux `SOCK_MIN_RCVBUF`: one packet of 2 KiB with its header.
 const SMALLEST_BUFFER: Bytes = 2304;
-/// Memory of the segment being received when the window reaches its maximum, which Linux `tcp_grow_window` limits to
-/// the free memory. Measured on Linux 6.18, with 64 and 128 KiB.
+/// Memory of the smallest segment that lets a window grow: to the memory that is free besides it (Linux
+/// `tcp_grow_window`). Measured on Linux 6.18, with 64 and 128 KiB, where short segments arrived.
 const LAST_STEP: Bytes = 1280;
 /// Delay of the application's read after data arrived in order. Measured on Linux 6.18: ACKs that wait for it leave
 /// 20 to 35 us after the segment.
@@ -28,6 +28,10 @@ const MAX_SHIFT: u32 = 14;
 const UNSCALED_WINDOW: Bytes = 65_535;
 /// Linux `net.core.rmem_max` since 6.18: a window that may grow has a scale for at least that much.
 const LARGEST_DEFAULT: Bytes = 4 * 1024 * 1024;
+/// RTTs that 7.3 remembers (Linux `MPTCP_RTT_SAMPLES`).
+const RTTS: usize = 5;
+/// Linux `net.ipv4.tcp_rmem[2]` where the buffer is fixed, since 6.16.
+const DEFAULT_MOST: Bytes = 32 * 1024 * 1024;
 /// Segments with less payload do not make the window grow (Linux `tcp_event_data_recv`).
 const SMALL: u32 = 128;
 
@@ -57,6 +61,10 @@ pub struct ReceiveMemory {
     /// determined, and the end of the current (Linux `rcvq_space.time`, `rcvq_space.rtt_us`).
     ratio: Bytes,
     share: Share,
+    release: Release,
+    /// Of 7.3: the last RTTs, each of a window of a subflow, and the place of the next (Linux `rcv_rtt_est`).
+    rtts: [Nanos; RTTS],
+    next_rtt: usize,
     measured_at: Nanos,
     measured_until: Nanos,
     /// Window scale (RFC 7323).
@@ -117,9 +125,25 @@ impl ReceiveMemory {
     /// As this release counts it; plain TCP is the same in all.
     pub fn of_release(self, release: Release) -> Self {
         match (self.share, release) {
-            (Share::Least, Release::Linux7) => Self { share: Share::Average, ..self },
-            _ => self,
+            (Share::Least, Release::Linux7) => Self { share: Share::Average, release, ..self },
+            _ => Self { release, ..self },
         }
+    }
+
+    /// Delay of the application's read: none in a guest, where time does not pass while a program runs, but after what
+    /// the arrival causes.
+    #[inline]
+    fn reading(&self) -> Nanos {
+        match self.release {
+            Release::Linux6 => READING,
+            Release::Linux7 => 1,
+        }
+    }
+
+    /// The release.
+    #[inline]
+    pub fn release(&self) -> Release {
+        self.release
     }
 
     fn with(limit: Bytes, most: Bytes, shift: u32, full: u32, segment: u32) -> Self {
@@ -139,6 +163,9 @@ impl ReceiveMemory {
             queue_cost: 0,
             queued: 0,
             share: Share::Least,
+            release: Release::Linux6,
+            rtts: [Nanos::MAX; RTTS],
+            next_rtt: 0,
             out_of_order: 0,
             unread: 0,
             read_at: 0,
@@ -149,10 +176,16 @@ impl ReceiveMemory {
             overflowed_at: None,
             miscount: None,
         };
-        // A SYN's window has no scale.
-        memory.edge =
-            memory.first_window().max(full).min(UNSCALED_WINDOW).min(memory.rest_window());
+        memory.edge = memory.first_offer().max(full).min(memory.rest_window());
         memory
+    }
+
+    /// The window of the SYN/ACK, which has no scale: whole segments of half the memory (Linux
+    /// `tcp_select_initial_window`).
+    fn first_offer(&self) -> Bytes {
+        let (half, segment) = (self.first / 2, self.segment);
+        let whole = if half > segment { half / segment * segment } else { half };
+        whole.min(UNSCALED_WINDOW)
     }
 
     /// The largest window that a subflow may offer at first (Linux `tcp_init_buffer_space`): half the
@@ -185,13 +218,22 @@ impl ReceiveMemory {
     /// segments on each subflow, during which
     /// `rcv_ssthresh` (`ss -tin`) grew from 2,095,704 to 2,588,672.
     #[inline]
-    pub fn grows(&mut self, subflow: &mut SubflowMemory, payload: u32) -> bool {
+    pub fn grows(
+        &mut self,
+        now: Nanos,
+        subflow: &mut SubflowMemory,
+        payload: u32,
+        in_order: bool,
+    ) -> bool {
         let measured = subflow.measure(payload);
+        let begins = subflow.begins_window(now, payload, in_order, self.first_offer());
         match self.share {
             Share::Only if measured => self.ratio = subflow.ratio.unwrap_or(DEFAULT_RATIO),
-            Share::Average if subflow.begins_window(payload) => {
+            Share::Average if begins && subflow.rtt > 0 => {
                 let ratio = subflow.ratio.unwrap_or(DEFAULT_RATIO);
                 self.ratio = (7 * self.ratio + ratio) >> 3;
+                self.rtts[self.next_rtt] = subflow.rtt;
+                self.next_rtt = (self.next_rtt + 1) % RTTS;
             }
             _ => {}
         }
@@ -201,18 +243,41 @@ impl ReceiveMemory {
     #[inline(never)]
     fn grows_further(&self, subflow: &mut SubflowMemory, payload: u32) -> bool {
         let ratio = subflow.ratio.unwrap_or(DEFAULT_RATIO);
-        let largest = payload_in(self.limit_of(subflow) - LAST_STEP, ratio);
+        let limit = self.limit_of(subflow);
         let before = self.largest_window(subflow);
-        subflow.is_largest = before >= largest;
+        subflow.is_largest = before >= payload_in(limit - LAST_STEP, ratio);
         if subflow.is_largest || payload < SMALL {
             return false;
         }
-        // Smaller segments waste too much of their memory.
-        if payload_in(Bytes::from(truesize(payload)), ratio) > Bytes::from(payload) {
+        let (length, memory) = (Bytes::from(payload), Bytes::from(truesize(payload)));
+        let largest = payload_in(limit.saturating_sub(memory), ratio);
+        if before >= largest {
             return false;
         }
-        subflow.largest = Some(largest.min(before + 2 * self.segment));
+        let step = if payload_in(memory, ratio) <= length {
+            2 * self.segment
+        } else if self.is_worth(payload, before, ratio) {
+            2 * subflow.received_mss()
+        } else {
+            return false;
+        };
+        subflow.largest = Some(largest.min(before + step.max(2 * length)));
         true
+    }
+
+    /// A segment that takes much memory for its payload makes a small window grow, the smaller the more memory (Linux
+    /// `__tcp_grow_window`).
+    fn is_worth(&self, payload: u32, window: Bytes, ratio: Bytes) -> bool {
+        let most = if self.is_growing() { self.most } else { DEFAULT_MOST };
+        let mut memory = payload_in(Bytes::from(truesize(payload)), ratio) / 2;
+        let mut below = payload_in(most, ratio) / 2;
+        while window <= below {
+            if memory <= Bytes::from(payload) {
+                return true;
+            }
+            (memory, below) = (memory / 2, below / 2);
+        }
+        false
     }
 
     /// Less than half of the memory is free: ACKs are delayed (Linux `__tcp_select_window`).
@@ -232,38 +297,63 @@ impl ReceiveMemory {
         self.tuning.is_some()
     }
 
+    /// The connection is established: the first measurement begins.
+    pub fn begin(&mut self, now: Nanos) {
+        self.measured_at = now;
+        if let Some(tuning) = &mut self.tuning {
+            tuning.begin(now);
+        }
+    }
+
     /// [`Self::on_read`] has a measurement due.
     #[inline]
     pub fn measures_on_read(&self, now: Nanos) -> bool {
         now >= self.measured_until
     }
 
-    /// The application read: once in the longest RTT the ratio and the size are determined ([`Share`]). Returns the
-    /// new size, which those of the subflows follow, if it grew.
+    /// The application read: once in the longest RTT, of 7.3 the least of the last few, the ratio and the size are
+    /// determined ([`Share`]). True if it grew; the memories of the subflows [follow](Self::follow).
     pub fn on_read<'a>(
         &mut self,
         now: Nanos,
         subflows: impl Iterator<Item = &'a SubflowMemory>,
-    ) -> Option<Bytes> {
+    ) -> bool {
         if !self.measures_on_read(now) {
-            return None;
+            return false;
         }
         let (mut least, mut rtt) = (Bytes::MAX, 0);
         for subflow in subflows {
             least = least.min(subflow.ratio.unwrap_or(Bytes::MAX));
             rtt = rtt.max(subflow.rtt);
         }
-        if self.share != Share::Average {
+        if self.share == Share::Average {
+            rtt = self.rtts.iter().copied().min().filter(|&rtt| rtt < Nanos::MAX).unwrap_or(0);
+        } else {
             self.ratio = if least < Bytes::MAX { least } else { DEFAULT_RATIO };
         }
         if now >= self.measured_at + rtt {
             self.measured_at = now;
         }
         self.measured_until = self.measured_at + rtt;
-        let window = self.tuning.as_mut()?.on_read(now, rtt, self.delivered)?;
+        let delivered = self.delivered;
+        let tuning = self.tuning.as_mut();
+        let Some(window) = tuning.and_then(|tuning| tuning.on_read(now, rtt, delivered)) else {
+            return false;
+        };
         let before = self.limit;
         self.limit = before.max(memory_for(window, self.ratio).min(self.most));
-        (self.limit > before).then_some(self.limit)
+        self.limit > before
+    }
+
+    /// The connection's memory grew: that of a subflow grows too, by its own ratio and by what was read when it last grew
+    /// (Linux `tcp_rcvbuf_grow`).
+    pub fn follow(&self, subflow: &mut SubflowMemory) {
+        let Some(tuning) = &self.tuning else { return };
+        let (window, read) = tuning.of_subflow(subflow.space, self.segment);
+        subflow.space = Some(read);
+        let ratio = subflow.ratio.unwrap_or(DEFAULT_RATIO);
+        let needed = memory_for(window, ratio).min(self.most);
+        subflow.grow(needed.max(self.limit_of(subflow)));
     }
 
     /// The right edge of the window.
@@ -331,7 +421,7 @@ impl ReceiveMemory {
         self.delivered += Bytes::from(payload);
         if now >= self.read_at {
             self.unread = 0;
-            self.read_at = now + READING;
+            self.read_at = now + self.reading();
         }
         self.unread += self.cost(payload);
     }
@@ -374,6 +464,20 @@ impl ReceiveMemory {
         subflow.window = window;
         // At most 65535 << 14.
         window as u32
+    }
+
+    /// Delay after which the application has read everything, none while out-of-order data is held (Linux
+    /// `mptcp_cleanup_rbuf`).
+    #[inline]
+    pub fn read_after(&self) -> Option<Nanos> {
+        (self.out_of_order == 0).then(|| self.reading())
+    }
+
+    /// After a read the window is at least twice that last offered (Linux `mptcp_cleanup_rbuf`,
+    /// `__tcp_cleanup_rbuf`).
+    pub fn reopens(&self, subflow: &SubflowMemory) -> bool {
+        let free = self.free_window(0, self.largest_window(subflow), subflow);
+        free > 0 && free >= 2 * subflow.window
     }
 
     /// A segment that starts here (lower 32 bits) is beyond the window, and is dropped although its subflow

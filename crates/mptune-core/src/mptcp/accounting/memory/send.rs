@@ -2,7 +2,8 @@
 //! `net/mptcp/protocol.c`, `mptcp_sendmsg_frag`, `mptcp_check_allowed_size`).
 
 use crate::engine::Ring;
-use crate::units::{Bytes, MICROSECOND, Nanos, Seq};
+use crate::mptcp::send_queue::PACKET_OVERHEAD;
+use crate::units::{Bytes, Nanos, Seq};
 
 /// Linux `SOCK_MIN_SNDBUF`: two packets of 2 KiB with their headers.
 const SMALLEST_BUFFER: Bytes = 4608;
@@ -14,8 +15,9 @@ const OVERHEAD: u32 = 416;
 /// The send buffer is a list of fragments, each an order-3 page of 32 KiB minus Linux `struct
 /// mptcp_data_frag`: a scheduler's burst ends with a fragment.
 const FRAGMENT: Bytes = 32_768 - 40;
-/// Delay of the application's write after there is room for it: about that of the receiving application's read.
-pub const WRITING: Nanos = 50 * MICROSECOND;
+/// Delay of the application's write after there is room for it: data leaves with the ACK that made room for it, as on a
+/// guest's Linux 7.3.
+pub const WRITING: Nanos = 0;
 
 /// Linux doubles the value, limited to what fits an `int`.
 pub(super) fn doubled(value: Bytes) -> Bytes {
@@ -175,9 +177,19 @@ impl SendMemory {
         (self.limit / Bytes::from(self.cost)).max(1) as Seq
     }
 
-    /// Segments that fit the send buffer of a subflow with this value of `sk_sndbuf`.
-    pub fn segments_in(&self, buffer: Bytes) -> Seq {
-        packets_in(buffer, self.full) as Seq
+    /// Memory of the send buffer of a subflow with this value of `sk_sndbuf`; of packets, their payload that fits it.
+    pub fn queue_memory(&self, buffer: Bytes) -> Bytes {
+        if self.fragment.is_none() { payload_of_packets(buffer, self.full) } else { buffer }
+    }
+
+    /// The same of a subflow whose buffer has the size of the connection's.
+    pub fn subflow_memory(&self) -> Bytes {
+        self.limit
+    }
+
+    /// Memory of a packet in a subflow's send queue besides its payload; 0 where packets are counted by their payload.
+    pub fn packet_overhead(&self) -> Bytes {
+        if self.fragment.is_none() { 0 } else { PACKET_OVERHEAD }
     }
 
     /// Payload bytes handed to subflows so far.

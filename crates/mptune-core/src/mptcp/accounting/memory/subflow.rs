@@ -1,6 +1,8 @@
 //! A subflow's state at the data receiver, most of it only under Linux accounting.
 
 use super::charge::truesize;
+use crate::mptcp::accounting::Release;
+use crate::mptcp::echoes::Echoes;
 use crate::units::{Bytes, MICROSECOND, MILLISECOND, Nanos, Seq};
 
 /// Linux `TCP_RMEM_TO_WIN_SCALE`: bits of the share of memory that is payload (`scaling_ratio`).
@@ -14,11 +16,20 @@ const SMALLEST_TELLING: u32 = 536;
 const AT_ONCE: u32 = 3;
 /// Linux `tcp_comp_sack_nr`: ACKs that are skipped before the next.
 const LEFT_OUT: u32 = 44;
-/// Longest delay of an ACK: a twentieth of the RTT (newer kernels: a configurable share,
-/// `tcp_comp_sack_rtt_percent`), at most Linux `tcp_comp_sack_delay_ns`, plus `tcp_comp_sack_slack_ns`.
-const RTT_SHARE: Nanos = 20;
+/// Longest delay of an ACK: at most Linux `tcp_comp_sack_delay_ns`, plus `tcp_comp_sack_slack_ns`.
 const LONGEST: Nanos = MILLISECOND;
 const SLACK: Nanos = 100 * MICROSECOND;
+const SLACK_LINUX7: Nanos = 10 * MICROSECOND;
+
+/// Longest delay of an ACK for segments behind a gap on a subflow with this RTT: a twentieth of it, since 7.0 a third
+/// (`tcp_comp_sack_rtt_percent`).
+pub fn postponed(release: Release, rtt: Nanos) -> Nanos {
+    let (share, slack) = match release {
+        Release::Linux6 => (rtt / 20, SLACK),
+        Release::Linux7 => (rtt / 100 * 33, SLACK_LINUX7),
+    };
+    LONGEST.min(share) + slack
+}
 
 /// Charges and window of a subflow.
 #[derive(Debug, Clone, Copy, Default)]
@@ -42,8 +53,15 @@ pub struct SubflowMemory {
     pub is_largest: bool,
     /// Its own `sk_rcvbuf`, once it grew with the connection's.
     pub grown: Option<Bytes>,
-    /// Its RTT at the receiver (Linux `rcv_rtt_est`), for a buffer that grows; 0 before any data.
+    /// What was read in the RTT before its memory last grew (Linux `rcvq_space.space`); none before.
+    pub space: Option<Bytes>,
+    /// Its RTT at the receiver (Linux `rcv_rtt_est`); 0 before any data.
     pub rtt: Nanos,
+    echoes: Echoes,
+    /// A segment that is not acknowledged yet was pushed, or is shorter than others (Linux `ICSK_ACK_PUSHED`), and the
+    /// length of the last such one (`last_seg_size`).
+    pub pushed: bool,
+    short: u32,
     /// Acknowledgements of its gaps.
     pub compression: Compression,
 }
@@ -61,13 +79,47 @@ impl SubflowMemory {
         larger
     }
 
-    /// A new segment arrived. True for the first one, and then once per window.
+    /// A segment arrived in order, after [`Self::measure`]. A second one of the same length below the largest counts as
+    /// full (Linux `tcp_measure_rcv_mss`).
     #[inline]
-    pub fn begins_window(&mut self, payload: u32) -> bool {
+    pub fn note_pushed(&mut self, payload: u32, pushed: bool) {
+        let is_short = payload < self.segment;
+        self.pushed |= pushed || is_short && payload != self.short;
+        self.short = if is_short { payload } else { 0 };
+    }
+
+    /// An ACK was sent.
+    #[inline]
+    pub fn on_acknowledged(&mut self) {
+        self.pushed = false;
+        self.compression.on_acknowledged();
+    }
+
+    /// A segment arrived with the echo of a timestamp, before [`Self::measure`].
+    #[inline]
+    pub fn note_echo(&mut self, now: Nanos, echo: u16, payload: u32) {
+        let full = Bytes::from(payload) >= self.received_mss();
+        self.echoes.on_segment(now, echo, full);
+        self.rtt = self.echoes.rtt();
+    }
+
+    /// A new segment arrived, in order or not. True for the first one, and then for the first in order once per window,
+    /// of which the `first` was offered with the SYN/ACK.
+    #[inline]
+    pub fn begins_window(
+        &mut self,
+        now: Nanos,
+        payload: u32,
+        in_order: bool,
+        first: Bytes,
+    ) -> bool {
         self.received += Bytes::from(payload);
-        let begins = self.received > self.window_end;
+        let begins = in_order && self.received >= self.window_end;
         if begins {
-            self.window_end = self.received + self.window;
+            let window = if self.window_end == 0 { first } else { self.window };
+            self.window_end = self.received + window;
+            self.echoes.on_window(now);
+            self.rtt = self.echoes.rtt();
         }
         begins
     }
@@ -105,20 +157,20 @@ pub struct Compression {
 }
 
 impl Compression {
-    /// An ACK for a segment behind the gap at `gap` is due. Returns the latest time to send it, none for at once.
-    pub fn postpone(&mut self, now: Nanos, gap: Seq, rtt: Nanos) -> Option<Nanos> {
+    /// An ACK for a segment behind the gap at `gap` is due. True if it may be sent later.
+    pub fn postpones(&mut self, gap: Seq) -> bool {
         if self.left_out >= LEFT_OUT {
-            return None;
+            return false;
         }
         if self.gap != gap {
             (self.gap, self.sent) = (gap, 0);
         }
         if self.sent < AT_ONCE {
             self.sent += 1;
-            return None;
+            return false;
         }
         self.left_out += 1;
-        Some(now + LONGEST.min(rtt / RTT_SHARE) + SLACK)
+        true
     }
 
     /// A compressed ACK is pending.
@@ -143,19 +195,24 @@ mod tests {
     fn acknowledgements_of_a_gap_are_sent_three_times_and_then_skipped() {
         let mut compression = Compression::default();
         for gap in [7, 9] {
-            assert_eq!([0; 3].map(|now| compression.postpone(now, gap, SECOND)), [None; 3]);
-            // ip-sysctl.rst: 1 ms; 5 % of a short RTT; and 0.1 ms of slack.
-            assert_eq!(compression.postpone(5, gap, SECOND), Some(5 + 1_100_000));
-            assert_eq!(compression.postpone(5, gap, 10 * MILLISECOND), Some(5 + 600_000));
+            assert_eq!([(); 4].map(|()| compression.postpones(gap)), [false, false, false, true]);
             compression.on_acknowledged();
         }
+    }
+
+    #[test]
+    fn an_acknowledgement_is_postponed_by_a_part_of_the_rtt() {
+        // ip-sysctl.rst: 1 ms; 5 % of a short RTT; and 0.1 ms of slack. Of 7.3: 33 %, and 0.01 ms.
+        let delays = |release| [SECOND, 2 * MILLISECOND].map(|rtt| postponed(release, rtt));
+        assert_eq!(delays(Release::Linux6), [1_100_000, 200_000]);
+        assert_eq!(delays(Release::Linux7), [1_010_000, 670_000]);
     }
 
     #[test]
     fn no_more_than_44_acknowledgements_are_left_out() {
         let mut compression = Compression::default();
         let at_once = (0..100).filter(|_| {
-            let now = compression.postpone(0, 7, SECOND).is_none();
+            let now = !compression.postpones(7);
             if now {
                 compression.on_acknowledged();
             }

@@ -37,7 +37,9 @@ fn the_window_is_that_of_linux_6_18() {
 /// A subflow that may offer its maximum, and whose segment size is known.
 fn grown(memory: &mut ReceiveMemory) -> SubflowMemory {
     let mut subflow = SubflowMemory::default();
-    while memory.grows(&mut subflow, 1424) {}
+    while memory.grows(0, &mut subflow, 1424, true) {}
+    while memory.grows(0, &mut subflow, 500, true) {}
+    subflow.rtt = 0;
     memory.on_read(0, [&subflow].into_iter());
     subflow
 }
@@ -53,7 +55,7 @@ fn a_subflow_without_data_halves_the_window() {
     memory.on_read(0, [&first, &joined].into_iter());
     memory.on_delivered(0, 100_000);
     assert_eq!(window(&mut memory, &mut first), 281_600);
-    memory.grows(&mut joined, 1424);
+    memory.grows(0, &mut joined, 1424, true);
     memory.on_read(0, [&first, &joined].into_iter());
     assert_eq!(window(&mut memory, &mut first), 346_816);
 }
@@ -86,12 +88,12 @@ fn a_silent_subflow_narrows_the_window_at_the_end_of_an_rtt_and_so_it_widens_aga
 fn a_larger_segment_or_more_memory_lets_a_fully_grown_window_grow_again() {
     let mut memory = growing(1 << 20);
     let mut subflow = SubflowMemory::default();
-    while memory.grows(&mut subflow, 1300) {}
-    assert!(!memory.grows(&mut subflow, 1300));
-    assert!(memory.grows(&mut subflow, 1424), "more of the memory is payload");
-    while memory.grows(&mut subflow, 1424) {}
+    while memory.grows(0, &mut subflow, 1300, true) {}
+    assert!(!memory.grows(0, &mut subflow, 1300, true));
+    assert!(memory.grows(0, &mut subflow, 1424, true), "more of the memory is payload");
+    while memory.grows(0, &mut subflow, 1424, true) {}
     subflow.grow(1 << 19);
-    assert!(memory.grows(&mut subflow, 1424));
+    assert!(memory.grows(0, &mut subflow, 1424, true));
 }
 
 #[test]
@@ -99,12 +101,13 @@ fn the_largest_window_of_a_subflow_grows_by_two_segments_for_each_that_arrives()
     // `rcv_ssthresh` (`ss -tin`) on Linux 6.18 with SO_RCVBUF of 2 MiB.
     let mut memory = fixed(2048 * KIB);
     let mut subflow = SubflowMemory::default();
-    assert!(!memory.grows(&mut subflow, 100), "a small segment");
-    assert!(!memory.grows(&mut subflow, 700), "a segment that wastes memory");
+    assert!(!memory.grows(0, &mut subflow, 100, true), "a small segment");
+    assert!(!memory.grows(0, &mut subflow, 700, true), "a segment that wastes memory");
     assert_eq!(memory.first_window(), 2_095_704);
-    let segments = std::iter::repeat(()).take_while(|()| memory.grows(&mut subflow, 1424)).count();
+    let segments =
+        std::iter::repeat(()).take_while(|()| memory.grows(0, &mut subflow, 1424, true)).count();
     assert_eq!(segments, 170);
-    assert!(!memory.grows(&mut subflow, 1424));
+    assert!(!memory.grows(0, &mut subflow, 1424, true));
 }
 
 /// The window offered long after everything in order was read.
@@ -148,12 +151,13 @@ fn out_of_order_segments_shrink_the_window_but_never_move_its_edge_back() {
     let mut memory = fixed(64 * KIB);
     let mut subflow = SubflowMemory::default();
     let first = window(&mut memory, &mut subflow);
+    assert_eq!(first, 45 * 1448, "whole segments of half the memory, as in the SYN/ACK");
     (0..20).for_each(|_| memory.add_out_of_order(0, 1424));
     assert_eq!(window(&mut memory, &mut subflow), first, "nothing was delivered");
     memory.on_delivered(0, 1000);
     assert_eq!(window(&mut memory, &mut subflow), first - 1000, "the edge stays");
     (0..20).for_each(|_| memory.remove_out_of_order(1424));
-    assert_eq!(window(&mut memory, &mut subflow), first, "all is free again");
+    assert_eq!(window(&mut memory, &mut subflow), 64_088, "all is free again, minus a segment");
 }
 
 #[test]
@@ -179,22 +183,57 @@ fn on_linux_7_the_share_follows_the_subflows_that_carry_data_window_by_window() 
     let mut memory = fixed(467 * KIB).of_release(Release::Linux7);
     let (mut busy, mut silent) = (SubflowMemory::default(), SubflowMemory::default());
     memory.join(&mut silent);
-    memory.grows(&mut busy, 1424);
+    busy.note_echo(5 * MILLISECOND, 0, 1424);
+    memory.grows(0, &mut busy, 1424, true);
     assert_eq!((busy.ratio, memory.ratio), (Some(158), 131));
+    // The window of the SYN/ACK is 45 segments of 1448 bytes; one more and the first are not yet that.
+    (0..45).for_each(|_| _ = memory.grows(0, &mut busy, 1424, true));
     busy.window = 3 * 1424;
     let mut shares = Vec::new();
     for _ in 0..9 {
-        memory.grows(&mut busy, 1424);
+        memory.grows(0, &mut busy, 1424, true);
         memory.on_read(0, [busy, silent].iter());
         shares.push(memory.ratio);
     }
     assert_eq!(
         shares,
-        [134, 134, 134, 134, 137, 137, 137, 137, 139],
+        [131, 134, 134, 134, 137, 137, 137, 139, 139],
         "a silent subflow is no matter"
     );
     let older = fixed(467 * KIB).of_release(Release::Linux6);
     assert_eq!(older.share, Share::Least);
+}
+
+#[test]
+fn on_linux_7_a_growing_buffer_is_measured_over_the_least_of_the_last_rtts() {
+    let mut memory = growing(1 << 20).of_release(Release::Linux7);
+    let (mut fast, mut slow) = (SubflowMemory::default(), SubflowMemory::default());
+    let mut window = |subflow: &mut SubflowMemory, rtt, at| {
+        subflow.note_echo(at, (at / MILLISECOND - rtt) as u16, 1424);
+        let segments = if subflow.window == 0 { 1 } else { 46 };
+        (0..segments).for_each(|_| _ = memory.grows(at, subflow, 1424, true));
+        subflow.window = 46 * 1424;
+        memory.on_read(at, [].into_iter());
+        memory.measured_until - memory.measured_at
+    };
+    assert_eq!(window(&mut slow, 80, SECOND), 80 * MILLISECOND);
+    assert_eq!(window(&mut fast, 10, SECOND + 90 * MILLISECOND), 10 * MILLISECOND);
+    for later in 2..6 {
+        assert_eq!(window(&mut slow, 80, later * SECOND), 10 * MILLISECOND);
+    }
+    assert_eq!(window(&mut slow, 80, 7 * SECOND), 80 * MILLISECOND, "five later ones");
+}
+
+#[test]
+fn short_segments_make_a_small_window_grow_by_small_steps() {
+    // __tcp_grow_window: 700 bytes in 2304 are worth it below a quarter of what tcp_rmem allows.
+    let mut memory = fixed(64 * KIB);
+    let mut subflow = SubflowMemory::default();
+    let full = 2 * 1448;
+    assert!(memory.grows(0, &mut subflow, 1424, true));
+    assert_eq!(subflow.largest, Some(64_088 + full));
+    assert!(memory.grows(0, &mut subflow, 700, true));
+    assert_eq!(subflow.largest, Some(64_088 + full + 2 * 1424));
 }
 
 #[test]
@@ -246,7 +285,7 @@ fn growing_memory_is_what_the_window_needs_and_no_more_than_the_limit() {
         (0..segments).for_each(|_| memory.on_delivered(at, 1424));
         let before = memory.limit();
         let grown = memory.on_read(at, [&subflow].into_iter());
-        assert_eq!(grown.is_some(), memory.limit() > before);
+        assert_eq!(grown, memory.limit() > before);
         memory.limit()
     };
     assert_eq!(read(&mut memory, MILLISECOND, 10), 131_072, "ten segments are no growth");
@@ -264,11 +303,11 @@ fn a_subflow_that_joins_after_the_growth_keeps_the_first_size() {
     let (mut early, mut late) = (SubflowMemory::default(), SubflowMemory::default());
     early.grow(memory.limit);
     for subflow in [&mut early, &mut late] {
-        while memory.grows(subflow, 1424) {}
+        while memory.grows(0, subflow, 1424, true) {}
     }
-    // 158 of 256 bytes of memory are payload (1424 of 2304), and the last step takes 1280 bytes.
-    assert_eq!(early.largest, Some((1_048_576 - 1280) * 158 / 256));
-    assert_eq!(late.largest, Some((131_072 - 1280) * 158 / 256));
+    // 158 of 256 bytes of memory are payload (1424 of 2304), of which the segment takes 2304.
+    assert_eq!(early.largest, Some((1_048_576 - 2304) * 158 / 256));
+    assert_eq!(late.largest, Some((131_072 - 2304) * 158 / 256));
 }
 
 #[test]
