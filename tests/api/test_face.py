@@ -313,9 +313,9 @@ MESSAGES: Any = {"workload": "messages:200B/100ms", "duration": "3s"}
 
 def test_a_trial_of_messages_has_their_delays():
     one = mptune.run("UiT-HAW", **MESSAGES)
-    assert len(one.delays_ms) == 30 and min(one.delays_ms) > 0 and one.completion_s is None
+    assert len(one.times_ms) == 30 and min(one.times_ms) > 0 and one.completion_s is None
     assert repr(one).startswith("<OneTrial: 30 messages of 200 B: delay p99 ")
-    assert mptune.run("UiT-HAW", duration="2s").delays_ms == ()
+    assert mptune.run("UiT-HAW", duration="2s").times_ms == ()
 
 
 def test_an_answer_for_messages_is_that_of_the_command(tmp_path):
@@ -332,7 +332,7 @@ def test_an_answer_for_messages_is_that_of_the_command(tmp_path):
     html = best._repr_html_()
     assert "delay p95 (ms)" in html and "better by" in html and html.count("<tr") == 1 + 6
     frame = best.frame()
-    assert frame.loc[frame["purpose"] == "sweep", "delay_p99_ms"].notna().all()
+    assert frame.loc[frame["purpose"] == "sweep", "p99_ms"].notna().all()
     assert mptune.open_run(tmp_path / "calls").answer_by_objective == answer
 
 
@@ -340,4 +340,4 @@ def test_a_notebook_shows_delays_where_messages_were_measured():
     result = mptune.sweep("UiT-HAW", pm="fullmesh", cc="cubic", buffers="0.1,1", runs=2, **MESSAGES)
     assert result.answer_by_objective is None and result.figures == ("delays",)
     html = result._repr_html_()
-    assert "delay_p99_ms" in html and "throughput" not in html and html.count("<tr") == 3
+    assert "p99_ms" in html and "throughput" not in html and html.count("<tr") == 3

@@ -17,6 +17,8 @@ from mptune.apply.machine import Seen
 from mptune.campaign.definition import read_definition
 from mptune.campaign.execution import start
 from mptune.cli import app
+from mptune.daemon.remeasure import definition_of
+from mptune.errors import InputError
 from tests.apply.worlds import HOME, NETWORK, SERVER, looked, reads
 
 CAMPAIGN = """
@@ -144,6 +146,9 @@ def test_the_daemon_is_promised_no_throughput(measured: Path, tmp_path: Path) ->
     assert policy.expected_of(answered) == (None, None, None) and policy.curve_of(answered) is None
     assert policy.options_of(answered)["active"] == ["F-T"]
     plan.outline(run, daemon=True)
+    # And it measures nothing again.
+    with pytest.raises(InputError, match="expected an answer for throughput, which the daemon can judge"):
+        definition_of(measured)
 
 
 def test_verify_measures_throughput_and_refuses_anything_else(measured: Path) -> None:

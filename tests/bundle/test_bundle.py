@@ -185,3 +185,20 @@ def test_bad_input_is_one_line(run: Path, tmp_path: Path) -> None:
         assert result.exit_code == 2, result.output
         assert len(result.stderr.splitlines()) == 1, result.stderr
     assert not (tmp_path.parent / "config.json").exists()
+
+
+def test_a_bundle_of_an_answer_for_messages_has_what_its_report_shows(tmp_path: Path) -> None:
+    words = ("--workload", "messages:200B/100ms", "--duration", "2s", "--cc", "cubic", "--buffers", "0.1,0.5")
+    few = ("--runs", 2, "--confirm-runs", 2, "--out", tmp_path / "calls", "--quiet")
+    assert mptune("optimise", "UiT-HAW", *words, *few).exit_code == 0
+    made = write_bundle(tmp_path / "calls", tmp_path / "calls.zip").path
+    with zipfile.ZipFile(made) as archive:
+        names = archive.namelist()
+        text = archive.read("campaign.toml").decode()
+        described = archive.read("ro-crate-metadata.json").decode()
+    assert "calls/compared.csv" in names and "figures/delays.svg" in names
+    assert any(name.startswith("tables/times.") for name in names)
+    assert 'workload = "messages:200B/100ms"' in text and "messages of 200 B every 100 ms" in described
+    result = mptune("report", made, "--out", tmp_path / "there", "--no-figures")
+    assert result.exit_code == 0, result.stderr
+    assert "What was compared" in (tmp_path / "there" / "report.html").read_text(encoding="utf-8")

@@ -389,6 +389,17 @@ def test_a_campaign_of_messages_has_an_objective_and_limits(tmp_path: Path) -> N
     assert read_definition(tmp_path / "again.toml") == definition
 
 
+@pytest.mark.parametrize("kind", ["sweep", "optimise"])
+@pytest.mark.parametrize("workload", ["requests:400B/64KiB,think=1s", "page:60KiB/30x20KiB"])
+def test_other_workloads_come_back_from_the_settings_as_well(
+    tmp_path: Path, kind: str, workload: str
+) -> None:
+    definition = of_messages(tmp_path, f'kind = "{kind}"', workload=workload)
+    assert from_settings(json.loads(json.dumps(definition.settings()))) == definition
+    (tmp_path / "again.toml").write_text(definition_file(definition, "CLOUD-HOME.hybrid"))
+    assert read_definition(tmp_path / "again.toml") == definition
+
+
 def test_a_sweep_may_have_messages_in_place_of_a_saturated_sender(tmp_path: Path) -> None:
     definition = of_messages(tmp_path, 'kind = "sweep"')
     workloads = {each.workload for each in definition.options.configurations({})}

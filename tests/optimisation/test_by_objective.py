@@ -236,6 +236,17 @@ def test_an_answer_that_is_worse_in_fresh_runs_is_called_out(network: Topology, 
     assert warnings == ("The answer is worse than the default in fresh runs; use the default.",)
 
 
+def test_a_default_that_breaks_a_limit_is_not_advised(network: Topology, testbed: Calls) -> None:
+    """All paths have the better median, and a tenth that takes too long."""
+    testbed.slow_ms = {"A-X": 20.0, "B-X": 90.0, "C-X": 50.0}
+    testbed.scatter = lambda trial: 1.0 if trial.pm == "fullmesh" else 2.0
+    free = run(network, testbed, objective="delay:p50", tcp=False)
+    assert free.recommended.pm == "fullmesh"
+    bound = run(network, testbed, objective="delay:p50", tcp=False, at_most_delay_ns=80 * MS)
+    assert bound.recommended.active == ("A-X",) and bound.warnings == ()
+    assert bound.figures[0].gain is not None and bound.figures[0].gain.mean == pytest.approx(-20)
+
+
 # ---- what is measured beside it -------------------------------------------------------------------
 
 
@@ -267,6 +278,20 @@ def test_an_outage_cuts_the_path_that_carries_most(network: Topology, testbed: C
     assert gap.ours.mean == pytest.approx(100 + 700) and gap.default.mean == pytest.approx(100 + 200)
     (cut,) = {trial.script for trial in testbed.trials if trial.script}
     assert [(one.at_ns, one.path, one.action) for one in cut] == [(10 * SECOND, "A-X", "down")]
+
+
+def test_a_connection_that_does_not_survive_the_outage_is_called_out(
+    network: Topology, testbed: Calls
+) -> None:
+    lost = Failure("incomplete", "nobody took over")
+    testbed.fails = lambda trial: lost if trial.script and trial.pm == "pcdc" else None
+    result = run(network, testbed)
+    assert result.outage is not None and result.outage[1].ours is None
+    (warning,) = result.warnings
+    assert warning.startswith("5 of 10 outage (A-X is cut) trials failed and are left out (first: pcdc/cubic")
+    assert objective_document(result)["answer"][-1].startswith(
+        "If A-X fails for good, the longest gap is none;"
+    )
 
 
 # ---- failures -------------------------------------------------------------------------------------

@@ -2,10 +2,11 @@
 
 import re
 
+import msgspec
 import pytest
 
-from mptune.options.workloads import WORKLOAD, impossible, shown
-from mptune.trial import Pattern
+from mptune.options.workloads import WORKLOAD, Asked, impossible, shown
+from mptune.trial import Asking, Browsing, Pattern
 
 MS, SECOND = 10**6, 10**9
 
@@ -30,21 +31,54 @@ def test_a_word_is_a_size_and_an_interval(text, size, interval_ns):
     [
         ("calls:200B/100ms", "expected one of messages"),
         ("", "expected one of messages"),
-        ("messages", 'expected messages:SIZE/INTERVAL, such as "messages:200B/100ms", found'),
-        ("messages:200B", 'expected messages:SIZE/INTERVAL, such as "messages:200B/100ms", found'),
+        ("messages", "expected messages:SIZE/INTERVAL, found"),
+        ("messages:200B", "expected messages:SIZE/INTERVAL, found"),
         ("messages:/100ms", "expected a size such as"),
         ("messages:200/100ms", "expected a size such as"),
         ("messages:200B/", "expected a time such as"),
         ("messages:200B/100", "expected a time such as"),
         ("messages:200B/100ms/2", "expected a time such as"),
         ("messages:-1B/100ms", "expected a size that is not negative"),
-        ("messages:0B/1s", "expected a size above 0, found 0"),
+        ("messages:0B/1s", "expected a message of at least 1 B, found 0 B"),
         ("messages:200B/0s", "expected an interval above 0, found 0"),
+        ("messages:200B/1s,think=1s", "expected messages:SIZE/INTERVAL, found"),
+        ("requests:400B", "expected requests:SIZE/SIZE[,think=TIME][,at_once=N], found"),
+        ("requests:400B/0B", "expected a response of at least 1 B, found 0 B"),
+        ("requests:400B/1KiB,at_once=0", "expected 1 to 1000 requests at once, found 0"),
+        ("requests:400B/1KiB,think=1s,think=2s", "expected requests:SIZE/SIZE"),
+        ("page:1KiB/20KiB", "expected page:SIZE/NxSIZE[,think=TIME], found"),
+        ("page:1KiB/0x20KiB", "expected 1 to 10000 objects, found 0"),
+        ("page:1KiB/3x20KiB,at_once=2", "expected page:SIZE/NxSIZE[,think=TIME], found"),
     ],
 )
 def test_a_wrong_word_is_refused(text, message):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
         WORKLOAD.check(WORKLOAD.parse(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ("requests:400B/64KiB", Asking(request_bytes=400, response_bytes=65536)),
+        (
+            "requests:400B/64KiB,at_once=2,think=1s",
+            Asking(request_bytes=400, response_bytes=65536, think_ns=SECOND, at_once=2),
+        ),
+        ("page:60KiB/30x20KiB", Browsing(page_bytes=61440, objects=30, object_bytes=20480)),
+        (
+            "page:60KiB/30x20KiB,think=1s",
+            Browsing(page_bytes=61440, objects=30, object_bytes=20480, think_ns=SECOND),
+        ),
+    ],
+)
+def test_what_is_asked_for_has_a_word_too(text, asked):
+    assert WORKLOAD.parse(text) == asked == WORKLOAD.parse(shown(asked))
+    WORKLOAD.check(asked)
+    assert list(impossible(asked, SECOND)) == (
+        ["expected less thinking than the duration of 1 s, found 1 s"] if asked.think_ns else []
+    )
+    # As settings of a campaign are kept and read again.
+    assert msgspec.convert(msgspec.to_builtins(asked), Asked) == asked
 
 
 def test_a_trial_has_a_million_messages_at_most():

@@ -101,7 +101,7 @@ WENT_THROUGH = [
     }
 ]
 DELAYS = [
-    {"manager": pm, "delay_ms": ms, "share_percent": share, "due_s": ms / 10}
+    {"manager": pm, "time_ms": ms, "share_percent": share, "due_s": ms / 10}
     for pm in PMS.names
     for ms, share in ((14.0, 100.0), (30.0, 10.0), (200.0, 0.02))
 ]
@@ -176,11 +176,15 @@ CHARTS = {
         "buffer (MiB), logarithmic",
     ),
     "later": (
-        delays.later(DELAYS, PMS),
+        delays.later(DELAYS, PMS, of="delay", many="messages"),
         "delay (ms), logarithmic",
-        "messages that are later (%), logarithmic",
+        "messages that take longer (%), logarithmic",
     ),
-    "messages": (delays.over_time(DELAYS, PMS), "message due (s)", "delay (ms), logarithmic"),
+    "messages": (
+        delays.each(DELAYS, PMS, of="delay", across="due_s", title="message due (s)"),
+        "message due (s)",
+        "delay (ms), logarithmic",
+    ),
     "time of day": (factors.time_of_day(HOURS, CCS), "time of day (h)", "throughput"),
 }
 

@@ -8,6 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from mptune.campaign.definition import read_definition
+from mptune.campaign.execution import start
 from mptune.errors import InputError
 from mptune.report.answer import answer
 from mptune.report.choices import Choices
@@ -18,6 +20,7 @@ from mptune.result.run_data import RunData
 from mptune.statistics import quantile
 from mptune.store import open_store
 from mptune.store.directory import COMPARED, STORE
+from tests.report.conftest import CALLS
 from tests.report.making import sections
 
 
@@ -47,7 +50,7 @@ def test_only_trials_that_confirm_are_loaded(messages: RunData) -> None:
     assert {trial.purpose for trial in messages.delayed} == {"confirm"}
     assert set(messages.observations) == {trial.key for trial in messages.delayed}
     assert messages.shown == messages.panorama == () and len(messages.delayed) in (3, 6)
-    assert all(trial.interval_s == 0.05 and not trial.saturated for trial in messages.delayed)
+    assert all(trial.workload and not trial.is_saturated for trial in messages.delayed)
 
 
 def test_no_section_shows_the_throughput_of_messages(messages: RunData, calls: RunData) -> None:
@@ -63,9 +66,9 @@ def test_the_share_that_is_later_is_that_of_all_runs_together(messages: RunData)
     delays_ms = pooled(messages, "default")
     assert len(delays_ms) == 3 * 100
     for row in mine:
-        later = sum(ms >= row["delay_ms"] - 1e-9 for ms in delays_ms)
+        later = sum(ms >= row["time_ms"] - 1e-9 for ms in delays_ms)
         assert row["share_percent"] == pytest.approx(100 * later / len(delays_ms), abs=100 / len(delays_ms))
-    assert mine[0]["share_percent"] == 100 and mine[-1]["delay_ms"] == pytest.approx(max(delays_ms))
+    assert mine[0]["share_percent"] == 100 and mine[-1]["time_ms"] == pytest.approx(max(delays_ms))
     shares = [row["share_percent"] for row in mine]
     assert shares == sorted(shares, reverse=True) and len(set(shares)) == len(shares)
 
@@ -75,7 +78,7 @@ def test_every_message_of_the_first_run_is_drawn_when_it_was_due(messages: RunDa
     for name in {row["name"] for row in rows}:
         mine = [row for row in rows if row["name"] == name]
         assert [row["due_s"] for row in mine] == pytest.approx([0.05 * number for number in range(100)])
-    assert all(row["delay_ms"] > 0 for row in rows)
+    assert all(row["time_ms"] > 0 for row in rows)
 
 
 def test_of_very_many_messages_the_latest_of_each_interval_is_drawn(messages: RunData) -> None:
@@ -87,7 +90,7 @@ def test_of_very_many_messages_the_latest_of_each_interval_is_drawn(messages: Ru
     (made,) = delays(msgspec.structs.replace(messages, observations=observations), Choices())
     points = next(each.rows for each in made.tables if each.title.startswith("Messages"))
     assert len(points) <= 2 * 400
-    spikes = [row for row in points if row["delay_ms"] == 90]
+    spikes = [row for row in points if row["time_ms"] == 90]
     assert spikes and all(row["due_s"] == pytest.approx(4321 * 0.05) for row in spikes)
 
 
@@ -141,7 +144,7 @@ def test_a_sweep_shows_its_best_combinations_and_names_the_quickest(calls: RunDa
             trial.key: quantile(sorted(store.observation(trial.key).delays_ns), 0.99) / 1e6
             for trial in store.trials()
         }
-    assert {trial.key: trial.delay_p99_ms for trial in calls.trials} == pytest.approx(stored)
+    assert {trial.key: trial.p99_ms for trial in calls.trials} == pytest.approx(stored)
     text = answer(calls, Choices(), "")
     assert "Smallest mean delay p99 of messages: " in text and "(3 runs, " in text
     assert names[0].rpartition(",")[0] in text
@@ -152,3 +155,24 @@ def test_the_page_has_the_sentences_of_the_answer(messages: RunData) -> None:
     text = answer(messages, Choices(), "")
     assert text.count("<p") == len(messages.by_objective.answer)
     assert text.count("class=sentence") == 1
+
+
+@pytest.mark.parametrize(
+    ("workload", "title", "column"),
+    [
+        ("requests:400B/8KiB", "Time of responses", "number"),
+        ("page:4KiB/3x4KiB", "Time of pages", "number"),
+    ],
+)
+def test_responses_and_pages_have_words_of_their_own(
+    runs: Path, tmp_path: Path, workload: str, title: str, column: str
+) -> None:
+    (tmp_path / "hostile.toml").write_text((runs / "hostile.toml").read_text())
+    (tmp_path / "asking.toml").write_text(CALLS.replace("messages:200B/50ms", workload))
+    start(read_definition(tmp_path / "asking.toml"), tmp_path / "run")
+    run = read_run(tmp_path / "run", "run")
+    (made,) = delays(run, Choices())
+    assert made.title == title and made.lead.startswith("From ")
+    (singly,) = (each.rows for each in made.tables if each.title.endswith("of the first run"))
+    assert [row[column] for row in singly if row["name"] == singly[0]["name"]][:3] == [0, 1, 2]
+    assert " p99" in answer(run, Choices(), "")

@@ -138,15 +138,15 @@ def test_messages_have_a_size_and_the_pause_between_two_is_no_stall(trial):
 
 
 @pytest.mark.parametrize(
-    ("kind", "workload"),
+    "workload",
     [
-        ("requests", Requests(request_bytes=1, response_bytes=1, duration_ns=SECOND)),
-        ("page", Page(page_bytes=1, objects=1, object_bytes=1, duration_ns=SECOND)),
+        Requests(request_bytes=1, response_bytes=1, think_ns=2 * SECOND, duration_ns=4 * SECOND),
+        Page(page_bytes=1, objects=1, object_bytes=1, think_ns=2 * SECOND, duration_ns=4 * SECOND),
     ],
 )
-def test_clients_are_refused(trial, kind, workload):
-    with pytest.raises(InputError, match=f"--workload: .*namespaces.*found {kind}"):
-        check(trial(workload=workload))
+def test_thinking_is_no_stall(trial, workload):
+    check(trial(workload=workload))
+    assert stall_ns(trial(workload=workload)) == stall_ns(trial()) + 2 * SECOND
 
 
 def test_two_plans_of_a_trial_differ_by_their_token_alone(trial):

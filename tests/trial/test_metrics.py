@@ -2,20 +2,25 @@
 
 import re
 
+import msgspec
 import pytest
 
 from mptune.errors import Failure
-from mptune.trial import Bulk, Messages, Record, Transfer
+from mptune.trial import Bulk, Messages, Page, Record, Requests, Transfer
 from mptune.trial.metrics import (
     COMPLETION,
     DELAYS,
     GAP,
     THROUGHPUT,
+    TIME_COLUMNS,
+    TIMES,
     has,
     late,
     metric_named,
     metric_of,
     metrics_of,
+    through_an_outage,
+    times,
 )
 
 CALLS = Messages(bytes=200, interval_ns=100_000_000, duration_ns=2_000_000_000)
@@ -131,18 +136,43 @@ def test_messages_are_judged_by_their_slowest_hundredth_unless_asked_for_another
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        ("delay", "expected one of throughput, completion, gap, delay:p50"),
-        ("delay:p98", "expected one of throughput"),
-        ("delay:99", "expected one of throughput"),
-        ("gap:1s", "expected one of throughput"),
-        ("late", "expected one of throughput"),
+        ("delay", "expected one of "),
+        ("delay:p98", "expected one of "),
+        ("delay:99", "expected one of "),
+        ("gap:1s", "expected one of "),
+        ("late", "expected one of "),
         ("late:", "expected a time such as"),
         ("late:soon", "expected a time such as"),
         ("late:0ms", "expected a time above 0, found 'late:0ms'"),
-        ("", "expected one of throughput"),
-        ("jitter", "expected one of throughput"),
+        ("", "expected one of "),
+        ("jitter", "expected one of "),
     ],
 )
 def test_a_wrong_word_is_refused_with_those_that_are_right(word, message):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
         metric_named(word)
+
+
+def test_what_is_asked_for_has_the_times_of_its_own_kind():
+    asking = Requests(request_bytes=400, response_bytes=65536, duration_ns=10**9)
+    pages = Page(page_bytes=60_000, objects=30, object_bytes=20_000, duration_ns=10**9)
+    assert metric_of(asking) is TIMES["response"]["mean"] and metric_of(pages) is TIMES["page"]["mean"]
+    for workload, of, others in ((asking, "response", "page"), (pages, "page", "delay")):
+        assert all(has(workload, metric) for metric in TIMES[of].values())
+        assert not any(has(workload, metric) for metric in (*TIMES[others].values(), GAP, THROUGHPUT))
+        assert has(workload, late(10**8))
+        # An outage is shown by the longest one.
+        assert through_an_outage(workload).of(messages(10.0, 700.0, 20.0)) == 700
+    assert through_an_outage(CALLS) is GAP
+
+
+def test_tables_have_the_columns_of_the_kinds_that_are_there():
+    assert times(messages(20.0, 30.0)) == {
+        "delay_p50_ms": 25.0,
+        "delay_p99_ms": pytest.approx(29.9),
+        "longest_gap_ms": pytest.approx(110),
+    }
+    asked = msgspec.structs.replace(messages(20.0, 40.0), settings={"workload": {"kind": "requests"}})
+    assert times(asked) == {"response_mean_ms": 30.0, "response_p99_ms": pytest.approx(39.8)}
+    assert times(record(5.0)) == {}
+    assert {*times(asked), *times(messages(1.0, 2.0))} <= set(TIME_COLUMNS)

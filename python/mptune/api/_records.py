@@ -64,8 +64,8 @@ class OneTrial(msgspec.Struct, frozen=True, kw_only=True):
         return None if taken is None else taken / 1e9
 
     @property
-    def delays_ms(self) -> tuple[float, ...]:
-        """Of each message in order, from when it was due to its last byte in order, ms; empty without any."""
+    def times_ms(self) -> tuple[float, ...]:
+        """Delay of each message, or time of each response or page, ms; empty of other workloads."""
         return in_ms(self.observation.delays_ns)
 
     @property
@@ -351,10 +351,10 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         """A row per trial, in the order asked for; columns carry their units.
 
         Among them purpose (impact, sweep, confirm, ...), run, pm and manager (the path manager without and
-        with its subflows), cc, buffer_mib, throughput_mbps, completion_s (of transfers), delay_p99_ms (of
-        messages), failed (the reason), and started (s since 1970).
+        with its subflows), cc, buffer_mib, throughput_mbps, completion_s (of transfers), p99_ms (delays
+        of messages, times of responses or pages), failed (the reason), and started (s since 1970).
         """
-        left_out = ("key", "subflows", "failed", "saturated", "interval_s")
+        left_out = ("key", "subflows", "failed", "workload")
         names = [name for name in TrialRow.__struct_fields__ if name not in left_out]
         return frame_of(
             [
@@ -422,15 +422,15 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def _means(self) -> pd.DataFrame:
-        """Means over the runs of each configuration: completion times (s), delays (ms), or throughputs."""
+        """Means over the runs of each configuration: completion times (s), p99 (ms), or throughputs."""
         frame = self.frame()
         if frame.empty:
             return frame
         by, value = ["manager", "cc", "buffer_mib"], "throughput_mbps"
         if frame["transfer_bytes"].notna().any():
             by, value = ["transfer_bytes", *by], "completion_s"
-        elif frame["delay_p99_ms"].notna().any():
-            value = "delay_p99_ms"
+        elif frame["p99_ms"].notna().any():
+            value = "p99_ms"
         means = frame.groupby(by, sort=False)[value].agg(["mean", "min", "max", "count"])
         return means.rename(columns={"mean": value, "count": "runs"}).reset_index()
 

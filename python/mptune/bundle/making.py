@@ -27,7 +27,7 @@ from mptune.result.reading import read_run
 from mptune.result.run_data import RunData
 from mptune.routes.keeping import NETWORKS, ROUTES
 from mptune.store import open_store
-from mptune.store.directory import CONFIG, STORE
+from mptune.store.directory import COMPARED, CONFIG, STORE
 from mptune.store.export import export
 from mptune.topology import shipped
 
@@ -43,6 +43,7 @@ RUN_FILES = {
     "curves.csv": "The fitted models",
     "round_trips.csv": "RTT and retransmissions over time: one trial of each confirmed configuration",
     "sizes.csv": "The answer for each size of transfer",
+    COMPARED: "What an answer by an objective was compared with",
     ROUTES: "Routes of the paths, a line of JSON for each time they were traced",
     NETWORKS: "Autonomous systems and places of routers by prefix",
 }
@@ -187,7 +188,7 @@ def _measured(run: RunData) -> dict[str, Any]:
 
 
 def _described(run: RunData, label: str, licence: str) -> Described:
-    answer = run.answer or run.by_size
+    answer = run.answer or run.by_size or run.by_objective
     text = (
         " ".join(answer.answer) if answer is not None else f"Observations of {run.name}; no recommendation."
     )

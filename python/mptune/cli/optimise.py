@@ -58,6 +58,7 @@ def register(app: typer.Typer) -> None:
         "mptune optimise SRL-HU --model quadratic                          # the paper's model",
         "mptune optimise UiB-UNIS --transfer 64KiB,512KiB,4MiB             # completion times, by size",
         "mptune optimise UiB-UNIS --transfer 4MiB --no-size-known          # of unknown size",
+        "mptune optimise CLOUD-HOME.hybrid --workload messages:200B/100ms  # delays of calls and games",
         "mptune optimise KU-HiG.buffersizes --initial-path K-U,K-P         # where to begin, too",
         "mptune optimise CLOUD-HOME.day --every 2h --for 24h               # again every two hours",
         "mptune optimise --from data.csv --sacrifice 10%                   # measured elsewhere",
@@ -109,6 +110,10 @@ def optimise(
 
     With --transfer the answer is for transfers of these sizes instead: for each size the configuration with
     the smallest completion time, and the smallest buffer that is not slower.
+
+    With --workload it is for what programs do: the configuration with the best --objective, such as the 99th
+    percentile of the delay, within --at-most-delay and --at-most-gap, and the smallest buffer that is not
+    worse. Its throughput, and what an outage costs, are shown beside it.
 
     With --from the measurements come from a CSV file (columns and units as for mptune fit), and nothing is
     measured: no impact factors, no confirmation. A topology adds the traditional buffers.

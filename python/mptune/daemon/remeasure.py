@@ -167,6 +167,8 @@ def definition_of(run: Path) -> Definition:
         definition = from_settings(store.campaign().settings, str(store.path))
     if not isinstance(definition.options, OptimiseOptions) or definition.options.transfers:
         raise InputError(str(run), "", "expected a run with one answer (mptune optimise)")
+    if definition.options.workload is not None:
+        raise InputError(str(run), "", "expected an answer for throughput, which the daemon can judge")
     return definition
 
 

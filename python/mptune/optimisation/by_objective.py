@@ -321,7 +321,10 @@ class _Search:
             figures=tuple(figure(metric, ours, theirs) for metric in (self.objective, *others)),
             throughput=figure(THROUGHPUT, saturated[:beside], saturated[beside:]),
             outage=None if cut is None else (cut, figure(lost, outages[:beside], outages[beside:])),
-            warnings=tuple(self._warnings(before, fresh, ours, theirs, chosen)),
+            warnings=(
+                *self._warnings(before, fresh, ours, theirs, chosen),
+                *failures(outages, f"outage ({cut} is cut)"),
+            ),
             records=(*before, *fresh, *saturated, *outages),
         )
 
@@ -359,6 +362,8 @@ class _Search:
                 yield f"No configuration keeps {limit.text}: the nearest is recommended ({found})."
             elif mean is not None and limit.violation(mean) > 0:
                 yield f"The answer misses {limit.text} in fresh runs: {mean:.4g} {limit.metric.unit}."
+        if any(limit.violation(_mean(limit.metric.values(theirs)) or 0.0) > 0 for limit in self.limits):
+            return  # The default is no choice, however good it is otherwise.
         gains = self.objective.gains(ours, theirs)
         gain = summarise(gains) if gains else None
         if gain is not None and gain.high is not None and gain.high < 0:

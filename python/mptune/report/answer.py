@@ -106,12 +106,14 @@ def _fastest(run: RunData) -> str:
 
 
 def _quickest(run: RunData) -> str:
-    """For messages: what had the smallest 99th percentile of the delay, on average."""
+    """For messages or requests: what had the smallest 99th percentile, on average."""
     first = run.delayed[0]
+    kind = (first.workload or {}).get("kind")
+    what = {"messages": "delay p99 of messages", "page": "page p99"}.get(kind or "", "response p99")
     best = [trial for trial in run.delayed if _configuration(trial) == _configuration(first)]
-    delays = [trial.delay_p99_ms for trial in best if trial.delay_p99_ms is not None]
+    delays = [trial.p99_ms for trial in best if trial.p99_ms is not None]
     return (
-        f" Smallest mean delay p99 of messages: {digits(sum(delays) / len(delays))} ms ({len(delays)} runs, "
+        f" Smallest mean {what}: {digits(sum(delays) / len(delays))} ms ({len(delays)} runs, "
         f"{ends(min(delays), max(delays))}) with {_configuration(first)}."
     )
 

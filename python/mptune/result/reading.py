@@ -228,40 +228,42 @@ def _trial(stored: StoredTrial, mixed: Sequence[int], own: _OwnSets) -> TrialRow
         started=stored.started,
         initial_path=None if tcp else path,
         transfer_bytes=stored.settings.get("transfer_bytes"),
+        workload=stored.settings.get("workload"),
         failed=stored.failed,
         throughput_mbps=stored.throughput_mbps,
         completion_s=None if stored.completion_ns is None else stored.completion_ns / 1e9,
         subflows=subflows,
-        saturated="transfer_bytes" not in stored.settings and "workload" not in stored.settings,
-        interval_s=stored.settings.get("workload", {}).get("interval_ns", 0) / 1e9,
     )
 
 
 def _with_delay(store: Store, trial: TrialRow) -> TrialRow:
-    """A trial with the 99th percentile of the delay of its messages, if it has any."""
-    if not trial.interval_s or trial.failed is not None:
+    """A trial with the 99th percentile of its delays or times, if it has any."""
+    if trial.workload is None or trial.failed is not None:
         return trial
     delays = sorted(store.observation(trial.key).delays_ns)
-    return msgspec.structs.replace(trial, delay_p99_ms=quantile(delays, 0.99) / 1e6 if delays else None)
+    return msgspec.structs.replace(trial, p99_ms=quantile(delays, 0.99) / 1e6 if delays else None)
 
 
 def _confirming(trials: Sequence[TrialRow]) -> tuple[TrialRow, ...]:
-    """Trials of messages that confirm an answer."""
+    """Trials of messages or requests that confirm an answer."""
     return tuple(
-        trial for trial in trials if trial.purpose == "confirm" and trial.failed is None and trial.interval_s
+        trial for trial in trials if trial.purpose == "confirm" and trial.failed is None and trial.workload
     )
 
 
 def _quickest(trials: Sequence[TrialRow]) -> tuple[TrialRow, ...]:
-    """Of a sweep with messages the trials of some combinations, each with its best buffer, the best first."""
+    """Of a sweep with messages or requests trials of some combinations, the best first.
+
+    Of each those with its best buffer.
+    """
     groups: dict[tuple[object, ...], dict[int, list[TrialRow]]] = {}
     for trial in trials:
-        if trial.purpose == "sweep" and trial.delay_p99_ms is not None:
+        if trial.purpose == "sweep" and trial.p99_ms is not None:
             combination = trial.manager, trial.cc, trial.initial_path
             groups.setdefault(combination, {}).setdefault(trial.buffer_bytes, []).append(trial)
 
     def delay(ones: Sequence[TrialRow]) -> float:
-        return sum(trial.delay_p99_ms or 0.0 for trial in ones) / len(ones)
+        return sum(trial.p99_ms or 0.0 for trial in ones) / len(ones)
 
     best = sorted((min(by_buffer.values(), key=delay) for by_buffer in groups.values()), key=delay)
     return tuple(trial for ones in best[:_QUICKEST] for trial in ones)
@@ -275,7 +277,7 @@ def _selected(trials: Sequence[TrialRow]) -> tuple[TrialRow, ...]:
         return confirming
     groups: dict[tuple[object, ...], list[TrialRow]] = {}
     for trial in usable:
-        if trial.purpose == "sweep" and trial.saturated and not trial.round:
+        if trial.purpose == "sweep" and trial.is_saturated and not trial.round:
             key = trial.manager, trial.cc, trial.buffer_bytes, trial.initial_path
             groups.setdefault(key, []).append(trial)
     best = max(groups.values(), key=_mean, default=[])
@@ -294,7 +296,7 @@ def _panorama(trials: Sequence[TrialRow]) -> tuple[TrialRow, ...]:
     swept = [
         trial
         for trial in trials
-        if trial.purpose == "sweep" and trial.failed is None and trial.saturated and not trial.subflows
+        if trial.purpose == "sweep" and trial.failed is None and trial.is_saturated and not trial.subflows
     ]
     largest = max((trial.buffer_bytes for trial in swept), default=0)
     first: dict[tuple[str, str], TrialRow] = {}

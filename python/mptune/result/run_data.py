@@ -47,9 +47,8 @@ class TrialRow(msgspec.Struct, frozen=True, kw_only=True):
     initial_path : None leaves it to the topology, or it is the path of plain TCP.
     subflows : those that carry data, where they are chosen and not left to the path manager.
     transfer_bytes : of a transfer.
-    saturated : the sender always had more; otherwise the throughput is no measure.
-    interval_s : from one message to the next; 0 without messages.
-    delay_p99_ms : 99th percentile of the delay of messages; None without.
+    workload : of messages and requests, as stored; None of a saturated sender and of a transfer.
+    p99_ms : 99th percentile of the delay of messages, or of the time of responses; None without.
     failed : the reason, if it gave no result.
     """
 
@@ -72,9 +71,13 @@ class TrialRow(msgspec.Struct, frozen=True, kw_only=True):
     throughput_mbps: float | None
     completion_s: float | None
     subflows: tuple[str, ...] = ()
-    saturated: bool = True
-    interval_s: float = 0.0
-    delay_p99_ms: float | None = None
+    workload: dict[str, Any] | None = None
+    p99_ms: float | None = None
+
+    @property
+    def is_saturated(self) -> bool:
+        """True if the sender always had more."""
+        return self.transfer_bytes is None and self.workload is None
 
     @property
     def name(self) -> tuple[str, str]:
@@ -159,7 +162,7 @@ class RunData(msgspec.Struct, frozen=True, kw_only=True):
     steps : round trips and retransmissions over time; none where trials cannot be repeated.
     shown : trials drawn over time in one figure; their series are in `observations`.
     panorama : trials drawn over time in one panel per congestion control.
-    delayed : trials whose messages are drawn: those that confirm, or of a sweep the best.
+    delayed : trials whose messages or responses are drawn: those that confirm, or of a sweep the best.
     observations : results of the trials of these three, by their key.
     """
 
@@ -189,7 +192,7 @@ class RunData(msgspec.Struct, frozen=True, kw_only=True):
         return [
             trial
             for trial in self.trials
-            if trial.purpose == "sweep" and trial.failed is None and trial.saturated
+            if trial.purpose == "sweep" and trial.failed is None and trial.is_saturated
         ]
 
     @property

@@ -23,7 +23,7 @@ from mptune._text import file_name, quoted
 from mptune.errors import InputError
 from mptune.store._locking import SUFFIX, Lock
 from mptune.trial import Record
-from mptune.trial.metrics import COLUMNS
+from mptune.trial.metrics import TIME_COLUMNS, times
 from mptune.trial.records import setting, stack_of
 
 #: The file that identifies a run directory, and the word in it.
@@ -241,7 +241,7 @@ def write_observations(directory: Path, records: Sequence[Record]) -> None:
     Throughputs in Mbit/s, buffers in bytes, RTTs and RTOs in ms, completion times in s. An empty field means
     no value; a failed trial has no throughput, but a reason in `failed` and a kind in `failed_kind`. The last
     columns are the trial's settings: those of `_SETTINGS`, any others that were set in any trial, and those
-    of `_LAST`; where any trial has messages, `mptune.trial.metrics.COLUMNS` come behind.
+    of `_LAST`; behind them, where any trial has messages or requests, `mptune.trial.metrics.TIME_COLUMNS`.
     """
     key = ("purpose", "pm", "cc", "buffer_bytes", "run", "seed", "withdrawn")
     outcome = ("throughput_mbps", "omega", "failed")
@@ -249,18 +249,19 @@ def write_observations(directory: Path, records: Sequence[Record]) -> None:
     subflow_columns = ("path", "active", "throughput_mbps", "rtt_ms", "retransmitted")
     windows = ("with_mbps", "without_mbps", "min_rtt_ms", "rto_ms")
     settings = _settings(records)
-    metrics = COLUMNS if any(record.delays_ms for record in records) else {}
+    taken = [times(record) for record in records]
+    known = [name for name in TIME_COLUMNS if any(name in each for each in taken)]
     _write_csv(
         directory / "observations.csv",
-        (*key, *outcome, *later, *settings, *_LAST, *metrics),
+        (*key, *outcome, *later, *settings, *_LAST, *known),
         (
             [
                 *_fields(record, (*key, *outcome, *later)),
                 *_texts(record, settings),
                 *_last(record),
-                *(metric.of(record) for metric in metrics.values()),
+                *map(each.get, known),
             ]
-            for record in records
+            for record, each in zip(records, taken, strict=True)
         ),
     )
     _write_csv(

@@ -1,7 +1,7 @@
 """A campaign as tables for other programs: CSV or Parquet, with the unit in every column's name.
 
-One row per trial, per trial and subflow, and (if requested) per trial, subflow and 100 ms, and per message.
-It reads the store and computes nothing.
+One row per trial, per trial and subflow, and (if requested) per trial, subflow and 100 ms, and per message or
+response. It reads the store and computes nothing.
 """
 
 import json
@@ -14,7 +14,7 @@ from mptune.errors import MptuneError
 from mptune.files import writing
 from mptune.store import Store
 from mptune.trial import BIN_NS, FIXED
-from mptune.trial.metrics import COLUMNS
+from mptune.trial.metrics import TIME_COLUMNS, times
 from mptune.trial.records import family_of, members_of, stack_of
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ FORMATS: dict[str, Callable[["pd.DataFrame", BinaryIO], None]] = {"csv": _csv, "
 def export(
     store: Store, directory: Path, kind: str, *, series: bool = False, zone: tzinfo | None = None
 ) -> list[Path]:
-    """Write the tables `trials`, `subflows` and, if requested, `series` and `messages`; return the files.
+    """Write the tables `trials`, `subflows` and, if requested, `series` and `times`; return the files.
 
     Parameters
     ----------
@@ -71,8 +71,8 @@ def export(
     }
     if series:
         tables["series"] = list(_series(store))
-        if messages := list(_messages(store)):
-            tables["messages"] = messages
+        if found := list(_times(store)):
+            tables["times"] = found
     files = []
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -87,14 +87,14 @@ def export(
 
 
 def _trials(store: Store, zone: tzinfo | None) -> Iterator[dict[str, Any]]:
-    """Every trial; where any has messages, with their metrics behind."""
+    """Every trial; where any has messages or requests, with their times behind."""
     rows = store.rows(_TRIALS)
     records = store.records(row["key"] for row in rows if "workload" in json.loads(row["settings"]))
-    metrics = COLUMNS if any(record.delays_ms for record in records.values()) else {}
+    taken = {key: times(record) for key, record in records.items()}
+    known = [name for name in TIME_COLUMNS if any(name in each for each in taken.values())]
     for row in rows:
-        kept = records.get(row.pop("key"))
-        of_messages = {name: None if kept is None else metric.of(kept) for name, metric in metrics.items()}
-        yield {**_trial(row, zone), **of_messages}
+        mine = taken.get(row.pop("key"), {})
+        yield {**_trial(row, zone), **{name: mine.get(name) for name in known}}
 
 
 def _trial(row: dict[str, Any], zone: tzinfo | None) -> dict[str, Any]:
@@ -133,14 +133,14 @@ def _series(store: Store) -> Iterator[dict[str, Any]]:
                 }
 
 
-def _messages(store: Store) -> Iterator[dict[str, Any]]:
-    """When each message was due, and its delay."""
+def _times(store: Store) -> Iterator[dict[str, Any]]:
+    """When each message was due, and its delay; of responses only how long each took."""
     for row in store.rows("SELECT id, key, settings FROM trial WHERE settings LIKE '%workload%' ORDER BY id"):
-        interval_ns = json.loads(row["settings"]).get("workload", {}).get("interval_ns", 0)
-        for number, delay_ns in enumerate(store.observation(row["key"]).delays_ns):
+        interval_ns = json.loads(row["settings"]).get("workload", {}).get("interval_ns")
+        for number, taken_ns in enumerate(store.observation(row["key"]).delays_ns):
             yield {
                 "trial": row["id"],
-                "message": number,
-                "due_s": number * interval_ns / 1e9,
-                "delay_ms": delay_ns / 1e6,
+                "number": number,
+                "due_s": None if interval_ns is None else number * interval_ns / 1e9,
+                "time_ms": taken_ns / 1e6,
             }

@@ -13,7 +13,7 @@ import msgspec
 from mptune.errors import InputError
 from mptune.testbeds._outages import bin_ns
 from mptune.topology import BOTH, FAMILIES
-from mptune.trial import Bulk, Messages, Page, Requests, Trial, size_of
+from mptune.trial import Bulk, Messages, Page, Requests, Trial, Workload, size_of
 from mptune.trial.stacks import DECLARED, TOLD, refusal
 
 if TYPE_CHECKING:
@@ -58,10 +58,6 @@ def check(trial: Trial, testbed: str) -> None:
         raise InputError(f"--{name}", "", expected)
     if trial.protocol == "tcp":
         _check_tcp(trial)
-    if isinstance(trial.workload, Requests | Page):
-        kind = msgspec.to_builtins(trial.workload)["kind"]
-        expected = f"expected a workload of the testbed {testbed}, such as messages, found {kind}"
-        raise InputError("--workload", "", expected)
     if isinstance(trial.workload, Bulk) and trial.workload.ends_early and trial.script:
         raise InputError(trial.topology.name, "ends_early", "expected a saturated sender without a script")
 
@@ -98,9 +94,18 @@ def stall_ns(trial: Trial) -> int:
     patience = max(STALL_NS, _STALL_RTTS * rtt)
     if trial.script:
         patience += trial.workload.limit_ns - min(action.at_ns for action in trial.script)
-    if isinstance(trial.workload, Messages):
-        patience += trial.workload.interval_ns
-    return patience
+    return patience + _pause_ns(trial.workload)
+
+
+def _pause_ns(workload: Workload) -> int:
+    """The longest time for which the programs send nothing."""
+    match workload:
+        case Messages():
+            return workload.interval_ns
+        case Requests() | Page():
+            return workload.think_ns
+        case _:
+            return 0
 
 
 def plan(trial: Trial, kernel_cc: str, named: Named) -> Plan:

@@ -117,10 +117,6 @@ def _longest_gap(kept: Record) -> float | None:
 GAP = Metric(name="longest gap", unit="ms", more_is_better=False, read=_longest_gap, floor=1.0)
 
 
-#: Metrics of messages with a column in tables of trials, by its name, ms.
-COLUMNS = {"delay_p50_ms": DELAYS["p50"], "delay_p99_ms": DELAYS["p99"], "longest_gap_ms": GAP}
-
-
 def late(deadline_ns: int) -> Metric:
     """The share of messages or responses that take longer than this, percent."""
     deadline_ms = deadline_ns / 1e6
@@ -207,3 +203,20 @@ def has(workload: Workload, metric: Metric) -> bool:
 def metric_of(workload: Workload) -> Metric:
     """The metric that a workload is judged by, unless another is asked for."""
     return metrics_of(workload)[0]
+
+
+#: Metrics with a column in tables of trials, by kind of workload and name of the column, ms.
+_COLUMNS = {
+    "messages": {"delay_p50_ms": DELAYS["p50"], "delay_p99_ms": DELAYS["p99"], "longest_gap_ms": GAP},
+    "requests": {"response_mean_ms": TIMES["response"]["mean"], "response_p99_ms": TIMES["response"]["p99"]},
+    "page": {"page_mean_ms": TIMES["page"]["mean"], "page_p99_ms": TIMES["page"]["p99"]},
+}
+
+#: Every such column.
+TIME_COLUMNS = tuple(name for metrics in _COLUMNS.values() for name in metrics)
+
+
+def times(kept: Record) -> dict[str, float | None]:
+    """Those columns that the workload of a trial has, with their values."""
+    kind = kept.settings.get("workload", {}).get("kind")
+    return {name: metric.of(kept) for name, metric in _COLUMNS.get(kind, {}).items()}

@@ -175,7 +175,7 @@ Timed = Messages | Requests | Page
 Workload = Bulk | Transfer | Timed
 
 
-class Browsing(msgspec.Struct, frozen=True, kw_only=True):
+class Browsing(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="page"):
     """Pages without an end, as `Pattern`; the fields are those of `Page`."""
 
     page_bytes: int
@@ -188,7 +188,7 @@ class Browsing(msgspec.Struct, frozen=True, kw_only=True):
         return Page(**msgspec.structs.asdict(self), duration_ns=duration_ns)
 
 
-class Asking(msgspec.Struct, frozen=True, kw_only=True):
+class Asking(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="requests"):
     """Requests without an end, as `Pattern`; the fields are those of `Requests`."""
 
     request_bytes: int
@@ -201,7 +201,7 @@ class Asking(msgspec.Struct, frozen=True, kw_only=True):
         return Requests(**msgspec.structs.asdict(self), duration_ns=duration_ns)
 
 
-class Pattern(msgspec.Struct, frozen=True, kw_only=True):
+class Pattern(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="messages"):
     """Messages without an end: what a user asks for, before it is known how long a trial lasts."""
 
     bytes: int

@@ -120,12 +120,6 @@ impl Job {
     /// The first key whose value is wrong.
     fn checked(mut self) -> Result<Self, Error> {
         self.workload.validate(LEAST_SEGMENT)?;
-        if self.workload.purpose().is_some() {
-            return Err(wrong(
-                "workload",
-                "expected data in one direction, found a client".to_owned(),
-            ));
-        }
         let positive = [
             ("bin_ns", Some(self.bin_ns)),
             ("samples_ns", self.samples_ns),
@@ -238,15 +232,6 @@ mod tests {
             let reason = sender(&JOB.replace(from, to)).unwrap_err();
             assert!(reason.contains(expected) && !reason.contains('\n'), "{reason}");
         }
-    }
-
-    #[test]
-    fn clients_are_refused() {
-        let bulk = r#"{"kind": "bulk", "duration_ns": 5000000000}"#;
-        let requests = r#"{"kind": "requests", "request_bytes": 1, "response_bytes": 1, "duration_ns": 1000000000,
-            "patience_ns": 1000000000}"#;
-        let reason = sender(&JOB.replace(bulk, requests)).unwrap_err();
-        assert!(reason.contains("workload: ") && reason.contains("found a client"), "{reason}");
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Saturated and fixed-size traffic and messages over MPTCP sockets, measured: the roles `sender` and `receiver`.
+//! Saturated and fixed-size traffic, messages, requests and responses over MPTCP sockets, measured: the roles
+//! `sender` and `receiver`.
 //!
 //! Two processes, perhaps on two machines, that share nothing but the network. What one must know
 //! about the other passes through the controller, which started both, as lines of JSON:
@@ -18,10 +19,11 @@
 //! ```
 //!
 //! The job is `config::Job`, the same for both. The receiver measures: the payload in order over
-//! time, when a transfer is complete, and the delay of each message. Its times count from the sender's `connect` call, although
-//! no clocks are compared (`clock`). A sender of a transfer or of messages ends when ordered to stop, a saturated one
-//! after the duration, or before if the receiver ended early and the controller passed that on. Each half
-//! keeps its socket until its standard input ends, because the other may not have read the connection's
+//! time, when a transfer is complete, and the delay of each message. Its times count from the sender's `connect`
+//! call, although no clocks are compared (`clock`). Where there are requests, the receiver is the client and the
+//! sender the server; what it takes is measured on the client's clock alone. A saturated sender ends after the
+//! duration, or before if the receiver ended early and the controller passed that on; any other when ordered to stop.
+//! Each half keeps its socket until its standard input ends, because the other may not have read the connection's
 //! statistics for the last time; then the connection is reset.
 //!
 //! The connection begins with the job's token, which is no payload: by it the receiver knows the trial's
@@ -32,6 +34,7 @@
 
 mod bins;
 mod candidates;
+mod client;
 mod clock;
 mod config;
 mod counters;
@@ -44,5 +47,6 @@ pub(crate) mod pattern;
 pub mod receiver;
 mod samples;
 pub mod sender;
+mod server;
 pub(crate) mod socket;
 mod subflows;

@@ -6,6 +6,7 @@ use crate::kernel::diag::Diag;
 use crate::kernel::sys::Watch;
 use crate::meter::bins::Bins;
 use crate::meter::candidates::{Candidates, Chosen};
+use crate::meter::client::Asking;
 use crate::meter::clock::{Clock, Handshake};
 use crate::meter::config::{Job, ReceiverConfig, TOKEN_BYTES};
 use crate::meter::counters::Recorder;
@@ -19,7 +20,7 @@ use crate::role;
 use mptune_core::early_end::{EarlyEnd, Ended};
 use mptune_core::workload::Delays;
 use serde::Serialize;
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::AsFd;
 
@@ -60,7 +61,8 @@ struct Report<'a> {
     expected_bytes: Option<u64>,
     /// Arrival of the last byte of a transfer.
     completion_ns: Option<u64>,
-    /// Of each message that arrived, in their order: the time from when it was due to its last byte in order.
+    /// Of each message that arrived, in their order: the time from when it was due to its last byte in order; or of each
+    /// response or page, from its request.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     delays_ns: &'a [u64],
     /// First byte that differs from what was sent.
@@ -84,6 +86,11 @@ fn run(control: &mut Control) -> Result<(), Error> {
     let mut receiver = Receiver::new(&config.job, Half::new(control));
     let connection = receiver.accept(&mut listeners)?;
     if let Some(stream) = &connection {
+        if config.job.workload.purpose().is_some() {
+            // As programs do that ask.
+            socket::set_no_delay(stream.as_fd())
+                .map_err(|error| Error::System("receiver: setting TCP_NODELAY", error))?;
+        }
         receiver.half.tell(&Accepted {});
         receiver.receive(stream, &listeners)?;
     }
@@ -108,6 +115,8 @@ struct Receiver<'a> {
     bins: Bins,
     /// Of messages, if the workload is a series of them.
     delays: Option<Delays>,
+    /// The client, if one asks.
+    asking: Option<Asking>,
     /// Last arrival of bytes, or of the connection, on this half's clock.
     progress_ns: u64,
     /// Arrival of the last byte of a transfer, on this half's clock.
@@ -139,6 +148,7 @@ impl<'a> Receiver<'a> {
             in_order_bytes: 0,
             bins: Bins::new(job.bin_ns),
             delays: job.workload.messages().map(Delays::new),
+            asking: Asking::new(job),
             progress_ns: 0,
             last_byte_ns: None,
             corrupt_at: None,
@@ -221,6 +231,9 @@ impl<'a> Receiver<'a> {
         self.half.begin_load();
         self.progress_ns = accepted_ns;
         self.clock = Clock::new(accepted_ns, rtt_ns);
+        if let Some(asking) = &mut self.asking {
+            asking.begin(self.half.now_ns());
+        }
         stream
     }
 
@@ -230,10 +243,12 @@ impl<'a> Receiver<'a> {
         while self.half.ending().is_none() {
             let now_ns = self.half.now_ns();
             self.look(stream, now_ns);
+            self.ask(stream);
             match (&mut &*stream).read(&mut data) {
                 Ok(0) => self.lose("the sender closed the connection"),
                 Ok(length) => {
-                    let at_ns = if self.delays.is_some() { self.half.now_ns() } else { now_ns };
+                    let is_timed = self.delays.is_some() || self.asking.is_some();
+                    let at_ns = if is_timed { self.half.now_ns() } else { now_ns };
                     self.take(at_ns, &data[..length]);
                     if length == READ_BYTES && !self.half.is_deaf(now_ns) {
                         continue; // there may be more
@@ -255,15 +270,33 @@ impl<'a> Receiver<'a> {
     ) -> Result<(), Error> {
         let mut watches = vec![Watch::readable(stream)];
         watches.extend(listeners.watches());
+        let of_listeners = 1..watches.len();
+        if self.asking.as_ref().is_some_and(Asking::is_writing) {
+            watches.push(Watch::writable(stream));
+        }
         let report = self
             .half
             .wait(&mut watches, self.next_ns(), now_ns)
             .map_err(|error| Error::System("receiver: waiting", error))?;
-        if watches[1..].iter().any(|watch| watch.ready) {
+        if watches[of_listeners].iter().any(|watch| watch.ready) {
             self.strangers += listeners.turn_away(true);
         }
         report.into_iter().for_each(|handshake| self.align(handshake));
         Ok(())
+    }
+
+    /// The client makes the requests that are due, and writes what it can.
+    fn ask(&mut self, stream: &TcpStream) {
+        let now_ns = self.half.now_ns();
+        let Some(asking) = &mut self.asking else { return };
+        asking.make(now_ns);
+        while asking.is_writing() {
+            match (&mut &*stream).write(asking.unwritten()) {
+                Ok(written) => asking.wrote(written),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) => return self.lose(&format!("asking failed: {error}")),
+            }
+        }
     }
 
     /// The sender has reported how long its handshake took: earlier arrivals go into their bins.
@@ -276,7 +309,8 @@ impl<'a> Receiver<'a> {
 
     /// Time of the next task even if nothing arrives, on this half's clock.
     fn next_ns(&self) -> u64 {
-        let stalled_ns = self.progress_ns.saturating_add(self.job.stall_ns);
+        let ask_ns = self.asking.as_ref().map_or(u64::MAX, Asking::next_ns);
+        let stalled_ns = self.progress_ns.saturating_add(self.job.stall_ns).min(ask_ns);
         if !self.clock.aligned() {
             // Nothing is sampled or complete before the handshake is known, which wakes this half.
             return stalled_ns.min(
@@ -368,7 +402,13 @@ impl<'a> Receiver<'a> {
             self.corrupt_at = Some(at);
             let reason = format!("payload differs from what was sent at byte {at}");
             self.half.end(Ending::Corrupt(reason));
-        } else if self.job.workload.length() == Some(self.arrived_bytes) {
+            return;
+        }
+        if let Some(asking) = &mut self.asking {
+            asking.arrived(now_ns, self.arrived_bytes);
+        }
+        let is_answered = self.asking.as_ref().is_some_and(Asking::is_over);
+        if is_answered || self.job.workload.length() == Some(self.arrived_bytes) {
             self.last_byte_ns = Some(now_ns);
             self.check_time(now_ns);
         }
@@ -438,7 +478,10 @@ impl<'a> Receiver<'a> {
             bins,
             expected_bytes: self.ended_early.map(|ended| ended.expected),
             completion_ns: self.completion_ns(),
-            delays_ns: self.delays.as_ref().map_or(&[][..], Delays::all),
+            delays_ns: match &self.asking {
+                Some(asking) => asking.times(),
+                None => self.delays.as_ref().map_or(&[][..], Delays::all),
+            },
             corrupt_at: self.corrupt_at,
             strangers: self.strangers,
             seen,

@@ -12,16 +12,19 @@ use crate::meter::half::{Ending, Half, Seen, seconds};
 use crate::meter::messages::DueTimes;
 use crate::meter::pattern::Pattern;
 use crate::meter::samples::{Sample, Samples};
+use crate::meter::server::Answers;
 use crate::meter::socket::{self, NoStatistics};
 use crate::meter::subflows::Ledger;
 use crate::role;
 use serde::Serialize;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, OwnedFd};
 
 /// Bytes of payload generated at a time.
 const WRITE_BYTES: usize = 256 * 1024;
+/// Bytes of requests read at a time.
+const REQUEST_BYTES: usize = 16 * 1024;
 /// Interval of checking the bytes sent while a threshold is ahead.
 const THRESHOLD_NS: u64 = 2_000_000;
 
@@ -102,8 +105,8 @@ fn set_up(config: &SenderConfig) -> Result<(OwnedFd, Diag), Error> {
         .map_err(|error| Error::Local(config.local, error))?;
     socket::set_congestion_control(fd.as_fd(), &config.job.cc)?;
     socket::set_buffers(fd.as_fd(), config.job.buffer_bytes, "sender")?;
-    if config.job.workload.messages().is_some() {
-        // As programs with messages do.
+    if config.job.workload.offers_pieces() {
+        // As programs do that answer, or send messages.
         socket::set_no_delay(fd.as_fd())
             .map_err(|error| Error::System("sender: setting TCP_NODELAY", error))?;
     }
@@ -184,6 +187,8 @@ struct Sender<'a> {
     samples: Option<Samples>,
     /// The messages of the workload, if it is a series of them.
     messages: Option<DueTimes>,
+    /// The responses, if a client asks.
+    answers: Option<Answers>,
 }
 
 impl<'a> Sender<'a> {
@@ -204,6 +209,7 @@ impl<'a> Sender<'a> {
             passed: 0,
             samples: config.job.samples_ns.map(Samples::new),
             messages: DueTimes::new(&config.job.workload, token_bytes(&config.job)),
+            answers: Answers::new(&config.job, token_bytes(&config.job)),
         }
     }
 
@@ -246,14 +252,13 @@ impl<'a> Sender<'a> {
             if now_ns >= limit_ns {
                 return Err(ErrorKind::TimedOut.into());
             }
-            self.wait(Some(Watch::writable(stream)), limit_ns, now_ns)?;
+            self.wait(&mut [Watch::writable(stream)], limit_ns, now_ns)?;
         }
         Ok(())
     }
 
-    fn wait(&mut self, watch: Option<Watch<'_>>, until_ns: u64, now_ns: u64) -> io::Result<()> {
-        let mut watches: Vec<_> = watch.into_iter().collect();
-        if self.half.wait(&mut watches, until_ns, now_ns)?.is_some() {
+    fn wait(&mut self, watches: &mut [Watch<'_>], until_ns: u64, now_ns: u64) -> io::Result<()> {
+        if self.half.wait(watches, until_ns, now_ns)?.is_some() {
             self.fail("received a command for the receiver".to_owned());
         }
         Ok(())
@@ -269,9 +274,12 @@ impl<'a> Sender<'a> {
                 now_ns = self.half.now_ns(); // the look may have taken its time
                 most = messages.left(now_ns);
             }
+            if self.answers.is_some() {
+                most = self.hear(stream);
+            }
             let rest = payload.next(most);
-            let watch = (!rest.is_empty()).then(|| Watch::writable(stream));
-            if watch.is_some() {
+            let is_writing = !rest.is_empty();
+            if is_writing {
                 match (&*stream).write(rest) {
                     Ok(written) => {
                         let whole = written == rest.len();
@@ -279,7 +287,7 @@ impl<'a> Sender<'a> {
                         self.wrote(now_ns, written, whole);
                         if whole {
                             if self.half.is_deaf(now_ns) {
-                                self.wait(None, 0, now_ns).map_err(failed)?; // only for a command
+                                self.wait(&mut [], 0, now_ns).map_err(failed)?; // only for a command
                             }
                             continue;
                         }
@@ -287,18 +295,47 @@ impl<'a> Sender<'a> {
                     Err(error) if error.kind() == ErrorKind::WouldBlock => {
                         self.wrote(now_ns, 0, false);
                     }
-                    Err(error) => {
-                        let at = seconds(self.half.now_ns());
-                        self.half.end(Ending::Lost(format!("sending failed: {error} at {at}")));
-                    }
+                    Err(error) => self.lose(format!("sending failed: {error}")),
                 }
             }
-            self.wait(watch, self.next_ns(now_ns), now_ns).map_err(failed)?;
+            let watches = [
+                is_writing.then(|| Watch::writable(stream)),
+                self.answers.is_some().then(|| Watch::readable(stream)),
+            ];
+            let mut watches: Vec<_> = watches.into_iter().flatten().collect();
+            self.wait(&mut watches, self.next_ns(now_ns), now_ns).map_err(failed)?;
         }
         Ok(())
     }
 
+    /// Reads requests. Returns the bytes that may be written then.
+    fn hear(&mut self, stream: &TcpStream) -> u64 {
+        let mut data = [0; REQUEST_BYTES];
+        loop {
+            match (&mut &*stream).read(&mut data) {
+                Ok(0) => self.lose("the client closed the connection".to_owned()),
+                Ok(length) => {
+                    let wrong = self.answers.as_mut().and_then(|own| own.read(&data[..length]));
+                    let Some(at) = wrong else { continue };
+                    let reason = format!("requests differ from what was asked at byte {at}");
+                    self.half.end(Ending::Corrupt(reason));
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) => self.lose(format!("receiving failed: {error}")),
+            }
+            return self.answers.as_ref().map_or(0, Answers::left);
+        }
+    }
+
+    fn lose(&mut self, reason: String) {
+        let at = seconds(self.half.now_ns());
+        self.half.end(Ending::Lost(format!("{reason} at {at}")));
+    }
+
     fn wrote(&mut self, now_ns: u64, bytes: usize, whole: bool) {
+        if let Some(answers) = &mut self.answers {
+            answers.wrote(bytes as u64);
+        }
         if let Some(messages) = &mut self.messages {
             messages.wrote(now_ns, bytes as u64, whole);
         }

@@ -26,6 +26,25 @@ pub enum Purpose {
     Page(Page),
 }
 
+impl Purpose {
+    /// Payload of each request.
+    pub fn request_bytes(&self) -> Bytes {
+        match self {
+            Self::Requests(requests) => requests.request_bytes,
+            Self::Page(page) => page.request_bytes,
+        }
+    }
+
+    /// Payload of the response to a request, by its number from 0 on.
+    pub fn response_bytes(&self, number: u64) -> Bytes {
+        match self {
+            Self::Requests(requests) => requests.response_bytes,
+            Self::Page(page) if number % (u64::from(page.objects) + 1) == 0 => page.page_bytes,
+            Self::Page(page) => page.object_bytes,
+        }
+    }
+}
+
 /// The client. Times count from any common origin.
 #[derive(Debug, Clone)]
 pub struct Client {
@@ -61,11 +80,9 @@ impl Client {
 
     /// A request for a response, or for a page, unless it would be too late.
     fn plan(&self, at: Nanos, planned: &mut VecDeque<Ask>) {
-        let (request_bytes, response_bytes) = match self.purpose {
-            Purpose::Requests(requests) => (requests.request_bytes, requests.response_bytes),
-            Purpose::Page(page) => (page.request_bytes, page.page_bytes),
-        };
         if at < self.until {
+            let request_bytes = self.purpose.request_bytes();
+            let response_bytes = self.purpose.response_bytes(0);
             planned.push_back(Ask { at, request_bytes, response_bytes });
         }
     }

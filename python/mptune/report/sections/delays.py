@@ -1,7 +1,8 @@
-"""Section of messages: how late they were, of the answer beside the default, or of the best of a sweep."""
+"""Section of messages and requests: how long they took, with answer and default, or in a sweep."""
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from mptune.report.charts import delays as charts
 from mptune.report.charts.style import key
@@ -11,6 +12,56 @@ from mptune.result.answer import Figure, Interval, ObjectiveAnswer, Setting
 from mptune.result.run_data import RunData, TrialRow
 from mptune.trial import PLAIN_TCP
 from mptune.units import MIB
+
+
+class _Words(NamedTuple):
+    """What the times of a workload are called.
+
+    Attributes
+    ----------
+    of, many : one time, and what takes it.
+    from_to, waiting : what is measured, and why some take long.
+    across, along : column of the horizontal axis, and its title.
+    """
+
+    title: str
+    of: str
+    many: str
+    from_to: str
+    waiting: str
+    across: str
+    along: str
+
+
+_WORDS = {
+    "messages": _Words(
+        title="Delay of messages",
+        of="delay",
+        many="messages",
+        from_to="From when a message was due to its last byte in order.",
+        waiting="a message that waits for a retransmission lets those behind it wait too.",
+        across="due_s",
+        along="message due (s)",
+    ),
+    "requests": _Words(
+        title="Time of responses",
+        of="response",
+        many="responses",
+        from_to="From a request to the last byte of its response in order.",
+        waiting="a slow one delays the requests that come after it.",
+        across="number",
+        along="number of the response",
+    ),
+    "page": _Words(
+        title="Time of pages",
+        of="page",
+        many="pages",
+        from_to="From the request for a page to the last byte of its last object in order.",
+        waiting="the next page is asked for when one is whole.",
+        across="number",
+        along="number of the page",
+    ),
+}
 
 #: Points of a curve, and of a configuration over time: a screen shows no more.
 _POINTS, _MESSAGES = 120, 400
@@ -35,7 +86,7 @@ _HEADINGS = {
 
 
 def delays(run: RunData, choices: Choices) -> Iterator[Section]:
-    """Distribution of the delays, and the delays of one run over time."""
+    """Distribution of the delays or times, and those of one run one by one."""
     groups = _groups(run)
     if not groups:
         return
@@ -45,21 +96,28 @@ def delays(run: RunData, choices: Choices) -> Iterator[Section]:
     runs = max(len(trials) for trials in groups.values())
     answer = run.by_objective
     seeds = "new seeds, " if answer is not None else ""
+    words = _WORDS.get((run.delayed[0].workload or {})["kind"], _WORDS["requests"])
     yield Section(
         name="delays",
-        title="Delay of messages",
-        lead="From when a message was due to its last byte in order. Left: the share of messages that are "
-        f"later than a delay ({seeds}{runs} runs together). Right: each message of the first run; a message "
-        "that waits for a retransmission lets those behind it wait too. Axes of delays are logarithmic.",
+        title=words.title,
+        lead=f"{words.from_to} Left: the share of {words.many} that take longer ({seeds}{runs} runs in one)."
+        f" Right: each of the first run; {words.waiting} Axes of times are logarithmic.",
         panels=[
-            Panel(title="Share that is later", chart=charts.later(spread, colours)),
-            Panel(title="Over time", chart=charts.over_time(singly, colours), zoom=("x",)),
+            Panel(
+                title="Share that takes longer",
+                chart=charts.later(spread, colours, of=words.of, many=words.many),
+            ),
+            Panel(
+                title="One by one",
+                chart=charts.each(singly, colours, of=words.of, across=words.across, title=words.along),
+                zoom=("x",),
+            ),
         ],
         key=colours,
         open=[_of_sweep(run)] if answer is None else list(_of_answer(run, answer)),
         tables=[
-            Table(title="Share of messages that are later", rows=spread, source=_SERIES),
-            Table(title="Messages of the first run", rows=singly, source=_SERIES),
+            Table(title=f"Share of {words.many} that take longer", rows=spread, source=_SERIES),
+            Table(title=f"{words.many.capitalize()} of the first run", rows=singly, source=_SERIES),
         ],
     )
 
@@ -118,7 +176,7 @@ def _later(name: str, descending: Sequence[float]) -> Rows:
     return [
         {
             "name": name,
-            "delay_ms": max(descending[rank - 1], _LEAST_MS),
+            "time_ms": max(descending[rank - 1], _LEAST_MS),
             "share_percent": 100 * rank / count,
         }
         for rank in sorted(steps, reverse=True)
@@ -126,14 +184,15 @@ def _later(name: str, descending: Sequence[float]) -> Rows:
 
 
 def _over_time(name: str, run: RunData, trial: TrialRow) -> Rows:
-    """Delays of a trial; of many messages the latest of each of some hundred intervals."""
+    """Times of a trial; of many messages the longest of each of some hundred intervals."""
     seen = run.observations[trial.key].delays_ns
     width = math.ceil(len(seen) / _MESSAGES)
+    interval_ns = (trial.workload or {}).get("interval_ns")
     rows: Rows = []
     for start in range(0, len(seen), width):
         number = max(range(start, min(start + width, len(seen))), key=lambda place: seen[place])
-        due_s = number * trial.interval_s
-        rows.append({"name": name, "due_s": due_s, "delay_ms": max(seen[number] / 1e6, _LEAST_MS)})
+        across = {"number": number} if interval_ns is None else {"due_s": number * interval_ns / 1e9}
+        rows.append({"name": name, **across, "time_ms": max(seen[number] / 1e6, _LEAST_MS)})
     return rows
 
 
@@ -144,7 +203,7 @@ def _of_answer(run: RunData, answer: ObjectiveAnswer) -> Iterator[Table]:
     figures = [*answer.figures, answer.throughput]
     rows = [_figure(figure.name, figure) for figure in figures]
     if answer.outage is not None:
-        rows.append(_figure(f"longest gap if {answer.outage.path} fails", answer.outage.gap))
+        rows.append(_figure(f"{answer.outage.gap.name} if {answer.outage.path} fails", answer.outage.gap))
     yield Table(title="Answer and default", rows=rows, source="result.json", headings=_HEADINGS)
     if run.compared:
         yield Table(
@@ -193,6 +252,6 @@ def _of_sweep(run: RunData) -> Table:
     """Every configuration of a sweep, the best first."""
     columns = "manager", "cc", "initial_path", "buffer_mib"
     swept = [trial for trial in run.trials if trial.purpose == "sweep" and trial.failed is None]
-    rows = grouped(swept, columns, lambda trial: trial.delay_p99_ms, "ms")
+    rows = grouped(swept, columns, lambda trial: trial.p99_ms, "ms")
     rows.sort(key=lambda row: row["mean_ms"])
-    return Table(title="99th percentile of the delay in each run", rows=rows[:_COMPARED])
+    return Table(title="99th percentile in each run", rows=rows[:_COMPARED])

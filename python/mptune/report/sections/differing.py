@@ -22,7 +22,7 @@ def differing(run: RunData, choices: Choices) -> Iterator[Section]:
     """Differences of throughput between congestion controls under the same conditions and seeds."""
     measured: dict[str, dict[tuple[object, ...], dict[int, float]]] = {}
     for trial in run.swept:
-        if trial.throughput_mbps is not None and trial.failed is None and trial.saturated:
+        if trial.throughput_mbps is not None and trial.failed is None and trial.is_saturated:
             place = trial.manager, trial.buffer_bytes, trial.initial_path, trial.round
             measured.setdefault(trial.cc, {}).setdefault(place, {})[trial.run] = trial.throughput_mbps
     names = [name for name in cc_key(run).names if name in measured]
