@@ -13,6 +13,7 @@ mod audit;
 mod handshake;
 mod management;
 mod pieces;
+mod program;
 mod sampling;
 mod sending;
 mod stall;
@@ -29,7 +30,7 @@ use crate::engine::Source;
 use crate::pathmanager::{Assignment, Driver, PathId, Stack};
 use crate::transport::RoleChange;
 use crate::units::Nanos;
-use pieces::Program;
+use program::Program;
 use std::collections::VecDeque;
 
 /// An MPTCP connection.
