@@ -392,6 +392,16 @@ mod tests {
     }
 
     #[test]
+    fn after_a_silence_segments_are_acknowledged_at_once_again() {
+        let mut receiver = settled();
+        receiver.note_silence(1_000, 1_000);
+        assert_eq!(receiver.on_segment(1_000, 16, 16, |_| ()), Reply::Later);
+        receiver.acknowledge(false);
+        receiver.note_silence(2_001, 1_000);
+        assert_eq!(receiver.on_segment(2_001, 17, 17, |_| ()), AT_ONCE);
+    }
+
+    #[test]
     fn out_of_order_segments_are_acknowledged_at_once_with_the_newest_block_first() {
         let mut receiver = settled();
         assert_eq!(receiver.on_segment(0, 18, 18, |_| ()), AT_ONCE);

@@ -13,6 +13,7 @@ mod audit;
 mod handshake;
 mod management;
 mod pieces;
+mod program;
 mod sampling;
 mod sending;
 mod stall;
@@ -31,7 +32,7 @@ use crate::tcp::Clock;
 use crate::tcp::pacing::Lengths;
 use crate::transport::RoleChange;
 use crate::units::Nanos;
-use pieces::Program;
+use program::Program;
 use std::collections::VecDeque;
 
 /// An MPTCP connection.

@@ -1,35 +1,8 @@
-//! The program that offers data in pieces: messages at fixed times, or what it is asked for.
+//! When the program that offers data in pieces offers more: messages at fixed times, or what it is asked for.
 
 use super::Connection;
-use crate::engine::Source;
-use crate::mptcp::io::{Io, Timer};
-use crate::mptcp::options::ConnectionOptions;
+use crate::mptcp::io::Io;
 use crate::units::{Bytes, NEVER, Nanos};
-use crate::workload::Messages;
-
-/// The program.
-#[derive(Debug)]
-pub(super) struct Program {
-    /// Its messages; none if it offers what it is asked for.
-    messages: Option<Messages>,
-    timer: Source,
-    /// Time at which the connection was established.
-    begun_at: Option<Nanos>,
-    /// Messages offered so far.
-    offered: u64,
-}
-
-impl Program {
-    /// That of the connection with this number, if its workload comes in pieces.
-    pub fn new(number: usize, options: &ConnectionOptions, io: &mut Io) -> Option<Self> {
-        options.workload.offers_pieces().then(|| Self {
-            messages: options.workload.messages(),
-            timer: io.add_timer(number, Timer::Program),
-            begun_at: None,
-            offered: 0,
-        })
-    }
-}
 
 impl Connection {
     /// The connection is established: the first message is due.

@@ -120,6 +120,19 @@ fn a_lost_retransmission_is_found_without_a_timeout() {
 }
 
 #[test]
+fn windows_are_reduced_to_whole_segments_if_asked() {
+    // Linux `cubictcp_recalc_ssthresh`: 5 * 717 / 1024 = 3.5 segments.
+    for (whole, expected) in [(false, 3.5), (true, 3.0)] {
+        let mut subject = Subject::new("cubic");
+        subject.sender = subject.sender.counting_whole(whole);
+        subject.sender.window.cwnd = 5.0;
+        subject.send(0, 5);
+        subject.ack(100, 0, &[(1, 5)]);
+        assert!((subject.sender.window.ssthresh - expected).abs() < 0.01, "{whole}");
+    }
+}
+
+#[test]
 fn a_window_is_reduced_once_however_many_of_its_segments_are_lost() {
     // RFC 5681 section 4.3: a loss of several segments of a window is one congestion indication.
     let mut subject = Subject::new("reno");
