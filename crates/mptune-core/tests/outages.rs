@@ -36,7 +36,8 @@ fn the_only_subflow_repeats_nothing_on_itself() {
     let outcome = run(&outage("default", 4 * SECOND));
     assert!(outcome.subflows[0].timeouts > 0);
     assert_eq!(outcome.reinjected, 0);
-    assert!(delivered_from(&outcome, 8 * SECOND) > MIB);
+    // Until the timer, doubled five times and in whole ticks, lets it go on.
+    assert!(delivered_from(&outcome, 8 * SECOND) > MIB / 8);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::mptcp::accounting::memory::{ReceiveMemory, SubflowMemory, postponed, 
 use crate::mptcp::io::Io;
 use crate::mptcp::packet::{Mapping, Segment};
 use crate::mptcp::reassembly::{Arrival, Reassembly};
-use crate::mptcp::subflow::Subflow;
+use crate::mptcp::subflow::{Phase, Subflow};
 use crate::pathmanager::SubflowId;
 use crate::tcp::{Receiver, Reply};
 use crate::transport::Series;
@@ -98,7 +98,9 @@ impl DataReceiver {
     ) {
         let read = if closed { &mut *subflows } else { &mut subflows[id..=id] };
         let reading = self.buffer.read_after();
-        for subflow in read.iter_mut().filter(|subflow| subflow.receiver.deadline() < NEVER) {
+        let is_pending =
+            |s: &&mut Subflow| s.phase != Phase::Closed && s.receiver.deadline() < NEVER;
+        for subflow in read.iter_mut().filter(is_pending) {
             let Subflow { receiver, memory, ack_timer, .. } = subflow;
             let is_empty = memory.stuck == 0 && receiver.out_of_order_count() == 0;
             if let Some(reading) = reading.filter(|_| memory.pushed && is_empty) {
