@@ -10,7 +10,7 @@ import pytest
 
 from mptune.testbeds import create
 from mptune.topology import load
-from mptune.trial import BIN_NS, Messages, ScriptedAction
+from mptune.trial import BIN_NS, Messages, Page, Requests, ScriptedAction
 from tests.plugins import trials, two_paths
 from tests.plugins.trials import SECOND, SILENT
 
@@ -207,6 +207,11 @@ def test_a_path_that_stays_away_is_a_stall(measured):
     assert 0 < observation.in_order_bytes < 10**7
 
 
+#: A client that asks for 5,000 bytes at a time.
+ASKING = Requests(
+    request_bytes=400, response_bytes=5_000, think_ns=50 * MS, duration_ns=SECOND, patience_ns=SECOND
+)
+
 #: 200 bytes 40 times a second: each is acknowledged before the next is due, on the path of 20 ms.
 MESSAGES = Messages(bytes=200, interval_ns=25 * MS, duration_ns=SECOND, patience_ns=SECOND)
 
@@ -229,6 +234,25 @@ def test_messages_beyond_the_rate_wait_for_room_and_their_delays_grow(measured):
     assert delays_ns == sorted(delays_ns) and delays_ns[0] > 40 * MS
     # The last byte arrives when all of them took their time on the path.
     assert delays_ns[-1] > 40 * 75_000 * 8 * SECOND // 20_000_000 - 39 * 25 * MS
+
+
+def test_responses_take_a_round_trip_and_the_same_again(observed, trial):
+    """5,000 bytes on the path of 20 ms; the client thinks for 50 ms."""
+    asked = trial(workload=ASKING)
+    observation = observed(asked)
+    assert observation.failed is None and "overloaded" not in observation.metadata
+    assert observation.in_order_bytes == 5_000 * len(observation.delays_ns)
+    assert 12 <= len(observation.delays_ns) <= 14
+    assert all(20 * MS < time_ns < 26 * MS for time_ns in observation.delays_ns)
+    assert observed(asked).delays_ns == observation.delays_ns
+
+
+def test_pages_take_two_round_trips(measured):
+    page = Page(page_bytes=5_000, objects=3, object_bytes=1_000, think_ns=50 * MS, duration_ns=SECOND)
+    observation = measured(workload=page)
+    assert observation.failed is None
+    assert observation.in_order_bytes == 8_000 * len(observation.delays_ns)
+    assert all(40 * MS < time_ns < 50 * MS for time_ns in observation.delays_ns)
 
 
 def test_messages_that_do_not_arrive_fail_the_trial_which_has_the_delays_of_the_others(measured):

@@ -1,5 +1,6 @@
 """Trials in guests: the same bytes from the same seed, and what the kernel does in real time too."""
 
+import statistics
 import threading
 
 import msgspec
@@ -12,7 +13,7 @@ from mptune.testbeds import create
 from mptune.testbeds.simulated import SimulatedTestbed
 from mptune.testbeds.virtual import VirtualTestbed
 from mptune.topology import load
-from mptune.trial import Messages
+from mptune.trial import Messages, Requests
 from mptune.trial.path_parameters import PathParameters
 from tests.plugins import trials
 from tests.virtual import busy
@@ -66,6 +67,19 @@ def test_it_is_what_the_simulator_expects(testbed, trial):
     deep = trial(pm="default", transfer_bytes=3_000_000, buffer_bytes=100_000)
     kernel, simulated = testbed.run(deep), SimulatedTestbed().run(deep)
     assert kernel.completion_ns == pytest.approx(simulated.completion_ns, rel=0.02)
+
+
+@pytest.mark.parametrize("response", [1_000, 20_000, 200_000])
+def test_responses_take_as_long_as_the_simulator_expects(testbed, trial, response):
+    """The request goes one way, the response the other, in windows of their own."""
+    requests = Requests(
+        request_bytes=400, response_bytes=response, think_ns=100_000_000, duration_ns=3 * trials.SECOND
+    )
+    asked = trial(workload=requests)
+    kernel, simulated = testbed.run(asked), SimulatedTestbed().run(asked)
+    assert len(kernel.delays_ns) == pytest.approx(len(simulated.delays_ns), abs=1)
+    means = [statistics.fmean(observation.delays_ns) for observation in (kernel, simulated)]
+    assert means[0] == pytest.approx(means[1], rel=0.05)
 
 
 @pytest.mark.parametrize(("size", "interval_ms"), [(200, 20), (200, 50), (1400, 10), (20_000, 50)])

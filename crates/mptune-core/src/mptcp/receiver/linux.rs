@@ -27,7 +27,7 @@ impl DataReceiver {
         if would_lose_range(&subflows[id], segment.seq) {
             self.acknowledge(io, &mut subflows[id], false);
         }
-        if self.delivered.delays().is_some() {
+        if self.pauses {
             let Subflow { receiver, sender, .. } = &mut subflows[id];
             receiver.note_silence(io.now, sender.rtt.rto());
         }

@@ -31,6 +31,8 @@ pub struct DataReceiver {
     /// Bytes of a pure ACK without SACK blocks, over IPv4.
     ack_size: u32,
     clock: Clock,
+    /// The program that sends pauses, and its ACKs begin anew after a silence.
+    pauses: bool,
 }
 
 impl DataReceiver {
@@ -43,6 +45,7 @@ impl DataReceiver {
             delivered: Delivered::new(options.start, options.bin, &options.workload),
             ack_size: options.ack_size(),
             clock: options.clock(),
+            pauses: options.workload.offers_pieces(),
         }
     }
 
