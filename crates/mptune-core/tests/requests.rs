@@ -140,6 +140,23 @@ fn two_paths_carry_long_responses_faster_than_one() {
 }
 
 #[test]
+fn a_standby_subflow_takes_over_requests_and_responses() {
+    for (accounting, _, _) in ACCOUNTINGS {
+        let network = disjoint(&[link(10.0, 10.0), link(10.0, 15.0)]);
+        let mut spec =
+            requests(network, accounting, Requests { think_ns: 50 * MILLISECOND, ..REQUESTS });
+        spec.pm = "pcdc".into();
+        spec = with_options(spec, serde_json::json!({"active": [0], "standby_order": [1]}));
+        spec.script = vec![at(2, 0, ScriptAction::Down)];
+        let outcome = run(&spec);
+        let longest = *outcome.delays_ns.iter().max().expect("responses");
+        assert!(longest < 5 * SECOND, "{accounting}: {longest}");
+        assert_eq!(outcome.subflows[1].path, 1);
+        assert!(outcome.subflows[1].bytes > 100_000, "{accounting}: {:?}", outcome.subflows);
+    }
+}
+
+#[test]
 fn responses_that_never_arrive_fail_the_trial_with_the_times_of_the_others() {
     for (accounting, _, _) in ACCOUNTINGS {
         let mut spec = requests(disjoint(&[link(10.0, 20.0)]), accounting, REQUESTS);

@@ -97,6 +97,11 @@ impl DataSender {
         for id in scheduler::bits(self.scheduling.room) {
             self.send_queue(io, subflows, id);
         }
+        // Also for data that no cwnd lets go, such as that of a program that was silent on a path that is dead (Linux
+        // `__mptcp_push_pending`).
+        if self.buffer.offers_pieces() && self.buffer.una() < self.buffer.next() {
+            self.start_data_timer(io, subflows);
+        }
         let limit = self.buffer.limit();
         let idle = |id: usize| subflows[id].queue.is_empty();
         let all_sent = self.buffer.next() >= limit;
