@@ -28,10 +28,7 @@ from mptune.trial import (
     Bulk,
     Combination,
     Configuration,
-    Messages,
-    Page,
     Record,
-    Requests,
     ScriptedAction,
     Timed,
 )
@@ -49,9 +46,6 @@ _OF_EACH = 2
 
 #: Up to this many paths every set of subflows is tried; of more paths each alone, and the quickest together.
 _EVERY_SET = 4
-
-#: A buffer holds what the program sends in this time, beside a message.
-_STANDSTILL_S = 2
 
 #: Runs of a saturated sender beside the answer, and of an outage.
 _BESIDE_RUNS = 5
@@ -436,15 +430,8 @@ def worth_measuring(buffers: Sequence[int], sent: Timed) -> list[int]:
     That are the messages of a standstill, or all that is asked for at once.
     """
     ordered = sorted(buffers)
-    match sent:
-        case Messages():
-            waiting = sent.bytes * (1 + _STANDSTILL_S * 1e9 / sent.interval_ns)
-        case Requests():
-            waiting = sent.at_once * max(sent.request_bytes, sent.response_bytes)
-        case Page():
-            waiting = max(sent.page_bytes, sent.objects * sent.object_bytes)
     # Linux charges about twice the payload.
-    least = next((size for size in ordered if size >= 4 * waiting), ordered[-1])
+    least = next((size for size in ordered if size >= 4 * sent.waiting_bytes), ordered[-1])
     return [size for size in ordered if size <= least]
 
 

@@ -16,8 +16,8 @@ from mptune.optimisation.reached import Reached, percent_certain
 from mptune.optimisation.rounds import Round
 from mptune.statistics import Summary
 from mptune.strategy import ROOM
-from mptune.trial import PLAIN_TCP, Combination, Configuration, Messages, Page, Timed
-from mptune.units import MIB, format_size, format_time
+from mptune.trial import PLAIN_TCP, Combination, Configuration
+from mptune.units import MIB, format_size
 
 _HOUR_NS = 3600 * 10**9
 
@@ -62,7 +62,7 @@ def objective_answer(result: ObjectiveResult) -> list[str]:
     first, *others = result.figures
     sentences = [
         instruction(
-            f"{result.name}, {sent(result.workload)}",
+            f"{result.name}, {result.workload.phrase}",
             result.chosen.combination.pm,
             result.chosen.combination.cc,
             result.chosen.buffer_bytes,
@@ -81,17 +81,6 @@ def objective_answer(result: ObjectiveResult) -> list[str]:
         path, outage = result.outage
         sentences.append(_figure(outage, title=f"If {path} fails for good, the {outage.name} is"))
     return sentences
-
-
-def sent(workload: Timed) -> str:
-    """A workload for people: "messages of 200 B every 100 ms"."""
-    if isinstance(workload, Messages):
-        return f"messages of {format_size(workload.bytes)} every {format_time(workload.interval_ns)}"
-    if isinstance(workload, Page):
-        objects = f"{workload.objects} objects of {format_size(workload.object_bytes)}"
-        return f"pages of {format_size(workload.page_bytes)} with {objects}"
-    many = f", {workload.at_once} at a time" if workload.at_once > 1 else ""
-    return f"requests with responses of {format_size(workload.response_bytes)}{many}"
 
 
 def _settings(default: Configuration) -> str:

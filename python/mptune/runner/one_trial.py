@@ -39,7 +39,6 @@ from mptune.trial import (
     Messages,
     Observation,
     PlannedTrial,
-    Requests,
     Timed,
     Transfer,
     Trial,
@@ -271,15 +270,8 @@ def figures(trial: Trial, observation: Observation) -> dict[str, float | None]:
 
 def times_line(trial: Trial, observation: Observation) -> str:
     """Times of messages, responses or pages: "300 messages of 200 B: delay p99 40.1 ms"."""
-    sent, arrived = trial.workload, len(observation.delays_ns)
-    match sent:
-        case Messages():
-            count = f"{arrived} of {sent.count}" if arrived < sent.count else f"{arrived}"
-            what = f"{count} messages of {units.format_size(sent.bytes)}"
-        case Requests():
-            what = f"{arrived} responses of {units.format_size(sent.response_bytes)}"
-        case _:
-            what = f"{arrived} pages"
+    assert isinstance(trial.workload, Timed)
+    what = trial.workload.arrived(len(observation.delays_ns))
     found = [f"{name} {digits(ms)} ms" for name, ms in figures(trial, observation).items() if ms is not None]
     return f"{what}: {', '.join(found) or 'no delay known'}"
 

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from mptune.errors import InputError, LimitReached
 from mptune.topology import Interface, Site, Topology
-from mptune.trial import Bulk, Messages, Observation, Page, Requests, Trial, Workload, size_of
+from mptune.trial import Bulk, Messages, Observation, Trial, Workload
 
 #: Bytes on the wire per byte of payload: a packet of 1500 has 1428 bytes with all options of MPTCP, 1408 over
 #: IPv6 (RFC 8684 section 3.3).
@@ -148,16 +148,16 @@ def _share(limit: int | None, before: int, to_come: int | None) -> str:
 
 def _to_come(rate_bps: int | None, sending: Workload | None) -> int | None:
     """Bytes that are sent at most over a link of a rate; None if that is not known."""
-    if sending is None or (rate_bps is None and isinstance(sending, Bulk | Requests | Page)):
+    if sending is None or (rate_bps is None and sending.size is None):
         return None
     return round(_wire_bytes(sending, rate_bps or 0))
 
 
 def _wire_bytes(workload: Workload, rate_bps: int) -> float:
     """Bytes on the wire, without retransmissions: of what has a size, or of a link that is never idle."""
-    if isinstance(workload, Bulk | Requests | Page):
-        return rate_bps * workload.duration_ns / 8e9
-    return _with_headers(workload, size_of(workload) or 0)
+    if workload.size is not None:
+        return _with_headers(workload, workload.size)
+    return rate_bps * workload.limit_ns / 8e9
 
 
 def _with_headers(workload: Workload, payload: int) -> int:

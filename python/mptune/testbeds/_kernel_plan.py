@@ -13,7 +13,7 @@ import msgspec
 from mptune.errors import InputError
 from mptune.testbeds._outages import bin_ns
 from mptune.topology import BOTH, FAMILIES
-from mptune.trial import Bulk, Messages, Page, Requests, Trial, Workload, size_of
+from mptune.trial import Bulk, Trial, size_of
 from mptune.trial.stacks import DECLARED, TOLD, refusal
 
 if TYPE_CHECKING:
@@ -94,18 +94,7 @@ def stall_ns(trial: Trial) -> int:
     patience = max(STALL_NS, _STALL_RTTS * rtt)
     if trial.script:
         patience += trial.workload.limit_ns - min(action.at_ns for action in trial.script)
-    return patience + _pause_ns(trial.workload)
-
-
-def _pause_ns(workload: Workload) -> int:
-    """The longest time for which the programs send nothing."""
-    match workload:
-        case Messages():
-            return workload.interval_ns
-        case Requests() | Page():
-            return workload.think_ns
-        case _:
-            return 0
+    return patience + trial.workload.pause_ns
 
 
 def plan(trial: Trial, kernel_cc: str, named: Named) -> Plan:

@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 
+from mptune.units import format_size, format_time
+
 #: Default time after which a transfer is given up, nanoseconds.
 DEADLINE_NS = 600_000_000_000
 
@@ -19,6 +21,16 @@ class _Workload(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
     def kind(self) -> str:
         """Its word."""
         return str(self.__struct_config__.tag)
+
+    @property
+    def size(self) -> int | None:
+        """Payload bytes; None where they are not known beforehand."""
+        return None
+
+    @property
+    def pause_ns(self) -> int:
+        """Longest time for which the programs send nothing."""
+        return 0
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -63,6 +75,11 @@ class Transfer(_Workload, frozen=True, kw_only=True, tag="transfer"):
     deadline_ns: int = DEADLINE_NS
 
     @property
+    def size(self) -> int:
+        """Its payload."""
+        return self.bytes
+
+    @property
     def limit_ns(self) -> int:
         """Latest end of the trial."""
         return self.deadline_ns
@@ -77,7 +94,25 @@ class Transfer(_Workload, frozen=True, kw_only=True, tag="transfer"):
 PATIENCE_NS = 10_000_000_000
 
 
-class Messages(_Workload, frozen=True, kw_only=True, tag="messages"):
+class _InPieces(_Workload, frozen=True, kw_only=True):
+    """Common part of workloads whose programs offer their data in pieces.
+
+    Attributes
+    ----------
+    duration_ns : pieces begin within this time.
+    patience_ns : the trial fails if the last arrives later than this after `duration_ns`.
+    """
+
+    duration_ns: int
+    patience_ns: int = PATIENCE_NS
+
+    @property
+    def limit_ns(self) -> int:
+        """Latest end of the trial."""
+        return self.duration_ns + self.patience_ns
+
+
+class Messages(_InPieces, frozen=True, kw_only=True, tag="messages"):
     """A message at fixed times, as calls and games send them; the program sets TCP_NODELAY.
 
     The first is due when the connection is established, the next one interval later and so on, whatever
@@ -88,19 +123,35 @@ class Messages(_Workload, frozen=True, kw_only=True, tag="messages"):
     ----------
     bytes : payload of a message.
     interval_ns : from one to the next.
-    duration_ns : messages are due for this long.
-    patience_ns : the trial fails if the last arrives later than this after `duration_ns`.
     """
 
     bytes: int
     interval_ns: int
-    duration_ns: int
-    patience_ns: int = PATIENCE_NS
 
     @property
-    def limit_ns(self) -> int:
-        """Latest end of the trial."""
-        return self.duration_ns + self.patience_ns
+    def size(self) -> int:
+        """Payload of all of them."""
+        return self.count * self.bytes
+
+    @property
+    def pause_ns(self) -> int:
+        """Time from one to the next."""
+        return self.interval_ns
+
+    @property
+    def waiting_bytes(self) -> int:
+        """What can wait to be sent: a message, and those of a standstill of 2 s."""
+        return self.bytes + self.bytes * 2_000_000_000 // self.interval_ns
+
+    @property
+    def phrase(self) -> str:
+        """The workload for people."""
+        return f"messages of {format_size(self.bytes)} every {format_time(self.interval_ns)}"
+
+    def arrived(self, number: int) -> str:
+        """So many of them, for people."""
+        of_all = "" if number == self.count else f" of {self.count}"
+        return f"{number}{of_all} messages of {format_size(self.bytes)}"
 
     @property
     def count(self) -> int:
@@ -108,7 +159,7 @@ class Messages(_Workload, frozen=True, kw_only=True, tag="messages"):
         return -(-self.duration_ns // self.interval_ns)
 
 
-class Requests(_Workload, frozen=True, kw_only=True, tag="requests"):
+class Requests(_InPieces, frozen=True, kw_only=True, tag="requests"):
     """Requests and their responses on one connection; both programs set TCP_NODELAY.
 
     The data receiver is the client: it asks, the data sender answers in order, and after thinking it asks
@@ -119,28 +170,39 @@ class Requests(_Workload, frozen=True, kw_only=True, tag="requests"):
     request_bytes, response_bytes : payloads.
     think_ns : from a response to the next request.
     at_once : requests under way together.
-    duration_ns : the client asks for this long.
-    patience_ns : the trial fails if the last response arrives later than this after `duration_ns`.
     """
 
     request_bytes: int
     response_bytes: int
     think_ns: int = 0
     at_once: int = 1
-    duration_ns: int
-    patience_ns: int = PATIENCE_NS
 
     @property
-    def limit_ns(self) -> int:
-        """Latest end of the trial."""
-        return self.duration_ns + self.patience_ns
+    def pause_ns(self) -> int:
+        """Time of thinking."""
+        return self.think_ns
+
+    @property
+    def waiting_bytes(self) -> int:
+        """What can wait to be sent: all responses at once."""
+        return self.at_once * max(self.request_bytes, self.response_bytes)
+
+    @property
+    def phrase(self) -> str:
+        """The workload for people."""
+        many = f", {self.at_once} at a time" if self.at_once > 1 else ""
+        return f"requests with responses of {format_size(self.response_bytes)}{many}"
+
+    def arrived(self, number: int) -> str:
+        """So many responses, for people."""
+        return f"{number} responses of {format_size(self.response_bytes)}"
 
 
 #: Payload of a request for a page or an object, bytes: a line and some headers.
 REQUEST_BYTES = 400
 
 
-class Page(_Workload, frozen=True, kw_only=True, tag="page"):
+class Page(_InPieces, frozen=True, kw_only=True, tag="page"):
     """Pages on one connection, each with the objects that it names; both programs set TCP_NODELAY.
 
     The data receiver is the client. It asks for the objects together, as soon as the page itself has
@@ -152,8 +214,6 @@ class Page(_Workload, frozen=True, kw_only=True, tag="page"):
     request_bytes, page_bytes, object_bytes : payloads.
     objects : of a page.
     think_ns : from a page that is whole to the next request.
-    duration_ns : the client asks for pages for this long.
-    patience_ns : the trial fails if the last page is whole later than this after `duration_ns`.
     """
 
     request_bytes: int = REQUEST_BYTES
@@ -161,13 +221,26 @@ class Page(_Workload, frozen=True, kw_only=True, tag="page"):
     objects: int
     object_bytes: int
     think_ns: int = 0
-    duration_ns: int
-    patience_ns: int = PATIENCE_NS
 
     @property
-    def limit_ns(self) -> int:
-        """Latest end of the trial."""
-        return self.duration_ns + self.patience_ns
+    def pause_ns(self) -> int:
+        """Time of thinking."""
+        return self.think_ns
+
+    @property
+    def waiting_bytes(self) -> int:
+        """What can wait to be sent: all objects of a page."""
+        return max(self.page_bytes, self.objects * self.object_bytes)
+
+    @property
+    def phrase(self) -> str:
+        """The workload for people."""
+        objects = f"{self.objects} objects of {format_size(self.object_bytes)}"
+        return f"pages of {format_size(self.page_bytes)} with {objects}"
+
+    def arrived(self, number: int) -> str:
+        """So many pages, for people."""
+        return f"{number} pages"
 
 
 #: Workloads that are judged by the time of each of their parts.
@@ -232,11 +305,5 @@ def workloads_of(transfers: tuple[int, ...], duration_ns: int) -> tuple[Workload
 
 
 def size_of(workload: Workload) -> int | None:
-    """Payload bytes of a transfer, or of all messages; None where they are not known beforehand."""
-    match workload:
-        case Bulk() | Requests() | Page():
-            return None
-        case Messages():
-            return workload.count * workload.bytes
-        case Transfer():
-            return workload.bytes
+    """Payload bytes of a workload; None where they are not known beforehand."""
+    return workload.size
