@@ -23,11 +23,11 @@ topology = "hostile.toml"
 [factors]
 pm = ["fullmesh", "pcdc"]
 cc = ["cubic", "reno"]
-buffers = "0.03,0.05,0.1,0.2,0.5"
+buffers = "0.03,0.07,0.15,0.3,0.5"
 [trials]
 strategy = "grid"
 runs = 3
-duration = "5s"
+duration = "10s"
 [impact]
 runs = 3
 duration = "3s"

@@ -350,7 +350,7 @@ def test_transfers_are_compared(transfers: RunData) -> None:
 
 def test_what_differs_between_runs_is_listed(optimised: RunData, paths: RunData) -> None:
     settings = {row["setting"]: row for row in rows(optimised, "compared", "What differs", paths)}
-    assert settings["duration"] == {"setting": "duration", "run 0": "5 s", "run 1": "2 s"}
+    assert settings["duration"] == {"setting": "duration", "run 0": "10 s", "run 1": "2 s"}
     assert "testbed" not in settings and "seed" not in settings
     assert section(optimised, "compared", paths).open[0].headings == {"run 0": "optimised", "run 1": "paths"}
 

@@ -81,7 +81,7 @@ def test_it_is_shorter_and_gives_the_throughput_of_the_whole_trial(network):
         assert early.failed is None and whole.expected_bps is None
         errors.append(abs(early.throughput_bps / whole.throughput_bps - 1))
     # One trial may end in a lucky second.
-    assert median(shares) < 0.5 and max(shares) < 1
+    assert median(shares) < 0.7 and max(shares) < 1
     assert median(errors) < 0.03 and max(errors) < 0.1
 
 

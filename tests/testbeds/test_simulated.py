@@ -324,4 +324,4 @@ def test_linux_accounting_is_another_measure_of_a_buffer(testbed, network):
 
 def test_what_the_core_counts_of_a_subflow_comes_back(testbed, network):
     counters = testbed.run(trial(network)).subflows[0].counters
-    assert counters["sent"] > 0 and counters["reinjected"] == 0
+    assert counters["sent"] > 10 * counters["reinjected"] >= 0
