@@ -157,6 +157,16 @@ def test_plain_tcp_is_the_answer_where_mptcp_has_no_set_as_good(network: Topolog
     assert "use plain TCP on A-X with cubic, no MPTCP" in objective_document(result)["answer"][0]
 
 
+@pytest.mark.parametrize(("less", "protocol"), [(0.985, "mptcp"), (0.9, "tcp")])
+def test_what_surviving_a_failure_is_worth_is_no_reason_for_plain_tcp(
+    network: Topology, testbed: Calls, less: float, protocol: str
+) -> None:
+    """1.5 % of 100 ms is more than anybody notices, and less than an outage costs."""
+    testbed.slow_ms = {path: 5 * ms for path, ms in testbed.slow_ms.items()}
+    testbed.scatter = lambda trial: less if trial.protocol == "tcp" else 1.0
+    assert run(network, testbed).recommended.protocol == protocol
+
+
 def test_a_difference_that_nobody_notices_is_no_reason_for_a_larger_buffer(
     network: Topology, testbed: Calls
 ) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from mptune.decision.robustness import FAMILIAR_CC, REGRET
+from mptune.decision.robustness import FAMILIAR_CC, REGRET, SURVIVAL
 from mptune.errors import MptuneError
 from mptune.optimisation.candidates import screen_buffers
 from mptune.optimisation.job import Job, failures
@@ -242,14 +242,27 @@ class _Search:
     # ---- the choice -----------------------------------------------------------------------------
 
     def _choose(self, points: Sequence[Point]) -> tuple[Point, Point, int]:
-        """The best point, the one to use, and how many cannot be distinguished from the best."""
+        """The best point, the one to use, and how many cannot be distinguished from the best.
+
+        Plain TCP is the best only if it is better by more than what surviving a failure of its path is worth.
+        """
         done = [point for point in points if point.by_run]
         if not done:
             raise MptuneError("no configuration completed a trial")
-        best = min(done, key=lambda point: (*self._rank(point), point.buffer_bytes, point.combination))
-        rivals = [point for point in done if (point.failed > 0, point.kept) == (best.failed > 0, best.kept)]
-        alike = [point for point in rivals if not self._is_worse(point, best)]
+        best = self._best(done)
+        sound = [point for point in done if (point.failed > 0, point.kept) == (best.failed > 0, best.kept)]
+        multipath = [point for point in sound if not point.combination.is_tcp]
+        if best.combination.is_tcp and multipath:
+            rival = self._best(multipath)
+            behind = self._cost(rival.mean) - self._cost(best.mean)
+            if behind <= max(self.objective.floor, SURVIVAL * abs(best.mean)):
+                best, sound = rival, multipath
+        alike = [point for point in sound if not self._is_worse(point, best)]
         return best, min(alike, key=self._simplicity), len(alike)
+
+    def _best(self, points: Sequence[Point]) -> Point:
+        """The best mean of those within the limits."""
+        return min(points, key=lambda point: (*self._rank(point), point.buffer_bytes, point.combination))
 
     def _simplicity(self, point: Point) -> tuple[object, ...]:
         """Smaller buffers, MPTCP, all subflows, the usual congestion control, the better objective."""
