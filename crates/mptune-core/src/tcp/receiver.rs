@@ -65,9 +65,6 @@ impl Delay {
     /// When the ACK of a segment that arrives now is sent at the latest.
     #[inline]
     fn until(&self, now: Nanos) -> Nanos {
-        if self.clock.is_exact() {
-            return now + DELAYED_ACK;
-        }
         let bound =
             if self.rtt > 0 { self.rtt.clamp(DELAYED_ACK, LONGEST_DELAY) } else { LONGEST_DELAY };
         self.clock.after_ticks(now, self.ticks.min(self.clock.in_ticks(bound)))
@@ -186,7 +183,20 @@ impl<T: Copy + Default> Receiver<T> {
     #[inline]
     fn in_order(&mut self, now: Nanos) -> Reply {
         self.unacknowledged += 1;
-        if !self.delay.clock.is_exact() && self.delay.on_segment(now) {
+        if !self.delay.clock.is_exact() {
+            return self.in_order_by_clock(now);
+        }
+        if self.unacknowledged >= 2 || self.in_quickack() {
+            return Reply::Now { duplicate: false };
+        }
+        self.deadline = now + DELAYED_ACK;
+        Reply::Later
+    }
+
+    /// The same with the timers of a kernel.
+    #[inline(never)]
+    fn in_order_by_clock(&mut self, now: Nanos) -> Reply {
+        if self.delay.on_segment(now) {
             self.enter_quickack();
         }
         if self.unacknowledged >= 2 || self.in_quickack() {

@@ -13,7 +13,6 @@ impl Connection {
     pub(super) fn on_ack(&mut self, io: &mut Io, id: SubflowId, packet: &Ack) {
         self.sender.on_data_ack(io, &mut self.subflows, id, packet);
         let subflow = &mut self.subflows[id];
-        subflow.newest_stamp = newer(subflow.newest_stamp, packet.stamp);
         let ack = Acknowledgement {
             next: packet.next,
             sack: packet.sack,
@@ -21,6 +20,9 @@ impl Connection {
             ecn_echo: packet.ecn_echo,
         };
         let progress = subflow.sender.on_ack(io.now, &ack, self.sender.peers(), id);
+        if !self.clock.is_exact() {
+            subflow.newest_stamp = newer(subflow.newest_stamp, packet.stamp);
+        }
         subflow.queue.on_acknowledged(subflow.sender.una());
         if progress.delivered > 0 && subflow.timed_out {
             self.on_recovered(io, id);

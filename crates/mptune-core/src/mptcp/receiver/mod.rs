@@ -145,6 +145,12 @@ impl DataReceiver {
         }
     }
 
+    /// The timestamp of an acknowledgement; none is needed without the kernel's accounting.
+    #[inline]
+    fn stamp(&self, now: Nanos) -> u16 {
+        if self.clock.is_exact() { 0 } else { stamp(self.clock.time(now)) }
+    }
+
     /// Sends an acknowledgement on a subflow.
     #[inline]
     pub fn acknowledge(&mut self, io: &mut Io, subflow: &mut Subflow, duplicate: bool) {
@@ -158,7 +164,7 @@ impl DataReceiver {
             sack: ack.sack,
             duplicate,
             ecn_echo: ack.ecn_echo,
-            stamp: stamp(self.clock.time(io.now)),
+            stamp: self.stamp(io.now),
         });
         let packet = Packet { flow: subflow.flow, content };
         let size = self.ack_size + subflow.longer_header + sack_size(&ack.sack);

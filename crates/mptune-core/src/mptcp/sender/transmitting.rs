@@ -127,7 +127,8 @@ impl DataSender {
             }
         }
         let (seq, ready) = subflow.sender.send(io.now, data);
-        let flags = Flags { new: true, pushed: place.is_pushed(ready) };
+        let pushed = self.timers.is_some() && place.is_pushed(ready);
+        let flags = Flags { new: true, pushed };
         let payload = self.transmit(io, subflow, (seq, data), flags);
         subflow.carried_data = true;
         if !ready {
