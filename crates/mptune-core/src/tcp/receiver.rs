@@ -509,4 +509,20 @@ mod tests {
             prop_assert_eq!(delivered, (0..200).map(|seq| seq * 3).collect::<Vec<_>>());
         }
     }
+
+    #[test]
+    fn by_a_kernels_clock_the_delay_follows_the_time_between_segments() {
+        // tcp_event_data_recv, tcp_send_delayed_ack: 40 ms, and half of it and the time between slower segments.
+        let mut receiver = Receiver::<()>::new(false).with_clock(Clock::new(MILLISECOND, 0));
+        receiver.leave_quickack();
+        receiver.note_rtt(100 * MILLISECOND);
+        assert_eq!(receiver.on_next(0, 0), Some(Reply::Later));
+        assert_eq!(receiver.deadline(), 41 * MILLISECOND);
+        receiver.acknowledge(false);
+        assert_eq!(receiver.on_next(30 * MILLISECOND, 1), Some(Reply::Later));
+        assert_eq!(receiver.deadline(), (30 + 20 + 30 + 1) * MILLISECOND);
+        receiver.acknowledge(false);
+        let late = receiver.on_next(2 * 1000 * MILLISECOND, 2);
+        assert_eq!(late, Some(Reply::Now { duplicate: false }), "after a long gap");
+    }
 }

@@ -105,3 +105,19 @@ impl DataSender {
         pacing::burst(1e9 * pacing_rate(peer), peer.min_rtt, self.lengths, SMALLEST_BURST)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_segment_of_a_burst_is_pushed_and_a_part_of_a_packet_is_not() {
+        let places = |segments, whole| {
+            let burst = Burst { segments, whole };
+            (0..segments).map(|sent| burst.place(sent)).collect::<Vec<_>>()
+        };
+        assert_eq!(places(3, false), [Place::Within, Place::Within, Place::Last]);
+        assert_eq!(places(1, true), [Place::Last]);
+        assert_eq!(places(1, false), [Place::Cut]);
+    }
+}

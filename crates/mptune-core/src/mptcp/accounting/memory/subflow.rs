@@ -201,6 +201,25 @@ mod tests {
     }
 
     #[test]
+    fn what_is_pushed_or_shorter_than_others_is_acknowledged_after_the_read() {
+        // tcp_measure_rcv_mss.
+        let pushed = |segments: &[(u32, bool)]| {
+            let mut memory = SubflowMemory::default();
+            for &(payload, push) in segments {
+                memory.measure(payload);
+                memory.note_pushed(payload, push);
+            }
+            let pushed = memory.pushed;
+            memory.on_acknowledged();
+            assert!(!memory.pushed);
+            pushed
+        };
+        assert!(!pushed(&[(1424, false), (1424, false)]));
+        assert!(pushed(&[(1424, true), (1424, false)]));
+        assert!(pushed(&[(1424, false), (700, false)]));
+    }
+
+    #[test]
     fn an_acknowledgement_is_postponed_by_a_part_of_the_rtt() {
         // ip-sysctl.rst: 1 ms; 5 % of a short RTT; and 0.1 ms of slack. Of 7.3: 33 %, and 0.01 ms.
         let delays = |release| [SECOND, 2 * MILLISECOND].map(|rtt| postponed(release, rtt));
