@@ -74,7 +74,7 @@ def test_the_stack_decides_where_a_small_buffer_meets_unlike_paths(network):
                 topology=unlike,
                 pm="fullmesh",
                 cc="reno",
-                buffer_bytes=512 << 10,
+                buffer_bytes=192 << 10,
                 seed=1,
                 workload=Bulk(duration_ns=5 * 10**9),
                 **members(name),
