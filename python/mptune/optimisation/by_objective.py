@@ -170,7 +170,7 @@ class _Search:
         """Everything in order."""
         job, options = self.job, self.job.options
         buffers = worth_measuring(options.buffers, self.workload)
-        screening = self._measured(
+        screening = job.measure(
             [
                 job.configuration(combination, buffer_bytes)
                 for combination in self._combinations()
@@ -181,7 +181,7 @@ class _Search:
             "screening",
         )
         staying = self._staying(self._points(screening))
-        swept = self._measured(
+        swept = job.measure(
             [job.configuration(one, buffer_bytes) for one in staying for buffer_bytes in buffers],
             "sweep",
             options.runs_each,
@@ -299,12 +299,12 @@ class _Search:
             job.configuration(plain, max(options.buffers)),
         ]
         runs = options.fresh_runs
-        fresh = self._measured(pair, "confirm", runs, "confirmation")
+        fresh = job.measure(pair, "confirm", runs, "confirmation")
         ours, theirs = fresh[:runs], fresh[runs:]
         others = [metric for metric in metrics_of(self.workload) if metric.name != self.objective.name]
         bulk = [one.under(Bulk(duration_ns=options.duration_ns)) for one in pair]
         beside = min(_BESIDE_RUNS, runs)
-        saturated = self._measured(bulk, "vary", beside, "throughput beside it")
+        saturated = job.measure(bulk, "vary", beside, "throughput beside it")
         cut, outages = self._outage(pair, ours, beside)
         lost = through_an_outage(self.workload)
         label = stack_title(job.runner.testbed.name, msgspec.structs.asdict(options.stack.chosen()))
@@ -350,7 +350,7 @@ class _Search:
         path = max(carried, key=lambda label: (carried[label], label))
         script = (ScriptedAction(at_ns=self.workload.duration_ns // 2, path=path, action="down"),)
         cut = [msgspec.structs.replace(one, script=script) for one in pair]
-        return path, self._measured(cut, "vary", runs, "outage")
+        return path, self.job.measure(cut, "vary", runs, "outage")
 
     def _warnings(
         self,
@@ -378,12 +378,7 @@ class _Search:
             if -gain.mean > max(self.objective.floor, REGRET * abs(base)):
                 yield "The answer is worse than the default in fresh runs; use the default."
 
-    # ---- measuring ------------------------------------------------------------------------------
-
-    def _measured(
-        self, configurations: Sequence[Configuration], purpose: str, runs: int, name: str
-    ) -> list[Record]:
-        return self.job.measure(configurations, purpose, runs, name)
+    # ---- measured trials ------------------------------------------------------------------------
 
     def _points(self, records: Sequence[Record]) -> tuple[Point, ...]:
         """Trials by configuration, in the order of measurement."""

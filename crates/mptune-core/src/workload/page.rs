@@ -45,21 +45,13 @@ impl Page {
             ("object_bytes", self.object_bytes),
         ];
         for (key, bytes) in sizes {
-            if bytes == 0 || bytes / u64::from(segment) >= 1 << 24 {
-                let expected = "expected at least 1 byte and less than 2^24 segments";
-                return Err(SpecError::new(key, expected));
-            }
+            span::check_payload(key, bytes, segment)?;
         }
         if self.objects == 0 || self.objects > MOST_OBJECTS {
             let expected = format!("expected 1 to {MOST_OBJECTS}, found {}", self.objects);
             return Err(SpecError::new("objects", expected));
         }
-        span::check("duration_ns", self.duration_ns)?;
-        span::check("patience_ns", self.patience_ns)?;
-        if self.think_ns >= self.duration_ns {
-            return Err(SpecError::new("think_ns", "expected less than duration_ns"));
-        }
-        Ok(())
+        span::check_client(self.duration_ns, self.patience_ns, self.think_ns)
     }
 }
 
