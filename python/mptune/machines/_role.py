@@ -5,7 +5,6 @@ The session's thread hands over what arrives; everything else happens in the thr
 
 import os
 import threading
-from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
@@ -29,9 +28,11 @@ class RemoteRole(Talker):
     def __init__(self, name: str, number: int, send: Send) -> None:
         super().__init__(name)
         self._number, self._send = number, send
-        self._arrived: deque[tuple[Message, int]] = deque()
-        #: Messages and bytes that nobody has taken; both threads change it.
-        self._lock, self._untaken, self._untaken_bytes = threading.Lock(), 0, 0
+        #: Messages that nobody has taken, and their bytes.
+        self._arrived: list[Message] = []
+        self._arrived_bytes = 0
+        #: Held by either thread for a message and its byte in the pipe: what is readable has a message.
+        self._lock = threading.Lock()
         self._read, self._write = os.pipe()
         os.set_blocking(self._read, False)
         os.set_blocking(self._write, False)
@@ -46,13 +47,12 @@ class RemoteRole(Talker):
         Misbehaved : more have come than anybody takes.
         """
         with self._lock:
-            self._untaken += 1
-            self._untaken_bytes += size
-            if self._untaken > QUEUED or self._untaken_bytes > QUEUED_BYTES:
+            self._arrived_bytes += size
+            if len(self._arrived) >= QUEUED or self._arrived_bytes > QUEUED_BYTES:
                 raise Misbehaved(f"it sent more than {QUEUED} messages at once, or {QUEUED_BYTES} bytes")
-        self._arrived.append((message, size))
-        with suppress(OSError):  # full already, or closed by the trial
-            os.write(self._write, b"\n")
+            self._arrived.append(message)
+            with suppress(OSError):  # full already, or closed by the trial
+                os.write(self._write, b"\n")
 
     def finished(self, how: str, *, killed: bool, kind: FailureKind = "died") -> None:
         """It has ended, `how` in a sentence; called once, after its last message, by the session's thread."""
@@ -100,13 +100,11 @@ class RemoteRole(Talker):
 
     def _receive(self) -> None:
         over = self._over.is_set()  # read first: the last message comes before the end
-        with suppress(OSError):
-            while self._read >= 0 and os.read(self._read, 4096):
-                pass
-        while self._arrived:
-            message, size = self._arrived.popleft()
-            with self._lock:
-                self._untaken -= 1
-                self._untaken_bytes -= size
-            self._messages.append(message)
+        with self._lock:
+            with suppress(OSError):
+                while self._read >= 0 and os.read(self._read, 4096):
+                    pass
+            self._messages.extend(self._arrived)
+            self._arrived.clear()
+            self._arrived_bytes = 0
         self._ended = self._ended or over
