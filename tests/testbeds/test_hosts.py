@@ -147,15 +147,28 @@ def test_only_privilege_or_the_kernels_own_path_manager_will_do(facts, trial):
             "there is no BPF program for it; or modprobe",
         ),
         (
-            lambda looked: looked["sysctls"].update({"net.ipv4.tcp_ecn": "1"}),
-            {"ecn": False},
-            "--ecn: expected on, as alice has it",
+            lambda looked: looked["sysctls"].update({"net.ipv4.tcp_rto_min_us": None}),
+            {"rto_min_us": 20_000},
+            "--rto-min-us: expected none: alice has no net.ipv4.tcp_rto_min_us",
         ),
     ],
 )
 def test_what_a_host_lacks_is_an_error_of_the_input(facts, trial, built, change, options, words):
     with pytest.raises(InputError, match=words):
         facts(change=change).check(trial(**options))
+
+
+def test_settings_of_a_stack_are_made_where_a_host_has_others(facts, trial):
+    def change(looked):
+        looked["sysctls"].update({"net.ipv4.tcp_ecn": "1", "net.mptcp.stale_loss_cnt": "1"})
+
+    asked = trial(ecn=False, stale_loss_cnt=1)
+    facts(change=change).check(asked)
+    assert facts(change=change).told(asked) == {"net.ipv4.tcp_ecn": "0"}
+    user = facts(privileged=False, change=change)
+    expected = "--ecn: expected none: net.ipv4.tcp_ecn = 0 needs CAP_NET_ADMIN on alice, which has 1"
+    with pytest.raises(InputError, match=expected):
+        user.check(trial(cc="reno", ecn=False, pm="default", protocol="tcp"))
 
 
 def test_without_privilege_buffers_and_congestion_controls_are_limited(facts, trial):

@@ -180,7 +180,11 @@ def test_plain_tcp_is_a_plain_socket_without_a_path_manager(trial):
 
 
 def test_ecn_is_a_setting_of_both_sites(trial):
-    assert settings(trial()) == {"net.ipv4.tcp_ecn": "1"}
+    assert settings(trial()) == {}
+    assert settings(trial(rto_min_us=20_000, stale_loss_cnt=1)) == {
+        "net.mptcp.stale_loss_cnt": "1",
+        "net.ipv4.tcp_rto_min_us": "20000",
+    }
     assert settings(trial(ecn=False)) == {"net.ipv4.tcp_ecn": "0"}
 
 

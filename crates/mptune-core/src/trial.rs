@@ -25,7 +25,7 @@ use crate::network::Family;
 use crate::pathmanager::{PathEnds, Policy, TransferSize};
 use crate::simulation::Simulation;
 use crate::transport::Transport;
-use crate::units::Nanos;
+use crate::units::{MICROSECOND, MILLISECOND, Nanos};
 use outcome::Span;
 
 impl TrialSpec {
@@ -117,6 +117,8 @@ impl TrialSpec {
             mss: self.segment(),
             initial_path: self.initial_path.unwrap_or_else(default),
             path_manager,
+            rto: [self.rto_min_us * MICROSECOND, self.rto_max_ms * MILLISECOND],
+            stale_loss_cnt: self.stale_loss_cnt,
             phase: self.phase_ns,
             bin: self.bin_ns,
             start: 0,

@@ -14,6 +14,7 @@ from mptune.linux.addresses import NamedInterface, Side
 from mptune.linux.sandbox import sysctls
 from mptune.topology import Interface, Site, Topology
 from mptune.trial import FAMILIES, PLAIN_TCP, Trial
+from mptune.trial.stacks import flag, in_a_kernel
 
 #: Sysctls whose values a trial needs to know.
 ASKED = tuple(
@@ -84,8 +85,25 @@ class HostFacts:
         if self.side == "local":
             self.kernel_cc(trial.cc)
         self._check_buffers(trial)
-        if not trial.ecn and self.sysctls.get("net.ipv4.tcp_ecn") == "1":
-            raise InputError("--ecn", "", f"expected on, as {self.name} has it (net.ipv4.tcp_ecn = 1)")
+        for name, (sysctl, value) in in_a_kernel(trial.members).items():
+            self._check_setting(flag(name), sysctl, value)
+
+    def told(self, trial: Trial) -> dict[str, str]:
+        """Settings that a trial's stack needs and that the host does not have."""
+        wanted = dict(in_a_kernel(trial.members).values())
+        return {name: value for name, value in wanted.items() if not self._has(name, value)}
+
+    def _has(self, sysctl: str, value: str) -> bool:
+        # With 2 a host answers with ECN, and does not ask for it (Documentation/networking/ip-sysctl.rst).
+        equal = {("net.ipv4.tcp_ecn", "0"): ("0", "2")}.get((sysctl, value), (value,))
+        return self.sysctls.get(sysctl) in equal
+
+    def _check_setting(self, named: str, sysctl: str, value: str) -> None:
+        if (present := self.sysctls.get(sysctl)) is None:
+            raise InputError(named, "", f"expected none: {self.name} has no {sysctl}")
+        if not self.privileged and not self._has(sysctl, value):
+            needs = f"{sysctl} = {value} needs CAP_NET_ADMIN on {self.name}, which has {present}"
+            raise InputError(named, "", f"expected none: {needs}")
 
     def _check_mptcp(self, trial: Trial) -> None:
         off = self.sysctls.get("net.mptcp.enabled") == "0"

@@ -14,7 +14,7 @@ from mptune.errors import InputError
 from mptune.testbeds._outages import bin_ns
 from mptune.topology import BOTH, FAMILIES
 from mptune.trial import Bulk, Trial, size_of
-from mptune.trial.stacks import DECLARED, TOLD, refusal
+from mptune.trial.stacks import flag, in_a_kernel, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,7 +53,7 @@ def check(trial: Trial, testbed: str) -> None:
         raise InputError("--buffer", "", expected)
     if refused := refusal(trial.members, "linux", testbed):
         name, expected = refused
-        raise InputError(f"--{name}", "", expected)
+        raise InputError(flag(name), "", expected)
     for name, expected in trial.path_parameters.misfits((trial.cc,)):
         raise InputError(f"--{name}", "", expected)
     if trial.protocol == "tcp":
@@ -174,7 +174,7 @@ def _settings(trial: Trial) -> dict[str, str]:
     from mptune.linux.sandbox import sysctls
 
     limits = sysctls.buffer_limits(trial.buffer_bytes) if trial.buffer_mode == "auto" else {}
-    return {DECLARED[name].sysctl: str(int(trial.members[name])) for name in TOLD} | limits
+    return dict(in_a_kernel(trial.members).values()) | limits
 
 
 def _assignment(trial: Trial, named: Named) -> Assignment:

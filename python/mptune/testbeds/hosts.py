@@ -20,6 +20,7 @@ from mptune.errors import InputError, TrialError
 from mptune.testbeds import _hosts_data, _kernel_observation, _kernel_plan, _overload
 from mptune.testbeds._base import Testbed
 from mptune.trial import FIXED, PLAIN_TCP, Observation, Trial, Workload
+from mptune.trial.stacks import in_a_kernel
 
 if TYPE_CHECKING:
     from mptune.linux.addresses import NamedInterface, Side
@@ -167,7 +168,8 @@ class HostsTestbed(Testbed):
             raise InputError("script", "", expected)
         self._data.check(trial)
         buffer = None if trial.buffer_mode == "fixed" else trial.buffer_bytes
-        kind = (id(trial.topology), trial.protocol, trial.pm == "default", trial.cc, trial.ecn, buffer)
+        told = tuple(in_a_kernel(trial.members).values())
+        kind = (id(trial.topology), trial.protocol, trial.pm == "default", trial.cc, told, buffer)
         known = self._checked.get(kind)
         if known is None or known.buffer_bytes < trial.buffer_bytes:
             self._checked[kind] = trial
@@ -443,7 +445,7 @@ def _lasting(trial: Trial, facts: HostFacts) -> dict[str, str]:
         wanted["net.mptcp.enabled"] = "1"
     if trial.buffer_mode == "auto":
         wanted |= sysctls.buffer_limits(trial.buffer_bytes)
-    return wanted
+    return wanted | facts.told(trial)
 
 
 def _about(facts: Mapping[Side, HostFacts], named: Mapping[Side, tuple[NamedInterface, ...]]) -> About:

@@ -24,6 +24,7 @@ from mptune.testbeds._kernel_plan import stall_ns
 from mptune.testbeds._recorded import MOST_PACKETS, SPACING_NS, run_of
 from mptune.topology import TcpBackground, Topology
 from mptune.trial import DEFAULT_FAMILY, Observation, Trial
+from mptune.trial.stacks import flag, in_a_kernel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -94,10 +95,14 @@ class NamespacesTestbed(Testbed):
         InputError : naming the option; or as `check_network`.
         """
         from mptune.linux import congestion
+        from mptune.linux.sandbox import sysctls
 
         self.check_network(trial.topology)
         congestion.check(trial.cc)
         _kernel_plan.check(trial, self.name)
+        for name, (sysctl, _) in in_a_kernel(trial.members).items():
+            if not sysctls.file(sysctl).exists():
+                raise InputError(flag(name), "", f"expected none: this kernel has no {sysctl}")
         if trial.family != DEFAULT_FAMILY and self._obstacle_of_ipv6 is not None:
             raise InputError("--family", "", f"expected ipv4, found {trial.family}: {self._obstacle_of_ipv6}")
 

@@ -49,6 +49,10 @@ class Members(msgspec.Struct, frozen=True, kw_only=True):
     mss : bytes of a full segment over IPv4. With the accounting "linux" they include the DSS option,
         otherwise not. Over IPv6 the packet is as long, and its header takes 20 of them (RFC 8200 section 3).
     ecn : data is ECN-capable (RFC 3168), so that links that mark do not have to drop it.
+    stale_loss_cnt : silent periods of the connection's timer after which a subflow is given up and its data
+        sent on others, with the accounting of a kernel; 0 never.
+    rto_min_us, rto_max_ms : bounds of the retransmission timeout, of both hosts; Linux 7.3's connections have
+        the least one as their period, earlier ones 200 ms.
     """
 
     scheduler: Annotated[str, Member("Another scheduler.", names="schedulers")] = "kernel"
@@ -66,6 +70,33 @@ class Members(msgspec.Struct, frozen=True, kw_only=True):
             sysctl="net.ipv4.tcp_ecn",
         ),
     ] = True
+    stale_loss_cnt: Annotated[
+        int,
+        Member(
+            "Silent periods after which a subflow is given up; 0 never.",
+            bounds=(0, 255),
+            unset="4",
+            sysctl="net.mptcp.stale_loss_cnt",
+        ),
+    ] = 4
+    rto_min_us: Annotated[
+        int,
+        Member(
+            "Least retransmission timeout beyond the RTT, microseconds.",
+            bounds=(1_000, 1_000_000),
+            unset="200000",
+            sysctl="net.ipv4.tcp_rto_min_us",
+        ),
+    ] = 200_000
+    rto_max_ms: Annotated[
+        int,
+        Member(
+            "Longest retransmission timeout, milliseconds.",
+            bounds=(1_000, 120_000),
+            unset="120000",
+            sysctl="net.ipv4.tcp_rto_max_ms",
+        ),
+    ] = 120_000
 
 
 class MemberKeywords(TypedDict, total=False):
@@ -76,6 +107,9 @@ class MemberKeywords(TypedDict, total=False):
     tso: bool | None
     mss: int | None
     ecn: bool | None
+    stale_loss_cnt: int | None
+    rto_min_us: int | None
+    rto_max_ms: int | None
 
 
 class Stack(Members, frozen=True, kw_only=True):
@@ -119,6 +153,18 @@ MEMBERS: Final = tuple(DECLARED)
 
 #: Members that can be set in a kernel; the others are part of it.
 TOLD: Final = tuple(name for name, member in DECLARED.items() if member.sysctl)
+
+
+def flag(member: str) -> str:
+    """Its flag on the command line."""
+    return f"--{member.replace('_', '-')}"
+
+
+def in_a_kernel(members: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """Members that a kernel has to be told, since they are not its defaults: sysctl and value, by member."""
+    plain = Members()
+    changed = [name for name in TOLD if members[name] != getattr(plain, name)]
+    return {name: (DECLARED[name].sysctl, str(int(members[name]))) for name in changed}
 
 
 def of_tcp(stack: Stack) -> Stack:

@@ -1,16 +1,21 @@
 //! The options of a connection, and its scripted events.
 
-use super::accounting::{Accounting, BufferMode};
+use super::accounting::{Accounting, BufferMode, Release};
 use super::packet::{DATA_HEADER, HandshakeSizes};
 use super::pathpolicy::{self, Paces, Parameters};
 use super::protocol::Protocol;
 use super::scheduler;
 use crate::congestion::Controller;
 use crate::pathmanager::{self, PathId, TransferSize};
-use crate::tcp::Clock;
 use crate::tcp::pacing::Lengths;
+use crate::tcp::{Clock, Timing};
 use crate::units::{Bytes, Nanos};
 use crate::workload::Workload;
+
+/// Linux's bounds of the retransmission timeout.
+pub const USUAL_RTO: [Nanos; 2] = [Timing::EXACT.rto_min, Timing::EXACT.rto_max];
+/// Linux's `net.mptcp.stale_loss_cnt`.
+pub const STALE_LOSS_CNT: u32 = 4;
 
 /// A scripted change of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,6 +84,10 @@ pub struct ConnectionOptions {
     pub tso: bool,
     /// Data is ECN-capable (RFC 3168).
     pub ecn: bool,
+    /// Bounds of the retransmission timeout: least beyond the smoothed RTT, longest.
+    pub rto: [Nanos; 2],
+    /// Periods of the connection's timer after which a silent subflow is stale; 0 never.
+    pub stale_loss_cnt: u32,
     /// Time by the clock of its hosts when it starts: the phase of their timers.
     pub phase: Nanos,
     /// Width of the bins of its series.
@@ -130,6 +139,21 @@ impl ConnectionOptions {
         match self.accounting {
             Accounting::Linux(release) => Clock::new(release.tick(), self.phase),
             Accounting::Payload => Clock::EXACT,
+        }
+    }
+
+    /// The timers of its hosts.
+    pub fn timing(&self) -> Timing {
+        let [rto_min, rto_max] = self.rto;
+        Timing { clock: self.clock(), rto_min, rto_max }
+    }
+
+    /// The interval of the connection's retransmissions if no subflow has a timer: on Linux 7.3 the least timeout of its
+    /// hosts (`net/mptcp/protocol.c`, `__mptcp_set_timeout`), before that always `TCP_RTO_MIN`.
+    pub fn usual_interval(&self) -> Nanos {
+        match self.accounting {
+            Accounting::Linux(Release::Linux7) => self.rto[0],
+            _ => Timing::EXACT.rto_min,
         }
     }
 

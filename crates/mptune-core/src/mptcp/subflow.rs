@@ -6,7 +6,7 @@ use super::packet::Mapping;
 use super::send_queue::SendQueue;
 use crate::engine::Source;
 use crate::pathmanager::Role;
-use crate::tcp::{Clock, Receiver, Sender};
+use crate::tcp::{Receiver, Sender, Timing};
 use crate::transport::Series;
 use crate::units::{NEVER, Nanos, SECOND, Seq};
 
@@ -154,15 +154,15 @@ impl Subflow {
         }
     }
 
-    /// The same with delayed ACKs by this clock.
-    pub fn with_clock(self, clock: Clock) -> Self {
-        Self { receiver: self.receiver.with_clock(clock), ..self }
+    /// The same with delayed ACKs timed so.
+    pub fn with_timing(self, timing: &Timing) -> Self {
+        Self { receiver: self.receiver.with_timing(timing), ..self }
     }
 
     /// Its address is restored: a new SYN is about to be sent.
-    pub fn reopen(&mut self, flow: u16, sender: Sender, clock: Clock) {
+    pub fn reopen(&mut self, flow: u16, sender: Sender, timing: &Timing) {
         self.counted = self.totals();
-        self.receiver = Receiver::new(sender.ecn_per_segment()).with_clock(clock);
+        self.receiver = Receiver::new(sender.ecn_per_segment()).with_timing(timing);
         self.sender = sender;
         self.flow = flow;
         self.phase = Phase::SynSent;

@@ -11,12 +11,14 @@ mod receiver;
 mod recovery;
 mod rtt;
 mod sender;
+mod timing;
 
 pub use clock::Clock;
 pub use receiver::{Receiver, Reply};
 pub use recovery::Prr;
 pub use rtt::RttEstimator;
 pub use sender::{Progress, Sender, SenderCounters, TimerAction};
+pub use timing::Timing;
 
 use crate::units::Seq;
 

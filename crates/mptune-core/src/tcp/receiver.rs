@@ -4,7 +4,7 @@
 //! Data goes to the connection in subflow order, as in Linux, where the subflow's socket reassembles
 //! its byte stream before MPTCP sees it.
 
-use super::{Acknowledgement, Clock, SackBlocks};
+use super::{Acknowledgement, Clock, SackBlocks, Timing};
 use crate::engine::RangeSet;
 use crate::units::{MILLISECOND, NEVER, Nanos, Seq};
 
@@ -32,6 +32,8 @@ pub enum Reply {
 #[derive(Debug, Clone, Copy)]
 struct Delay {
     clock: Clock,
+    /// Most ticks of it: one fewer than of the least timeout (Linux `tcp_delack_max`).
+    most: u64,
     /// Ticks of the delay (Linux `ato`), 0 before the first segment, and tick of the last segment (`lrcvtime`).
     ticks: u64,
     last: u64,
@@ -40,8 +42,10 @@ struct Delay {
 }
 
 impl Delay {
-    fn new(clock: Clock) -> Self {
-        Self { clock, ticks: 0, last: 0, rtt: 0 }
+    fn new(timing: &Timing) -> Self {
+        let clock = timing.clock;
+        let most = clock.in_ticks(timing.rto_min).max(2) - 1;
+        Self { clock, most, ticks: 0, last: 0, rtt: 0 }
     }
 
     /// A segment arrived in order. True if so long after the last that ACKs are not delayed for a while.
@@ -67,7 +71,7 @@ impl Delay {
     fn until(&self, now: Nanos) -> Nanos {
         let bound =
             if self.rtt > 0 { self.rtt.clamp(DELAYED_ACK, LONGEST_DELAY) } else { LONGEST_DELAY };
-        self.clock.after_ticks(now, self.ticks.min(self.clock.in_ticks(bound)))
+        self.clock.after_ticks(now, self.ticks.min(self.clock.in_ticks(bound)).min(self.most))
     }
 }
 
@@ -104,16 +108,16 @@ impl<T: Copy + Default> Receiver<T> {
             unacknowledged: 0,
             quick: QUICK_ACKS,
             deadline: NEVER,
-            delay: Delay::new(Clock::EXACT),
+            delay: Delay::new(&Timing::EXACT),
             ecn_per_segment,
             ecn_echo: false,
             heard_at: 0,
         }
     }
 
-    /// The same with timers of this clock.
-    pub fn with_clock(self, clock: Clock) -> Self {
-        Self { delay: Delay::new(clock), ..self }
+    /// The same with these timers.
+    pub fn with_timing(self, timing: &Timing) -> Self {
+        Self { delay: Delay::new(timing), ..self }
     }
 
     /// The handshake took this RTT.
@@ -513,7 +517,8 @@ mod tests {
     #[test]
     fn by_a_kernels_clock_the_delay_follows_the_time_between_segments() {
         // tcp_event_data_recv, tcp_send_delayed_ack: 40 ms, and half of it and the time between slower segments.
-        let mut receiver = Receiver::<()>::new(false).with_clock(Clock::new(MILLISECOND, 0));
+        let mut receiver = Receiver::<()>::new(false)
+            .with_timing(&Timing { clock: Clock::new(MILLISECOND, 0), ..Timing::EXACT });
         receiver.leave_quickack();
         receiver.note_rtt(100 * MILLISECOND);
         assert_eq!(receiver.on_next(0, 0), Some(Reply::Later));

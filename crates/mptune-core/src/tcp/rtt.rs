@@ -2,15 +2,12 @@
 //! `tcp_rtt_estimator` and `tcp_set_rto`).
 //!
 //! Two things differ from the letter of RFC 6298, both as in Linux: the variance used is the largest
-//! mean deviation of the last round trip, and the lower bound of 200 ms applies to the variance term
+//! mean deviation of the last round trip, and a lower bound, usually 200 ms, applies to the variance term
 //! (RTO = SRTT + max(200 ms, 4 * RTTVAR)) instead of 1 s to the whole.
 
-use crate::units::{MILLISECOND, Nanos, SECOND, Seq};
+use super::Timing;
+use crate::units::{Nanos, SECOND, Seq};
 
-/// Linux `TCP_RTO_MIN`.
-pub const RTO_MIN: Nanos = 200 * MILLISECOND;
-/// Linux `TCP_RTO_MAX`; RFC 6298 (2.5) requires at least 60 s.
-pub const RTO_MAX: Nanos = 120 * SECOND;
 /// RFC 6298 (2.1): before the first sample.
 pub const RTO_INITIAL: Nanos = SECOND;
 
@@ -24,19 +21,23 @@ pub struct RttEstimator {
     mean_deviation: Nanos,
     largest_deviation: Nanos,
     variation: Nanos,
+    rto_min: Nanos,
+    rto_max: Nanos,
     /// The current round ends when this segment is acknowledged.
     round_end: Seq,
 }
 
 impl RttEstimator {
-    /// An estimator without samples.
-    pub fn new() -> Self {
+    /// An estimator without samples, whose timeout has these bounds.
+    pub fn new(timing: &Timing) -> Self {
         Self {
             srtt: 0,
             min: Nanos::MAX,
             mean_deviation: 0,
             largest_deviation: 0,
             variation: 0,
+            rto_min: timing.rto_min,
+            rto_max: timing.rto_max,
             round_end: 0,
         }
     }
@@ -49,7 +50,7 @@ impl RttEstimator {
             // RFC 6298 (2.2).
             self.srtt = rtt.max(1);
             self.mean_deviation = rtt / 2;
-            self.variation = self.mean_deviation.max(RTO_MIN / 4);
+            self.variation = self.mean_deviation.max(self.rto_min / 4);
             self.largest_deviation = self.variation;
             self.round_end = next;
             return;
@@ -72,7 +73,7 @@ impl RttEstimator {
                 self.variation -= (self.variation - self.largest_deviation) / 4;
             }
             self.round_end = next;
-            self.largest_deviation = RTO_MIN / 4;
+            self.largest_deviation = self.rto_min / 4;
         }
     }
 
@@ -82,7 +83,7 @@ impl RttEstimator {
         if self.srtt > 0 { self.min } else { 0 }
     }
 
-    /// `RTTVAR`, at least a quarter of [`RTO_MIN`] after the first sample.
+    /// `RTTVAR`, at least a quarter of the least timeout after the first sample.
     pub fn variation(&self) -> Nanos {
         self.variation
     }
@@ -93,7 +94,7 @@ impl RttEstimator {
         if self.srtt == 0 {
             return RTO_INITIAL;
         }
-        (self.srtt + 4 * self.variation).min(RTO_MAX)
+        (self.srtt + 4 * self.variation).min(self.rto_max)
     }
 
     /// The same as a measurement: 0 before the first sample.
@@ -104,16 +105,17 @@ impl RttEstimator {
 
 impl Default for RttEstimator {
     fn default() -> Self {
-        Self::new()
+        Self::new(&Timing::EXACT)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::units::MILLISECOND;
 
     fn after(samples: impl IntoIterator<Item = u64>) -> RttEstimator {
-        let mut rtt = RttEstimator::new();
+        let mut rtt = RttEstimator::default();
         for (round, ms) in samples.into_iter().enumerate() {
             rtt.on_sample(ms * MILLISECOND, round as Seq + 2, round as Seq + 2);
         }
@@ -122,8 +124,8 @@ mod tests {
 
     #[test]
     fn without_a_sample_the_timeout_is_one_second() {
-        assert_eq!(RttEstimator::new().rto(), SECOND);
-        assert_eq!(RttEstimator::new().known_rto(), 0);
+        assert_eq!(RttEstimator::default().rto(), SECOND);
+        assert_eq!(RttEstimator::default().known_rto(), 0);
     }
 
     #[test]
@@ -133,6 +135,16 @@ mod tests {
         // The variation decays towards its floor by a quarter a round.
         assert!(rtt.rto() - 280 * MILLISECOND < MILLISECOND, "{}", rtt.rto());
         assert_eq!(rtt.known_rto(), rtt.rto());
+    }
+
+    #[test]
+    fn the_bounds_of_the_timeout_are_the_hosts() {
+        let timing = Timing { rto_min: 20 * MILLISECOND, rto_max: SECOND, ..Timing::EXACT };
+        let mut rtt = RttEstimator::new(&timing);
+        (2..202).for_each(|end| rtt.on_sample(80 * MILLISECOND, end, end));
+        assert!(rtt.rto() - 100 * MILLISECOND < MILLISECOND, "{}", rtt.rto());
+        rtt.on_sample(4 * SECOND, 300, 300);
+        assert_eq!(rtt.rto(), SECOND);
     }
 
     #[test]

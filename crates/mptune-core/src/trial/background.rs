@@ -4,7 +4,10 @@
 use super::names;
 use crate::error::SpecError;
 use crate::mptcp::accounting::{Accounting, BufferMode};
-use crate::mptcp::{ConnectionOptions, Protocol, ScriptedAction, ScriptedEvent, scheduler};
+use crate::mptcp::{
+    ConnectionOptions, Protocol, STALE_LOSS_CNT, ScriptedAction, ScriptedEvent, USUAL_RTO,
+    scheduler,
+};
 use crate::network::{BackgroundSpec, Family, NetworkSpec};
 use crate::pathmanager;
 use crate::transport::BIN;
@@ -66,6 +69,8 @@ fn connection(
         opportunistic: false,
         tso: false,
         ecn: true,
+        rto: USUAL_RTO,
+        stale_loss_cnt: STALE_LOSS_CNT,
         phase: 0,
         bin: BIN,
         start: flow.start_ns,

@@ -2,11 +2,11 @@
 
 use super::path_parameters::PathParameters;
 use super::script::ScriptSpec;
-use crate::mptcp::Protocol;
+use crate::mptcp::{Protocol, STALE_LOSS_CNT, USUAL_RTO};
 use crate::network::{Family, NetworkSpec};
 use crate::pathmanager::{OptionMap, PathId};
 use crate::transport::BIN;
-use crate::units::{Bytes, Nanos};
+use crate::units::{Bytes, MICROSECOND, MILLISECOND, Nanos};
 use crate::workload::Workload;
 use serde::Deserialize;
 
@@ -37,6 +37,16 @@ pub struct TrialSpec {
     /// Segments leave in bursts, as with segmentation offload.
     #[serde(default)]
     pub tso: bool,
+    /// Silent periods after which a subflow is stale, with a kernel's accounting; 0 never (Linux
+    /// `net.mptcp.stale_loss_cnt`).
+    #[serde(default = "stale_loss_cnt")]
+    pub stale_loss_cnt: u32,
+    /// Least retransmission timeout beyond the smoothed RTT, microseconds (Linux `net.ipv4.tcp_rto_min_us`).
+    #[serde(default = "rto_min_us")]
+    pub rto_min_us: u64,
+    /// Longest retransmission timeout, milliseconds (Linux `net.ipv4.tcp_rto_max_ms`).
+    #[serde(default = "rto_max_ms")]
+    pub rto_max_ms: u64,
     /// Accounting of the buffer's bytes: "payload", or "linux" for socket memory as the kernel counts it.
     #[serde(default = "payload")]
     pub accounting: String,
@@ -80,6 +90,18 @@ pub struct TrialSpec {
 
 fn yes() -> bool {
     true
+}
+
+fn stale_loss_cnt() -> u32 {
+    STALE_LOSS_CNT
+}
+
+fn rto_min_us() -> u64 {
+    USUAL_RTO[0] / MICROSECOND
+}
+
+fn rto_max_ms() -> u64 {
+    USUAL_RTO[1] / MILLISECOND
 }
 
 fn fixed() -> String {

@@ -6,7 +6,7 @@ pub mod drawn;
 
 use mptune_core::congestion::Controller;
 use mptune_core::mptcp::accounting::{Accounting, BufferMode};
-use mptune_core::mptcp::{ConnectionOptions, Protocol, scheduler};
+use mptune_core::mptcp::{ConnectionOptions, Protocol, STALE_LOSS_CNT, USUAL_RTO, scheduler};
 use mptune_core::network::{Family, LinkSpec, NetworkSpec, PathSpec};
 use mptune_core::pathmanager::{OptionMap, Policy, TransferSize};
 use mptune_core::transport::BIN;
@@ -135,6 +135,9 @@ pub fn trial(network: NetworkSpec, cc: &str, buffer_bytes: u64, seconds: u64) ->
         path_parameters: vec![],
         pm_options: OptionMap::new(),
         size_known: true,
+        stale_loss_cnt: STALE_LOSS_CNT,
+        rto_min_us: 200_000,
+        rto_max_ms: 120_000,
         phase_ns: 0,
         bin_ns: BIN,
         script: vec![],
@@ -203,6 +206,8 @@ pub fn connection(cc: &str, pm: &str, initial_path: usize, start: Nanos) -> Conn
         receive_buffer: 32 * MIB,
         mss: MSS,
         initial_path,
+        rto: USUAL_RTO,
+        stale_loss_cnt: STALE_LOSS_CNT,
         phase: 0,
         bin: BIN,
         start,

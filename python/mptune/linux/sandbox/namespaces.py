@@ -47,7 +47,7 @@ class Sites:
         self.holder = Child("namespace holder", agent.command("namespaces"), self.run)
         order = {
             "settings": {**sysctls.SETTINGS, **self._changes},
-            "dispensable": sysctls.DISPENSABLE,
+            "dispensable": sysctls.dispensable(self._changes),
             "telling": sysctls.TELLING,
         }
         try:

@@ -5,6 +5,7 @@ A new network namespace starts partly with the kernel's defaults and partly with
 settings are only read, never changed.
 """
 
+from collections.abc import Collection
 from pathlib import Path
 
 #: High enough not to limit SO_SNDBUF and SO_RCVBUF of any trial, bytes.
@@ -49,6 +50,8 @@ SETTINGS = {
     "net.ipv4.tcp_early_retrans": "3",
     "net.ipv4.tcp_slow_start_after_idle": "1",
     "net.ipv4.tcp_ecn": "1",
+    "net.ipv4.tcp_rto_min_us": "200000",
+    "net.ipv4.tcp_rto_max_ms": "120000",
     "net.ipv4.tcp_rmem": _sizes(_RECEIVE, _LARGEST_BUFFER),
     "net.ipv4.tcp_wmem": _sizes(_SEND, _LARGEST_BUFFER),
     "net.ipv4.tcp_moderate_rcvbuf": "1",
@@ -58,11 +61,19 @@ SETTINGS = {
     "net.mptcp.checksum_enabled": "0",
     "net.mptcp.scheduler": "default",
     "net.mptcp.blackhole_timeout": "0",
+    "net.mptcp.stale_loss_cnt": "4",
 }
 
-#: A kernel may lack some of these, or all: `path_manager` is the name of `pm_type` since Linux 6.15, IPv6
-#: can be switched off, and `mptune.linux.probe` reports a kernel without MPTCP.
-DISPENSABLE = ("net.mptcp.", "net.ipv6.")
+#: A kernel may lack some of these, or all, by the beginning of their names: `path_manager` is the name of
+#: `pm_type` since Linux 6.15, the least timeout can be set since 6.11 and the longest since 6.15, IPv6 can be
+#: switched off, and `mptune.linux.probe` reports a kernel without MPTCP.
+_DISPENSABLE = ("net.mptcp.", "net.ipv6.", "net.ipv4.tcp_rto_m")
+
+
+def dispensable(changes: Collection[str]) -> list[str]:
+    """The settings that a kernel may lack, if none of these is asked for by name."""
+    return [name for name in SETTINGS if name.startswith(_DISPENSABLE) and name not in changes]
+
 
 #: Settings whose values can explain a result: read where the trial runs, and recorded.
 TELLING = (
@@ -78,7 +89,6 @@ TELLING = (
     "net.mptcp.add_addr_timeout",
     "net.mptcp.allow_join_initial_addr_port",
     "net.mptcp.close_timeout",
-    "net.mptcp.stale_loss_cnt",
     "net.mptcp.syn_retrans_before_tcp_fallback",
 )
 

@@ -47,7 +47,7 @@ impl Connection {
         let flow = io.add_flow(self.number, id);
         let sender = self.new_sender();
         let subflow = &mut self.subflows[id];
-        subflow.reopen(flow, sender, self.clock);
+        subflow.reopen(flow, sender, &self.timing);
         subflow.role = role;
         self.sender.refresh_one(io.now, &self.subflows, id);
         self.send_handshake(io, id, Content::Syn);

@@ -26,7 +26,7 @@ impl Connection {
         let ways = [forward(path), reverse(path)];
         let [there, back] = if self.reversed { [ways[1], ways[0]] } else { ways };
         let mut subflow = Subflow::new(path, [there, back], flow, longer, sender, series, timers)
-            .with_clock(self.clock);
+            .with_timing(&self.timing);
         subflow.role = role;
         self.subflows.push(subflow);
         self.sender.add_subflow();
@@ -37,7 +37,7 @@ impl Connection {
     pub(super) fn new_sender(&self) -> Sender {
         let sampled = self.sender.samples_rates();
         Sender::new(self.controller.clone(), sampled)
-            .of_host(self.lengths, self.clock)
+            .of_host(self.lengths, self.timing)
             .counting_whole(self.program.is_some())
     }
 
@@ -68,7 +68,7 @@ impl Connection {
 
     pub(super) fn send_handshake_reply(&mut self, io: &mut Io, id: SubflowId, content: Content) {
         let subflow = &mut self.subflows[id];
-        subflow.newest_stamp = stamp(self.clock.time(io.now));
+        subflow.newest_stamp = stamp(self.timing.clock.time(io.now));
         let packet = Packet { flow: subflow.flow, content };
         let back = subflow.back;
         io.send(back, self.handshake_size(id, &content), packet);

@@ -28,7 +28,7 @@ use super::subflow::Subflow;
 use crate::congestion::Controller;
 use crate::engine::Source;
 use crate::pathmanager::{Assignment, Driver, PathId, Stack};
-use crate::tcp::Clock;
+use crate::tcp::Timing;
 use crate::tcp::pacing::Lengths;
 use crate::transport::RoleChange;
 use crate::units::Nanos;
@@ -46,7 +46,7 @@ pub struct Connection {
     /// The congestion control of every subflow, in its initial state.
     controller: Controller,
     lengths: Lengths,
-    clock: Clock,
+    timing: Timing,
     driver: Driver,
     start: Nanos,
     /// Width of the bins of every series.
@@ -76,7 +76,7 @@ impl Connection {
         let sender = DataSender::new(number, &options, receiver.buffer(), io);
         let program = Program::new(number, &options, io);
         let (handshakes, lengths) = (options.handshakes(), options.paced_lengths());
-        let clock = options.clock();
+        let timing = options.timing();
         let (paths, size) = (io.paths.as_slice(), options.size);
         let assignment =
             Assignment::with_policy(options.path_manager, paths, size, io.lsrr_honoured);
@@ -91,7 +91,7 @@ impl Connection {
             receiver,
             controller: options.controller,
             lengths,
-            clock,
+            timing,
             driver,
             start: options.start,
             bin: options.bin,

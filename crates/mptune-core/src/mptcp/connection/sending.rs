@@ -20,7 +20,7 @@ impl Connection {
             ecn_echo: packet.ecn_echo,
         };
         let progress = subflow.sender.on_ack(io.now, &ack, self.sender.peers(), id);
-        if !self.clock.is_exact() {
+        if !self.timing.clock.is_exact() {
             subflow.newest_stamp = newer(subflow.newest_stamp, packet.stamp);
         }
         subflow.queue.on_acknowledged(subflow.sender.una());

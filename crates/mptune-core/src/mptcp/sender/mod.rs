@@ -56,6 +56,8 @@ pub struct DataSender {
     /// Timers of the connection-level retransmission and of the application, under Linux accounting.
     timers: Option<Timers>,
     fails_at_timeout: bool,
+    /// Silent periods after which a subflow is stale (Linux `net.mptcp.stale_loss_cnt`); 0 never.
+    stale_loss_cnt: u32,
     is_multipath: bool,
     opportunistic: bool,
     tso: bool,
@@ -102,6 +104,7 @@ impl DataSender {
             blocking: Blocking::new(),
             timers: Timers::new(number, options, io),
             fails_at_timeout,
+            stale_loss_cnt: options.stale_loss_cnt,
             opportunistic: options.opportunistic,
             tso: options.tso,
             ecn: options.ecn,

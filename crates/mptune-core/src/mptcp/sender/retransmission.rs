@@ -9,10 +9,8 @@ use crate::mptcp::io::Io;
 use crate::mptcp::scheduler;
 use crate::mptcp::subflow::Subflow;
 use crate::pathmanager::SubflowId;
-use crate::units::{MILLISECOND, NEVER, Nanos, Seq};
+use crate::units::{NEVER, Seq};
 
-/// Linux `TCP_RTO_MIN`: the interval if no subflow has a timer.
-const SHORTEST: Nanos = 200 * MILLISECOND;
 /// Linux resends one `mptcp_data_frag`, at most an order-3 page of 32 KiB: in full segments.
 const FRAGMENT_SEGMENTS: Seq = 23;
 
@@ -43,7 +41,7 @@ impl DataSender {
                 longest = if at < NEVER { longest.max(at) } else { longest };
             }
         }
-        let wait = longest.checked_sub(io.now).filter(|&wait| wait > 0).unwrap_or(SHORTEST);
+        let wait = longest.checked_sub(io.now).filter(|&wait| wait > 0);
         timers.run_for(io, wait);
     }
 

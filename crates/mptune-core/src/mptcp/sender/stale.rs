@@ -10,9 +10,6 @@
 use super::DataSender;
 use crate::mptcp::subflow::{Phase, Subflow};
 
-/// Periods after which a subflow is stale (Linux `net.mptcp.stale_loss_cnt`; its count is then 5, see above).
-const STALE: u32 = 4;
-
 /// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct StaleCheck {
@@ -47,16 +44,18 @@ impl DataSender {
 
     /// Marks stale subflows as failing if there is a better one. True if there are new ones.
     fn give_up_stale(&mut self, subflows: &mut [Subflow]) -> bool {
-        let is_better = |subflow: &Subflow| subflow.alive() && subflow.stale_count + 1 < STALE;
-        if !subflows.iter().any(is_better) {
+        // Linux counts one more, see above.
+        let (stale, better) = (self.stale_loss_cnt, self.stale_loss_cnt.saturating_sub(1).max(1));
+        let is_better = |subflow: &Subflow| subflow.alive() && subflow.stale_count < better;
+        if stale == 0 || !subflows.iter().any(is_better) {
             return false;
         }
-        let is_stale = |subflow: &&mut Subflow| subflow.alive() && subflow.stale_count >= STALE;
-        let stale =
+        let is_stale = |subflow: &&mut Subflow| subflow.alive() && subflow.stale_count >= stale;
+        let new =
             subflows.iter_mut().filter(is_stale).map(|subflow| subflow.failing = true).count();
-        if stale > 0 {
+        if new > 0 {
             self.reinject_unhealthy(subflows);
         }
-        stale > 0
+        new > 0
     }
 }

@@ -12,6 +12,8 @@ use crate::units::{NEVER, Nanos};
 #[derive(Debug)]
 pub(super) struct Timers {
     clock: Clock,
+    /// The interval of the retransmission timer if no subflow has one.
+    usual: Nanos,
     retransmission: Source,
     /// Expiry of the retransmission timer, [`NEVER`] while it is off.
     deadline: Nanos,
@@ -22,6 +24,7 @@ impl Timers {
     pub fn new(number: usize, options: &ConnectionOptions, io: &mut Io) -> Option<Self> {
         matches!(options.accounting, Accounting::Linux(_)).then(|| Self {
             clock: options.clock(),
+            usual: options.usual_interval(),
             retransmission: io.add_timer(number, Timer::Data),
             deadline: NEVER,
             application: io.add_timer(number, Timer::Application),
@@ -32,9 +35,9 @@ impl Timers {
         self.deadline < NEVER
     }
 
-    /// Data is retransmitted after `wait` at the earliest.
-    pub fn run_for(&mut self, io: &mut Io, wait: Nanos) {
-        self.deadline = self.clock.after(io.now, wait);
+    /// Data is retransmitted after `wait` at the earliest, none if no subflow has a timer.
+    pub fn run_for(&mut self, io: &mut Io, wait: Option<Nanos>) {
+        self.deadline = self.clock.after(io.now, wait.unwrap_or(self.usual));
         io.queue.set_no_later(self.retransmission, self.deadline);
     }
 

@@ -27,7 +27,7 @@ impl Sender {
         let reorder_until = first.min(self.detect_lost_originals(now, threshold));
         if reorder_until < NEVER {
             self.timer = Timer::Reordering;
-            self.deadline = match self.clock.is_exact() {
+            self.deadline = match self.timing.clock.is_exact() {
                 true => reorder_until,
                 false => self.reorder_until(now, threshold).max(now),
             };
@@ -50,7 +50,7 @@ impl Sender {
         let resent = resent.filter(|&seq| seq >= self.una).find(waits);
         let last = original.into_iter().chain(resent).map(|seq| self.board.at(seq).sent_at).max();
         let wait = (last.unwrap_or(now) + threshold).saturating_sub(now) + 2 * MILLISECOND;
-        self.clock.after(now, wait.min(self.rtt.rto()))
+        self.timing.clock.after(now, wait.min(self.rtt.rto()))
     }
 
     /// Marks lost retransmissions. Returns the time at which the next may be marked, or [`NEVER`].

@@ -17,14 +17,14 @@ mod timer;
 mod undo;
 
 use super::pacing::{Lengths, Pacing};
-use super::{Clock, Prr, RttEstimator, rate::RateEstimator};
+use super::{Prr, RttEstimator, Timing, rate::RateEstimator};
 use crate::congestion::{Controller, Peer, Window};
 use crate::engine::{RangeSet, Ring};
 use crate::units::{NEVER, Nanos, Seq};
 use reduction::Undo;
 use std::collections::VecDeque;
 
-/// Most doublings of the timeout (2^9 * 200 ms is past `RTO_MAX`).
+/// Most doublings of the timeout (2^9 * 200 ms is past the longest timeout).
 const MAX_BACKOFF: u32 = 10;
 
 const SACKED: u8 = 1;
@@ -133,7 +133,7 @@ pub struct Sender {
     lost: VecDeque<Seq>,
     lost_retransmissions: VecDeque<Seq>,
     retransmissions: VecDeque<(Seq, Nanos)>,
-    clock: Clock,
+    timing: Timing,
     timer: Timer,
     deadline: Nanos,
     backoff: u32,
@@ -170,7 +170,7 @@ impl Sender {
         let rate = sampled.then(Box::default);
         Self {
             window: Window::new(),
-            rtt: RttEstimator::new(),
+            rtt: RttEstimator::default(),
             controller,
             whole: false,
             una: 0,
@@ -190,7 +190,7 @@ impl Sender {
             lost: VecDeque::new(),
             lost_retransmissions: VecDeque::new(),
             retransmissions: VecDeque::new(),
-            clock: Clock::EXACT,
+            timing: Timing::EXACT,
             timer: Timer::Off,
             deadline: NEVER,
             backoff: 0,
@@ -220,9 +220,9 @@ impl Sender {
         Self { whole, ..self }
     }
 
-    /// The same with segments of these lengths, as the pace counts them, and timers of this clock.
-    pub fn of_host(self, lengths: Lengths, clock: Clock) -> Self {
-        Self { pacing: Pacing::new(lengths), clock, ..self }
+    /// The same with segments of these lengths, as the pace counts them, and these timers.
+    pub fn of_host(self, lengths: Lengths, timing: Timing) -> Self {
+        Self { pacing: Pacing::new(lengths), timing, rtt: RttEstimator::new(&timing), ..self }
     }
 
     /// The handshake ended with an RTT of `rtt`, none if its segments were retransmitted.
@@ -590,15 +590,15 @@ impl Sender {
     /// Validates cwnd after an idle time, before data is queued or sent with nothing outstanding: RFC 5681 section 4.1,
     /// as Linux `tcp_cwnd_restart` (halved for every idle RTO, down to the initial window). True if it was idle.
     pub fn restart_if_idle(&mut self, now: Nanos) -> bool {
-        let idle = self.clock.between(self.last_sent_at, now);
-        let rto = self.clock.rounded_up(self.rtt.rto());
+        let idle = self.timing.clock.between(self.last_sent_at, now);
+        let rto = self.timing.clock.rounded_up(self.rtt.rto());
         if idle <= rto || self.controller.owns_window() {
             return false;
         }
         let before = self.window.cwnd;
         let floor = crate::congestion::INITIAL_WINDOW.min(before);
         let mut cwnd = before;
-        for _ in 0..self.clock.halvings(idle, rto) {
+        for _ in 0..self.timing.clock.halvings(idle, rto) {
             cwnd /= 2.0;
         }
         self.window.ssthresh = self.window.ssthresh.max(0.75 * before);

@@ -3,7 +3,6 @@
 
 use super::{MAX_BACKOFF, Sender, State, Timer, TimerAction};
 use crate::congestion::{Peer, Peers};
-use crate::tcp::rtt::{RTO_MAX, RTO_MIN};
 use crate::units::{MILLISECOND, NEVER, Nanos, SECOND};
 
 impl Sender {
@@ -17,18 +16,18 @@ impl Sender {
             self.deadline = NEVER;
             return;
         }
-        let timeout = (self.rtt.rto() << self.backoff.min(MAX_BACKOFF)).min(RTO_MAX);
+        let timeout = (self.rtt.rto() << self.backoff.min(MAX_BACKOFF)).min(self.timing.rto_max);
         let probe = self.state == State::Open && self.sacked_out == 0 && self.probe_end.is_none();
         if !probe || self.backoff > 0 {
             self.timer = Timer::Retransmission;
-            self.deadline = self.clock.after(now, timeout);
+            self.deadline = self.timing.clock.after(now, timeout);
             return;
         }
-        // RFC 8985 section 7.2; Linux adds RTO_MIN for a lone segment's delayed ACK.
-        let extra = if self.outstanding() == 1 { RTO_MIN } else { 2 * MILLISECOND };
+        // RFC 8985 section 7.2; Linux adds the least timeout for a lone segment's delayed ACK.
+        let extra = if self.outstanding() == 1 { self.timing.rto_min } else { 2 * MILLISECOND };
         let wait = if self.rtt.srtt == 0 { SECOND } else { 2 * self.rtt.srtt + extra };
         self.timer = Timer::Probe;
-        self.deadline = self.clock.after(now, wait.min(timeout));
+        self.deadline = self.timing.clock.after(now, wait.min(timeout));
     }
 
     /// The timer may be due.
