@@ -34,7 +34,7 @@ fn hold_keeps_a_slow_path_from_holding_up_a_quick_one() {
         let alone = throughput(&UNLIKE[..1], cc, 2.5);
         let (both, held) =
             (throughput(&UNLIKE, cc, 0.25), throughput(&UNLIKE, &format!("{cc}+hold"), 0.25));
-        assert!(both < 0.7 * alone, "{cc}: {both:.1} of {alone:.1}: hold has nothing to mend");
+        assert!(both < 0.75 * alone, "{cc}: {both:.1} of {alone:.1}: hold has nothing to mend");
         assert!(held > 0.94 * alone, "{cc}: {held:.1} of {alone:.1}");
     }
 }

@@ -19,7 +19,7 @@ from mptune.errors import InputError
 from mptune.files import read_json
 from mptune.statistics import CONFIDENCE, log_mean_variance
 from mptune.trial import Trial
-from mptune.trial.stacks import DEFAULT_STACK, LINUX_VERSION, STACKS
+from mptune.trial.stacks import DEFAULT_STACK, LINUX_VERSION, STACKS, Stack
 from mptune.units import format_time
 
 #: The shipped error model.
@@ -115,7 +115,8 @@ class ModelError(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     def unknown(self, trial: Trial) -> str:
         """Why nothing is known of the error of a trial, as a part of a sentence; empty if it is."""
-        if (self.stack, self.release) != (msgspec.structs.asdict(STACKS[DEFAULT_STACK]), LINUX_VERSION):
+        # Members that there were not yet had the values that are the defaults now.
+        if (msgspec.convert(self.stack, Stack), self.release) != (STACKS[DEFAULT_STACK], LINUX_VERSION):
             return "another version of the simulator was validated"
         return outside(trial, self.compared)
 

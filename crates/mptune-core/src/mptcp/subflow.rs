@@ -80,6 +80,10 @@ pub struct Subflow {
     /// Periods of the connection's retransmission timer without an answer, under Linux accounting (Linux
     /// `stale_count`).
     pub stale_count: u32,
+    /// Tick of the last ACK when they began (Linux `stale_rcv_tstamp`).
+    pub stale_since: u64,
+    /// Time of the last ACK.
+    pub acked_at: Nanos,
     /// It carried data at some point.
     pub carried_data: bool,
     /// Its send queue: segments that wait for cwnd.
@@ -135,6 +139,8 @@ impl Subflow {
             timed_out: false,
             failing: false,
             stale_count: 0,
+            stale_since: 0,
+            acked_at: 0,
             carried_data: false,
             queue: SendQueue::default(),
             position: 0,

@@ -20,6 +20,7 @@ impl Connection {
             ecn_echo: packet.ecn_echo,
         };
         let progress = subflow.sender.on_ack(io.now, &ack, self.sender.peers(), id);
+        subflow.acked_at = io.now;
         if !self.timing.clock.is_exact() {
             subflow.newest_stamp = newer(subflow.newest_stamp, packet.stamp);
         }

@@ -5,6 +5,7 @@
 //! Only under Linux accounting: with payload accounting, data acknowledged by a subflow has arrived.
 
 use super::DataSender;
+use super::timers::Timers;
 use crate::mptcp::io::Io;
 use crate::mptcp::scheduler;
 use crate::mptcp::subflow::Subflow;
@@ -53,7 +54,8 @@ impl DataSender {
         if self.buffer.una() == self.buffer.next() {
             return false;
         }
-        let check = self.check_stale(subflows);
+        let Some(clock) = self.timers.as_ref().map(Timers::clock) else { return false };
+        let check = self.check_stale(subflows, clock);
         if let Some(id) = self.idle(subflows, check.all_silent) {
             self.retransmit_data(io, subflows, id);
         }

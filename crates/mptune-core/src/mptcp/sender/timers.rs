@@ -31,6 +31,10 @@ impl Timers {
         })
     }
 
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+
     pub fn is_running(&self) -> bool {
         self.deadline < NEVER
     }
