@@ -79,6 +79,7 @@ impl DataSender {
     /// Hands segments to subflows whose send queue has room; they leave it when cwnd has room.
     fn push(&mut self, io: &mut Io, subflows: &mut [Subflow]) -> Option<Bytes> {
         while let Some(id) = self.next_subflow(io.now) {
+            self.note_interval(io.now, subflows);
             loop {
                 let handed = self.hand_over(io.now, subflows, id);
                 self.scheduling.note_handed(handed);

@@ -7,10 +7,10 @@
 use super::DataSender;
 use super::timers::Timers;
 use crate::mptcp::io::Io;
-use crate::mptcp::scheduler;
+use crate::mptcp::scheduler::{self, Style};
 use crate::mptcp::subflow::Subflow;
 use crate::pathmanager::SubflowId;
-use crate::units::{NEVER, Seq};
+use crate::units::{NEVER, Nanos, Seq};
 
 /// Linux resends one `mptcp_data_frag`, at most an order-3 page of 32 KiB: in full segments.
 const FRAGMENT_SEGMENTS: Seq = 23;
@@ -32,8 +32,20 @@ impl DataSender {
         }
     }
 
-    /// Linux `mptcp_set_timeout`: the longest remaining time of the timers of all subflows that answer.
+    /// Starts the timer anew, for the time that held when data was last assigned to a subflow.
     fn arm_data_timer(&mut self, io: &mut Io, subflows: &[Subflow]) {
+        if self.scheduling.style != Style::Push {
+            self.note_interval(io.now, subflows);
+        }
+        if let Some(timers) = &mut self.timers {
+            timers.run(io);
+        }
+    }
+
+    /// Linux `mptcp_subflow_get_send`: the longest remaining time of the timers of all subflows that answer, before what is
+    /// assigned now has left.
+    #[inline]
+    pub(super) fn note_interval(&mut self, now: Nanos, subflows: &[Subflow]) {
         let Some(timers) = &mut self.timers else { return };
         let mut longest = 0;
         for (id, subflow) in subflows.iter().enumerate() {
@@ -42,8 +54,7 @@ impl DataSender {
                 longest = if at < NEVER { longest.max(at) } else { longest };
             }
         }
-        let wait = longest.checked_sub(io.now).filter(|&wait| wait > 0);
-        timers.run_for(io, wait);
+        timers.note_interval(longest.saturating_sub(now));
     }
 
     /// The timer's event is due. True if a subflow became stale.

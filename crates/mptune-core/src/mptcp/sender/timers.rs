@@ -14,6 +14,8 @@ pub(super) struct Timers {
     clock: Clock,
     /// The interval of the retransmission timer if no subflow has one.
     usual: Nanos,
+    /// Its interval.
+    interval: Nanos,
     retransmission: Source,
     /// Expiry of the retransmission timer, [`NEVER`] while it is off.
     deadline: Nanos,
@@ -25,6 +27,7 @@ impl Timers {
         matches!(options.accounting, Accounting::Linux(_)).then(|| Self {
             clock: options.clock(),
             usual: options.usual_interval(),
+            interval: options.usual_interval(),
             retransmission: io.add_timer(number, Timer::Data),
             deadline: NEVER,
             application: io.add_timer(number, Timer::Application),
@@ -39,9 +42,14 @@ impl Timers {
         self.deadline < NEVER
     }
 
-    /// Data is retransmitted after `wait` at the earliest, none if no subflow has a timer.
-    pub fn run_for(&mut self, io: &mut Io, wait: Option<Nanos>) {
-        self.deadline = self.clock.after(io.now, wait.unwrap_or(self.usual));
+    /// Data is retransmitted this long after the timer starts, at the earliest; 0 if no subflow has a timer.
+    pub fn note_interval(&mut self, interval: Nanos) {
+        self.interval = if interval > 0 { interval } else { self.usual };
+    }
+
+    /// Starts the retransmission timer.
+    pub fn run(&mut self, io: &mut Io) {
+        self.deadline = self.clock.after(io.now, self.interval);
         io.queue.set_no_later(self.retransmission, self.deadline);
     }
 
