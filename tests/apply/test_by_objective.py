@@ -55,6 +55,15 @@ def altered(measured: Path, place: Path, **recommended: Any) -> Path:
     return place
 
 
+def test_timeouts_of_an_answer_become_settings_of_both_hosts(measured: Path, tmp_path: Path) -> None:
+    told = {"net.mptcp.stale_loss_cnt": "1", "net.ipv4.tcp_rto_min_us": "50000"}
+    for host in plan.plan(altered(measured, tmp_path / "run", sysctls=told)):
+        made = {row["name"]: row["value"] for row in host.settings if row["kind"] == "sysctl"}
+        assert {name: made.get(name) for name in told} == told
+    for host in plan.plan(measured):
+        assert not told.keys() & {row.get("name") for row in host.settings}
+
+
 def settings(host: plan.HostPlan) -> dict[str, list[dict[str, Any]]]:
     grouped: dict[str, list[dict[str, Any]]] = {}
     for setting in host.settings:

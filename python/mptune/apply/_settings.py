@@ -28,6 +28,11 @@ _MAIN = 254
 _EVERYWHERE_TO = {"ipv4": "default", "ipv6": "::/0"}
 _DEFAULT_CC = "net.ipv4.tcp_congestion_control"
 _PATH_MANAGER = "net.mptcp.path_manager"
+#: What settings of timeouts are for.
+_WHY = {
+    "net.mptcp.stale_loss_cnt": "A silent subflow is given up sooner, and its data goes over the others.",
+    "net.ipv4.tcp_rto_min_us": "A lost segment is repeated sooner; the other host delays its ACKs less.",
+}
 _FLAGS = {"subflow": ("subflow",), "backup": ("subflow", "backup"), "fullmesh": ("subflow", "fullmesh")}
 
 
@@ -93,6 +98,7 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True):
     leaves_by : indices of the interfaces that carry or wait, and over which family.
     sends : it sends the data.
     notes : what has to be known, whatever the machine is like.
+    sysctls : settings of both hosts, by name.
     policy : what its daemon gets; None without one.
     daemons : its path manager is its own business, or its daemon's.
     dual : there are addresses of both families.
@@ -111,6 +117,7 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True):
     buffer_mode: str
     buffer_bytes: int
     notes: tuple[str, ...] = ()
+    sysctls: Mapping[str, str] = {}
     policy: Policy | None = None
     daemons: bool = False
     dual: bool = False
@@ -190,9 +197,14 @@ class _Maker:
         yield from self._endpoints()
         yield from self._congestion()
         yield from self._buffers()
+        yield from self._timeouts()
         yield from self._policy()
 
     # MPTCP.
+
+    def _timeouts(self) -> _Made:
+        for name, value in self._intent.sysctls.items():
+            yield sysctl(name, value), _WHY.get(name, "As in the trials of the answer.")
 
     def _policy(self) -> _Made:
         policy = self._intent.policy

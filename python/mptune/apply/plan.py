@@ -438,6 +438,7 @@ def _host(view: _View, part: Part, subflows: _Found, policy: Policy | None) -> H
         sends=part == "sender",
         buffer_mode=answer.buffer_mode or FIXED,
         buffer_bytes=answer.obs_bytes,
+        sysctls=answer.sysctls or {},
         policy=policy if steers else None,
         daemons=policy is not None and view.sender_opens,
     )

@@ -24,6 +24,8 @@ def show(out: Console, result: ObjectiveResult, directory: Path) -> None:
     # The others are in the first table.
     for number, sentence in enumerate(wording.objective_answer(result)[:2]):
         out.print(sentence, style=None if number else "bold", markup=False)
+    for sentence in () if result.failover is None else wording.failover_sentences(result.failover):
+        out.print(sentence, markup=False)
     _beside(out, result)
     _compared(out, result)
     where_it_is(out, result.warnings, directory)

@@ -16,6 +16,7 @@ import msgspec
 from mptune.decision.robustness import FAMILIAR_CC, REGRET, SURVIVAL
 from mptune.errors import MptuneError
 from mptune.optimisation.candidates import screen_buffers
+from mptune.optimisation.failover import Failover, Search, with_members
 from mptune.optimisation.job import Job, failures
 from mptune.optimisation.options import DEFAULT_CC, DEFAULT_PM, Limit, OptimiseOptions
 from mptune.optimisation.plain_tcp import everywhere
@@ -106,6 +107,7 @@ class ObjectiveResult(msgspec.Struct, frozen=True, kw_only=True):
     figures : the objective first, then the workload's other metrics.
     throughput : of a saturated sender with the same configurations.
     outage : path that was cut halfway, and the longest gap or response; None with a single path.
+    failover : timeouts for a limit on what a dead path costs; None if none was asked for, or there is one path.
     """
 
     name: str
@@ -127,6 +129,7 @@ class ObjectiveResult(msgspec.Struct, frozen=True, kw_only=True):
     figures: tuple[Figure, ...]
     throughput: Figure
     outage: tuple[str, Figure] | None
+    failover: Failover | None
     warnings: tuple[str, ...]
     records: tuple[Record, ...]
 
@@ -299,6 +302,9 @@ class _Search:
             job.configuration(plain, max(options.buffers)),
         ]
         runs = options.fresh_runs
+        failover, searched = self._failover(pair, [record for record in before if _is_of(record, chosen)])
+        if failover is not None:
+            pair[0] = with_members(pair[0], failover.members)
         fresh = job.measure(pair, "confirm", runs, "confirmation")
         ours, theirs = fresh[:runs], fresh[runs:]
         others = [metric for metric in metrics_of(self.workload) if metric.name != self.objective.name]
@@ -328,12 +334,26 @@ class _Search:
             figures=tuple(figure(metric, ours, theirs) for metric in (self.objective, *others)),
             throughput=figure(THROUGHPUT, saturated[:beside], saturated[beside:]),
             outage=None if cut is None else (cut, figure(lost, outages[:beside], outages[beside:])),
+            failover=failover,
             warnings=(
                 *self._warnings(before, fresh, ours, theirs, chosen),
                 *failures(outages, f"outage ({cut} is cut)"),
+                *(_of_failover(failover) if failover is not None else ()),
             ),
-            records=(*before, *fresh, *saturated, *outages),
+            records=(*before, *searched, *fresh, *saturated, *outages),
         )
+
+    def _failover(
+        self, pair: Sequence[Configuration], ours: Sequence[Record]
+    ) -> tuple[Failover | None, list[Record]]:
+        """Timeouts with which a dead path costs no more than was asked for."""
+        limit_ns, (chosen, default) = self.job.options.at_most_failover_ns, pair
+        carrying = _carrying(self.job.topology, chosen, ours)
+        if limit_ns is None or chosen.protocol == "tcp" or len(self.job.topology.paths) < 2:
+            return None, []
+        runs = self.job.options.fresh_runs
+        search = Search(self.job, self.workload, self.objective, carrying, runs)
+        return search.within(limit_ns / 1e6, chosen, default)
 
     def _outage(
         self, pair: Sequence[Configuration], ours: Sequence[Record], runs: int
@@ -402,6 +422,18 @@ class _Search:
             failed=sum(
                 self.objective.of(record) is None and record.failed_kind != "overloaded" for record in records
             ),
+        )
+
+
+def _is_of(record: Record, point: Point) -> bool:
+    return (_combination(record), record.buffer_bytes) == (point.combination, point.buffer_bytes)
+
+
+def _of_failover(failover: Failover) -> Iterator[str]:
+    if not failover.kept:
+        yield (
+            f"No timeouts keep a dead path within {failover.limit_ms:g} ms: the nearest are recommended "
+            f"({failover.ours.ms:.4g} ms, {failover.ours.path})."
         )
 
 

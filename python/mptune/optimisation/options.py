@@ -35,6 +35,7 @@ from mptune.testbeds import check_name
 from mptune.testbeds.virtual import VirtualTestbed
 from mptune.trial import DEFAULT_FAMILY, FIXED, Timed, Workload, workloads_of
 from mptune.trial.metrics import GAP, USUAL, Metric, has, metric_named, times_of, usual_objective
+from mptune.trial.stacks import flag
 
 #: Configuration of a host that was never tuned; measured with the largest buffer of the sweep.
 DEFAULT_PM, DEFAULT_CC = "fullmesh", "cubic"
@@ -78,7 +79,7 @@ _OF_THROUGHPUT = (
 _NOT_OF_MESSAGES = (*(name for name in _OF_THROUGHPUT if name != "duration_ns"), "sets")
 
 #: Options of messages alone.
-_ONLY_MESSAGES = ("at_most_delay_ns", "at_most_gap_ns")
+_ONLY_MESSAGES = ("at_most_delay_ns", "at_most_gap_ns", "at_most_failover_ns")
 
 #: Options of pcdc that follow from the impact factors.
 _MEASURED = ("active", "standby_order", "rtt_ns")
@@ -164,6 +165,15 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
             time(positive=True),
             "Only configurations whose longest gap between messages is at most this.",
             key="decision.at_most_gap",
+        ),
+    ] = None
+    at_most_failover_ns: Annotated[
+        int | None,
+        Option(
+            time(positive=True),
+            "Programs stand still for at most this in 95 % of the cases, whichever path dies: the mildest "
+            "timeouts of both hosts that keep it are searched.",
+            key="decision.at_most_failover",
         ),
     ] = None
     size_known: SizeKnown = True
@@ -364,8 +374,17 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
         kind = self.sent.kind
         if not has(self.sent, metric_named(self.objective_word)):
             yield "objective", f"expected a metric of {kind}, found {self.objective_word}"
+        if self.at_most_failover_ns is not None:
+            yield from self._conflicts_of_failover()
         if self.at_most_gap_ns is not None and not has(self.sent, GAP):
             yield "at_most_gap_ns", f"expected only with messages, found {kind}"
+
+    def _conflicts_of_failover(self) -> Iterator[tuple[str, str]]:
+        """Timeouts are searched, unless they were given."""
+        given = self.stack.given
+        for name in ("stale_loss_cnt", "rto_min_us"):
+            if name in given:
+                yield "at_most_failover_ns", f"expected only without {flag(name)}: it is searched"
 
     def completed(self) -> Self:
         """Withdrawal trials use the largest buffer, which limits least, and the same base of seeds."""

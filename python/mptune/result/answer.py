@@ -269,7 +269,7 @@ class ConfirmedOnKernel(msgspec.Struct, frozen=True, kw_only=True):
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """`result.json` (`mptune.result.making` makes it).
 
-    What an older version did not write has a default. MiB, Mbit/s, bytes, s; intervals of 95 %.
+    What an older version did not write has a default. `sysctls` are those of both hosts that it sets. MiB, Mbit/s, bytes, s; intervals of 95 %.
     """
 
     version: int = 0
@@ -285,6 +285,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     otp_mbps: float
     subflows: tuple[str, ...]
     standby: tuple[str, ...]
+    sysctls: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
     obs_bytes: Annotated[int, msgspec.Meta(ge=1)]
     predicted: Interval = Interval()
     confirmed: Interval
@@ -428,6 +429,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     ----------
     subflows : those that carried data; of the default empty.
     standby : silent ones, first to take over first.
+    sysctls : settings of both hosts that are not the kernel's usual ones, by name.
     """
 
     protocol: str = "mptcp"
@@ -437,6 +439,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     initial_path: str | None = None
     subflows: tuple[str, ...] = ()
     standby: tuple[str, ...] = ()
+    sysctls: dict[str, str] = {}
 
     @property
     def manager(self) -> str:
@@ -459,6 +462,29 @@ class OutageFigure(msgspec.Struct, frozen=True, kw_only=True):
 
     path: str
     gap: Figure
+
+
+class FailoverFigure(msgspec.Struct, frozen=True, kw_only=True):
+    """What a dead path costs in 95 % of the cases, ms; null where too many never went on.
+
+    Attributes
+    ----------
+    metric : what was measured through the outage.
+    limit_ms : what was asked for.
+    kept : the recommendation is within it.
+    path, default_path : whose death costs most.
+    recommended, default : of the configurations.
+    tried : sysctls that were tried, the mildest first, each with what a dead path costs.
+    """
+
+    metric: str
+    limit_ms: float
+    kept: bool
+    path: str
+    recommended: float | None
+    default_path: str
+    default: float | None
+    tried: tuple[tuple[dict[str, str], float | None], ...]
 
 
 class ObjectiveAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -486,6 +512,7 @@ class ObjectiveAnswer(msgspec.Struct, frozen=True, kw_only=True):
     figures: tuple[Figure, ...]
     throughput: Figure
     outage: OutageFigure | None = None
+    failover: FailoverFigure | None = None
     compared: int
     alike: int
     answer: tuple[str, ...]
@@ -510,6 +537,7 @@ def settings_of(answer: ObjectiveAnswer) -> Answer:
         otp_mbps=throughput.recommended.mean or 0.0,
         subflows=ours.subflows,
         standby=ours.standby,
+        sysctls=ours.sysctls or msgspec.UNSET,
         obs_bytes=ours.buffer_bytes,
         confirmed=throughput.recommended,
         default=Baseline(

@@ -3,6 +3,7 @@
 Sizes in bytes, values in the unit of their metric, intervals of 95 %.
 """
 
+import math
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
@@ -12,9 +13,11 @@ import msgspec
 
 from mptune.optimisation import by_objective
 from mptune.optimisation.by_objective import ObjectiveResult, Point
+from mptune.optimisation.failover import Failover
 from mptune.result import wording
 from mptune.result.answer import (
     RESULT_VERSION,
+    FailoverFigure,
     Figure,
     Interval,
     ObjectiveAnswer,
@@ -25,6 +28,7 @@ from mptune.result.making import counts, document, write_table
 from mptune.statistics import Summary, summarise
 from mptune.store.directory import COMPARED, RESULT, write_config, write_json, write_observations
 from mptune.trial import Configuration
+from mptune.trial.stacks import DEFAULT_STACK, STACKS, in_a_kernel
 
 
 def objective_document(result: ObjectiveResult) -> dict[str, Any]:
@@ -48,6 +52,7 @@ def objective_document(result: ObjectiveResult) -> dict[str, Any]:
             outage=None
             if result.outage is None
             else OutageFigure(path=result.outage[0], gap=_figure(result.outage[1])),
+            failover=None if result.failover is None else _failover(result.failover),
             compared=len(result.points),
             alike=result.alike,
             answer=tuple(wording.objective_answer(result)),
@@ -97,7 +102,30 @@ def _setting(configuration: Configuration, subflows: tuple[str, ...]) -> Setting
         initial_path=configuration.initial_path,
         subflows=subflows,
         standby=configuration.standby_order,
+        sysctls=_sysctls(msgspec.structs.asdict(configuration.stack)),
     )
+
+
+def _sysctls(members: Mapping[str, Any]) -> dict[str, str]:
+    return dict(in_a_kernel(members).values())
+
+
+def _failover(failover: Failover) -> FailoverFigure:
+    usual = msgspec.structs.asdict(STACKS[DEFAULT_STACK])
+    return FailoverFigure(
+        metric=failover.metric,
+        limit_ms=failover.limit_ms,
+        kept=failover.kept,
+        path=failover.ours.path,
+        recommended=_finite(failover.ours.ms),
+        default_path=failover.default.path,
+        default=_finite(failover.default.ms),
+        tried=tuple((_sysctls({**usual, **members}), _finite(ms)) for members, ms in failover.tried),
+    )
+
+
+def _finite(ms: float) -> float | None:
+    return ms if math.isfinite(ms) else None
 
 
 def _figure(figure: by_objective.Figure) -> Figure:

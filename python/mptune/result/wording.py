@@ -3,6 +3,7 @@
 It formats and computes nothing.
 """
 
+import math
 from collections.abc import Sequence
 
 from mptune._text import digits, over, plain_tcp
@@ -11,12 +12,14 @@ from mptune.decision.model_error import gain
 from mptune.decision.uncertainty import Uncertainty
 from mptune.optimisation.by_objective import Figure, ObjectiveResult
 from mptune.optimisation.by_size import SizeAnswer, SizesResult, Times
+from mptune.optimisation.failover import Failover, Standstill
 from mptune.optimisation.main_job import Result
 from mptune.optimisation.reached import Reached, percent_certain
 from mptune.optimisation.rounds import Round
 from mptune.statistics import Summary
 from mptune.strategy import ROOM
 from mptune.trial import PLAIN_TCP, Combination, Configuration
+from mptune.trial.stacks import DECLARED
 from mptune.units import MIB, format_size
 
 _HOUR_NS = 3600 * 10**9
@@ -80,7 +83,23 @@ def objective_answer(result: ObjectiveResult) -> list[str]:
     if result.outage is not None:
         path, outage = result.outage
         sentences.append(_figure(outage, title=f"If {path} fails for good, the {outage.name} is"))
+    if result.failover is not None:
+        sentences += failover_sentences(result.failover)
     return sentences
+
+
+def failover_sentences(failover: Failover) -> list[str]:
+    """What a dead path costs with which timeouts."""
+    told = ", ".join(f"{DECLARED[name].sysctl} = {value}" for name, value in failover.members.items())
+    with_what = f"With {told} on both hosts a" if told else "A"
+    ours, default = _standstill(failover.ours), _standstill(failover.default)
+    return [f"{with_what} dead path costs {ours} in 95 % of the cases; the default: {default}."]
+
+
+def _standstill(standstill: Standstill) -> str:
+    if not math.isfinite(standstill.ms):
+        return f"the connection ({standstill.path})"
+    return f"at most {digits(standstill.ms)} ms ({standstill.path})"
 
 
 def _settings(default: Configuration) -> str:
