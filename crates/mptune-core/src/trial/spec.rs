@@ -1,5 +1,6 @@
 //! The specification of a trial: network, connection, workload.
 
+use super::flows::FlowSpec;
 use super::path_parameters::PathParameters;
 use super::script::ScriptSpec;
 use crate::mptcp::Protocol;
@@ -58,6 +59,12 @@ pub struct TrialSpec {
     pub phase_ns: Nanos,
     /// The workload.
     pub workload: Workload,
+    /// Time of the first SYN of each connection of this workload.
+    #[serde(default = "one")]
+    pub starts_ns: Vec<Nanos>,
+    /// Workloads at the same time, on connections of their own.
+    #[serde(default)]
+    pub beside: Vec<FlowSpec>,
     /// Path of the first handshake; none leaves it to the path manager.
     #[serde(default)]
     pub initial_path: Option<PathId>,
@@ -76,6 +83,10 @@ pub struct TrialSpec {
     /// Scripted events.
     #[serde(default)]
     pub script: Vec<ScriptSpec>,
+}
+
+fn one() -> Vec<Nanos> {
+    vec![0]
 }
 
 fn yes() -> bool {
