@@ -12,12 +12,11 @@ mod script;
 mod spec;
 
 pub use crate::transport::{Sample, SubflowOutcome};
-pub use flows::{ConnectionOutcome, FlowOutcome, FlowSpec};
-pub use outcome::{BackgroundOutcome, FailureKind, Outcome};
+pub use outcome::{BackgroundOutcome, ConnectionOutcome, FailureKind, FlowOutcome, Outcome};
 pub use path_parameters::PathParameters;
 pub use recorded::{Recorded, Recording};
 pub use script::{ScriptAction, ScriptSpec};
-pub use spec::TrialSpec;
+pub use spec::{FlowSpec, TrialSpec};
 
 use crate::early_end::EarlyEnd;
 use crate::error::SpecError;

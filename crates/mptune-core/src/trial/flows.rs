@@ -4,7 +4,7 @@
 //! Which of them begin when is the caller's: connections that begin together are in step, which those of real
 //! programs are not.
 
-use super::outcome::{FailureKind, Outcome, Span};
+use super::outcome::{ConnectionOutcome, FailureKind, FlowOutcome, Outcome, Span};
 use super::spec::TrialSpec;
 use crate::error::SpecError;
 use crate::mptcp::{Connection, ConnectionOptions, ScriptedAction, ScriptedEvent};
@@ -13,43 +13,9 @@ use crate::simulation::Simulation;
 use crate::transport::SubflowOutcome;
 use crate::units::{Bytes, Nanos};
 use crate::workload::Workload;
-use serde::{Deserialize, Serialize};
 
 /// Most connections of a trial that are measured.
 const MOST: usize = 1_000;
-
-/// Connections of a workload, beside those of the trial's first.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct FlowSpec {
-    /// The workload of each.
-    pub workload: Workload,
-    /// Time of the first SYN of each.
-    pub starts_ns: Vec<Nanos>,
-}
-
-/// The connections of a workload.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct FlowOutcome {
-    /// Each of them, in the order of the specification.
-    pub connections: Vec<ConnectionOutcome>,
-}
-
-/// One connection of many.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct ConnectionOutcome {
-    /// Length of its measurement, from its first SYN.
-    pub duration_ns: Nanos,
-    /// Payload bytes delivered in order.
-    pub bytes: Bytes,
-    /// Segments retransmitted.
-    pub retransmitted: u64,
-    /// Last byte of a transfer or of the last part, from its first SYN.
-    pub completion_ns: Option<Nanos>,
-    /// As the outcome's.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub delays_ns: Vec<Nanos>,
-}
 
 /// A connection in the simulation, and its outcome once its measurement ended.
 #[derive(Debug)]

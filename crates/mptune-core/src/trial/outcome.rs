@@ -1,6 +1,5 @@
 //! The outcome of a trial.
 
-use super::flows::FlowOutcome;
 use super::spec::TrialSpec;
 use crate::pathmanager::PathId;
 use crate::simulation::Simulation;
@@ -89,6 +88,29 @@ pub struct BackgroundOutcome {
     pub bytes: Bytes,
     /// Segments retransmitted.
     pub retransmitted: u64,
+}
+
+/// The connections of a workload.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FlowOutcome {
+    /// Each of them, in the order of the specification.
+    pub connections: Vec<ConnectionOutcome>,
+}
+
+/// One connection of many.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ConnectionOutcome {
+    /// Length of its measurement, from its first SYN.
+    pub duration_ns: Nanos,
+    /// Payload bytes delivered in order.
+    pub bytes: Bytes,
+    /// Segments retransmitted.
+    pub retransmitted: u64,
+    /// Last byte of a transfer or of the last part, from its first SYN.
+    pub completion_ns: Option<Nanos>,
+    /// As the outcome's.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub delays_ns: Vec<Nanos>,
 }
 
 /// The end of a run.

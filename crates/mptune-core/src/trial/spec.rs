@@ -1,6 +1,5 @@
 //! The specification of a trial: network, connection, workload.
 
-use super::flows::FlowSpec;
 use super::path_parameters::PathParameters;
 use super::script::ScriptSpec;
 use crate::mptcp::Protocol;
@@ -10,6 +9,16 @@ use crate::transport::BIN;
 use crate::units::{Bytes, Nanos};
 use crate::workload::Workload;
 use serde::Deserialize;
+
+/// Connections of a workload, beside those of the trial's first.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FlowSpec {
+    /// The workload of each.
+    pub workload: Workload,
+    /// Time of the first SYN of each.
+    pub starts_ns: Vec<Nanos>,
+}
 
 /// One simulated measurement.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
