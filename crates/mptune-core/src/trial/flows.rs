@@ -222,14 +222,15 @@ fn options_of(
     }
 }
 
-/// The first failure. A saturated sender beside others may get nothing.
+/// The first failure. Of many saturated senders some may starve: their share says so.
 fn failure(groups: &[Vec<Flow>], contradiction: Option<String>) -> Option<(FailureKind, String)> {
     if let Some(reason) = contradiction {
         return Some((FailureKind::Miscounted, format!("accounting: {reason}")));
     }
     for (part, group) in groups.iter().enumerate() {
         let got = |flow: &Flow| flow.ended.as_ref().is_some_and(|one| one.in_order_bytes > 0);
-        let starved = group.iter().any(got) && !group[0].workload.completes();
+        let is_crowd = group.len() > 1 && !group[0].workload.completes();
+        let may_starve = is_crowd && group.iter().filter(|flow| !is_stalled(flow)).any(got);
         for (index, flow) in group.iter().enumerate() {
             let ended = flow.ended.as_ref();
             let Some((kind, reason)) =
@@ -237,7 +238,7 @@ fn failure(groups: &[Vec<Flow>], contradiction: Option<String>) -> Option<(Failu
             else {
                 continue;
             };
-            if kind != FailureKind::Unreachable || !starved {
+            if !may_starve {
                 let (part, of, count) = (part + 1, index + 1, group.len());
                 let reason = format!("workload {part}, connection {of} of {count}: {reason}");
                 return Some((kind, reason));
@@ -245,6 +246,10 @@ fn failure(groups: &[Vec<Flow>], contradiction: Option<String>) -> Option<(Failu
         }
     }
     None
+}
+
+fn is_stalled(flow: &Flow) -> bool {
+    flow.ended.as_ref().is_some_and(|one| one.stalled_ns.is_some())
 }
 
 fn of_group(group: &[Flow]) -> FlowOutcome {
