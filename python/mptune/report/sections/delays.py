@@ -194,7 +194,8 @@ def _over_time(name: str, run: RunData, trial: TrialRow) -> Rows:
     sent = trial.workload or {}
     interval_ns = sent.get("interval_ns")
     # Of many connections one follows another.
-    count = len(seen) if interval_ns is None else -(-sent["duration_ns"] // interval_ns)
+    is_many = interval_ns is not None and bool(run.observations[trial.key].parts)
+    count = -(-sent["duration_ns"] // interval_ns) if is_many else len(seen)
     rows: Rows = []
     for start in range(0, len(seen), width):
         number = max(range(start, min(start + width, len(seen))), key=lambda place: seen[place])
