@@ -6,7 +6,6 @@ is in the processes' own format, and its output is what they report; `mptune.tes
 observations.
 """
 
-import select
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -20,7 +19,7 @@ from mptune.linux.addresses import SIDES
 from mptune.linux.assignment import Assignment
 from mptune.linux.kernel_beside import Beside, Others
 from mptune.linux.meter import STEP_S, Meter
-from mptune.linux.talker import Message, Talker
+from mptune.linux.talker import Message, Talker, await_any
 from mptune.linux.venue import About, Venue
 
 #: Seconds by which a trial may exceed its own limit before it is aborted.
@@ -234,7 +233,7 @@ class _Course:
             self._venue.look()
             speaking = [half for half in self._meter.halves if not half.ended]
             speaking += [*self._others.speaking, *others]
-            select.select(speaking, [], [], min(max(0.0, due - now), _LOOK_S))
+            await_any(speaking, min(due - now, _LOOK_S))
             for message in self._meter.take():
                 self._hear_meter(message)
             self._others.hear()

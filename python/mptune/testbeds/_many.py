@@ -35,7 +35,7 @@ def judged_result(trial: Trial, outcome: Outcome, bin_ns: int) -> Result:
     found = _results(trial, outcome)
     if not isinstance(trial.workload, Mix) or not found[0][1]:
         return found[0][1]
-    own = [(one, result) for one, result in found if one.part == 0]
+    own = [(one, result) for one, result in found if one.part == 0 and result]
     first = own[0][1]
     completed = [result["completion_ns"] for _, result in own if result["completion_ns"] is not None]
     kind, reason = _failure(trial.workload, found)
@@ -44,7 +44,7 @@ def judged_result(trial: Trial, outcome: Outcome, bin_ns: int) -> Result:
         "duration_ns": max(one.start_ns + result["duration_ns"] for one, result in own),
         "in_order_bytes": _sum(own, "in_order_bytes"),
         "bins": added([(one.start_ns, result["bins"]) for one, result in own], bin_ns),
-        "completion_ns": max(completed) if len(completed) == len(own) else None,
+        "completion_ns": max(completed) if len(completed) == trial.workload.parts[0].connections else None,
         "delays_ns": [ns for _, result in own for ns in result["delays_ns"]],
         "late_ns": max((late for _, result in found if (late := result.get("late_ns"))), default=None),
         "reinjected_bytes": _reinjected(own),

@@ -23,7 +23,7 @@ from mptune.testbeds._base import Testbed
 from mptune.testbeds._kernel_plan import stall_ns
 from mptune.testbeds._recorded import MOST_PACKETS, SPACING_NS, run_of
 from mptune.topology import TcpBackground, Topology
-from mptune.trial import DEFAULT_FAMILY, Mix, Observation, Trial
+from mptune.trial import DEFAULT_FAMILY, MOST_CONNECTIONS, Mix, Observation, Trial
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -209,8 +209,8 @@ def check_network(topology: Topology) -> None:
     """
     topology.check_known("the emulator")
     number = sum(isinstance(flow, TcpBackground) for flow in topology.background)
-    if number > _kernel_plan.MOST_CONNECTIONS:
-        most = f'expected at most {_kernel_plan.MOST_CONNECTIONS} with kind = "tcp" on a kernel'
+    if number > MOST_CONNECTIONS:
+        most = f'expected at most {MOST_CONNECTIONS} with kind = "tcp" on a kernel'
         raise InputError(topology.file, "background", f"{most}, found {number}")
 
 
