@@ -1,4 +1,4 @@
-"""The timeouts for a limit on what a dead path costs, on a testbed of formulas where the right answer is known."""
+"""Timeouts for a limit on what a dead path costs, on a testbed of formulas where the answer is known."""
 
 import math
 from typing import Any
@@ -120,8 +120,8 @@ def test_the_document_has_the_settings_and_what_was_tried(network: Topology, dyi
         (both, 400.0),
     )
     assert document.answer[-1] == (
-        "With net.mptcp.stale_loss_cnt = 1, net.ipv4.tcp_rto_min_us = 100000 on both hosts a dead path costs at "
-        "most 400.0 ms (C-X) in 95 % of the cases; the default: at most 1000 ms (C-X)."
+        "With net.mptcp.stale_loss_cnt = 1, net.ipv4.tcp_rto_min_us = 100000 on both hosts a dead path costs "
+        "at most 400.0 ms (C-X) in 95 % of the cases; the default: at most 1000 ms (C-X)."
     )
     assert document.answer[-1:] == tuple(wording.failover_sentences(result.failover))  # type: ignore[arg-type]
 

@@ -12,7 +12,7 @@ import msgspec
 
 from mptune.decision.robustness import REGRET
 from mptune.optimisation.job import Job
-from mptune.trial import Bulk, Configuration, Record, ScriptedAction, Timed
+from mptune.trial import Bulk, Configuration, Mix, Record, ScriptedAction, Timed
 from mptune.trial.metrics import THROUGHPUT, Metric, through_an_outage
 
 #: Share of the cases that a limit is about.
@@ -92,7 +92,7 @@ class Search:
     """
 
     job: Job
-    workload: Timed
+    workload: Timed | Mix
     objective: Metric
     paths: tuple[str, ...]
     runs: int

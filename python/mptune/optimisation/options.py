@@ -29,12 +29,21 @@ from mptune.options.trials import (
     SizeKnown,
     Transfers,
 )
-from mptune.options.workloads import WorkloadOption, impossible
+from mptune.options.workloads import Connections, WorkloadOption, impossible, on_connections
 from mptune.strategy import STRATEGIES
 from mptune.testbeds import check_name
 from mptune.testbeds.virtual import VirtualTestbed
-from mptune.trial import DEFAULT_FAMILY, FIXED, Timed, Workload, workloads_of
-from mptune.trial.metrics import GAP, USUAL, Metric, has, metric_named, times_of, usual_objective
+from mptune.trial import DEFAULT_FAMILY, FIXED, Mix, Timed, Workload, judged, workloads_of
+from mptune.trial.metrics import (
+    GAP,
+    USUAL,
+    Metric,
+    has,
+    metric_named,
+    through_an_outage,
+    times_of,
+    usual_objective,
+)
 from mptune.trial.stacks import flag
 
 #: Configuration of a host that was never tuned; measured with the largest buffer of the sweep.
@@ -140,6 +149,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
     initial_paths: InitialPaths = ()
     transfers: Transfers = ()
     workload: WorkloadOption = None
+    connections: Connections = 1
     objective: Annotated[
         str | None,
         Option(
@@ -298,7 +308,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
     shortened_from_ns: int | None = None
 
     @property
-    def sent(self) -> Timed | None:
+    def sent(self) -> Timed | Mix | None:
         """The workload that was asked for, if it is one with an objective."""
         return None if self.workload is None else self.workload.lasting(self.duration_ns)
 
@@ -313,7 +323,8 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
         """Limits on times, in ms."""
         if self.sent is None:
             return
-        slow = times_of(self.sent)["p99"]
+        sent = judged(self.sent)
+        slow = times_of(sent)["p99"] if isinstance(sent, Timed) else GAP
         for metric, most_ns in ((slow, self.at_most_delay_ns), (GAP, self.at_most_gap_ns)):
             if most_ns is not None:
                 yield Limit(metric, most_ns / 1e6)
@@ -327,6 +338,11 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
         """The model needs enough buffer sizes; options are of path managers that are swept."""
         if not self.size_known and not self.transfers:
             yield "size_known", "expected only with sizes of transfers"
+        if self.connections > 1:
+            yield (
+                "connections",
+                "expected with sizes of transfers in the --workload (mix:20*transfer:1MiB)",
+            )
         yield from self._conflicts_of_workload()
         if self.workload is not None:
             for field in msgspec.structs.fields(type(self)):
@@ -371,7 +387,9 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
         for expected in impossible(self.workload, self.duration_ns):
             yield "workload", expected
         assert self.sent is not None
-        kind = self.sent.kind
+        kind = judged(self.sent).kind
+        if self.at_most_delay_ns is not None and not isinstance(judged(self.sent), Timed):
+            yield "at_most_delay_ns", f"expected only with messages, requests or pages, found {kind}"
         if not has(self.sent, metric_named(self.objective_word)):
             yield "objective", f"expected a metric of {kind}, found {self.objective_word}"
         if self.at_most_failover_ns is not None:
@@ -380,14 +398,24 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
             yield "at_most_gap_ns", f"expected only with messages, found {kind}"
 
     def _conflicts_of_failover(self) -> Iterator[tuple[str, str]]:
-        """Timeouts are searched, unless they were given."""
+        """Timeouts are searched, unless they were given; for programs that wait."""
+        assert self.sent is not None
+        if (waits := through_an_outage(self.sent)).unit != "ms":
+            yield "at_most_failover_ns", f"expected only with programs that wait, found {waits.name}"
         given = self.stack.given
         for name in ("stale_loss_cnt", "rto_min_us"):
             if name in given:
                 yield "at_most_failover_ns", f"expected only without {flag(name)}: it is searched"
 
     def completed(self) -> Self:
-        """Withdrawal trials use the largest buffer, which limits least, and the same base of seeds."""
+        """Withdrawal trials use the largest buffer, which limits least, and the same base of seeds.
+
+        Many connections are a workload.
+        """
+        if self.connections > 1 and not self.transfers:
+            workload = on_connections(self.workload, self.connections)
+            if workload is not self.workload:
+                return msgspec.structs.replace(self, workload=workload, connections=1).completed()
         impact = withdrawals(self.impact, self.buffers, self.buffer_mode, self.family, self.seed)
         proposes = self.learns and self.sets == "compete"
         if proposes and impact.design == "paired" and impact.runs is None:

@@ -5,7 +5,7 @@ schema of it. What an older version did not write has a default.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
@@ -269,7 +269,8 @@ class ConfirmedOnKernel(msgspec.Struct, frozen=True, kw_only=True):
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """`result.json` (`mptune.result.making` makes it).
 
-    What an older version did not write has a default. `sysctls` are those of both hosts that it sets. MiB, Mbit/s, bytes, s; intervals of 95 %.
+    What an older version did not write has a default. `sysctls` are settings of both hosts that are not
+    the kernel's usual ones. MiB, Mbit/s, bytes, s; intervals of 95 %.
     """
 
     version: int = 0
@@ -492,7 +493,7 @@ class ObjectiveAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    workload : as in `mptune.trial.Messages`.
+    workload : as in `mptune.trial.Messages`, or `mptune.trial.Mix`.
     figures : the objective first.
     throughput : of a saturated sender with the same configurations, Mbit/s.
     """
@@ -503,7 +504,7 @@ class ObjectiveAnswer(msgspec.Struct, frozen=True, kw_only=True):
     buffer_mode: str | None = None
     family: str | None = None
     trials: TrialCounts = TrialCounts()
-    workload: dict[str, str | int]
+    workload: dict[str, str | int | list[dict[str, Any]]]
     objective: str
     unit: str
     limits: tuple[str, ...] = ()
