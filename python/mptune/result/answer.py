@@ -477,7 +477,7 @@ class ObjectiveAnswer(msgspec.Struct, frozen=True, kw_only=True):
     buffer_mode: str | None = None
     family: str | None = None
     trials: TrialCounts = TrialCounts()
-    workload: dict[str, str | int]
+    workload: dict[str, str | int | tuple[int, ...]]
     objective: str
     unit: str
     limits: tuple[str, ...] = ()

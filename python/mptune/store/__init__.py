@@ -351,10 +351,11 @@ class Store:
         }
 
     def _with_delays(self, key: bytes, stored: Record) -> Record:
-        """The record with the delays of its messages, which have no column."""
+        """The record with the delays of its messages, or what else came in pieces, which has no column."""
         if "workload" not in stored.settings:
             return stored
-        return msgspec.structs.replace(stored, delays_ms=in_ms(self.observation(key).delays_ns))
+        seen = self.observation(key)
+        return msgspec.structs.replace(stored, delays_ms=in_ms(seen.delays_ns), pieces=tuple(seen.pieces))
 
     def trials(self) -> list[StoredTrial]:
         """Finished trials of the campaign, by round, run and buffer, without those of other campaigns."""

@@ -134,13 +134,19 @@ def _series(store: Store) -> Iterator[dict[str, Any]]:
 
 
 def _times(store: Store) -> Iterator[dict[str, Any]]:
-    """When each message was due, and its delay; of responses only how long each took."""
+    """When each message was due, and its delay; of responses only how long each took; of segments all."""
     for row in store.rows("SELECT id, key, settings FROM trial WHERE settings LIKE '%workload%' ORDER BY id"):
         interval_ns = json.loads(row["settings"]).get("workload", {}).get("interval_ns")
-        for number, taken_ns in enumerate(store.observation(row["key"]).delays_ns):
-            yield {
+        seen = store.observation(row["key"])
+        for number, taken_ns in enumerate(seen.delays_ns):
+            taken = {
                 "trial": row["id"],
                 "number": number,
                 "due_s": None if interval_ns is None else number * interval_ns / 1e9,
                 "time_ms": taken_ns / 1e6,
             }
+            if seen.pieces:
+                piece = seen.pieces[number]
+                taken["due_s"] = piece.at_ns / 1e9
+                taken |= {"bytes": piece.bytes, "stalled_ms": piece.stalled_ns / 1e6}
+            yield taken

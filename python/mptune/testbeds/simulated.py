@@ -16,6 +16,7 @@ from mptune.trial import (
     DEFAULT_FAMILY,
     BackgroundObservation,
     Observation,
+    Piece,
     SubflowObservation,
     Transfer,
     Trial,
@@ -77,6 +78,7 @@ class _Outcome(msgspec.Struct):
     background: list[_Background]
     changes: list[_Change] = []
     delays_ns: list[int] = []
+    pieces: list[Piece] = []
 
 
 #: Names of a change of role, as on the kernel.
@@ -242,6 +244,7 @@ def _observation(trial: Trial, outcome: _Outcome) -> Observation:
         expected_bps=expected_bps(trial, outcome.expected_bytes),
         completion_ns=outcome.completion_ns if isinstance(trial.workload, Transfer) else None,
         delays_ns=outcome.delays_ns,
+        pieces=outcome.pieces,
         failed=_failure(outcome),
         metadata=_metadata(trial, outcome),
     )

@@ -13,7 +13,7 @@ from mptune._text import quoted
 from mptune.errors import one_of
 from mptune.statistics import quantile
 from mptune.trial.records import Record
-from mptune.trial.workloads import Messages, Page, Requests, Timed, Transfer, Workload
+from mptune.trial.workloads import Messages, Page, Requests, Timed, Transfer, Video, Workload
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +94,7 @@ def _times(what: str) -> dict[str, Metric]:
 
 #: Delays of messages, from when they were due to their last byte in order; times of responses and of pages,
 #: from the request on.
-TIMES = {what: _times(what) for what in ("delay", "response", "page")}
+TIMES = {what: _times(what) for what in ("delay", "response", "page", "segment")}
 DELAYS = TIMES["delay"]
 
 #: The longest response, or page: what an outage costs.
@@ -117,6 +117,10 @@ def _longest_gap(kept: Record) -> float | None:
 GAP = Metric(name="longest gap", unit="ms", more_is_better=False, read=_longest_gap, floor=1.0)
 
 
+#: What metrics of lateness are called.
+_LATER = "later than"
+
+
 def late(deadline_ns: int) -> Metric:
     """The share of messages or responses that take longer than this, percent."""
     deadline_ms = deadline_ns / 1e6
@@ -126,11 +130,88 @@ def late(deadline_ns: int) -> Metric:
         return 100 * sum(delay > deadline_ms for delay in delays) / len(delays) if delays else None
 
     text = units.format_time(deadline_ns)
-    return Metric(name=f"later than {text}", unit="%", more_is_better=False, read=read, floor=0.1)
+    return Metric(name=f"{_LATER} {text}", unit="%", more_is_better=False, read=read, floor=0.1)
+
+
+def _video(kept: Record) -> dict[str, int]:
+    """The workload of a trial with a video."""
+    sent: dict[str, int] = kept.settings["workload"]
+    return sent
+
+
+def _bitrates(kept: Record) -> list[float]:
+    """Bitrate of every segment, Mbit/s."""
+    return [piece.bytes * 8e3 / _video(kept)["segment_ns"] for piece in kept.pieces]
+
+
+def _viewed_s(kept: Record) -> float:
+    """Time from the first segment to the last, s; 0 if fewer than two arrived."""
+    if len(kept.pieces) < 2:
+        return 0.0
+    times = zip(kept.pieces, kept.delays_ms, strict=True)
+    arrivals = [piece.at_ns / 1e9 + taken_ms / 1e3 for piece, taken_ms in times]
+    return arrivals[-1] - arrivals[0]
+
+
+def _stalled_s(kept: Record) -> float:
+    return sum(piece.stalled_ns for piece in kept.pieces) / 1e9
+
+
+def _stalled(kept: Record) -> float | None:
+    viewed_s = _viewed_s(kept)
+    return 100 * _stalled_s(kept) / viewed_s if viewed_s else None
+
+
+def _changes(kept: Record) -> float | None:
+    viewed_s = _viewed_s(kept)
+    sizes = [piece.bytes for piece in kept.pieces]
+    changes = sum(before != after for before, after in itertools.pairwise(sizes))
+    return 60 * changes / viewed_s if viewed_s else None
+
+
+def _bitrate(kept: Record) -> float | None:
+    bitrates = _bitrates(kept)
+    return sum(bitrates) / len(bitrates) if bitrates else None
+
+
+def _quality(kept: Record) -> float | None:
+    """Quality of experience of a video, per segment.
+
+    Bitrates, less the changes between them and what stalls and start cost: the measure of X. Yin, A. Jindal,
+    V. Sekar and B. Sinopoli, "A Control-Theoretic Approach for Dynamic Adaptive Video Streaming over HTTP",
+    SIGCOMM 2015, with the bitrate as the quality of a segment and their balanced weights: a second without
+    pictures costs what a segment at the highest bitrate gives (3000 of their ladder up to 3000 kbit/s).
+    """
+    bitrates = _bitrates(kept)
+    if not bitrates:
+        return None
+    highest: float = kept.settings["workload"]["ladder_bps"][-1] / 1e6
+    changes = sum(abs(after - before) for before, after in itertools.pairwise(bitrates))
+    missed_s = kept.delays_ms[0] / 1e3 + _stalled_s(kept)
+    return (sum(bitrates) - changes - highest * missed_s) / len(bitrates)
+
+
+QUALITY = Metric(name="quality", unit="Mbit/s", more_is_better=True, read=_quality, floor=0.01)
+STALLED = Metric(name="stalled share", unit="%", more_is_better=False, read=_stalled, floor=0.1)
+
+#: Metrics of a video by their words, the usual first. Pictures stand still for a share of the time from the
+#: arrival of the first segment to that of the last; the start is from the first request to the first segment.
+VIDEO = {
+    "video:quality": QUALITY,
+    "video:bitrate": Metric(name="bitrate", unit="Mbit/s", more_is_better=True, read=_bitrate, floor=0.01),
+    "video:stalled": STALLED,
+    "video:start": _time("start", lambda kept: kept.delays_ms[0] if kept.pieces else None),
+    "video:changes": Metric(
+        name="changes of bitrate", unit="/min", more_is_better=False, read=_changes, floor=0.1
+    ),
+}
+
+#: Units as the ends of names.
+UNIT_ENDS = {"ms": "ms", "%": "percent", "Mbit/s": "mbps", "/min": "per_min", "s": "s"}
 
 
 #: Words of objectives that need nothing more; those of `TIMES` take a part of the distribution.
-_WORDS = {"throughput": THROUGHPUT, "completion": COMPLETION, "gap": GAP}
+_WORDS = {"throughput": THROUGHPUT, "completion": COMPLETION, "gap": GAP, **VIDEO}
 _FORMS = (*_WORDS, *(f"{word}:{part}" for word, parts in TIMES.items() for part in parts), "late:TIME")
 
 
@@ -141,6 +222,8 @@ def metric_named(text: str) -> Metric:
     ------
     ValueError : there is none.
     """
+    if text.strip() in _WORDS:
+        return _WORDS[text.strip()]
     word, colon, rest = text.strip().partition(":")
     if word in TIMES and rest in TIMES[word]:
         return TIMES[word][rest]
@@ -149,8 +232,6 @@ def metric_named(text: str) -> Metric:
         if deadline_ns == 0:
             raise ValueError(f"expected a time above 0, found {quoted(text)}")
         return late(deadline_ns)
-    if not colon and word in _WORDS:
-        return _WORDS[word]
     raise ValueError(one_of(_FORMS, text))
 
 
@@ -161,7 +242,11 @@ USUAL = {
     "messages": "delay:p99",
     "requests": "response:mean",
     "page": "page:mean",
+    "video": "video:quality",
 }
+
+#: What is timed of each kind of workload, as in `TIMES`.
+_TIMED = {"messages": "delay", "requests": "response", "page": "page", "video": "segment"}
 
 
 def usual_objective(workload: Workload) -> str:
@@ -171,7 +256,7 @@ def usual_objective(workload: Workload) -> str:
 
 def times_of(workload: Timed) -> dict[str, Metric]:
     """The metrics of the times of a workload, by their words."""
-    return TIMES[USUAL[workload.kind].partition(":")[0]]
+    return TIMES[_TIMED[workload.kind]]
 
 
 def metrics_of(workload: Workload) -> tuple[Metric, ...]:
@@ -181,6 +266,8 @@ def metrics_of(workload: Workload) -> tuple[Metric, ...]:
             return DELAYS["p99"], DELAYS["p50"], DELAYS["p99.9"], GAP
         case Requests() | Page():
             return tuple(times_of(workload)[word] for word in ("mean", "p50", "p95", "p99"))
+        case Video():
+            return tuple(VIDEO.values())
         case Transfer():
             return COMPLETION, THROUGHPUT
         case _:
@@ -189,15 +276,34 @@ def metrics_of(workload: Workload) -> tuple[Metric, ...]:
 
 def through_an_outage(workload: Timed) -> Metric:
     """The metric that shows what an outage costs."""
-    return GAP if isinstance(workload, Messages) else _LONGEST[USUAL[workload.kind].partition(":")[0]]
+    match workload:
+        case Messages():
+            return GAP
+        case Video():
+            return STALLED
+        case _:
+            return _LONGEST[_TIMED[workload.kind]]
 
 
 def has(workload: Workload, metric: Metric) -> bool:
     """True if trials of the workload have the metric."""
     if not isinstance(workload, Timed):
         return metric in metrics_of(workload)
-    more = (GAP,) if isinstance(workload, Messages) else ()
-    return metric.unit == "%" or metric in (*times_of(workload).values(), *more)
+    return metric.name.startswith(_LATER) or metric in (*times_of(workload).values(), *metrics_of(workload))
+
+
+def usual_of(kept: Record) -> Metric:
+    """The metric that a trial is judged by, unless another is asked for; of a saturated sender throughput."""
+    return metric_named(USUAL[kept.settings.get("workload", {}).get("kind", "bulk")])
+
+
+#: Metrics of which more is better, by name.
+_MORE_IS_BETTER = {metric.name for metric in _WORDS.values() if metric.more_is_better}
+
+
+def cost(name: str, value: float) -> float:
+    """A value of the metric of this name such that less is better, to order by."""
+    return -value if name in _MORE_IS_BETTER else value
 
 
 def metric_of(workload: Workload) -> Metric:
@@ -205,11 +311,12 @@ def metric_of(workload: Workload) -> Metric:
     return metrics_of(workload)[0]
 
 
-#: Metrics with a column in tables of trials, by kind of workload and name of the column, ms.
+#: Metrics with a column in tables of trials, by kind of workload and name of the column.
 _COLUMNS = {
     "messages": {"delay_p50_ms": DELAYS["p50"], "delay_p99_ms": DELAYS["p99"], "longest_gap_ms": GAP},
     "requests": {"response_mean_ms": TIMES["response"]["mean"], "response_p99_ms": TIMES["response"]["p99"]},
     "page": {"page_mean_ms": TIMES["page"]["mean"], "page_p99_ms": TIMES["page"]["p99"]},
+    "video": {f"{word.replace(':', '_')}_{UNIT_ENDS[metric.unit]}": metric for word, metric in VIDEO.items()},
 }
 
 #: Every such column.

@@ -11,7 +11,7 @@ import msgspec
 from mptune._text import plain_tcp
 from mptune.errors import Failure, FailureKind
 from mptune.trial import workloads
-from mptune.trial._observation import Observation
+from mptune.trial._observation import Observation, Piece
 from mptune.trial._trial import PLAIN_TCP, Trial
 from mptune.trial.stacks import MEMBERS, VERSION_0_1, describe, of_mptcp
 
@@ -72,7 +72,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
         its set-up.
     took_s : real time that it took, s, of a trial with a clock of its own; None where it cost its duration.
     completion_s : of a transfer, from the first SYN to its last byte in order.
-    delays_ms : of each message in order (`mptune.trial.Messages`); empty for other workloads.
+    delays_ms : of each message, response, page or segment in order; empty for other workloads.
+    pieces : the rest of what is known of each segment of a video.
     repeated : how often it was run before, and not counted because the machine was too busy.
     settings : fields of the trial that differ from the defaults of version 0.1 and are not fields here
         (JSON types).
@@ -96,6 +97,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     repeated: int = 0
     settings: dict[str, Any] = {}
     delays_ms: tuple[float, ...] = ()
+    pieces: tuple[Piece, ...] = ()
 
     @property
     def manager(self) -> str:
@@ -172,6 +174,7 @@ def record(planned: PlannedTrial, observation: Observation) -> Record:
         repeated=int(observation.metadata.get("repeated", 0)),
         settings=settings_of(trial, COLUMNS),
         delays_ms=in_ms(observation.delays_ns),
+        pieces=tuple(observation.pieces),
         subflows=tuple(
             SubflowRecord(
                 path=subflow.path,
