@@ -208,6 +208,16 @@ def test_a_video_of_one_segment_has_a_start_and_no_share():
     assert all(metric.of(video((0, 500, 1, 0), failed=stalled)) is None for metric in VIDEO.values())
 
 
+def test_of_several_players_the_mean_counts():
+    """The second begins where times start again: its start is its own, and so are its changes."""
+    first = ((0, 500, 500_000, 0), (500, 1000, 1_500_000, 0))
+    second = ((0, 1500, 500_000, 0), (1500, 500, 500_000, 0))
+    both, alone = video(*first, *second), [video(*first), video(*second)]
+    for metric in VIDEO.values():
+        values = metric.values(alone)
+        assert metric.of(both) == pytest.approx(sum(values) / 2)
+
+
 def test_only_a_video_has_its_metrics():
     watched = Video(ladder_bps=(10**6,), segment_ns=10**9, buffer_ns=10**10, duration_ns=10**10)
     assert metric_of(watched) is metric_named(usual_objective(watched)) is VIDEO["video:quality"]

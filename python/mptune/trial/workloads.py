@@ -338,6 +338,10 @@ class Pattern(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="
         return Messages(bytes=self.bytes, interval_ns=self.interval_ns, duration_ns=duration_ns)
 
 
+#: What is asked for, without the time that it lasts.
+Asked = Pattern | Asking | Browsing | Watching
+
+
 def time_or_size(duration_ns: int | None, transfer_bytes: int | None) -> Workload:
     """The workload of options that have either a time or a size.
 
@@ -355,8 +359,3 @@ def time_or_size(duration_ns: int | None, transfer_bytes: int | None) -> Workloa
 def workloads_of(transfers: tuple[int, ...], duration_ns: int) -> tuple[Workload, ...]:
     """A transfer of each size (bytes), or without sizes a saturated sender for a time."""
     return tuple(Transfer(bytes=size) for size in transfers) or (Bulk(duration_ns=duration_ns),)
-
-
-def size_of(workload: Workload) -> int | None:
-    """Payload bytes of a workload; None where they are not known beforehand."""
-    return workload.size
