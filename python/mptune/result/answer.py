@@ -478,7 +478,7 @@ class ObjectiveAnswer(msgspec.Struct, frozen=True, kw_only=True):
     buffer_mode: str | None = None
     family: str | None = None
     trials: TrialCounts = TrialCounts()
-    workload: dict[str, str | int | list[dict[str, Any]]]
+    workload: dict[str, str | int | list[Any]]
     objective: str
     unit: str
     limits: tuple[str, ...] = ()

@@ -351,15 +351,16 @@ class Store:
         }
 
     def _with_delays(self, key: bytes, stored: Record) -> Record:
-        """The record with the delays of its messages, which have no column."""
+        """The record with the delays of its messages, or what else came in pieces, which has no column."""
         if "workload" not in stored.settings:
             return stored
-        observation = self.observation(key)
+        seen = self.observation(key)
         return msgspec.structs.replace(
             stored,
-            delays_ms=in_ms(observation.delays_ns),
-            parts=parts_of(observation),
-            others_mbps=others_of(observation),
+            delays_ms=in_ms(seen.delays_ns),
+            pieces=tuple(seen.pieces),
+            parts=parts_of(seen),
+            others_mbps=others_of(seen),
         )
 
     def trials(self) -> list[StoredTrial]:
