@@ -5,8 +5,15 @@ import re
 import msgspec
 import pytest
 
-from mptune.options.workloads import WORKLOAD, Asked, impossible, shown
-from mptune.trial import Asking, Browsing, Pattern
+from mptune.options.workloads import (
+    LADDER,
+    WORKLOAD,
+    AskedWorkload,
+    impossible,
+    on_connections,
+    shown,
+)
+from mptune.trial import Asked, Asking, Browsing, Pattern, Several, Watching
 
 MS, SECOND = 10**6, 10**9
 
@@ -48,7 +55,33 @@ def test_a_word_is_a_size_and_an_interval(text, size, interval_ns):
         ("requests:400B/1KiB,think=1s,think=2s", "expected requests:SIZE/SIZE"),
         ("page:1KiB/20KiB", "expected page:SIZE/NxSIZE[,think=TIME], found"),
         ("page:1KiB/0x20KiB", "expected 1 to 10000 objects, found 0"),
+        ("mix:", "expected one of bulk, transfer, messages"),
+        ("mix:calls", "expected one of bulk, transfer, messages"),
+        ("mix:bulk+", "expected one of bulk, transfer, messages"),
+        ("mix:bulk:1MiB", "expected bulk, found"),
+        ("mix:transfer", "expected transfer:SIZE, found"),
+        ("mix:transfer:0B", "expected a transfer of at least 1 B, found 0 B"),
+        ("mix:mix:bulk", "expected one of bulk, transfer, messages"),
+        ("mix:messages:200B", "expected messages:SIZE/INTERVAL, found"),
+        ("mix:bulk+messages:200B/0s", "expected an interval above 0, found 0"),
+        ("mix:x*bulk", "expected a whole number, found"),
+        ("mix:0*bulk", "expected 1 to 1000 connections, found 0"),
+        ("mix:999*bulk+2*bulk", "expected 1 to 1000 connections, found 1001"),
+        ("bulk", "expected one of messages"),
         ("page:1KiB/3x20KiB,at_once=2", "expected page:SIZE/NxSIZE[,think=TIME], found"),
+        ("video:", "expected bitrates such as 365k/1M/2.5M, found ''"),
+        ("video:1M/2M,think=1s", "expected video[:RATE/RATE...][,segment=TIME][,buffer=TIME], found"),
+        ("video:segment=4s,1M", "expected video[:RATE"),
+        ("video,segment=4s,segment=4s", "expected video[:RATE"),
+        ("video:1M/fast", "expected bitrates such as 365k/1M/2.5M, found 'fast'"),
+        ("video:1M/", "expected bitrates such as 365k/1M/2.5M, found ''"),
+        ("video:1Mbit/s", "expected bitrates such as 365k/1M/2.5M, found '1Mbit'"),
+        ("video:2M/1M", "expected bitrates that rise, found 2 Mbit/s and 1 Mbit/s"),
+        ("video:1M/1M", "expected bitrates that rise, found 1 Mbit/s and 1 Mbit/s"),
+        ("video:0M/1M", "expected bitrates that rise, found 0 bit/s"),
+        ("video:1M,segment=0s", "expected segments longer than 0, found 0"),
+        ("video:1M,buffer=7s", "expected a buffer of at least two segments, 8 s, found 7 s"),
+        ("video:1M,buffer=much", "expected a time such as"),
     ],
 )
 def test_a_wrong_word_is_refused(text, message):
@@ -79,6 +112,57 @@ def test_what_is_asked_for_has_a_word_too(text, asked):
     )
     # As settings of a campaign are kept and read again.
     assert msgspec.convert(msgspec.to_builtins(asked), Asked) == asked
+
+
+@pytest.mark.parametrize(
+    ("text", "ladder_bps", "segment_ns", "buffer_ns"),
+    [
+        ("video", LADDER, 4 * SECOND, 30 * SECOND),
+        ("video,buffer=20s", LADDER, 4 * SECOND, 20 * SECOND),
+        ("video:365k/2.5M", (365_000, 2_500_000), 4 * SECOND, 30 * SECOND),
+        ("video:1M/1.000001M,segment=2s,buffer=4s", (10**6, 10**6 + 1), 2 * SECOND, 4 * SECOND),
+        ("video:segment=500ms", LADDER, SECOND // 2, 30 * SECOND),
+    ],
+)
+def test_a_video_has_usual_bitrates_unless_others_are_asked_for(text, ladder_bps, segment_ns, buffer_ns):
+    asked = Watching(ladder_bps=ladder_bps, segment_ns=segment_ns, buffer_ns=buffer_ns)
+    assert WORKLOAD.parse(text) == asked == WORKLOAD.parse(shown(asked))
+    WORKLOAD.check(asked)
+    assert list(impossible(asked, segment_ns + 1)) == []
+    assert len(list(impossible(asked, segment_ns))) == 1
+    assert msgspec.convert(msgspec.to_builtins(asked), Asked) == asked
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mix:bulk",
+        "mix:20*bulk+messages:200B/100ms",
+        "mix:messages:200B/100ms+3*requests:400B/64KiB,think=1s+transfer:1MiB+page:60KiB/30x20KiB",
+    ],
+)
+def test_a_mix_has_a_word(text):
+    asked = WORKLOAD.parse(text)
+    assert isinstance(asked, Several) and WORKLOAD.parse(shown(asked)) == asked
+    WORKLOAD.check(asked)
+    assert msgspec.convert(msgspec.to_builtins(asked), AskedWorkload) == asked
+    thinking = ["expected less thinking than the duration of 1 s, found 1 s"]
+    assert list(impossible(asked, SECOND)) == (thinking if "think" in text else [])
+
+
+def test_many_connections_are_a_mix_of_one_workload():
+    calls = WORKLOAD.parse("messages:200B/100ms")
+    assert on_connections(calls, 1) is calls and on_connections(None, 1) is None
+
+    def text(*asked):
+        several = on_connections(*asked)
+        assert several is not None
+        return shown(several)
+
+    assert text(calls, 20) == "mix:20*messages:200B/100ms"
+    assert text(None, 3) == "mix:3*bulk"
+    assert text(None, 3, 1048576) == "mix:3*transfer:1MiB"
+    assert text(WORKLOAD.parse("mix:bulk+2*bulk"), 2) == "mix:2*bulk+4*bulk"
 
 
 def test_a_trial_has_a_million_messages_at_most():

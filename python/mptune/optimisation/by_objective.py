@@ -28,9 +28,12 @@ from mptune.trial import (
     Bulk,
     Combination,
     Configuration,
+    Mix,
     Record,
     ScriptedAction,
     Timed,
+    Transfer,
+    judged,
 )
 from mptune.trial.metrics import THROUGHPUT, Metric, metric_named, metrics_of, through_an_outage
 from mptune.trial.records import is_tcp
@@ -113,7 +116,7 @@ class ObjectiveResult(msgspec.Struct, frozen=True, kw_only=True):
     stack: str
     buffer_mode: str
     family: str
-    workload: Timed
+    workload: Timed | Mix
     objective: str
     unit: str
     limits: tuple[str, ...]
@@ -162,7 +165,7 @@ class _Search:
     """
 
     job: Job
-    workload: Timed
+    workload: Timed | Mix
     objective: Metric
     limits: tuple[Limit, ...]
 
@@ -326,7 +329,7 @@ class _Search:
             default=pair[1],
             subflows=_carrying(job.topology, pair[0], ours),
             figures=tuple(figure(metric, ours, theirs) for metric in (self.objective, *others)),
-            throughput=figure(THROUGHPUT, saturated[:beside], saturated[beside:]),
+            throughput=figure(self._alone, saturated[:beside], saturated[beside:]),
             outage=None if cut is None else (cut, figure(lost, outages[:beside], outages[beside:])),
             warnings=(
                 *self._warnings(before, fresh, ours, theirs, chosen),
@@ -335,11 +338,18 @@ class _Search:
             records=(*before, *fresh, *saturated, *outages),
         )
 
+    @property
+    def _alone(self) -> Metric:
+        """Throughput of a saturated sender, which a mix may have among its own metrics."""
+        is_mix = isinstance(self.workload, Mix)
+        return replace(THROUGHPUT, name=f"{THROUGHPUT.name} of one alone") if is_mix else THROUGHPUT
+
     def _outage(
         self, pair: Sequence[Configuration], ours: Sequence[Record], runs: int
     ) -> tuple[str | None, list[Record]]:
         """The path that carries most, cut halfway: for good, and the gap that it leaves."""
-        if len(self.job.topology.paths) < 2 or pair[0].protocol == "tcp":
+        is_sized = isinstance(judged(self.workload), Transfer)
+        if len(self.job.topology.paths) < 2 or pair[0].protocol == "tcp" or is_sized:
             return None, []
         carried: dict[str, float] = {}
         for record in ours:
@@ -432,12 +442,15 @@ def _beginnings(topology: Topology, subset: Sequence[str], asked: Sequence[str])
     return ("" if usual in subset else subset[0],)
 
 
-def worth_measuring(buffers: Sequence[int], sent: Timed) -> list[int]:
+def worth_measuring(buffers: Sequence[int], sent: Timed | Mix) -> list[int]:
     """Buffers for a workload, bytes, ascending: of those that hold all that can wait the smallest alone.
 
-    That are the messages of a standstill, or all that is asked for at once.
+    That are the messages of a standstill, or all that is asked for at once. Beside a sender that always has
+    more, all are worth it.
     """
     ordered = sorted(buffers)
+    if sent.waiting_bytes is None:
+        return ordered
     # Linux charges about twice the payload.
     least = next((size for size in ordered if size >= 4 * sent.waiting_bytes), ordered[-1])
     return [size for size in ordered if size <= least]

@@ -29,12 +29,12 @@ from mptune.options.trials import (
     SizeKnown,
     Transfers,
 )
-from mptune.options.workloads import WorkloadOption, impossible
+from mptune.options.workloads import Connections, WorkloadOption, impossible, on_connections
 from mptune.strategy import STRATEGIES
 from mptune.testbeds import check_name
 from mptune.testbeds.virtual import VirtualTestbed
-from mptune.trial import DEFAULT_FAMILY, FIXED, Timed, Workload, workloads_of
-from mptune.trial.metrics import GAP, USUAL, Metric, has, metric_named, times_of, usual_objective
+from mptune.trial import DEFAULT_FAMILY, FIXED, Mix, Timed, Workload, judged, workloads_of
+from mptune.trial.metrics import GAP, STALLED, USUAL, Metric, has, metric_named, times_of, usual_objective
 
 #: Configuration of a host that was never tuned; measured with the largest buffer of the sweep.
 DEFAULT_PM, DEFAULT_CC = "fullmesh", "cubic"
@@ -78,7 +78,7 @@ _OF_THROUGHPUT = (
 _NOT_OF_MESSAGES = (*(name for name in _OF_THROUGHPUT if name != "duration_ns"), "sets")
 
 #: Options of messages alone.
-_ONLY_MESSAGES = ("at_most_delay_ns", "at_most_gap_ns")
+_ONLY_MESSAGES = ("at_most_delay_ns", "at_most_gap_ns", "at_most_stalled")
 
 #: Options of pcdc that follow from the impact factors.
 _MEASURED = ("active", "standby_order", "rtt_ns")
@@ -105,6 +105,8 @@ class Limit(NamedTuple):
 
     def violation(self, value: float) -> float:
         """By how much a value exceeds it, as a share of it; 0 where it does not."""
+        if self.most == 0:
+            return value
         return max(0.0, value / self.most - 1)
 
 
@@ -139,15 +141,17 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
     initial_paths: InitialPaths = ()
     transfers: Transfers = ()
     workload: WorkloadOption = None
+    connections: Connections = 1
     objective: Annotated[
         str | None,
         Option(
             Kind("METRIC", str.strip, str, _check_objective),
             "What is to be best of the --workload: of messages delay:p50, p90, p95, p99 or p99.9, or gap "
             "(the longest time without one); of requests response:mean or a percentile, of pages page:mean "
-            "or one; of all late:150ms, the share that takes longer.",
+            "or one; of a video video:quality, bitrate, stalled, start or changes, or segment:mean or a "
+            "percentile; of all late:150ms, the share that takes longer.",
             key="decision.objective",
-            unset=f"{USUAL['messages']}, {USUAL['requests']} or {USUAL['page']}",
+            unset=f"{USUAL['messages']}, {USUAL['requests']}, {USUAL['page']} or {USUAL['video']}",
         ),
     ] = None
     at_most_delay_ns: Annotated[
@@ -164,6 +168,14 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
             time(positive=True),
             "Only configurations whose longest gap between messages is at most this.",
             key="decision.at_most_gap",
+        ),
+    ] = None
+    at_most_stalled: Annotated[
+        float | None,
+        Option(
+            share(),
+            "Only configurations that stall the video for at most this share of the time.",
+            key="decision.at_most_stalled",
         ),
     ] = None
     size_known: SizeKnown = True
@@ -288,7 +300,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
     shortened_from_ns: int | None = None
 
     @property
-    def sent(self) -> Timed | None:
+    def sent(self) -> Timed | Mix | None:
         """The workload that was asked for, if it is one with an objective."""
         return None if self.workload is None else self.workload.lasting(self.duration_ns)
 
@@ -300,13 +312,16 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
 
     @property
     def limits(self) -> Iterator[Limit]:
-        """Limits on times, in ms."""
+        """Limits on times, in ms, and on the stalled share, in percent."""
         if self.sent is None:
             return
-        slow = times_of(self.sent)["p99"]
+        sent = judged(self.sent)
+        slow = times_of(sent)["p99"] if isinstance(sent, Timed) else GAP
         for metric, most_ns in ((slow, self.at_most_delay_ns), (GAP, self.at_most_gap_ns)):
             if most_ns is not None:
                 yield Limit(metric, most_ns / 1e6)
+        if self.at_most_stalled is not None:
+            yield Limit(STALLED, 100 * self.at_most_stalled)
 
     @property
     def workloads(self) -> tuple[Workload, ...]:
@@ -317,6 +332,11 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
         """The model needs enough buffer sizes; options are of path managers that are swept."""
         if not self.size_known and not self.transfers:
             yield "size_known", "expected only with sizes of transfers"
+        if self.connections > 1:
+            yield (
+                "connections",
+                "expected with sizes of transfers in the --workload (mix:20*transfer:1MiB)",
+            )
         yield from self._conflicts_of_workload()
         if self.workload is not None:
             for field in msgspec.structs.fields(type(self)):
@@ -361,14 +381,25 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
         for expected in impossible(self.workload, self.duration_ns):
             yield "workload", expected
         assert self.sent is not None
-        kind = self.sent.kind
+        kind = judged(self.sent).kind
+        if self.at_most_delay_ns is not None and not isinstance(judged(self.sent), Timed):
+            yield "at_most_delay_ns", f"expected only with messages, requests or pages, found {kind}"
         if not has(self.sent, metric_named(self.objective_word)):
             yield "objective", f"expected a metric of {kind}, found {self.objective_word}"
         if self.at_most_gap_ns is not None and not has(self.sent, GAP):
             yield "at_most_gap_ns", f"expected only with messages, found {kind}"
+        if self.at_most_stalled is not None and not has(self.sent, STALLED):
+            yield "at_most_stalled", f"expected only with a video, found {kind}"
 
     def completed(self) -> Self:
-        """Withdrawal trials use the largest buffer, which limits least, and the same base of seeds."""
+        """Withdrawal trials use the largest buffer, which limits least, and the same base of seeds.
+
+        Many connections are a workload.
+        """
+        if self.connections > 1 and not self.transfers:
+            workload = on_connections(self.workload, self.connections)
+            if workload is not self.workload:
+                return msgspec.structs.replace(self, workload=workload, connections=1).completed()
         impact = withdrawals(self.impact, self.buffers, self.buffer_mode, self.family, self.seed)
         proposes = self.learns and self.sets == "compete"
         if proposes and impact.design == "paired" and impact.runs is None:

@@ -3,6 +3,7 @@
 A text such as "messages:200B/100ms": the kind, and what it needs. How long it lasts is another option.
 """
 
+import itertools
 from collections.abc import Iterator
 from typing import Annotated
 
@@ -11,7 +12,20 @@ from mptune._text import quoted
 from mptune.errors import one_of
 from mptune.options._declared import Option
 from mptune.options._kinds import Kind, count
-from mptune.trial import Asking, Browsing, Pattern
+from mptune.trial import (
+    MOST_CONNECTIONS,
+    Asked,
+    AskedPart,
+    AskedSingle,
+    Asking,
+    Browsing,
+    Pattern,
+    Saturating,
+    Several,
+    Sized,
+    Watching,
+    on_each,
+)
 
 #: Most messages of a trial (`crates/mptune-core/src/workload/messages.rs`).
 _MOST = 1_000_000
@@ -21,21 +35,68 @@ _MOST_AT_ONCE = 1_000
 #: Most objects of a page (`crates/mptune-core/src/workload/page.rs`).
 _MOST_OBJECTS = 10_000
 
-#: What is asked for, without the time that it lasts.
-Asked = Pattern | Asking | Browsing
+#: Whatever can be asked for by this option.
+AskedWorkload = Asked | Several
 
 #: Kinds, and how they are written.
 _KINDS = {
     "messages": "messages:SIZE/INTERVAL",
     "requests": "requests:SIZE/SIZE[,think=TIME][,at_once=N]",
     "page": "page:SIZE/NxSIZE[,think=TIME]",
+    "video": "video[:RATE/RATE...][,segment=TIME][,buffer=TIME]",
 }
 
+#: The bitrates of a video unless others are asked for, bit/s: those of 16:9 in H.264 from the HLS authoring
+#: specification for Apple devices, 416x234 to 1920x1080.
+LADDER = (145_000, 365_000, 730_000, 1_100_000, 2_000_000, 3_000_000, 4_500_000, 6_000_000, 7_800_000)
+#: Playing time of a segment and of the player's buffer, as of DASH's reference player (dash.js).
+_SEGMENT_NS, _BUFFER_NS = 4_000_000_000, 30_000_000_000
+#: Most bitrates (`crates/mptune-core/src/workload/video.rs`).
+_MOST_BITRATES = 256
 
-def _parse(text: str) -> Asked:
-    kind, _, rest = text.strip().partition(":")
+
+#: Kinds that are options of their own, or words, unless they are in a mix.
+_IN_A_MIX = {"bulk": "bulk", "transfer": "transfer:SIZE"}
+
+#: What a mix begins with, and what is between its parts and behind their numbers of connections.
+_MIX, _AND, _TIMES = "mix:", "+", "*"
+
+
+def _parse(text: str) -> AskedWorkload:
+    if text.strip().startswith(_MIX):
+        parts = text.strip().removeprefix(_MIX).split(_AND)
+        return Several(parts=tuple(map(_part, parts)))
+    return _parse_one(text)
+
+
+def _part(text: str) -> AskedPart:
+    """A part such as "20*messages:200B/100ms"."""
+    number, times, one = text.partition(_TIMES)
+    if not times:
+        number, one = "1", text
+    return AskedPart(workload=_parse_any(one), connections=count().parse(number))
+
+
+def _parse_any(text: str) -> AskedSingle:
+    """A part's workload."""
+    kind, colon, rest = text.strip().partition(":" if ":" in text else ",")
+    if kind == "bulk" and not colon:
+        return Saturating()
+    if kind == "transfer" and colon == ":":
+        return Sized(bytes=units.parse_size(rest))
+    if kind in _IN_A_MIX:
+        raise ValueError(f"expected {_IN_A_MIX[kind]}, found {quoted(text)}")
     if kind not in _KINDS:
-        raise ValueError(one_of(_KINDS, kind))
+        raise ValueError(one_of((*_IN_A_MIX, *_KINDS), kind))
+    return _parse_one(text)
+
+
+def _parse_one(text: str) -> Asked:
+    kind, more, rest = text.strip().partition(":" if ":" in text else ",")
+    if kind not in _KINDS:
+        raise ValueError(one_of((*_KINDS, "mix"), kind))
+    if kind == "video":
+        return _video(text, rest.split(",") if more else [])
     main, *others = rest.split(",")
     first, slash, second = main.partition("/")
     further = _further(kind, others)
@@ -53,6 +114,30 @@ def _parse(text: str) -> Asked:
     return Browsing(page_bytes=size, objects=objects, object_bytes=units.parse_size(object_size), **further)
 
 
+def _video(text: str, parts: list[str]) -> Watching:
+    """A video of bitrates such as "1M/2.5M", with what else is named."""
+    ladder: tuple[int, ...] = LADDER
+    found: dict[str, int] = {}
+    for number, part in enumerate(parts):
+        name, equals, value = (word.strip() for word in part.partition("="))
+        if not equals and number == 0:
+            ladder = tuple(map(_bitrate, part.split("/")))
+        elif equals and name in ("segment", "buffer") and name not in found:
+            found[name] = units.parse_time(value)
+        else:
+            raise ValueError(f"expected {_KINDS['video']}, found {quoted(text)}")
+    segment_ns, buffer_ns = found.get("segment", _SEGMENT_NS), found.get("buffer", _BUFFER_NS)
+    return Watching(ladder_bps=ladder, segment_ns=segment_ns, buffer_ns=buffer_ns)
+
+
+def _bitrate(text: str) -> int:
+    """Bit/s of "2.5M"."""
+    try:
+        return units.parse_rate(f"{text.strip()}bit/s")
+    except ValueError:
+        raise ValueError(f"expected bitrates such as 365k/1M/2.5M, found {quoted(text)}") from None
+
+
 def _further(kind: str, parts: list[str]) -> dict[str, int] | None:
     """Values of `think` and `at_once`; None if they are not what the kind has."""
     found: dict[str, int] = {}
@@ -65,9 +150,15 @@ def _further(kind: str, parts: list[str]) -> dict[str, int] | None:
     return found
 
 
-def shown(asked: Asked) -> str:
+def shown(asked: AskedSingle | Several) -> str:
     """The text that means a workload."""
     match asked:
+        case Several():
+            text = _MIX + _AND.join(map(_shown_part, asked.parts))
+        case Saturating():
+            text = "bulk"
+        case Sized():
+            text = f"transfer:{_size(asked.bytes)}"
         case Pattern():
             text = f"messages:{_size(asked.bytes)}/{_time(asked.interval_ns)}"
         case Asking():
@@ -77,7 +168,16 @@ def shown(asked: Asked) -> str:
         case Browsing():
             objects = f"{asked.objects}x{_size(asked.object_bytes)}"
             text = f"page:{_size(asked.page_bytes)}/{objects}{_think(asked.think_ns)}"
+        case Watching():
+            rates = (units.format_rate(bps) for bps in asked.ladder_bps)
+            ladder = "/".join(rate.replace(" ", "").removesuffix("bit/s") for rate in rates)
+            text = f"video:{ladder},segment={_time(asked.segment_ns)},buffer={_time(asked.buffer_ns)}"
     return text
+
+
+def _shown_part(part: AskedPart) -> str:
+    times = f"{part.connections}{_TIMES}" if part.connections != 1 else ""
+    return f"{times}{shown(part.workload)}"
 
 
 def _size(size: int) -> str:
@@ -92,8 +192,16 @@ def _think(ns: int) -> str:
     return f",think={_time(ns)}" if ns else ""
 
 
-def _check(asked: Asked) -> None:
+def _check(asked: AskedSingle | Several) -> None:
+    sizes: dict[str, int] = {}
     match asked:
+        case Several():
+            for part in asked.parts:
+                _within("connections", part.connections, MOST_CONNECTIONS)
+                _check(part.workload)
+            _within("connections", sum(part.connections for part in asked.parts), MOST_CONNECTIONS)
+        case Sized():
+            sizes = {"a transfer": asked.bytes}
         case Pattern():
             sizes = {"a message": asked.bytes}
             if asked.interval_ns <= 0:
@@ -104,9 +212,25 @@ def _check(asked: Asked) -> None:
         case Browsing():
             sizes = {"a page": asked.page_bytes, "an object": asked.object_bytes}
             _within("objects", asked.objects, _MOST_OBJECTS)
+        case Watching():
+            sizes = {}
+            _check_video(asked)
     for name, size in sizes.items():
         if size <= 0:
             raise ValueError(f"expected {name} of at least 1 B, found 0 B")
+
+
+def _check_video(asked: Watching) -> None:
+    _within("bitrates", len(asked.ladder_bps), _MOST_BITRATES)
+    for lower, higher in itertools.pairwise((0, *asked.ladder_bps)):
+        if higher <= lower:
+            rates = " and ".join(map(units.format_rate, (lower, higher)))
+            raise ValueError(f"expected bitrates that rise, found {rates if lower else '0 bit/s'}")
+    if asked.segment_ns <= 0:
+        raise ValueError("expected segments longer than 0, found 0")
+    if asked.buffer_ns < 2 * asked.segment_ns:
+        least, found = units.format_time(2 * asked.segment_ns), units.format_time(asked.buffer_ns)
+        raise ValueError(f"expected a buffer of at least two segments, {least}, found {found}")
 
 
 def _within(what: str, value: int, most: int) -> None:
@@ -117,27 +241,63 @@ def _within(what: str, value: int, most: int) -> None:
 WORKLOAD = Kind("WORKLOAD", _parse, shown, _check)
 
 WorkloadOption = Annotated[
-    Asked | None,
+    Asked | Several | None,
     Option(
         WORKLOAD,
         "What the programs do instead, for the --duration. messages:200B/100ms: a message of 200 B every "
         "100 ms, judged by its delay. requests:400B/64KiB,think=1s,at_once=2: the receiver asks with 400 B, "
         "is answered with 64 KiB, and asks again after 1 s, twice at a time. page:60KiB/30x20KiB,think=1s: a "
-        "page that names 30 objects of 20 KiB.",
+        "page that names 30 objects of 20 KiB. video:1M/2.5M/5M/8M,segment=4s,buffer=30s: segments of a "
+        "video, each at the bitrate that the player's buffer allows; video alone has usual bitrates. "
+        "mix:bulk+20*messages:200B/100ms: several at the same time, on connections of their own, here one "
+        "that sends as fast as it can beside 20 with messages; what counts is the first, and transfer:SIZE "
+        "can be in it too.",
         key="trials.workload",
         unset="as much as the connection takes",
     ),
 ]
 
 
-def impossible(asked: Asked | None, duration_ns: int | None) -> Iterator[str]:
+Connections = Annotated[
+    int,
+    Option(
+        count(1, MOST_CONNECTIONS),
+        "Connections with this workload between the same two sites, each with path manager, congestion "
+        "control and buffers of its own, that share the paths. They begin within a second, at times drawn "
+        "from the seed. Shown are their sum and Jain's index of fairness.",
+        flag="--connections",
+        key="trials.connections",
+    ),
+]
+
+
+def on_connections(
+    asked: AskedWorkload | None, connections: int, transfer_bytes: int | None = None
+) -> AskedWorkload | None:
+    """The workload on so many connections, if that can be; without one, a saturated sender or a transfer."""
+    if not 1 < connections <= MOST_CONNECTIONS:
+        return asked
+    alone = Saturating() if transfer_bytes is None else Sized(bytes=transfer_bytes)
+    return on_each(asked or alone, connections)
+
+
+def impossible(asked: AskedSingle | Several | None, duration_ns: int | None) -> Iterator[str]:
     """Errors of a workload with a duration, for `Options.conflicts`."""
-    if asked is None or duration_ns is None:
+    if asked is None or duration_ns is None or isinstance(asked, Saturating | Sized):
         return
-    if isinstance(asked, Pattern):
+    if isinstance(asked, Several):
+        if (found := sum(part.connections for part in asked.parts)) > MOST_CONNECTIONS:
+            yield f"expected at most {MOST_CONNECTIONS} connections, found {found}"
+        for part in asked.parts:
+            yield from impossible(part.workload, duration_ns)
+    elif isinstance(asked, Pattern):
         messages = asked.lasting(duration_ns).count
         if messages > _MOST:
             yield f"expected at most {_MOST} messages, found {messages}"
+    elif isinstance(asked, Watching):
+        if asked.segment_ns >= duration_ns:
+            segment, whole = units.format_time(asked.segment_ns), units.format_time(duration_ns)
+            yield f"expected segments shorter than the duration of {whole}, found {segment}"
     elif asked.think_ns >= duration_ns:
         think, whole = units.format_time(asked.think_ns), units.format_time(duration_ns)
         yield f"expected less thinking than the duration of {whole}, found {think}"

@@ -35,6 +35,46 @@ class BackgroundObservation(msgspec.Struct, frozen=True, kw_only=True):
     retransmitted: int
 
 
+class Piece(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a piece of a workload beside the time that it took, such as a segment of a video.
+
+    Attributes
+    ----------
+    at_ns : when it was asked for, since the connection was established.
+    bytes : its payload.
+    stalled_ns : how long the player stood still before it arrived.
+    """
+
+    at_ns: int
+    bytes: int
+    stalled_ns: int = 0
+
+
+class ConnectionObservation(msgspec.Struct, frozen=True, kw_only=True):
+    """Measurements of one connection of many; times count from its own first SYN.
+
+    `duration_ns` is how long it was measured, and `delays_ns` and `pieces` are those of `Observation`.
+    """
+
+    duration_ns: int
+    bytes: int
+    retransmitted: int
+    completion_ns: int | None = None
+    delays_ns: list[int] = []
+    pieces: list[Piece] = []
+
+    @property
+    def throughput_bps(self) -> float:
+        """In-order payload bits per second."""
+        return bits_per_second(self.bytes, self.duration_ns) if self.duration_ns else 0.0
+
+
+class PartObservation(msgspec.Struct, frozen=True, kw_only=True):
+    """Measurements of the connections of one part of a mix."""
+
+    connections: list[ConnectionObservation]
+
+
 class Observation(msgspec.Struct, frozen=True, kw_only=True):
     """Result of a trial. `bins` are payload bytes delivered in order, per 100 ms from the first SYN.
 
@@ -45,8 +85,13 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     ----------
     duration_ns : how long it lasted; less than was asked for if it ended early.
     in_order_bytes, bins : what arrived in that time.
+    parts : of a mix, one for each of its parts. Everything else but `background` is then of the connections
+        of the first part together: payload and counters are sums, the duration and completion that of the
+        last, there is one subflow for each path, and the delays of a connection follow those of the one
+        before.
     delays_ns : of each message of the workload `messages` that arrived, in order: the time from when it was
-        due to its last byte in order.
+        due to its last byte in order; of each response, page or segment of a video, from its request.
+    pieces : the rest of what is known of each segment of a video.
     expected_bps : of a trial that ended early, its throughput had it lasted as long as was asked for: what
         arrived, slow start included, and the rate of the last two thirds for the time left.
     """
@@ -58,10 +103,12 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     subflows: list[SubflowObservation]
     completion_ns: int | None = None
     delays_ns: list[int] = []
+    pieces: list[Piece] = []
     failed: Failure | None = None
     background: list[BackgroundObservation] = []
     metadata: dict[str, bool | int | float | str] = {}
     expected_bps: float | None = None
+    parts: list[PartObservation] = []
 
     @property
     def throughput_bps(self) -> float:
