@@ -36,6 +36,7 @@ from mptune.testbeds.virtual import VirtualTestbed
 from mptune.trial import DEFAULT_FAMILY, FIXED, Mix, Timed, Workload, judged, workloads_of
 from mptune.trial.metrics import (
     GAP,
+    STALLED,
     USUAL,
     Metric,
     has,
@@ -88,7 +89,14 @@ _OF_THROUGHPUT = (
 _NOT_OF_MESSAGES = (*(name for name in _OF_THROUGHPUT if name != "duration_ns"), "sets")
 
 #: Options of messages alone.
-_ONLY_MESSAGES = ("at_most_delay_ns", "at_most_gap_ns", "at_most_failover_ns")
+_ONLY_MESSAGES = (
+    "at_most_delay_ns",
+    "at_most_gap_ns",
+    "at_most_failover_ns",
+    "at_most_stalled",
+    "beside_tcp",
+    "do_no_harm",
+)
 
 #: Options of pcdc that follow from the impact factors.
 _MEASURED = ("active", "standby_order", "rtt_ns")
@@ -115,6 +123,8 @@ class Limit(NamedTuple):
 
     def violation(self, value: float) -> float:
         """By how much a value exceeds it, as a share of it; 0 where it does not."""
+        if self.most == 0:
+            return value
         return max(0.0, value / self.most - 1)
 
 
@@ -156,9 +166,10 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
             Kind("METRIC", str.strip, str, _check_objective),
             "What is to be best of the --workload: of messages delay:p50, p90, p95, p99 or p99.9, or gap "
             "(the longest time without one); of requests response:mean or a percentile, of pages page:mean "
-            "or one; of all late:150ms, the share that takes longer.",
+            "or one; of a video video:quality, bitrate, stalled, start or changes, or segment:mean or a "
+            "percentile; of all late:150ms, the share that takes longer.",
             key="decision.objective",
-            unset=f"{USUAL['messages']}, {USUAL['requests']} or {USUAL['page']}",
+            unset=f"{USUAL['messages']}, {USUAL['requests']}, {USUAL['page']} or {USUAL['video']}",
         ),
     ] = None
     at_most_delay_ns: Annotated[
@@ -184,6 +195,32 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
             "Programs stand still for at most this in 95 % of the cases, whichever path dies: the mildest "
             "timeouts of both hosts that keep it are searched.",
             key="decision.at_most_failover",
+        ),
+    ] = None
+    beside_tcp: Annotated[
+        bool,
+        Option(
+            SWITCH,
+            "With --workload, also measure what another TCP connection loses beside the answer, and beside "
+            "the default, against what it has beside plain TCP (RFC 6356: do no harm).",
+            key="decision.beside_tcp",
+        ),
+    ] = False
+    do_no_harm: Annotated[
+        bool,
+        Option(
+            SWITCH,
+            "With --workload, only configurations beside which another TCP connection does not lose more "
+            "than 5 % for sure; --beside-tcp is included.",
+            key="decision.do_no_harm",
+        ),
+    ] = False
+    at_most_stalled: Annotated[
+        float | None,
+        Option(
+            share(),
+            "Only configurations that stall the video for at most this share of the time.",
+            key="decision.at_most_stalled",
         ),
     ] = None
     size_known: SizeKnown = True
@@ -320,7 +357,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
 
     @property
     def limits(self) -> Iterator[Limit]:
-        """Limits on times, in ms."""
+        """Limits on times, in ms, and on the stalled share, in percent."""
         if self.sent is None:
             return
         sent = judged(self.sent)
@@ -328,6 +365,8 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
         for metric, most_ns in ((slow, self.at_most_delay_ns), (GAP, self.at_most_gap_ns)):
             if most_ns is not None:
                 yield Limit(metric, most_ns / 1e6)
+        if self.at_most_stalled is not None:
+            yield Limit(STALLED, 100 * self.at_most_stalled)
 
     @property
     def workloads(self) -> tuple[Workload, ...]:
@@ -379,7 +418,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
         """What messages have is not asked of others, and the other way round."""
         if self.workload is None:
             for name in ("objective", *_ONLY_MESSAGES):
-                if getattr(self, name) is not None:
+                if getattr(self, name) not in (None, False):
                     yield name, "expected only with --workload"
             return
         if self.transfers:
@@ -396,6 +435,8 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
             yield from self._conflicts_of_failover()
         if self.at_most_gap_ns is not None and not has(self.sent, GAP):
             yield "at_most_gap_ns", f"expected only with messages, found {kind}"
+        if self.at_most_stalled is not None and not has(self.sent, STALLED):
+            yield "at_most_stalled", f"expected only with a video, found {kind}"
 
     def _conflicts_of_failover(self) -> Iterator[tuple[str, str]]:
         """Timeouts are searched, unless they were given; for programs that wait."""

@@ -496,6 +496,7 @@ class ObjectiveAnswer(msgspec.Struct, frozen=True, kw_only=True):
     workload : as in `mptune.trial.Messages`, or `mptune.trial.Mix`.
     figures : the objective first.
     throughput : of a saturated sender with the same configurations, Mbit/s.
+    harm : what another TCP connection loses, percent, where that was asked for.
     """
 
     version: int = 0
@@ -504,7 +505,7 @@ class ObjectiveAnswer(msgspec.Struct, frozen=True, kw_only=True):
     buffer_mode: str | None = None
     family: str | None = None
     trials: TrialCounts = TrialCounts()
-    workload: dict[str, str | int | list[dict[str, Any]]]
+    workload: dict[str, str | int | list[Any]]
     objective: str
     unit: str
     limits: tuple[str, ...] = ()
@@ -514,6 +515,7 @@ class ObjectiveAnswer(msgspec.Struct, frozen=True, kw_only=True):
     throughput: Figure
     outage: OutageFigure | None = None
     failover: FailoverFigure | None = None
+    harm: tuple[Figure, ...] = ()
     compared: int
     alike: int
     answer: tuple[str, ...]

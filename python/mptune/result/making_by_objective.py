@@ -53,6 +53,7 @@ def objective_document(result: ObjectiveResult) -> dict[str, Any]:
             if result.outage is None
             else OutageFigure(path=result.outage[0], gap=_figure(result.outage[1])),
             failover=None if result.failover is None else _failover(result.failover),
+            harm=tuple(map(_figure, result.harm)),
             compared=len(result.points),
             alike=result.alike,
             answer=tuple(wording.objective_answer(result)),

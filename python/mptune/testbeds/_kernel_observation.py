@@ -12,10 +12,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from mptune.errors import Failure
 from mptune.testbeds._many import background_of, judged_result, parts_of
 from mptune.testbeds._outages import coarse, take_over_ms
-from mptune.trial import Observation, SubflowObservation, Transfer, Trial, expected_bps, judged
+from mptune.trial import Observation, Piece, SubflowObservation, Transfer, Trial, expected_bps, judged
 
 if TYPE_CHECKING:
     from mptune.linux.kernel_trial import Outcome, Plan
@@ -77,6 +79,7 @@ def observe(
         expected_bps=expected_bps(trial, result.get("expected_bytes")),
         completion_ns=result.get("completion_ns") if isinstance(judged(trial.workload), Transfer) else None,
         delays_ns=result.get("delays_ns", []),
+        pieces=msgspec.convert(result.get("pieces", []), list[Piece]),
         failed=failed,
         background=background_of(trial, outcome),
         metadata=metadata,

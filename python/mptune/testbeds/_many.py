@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from mptune.testbeds._kernel_plan import Connection, connections, others
 from mptune.trial import (
     BackgroundObservation,
@@ -15,6 +17,7 @@ from mptune.trial import (
     ConnectionObservation,
     Mix,
     PartObservation,
+    Piece,
     Transfer,
     Trial,
 )
@@ -46,6 +49,7 @@ def judged_result(trial: Trial, outcome: Outcome, bin_ns: int) -> Result:
         "bins": added([(one.start_ns, result["bins"]) for one, result in own], bin_ns),
         "completion_ns": max(completed) if len(completed) == trial.workload.parts[0].connections else None,
         "delays_ns": [ns for _, result in own for ns in result["delays_ns"]],
+        "pieces": [piece for _, result in own for piece in result.get("pieces", ())],
         "late_ns": max((late for _, result in found if (late := result.get("late_ns"))), default=None),
         "reinjected_bytes": _reinjected(own),
         "subflows": list(_by_path(own, bin_ns)),
@@ -113,6 +117,7 @@ def _connection(result: Result, *, is_sized: bool) -> ConnectionObservation:
         retransmitted=_retransmitted(result),
         completion_ns=result["completion_ns"] if is_sized else None,
         delays_ns=result["delays_ns"],
+        pieces=msgspec.convert(result.get("pieces", []), list[Piece]),
     )
 
 
