@@ -23,6 +23,7 @@ pub mod meter;
 mod namespaces;
 pub mod paths;
 pub mod probe;
+mod program;
 mod role;
 mod settings;
 mod transfer;
@@ -31,6 +32,7 @@ mod watch;
 
 use self::arguments::{Arguments, DAEMON, HOST, Request};
 use self::exec::EXEC;
+use self::program::first::FIRST;
 use std::ffi::OsString;
 
 /// The name of a role and its function, which returns the exit status of the process.
@@ -47,6 +49,8 @@ const ROLES: &[Role] = &[
     ("awake", |_| awake::main()),
     ("transfer", |_| transfer::main()),
     ("watch", |_| watch::main()),
+    (PROGRAM, |_| program::main()),
+    (FIRST, |_| program::first::main()),
     (EMULATOR, |_| mptune_emulator::main()),
     (NAMESPACES, |_| namespaces::main()),
     (DAEMON, daemon::main),
@@ -57,6 +61,8 @@ const ROLES: &[Role] = &[
 /// The network between two sites of this machine (crate mptune-emulator), and these sites.
 const EMULATOR: &str = "emulator";
 const NAMESPACES: &str = "namespaces";
+/// Starts any program: only for whoever controls this machine.
+const PROGRAM: &str = "program";
 /// The one that only the role `host` starts.
 const GUARDIAN: &str = "guardian";
 /// The one that only the role `settings` starts.
@@ -65,7 +71,8 @@ const REVERTER: &str = "reverter";
 /// The roles that the role `host` starts for its controller.
 fn startable() -> Vec<&'static str> {
     let names = ROLES.iter().map(|(name, _)| *name);
-    const OTHERS: [&str; 6] = [HOST, GUARDIAN, REVERTER, DAEMON, EMULATOR, NAMESPACES];
+    const OTHERS: [&str; 8] =
+        [HOST, GUARDIAN, REVERTER, DAEMON, EMULATOR, NAMESPACES, PROGRAM, FIRST];
     names.filter(|name| !OTHERS.contains(name)).collect()
 }
 

@@ -108,7 +108,7 @@ def _obstacle() -> str | None:
 
 
 def _features() -> Features:
-    from mptune.apply.exec import LIBRARY
+    from mptune.linux.preload import LIBRARY
     from mptune.linux import bpf
 
     return Features(

@@ -28,9 +28,10 @@ from mptune.trial import (
     Bulk,
     Combination,
     Configuration,
+    Described,
+    Programs,
     Record,
     ScriptedAction,
-    Timed,
 )
 from mptune.trial.metrics import THROUGHPUT, Metric, metric_named, metrics_of, through_an_outage
 from mptune.trial.records import is_tcp
@@ -113,7 +114,7 @@ class ObjectiveResult(msgspec.Struct, frozen=True, kw_only=True):
     stack: str
     buffer_mode: str
     family: str
-    workload: Timed
+    workload: Described
     objective: str
     unit: str
     limits: tuple[str, ...]
@@ -162,7 +163,7 @@ class _Search:
     """
 
     job: Job
-    workload: Timed
+    workload: Described
     objective: Metric
     limits: tuple[Limit, ...]
 
@@ -306,7 +307,6 @@ class _Search:
         beside = min(_BESIDE_RUNS, runs)
         saturated = job.measure(bulk, "vary", beside, "throughput beside it")
         cut, outages = self._outage(pair, ours, beside)
-        lost = through_an_outage(self.workload)
         label = stack_title(job.runner.testbed.name, msgspec.structs.asdict(options.stack.chosen()))
         return ObjectiveResult(
             name=job.topology.name,
@@ -327,7 +327,7 @@ class _Search:
             subflows=_carrying(job.topology, pair[0], ours),
             figures=tuple(figure(metric, ours, theirs) for metric in (self.objective, *others)),
             throughput=figure(THROUGHPUT, saturated[:beside], saturated[beside:]),
-            outage=None if cut is None else (cut, figure(lost, outages[:beside], outages[beside:])),
+            outage=self._lost(cut, outages[:beside], outages[beside:]),
             warnings=(
                 *self._warnings(before, fresh, ours, theirs, chosen),
                 *failures(outages, f"outage ({cut} is cut)"),
@@ -341,6 +341,8 @@ class _Search:
         """The path that carries most, cut halfway: for good, and the gap that it leaves."""
         if len(self.job.topology.paths) < 2 or pair[0].protocol == "tcp":
             return None, []
+        if isinstance(self.workload, Programs):
+            return None, []  # nobody knows beforehand when half of them is over
         carried: dict[str, float] = {}
         for record in ours:
             for subflow in record.subflows:
@@ -351,6 +353,12 @@ class _Search:
         script = (ScriptedAction(at_ns=self.workload.duration_ns // 2, path=path, action="down"),)
         cut = [msgspec.structs.replace(one, script=script) for one in pair]
         return path, self.job.measure(cut, "vary", runs, "outage")
+
+    def _lost(self, cut: str | None, ours: Sequence[Record], theirs: Sequence[Record]) -> tuple[str, Figure] | None:
+        """What the outage of a path costs."""
+        if cut is None or isinstance(self.workload, Programs):
+            return None
+        return cut, figure(through_an_outage(self.workload), ours, theirs)
 
     def _warnings(
         self,
@@ -432,12 +440,14 @@ def _beginnings(topology: Topology, subset: Sequence[str], asked: Sequence[str])
     return ("" if usual in subset else subset[0],)
 
 
-def worth_measuring(buffers: Sequence[int], sent: Timed) -> list[int]:
+def worth_measuring(buffers: Sequence[int], sent: Described) -> list[int]:
     """Buffers for a workload, bytes, ascending: of those that hold all that can wait the smallest alone.
 
-    That are the messages of a standstill, or all that is asked for at once.
+    That are the messages of a standstill, or all that is asked for at once. What programs send is not known.
     """
     ordered = sorted(buffers)
+    if isinstance(sent, Programs):
+        return ordered
     # Linux charges about twice the payload.
     least = next((size for size in ordered if size >= 4 * sent.waiting_bytes), ordered[-1])
     return [size for size in ordered if size <= least]

@@ -33,7 +33,7 @@ from mptune.options.workloads import WorkloadOption, impossible
 from mptune.strategy import STRATEGIES
 from mptune.testbeds import check_name
 from mptune.testbeds.virtual import VirtualTestbed
-from mptune.trial import DEFAULT_FAMILY, FIXED, Timed, Workload, workloads_of
+from mptune.trial import DEFAULT_FAMILY, FIXED, Described, Timed, Workload, workloads_of
 from mptune.trial.metrics import GAP, USUAL, Metric, has, metric_named, times_of, usual_objective
 
 #: Configuration of a host that was never tuned; measured with the largest buffer of the sweep.
@@ -147,7 +147,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
             "(the longest time without one); of requests response:mean or a percentile, of pages page:mean "
             "or one; of all late:150ms, the share that takes longer.",
             key="decision.objective",
-            unset=f"{USUAL['messages']}, {USUAL['requests']} or {USUAL['page']}",
+            unset=f"{USUAL['messages']}, {USUAL['requests']}, {USUAL['page']} or {USUAL['exec']}",
         ),
     ] = None
     at_most_delay_ns: Annotated[
@@ -288,7 +288,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
     shortened_from_ns: int | None = None
 
     @property
-    def sent(self) -> Timed | None:
+    def sent(self) -> Described | None:
         """The workload that was asked for, if it is one with an objective."""
         return None if self.workload is None else self.workload.lasting(self.duration_ns)
 
@@ -301,7 +301,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
     @property
     def limits(self) -> Iterator[Limit]:
         """Limits on times, in ms."""
-        if self.sent is None:
+        if not isinstance(self.sent, Timed):
             return
         slow = times_of(self.sent)["p99"]
         for metric, most_ns in ((slow, self.at_most_delay_ns), (GAP, self.at_most_gap_ns)):
@@ -366,6 +366,8 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
             yield "objective", f"expected a metric of {kind}, found {self.objective_word}"
         if self.at_most_gap_ns is not None and not has(self.sent, GAP):
             yield "at_most_gap_ns", f"expected only with messages, found {kind}"
+        if self.at_most_delay_ns is not None and not isinstance(self.sent, Timed):
+            yield "at_most_delay_ns", f"expected only with messages, requests or page, found {kind}"
 
     def completed(self) -> Self:
         """Withdrawal trials use the largest buffer, which limits least, and the same base of seeds."""

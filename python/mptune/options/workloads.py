@@ -3,6 +3,7 @@
 A text such as "messages:200B/100ms": the kind, and what it needs. How long it lasts is another option.
 """
 
+import shlex
 from collections.abc import Iterator
 from typing import Annotated
 
@@ -11,7 +12,7 @@ from mptune._text import quoted
 from mptune.errors import one_of
 from mptune.options._declared import Option
 from mptune.options._kinds import Kind, count
-from mptune.trial import Asking, Browsing, Pattern
+from mptune.trial import Asking, Browsing, Commands, Pattern
 
 #: Most messages of a trial (`crates/mptune-core/src/workload/messages.rs`).
 _MOST = 1_000_000
@@ -21,14 +22,18 @@ _MOST_AT_ONCE = 1_000
 #: Most objects of a page (`crates/mptune-core/src/workload/page.rs`).
 _MOST_OBJECTS = 10_000
 
+#: Programs of a trial: a client and a server.
+_ENDS = 2
+
 #: What is asked for, without the time that it lasts.
-Asked = Pattern | Asking | Browsing
+Asked = Pattern | Asking | Browsing | Commands
 
 #: Kinds, and how they are written.
 _KINDS = {
     "messages": "messages:SIZE/INTERVAL",
     "requests": "requests:SIZE/SIZE[,think=TIME][,at_once=N]",
     "page": "page:SIZE/NxSIZE[,think=TIME]",
+    "exec": "exec:CLIENT,SERVER",
 }
 
 
@@ -36,6 +41,8 @@ def _parse(text: str) -> Asked:
     kind, _, rest = text.strip().partition(":")
     if kind not in _KINDS:
         raise ValueError(one_of(_KINDS, kind))
+    if kind == "exec":
+        return _commands(rest, text)
     main, *others = rest.split(",")
     first, slash, second = main.partition("/")
     further = _further(kind, others)
@@ -51,6 +58,32 @@ def _parse(text: str) -> Asked:
         raise ValueError(f"expected {_KINDS[kind]}, found {quoted(text)}")
     objects = count().parse(number)
     return Browsing(page_bytes=size, objects=objects, object_bytes=units.parse_size(object_size), **further)
+
+
+def _commands(rest: str, text: str) -> Commands:
+    """Two command lines with a comma between them that is not quoted; the words are split as by sh(1)."""
+    words = shlex.shlex(rest, posix=True, punctuation_chars=",")
+    words.whitespace_split, words.commenters = True, ""
+    try:
+        found = list(words)
+    except ValueError as error:
+        raise ValueError(f"expected {_KINDS['exec']}, found {quoted(text)}: {error}") from None
+    lines: list[list[str]] = [[]]
+    for word in found:
+        if word == ",":
+            lines.append([])
+        else:
+            lines[-1].append(word)
+    if len(lines) != _ENDS or not all(lines):
+        raise ValueError(
+            f"expected {_KINDS['exec']}, two command lines with a comma that is not quoted, "
+            f"found {quoted(text)}"
+        )
+    return Commands(client=tuple(lines[0]), server=tuple(lines[1]))
+
+
+def _quoted_words(words: tuple[str, ...]) -> str:
+    return " ".join(f"'{word}'" if "," in word and shlex.quote(word) == word else shlex.quote(word) for word in words)
 
 
 def _further(kind: str, parts: list[str]) -> dict[str, int] | None:
@@ -77,6 +110,8 @@ def shown(asked: Asked) -> str:
         case Browsing():
             objects = f"{asked.objects}x{_size(asked.object_bytes)}"
             text = f"page:{_size(asked.page_bytes)}/{objects}{_think(asked.think_ns)}"
+        case Commands():
+            text = f"exec:{_quoted_words(asked.client)},{_quoted_words(asked.server)}"
     return text
 
 
@@ -104,6 +139,8 @@ def _check(asked: Asked) -> None:
         case Browsing():
             sizes = {"a page": asked.page_bytes, "an object": asked.object_bytes}
             _within("objects", asked.objects, _MOST_OBJECTS)
+        case Commands():
+            sizes = {}
     for name, size in sizes.items():
         if size <= 0:
             raise ValueError(f"expected {name} of at least 1 B, found 0 B")
@@ -123,7 +160,8 @@ WorkloadOption = Annotated[
         "What the programs do instead, for the --duration. messages:200B/100ms: a message of 200 B every "
         "100 ms, judged by its delay. requests:400B/64KiB,think=1s,at_once=2: the receiver asks with 400 B, "
         "is answered with 64 KiB, and asks again after 1 s, twice at a time. page:60KiB/30x20KiB,think=1s: a "
-        "page that names 30 objects of 20 KiB.",
+        "page that names 30 objects of 20 KiB. exec:./client.sh,./server.sh: the connections of programs, for at "
+        "most the --duration.",
         key="trials.workload",
         unset="as much as the connection takes",
     ),
@@ -138,6 +176,6 @@ def impossible(asked: Asked | None, duration_ns: int | None) -> Iterator[str]:
         messages = asked.lasting(duration_ns).count
         if messages > _MOST:
             yield f"expected at most {_MOST} messages, found {messages}"
-    elif asked.think_ns >= duration_ns:
+    elif not isinstance(asked, Commands) and asked.think_ns >= duration_ns:
         think, whole = units.format_time(asked.think_ns), units.format_time(duration_ns)
         yield f"expected less thinking than the duration of {whole}, found {think}"

@@ -466,7 +466,7 @@ class ObjectiveAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    workload : as in `mptune.trial.Messages`.
+    workload : its settings, as in `mptune.trial.Messages`.
     figures : the objective first.
     throughput : of a saturated sender with the same configurations, Mbit/s.
     """
@@ -477,7 +477,7 @@ class ObjectiveAnswer(msgspec.Struct, frozen=True, kw_only=True):
     buffer_mode: str | None = None
     family: str | None = None
     trials: TrialCounts = TrialCounts()
-    workload: dict[str, str | int]
+    workload: dict[str, str | int | tuple[str, ...]]
     objective: str
     unit: str
     limits: tuple[str, ...] = ()

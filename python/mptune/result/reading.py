@@ -247,7 +247,7 @@ def _with_delay(store: Store, trial: TrialRow) -> TrialRow:
 def _confirming(trials: Sequence[TrialRow]) -> tuple[TrialRow, ...]:
     """Trials of messages or requests that confirm an answer."""
     return tuple(
-        trial for trial in trials if trial.purpose == "confirm" and trial.failed is None and trial.workload
+        trial for trial in trials if trial.purpose == "confirm" and trial.failed is None and trial.p99_ms
     )
 
 

@@ -39,6 +39,7 @@ from mptune.trial import (
     Messages,
     Observation,
     PlannedTrial,
+    Programs,
     Timed,
     Transfer,
     Trial,
@@ -188,7 +189,7 @@ def uncounted(trial: Trial, observation: Observation) -> Uncounted:
     much its sender sent again, of which not all need have arrived twice: `repeated` is at most that.
     """
     excess = max(0, sum(subflow.bytes for subflow in observation.subflows) - observation.in_order_bytes)
-    if isinstance(trial.workload, Transfer) and observation.completion_ns is not None:
+    if isinstance(trial.workload, Transfer | Programs) and observation.completion_ns is not None:
         return Uncounted(excess, 0)
     if testbeds.only_stack(observation.testbed) is None:
         return Uncounted(0, excess)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from mptune.errors import Failure
 from mptune.testbeds._outages import coarse, take_over_ms
-from mptune.trial import Observation, SubflowObservation, Transfer, Trial, expected_bps
+from mptune.trial import Observation, Programs, SubflowObservation, Transfer, Trial, expected_bps
 
 if TYPE_CHECKING:
     from mptune.linux.kernel_trial import Outcome, Plan
@@ -74,7 +74,7 @@ def observe(
         bins=coarse(result.get("bins", []), width_ns),
         subflows=_subflows(paths, found, width_ns),
         expected_bps=expected_bps(trial, result.get("expected_bytes")),
-        completion_ns=result.get("completion_ns") if isinstance(trial.workload, Transfer) else None,
+        completion_ns=result.get("completion_ns") if isinstance(trial.workload, Transfer | Programs) else None,
         delays_ns=result.get("delays_ns", []),
         failed=failed,
         metadata=metadata,
@@ -225,6 +225,7 @@ def _of_meter(result: dict[str, Any]) -> Metadata:
     for key in ("cc_effective", "fallback", "reinjected_bytes"):
         if result.get(key) is not None:
             metadata[key] = result[key]
+    metadata |= result.get("programs", {})
     if result.get("late_ns") is not None:
         metadata["message_late_max_ms"] = result["late_ns"] / 1e6
     if result.get("strangers"):

@@ -13,7 +13,7 @@ from mptune._text import quoted
 from mptune.errors import one_of
 from mptune.statistics import quantile
 from mptune.trial.records import Record
-from mptune.trial.workloads import Messages, Page, Requests, Timed, Transfer, Workload
+from mptune.trial.workloads import Messages, Page, Programs, Requests, Timed, Transfer, Workload
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,6 +161,7 @@ USUAL = {
     "messages": "delay:p99",
     "requests": "response:mean",
     "page": "page:mean",
+    "exec": "completion",
 }
 
 
@@ -181,7 +182,7 @@ def metrics_of(workload: Workload) -> tuple[Metric, ...]:
             return DELAYS["p99"], DELAYS["p50"], DELAYS["p99.9"], GAP
         case Requests() | Page():
             return tuple(times_of(workload)[word] for word in ("mean", "p50", "p95", "p99"))
-        case Transfer():
+        case Transfer() | Programs():
             return COMPLETION, THROUGHPUT
         case _:
             return (THROUGHPUT,)
