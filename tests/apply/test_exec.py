@@ -13,11 +13,11 @@ import pytest
 from typer.testing import CliRunner
 
 from mptune.apply import exec as programs
+from mptune.cli import app
+from mptune.errors import InputError, MptuneError
 from mptune.linux import preload
 from mptune.linux.preload.program import Obstacle, Program
 from mptune.linux.preload.statistics import collected, gathered
-from mptune.cli import app
-from mptune.errors import InputError, MptuneError
 from tests.plugins.answers import ANSWER
 from tests.plugins.waiting import until
 

@@ -31,6 +31,7 @@ VALUES: dict[str, tuple[str, ...]] = {
         *("messages:200B/0s", "messages:-1B/1s", "messages:200B/-1s", "messages:200B/1s/1s", "calls:200B/1s"),
         *("messages:200/100", "messages:nan/1s", "messages:200B/inf", "MESSAGES:200B/1s", LONG),
         f"messages:{LONG}/1s",
+        *("exec", "exec:", "exec:a", "exec:,a", "exec:a,", "exec:a,b,c", "exec:'a,b", f"exec:{LONG}"),
     ),
     "metric": (
         *("", "delay", "delay:", "delay:p98", "delay:p99:p50", "gap:1s", "late", "late:", "late:0s"),
@@ -206,6 +207,10 @@ TOGETHER = [
     Case((*RUN[:2], "--transfer", "1MiB", "--workload", CALLS), ("--workload",)),
     Case((*RUN[:2], "--workload", "messages:200B/1us", "--duration", "30s"), ("--workload",)),
     Case((*RUN[:2], "--workload", "messages:200B/1us"), ("--workload",)),
+    Case((*RUN[:2], "--workload", "exec:true,true"), ("--workload",)),  # the simulator runs no programs
+    Case((*LEARN, "--workload", "exec:true,true"), ("--workload",)),
+    Case((*LEARN, "--workload", "exec:true,true", "--objective", "gap"), ("--objective",)),
+    Case((*LEARN, "--workload", "exec:true,true", "--at-most-delay", "1s"), ("--at-most-delay",)),
     Case((*RUN, "--protocol", "tcp", "--pm", "fullmesh"), ("--pm",)),
     Case((*RUN, "--protocol", "tcp", "--scheduler", "blest"), ("--scheduler",)),
     Case((*RUN, "--pm", "fullmesh", "--active", "P-D"), ("--active",)),

@@ -1,4 +1,4 @@
-"""Real programs as a workload: what is measured of them, how they fail, and that they leave nothing behind."""
+"""Real programs as a workload: what is measured of them, how they fail, and that nothing is left behind."""
 
 import os
 import shlex
@@ -31,8 +31,9 @@ with socket.create_server(("", int(os.environ["MPTUNE_PORT"]))) as server:
 #: Reads that of so many connections.
 CLIENT = f"""
 import os, socket, sys
+end = os.environ["MPTUNE_SERVER"], int(os.environ["MPTUNE_PORT"])
 for _ in range(int(sys.argv[1])):
-    with socket.create_connection((os.environ["MPTUNE_SERVER"], int(os.environ["MPTUNE_PORT"]))) as connection:
+    with socket.create_connection(end) as connection:
         size = 0
         while size < {SIZE}:
             size += len(connection.recv(1 << 16)) or sys.exit("cut short")
@@ -95,18 +96,31 @@ def test_plain_tcp_is_left_alone_and_has_the_settings(measured):
 def test_a_program_that_asks_for_mptcp_itself_keeps_it(measured):
     """262 is IPPROTO_MPTCP."""
     text = CLIENT.replace("socket.create_connection(", "connected(")
-    itself = "def connected(end):\n    made = socket.socket(proto=262)\n    made.connect(end)\n    return made\n"
+    itself = (
+        "def connected(end):\n    made = socket.socket(proto=262)\n    made.connect(end)\n    return made\n"
+    )
     client = python(text.replace("for _", f"{itself}for _", 1), "1")
     assert measured(workload=workload(client)).metadata["connections_mptcp"] == 1
-    failed = measured(workload=workload(client), protocol="tcp", pm="default").failed
+    served = SERVER.replace("socket.create_server((", "served((").replace(
+        "import os, socket",
+        "import os, socket\n"
+        "def served(end):\n"
+        "    made = socket.socket(proto=262)\n"
+        "    made.bind(end)\n"
+        "    made.listen()\n"
+        "    return made",
+    )
+    both = workload(client, python(served))
+    failed = measured(workload=both, protocol="tcp", pm="default").failed
     assert failed.kind == "refused" and "MPTCP sockets itself" in failed.reason
 
 
+END = "; signal.pause()"
 OF_TCP = ("env", "-u", "LD_PRELOAD", *python(SERVER))
 FAILING = {
-    "fails": (python("import sys; print('a'); sys.exit('no luck')"), None, "died", "client: ended with status 1: no luck"),
+    "fails": (python("raise SystemExit('no luck')"), None, "died", "client: ended with status 1: no luck"),
     "killed": (python("import os; os.abort()"), None, "died", "client: was killed by signal 6"),
-    "never ends": (python("import signal; signal.pause()"), None, "incomplete", "client: it did not end within 0.5 s"),
+    "endless": (python(f"import signal{END}"), None, "incomplete", "client: it did not end within 0.5 s"),
     "no connection": (python(""), None, "unreachable", "client: it opened no TCP connection"),
     "no MPTCP": (python(CLIENT, "1"), OF_TCP, "fallback", "none of the client's 1 connections used MPTCP"),
     "no server": (
@@ -197,8 +211,8 @@ def test_nginx_and_curl(measured):
 @pytest.mark.needs("iperf3")
 @pytest.mark.parametrize("way", ["", "-R"])
 def test_iperf3(measured, way):
-    client = ("sh", "-c", f"exec iperf3 -c $MPTUNE_SERVER -p $MPTUNE_PORT -n 1M {way}")
+    client = ("sh", "-c", f"exec iperf3 -c $MPTUNE_SERVER -p $MPTUNE_PORT -t 1 {way}")
     observation = measured(workload=workload(client, ("sh", "-c", "exec iperf3 -s -1 -p $MPTUNE_PORT")))
     assert observation.failed is None
     assert observation.metadata["connections_mptcp"] == 2  # one has the orders
-    assert SIZE <= observation.in_order_bytes < 1.5 * SIZE
+    assert observation.in_order_bytes > SIZE  # of 7.5 MB

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from mptune.errors import InputError
 from mptune.linux.preload import program as examined
 from mptune.linux.preload.program import find
-from mptune.errors import InputError
 
 GLIBC = b"/lib64/ld-linux-x86-64.so.2\0"
 MUSL = b"/lib/ld-musl-x86_64.so.1\0"

@@ -9,7 +9,7 @@ manager, subflows, sysctls) is the business of `mptune apply`. It prints nothing
 
 import os
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal

@@ -13,6 +13,7 @@ from mptune.cli._tables import section, table
 from mptune.optimisation.by_objective import Figure, ObjectiveResult, Point
 from mptune.result import wording
 from mptune.statistics import Summary
+from mptune.trial.metrics import rank
 from mptune.units import format_size
 
 #: Combinations in the table of what was compared.
@@ -57,12 +58,16 @@ def _pair(summary: Summary | None) -> tuple[str, str]:
 
 def _compared(out: Console, result: ObjectiveResult) -> None:
     """The best configuration of each combination, the best combinations first."""
+
+    def key(point: Point) -> float:
+        return rank(result.objective, point.mean)
+
     best: dict[object, Point] = {}
     for point in result.points:
         usable = point.by_run and point.kept >= result.best.kept
-        if usable and (point.combination not in best or point.mean < best[point.combination].mean):
+        if usable and (point.combination not in best or key(point) < key(best[point.combination])):
             best[point.combination] = point
-    ordered = sorted(best.values(), key=lambda point: point.mean)
+    ordered = sorted(best.values(), key=key)
     listing = table("path manager", "CC", "| buffer", f"| {result.objective} ({result.unit})", "| failed")
     for point in ordered[:_SHOWN]:
         one = point.combination

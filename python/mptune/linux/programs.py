@@ -1,7 +1,7 @@
 """A measurement of real programs: a client and a server of the user's, and what their connections did.
 
-It stands where `mptune.linux.meter` stands in a trial. The agent's role `program` starts each, with all that it
-starts in turn, and ends them; the preloaded library makes their sockets and describes their connections
+It stands where `mptune.linux.meter` stands in a trial. The agent's role `program` starts and ends each, with
+all that it starts in turn; the preloaded library makes their sockets and describes their connections
 (`mptune.linux.preload`). Programs that take no library are refused before anything is measured.
 """
 
@@ -10,7 +10,6 @@ import select
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -247,12 +246,13 @@ def _result(
 ) -> dict[str, Any]:
     """The measurement, as `mptune.linux.meter_report.join` has it; bytes are those of both directions."""
     connections = ours.connections
-    payload = sum(_payload(one) for one in connections)
+    accepted = {(one.remote, one.local): one for one in theirs.connections}
+    sizes = [_payload(one, accepted.get((one.local, one.remote))) for one in connections]
     kinds = [one.kind for one in connections]
     reinjected = [one.reinjected_bytes for one in (*connections, *theirs.connections)]
     return {
         "duration_ns": elapsed_ns,
-        "in_order_bytes": payload,
+        "in_order_bytes": sum(sizes),
         "bins": [],
         "completion_ns": elapsed_ns if failed is None else None,
         "failed": None if failed is None else failed.reason,
@@ -268,7 +268,7 @@ def _result(
             "connections_mptcp": sum(kind == "mptcp" for kind in kinds),
             "connections_fallback": sum(kind == "fallback" for kind in kinds),
             "connections_tcp": sum(kind == "tcp" for kind in kinds),
-            "connection_bytes": " ".join(str(_payload(one)) for one in connections[:_SHOWN]),
+            "connection_bytes": " ".join(map(str, sizes[:_SHOWN])),
         },
     }
 
@@ -277,9 +277,12 @@ def _result(
 _SHOWN = 100
 
 
-def _payload(one: Connection | Subflow) -> int:
-    """Payload bytes of both directions."""
-    return (one.acked_bytes or 0) + (one.received_bytes or 0)
+def _payload(one: Connection | Subflow, far: Connection | Subflow | None) -> int:
+    """Payload bytes of both directions, by the end that knows of more: the other one may have closed."""
+    ends = [(one.acked_bytes, one.received_bytes)]
+    if far is not None:
+        ends.append((far.received_bytes, far.acked_bytes))
+    return sum(max(size or 0 for size in way) for way in zip(*ends, strict=True))
 
 
 def _subflows(ours: Statistics, theirs: Statistics) -> list[dict[str, Any]]:
@@ -308,7 +311,7 @@ def _empty(local: str, remote: str) -> dict[str, Any]:
 
 def _count(row: dict[str, Any], flow: Subflow, far: Subflow | None) -> None:
     """Add a subflow; RTTs are those of the side that sent more, as it knows them."""
-    row["bytes"] += _payload(flow)
+    row["bytes"] += _payload(flow, far)
     for side in (flow, far):
         if side is not None:
             row["retransmitted"] += side.retransmitted_segments or 0

@@ -326,7 +326,7 @@ class _Search:
             default=pair[1],
             subflows=_carrying(job.topology, pair[0], ours),
             figures=tuple(figure(metric, ours, theirs) for metric in (self.objective, *others)),
-            throughput=figure(THROUGHPUT, saturated[:beside], saturated[beside:]),
+            throughput=self._of_bulk(saturated[:beside], saturated[beside:]),
             outage=self._lost(cut, outages[:beside], outages[beside:]),
             warnings=(
                 *self._warnings(before, fresh, ours, theirs, chosen),
@@ -354,7 +354,16 @@ class _Search:
         cut = [msgspec.structs.replace(one, script=script) for one in pair]
         return path, self.job.measure(cut, "vary", runs, "outage")
 
-    def _lost(self, cut: str | None, ours: Sequence[Record], theirs: Sequence[Record]) -> tuple[str, Figure] | None:
+    def _of_bulk(self, ours: Sequence[Record], theirs: Sequence[Record]) -> Figure:
+        """The throughput of a saturated sender; programs have one of their own."""
+        found = figure(THROUGHPUT, ours, theirs)
+        if not isinstance(self.workload, Programs):
+            return found
+        return msgspec.structs.replace(found, name="a saturated sender's")
+
+    def _lost(
+        self, cut: str | None, ours: Sequence[Record], theirs: Sequence[Record]
+    ) -> tuple[str, Figure] | None:
         """What the outage of a path costs."""
         if cut is None or isinstance(self.workload, Programs):
             return None

@@ -83,7 +83,9 @@ def _commands(rest: str, text: str) -> Commands:
 
 
 def _quoted_words(words: tuple[str, ...]) -> str:
-    return " ".join(f"'{word}'" if "," in word and shlex.quote(word) == word else shlex.quote(word) for word in words)
+    return " ".join(
+        f"'{word}'" if "," in word and shlex.quote(word) == word else shlex.quote(word) for word in words
+    )
 
 
 def _further(kind: str, parts: list[str]) -> dict[str, int] | None:
@@ -160,8 +162,8 @@ WorkloadOption = Annotated[
         "What the programs do instead, for the --duration. messages:200B/100ms: a message of 200 B every "
         "100 ms, judged by its delay. requests:400B/64KiB,think=1s,at_once=2: the receiver asks with 400 B, "
         "is answered with 64 KiB, and asks again after 1 s, twice at a time. page:60KiB/30x20KiB,think=1s: a "
-        "page that names 30 objects of 20 KiB. exec:./client.sh,./server.sh: the connections of programs, for at "
-        "most the --duration.",
+        "page that names 30 objects of 20 KiB. exec:./client.sh,./server.sh: the connections of "
+        "two programs; the client has the --duration to end.",
         key="trials.workload",
         unset="as much as the connection takes",
     ),

@@ -74,7 +74,9 @@ def observe(
         bins=coarse(result.get("bins", []), width_ns),
         subflows=_subflows(paths, found, width_ns),
         expected_bps=expected_bps(trial, result.get("expected_bytes")),
-        completion_ns=result.get("completion_ns") if isinstance(trial.workload, Transfer | Programs) else None,
+        completion_ns=result.get("completion_ns")
+        if isinstance(trial.workload, Transfer | Programs)
+        else None,
         delays_ns=result.get("delays_ns", []),
         failed=failed,
         metadata=metadata,

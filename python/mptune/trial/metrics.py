@@ -61,6 +61,11 @@ COMPLETION = Metric(
 )
 
 
+def rank(name: str, value: float) -> float:
+    """A value of the metric with this name, as a key by which the best comes first."""
+    return -value if name == THROUGHPUT.name else value
+
+
 #: Percentiles by their words, as shares.
 _PERCENTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99.9": 0.999}
 

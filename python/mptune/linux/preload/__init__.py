@@ -4,7 +4,6 @@
 variables are described in `crates/mptune-preload/src/settings.rs`. It starts nothing.
 """
 
-import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -67,7 +66,7 @@ def collecting(file: Path) -> dict[str, str]:
 
 
 def forcing() -> dict[str, str]:
-    """The variable by which buffers exceed the kernel's limits where that is allowed, as those of trials do."""
+    """The variable by which buffers may exceed the kernel's limits, as those of trials do."""
     return {f"{_PREFIX}FORCE": "1"}
 
 

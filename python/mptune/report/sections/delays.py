@@ -11,6 +11,7 @@ from mptune.report.sections._base import Panel, Rows, Section, Table, grouped
 from mptune.result.answer import Figure, Interval, ObjectiveAnswer, Setting
 from mptune.result.run_data import RunData, TrialRow
 from mptune.trial import PLAIN_TCP
+from mptune.trial.metrics import rank
 from mptune.units import MIB
 
 
@@ -208,7 +209,7 @@ def _of_answer(run: RunData, answer: ObjectiveAnswer) -> Iterator[Table]:
     if run.compared:
         yield Table(
             title=f"What was compared by {answer.objective}, the best first",
-            rows=_compared(run),
+            rows=_compared(run, answer.objective),
             source="compared.csv",
         )
 
@@ -226,10 +227,10 @@ def _figure(name: str, figure: Figure) -> dict[str, object]:
     }
 
 
-def _compared(run: RunData) -> Rows:
+def _compared(run: RunData, objective: str) -> Rows:
     """The best configurations of the sweep, those within the limits first."""
     known = [row for row in run.compared if row.mean is not None]
-    known.sort(key=lambda row: (not row.within_limits, row.failed > 0, row.mean))
+    known.sort(key=lambda row: (not row.within_limits, row.failed > 0, rank(objective, row.mean or 0.0)))
     return [
         {
             "pm": row.pm,
