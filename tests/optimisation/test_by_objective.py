@@ -19,7 +19,7 @@ from mptune.result.making_by_objective import objective_document
 from mptune.runner.runner import TrialRunner
 from mptune.testbeds import Testbed
 from mptune.topology import CoreSegment, Topology
-from mptune.trial import Bulk, Commands, Messages, Observation, Pattern, Programs, Trial
+from mptune.trial import Bulk, Commands, Messages, Observation, Pattern, Programs, Trial, Workload
 
 MS, SECOND = 10**6, 10**9
 KIB, MIB = 2**10, 2**20
@@ -460,6 +460,9 @@ def test_an_initial_path_that_was_asked_for_is_the_beginning_of_every_candidate(
 
 class Downloads(Calls):
     """A client that ends when it has read 4 MB, and has a second of its own to begin with."""
+
+    def check_workload(self, workload: Workload) -> None:
+        """It has them."""
 
     def run(self, trial: Trial) -> Observation:
         if not isinstance(trial.workload, Programs):
