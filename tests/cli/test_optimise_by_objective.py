@@ -143,3 +143,54 @@ def test_every_trial_sends_what_was_asked_for(monkeypatch: pytest.MonkeyPatch, t
     assert {one.at_ns for trial in trials for one in trial.script} <= {5_000_000_000}
     document = json.loads(result.stdout)
     assert (document["objective"], document["unit"]) == ("later than 150 ms", "%")
+
+
+def test_many_connections_have_an_answer_with_fairness_and_one_alone_beside_it(tmp_path: Path) -> None:
+    words = (
+        "--connections",
+        3,
+        "--duration",
+        "3s",
+        "--cc",
+        "cubic",
+        "--pm",
+        "fullmesh",
+        "--buffers",
+        "0.25,1",
+    )
+    out = tmp_path / "three"
+    result = mptune(
+        *("optimise", "UiT-HAW", *words, "--runs", 2, "--confirm-runs", 2, "--no-tcp", "--out", out, "--json")
+    )
+    assert result.exit_code == 0, result.stderr
+    answer = json.loads(result.stdout)
+    assert answer["workload"]["kind"] == "mix" and answer["workload"]["parts"][0]["connections"] == 3
+    assert [one["name"] for one in answer["figures"]] == ["throughput", "fairness"]
+    assert answer["throughput"]["name"] == "throughput of one alone"
+    assert 33 < answer["figures"][1]["recommended"]["mean"] <= 100
+    assert "throughput of one alone" in (out / "report.html").read_text()
+    # It is an answer that can be read again, and its trials have their parts.
+    run = read_run(out, "three")
+    assert run.by_objective is not None and run.delayed == ()
+    with open_store(out / STORE, write=False) as store:
+        keys = [trial.key for trial in store.trials() if trial.purpose == "confirm"]
+        assert all(len(one.parts[0].connections) == 3 for one in map(store.observation, keys))
+        assert all(kept.parts[0].fairness for kept in store.records(keys).values())
+
+
+def test_a_campaign_of_a_mix_exports_the_times_of_every_connection(tmp_path: Path) -> None:
+    (tmp_path / "both.toml").write_text(
+        'topology = "UiT-HAW"\nkind = "sweep"\n[factors]\npm = ["fullmesh"]\ncc = ["cubic"]\n'
+        'buffers = "256KiB"\n[trials]\nruns = 1\nduration = "1s"\n'
+        'workload = "mix:2*messages:200B/100ms+requests:400B/10KiB"\n'
+    )
+    out = tmp_path / "both"
+    result = mptune("campaign", "run", tmp_path / "both.toml", "--out", out, "--quiet")
+    assert result.exit_code == 0, result.stderr
+    assert mptune("campaign", "export", out, "--series", "--out", tmp_path / "tables").exit_code == 0
+    rows = table(tmp_path / "tables" / "times.csv")
+    of_calls = [row for row in rows if row["part"] == "0"]
+    assert [row["number"] for row in of_calls] == [str(number) for number in range(10)] * 2
+    assert {row["connection"] for row in of_calls} == {"0", "1"}
+    assert {float(row["due_s"]) for row in of_calls} == {number / 10 for number in range(10)}
+    assert {row["due_s"] for row in rows if row["part"] == "1"} == {""}

@@ -414,6 +414,38 @@ def test_messages_have_delays_in_the_first_line_and_every_one_in_json():
     )
 
 
+def test_a_mix_has_a_line_for_each_part_and_every_connection_in_json():
+    words = ("run", "UiT-HAW", "--workload", "mix:bulk+2*messages:200B/100ms", "--duration", "5s")
+    lines = CliRunner().invoke(app, words).stdout.splitlines()
+    assert re.match(r"[\d.]+ Mbit/s over 5 s \(UiT-HAW", lines[0])
+    assert lines[1].startswith("a saturated sender: throughput ")
+    assert lines[2].startswith("2 connections with messages of 200 B every 100 ms: delay p99 ")
+    assert re.search(r"fairness (99\.\d+|100) % \(Jain's index\)$", lines[2])
+    result = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
+    bulk, calls = result["parts"]
+    assert (bulk["kind"], calls["kind"], result["fairness"]) == ("bulk", "messages", None)
+    assert [one["throughput_mbps"] for one in bulk["connections"]] == [result["throughput_mbps"]]
+    assert [len(one["times_ms"]) for one in calls["connections"]] == [50, 50]
+
+
+def test_many_connections_share_and_their_sum_is_the_throughput():
+    words = ("run", "UiT-HAW", "--connections", "4", "--duration", "10s", "--json")
+    result = json.loads(CliRunner().invoke(app, words).stdout)
+    rates = [one["throughput_mbps"] for one in result["parts"][0]["connections"]]
+    # Each over its own time, which is up to a second shorter.
+    assert len(rates) == 4 and result["throughput_mbps"] <= sum(rates) <= 1.12 * result["throughput_mbps"]
+    assert result["fairness"] == pytest.approx(100 * sum(rates) ** 2 / 4 / sum(rate**2 for rate in rates))
+    alone = json.loads(CliRunner().invoke(app, [*words[:2], *words[4:]]).stdout)
+    assert "parts" not in alone and "fairness" not in alone
+
+
+def test_transfers_on_many_connections_end_with_the_last():
+    words = ("run", "UiT-HAW", "--connections", "3", "--transfer", "1MiB", "--json")
+    result = json.loads(CliRunner().invoke(app, words).stdout)
+    each = [one["completion_s"] for one in result["parts"][0]["connections"]]
+    assert max(each) <= result["completion_s"] < max(each) + 1
+
+
 def test_messages_through_an_outage_have_its_gap():
     cut = ("--pm", "pcdc", "--active", "P-D", "--at", "5s:down:P-D")
     result = json.loads(CliRunner().invoke(app, ["run", "UiT-HAW", *MESSAGES, *cut, "--json"]).stdout)

@@ -490,7 +490,7 @@ def test_programs_are_judged_by_their_end_or_their_throughput(
     result = run(network, Downloads(fake_testbed), workload=programs, objective=objective)
     names = [figure.name for figure in result.figures]
     assert names == (["throughput", "completion time"] if objective else ["completion time", "throughput"])
-    assert (result.throughput.name, result.outage) == ("a saturated sender's", None)
+    assert (result.throughput.name, result.outage) == ("throughput of one alone", None)
     # What programs send is not known: every buffer is swept.
     assert {point.buffer_bytes for point in result.points} == set(OPTIONS.buffers)
     means = [point.mean for point in result.points]

@@ -5,8 +5,8 @@ import re
 import msgspec
 import pytest
 
-from mptune.options.workloads import WORKLOAD, Asked, impossible, shown
-from mptune.trial import Asking, Browsing, Commands, Pattern
+from mptune.options.workloads import WORKLOAD, AskedWorkload, impossible, on_connections, shown
+from mptune.trial import Asking, Browsing, Commands, Pattern, Several
 
 MS, SECOND = 10**6, 10**9
 
@@ -52,6 +52,19 @@ def test_a_word_is_a_size_and_an_interval(text, size, interval_ns):
         ("exec:a", "expected exec:CLIENT,SERVER, two command lines"),
         ("exec:a,b,c", "expected exec:CLIENT,SERVER, two command lines"),
         ("exec:'a,b", 'expected exec:CLIENT,SERVER, found "exec:\'a,b": No closing quotation'),
+        ("mix:", "expected one of bulk, transfer, messages"),
+        ("mix:calls", "expected one of bulk, transfer, messages"),
+        ("mix:bulk+", "expected one of bulk, transfer, messages"),
+        ("mix:bulk:1MiB", "expected bulk, found"),
+        ("mix:transfer", "expected transfer:SIZE, found"),
+        ("mix:transfer:0B", "expected a transfer of at least 1 B, found 0 B"),
+        ("mix:mix:bulk", "expected one of bulk, transfer, messages"),
+        ("mix:messages:200B", "expected messages:SIZE/INTERVAL, found"),
+        ("mix:bulk+messages:200B/0s", "expected an interval above 0, found 0"),
+        ("mix:x*bulk", "expected a whole number, found"),
+        ("mix:0*bulk", "expected 1 to 1000 connections, found 0"),
+        ("mix:999*bulk+2*bulk", "expected 1 to 1000 connections, found 1001"),
+        ("bulk", "expected one of messages"),
         ("page:1KiB/3x20KiB,at_once=2", "expected page:SIZE/NxSIZE[,think=TIME], found"),
     ],
 )
@@ -89,7 +102,39 @@ def test_what_is_asked_for_has_a_word_too(text, asked):
         else []
     )
     # As settings of a campaign are kept and read again.
-    assert msgspec.convert(msgspec.to_builtins(asked), Asked) == asked
+    assert msgspec.convert(msgspec.to_builtins(asked), AskedWorkload) == asked
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mix:bulk",
+        "mix:20*bulk+messages:200B/100ms",
+        "mix:messages:200B/100ms+3*requests:400B/64KiB,think=1s+transfer:1MiB+page:60KiB/30x20KiB",
+    ],
+)
+def test_a_mix_has_a_word(text):
+    asked = WORKLOAD.parse(text)
+    assert isinstance(asked, Several) and WORKLOAD.parse(shown(asked)) == asked
+    WORKLOAD.check(asked)
+    assert msgspec.convert(msgspec.to_builtins(asked), AskedWorkload) == asked
+    thinking = ["expected less thinking than the duration of 1 s, found 1 s"]
+    assert list(impossible(asked, SECOND)) == (thinking if "think" in text else [])
+
+
+def test_many_connections_are_a_mix_of_one_workload():
+    calls = WORKLOAD.parse("messages:200B/100ms")
+    assert on_connections(calls, 1) is calls and on_connections(None, 1) is None
+
+    def text(*asked):
+        several = on_connections(*asked)
+        assert several is not None
+        return shown(several)
+
+    assert text(calls, 20) == "mix:20*messages:200B/100ms"
+    assert text(None, 3) == "mix:3*bulk"
+    assert text(None, 3, 1048576) == "mix:3*transfer:1MiB"
+    assert text(WORKLOAD.parse("mix:bulk+2*bulk"), 2) == "mix:2*bulk+4*bulk"
 
 
 def test_a_trial_has_a_million_messages_at_most():

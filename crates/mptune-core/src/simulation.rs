@@ -19,8 +19,10 @@ pub struct Simulation<T: Transport> {
     /// The first source that is a timer; earlier ones belong to the network.
     first_timer: usize,
     connections: Vec<T>,
-    /// A client and a server on two of them.
-    exchange: Option<Box<Exchange>>,
+    /// Clients and servers, each on two of them.
+    exchanges: Vec<Exchange>,
+    /// Of each connection, the number of its exchange; shorter where the last have none.
+    exchanging: Vec<Option<usize>>,
 }
 
 impl<T: Transport> Simulation<T> {
@@ -43,7 +45,14 @@ impl<T: Transport> Simulation<T> {
             paths: PathEnds::of_all(spec, family),
             lsrr_honoured: spec.lsrr_honoured,
         };
-        Self { io, events: 0, first_timer, connections: Vec::new(), exchange: None }
+        Self {
+            io,
+            events: 0,
+            first_timer,
+            connections: vec![],
+            exchanges: vec![],
+            exchanging: vec![],
+        }
     }
 
     /// Adds a connection and returns its number.
@@ -56,13 +65,24 @@ impl<T: Transport> Simulation<T> {
 
     /// A client and a server from now on, on the connections of the responses and of the requests.
     pub fn exchange(&mut self, purpose: Purpose, connections: [usize; 2]) {
-        self.exchange = Some(Box::new(Exchange::new(purpose, connections)));
+        for number in connections {
+            if self.exchanging.len() <= number {
+                self.exchanging.resize(number + 1, None);
+            }
+            self.exchanging[number] = Some(self.exchanges.len());
+        }
+        self.exchanges.push(Exchange::new(purpose, connections));
+    }
+
+    /// The exchange whose responses a connection carries.
+    fn exchange_of(&self, number: usize) -> Option<&Exchange> {
+        let exchange = &self.exchanges[(*self.exchanging.get(number)?)?];
+        exchange.is_on(number).then_some(exchange)
     }
 
     /// Time at which the whole workload of a connection was delivered, or the last response to its client.
     pub fn completed_at(&self, number: usize) -> Option<Nanos> {
-        let exchange = self.exchange.as_ref().filter(|exchange| exchange.is_on(number));
-        match exchange {
+        match self.exchange_of(number) {
             Some(exchange) => exchange.over_at(),
             None => self.connections[number].completed_at(),
         }
@@ -70,8 +90,7 @@ impl<T: Transport> Simulation<T> {
 
     /// Delays of the messages of a connection, or times of the responses to its client.
     pub fn delays(&self, number: usize) -> &[Nanos] {
-        let exchange = self.exchange.as_ref().filter(|exchange| exchange.is_on(number));
-        exchange.map_or_else(
+        self.exchange_of(number).map_or_else(
             || self.connections[number].delays().unwrap_or_default(),
             |exchange| exchange.times(),
         )
@@ -93,8 +112,8 @@ impl<T: Transport> Simulation<T> {
     }
 
     /// The connection of a flow, unless the flow is closed.
-    pub fn owner(&self, flow: u16) -> Option<usize> {
-        let (number, _) = *self.io.flows.get(usize::from(flow))?;
+    pub fn owner(&self, flow: u32) -> Option<usize> {
+        let (number, _) = *self.io.flows.get(flow as usize)?;
         (number < self.connections.len()).then_some(number)
     }
 
@@ -114,7 +133,8 @@ impl<T: Transport> Simulation<T> {
     }
 
     /// Handles everything up to and including `until`, or until `connection` has completed its
-    /// transfer. False when no events are left: without completion, that is a stall.
+    /// transfer, or its client has the last response. False when no events are left: without completion, that is a
+    /// stall.
     pub fn run(&mut self, until: Nanos, connection: usize) -> bool {
         while let Some((at, source)) = self.io.queue.earliest() {
             if at > until {
@@ -124,26 +144,30 @@ impl<T: Transport> Simulation<T> {
             debug_assert!(at >= self.io.now, "time went backwards");
             self.io.now = at;
             self.events += 1;
-            if source < self.first_timer {
+            let touched = if source < self.first_timer {
                 let arrived = self.io.network.advance(&mut self.io.queue, source, until);
-                if let Some((route, packet)) = arrived {
-                    let may_complete = self.deliver(route, &packet);
-                    if may_complete && self.connections[connection].completed_at().is_some() {
-                        return true;
-                    }
-                }
+                let Some((route, packet)) = arrived else { continue };
+                let Some(number) = self.deliver(route, &packet) else { continue };
+                number
             } else {
                 let (number, timer) = self.io.timers[source - self.first_timer];
                 self.connections[number].on_timer(&mut self.io, source, timer);
+                number
+            };
+            if !self.exchanges.is_empty() {
+                self.step(touched);
             }
-            if let Some(exchange) = &mut self.exchange {
-                exchange.step(&mut self.connections, &mut self.io);
-                if exchange.over_at().is_some() {
-                    return true;
-                }
+            if touched == connection && self.completed_at(connection).is_some() {
+                return true;
             }
         }
         false
+    }
+
+    /// The programs of the exchange on this connection do what is due.
+    fn step(&mut self, number: usize) {
+        let Some(Some(exchange)) = self.exchanging.get(number) else { return };
+        self.exchanges[*exchange].step(&mut self.connections, &mut self.io);
     }
 
     /// Delivers a forged packet at the end of a route.
@@ -158,18 +182,18 @@ impl<T: Transport> Simulation<T> {
         &mut self.connections[number]
     }
 
-    /// Delivers a packet at the end of its route. True if it may complete a transfer.
+    /// Delivers a packet at the end of its route: the connection that got it.
     #[inline]
-    fn deliver(&mut self, route: usize, packet: &T::Packet) -> bool {
+    fn deliver(&mut self, route: usize, packet: &T::Packet) -> Option<usize> {
         let (number, id) = self.io.flows[packet.flow() as usize];
         // A closed flow belongs to no connection.
-        let Some(connection) = self.connections.get_mut(number) else { return false };
+        let connection = self.connections.get_mut(number)?;
         let to_receiver = (route % 2 == 0) != connection.is_reversed();
         if to_receiver {
             connection.on_receiver_packet(&mut self.io, id, packet);
         } else {
             connection.on_sender_packet(&mut self.io, id, packet);
         }
-        to_receiver
+        Some(number)
     }
 }

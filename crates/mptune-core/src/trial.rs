@@ -3,6 +3,7 @@
 
 mod background;
 mod check;
+mod flows;
 mod names;
 mod outcome;
 mod path_parameters;
@@ -11,11 +12,11 @@ mod script;
 mod spec;
 
 pub use crate::transport::{Sample, SubflowOutcome};
-pub use outcome::{BackgroundOutcome, FailureKind, Outcome};
+pub use outcome::{BackgroundOutcome, ConnectionOutcome, FailureKind, FlowOutcome, Outcome};
 pub use path_parameters::PathParameters;
 pub use recorded::{Recorded, Recording};
 pub use script::{ScriptAction, ScriptSpec};
-pub use spec::TrialSpec;
+pub use spec::{FlowSpec, TrialSpec};
 
 use crate::early_end::EarlyEnd;
 use crate::error::SpecError;
@@ -34,6 +35,9 @@ impl TrialSpec {
     /// # Errors
     /// The first key that is wrong; a trial that runs but stalls is an outcome with a reason.
     pub fn run(&self) -> Result<Outcome, SpecError> {
+        if self.is_many() {
+            return self.run_many();
+        }
         let (mut simulation, number) = self.prepare()?;
         let span = self.drive(&mut simulation, number, self.workload.limit());
         Ok(self.outcome(&simulation, number, &span))

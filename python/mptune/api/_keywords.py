@@ -59,6 +59,7 @@ class RunKeywords(MemberKeywords, _PathManagerKeywords, _PathKeywords, total=Fal
     duration: One | None
     transfer: One | None
     workload: One | None
+    connections: int | None
     size_known: bool | None
     seed: int | None
     initial_path: One | None
@@ -100,6 +101,7 @@ class SweepKeywords(MemberKeywords, _PathManagerKeywords, _MeasuringKeywords, to
     scheduler: Many | None
     transfer: Many | None
     workload: One | None
+    connections: int | None
     size_known: bool | None
     tcp_on: Many | None
     at: Many | None
@@ -131,6 +133,7 @@ class OptimiseKeywords(MemberKeywords, _PathManagerKeywords, _MeasuringKeywords,
     initial_path: Many | None
     transfer: Many | None
     workload: One | None
+    connections: int | None
     objective: One | None
     at_most_delay: One | None
     at_most_gap: One | None

@@ -49,7 +49,13 @@ from mptune.options.trials import (
     Transfers,
     check_labels,
 )
-from mptune.options.workloads import WorkloadOption, impossible
+from mptune.options.workloads import (
+    Connections,
+    WorkloadOption,
+    impossible,
+    on_connections,
+    wrong_connections,
+)
 from mptune.runner.executors import ExecutorOptions
 from mptune.tables import read_toml
 from mptune.topology import Topology, check_name, from_document, load
@@ -93,6 +99,7 @@ class SweepOptions(Options, frozen=True, kw_only=True):
     schedulers: Schedulers = ()
     transfers: Transfers = ()
     workload: WorkloadOption = None
+    connections: Connections = 1
     size_known: SizeKnown = True
     tcp_paths: TcpPaths = ()
     script: Script = ()
@@ -109,6 +116,8 @@ class SweepOptions(Options, frozen=True, kw_only=True):
             yield "script", expected
         if not self.size_known and not self.transfers:
             yield "size_known", "expected only with sizes of transfers"
+        for expected in wrong_connections(self.workload, self.connections, self.transfers):
+            yield "connections", expected
         if self.workload is not None and self.transfers:
             yield "workload", "expected either a workload or sizes of transfers, found both"
         for expected in impossible(self.workload, self.duration_ns):
@@ -186,7 +195,11 @@ class SweepOptions(Options, frozen=True, kw_only=True):
         return active
 
     def completed(self) -> Self:
-        """PCDC's sets are measured unless they are given."""
+        """PCDC's sets are measured unless they are given; many connections are a workload."""
+        if self.connections > 1 and not self.transfers:
+            workload = on_connections(self.workload, self.connections)
+            if workload is not self.workload:
+                return replace(self, workload=workload, connections=1).completed()
         impact = self.impact
         if impact is None and "pcdc" in self.pms and not self._active:
             impact = ImpactOptions()

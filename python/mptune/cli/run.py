@@ -15,8 +15,8 @@ from mptune._text import over
 from mptune.cli._common import JsonOption, TopologyArgument, add, console, emit_json, load_topology
 from mptune.errors import TrialError
 from mptune.options.trials import Reverse, Testbed
-from mptune.runner.one_trial import AFTER_A_SCRIPT, RunOptions, times_line
-from mptune.trial import FIXED, Timed
+from mptune.runner.one_trial import AFTER_A_SCRIPT, RunOptions, part_lines, times_line
+from mptune.trial import FIXED, Timed, judged
 
 if TYPE_CHECKING:
     from mptune.trial import Observation, Trial
@@ -36,6 +36,8 @@ def register(app: typer.Typer) -> None:
         "mptune run UNIS-HiN --stack v0.9x                          # the papers' kernel",
         "mptune run CLOUD-HOME.hybrid --workload messages:200B/100ms   # the delay of each message",
         "mptune run CLOUD-HOME.hybrid --workload requests:400B/64KiB   # the time of each response",
+        "mptune run CLOUD-HOME.hybrid --workload mix:bulk+messages:200B/100ms   # both at the same time",
+        "mptune run UNIS-HiN --connections 20                       # that share the paths, and how fairly",
         "mptune run UNIS-HiN --buffer-mode auto --buffer 4MiB       # autotuning up to tcp_rmem, tcp_wmem",
         "mptune run UNIS-HiN --at 5s:down:U-U --at 9s:up:U-U --duration 15s   # cut a path for 4 s",
         "mptune run UNIS-HiN --protocol tcp --initial-path U-U      # plain TCP on one path, to compare",
@@ -83,10 +85,12 @@ def _print(trial: Trial, observation: Observation) -> None:
         out.print(
             f"{units.format_size(observation.in_order_bytes)} in {seconds:.3f} s ({what})", style="bold"
         )
-    elif isinstance(trial.workload, Timed):
+    elif isinstance(judged(trial.workload), Timed):
         out.print(f"{times_line(trial, observation)} ({what})", style="bold")
     else:
         out.print(f"{observation.throughput_bps / 1e6:.2f} Mbit/s over {seconds:g} s ({what})", style="bold")
+    for line in part_lines(trial, observation):
+        out.print(line)
     table = DataTable(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("subflow", no_wrap=True)
     table.add_column("role", no_wrap=True)

@@ -29,9 +29,12 @@ from mptune.trial import (
     Combination,
     Configuration,
     Described,
+    Mix,
     Programs,
     Record,
     ScriptedAction,
+    Transfer,
+    judged,
 )
 from mptune.trial.metrics import THROUGHPUT, Metric, metric_named, metrics_of, through_an_outage
 from mptune.trial.records import is_tcp
@@ -307,6 +310,7 @@ class _Search:
         beside = min(_BESIDE_RUNS, runs)
         saturated = job.measure(bulk, "vary", beside, "throughput beside it")
         cut, outages = self._outage(pair, ours, beside)
+        lost = through_an_outage(self.workload)
         label = stack_title(job.runner.testbed.name, msgspec.structs.asdict(options.stack.chosen()))
         return ObjectiveResult(
             name=job.topology.name,
@@ -326,8 +330,8 @@ class _Search:
             default=pair[1],
             subflows=_carrying(job.topology, pair[0], ours),
             figures=tuple(figure(metric, ours, theirs) for metric in (self.objective, *others)),
-            throughput=self._of_bulk(saturated[:beside], saturated[beside:]),
-            outage=self._lost(cut, outages[:beside], outages[beside:]),
+            throughput=figure(self._alone, saturated[:beside], saturated[beside:]),
+            outage=None if cut is None else (cut, figure(lost, outages[:beside], outages[beside:])),
             warnings=(
                 *self._warnings(before, fresh, ours, theirs, chosen),
                 *failures(outages, f"outage ({cut} is cut)"),
@@ -335,11 +339,18 @@ class _Search:
             records=(*before, *fresh, *saturated, *outages),
         )
 
+    @property
+    def _alone(self) -> Metric:
+        """Throughput of a saturated sender, which mixes and programs may have among their own."""
+        has_its_own = isinstance(self.workload, Mix | Programs)
+        return replace(THROUGHPUT, name=f"{THROUGHPUT.name} of one alone") if has_its_own else THROUGHPUT
+
     def _outage(
         self, pair: Sequence[Configuration], ours: Sequence[Record], runs: int
     ) -> tuple[str | None, list[Record]]:
         """The path that carries most, cut halfway: for good, and the gap that it leaves."""
-        if len(self.job.topology.paths) < 2 or pair[0].protocol == "tcp":
+        is_sized = isinstance(judged(self.workload), Transfer)
+        if len(self.job.topology.paths) < 2 or pair[0].protocol == "tcp" or is_sized:
             return None, []
         if isinstance(self.workload, Programs):
             return None, []  # nobody knows beforehand when half of them is over
@@ -353,21 +364,6 @@ class _Search:
         script = (ScriptedAction(at_ns=self.workload.duration_ns // 2, path=path, action="down"),)
         cut = [msgspec.structs.replace(one, script=script) for one in pair]
         return path, self.job.measure(cut, "vary", runs, "outage")
-
-    def _of_bulk(self, ours: Sequence[Record], theirs: Sequence[Record]) -> Figure:
-        """The throughput of a saturated sender; programs have one of their own."""
-        found = figure(THROUGHPUT, ours, theirs)
-        if not isinstance(self.workload, Programs):
-            return found
-        return msgspec.structs.replace(found, name="a saturated sender's")
-
-    def _lost(
-        self, cut: str | None, ours: Sequence[Record], theirs: Sequence[Record]
-    ) -> tuple[str, Figure] | None:
-        """What the outage of a path costs."""
-        if cut is None or isinstance(self.workload, Programs):
-            return None
-        return cut, figure(through_an_outage(self.workload), ours, theirs)
 
     def _warnings(
         self,
@@ -452,10 +448,11 @@ def _beginnings(topology: Topology, subset: Sequence[str], asked: Sequence[str])
 def worth_measuring(buffers: Sequence[int], sent: Described) -> list[int]:
     """Buffers for a workload, bytes, ascending: of those that hold all that can wait the smallest alone.
 
-    That are the messages of a standstill, or all that is asked for at once. What programs send is not known.
+    That are the messages of a standstill, or all that is asked for at once. Beside a sender that always has
+    more, and where that is not known, all are worth it.
     """
     ordered = sorted(buffers)
-    if isinstance(sent, Programs):
+    if sent.waiting_bytes is None:
         return ordered
     # Linux charges about twice the payload.
     least = next((size for size in ordered if size >= 4 * sent.waiting_bytes), ordered[-1])

@@ -29,11 +29,17 @@ from mptune.options.trials import (
     SizeKnown,
     Transfers,
 )
-from mptune.options.workloads import WorkloadOption, impossible
+from mptune.options.workloads import (
+    Connections,
+    WorkloadOption,
+    impossible,
+    on_connections,
+    wrong_connections,
+)
 from mptune.strategy import STRATEGIES
 from mptune.testbeds import check_name
 from mptune.testbeds.virtual import VirtualTestbed
-from mptune.trial import DEFAULT_FAMILY, FIXED, Described, Timed, Workload, workloads_of
+from mptune.trial import DEFAULT_FAMILY, FIXED, Described, Timed, Workload, judged, workloads_of
 from mptune.trial.metrics import GAP, USUAL, Metric, has, metric_named, times_of, usual_objective
 
 #: Configuration of a host that was never tuned; measured with the largest buffer of the sweep.
@@ -139,6 +145,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
     initial_paths: InitialPaths = ()
     transfers: Transfers = ()
     workload: WorkloadOption = None
+    connections: Connections = 1
     objective: Annotated[
         str | None,
         Option(
@@ -301,9 +308,10 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
     @property
     def limits(self) -> Iterator[Limit]:
         """Limits on times, in ms."""
-        if not isinstance(self.sent, Timed):
+        if self.sent is None:
             return
-        slow = times_of(self.sent)["p99"]
+        sent = judged(self.sent)
+        slow = times_of(sent)["p99"] if isinstance(sent, Timed) else GAP
         for metric, most_ns in ((slow, self.at_most_delay_ns), (GAP, self.at_most_gap_ns)):
             if most_ns is not None:
                 yield Limit(metric, most_ns / 1e6)
@@ -317,6 +325,8 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
         """The model needs enough buffer sizes; options are of path managers that are swept."""
         if not self.size_known and not self.transfers:
             yield "size_known", "expected only with sizes of transfers"
+        for wrong in wrong_connections(self.workload, self.connections, self.transfers):
+            yield "connections", wrong
         yield from self._conflicts_of_workload()
         if self.workload is not None:
             for field in msgspec.structs.fields(type(self)):
@@ -361,16 +371,23 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
         for expected in impossible(self.workload, self.duration_ns):
             yield "workload", expected
         assert self.sent is not None
-        kind = self.sent.kind
+        kind = judged(self.sent).kind
+        if self.at_most_delay_ns is not None and not isinstance(judged(self.sent), Timed):
+            yield "at_most_delay_ns", f"expected only with messages, requests or pages, found {kind}"
         if not has(self.sent, metric_named(self.objective_word)):
             yield "objective", f"expected a metric of {kind}, found {self.objective_word}"
         if self.at_most_gap_ns is not None and not has(self.sent, GAP):
             yield "at_most_gap_ns", f"expected only with messages, found {kind}"
-        if self.at_most_delay_ns is not None and not isinstance(self.sent, Timed):
-            yield "at_most_delay_ns", f"expected only with messages, requests or page, found {kind}"
 
     def completed(self) -> Self:
-        """Withdrawal trials use the largest buffer, which limits least, and the same base of seeds."""
+        """Withdrawal trials use the largest buffer, which limits least, and the same base of seeds.
+
+        Many connections are a workload.
+        """
+        if self.connections > 1 and not self.transfers:
+            workload = on_connections(self.workload, self.connections)
+            if workload is not self.workload:
+                return msgspec.structs.replace(self, workload=workload, connections=1).completed()
         impact = withdrawals(self.impact, self.buffers, self.buffer_mode, self.family, self.seed)
         proposes = self.learns and self.sets == "compete"
         if proposes and impact.design == "paired" and impact.runs is None:

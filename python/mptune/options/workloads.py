@@ -4,7 +4,7 @@ A text such as "messages:200B/100ms": the kind, and what it needs. How long it l
 """
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated
 
 from mptune import units
@@ -12,7 +12,20 @@ from mptune._text import quoted
 from mptune.errors import one_of
 from mptune.options._declared import Option
 from mptune.options._kinds import Kind, count
-from mptune.trial import Asking, Browsing, Commands, Pattern
+from mptune.trial import (
+    MOST_CONNECTIONS,
+    Asked,
+    AskedPart,
+    AskedSingle,
+    Asking,
+    Browsing,
+    Commands,
+    Pattern,
+    Saturating,
+    Several,
+    Sized,
+    on_each,
+)
 
 #: Most messages of a trial (`crates/mptune-core/src/workload/messages.rs`).
 _MOST = 1_000_000
@@ -22,27 +35,62 @@ _MOST_AT_ONCE = 1_000
 #: Most objects of a page (`crates/mptune-core/src/workload/page.rs`).
 _MOST_OBJECTS = 10_000
 
-#: Programs of a trial: a client and a server.
-_ENDS = 2
-
-#: What is asked for, without the time that it lasts.
-Asked = Pattern | Asking | Browsing | Commands
+#: Whatever can be asked for by this option.
+AskedWorkload = Asked | Several | Commands
 
 #: Kinds, and how they are written.
 _KINDS = {
     "messages": "messages:SIZE/INTERVAL",
     "requests": "requests:SIZE/SIZE[,think=TIME][,at_once=N]",
     "page": "page:SIZE/NxSIZE[,think=TIME]",
-    "exec": "exec:CLIENT,SERVER",
 }
 
 
-def _parse(text: str) -> Asked:
+#: Kinds that are options of their own, or words, unless they are in a mix.
+_IN_A_MIX = {"bulk": "bulk", "transfer": "transfer:SIZE"}
+
+#: What a mix begins with, and what is between its parts and behind their numbers of connections.
+_MIX, _AND, _TIMES = "mix:", "+", "*"
+
+#: What two programs begin with, how that goes on, and how many they are.
+_EXEC, _OF_EXEC, _ENDS = "exec:", "exec:CLIENT,SERVER", 2
+
+
+def _parse(text: str) -> AskedWorkload:
+    if text.strip().startswith(_MIX):
+        parts = text.strip().removeprefix(_MIX).split(_AND)
+        return Several(parts=tuple(map(_part, parts)))
+    if text.strip().startswith(_EXEC):
+        return _commands(text.strip().removeprefix(_EXEC), text)
+    return _parse_one(text)
+
+
+def _part(text: str) -> AskedPart:
+    """A part such as "20*messages:200B/100ms"."""
+    number, times, one = text.partition(_TIMES)
+    if not times:
+        number, one = "1", text
+    return AskedPart(workload=_parse_any(one), connections=count().parse(number))
+
+
+def _parse_any(text: str) -> AskedSingle:
+    """A part's workload."""
+    kind, colon, rest = text.strip().partition(":")
+    if kind == "bulk" and not colon:
+        return Saturating()
+    if kind == "transfer" and colon:
+        return Sized(bytes=units.parse_size(rest))
+    if kind in _IN_A_MIX:
+        raise ValueError(f"expected {_IN_A_MIX[kind]}, found {quoted(text)}")
+    if kind not in _KINDS:
+        raise ValueError(one_of((*_IN_A_MIX, *_KINDS), kind))
+    return _parse_one(text)
+
+
+def _parse_one(text: str) -> Asked:
     kind, _, rest = text.strip().partition(":")
     if kind not in _KINDS:
-        raise ValueError(one_of(_KINDS, kind))
-    if kind == "exec":
-        return _commands(rest, text)
+        raise ValueError(one_of((*_KINDS, "exec", "mix"), kind))
     main, *others = rest.split(",")
     first, slash, second = main.partition("/")
     further = _further(kind, others)
@@ -67,7 +115,7 @@ def _commands(rest: str, text: str) -> Commands:
     try:
         found = list(words)
     except ValueError as error:
-        raise ValueError(f"expected {_KINDS['exec']}, found {quoted(text)}: {error}") from None
+        raise ValueError(f"expected {_OF_EXEC}, found {quoted(text)}: {error}") from None
     lines: list[list[str]] = [[]]
     for word in found:
         if word == ",":
@@ -76,8 +124,7 @@ def _commands(rest: str, text: str) -> Commands:
             lines[-1].append(word)
     if len(lines) != _ENDS or not all(lines):
         raise ValueError(
-            f"expected {_KINDS['exec']}, two command lines with a comma that is not quoted, "
-            f"found {quoted(text)}"
+            f"expected {_OF_EXEC}, two command lines with a comma that is not quoted, found {quoted(text)}"
         )
     return Commands(client=tuple(lines[0]), server=tuple(lines[1]))
 
@@ -100,9 +147,15 @@ def _further(kind: str, parts: list[str]) -> dict[str, int] | None:
     return found
 
 
-def shown(asked: Asked) -> str:
+def shown(asked: AskedSingle | Several | Commands) -> str:
     """The text that means a workload."""
     match asked:
+        case Several():
+            text = _MIX + _AND.join(map(_shown_part, asked.parts))
+        case Saturating():
+            text = "bulk"
+        case Sized():
+            text = f"transfer:{_size(asked.bytes)}"
         case Pattern():
             text = f"messages:{_size(asked.bytes)}/{_time(asked.interval_ns)}"
         case Asking():
@@ -117,6 +170,11 @@ def shown(asked: Asked) -> str:
     return text
 
 
+def _shown_part(part: AskedPart) -> str:
+    times = f"{part.connections}{_TIMES}" if part.connections != 1 else ""
+    return f"{times}{shown(part.workload)}"
+
+
 def _size(size: int) -> str:
     return units.format_size(size).replace(" ", "")
 
@@ -129,8 +187,16 @@ def _think(ns: int) -> str:
     return f",think={_time(ns)}" if ns else ""
 
 
-def _check(asked: Asked) -> None:
+def _check(asked: AskedSingle | Several | Commands) -> None:
+    sizes: dict[str, int] = {}
     match asked:
+        case Several():
+            for part in asked.parts:
+                _within("connections", part.connections, MOST_CONNECTIONS)
+                _check(part.workload)
+            _within("connections", sum(part.connections for part in asked.parts), MOST_CONNECTIONS)
+        case Sized():
+            sizes = {"a transfer": asked.bytes}
         case Pattern():
             sizes = {"a message": asked.bytes}
             if asked.interval_ns <= 0:
@@ -142,7 +208,7 @@ def _check(asked: Asked) -> None:
             sizes = {"a page": asked.page_bytes, "an object": asked.object_bytes}
             _within("objects", asked.objects, _MOST_OBJECTS)
         case Commands():
-            sizes = {}
+            pass
     for name, size in sizes.items():
         if size <= 0:
             raise ValueError(f"expected {name} of at least 1 B, found 0 B")
@@ -156,28 +222,68 @@ def _within(what: str, value: int, most: int) -> None:
 WORKLOAD = Kind("WORKLOAD", _parse, shown, _check)
 
 WorkloadOption = Annotated[
-    Asked | None,
+    AskedWorkload | None,
     Option(
         WORKLOAD,
         "What the programs do instead, for the --duration. messages:200B/100ms: a message of 200 B every "
         "100 ms, judged by its delay. requests:400B/64KiB,think=1s,at_once=2: the receiver asks with 400 B, "
         "is answered with 64 KiB, and asks again after 1 s, twice at a time. page:60KiB/30x20KiB,think=1s: a "
-        "page that names 30 objects of 20 KiB. exec:./client.sh,./server.sh: the connections of "
-        "two programs; the client has the --duration to end.",
+        "page that names 30 objects of 20 KiB. mix:bulk+20*messages:200B/100ms: several at the same time, on "
+        "connections of their own, here one that sends as fast as it can beside 20 with messages; what "
+        "counts is the first, and transfer:SIZE can be in it too. exec:./client.sh,./server.sh: the "
+        "connections of two programs; the client has the --duration to end.",
         key="trials.workload",
         unset="as much as the connection takes",
     ),
 ]
 
 
-def impossible(asked: Asked | None, duration_ns: int | None) -> Iterator[str]:
+Connections = Annotated[
+    int,
+    Option(
+        count(1, MOST_CONNECTIONS),
+        "Connections with this workload between the same two sites, each with path manager, congestion "
+        "control and buffers of its own, that share the paths. They begin within a second, at times drawn "
+        "from the seed. Shown are their sum and Jain's index of fairness.",
+        flag="--connections",
+        key="trials.connections",
+    ),
+]
+
+
+def on_connections(
+    asked: AskedWorkload | None, connections: int, transfer_bytes: int | None = None
+) -> AskedWorkload | None:
+    """The workload on so many connections, if that can be; without one, a saturated sender or a transfer."""
+    if not 1 < connections <= MOST_CONNECTIONS:
+        return asked
+    alone = Saturating() if transfer_bytes is None else Sized(bytes=transfer_bytes)
+    return asked if isinstance(asked, Commands) else on_each(asked or alone, connections)
+
+
+def wrong_connections(
+    asked: AskedWorkload | None, connections: int, transfers: Sequence[int] = ()
+) -> Iterator[str]:
+    """Errors of a number of connections with a workload or sizes of transfers, for `Options.conflicts`."""
+    if connections > 1 and isinstance(asked, Commands):
+        yield "expected only without programs (exec), which open connections as they like"
+    elif connections > 1 and transfers:
+        yield "expected with sizes of transfers in the --workload (mix:20*transfer:1MiB)"
+
+
+def impossible(asked: AskedWorkload | AskedSingle | None, duration_ns: int | None) -> Iterator[str]:
     """Errors of a workload with a duration, for `Options.conflicts`."""
-    if asked is None or duration_ns is None:
+    if asked is None or duration_ns is None or isinstance(asked, Saturating | Sized | Commands):
         return
-    if isinstance(asked, Pattern):
+    if isinstance(asked, Several):
+        if (found := sum(part.connections for part in asked.parts)) > MOST_CONNECTIONS:
+            yield f"expected at most {MOST_CONNECTIONS} connections, found {found}"
+        for part in asked.parts:
+            yield from impossible(part.workload, duration_ns)
+    elif isinstance(asked, Pattern):
         messages = asked.lasting(duration_ns).count
         if messages > _MOST:
             yield f"expected at most {_MOST} messages, found {messages}"
-    elif not isinstance(asked, Commands) and asked.think_ns >= duration_ns:
+    elif asked.think_ns >= duration_ns:
         think, whole = units.format_time(asked.think_ns), units.format_time(duration_ns)
         yield f"expected less thinking than the duration of {whole}, found {think}"

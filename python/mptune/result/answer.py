@@ -5,7 +5,7 @@ schema of it. What an older version did not write has a default.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
@@ -466,7 +466,7 @@ class ObjectiveAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    workload : its settings, as in `mptune.trial.Messages`.
+    workload : its settings, as in `mptune.trial.Messages`, `Mix` and `Programs`.
     figures : the objective first.
     throughput : of a saturated sender with the same configurations, Mbit/s.
     """
@@ -477,7 +477,7 @@ class ObjectiveAnswer(msgspec.Struct, frozen=True, kw_only=True):
     buffer_mode: str | None = None
     family: str | None = None
     trials: TrialCounts = TrialCounts()
-    workload: dict[str, str | int | tuple[str, ...]]
+    workload: dict[str, str | int | list[Any]]
     objective: str
     unit: str
     limits: tuple[str, ...] = ()

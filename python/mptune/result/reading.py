@@ -36,7 +36,7 @@ from mptune.store.round_trips import path_rtts
 from mptune.testbeds import stack_title
 from mptune.topology import Topology, from_document
 from mptune.trial import FIXED, PLAIN_TCP
-from mptune.trial.records import family_of, is_tcp, members_of, stack_of
+from mptune.trial.records import family_of, is_tcp, members_of, sent_of, stack_of
 from mptune.units import MIB
 
 #: Most combinations of path manager and congestion control for which each is drawn over time.
@@ -228,7 +228,7 @@ def _trial(stored: StoredTrial, mixed: Sequence[int], own: _OwnSets) -> TrialRow
         started=stored.started,
         initial_path=None if tcp else path,
         transfer_bytes=stored.settings.get("transfer_bytes"),
-        workload=stored.settings.get("workload"),
+        workload=dict(sent_of(stored.settings)) or None,
         failed=stored.failed,
         throughput_mbps=stored.throughput_mbps,
         completion_s=None if stored.completion_ns is None else stored.completion_ns / 1e9,
@@ -247,7 +247,9 @@ def _with_delay(store: Store, trial: TrialRow) -> TrialRow:
 def _confirming(trials: Sequence[TrialRow]) -> tuple[TrialRow, ...]:
     """Trials of messages or requests that confirm an answer."""
     return tuple(
-        trial for trial in trials if trial.purpose == "confirm" and trial.failed is None and trial.p99_ms
+        trial
+        for trial in trials
+        if trial.purpose == "confirm" and trial.failed is None and trial.p99_ms is not None
     )
 
 

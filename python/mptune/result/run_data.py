@@ -47,7 +47,8 @@ class TrialRow(msgspec.Struct, frozen=True, kw_only=True):
     initial_path : None leaves it to the topology, or it is the path of plain TCP.
     subflows : those that carry data, where they are chosen and not left to the path manager.
     transfer_bytes : of a transfer.
-    workload : of messages and requests, as stored; None of a saturated sender and of a transfer.
+    workload : of messages, requests and so on, as stored; of a mix its first part; None of a saturated
+        sender and of a transfer.
     p99_ms : 99th percentile of the delay of messages, or of the time of responses; None without.
     failed : the reason, if it gave no result.
     """

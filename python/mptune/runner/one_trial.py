@@ -29,7 +29,14 @@ from mptune.options.trials import (
     check_labels,
     sending_time,
 )
-from mptune.options.workloads import WorkloadOption, impossible
+from mptune.options.workloads import (
+    AskedWorkload,
+    Connections,
+    WorkloadOption,
+    impossible,
+    on_connections,
+    wrong_connections,
+)
 from mptune.runner.progress import Reporter
 from mptune.topology import Topology
 from mptune.trial import (
@@ -37,20 +44,30 @@ from mptune.trial import (
     DEFAULT_FAMILY,
     FIXED,
     Messages,
+    Mix,
     Observation,
+    Part,
+    PartObservation,
     PlannedTrial,
     Programs,
+    Record,
     Timed,
     Transfer,
     Trial,
+    connections_of,
+    judged,
     time_or_size,
 )
 from mptune.trial.metrics import metrics_of
-from mptune.trial.records import in_ms, record
+from mptune.trial.records import in_ms, of_part, record
 from mptune.trial.stacks import describe
 
 #: A connection's reaction to a script, by its name in the metadata of every testbed.
 AFTER_A_SCRIPT = ("takeover_ms", "reinjected_bytes")
+
+
+#: A trial without a time or a size sends for this long, nanoseconds.
+_USUAL_NS = 30_000_000_000
 
 
 class RunOptions(Options, frozen=True, kw_only=True):
@@ -65,6 +82,7 @@ class RunOptions(Options, frozen=True, kw_only=True):
     duration_ns: Annotated[int | None, sending_time("30s")] = None
     transfer_bytes: TransferSize = None
     workload: WorkloadOption = None
+    connections: Connections = 1
     size_known: SizeKnown = True
     seed: Annotated[int, Option(count(), "Seed of all random numbers.", flag="--seed")] = 1
     initial_path: InitialPath = None
@@ -79,8 +97,10 @@ class RunOptions(Options, frozen=True, kw_only=True):
             yield "transfer_bytes", "expected either --duration or --transfer, found both"
         if self.workload is not None and self.transfer_bytes is not None:
             yield "workload", "expected either --workload or --transfer, found both"
-        for expected in impossible(self.workload, self.duration_ns):
+        for expected in impossible(self.asked, self.duration_ns):
             yield "workload", expected
+        for expected in wrong_connections(self.workload, self.connections):
+            yield "connections", expected
         if not self.size_known and self.transfer_bytes is None and self.workload is None:
             yield "size_known", "expected only with --transfer: without one there is no size to know"
         for expected in wrong_times(self.script, self.duration_ns):
@@ -111,8 +131,13 @@ class RunOptions(Options, frozen=True, kw_only=True):
     def completed(self) -> Self:
         """Without a time or a size, send for 30 s."""
         if self.duration_ns is None and self.transfer_bytes is None:
-            return msgspec.structs.replace(self, duration_ns=30_000_000_000)
+            return msgspec.structs.replace(self, duration_ns=_USUAL_NS)
         return self
+
+    @property
+    def asked(self) -> AskedWorkload | None:
+        """The workload on all its connections; None of a single one with a time or a size."""
+        return on_connections(self.workload, self.connections, self.transfer_bytes)
 
 
 def trial_of(topology: Topology, options: RunOptions, testbed: str) -> Trial:
@@ -126,7 +151,9 @@ def trial_of(topology: Topology, options: RunOptions, testbed: str) -> Trial:
     options.stack.check_on(testbed)
     asked = msgspec.structs.asdict(options)
     duration_ns, transfer_bytes = asked.pop("duration_ns"), asked.pop("transfer_bytes")
-    sent = None if options.workload is None else options.workload.lasting(duration_ns)
+    # A size needs no time, but a mix has one.
+    sent = None if options.asked is None else options.asked.lasting(duration_ns or _USUAL_NS)
+    asked.pop("connections")
     asked |= {
         "workload": sent or time_or_size(duration_ns, transfer_bytes),
         "pm": options.manager,
@@ -189,7 +216,7 @@ def uncounted(trial: Trial, observation: Observation) -> Uncounted:
     much its sender sent again, of which not all need have arrived twice: `repeated` is at most that.
     """
     excess = max(0, sum(subflow.bytes for subflow in observation.subflows) - observation.in_order_bytes)
-    if isinstance(trial.workload, Transfer | Programs) and observation.completion_ns is not None:
+    if isinstance(judged(trial.workload), Transfer | Programs) and observation.completion_ns is not None:
         return Uncounted(excess, 0)
     if testbeds.only_stack(observation.testbed) is None:
         return Uncounted(0, excess)
@@ -255,8 +282,14 @@ def trial_document(trial: Trial, observation: Observation) -> dict[str, Any]:
             result[name] = observation.metadata[name]
     if observation.completion_ns is not None:
         result["completion_s"] = observation.completion_ns / 1e9
-    if isinstance(trial.workload, Timed):
-        result[trial.workload.kind] = _times_document(trial.workload, trial, observation)
+    sent = judged(trial.workload)
+    if isinstance(sent, Timed):
+        result[sent.kind] = _times_document(sent, trial, observation)
+    if isinstance(trial.workload, Mix):
+        result["parts"] = [
+            _part_document(*both) for both in zip(trial.workload.parts, observation.parts, strict=True)
+        ]
+        result |= {"fairness": kept_of(trial, observation).parts[0].fairness}
     if observation.failed is not None:
         result["failed"] = observation.failed.reason
         result["failed_kind"] = observation.failed.kind
@@ -265,13 +298,50 @@ def trial_document(trial: Trial, observation: Observation) -> dict[str, Any]:
 
 def figures(trial: Trial, observation: Observation) -> dict[str, float | None]:
     """Metrics of the messages or requests by name, ms; None where too few arrived."""
-    kept = record(PlannedTrial(purpose="run", run=0, trial=trial), observation)
-    return {metric.name: metric.read(kept) for metric in metrics_of(trial.workload)}
+    kept = kept_of(trial, observation)
+    return {metric.name: metric.read(kept) for metric in metrics_of(judged(trial.workload))}
+
+
+def kept_of(trial: Trial, observation: Observation) -> Record:
+    """The record of a trial outside any campaign."""
+    return record(PlannedTrial(purpose="run", run=0, trial=trial), observation)
+
+
+def part_lines(trial: Trial, observation: Observation) -> Iterator[str]:
+    """What each part of a mix did: "20 connections with saturated senders: throughput 18.9 Mbit/s"."""
+    if not isinstance(trial.workload, Mix):
+        return
+    kept = kept_of(trial, observation)
+    for number, (part, done) in enumerate(zip(trial.workload.parts, kept.parts, strict=True)):
+        as_one = of_part(kept, number)
+        found = [(metric, metric.read(as_one)) for metric in metrics_of(part.workload)]
+        known = [(metric, value) for metric, value in found if value is not None]
+        texts = [f"{metric.name} {digits(value)} {metric.unit}" for metric, value in known]
+        if done.fairness is not None:
+            texts.append(f"fairness {digits(done.fairness)} % (Jain's index)")
+        yield f"{part.phrase}: {', '.join(texts) or 'nothing arrived'}"
+
+
+def _part_document(part: Part, observed: PartObservation) -> dict[str, Any]:
+    """A part of a mix, with each of its connections."""
+    return {
+        "kind": part.workload.kind,
+        "connections": [
+            {
+                "throughput_mbps": one.throughput_bps / 1e6,
+                "duration_s": one.duration_ns / 1e9,
+                "retransmitted": one.retransmitted,
+                **({} if one.completion_ns is None else {"completion_s": one.completion_ns / 1e9}),
+                **({"times_ms": in_ms(one.delays_ns)} if one.delays_ns else {}),
+            }
+            for one in observed.connections
+        ],
+    }
 
 
 def times_line(trial: Trial, observation: Observation) -> str:
     """Times of messages, responses or pages: "300 messages of 200 B: delay p99 40.1 ms"."""
-    assert isinstance(trial.workload, Timed)
+    assert isinstance(trial.workload, Timed | Mix)
     what = trial.workload.arrived(len(observation.delays_ns))
     found = [f"{name} {digits(ms)} ms" for name, ms in figures(trial, observation).items() if ms is not None]
     return f"{what}: {', '.join(found) or 'no delay known'}"
@@ -280,7 +350,7 @@ def times_line(trial: Trial, observation: Observation) -> str:
 def _times_document(sent: Timed, trial: Trial, observation: Observation) -> dict[str, Any]:
     """What was sent, how much of it arrived, and how long each took, ms."""
     asked = {name: getattr(sent, name) for name in sent.__struct_fields__ if name != "patience_ns"}
-    in_all = {"due": sent.count} if isinstance(sent, Messages) else {}
+    in_all = {"due": sent.count * connections_of(trial.workload)} if isinstance(sent, Messages) else {}
     times = "delays_ms" if isinstance(sent, Messages) else "times_ms"
     return {
         **{

@@ -31,7 +31,7 @@ from mptune.store._locking import Lock
 from mptune.testbeds import only_stack, own_clock
 from mptune.topology import Topology
 from mptune.trial import Observation, PlannedTrial, Record, SubflowRecord
-from mptune.trial.records import in_ms, settings_of
+from mptune.trial.records import in_ms, parts_of, settings_of
 from mptune.trial.stacks import MEMBERS, TOLD
 
 #: Longest time a finished trial waits for its commit, seconds, and most trials in one commit.
@@ -354,7 +354,10 @@ class Store:
         """The record with the delays of its messages, which have no column."""
         if "workload" not in stored.settings:
             return stored
-        return msgspec.structs.replace(stored, delays_ms=in_ms(self.observation(key).delays_ns))
+        observation = self.observation(key)
+        return msgspec.structs.replace(
+            stored, delays_ms=in_ms(observation.delays_ns), parts=parts_of(observation)
+        )
 
     def trials(self) -> list[StoredTrial]:
         """Finished trials of the campaign, by round, run and buffer, without those of other campaigns."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from mptune.errors import MptuneError
 from mptune.files import writing
 from mptune.store import Store
-from mptune.trial import BIN_NS, FIXED
+from mptune.trial import BIN_NS, FIXED, Observation
 from mptune.trial.metrics import TIME_COLUMNS, times
 from mptune.trial.records import family_of, members_of, stack_of
 
@@ -136,11 +136,27 @@ def _series(store: Store) -> Iterator[dict[str, Any]]:
 def _times(store: Store) -> Iterator[dict[str, Any]]:
     """When each message was due, and its delay; of responses only how long each took."""
     for row in store.rows("SELECT id, key, settings FROM trial WHERE settings LIKE '%workload%' ORDER BY id"):
-        interval_ns = json.loads(row["settings"]).get("workload", {}).get("interval_ns")
-        for number, taken_ns in enumerate(store.observation(row["key"]).delays_ns):
-            yield {
-                "trial": row["id"],
-                "number": number,
-                "due_s": None if interval_ns is None else number * interval_ns / 1e9,
-                "time_ms": taken_ns / 1e6,
-            }
+        settings = json.loads(row["settings"])
+        observation = store.observation(row["key"])
+        for part, sent, many in _sent(settings, observation):
+            for connection, delays_ns in enumerate(many):
+                for number, taken_ns in enumerate(delays_ns):
+                    interval_ns = sent.get("interval_ns")
+                    yield {
+                        "trial": row["id"],
+                        "number": number,
+                        "due_s": None if interval_ns is None else number * interval_ns / 1e9,
+                        "time_ms": taken_ns / 1e6,
+                        **({} if part is None else {"part": part, "connection": connection}),
+                    }
+
+
+def _sent(
+    settings: dict[str, Any], observation: Observation
+) -> Iterator[tuple[int | None, dict[str, Any], list[list[int]]]]:
+    """Number of a mix's part, its workload, and the delays of each connection; without a mix no number."""
+    sent = settings.get("workload", {})
+    if not observation.parts:
+        yield None, sent, [observation.delays_ns]
+    for number, part in enumerate(observation.parts):
+        yield number, sent["parts"][number]["workload"], [one.delays_ns for one in part.connections]

@@ -13,7 +13,7 @@ import msgspec
 from mptune.errors import InputError
 from mptune.testbeds._outages import bin_ns
 from mptune.topology import BOTH, FAMILIES
-from mptune.trial import Bulk, Programs, Trial, size_of
+from mptune.trial import Bulk, Mix, Programs, Trial, size_of
 from mptune.trial.stacks import DECLARED, TOLD, refusal
 
 if TYPE_CHECKING:
@@ -57,6 +57,9 @@ def check(trial: Trial, testbed: str) -> None:
         raise InputError(f"--{name}", "", expected)
     for name, expected in trial.path_parameters.misfits((trial.cc,)):
         raise InputError(f"--{name}", "", expected)
+    if isinstance(trial.workload, Mix):
+        expected = "expected a single connection: only the simulator has several at the same time"
+        raise InputError("--workload", "", expected)
     if trial.protocol == "tcp":
         _check_tcp(trial)
     if isinstance(trial.workload, Bulk) and trial.workload.ends_early and trial.script:

@@ -15,11 +15,15 @@ from mptune.topology import BOTH, Topology
 from mptune.trial import (
     DEFAULT_FAMILY,
     BackgroundObservation,
+    ConnectionObservation,
+    Mix,
     Observation,
+    PartObservation,
     SubflowObservation,
     Transfer,
     Trial,
     expected_bps,
+    judged,
 )
 from mptune.trial.congestion import path_policy
 from mptune.trial.phase import SLACK_NS, phase_ns
@@ -50,6 +54,18 @@ class _Background(msgspec.Struct):
     retransmitted: int
 
 
+class _Connection(msgspec.Struct):
+    duration_ns: int
+    bytes: int
+    retransmitted: int
+    completion_ns: int | None
+    delays_ns: list[int] = []
+
+
+class _Flow(msgspec.Struct):
+    connections: list[_Connection]
+
+
 class _Change(msgspec.Struct):
     at_ns: int
     path: int
@@ -77,6 +93,7 @@ class _Outcome(msgspec.Struct):
     background: list[_Background]
     changes: list[_Change] = []
     delays_ns: list[int] = []
+    flows: list[_Flow] = []
 
 
 #: Names of a change of role, as on the kernel.
@@ -177,7 +194,7 @@ def _spec(trial: Trial) -> dict[str, object]:
         "buffer_mode": trial.buffer_mode,
         "buffer_bytes": trial.buffer_bytes,
         "seed": trial.seed,
-        "workload": trial.workload,
+        **_sent(trial),
         "initial_path": None if trial.initial_path is None else number(trial.initial_path, "initial path"),
         "pm_options": path_managers.numbered(trial.pm, trial.pm_options, number),
         "path_parameters": [
@@ -191,6 +208,18 @@ def _spec(trial: Trial) -> dict[str, object]:
             {"at_ns": action.at_ns, "path": number(action.path, "script"), "action": action.action}
             for action in trial.script
         ],
+    }
+
+
+def _sent(trial: Trial) -> dict[str, object]:
+    """The workload, and of a mix when its connections begin."""
+    if not isinstance(trial.workload, Mix):
+        return {"workload": trial.workload}
+    first, *others = zip(trial.workload.parts, trial.workload.starts_ns(trial.seed), strict=True)
+    return {
+        "workload": first[0].workload,
+        "starts_ns": first[1],
+        "beside": [{"workload": part.workload, "starts_ns": starts} for part, starts in others],
     }
 
 
@@ -240,10 +269,48 @@ def _observation(trial: Trial, outcome: _Outcome) -> Observation:
         subflows=subflows,
         background=background,
         expected_bps=expected_bps(trial, outcome.expected_bytes),
-        completion_ns=outcome.completion_ns if isinstance(trial.workload, Transfer) else None,
+        completion_ns=outcome.completion_ns if isinstance(judged(trial.workload), Transfer) else None,
         delays_ns=outcome.delays_ns,
         failed=_failure(outcome),
+        parts=_parts(trial, outcome),
         metadata=_metadata(trial, outcome),
+    )
+
+
+def _parts(trial: Trial, outcome: _Outcome) -> list[PartObservation]:
+    """Of a mix, its parts; a completion is that of a transfer."""
+    if not isinstance(trial.workload, Mix):
+        return []
+    found = outcome.flows or [_alone(outcome)]
+    return [
+        PartObservation(
+            connections=[
+                ConnectionObservation(
+                    duration_ns=one.duration_ns,
+                    bytes=one.bytes,
+                    retransmitted=one.retransmitted,
+                    completion_ns=one.completion_ns if isinstance(part.workload, Transfer) else None,
+                    delays_ns=one.delays_ns,
+                )
+                for one in flow.connections
+            ]
+        )
+        for part, flow in zip(trial.workload.parts, found, strict=True)
+    ]
+
+
+def _alone(outcome: _Outcome) -> _Flow:
+    """The only connection of a trial, as one of many."""
+    return _Flow(
+        connections=[
+            _Connection(
+                duration_ns=outcome.duration_ns,
+                bytes=outcome.in_order_bytes,
+                retransmitted=sum(subflow.retransmitted for subflow in outcome.subflows),
+                completion_ns=outcome.completion_ns,
+                delays_ns=outcome.delays_ns,
+            )
+        ]
     )
 
 

@@ -35,6 +35,30 @@ class BackgroundObservation(msgspec.Struct, frozen=True, kw_only=True):
     retransmitted: int
 
 
+class ConnectionObservation(msgspec.Struct, frozen=True, kw_only=True):
+    """Measurements of one connection of many; times count from its own first SYN.
+
+    `duration_ns` is how long it was measured, and `delays_ns` are those of `Observation`.
+    """
+
+    duration_ns: int
+    bytes: int
+    retransmitted: int
+    completion_ns: int | None = None
+    delays_ns: list[int] = []
+
+    @property
+    def throughput_bps(self) -> float:
+        """In-order payload bits per second."""
+        return bits_per_second(self.bytes, self.duration_ns) if self.duration_ns else 0.0
+
+
+class PartObservation(msgspec.Struct, frozen=True, kw_only=True):
+    """Measurements of the connections of one part of a mix."""
+
+    connections: list[ConnectionObservation]
+
+
 class Observation(msgspec.Struct, frozen=True, kw_only=True):
     """Result of a trial. `bins` are payload bytes delivered in order, per 100 ms from the first SYN.
 
@@ -45,6 +69,10 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     ----------
     duration_ns : how long it lasted; less than was asked for if it ended early.
     in_order_bytes, bins : what arrived in that time.
+    parts : of a mix, one for each of its parts. Everything else but `background` is then of the connections
+        of the first part together: payload and counters are sums, the duration and completion that of the
+        last, there is one subflow for each path, and the delays of a connection follow those of the one
+        before.
     delays_ns : of each message of the workload `messages` that arrived, in order: the time from when it was
         due to its last byte in order.
     expected_bps : of a trial that ended early, its throughput had it lasted as long as was asked for: what
@@ -62,6 +90,7 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     background: list[BackgroundObservation] = []
     metadata: dict[str, bool | int | float | str] = {}
     expected_bps: float | None = None
+    parts: list[PartObservation] = []
 
     @property
     def throughput_bps(self) -> float:

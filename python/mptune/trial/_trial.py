@@ -5,9 +5,9 @@ from typing import Any, Final, Literal, get_args
 import msgspec
 
 from mptune.topology import BOTH, FAMILIES, Topology
+from mptune.trial.mixes import Workload
 from mptune.trial.path_parameters import PathParameters
 from mptune.trial.stacks import MEMBERS, Members
-from mptune.trial.workloads import Workload
 
 #: Width of one bin of every throughput series, nanoseconds (100 ms).
 BIN_NS = 100_000_000

@@ -9,8 +9,8 @@ import msgspec
 
 from mptune._text import on_subflows, plain_tcp
 from mptune.trial._trial import DEFAULT_FAMILY, FIXED, PLAIN_TCP, ScriptedAction
+from mptune.trial.mixes import Workload
 from mptune.trial.stacks import DEFAULT_STACK, STACKS, Stack
-from mptune.trial.workloads import Workload
 
 
 class Configuration(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,15 +5,16 @@ better, whatever the metric.
 """
 
 import itertools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from mptune import units
 from mptune._text import quoted
 from mptune.errors import one_of
 from mptune.statistics import quantile
-from mptune.trial.records import Record
-from mptune.trial.workloads import Messages, Page, Programs, Requests, Timed, Transfer, Workload
+from mptune.trial.mixes import Mix, Workload, judged
+from mptune.trial.records import Record, of_part, sent_of
+from mptune.trial.workloads import Messages, Page, Programs, Requests, Timed, Transfer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,15 +112,27 @@ _LONGEST = {
 
 def _longest_gap(kept: Record) -> float | None:
     """The longest time without a message arriving, ms; from the first on."""
-    sent = kept.settings.get("workload")
+    sent = sent_of(kept.settings)
     if not sent or len(kept.delays_ms) < 2:
         return None
     interval_ms = sent["interval_ns"] / 1e6
-    arrivals = [number * interval_ms + delay for number, delay in enumerate(kept.delays_ms)]
-    return float(max(after - before for before, after in itertools.pairwise(arrivals)))
+    # Of many connections, that of each.
+    count = -(-sent["duration_ns"] // sent["interval_ns"]) if kept.parts else len(kept.delays_ms)
+    gaps = [
+        after - before
+        for first in range(0, len(kept.delays_ms), count)
+        for before, after in itertools.pairwise(
+            number * interval_ms + delay for number, delay in enumerate(kept.delays_ms[first : first + count])
+        )
+    ]
+    return float(max(gaps))
 
 
 GAP = Metric(name="longest gap", unit="ms", more_is_better=False, read=_longest_gap, floor=1.0)
+
+
+#: What metrics of lateness are called.
+_LATER = "later than"
 
 
 def late(deadline_ns: int) -> Metric:
@@ -131,7 +144,26 @@ def late(deadline_ns: int) -> Metric:
         return 100 * sum(delay > deadline_ms for delay in delays) / len(delays) if delays else None
 
     text = units.format_time(deadline_ns)
-    return Metric(name=f"later than {text}", unit="%", more_is_better=False, read=read, floor=0.1)
+    return Metric(name=f"{_LATER} {text}", unit="%", more_is_better=False, read=read, floor=0.1)
+
+
+#: Fairness among the connections of a workload: Jain's index.
+FAIRNESS = Metric(
+    name="fairness",
+    unit="%",
+    more_is_better=True,
+    read=lambda kept: kept.parts[0].fairness if kept.parts else None,
+    floor=0.5,
+)
+
+
+def _in_part(metric: Metric, number: int, word: str) -> Metric:
+    """The metric of another part of a mix."""
+
+    def read(kept: Record) -> float | None:
+        return metric.read(of_part(kept, number)) if kept.parts else None
+
+    return replace(metric, name=f"{word}: {metric.name}", read=read)
 
 
 #: Words of objectives that need nothing more; those of `TIMES` take a part of the distribution.
@@ -172,7 +204,7 @@ USUAL = {
 
 def usual_objective(workload: Workload) -> str:
     """The word of the metric that a workload is judged by, unless another is asked for."""
-    return USUAL[workload.kind]
+    return USUAL[judged(workload).kind]
 
 
 def times_of(workload: Timed) -> dict[str, Metric]:
@@ -181,8 +213,14 @@ def times_of(workload: Timed) -> dict[str, Metric]:
 
 
 def metrics_of(workload: Workload) -> tuple[Metric, ...]:
-    """The metrics that a workload has and an answer shows, the usual objective first."""
+    """The metrics that a workload has and an answer shows, the usual objective first.
+
+    Of a mix those of its first part, the fairness among its connections, and those of the other parts.
+    """
     match workload:
+        case Mix():
+            shared = (FAIRNESS,) if workload.parts[0].connections > 1 else ()
+            return (*metrics_of(judged(workload)), *shared, *_of_others(workload))
         case Messages():
             return DELAYS["p99"], DELAYS["p50"], DELAYS["p99.9"], GAP
         case Requests() | Page():
@@ -193,17 +231,30 @@ def metrics_of(workload: Workload) -> tuple[Metric, ...]:
             return (THROUGHPUT,)
 
 
-def through_an_outage(workload: Timed) -> Metric:
+def _of_others(mix: Mix) -> Iterator[Metric]:
+    """Metrics of all parts but the first."""
+    words = [part.word for part in mix.parts]
+    for number, part in enumerate(mix.parts[1:], start=1):
+        word = part.word if words.count(part.word) == 1 else f"{part.word} {number + 1}"
+        for metric in metrics_of(part.workload):
+            yield _in_part(metric, number, word)
+
+
+def through_an_outage(workload: Workload) -> Metric:
     """The metric that shows what an outage costs."""
+    workload = judged(workload)
+    if not isinstance(workload, Timed):
+        return metric_of(workload)
     return GAP if isinstance(workload, Messages) else _LONGEST[USUAL[workload.kind].partition(":")[0]]
 
 
 def has(workload: Workload, metric: Metric) -> bool:
     """True if trials of the workload have the metric."""
+    workload = judged(workload)
     if not isinstance(workload, Timed):
         return metric in metrics_of(workload)
     more = (GAP,) if isinstance(workload, Messages) else ()
-    return metric.unit == "%" or metric in (*times_of(workload).values(), *more)
+    return metric.name.startswith(_LATER) or metric in (*times_of(workload).values(), *more)
 
 
 def metric_of(workload: Workload) -> Metric:
@@ -224,5 +275,5 @@ TIME_COLUMNS = tuple(name for metrics in _COLUMNS.values() for name in metrics)
 
 def times(kept: Record) -> dict[str, float | None]:
     """Those columns that the workload of a trial has, with their values."""
-    kind = kept.settings.get("workload", {}).get("kind")
+    kind = sent_of(kept.settings).get("kind", "")
     return {name: metric.of(kept) for name, metric in _COLUMNS.get(kind, {}).items()}

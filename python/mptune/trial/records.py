@@ -11,8 +11,9 @@ import msgspec
 from mptune._text import plain_tcp
 from mptune.errors import Failure, FailureKind
 from mptune.trial import workloads
-from mptune.trial._observation import Observation
+from mptune.trial._observation import Observation, PartObservation
 from mptune.trial._trial import PLAIN_TCP, Trial
+from mptune.trial.mixes import fairness
 from mptune.trial.stacks import MEMBERS, VERSION_0_1, describe, of_mptcp
 
 #: Fields of a trial that have their own fields in a record, and the topology.
@@ -59,6 +60,23 @@ class SubflowRecord(msgspec.Struct, frozen=True, kw_only=True):
     rto_ms: float | None = None
 
 
+class PartRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One part of a mix: its connections together.
+
+    Attributes
+    ----------
+    throughput_mbps : sum over the connections, each over the time for which it was measured.
+    completion_s : of transfers, that of the connection that took longest.
+    fairness : Jain's index of their throughputs, percent; None of a single connection.
+    delays_ms : as of a record.
+    """
+
+    throughput_mbps: float
+    completion_s: float | None = None
+    fairness: float | None = None
+    delays_ms: tuple[float, ...] = ()
+
+
 class Record(msgspec.Struct, frozen=True, kw_only=True):
     """One trial of a campaign.
 
@@ -74,6 +92,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     completion_s : of a transfer, from the first SYN to its last byte in order.
     delays_ms : of each message in order (`mptune.trial.Messages`); empty for other workloads.
     repeated : how often it was run before, and not counted because the machine was too busy.
+    parts : of a mix, one for each of its parts; the other numbers are those of the first.
     settings : fields of the trial that differ from the defaults of version 0.1 and are not fields here
         (JSON types).
     """
@@ -96,6 +115,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     repeated: int = 0
     settings: dict[str, Any] = {}
     delays_ms: tuple[float, ...] = ()
+    parts: tuple[PartRecord, ...] = ()
 
     @property
     def manager(self) -> str:
@@ -172,6 +192,7 @@ def record(planned: PlannedTrial, observation: Observation) -> Record:
         repeated=int(observation.metadata.get("repeated", 0)),
         settings=settings_of(trial, COLUMNS),
         delays_ms=in_ms(observation.delays_ns),
+        parts=parts_of(observation),
         subflows=tuple(
             SubflowRecord(
                 path=subflow.path,
@@ -185,6 +206,41 @@ def record(planned: PlannedTrial, observation: Observation) -> Record:
             for subflow in observation.subflows
         ),
     )
+
+
+def parts_of(observation: Observation) -> tuple[PartRecord, ...]:
+    """The parts of a mix; empty for other workloads."""
+    return tuple(map(_part, observation.parts))
+
+
+def _part(part: PartObservation) -> PartRecord:
+    rates = [one.throughput_bps for one in part.connections]
+    done = [one.completion_ns / 1e9 for one in part.connections if one.completion_ns is not None]
+    index = fairness(rates) if len(rates) > 1 else None
+    return PartRecord(
+        throughput_mbps=sum(rates) / 1e6,
+        completion_s=max(done, default=None),
+        fairness=None if index is None else 100 * index,
+        delays_ms=in_ms(ns for one in part.connections for ns in one.delays_ns),
+    )
+
+
+def of_part(kept: Record, number: int) -> Record:
+    """The record of a mix as if its part with this number, from 0 on, were what it was judged by."""
+    part, sent = kept.parts[number], kept.settings["workload"]["parts"][number]
+    return msgspec.structs.replace(
+        kept,
+        throughput_mbps=part.throughput_mbps,
+        completion_s=part.completion_s,
+        delays_ms=part.delays_ms,
+        settings={**kept.settings, "workload": sent["workload"]},
+    )
+
+
+def sent_of(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The workload that a trial with these settings is judged by, as it is stored; empty without a name."""
+    sent: Mapping[str, Any] = settings.get("workload") or {}
+    return sent["parts"][0]["workload"] if "parts" in sent else sent
 
 
 def in_ms(times_ns: Iterable[int]) -> tuple[float, ...]:

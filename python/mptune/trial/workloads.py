@@ -267,6 +267,11 @@ class Programs(_Workload, frozen=True, kw_only=True, tag="exec"):
         return self.deadline_ns
 
     @property
+    def waiting_bytes(self) -> None:
+        """What can wait to be sent is not known."""
+        return
+
+    @property
     def phrase(self) -> str:
         """The workload for people."""
         return f"the program {shlex.join(self.client)}"
@@ -274,9 +279,7 @@ class Programs(_Workload, frozen=True, kw_only=True, tag="exec"):
 
 #: Workloads that are judged by the time of each of their parts.
 Timed = Messages | Requests | Page
-#: Workloads that a user describes, and that have an objective.
-Described = Timed | Programs
-Workload = Bulk | Transfer | Described
+Workload = Bulk | Transfer | Timed
 
 
 class Browsing(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="page"):
@@ -327,6 +330,10 @@ class Commands(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag=
         return Programs(client=self.client, server=self.server, deadline_ns=duration_ns)
 
 
+#: What is asked for, without the time that it lasts.
+Asked = Pattern | Asking | Browsing
+
+
 def time_or_size(duration_ns: int | None, transfer_bytes: int | None) -> Workload:
     """The workload of options that have either a time or a size.
 
@@ -344,8 +351,3 @@ def time_or_size(duration_ns: int | None, transfer_bytes: int | None) -> Workloa
 def workloads_of(transfers: tuple[int, ...], duration_ns: int) -> tuple[Workload, ...]:
     """A transfer of each size (bytes), or without sizes a saturated sender for a time."""
     return tuple(Transfer(bytes=size) for size in transfers) or (Bulk(duration_ns=duration_ns),)
-
-
-def size_of(workload: Workload) -> int | None:
-    """Payload bytes of a workload; None where they are not known beforehand."""
-    return workload.size

@@ -257,7 +257,8 @@ mod tests {
 
     #[test]
     fn the_lines_are_read() {
-        let line = r#"{"command": ["/bin/true", "true"], "environment": {"A": "b"}, "listens": true}"#;
+        let line =
+            r#"{"command": ["/bin/true", "true"], "environment": {"A": "b"}, "listens": true}"#;
         let config: Config = serde_json::from_str(line).unwrap();
         assert!(config.listens && config.environment["A"] == "b" && config.command.len() == 2);
         assert!(matches!(serde_json::from_str(r#"{"action": "stop"}"#), Ok(Order::Stop)));

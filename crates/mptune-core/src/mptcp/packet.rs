@@ -109,7 +109,7 @@ impl HandshakeSizes {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Packet {
     /// The subflow among all subflows of the simulation.
-    pub flow: u16,
+    pub flow: u32,
     /// Its content.
     pub content: Content,
 }
@@ -120,7 +120,7 @@ const _: () = assert!(size_of::<Packet>() <= 36);
 impl Carried for Packet {
     #[inline]
     fn flow(&self) -> u32 {
-        u32::from(self.flow)
+        self.flow
     }
 
     #[inline]

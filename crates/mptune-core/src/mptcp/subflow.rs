@@ -61,7 +61,7 @@ pub struct Subflow {
     /// The route back.
     pub back: usize,
     /// Its number among all subflows of the simulation.
-    pub flow: u16,
+    pub flow: u32,
     /// Bytes by which the IP header of its packets is longer than that of IPv4.
     pub longer_header: u32,
     /// Sending half, at the data sender.
@@ -116,7 +116,7 @@ impl Subflow {
     pub fn new(
         path: usize,
         [there, back]: [usize; 2],
-        flow: u16,
+        flow: u32,
         longer_header: u32,
         sender: Sender,
         series: Series,
@@ -160,7 +160,7 @@ impl Subflow {
     }
 
     /// Its address is restored: a new SYN is about to be sent.
-    pub fn reopen(&mut self, flow: u16, sender: Sender, clock: Clock) {
+    pub fn reopen(&mut self, flow: u32, sender: Sender, clock: Clock) {
         self.counted = self.totals();
         self.receiver = Receiver::new(sender.ecn_per_segment()).with_clock(clock);
         self.sender = sender;

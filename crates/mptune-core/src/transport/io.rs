@@ -34,15 +34,15 @@ impl<P: Carried, T> Io<P, T> {
     }
 
     /// The number of a new flow.
-    pub(crate) fn add_flow(&mut self, connection: usize, id: SubflowId) -> u16 {
-        let flow = self.flows.len() as u16;
+    pub(crate) fn add_flow(&mut self, connection: usize, id: SubflowId) -> u32 {
+        let flow = self.flows.len() as u32;
         self.flows.push((connection, id));
         flow
     }
 
     /// Packets of the flow that still arrive are discarded.
-    pub(crate) fn close_flow(&mut self, flow: u16) {
-        self.flows[usize::from(flow)].0 = NOBODY;
+    pub(crate) fn close_flow(&mut self, flow: u32) {
+        self.flows[flow as usize].0 = NOBODY;
     }
 
     #[inline(always)]

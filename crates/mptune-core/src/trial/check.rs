@@ -32,7 +32,7 @@ impl TrialSpec {
         if !(1_000_000..=1_000_000_000).contains(&self.bin_ns) {
             return wrong("bin_ns", format!("expected 1 ms to 1 s, found {} ns", self.bin_ns));
         }
-        self.workload.validate(self.segment())?;
+        self.check_flows(self.segment())?;
         self.check_early_end()?;
         self.check_protocol()?;
         self.check_paths()

@@ -5,6 +5,7 @@ use crate::pathmanager::PathId;
 use crate::simulation::Simulation;
 use crate::transport::{RoleChange, SubflowOutcome, Transport};
 use crate::units::{Bytes, Nanos};
+use crate::workload::Workload;
 use serde::Serialize;
 
 /// The kind of a failure.
@@ -69,6 +70,11 @@ pub struct Outcome {
     pub subflows: Vec<SubflowOutcome>,
     /// Every background connection, in the order of the network's list.
     pub background: Vec<BackgroundOutcome>,
+    /// Of a trial with many connections: each workload's, in the order of the specification. What is above is of the
+    /// connections of the first workload together: payload and counters are sums, the duration that of the last,
+    /// there is one subflow for each path, and the delays of a connection follow those of the one before.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub flows: Vec<FlowOutcome>,
 }
 
 /// The counters of a background connection.
@@ -82,6 +88,29 @@ pub struct BackgroundOutcome {
     pub bytes: Bytes,
     /// Segments retransmitted.
     pub retransmitted: u64,
+}
+
+/// The connections of a workload.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FlowOutcome {
+    /// Each of them, in the order of the specification.
+    pub connections: Vec<ConnectionOutcome>,
+}
+
+/// One connection of many.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ConnectionOutcome {
+    /// Length of its measurement, from its first SYN.
+    pub duration_ns: Nanos,
+    /// Payload bytes delivered in order.
+    pub bytes: Bytes,
+    /// Segments retransmitted.
+    pub retransmitted: u64,
+    /// Last byte of a transfer or of the last part, from its first SYN.
+    pub completion_ns: Option<Nanos>,
+    /// As the outcome's.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub delays_ns: Vec<Nanos>,
 }
 
 /// The end of a run.
@@ -101,16 +130,28 @@ impl TrialSpec {
         number: usize,
         span: &Span,
     ) -> Outcome {
+        let contradiction = simulation.contradiction();
+        self.outcome_of(simulation, &self.workload, number, span, contradiction)
+    }
+
+    /// That of the connection with this number.
+    pub(super) fn outcome_of(
+        &self,
+        simulation: &Simulation<impl Transport>,
+        workload: &Workload,
+        number: usize,
+        span: &Span,
+        contradiction: Option<String>,
+    ) -> Outcome {
         let connection = simulation.connection(number);
         let completion = simulation.completed_at(number);
         let end = completion.unwrap_or(span.end);
         let stalled = if completion.is_some() { None } else { connection.stalled(span.alive) };
-        let contradiction = simulation.contradiction();
         let consistent = contradiction.is_none();
         let failure = match contradiction {
             Some(reason) => Some((FailureKind::Miscounted, format!("accounting: {reason}"))),
             None if completion.is_some() => None,
-            None => self.failure(connection, span.end, stalled.as_ref()),
+            None => failure(workload, connection, span.end, stalled.as_ref()),
         };
         let (failed_kind, failed) = failure.unzip();
         let totals = connection.totals(end);
@@ -134,43 +175,19 @@ impl TrialSpec {
             changes: totals.changes,
             events: simulation.events(),
             subflows: totals.subflows,
-            background: self.background(simulation, number + 1, end),
-        }
-    }
-
-    /// Kind and reason of a failure.
-    fn failure(
-        &self,
-        connection: &impl Transport,
-        limit: Nanos,
-        stalled: Option<&(Nanos, String)>,
-    ) -> Option<(FailureKind, String)> {
-        let seconds = |at: Nanos| at as f64 / 1e9;
-        let delivered = connection.series().total();
-        if delivered == 0 {
-            Some((FailureKind::Unreachable, "no byte was delivered".to_owned()))
-        } else if let Some((at, reason)) = stalled {
-            let reason = format!("stalled at {:.3} s: {reason}", seconds(*at));
-            Some((FailureKind::Stalled, reason))
-        } else {
-            self.workload.completes().then(|| {
-                let limit = seconds(limit);
-                let reason =
-                    format!("not completed within {limit:.3} s: {delivered} bytes delivered");
-                (FailureKind::Incomplete, reason)
-            })
+            background: self.background(simulation, end),
+            flows: vec![],
         }
     }
 
     fn background(
         &self,
         simulation: &Simulation<impl Transport>,
-        first: usize,
         end: Nanos,
     ) -> Vec<BackgroundOutcome> {
         let flows = self.network.background.iter().enumerate();
         let outcome = flows.map(|(i, flow)| {
-            let connection = simulation.connection(first + i);
+            let connection = simulation.connection(1 + i);
             let stop = flow.stop_ns.unwrap_or(end).min(end);
             BackgroundOutcome {
                 path: flow.path,
@@ -185,5 +202,28 @@ impl TrialSpec {
             }
         });
         outcome.collect()
+    }
+}
+
+/// Kind and reason of a failure.
+fn failure(
+    workload: &Workload,
+    connection: &impl Transport,
+    limit: Nanos,
+    stalled: Option<&(Nanos, String)>,
+) -> Option<(FailureKind, String)> {
+    let seconds = |at: Nanos| at as f64 / 1e9;
+    let delivered = connection.series().total();
+    if delivered == 0 {
+        Some((FailureKind::Unreachable, "no byte was delivered".to_owned()))
+    } else if let Some((at, reason)) = stalled {
+        let reason = format!("stalled at {:.3} s: {reason}", seconds(*at));
+        Some((FailureKind::Stalled, reason))
+    } else {
+        workload.completes().then(|| {
+            let limit = seconds(limit);
+            let reason = format!("not completed within {limit:.3} s: {delivered} bytes delivered");
+            (FailureKind::Incomplete, reason)
+        })
     }
 }

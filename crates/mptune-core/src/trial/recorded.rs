@@ -45,6 +45,9 @@ impl TrialSpec {
                 "expected a trial that is not recorded",
             ));
         }
+        if self.is_many() {
+            return Err(SpecError::new("starts_ns", "expected a single connection to record"));
+        }
         if recording.spacing == 0 {
             return Err(SpecError::new("spacing", "expected more than 0"));
         }
@@ -127,7 +130,7 @@ impl TrialSpec {
 }
 
 /// The index of a flow in order of first packets.
-fn index(flows: &mut Vec<u16>, flow: u16) -> u16 {
+fn index(flows: &mut Vec<u32>, flow: u32) -> u16 {
     let place = flows.iter().position(|&known| known == flow).unwrap_or_else(|| {
         flows.push(flow);
         flows.len() - 1
@@ -185,7 +188,7 @@ impl Lengths {
 
 /// The positions of all segments.
 struct Places {
-    flows: BTreeMap<u16, Lengths>,
+    flows: BTreeMap<u32, Lengths>,
     data: Lengths,
 }
 

@@ -10,6 +10,16 @@ use crate::units::{Bytes, Nanos};
 use crate::workload::Workload;
 use serde::Deserialize;
 
+/// Connections of a workload, beside those of the trial's first.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FlowSpec {
+    /// The workload of each.
+    pub workload: Workload,
+    /// Time of the first SYN of each.
+    pub starts_ns: Vec<Nanos>,
+}
+
 /// One simulated measurement.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -58,6 +68,12 @@ pub struct TrialSpec {
     pub phase_ns: Nanos,
     /// The workload.
     pub workload: Workload,
+    /// Time of the first SYN of each connection of this workload.
+    #[serde(default = "one")]
+    pub starts_ns: Vec<Nanos>,
+    /// Workloads at the same time, on connections of their own.
+    #[serde(default)]
+    pub beside: Vec<FlowSpec>,
     /// Path of the first handshake; none leaves it to the path manager.
     #[serde(default)]
     pub initial_path: Option<PathId>,
@@ -76,6 +92,10 @@ pub struct TrialSpec {
     /// Scripted events.
     #[serde(default)]
     pub script: Vec<ScriptSpec>,
+}
+
+fn one() -> Vec<Nanos> {
+    vec![0]
 }
 
 fn yes() -> bool {

@@ -134,6 +134,8 @@ pub fn trial(network: NetworkSpec, cc: &str, buffer_bytes: u64, seconds: u64) ->
         initial_path: None,
         path_parameters: vec![],
         pm_options: OptionMap::new(),
+        starts_ns: vec![0],
+        beside: vec![],
         size_known: true,
         phase_ns: 0,
         bin_ns: BIN,

@@ -89,6 +89,10 @@ _HEADINGS = {
 def delays(run: RunData, choices: Choices) -> Iterator[Section]:
     """Distribution of the delays or times, and those of one run one by one."""
     groups = _groups(run)
+    if not groups and run.by_objective is not None:
+        lead = "With the answer and with the default, in fresh runs with new seeds."
+        tables = list(_of_answer(run, run.by_objective))
+        yield Section(name="figures", title="Answer and default", lead=lead, open=tables)
     if not groups:
         return
     spread: Rows = [row for name, trials in groups.items() for row in _later(name, _pooled(run, trials))]
@@ -188,11 +192,15 @@ def _over_time(name: str, run: RunData, trial: TrialRow) -> Rows:
     """Times of a trial; of many messages the longest of each of some hundred intervals."""
     seen = run.observations[trial.key].delays_ns
     width = math.ceil(len(seen) / _MESSAGES)
-    interval_ns = (trial.workload or {}).get("interval_ns")
+    sent = trial.workload or {}
+    interval_ns = sent.get("interval_ns")
+    # Of many connections one follows another.
+    is_many = interval_ns is not None and bool(run.observations[trial.key].parts)
+    count = -(-sent["duration_ns"] // interval_ns) if is_many else len(seen)
     rows: Rows = []
     for start in range(0, len(seen), width):
         number = max(range(start, min(start + width, len(seen))), key=lambda place: seen[place])
-        across = {"number": number} if interval_ns is None else {"due_s": number * interval_ns / 1e9}
+        across = {"number": number} if interval_ns is None else {"due_s": number % count * interval_ns / 1e9}
         rows.append({"name": name, **across, "time_ms": max(seen[number] / 1e6, _LEAST_MS)})
     return rows
 
