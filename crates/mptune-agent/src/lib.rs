@@ -3,7 +3,7 @@
 //! Every role exchanges lines of JSON on standard input and output, ends with its standard input
 //! and writes no files, except for the journals of the roles `host` and `settings`, and files that are settings.
 //! The role `daemon` is no such role: it is a service, which reads its policy file and has a socket; and `exec`
-//! becomes another program. At the ground is `kernel`: what Linux offers, each thing once, and all unsafe code. What the
+//! becomes another program, and the first process of a PID namespace (`program::first`). At the ground is `kernel`: what Linux offers, each thing once, and all unsafe code. What the
 //! roles share besides is here: the command line (`arguments`), the lines and signals (`control`), how a role begins and
 //! ends and what it may do (`role`).
 
@@ -50,7 +50,6 @@ const ROLES: &[Role] = &[
     ("transfer", |_| transfer::main()),
     ("watch", |_| watch::main()),
     (PROGRAM, |_| program::main()),
-    (FIRST, |_| program::first::main()),
     (EMULATOR, |_| mptune_emulator::main()),
     (NAMESPACES, |_| namespaces::main()),
     (DAEMON, daemon::main),
@@ -71,8 +70,7 @@ const REVERTER: &str = "reverter";
 /// The roles that the role `host` starts for its controller.
 fn startable() -> Vec<&'static str> {
     let names = ROLES.iter().map(|(name, _)| *name);
-    const OTHERS: [&str; 8] =
-        [HOST, GUARDIAN, REVERTER, DAEMON, EMULATOR, NAMESPACES, PROGRAM, FIRST];
+    const OTHERS: [&str; 7] = [HOST, GUARDIAN, REVERTER, DAEMON, EMULATOR, NAMESPACES, PROGRAM];
     names.filter(|name| !OTHERS.contains(name)).collect()
 }
 
@@ -84,6 +82,9 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> i32 {
     let mut arguments = arguments.peekable();
     if arguments.next_if(|first| first == EXEC).is_some() {
         return exec::main(arguments);
+    }
+    if arguments.next_if(|first| first == FIRST).is_some() {
+        return program::first::main();
     }
     let arguments = arguments.map(|word| word.to_string_lossy().into_owned());
     let names: Vec<_> = ROLES.iter().map(|(name, _)| *name).collect();

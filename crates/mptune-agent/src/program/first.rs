@@ -11,7 +11,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
 
-/// The name of the role, which only the role `program` starts.
+/// The word that only the role `program` starts it by: it is no role, and signals to it are the kernel's business.
 pub const FIRST: &str = "first";
 
 /// What it starts.
