@@ -1,8 +1,8 @@
-"""Messages and requests of the simulator beside the kernel, on drawn networks.
+"""Messages, requests and videos of the simulator beside the kernel, on drawn networks.
 
-Networks as in `benchmarks.fidelity.throughput`, each with a series of messages and with a client that asks,
-drawn too. Every metric of a workload is compared by its mean over the runs; beside it the kernel against
-itself, one half of its runs against the other. `--write-docs` writes the table into
+Networks as in `benchmarks.fidelity.throughput`, each with a series of messages, with a client that asks,
+and with a video, drawn too. Every metric of a workload is compared by its mean over the runs; beside it the
+kernel against itself, one half of its runs against the other. `--write-docs` writes the table into
 docs/reference/fidelity.md. A seed that was looked at guides whoever works on the model: report on one that
 nobody looked at.
 """
@@ -24,7 +24,7 @@ from mptune.runner.running import reduce_trials
 from mptune.runner.seeds import seed_for
 from mptune.statistics import quantile
 from mptune.topology import Topology
-from mptune.trial import Messages, Observation, PlannedTrial, Record, Requests, Trial
+from mptune.trial import Messages, Observation, PlannedTrial, Record, Requests, Trial, Video
 from mptune.trial.metrics import metrics_of
 from mptune.trial.records import record
 from mptune.trial.stacks import STACKS
@@ -39,6 +39,10 @@ MESSAGE_BYTES, SHARE = (100, 20_000), ("0.02", "0.4")
 #: Bytes of a response, and ns of thinking.
 RESPONSE_BYTES, THINK_NS = (5_000, 500_000), (1_000_000, 1_000_000_000)
 REQUEST_BYTES = 400
+#: The highest bitrate of a video as a share of the rate of all paths, and the others as shares of it.
+VIDEO_SHARE, LADDER, SEGMENT_NS = ("0.5", "3"), (0.1, 0.2, 0.35, 0.6, 1), 1_000_000_000
+#: The duration of a trial with a video, of which the buffer is to be a small part.
+VIDEO_NS = 60_000_000_000
 BUFFER_BYTES = 2**20
 
 
@@ -61,19 +65,23 @@ class Judged(NamedTuple):
 
     case: Case
     metric: str
+    unit: str
     simulated: float
     kernel: float
     halves: tuple[float, float]
 
     @property
     def error(self) -> float:
-        """Relative error of the simulator."""
-        return self.simulated / self.kernel - 1
+        """Error of the simulator: relative, of a share in percent by its difference."""
+        return self._apart(self.simulated, self.kernel)
 
     @property
     def own(self) -> float:
         """The same of one half of the kernel's runs against the other."""
-        return self.halves[0] / self.halves[1] - 1
+        return self._apart(*self.halves)
+
+    def _apart(self, one: float, other: float) -> float:
+        return (one - other) / 100 if self.unit == "%" else one / other - 1
 
 
 def cases(seed: int, number: int) -> Iterator[Case]:
@@ -81,7 +89,7 @@ def cases(seed: int, number: int) -> Iterator[Case]:
     folder = RESULTS / f"programs-{seed}"
     for network in _drawn.networks(seed, number, 0, DURATION_NS, folder):
         draw = Draw(seed_for(seed, "sweep", len(network.topology.name)) ^ hash_of(network.topology.name))
-        for workload in _messages(network.topology, draw), _requests(draw):
+        for workload in _messages(network.topology, draw), _requests(draw), _video(network.topology, draw):
             trial = Trial(
                 topology=network.topology,
                 pm="fullmesh",
@@ -116,6 +124,17 @@ def _requests(draw: Draw) -> Requests:
     )
 
 
+def _video(topology: Topology, draw: Draw) -> Video:
+    rate = sum(known.rate_bps for known in map(topology.known, topology.paths) if known.rate_bps)
+    highest = float(draw.uniform(*VIDEO_SHARE)) * rate
+    return Video(
+        ladder_bps=tuple(int(share * highest) for share in LADDER),
+        segment_ns=SEGMENT_NS,
+        buffer_ns=8 * SEGMENT_NS,
+        duration_ns=VIDEO_NS,
+    )
+
+
 def observed(testbed_name: str, planned: Sequence[Sequence[Trial]]) -> list[list[Record]]:
     """The records of all runs of all cases."""
     testbed = testbeds.create(testbed_name)
@@ -133,9 +152,9 @@ def judged(case: Case, simulated: Sequence[Record], kernel: Sequence[Record]) ->
     half = len(kernel) // 2
     for metric in metrics_of(case.trial.workload):
         both = [metric.values(runs) for runs in (simulated, kernel, kernel[:half], kernel[half:])]
-        if all(both) and all(sum(values) > 0 for values in both):
+        if all(both) and (metric.unit == "%" or all(sum(values) > 0 for values in both)):
             ours, theirs, first, second = (statistics.fmean(values) for values in both)
-            yield Judged(case, metric.name, ours, theirs, (first, second))
+            yield Judged(case, metric.name, metric.unit, ours, theirs, (first, second))
 
 
 def rows(found: Sequence[Judged]) -> list[tuple[str, ...]]:

@@ -19,7 +19,19 @@ from mptune.result.making_by_objective import objective_document
 from mptune.runner.runner import TrialRunner
 from mptune.testbeds import Testbed
 from mptune.topology import CoreSegment, Topology
-from mptune.trial import Bulk, Commands, Messages, Observation, Pattern, Programs, Trial, Workload
+from mptune.trial import (
+    Bulk,
+    Commands,
+    Messages,
+    Observation,
+    Pattern,
+    Piece,
+    Programs,
+    Trial,
+    Video,
+    Watching,
+    Workload,
+)
 
 MS, SECOND = 10**6, 10**9
 KIB, MIB = 2**10, 2**20
@@ -529,6 +541,49 @@ def test_what_concerns_throughput_is_refused(changes: dict[str, Any], named: str
         changed(**changes).check()
 
 
+VIDEO = Watching(ladder_bps=(1_000_000, 4_000_000), segment_ns=SECOND, buffer_ns=4 * SECOND)
+
+
+class Watched(Testbed):
+    """Plays 4 Mbit/s with cubic and 1 Mbit/s with reno; on one subflow alone it stalls for a tenth."""
+
+    name = "fake"
+    parallel: int | None = 1
+
+    def __init__(self, saturated: Any) -> None:
+        self._saturated = saturated
+
+    def run(self, trial: Trial) -> Observation:
+        like: Observation = self._saturated.run(
+            msgspec.structs.replace(trial, workload=Bulk(duration_ns=SECOND), script=())
+        )
+        if not isinstance(trial.workload, Video):
+            return like
+        alone = trial.protocol == "tcp" or len(trial.pm_options.get("active", "ABC")) == 1
+        piece = Piece(
+            at_ns=0,
+            bytes=500_000 if trial.cc == "cubic" or alone else 125_000,
+            stalled_ns=SECOND // 10 if alone else 0,
+        )
+        pieces = [msgspec.structs.replace(piece, at_ns=number * SECOND) for number in range(10)]
+        return msgspec.structs.replace(like, delays_ns=[100 * MS] * 10, pieces=pieces)
+
+
+@pytest.mark.parametrize("objective", [None, "video:bitrate", "video:stalled"])
+def test_more_quality_is_better_and_fewer_stalls_are(
+    network: Topology, fake_testbed: Any, objective: str | None
+) -> None:
+    limited = changed(workload=VIDEO, at_most_stalled=0.01, objective=objective)
+    assert [(limit.metric.name, limit.most) for limit in limited.limits] == [("stalled share", 1.0)]
+    result = run(network, Watched(fake_testbed), workload=VIDEO, at_most_stalled=0.01, objective=objective)
+    assert result.objective == {None: "quality", "video:bitrate": "bitrate"}.get(objective, "stalled share")
+    assert result.chosen.combination.cc == "cubic" and result.chosen.kept
+    assert all(point.kept != (len(point.combination.subflows) == 1) for point in result.points)
+    first = result.figures[0]
+    assert first.ours is not None and first.default is not None and first.ours.mean == first.default.mean
+    assert result.outage is not None and result.outage[1].name == "stalled share"
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -537,6 +592,10 @@ def test_what_concerns_throughput_is_refused(changes: dict[str, Any], named: str
         ({"transfers": (64 * KIB,)}, "--workload: expected either --workload or sizes of transfers"),
         ({"objective": "completion"}, "--objective: expected a metric of messages, found completion"),
         ({"objective": "throughput"}, "--objective: expected a metric of messages, found throughput"),
+        ({"at_most_stalled": 0.01}, "--at-most-stalled: expected only with a video, found messages"),
+        ({"objective": "video:quality"}, "--objective: expected a metric of messages, found video:quality"),
+        ({"workload": VIDEO, "objective": "gap"}, "--objective: expected a metric of video, found gap"),
+        ({"workload": VIDEO, "at_most_gap_ns": SECOND}, "--at-most-gap: expected only with messages"),
         ({"workload": Pattern(bytes=1, interval_ns=1000)}, "--workload: expected at most 1000000 messages"),
     ],
 )

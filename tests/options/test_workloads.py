@@ -5,8 +5,15 @@ import re
 import msgspec
 import pytest
 
-from mptune.options.workloads import WORKLOAD, AskedWorkload, impossible, on_connections, shown
-from mptune.trial import Asking, Browsing, Commands, Pattern, Several
+from mptune.options.workloads import (
+    LADDER,
+    WORKLOAD,
+    AskedWorkload,
+    impossible,
+    on_connections,
+    shown,
+)
+from mptune.trial import Asked, Asking, Browsing, Commands, Pattern, Several, Watching
 
 MS, SECOND = 10**6, 10**9
 
@@ -66,6 +73,19 @@ def test_a_word_is_a_size_and_an_interval(text, size, interval_ns):
         ("mix:999*bulk+2*bulk", "expected 1 to 1000 connections, found 1001"),
         ("bulk", "expected one of messages"),
         ("page:1KiB/3x20KiB,at_once=2", "expected page:SIZE/NxSIZE[,think=TIME], found"),
+        ("video:", "expected bitrates such as 365k/1M/2.5M, found ''"),
+        ("video:1M/2M,think=1s", "expected video[:RATE/RATE...][,segment=TIME][,buffer=TIME], found"),
+        ("video:segment=4s,1M", "expected video[:RATE"),
+        ("video,segment=4s,segment=4s", "expected video[:RATE"),
+        ("video:1M/fast", "expected bitrates such as 365k/1M/2.5M, found 'fast'"),
+        ("video:1M/", "expected bitrates such as 365k/1M/2.5M, found ''"),
+        ("video:1Mbit/s", "expected bitrates such as 365k/1M/2.5M, found '1Mbit'"),
+        ("video:2M/1M", "expected bitrates that rise, found 2 Mbit/s and 1 Mbit/s"),
+        ("video:1M/1M", "expected bitrates that rise, found 1 Mbit/s and 1 Mbit/s"),
+        ("video:0M/1M", "expected bitrates that rise, found 0 bit/s"),
+        ("video:1M,segment=0s", "expected segments longer than 0, found 0"),
+        ("video:1M,buffer=7s", "expected a buffer of at least two segments, 8 s, found 7 s"),
+        ("video:1M,buffer=much", "expected a time such as"),
     ],
 )
 def test_a_wrong_word_is_refused(text, message):
@@ -103,6 +123,25 @@ def test_what_is_asked_for_has_a_word_too(text, asked):
     )
     # As settings of a campaign are kept and read again.
     assert msgspec.convert(msgspec.to_builtins(asked), AskedWorkload) == asked
+
+
+@pytest.mark.parametrize(
+    ("text", "ladder_bps", "segment_ns", "buffer_ns"),
+    [
+        ("video", LADDER, 4 * SECOND, 30 * SECOND),
+        ("video,buffer=20s", LADDER, 4 * SECOND, 20 * SECOND),
+        ("video:365k/2.5M", (365_000, 2_500_000), 4 * SECOND, 30 * SECOND),
+        ("video:1M/1.000001M,segment=2s,buffer=4s", (10**6, 10**6 + 1), 2 * SECOND, 4 * SECOND),
+        ("video:segment=500ms", LADDER, SECOND // 2, 30 * SECOND),
+    ],
+)
+def test_a_video_has_usual_bitrates_unless_others_are_asked_for(text, ladder_bps, segment_ns, buffer_ns):
+    asked = Watching(ladder_bps=ladder_bps, segment_ns=segment_ns, buffer_ns=buffer_ns)
+    assert WORKLOAD.parse(text) == asked == WORKLOAD.parse(shown(asked))
+    WORKLOAD.check(asked)
+    assert list(impossible(asked, segment_ns + 1)) == []
+    assert len(list(impossible(asked, segment_ns))) == 1
+    assert msgspec.convert(msgspec.to_builtins(asked), Asked) == asked
 
 
 @pytest.mark.parametrize(

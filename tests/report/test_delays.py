@@ -1,6 +1,7 @@
 """The section of messages: what it draws are the delays of the trials that it names."""
 
 import csv
+import itertools
 import shutil
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,13 @@ from mptune.report.answer import answer
 from mptune.report.choices import Choices
 from mptune.report.sections import Section
 from mptune.report.sections.delays import delays
+from mptune.report.sections.video import buffer
 from mptune.result.reading import read_run
 from mptune.result.run_data import RunData
 from mptune.statistics import quantile
 from mptune.store import open_store
 from mptune.store.directory import COMPARED, STORE
+from mptune.store.export import export
 from tests.report.conftest import CALLS
 from tests.report.making import sections
 
@@ -176,3 +179,28 @@ def test_responses_and_pages_have_words_of_their_own(
     (singly,) = (each.rows for each in made.tables if each.title.endswith("of the first run"))
     assert [row[column] for row in singly if row["name"] == singly[0]["name"]][:3] == [0, 1, 2]
     assert " p99" in answer(run, Choices(), "")
+
+
+def test_a_video_is_drawn_with_what_is_left_to_play(runs: Path, tmp_path: Path) -> None:
+    (tmp_path / "hostile.toml").write_text((runs / "hostile.toml").read_text())
+    text = CALLS.replace("messages:200B/50ms", "video:1M/8M,segment=1s,buffer=4s").replace('"5s"', '"20s"')
+    (tmp_path / "watching.toml").write_text(text)
+    start(read_definition(tmp_path / "watching.toml"), tmp_path / "run")
+    run = read_run(tmp_path / "run", "run")
+    found = {one.name: one for one in sections(run)}
+    assert found["delays"].title == "Time of segments"
+    made, trial = found["video"], run.delayed[0]
+    seen = run.observations[trial.key]
+    levels = [row["buffer_s"] for row in buffer("one", trial, seen)]
+    assert min(levels) >= 0 and 1 <= max(levels) <= 4
+    # It is empty where pictures stand still, and each segment adds a second.
+    stalls = [row for each in made.tables if each.title.startswith("Stalls") for row in each.rows]
+    mine = sum(piece.stalled_ns > 0 for piece in seen.pieces)
+    assert mine and levels.count(0) >= mine and len(stalls) >= mine
+    assert sum(after == before + 1 for before, after in itertools.pairwise(levels)) >= len(seen.pieces) - 1
+    # All times and stalls are in the export.
+    with open_store(tmp_path / "run" / STORE) as store:
+        written = export(store, tmp_path / "out", "csv", series=True)
+    (file,) = (each for each in written if each.name == "times.csv")
+    rows = list(csv.DictReader(file.read_text().splitlines()))
+    assert sum(float(row["stalled_ms"]) for row in rows) > 0 and all(row["bytes"] for row in rows)

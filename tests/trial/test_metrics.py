@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from mptune.errors import Failure
-from mptune.trial import Bulk, Messages, Page, Record, Requests, Transfer
+from mptune.trial import Bulk, Messages, Page, Piece, Record, Requests, Transfer, Video
 from mptune.trial.metrics import (
     COMPLETION,
     DELAYS,
@@ -14,6 +14,8 @@ from mptune.trial.metrics import (
     THROUGHPUT,
     TIME_COLUMNS,
     TIMES,
+    VIDEO,
+    cost,
     has,
     late,
     metric_named,
@@ -21,8 +23,10 @@ from mptune.trial.metrics import (
     metrics_of,
     through_an_outage,
     times,
+    usual_objective,
 )
 
+MS = 1_000_000
 CALLS = Messages(bytes=200, interval_ns=100_000_000, duration_ns=2_000_000_000)
 
 
@@ -164,6 +168,69 @@ def test_what_is_asked_for_has_the_times_of_its_own_kind():
         # An outage is shown by the longest one.
         assert through_an_outage(workload).of(messages(10.0, 700.0, 20.0)) == 700
     assert through_an_outage(CALLS) is GAP
+
+
+def video(*segments, failed=None):
+    """A trial with segments of 4 s: when each was asked for, its time (ms), its bytes, and the stall (ms)."""
+    workload = {"kind": "video", "segment_ns": 4 * 10**9, "ladder_bps": [1_000_000, 3_000_000]}
+    pieces = tuple(Piece(at_ns=at * MS, bytes=size, stalled_ns=stall * MS) for at, _, size, stall in segments)
+    delays_ms = tuple(float(taken) for _, taken, _, _ in segments)
+    kept = messages(*delays_ms, failed=failed)
+    return msgspec.structs.replace(kept, settings={"workload": workload}, pieces=pieces)
+
+
+def test_a_video_is_judged_by_bitrates_changes_stalls_and_start():
+    """From 0.5 s to 12.5 s, of which the picture stands still for 3 s; bitrates of 1, 3, 1 and 1 Mbit/s."""
+    kept = video(
+        (0, 500, 500_000, 0), (500, 1000, 1_500_000, 0), (1500, 8000, 500_000, 3000), (9500, 3000, 500_000, 0)
+    )
+    found = {word: metric.of(kept) for word, metric in VIDEO.items()}
+    assert found == {
+        # (1 + 3 + 1 + 1) less changes of 2 and 2, and 3 Mbit/s for each of 3.5 s.
+        "video:quality": pytest.approx((6 - 4 - 3 * 3.5) / 4),
+        "video:bitrate": pytest.approx(1.5),
+        "video:stalled": pytest.approx(25),
+        "video:start": 500,
+        "video:changes": pytest.approx(10),
+    }
+    assert all(metric_named(f" {word} ") is metric for word, metric in VIDEO.items())
+    assert TIMES["segment"]["p50"].of(kept) == 2000
+    columns = times(kept)
+    assert columns["video_stalled_percent"] == pytest.approx(25) and set(columns) <= set(TIME_COLUMNS)
+
+
+def test_a_video_of_one_segment_has_a_start_and_no_share():
+    kept = video((0, 500, 500_000, 0))
+    assert VIDEO["video:stalled"].of(kept) is VIDEO["video:changes"].of(kept) is None
+    assert VIDEO["video:start"].of(kept) == 500
+    assert all(metric.of(video()) is None for metric in VIDEO.values())
+    stalled = Failure("stalled", "no byte in order")
+    assert all(metric.of(video((0, 500, 1, 0), failed=stalled)) is None for metric in VIDEO.values())
+
+
+def test_of_several_players_the_mean_counts():
+    """The second begins where times start again: its start is its own, and so are its changes."""
+    first = ((0, 500, 500_000, 0), (500, 1000, 1_500_000, 0))
+    second = ((0, 1500, 500_000, 0), (1500, 500, 500_000, 0))
+    both, alone = video(*first, *second), [video(*first), video(*second)]
+    for metric in VIDEO.values():
+        values = metric.values(alone)
+        assert metric.of(both) == pytest.approx(sum(values) / 2)
+
+
+def test_only_a_video_has_its_metrics():
+    watched = Video(ladder_bps=(10**6,), segment_ns=10**9, buffer_ns=10**10, duration_ns=10**10)
+    assert metric_of(watched) is metric_named(usual_objective(watched)) is VIDEO["video:quality"]
+    assert through_an_outage(watched) is VIDEO["video:stalled"]
+    for metric in VIDEO.values():
+        assert has(watched, metric) and not has(CALLS, metric)
+    assert has(watched, TIMES["segment"]["p99"]) and has(watched, late(1))
+    assert not any(has(watched, metric) for metric in (GAP, THROUGHPUT, DELAYS["p99"]))
+
+
+def test_the_cost_of_a_metric_falls_where_it_gets_better():
+    assert cost("quality", 3.0) < cost("quality", 2.0) and cost("bitrate", 3.0) < cost("bitrate", 2.0)
+    assert cost("delay p99", 2.0) < cost("delay p99", 3.0) and cost("start", 2.0) < cost("start", 3.0)
 
 
 def test_tables_have_the_columns_of_the_kinds_that_are_there():

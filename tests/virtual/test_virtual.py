@@ -13,8 +13,10 @@ from mptune.testbeds import create
 from mptune.testbeds.simulated import SimulatedTestbed
 from mptune.testbeds.virtual import VirtualTestbed
 from mptune.topology import load
-from mptune.trial import Messages, Requests
+from mptune.trial import Messages, PlannedTrial, Requests, Video
+from mptune.trial.metrics import VIDEO
 from mptune.trial.path_parameters import PathParameters
+from mptune.trial.records import record
 from tests.plugins import trials
 from tests.virtual import busy
 
@@ -81,6 +83,23 @@ def test_responses_take_as_long_as_the_simulator_expects(testbed, trial, respons
     # In the long run: now and then a burst is split otherwise, and a response takes both paths.
     medians = [statistics.median(observation.delays_ns) for observation in (kernel, simulated)]
     assert medians[0] == pytest.approx(medians[1], rel=0.02)
+
+
+@pytest.mark.parametrize("ladder_bps", [(1_000_000, 2_000_000, 50_000_000), (40_000_000, 80_000_000)])
+def test_a_video_is_played_as_the_simulator_expects(testbed, trial, ladder_bps):
+    """The path plays the lower bitrates without a stall, and lacks a share of 40 Mbit/s."""
+    length_ns = trials.SECOND // 2
+    video = Video(
+        ladder_bps=ladder_bps, segment_ns=length_ns, buffer_ns=8 * length_ns, duration_ns=10 * trials.SECOND
+    )
+    asked = trial(workload=video, pm="default")
+    both = [bed.run(asked) for bed in (testbed, SimulatedTestbed())]
+    assert all(observation.failed is None for observation in both)
+    found = [record(PlannedTrial(purpose="sweep", run=0, trial=asked), observation) for observation in both]
+    stalled, bitrate = ([VIDEO[f"video:{word}"].of(one) for one in found] for word in ("stalled", "bitrate"))
+    assert stalled[0] == pytest.approx(stalled[1], abs=2)
+    assert bitrate[0] == pytest.approx(bitrate[1], rel=0.05)
+    assert stalled[0] is not None and (stalled[0] > 10) == (ladder_bps[0] > 30_000_000)
 
 
 @pytest.mark.parametrize(("size", "interval_ms"), [(200, 20), (200, 50), (1400, 10), (20_000, 50)])

@@ -6,7 +6,7 @@
 
 use crate::transport::Transport;
 use crate::units::{NEVER, Nanos};
-use crate::workload::{Ask, Client, Ends, Purpose};
+use crate::workload::{Ask, Client, Ends, Piece, Purpose};
 use std::collections::VecDeque;
 
 /// The two programs and their connections.
@@ -93,5 +93,10 @@ impl Exchange {
     /// Times of the responses that arrived.
     pub fn times(&self) -> &[Nanos] {
         self.client.times()
+    }
+
+    /// What is known of its pieces beside their times.
+    pub fn pieces(&self) -> &[Piece] {
+        self.client.pieces()
     }
 }

@@ -8,7 +8,7 @@ use crate::network::{Carried, Family, Network, NetworkSpec};
 use crate::pathmanager::PathEnds;
 use crate::transport::{Io, Transport};
 use crate::units::Nanos;
-use crate::workload::Purpose;
+use crate::workload::{Piece, Purpose};
 
 /// A simulated network with its connections.
 #[derive(Debug)]
@@ -94,6 +94,11 @@ impl<T: Transport> Simulation<T> {
             || self.connections[number].delays().unwrap_or_default(),
             |exchange| exchange.times(),
         )
+    }
+
+    /// What is known of the pieces of a connection's workload beside their times.
+    pub fn pieces(&self, number: usize) -> &[Piece] {
+        self.exchange_of(number).map_or(&[], Exchange::pieces)
     }
 
     /// The connection with that number.

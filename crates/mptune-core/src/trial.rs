@@ -112,7 +112,7 @@ impl TrialSpec {
             opportunistic: self.opportunistic,
             ecn: self.ecn,
             tso: self.tso,
-            workload: self.workload,
+            workload: self.workload.clone(),
             size,
             accounting,
             buffer_mode,

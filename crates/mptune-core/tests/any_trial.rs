@@ -14,7 +14,7 @@ use mptune_core::network::{
 use mptune_core::pathmanager;
 use mptune_core::trial::{FailureKind, Outcome, ScriptAction, ScriptSpec, TrialSpec};
 use mptune_core::units::{MILLISECOND, SECOND};
-use mptune_core::workload::{Bulk, Messages, Page, Requests, Transfer, Workload};
+use mptune_core::workload::{Bulk, Messages, Page, Requests, Transfer, Video, Workload};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
@@ -136,7 +136,7 @@ prop_compose! {
     }
 }
 
-/// Messages, or a client that asks for responses or pages.
+/// Messages, or a client that asks for responses, pages or segments of a video.
 fn any_program() -> impl Strategy<Value = Workload> {
     let (duration_ns, patience_ns) = (3 * SECOND, 60 * SECOND);
     prop_oneof![
@@ -165,6 +165,19 @@ fn any_program() -> impl Strategy<Value = Workload> {
                     objects,
                     object_bytes,
                     think_ns: 200 * MILLISECOND,
+                    duration_ns,
+                    patience_ns,
+                })
+            }
+        ),
+        (1u64..5_000, 100u64..2_000_000, 1u64..6, 100u64..900, 2u64..8).prop_map(
+            move |(request_bytes, lowest, rungs, milliseconds, segments)| {
+                let segment_ns = milliseconds * MILLISECOND;
+                Workload::Video(Video {
+                    request_bytes,
+                    ladder_bps: (0..rungs).map(|rung| lowest << rung).collect(),
+                    segment_ns,
+                    buffer_ns: segments * segment_ns,
                     duration_ns,
                     patience_ns,
                 })
@@ -208,22 +221,27 @@ proptest! {
     /// has a reason; none is later than the trial's end.
     #[test]
     fn any_program_is_served_or_has_a_reason(spec in any_trial(), workload in any_program()) {
-        let spec = TrialSpec { workload, ..spec };
+        let spec = TrialSpec { workload: workload.clone(), ..spec };
         let outcome = spec.run().expect("a valid trial");
         prop_assert_ne!(outcome.failed_kind, Some(FailureKind::Miscounted), "{:?}", outcome.failed);
         let arrived = outcome.delays_ns.len() as u64;
-        let size = match workload {
+        let size = match &workload {
             Workload::Messages(messages) => messages.bytes,
             Workload::Requests(requests) => requests.response_bytes,
             Workload::Page(page) => page.page_bytes + u64::from(page.objects) * page.object_bytes,
+            Workload::Video(_) => 0,
             _ => unreachable!("only these are drawn"),
         };
-        prop_assert_eq!(outcome.in_order_bytes / size, arrived);
+        let of_pieces = outcome.pieces.iter().map(|piece| piece.bytes).sum::<u64>();
+        let whole = if size == 0 { of_pieces } else { arrived * size };
+        prop_assert!(outcome.in_order_bytes >= whole);
+        prop_assert!(size == 0 || outcome.in_order_bytes - whole < size);
+        prop_assert!(size > 0 || outcome.pieces.len() as u64 == arrived);
         prop_assert!(outcome.delays_ns.iter().all(|&delay| delay <= outcome.duration_ns));
         if outcome.failed.is_none() {
-            prop_assert_eq!(outcome.in_order_bytes, arrived * size);
+            prop_assert_eq!(outcome.in_order_bytes, whole);
             prop_assert!(outcome.completion_ns.is_some());
-            if let Workload::Messages(messages) = workload {
+            if let Workload::Messages(messages) = &workload {
                 prop_assert_eq!(arrived, messages.count());
             }
         }

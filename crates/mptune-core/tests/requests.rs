@@ -6,7 +6,7 @@ use common::*;
 use mptune_core::network::NetworkSpec;
 use mptune_core::trial::{FailureKind, ScriptAction, TrialSpec};
 use mptune_core::units::{MILLISECOND, Nanos, SECOND};
-use mptune_core::workload::{Page, Requests, Workload};
+use mptune_core::workload::{Page, Requests, Video, Workload};
 
 /// Both ways in which buffers are counted, with the bytes before the payload of a packet,
 /// and the packets of a response of 10,000 bytes.
@@ -84,6 +84,65 @@ fn a_page_takes_two_round_trips_and_the_serialisation_of_all_its_parts() {
             "{accounting}: {last}"
         );
         assert_eq!(outcome.in_order_bytes, 13_000 * outcome.delays_ns.len() as u64);
+    }
+}
+
+/// A video of four bitrates in segments of 2 s, over an idle path of a rate.
+fn video(mbps: f64, accounting: &str) -> TrialSpec {
+    let mut spec = requests(disjoint(&[link(mbps, 20.0)]), accounting, REQUESTS);
+    spec.workload = Workload::Video(Video {
+        request_bytes: 400,
+        ladder_bps: vec![1_000_000, 2_500_000, 5_000_000, 8_000_000],
+        segment_ns: 2 * SECOND,
+        buffer_ns: 12 * SECOND,
+        duration_ns: 120 * SECOND,
+        patience_ns: 60 * SECOND,
+    });
+    spec
+}
+
+#[test]
+fn a_video_starts_with_its_first_segment_and_never_stalls_above_the_lowest_bitrate() {
+    for (accounting, _, _) in ACCOUNTINGS {
+        for (mbps, bitrates) in [(1.5, 0..2), (3.5, 1..3), (20.0, 3..4)] {
+            let outcome = run(&video(mbps, accounting));
+            let ladder = [250_000, 625_000, 1_250_000, 2_000_000];
+            assert_eq!(outcome.pieces.len(), outcome.delays_ns.len());
+            assert!(
+                outcome.pieces.iter().all(|piece| piece.stalled_ns == 0),
+                "{accounting}, {mbps}"
+            );
+            // The first has the lowest bitrate: its serialisation, headers, and the rounds of slow start.
+            let least = 250_000.0 * 8e3 / mbps;
+            let start = outcome.delays_ns[0] as f64;
+            assert!((least..least * 1.1 + 2e8).contains(&start), "{accounting}, {mbps}: {start}");
+            let steady = &outcome.pieces[outcome.pieces.len() / 2..];
+            let as_expected = |bytes| ladder[bitrates.clone()].contains(&bytes);
+            assert!(steady.iter().all(|piece| as_expected(piece.bytes)), "{accounting}, {mbps}");
+            assert_eq!(
+                outcome.in_order_bytes,
+                outcome.pieces.iter().map(|piece| piece.bytes).sum::<u64>()
+            );
+        }
+    }
+}
+
+#[test]
+fn a_video_on_a_slow_path_stalls_for_what_the_path_lacks() {
+    for (accounting, _, _) in ACCOUNTINGS {
+        let outcome = run(&video(0.6, accounting));
+        assert!(outcome.pieces.iter().all(|piece| piece.bytes == 250_000));
+        let ends =
+            outcome.pieces.iter().zip(&outcome.delays_ns).map(|(piece, time)| piece.at_ns + time);
+        let ends: Vec<_> = ends.collect();
+        let viewed = ends[ends.len() - 1] - ends[0];
+        let stalled: Nanos = outcome.pieces.iter().map(|piece| piece.stalled_ns).sum();
+        // A segment takes its bytes at the rate of payload, and a round trip for the request.
+        let steady = outcome.delays_ns[5];
+        let share = stalled as f64 / viewed as f64;
+        let expected = 1.0 - 2e9 / steady as f64;
+        assert!((share - expected).abs() < 0.01, "{accounting}: {share}, expected {expected}");
+        assert!((share - 0.4).abs() < 0.05, "{accounting}: {share}");
     }
 }
 

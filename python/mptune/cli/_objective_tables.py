@@ -13,7 +13,7 @@ from mptune.cli._tables import section, table
 from mptune.optimisation.by_objective import Figure, ObjectiveResult, Point
 from mptune.result import wording
 from mptune.statistics import Summary
-from mptune.trial.metrics import rank
+from mptune.trial.metrics import cost
 from mptune.units import format_size
 
 #: Combinations in the table of what was compared.
@@ -40,7 +40,8 @@ def _beside(out: Console, result: ObjectiveResult) -> None:
         if result.outage is None
         else ((f"{result.outage[1].name} if {result.outage[0]} fails", result.outage[1]),)
     )
-    rows = [*((figure.name, figure) for figure in (*result.figures, result.throughput)), *outages]
+    single = (*result.figures, result.throughput, *result.harm)
+    rows = [*((figure.name, figure) for figure in single), *outages]
     for name, figure in rows:
         listing.add_row(f"{name} ({figure.unit})", *_cells(figure))
     section(out, "With new seeds", listing)
@@ -58,16 +59,16 @@ def _pair(summary: Summary | None) -> tuple[str, str]:
 
 def _compared(out: Console, result: ObjectiveResult) -> None:
     """The best configuration of each combination, the best combinations first."""
-
-    def key(point: Point) -> float:
-        return rank(result.objective, point.mean)
-
     best: dict[object, Point] = {}
+
+    def _cost(point: Point) -> float:
+        return cost(result.objective, point.mean)
+
     for point in result.points:
         usable = point.by_run and point.kept >= result.best.kept
-        if usable and (point.combination not in best or key(point) < key(best[point.combination])):
+        if usable and (point.combination not in best or _cost(point) < _cost(best[point.combination])):
             best[point.combination] = point
-    ordered = sorted(best.values(), key=key)
+    ordered = sorted(best.values(), key=_cost)
     listing = table("path manager", "CC", "| buffer", f"| {result.objective} ({result.unit})", "| failed")
     for point in ordered[:_SHOWN]:
         one = point.combination

@@ -6,7 +6,6 @@ is in the processes' own format, and its output is what they report; `mptune.tes
 observations.
 """
 
-import select
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -18,10 +17,11 @@ from mptune.errors import Failure, TrialError
 from mptune.linux import assignment
 from mptune.linux.addresses import SIDES
 from mptune.linux.assignment import Assignment
+from mptune.linux.kernel_beside import Beside, Others
 from mptune.linux.meter import STEP_S, Meter
 from mptune.linux.preload.statistics import collected
 from mptune.linux.programs import Job, Programs
-from mptune.linux.talker import Message, Talker
+from mptune.linux.talker import Message, Talker, await_any
 from mptune.linux.venue import About, Venue
 
 #: Seconds by which a trial may exceed its own limit before it is aborted.
@@ -54,6 +54,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     joins : the receiver's own addresses where subflows may arrive, including `address`.
     script : in order of time.
     limit_s : the trial's own limit.
+    beside : further connections of the trial.
     managed : the assignment's path manager is used; otherwise the kernel's own, as it is set up.
     programs : run instead of the meter; None without any.
     """
@@ -65,6 +66,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     joins: tuple[str, ...]
     script: tuple[Action, ...]
     limit_s: float
+    beside: tuple[Beside, ...] = ()
     managed: bool = True
     programs: Job | None = None
 
@@ -76,6 +78,7 @@ class Outcome(msgspec.Struct, kw_only=True):
     ----------
     failed : why the trial could not be run to its end; the meter may report another reason.
     result : the meter's; None if there is none.
+    beside : results of the further connections, in the order of the plan; None without one.
     report : the network's, if it is emulated; None if there is none.
     managed : the path manager's report of the connection; its times are CLOCK_MONOTONIC of the sender.
     started_ns : when the connection was requested, by that clock, which need not be this machine's.
@@ -85,6 +88,7 @@ class Outcome(msgspec.Struct, kw_only=True):
 
     failed: Failure | None = None
     result: Message | None = None
+    beside: list[Message | None] = []
     report: Message | None = None
     managed: list[Message] = []
     started_ns: int = 0
@@ -151,6 +155,7 @@ class _Course:
             stack.enter_context(venue.start("paths", side, "path manager")) for side in SIDES if plan.managed
         ]
         self._meter = _meter(plan, venue, stack)
+        self._others = Others(plan.beside, venue, stack)
         self._script = list(plan.script)
         self._handshake_ns = 0
         #: Ends that do not have the connection yet.
@@ -168,7 +173,10 @@ class _Course:
             self._begin()
             self._watch()
         except TrialError:
-            self._outcome.result = self._meter.salvage()  # measured so far
+            if self._outcome.result is None:
+                self._outcome.result = self._meter.salvage()  # measured so far
+            self._others.salvage()
+            self._outcome.beside = self._others.results
             self._blame()
             raise
         self._conclude()
@@ -176,6 +184,8 @@ class _Course:
     def _conclude(self) -> None:
         """Collect the final reports of the processes."""
         outcome = self._outcome
+        self._others.conclude()
+        outcome.beside = self._others.results
         outcome.meter_waited_ns = self._venue.waited_ns
         for manager in self._managers:
             manager.tell({"action": "stop"})
@@ -192,7 +202,7 @@ class _Course:
         ------
         TrialError : a process was killed.
         """
-        for half in (*self._venue.foundations, *self._managers, *self._meter.halves):
+        for half in (*self._venue.foundations, *self._managers, *self._meter.halves, *self._others.halves):
             if half.killed:
                 raise TrialError(half.death(), half.kind) from None
 
@@ -201,13 +211,16 @@ class _Course:
         venue.prepare()
         venue.lay_out()
         self._meter.listen(plan.meter, plan.address, plan.joins)
+        self._others.listen()
         venue.open()
+        # All connections, where there are several: nobody else's can be there.
+        port = None if plan.beside else self._meter.port
         of_sender: Message = {
             "side": "sender",
             "assignment": assignment.document(plan.assignment),
-            "port": self._meter.port,
+            "port": port,
         }
-        of_receiver: Message = {"side": "receiver", "port": self._meter.port}
+        of_receiver: Message = {"side": "receiver", "port": port}
         for manager, configuration in zip(self._managers, (of_sender, of_receiver), strict=False):
             manager.tell(configuration)
         venue.confirm()
@@ -216,7 +229,7 @@ class _Course:
 
     def _begin(self) -> None:
         """Start the network's clock and the meter's connection at the same time."""
-        self._venue.begin(self._meter.halves)
+        self._venue.begin((*self._meter.halves, *self._others.halves))
         self._meter.connect(*self._plan.initial)
         self._started = time.monotonic()
 
@@ -224,28 +237,33 @@ class _Course:
         """Follow the script and the processes until the meter has its result."""
         end = self._started + self._plan.limit_s + _MARGIN_S
         others = (*self._venue.companions, *self._managers)
-        while self._outcome.result is None:
+        while self._outcome.result is None or not self._others.done:
             now = time.monotonic()
             if self._interrupted():
                 raise KeyboardInterrupt
             if now > end:
                 raise TrialError(f"the meter gave no result within {end - self._started:.1f} s")
             self._act(now - self._started)
-            due = min([end, *(self._started + action.at_s for action in self._script[:1])])
+            scripted = (action.at_s for action in self._script[:1])
+            due = min([end, *(self._started + at_s for at_s in (*scripted, *self._others.due_s))])
             self._venue.look()
-            select.select([*self._meter.halves, *others], [], [], min(max(0.0, due - now), _LOOK_S))
+            speaking = [half for half in self._meter.halves if not half.ended]
+            speaking += [*self._others.speaking, *others]
+            await_any(speaking, min(due - now, _LOOK_S))
             for message in self._meter.take():
                 self._hear_meter(message)
+            self._others.hear()
             for talker in others:
                 for message in talker.take():
                     self._hear(talker, message)
-                if talker.ended and self._outcome.result is None:
+                if talker.ended and not (self._outcome.result and self._others.done):
                     raise TrialError(talker.death(), talker.kind)
             if self._outcome.result is None:
                 self._meter.check()
 
     def _act(self, elapsed_s: float) -> None:
-        """Run the actions of the script that are due."""
+        """Run the actions of the script that are due, and begin the connections that are."""
+        self._others.act(elapsed_s)
         while self._script and self._script[0].at_s <= elapsed_s:
             _, action, path, label = self._script.pop(0)
             if action in ("down", "up"):

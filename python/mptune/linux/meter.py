@@ -5,7 +5,6 @@ each other pass through here: the receiver's port, the duration of the sender's 
 receiver computes when the connection was requested, and the end.
 """
 
-import select
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -14,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from mptune.errors import TrialError
 from mptune.linux import meter_report
-from mptune.linux.talker import Message, Talker
+from mptune.linux.talker import Message, Talker, await_any
 
 #: A half: a process of this machine, or a role on a host.
 Half = TypeVar("Half", bound=Talker)
@@ -149,7 +148,7 @@ class Meter(Generic[Half]):
             if time.monotonic() > end:
                 raise TrialError(f"meter: no {event!r} within {within_s:g} s")
             speaking = [half for half in self.halves if not half.ended]
-            select.select(speaking, [], [], max(0.0, end - time.monotonic()))
+            await_any(speaking, end - time.monotonic())
 
     def check(self) -> None:
         """Notice a half that ended without a result.

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import msgspec
 
 from mptune.errors import Failure, FailureKind, TrialError
+from mptune.trial import Piece
 
 Message = dict[str, Any]
 
@@ -71,6 +72,7 @@ class _Report(msgspec.Struct):
     expected_bytes: int | None = None
     completion_ns: int | None = None
     delays_ns: list[int] = []
+    pieces: list[Piece] = []
     late_ns: int | None = None
     corrupt_at: int | None = None
     counters: dict[str, int] = {}
@@ -108,11 +110,11 @@ def join(job: Mapping[str, Any], sender: Message | None, receiver: Message) -> d
     Returns
     -------
     dict : duration_ns, in_order_bytes, bins (bytes each), expected_bytes, completion_ns, delays_ns (of
-        messages), late_ns (the largest lateness of one that found room when the sender wrote it; None
-        without messages), failed (a sentence or None) and failed_kind, corrupt_at, fallback, requested and
-        effective (buffers, bytes), cc_effective, reinjected_bytes (None before Linux 6.5), subflows, samples
-        (of the sender's subflows), counters, cpu_ns, busy_share (of the processors of either host; None if
-        unknown), strangers (connections of others at the receiver).
+        messages), pieces (`mptune.trial.Piece`), late_ns (the largest lateness of one that found room when
+        the sender wrote it; None without messages), failed (a sentence or None) and failed_kind, corrupt_at,
+        fallback, requested and effective (buffers, bytes), cc_effective, reinjected_bytes (None before
+        Linux 6.5), subflows, samples (of the sender's subflows), counters, cpu_ns, busy_share (of the
+        processors of either host; None if unknown), strangers (connections of others at the receiver).
     """
     sent = sender or {}
     connected = receiver["connected"]
@@ -128,6 +130,7 @@ def join(job: Mapping[str, Any], sender: Message | None, receiver: Message) -> d
         "expected_bytes": receiver["expected_bytes"],
         "completion_ns": receiver["completion_ns"],
         "delays_ns": receiver.get("delays_ns", []),
+        "pieces": receiver.get("pieces", []),
         "late_ns": sent.get("late_ns"),
         "failed": None if failed is None else failed.reason,
         "failed_kind": None if failed is None else failed.kind,

@@ -9,7 +9,7 @@ import select
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
@@ -114,7 +114,18 @@ class Talker(ABC):
                 raise TrialError(self.death(), self.kind)
             if time.monotonic() > end:
                 raise TrialError(f"{self.name}: no {event!r} within {within_s:g} s")
-            select.select([self], [], [], max(0.0, end - time.monotonic()))
+            await_any([self], end - time.monotonic())
+
+
+def await_any(talkers: Iterable[Talker], seconds: float) -> None:
+    """Wait until there is something to take from one of them, but not longer than this.
+
+    By poll(2): with many of them descriptors exceed what select(2) can have.
+    """
+    poll = select.poll()
+    for talker in talkers:
+        poll.register(talker, select.POLLIN)
+    poll.poll(1000 * max(0.0, seconds))
 
 
 def last_words(stderr: str) -> str:

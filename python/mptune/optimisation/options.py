@@ -40,7 +40,7 @@ from mptune.strategy import STRATEGIES
 from mptune.testbeds import check_name
 from mptune.testbeds.virtual import VirtualTestbed
 from mptune.trial import DEFAULT_FAMILY, FIXED, Described, Timed, Workload, judged, workloads_of
-from mptune.trial.metrics import GAP, USUAL, Metric, has, metric_named, times_of, usual_objective
+from mptune.trial.metrics import GAP, STALLED, USUAL, Metric, has, metric_named, times_of, usual_objective
 
 #: Configuration of a host that was never tuned; measured with the largest buffer of the sweep.
 DEFAULT_PM, DEFAULT_CC = "fullmesh", "cubic"
@@ -84,7 +84,7 @@ _OF_THROUGHPUT = (
 _NOT_OF_MESSAGES = (*(name for name in _OF_THROUGHPUT if name != "duration_ns"), "sets")
 
 #: Options of messages alone.
-_ONLY_MESSAGES = ("at_most_delay_ns", "at_most_gap_ns")
+_ONLY_MESSAGES = ("at_most_delay_ns", "at_most_gap_ns", "at_most_stalled", "beside_tcp", "do_no_harm")
 
 #: Options of pcdc that follow from the impact factors.
 _MEASURED = ("active", "standby_order", "rtt_ns")
@@ -111,6 +111,8 @@ class Limit(NamedTuple):
 
     def violation(self, value: float) -> float:
         """By how much a value exceeds it, as a share of it; 0 where it does not."""
+        if self.most == 0:
+            return value
         return max(0.0, value / self.most - 1)
 
 
@@ -152,9 +154,11 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
             Kind("METRIC", str.strip, str, _check_objective),
             "What is to be best of the --workload: of messages delay:p50, p90, p95, p99 or p99.9, or gap "
             "(the longest time without one); of requests response:mean or a percentile, of pages page:mean "
-            "or one; of all late:150ms, the share that takes longer.",
+            "or one; of a video video:quality, bitrate, stalled, start or changes, or segment:mean or a "
+            "percentile; of all late:150ms, the share that takes longer.",
             key="decision.objective",
-            unset=f"{USUAL['messages']}, {USUAL['requests']}, {USUAL['page']} or {USUAL['exec']}",
+            unset=f"{USUAL['messages']}, {USUAL['requests']}, {USUAL['page']}, {USUAL['video']} or "
+            f"{USUAL['exec']}",
         ),
     ] = None
     at_most_delay_ns: Annotated[
@@ -171,6 +175,32 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
             time(positive=True),
             "Only configurations whose longest gap between messages is at most this.",
             key="decision.at_most_gap",
+        ),
+    ] = None
+    beside_tcp: Annotated[
+        bool,
+        Option(
+            SWITCH,
+            "With --workload, also measure what another TCP connection loses beside the answer, and beside "
+            "the default, against what it has beside plain TCP (RFC 6356: do no harm).",
+            key="decision.beside_tcp",
+        ),
+    ] = False
+    do_no_harm: Annotated[
+        bool,
+        Option(
+            SWITCH,
+            "With --workload, only configurations beside which another TCP connection does not lose more "
+            "than 5 % for sure; --beside-tcp is included.",
+            key="decision.do_no_harm",
+        ),
+    ] = False
+    at_most_stalled: Annotated[
+        float | None,
+        Option(
+            share(),
+            "Only configurations that stall the video for at most this share of the time.",
+            key="decision.at_most_stalled",
         ),
     ] = None
     size_known: SizeKnown = True
@@ -307,7 +337,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
 
     @property
     def limits(self) -> Iterator[Limit]:
-        """Limits on times, in ms."""
+        """Limits on times, in ms, and on the stalled share, in percent."""
         if self.sent is None:
             return
         sent = judged(self.sent)
@@ -315,6 +345,8 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
         for metric, most_ns in ((slow, self.at_most_delay_ns), (GAP, self.at_most_gap_ns)):
             if most_ns is not None:
                 yield Limit(metric, most_ns / 1e6)
+        if self.at_most_stalled is not None:
+            yield Limit(STALLED, 100 * self.at_most_stalled)
 
     @property
     def workloads(self) -> tuple[Workload, ...]:
@@ -363,7 +395,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
         """What messages have is not asked of others, and the other way round."""
         if self.workload is None:
             for name in ("objective", *_ONLY_MESSAGES):
-                if getattr(self, name) is not None:
+                if getattr(self, name) not in (None, False):
                     yield name, "expected only with --workload"
             return
         if self.transfers:
@@ -378,6 +410,8 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
             yield "objective", f"expected a metric of {kind}, found {self.objective_word}"
         if self.at_most_gap_ns is not None and not has(self.sent, GAP):
             yield "at_most_gap_ns", f"expected only with messages, found {kind}"
+        if self.at_most_stalled is not None and not has(self.sent, STALLED):
+            yield "at_most_stalled", f"expected only with a video, found {kind}"
 
     def completed(self) -> Self:
         """Withdrawal trials use the largest buffer, which limits least, and the same base of seeds.

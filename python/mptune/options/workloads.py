@@ -3,6 +3,7 @@
 A text such as "messages:200B/100ms": the kind, and what it needs. How long it lasts is another option.
 """
 
+import itertools
 import shlex
 from collections.abc import Iterator, Sequence
 from typing import Annotated
@@ -24,6 +25,7 @@ from mptune.trial import (
     Saturating,
     Several,
     Sized,
+    Watching,
     on_each,
 )
 
@@ -43,7 +45,16 @@ _KINDS = {
     "messages": "messages:SIZE/INTERVAL",
     "requests": "requests:SIZE/SIZE[,think=TIME][,at_once=N]",
     "page": "page:SIZE/NxSIZE[,think=TIME]",
+    "video": "video[:RATE/RATE...][,segment=TIME][,buffer=TIME]",
 }
+
+#: The bitrates of a video unless others are asked for, bit/s: those of 16:9 in H.264 from the HLS authoring
+#: specification for Apple devices, 416x234 to 1920x1080.
+LADDER = (145_000, 365_000, 730_000, 1_100_000, 2_000_000, 3_000_000, 4_500_000, 6_000_000, 7_800_000)
+#: Playing time of a segment and of the player's buffer, as of DASH's reference player (dash.js).
+_SEGMENT_NS, _BUFFER_NS = 4_000_000_000, 30_000_000_000
+#: Most bitrates (`crates/mptune-core/src/workload/video.rs`).
+_MOST_BITRATES = 256
 
 
 #: Kinds that are options of their own, or words, unless they are in a mix.
@@ -75,10 +86,10 @@ def _part(text: str) -> AskedPart:
 
 def _parse_any(text: str) -> AskedSingle:
     """A part's workload."""
-    kind, colon, rest = text.strip().partition(":")
+    kind, colon, rest = text.strip().partition(":" if ":" in text else ",")
     if kind == "bulk" and not colon:
         return Saturating()
-    if kind == "transfer" and colon:
+    if kind == "transfer" and colon == ":":
         return Sized(bytes=units.parse_size(rest))
     if kind in _IN_A_MIX:
         raise ValueError(f"expected {_IN_A_MIX[kind]}, found {quoted(text)}")
@@ -88,9 +99,11 @@ def _parse_any(text: str) -> AskedSingle:
 
 
 def _parse_one(text: str) -> Asked:
-    kind, _, rest = text.strip().partition(":")
+    kind, more, rest = text.strip().partition(":" if ":" in text else ",")
     if kind not in _KINDS:
         raise ValueError(one_of((*_KINDS, "exec", "mix"), kind))
+    if kind == "video":
+        return _video(text, rest.split(",") if more else [])
     main, *others = rest.split(",")
     first, slash, second = main.partition("/")
     further = _further(kind, others)
@@ -135,6 +148,30 @@ def _quoted_words(words: tuple[str, ...]) -> str:
     )
 
 
+def _video(text: str, parts: list[str]) -> Watching:
+    """A video of bitrates such as "1M/2.5M", with what else is named."""
+    ladder: tuple[int, ...] = LADDER
+    found: dict[str, int] = {}
+    for number, part in enumerate(parts):
+        name, equals, value = (word.strip() for word in part.partition("="))
+        if not equals and number == 0:
+            ladder = tuple(map(_bitrate, part.split("/")))
+        elif equals and name in ("segment", "buffer") and name not in found:
+            found[name] = units.parse_time(value)
+        else:
+            raise ValueError(f"expected {_KINDS['video']}, found {quoted(text)}")
+    segment_ns, buffer_ns = found.get("segment", _SEGMENT_NS), found.get("buffer", _BUFFER_NS)
+    return Watching(ladder_bps=ladder, segment_ns=segment_ns, buffer_ns=buffer_ns)
+
+
+def _bitrate(text: str) -> int:
+    """Bit/s of "2.5M"."""
+    try:
+        return units.parse_rate(f"{text.strip()}bit/s")
+    except ValueError:
+        raise ValueError(f"expected bitrates such as 365k/1M/2.5M, found {quoted(text)}") from None
+
+
 def _further(kind: str, parts: list[str]) -> dict[str, int] | None:
     """Values of `think` and `at_once`; None if they are not what the kind has."""
     found: dict[str, int] = {}
@@ -167,6 +204,10 @@ def shown(asked: AskedSingle | Several | Commands) -> str:
             text = f"page:{_size(asked.page_bytes)}/{objects}{_think(asked.think_ns)}"
         case Commands():
             text = f"exec:{_quoted_words(asked.client)},{_quoted_words(asked.server)}"
+        case Watching():
+            rates = (units.format_rate(bps) for bps in asked.ladder_bps)
+            ladder = "/".join(rate.replace(" ", "").removesuffix("bit/s") for rate in rates)
+            text = f"video:{ladder},segment={_time(asked.segment_ns)},buffer={_time(asked.buffer_ns)}"
     return text
 
 
@@ -209,9 +250,25 @@ def _check(asked: AskedSingle | Several | Commands) -> None:
             _within("objects", asked.objects, _MOST_OBJECTS)
         case Commands():
             pass
+        case Watching():
+            sizes = {}
+            _check_video(asked)
     for name, size in sizes.items():
         if size <= 0:
             raise ValueError(f"expected {name} of at least 1 B, found 0 B")
+
+
+def _check_video(asked: Watching) -> None:
+    _within("bitrates", len(asked.ladder_bps), _MOST_BITRATES)
+    for lower, higher in itertools.pairwise((0, *asked.ladder_bps)):
+        if higher <= lower:
+            rates = " and ".join(map(units.format_rate, (lower, higher)))
+            raise ValueError(f"expected bitrates that rise, found {rates if lower else '0 bit/s'}")
+    if asked.segment_ns <= 0:
+        raise ValueError("expected segments longer than 0, found 0")
+    if asked.buffer_ns < 2 * asked.segment_ns:
+        least, found = units.format_time(2 * asked.segment_ns), units.format_time(asked.buffer_ns)
+        raise ValueError(f"expected a buffer of at least two segments, {least}, found {found}")
 
 
 def _within(what: str, value: int, most: int) -> None:
@@ -228,10 +285,12 @@ WorkloadOption = Annotated[
         "What the programs do instead, for the --duration. messages:200B/100ms: a message of 200 B every "
         "100 ms, judged by its delay. requests:400B/64KiB,think=1s,at_once=2: the receiver asks with 400 B, "
         "is answered with 64 KiB, and asks again after 1 s, twice at a time. page:60KiB/30x20KiB,think=1s: a "
-        "page that names 30 objects of 20 KiB. mix:bulk+20*messages:200B/100ms: several at the same time, on "
-        "connections of their own, here one that sends as fast as it can beside 20 with messages; what "
-        "counts is the first, and transfer:SIZE can be in it too. exec:./client.sh,./server.sh: the "
-        "connections of two programs; the client has the --duration to end.",
+        "page that names 30 objects of 20 KiB. video:1M/2.5M/5M/8M,segment=4s,buffer=30s: segments of a "
+        "video, each at the bitrate that the player's buffer allows; video alone has usual bitrates. "
+        "mix:bulk+20*messages:200B/100ms: several at the same time, on connections of their own, here one "
+        "that sends as fast as it can beside 20 with messages; what counts is the first, and transfer:SIZE "
+        "can be in it too. exec:./client.sh,./server.sh: the connections of two programs; the client has the "
+        "--duration to end.",
         key="trials.workload",
         unset="as much as the connection takes",
     ),
@@ -284,6 +343,10 @@ def impossible(asked: AskedWorkload | AskedSingle | None, duration_ns: int | Non
         messages = asked.lasting(duration_ns).count
         if messages > _MOST:
             yield f"expected at most {_MOST} messages, found {messages}"
+    elif isinstance(asked, Watching):
+        if asked.segment_ns >= duration_ns:
+            segment, whole = units.format_time(asked.segment_ns), units.format_time(duration_ns)
+            yield f"expected segments shorter than the duration of {whole}, found {segment}"
     elif asked.think_ns >= duration_ns:
         think, whole = units.format_time(asked.think_ns), units.format_time(duration_ns)
         yield f"expected less thinking than the duration of {whole}, found {think}"

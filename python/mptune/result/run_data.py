@@ -108,6 +108,7 @@ class ComparedRow(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     active : labels of chosen subflows between blanks.
+    objective, unit : name of the metric, and its unit.
     mean, low, high : of the objective, in its unit, with its 95 % interval.
     """
 
@@ -116,6 +117,7 @@ class ComparedRow(msgspec.Struct, frozen=True, kw_only=True):
     active: str | None = None
     initial_path: str | None = None
     buffer_bytes: int
+    objective: str
     unit: str
     mean: float | None
     low: float | None

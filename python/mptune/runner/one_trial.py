@@ -54,11 +54,12 @@ from mptune.trial import (
     Timed,
     Transfer,
     Trial,
+    Video,
     connections_of,
     judged,
     time_or_size,
 )
-from mptune.trial.metrics import metrics_of
+from mptune.trial.metrics import UNIT_ENDS, metrics_of
 from mptune.trial.records import in_ms, of_part, record
 from mptune.trial.stacks import describe
 
@@ -296,10 +297,10 @@ def trial_document(trial: Trial, observation: Observation) -> dict[str, Any]:
     return result
 
 
-def figures(trial: Trial, observation: Observation) -> dict[str, float | None]:
-    """Metrics of the messages or requests by name, ms; None where too few arrived."""
+def figures(trial: Trial, observation: Observation) -> dict[tuple[str, str], float | None]:
+    """Metrics of the messages or requests by name and unit; None where too few arrived."""
     kept = kept_of(trial, observation)
-    return {metric.name: metric.read(kept) for metric in metrics_of(judged(trial.workload))}
+    return {(metric.name, metric.unit): metric.read(kept) for metric in metrics_of(judged(trial.workload))}
 
 
 def kept_of(trial: Trial, observation: Observation) -> Record:
@@ -343,7 +344,11 @@ def times_line(trial: Trial, observation: Observation) -> str:
     """Times of messages, responses or pages: "300 messages of 200 B: delay p99 40.1 ms"."""
     assert isinstance(trial.workload, Timed | Mix)
     what = trial.workload.arrived(len(observation.delays_ns))
-    found = [f"{name} {digits(ms)} ms" for name, ms in figures(trial, observation).items() if ms is not None]
+    found = [
+        f"{name} {digits(value)} {unit}"
+        for (name, unit), value in figures(trial, observation).items()
+        if value is not None
+    ]
     return f"{what}: {', '.join(found) or 'no delay known'}"
 
 
@@ -359,8 +364,23 @@ def _times_document(sent: Timed, trial: Trial, observation: Observation) -> dict
         },
         **in_all,
         "arrived": len(observation.delays_ns),
-        **{f"{name.replace(' ', '_')}_ms": value for name, value in figures(trial, observation).items()},
+        **{
+            f"{name.replace(' ', '_')}_{UNIT_ENDS[unit]}": value
+            for (name, unit), value in figures(trial, observation).items()
+        },
         times: in_ms(observation.delays_ns),
+        **_of_segments(sent, observation),
+    }
+
+
+def _of_segments(sent: Timed, observation: Observation) -> dict[str, list[float]]:
+    """Of a video when each segment was asked for, its bitrate, and how long the player waited for it."""
+    if not isinstance(sent, Video):
+        return {}
+    return {
+        "asked_ms": [piece.at_ns / 1e6 for piece in observation.pieces],
+        "bitrates_mbps": [piece.bytes * 8e3 / sent.segment_ns for piece in observation.pieces],
+        "stalls_ms": [piece.stalled_ns / 1e6 for piece in observation.pieces],
     }
 
 

@@ -17,7 +17,7 @@ from mptune.runner.executors import Executor
 from mptune.runner.running import Advance, reduce_trials
 from mptune.testbeds import Testbed
 from mptune.trial import Observation, PlannedTrial, Record
-from mptune.trial.metrics import DELAYS, THROUGHPUT, Metric
+from mptune.trial.metrics import Metric, usual_of
 from mptune.trial.records import record
 from mptune.units import format_size
 
@@ -93,7 +93,7 @@ class Tally:
 
 def _metric(trial_record: Record) -> Metric:
     """What a trial is judged by on the way: its throughput, or the delay of its messages."""
-    return DELAYS["p99"] if trial_record.delays_ms else THROUGHPUT
+    return usual_of(trial_record)
 
 
 def _is_better(trial_record: Record, other: Record) -> bool:

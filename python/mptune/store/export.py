@@ -5,7 +5,7 @@ response. It reads the store and computes nothing.
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from mptune.errors import MptuneError
 from mptune.files import writing
 from mptune.store import Store
-from mptune.trial import BIN_NS, FIXED, Observation
+from mptune.trial import BIN_NS, FIXED, ConnectionObservation, Observation
 from mptune.trial.metrics import TIME_COLUMNS, times
 from mptune.trial.records import family_of, members_of, stack_of
 
@@ -134,29 +134,34 @@ def _series(store: Store) -> Iterator[dict[str, Any]]:
 
 
 def _times(store: Store) -> Iterator[dict[str, Any]]:
-    """When each message was due, and its delay; of responses only how long each took."""
+    """When each message was due, and its delay; of responses only how long each took; of segments all."""
     for row in store.rows("SELECT id, key, settings FROM trial WHERE settings LIKE '%workload%' ORDER BY id"):
         settings = json.loads(row["settings"])
         observation = store.observation(row["key"])
         for part, sent, many in _sent(settings, observation):
-            for connection, delays_ns in enumerate(many):
-                for number, taken_ns in enumerate(delays_ns):
+            for connection, one in enumerate(many):
+                for number, taken_ns in enumerate(one.delays_ns):
                     interval_ns = sent.get("interval_ns")
-                    yield {
+                    taken = {
                         "trial": row["id"],
                         "number": number,
                         "due_s": None if interval_ns is None else number * interval_ns / 1e9,
                         "time_ms": taken_ns / 1e6,
                         **({} if part is None else {"part": part, "connection": connection}),
                     }
+                    if one.pieces:
+                        piece = one.pieces[number]
+                        taken["due_s"] = piece.at_ns / 1e9
+                        taken |= {"bytes": piece.bytes, "stalled_ms": piece.stalled_ns / 1e6}
+                    yield taken
 
 
 def _sent(
     settings: dict[str, Any], observation: Observation
-) -> Iterator[tuple[int | None, dict[str, Any], list[list[int]]]]:
-    """Number of a mix's part, its workload, and the delays of each connection; without a mix no number."""
+) -> Iterator[tuple[int | None, dict[str, Any], Sequence[Observation | ConnectionObservation]]]:
+    """Number of a mix's part, its workload, and its connections; without a mix no number."""
     sent = settings.get("workload", {})
     if not observation.parts:
-        yield None, sent, [observation.delays_ns]
+        yield None, sent, [observation]
     for number, part in enumerate(observation.parts):
-        yield number, sent["parts"][number]["workload"], [one.delays_ns for one in part.connections]
+        yield number, sent["parts"][number]["workload"], part.connections

@@ -12,9 +12,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from mptune.errors import Failure
+from mptune.testbeds._many import background_of, judged_result, parts_of
 from mptune.testbeds._outages import coarse, take_over_ms
-from mptune.trial import Observation, Programs, SubflowObservation, Transfer, Trial, expected_bps
+from mptune.trial import (
+    Observation,
+    Piece,
+    Programs,
+    SubflowObservation,
+    Transfer,
+    Trial,
+    expected_bps,
+    judged,
+)
 
 if TYPE_CHECKING:
     from mptune.linux.kernel_trial import Outcome, Plan
@@ -56,7 +68,7 @@ def observe(
     """
     from mptune.linux.assignment import labels
 
-    result: dict[str, Any] = outcome.result or {}
+    result = judged_result(trial, outcome, plan.meter["bin_ns"])
     found = result.get("subflows", [])
     paths = labels(plan.assignment.paths)
     failed = outcome.failed or _failure(result)
@@ -75,11 +87,14 @@ def observe(
         subflows=_subflows(paths, found, width_ns),
         expected_bps=expected_bps(trial, result.get("expected_bytes")),
         completion_ns=result.get("completion_ns")
-        if isinstance(trial.workload, Transfer | Programs)
+        if isinstance(judged(trial.workload), Transfer | Programs)
         else None,
         delays_ns=result.get("delays_ns", []),
+        pieces=msgspec.convert(result.get("pieces", []), list[Piece]),
         failed=failed,
+        background=background_of(trial, outcome),
         metadata=metadata,
+        parts=parts_of(trial, outcome),
     )
 
 
@@ -91,18 +106,19 @@ def _failure(result: dict[str, Any]) -> Failure | None:
 def processor_shares(outcome: Outcome) -> dict[str, float]:
     """Processors that emulator and meter used on average, as far as they reported it."""
     shares = {}
-    for name, report, span in (
-        ("emulator", outcome.report, "elapsed_ns"),
-        ("meter", outcome.result, "duration_ns"),
-    ):
+    used_ns = sum((result or {}).get("cpu_ns", 0) for result in (outcome.result, *outcome.beside))
+    meter = None if outcome.result is None else {**outcome.result, "cpu_ns": used_ns}
+    for name, report, span in (("emulator", outcome.report, "elapsed_ns"), ("meter", meter, "duration_ns")):
         if report is not None and report[span]:
             shares[name] = report["cpu_ns"] / report[span]
     return shares
 
 
 def _waited_share(outcome: Outcome) -> float:
+    """Of the pairs of processes on average."""
     span = (outcome.result or {}).get("duration_ns", 0)
-    return (outcome.meter_waited_ns or 0) / span if span else 0.0
+    pairs = 1 + len(outcome.beside)
+    return (outcome.meter_waited_ns or 0) / span / pairs if span else 0.0
 
 
 def _overload(outcome: Outcome) -> list[str]:

@@ -6,21 +6,23 @@ The addresses are the venue's. It decides which trials no kernel can run, and wh
 from __future__ import annotations
 
 import secrets
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from mptune.errors import InputError
 from mptune.testbeds._outages import bin_ns
-from mptune.topology import BOTH, FAMILIES
-from mptune.trial import Bulk, Mix, Programs, Trial, size_of
+from mptune.topology import BOTH, FAMILIES, TcpBackground
+from mptune.trial import MOST_CONNECTIONS, Bulk, Mix, Programs, Single, Trial, size_of
 from mptune.trial.stacks import DECLARED, TOLD, refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from mptune.linux.addresses import Named, NamedInterface, NamespaceInterface, Side
     from mptune.linux.assignment import Assignment
+    from mptune.linux.kernel_beside import Beside
     from mptune.linux.kernel_trial import Action, Plan
     from mptune.linux.namespace_venue import Links
     from mptune.linux.programs import Job
@@ -36,6 +38,11 @@ _STALL_RTTS = 20
 #: An RTT that is not known is taken for this one, which few paths exceed; 20 of it are still less than a
 #: deadlock.
 _UNKNOWN_RTT_NS = 500_000_000
+#: The same where several connections are measured, nanoseconds: in a crowd one can starve for longer than
+#: recoveries take.
+_CROWD_STALL_NS = 15_000_000_000
+#: Buffers of TCP connections of others, bytes: never the limit, like the core's (`trial/background.rs`).
+_OTHERS_BYTES = 8 * 2**20
 #: Bytes of what the trial's connection begins with and no other (`meter/config.rs` of the agent).
 _TOKEN_BYTES = 16
 
@@ -58,12 +65,24 @@ def check(trial: Trial, testbed: str) -> None:
     for name, expected in trial.path_parameters.misfits((trial.cc,)):
         raise InputError(f"--{name}", "", expected)
     if isinstance(trial.workload, Mix):
-        expected = "expected a single connection: only the simulator has several at the same time"
-        raise InputError("--workload", "", expected)
+        _check_mix(trial, trial.workload, testbed)
     if trial.protocol == "tcp":
         _check_tcp(trial)
     if isinstance(trial.workload, Bulk) and trial.workload.ends_early and trial.script:
         raise InputError(trial.topology.name, "ends_early", "expected a saturated sender without a script")
+
+
+def _check_mix(trial: Trial, mix: Mix, testbed: str) -> None:
+    """Refuse what a pair of processes for each connection cannot do."""
+    if testbed == "hosts":
+        expected = "expected a single connection between hosts: several are for emulated networks"
+        raise InputError("--workload", "", expected)
+    if mix.connections > MOST_CONNECTIONS:
+        expected = f"expected at most {MOST_CONNECTIONS}, found {mix.connections}"
+        raise InputError("--connections", "", expected)
+    if not trial.size_known:
+        expected = "expected a known size with several connections: path managers are told of one"
+        raise InputError("--no-size-known", "", expected)
 
 
 def told(trial: Trial, named: Named) -> list[dict[str, Any]]:
@@ -95,18 +114,22 @@ def stall_ns(trial: Trial) -> int:
     """Time without progress that is a stall: longer than any recovery, than any pause, and than any cut."""
     known = [trial.topology.known(path).base_rtt_ns for path in trial.topology.paths]
     rtt = max(_UNKNOWN_RTT_NS if number is None else number for number in known)
-    patience = max(STALL_NS, _STALL_RTTS * rtt)
+    is_crowd = isinstance(trial.workload, Mix) and trial.workload.connections > 1
+    patience = max(_CROWD_STALL_NS if is_crowd else STALL_NS, _STALL_RTTS * rtt)
     if trial.script:
         patience += trial.workload.limit_ns - min(action.at_ns for action in trial.script)
     return patience + trial.workload.pause_ns
 
 
-def plan(trial: Trial, kernel_cc: str, named: Named) -> Plan:
+def plan(
+    trial: Trial, kernel_cc: str, named: Named, others_ccs: Mapping[str, str] = MappingProxyType({})
+) -> Plan:
     """Instructions for the processes.
 
     Parameters
     ----------
     kernel_cc : the congestion control's name in the kernel.
+    others_ccs : the same of those of others, by their names.
     named : the interfaces of both sites.
 
     Two plans of a trial differ by their token alone, which nobody else can know.
@@ -118,6 +141,7 @@ def plan(trial: Trial, kernel_cc: str, named: Named) -> Plan:
     """
     from mptune.linux import kernel_trial
     from mptune.linux.assignment import start
+    from mptune.linux.kernel_beside import Beside
 
     topology = trial.topology
     assignment = _assignment(trial, named)
@@ -125,20 +149,33 @@ def plan(trial: Trial, kernel_cc: str, named: Named) -> Plan:
     initial = topology.path(trial.initial_path or begins.initial_path, "initial path")
     sender, receiver = named["local"][initial.local_index], named["remote"][initial.remote_index]
     family = initial.family or trial.family
+    ends = (
+        _given(sender, trial, family, sender.address(family)),
+        _given(receiver, trial, family, receiver.reached_at(family)),
+    )
+    address = _given(receiver, trial, family, receiver.address(family))
+    joins = tuple(
+        name for one in families(trial) for end in named["remote"] if (name := end.address(one)) is not None
+    )
+    first, *further = connections(trial)
+    of_mix = (
+        Beside(
+            meter=_meter(trial, one.workload, kernel_cc, []),
+            initial=ends,
+            address=address,
+            joins=joins,
+            start_s=one.start_ns / 1e9,
+            is_measured=True,
+        )
+        for one in further
+    )
     return kernel_trial.Plan(
         assignment=assignment,
-        meter=_meter(trial, kernel_cc, begins.thresholds),
-        initial=(
-            _given(sender, trial, family, sender.address(family)),
-            _given(receiver, trial, family, receiver.reached_at(family)),
-        ),
-        address=_given(receiver, trial, family, receiver.address(family)),
-        joins=tuple(
-            name
-            for one in families(trial)
-            for end in named["remote"]
-            if (name := end.address(one)) is not None
-        ),
+        meter=_meter(trial, first.workload, kernel_cc, begins.thresholds),
+        initial=ends,
+        address=address,
+        joins=joins,
+        beside=(*of_mix, *_of_others(trial, others_ccs, named)),
         script=_script(trial),
         limit_s=trial.workload.limit_ns / 1e9,
         programs=_programs(trial, kernel_cc),
@@ -160,6 +197,66 @@ def _programs(trial: Trial, kernel_cc: str) -> Job | None:
         buffer_bytes=trial.buffer_bytes if trial.buffer_mode == "fixed" else None,
         limit_s=sent.deadline_ns / 1e9,
     )
+
+
+class Connection(NamedTuple):
+    """A connection of a trial: its place in the mix, if it is one, its workload, and when it begins."""
+
+    part: int
+    workload: Single | Programs
+    start_ns: int
+
+
+def connections(trial: Trial) -> list[Connection]:
+    """All of them, the one with the trial's clock first; a saturated sender ends with its duration."""
+    mix = trial.workload
+    if not isinstance(mix, Mix):
+        return [Connection(0, mix, 0)]
+    pairs = zip(mix.parts, mix.starts_ns(trial.seed), strict=True)
+    return [
+        Connection(number, _from(part.workload, start_ns), start_ns)
+        for number, (part, starts) in enumerate(pairs)
+        for start_ns in starts
+    ]
+
+
+def _from(workload: Single, start_ns: int) -> Single:
+    """What is left of a saturated sender that begins later."""
+    if not isinstance(workload, Bulk):
+        return workload
+    return msgspec.structs.replace(workload, duration_ns=workload.duration_ns - start_ns)
+
+
+def others(trial: Trial) -> list[TcpBackground]:
+    """TCP connections of others, in their order."""
+    return [flow for flow in trial.topology.background if isinstance(flow, TcpBackground)]
+
+
+def _of_others(trial: Trial, ccs: Mapping[str, str], named: Named) -> Iterator[Beside]:
+    """TCP connections of others: plain TCP on a path of its own, saturated from its start to its stop."""
+    from mptune.linux.kernel_beside import Beside
+
+    limit_ns = trial.workload.limit_ns + STALL_NS
+    for flow in others(trial):
+        path = trial.topology.path(flow.path, "background")
+        sender, receiver = named["local"][path.local_index], named["remote"][path.remote_index]
+        family = path.family or trial.family
+        address = _given(receiver, trial, family, receiver.address(family))
+        stop_ns = flow.stop_ns or limit_ns
+        lasting = Bulk(duration_ns=max(1, stop_ns - flow.start_ns))
+        meter = _meter(trial, lasting, ccs[flow.cc], [])
+        yield Beside(
+            # Nobody waits for it, and it may starve.
+            meter={**meter, "mptcp": False, "buffer_bytes": _OTHERS_BYTES, "stall_ns": 2 * limit_ns},
+            initial=(
+                _given(sender, trial, family, sender.address(family)),
+                _given(receiver, trial, family, receiver.reached_at(family)),
+            ),
+            address=address,
+            joins=(address,),
+            start_s=flow.start_ns / 1e9,
+            is_measured=False,
+        )
 
 
 def families(trial: Trial) -> tuple[str, ...]:
@@ -244,12 +341,14 @@ def _script(trial: Trial) -> tuple[Action, ...]:
     return tuple(actions)
 
 
-def _meter(trial: Trial, kernel_cc: str, thresholds: list[int]) -> dict[str, Any]:
+def _meter(
+    trial: Trial, workload: Single | Programs, kernel_cc: str, thresholds: list[int]
+) -> dict[str, Any]:
     """Configuration of the meter."""
     return {
         "cc": kernel_cc,
         "buffer_bytes": trial.buffer_bytes if trial.buffer_mode == "fixed" else None,
-        "workload": msgspec.to_builtins(trial.workload),
+        "workload": msgspec.to_builtins(workload),
         "bin_ns": bin_ns(trial),
         "stall_ns": stall_ns(trial),
         "thresholds_bytes": thresholds,

@@ -23,7 +23,15 @@ from mptune.testbeds._base import Testbed
 from mptune.testbeds._kernel_plan import stall_ns
 from mptune.testbeds._recorded import MOST_PACKETS, SPACING_NS, run_of
 from mptune.topology import TcpBackground, Topology
-from mptune.trial import DEFAULT_FAMILY, Observation, Programs, Trial, Workload
+from mptune.trial import (
+    DEFAULT_FAMILY,
+    MOST_CONNECTIONS,
+    Mix,
+    Observation,
+    Programs,
+    Trial,
+    Workload,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -104,7 +112,8 @@ class NamespacesTestbed(Testbed):
 
         self.check_workload(trial.workload)
         self.check_network(trial.topology)
-        congestion.check(trial.cc)
+        for cc in dict.fromkeys((trial.cc, *(flow.cc for flow in _kernel_plan.others(trial)))):
+            congestion.check(cc)
         _kernel_plan.check(trial, self.name)
         if trial.family != DEFAULT_FAMILY and self._obstacle_of_ipv6 is not None:
             raise InputError("--family", "", f"expected ipv4, found {trial.family}: {self._obstacle_of_ipv6}")
@@ -135,6 +144,9 @@ class NamespacesTestbed(Testbed):
     def record(self, trial: Trial) -> tuple[Observation, Run]:
         """Run one trial alone and keep its packets, and what its senders thought; as `run` otherwise."""
         self.check(trial)
+        if isinstance(trial.workload, Mix) or _kernel_plan.others(trial):
+            expected = "expected a single connection to record, and no TCP connections of others"
+            raise InputError(trial.topology.name, "background", expected)
         for attempt in range(_ATTEMPTS):
             with tempfile.TemporaryDirectory() as directory:
                 observation, run = self._recorded(trial, Path(directory) / "packets")
@@ -191,8 +203,9 @@ class NamespacesTestbed(Testbed):
         from mptune.linux.processor_load import Load
 
         named = addresses.interfaces(trial.topology)
-        with bpf.told(trial.cc, _kernel_plan.told(trial, named)) as kernel_cc:
-            plan = _kernel_plan.plan(trial, kernel_cc, named)
+        of_others = {flow.cc for flow in _kernel_plan.others(trial)}
+        with bpf.told(trial.cc, _kernel_plan.told(trial, named)) as kernel_cc, bpf.loaded(of_others) as ccs:
+            plan = _kernel_plan.plan(trial, kernel_cc, named, ccs)
             if recording is not None:
                 plan = msgspec.structs.replace(plan, meter={**plan.meter, "samples_ns": SPACING_NS})
             links = _kernel_plan.links(trial, named, recording, plan.initial)
@@ -205,16 +218,17 @@ class NamespacesTestbed(Testbed):
 
 
 def check_network(topology: Topology) -> None:
-    """Refuse a network that is not known well enough, or has traffic that the emulator lacks.
+    """Refuse a network that is not known well enough, or has more connections of others than there can be.
 
     Raises
     ------
-    InputError : naming the first value that is missing, or the connection of others.
+    InputError : naming the first value that is missing, or the connections of others.
     """
     topology.check_known("the emulator")
-    if any(isinstance(flow, TcpBackground) for flow in topology.background):
-        expected = 'expected kind = "udp": the emulator has no TCP connections of others'
-        raise InputError(topology.file, "background", expected)
+    number = sum(isinstance(flow, TcpBackground) for flow in topology.background)
+    if number > MOST_CONNECTIONS:
+        most = f'expected at most {MOST_CONNECTIONS} with kind = "tcp" on a kernel'
+        raise InputError(topology.file, "background", f"{most}, found {number}")
 
 
 def _host(end: str) -> str:

@@ -19,6 +19,7 @@ from mptune.trial import (
     Mix,
     Observation,
     PartObservation,
+    Piece,
     SubflowObservation,
     Transfer,
     Trial,
@@ -60,6 +61,7 @@ class _Connection(msgspec.Struct):
     retransmitted: int
     completion_ns: int | None
     delays_ns: list[int] = []
+    pieces: list[Piece] = []
 
 
 class _Flow(msgspec.Struct):
@@ -93,6 +95,7 @@ class _Outcome(msgspec.Struct):
     background: list[_Background]
     changes: list[_Change] = []
     delays_ns: list[int] = []
+    pieces: list[Piece] = []
     flows: list[_Flow] = []
 
 
@@ -271,6 +274,7 @@ def _observation(trial: Trial, outcome: _Outcome) -> Observation:
         expected_bps=expected_bps(trial, outcome.expected_bytes),
         completion_ns=outcome.completion_ns if isinstance(judged(trial.workload), Transfer) else None,
         delays_ns=outcome.delays_ns,
+        pieces=outcome.pieces,
         failed=_failure(outcome),
         parts=_parts(trial, outcome),
         metadata=_metadata(trial, outcome),
@@ -291,6 +295,7 @@ def _parts(trial: Trial, outcome: _Outcome) -> list[PartObservation]:
                     retransmitted=one.retransmitted,
                     completion_ns=one.completion_ns if isinstance(part.workload, Transfer) else None,
                     delays_ns=one.delays_ns,
+                    pieces=one.pieces,
                 )
                 for one in flow.connections
             ]
@@ -309,6 +314,7 @@ def _alone(outcome: _Outcome) -> _Flow:
                 retransmitted=sum(subflow.retransmitted for subflow in outcome.subflows),
                 completion_ns=outcome.completion_ns,
                 delays_ns=outcome.delays_ns,
+                pieces=outcome.pieces,
             )
         ]
     )

@@ -35,10 +35,25 @@ class BackgroundObservation(msgspec.Struct, frozen=True, kw_only=True):
     retransmitted: int
 
 
+class Piece(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a piece of a workload beside the time that it took, such as a segment of a video.
+
+    Attributes
+    ----------
+    at_ns : when it was asked for, since the connection was established.
+    bytes : its payload.
+    stalled_ns : how long the player stood still before it arrived.
+    """
+
+    at_ns: int
+    bytes: int
+    stalled_ns: int = 0
+
+
 class ConnectionObservation(msgspec.Struct, frozen=True, kw_only=True):
     """Measurements of one connection of many; times count from its own first SYN.
 
-    `duration_ns` is how long it was measured, and `delays_ns` are those of `Observation`.
+    `duration_ns` is how long it was measured, and `delays_ns` and `pieces` are those of `Observation`.
     """
 
     duration_ns: int
@@ -46,6 +61,7 @@ class ConnectionObservation(msgspec.Struct, frozen=True, kw_only=True):
     retransmitted: int
     completion_ns: int | None = None
     delays_ns: list[int] = []
+    pieces: list[Piece] = []
 
     @property
     def throughput_bps(self) -> float:
@@ -74,7 +90,8 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
         last, there is one subflow for each path, and the delays of a connection follow those of the one
         before.
     delays_ns : of each message of the workload `messages` that arrived, in order: the time from when it was
-        due to its last byte in order.
+        due to its last byte in order; of each response, page or segment of a video, from its request.
+    pieces : the rest of what is known of each segment of a video.
     expected_bps : of a trial that ended early, its throughput had it lasted as long as was asked for: what
         arrived, slow start included, and the rate of the last two thirds for the time left.
     """
@@ -86,6 +103,7 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     subflows: list[SubflowObservation]
     completion_ns: int | None = None
     delays_ns: list[int] = []
+    pieces: list[Piece] = []
     failed: Failure | None = None
     background: list[BackgroundObservation] = []
     metadata: dict[str, bool | int | float | str] = {}

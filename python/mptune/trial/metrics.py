@@ -7,6 +7,7 @@ better, whatever the metric.
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from mptune import units
 from mptune._text import quoted
@@ -14,7 +15,7 @@ from mptune.errors import one_of
 from mptune.statistics import quantile
 from mptune.trial.mixes import Mix, Workload, judged
 from mptune.trial.records import Record, of_part, sent_of
-from mptune.trial.workloads import Messages, Page, Programs, Requests, Timed, Transfer
+from mptune.trial.workloads import Messages, Page, Programs, Requests, Timed, Transfer, Video
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,11 +63,6 @@ COMPLETION = Metric(
 )
 
 
-def rank(name: str, value: float) -> float:
-    """A value of the metric with this name, as a key by which the best comes first."""
-    return -value if name == THROUGHPUT.name else value
-
-
 #: Percentiles by their words, as shares.
 _PERCENTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99.9": 0.999}
 
@@ -100,7 +96,7 @@ def _times(what: str) -> dict[str, Metric]:
 
 #: Delays of messages, from when they were due to their last byte in order; times of responses and of pages,
 #: from the request on.
-TIMES = {what: _times(what) for what in ("delay", "response", "page")}
+TIMES = {what: _times(what) for what in ("delay", "response", "page", "segment")}
 DELAYS = TIMES["delay"]
 
 #: The longest response, or page: what an outage costs.
@@ -147,6 +143,108 @@ def late(deadline_ns: int) -> Metric:
     return Metric(name=f"{_LATER} {text}", unit="%", more_is_better=False, read=read, floor=0.1)
 
 
+class _Watched(NamedTuple):
+    """What one player played: bitrates, Mbit/s; start, stalls, and from the first segment to the last, s."""
+
+    bitrates: list[float]
+    highest: float
+    start_s: float
+    stalled_s: float
+    viewed_s: float
+
+    @property
+    def quality(self) -> float:
+        """Quality of experience of a video, per segment.
+
+        Bitrates, less the changes between them and what stalls and start cost: the measure of X. Yin, A.
+        Jindal, V. Sekar and B. Sinopoli, "A Control-Theoretic Approach for Dynamic Adaptive Video Streaming
+        over HTTP", SIGCOMM 2015, with the bitrate as the quality of a segment and their balanced weights: a
+        second without pictures costs what a segment at the highest bitrate gives (3000 of their ladder up to
+        3000 kbit/s).
+        """
+        changes = sum(abs(after - before) for before, after in itertools.pairwise(self.bitrates))
+        missed_s = self.start_s + self.stalled_s
+        return (sum(self.bitrates) - changes - self.highest * missed_s) / len(self.bitrates)
+
+    @property
+    def changes(self) -> int:
+        """How often the bitrate changes."""
+        return sum(before != after for before, after in itertools.pairwise(self.bitrates))
+
+
+def _watched(kept: Record) -> Iterator[_Watched]:
+    """Every player of a trial with videos: of each the first request is the earliest."""
+    sent, seen = sent_of(kept.settings), list(zip(kept.pieces, kept.delays_ms, strict=False))
+    if not seen:
+        return
+    first = [
+        place for place in range(len(seen)) if not place or seen[place][0].at_ns < seen[place - 1][0].at_ns
+    ]
+    for begin, end in itertools.pairwise((*first, len(seen))):
+        mine = seen[begin:end]
+        arrivals = [piece.at_ns / 1e9 + taken_ms / 1e3 for piece, taken_ms in mine]
+        yield _Watched(
+            bitrates=[piece.bytes * 8e3 / sent["segment_ns"] for piece, _ in mine],
+            highest=sent["ladder_bps"][-1] / 1e6,
+            start_s=mine[0][1] / 1e3,
+            stalled_s=sum(piece.stalled_ns for piece, _ in mine) / 1e9,
+            viewed_s=arrivals[-1] - arrivals[0],
+        )
+
+
+def _of_video(
+    value: Callable[[_Watched], float], *, of_time: bool = False
+) -> Callable[[Record], float | None]:
+    """Reads the mean of a value over the players; `of_time` needs a second segment."""
+
+    def read(kept: Record) -> float | None:
+        found = [value(one) for one in _watched(kept) if one.viewed_s or not of_time]
+        return sum(found) / len(found) if found else None
+
+    return read
+
+
+QUALITY = Metric(
+    name="quality",
+    unit="Mbit/s",
+    more_is_better=True,
+    read=_of_video(lambda one: one.quality),
+    floor=0.01,
+)
+STALLED = Metric(
+    name="stalled share",
+    unit="%",
+    more_is_better=False,
+    read=_of_video(lambda one: 100 * one.stalled_s / one.viewed_s, of_time=True),
+    floor=0.1,
+)
+
+#: Metrics of a video by their words, the usual first. Pictures stand still for a share of the time from the
+#: arrival of the first segment to that of the last; the start is from the first request to the first segment.
+VIDEO = {
+    "video:quality": QUALITY,
+    "video:bitrate": Metric(
+        name="bitrate",
+        unit="Mbit/s",
+        more_is_better=True,
+        read=_of_video(lambda one: sum(one.bitrates) / len(one.bitrates)),
+        floor=0.01,
+    ),
+    "video:stalled": STALLED,
+    "video:start": _time("start", _of_video(lambda one: 1e3 * one.start_s)),
+    "video:changes": Metric(
+        name="changes of bitrate",
+        unit="/min",
+        more_is_better=False,
+        read=_of_video(lambda one: 60 * one.changes / one.viewed_s, of_time=True),
+        floor=0.1,
+    ),
+}
+
+#: Units as the ends of names.
+UNIT_ENDS = {"ms": "ms", "%": "percent", "Mbit/s": "mbps", "/min": "per_min", "s": "s"}
+
+
 #: Fairness among the connections of a workload: Jain's index.
 FAIRNESS = Metric(
     name="fairness",
@@ -167,7 +265,7 @@ def _in_part(metric: Metric, number: int, word: str) -> Metric:
 
 
 #: Words of objectives that need nothing more; those of `TIMES` take a part of the distribution.
-_WORDS = {"throughput": THROUGHPUT, "completion": COMPLETION, "gap": GAP}
+_WORDS = {"throughput": THROUGHPUT, "completion": COMPLETION, "gap": GAP, **VIDEO}
 _FORMS = (*_WORDS, *(f"{word}:{part}" for word, parts in TIMES.items() for part in parts), "late:TIME")
 
 
@@ -178,6 +276,8 @@ def metric_named(text: str) -> Metric:
     ------
     ValueError : there is none.
     """
+    if text.strip() in _WORDS:
+        return _WORDS[text.strip()]
     word, colon, rest = text.strip().partition(":")
     if word in TIMES and rest in TIMES[word]:
         return TIMES[word][rest]
@@ -186,8 +286,6 @@ def metric_named(text: str) -> Metric:
         if deadline_ns == 0:
             raise ValueError(f"expected a time above 0, found {quoted(text)}")
         return late(deadline_ns)
-    if not colon and word in _WORDS:
-        return _WORDS[word]
     raise ValueError(one_of(_FORMS, text))
 
 
@@ -199,7 +297,11 @@ USUAL = {
     "requests": "response:mean",
     "page": "page:mean",
     "exec": "completion",
+    "video": "video:quality",
 }
+
+#: What is timed of each kind of workload, as in `TIMES`.
+_TIMED = {"messages": "delay", "requests": "response", "page": "page", "video": "segment"}
 
 
 def usual_objective(workload: Workload) -> str:
@@ -209,7 +311,7 @@ def usual_objective(workload: Workload) -> str:
 
 def times_of(workload: Timed) -> dict[str, Metric]:
     """The metrics of the times of a workload, by their words."""
-    return TIMES[USUAL[workload.kind].partition(":")[0]]
+    return TIMES[_TIMED[workload.kind]]
 
 
 def metrics_of(workload: Workload) -> tuple[Metric, ...]:
@@ -225,6 +327,8 @@ def metrics_of(workload: Workload) -> tuple[Metric, ...]:
             return DELAYS["p99"], DELAYS["p50"], DELAYS["p99.9"], GAP
         case Requests() | Page():
             return tuple(times_of(workload)[word] for word in ("mean", "p50", "p95", "p99"))
+        case Video():
+            return tuple(VIDEO.values())
         case Transfer() | Programs():
             return COMPLETION, THROUGHPUT
         case _:
@@ -243,9 +347,15 @@ def _of_others(mix: Mix) -> Iterator[Metric]:
 def through_an_outage(workload: Workload) -> Metric:
     """The metric that shows what an outage costs."""
     workload = judged(workload)
-    if not isinstance(workload, Timed):
-        return metric_of(workload)
-    return GAP if isinstance(workload, Messages) else _LONGEST[USUAL[workload.kind].partition(":")[0]]
+    match workload:
+        case Messages():
+            return GAP
+        case Video():
+            return STALLED
+        case Requests() | Page():
+            return _LONGEST[_TIMED[workload.kind]]
+        case _:
+            return metric_of(workload)
 
 
 def has(workload: Workload, metric: Metric) -> bool:
@@ -253,8 +363,21 @@ def has(workload: Workload, metric: Metric) -> bool:
     workload = judged(workload)
     if not isinstance(workload, Timed):
         return metric in metrics_of(workload)
-    more = (GAP,) if isinstance(workload, Messages) else ()
-    return metric.name.startswith(_LATER) or metric in (*times_of(workload).values(), *more)
+    return metric.name.startswith(_LATER) or metric in (*times_of(workload).values(), *metrics_of(workload))
+
+
+def usual_of(kept: Record) -> Metric:
+    """The metric that a trial is judged by, unless another is asked for; of a saturated sender throughput."""
+    return metric_named(USUAL[sent_of(kept.settings).get("kind", "bulk")])
+
+
+#: Metrics of which more is better, by name.
+_MORE_IS_BETTER = {metric.name for metric in _WORDS.values() if metric.more_is_better}
+
+
+def cost(name: str, value: float) -> float:
+    """A value of the metric of this name such that less is better, to order by."""
+    return -value if name in _MORE_IS_BETTER else value
 
 
 def metric_of(workload: Workload) -> Metric:
@@ -262,11 +385,12 @@ def metric_of(workload: Workload) -> Metric:
     return metrics_of(workload)[0]
 
 
-#: Metrics with a column in tables of trials, by kind of workload and name of the column, ms.
+#: Metrics with a column in tables of trials, by kind of workload and name of the column.
 _COLUMNS = {
     "messages": {"delay_p50_ms": DELAYS["p50"], "delay_p99_ms": DELAYS["p99"], "longest_gap_ms": GAP},
     "requests": {"response_mean_ms": TIMES["response"]["mean"], "response_p99_ms": TIMES["response"]["p99"]},
     "page": {"page_mean_ms": TIMES["page"]["mean"], "page_p99_ms": TIMES["page"]["p99"]},
+    "video": {f"{word.replace(':', '_')}_{UNIT_ENDS[metric.unit]}": metric for word, metric in VIDEO.items()},
 }
 
 #: Every such column.

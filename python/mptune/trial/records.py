@@ -11,7 +11,7 @@ import msgspec
 from mptune._text import plain_tcp
 from mptune.errors import Failure, FailureKind
 from mptune.trial import workloads
-from mptune.trial._observation import Observation, PartObservation
+from mptune.trial._observation import Observation, PartObservation, Piece
 from mptune.trial._trial import PLAIN_TCP, Trial
 from mptune.trial.mixes import fairness
 from mptune.trial.stacks import MEMBERS, VERSION_0_1, describe, of_mptcp
@@ -68,13 +68,14 @@ class PartRecord(msgspec.Struct, frozen=True, kw_only=True):
     throughput_mbps : sum over the connections, each over the time for which it was measured.
     completion_s : of transfers, that of the connection that took longest.
     fairness : Jain's index of their throughputs, percent; None of a single connection.
-    delays_ms : as of a record.
+    delays_ms, pieces : as of a record.
     """
 
     throughput_mbps: float
     completion_s: float | None = None
     fairness: float | None = None
     delays_ms: tuple[float, ...] = ()
+    pieces: tuple[Piece, ...] = ()
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,8 +91,11 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
         its set-up.
     took_s : real time that it took, s, of a trial with a clock of its own; None where it cost its duration.
     completion_s : of a transfer, from the first SYN to its last byte in order.
-    delays_ms : of each message in order (`mptune.trial.Messages`); empty for other workloads.
+    delays_ms : of each message, response, page or segment in order; empty for other workloads.
+    pieces : the rest of what is known of each segment of a video; players one after the other.
     repeated : how often it was run before, and not counted because the machine was too busy.
+    others_mbps : throughput of TCP connections of others, in the order of the topology, of a trial with a
+        workload in `settings`.
     parts : of a mix, one for each of its parts; the other numbers are those of the first.
     settings : fields of the trial that differ from the defaults of version 0.1 and are not fields here
         (JSON types).
@@ -115,7 +119,9 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     repeated: int = 0
     settings: dict[str, Any] = {}
     delays_ms: tuple[float, ...] = ()
+    pieces: tuple[Piece, ...] = ()
     parts: tuple[PartRecord, ...] = ()
+    others_mbps: tuple[float, ...] = ()
 
     @property
     def manager(self) -> str:
@@ -176,6 +182,7 @@ def stack_of(settings: Mapping[str, Any]) -> str:
 def record(planned: PlannedTrial, observation: Observation) -> Record:
     """Condense one observation."""
     trial = planned.trial
+    settings = settings_of(trial, COLUMNS)
     return Record(
         purpose=planned.purpose,
         pm=trial.pm,
@@ -190,9 +197,11 @@ def record(planned: PlannedTrial, observation: Observation) -> Record:
         duration_s=observation.duration_ns / 1e9,
         completion_s=None if observation.completion_ns is None else observation.completion_ns / 1e9,
         repeated=int(observation.metadata.get("repeated", 0)),
-        settings=settings_of(trial, COLUMNS),
+        settings=settings,
         delays_ms=in_ms(observation.delays_ns),
+        pieces=tuple(observation.pieces),
         parts=parts_of(observation),
+        others_mbps=others_of(observation) if "workload" in settings else (),
         subflows=tuple(
             SubflowRecord(
                 path=subflow.path,
@@ -206,6 +215,11 @@ def record(planned: PlannedTrial, observation: Observation) -> Record:
             for subflow in observation.subflows
         ),
     )
+
+
+def others_of(observation: Observation) -> tuple[float, ...]:
+    """Throughput of each TCP connection of others while it had data to send, Mbit/s."""
+    return tuple(flow.bytes * 8e3 / max(flow.duration_ns, 1) for flow in observation.background)
 
 
 def parts_of(observation: Observation) -> tuple[PartRecord, ...]:
@@ -222,6 +236,7 @@ def _part(part: PartObservation) -> PartRecord:
         completion_s=max(done, default=None),
         fairness=None if index is None else 100 * index,
         delays_ms=in_ms(ns for one in part.connections for ns in one.delays_ns),
+        pieces=tuple(piece for one in part.connections for piece in one.pieces),
     )
 
 
@@ -233,6 +248,7 @@ def of_part(kept: Record, number: int) -> Record:
         throughput_mbps=part.throughput_mbps,
         completion_s=part.completion_s,
         delays_ms=part.delays_ms,
+        pieces=part.pieces,
         settings={**kept.settings, "workload": sent["workload"]},
     )
 

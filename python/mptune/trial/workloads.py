@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from mptune.units import format_size, format_time
+from mptune.units import format_rate, format_size, format_time
 
 #: Default time after which a transfer is given up, nanoseconds.
 DEADLINE_NS = 600_000_000_000
@@ -277,8 +277,49 @@ class Programs(_Workload, frozen=True, kw_only=True, tag="exec"):
         return f"the program {shlex.join(self.client)}"
 
 
+class Video(_InPieces, frozen=True, kw_only=True, tag="video"):
+    """Segments of a video on one connection, asked for one at a time; both programs set TCP_NODELAY.
+
+    The data receiver is the player: playing begins with the first segment, stands still while the next one is
+    missing, and the bitrate of each is chosen by what is left to play (BOLA,
+    `crates/mptune-core/src/workload/player.rs`).
+
+    Attributes
+    ----------
+    request_bytes : payload of a request.
+    ladder_bps : bitrates, ascending, bit/s.
+    segment_ns : playing time of a segment.
+    buffer_ns : playing time that the player keeps at most, at least two segments.
+    """
+
+    request_bytes: int = REQUEST_BYTES
+    ladder_bps: tuple[int, ...]
+    segment_ns: int
+    buffer_ns: int
+    patience_ns: int = 60_000_000_000
+
+    @property
+    def pause_ns(self) -> int:
+        """Time until there is room for a segment."""
+        return self.segment_ns
+
+    @property
+    def waiting_bytes(self) -> int:
+        """What can wait to be sent: a segment."""
+        return -(-self.ladder_bps[-1] * self.segment_ns // 8_000_000_000)
+
+    @property
+    def phrase(self) -> str:
+        """The workload for people."""
+        return f"video of up to {format_rate(self.ladder_bps[-1])}"
+
+    def arrived(self, number: int) -> str:
+        """So many segments, for people."""
+        return f"{number} segments of {format_time(self.segment_ns)}"
+
+
 #: Workloads that are judged by the time of each of their parts.
-Timed = Messages | Requests | Page
+Timed = Messages | Requests | Page | Video
 Workload = Bulk | Transfer | Timed
 
 
@@ -293,6 +334,18 @@ class Browsing(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag=
     def lasting(self, duration_ns: int) -> Page:
         """The workload of a trial."""
         return Page(**msgspec.structs.asdict(self), duration_ns=duration_ns)
+
+
+class Watching(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="video"):
+    """A video without an end, as `Pattern`; the fields are those of `Video`."""
+
+    ladder_bps: tuple[int, ...]
+    segment_ns: int
+    buffer_ns: int
+
+    def lasting(self, duration_ns: int) -> Video:
+        """The workload of a trial."""
+        return Video(**msgspec.structs.asdict(self), duration_ns=duration_ns)
 
 
 class Asking(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="requests"):
@@ -331,7 +384,7 @@ class Commands(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag=
 
 
 #: What is asked for, without the time that it lasts.
-Asked = Pattern | Asking | Browsing
+Asked = Pattern | Asking | Browsing | Watching
 
 
 def time_or_size(duration_ns: int | None, transfer_bytes: int | None) -> Workload:

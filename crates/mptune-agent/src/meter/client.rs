@@ -2,7 +2,7 @@
 
 use crate::meter::config::Job;
 use crate::meter::pattern::Pattern;
-use mptune_core::workload::{Ask, Client, Ends};
+use mptune_core::workload::{Ask, Client, Ends, Piece};
 use std::collections::VecDeque;
 
 /// The requests of a client. Times are on its half's clock.
@@ -47,6 +47,7 @@ impl Asking {
             self.ends.push(ask.response_bytes);
             let mut request = vec![0; usize::try_from(ask.request_bytes).unwrap_or(usize::MAX)];
             self.pattern.fill(self.made, &mut request);
+            request[0] ^= ask.choice; // the server reads it there
             self.made += ask.request_bytes;
             self.unwritten.extend(request);
         }
@@ -87,6 +88,11 @@ impl Asking {
     /// Times of the responses, or pages, that arrived.
     pub fn times(&self) -> &[u64] {
         self.client.times()
+    }
+
+    /// What is known of segments beside their times.
+    pub fn pieces(&self) -> &[Piece] {
+        self.client.pieces()
     }
 }
 

@@ -18,7 +18,7 @@ use crate::meter::socket;
 use crate::meter::subflows::Ledger;
 use crate::role;
 use mptune_core::early_end::{EarlyEnd, Ended};
-use mptune_core::workload::Delays;
+use mptune_core::workload::{Delays, Piece};
 use serde::Serialize;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -65,6 +65,9 @@ struct Report<'a> {
     /// response or page, from its request.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     delays_ns: &'a [u64],
+    /// What is known of each segment of a video beside its time.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pieces: &'a [Piece],
     /// First byte that differs from what was sent.
     corrupt_at: Option<u64>,
     /// Connections of others, which were reset.
@@ -482,6 +485,7 @@ impl<'a> Receiver<'a> {
                 Some(asking) => asking.times(),
                 None => self.delays.as_ref().map_or(&[][..], Delays::all),
             },
+            pieces: self.asking.as_ref().map_or(&[][..], Asking::pieces),
             corrupt_at: self.corrupt_at,
             strangers: self.strangers,
             seen,

@@ -1,6 +1,7 @@
 //! The server of a client that asks, in the sending half: what it owes for the requests that it has read.
 //!
-//! Both halves know the client's purpose, so a request need not say how much it asks for.
+//! Both halves know the client's purpose, so a request need not say how much it asks for. Where it chooses among several
+//! responses, the first byte of the request differs from the pattern by the choice.
 
 use crate::meter::config::Job;
 use crate::meter::pattern::Pattern;
@@ -14,6 +15,8 @@ pub struct Answers {
     /// Bytes of requests that were read, and the requests among them that are whole.
     read_bytes: u64,
     whole: u64,
+    /// The response that the current one asks for.
+    choice: u8,
     /// Bytes that may be written and were not.
     left: u64,
 }
@@ -23,18 +26,42 @@ impl Answers {
     pub fn new(job: &Job, leading: u64) -> Option<Self> {
         let purpose = job.workload.purpose()?;
         let pattern = Pattern::new(job.seed);
-        Some(Self { purpose, pattern, read_bytes: 0, whole: 0, left: leading })
+        Some(Self { purpose, pattern, read_bytes: 0, whole: 0, choice: 0, left: leading })
     }
 
-    /// Bytes of a request were read. The first one that is not what was asked, if one is not.
-    pub fn read(&mut self, data: &[u8]) -> Option<u64> {
-        let wrong = self.pattern.first_wrong(self.read_bytes, data);
-        self.read_bytes += data.len() as u64;
-        while self.read_bytes / self.purpose.request_bytes() > self.whole {
-            self.left += self.purpose.response_bytes(self.whole);
-            self.whole += 1;
+    /// Bytes of requests were read. The first one that is not what may be asked, if one is not.
+    pub fn read(&mut self, mut data: &[u8]) -> Option<u64> {
+        let mut wrong = None;
+        while !data.is_empty() {
+            let left =
+                self.purpose.request_bytes() - self.read_bytes % self.purpose.request_bytes();
+            let (piece, rest) = data
+                .split_at(usize::try_from(left).map_or(data.len(), |left| left.min(data.len())));
+            wrong = wrong.or(self.read_piece(piece));
+            if piece.len() as u64 == left {
+                self.left += self.purpose.response_bytes(self.whole, self.choice);
+                self.whole += 1;
+            }
+            data = rest;
         }
         wrong
+    }
+
+    /// Bytes of one request.
+    fn read_piece(&mut self, piece: &[u8]) -> Option<u64> {
+        let at = self.read_bytes;
+        self.read_bytes += piece.len() as u64;
+        if at % self.purpose.request_bytes() > 0 {
+            return self.pattern.first_wrong(at, piece);
+        }
+        let mut first = [0];
+        self.pattern.fill(at, &mut first);
+        self.choice = piece[0] ^ first[0];
+        if usize::from(self.choice) >= self.purpose.choices() {
+            self.choice = 0;
+            return Some(at);
+        }
+        self.pattern.first_wrong(at + 1, &piece[1..])
     }
 
     /// Bytes that may be written now.
@@ -77,10 +104,29 @@ mod tests {
     }
 
     #[test]
+    fn a_segment_is_as_long_as_the_bitrate_that_the_request_names() {
+        let line = r#"{"cc": "cubic", "stall_ns": 1, "seed": 7, "workload": {"kind": "video", "request_bytes": 100,
+            "ladder_bps": [8000, 16000, 40000], "segment_ns": 1000000000, "buffer_ns": 9000000000,
+            "duration_ns": 9, "patience_ns": 9}}"#;
+        let mut answers = Answers::new(&serde_json::from_str(line).unwrap(), 0).unwrap();
+        let mut bytes = requests(0, 400);
+        for (number, choice) in [2, 0, 1, 3].into_iter().enumerate() {
+            bytes[number * 100] ^= choice;
+        }
+        assert_eq!((answers.read(&bytes[..30]), answers.left()), (None, 0));
+        assert_eq!((answers.read(&bytes[30..300]), answers.left()), (None, 5_000 + 1_000 + 2_000));
+        assert_eq!(answers.read(&bytes[300..]), Some(300), "there are three");
+    }
+
+    #[test]
     fn a_request_that_was_changed_is_noticed() {
         let mut answers = Answers::new(&job(), 0).unwrap();
         let mut bytes = requests(0, 100);
         bytes[40] ^= 1;
         assert_eq!(answers.read(&bytes), Some(40));
+        let mut answers = Answers::new(&job(), 0).unwrap();
+        let mut bytes = requests(0, 100);
+        bytes[0] ^= 1;
+        assert_eq!(answers.read(&bytes), Some(0), "there is nothing to choose");
     }
 }

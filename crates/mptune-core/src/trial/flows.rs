@@ -33,9 +33,9 @@ impl TrialSpec {
     }
 
     /// The workloads with the times at which their connections begin, the trial's own first.
-    fn groups(&self) -> impl Iterator<Item = (Workload, &[Nanos])> {
-        let beside = self.beside.iter().map(|flow| (flow.workload, flow.starts_ns.as_slice()));
-        std::iter::once((self.workload, self.starts_ns.as_slice())).chain(beside)
+    fn groups(&self) -> impl Iterator<Item = (&Workload, &[Nanos])> {
+        let beside = self.beside.iter().map(|flow| (&flow.workload, flow.starts_ns.as_slice()));
+        std::iter::once((&self.workload, self.starts_ns.as_slice())).chain(beside)
     }
 
     pub(super) fn check_flows(&self, segment: u32) -> Result<(), SpecError> {
@@ -82,8 +82,10 @@ impl TrialSpec {
     ) -> Result<Vec<Vec<Flow>>, SpecError> {
         let options = self.options()?;
         let mut known = Some(first);
-        let mut connect = |workload: Workload, start: Nanos| {
-            let join = || join(simulation, options_of(&options, workload, start, self.size_known));
+        let mut connect = |workload: &Workload, start: Nanos| {
+            let join =
+                || join(simulation, options_of(&options, workload.clone(), start, self.size_known));
+            let workload = workload.clone();
             Flow { workload, number: known.take().unwrap_or_else(join), start, ended: None }
         };
         let groups = self.groups();
@@ -140,6 +142,7 @@ impl TrialSpec {
             expected_bytes: None,
             completion_ns: completed.and_then(|all| all.into_iter().max()),
             delays_ns: own().flat_map(|(_, one)| one.delays_ns.clone()).collect(),
+            pieces: own().flat_map(|(_, one)| one.pieces.clone()).collect(),
             failed,
             failed_kind,
             stalled_ns: own().find_map(|(_, one)| one.stalled_ns),
@@ -260,6 +263,7 @@ fn of_group(group: &[Flow]) -> FlowOutcome {
         retransmitted: one.subflows.iter().map(|subflow| subflow.retransmitted).sum(),
         completion_ns: one.completion_ns.map(|at| at - start),
         delays_ns: one.delays_ns.clone(),
+        pieces: one.pieces.clone(),
     };
     FlowOutcome { connections: ended.map(one).collect() }
 }

@@ -5,7 +5,7 @@ use crate::pathmanager::PathId;
 use crate::simulation::Simulation;
 use crate::transport::{RoleChange, SubflowOutcome, Transport};
 use crate::units::{Bytes, Nanos};
-use crate::workload::Workload;
+use crate::workload::{Piece, Workload};
 use serde::Serialize;
 
 /// The kind of a failure.
@@ -39,6 +39,9 @@ pub struct Outcome {
     /// from the request on.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub delays_ns: Vec<Nanos>,
+    /// What is known of each segment of a video beside its time.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pieces: Vec<Piece>,
     /// Reason for a trial without a usable number.
     pub failed: Option<String>,
     /// The kind of that failure.
@@ -111,6 +114,9 @@ pub struct ConnectionOutcome {
     /// As the outcome's.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub delays_ns: Vec<Nanos>,
+    /// As the outcome's.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pieces: Vec<Piece>,
 }
 
 /// The end of a run.
@@ -162,6 +168,7 @@ impl TrialSpec {
             expected_bytes: span.expected.filter(|_| consistent),
             completion_ns: completion.filter(|_| consistent),
             delays_ns: simulation.delays(number).to_vec(),
+            pieces: simulation.pieces(number).to_vec(),
             failed,
             failed_kind,
             stalled_ns: stalled.map(|(at, _)| at),

@@ -2,7 +2,9 @@
 //! and the agent run the same ones.
 
 use super::page::Page;
+use super::player::{Piece, Player};
 use super::requests::Requests;
+use super::video::Video;
 use crate::units::{Bytes, Nanos};
 use std::collections::VecDeque;
 
@@ -15,15 +17,19 @@ pub struct Ask {
     pub request_bytes: Bytes,
     /// That of its response.
     pub response_bytes: Bytes,
+    /// Which of several responses it asks for ([`Purpose::choices`]).
+    pub choice: u8,
 }
 
 /// What a client asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Purpose {
     /// Single responses.
     Requests(Requests),
     /// Pages with their objects.
     Page(Page),
+    /// Segments of a video.
+    Video(Video),
 }
 
 impl Purpose {
@@ -32,12 +38,19 @@ impl Purpose {
         match self {
             Self::Requests(requests) => requests.request_bytes,
             Self::Page(page) => page.request_bytes,
+            Self::Video(video) => video.request_bytes,
         }
     }
 
-    /// Payload of the response to a request, by its number from 0 on.
-    pub fn response_bytes(&self, number: u64) -> Bytes {
+    /// Responses among which a request chooses; its content says which ([`Ask::choice`]).
+    pub fn choices(&self) -> usize {
+        if let Self::Video(video) = self { video.ladder_bps.len() } else { 1 }
+    }
+
+    /// Payload of the response to a request, by its number from 0 on and its choice.
+    pub fn response_bytes(&self, number: u64, choice: u8) -> Bytes {
         match self {
+            Self::Video(video) => video.segment_bytes(choice.into()),
             Self::Requests(requests) => requests.response_bytes,
             Self::Page(page) if number % (u64::from(page.objects) + 1) == 0 => page.page_bytes,
             Self::Page(page) => page.object_bytes,
@@ -56,14 +69,30 @@ pub struct Client {
     page_asked: Nanos,
     /// Objects of the current page that are missing; none while the page itself is.
     missing: Option<u32>,
+    /// Of a video.
+    player: Option<Player>,
+    /// Payload of the segment that the player waits for.
+    segment_bytes: Bytes,
     times: Vec<Nanos>,
 }
 
 impl Client {
     /// Before the connection is established.
     pub fn new(purpose: Purpose) -> Self {
-        let asked = VecDeque::new();
-        Self { purpose, until: 0, asked, page_asked: 0, missing: None, times: Vec::new() }
+        let player = match &purpose {
+            Purpose::Video(video) => Some(Player::new(video.clone())),
+            Purpose::Requests(_) | Purpose::Page(_) => None,
+        };
+        Self {
+            purpose,
+            until: 0,
+            asked: VecDeque::new(),
+            page_asked: 0,
+            missing: None,
+            player,
+            segment_bytes: 0,
+            times: Vec::new(),
+        }
     }
 
     /// The connection is established: the first requests, at once.
@@ -71,19 +100,26 @@ impl Client {
         let (duration, first) = match &self.purpose {
             Purpose::Requests(requests) => (requests.duration_ns, requests.at_once),
             Purpose::Page(page) => (page.duration_ns, 1),
+            Purpose::Video(video) => (video.duration_ns, 1),
         };
         self.until = now + duration;
+        if let Some(player) = &mut self.player {
+            player.begin(now);
+        }
         for _ in 0..first {
             self.plan(now, planned);
         }
     }
 
-    /// A request for a response, or for a page, unless it would be too late.
-    fn plan(&self, at: Nanos, planned: &mut VecDeque<Ask>) {
+    /// A request for a response, a page, or a segment when there is room for it, unless it would be too late.
+    fn plan(&mut self, now: Nanos, planned: &mut VecDeque<Ask>) {
+        let (at, rung) = self.player.as_ref().map_or((now, 0), |player| player.next(now));
         if at < self.until {
+            let choice = u8::try_from(rung).unwrap_or(u8::MAX);
             let request_bytes = self.purpose.request_bytes();
-            let response_bytes = self.purpose.response_bytes(0);
-            planned.push_back(Ask { at, request_bytes, response_bytes });
+            let response_bytes = self.purpose.response_bytes(0, choice);
+            self.segment_bytes = response_bytes;
+            planned.push_back(Ask { at, request_bytes, response_bytes, choice });
         }
     }
 
@@ -95,13 +131,16 @@ impl Client {
     /// The oldest response arrived with its last byte: what is asked next goes behind what is planned.
     pub fn on_response(&mut self, now: Nanos, planned: &mut VecDeque<Ask>) {
         let Some(asked) = self.asked.pop_front() else { return };
-        match self.purpose {
-            Purpose::Requests(requests) => {
-                self.times.push(now - asked);
-                self.plan(now + requests.think_ns, planned);
-            }
-            Purpose::Page(page) => self.on_part(now, asked, page, planned),
+        if let Purpose::Page(page) = self.purpose {
+            return self.on_part(now, asked, page, planned);
         }
+        self.times.push(now - asked);
+        if let Some(player) = &mut self.player {
+            player.on_segment(now, asked, self.segment_bytes);
+        }
+        let think =
+            if let Purpose::Requests(requests) = &self.purpose { requests.think_ns } else { 0 };
+        self.plan(now + think, planned);
     }
 
     /// A page or one of its objects arrived.
@@ -111,7 +150,8 @@ impl Client {
                 self.page_asked = asked;
                 self.missing = Some(page.objects);
                 let Page { request_bytes, object_bytes, .. } = page;
-                let object = Ask { at: now, request_bytes, response_bytes: object_bytes };
+                let object =
+                    Ask { at: now, request_bytes, response_bytes: object_bytes, choice: 0 };
                 planned.extend((0..page.objects).map(|_| object));
             }
             Some(1) => {
@@ -131,6 +171,11 @@ impl Client {
     /// Of each response, or page, that arrived, in their order: the time from the request to its last byte in order.
     pub fn times(&self) -> &[Nanos] {
         &self.times
+    }
+
+    /// Of each segment of a video that arrived, what is known beside its time.
+    pub fn pieces(&self) -> &[Piece] {
+        self.player.as_ref().map_or(&[], Player::pieces)
     }
 }
 
@@ -184,7 +229,10 @@ mod tests {
         let (mut client, mut planned) = (Client::new(Purpose::Requests(REQUESTS)), [].into());
         client.begin(5, &mut planned);
         let first = ask(&mut client, &mut planned);
-        assert_eq!(first, [Ask { at: 5, request_bytes: 400, response_bytes: 20_000 }; 2]);
+        assert_eq!(
+            first,
+            [Ask { at: 5, request_bytes: 400, response_bytes: 20_000, choice: 0 }; 2]
+        );
         client.on_response(50 * MILLISECOND + 5, &mut planned);
         assert_eq!((planned[0].at, client.waiting()), (150 * MILLISECOND + 5, 1));
         planned.clear();
@@ -212,7 +260,7 @@ mod tests {
         client.on_response(40 * MILLISECOND, &mut planned);
         let objects = ask(&mut client, &mut planned);
         let at = 40 * MILLISECOND;
-        assert_eq!(objects, [Ask { at, request_bytes: 400, response_bytes: 20_000 }; 3]);
+        assert_eq!(objects, [Ask { at, request_bytes: 400, response_bytes: 20_000, choice: 0 }; 3]);
         for at in [60, 61] {
             client.on_response(at * MILLISECOND, &mut planned);
         }

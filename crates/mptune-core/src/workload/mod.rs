@@ -5,16 +5,20 @@ mod bulk;
 mod client;
 mod messages;
 mod page;
+mod player;
 mod requests;
 mod span;
 mod transfer;
+mod video;
 
 pub use bulk::Bulk;
 pub use client::{Ask, Client, Ends, Purpose};
 pub use messages::{Delays, Messages};
 pub use page::Page;
+pub use player::Piece;
 pub use requests::Requests;
 pub use transfer::Transfer;
+pub use video::Video;
 
 use crate::error::SpecError;
 use crate::pathmanager::TransferSize;
@@ -22,7 +26,7 @@ use crate::units::{Bytes, NEVER, Nanos};
 use serde::Deserialize;
 
 /// The workload of a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Workload {
     /// As much as the connection takes.
@@ -35,6 +39,8 @@ pub enum Workload {
     Requests(Requests),
     /// Pages with their objects.
     Page(Page),
+    /// Segments of a video.
+    Video(Video),
 }
 
 impl Workload {
@@ -44,7 +50,7 @@ impl Workload {
     /// Total payload bytes, [`Bytes::MAX`] without an end.
     pub fn bytes(&self) -> Bytes {
         match self {
-            Self::Bulk(_) | Self::Requests(_) | Self::Page(_) => Bytes::MAX,
+            Self::Bulk(_) | Self::Requests(_) | Self::Page(_) | Self::Video(_) => Bytes::MAX,
             Self::Transfer(transfer) => transfer.bytes,
             Self::Messages(messages) => messages.total(),
         }
@@ -53,7 +59,9 @@ impl Workload {
     /// Its size, as an informed path manager knows it.
     pub fn size(&self) -> TransferSize {
         match self {
-            Self::Bulk(_) | Self::Requests(_) | Self::Page(_) => TransferSize::Unlimited,
+            Self::Bulk(_) | Self::Requests(_) | Self::Page(_) | Self::Video(_) => {
+                TransferSize::Unlimited
+            }
             Self::Transfer(transfer) => TransferSize::Known(transfer.bytes),
             Self::Messages(messages) => TransferSize::Known(messages.total()),
         }
@@ -63,14 +71,18 @@ impl Workload {
     pub fn duration(&self) -> Option<Nanos> {
         match self {
             Self::Bulk(bulk) => Some(bulk.duration_ns),
-            Self::Transfer(_) | Self::Messages(_) | Self::Requests(_) | Self::Page(_) => None,
+            Self::Transfer(_)
+            | Self::Messages(_)
+            | Self::Requests(_)
+            | Self::Page(_)
+            | Self::Video(_) => None,
         }
     }
 
     /// Total payload bytes, if they end it.
     pub fn length(&self) -> Option<Bytes> {
         match self {
-            Self::Bulk(_) | Self::Requests(_) | Self::Page(_) => None,
+            Self::Bulk(_) | Self::Requests(_) | Self::Page(_) | Self::Video(_) => None,
             Self::Transfer(_) | Self::Messages(_) => Some(self.bytes()),
         }
     }
@@ -83,6 +95,7 @@ impl Workload {
             Self::Messages(messages) => messages.limit(),
             Self::Requests(requests) => requests.limit(),
             Self::Page(page) => page.limit(),
+            Self::Video(video) => video.limit(),
         }
     }
 
@@ -106,6 +119,7 @@ impl Workload {
         match self {
             Self::Requests(requests) => Some(Purpose::Requests(*requests)),
             Self::Page(page) => Some(Purpose::Page(*page)),
+            Self::Video(video) => Some(Purpose::Video(video.clone())),
             Self::Bulk(_) | Self::Transfer(_) | Self::Messages(_) => None,
         }
     }
@@ -128,6 +142,7 @@ impl Workload {
             Self::Messages(messages) => messages.validate(segment),
             Self::Requests(requests) => requests.validate(segment),
             Self::Page(page) => page.validate(segment),
+            Self::Video(video) => video.validate(segment),
         }
         .map_err(|error| SpecError::new(format!("workload.{}", error.key), error.expected))
     }

@@ -31,6 +31,7 @@ from mptune.report.sections.series import over_time, panorama, round_trips, stac
 from mptune.report.sections.subflows import sets, went_through
 from mptune.report.sections.sweep import bars, responses, single_runs
 from mptune.report.sections.trade_off import trade_off
+from mptune.report.sections.video import video
 from mptune.result.run_data import RunData
 
 __all__ = ["Panel", "Section", "Table", "choices", "sections"]
@@ -42,6 +43,7 @@ _OF_A_RUN: tuple[_Maker, ...] = (
     trade_off,
     algorithm,
     by_size,
+    video,
     delays,
     sensitivity,
     rounds,

@@ -11,7 +11,7 @@ from mptune.report.sections._base import Panel, Rows, Section, Table, grouped
 from mptune.result.answer import Figure, Interval, ObjectiveAnswer, Setting
 from mptune.result.run_data import RunData, TrialRow
 from mptune.trial import PLAIN_TCP
-from mptune.trial.metrics import rank
+from mptune.trial.metrics import cost
 from mptune.units import MIB
 
 
@@ -62,6 +62,15 @@ _WORDS = {
         across="number",
         along="number of the page",
     ),
+    "video": _Words(
+        title="Time of segments",
+        of="segment",
+        many="segments",
+        from_to="From the request for a segment of the video to its last byte in order.",
+        waiting="the next segment is asked for when one is there and the buffer has room.",
+        across="number",
+        along="number of the segment",
+    ),
 }
 
 #: Points of a curve, and of a configuration over time: a screen shows no more.
@@ -88,17 +97,17 @@ _HEADINGS = {
 
 def delays(run: RunData, choices: Choices) -> Iterator[Section]:
     """Distribution of the delays or times, and those of one run one by one."""
-    groups = _groups(run)
-    if not groups and run.by_objective is not None:
+    of_each = groups(run)
+    if not of_each and run.by_objective is not None:
         lead = "With the answer and with the default, in fresh runs with new seeds."
         tables = list(_of_answer(run, run.by_objective))
         yield Section(name="figures", title="Answer and default", lead=lead, open=tables)
-    if not groups:
+    if not of_each:
         return
-    spread: Rows = [row for name, trials in groups.items() for row in _later(name, _pooled(run, trials))]
-    singly: Rows = [row for name, trials in groups.items() for row in _over_time(name, run, trials[0])]
+    spread: Rows = [row for name, trials in of_each.items() for row in _later(name, _pooled(run, trials))]
+    singly: Rows = [row for name, trials in of_each.items() for row in _over_time(name, run, trials[0])]
     colours = key("name", "configuration", spread, marks=True)
-    runs = max(len(trials) for trials in groups.values())
+    runs = max(len(trials) for trials in of_each.values())
     answer = run.by_objective
     seeds = "new seeds, " if answer is not None else ""
     words = _WORDS.get((run.delayed[0].workload or {})["kind"], _WORDS["requests"])
@@ -130,24 +139,24 @@ def delays(run: RunData, choices: Choices) -> Iterator[Section]:
 # ---- trials ---------------------------------------------------------------------------------------
 
 
-def _groups(run: RunData) -> dict[str, list[TrialRow]]:
+def groups(run: RunData) -> dict[str, list[TrialRow]]:
     """Trials by their configuration in words."""
-    groups: dict[str, list[TrialRow]] = {}
+    found: dict[str, list[TrialRow]] = {}
     if run.by_objective is None:
         for trial in run.delayed:
             begun = "" if trial.initial_path is None else f", initial path {trial.initial_path}"
-            groups.setdefault(f"{trial.manager}, {trial.cc}, {_mib(trial.buffer_bytes)}{begun}", []).append(
+            found.setdefault(f"{trial.manager}, {trial.cc}, {_mib(trial.buffer_bytes)}{begun}", []).append(
                 trial
             )
-        return groups
+        return found
     for role, setting in (
         ("recommended", run.by_objective.recommended),
         ("default", run.by_objective.default),
     ):
         if mine := [trial for trial in run.delayed if _is_of(trial, setting)]:
             name = f"{role}: {mine[0].manager}, {setting.cc}, {_mib(setting.buffer_bytes)}"
-            groups[name] = mine
-    return groups
+            found[name] = mine
+    return found
 
 
 def _is_of(trial: TrialRow, setting: Setting) -> bool:
@@ -211,13 +220,14 @@ def _over_time(name: str, run: RunData, trial: TrialRow) -> Rows:
 def _of_answer(run: RunData, answer: ObjectiveAnswer) -> Iterator[Table]:
     figures = [*answer.figures, answer.throughput]
     rows = [_figure(figure.name, figure) for figure in figures]
+    rows += [_figure(one.name, one) for one in answer.harm]
     if answer.outage is not None:
         rows.append(_figure(f"{answer.outage.gap.name} if {answer.outage.path} fails", answer.outage.gap))
     yield Table(title="Answer and default", rows=rows, source="result.json", headings=_HEADINGS)
     if run.compared:
         yield Table(
             title=f"What was compared by {answer.objective}, the best first",
-            rows=_compared(run, answer.objective),
+            rows=_compared(run),
             source="compared.csv",
         )
 
@@ -235,10 +245,10 @@ def _figure(name: str, figure: Figure) -> dict[str, object]:
     }
 
 
-def _compared(run: RunData, objective: str) -> Rows:
+def _compared(run: RunData) -> Rows:
     """The best configurations of the sweep, those within the limits first."""
     known = [row for row in run.compared if row.mean is not None]
-    known.sort(key=lambda row: (not row.within_limits, row.failed > 0, rank(objective, row.mean or 0.0)))
+    known.sort(key=lambda row: (not row.within_limits, row.failed > 0, cost(row.objective, row.mean or 0)))
     return [
         {
             "pm": row.pm,
