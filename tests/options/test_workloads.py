@@ -149,6 +149,7 @@ def test_a_video_has_usual_bitrates_unless_others_are_asked_for(text, ladder_bps
     [
         "mix:bulk",
         "mix:20*bulk+messages:200B/100ms",
+        "mix:video:1M/2M,segment=500ms,buffer=20s+bulk",
         "mix:messages:200B/100ms+3*requests:400B/64KiB,think=1s+transfer:1MiB+page:60KiB/30x20KiB",
     ],
 )
