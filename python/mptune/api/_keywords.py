@@ -137,6 +137,7 @@ class OptimiseKeywords(MemberKeywords, _PathManagerKeywords, _MeasuringKeywords,
     objective: One | None
     at_most_delay: One | None
     at_most_gap: One | None
+    at_most_failover: One | None
     beside_tcp: bool | None
     do_no_harm: bool | None
     at_most_stalled: float | str | None

@@ -30,10 +30,11 @@ from mptune.trial import (
     Bulk,
     Combination,
     Configuration,
+    Described,
     Mix,
+    Programs,
     Record,
     ScriptedAction,
-    Timed,
     Transfer,
     judged,
 )
@@ -123,7 +124,7 @@ class ObjectiveResult(msgspec.Struct, frozen=True, kw_only=True):
     stack: str
     buffer_mode: str
     family: str
-    workload: Timed | Mix
+    workload: Described
     objective: str
     unit: str
     limits: tuple[str, ...]
@@ -174,7 +175,7 @@ class _Search:
     """
 
     job: Job
-    workload: Timed | Mix
+    workload: Described
     objective: Metric
     limits: tuple[Limit, ...]
 
@@ -384,6 +385,7 @@ class _Search:
         carrying = _carrying(self.job.topology, chosen, ours)
         if limit_ns is None or chosen.protocol == "tcp" or len(self.job.topology.paths) < 2:
             return None, []
+        assert not isinstance(self.workload, Programs), "an option that is refused"
         runs = self.job.options.fresh_runs
         search = Search(self.job, self.workload, self.objective, carrying, runs)
         return search.within(limit_ns / 1e6, chosen, default)
@@ -398,9 +400,9 @@ class _Search:
 
     @property
     def _alone(self) -> Metric:
-        """Throughput of a saturated sender, which a mix may have among its own metrics."""
-        is_mix = isinstance(self.workload, Mix)
-        return replace(THROUGHPUT, name=f"{THROUGHPUT.name} of one alone") if is_mix else THROUGHPUT
+        """Throughput of a saturated sender, which mixes and programs may have among their own."""
+        has_its_own = isinstance(self.workload, Mix | Programs)
+        return replace(THROUGHPUT, name=f"{THROUGHPUT.name} of one alone") if has_its_own else THROUGHPUT
 
     def _outage(
         self, pair: Sequence[Configuration], ours: Sequence[Record], runs: int
@@ -409,6 +411,8 @@ class _Search:
         is_sized = isinstance(judged(self.workload), Transfer)
         if len(self.job.topology.paths) < 2 or pair[0].protocol == "tcp" or is_sized:
             return None, []
+        if isinstance(self.workload, Programs):
+            return None, []  # nobody knows beforehand when half of them is over
         carried: dict[str, float] = {}
         for record in ours:
             for subflow in record.subflows:
@@ -514,11 +518,11 @@ def _beginnings(topology: Topology, subset: Sequence[str], asked: Sequence[str])
     return ("" if usual in subset else subset[0],)
 
 
-def worth_measuring(buffers: Sequence[int], sent: Timed | Mix) -> list[int]:
+def worth_measuring(buffers: Sequence[int], sent: Described) -> list[int]:
     """Buffers for a workload, bytes, ascending: of those that hold all that can wait the smallest alone.
 
     That are the messages of a standstill, or all that is asked for at once. Beside a sender that always has
-    more, all are worth it.
+    more, and where that is not known, all are worth it.
     """
     ordered = sorted(buffers)
     if sent.waiting_bytes is None:

@@ -29,11 +29,17 @@ from mptune.options.trials import (
     SizeKnown,
     Transfers,
 )
-from mptune.options.workloads import Connections, WorkloadOption, impossible, on_connections
+from mptune.options.workloads import (
+    Connections,
+    WorkloadOption,
+    impossible,
+    on_connections,
+    wrong_connections,
+)
 from mptune.strategy import STRATEGIES
 from mptune.testbeds import check_name
 from mptune.testbeds.virtual import VirtualTestbed
-from mptune.trial import DEFAULT_FAMILY, FIXED, Mix, Timed, Workload, judged, workloads_of
+from mptune.trial import DEFAULT_FAMILY, FIXED, Described, Timed, Workload, judged, workloads_of
 from mptune.trial.metrics import (
     GAP,
     STALLED,
@@ -169,7 +175,8 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
             "or one; of a video video:quality, bitrate, stalled, start or changes, or segment:mean or a "
             "percentile; of all late:150ms, the share that takes longer.",
             key="decision.objective",
-            unset=f"{USUAL['messages']}, {USUAL['requests']}, {USUAL['page']} or {USUAL['video']}",
+            unset=f"{USUAL['messages']}, {USUAL['requests']}, {USUAL['page']}, {USUAL['video']} or "
+            f"{USUAL['exec']}",
         ),
     ] = None
     at_most_delay_ns: Annotated[
@@ -345,7 +352,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
     shortened_from_ns: int | None = None
 
     @property
-    def sent(self) -> Timed | Mix | None:
+    def sent(self) -> Described | None:
         """The workload that was asked for, if it is one with an objective."""
         return None if self.workload is None else self.workload.lasting(self.duration_ns)
 
@@ -377,11 +384,8 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
         """The model needs enough buffer sizes; options are of path managers that are swept."""
         if not self.size_known and not self.transfers:
             yield "size_known", "expected only with sizes of transfers"
-        if self.connections > 1:
-            yield (
-                "connections",
-                "expected with sizes of transfers in the --workload (mix:20*transfer:1MiB)",
-            )
+        for wrong in wrong_connections(self.workload, self.connections, self.transfers):
+            yield "connections", wrong
         yield from self._conflicts_of_workload()
         if self.workload is not None:
             for field in msgspec.structs.fields(type(self)):
