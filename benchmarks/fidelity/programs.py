@@ -223,9 +223,10 @@ def main() -> None:
         ],
     )
     if asked.write_docs:
+        runs = f"{asked.runs} runs of {DURATION_NS / 1e9:g} s each, videos {VIDEO_NS / 1e9:g} s"
         head = (
-            f"Seed {asked.seed}, {asked.networks} networks, {asked.testbed} ({asked.runs} runs of "
-            f"{DURATION_NS / 1e9:g} s each, videos {VIDEO_NS / 1e9:g} s), simulated {SIMULATED_RUNS} times; mptune {machine()['mptune']}."
+            f"Seed {asked.seed}, {asked.networks} networks, {asked.testbed} ({runs}), "
+            f"simulated {SIMULATED_RUNS} times; mptune {machine()['mptune']}."
         )
         docs.replace(PAGE, "programs", "\n".join([head, "", *docs.table(table)]))
 
