@@ -26,8 +26,8 @@ pytest_plugins = ["pytester"]
 
 #: Programs compiled by an earlier run are hidden too, and what is on no PATH; whoever is busy beside these
 #: runs does not concern them. A test that has everything it needs ends there, and so do its fixtures if none
-#: of them can lack anything: that it starts nothing that it has not declared is seen by the recorders in the
-#: run that has the tools.
+#: of them can lack anything; without a mark there is nothing left of it. That it starts nothing that it has
+#: not declared is seen by the recorders in the run that has the tools.
 HIDE = """
 import inspect
 from functools import cache
@@ -46,11 +46,16 @@ def pytest_addoption(parser):
     parser.addoption("--needs-only", action="store_true")
 def pytest_collection_modifyitems(config, items):
     if config.getoption("needs_only"):
+        needing = []
         for item in items:
             item.runtest = lambda: None
             fixtures = [made for of_name in item._fixtureinfo.name2fixturedefs.values() for made in of_name]
             if not any(may_lack(inspect.getmodule(made.func)) for made in fixtures):
                 item.setup = lambda: None
+                if item.get_closest_marker("needs") is None:
+                    continue
+            needing.append(item)
+        items[:] = needing
 """
 #: Another user, who may read what belongs to root: this repository may lie there.
 NOBODY = [

@@ -41,14 +41,15 @@ CCS = ("reno", "lia", "olia", "balia")
 SCHEDULERS = ("kernel", "minrtt")
 #: Runs in the simulator, where they are cheap.
 SIMULATED_RUNS = 10
-#: The contests of a run: network, paths of the multipath connection, and each rival's path.
+#: The contests of a run: network, paths of the multipath connection, and each rival's path. The last one is
+#: for the third rule alone.
 CONTESTS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     ("one-bottleneck", ("A-X", "B-X"), ("C-X",)),
     ("two-bottlenecks", ("A-X", "B-Y"), ("C-Y",) * 3),
     ("two-bottlenecks", ("A-X",), ("C-Y",) * 3),
 )
 
-#: Estimates of the three rules, one for each run.
+#: Estimates of the rules, one for each run.
 Rules = dict[str, list[float]]
 
 
@@ -83,7 +84,7 @@ def rules(ccs: Sequence[str], asked: argparse.Namespace) -> dict[str, Rules]:
                             asked.duration,
                             asked.seed + run,
                         )
-                        for network, labels, rivals in CONTESTS
+                        for network, labels, rivals in (CONTESTS[:-1] if asked.without_gain else CONTESTS)
                     ]
                 )
         return {
@@ -131,12 +132,14 @@ def _simulate(
 
 
 def estimates(runs: Sequence[Sequence[Contest]]) -> Rules:
-    """The rules from the contests of each run, given in the order of `CONTESTS`."""
-    return {
-        "share": [shared.total / (shared.total + shared.rivals[0]) for shared, _, _ in runs],
-        "on_contended": [both.paths["B-Y"] / (both.paths["B-Y"] + sum(both.rivals)) for _, both, _ in runs],
-        "gain": [both.total / alone.total for _, both, alone in runs],
+    """The rules from the contests of each run, in the order of `CONTESTS`; without the last no gain."""
+    rules = {
+        "share": [shared.total / (shared.total + shared.rivals[0]) for shared, *_ in runs],
+        "on_contended": [both.paths["B-Y"] / (both.paths["B-Y"] + sum(both.rivals)) for _, both, *_ in runs],
     }
+    if all(len(run) == len(CONTESTS) for run in runs):
+        rules["gain"] = [both.total / alone.total for _, both, alone in runs]
+    return rules
 
 
 def main() -> None:
@@ -150,8 +153,11 @@ def main() -> None:
     parser.add_argument("--cc", action="append", help="only these; repeat")
     parser.add_argument("--workers", type=int, help="contests at once; one a processor in guests, else two")
     parser.add_argument("--testbed", default="namespaces", help="namespaces, or virtual[:RELEASE]")
+    parser.add_argument("--without-gain", action="store_true", help="with --json: leave the third rule out")
     parser.add_argument("--json", action="store_true", help="print the estimates and write nothing")
     asked = parser.parse_args()
+    if asked.without_gain and not asked.json:
+        parser.error("--without-gain: expected with --json")
     asked.workers = asked.workers or (os.cpu_count() or 1) * (2 if asked.testbed == "namespaces" else 1)
     result = rules(asked.cc or CCS, asked)
     if asked.json:

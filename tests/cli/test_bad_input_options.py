@@ -217,6 +217,8 @@ TOGETHER = [
     Case((*LEARN, "--transfer", "64KiB", "--connections", "2"), ("--connections",)),
     Case((*LEARN, "--workload", "mix:600*bulk", "--connections", "2"), ("--workload",)),
     Case((*LEARN, "--connections", "2", "--at-most-delay", "1s"), ("--at-most-delay",)),
+    Case((*LEARN, "--beside-tcp"), ("--beside-tcp",)),
+    Case((*LEARN, "--transfer", "64KiB", "--do-no-harm"), ("--do-no-harm",)),
     Case((*LEARN, "--connections", "2", "--objective", "delay:p99"), ("--objective",)),
     Case((*RUN, "--protocol", "tcp", "--pm", "fullmesh"), ("--pm",)),
     Case((*RUN, "--protocol", "tcp", "--scheduler", "blest"), ("--scheduler",)),

@@ -194,3 +194,33 @@ def test_a_campaign_of_a_mix_exports_the_times_of_every_connection(tmp_path: Pat
     assert {row["connection"] for row in of_calls} == {"0", "1"}
     assert {float(row["due_s"]) for row in of_calls} == {number / 10 for number in range(10)}
     assert {row["due_s"] for row in rows if row["part"] == "1"} == {""}
+
+
+def test_what_another_tcp_connection_loses_is_shown_and_can_be_a_limit(tmp_path: Path) -> None:
+    words = (
+        "--workload",
+        "mix:bulk",
+        "--duration",
+        "5s",
+        "--cc",
+        "cubic",
+        "--pm",
+        "fullmesh",
+        "--buffers",
+        "1",
+    )
+    common = (*words, "--runs", 2, "--confirm-runs", 3, "--no-tcp", "--json", "--quiet")
+    out = tmp_path / "harmless"
+    result = mptune("optimise", "UiT-HAW", *common, "--do-no-harm", "--out", out)
+    assert result.exit_code == 0, result.stderr
+    answer = json.loads(result.stdout)
+    assert answer["limits"] == ["loss of another TCP connection of at most 5 % for sure"]
+    lost = answer["harm"]
+    assert lost and all(one["name"].startswith("loss of another TCP on ") for one in lost)
+    assert all(one["unit"] == "%" and one["recommended"]["runs"] == 3 for one in lost)
+    assert all(one["recommended"]["mean"] < 100 for one in lost)
+    assert "loss of another TCP on" in (out / "report.html").read_text()
+    # Resumed from the store it is the same answer.
+    again = mptune("campaign", "resume", out, "--json", "--quiet")
+    assert again.exit_code == 0, again.stderr
+    assert json.loads((out / "result.json").read_text())["harm"] == lost

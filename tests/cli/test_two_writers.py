@@ -59,7 +59,7 @@ def _name(arguments: tuple[str, ...]) -> str:
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     Path("short.toml").write_text(SWEEP.format(runs=1))
-    Path("long.toml").write_text(SWEEP.format(runs=100_000))
+    Path("long.toml").write_text(SWEEP.format(runs=20_000))
     Path("data.csv").write_text(CSV)
     return tmp_path
 

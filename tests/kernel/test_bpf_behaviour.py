@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.needs("bpf"), pytest.mark.usefixtures("testbed")]
 
 @pytest.mark.measures("one run of 10 seconds: which packets a full queue drops is chance")
 def test_coupled_subflows_do_no_harm_and_leave_the_contended_path() -> None:
-    estimates = rules("reno", "olia", seconds=10, workers=3)
+    estimates = rules("reno", "olia", seconds=10)
     reno, olia = estimates["reno"], estimates["olia"]
     assert reno["share"] > 0.5, estimates  # 0.60 at length
     assert 0.2 < olia["share"] < min(0.6, reno["share"]), estimates

@@ -28,6 +28,7 @@ from mptune.machines._messages import (
     message_of,
 )
 from mptune.machines.ssh import VARIABLE
+from mptune.monitor import sources
 from tests.plugins import two_hosts
 
 HOSTILE = Path(__file__).parent / "hostile_ssh.py"
@@ -222,6 +223,7 @@ def test_every_command_reports_it_in_one_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOSTILE_BYTES", "12000000")
+    monkeypatch.setattr(sources, "LATE_S", 3.0)
     text = two_hosts.TEXT.replace('max_data = "2 GB"\n', "")
     (tmp_path / "hosts.toml").write_text(text, encoding="utf-8")
     done = CliRunner().invoke(app, list(command))

@@ -11,13 +11,22 @@ from tests.plugins.needs import ROOT
 def rules(
     *ccs: str, seconds: int, runs: int = 1, workers: int | None = None, testbed: str = "namespaces"
 ) -> dict[str, dict[str, float]]:
-    """Means over runs of the rules of RFC 6356 by congestion control: `share`, `on_contended` and `gain`.
+    """Means over runs of the rules of RFC 6356 by congestion control: `share` and `on_contended`.
 
     Parameters
     ----------
     workers : contests at once; None is what the testbed has room for.
     """
-    arguments = ["--runs", str(runs), "--json", "--duration", str(seconds), "--testbed", testbed]
+    arguments = [
+        "--runs",
+        str(runs),
+        "--json",
+        "--without-gain",
+        "--duration",
+        str(seconds),
+        "--testbed",
+        testbed,
+    ]
     arguments += ["--workers", str(workers)] if workers else []
     for cc in ccs:
         arguments += ["--cc", cc]

@@ -137,6 +137,8 @@ class OptimiseKeywords(MemberKeywords, _PathManagerKeywords, _MeasuringKeywords,
     objective: One | None
     at_most_delay: One | None
     at_most_gap: One | None
+    beside_tcp: bool | None
+    do_no_harm: bool | None
     at_most_stalled: float | str | None
     size_known: bool | None
     runs: int | None

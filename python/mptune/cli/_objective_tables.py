@@ -40,7 +40,8 @@ def _beside(out: Console, result: ObjectiveResult) -> None:
         if result.outage is None
         else ((f"{result.outage[1].name} if {result.outage[0]} fails", result.outage[1]),)
     )
-    rows = [*((figure.name, figure) for figure in (*result.figures, result.throughput)), *outages]
+    single = (*result.figures, result.throughput, *result.harm)
+    rows = [*((figure.name, figure) for figure in single), *outages]
     for name, figure in rows:
         listing.add_row(f"{name} ({figure.unit})", *_cells(figure))
     section(out, "With new seeds", listing)

@@ -15,6 +15,7 @@ import msgspec
 
 from mptune.decision.robustness import FAMILIAR_CC, REGRET, SURVIVAL
 from mptune.errors import MptuneError
+from mptune.optimisation import harm
 from mptune.optimisation.candidates import screen_buffers
 from mptune.optimisation.job import Job, failures
 from mptune.optimisation.options import DEFAULT_CC, DEFAULT_PM, Limit, OptimiseOptions
@@ -37,6 +38,9 @@ from mptune.trial import (
 )
 from mptune.trial.metrics import THROUGHPUT, Metric, metric_named, metrics_of, through_an_outage
 from mptune.trial.records import is_tcp
+
+#: The limit of `--do-no-harm`, for people.
+NO_HARM = "loss of another TCP connection of at most 5 % for sure"
 
 #: Runs of each configuration in the screening.
 SCREEN_RUNS = 4
@@ -108,6 +112,7 @@ class ObjectiveResult(msgspec.Struct, frozen=True, kw_only=True):
     subflows : labels of those that may carry data.
     figures : the objective first, then the workload's other metrics.
     throughput : of a saturated sender with the same configurations.
+    harm : what another TCP connection loses on each path where one was measured, percent.
     outage : path that was cut halfway, and the longest gap or response; None with a single path.
     """
 
@@ -130,6 +135,7 @@ class ObjectiveResult(msgspec.Struct, frozen=True, kw_only=True):
     figures: tuple[Figure, ...]
     throughput: Figure
     outage: tuple[str, Figure] | None
+    harm: tuple[Figure, ...] = ()
     warnings: tuple[str, ...]
     records: tuple[Record, ...]
 
@@ -172,6 +178,8 @@ class _Search:
     def answered(self) -> ObjectiveResult:
         """Everything in order."""
         job, options = self.job, self.job.options
+        if options.beside_tcp or options.do_no_harm:
+            harm.check(job)
         buffers = worth_measuring(options.buffers, self.workload)
         screening = job.measure(
             [
@@ -190,9 +198,9 @@ class _Search:
             options.runs_each,
             "sweep",
         )
-        points = self._points(swept)
+        points, tried = self._harmless(self._points(swept))
         best, chosen, alike = self._choose(points)
-        return self._confirmed((*screening, *swept), points, best, chosen, alike)
+        return self._confirmed((*screening, *swept, *tried), points, best, chosen, alike)
 
     # ---- candidates -----------------------------------------------------------------------------
 
@@ -241,6 +249,26 @@ class _Search:
     def _cost(self, value: float) -> float:
         """Less is better."""
         return -value if self.objective.more_is_better else value
+
+    def _harmless(self, points: tuple[Point, ...]) -> tuple[tuple[Point, ...], list[Record]]:
+        """With `--do-no-harm`, points of combinations that do harm with their best buffer violate a limit."""
+        if not self.job.options.do_no_harm:
+            return points, []
+        best: dict[Combination, Point] = {}
+        for point in points:
+            known = best.setdefault(point.combination, point)
+            best[point.combination] = min(known, point, key=self._rank)
+        asked = [self.job.configuration(one, point.buffer_bytes) for one, point in best.items()]
+        found, records = harm.measure(self.job, asked, SCREEN_RUNS, "harm to another TCP")
+        excess = {one: max(losses.harms(number) for losses in found) / 100 for number, one in enumerate(best)}
+        return tuple(
+            msgspec.structs.replace(
+                point,
+                kept=point.kept and not excess[point.combination],
+                excess=max(point.excess, excess[point.combination]),
+            )
+            for point in points
+        ), records
 
     # ---- the choice -----------------------------------------------------------------------------
 
@@ -310,6 +338,7 @@ class _Search:
         saturated = job.measure(bulk, "vary", beside, "throughput beside it")
         cut, outages = self._outage(pair, ours, beside)
         lost = through_an_outage(self.workload)
+        losses, rivalled = self._losses(pair, runs)
         label = stack_title(job.runner.testbed.name, msgspec.structs.asdict(options.stack.chosen()))
         return ObjectiveResult(
             name=job.topology.name,
@@ -320,7 +349,7 @@ class _Search:
             workload=self.workload,
             objective=self.objective.name,
             unit=self.objective.unit,
-            limits=tuple(limit.text for limit in self.limits),
+            limits=(*(limit.text for limit in self.limits), *([NO_HARM] if options.do_no_harm else [])),
             points=points,
             best=best,
             chosen=chosen,
@@ -331,12 +360,21 @@ class _Search:
             figures=tuple(figure(metric, ours, theirs) for metric in (self.objective, *others)),
             throughput=figure(self._alone, saturated[:beside], saturated[beside:]),
             outage=None if cut is None else (cut, figure(lost, outages[:beside], outages[beside:])),
+            harm=losses,
             warnings=(
                 *self._warnings(before, fresh, ours, theirs, chosen),
                 *failures(outages, f"outage ({cut} is cut)"),
             ),
-            records=(*before, *fresh, *saturated, *outages),
+            records=(*before, *fresh, *saturated, *outages, *rivalled),
         )
+
+    def _losses(self, pair: Sequence[Configuration], runs: int) -> tuple[tuple[Figure, ...], list[Record]]:
+        """What another TCP connection loses beside both, if that was asked for."""
+        options = self.job.options
+        if not (options.beside_tcp or options.do_no_harm):
+            return (), []
+        found, records = harm.measure(self.job, pair, runs, "beside another TCP")
+        return tuple(map(_loss, found)), records
 
     @property
     def _alone(self) -> Metric:
@@ -372,6 +410,8 @@ class _Search:
     ) -> Iterator[str]:
         yield from failures(before, "screening and sweep")
         yield from failures(fresh, "confirmation")
+        if self.job.options.do_no_harm and not chosen.kept:
+            yield "No configuration within the limits does no harm to another TCP connection: see its loss."
         for limit in self.limits:
             mean = _mean(limit.metric.values(ours))
             if not chosen.kept:
@@ -464,6 +504,19 @@ def figure(metric: Metric, ours: Sequence[Record], theirs: Sequence[Record]) -> 
         unit=metric.unit,
         ours=summarise(mine) if mine else None,
         default=summarise(their) if their else None,
+        gain=summarise(gains) if gains else None,
+    )
+
+
+def _loss(losses: harm.Losses) -> Figure:
+    """The loss beside the answer and beside the default, run by run; less is better."""
+    ours, theirs = losses.by_configuration
+    gains = [theirs[run] - ours[run] for run in sorted(ours.keys() & theirs.keys())]
+    return Figure(
+        name=f"loss of another TCP on {losses.path}",
+        unit="%",
+        ours=losses.summary(0),
+        default=losses.summary(1),
         gain=summarise(gains) if gains else None,
     )
 

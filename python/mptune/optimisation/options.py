@@ -78,7 +78,7 @@ _OF_THROUGHPUT = (
 _NOT_OF_MESSAGES = (*(name for name in _OF_THROUGHPUT if name != "duration_ns"), "sets")
 
 #: Options of messages alone.
-_ONLY_MESSAGES = ("at_most_delay_ns", "at_most_gap_ns", "at_most_stalled")
+_ONLY_MESSAGES = ("at_most_delay_ns", "at_most_gap_ns", "at_most_stalled", "beside_tcp", "do_no_harm")
 
 #: Options of pcdc that follow from the impact factors.
 _MEASURED = ("active", "standby_order", "rtt_ns")
@@ -171,6 +171,24 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
             key="decision.at_most_gap",
         ),
     ] = None
+    beside_tcp: Annotated[
+        bool,
+        Option(
+            SWITCH,
+            "With --workload, also measure what another TCP connection loses beside the answer, and beside "
+            "the default, against what it has beside plain TCP (RFC 6356: do no harm).",
+            key="decision.beside_tcp",
+        ),
+    ] = False
+    do_no_harm: Annotated[
+        bool,
+        Option(
+            SWITCH,
+            "With --workload, only configurations beside which another TCP connection does not lose more "
+            "than 5 % for sure; --beside-tcp is included.",
+            key="decision.do_no_harm",
+        ),
+    ] = False
     at_most_stalled: Annotated[
         float | None,
         Option(
@@ -374,7 +392,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
         """What messages have is not asked of others, and the other way round."""
         if self.workload is None:
             for name in ("objective", *_ONLY_MESSAGES):
-                if getattr(self, name) is not None:
+                if getattr(self, name) not in (None, False):
                     yield name, "expected only with --workload"
             return
         if self.transfers:

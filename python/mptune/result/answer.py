@@ -469,6 +469,7 @@ class ObjectiveAnswer(msgspec.Struct, frozen=True, kw_only=True):
     workload : as in `mptune.trial.Messages`, or `mptune.trial.Mix`.
     figures : the objective first.
     throughput : of a saturated sender with the same configurations, Mbit/s.
+    harm : what another TCP connection loses, percent, where that was asked for.
     """
 
     version: int = 0
@@ -486,6 +487,7 @@ class ObjectiveAnswer(msgspec.Struct, frozen=True, kw_only=True):
     figures: tuple[Figure, ...]
     throughput: Figure
     outage: OutageFigure | None = None
+    harm: tuple[Figure, ...] = ()
     compared: int
     alike: int
     answer: tuple[str, ...]

@@ -48,6 +48,7 @@ def objective_document(result: ObjectiveResult) -> dict[str, Any]:
             outage=None
             if result.outage is None
             else OutageFigure(path=result.outage[0], gap=_figure(result.outage[1])),
+            harm=tuple(map(_figure, result.harm)),
             compared=len(result.points),
             alike=result.alike,
             answer=tuple(wording.objective_answer(result)),

@@ -74,9 +74,10 @@ def objective_answer(result: ObjectiveResult) -> list[str]:
             initial_path=result.chosen.combination.initial_path,
         ),
         f"{_figure(first, plain=_settings(result.default))}{_better(first)}",
-        " ".join(_figure(other) for other in others),
+        *([" ".join(_figure(other) for other in others)] if others else []),
         f"{_figure(result.throughput, title='A saturated sender')}",
     ]
+    sentences += [_figure(one) for one in result.harm]
     if result.outage is not None:
         path, outage = result.outage
         sentences.append(_figure(outage, title=f"If {path} fails for good, the {outage.name} is"))

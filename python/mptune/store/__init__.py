@@ -31,7 +31,7 @@ from mptune.store._locking import Lock
 from mptune.testbeds import only_stack, own_clock
 from mptune.topology import Topology
 from mptune.trial import Observation, PlannedTrial, Record, SubflowRecord
-from mptune.trial.records import in_ms, parts_of, settings_of
+from mptune.trial.records import in_ms, others_of, parts_of, settings_of
 from mptune.trial.stacks import MEMBERS, TOLD
 
 #: Longest time a finished trial waits for its commit, seconds, and most trials in one commit.
@@ -356,7 +356,11 @@ class Store:
             return stored
         seen = self.observation(key)
         return msgspec.structs.replace(
-            stored, delays_ms=in_ms(seen.delays_ns), pieces=tuple(seen.pieces), parts=parts_of(seen)
+            stored,
+            delays_ms=in_ms(seen.delays_ns),
+            pieces=tuple(seen.pieces),
+            parts=parts_of(seen),
+            others_mbps=others_of(seen),
         )
 
     def trials(self) -> list[StoredTrial]:

@@ -94,6 +94,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     delays_ms : of each message, response, page or segment in order; empty for other workloads.
     pieces : the rest of what is known of each segment of a video; players one after the other.
     repeated : how often it was run before, and not counted because the machine was too busy.
+    others_mbps : throughput of TCP connections of others, in the order of the topology, of a trial with a
+        workload in `settings`.
     parts : of a mix, one for each of its parts; the other numbers are those of the first.
     settings : fields of the trial that differ from the defaults of version 0.1 and are not fields here
         (JSON types).
@@ -119,6 +121,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     delays_ms: tuple[float, ...] = ()
     pieces: tuple[Piece, ...] = ()
     parts: tuple[PartRecord, ...] = ()
+    others_mbps: tuple[float, ...] = ()
 
     @property
     def manager(self) -> str:
@@ -179,6 +182,7 @@ def stack_of(settings: Mapping[str, Any]) -> str:
 def record(planned: PlannedTrial, observation: Observation) -> Record:
     """Condense one observation."""
     trial = planned.trial
+    settings = settings_of(trial, COLUMNS)
     return Record(
         purpose=planned.purpose,
         pm=trial.pm,
@@ -193,10 +197,11 @@ def record(planned: PlannedTrial, observation: Observation) -> Record:
         duration_s=observation.duration_ns / 1e9,
         completion_s=None if observation.completion_ns is None else observation.completion_ns / 1e9,
         repeated=int(observation.metadata.get("repeated", 0)),
-        settings=settings_of(trial, COLUMNS),
+        settings=settings,
         delays_ms=in_ms(observation.delays_ns),
         pieces=tuple(observation.pieces),
         parts=parts_of(observation),
+        others_mbps=others_of(observation) if "workload" in settings else (),
         subflows=tuple(
             SubflowRecord(
                 path=subflow.path,
@@ -210,6 +215,11 @@ def record(planned: PlannedTrial, observation: Observation) -> Record:
             for subflow in observation.subflows
         ),
     )
+
+
+def others_of(observation: Observation) -> tuple[float, ...]:
+    """Throughput of each TCP connection of others while it had data to send, Mbit/s."""
+    return tuple(flow.bytes * 8e3 / max(flow.duration_ns, 1) for flow in observation.background)
 
 
 def parts_of(observation: Observation) -> tuple[PartRecord, ...]:
