@@ -13,10 +13,11 @@ import pytest
 from typer.testing import CliRunner
 
 from mptune.apply import exec as programs
-from mptune.apply._exec_program import Obstacle, Program
-from mptune.apply._exec_statistics import collected, gathered
 from mptune.cli import app
 from mptune.errors import InputError, MptuneError
+from mptune.linux import preload
+from mptune.linux.preload.program import Obstacle, Program
+from mptune.linux.preload.statistics import collected, gathered
 from tests.plugins.answers import ANSWER
 from tests.plugins.waiting import until
 
@@ -30,7 +31,7 @@ def library(tmp_path, monkeypatch):
     """Nothing here is loaded, so that it need not be built."""
     file = tmp_path / "library.so"
     file.touch()
-    monkeypatch.setattr(programs, "LIBRARY", file)
+    monkeypatch.setattr(preload, "LIBRARY", file)
     return file
 
 
@@ -53,6 +54,7 @@ def test_the_environment_carries_the_settings(library, monkeypatch):
         "MPTUNE_EXEC_CC": "reno",
         "MPTUNE_EXEC_BUFFER": "8192",
         "MPTUNE_EXEC_STATS": "",
+        "MPTUNE_EXEC_FORCE": "",
         "MPTUNE_EXEC_FILTERS": planned.environment["MPTUNE_EXEC_FILTERS"],  # of this process: tests of exec
         "GODEBUG": "http2client=0,multipathtcp=1",
     }
@@ -71,12 +73,12 @@ def test_plain_tcp_leaves_go_alone_too(monkeypatch):
 
 
 def test_a_missing_library_and_one_that_the_loader_cannot_name_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(programs, "LIBRARY", tmp_path / "none.so")
+    monkeypatch.setattr(preload, "LIBRARY", tmp_path / "none.so")
     with pytest.raises(MptuneError, match=r"none\.so is missing: run `make setup`"):
         programs.plan(TRUE, programs.Wanted())
     (tmp_path / "a b").mkdir()
     (tmp_path / "a b" / "l.so").touch()
-    monkeypatch.setattr(programs, "LIBRARY", tmp_path / "a b" / "l.so")
+    monkeypatch.setattr(preload, "LIBRARY", tmp_path / "a b" / "l.so")
     with pytest.raises(MptuneError, match="LD_PRELOAD cannot take"):
         programs.plan(TRUE, programs.Wanted())
 

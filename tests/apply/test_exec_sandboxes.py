@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mptune.apply import exec as programs
+from mptune.linux import preload
 from tests.plugins.exec_world import document
 from tests.plugins.needs import Thing, compiler, lack
 
@@ -32,7 +32,7 @@ client.close()
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Enters the sandbox that its arguments name, and opens a connection."""
-    if not programs.LIBRARY.exists():
+    if not preload.LIBRARY.exists():
         lack("programs under mptune exec", Thing("the preloaded library (make agent)", "elsewhere"))
     made = tmp_path_factory.mktemp("sandboxes") / "program"
     command = [

@@ -15,7 +15,7 @@ from mptune.impact import SubflowSets
 from mptune.optimisation.mpcoa import MpcoaOptions
 from mptune.runner.planning import plan_trials
 from mptune.topology import load
-from mptune.trial import Messages, Pattern
+from mptune.trial import Messages, Mix, Pattern, Several
 from mptune.trial.stacks import STACKS, VERSION_0_1, Stack
 
 
@@ -438,3 +438,17 @@ def test_a_campaign_of_messages_is_refused_by_key(
 ) -> None:
     with pytest.raises(InputError, match=re.escape(f"calls.toml: {message}")):
         of_messages(tmp_path, **changes)
+
+
+@pytest.mark.parametrize("kind", ["sweep", "optimise"])
+def test_many_connections_are_a_mix_and_come_back_from_the_settings(tmp_path: Path, kind: str) -> None:
+    workload = 'messages:200B/100ms"\nconnections = 20 #'
+    definition = of_messages(tmp_path, head=f'kind = "{kind}"', workload=workload)
+    assert isinstance(definition.options.workload, Several) and definition.options.connections == 1
+    (sent,) = definition.options.workloads
+    assert isinstance(sent, Mix) and sent.connections == 20
+    assert from_settings(json.loads(json.dumps(definition.settings()))) == definition
+    again = definition_file(definition, "CLOUD-HOME.hybrid")
+    assert 'workload = "mix:20*messages:200B/100ms"' in again and "connections" not in again
+    (tmp_path / "again.toml").write_text(again)
+    assert read_definition(tmp_path / "again.toml") == definition

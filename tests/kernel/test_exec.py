@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from mptune.apply.exec import LIBRARY, find
 from mptune.linux import bpf
+from mptune.linux.preload import LIBRARY
+from mptune.linux.preload.program import find
 from tests.plugins.exec_world import (
     SERVER,
     SERVER6,

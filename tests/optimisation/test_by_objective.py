@@ -19,7 +19,19 @@ from mptune.result.making_by_objective import objective_document
 from mptune.runner.runner import TrialRunner
 from mptune.testbeds import Testbed
 from mptune.topology import CoreSegment, Topology
-from mptune.trial import Bulk, Messages, Observation, Pattern, Piece, Trial, Video, Watching
+from mptune.trial import (
+    Bulk,
+    Commands,
+    Messages,
+    Observation,
+    Pattern,
+    Piece,
+    Programs,
+    Trial,
+    Video,
+    Watching,
+    Workload,
+)
 
 MS, SECOND = 10**6, 10**9
 KIB, MIB = 2**10, 2**20
@@ -453,6 +465,61 @@ def test_an_initial_path_that_was_asked_for_is_the_beginning_of_every_candidate(
     assert {((), "A-X"), ((), "C-X"), (("A-X", "C-X"), "A-X"), (("A-X", "C-X"), "C-X")} <= begins
     assert (("B-X", "C-X"), "C-X") in begins and (("B-X", "C-X"), "A-X") not in begins
     assert (("B-X",), "C-X") in begins
+
+
+# ---- programs -----------------------------------------------------------------------------------
+
+
+class Downloads(Calls):
+    """A client that ends when it has read 4 MB, and has a second of its own to begin with."""
+
+    def check_workload(self, workload: Workload) -> None:
+        """It has them."""
+
+    def run(self, trial: Trial) -> Observation:
+        if not isinstance(trial.workload, Programs):
+            return super().run(trial)
+        self.trials.append(trial)
+        like: Observation = self._saturated.run(
+            msgspec.structs.replace(trial, workload=Bulk(duration_ns=SECOND))
+        )
+        took_ns = SECOND + round(32e6 / like.throughput_bps * SECOND)
+        failed = self.fails(trial)
+        return msgspec.structs.replace(
+            like,
+            duration_ns=took_ns,
+            in_order_bytes=4_000_000,
+            completion_ns=None if failed else took_ns,
+            failed=failed,
+        )
+
+
+@pytest.mark.parametrize("objective", [None, "throughput"])
+def test_programs_are_judged_by_their_end_or_their_throughput(
+    network: Topology, fake_testbed: Any, objective: str | None
+) -> None:
+    programs = Commands(client=("./client",), server=("./server", "-x"))
+    result = run(network, Downloads(fake_testbed), workload=programs, objective=objective)
+    names = [figure.name for figure in result.figures]
+    assert names == (["throughput", "completion time"] if objective else ["completion time", "throughput"])
+    assert (result.throughput.name, result.outage) == ("throughput of one alone", None)
+    # What programs send is not known: every buffer is swept.
+    assert {point.buffer_bytes for point in result.points} == set(OPTIONS.buffers)
+    means = [point.mean for point in result.points]
+    best = max(means) if objective else min(means)
+    assert result.best.mean == best
+    assert result.chosen.mean == pytest.approx(best, rel=0.01)
+    document = json.loads(json.dumps(objective_document(result)))
+    assert document["workload"]["server"] == ["./server", "-x"]
+    assert "the program ./client" in document["answer"][0]
+
+
+def test_programs_that_fail_are_no_answer(network: Topology, fake_testbed: Any) -> None:
+    testbed = Downloads(fake_testbed)
+    testbed.fails = lambda trial: Failure("died", "client: ended with status 1")
+    programs = Commands(client=("a",), server=("b",))
+    with pytest.raises(MptuneError, match="no configuration completed a trial"):
+        run(network, testbed, workload=programs)
 
 
 # ---- refusals -------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 //! Every role exchanges lines of JSON on standard input and output, ends with its standard input
 //! and writes no files, except for the journals of the roles `host` and `settings`, and files that are settings.
 //! The role `daemon` is no such role: it is a service, which reads its policy file and has a socket; and `exec`
-//! becomes another program. At the ground is `kernel`: what Linux offers, each thing once, and all unsafe code. What the
+//! becomes another program, and the first process of a PID namespace (`program::first`). At the ground is `kernel`: what Linux offers, each thing once, and all unsafe code. What the
 //! roles share besides is here: the command line (`arguments`), the lines and signals (`control`), how a role begins and
 //! ends and what it may do (`role`).
 
@@ -23,6 +23,7 @@ pub mod meter;
 mod namespaces;
 pub mod paths;
 pub mod probe;
+mod program;
 mod role;
 mod settings;
 mod transfer;
@@ -31,6 +32,7 @@ mod watch;
 
 use self::arguments::{Arguments, DAEMON, HOST, Request};
 use self::exec::EXEC;
+use self::program::first::FIRST;
 use std::ffi::OsString;
 
 /// The name of a role and its function, which returns the exit status of the process.
@@ -47,6 +49,7 @@ const ROLES: &[Role] = &[
     ("awake", |_| awake::main()),
     ("transfer", |_| transfer::main()),
     ("watch", |_| watch::main()),
+    (PROGRAM, |_| program::main()),
     (EMULATOR, |_| mptune_emulator::main()),
     (NAMESPACES, |_| namespaces::main()),
     (DAEMON, daemon::main),
@@ -57,6 +60,8 @@ const ROLES: &[Role] = &[
 /// The network between two sites of this machine (crate mptune-emulator), and these sites.
 const EMULATOR: &str = "emulator";
 const NAMESPACES: &str = "namespaces";
+/// Starts any program: only for whoever controls this machine.
+const PROGRAM: &str = "program";
 /// The one that only the role `host` starts.
 const GUARDIAN: &str = "guardian";
 /// The one that only the role `settings` starts.
@@ -65,7 +70,7 @@ const REVERTER: &str = "reverter";
 /// The roles that the role `host` starts for its controller.
 fn startable() -> Vec<&'static str> {
     let names = ROLES.iter().map(|(name, _)| *name);
-    const OTHERS: [&str; 6] = [HOST, GUARDIAN, REVERTER, DAEMON, EMULATOR, NAMESPACES];
+    const OTHERS: [&str; 7] = [HOST, GUARDIAN, REVERTER, DAEMON, EMULATOR, NAMESPACES, PROGRAM];
     names.filter(|name| !OTHERS.contains(name)).collect()
 }
 
@@ -77,6 +82,9 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> i32 {
     let mut arguments = arguments.peekable();
     if arguments.next_if(|first| first == EXEC).is_some() {
         return exec::main(arguments);
+    }
+    if arguments.next_if(|first| first == FIRST).is_some() {
+        return program::first::main();
     }
     let arguments = arguments.map(|word| word.to_string_lossy().into_owned());
     let names: Vec<_> = ROLES.iter().map(|(name, _)| *name).collect();

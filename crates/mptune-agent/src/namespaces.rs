@@ -7,7 +7,7 @@
 //! ```text
 //! in   {"settings": {"net.ipv4.tcp_sack": "1", ...}, "dispensable": ["net.mptcp.", ...], "telling": [...]}
 //! out  {"event": "held", "local": <path>, "remote": <path>, "user": <path> or null, "settings": {...}}
-//! in   {"side": "local", "interfaces": [{"device", "ipv4", "ipv6", "table"}, ...]}
+//! in   {"side": "local", "interfaces": [{"device", "ipv4", "ipv6", "table", "preferred"}, ...]}
 //! out  {"event": "configured", "offloads": {"if0": "tso gso gro", ...}}
 //! out  {"event": "error", "reason": "..."} instead of any of them, after which it ends
 //! ```
@@ -95,6 +95,9 @@ struct Interface {
     ipv4: Ipv4Addr,
     ipv6: Ipv6Addr,
     table: u32,
+    /// Programs that choose no address use this one.
+    #[serde(default)]
+    preferred: bool,
 }
 
 #[derive(Serialize)]
@@ -184,9 +187,12 @@ impl Held {
             let index = sys::device_number(name).map_err(of(name.as_str()))?;
             let device = Device { name, index };
             devices.up(device, MTU, QUEUE_PACKETS)?;
-            devices.assign(device, interface.ipv4.into(), interface.table)?;
-            if Path::new(IPV6).exists() {
-                devices.assign(device, interface.ipv6.into(), interface.table)?;
+            let second = Path::new(IPV6).exists().then(|| interface.ipv6.into());
+            for ip in [Some(interface.ipv4.into()), second].into_iter().flatten() {
+                devices.assign(device, ip, interface.table)?;
+                if interface.preferred {
+                    devices.prefer(device, ip)?;
+                }
             }
             all.insert(name.clone(), offloads::of(name).join(" "));
         }

@@ -134,10 +134,15 @@ impl<S: System> Hooks<'_, S> {
             }
         }
         if let Some(bytes) = self.settings.buffer_bytes {
-            for name in [libc::SO_SNDBUF, libc::SO_RCVBUF] {
-                if let Err(error) =
-                    self.system.set_option(fd, libc::SOL_SOCKET, name, &bytes.to_ne_bytes())
-                {
+            for (name, forced) in
+                [(libc::SO_SNDBUF, libc::SO_SNDBUFFORCE), (libc::SO_RCVBUF, libc::SO_RCVBUFFORCE)]
+            {
+                let set =
+                    |name| self.system.set_option(fd, libc::SOL_SOCKET, name, &bytes.to_ne_bytes());
+                if self.settings.forces && set(forced).is_ok() {
+                    continue;
+                }
+                if let Err(error) = set(name) {
                     refused(Refused::Buffer, error);
                 }
             }

@@ -5,6 +5,7 @@
 //! | `MPTUNE_EXEC_PROTOCOL` | `mptcp`, or `tcp` to leave the protocol alone; without it the same as `mptcp` |
 //! | `MPTUNE_EXEC_CC` | the kernel's name of a congestion control (`TCP_CONGESTION`); not set: the system's |
 //! | `MPTUNE_EXEC_BUFFER` | bytes for `SO_SNDBUF` and `SO_RCVBUF`; not set: autotuning |
+//! | `MPTUNE_EXEC_FORCE` | `1`: buffers beyond the kernel's limits where the process may have them |
 //! | `MPTUNE_EXEC_STATS` | a file that every process appends its lines to (`report.rs`); not set: none |
 //! | `MPTUNE_EXEC_FILTERS` | filters of system calls (seccomp) before the program began; not set: none |
 //!
@@ -46,6 +47,8 @@ pub struct Settings {
     pub mptcp: bool,
     /// `SO_SNDBUF` and `SO_RCVBUF`, bytes.
     pub buffer_bytes: Option<c_int>,
+    /// Buffers may exceed the kernel's limits (`SO_SNDBUFFORCE`), where the process has the right.
+    pub forces: bool,
     /// Filters of system calls that the program has from whoever started it.
     pub filters: u32,
     cc: Option<Text<CC_ROOM>>,
@@ -58,6 +61,7 @@ impl Settings {
         Self {
             mptcp: variable(c"MPTUNE_EXEC_PROTOCOL") != Some(b"tcp"),
             buffer_bytes: variable(c"MPTUNE_EXEC_BUFFER").and_then(number),
+            forces: variable(c"MPTUNE_EXEC_FORCE") == Some(b"1"),
             filters: variable(c"MPTUNE_EXEC_FILTERS")
                 .and_then(number)
                 .map_or(0, c_int::unsigned_abs),
@@ -102,7 +106,7 @@ mod tests {
         assert!(found.mptcp);
         assert!(found.cc().is_none() && found.statistics().is_none());
         assert_eq!(found.buffer_bytes, None);
-        assert!(!found.gives_options() && found.filters == 0);
+        assert!(!found.gives_options() && found.filters == 0 && !found.forces);
     }
 
     #[test]
@@ -113,7 +117,9 @@ mod tests {
             (c"MPTUNE_EXEC_BUFFER", b"655360"),
             (c"MPTUNE_EXEC_STATS", b"/tmp/x/y"),
             (c"MPTUNE_EXEC_FILTERS", b"2"),
+            (c"MPTUNE_EXEC_FORCE", b"1"),
         ]);
+        assert!(found.forces);
         assert!(!found.mptcp && found.gives_options());
         assert_eq!(found.filters, 2);
         assert_eq!(found.cc(), Some(b"mptune_olia".as_slice()));

@@ -9,21 +9,21 @@ manager, subflows, sysctls) is the business of `mptune apply`. It prints nothing
 
 import os
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
-import mptune
 from mptune._text import quoted
-from mptune.apply import _exec_process, _exec_statistics
-from mptune.apply._exec_program import Obstacle, Program, find
-from mptune.apply._exec_statistics import Connection, Statistics, Subflow
-from mptune.errors import InputError, MptuneError
+from mptune.apply import _exec_process
+from mptune.errors import InputError
 from mptune.linux import agent as agents
-from mptune.linux.agent import REMEDY
+from mptune.linux import preload
+from mptune.linux.preload import LARGEST
+from mptune.linux.preload.program import Obstacle, Program, find
+from mptune.linux.preload.statistics import Connection, Statistics, Subflow, collected, read
 from mptune.units import format_size
 
 __all__ = [
@@ -39,21 +39,11 @@ __all__ = [
     "watch",
 ]
 
-#: `make setup` puts it there, also before a wheel is built.
-LIBRARY = Path(mptune.__file__).parent / "_bin" / "libmptune_preload.so"
-
-_PREFIX = "MPTUNE_EXEC_"
-#: Variables that Go programs read themselves.
-_GO = "multipathtcp"
-#: Larger buffers than this SO_SNDBUF does not take.
-_LARGEST = 2**30
 #: Room for the name of a congestion control, TCP_CA_NAME_MAX.
 _CC_ROOM = 16
 _CC_SYSCTL = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control")
 #: Abilities of this kernel's filters of system calls.
 _SECCOMP = Path("/proc/sys/kernel/seccomp/actions_avail")
-#: The kernel's status of this process, with the number of its filters.
-_STATUS = Path("/proc/self/status")
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -173,7 +163,11 @@ def plan(
         kernel_cc=kernel_cc,
         warnings=_capped(settings.buffer_bytes),
         # Go's own MPTCP sockets would be left alone, so it makes TCP sockets.
-        environment=_go(own, settings, 0) if supervised else _environment(own, settings, kernel_cc),
+        environment=(
+            preload.go(own, settings.protocol, 0)
+            if supervised
+            else preload.environment(own, settings.protocol, kernel_cc, settings.buffer_bytes)
+        ),
         supervised=supervised,
     )
 
@@ -201,10 +195,10 @@ def watch(planned: Plan) -> tuple[int, Statistics]:
     ------
     InputError : the kernel cannot start it.
     """
-    with _exec_statistics.collected() as file:
-        environment = os.environ | planned.environment | {f"{_PREFIX}STATS": str(file)}
+    with collected() as file:
+        environment = os.environ | planned.environment | preload.collecting(file)
         code = _exec_process.run(planned.program.path, planned.command, environment)
-        return code, _exec_statistics.read(file)
+        return code, read(file)
 
 
 def _options(planned: Plan) -> list[str]:
@@ -213,7 +207,7 @@ def _options(planned: Plan) -> list[str]:
     if planned.kernel_cc is not None:
         options += ["--cc", planned.kernel_cc]
     if (buffer_bytes := planned.wanted.buffer_bytes) is not None:
-        options += ["--buffer", str(min(buffer_bytes, _LARGEST))]
+        options += ["--buffer", str(min(buffer_bytes, LARGEST))]
     return options
 
 
@@ -315,7 +309,7 @@ def _capped(buffer_bytes: int | None) -> tuple[str, ...]:
     warnings = []
     with socket.socket() as trial:
         for option, limit in ((socket.SO_SNDBUF, "wmem_max"), (socket.SO_RCVBUF, "rmem_max")):
-            trial.setsockopt(socket.SOL_SOCKET, option, min(buffer_bytes, _LARGEST))
+            trial.setsockopt(socket.SOL_SOCKET, option, min(buffer_bytes, LARGEST))
             given = trial.getsockopt(socket.SOL_SOCKET, option) // 2  # the kernel doubles it
             if given < buffer_bytes:
                 side = "send" if option == socket.SO_SNDBUF else "receive"
@@ -324,41 +318,3 @@ def _capped(buffer_bytes: int | None) -> tuple[str, ...]:
                     f"sudo sysctl -w net.core.{limit}={buffer_bytes} raises it"
                 )
     return tuple(warnings)
-
-
-def _environment(own: Mapping[str, str], settings: Wanted, kernel_cc: str | None) -> dict[str, str]:
-    """Variables for the library, for the loader that preloads it, and for children written in Go."""
-    if not LIBRARY.is_file():
-        raise MptuneError(f"{LIBRARY} is missing: {REMEDY}")
-    library = str(LIBRARY)
-    if any(letter in ": \t\n" for letter in library):
-        raise MptuneError(f"{library} has a blank or colon in it, which LD_PRELOAD cannot take: move mptune")
-    others = [word for word in own.get("LD_PRELOAD", "").replace(":", " ").split() if word != library]
-    buffer_bytes = settings.buffer_bytes
-    variables = {
-        "LD_PRELOAD": ":".join([library, *others]),
-        f"{_PREFIX}PROTOCOL": settings.protocol,
-        f"{_PREFIX}CC": kernel_cc or "",
-        f"{_PREFIX}BUFFER": "" if buffer_bytes is None else str(min(buffer_bytes, _LARGEST)),
-        f"{_PREFIX}STATS": "",
-        f"{_PREFIX}FILTERS": str(_filters()),
-    }
-    return variables | _go(own, settings, 1)
-
-
-def _filters() -> int:
-    """Filters of system calls that this process has already, as in a container: programs know of them."""
-    with suppress(OSError):
-        lines = (line.split() for line in _STATUS.read_text().splitlines())
-        status = {name: value for name, value, *_ in (words for words in lines if len(words) > 1)}
-        # Linux counts them from 5.9 on.
-        return int(status.get("Seccomp_filters:", status.get("Seccomp:", "0")))
-    return 0
-
-
-def _go(own: Mapping[str, str], settings: Wanted, value: int) -> dict[str, str]:
-    """The environment that makes Go programs use MPTCP, unless the user has set it."""
-    go = own.get("GODEBUG", "")
-    if settings.protocol == "tcp" or f"{_GO}=" in go:
-        return {}
-    return {"GODEBUG": f"{go},{_GO}={value}".lstrip(",")}

@@ -49,7 +49,13 @@ from mptune.options.trials import (
     Transfers,
     check_labels,
 )
-from mptune.options.workloads import Connections, WorkloadOption, impossible, on_connections
+from mptune.options.workloads import (
+    Connections,
+    WorkloadOption,
+    impossible,
+    on_connections,
+    wrong_connections,
+)
 from mptune.runner.executors import ExecutorOptions
 from mptune.tables import read_toml
 from mptune.topology import Topology, check_name, from_document, load
@@ -110,11 +116,8 @@ class SweepOptions(Options, frozen=True, kw_only=True):
             yield "script", expected
         if not self.size_known and not self.transfers:
             yield "size_known", "expected only with sizes of transfers"
-        if self.connections > 1:
-            yield (
-                "connections",
-                "expected with sizes of transfers in the --workload (mix:20*transfer:1MiB)",
-            )
+        for expected in wrong_connections(self.workload, self.connections, self.transfers):
+            yield "connections", expected
         if self.workload is not None and self.transfers:
             yield "workload", "expected either a workload or sizes of transfers, found both"
         for expected in impossible(self.workload, self.duration_ns):

@@ -108,8 +108,8 @@ def _obstacle() -> str | None:
 
 
 def _features() -> Features:
-    from mptune.apply.exec import LIBRARY
     from mptune.linux import bpf
+    from mptune.linux.preload import LIBRARY
 
     return Features(
         agent=_agent(),

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from mptune.topology import BOTH, TcpBackground, Topology, together_bps
-from mptune.trial import DEFAULT_FAMILY, PLAIN_TCP, Transfer, Trial
+from mptune.trial import DEFAULT_FAMILY, PLAIN_TCP, Programs, Transfer, Trial
 from mptune.trial.stacks import DEFAULT_STACK, STACKS, describe
 from mptune.units import format_rate, format_size, format_time
 
@@ -127,6 +127,8 @@ def _outside(trial: Trial, compared: Compared) -> Iterator[str]:
             compared.transfer_bytes,
             lambda number: format_size(round(number), 3),
         )
+    elif isinstance(trial.workload, Programs):
+        yield "programs are not validated"
     else:
         low, high = (share * compared.duration_ns for share in DURATIONS)
         lasts = [trial.workload.duration_ns]

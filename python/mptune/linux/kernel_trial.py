@@ -19,6 +19,8 @@ from mptune.linux.addresses import SIDES
 from mptune.linux.assignment import Assignment
 from mptune.linux.kernel_beside import Beside, Others
 from mptune.linux.meter import STEP_S, Meter
+from mptune.linux.preload.statistics import collected
+from mptune.linux.programs import Job, Programs
 from mptune.linux.talker import Message, Talker, await_any
 from mptune.linux.venue import About, Venue
 
@@ -54,6 +56,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     limit_s : the trial's own limit.
     beside : further connections of the trial.
     managed : the assignment's path manager is used; otherwise the kernel's own, as it is set up.
+    programs : run instead of the meter; None without any.
     """
 
     assignment: Assignment
@@ -65,6 +68,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     limit_s: float
     beside: tuple[Beside, ...] = ()
     managed: bool = True
+    programs: Job | None = None
 
 
 class Outcome(msgspec.Struct, kw_only=True):
@@ -117,6 +121,21 @@ def run(plan: Plan, venue: Venue, interrupted: Callable[[], bool] = lambda: Fals
     return outcome
 
 
+def _meter(plan: Plan, venue: Venue, stack: ExitStack) -> Meter[Talker] | Programs:
+    """What measures: both halves of the meter, or both programs."""
+    if plan.programs is None:
+        return Meter(
+            stack.enter_context(venue.start("sender", "local")),
+            stack.enter_context(venue.start("receiver", "remote")),
+        )
+    return Programs(
+        stack.enter_context(venue.start("program", "local", "client")),
+        stack.enter_context(venue.start("program", "remote", "server")),
+        plan.programs,
+        (stack.enter_context(collected()), stack.enter_context(collected())),
+    )
+
+
 class _Course:
     """The processes of one trial, and its state."""
 
@@ -135,10 +154,7 @@ class _Course:
         self._managers = [
             stack.enter_context(venue.start("paths", side, "path manager")) for side in SIDES if plan.managed
         ]
-        self._meter = Meter(
-            stack.enter_context(venue.start("sender", "local")),
-            stack.enter_context(venue.start("receiver", "remote")),
-        )
+        self._meter = _meter(plan, venue, stack)
         self._others = Others(plan.beside, venue, stack)
         self._script = list(plan.script)
         self._handshake_ns = 0

@@ -32,6 +32,7 @@ class Links(msgspec.Struct, frozen=True, kw_only=True):
     network : the core's description of the links; `seed` is for everything random on them.
     settings : sysctls of both namespaces that differ from the usual ones.
     recording : file of the packets' records, and most of them (`recorder.rs`); None records nothing.
+    preferred : by side, the interface of programs that choose no address of their own.
     """
 
     interfaces: Mapping[Side, tuple[NamespaceInterface, ...]]
@@ -39,6 +40,7 @@ class Links(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     settings: Mapping[str, str] = {}
     recording: Mapping[str, Any] | None = None
+    preferred: Mapping[Side, int] = {}
 
 
 class NamespaceVenue:
@@ -106,7 +108,7 @@ class NamespaceVenue:
     def lay_out(self) -> None:
         """Give the emulator's devices their addresses and routes."""
         self._emulator.expect("ready", STEP_S)
-        offloads = self._sites.configure(self._links.interfaces)
+        offloads = self._sites.configure(self._links.interfaces, self._links.preferred)
         self.about |= {f"offloads {device}": features for device, features in offloads.items()}
 
     def open(self) -> None:

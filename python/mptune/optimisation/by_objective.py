@@ -29,10 +29,11 @@ from mptune.trial import (
     Bulk,
     Combination,
     Configuration,
+    Described,
     Mix,
+    Programs,
     Record,
     ScriptedAction,
-    Timed,
     Transfer,
     judged,
 )
@@ -121,7 +122,7 @@ class ObjectiveResult(msgspec.Struct, frozen=True, kw_only=True):
     stack: str
     buffer_mode: str
     family: str
-    workload: Timed | Mix
+    workload: Described
     objective: str
     unit: str
     limits: tuple[str, ...]
@@ -171,7 +172,7 @@ class _Search:
     """
 
     job: Job
-    workload: Timed | Mix
+    workload: Described
     objective: Metric
     limits: tuple[Limit, ...]
 
@@ -378,9 +379,9 @@ class _Search:
 
     @property
     def _alone(self) -> Metric:
-        """Throughput of a saturated sender, which a mix may have among its own metrics."""
-        is_mix = isinstance(self.workload, Mix)
-        return replace(THROUGHPUT, name=f"{THROUGHPUT.name} of one alone") if is_mix else THROUGHPUT
+        """Throughput of a saturated sender, which mixes and programs may have among their own."""
+        has_its_own = isinstance(self.workload, Mix | Programs)
+        return replace(THROUGHPUT, name=f"{THROUGHPUT.name} of one alone") if has_its_own else THROUGHPUT
 
     def _outage(
         self, pair: Sequence[Configuration], ours: Sequence[Record], runs: int
@@ -389,6 +390,8 @@ class _Search:
         is_sized = isinstance(judged(self.workload), Transfer)
         if len(self.job.topology.paths) < 2 or pair[0].protocol == "tcp" or is_sized:
             return None, []
+        if isinstance(self.workload, Programs):
+            return None, []  # nobody knows beforehand when half of them is over
         carried: dict[str, float] = {}
         for record in ours:
             for subflow in record.subflows:
@@ -482,11 +485,11 @@ def _beginnings(topology: Topology, subset: Sequence[str], asked: Sequence[str])
     return ("" if usual in subset else subset[0],)
 
 
-def worth_measuring(buffers: Sequence[int], sent: Timed | Mix) -> list[int]:
+def worth_measuring(buffers: Sequence[int], sent: Described) -> list[int]:
     """Buffers for a workload, bytes, ascending: of those that hold all that can wait the smallest alone.
 
     That are the messages of a standstill, or all that is asked for at once. Beside a sender that always has
-    more, all are worth it.
+    more, and where that is not known, all are worth it.
     """
     ordered = sorted(buffers)
     if sent.waiting_bytes is None:

@@ -19,7 +19,7 @@ from mptune.runner.runner import TrialRunner
 from mptune.runner.running import Advance
 from mptune.testbeds import only_stack
 from mptune.topology import Topology
-from mptune.trial import Bulk, Combination, Configuration, Mix, Record, Timed, Transfer, Workload
+from mptune.trial import Bulk, Combination, Configuration, Described, Record, Transfer, Workload
 from mptune.units import MIB
 
 
@@ -42,7 +42,7 @@ class Job:
     round_: int = 0
     sets: Mapping[str, SubflowSets] = field(default_factory=dict)
     transfer: Transfer | None = None
-    sent: Timed | Mix | None = None
+    sent: Described | None = None
 
     def of_size(self, transfer_bytes: int) -> "Job":
         """The same job for transfers of one size."""

@@ -29,11 +29,17 @@ from mptune.options.trials import (
     SizeKnown,
     Transfers,
 )
-from mptune.options.workloads import Connections, WorkloadOption, impossible, on_connections
+from mptune.options.workloads import (
+    Connections,
+    WorkloadOption,
+    impossible,
+    on_connections,
+    wrong_connections,
+)
 from mptune.strategy import STRATEGIES
 from mptune.testbeds import check_name
 from mptune.testbeds.virtual import VirtualTestbed
-from mptune.trial import DEFAULT_FAMILY, FIXED, Mix, Timed, Workload, judged, workloads_of
+from mptune.trial import DEFAULT_FAMILY, FIXED, Described, Timed, Workload, judged, workloads_of
 from mptune.trial.metrics import GAP, STALLED, USUAL, Metric, has, metric_named, times_of, usual_objective
 
 #: Configuration of a host that was never tuned; measured with the largest buffer of the sweep.
@@ -152,7 +158,9 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
             "percentile; of bursts burst:mean or a percentile, or on-off:throughput; of all late:150ms, the "
             "share that takes longer.",
             key="decision.objective",
-            unset=", ".join(USUAL[kind] for kind in ("messages", "requests", "page", "video", "on-off")),
+            unset=", ".join(
+                USUAL[kind] for kind in ("messages", "requests", "page", "video", "on-off", "exec")
+            ),
         ),
     ] = None
     at_most_delay_ns: Annotated[
@@ -319,7 +327,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
     shortened_from_ns: int | None = None
 
     @property
-    def sent(self) -> Timed | Mix | None:
+    def sent(self) -> Described | None:
         """The workload that was asked for, if it is one with an objective."""
         return None if self.workload is None else self.workload.lasting(self.duration_ns)
 
@@ -351,11 +359,8 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
         """The model needs enough buffer sizes; options are of path managers that are swept."""
         if not self.size_known and not self.transfers:
             yield "size_known", "expected only with sizes of transfers"
-        if self.connections > 1:
-            yield (
-                "connections",
-                "expected with sizes of transfers in the --workload (mix:20*transfer:1MiB)",
-            )
+        for wrong in wrong_connections(self.workload, self.connections, self.transfers):
+            yield "connections", wrong
         yield from self._conflicts_of_workload()
         if self.workload is not None:
             for field in msgspec.structs.fields(type(self)):

@@ -4,7 +4,8 @@ A text such as "messages:200B/100ms": the kind, and what it needs. How long it l
 """
 
 import itertools
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Sequence
 from typing import Annotated
 
 from mptune import units
@@ -20,6 +21,7 @@ from mptune.trial import (
     Asking,
     Browsing,
     Bursting,
+    Commands,
     Pattern,
     Saturating,
     Several,
@@ -39,7 +41,7 @@ _MOST_AT_ONCE = 1_000
 _MOST_OBJECTS = 10_000
 
 #: Whatever can be asked for by this option.
-AskedWorkload = Asked | Several
+AskedWorkload = Asked | Several | Commands
 
 #: Kinds, and how they are written.
 _KINDS = {
@@ -65,11 +67,16 @@ _IN_A_MIX = {"bulk": "bulk", "transfer": "transfer:SIZE"}
 #: What a mix begins with, and what is between its parts and behind their numbers of connections.
 _MIX, _AND, _TIMES = "mix:", "+", "*"
 
+#: What two programs begin with, how that goes on, and how many they are.
+_EXEC, _OF_EXEC, _ENDS = "exec:", "exec:CLIENT,SERVER", 2
+
 
 def _parse(text: str) -> AskedWorkload:
     if text.strip().startswith(_MIX):
         parts = text.strip().removeprefix(_MIX).split(_AND)
         return Several(parts=tuple(map(_part, parts)))
+    if text.strip().startswith(_EXEC):
+        return _commands(text.strip().removeprefix(_EXEC), text)
     return _parse_one(text)
 
 
@@ -98,7 +105,7 @@ def _parse_any(text: str) -> AskedSingle:
 def _parse_one(text: str) -> Asked:
     kind, more, rest = text.strip().partition(":" if ":" in text else ",")
     if kind not in _KINDS:
-        raise ValueError(one_of((*_KINDS, "mix"), kind))
+        raise ValueError(one_of((*_KINDS, "exec", "mix"), kind))
     if kind == "video":
         return _video(text, rest.split(",") if more else [])
     main, *others = rest.split(",")
@@ -118,6 +125,33 @@ def _parse_one(text: str) -> Asked:
         raise ValueError(f"expected {_KINDS[kind]}, found {quoted(text)}")
     objects = count().parse(number)
     return Browsing(page_bytes=size, objects=objects, object_bytes=units.parse_size(object_size), **further)
+
+
+def _commands(rest: str, text: str) -> Commands:
+    """Two command lines with a comma between them that is not quoted; the words are split as by sh(1)."""
+    words = shlex.shlex(rest, posix=True, punctuation_chars=",")
+    words.whitespace_split, words.commenters = True, ""
+    try:
+        found = list(words)
+    except ValueError as error:
+        raise ValueError(f"expected {_OF_EXEC}, found {quoted(text)}: {error}") from None
+    lines: list[list[str]] = [[]]
+    for word in found:
+        if word == ",":
+            lines.append([])
+        else:
+            lines[-1].append(word)
+    if len(lines) != _ENDS or not all(lines):
+        raise ValueError(
+            f"expected {_OF_EXEC}, two command lines with a comma that is not quoted, found {quoted(text)}"
+        )
+    return Commands(client=tuple(lines[0]), server=tuple(lines[1]))
+
+
+def _quoted_words(words: tuple[str, ...]) -> str:
+    return " ".join(
+        f"'{word}'" if "," in word and shlex.quote(word) == word else shlex.quote(word) for word in words
+    )
 
 
 def _video(text: str, parts: list[str]) -> Watching:
@@ -156,7 +190,7 @@ def _further(kind: str, parts: list[str]) -> dict[str, int] | None:
     return found
 
 
-def shown(asked: AskedSingle | Several) -> str:
+def shown(asked: AskedSingle | Several | Commands) -> str:
     """The text that means a workload."""
     match asked:
         case Several():
@@ -176,6 +210,8 @@ def shown(asked: AskedSingle | Several) -> str:
         case Browsing():
             objects = f"{asked.objects}x{_size(asked.object_bytes)}"
             text = f"page:{_size(asked.page_bytes)}/{objects}{_think(asked.think_ns)}"
+        case Commands():
+            text = f"exec:{_quoted_words(asked.client)},{_quoted_words(asked.server)}"
         case Watching():
             rates = (units.format_rate(bps) for bps in asked.ladder_bps)
             ladder = "/".join(rate.replace(" ", "").removesuffix("bit/s") for rate in rates)
@@ -200,7 +236,7 @@ def _think(ns: int) -> str:
     return f",think={_time(ns)}" if ns else ""
 
 
-def _check(asked: AskedSingle | Several) -> None:
+def _check(asked: AskedSingle | Several | Commands) -> None:
     sizes: dict[str, int] = {}
     match asked:
         case Several():
@@ -224,6 +260,8 @@ def _check(asked: AskedSingle | Several) -> None:
         case Browsing():
             sizes = {"a page": asked.page_bytes, "an object": asked.object_bytes}
             _within("objects", asked.objects, _MOST_OBJECTS)
+        case Commands():
+            pass
         case Watching():
             sizes = {}
             _check_video(asked)
@@ -253,7 +291,7 @@ def _within(what: str, value: int, most: int) -> None:
 WORKLOAD = Kind("WORKLOAD", _parse, shown, _check)
 
 WorkloadOption = Annotated[
-    Asked | Several | None,
+    AskedWorkload | None,
     Option(
         WORKLOAD,
         "What the programs do instead, for the --duration. messages:200B/100ms: a message of 200 B every "
@@ -264,7 +302,8 @@ WorkloadOption = Annotated[
         "video, each at the bitrate that the player's buffer allows; video alone has usual bitrates. "
         "mix:bulk+20*messages:200B/100ms: several at the same time, on connections of their own, here one "
         "that sends as fast as it can beside 20 with messages; what counts is the first, and transfer:SIZE "
-        "can be in it too.",
+        "can be in it too. exec:./client.sh,./server.sh: the connections of two programs; the client has the "
+        "--duration to end.",
         key="trials.workload",
         unset="as much as the connection takes",
     ),
@@ -291,12 +330,22 @@ def on_connections(
     if not 1 < connections <= MOST_CONNECTIONS:
         return asked
     alone = Saturating() if transfer_bytes is None else Sized(bytes=transfer_bytes)
-    return on_each(asked or alone, connections)
+    return asked if isinstance(asked, Commands) else on_each(asked or alone, connections)
 
 
-def impossible(asked: AskedSingle | Several | None, duration_ns: int | None) -> Iterator[str]:
+def wrong_connections(
+    asked: AskedWorkload | None, connections: int, transfers: Sequence[int] = ()
+) -> Iterator[str]:
+    """Errors of a number of connections with a workload or sizes of transfers, for `Options.conflicts`."""
+    if connections > 1 and isinstance(asked, Commands):
+        yield "expected only without programs (exec), which open connections as they like"
+    elif connections > 1 and transfers:
+        yield "expected with sizes of transfers in the --workload (mix:20*transfer:1MiB)"
+
+
+def impossible(asked: AskedWorkload | AskedSingle | None, duration_ns: int | None) -> Iterator[str]:
     """Errors of a workload with a duration, for `Options.conflicts`."""
-    if asked is None or duration_ns is None or isinstance(asked, Saturating | Sized):
+    if asked is None or duration_ns is None or isinstance(asked, Saturating | Sized | Commands):
         return
     if isinstance(asked, Several):
         if (found := sum(part.connections for part in asked.parts)) > MOST_CONNECTIONS:

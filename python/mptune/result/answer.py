@@ -466,7 +466,7 @@ class ObjectiveAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    workload : as in `mptune.trial.Messages`, or `mptune.trial.Mix`.
+    workload : its settings, as in `mptune.trial.Messages`, `Mix` and `Programs`.
     figures : the objective first.
     throughput : of a saturated sender with the same configurations, Mbit/s.
     harm : what another TCP connection loses, percent, where that was asked for.

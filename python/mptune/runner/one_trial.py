@@ -29,7 +29,14 @@ from mptune.options.trials import (
     check_labels,
     sending_time,
 )
-from mptune.options.workloads import AskedWorkload, Connections, WorkloadOption, impossible, on_connections
+from mptune.options.workloads import (
+    AskedWorkload,
+    Connections,
+    WorkloadOption,
+    impossible,
+    on_connections,
+    wrong_connections,
+)
 from mptune.runner.progress import Reporter
 from mptune.topology import Topology
 from mptune.trial import (
@@ -42,6 +49,7 @@ from mptune.trial import (
     Part,
     PartObservation,
     PlannedTrial,
+    Programs,
     Record,
     Timed,
     Transfer,
@@ -92,6 +100,8 @@ class RunOptions(Options, frozen=True, kw_only=True):
             yield "workload", "expected either --workload or --transfer, found both"
         for expected in impossible(self.asked, self.duration_ns):
             yield "workload", expected
+        for expected in wrong_connections(self.workload, self.connections):
+            yield "connections", expected
         if not self.size_known and self.transfer_bytes is None and self.workload is None:
             yield "size_known", "expected only with --transfer: without one there is no size to know"
         for expected in wrong_times(self.script, self.duration_ns):
@@ -207,7 +217,7 @@ def uncounted(trial: Trial, observation: Observation) -> Uncounted:
     much its sender sent again, of which not all need have arrived twice: `repeated` is at most that.
     """
     excess = max(0, sum(subflow.bytes for subflow in observation.subflows) - observation.in_order_bytes)
-    if isinstance(judged(trial.workload), Transfer) and observation.completion_ns is not None:
+    if isinstance(judged(trial.workload), Transfer | Programs) and observation.completion_ns is not None:
         return Uncounted(excess, 0)
     if testbeds.only_stack(observation.testbed) is None:
         return Uncounted(0, excess)

@@ -13,9 +13,9 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from mptune.capture import Run
-from mptune.errors import MptuneError
+from mptune.errors import InputError, MptuneError
 from mptune.topology import Topology
-from mptune.trial import Observation, Trial, Workload
+from mptune.trial import Observation, Programs, Trial, Workload
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -96,7 +96,19 @@ class Testbed(ABC):
         ------
         InputError : naming the option or the key.
         """
+        self.check_workload(trial.workload)
         self.check_network(trial.topology)
+
+    def check_workload(self, workload: Workload) -> None:
+        """Refuse a workload that this testbed lacks.
+
+        Raises
+        ------
+        InputError : naming the option.
+        """
+        if isinstance(workload, Programs):
+            expected = f"expected no programs (exec): they run with --testbed namespaces, not {self.name}"
+            raise InputError("--workload", "", expected)
 
     def check_there(self, trial: Trial) -> None:
         """Do what `check` does, and ask the machines that would run the trial, if they are others.

@@ -17,7 +17,16 @@ import msgspec
 from mptune.errors import Failure
 from mptune.testbeds._many import background_of, judged_result, parts_of
 from mptune.testbeds._outages import coarse, take_over_ms
-from mptune.trial import Observation, Piece, SubflowObservation, Transfer, Trial, expected_bps, judged
+from mptune.trial import (
+    Observation,
+    Piece,
+    Programs,
+    SubflowObservation,
+    Transfer,
+    Trial,
+    expected_bps,
+    judged,
+)
 
 if TYPE_CHECKING:
     from mptune.linux.kernel_trial import Outcome, Plan
@@ -77,7 +86,9 @@ def observe(
         bins=coarse(result.get("bins", []), width_ns),
         subflows=_subflows(paths, found, width_ns),
         expected_bps=expected_bps(trial, result.get("expected_bytes")),
-        completion_ns=result.get("completion_ns") if isinstance(judged(trial.workload), Transfer) else None,
+        completion_ns=result.get("completion_ns")
+        if isinstance(judged(trial.workload), Transfer | Programs)
+        else None,
         delays_ns=result.get("delays_ns", []),
         pieces=msgspec.convert(result.get("pieces", []), list[Piece]),
         failed=failed,
@@ -232,6 +243,7 @@ def _of_meter(result: dict[str, Any]) -> Metadata:
     for key in ("cc_effective", "fallback", "reinjected_bytes"):
         if result.get(key) is not None:
             metadata[key] = result[key]
+    metadata |= result.get("programs", {})
     if result.get("late_ns") is not None:
         metadata["message_late_max_ms"] = result["late_ns"] / 1e6
     if result.get("strangers"):

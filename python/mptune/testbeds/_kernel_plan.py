@@ -14,7 +14,7 @@ import msgspec
 from mptune.errors import InputError
 from mptune.testbeds._outages import bin_ns
 from mptune.topology import BOTH, FAMILIES, TcpBackground
-from mptune.trial import MOST_CONNECTIONS, Bulk, Mix, Single, Trial, size_of
+from mptune.trial import MOST_CONNECTIONS, Bulk, Mix, Programs, Single, Trial, size_of
 from mptune.trial.stacks import DECLARED, TOLD, refusal
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from mptune.linux.kernel_beside import Beside
     from mptune.linux.kernel_trial import Action, Plan
     from mptune.linux.namespace_venue import Links
+    from mptune.linux.programs import Job
 
 #: The kernel's sizes of buffers are of the type int, bytes.
 _LARGEST_LIMIT = 2**31 - 1
@@ -178,6 +179,24 @@ def plan(
         beside=(*of_mix, *_of_others(trial, others_ccs, named)),
         script=_script(trial),
         limit_s=trial.workload.limit_ns / 1e9,
+        programs=_programs(trial, kernel_cc),
+    )
+
+
+def _programs(trial: Trial, kernel_cc: str) -> Job | None:
+    """Programs in place of the meter."""
+    from mptune.linux.programs import Job
+
+    sent = trial.workload
+    if not isinstance(sent, Programs):
+        return None
+    return Job(
+        client=sent.client,
+        server=sent.server,
+        protocol=trial.protocol,
+        kernel_cc=kernel_cc,
+        buffer_bytes=trial.buffer_bytes if trial.buffer_mode == "fixed" else None,
+        limit_s=sent.deadline_ns / 1e9,
     )
 
 
@@ -185,7 +204,7 @@ class Connection(NamedTuple):
     """A connection of a trial: its place in the mix, if it is one, its workload, and when it begins."""
 
     part: int
-    workload: Single
+    workload: Single | Programs
     start_ns: int
 
 
@@ -257,8 +276,14 @@ def links(
     trial: Trial,
     named: Mapping[Side, tuple[NamespaceInterface, ...]],
     recording: Mapping[str, Any] | None = None,
+    initial: tuple[str, str] = ("", ""),
 ) -> Links:
-    """Configuration of the emulator between two namespaces with these interfaces, and its recordings."""
+    """Configuration of the emulator between two namespaces with these interfaces, and its recordings.
+
+    Parameters
+    ----------
+    initial : addresses of the initial path, by which programs leave that choose none.
+    """
     from mptune.linux.namespace_venue import Links
 
     return Links(
@@ -267,6 +292,12 @@ def links(
         seed=trial.seed,
         settings=_settings(trial),
         recording=recording,
+        preferred={
+            end.side: end.index
+            for ends, address in zip(named.values(), initial, strict=True)
+            for end in ends
+            if isinstance(trial.workload, Programs) and address in (end.ipv4, end.ipv6)
+        },
     )
 
 
@@ -311,7 +342,9 @@ def _script(trial: Trial) -> tuple[Action, ...]:
     return tuple(actions)
 
 
-def _meter(trial: Trial, workload: Single, kernel_cc: str, thresholds: list[int]) -> dict[str, Any]:
+def _meter(
+    trial: Trial, workload: Single | Programs, kernel_cc: str, thresholds: list[int]
+) -> dict[str, Any]:
     """Configuration of the meter."""
     return {
         "cc": kernel_cc,

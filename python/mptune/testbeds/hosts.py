@@ -160,6 +160,7 @@ class HostsTestbed(Testbed):
         ------
         InputError : naming the option or the key.
         """
+        self.check_workload(trial.workload)
         self.check_network(trial.topology)
         _kernel_plan.check(trial, self.name)
         if any(action.action in ("down", "up") for action in trial.script):

@@ -23,7 +23,15 @@ from mptune.testbeds._base import Testbed
 from mptune.testbeds._kernel_plan import stall_ns
 from mptune.testbeds._recorded import MOST_PACKETS, SPACING_NS, run_of
 from mptune.topology import TcpBackground, Topology
-from mptune.trial import DEFAULT_FAMILY, MOST_CONNECTIONS, Mix, Observation, Trial
+from mptune.trial import (
+    DEFAULT_FAMILY,
+    MOST_CONNECTIONS,
+    Mix,
+    Observation,
+    Programs,
+    Trial,
+    Workload,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -86,6 +94,13 @@ class NamespacesTestbed(Testbed):
         """Refuse what the emulator cannot have (`check_network`)."""
         check_network(topology)
 
+    def check_workload(self, workload: Workload) -> None:
+        """Refuse programs that cannot be started and measured here."""
+        from mptune.linux import programs
+
+        if isinstance(workload, Programs):
+            programs.check((workload.client, workload.server))
+
     def check(self, trial: Trial) -> None:
         """Refuse what the kernel cannot do, without running it.
 
@@ -95,6 +110,7 @@ class NamespacesTestbed(Testbed):
         """
         from mptune.linux import congestion
 
+        self.check_workload(trial.workload)
         self.check_network(trial.topology)
         for cc in dict.fromkeys((trial.cc, *(flow.cc for flow in _kernel_plan.others(trial)))):
             congestion.check(cc)
@@ -192,7 +208,8 @@ class NamespacesTestbed(Testbed):
             plan = _kernel_plan.plan(trial, kernel_cc, named, ccs)
             if recording is not None:
                 plan = msgspec.structs.replace(plan, meter={**plan.meter, "samples_ns": SPACING_NS})
-            venue = NamespaceVenue(_kernel_plan.links(trial, named, recording), self._ready)
+            links = _kernel_plan.links(trial, named, recording, plan.initial)
+            venue = NamespaceVenue(links, self._ready)
             before = Load.now(self._awake.pid)
             outcome = kernel_trial.run(plan, venue, lambda: self._gate.closed)
             busy = before.share_until(Load.now(self._awake.pid))

@@ -87,6 +87,7 @@ class VirtualTestbed(Testbed):
         ------
         InputError : naming the option; or as `check_network`.
         """
+        self.check_workload(trial.workload)
         self.check_network(trial.topology)
         if trial.cc not in self.kernel.congestion_controls:
             known = [cc for cc in _core.congestion_controls() if cc in self.kernel.congestion_controls]

@@ -15,7 +15,7 @@ from mptune.errors import one_of
 from mptune.statistics import quantile
 from mptune.trial.mixes import Mix, Workload, judged
 from mptune.trial.records import Record, of_part, sent_of
-from mptune.trial.workloads import Messages, OnOff, Page, Requests, Timed, Transfer, Video
+from mptune.trial.workloads import Messages, OnOff, Page, Programs, Requests, Timed, Transfer, Video
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -316,6 +316,7 @@ USUAL = {
     "messages": "delay:p99",
     "requests": "response:mean",
     "page": "page:mean",
+    "exec": "completion",
     "video": "video:quality",
     "on-off": "burst:mean",
 }
@@ -351,7 +352,7 @@ def metrics_of(workload: Workload) -> tuple[Metric, ...]:
             return tuple(times_of(workload)[word] for word in ("mean", "p50", "p95", "p99"))
         case Video():
             return tuple(VIDEO.values())
-        case Transfer():
+        case Transfer() | Programs():
             return COMPLETION, THROUGHPUT
         case _:
             return (THROUGHPUT,)

@@ -8,7 +8,7 @@ from hashlib import blake2b
 
 import msgspec
 
-from mptune.trial.workloads import Asked, Bulk, Messages, Transfer, _Workload
+from mptune.trial.workloads import Asked, Bulk, Messages, Programs, Timed, Transfer, _Workload
 from mptune.trial.workloads import Workload as One
 from mptune.units import format_size
 
@@ -60,7 +60,7 @@ class Mix(_Workload, frozen=True, kw_only=True, tag="mix"):
     @property
     def size(self) -> int | None:
         """Payload bytes of each connection, where all have the same workload; None otherwise."""
-        return judged(self).size if len(self.parts) == 1 else None
+        return self.parts[0].workload.size if len(self.parts) == 1 else None
 
     @property
     def pause_ns(self) -> int:
@@ -98,7 +98,7 @@ class Mix(_Workload, frozen=True, kw_only=True, tag="mix"):
 
     def arrived(self, number: int) -> str:
         """So many messages, responses or pages of the first part, for people."""
-        first = judged(self)
+        first = self.parts[0].workload
         if isinstance(first, Bulk | Transfer):
             return self.parts[0].phrase
         if isinstance(first, Messages):
@@ -132,11 +132,13 @@ class Mix(_Workload, frozen=True, kw_only=True, tag="mix"):
         return starts
 
 
+#: Workloads that a user describes, and that have an objective.
+Described = Timed | Mix | Programs
 #: Whatever a trial can send.
-Workload = Single | Mix
+Workload = Single | Mix | Programs
 
 
-def judged(workload: Workload) -> Single:
+def judged(workload: Workload) -> Single | Programs:
     """The workload that a trial is judged by: the first of a mix."""
     return workload.parts[0].workload if isinstance(workload, Mix) else workload
 

@@ -4,6 +4,7 @@ It is independent of the network and of MPTCP. Simulator and agent read the same
 (`crates/mptune-core/src/trial/spec.rs`).
 """
 
+import shlex
 from typing import Any
 
 import msgspec
@@ -281,6 +282,39 @@ class Page(_InPieces, frozen=True, kw_only=True, tag="page"):
         return f"{number} pages"
 
 
+class Programs(_Workload, frozen=True, kw_only=True, tag="exec"):
+    """A client and a server of the user's, whose connections are measured; they run on a kernel alone.
+
+    The client starts at the sending site, where the connections of trials begin, as soon as the server at the
+    receiving site listens. The trial ends with the client. Their sockets get the trial's settings by the
+    preloaded library (`mptune.linux.preload`).
+
+    Attributes
+    ----------
+    client, server : the file or the name of a program, and its arguments.
+    deadline_ns : the trial fails if the client has not ended after this long.
+    """
+
+    client: tuple[str, ...]
+    server: tuple[str, ...]
+    deadline_ns: int
+
+    @property
+    def limit_ns(self) -> int:
+        """Latest end of the trial."""
+        return self.deadline_ns
+
+    @property
+    def waiting_bytes(self) -> None:
+        """What can wait to be sent is not known."""
+        return
+
+    @property
+    def phrase(self) -> str:
+        """The workload for people."""
+        return f"the program {shlex.join(self.client)}"
+
+
 class Video(_InPieces, frozen=True, kw_only=True, tag="video"):
     """Segments of a video on one connection, asked for one at a time; both programs set TCP_NODELAY.
 
@@ -385,6 +419,17 @@ class Pattern(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="
     def lasting(self, duration_ns: int) -> Messages:
         """The workload of a trial."""
         return Messages(bytes=self.bytes, interval_ns=self.interval_ns, duration_ns=duration_ns)
+
+
+class Commands(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="exec"):
+    """A client and a server, as `Pattern`; the fields are those of `Programs`."""
+
+    client: tuple[str, ...]
+    server: tuple[str, ...]
+
+    def lasting(self, duration_ns: int) -> Programs:
+        """The workload of a trial, which the client ends: it has so long at most."""
+        return Programs(client=self.client, server=self.server, deadline_ns=duration_ns)
 
 
 #: What is asked for, without the time that it lasts.

@@ -236,6 +236,20 @@ impl Diag {
         Ok(())
     }
 
+    /// The lowest port at which a program of this namespace accepts connections; none if none does.
+    ///
+    /// # Errors
+    /// As for a glance.
+    pub fn listening(&mut self) -> Result<Option<u16>, Error> {
+        let (both, mut lowest) = (Families { v4: true, v6: true }, None);
+        self.dump(both, StateFlags::LISTEN, ExtensionFlags::empty(), |message| {
+            let port = InetResponseHeader::parse(message.payload())?.socket_id.source_port;
+            lowest = Some(lowest.map_or(port, |known: u16| known.min(port)));
+            Ok(())
+        })?;
+        Ok(lowest)
+    }
+
     /// A program accepts connections there.
     ///
     /// # Errors

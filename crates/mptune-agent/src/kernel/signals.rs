@@ -84,6 +84,16 @@ pub fn next(mut signals: &File) -> io::Result<Option<&'static str>> {
     }))
 }
 
+/// Sends a process SIGTERM.
+///
+/// # Errors
+/// There is no such process.
+pub fn terminate(number: u32) -> io::Result<()> {
+    let number = i32::try_from(number).map_err(io::Error::other)?;
+    // SAFETY: kill takes two integers.
+    check(unsafe { libc::kill(number, libc::SIGTERM) }).map(drop)
+}
+
 /// Blocks SIGTERM, SIGINT and SIGHUP for good: what ends a session does not end this process.
 pub fn block() -> io::Result<()> {
     // SAFETY: sigset_t is plain data, for which all zeros is a value; the calls write only to it.

@@ -105,8 +105,16 @@ class Sites:
             for interface in named
         ]
 
-    def configure(self, interfaces: Mapping[Side, Sequence[NamespaceInterface]]) -> dict[str, str]:
+    def configure(
+        self,
+        interfaces: Mapping[Side, Sequence[NamespaceInterface]],
+        preferred: Mapping[Side, int] | None = None,
+    ) -> dict[str, str]:
         """Give the devices, which must exist, their addresses and routes; return their offloads.
+
+        Parameters
+        ----------
+        preferred : by side, the interface of programs that choose no address; without one they have no route.
 
         Raises
         ------
@@ -120,6 +128,7 @@ class Sites:
                     "ipv4": interface.ipv4,
                     "ipv6": interface.ipv6,
                     "table": interface.table,
+                    "preferred": (preferred or {}).get(side) == interface.index,
                 }
                 for interface in named
             ]

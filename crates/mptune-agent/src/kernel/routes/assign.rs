@@ -65,6 +65,20 @@ impl Devices {
     }
 }
 
+/// Table of packets without an address that a rule knows, RT_TABLE_MAIN.
+const MAIN: u32 = 254;
+
+impl Devices {
+    /// Packets of programs that choose no address of their own leave by a device, with its address of this family.
+    ///
+    /// # Errors
+    /// The kernel refuses it.
+    pub fn prefer(&mut self, device: Device<'_>, ip: IpAddr) -> Result<(), Error> {
+        let route = RouteNetlinkMessage::NewRoute(device.route(ip, MAIN));
+        self.netlink.create(&format!("{}: route", device.name), route)
+    }
+}
+
 impl Device<'_> {
     /// It works at once, without a search for duplicates.
     fn address(self, ip: IpAddr) -> AddressMessage {

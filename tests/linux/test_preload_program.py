@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from mptune.apply import _exec_program
-from mptune.apply._exec_program import find
 from mptune.errors import InputError
+from mptune.linux.preload import program as examined
+from mptune.linux.preload.program import find
 
 GLIBC = b"/lib64/ld-linux-x86-64.so.2\0"
 MUSL = b"/lib/ld-musl-x86_64.so.1\0"
@@ -82,7 +82,7 @@ pytestmark = pytest.mark.needs("linux")
 
 def test_a_program_with_a_loader_can_be_preloaded(made):
     path = made(elf())
-    assert find(path) == _exec_program.Program(path=Path(path), loaded=Path(path))
+    assert find(path) == examined.Program(path=Path(path), loaded=Path(path))
 
 
 def test_the_interpreter_of_these_tests_can_be_preloaded():
