@@ -42,7 +42,7 @@ REQUEST_BYTES = 400
 #: The highest bitrate of a video as a share of the rate of all paths, and the others as shares of it.
 VIDEO_SHARE, LADDER, SEGMENT_NS = ("0.5", "3"), (0.1, 0.2, 0.35, 0.6, 1), 1_000_000_000
 #: The duration of a trial with a video, of which the buffer is to be a small part.
-VIDEO_NS = 60_000_000_000
+VIDEO_NS = 40_000_000_000
 BUFFER_BYTES = 2**20
 
 
@@ -223,9 +223,10 @@ def main() -> None:
         ],
     )
     if asked.write_docs:
+        runs = f"{asked.runs} runs of {DURATION_NS / 1e9:g} s each, videos {VIDEO_NS / 1e9:g} s"
         head = (
-            f"Seed {asked.seed}, {asked.networks} networks, {asked.testbed} ({asked.runs} runs of "
-            f"{DURATION_NS / 1e9:g} s each), simulated {SIMULATED_RUNS} times; mptune {machine()['mptune']}."
+            f"Seed {asked.seed}, {asked.networks} networks, {asked.testbed} ({runs}), "
+            f"simulated {SIMULATED_RUNS} times; mptune {machine()['mptune']}."
         )
         docs.replace(PAGE, "programs", "\n".join([head, "", *docs.table(table)]))
 

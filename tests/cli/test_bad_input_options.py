@@ -31,6 +31,7 @@ VALUES: dict[str, tuple[str, ...]] = {
         *("messages:200B/0s", "messages:-1B/1s", "messages:200B/-1s", "messages:200B/1s/1s", "calls:200B/1s"),
         *("messages:200/100", "messages:nan/1s", "messages:200B/inf", "MESSAGES:200B/1s", LONG),
         f"messages:{LONG}/1s",
+        *("on-off:", "on-off:1MiB", "on-off:0B/1s", "on-off:1MiB/0s", "on-off:-1B/1s", "on-off:x.csv"),
         *("exec", "exec:", "exec:a", "exec:,a", "exec:a,", "exec:a,b,c", "exec:'a,b", f"exec:{LONG}"),
         *("video:", "video:2M/1M", "video:1M/x", "video:1M,buffer=1s", "video,segment=0s", f"video:{LONG}"),
         *("mix:", "mix:calls", "mix:bulk+", "mix:0*bulk", "mix:1001*bulk", "mix:bulk:1MiB", "mix:x*bulk"),

@@ -19,7 +19,8 @@ from mptune.linux.sandbox import leftovers
 from mptune.runner.running import run_trials
 from mptune.testbeds import create
 from mptune.testbeds.namespaces import NamespacesTestbed
-from mptune.trial import BIN_NS, Messages, Video
+from mptune.testbeds.simulated import SimulatedTestbed
+from mptune.trial import BIN_NS, Messages, OnOff, Video
 from mptune.trial.stacks import STACKS
 from tests.plugins.netlink import inside
 from tests.plugins.program import running
@@ -136,6 +137,18 @@ def test_messages_take_as_long_as_the_faster_path(measured):
     assert statistics.median(observation.delays_ns) == pytest.approx(11 * MS, abs=MS)
     assert 0.99 * SECOND < observation.duration_ns < 1.1 * SECOND
     assert 0 <= observation.metadata["message_late_max_ms"] <= 2
+
+
+@pytest.mark.measures("how soon sender, emulator and receiver run when something is due")
+def test_bursts_are_those_that_the_simulator_draws(measured, trial):
+    """Of the same seed: their sizes and times; each takes at least the way."""
+    bursts = OnOff(mean_bytes=20_000, mean_gap_ns=200 * MS, duration_ns=3 * SECOND)
+    observation = measured(workload=bursts)
+    assert observation.failed is None
+    assert observation.in_order_bytes == sum(piece.bytes for piece in observation.pieces)
+    assert observation.pieces == SimulatedTestbed().run(trial(workload=bursts)).pieces
+    assert len(observation.delays_ns) == len(observation.pieces) > 4
+    assert all(taken_ns > 10 * MS for taken_ns in observation.delays_ns)
 
 
 @pytest.mark.measures("how fast sender, emulator and receiver carry segments")

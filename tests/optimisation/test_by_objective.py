@@ -468,6 +468,12 @@ def test_an_initial_path_that_was_asked_for_is_the_beginning_of_every_candidate(
     assert (("B-X",), "C-X") in begins
 
 
+def test_where_no_path_can_be_cut_there_is_no_outage(network: Topology, testbed: Calls) -> None:
+    testbed.cuts = False
+    result = run(network, testbed)
+    assert result.outage is None and not any(trial.script for trial in testbed.trials)
+
+
 # ---- programs -----------------------------------------------------------------------------------
 
 

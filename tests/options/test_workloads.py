@@ -13,7 +13,7 @@ from mptune.options.workloads import (
     on_connections,
     shown,
 )
-from mptune.trial import Asked, Asking, Browsing, Commands, Pattern, Several, Watching
+from mptune.trial import Asked, Asking, Browsing, Bursting, Commands, Pattern, Several, Watching
 
 MS, SECOND = 10**6, 10**9
 
@@ -73,6 +73,11 @@ def test_a_word_is_a_size_and_an_interval(text, size, interval_ns):
         ("mix:999*bulk+2*bulk", "expected 1 to 1000 connections, found 1001"),
         ("bulk", "expected one of messages"),
         ("page:1KiB/3x20KiB,at_once=2", "expected page:SIZE/NxSIZE[,think=TIME], found"),
+        ("on-off:1MiB", "expected on-off:SIZE/TIME, found"),
+        ("on-off:0B/1s", "expected a burst of at least 1 B, found 0 B"),
+        ("on-off:1MiB/0s", "expected a gap above 0, found 0"),
+        ("on-off:1MiB/2s,think=1s", "expected on-off:SIZE/TIME, found"),
+        ("on-off:bursts.csv", "expected on-off:SIZE/TIME, found"),
         ("video:", "expected bitrates such as 365k/1M/2.5M, found ''"),
         ("video:1M/2M,think=1s", "expected video[:RATE/RATE...][,segment=TIME][,buffer=TIME], found"),
         ("video:segment=4s,1M", "expected video[:RATE"),
@@ -175,6 +180,15 @@ def test_many_connections_are_a_mix_of_one_workload():
     assert text(None, 3) == "mix:3*bulk"
     assert text(None, 3, 1048576) == "mix:3*transfer:1MiB"
     assert text(WORKLOAD.parse("mix:bulk+2*bulk"), 2) == "mix:2*bulk+4*bulk"
+
+
+def test_bursts_have_means_and_not_too_many_are_expected():
+    asked = WORKLOAD.parse("on-off:1MiB/2s")
+    assert asked == Bursting(mean_bytes=2**20, mean_gap_ns=2 * SECOND) == WORKLOAD.parse(shown(asked))
+    assert msgspec.convert(msgspec.to_builtins(asked), Asked) == asked
+    many = WORKLOAD.parse("on-off:1B/1ms")
+    assert list(impossible(asked, SECOND)) == list(impossible(many, 99 * SECOND)) == []
+    assert list(impossible(many, 100 * SECOND)) == ["expected at most 100000 bursts, found about 100001"]
 
 
 def test_a_trial_has_a_million_messages_at_most():

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from mptune.errors import Failure
-from mptune.trial import Bulk, Messages, Page, Piece, Record, Requests, Transfer, Video
+from mptune.trial import Bulk, Messages, OnOff, Page, Piece, Record, Requests, Transfer, Video
 from mptune.trial.metrics import (
     COMPLETION,
     DELAYS,
@@ -15,6 +15,7 @@ from mptune.trial.metrics import (
     TIME_COLUMNS,
     TIMES,
     VIDEO,
+    WHILE_ON,
     cost,
     has,
     late,
@@ -206,6 +207,24 @@ def test_a_video_of_one_segment_has_a_start_and_no_share():
     assert all(metric.of(video()) is None for metric in VIDEO.values())
     stalled = Failure("stalled", "no byte in order")
     assert all(metric.of(video((0, 500, 1, 0), failed=stalled)) is None for metric in VIDEO.values())
+
+
+def test_bursts_are_judged_by_their_times_and_by_what_is_carried_while_there_are_any():
+    """From 0 to 1 s, and from 4 to 7 s, since the third waits for the second; of a second connection 2 s."""
+    workload = {"kind": "on-off"}
+    pieces = tuple(
+        Piece(at_ns=at * 10**9, bytes=size)
+        for at, size in ((0, 10**6), (4, 10**6), (5, 2 * 10**6), (0, 10**6))
+    )
+    kept = msgspec.structs.replace(
+        messages(1000.0, 2000.0, 2000.0, 2000.0), settings={"workload": workload}, pieces=pieces
+    )
+    assert WHILE_ON.of(kept) == pytest.approx(8 * 5 / 6)
+    assert WHILE_ON.of(messages(1.0)) is None and metric_named("on-off:throughput") is WHILE_ON
+    bursts = OnOff(mean_bytes=1, mean_gap_ns=1, duration_ns=1)
+    assert metric_of(bursts) is TIMES["burst"]["mean"] and has(bursts, WHILE_ON) and has(bursts, late(1))
+    assert through_an_outage(bursts).of(kept) == 2000 and not has(CALLS, WHILE_ON)
+    assert set(times(kept)) <= set(TIME_COLUMNS) and times(kept)["burst_mean_ms"] == 1750
 
 
 def test_of_several_players_the_mean_counts():

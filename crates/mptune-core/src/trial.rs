@@ -100,7 +100,11 @@ impl TrialSpec {
         self.check_numbers()?;
         let ends = PathEnds::of_all(&self.network, self.family);
         let path_manager = Policy::new(&self.pm, &self.pm_options, ends.len())?;
-        let size = if self.size_known { self.workload.size() } else { TransferSize::Unknown };
+        let size = if self.size_known {
+            self.workload.drawn(self.seed).size()
+        } else {
+            TransferSize::Unknown
+        };
         let default = || path_manager.initial_path(&ends, size, self.network.initial_path);
         let mut options = ConnectionOptions {
             protocol: self.protocol,
@@ -112,7 +116,7 @@ impl TrialSpec {
             opportunistic: self.opportunistic,
             ecn: self.ecn,
             tso: self.tso,
-            workload: self.workload.clone(),
+            workload: self.workload.drawn(self.seed),
             size,
             accounting,
             buffer_mode,

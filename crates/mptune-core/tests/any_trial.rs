@@ -14,7 +14,7 @@ use mptune_core::network::{
 use mptune_core::pathmanager;
 use mptune_core::trial::{FailureKind, Outcome, ScriptAction, ScriptSpec, TrialSpec};
 use mptune_core::units::{MILLISECOND, SECOND};
-use mptune_core::workload::{Bulk, Messages, Page, Requests, Transfer, Video, Workload};
+use mptune_core::workload::{Bulk, Messages, OnOff, Page, Requests, Transfer, Video, Workload};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
@@ -144,6 +144,10 @@ fn any_program() -> impl Strategy<Value = Workload> {
             let interval_ns = milliseconds * MILLISECOND;
             Workload::Messages(Messages { bytes, interval_ns, duration_ns, patience_ns })
         }),
+        (1u64..200_000, 20u64..2_000).prop_map(move |(bytes, milliseconds)| {
+            let gap_ns = milliseconds * MILLISECOND;
+            Workload::OnOff(OnOff::new(bytes, gap_ns, duration_ns, patience_ns))
+        }),
         (1u64..5_000, 1u64..200_000, 0u64..2_000, 1u32..6).prop_map(
             move |(request_bytes, response_bytes, milliseconds, at_once)| {
                 let think_ns = milliseconds * MILLISECOND;
@@ -229,7 +233,7 @@ proptest! {
             Workload::Messages(messages) => messages.bytes,
             Workload::Requests(requests) => requests.response_bytes,
             Workload::Page(page) => page.page_bytes + u64::from(page.objects) * page.object_bytes,
-            Workload::Video(_) => 0,
+            Workload::Video(_) | Workload::OnOff(_) => 0,
             _ => unreachable!("only these are drawn"),
         };
         let of_pieces = outcome.pieces.iter().map(|piece| piece.bytes).sum::<u64>();
@@ -241,8 +245,8 @@ proptest! {
         if outcome.failed.is_none() {
             prop_assert_eq!(outcome.in_order_bytes, whole);
             prop_assert!(outcome.completion_ns.is_some());
-            if let Workload::Messages(messages) = &workload {
-                prop_assert_eq!(arrived, messages.count());
+            if let Some(schedule) = workload.drawn(spec.seed).schedule() {
+                prop_assert_eq!(arrived, schedule.count());
             }
         }
         let again = spec.run().expect("a valid trial");

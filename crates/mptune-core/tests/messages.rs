@@ -6,7 +6,7 @@ use common::*;
 use mptune_core::network::NetworkSpec;
 use mptune_core::trial::{FailureKind, Outcome, ScriptAction, TrialSpec};
 use mptune_core::units::{MILLISECOND, Nanos, SECOND};
-use mptune_core::workload::{Messages, Workload};
+use mptune_core::workload::{Messages, OnOff, Workload};
 
 /// The third packet of a handshake, directly before the first message.
 const HANDSHAKE_ACK: u64 = 72;
@@ -132,4 +132,30 @@ fn other_workloads_have_no_delays() {
     let outcome = run(&trial(disjoint(&[link(10.0, 20.0)]), "cubic", MIB, 1));
     assert!(outcome.delays_ns.is_empty());
     assert!(!serde_json::to_string(&outcome).expect("JSON").contains("delays"));
+}
+
+#[test]
+fn a_burst_on_an_idle_path_takes_its_serialisation_and_the_way() {
+    for (accounting, header, _) in ACCOUNTINGS {
+        let mut spec = messages(disjoint(&[link(10.0, 20.0)]), accounting, 1, SECOND);
+        let (gap_ns, duration_ns) = (200 * MILLISECOND, 100 * SECOND);
+        spec.workload = Workload::OnOff(OnOff::new(300, gap_ns, duration_ns, 10 * SECOND));
+        let outcome = run(&spec);
+        let pieces = &outcome.pieces;
+        assert_eq!(pieces.len(), outcome.delays_ns.len());
+        assert_eq!(outcome.in_order_bytes, pieces.iter().map(|piece| piece.bytes).sum::<u64>());
+        // Those of a packet, behind a burst that has been acknowledged.
+        let alone = (1..pieces.len()).filter(|&place| {
+            let since_ns = pieces[place].at_ns - pieces[place - 1].at_ns;
+            pieces[place].bytes <= 1_400 && since_ns > 100 * MILLISECOND
+        });
+        let alone: Vec<_> = alone.collect();
+        assert!(alone.len() > 200, "{}", alone.len());
+        for place in alone {
+            let expected = serialised(pieces[place].bytes + header) + 20 * MILLISECOND;
+            assert_eq!(outcome.delays_ns[place], expected, "{accounting}, {place}");
+        }
+        assert_eq!(run(&TrialSpec { seed: 1, ..spec.clone() }).pieces, *pieces);
+        assert_ne!(run(&TrialSpec { seed: 2, ..spec }).pieces, *pieces);
+    }
 }

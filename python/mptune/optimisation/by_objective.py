@@ -411,6 +411,8 @@ class _Search:
         is_sized = isinstance(judged(self.workload), Transfer)
         if len(self.job.topology.paths) < 2 or pair[0].protocol == "tcp" or is_sized:
             return None, []
+        if not self.job.runner.testbed.cuts:
+            return None, []
         if isinstance(self.workload, Programs):
             return None, []  # nobody knows beforehand when half of them is over
         carried: dict[str, float] = {}

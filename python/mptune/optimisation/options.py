@@ -173,10 +173,12 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
             "What is to be best of the --workload: of messages delay:p50, p90, p95, p99 or p99.9, or gap "
             "(the longest time without one); of requests response:mean or a percentile, of pages page:mean "
             "or one; of a video video:quality, bitrate, stalled, start or changes, or segment:mean or a "
-            "percentile; of all late:150ms, the share that takes longer.",
+            "percentile; of bursts burst:mean or a percentile, or on-off:throughput; of all late:150ms, the "
+            "share that takes longer.",
             key="decision.objective",
-            unset=f"{USUAL['messages']}, {USUAL['requests']}, {USUAL['page']}, {USUAL['video']} or "
-            f"{USUAL['exec']}",
+            unset=", ".join(
+                USUAL[kind] for kind in ("messages", "requests", "page", "video", "on-off", "exec")
+            ),
         ),
     ] = None
     at_most_delay_ns: Annotated[

@@ -20,6 +20,7 @@ from mptune.trial import (
     AskedSingle,
     Asking,
     Browsing,
+    Bursting,
     Commands,
     Pattern,
     Saturating,
@@ -31,6 +32,8 @@ from mptune.trial import (
 
 #: Most messages of a trial (`crates/mptune-core/src/workload/messages.rs`).
 _MOST = 1_000_000
+#: Most bursts of a trial (`crates/mptune-core/src/workload/onoff.rs`).
+_MOST_BURSTS = 100_000
 #: Most requests at a time (`crates/mptune-core/src/workload/requests.rs`).
 _MOST_AT_ONCE = 1_000
 
@@ -43,6 +46,7 @@ AskedWorkload = Asked | Several | Commands
 #: Kinds, and how they are written.
 _KINDS = {
     "messages": "messages:SIZE/INTERVAL",
+    "on-off": "on-off:SIZE/TIME",
     "requests": "requests:SIZE/SIZE[,think=TIME][,at_once=N]",
     "page": "page:SIZE/NxSIZE[,think=TIME]",
     "video": "video[:RATE/RATE...][,segment=TIME][,buffer=TIME]",
@@ -112,6 +116,8 @@ def _parse_one(text: str) -> Asked:
     size = units.parse_size(first)
     if kind == "messages":
         return Pattern(bytes=size, interval_ns=units.parse_time(second))
+    if kind == "on-off":
+        return Bursting(mean_bytes=size, mean_gap_ns=units.parse_time(second))
     if kind == "requests":
         return Asking(request_bytes=size, response_bytes=units.parse_size(second), **further)
     number, times, object_size = second.partition("x")
@@ -195,6 +201,8 @@ def shown(asked: AskedSingle | Several | Commands) -> str:
             text = f"transfer:{_size(asked.bytes)}"
         case Pattern():
             text = f"messages:{_size(asked.bytes)}/{_time(asked.interval_ns)}"
+        case Bursting():
+            text = f"on-off:{_size(asked.mean_bytes)}/{_time(asked.mean_gap_ns)}"
         case Asking():
             at_once = f",at_once={asked.at_once}" if asked.at_once > 1 else ""
             sizes = f"{_size(asked.request_bytes)}/{_size(asked.response_bytes)}"
@@ -242,6 +250,10 @@ def _check(asked: AskedSingle | Several | Commands) -> None:
             sizes = {"a message": asked.bytes}
             if asked.interval_ns <= 0:
                 raise ValueError("expected an interval above 0, found 0")
+        case Bursting():
+            sizes = {"a burst": asked.mean_bytes}
+            if asked.mean_gap_ns <= 0:
+                raise ValueError("expected a gap above 0, found 0")
         case Asking():
             sizes = {"a request": asked.request_bytes, "a response": asked.response_bytes}
             _within("requests at once", asked.at_once, _MOST_AT_ONCE)
@@ -283,7 +295,8 @@ WorkloadOption = Annotated[
     Option(
         WORKLOAD,
         "What the programs do instead, for the --duration. messages:200B/100ms: a message of 200 B every "
-        "100 ms, judged by its delay. requests:400B/64KiB,think=1s,at_once=2: the receiver asks with 400 B, "
+        "100 ms, judged by its delay. on-off:1MiB/2s: bursts of 1 MiB every 2 s on average, exponentially "
+        "distributed. requests:400B/64KiB,think=1s,at_once=2: the receiver asks with 400 B, "
         "is answered with 64 KiB, and asks again after 1 s, twice at a time. page:60KiB/30x20KiB,think=1s: a "
         "page that names 30 objects of 20 KiB. video:1M/2.5M/5M/8M,segment=4s,buffer=30s: segments of a "
         "video, each at the bitrate that the player's buffer allows; video alone has usual bitrates. "
@@ -343,6 +356,10 @@ def impossible(asked: AskedWorkload | AskedSingle | None, duration_ns: int | Non
         messages = asked.lasting(duration_ns).count
         if messages > _MOST:
             yield f"expected at most {_MOST} messages, found {messages}"
+    elif isinstance(asked, Bursting):
+        bursts = duration_ns // asked.mean_gap_ns + 1
+        if bursts > _MOST_BURSTS:
+            yield f"expected at most {_MOST_BURSTS} bursts, found about {bursts}"
     elif isinstance(asked, Watching):
         if asked.segment_ns >= duration_ns:
             segment, whole = units.format_time(asked.segment_ns), units.format_time(duration_ns)

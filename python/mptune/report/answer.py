@@ -109,7 +109,12 @@ def _quickest(run: RunData) -> str:
     """For messages or requests: what had the smallest 99th percentile, on average."""
     first = run.delayed[0]
     kind = (first.workload or {}).get("kind")
-    what = {"messages": "delay p99 of messages", "page": "page p99"}.get(kind or "", "response p99")
+    what = {
+        "messages": "delay p99 of messages",
+        "page": "page p99",
+        "video": "segment p99",
+        "on-off": "burst p99",
+    }.get(kind or "", "response p99")
     best = [trial for trial in run.delayed if _configuration(trial) == _configuration(first)]
     delays = [trial.p99_ms for trial in best if trial.p99_ms is not None]
     return (

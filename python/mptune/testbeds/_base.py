@@ -37,6 +37,7 @@ class Testbed(ABC):
     anywhere : the same trial gives the same observation on any machine.
     records : `record` keeps the packets of a trial.
     counts : what is sent has a limit, so that it has to know of earlier trials (`recall`).
+    cuts : a trial's script may cut paths.
     traces : its paths have routes, which it can trace between trials (`follow`).
     """
 
@@ -48,6 +49,7 @@ class Testbed(ABC):
     anywhere: bool = False
     records: bool = False
     counts: bool = False
+    cuts: bool = True
     traces: bool = False
     _follower: Follower | None = None
 

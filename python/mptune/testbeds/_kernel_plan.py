@@ -160,14 +160,15 @@ def plan(
     first, *further = connections(trial)
     of_mix = (
         Beside(
-            meter=_meter(trial, one.workload, kernel_cc, []),
+            # What is drawn differs by connection, as in the simulator.
+            meter=_meter(trial, one.workload, kernel_cc, []) | {"seed": (trial.seed + number) % 2**64},
             initial=ends,
             address=address,
             joins=joins,
             start_s=one.start_ns / 1e9,
             is_measured=True,
         )
-        for one in further
+        for number, one in enumerate(further, start=1)
     )
     return kernel_trial.Plan(
         assignment=assignment,

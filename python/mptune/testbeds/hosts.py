@@ -52,6 +52,7 @@ class HostsTestbed(Testbed):
     set_up_s = 2.0
     #: Interfaces may have a limit (`max_data`).
     counts = True
+    cuts = False
     traces = True
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ from mptune.errors import one_of
 from mptune.statistics import quantile
 from mptune.trial.mixes import Mix, Workload, judged
 from mptune.trial.records import Record, of_part, sent_of
-from mptune.trial.workloads import Messages, Page, Programs, Requests, Timed, Transfer, Video
+from mptune.trial.workloads import Messages, OnOff, Page, Programs, Requests, Timed, Transfer, Video
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,13 +96,13 @@ def _times(what: str) -> dict[str, Metric]:
 
 #: Delays of messages, from when they were due to their last byte in order; times of responses and of pages,
 #: from the request on.
-TIMES = {what: _times(what) for what in ("delay", "response", "page", "segment")}
+TIMES = {what: _times(what) for what in ("delay", "response", "page", "segment", "burst")}
 DELAYS = TIMES["delay"]
 
 #: The longest response, or page: what an outage costs.
 _LONGEST = {
     what: _time(f"longest {what}", lambda kept: max(kept.delays_ms, default=None))
-    for what in ("response", "page")
+    for what in ("response", "page", "burst")
 }
 
 
@@ -241,6 +241,20 @@ VIDEO = {
     ),
 }
 
+
+def _while_on(kept: Record) -> float | None:
+    """Payload of the bursts over the time during which any of them was under way, Mbit/s."""
+    on_ns, size, until_ns = 0.0, 0, 0.0
+    for piece, taken_ms in zip(kept.pieces, kept.delays_ms, strict=False):
+        begin_ns = max(piece.at_ns, until_ns) if piece.at_ns else 0  # 0 of the first of each connection
+        until_ns = piece.at_ns + 1e6 * taken_ms
+        on_ns, size = on_ns + max(until_ns - begin_ns, 0.0), size + piece.bytes
+    return 8e3 * size / on_ns if on_ns else None
+
+
+#: What a connection carries while it has bursts to carry.
+WHILE_ON = Metric(name="throughput while on", unit="Mbit/s", more_is_better=True, read=_while_on, floor=0.01)
+
 #: Units as the ends of names.
 UNIT_ENDS = {"ms": "ms", "%": "percent", "Mbit/s": "mbps", "/min": "per_min", "s": "s"}
 
@@ -265,7 +279,13 @@ def _in_part(metric: Metric, number: int, word: str) -> Metric:
 
 
 #: Words of objectives that need nothing more; those of `TIMES` take a part of the distribution.
-_WORDS = {"throughput": THROUGHPUT, "completion": COMPLETION, "gap": GAP, **VIDEO}
+_WORDS = {
+    "throughput": THROUGHPUT,
+    "completion": COMPLETION,
+    "gap": GAP,
+    "on-off:throughput": WHILE_ON,
+    **VIDEO,
+}
 _FORMS = (*_WORDS, *(f"{word}:{part}" for word, parts in TIMES.items() for part in parts), "late:TIME")
 
 
@@ -298,10 +318,11 @@ USUAL = {
     "page": "page:mean",
     "exec": "completion",
     "video": "video:quality",
+    "on-off": "burst:mean",
 }
 
 #: What is timed of each kind of workload, as in `TIMES`.
-_TIMED = {"messages": "delay", "requests": "response", "page": "page", "video": "segment"}
+_TIMED = {"messages": "delay", "requests": "response", "page": "page", "video": "segment", "on-off": "burst"}
 
 
 def usual_objective(workload: Workload) -> str:
@@ -325,6 +346,8 @@ def metrics_of(workload: Workload) -> tuple[Metric, ...]:
             return (*metrics_of(judged(workload)), *shared, *_of_others(workload))
         case Messages():
             return DELAYS["p99"], DELAYS["p50"], DELAYS["p99.9"], GAP
+        case OnOff():
+            return (*(times_of(workload)[word] for word in ("mean", "p50", "p95", "p99")), WHILE_ON)
         case Requests() | Page():
             return tuple(times_of(workload)[word] for word in ("mean", "p50", "p95", "p99"))
         case Video():
@@ -352,7 +375,7 @@ def through_an_outage(workload: Workload) -> Metric:
             return GAP
         case Video():
             return STALLED
-        case Requests() | Page():
+        case Requests() | Page() | OnOff():
             return _LONGEST[_TIMED[workload.kind]]
         case _:
             return metric_of(workload)
@@ -390,6 +413,11 @@ _COLUMNS = {
     "messages": {"delay_p50_ms": DELAYS["p50"], "delay_p99_ms": DELAYS["p99"], "longest_gap_ms": GAP},
     "requests": {"response_mean_ms": TIMES["response"]["mean"], "response_p99_ms": TIMES["response"]["p99"]},
     "page": {"page_mean_ms": TIMES["page"]["mean"], "page_p99_ms": TIMES["page"]["p99"]},
+    "on-off": {
+        "burst_mean_ms": TIMES["burst"]["mean"],
+        "burst_p99_ms": TIMES["burst"]["p99"],
+        "throughput_while_on_mbps": WHILE_ON,
+    },
     "video": {f"{word.replace(':', '_')}_{UNIT_ENDS[metric.unit]}": metric for word, metric in VIDEO.items()},
 }
 

@@ -199,6 +199,44 @@ class Requests(_InPieces, frozen=True, kw_only=True, tag="requests"):
         return f"{number} responses of {format_size(self.response_bytes)}"
 
 
+class OnOff(_InPieces, frozen=True, kw_only=True, tag="on-off"):
+    """Bursts with silence between them; the program sets TCP_NODELAY.
+
+    Sizes and gaps are exponentially distributed and follow from the seed of the trial
+    (`crates/mptune-core/src/workload/onoff.rs`). The first is due when the connection is established, each
+    other one a gap after the one before was due, whatever became of it. The time of a burst counts from when
+    it was due until its last byte arrived in order.
+
+    Attributes
+    ----------
+    mean_bytes : mean payload of a burst.
+    mean_gap_ns : mean time from one to the next.
+    """
+
+    mean_bytes: int
+    mean_gap_ns: int
+    patience_ns: int = 60_000_000_000
+
+    @property
+    def pause_ns(self) -> int:
+        """Time from one to the next: in a million of them one is longer."""
+        return 14 * self.mean_gap_ns
+
+    @property
+    def waiting_bytes(self) -> int:
+        """What can wait to be sent: three bursts of the mean, which one in twenty exceeds alone."""
+        return 3 * self.mean_bytes
+
+    @property
+    def phrase(self) -> str:
+        """The workload for people."""
+        return f"bursts of {format_size(self.mean_bytes)} every {format_time(self.mean_gap_ns)} on average"
+
+    def arrived(self, number: int) -> str:
+        """So many bursts, for people."""
+        return f"{number} bursts"
+
+
 #: Payload of a request for a page or an object, bytes: a line and some headers.
 REQUEST_BYTES = 400
 
@@ -319,7 +357,7 @@ class Video(_InPieces, frozen=True, kw_only=True, tag="video"):
 
 
 #: Workloads that are judged by the time of each of their parts.
-Timed = Messages | Requests | Page | Video
+Timed = Messages | OnOff | Requests | Page | Video
 Workload = Bulk | Transfer | Timed
 
 
@@ -361,6 +399,17 @@ class Asking(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="r
         return Requests(**msgspec.structs.asdict(self), duration_ns=duration_ns)
 
 
+class Bursting(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="on-off"):
+    """Bursts without an end, as `Pattern`; the fields are those of `OnOff`."""
+
+    mean_bytes: int
+    mean_gap_ns: int
+
+    def lasting(self, duration_ns: int) -> OnOff:
+        """The workload of a trial."""
+        return OnOff(**msgspec.structs.asdict(self), duration_ns=duration_ns)
+
+
 class Pattern(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="messages"):
     """Messages without an end: what a user asks for, before it is known how long a trial lasts."""
 
@@ -384,7 +433,7 @@ class Commands(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag=
 
 
 #: What is asked for, without the time that it lasts.
-Asked = Pattern | Asking | Browsing | Watching
+Asked = Pattern | Bursting | Asking | Browsing | Watching
 
 
 def time_or_size(duration_ns: int | None, transfer_bytes: int | None) -> Workload:

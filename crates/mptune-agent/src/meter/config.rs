@@ -120,6 +120,7 @@ impl Job {
     /// The first key whose value is wrong.
     fn checked(mut self) -> Result<Self, Error> {
         self.workload.validate(LEAST_SEGMENT)?;
+        self.workload = self.workload.drawn(self.seed);
         let positive = [
             ("bin_ns", Some(self.bin_ns)),
             ("samples_ns", self.samples_ns),

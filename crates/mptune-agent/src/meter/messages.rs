@@ -5,7 +5,7 @@
 //! that found room when it was due, the time from then to its write is this machine's fault: it is the lateness by which
 //! a trial is judged. What waits for room, or behind a message that does, is late by the connection's fault, and that is measured.
 
-use mptune_core::workload::{Messages, Workload};
+use mptune_core::workload::{Schedule, Workload};
 
 /// A lost SYN is repeated after a second (RFC 6298 2.1): a handshake that took so much longer than the round trip was repeated.
 const REPEATED_NS: u64 = 1_000_000_000;
@@ -13,7 +13,7 @@ const REPEATED_NS: u64 = 1_000_000_000;
 /// The messages of a sender. Times are on its clock.
 #[derive(Debug)]
 pub struct DueTimes {
-    messages: Messages,
+    schedule: Schedule,
     /// The first is due: the connection was established.
     begun_ns: u64,
     /// Messages that were written.
@@ -34,12 +34,12 @@ pub struct DueTimes {
 impl DueTimes {
     /// Those of a workload, if it is a series of messages; `leading` bytes are sent in front of the first.
     pub fn new(workload: &Workload, leading: u64) -> Option<Self> {
-        let messages = workload.messages()?;
+        let schedule = workload.schedule()?;
         Some(Self {
-            messages,
+            left: schedule.bytes(0),
+            schedule,
             begun_ns: 0,
             written: 0,
-            left: messages.bytes,
             leading,
             blocked: false,
             excused_ns: None,
@@ -59,8 +59,8 @@ impl DueTimes {
 
     /// Time at which the next one is due; never after the last.
     fn due_ns(&self) -> u64 {
-        let is_over = self.written == self.messages.count();
-        if is_over { u64::MAX } else { self.begun_ns + self.messages.due(self.written) }
+        let is_over = self.written == self.schedule.count();
+        if is_over { u64::MAX } else { self.begun_ns + self.schedule.due(self.written) }
     }
 
     /// Time of the next one that is not due yet, if the next one is.
@@ -95,7 +95,9 @@ impl DueTimes {
             self.late_ns = self.late_ns.max(now_ns - due_ns);
         }
         self.written += 1;
-        self.left = self.messages.bytes;
+        if self.written < self.schedule.count() {
+            self.left = self.schedule.bytes(self.written);
+        }
         self.blocked = false;
     }
 
@@ -108,7 +110,7 @@ impl DueTimes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mptune_core::workload::Bulk;
+    use mptune_core::workload::{Bulk, Messages};
 
     const MS: u64 = 1_000_000;
 

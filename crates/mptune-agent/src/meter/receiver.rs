@@ -66,8 +66,8 @@ struct Report<'a> {
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     delays_ns: &'a [u64],
     /// What is known of each segment of a video beside its time.
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    pieces: &'a [Piece],
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pieces: Vec<Piece>,
     /// First byte that differs from what was sent.
     corrupt_at: Option<u64>,
     /// Connections of others, which were reset.
@@ -150,7 +150,7 @@ impl<'a> Receiver<'a> {
             early: Vec::new(),
             in_order_bytes: 0,
             bins: Bins::new(job.bin_ns),
-            delays: job.workload.messages().map(Delays::new),
+            delays: job.workload.schedule().map(Delays::new),
             asking: Asking::new(job),
             progress_ns: 0,
             last_byte_ns: None,
@@ -452,6 +452,17 @@ impl<'a> Receiver<'a> {
         self.last_byte_ns.map(|at_ns| self.clock.since_connect_ns(at_ns))
     }
 
+    /// What is known of segments or bursts beside their times.
+    fn pieces(&self) -> Vec<Piece> {
+        match &self.asking {
+            Some(asking) => asking.pieces().to_vec(),
+            None => self
+                .job
+                .workload
+                .pieces(self.delays.as_ref().map_or(0, |delays| delays.all().len())),
+        }
+    }
+
     /// Reports what it found.
     fn report(&mut self, connection: Option<&TcpStream>) -> Result<(), Error> {
         for (at_ns, bytes) in std::mem::take(&mut self.early) {
@@ -485,7 +496,7 @@ impl<'a> Receiver<'a> {
                 Some(asking) => asking.times(),
                 None => self.delays.as_ref().map_or(&[][..], Delays::all),
             },
-            pieces: self.asking.as_ref().map_or(&[][..], Asking::pieces),
+            pieces: self.pieces(),
             corrupt_at: self.corrupt_at,
             strangers: self.strangers,
             seen,

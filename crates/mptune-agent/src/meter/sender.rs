@@ -131,7 +131,7 @@ impl Payload {
     /// All of it, with the first piece generated.
     fn new(job: &Job) -> Self {
         let total = job.workload.bytes();
-        let message = job.workload.messages().and_then(|each| usize::try_from(each.bytes).ok());
+        let message = job.workload.schedule().and_then(|all| usize::try_from(all.bytes(0)).ok());
         let split = message.map_or(0, |bytes| WRITE_BYTES % bytes);
         let piece = if split < WRITE_BYTES { WRITE_BYTES - split } else { WRITE_BYTES };
         let (pattern, data) = (Pattern::new(job.seed), vec![0; piece]);

@@ -82,11 +82,12 @@ impl TrialSpec {
     ) -> Result<Vec<Vec<Flow>>, SpecError> {
         let options = self.options()?;
         let mut known = Some(first);
+        let mut seeds = (0..).map(|number| self.seed.wrapping_add(number));
         let mut connect = |workload: &Workload, start: Nanos| {
-            let join =
-                || join(simulation, options_of(&options, workload.clone(), start, self.size_known));
-            let workload = workload.clone();
-            Flow { workload, number: known.take().unwrap_or_else(join), start, ended: None }
+            let workload = workload.drawn(seeds.next().unwrap_or(self.seed));
+            let own = || options_of(&options, workload.clone(), start, self.size_known);
+            let number = known.take().unwrap_or_else(|| join(simulation, own()));
+            Flow { workload, number, start, ended: None }
         };
         let groups = self.groups();
         Ok(groups

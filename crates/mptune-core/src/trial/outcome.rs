@@ -137,7 +137,7 @@ impl TrialSpec {
         span: &Span,
     ) -> Outcome {
         let contradiction = simulation.contradiction();
-        self.outcome_of(simulation, &self.workload, number, span, contradiction)
+        self.outcome_of(simulation, &self.workload.drawn(self.seed), number, span, contradiction)
     }
 
     /// That of the connection with this number.
@@ -168,7 +168,7 @@ impl TrialSpec {
             expected_bytes: span.expected.filter(|_| consistent),
             completion_ns: completion.filter(|_| consistent),
             delays_ns: simulation.delays(number).to_vec(),
-            pieces: simulation.pieces(number).to_vec(),
+            pieces: pieces_of(simulation, workload, number),
             failed,
             failed_kind,
             stalled_ns: stalled.map(|(at, _)| at),
@@ -233,4 +233,14 @@ fn failure(
             (FailureKind::Incomplete, reason)
         })
     }
+}
+
+/// What is known of segments of a video, or of bursts, beside their times.
+fn pieces_of(
+    simulation: &Simulation<impl Transport>,
+    workload: &Workload,
+    number: usize,
+) -> Vec<Piece> {
+    let bursts = workload.pieces(simulation.delays(number).len());
+    if bursts.is_empty() { simulation.pieces(number).to_vec() } else { bursts }
 }

@@ -67,37 +67,6 @@ impl Messages {
     }
 }
 
-/// The delays of messages whose payload arrives in order.
-#[derive(Debug, Clone)]
-pub struct Delays {
-    messages: Messages,
-    /// Payload with which the next message is complete.
-    complete: Bytes,
-    delays: Vec<Nanos>,
-}
-
-impl Delays {
-    /// None has arrived.
-    pub fn new(messages: Messages) -> Self {
-        Self { messages, complete: messages.bytes, delays: Vec::new() }
-    }
-
-    /// This much payload has arrived in order, `since` the connection was established at the sender.
-    #[inline]
-    pub fn on_arrival(&mut self, since: Nanos, total: Bytes) {
-        while total >= self.complete {
-            let due = self.messages.due(self.delays.len() as u64);
-            self.delays.push(since.saturating_sub(due));
-            self.complete += self.messages.bytes;
-        }
-    }
-
-    /// Of each message that arrived, in their order: the time from when it was due to its last byte in order.
-    pub fn all(&self) -> &[Nanos] {
-        &self.delays
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,16 +84,6 @@ mod tests {
         assert_eq!((MESSAGES.count(), MESSAGES.total(), MESSAGES.limit()), (10, 2_000, 2 * SECOND));
         let longer = Messages { duration_ns: SECOND + 1, ..MESSAGES };
         assert_eq!((longer.count(), longer.due(10)), (11, SECOND));
-    }
-
-    #[test]
-    fn a_message_arrives_with_its_last_byte_and_several_may_arrive_together() {
-        let mut delays = Delays::new(MESSAGES);
-        delays.on_arrival(20 * MILLISECOND, 199);
-        assert!(delays.all().is_empty());
-        delays.on_arrival(30 * MILLISECOND, 200);
-        delays.on_arrival(250 * MILLISECOND, 650);
-        assert_eq!(delays.all(), [30, 150, 50].map(|ms| ms * MILLISECOND));
     }
 
     #[test]

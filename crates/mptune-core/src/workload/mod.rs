@@ -4,19 +4,23 @@
 mod bulk;
 mod client;
 mod messages;
+mod onoff;
 mod page;
 mod player;
 mod requests;
+mod schedule;
 mod span;
 mod transfer;
 mod video;
 
 pub use bulk::Bulk;
 pub use client::{Ask, Client, Ends, Purpose};
-pub use messages::{Delays, Messages};
+pub use messages::Messages;
+pub use onoff::OnOff;
 pub use page::Page;
 pub use player::Piece;
 pub use requests::Requests;
+pub use schedule::{Delays, Schedule};
 pub use transfer::Transfer;
 pub use video::Video;
 
@@ -35,6 +39,9 @@ pub enum Workload {
     Transfer(Transfer),
     /// A message at fixed times.
     Messages(Messages),
+    /// Bursts at drawn times.
+    #[serde(rename = "on-off")]
+    OnOff(OnOff),
     /// Requests and their responses.
     Requests(Requests),
     /// Pages with their objects.
@@ -53,17 +60,18 @@ impl Workload {
             Self::Bulk(_) | Self::Requests(_) | Self::Page(_) | Self::Video(_) => Bytes::MAX,
             Self::Transfer(transfer) => transfer.bytes,
             Self::Messages(messages) => messages.total(),
+            Self::OnOff(bursts) => bursts.total(),
         }
     }
 
     /// Its size, as an informed path manager knows it.
     pub fn size(&self) -> TransferSize {
         match self {
-            Self::Bulk(_) | Self::Requests(_) | Self::Page(_) | Self::Video(_) => {
+            Self::Bulk(_) | Self::Requests(_) | Self::Page(_) | Self::Video(_) | Self::OnOff(_) => {
                 TransferSize::Unlimited
             }
             Self::Transfer(transfer) => TransferSize::Known(transfer.bytes),
-            Self::Messages(messages) => TransferSize::Known(messages.total()),
+            Self::Messages(_) => TransferSize::Known(self.bytes()),
         }
     }
 
@@ -71,11 +79,7 @@ impl Workload {
     pub fn duration(&self) -> Option<Nanos> {
         match self {
             Self::Bulk(bulk) => Some(bulk.duration_ns),
-            Self::Transfer(_)
-            | Self::Messages(_)
-            | Self::Requests(_)
-            | Self::Page(_)
-            | Self::Video(_) => None,
+            _ => None,
         }
     }
 
@@ -83,7 +87,7 @@ impl Workload {
     pub fn length(&self) -> Option<Bytes> {
         match self {
             Self::Bulk(_) | Self::Requests(_) | Self::Page(_) | Self::Video(_) => None,
-            Self::Transfer(_) | Self::Messages(_) => Some(self.bytes()),
+            Self::Transfer(_) | Self::Messages(_) | Self::OnOff(_) => Some(self.bytes()),
         }
     }
 
@@ -93,6 +97,7 @@ impl Workload {
             Self::Bulk(bulk) => bulk.duration_ns,
             Self::Transfer(transfer) => transfer.deadline_ns,
             Self::Messages(messages) => messages.limit(),
+            Self::OnOff(bursts) => bursts.limit(),
             Self::Requests(requests) => requests.limit(),
             Self::Page(page) => page.limit(),
             Self::Video(video) => video.limit(),
@@ -109,9 +114,24 @@ impl Workload {
         matches!(self, Self::Bulk(Bulk { ends_early: true, .. }))
     }
 
-    /// Its messages, if it is a series of them.
-    pub fn messages(&self) -> Option<Messages> {
-        if let Self::Messages(messages) = self { Some(*messages) } else { None }
+    /// The same with what is drawn in it, by a seed: of many connections each has the trial's plus its number.
+    #[must_use]
+    pub fn drawn(&self, seed: u64) -> Self {
+        if let Self::OnOff(bursts) = self { Self::OnOff(bursts.drawn(seed)) } else { self.clone() }
+    }
+
+    /// Its pieces, if it is a series of them that are due at times of their own.
+    pub fn schedule(&self) -> Option<Schedule> {
+        match self {
+            Self::Messages(messages) => Some(Schedule::Regular(*messages)),
+            Self::OnOff(bursts) => Some(bursts.schedule()),
+            _ => None,
+        }
+    }
+
+    /// What is known of the first bursts beside their times; empty of other workloads.
+    pub fn pieces(&self, number: usize) -> Vec<Piece> {
+        if let Self::OnOff(bursts) = self { bursts.pieces(number) } else { Vec::new() }
     }
 
     /// What a client asks for, if there is one.
@@ -120,13 +140,13 @@ impl Workload {
             Self::Requests(requests) => Some(Purpose::Requests(*requests)),
             Self::Page(page) => Some(Purpose::Page(*page)),
             Self::Video(video) => Some(Purpose::Video(video.clone())),
-            Self::Bulk(_) | Self::Transfer(_) | Self::Messages(_) => None,
+            Self::Bulk(_) | Self::Transfer(_) | Self::Messages(_) | Self::OnOff(_) => None,
         }
     }
 
     /// The program offers data in pieces, and sets TCP_NODELAY; others always have more, or all of it at once.
     pub fn offers_pieces(&self) -> bool {
-        self.messages().is_some() || self.purpose().is_some()
+        self.schedule().is_some() || self.purpose().is_some()
     }
 
     /// Checks everything that a simulation or a measurement relies on.
@@ -140,6 +160,7 @@ impl Workload {
             Self::Bulk(bulk) => bulk.validate(),
             Self::Transfer(transfer) => transfer.validate(segment),
             Self::Messages(messages) => messages.validate(segment),
+            Self::OnOff(bursts) => bursts.validate(segment),
             Self::Requests(requests) => requests.validate(segment),
             Self::Page(page) => page.validate(segment),
             Self::Video(video) => video.validate(segment),

@@ -62,6 +62,15 @@ _WORDS = {
         across="number",
         along="number of the page",
     ),
+    "on-off": _Words(
+        title="Time of bursts",
+        of="burst",
+        many="bursts",
+        from_to="From when a burst was due to its last byte in order.",
+        waiting="a burst that is due before the one in front of it has arrived waits for it.",
+        across="number",
+        along="number of the burst",
+    ),
     "video": _Words(
         title="Time of segments",
         of="segment",

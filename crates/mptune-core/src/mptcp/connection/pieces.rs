@@ -24,11 +24,11 @@ impl Connection {
 
     fn offer_message(&mut self, io: &mut Io) {
         let Some(program) = &mut self.program else { return };
-        let Some(messages) = program.messages else { return };
+        let Some(schedule) = &program.schedule else { return };
+        self.sender.offer(schedule.bytes(program.offered));
         program.offered += 1;
-        self.sender.offer(messages.bytes);
-        if let Some(begun_at) = program.begun_at.filter(|_| program.offered < messages.count()) {
-            io.queue.set(program.timer, begun_at + messages.due(program.offered));
+        if let Some(begun_at) = program.begun_at.filter(|_| program.offered < schedule.count()) {
+            io.queue.set(program.timer, begun_at + schedule.due(program.offered));
         }
     }
 

@@ -28,7 +28,7 @@ impl Delivered {
             progress_at: start,
             completed_at: None,
             whole: workload.bytes(),
-            delays: workload.messages().map(|messages| Box::new(Delays::new(messages))),
+            delays: workload.schedule().map(|schedule| Box::new(Delays::new(schedule))),
             begun_at: start,
         }
     }
