@@ -133,3 +133,12 @@ def test_timeouts_are_either_searched_or_given() -> None:
         msgspec.structs.replace(options, stack=given).check()
     with pytest.raises(InputError, match="--at-most-failover: expected only with --workload"):
         msgspec.structs.replace(options, workload=None).check()
+
+
+def test_a_testbed_that_cuts_no_path_cannot_search_them(network: Topology, dying: Dying) -> None:
+    dying.cuts = False
+    with pytest.raises(
+        InputError, match="--at-most-failover: expected a testbed that cuts paths, found fake"
+    ):
+        answered(network, dying, 500)
+    assert not dying.trials

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from mptune.decision.robustness import FAMILIAR_CC, REGRET, SURVIVAL
-from mptune.errors import MptuneError
+from mptune.errors import InputError, MptuneError
 from mptune.optimisation import harm
 from mptune.optimisation.candidates import screen_buffers
 from mptune.optimisation.failover import Failover, Search, with_members
@@ -161,6 +161,9 @@ def optimise_by_objective(
     options.check()
     workload = options.sent
     assert workload is not None
+    if options.at_most_failover_ns is not None and not runner.testbed.cuts:
+        expected = f"expected a testbed that cuts paths, found {runner.testbed.name}"
+        raise InputError("--at-most-failover", "", expected)
     job = replace(Job(topology, runner, options, reporter or Reporter(quiet=True)), sent=workload)
     return _Search(job, workload, metric_named(options.objective_word), tuple(options.limits)).answered()
 
