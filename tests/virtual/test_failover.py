@@ -1,0 +1,68 @@
+"""What a dead path costs messages: a kernel in virtual time beside the simulator, by the hosts' timeouts."""
+
+import itertools
+import statistics
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+
+from mptune.testbeds import create
+from mptune.topology import load
+from mptune.trial import Messages, Observation, ScriptedAction, Trial
+from mptune.trial.stacks import STACKS
+
+pytestmark = pytest.mark.needs("guest")
+
+MS, SECOND = 10**6, 10**9
+INTERVAL_MS = 20
+SEEDS = (1, 2, 3)
+#: Timeouts, and largest difference of the medians (the table in docs/how-to/messages.md: 32 %).
+TIMEOUTS = [(4, 200_000), (1, 200_000), (1, 100_000)]
+APART = 0.35
+
+
+def dying(seed: int, stale_loss_cnt: int, rto_min_us: int) -> Trial:
+    sent = Messages(bytes=200, interval_ns=INTERVAL_MS * MS, duration_ns=3 * SECOND)
+    return Trial(
+        topology=load("UiT-HAW"),
+        pm="fullmesh",
+        cc="cubic",
+        buffer_bytes=2**20,
+        seed=seed,
+        workload=sent,
+        script=(ScriptedAction(at_ns=SECOND, path="P-D", action="down"),),
+        stale_loss_cnt=stale_loss_cnt,
+        rto_min_us=rto_min_us,
+    )
+
+
+def longest_gap_ms(observations: Sequence[Observation]) -> float:
+    """The median over the seeds."""
+    gaps = []
+    for observation in observations:
+        assert observation.failed is None
+        arrivals = [
+            number * INTERVAL_MS + delay_ns / MS for number, delay_ns in enumerate(observation.delays_ns)
+        ]
+        gaps.append(max(after - before for before, after in itertools.pairwise(arrivals)))
+    return statistics.median(gaps)
+
+
+@pytest.mark.timeout(300)
+def test_a_dead_path_costs_as_much_in_the_simulator(side_by_side) -> None:
+    trials = {(*told, seed): dying(seed, *told) for told in TIMEOUTS for seed in SEEDS}
+    kernel = side_by_side(trials)
+    release = kernel[(*TIMEOUTS[0], SEEDS[0])].metadata["kernel"]
+    stack = STACKS["linux-7.3" if str(release).startswith("Linux 7") else "linux"]
+    simulator = create("simulated")
+    costs = []
+    for told in TIMEOUTS:
+        real = longest_gap_ms([kernel[(*told, seed)] for seed in SEEDS])
+        twins = [
+            msgspec.structs.replace(trials[(*told, seed)], accounting=stack.accounting) for seed in SEEDS
+        ]
+        simulated = longest_gap_ms([simulator.run(twin) for twin in twins])
+        assert simulated == pytest.approx(real, rel=APART), told
+        costs.append(real)
+    assert costs[0] > 1.4 * costs[1] > 1.4 * 1.2 * costs[2], costs
