@@ -34,7 +34,7 @@ def test_a_program_is_registered_under_its_own_name_until_the_end_of_input(cc):
         # Another test may have the one under mptune's own name at this time.
         assert name in known() and name != bpf.PREFIX + cc
         # Nobody here takes it for a program of this machine's own sessions.
-        assert not any(registered.cc in name for registered in bpf.status())
+        assert name not in {registered.kernel_name for registered in bpf.status()}
     until(lambda: name not in known() and name not in links(), "the end of the program")
 
 
