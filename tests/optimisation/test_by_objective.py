@@ -11,9 +11,8 @@ from mptune.errors import Failure, InputError, MptuneError
 from mptune.optimisation.by_objective import (
     ObjectiveResult,
     optimise_by_objective,
-    subsets,
-    worth_measuring,
 )
+from mptune.optimisation.competing import subsets, worth_measuring
 from mptune.optimisation.options import OptimiseOptions
 from mptune.result.making_by_objective import objective_document
 from mptune.runner.runner import TrialRunner

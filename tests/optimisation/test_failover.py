@@ -142,3 +142,22 @@ def test_a_testbed_that_cuts_no_path_cannot_search_them(network: Topology, dying
     ):
         answered(network, dying, 500)
     assert not dying.trials
+
+
+def test_where_the_choice_costs_too_much_another_set_of_subflows_is_taken(
+    network: Topology, dying: Dying
+) -> None:
+    """The path with the quickest messages is the one whose death costs most."""
+    dying.costs = {"A-X": 20.0, "B-X": 1.0, "C-X": 1.0}
+    alone = run(network, dying)
+    assert alone.chosen.combination.subflows == ("A-X",)
+    result = run(network, dying, at_most_failover_ns=500 * MS)
+    assert result.failover is not None and result.failover.kept
+    assert "A-X" not in result.chosen.combination.subflows and result.chosen.combination.subflows
+    assert not any("worse than the default" in warning for warning in result.warnings)
+
+
+def test_plain_tcp_is_no_answer_where_a_path_may_die(network: Topology, dying: Dying) -> None:
+    result = run(network, dying, at_most_failover_ns=1200 * MS, pms=("fullmesh",))
+    assert run(network, dying, pms=("fullmesh",)).chosen.combination.is_tcp
+    assert result.failover is not None and not result.chosen.combination.is_tcp

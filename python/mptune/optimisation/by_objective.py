@@ -7,7 +7,6 @@ no model and no sacrifice, as with transfers (`by_size`): of the configurations 
 from the best one, the smallest buffer is the answer. It prints nothing and writes no file.
 """
 
-import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -17,6 +16,7 @@ from mptune.decision.robustness import FAMILIAR_CC, REGRET, SURVIVAL
 from mptune.errors import InputError, MptuneError
 from mptune.optimisation import harm
 from mptune.optimisation.candidates import screen_buffers
+from mptune.optimisation.competing import beginnings, subsets, worth_measuring
 from mptune.optimisation.failover import Failover, Search, with_members
 from mptune.optimisation.job import Job, failures
 from mptune.optimisation.options import DEFAULT_CC, DEFAULT_PM, Limit, OptimiseOptions
@@ -53,8 +53,8 @@ MOST = 12
 #: Congestion controls of a set of subflows that are swept, beside the usual one.
 _OF_EACH = 2
 
-#: Up to this many paths every set of subflows is tried; of more paths each alone, and the quickest together.
-_EVERY_SET = 4
+#: Sets of subflows that are tried where a dead path costs the first too much.
+_CONTENDERS = 4
 
 #: Runs of a saturated sender beside the answer, and of an outage.
 _BESIDE_RUNS = 5
@@ -225,7 +225,7 @@ class _Search:
             Combination("pcdc", cc, subset, path)
             for subset in (subsets(job.mptcp) if "pcdc" in options.pms else ())
             for cc in options.ccs
-            for path in _beginnings(job.mptcp, subset, options.initial_paths)
+            for path in beginnings(job.mptcp, subset, options.initial_paths)
         ]
         return [*managers, *sets, *(everywhere(job.topology, options.ccs) if options.tcp else ())]
 
@@ -332,14 +332,11 @@ class _Search:
         """The choice and the default again with new seeds, with a saturated sender, and through an outage."""
         job, options = self.job, self.job.options
         plain = Combination(DEFAULT_PM, DEFAULT_CC)
-        pair = [
-            job.configuration(chosen.combination, chosen.buffer_bytes),
-            job.configuration(plain, max(options.buffers)),
-        ]
+        default = job.configuration(plain, max(options.buffers))
         runs = options.fresh_runs
-        failover, searched = self._failover(pair, [record for record in before if _is_of(record, chosen)])
-        if failover is not None:
-            pair[0] = with_members(pair[0], failover.members)
+        chosen, failover, searched = self._failover(points, best, chosen, default, before)
+        ours_alone = job.configuration(chosen.combination, chosen.buffer_bytes)
+        pair = [with_members(ours_alone, {} if failover is None else failover.members), default]
         fresh = job.measure(pair, "confirm", runs, "confirmation")
         ours, theirs = fresh[:runs], fresh[runs:]
         others = [metric for metric in metrics_of(self.workload) if metric.name != self.objective.name]
@@ -373,25 +370,61 @@ class _Search:
             failover=failover,
             harm=losses,
             warnings=(
-                *self._warnings(before, fresh, ours, theirs, chosen),
+                *self._warnings(before, fresh, ours, theirs, chosen, failover),
                 *failures(outages, f"outage ({cut} is cut)"),
-                *(_of_failover(failover) if failover is not None else ()),
             ),
             records=(*before, *searched, *fresh, *saturated, *outages, *rivalled),
         )
 
     def _failover(
-        self, pair: Sequence[Configuration], ours: Sequence[Record]
-    ) -> tuple[Failover | None, list[Record]]:
-        """Timeouts with which a dead path costs no more than was asked for."""
-        limit_ns, (chosen, default) = self.job.options.at_most_failover_ns, pair
-        carrying = _carrying(self.job.topology, chosen, ours)
-        if limit_ns is None or chosen.protocol == "tcp" or len(self.job.topology.paths) < 2:
-            return None, []
+        self,
+        points: Sequence[Point],
+        best: Point,
+        chosen: Point,
+        default: Configuration,
+        before: Sequence[Record],
+    ) -> tuple[Point, Failover | None, list[Record]]:
+        """The first of the contenders that a dead path costs no more than was asked for, or the nearest."""
+        limit_ns, job = self.job.options.at_most_failover_ns, self.job
+        contenders = self._contenders(points, best, chosen)
+        if limit_ns is None or not contenders or len(job.topology.paths) < 2:
+            return chosen, None, []
         assert not isinstance(self.workload, Programs), "an option that is refused"
-        runs = self.job.options.fresh_runs
-        search = Search(self.job, self.workload, self.objective, carrying, runs)
-        return search.within(limit_ns / 1e6, chosen, default)
+        nearest: tuple[Point, Failover] | None = None
+        records: list[Record] = []
+        for point in contenders:
+            configuration = job.configuration(point.combination, point.buffer_bytes)
+            paths = _carrying(job.topology, configuration, [one for one in before if _is_of(one, point)])
+            search = Search(job, self.workload, self.objective, paths, job.options.fresh_runs)
+            failover, found = search.within(limit_ns / 1e6, configuration, default)
+            records += found
+            if nearest is None or failover.ours.ms < nearest[1].ours.ms:
+                nearest = point, failover
+            if failover.kept:
+                break
+        assert nearest is not None
+        return *nearest, records
+
+    def _contenders(self, points: Sequence[Point], best: Point, chosen: Point) -> list[Point]:
+        """The choice, and what is next where a dead path costs too much: of each set of subflows one point.
+
+        Plain TCP ends with its path.
+        """
+        multipath = [point for point in points if point.by_run and not point.combination.is_tcp]
+        ordered = sorted(
+            multipath,
+            key=lambda point: (
+                point != chosen,
+                point.failed > 0,
+                point.excess,
+                self._is_worse(point, best),
+                self._simplicity(point),
+            ),
+        )
+        of_sets = {(point.combination.pm, point.combination.subflows): point for point in reversed(ordered)}
+        return [
+            point for point in ordered if of_sets[point.combination.pm, point.combination.subflows] is point
+        ][:_CONTENDERS]
 
     def _losses(self, pair: Sequence[Configuration], runs: int) -> tuple[tuple[Figure, ...], list[Record]]:
         """What another TCP connection loses beside both, if that was asked for."""
@@ -436,6 +469,7 @@ class _Search:
         ours: Sequence[Record],
         theirs: Sequence[Record],
         chosen: Point,
+        failover: Failover | None,
     ) -> Iterator[str]:
         yield from failures(before, "screening and sweep")
         yield from failures(fresh, "confirmation")
@@ -448,6 +482,13 @@ class _Search:
                 yield f"No configuration keeps {limit.text}: the nearest is recommended ({found})."
             elif mean is not None and limit.violation(mean) > 0:
                 yield f"The answer misses {limit.text} in fresh runs: {mean:.4g} {limit.metric.unit}."
+        if failover is not None and not failover.kept:
+            yield (
+                f"No timeouts keep a dead path within {failover.limit_ms:g} ms: the nearest are recommended "
+                f"({failover.ours.ms:.4g} ms, {failover.ours.path})."
+            )
+        if failover is not None and failover.default.ms > failover.limit_ms:
+            return
         if any(limit.violation(_mean(limit.metric.values(theirs)) or 0.0) > 0 for limit in self.limits):
             return  # The default is no choice, however good it is otherwise.
         gains = self.objective.gains(ours, theirs)
@@ -486,55 +527,6 @@ class _Search:
 
 def _is_of(record: Record, point: Point) -> bool:
     return (_combination(record), record.buffer_bytes) == (point.combination, point.buffer_bytes)
-
-
-def _of_failover(failover: Failover) -> Iterator[str]:
-    if not failover.kept:
-        yield (
-            f"No timeouts keep a dead path within {failover.limit_ms:g} ms: the nearest are recommended "
-            f"({failover.ours.ms:.4g} ms, {failover.ours.path})."
-        )
-
-
-def subsets(topology: Topology) -> list[tuple[str, ...]]:
-    """Sets of subflows that compete, in the order of the topology: some but not all of them."""
-    labels = [path.label for path in topology.paths]
-    if len(labels) <= _EVERY_SET:
-        sizes = range(1, len(labels))
-        return [chosen for size in sizes for chosen in itertools.combinations(labels, size)]
-    known = {path.label: topology.known(path).base_rtt_ns for path in topology.paths}
-    quickest = sorted(labels, key=lambda label: (known[label] is None, known[label] or 0))
-    together = [quickest[:size] for size in range(2, len(labels))]
-    return [*((label,) for label in labels), *(tuple(sorted(few, key=labels.index)) for few in together)]
-
-
-def _beginnings(topology: Topology, subset: Sequence[str], asked: Sequence[str]) -> tuple[str, ...]:
-    """Paths of the first handshake: the usual one if it is in the set, otherwise the first of the set.
-
-    Messages that leave before another subflow has joined go over it.
-
-    Parameters
-    ----------
-    asked : those that were asked for; of them those in the set count, and the first where none is.
-    """
-    usual = topology.initial_path or topology.paths[0].label
-    if asked:
-        return tuple(label for label in asked if label in subset) or (asked[0],)
-    return ("" if usual in subset else subset[0],)
-
-
-def worth_measuring(buffers: Sequence[int], sent: Described) -> list[int]:
-    """Buffers for a workload, bytes, ascending: of those that hold all that can wait the smallest alone.
-
-    That are the messages of a standstill, or all that is asked for at once. Beside a sender that always has
-    more, and where that is not known, all are worth it.
-    """
-    ordered = sorted(buffers)
-    if sent.waiting_bytes is None:
-        return ordered
-    # Linux charges about twice the payload.
-    least = next((size for size in ordered if size >= 4 * sent.waiting_bytes), ordered[-1])
-    return [size for size in ordered if size <= least]
 
 
 def figure(metric: Metric, ours: Sequence[Record], theirs: Sequence[Record]) -> Figure:

@@ -1,0 +1,51 @@
+"""What competes for an objective: sets of subflows, where a connection begins, and buffers."""
+
+import itertools
+from collections.abc import Sequence
+
+from mptune.topology import Topology
+from mptune.trial import Described
+
+#: Up to this many paths every set of subflows is tried; of more paths each alone, and the quickest together.
+_EVERY_SET = 4
+
+
+def subsets(topology: Topology) -> list[tuple[str, ...]]:
+    """Sets of subflows that compete, in the order of the topology: some but not all of them."""
+    labels = [path.label for path in topology.paths]
+    if len(labels) <= _EVERY_SET:
+        sizes = range(1, len(labels))
+        return [chosen for size in sizes for chosen in itertools.combinations(labels, size)]
+    known = {path.label: topology.known(path).base_rtt_ns for path in topology.paths}
+    quickest = sorted(labels, key=lambda label: (known[label] is None, known[label] or 0))
+    together = [quickest[:size] for size in range(2, len(labels))]
+    return [*((label,) for label in labels), *(tuple(sorted(few, key=labels.index)) for few in together)]
+
+
+def beginnings(topology: Topology, subset: Sequence[str], asked: Sequence[str]) -> tuple[str, ...]:
+    """Paths of the first handshake: the usual one if it is in the set, otherwise the first of the set.
+
+    Messages that leave before another subflow has joined go over it.
+
+    Parameters
+    ----------
+    asked : those that were asked for; of them those in the set count, and the first where none is.
+    """
+    usual = topology.initial_path or topology.paths[0].label
+    if asked:
+        return tuple(label for label in asked if label in subset) or (asked[0],)
+    return ("" if usual in subset else subset[0],)
+
+
+def worth_measuring(buffers: Sequence[int], sent: Described) -> list[int]:
+    """Buffers for a workload, bytes, ascending: of those that hold all that can wait the smallest alone.
+
+    That are the messages of a standstill, or all that is asked for at once. Beside a sender that always has
+    more, and where that is not known, all are worth it.
+    """
+    ordered = sorted(buffers)
+    if sent.waiting_bytes is None:
+        return ordered
+    # Linux charges about twice the payload.
+    least = next((size for size in ordered if size >= 4 * sent.waiting_bytes), ordered[-1])
+    return [size for size in ordered if size <= least]
