@@ -17,7 +17,7 @@ from mptune.errors import InputError, MptuneError
 from mptune.optimisation import harm
 from mptune.optimisation.candidates import screen_buffers
 from mptune.optimisation.competing import beginnings, subsets, worth_measuring
-from mptune.optimisation.failover import Failover, Search, with_members
+from mptune.optimisation.failover import Failover, Search, Standstill, with_members
 from mptune.optimisation.job import Job, failures
 from mptune.optimisation.options import DEFAULT_CC, DEFAULT_PM, Limit, OptimiseOptions
 from mptune.optimisation.plain_tcp import everywhere
@@ -251,11 +251,7 @@ class _Search:
         """Better points first: those with values, without failures, within the limits, by the objective."""
         if not point.by_run:
             return True, 0, 0, 0.0
-        return False, point.failed > 0, point.excess, self._cost(point.mean)
-
-    def _cost(self, value: float) -> float:
-        """Less is better."""
-        return -value if self.objective.more_is_better else value
+        return False, point.failed > 0, point.excess, self.objective.cost(point.mean)
 
     def _harmless(self, points: tuple[Point, ...]) -> tuple[tuple[Point, ...], list[Record]]:
         """With `--do-no-harm`, points of combinations that do harm with their best buffer violate a limit."""
@@ -292,7 +288,7 @@ class _Search:
         multipath = [point for point in sound if not point.combination.is_tcp]
         if best.combination.is_tcp and multipath:
             rival = self._best(multipath)
-            behind = self._cost(rival.mean) - self._cost(best.mean)
+            behind = self.objective.cost(rival.mean) - self.objective.cost(best.mean)
             if behind <= max(self.objective.floor, SURVIVAL * abs(best.mean)):
                 best, sound = rival, multipath
         alike = [point for point in sound if not self._is_worse(point, best)]
@@ -306,17 +302,26 @@ class _Search:
         """Smaller buffers, MPTCP, all subflows, the usual congestion control, the better objective."""
         one = point.combination
         familiar = one.cc != FAMILIAR_CC
-        return point.buffer_bytes, one.is_tcp, familiar, one.pm == "pcdc", self._cost(point.mean), one
+        return (
+            point.buffer_bytes,
+            one.is_tcp,
+            familiar,
+            one.pm == "pcdc",
+            self.objective.cost(point.mean),
+            one,
+        )
 
     def _is_worse(self, point: Point, best: Point) -> bool:
         """True if it is worse for sure, run by run, and by as much as matters."""
-        difference = self._cost(point.mean) - self._cost(best.mean)
+        difference = self.objective.cost(point.mean) - self.objective.cost(best.mean)
         if difference <= max(self.objective.floor, REGRET * abs(best.mean)):
             return False
         runs = sorted(point.by_run.keys() & best.by_run.keys())
         if not runs:
             return True
-        more = summarise([self._cost(point.by_run[run]) - self._cost(best.by_run[run]) for run in runs])
+        more = summarise(
+            [self.objective.cost(point.by_run[run]) - self.objective.cost(best.by_run[run]) for run in runs]
+        )
         return (more.mean if more.low is None else more.low) > 0
 
     # ---- confirmation ---------------------------------------------------------------------------
@@ -392,12 +397,14 @@ class _Search:
         assert not isinstance(self.workload, Programs), "an option that is refused"
         nearest: tuple[Point, Failover] | None = None
         records: list[Record] = []
+        of_default: dict[tuple[str, ...], Standstill] = {}
         for point in contenders:
             configuration = job.configuration(point.combination, point.buffer_bytes)
             paths = _carrying(job.topology, configuration, [one for one in before if _is_of(one, point)])
             search = Search(job, self.workload, self.objective, paths, job.options.fresh_runs)
-            failover, found = search.within(limit_ns / 1e6, configuration, default)
-            records += found
+            if paths not in of_default:
+                of_default[paths] = search.standstill(default, records)
+            failover = search.within(limit_ns / 1e6, configuration, of_default[paths], records)
             if nearest is None or failover.ours.ms < nearest[1].ours.ms:
                 nearest = point, failover
             if failover.kept:
@@ -421,10 +428,10 @@ class _Search:
                 self._simplicity(point),
             ),
         )
-        of_sets = {(point.combination.pm, point.combination.subflows): point for point in reversed(ordered)}
-        return [
-            point for point in ordered if of_sets[point.combination.pm, point.combination.subflows] is point
-        ][:_CONTENDERS]
+        firsts: dict[object, Point] = {}
+        for point in ordered:
+            firsts.setdefault((point.combination.pm, point.combination.subflows), point)
+        return list(firsts.values())[:_CONTENDERS]
 
     def _losses(self, pair: Sequence[Configuration], runs: int) -> tuple[tuple[Figure, ...], list[Record]]:
         """What another TCP connection loses beside both, if that was asked for."""
@@ -476,7 +483,7 @@ class _Search:
         if self.job.options.do_no_harm and not chosen.kept:
             yield "No configuration within the limits does no harm to another TCP connection: see its loss."
         for limit in self.limits:
-            mean = _mean(limit.metric.values(ours))
+            mean = limit.metric.mean(ours)
             if not chosen.kept:
                 found = "none" if mean is None else f"{mean:.4g} {limit.metric.unit}"
                 yield f"No configuration keeps {limit.text}: the nearest is recommended ({found})."
@@ -489,12 +496,12 @@ class _Search:
             )
         if failover is not None and failover.default.ms > failover.limit_ms:
             return
-        if any(limit.violation(_mean(limit.metric.values(theirs)) or 0.0) > 0 for limit in self.limits):
+        if any(limit.violation(limit.metric.mean(theirs) or 0.0) > 0 for limit in self.limits):
             return  # The default is no choice, however good it is otherwise.
         gains = self.objective.gains(ours, theirs)
         gain = summarise(gains) if gains else None
         if gain is not None and gain.high is not None and gain.high < 0:
-            base = _mean(self.objective.values(theirs)) or 0.0
+            base = self.objective.mean(theirs) or 0.0
             if -gain.mean > max(self.objective.floor, REGRET * abs(base)):
                 yield "The answer is worse than the default in fresh runs; use the default."
 
@@ -511,7 +518,7 @@ class _Search:
         by_run = {record.run: value for record in records if (value := self.objective.of(record)) is not None}
         excess = 0.0
         for limit in self.limits:
-            mean = _mean(limit.metric.values(records))
+            mean = limit.metric.mean(records)
             excess = max(excess, 1.0 if mean is None else limit.violation(mean))
         return Point(
             combination=combination,
@@ -574,7 +581,3 @@ def _carrying(topology: Topology, configuration: Configuration, records: Sequenc
     else:
         used = {subflow.path for record in records for subflow in record.subflows if subflow.throughput_mbps}
     return tuple(path.label for path in topology.paths if path.label in used)
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None

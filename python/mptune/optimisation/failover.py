@@ -37,11 +37,9 @@ class Standstill(msgspec.Struct, frozen=True, kw_only=True):
     ----------
     by_path : the time within which `CASES` of the runs went on, ms, for each path that was cut; infinite
         where too many did not at all.
-    runs : that have a value.
     """
 
     by_path: dict[str, float]
-    runs: int
 
     @property
     def path(self) -> str:
@@ -103,18 +101,16 @@ class Search:
         return through_an_outage(self.workload)
 
     def within(
-        self, limit_ms: float, ours: Configuration, default: Configuration
-    ) -> tuple[Failover, list[Record]]:
-        """Timeouts for a configuration; with all trials that were done."""
-        records: list[Record] = []
-        plain = self._standstill(default, records)
+        self, limit_ms: float, ours: Configuration, default: Standstill, records: list[Record]
+    ) -> Failover:
+        """Timeouts for a configuration; the trials that are done for it go to the records."""
         usual = self._figures(ours, records)
         best: tuple[dict[str, int], Standstill] | None = None
         tried: list[tuple[dict[str, int], float]] = []
         spoilt = 0
         for members in RUNGS:
             told = with_members(ours, members)
-            cost = self._standstill(told, records)
+            cost = self.standstill(told, records)
             tried.append((members, cost.ms))
             if best is not None and (cost.ms >= best[1].ms or self._spoils(usual, told, records)):
                 spoilt += cost.ms < best[1].ms
@@ -123,19 +119,18 @@ class Search:
             if cost.ms <= limit_ms:
                 break
         assert best is not None
-        failover = Failover(
+        return Failover(
             metric=self.metric.name,
             limit_ms=limit_ms,
             members=best[0],
             ours=best[1],
-            default=plain,
+            default=default,
             tried=tuple(tried),
             spoilt=spoilt,
         )
-        return failover, records
 
-    def _standstill(self, configuration: Configuration, records: list[Record]) -> Standstill:
-        """Cuts every path in turn."""
+    def standstill(self, configuration: Configuration, records: list[Record]) -> Standstill:
+        """What the death of each path costs a configuration; the trials go to the records."""
         middle = self.workload.duration_ns // 2
         cuts = [
             msgspec.structs.replace(
@@ -149,7 +144,6 @@ class Search:
         records += found
         of_path = len(found) // len(self.paths)
         by_path = {}
-        usable = 0
         for number, path in enumerate(self.paths):
             ran = [
                 record
@@ -157,10 +151,9 @@ class Search:
                 if record.failed_kind != "overloaded"
             ]
             values = [self.metric.of(record) for record in ran]
-            usable += sum(value is not None for value in values)
             ordered = sorted(math.inf if value is None else value for value in values)
             by_path[path] = _at_most(ordered)
-        return Standstill(by_path=by_path, runs=usable)
+        return Standstill(by_path=by_path)
 
     def _figures(
         self, configuration: Configuration, records: list[Record]
@@ -171,7 +164,7 @@ class Search:
         found = self.job.measure([configuration, saturated], "vary", self.runs, "without outages")
         records += found
         figures = (self.objective, found[: self.runs]), (THROUGHPUT, found[self.runs :])
-        return [(metric, _mean(metric.values(ran))) for metric, ran in figures]
+        return [(metric, metric.mean(ran)) for metric, ran in figures]
 
     def _spoils(
         self, usual: list[tuple[Metric, float | None]], told: Configuration, records: list[Record]
@@ -182,8 +175,7 @@ class Search:
                 continue
             if after is None:
                 return True
-            worse = before - after if metric.more_is_better else after - before
-            if worse > max(metric.floor, REGRET * abs(before)):
+            if metric.cost(after) - metric.cost(before) > max(metric.floor, REGRET * abs(before)):
                 return True
         return False
 
@@ -200,7 +192,3 @@ def _at_most(ordered: Sequence[float]) -> float:
     if not ordered:
         return math.inf
     return ordered[min(len(ordered) - 1, math.ceil(CASES * len(ordered)) - 1)]
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None

@@ -28,7 +28,7 @@ from mptune.result.making import counts, document, write_table
 from mptune.statistics import Summary, summarise
 from mptune.store.directory import COMPARED, RESULT, write_config, write_json, write_observations
 from mptune.trial import Configuration
-from mptune.trial.stacks import DEFAULT_STACK, STACKS, in_a_kernel
+from mptune.trial.stacks import DEFAULT_STACK, STACKS, sysctls_of
 
 
 def objective_document(result: ObjectiveResult) -> dict[str, Any]:
@@ -103,12 +103,8 @@ def _setting(configuration: Configuration, subflows: tuple[str, ...]) -> Setting
         initial_path=configuration.initial_path,
         subflows=subflows,
         standby=configuration.standby_order,
-        sysctls=_sysctls(msgspec.structs.asdict(configuration.stack)),
+        sysctls=sysctls_of(msgspec.structs.asdict(configuration.stack)),
     )
-
-
-def _sysctls(members: Mapping[str, Any]) -> dict[str, str]:
-    return dict(in_a_kernel(members).values())
 
 
 def _failover(failover: Failover) -> FailoverFigure:
@@ -121,7 +117,7 @@ def _failover(failover: Failover) -> FailoverFigure:
         recommended=_finite(failover.ours.ms),
         default_path=failover.default.path,
         default=_finite(failover.default.ms),
-        tried=tuple((_sysctls({**usual, **members}), _finite(ms)) for members, ms in failover.tried),
+        tried=tuple((sysctls_of({**usual, **members}), _finite(ms)) for members, ms in failover.tried),
     )
 
 

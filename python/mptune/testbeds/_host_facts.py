@@ -14,7 +14,7 @@ from mptune.linux.addresses import NamedInterface, Side
 from mptune.linux.sandbox import sysctls
 from mptune.topology import Interface, Site, Topology
 from mptune.trial import FAMILIES, PLAIN_TCP, Trial
-from mptune.trial.stacks import flag, in_a_kernel
+from mptune.trial.stacks import flag, in_a_kernel, sysctls_of
 
 #: Sysctls whose values a trial needs to know.
 ASKED = tuple(
@@ -90,8 +90,9 @@ class HostFacts:
 
     def told(self, trial: Trial) -> dict[str, str]:
         """Settings that a trial's stack needs and that the host does not have."""
-        wanted = dict(in_a_kernel(trial.members).values())
-        return {name: value for name, value in wanted.items() if not self._has(name, value)}
+        return {
+            name: value for name, value in sysctls_of(trial.members).items() if not self._has(name, value)
+        }
 
     def _has(self, sysctl: str, value: str) -> bool:
         # With 2 a host answers with ECN, and does not ask for it (Documentation/networking/ip-sysctl.rst).

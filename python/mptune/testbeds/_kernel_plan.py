@@ -15,7 +15,7 @@ from mptune.errors import InputError
 from mptune.testbeds._outages import bin_ns
 from mptune.topology import BOTH, FAMILIES, TcpBackground
 from mptune.trial import MOST_CONNECTIONS, Bulk, Mix, Programs, Single, Trial, size_of
-from mptune.trial.stacks import flag, in_a_kernel, refusal
+from mptune.trial.stacks import flag, refusal, sysctls_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -306,7 +306,7 @@ def _settings(trial: Trial) -> dict[str, str]:
     from mptune.linux.sandbox import sysctls
 
     limits = sysctls.buffer_limits(trial.buffer_bytes) if trial.buffer_mode == "auto" else {}
-    return dict(in_a_kernel(trial.members).values()) | limits
+    return sysctls_of(trial.members) | limits
 
 
 def _assignment(trial: Trial, named: Named) -> Assignment:

@@ -20,7 +20,7 @@ from mptune.errors import InputError, TrialError
 from mptune.testbeds import _hosts_data, _kernel_observation, _kernel_plan, _overload
 from mptune.testbeds._base import Testbed
 from mptune.trial import FIXED, PLAIN_TCP, Observation, Trial, Workload
-from mptune.trial.stacks import in_a_kernel
+from mptune.trial.stacks import sysctls_of
 
 if TYPE_CHECKING:
     from mptune.linux.addresses import NamedInterface, Side
@@ -170,7 +170,7 @@ class HostsTestbed(Testbed):
             raise InputError("script", "", expected)
         self._data.check(trial)
         buffer = None if trial.buffer_mode == "fixed" else trial.buffer_bytes
-        told = tuple(in_a_kernel(trial.members).values())
+        told = tuple(sysctls_of(trial.members).items())
         kind = (id(trial.topology), trial.protocol, trial.pm == "default", trial.cc, told, buffer)
         known = self._checked.get(kind)
         if known is None or known.buffer_bytes < trial.buffer_bytes:

@@ -44,6 +44,15 @@ class Metric:
         """The values of the trials that have one, in their order."""
         return [value for trial_record in records if (value := self.of(trial_record)) is not None]
 
+    def mean(self, records: Sequence[Record]) -> float | None:
+        """The mean over the trials that have a value; None if none has one."""
+        values = self.values(records)
+        return sum(values) / len(values) if values else None
+
+    def cost(self, value: float) -> float:
+        """The value with the sign with which less is better."""
+        return -value if self.more_is_better else value
+
     def worth(self, value: float) -> float:
         """The value, or where less is better its inverse: a share of the worth is a share of either."""
         return value if self.more_is_better else 1 / value

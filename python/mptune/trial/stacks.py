@@ -167,6 +167,11 @@ def in_a_kernel(members: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
     return {name: (DECLARED[name].sysctl, str(int(members[name]))) for name in changed}
 
 
+def sysctls_of(members: Mapping[str, Any]) -> dict[str, str]:
+    """The same as settings of a kernel: value by sysctl."""
+    return dict(in_a_kernel(members).values())
+
+
 def of_tcp(stack: Stack) -> Stack:
     """The bundle as plain TCP has it: a full packet, without a DSS option to leave room for."""
     return msgspec.structs.replace(stack, mss=_TCP_MSS)
