@@ -21,7 +21,7 @@ from mptune.linux.preload import program as examined
 from mptune.linux.preload.statistics import Connection, Statistics, Subflow, read
 from mptune.linux.talker import Message, Talker, last_words
 
-#: The port that programs are told: one that needs no rights.
+#: The port in the environment of the programs; it needs no privilege.
 PORT: Final = 5201
 
 #: Seconds that a server has until it listens.

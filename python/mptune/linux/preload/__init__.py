@@ -1,4 +1,4 @@
-"""The library that is preloaded into programs (crate mptune-preload): what it is told, and what it tells.
+"""The library that is preloaded into programs (crate mptune-preload): its settings and its statistics.
 
 `program` examines whether a program takes it, `statistics` reads its lines about connections. The environment
 variables are described in `crates/mptune-preload/src/settings.rs`. It starts nothing.
