@@ -85,8 +85,10 @@ def _command(command: Command) -> list[str]:
         lines += ["", *(["```", *text.lines, "```"] if text.lines else [_plain(text.words)])]
     lines += _table("Argument", command.arguments) + _table("Option", command.options)
     if command.commands:
-        lines += ["", "## Commands", ""]
-        lines += [f"- [{one.name}]({one.page}.md): {_plain(one.summary)}" for one in command.commands]
+        lines += ["", "## Commands"]
+        for title, commands in command.grouped():
+            lines += ["", *([f"**{title}**", ""] if title else [])]
+            lines += [f"- [{one.name}]({one.page}.md): {_plain(one.summary)}" for one in commands]
     if command.examples:
         lines += ["", "## Examples", "", "```", *command.examples, "```"]
     return lines
