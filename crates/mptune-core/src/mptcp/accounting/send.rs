@@ -162,6 +162,12 @@ impl SendBuffer {
         limit < self.end && (self.pieces.is_none() || self.left() > 0)
     }
 
+    /// The program has written more than subflows were given.
+    #[inline]
+    pub fn has_unsent(&self) -> bool {
+        self.memory.as_ref().is_some_and(|memory| memory.has_unsent())
+    }
+
     /// The program offers another piece.
     pub fn offer(&mut self, bytes: Bytes) {
         let Some(pieces) = &mut self.pieces else { return };

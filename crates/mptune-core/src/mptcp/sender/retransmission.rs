@@ -5,12 +5,12 @@
 //! Only under Linux accounting: with payload accounting, data acknowledged by a subflow has arrived.
 
 use super::DataSender;
-use super::timers::Timers;
 use crate::mptcp::io::Io;
 use crate::mptcp::scheduler::{self, Style};
 use crate::mptcp::subflow::Subflow;
 use crate::pathmanager::SubflowId;
 use crate::units::{NEVER, Nanos, Seq};
+use std::ops::Range;
 
 /// Linux resends one `mptcp_data_frag`, at most an order-3 page of 32 KiB: in full segments.
 const FRAGMENT_SEGMENTS: Seq = 23;
@@ -65,10 +65,16 @@ impl DataSender {
         if self.buffer.una() == self.buffer.next() {
             return false;
         }
-        let Some(clock) = self.timers.as_ref().map(Timers::clock) else { return false };
-        let check = self.check_stale(subflows, clock);
-        if let Some(id) = self.idle(subflows, check.all_silent) {
-            self.retransmit_data(io, subflows, id);
+        let Some(timers) = &self.timers else { return false };
+        let several = timers.resends_several();
+        let check = self.check_stale(subflows, timers.clock());
+        let mut from = self.buffer.una();
+        while let Some(id) = self.idle(subflows, check.all_silent) {
+            let end = (from + FRAGMENT_SEGMENTS).min(self.buffer.next());
+            from = self.retransmit_data(io, subflows, id, from..end);
+            if from < end || end == self.buffer.next() || !several {
+                break;
+            }
         }
         self.arm_data_timer(io, subflows);
         check.newly_stale
@@ -86,26 +92,22 @@ impl DataSender {
         active.or_else(|| if all_silent { any() } else { None })
     }
 
-    /// Retransmits through the subflow's send queue, which cwnd and pace empty.
-    fn retransmit_data(&mut self, io: &mut Io, subflows: &mut [Subflow], id: SubflowId) {
-        let una = self.buffer.una();
-        for data in una..self.buffer.next().min(una.saturating_add(FRAGMENT_SEGMENTS)) {
-            if *self.carried_by.at(data) & queued(subflows, data) & !(1 << id) != 0 {
-                break;
-            }
+    /// Retransmits through the subflow's send queue, which cwnd and pace empty. Returns where it ended.
+    fn retransmit_data(
+        &mut self,
+        io: &mut Io,
+        subflows: &mut [Subflow],
+        id: SubflowId,
+        wanted: Range<Seq>,
+    ) -> Seq {
+        let mut end = wanted.start;
+        for data in wanted {
+            end = data + 1;
             self.count_retransmitted(data);
             self.add_carrier(&mut subflows[id], id, data);
             self.enqueue(io.now, &mut subflows[id], id, data);
         }
         self.send_queue(io, subflows, id);
+        end
     }
-}
-
-/// The set of subflows that answer and have the segment in their send queue.
-fn queued(subflows: &[Subflow], data: Seq) -> u64 {
-    let holds = |id: &usize| {
-        let subflow = &subflows[*id];
-        !subflow.is_silent() && subflow.queue.front().is_some_and(|first| first <= data)
-    };
-    (0..subflows.len()).filter(holds).fold(0, |set, id| set | 1 << id)
 }

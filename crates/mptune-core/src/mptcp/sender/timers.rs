@@ -1,8 +1,8 @@
 //! The timers of the connection, only under Linux accounting: its retransmission, and the application's write.
 
 use crate::engine::Source;
-use crate::mptcp::accounting::Accounting;
 use crate::mptcp::accounting::memory::WRITING;
+use crate::mptcp::accounting::{Accounting, Release};
 use crate::mptcp::io::{Io, Timer};
 use crate::mptcp::options::ConnectionOptions;
 use crate::tcp::Clock;
@@ -12,6 +12,7 @@ use crate::units::{NEVER, Nanos};
 #[derive(Debug)]
 pub(super) struct Timers {
     clock: Clock,
+    release: Release,
     /// The interval of the retransmission timer if no subflow has one.
     usual: Nanos,
     /// Its interval.
@@ -24,8 +25,10 @@ pub(super) struct Timers {
 
 impl Timers {
     pub fn new(number: usize, options: &ConnectionOptions, io: &mut Io) -> Option<Self> {
-        matches!(options.accounting, Accounting::Linux(_)).then(|| Self {
+        let Accounting::Linux(release) = options.accounting else { return None };
+        Some(Self {
             clock: options.clock(),
+            release,
             usual: options.usual_interval(),
             interval: options.usual_interval(),
             retransmission: io.add_timer(number, Timer::Data),
@@ -36,6 +39,11 @@ impl Timers {
 
     pub fn clock(&self) -> Clock {
         self.clock
+    }
+
+    /// Linux 7's resends fragment after fragment, each on an idle subflow; before, it resends one (`__mptcp_retrans`).
+    pub fn resends_several(&self) -> bool {
+        self.release == Release::Linux7
     }
 
     pub fn is_running(&self) -> bool {

@@ -310,6 +310,11 @@ impl SendMemory {
         self.edge.saturating_sub(self.una).min(self.limit)
     }
 
+    /// Written and not yet handed to subflows (Linux `mptcp_send_head`).
+    pub fn has_unsent(&self) -> bool {
+        self.next < self.written
+    }
+
     /// Segments from the next one to the right edge of the receiver's window.
     pub fn open_window(&self) -> Seq {
         let bytes = self.edge.saturating_sub(self.next);
