@@ -168,6 +168,12 @@ impl SendBuffer {
         self.memory.as_ref().is_some_and(|memory| memory.has_unsent())
     }
 
+    /// The first segment of the next fragment of the send buffer after that of `data`; the next one to be handed over, if
+    /// there is none.
+    pub fn next_fragment(&self, data: Seq) -> Seq {
+        self.memory.as_ref().map_or(self.next, |memory| memory.next_fragment(data, self.next))
+    }
+
     /// The program offers another piece.
     pub fn offer(&mut self, bytes: Bytes) {
         let Some(pieces) = &mut self.pieces else { return };

@@ -12,9 +12,6 @@ use crate::pathmanager::SubflowId;
 use crate::units::{NEVER, Nanos, Seq};
 use std::ops::Range;
 
-/// Linux resends one `mptcp_data_frag`, at most an order-3 page of 32 KiB: in full segments.
-const FRAGMENT_SEGMENTS: Seq = 23;
-
 impl DataSender {
     /// Starts the timer after data was sent.
     pub(super) fn start_data_timer(&mut self, io: &mut Io, subflows: &[Subflow]) {
@@ -68,13 +65,15 @@ impl DataSender {
         let Some(timers) = &self.timers else { return false };
         let several = timers.resends_several();
         let check = self.check_stale(subflows, timers.clock());
+        // Each idle subflow resends what is left of a fragment.
         let mut from = self.buffer.una();
         while let Some(id) = self.idle(subflows, check.all_silent) {
-            let end = (from + FRAGMENT_SEGMENTS).min(self.buffer.next());
-            from = self.retransmit_data(io, subflows, id, from..end);
-            if from < end || end == self.buffer.next() || !several {
+            let end = self.buffer.next_fragment(from);
+            self.retransmit_data(io, subflows, id, from..end);
+            if end == self.buffer.next() || !several {
                 break;
             }
+            from = end;
         }
         self.arm_data_timer(io, subflows);
         check.newly_stale
@@ -92,22 +91,19 @@ impl DataSender {
         active.or_else(|| if all_silent { any() } else { None })
     }
 
-    /// Retransmits through the subflow's send queue, which cwnd and pace empty. Returns where it ended.
+    /// Retransmits through the subflow's send queue, which cwnd and pace empty.
     fn retransmit_data(
         &mut self,
         io: &mut Io,
         subflows: &mut [Subflow],
         id: SubflowId,
         wanted: Range<Seq>,
-    ) -> Seq {
-        let mut end = wanted.start;
+    ) {
         for data in wanted {
-            end = data + 1;
             self.count_retransmitted(data);
             self.add_carrier(&mut subflows[id], id, data);
             self.enqueue(io.now, &mut subflows[id], id, data);
         }
         self.send_queue(io, subflows, id);
-        end
     }
 }

@@ -305,6 +305,13 @@ impl SendMemory {
         self.segments.at(data).start
     }
 
+    /// The first segment of the next fragment after one that is not DATA_ACKed, among those before `next`.
+    pub fn next_fragment(&self, data: Seq, next: Seq) -> Seq {
+        let size = self.fragment.unwrap_or(FRAGMENT);
+        let end = (self.start(data) / size + 1) * size;
+        (data..next).find(|&later| self.start(later) >= end).unwrap_or(next)
+    }
+
     /// Bytes that may be under way: the smaller of the receiver's window and the send buffer.
     pub fn window(&self) -> Bytes {
         self.edge.saturating_sub(self.una).min(self.limit)
