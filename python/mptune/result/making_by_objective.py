@@ -19,12 +19,12 @@ from mptune.result.answer import (
     RESULT_VERSION,
     FailoverFigure,
     Figure,
-    Interval,
     ObjectiveAnswer,
     OutageFigure,
     Setting,
 )
 from mptune.result.making import counts, document, write_table
+from mptune.result.values import Interval
 from mptune.statistics import Summary, summarise
 from mptune.store.directory import COMPARED, RESULT, write_config, write_json, write_observations
 from mptune.trial import Configuration

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from mptune.capture import Run
 from mptune.errors import InputError, MptuneError
+from mptune.testbeds._today import Today, of_stack
 from mptune.topology import Topology
 from mptune.trial import Observation, Programs, Trial, Workload
 
@@ -121,6 +122,19 @@ class Testbed(ABC):
         MptuneError : a machine cannot be reached or used.
         """
         self.check(trial)
+
+    def today(self, topology: Topology, members: Mapping[str, object]) -> Today:
+        """What the hosts of trials do without anybody's help; of others than real ones by their release.
+
+        Parameters
+        ----------
+        members : of the stack.
+
+        Raises
+        ------
+        MptuneError : a host cannot be reached.
+        """
+        return of_stack(members)
 
     # ---- around trials -----------------------------------------------------------------------------
 

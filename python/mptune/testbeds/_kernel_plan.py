@@ -14,7 +14,7 @@ import msgspec
 from mptune.errors import InputError
 from mptune.testbeds._outages import bin_ns
 from mptune.topology import BOTH, FAMILIES, TcpBackground
-from mptune.trial import MOST_CONNECTIONS, Bulk, Mix, Programs, Single, Trial, size_of
+from mptune.trial import FIXED, MOST_CONNECTIONS, Bulk, Mix, Programs, Single, Trial, size_of
 from mptune.trial.stacks import flag, refusal, sysctls_of
 
 if TYPE_CHECKING:
@@ -305,8 +305,9 @@ def _settings(trial: Trial) -> dict[str, str]:
     """Sysctls of both sites that depend on the trial."""
     from mptune.linux.sandbox import sysctls
 
-    limits = sysctls.buffer_limits(trial.buffer_bytes) if trial.buffer_mode == "auto" else {}
-    return sysctls_of(trial.members) | limits
+    if trial.buffer_mode == FIXED:
+        return sysctls_of(trial.members)
+    return sysctls_of(trial.members) | sysctls.buffer_limits(trial.buffer_bytes, trial.receive_bytes)
 
 
 def _assignment(trial: Trial, named: Named) -> Assignment:

@@ -68,6 +68,7 @@ class Trial(Members, frozen=True, kw_only=True):
         accounting "linux" the value given to SO_SNDBUF and SO_RCVBUF, as on the kernel.
     buffer_mode : "fixed", or "auto": the buffers grow as needed and `buffer_bytes` is their limit, of
         payload, or with the accounting "linux" the value of `tcp_wmem[2]` and `tcp_rmem[2]`.
+    receive_bytes : of the receive buffer alone, where it is another one; only with buffers that grow.
     workload : what is sent.
     initial_path : label of the path of the MP_CAPABLE handshake; None leaves it to the path manager.
     pm_options : options of the path manager by name (see `mptune.path_managers`); paths by label.
@@ -89,6 +90,7 @@ class Trial(Members, frozen=True, kw_only=True):
     pm_options: dict[str, Any] = {}  # noqa: RUF012 - msgspec copies it
     size_known: bool = True
     buffer_mode: str = FIXED
+    receive_bytes: int | None = None
     script: tuple[ScriptedAction, ...] = ()
     path_parameters: PathParameters = PathParameters()
 
