@@ -47,6 +47,7 @@ class Noting(SimulatedTestbed):
 def test_now_is_one_subflow_and_by_hand_one_for_each_address() -> None:
     home, testbed = topology.load(HYBRID), Noting()
     result = optimise(home, TrialRunner(testbed), OPTIONS)
+    assert result.baselines is not None
     now, by_hand = result.baselines.now, result.baselines.by_hand
     assert now is not None and by_hand is not None
     assert (now.configuration.pm, now.subflows) == ("default", (home.initial_path,))

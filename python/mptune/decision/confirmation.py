@@ -87,6 +87,15 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
         return {name: summarise(values) for name, values in found.items() if values}
 
     @property
+    def carried(self) -> dict[str, float]:
+        """What each path carries with the recommended configuration, Mbit/s: means over the runs."""
+        done = [record for record in self.records[: self.runs] if record.failed is None]
+        found: dict[str, float] = {}
+        for subflow in (one for record in done for one in record.subflows):
+            found[subflow.path] = found.get(subflow.path, 0.0) + subflow.throughput_mbps / len(done)
+        return found
+
+    @property
     def mean_mbps(self) -> float:
         """Mean of the recommended configuration; 0 where every run failed."""
         return 0.0 if self.confirmed is None else self.confirmed.mean

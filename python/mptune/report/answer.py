@@ -164,7 +164,8 @@ def _on_kernel(answer: Answer) -> str:
     else:
         text = ends(expected.low_mbps, expected.high_mbps)
     return (
-        f'<tr class="on-kernel"><th scope="row">on a kernel</th><td>recommended</td><td>{text}</td><td></td></tr>'
+        '<tr class="on-kernel"><th scope="row">on a kernel</th><td>recommended</td>'
+        f"<td>{text}</td><td></td></tr>"
         f"{_measured_on_kernel(answer)}"
     )
 

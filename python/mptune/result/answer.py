@@ -371,7 +371,10 @@ class Saved(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SizeChoice(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer for one size of transfer; `active` are labels of chosen subflows between blanks."""
+    """The answer for one size of transfer; `active` are labels of chosen subflows between blanks.
+
+    Values of `baselines` are seconds.
+    """
 
     transfer_bytes: int
     pm: str
@@ -385,6 +388,7 @@ class SizeChoice(msgspec.Struct, frozen=True, kw_only=True):
     default: SizeTimes
     gain: Saved
     fastest: FastestTimes | None = None
+    baselines: Baselines | None = None
     compared: int
     alike: int
 
@@ -477,6 +481,8 @@ class ObjectiveAnswer(msgspec.Struct, frozen=True, kw_only=True):
     figures : the objective first.
     throughput : of a saturated sender with the same configurations, Mbit/s.
     harm : what another TCP connection loses, percent, where that was asked for.
+    sent : the workload in words.
+    baselines : by the objective, in its unit.
     """
 
     version: int = 0
@@ -496,6 +502,8 @@ class ObjectiveAnswer(msgspec.Struct, frozen=True, kw_only=True):
     outage: OutageFigure | None = None
     failover: FailoverFigure | None = None
     harm: tuple[Figure, ...] = ()
+    sent: str = "what programs send"
+    baselines: Baselines | None = None
     compared: int
     alike: int
     answer: tuple[str, ...]

@@ -158,7 +158,7 @@ def answer_of(result: Result) -> Answer:
         sensitivity=result.sensitivity,
         rounds=tuple(map(_round, result.rounds)),
         algorithm=algorithm.steps(result),
-        baselines=None if result.baselines is None else _baselines(result.baselines, confirmation),
+        baselines=None if result.baselines is None else besides(result.baselines, confirmation),
         heed=result.heed,
     )
 
@@ -444,13 +444,15 @@ def beside(measured: baselines.Measured | None) -> Beside | None:
     )
 
 
-def _baselines(found: baselines.Baselines, confirmed: confirmation.Confirmation | None) -> Baselines:
+def besides(found: baselines.Baselines, confirmed: confirmation.Confirmation | None = None) -> Baselines:
+    """What an answer is shown beside; of a confirmed one with its delays under load and its paths."""
     queueing = {} if confirmed is None else confirmed.queueing
     return Baselines(
         whose=found.whose,
         now=beside(found.now),
         by_hand=beside(found.by_hand),
         queueing={name: _interval(summary) for name, summary in queueing.items()},
+        carried={} if confirmed is None else confirmed.carried,
     )
 
 

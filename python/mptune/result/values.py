@@ -74,9 +74,11 @@ class Baselines(msgspec.Struct, frozen=True, kw_only=True):
     ----------
     whose : settings, in words.
     queueing : delay under load of the confirmed configurations by their names, ms.
+    carried : of each path with the recommendation, Mbit/s.
     """
 
     whose: str = ""
     now: Beside | None = None
     by_hand: Beside | None = None
     queueing: dict[str, Interval] = {}
+    carried: dict[str, float] = {}
