@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mptune.cli import _answers
-from mptune.cli._common import ForceOption, JsonOption, OutOption, QuietOption, add, console, emit_json
+from mptune.cli._common import (
+    DetailsOption,
+    ForceOption,
+    JsonOption,
+    OutOption,
+    QuietOption,
+    add,
+    console,
+    emit_json,
+)
 from mptune.errors import InputError
 from mptune.options import Given, Option, Place, by_flag, choice, in_file
 from mptune.options.repetition import Every, Lasting
@@ -64,6 +73,7 @@ def run(
     out: OutOption = None,
     force: ForceOption = False,
     jobs: Jobs = None,
+    details: DetailsOption = False,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -99,7 +109,7 @@ def run(
             reporter=Reporter(quiet=quiet),
             place=_place(file, repeated=every is not None),
         )
-    _answers.show(result, directory, as_json)
+    _answers.show(result, directory, as_json, details=details)
 
 
 def _place(file: str, *, repeated: bool) -> Place:
@@ -123,10 +133,14 @@ def resume(
         ),
     ] = False,
     jobs: Jobs = None,
+    details: DetailsOption = False,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Continue an interrupted campaign: only the missing trials are run."""
+    """Continue an interrupted campaign: only the missing trials are run.
+
+    Of a finished one the answer is shown; --details shows all of its evidence, recomputed from the trials.
+    """
     from mptune.campaign.execution import resume as go_on
     from mptune.cli._run_directory import keeping
     from mptune.report.files import PAGE
@@ -134,13 +148,13 @@ def resume(
     from mptune.store.directory import is_finished
 
     path = Path(directory)
-    if is_finished(path) and not again:
+    if is_finished(path) and not (again or details):
         with keeping(path, report=not (path / PAGE).exists()):
             _answers.recall(path, as_json)
         return
     with keeping(path):
         result = go_on(path, workers=jobs, executor=where.create(jobs), reporter=Reporter(quiet=quiet))
-    _answers.show(result, path, as_json)
+    _answers.show(result, path, as_json, details=details)
 
 
 def status(directory: DirectoryArgument, as_json: JsonOption = False) -> None:

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 
 import msgspec
 
+from mptune._text import digits
+from mptune.decision.robustness import REGRET
 from mptune.errors import InputError
 from mptune.optimisation.job import Job, failures
 from mptune.runner.planning import plan_run
@@ -111,6 +113,39 @@ def measure(
         by_hand=found.get("by_hand"),
         warnings=tuple(sentences),
     )
+
+
+def verdict(found: Baselines, ours: Summary | None) -> list[str]:
+    """Sentences where an answer is not better than what hosts do anyway; each says what to do.
+
+    Parameters
+    ----------
+    ours : the answer's delay under load, ms.
+    """
+    sentences, now, by_hand = [], found.now, found.by_hand
+    if now is not None and now.gain is not None and now.gain.low is not None and now.gain.high is not None:
+        if now.gain.high < 0:
+            sentences.append(
+                "It is slower than what the hosts do today: leave them as they are, or accept less of a "
+                "--sacrifice."
+            )
+        elif now.value is not None and now.gain.mean <= REGRET * now.value.mean:
+            sentences.append(
+                "Today's settings give as much: leave the hosts as they are, unless delay or buffers matter."
+            )
+        elif now.gain.low <= 0:
+            sentences.append("The gain over today may be chance: more fresh runs tell (--confirm-runs 20).")
+    gain = None if by_hand is None else by_hand.gain
+    if by_hand is None or by_hand.value is None or gain is None or gain.high is None or gain.high >= 0:
+        return sentences
+    delay = ""
+    if ours is not None and by_hand.queueing is not None:
+        delay = f", at {by_hand.queueing.mean:.0f} ms of delay under load instead of {ours.mean:.0f}"
+    sentences.append(
+        f"Endpoints by hand with buffers that grow give {digits(by_hand.value.mean)} Mbit/s{delay}: take "
+        "those where only throughput counts (ip mptcp endpoint add), or ask with --buffer-mode auto."
+    )
+    return sentences
 
 
 def by_endpoints(topology: Topology) -> tuple[str, ...]:

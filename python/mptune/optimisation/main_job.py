@@ -218,6 +218,7 @@ def optimise(
         contest, confirmation = confirmed.contest, confirmed.confirmation
         ours = confirmation.records[: confirmation.runs]
         shown = baselines.measure(job, ours, min(beside, confirmation.runs))
+        against_hosts = baselines.verdict(shown, confirmation.queueing.get("recommended"))
         measured = None if asking is None else asking.confirm(contest, confirmation, decided)
     decision = contest.decision
     sensitivity, varied = vary(job, confirmed) if options.sensitivity else (None, [])
@@ -246,6 +247,7 @@ def optimise(
         measured_on_kernel=measured if isinstance(measured, MeasuredOnKernel) else None,
         undecided=() if job.is_real or decided else undecided(job, contest),
         heed=(
+            *against_hosts,
             *_of_kernel(measured, options),
             *verdict(decision, swept.points, confirmation),
             *failures(confirmation.records, "confirmation"),
@@ -264,6 +266,7 @@ def optimise(
             *failures(confirmation.records, "confirmation"),
             *shown.warnings,
             *verdict(decision, swept.points, confirmation),
+            *against_hosts,
             *_of_kernel(measured, options),
         ),
         records=(

@@ -1,7 +1,7 @@
 """The answer on one screen: what to use, what it changes, why, how certain it is, what to mind, what next.
 
-From the document alone (`mptune.result.answer`), so that a run can show it again. It has at most `LINES` lines
-of `COLUMNS` columns: where there is more to say, the last reasons and warnings are left to the report.
+From the document alone (`mptune.result.answer`), so that a run can show it again. It has at most `LINES`
+lines of `COLUMNS` columns: where there is more to say, the last reasons and warnings are left to the report.
 """
 
 import textwrap
@@ -30,6 +30,9 @@ _NAMED, _SIZES, _REASONS, _WARNINGS = 4, 10, 3, 3
 
 #: Columns that a name or a configuration of a table may take.
 _WIDEST = 38
+
+#: Delays below it are told with a decimal, ms.
+_FEW_MS = 9.95
 
 #: A table: its head, and rows of as many cells; the first two columns are words.
 _Table = tuple[Sequence[str], list[list[str]]]
@@ -156,7 +159,7 @@ def _gives(answer: Answer, beside: Baselines) -> str:
         return f"{given}; the papers' default ({answer.default.pm}, {answer.default.cc}) {theirs}."
     queued, before = beside.queueing.get("recommended"), now.queueing
     if queued is not None and queued.mean is not None and before.mean is not None:
-        delay = f"; delay under load {digits(queued.mean, 2)} ms instead of {digits(before.mean, 2)}"
+        delay = f". Delay under load: {_whole(queued.mean)} ms instead of {_whole(before.mean)}"
     return f"{given} instead of {digits(now.mean)} today{_by(now)}{delay}."
 
 
@@ -181,7 +184,7 @@ def _throughputs(answer: Answer) -> _Table:
     """What is compared, ours last; a kernel's below it where one was asked."""
     head = ["", "configuration", "Mbit/s", "95 % interval", "delay (ms)", "buffer"]
     rows = [
-        [name, _configured(pair), *_cells(pair), _tell(queueing.mean, 2), _size(pair)]
+        [name, _configured(pair), *_cells(pair), _delay(queueing), _size(pair)]
         for name, pair, queueing in answer.shown()
     ]
     measured = answer.confirmed_on_kernel
@@ -207,12 +210,21 @@ def _configured(pair: Baseline | TcpBaseline) -> str:
 def _size(pair: Baseline | TcpBaseline) -> str:
     """A buffer; the limits of one that grows."""
     if isinstance(pair, Beside):
-        return f"grows: {pair.buffer_mib:.3g} and {pair.receive_mib:.3g} MiB"
+        return f"grows ({pair.buffer_mib:.3g}/{pair.receive_mib:.3g} MiB)"
     return format_size(round(pair.buffer_mib * MIB), 3)
 
 
 def _cells(interval: Interval) -> list[str]:
     return [_tell(interval.mean, 4), _between(interval).strip(" ()")]
+
+
+def _delay(queueing: Interval) -> str:
+    return "-" if queueing.mean is None else _whole(queueing.mean)
+
+
+def _whole(ms: float) -> str:
+    """Milliseconds, of which parts matter to nobody unless there are few."""
+    return f"{ms:.0f}" if ms >= _FEW_MS else f"{ms:.1f}"
 
 
 def _tell(value: float | None, count: int) -> str:
@@ -226,21 +238,25 @@ def _reasons(answer: Answer, beside: Baselines) -> Iterator[str]:
         yield from _reasons_of_tcp(answer)
     elif len(carried) > 1:
         most = sorted(carried, key=lambda path: -carried[path])
-        shares = [f"{path} carries {digits(carried[path], 2)} Mbit/s" for path in most[:2]]
+        shares = [f"{path} carries {digits(carried[path], 2)}" for path in most[:2]]
         others = sum(carried[path] for path in most[2:])
         more = f", {len(most) - 2} others {digits(others, 2)}" if others else ""
         alone = ""
         if beside.now is not None and len(beside.now.subflows) == 1:
             alone = f"; today {beside.now.subflows[0]} carries all there is"
-        yield f"{' and '.join(shares)}{more}{alone}."
-    elif carried:
+        yield f"{' and '.join(shares)} Mbit/s{more}{alone}."
+    elif (
+        carried
+        and answer.default is not None
+        and (answer.default.mean or 0.0) < (answer.confirmed.mean or 0.0)
+    ):
         yield f"{next(iter(carried))} is best alone: with other paths, data in order wait for the slower one."
     yield from _reason_of_buffer(answer, beside)
     against = answer.against_tcp
     if not answer.is_tcp and against is not None and against.gain.share is not None:
         share, path = 100 * against.gain.share, against.tcp.path
         if against.gain.low is not None and against.gain.low > 0:
-            yield f"That is {share:.0f} % more than TCP on the best path ({path}), and survives a dead path."
+            yield f"It gives {share:.0f} % more than TCP on the best path ({path}), and survives a dead path."
         else:
             yield f"TCP on {path} gives about as much ({share:+.0f} % for MPTCP); MPTCP survives a dead path."
 
@@ -266,10 +282,8 @@ def _reason_of_buffer(answer: Answer, beside: Baselines) -> Iterator[str]:
     size, gain = f"{default.buffer_mib:.3g} MiB", 100 * (default.mean / answer.confirmed.mean - 1)
     than = "less" if gain < 0 else "more"
     if theirs.mean > ours.mean:
-        yield (
-            f"With {size} packets wait {digits(theirs.mean, 2)} ms in queues instead of "
-            f"{digits(ours.mean, 2)}, for {abs(gain):.0f} % {than} throughput."
-        )
+        waits = f"{_whole(theirs.mean)} ms in queues instead of {_whole(ours.mean)}"
+        yield f"With {size} packets wait {waits}, for {abs(gain):.0f} % {than} throughput."
     elif gain < 0:
         yield f"With {size} it is {abs(gain):.0f} % less."
 
@@ -278,10 +292,10 @@ def _certainty(answer: Answer) -> str:
     reached, uncertainty = answer.reached, answer.uncertainty
     if reached is not None and reached.steps:
         last = reached.steps[-1]
-        allowed = f"the smallest buffer within {100 * answer.sacrifice:g} % of the best throughput"
         return (
-            f"Certainty: {percent_certain(last.certainty)}, within {100 * last.room:.2g} %, that it is {allowed} "
-            f"({last.trials} trials, {lasting(reached.spent_s)} on the testbed)."
+            f"Certainty: {percent_certain(last.certainty)}, within {100 * last.room:.2g} %, of the smallest "
+            f"buffer for {100 - 100 * answer.sacrifice:g} % of the best ({last.trials} trials, "
+            f"{lasting(reached.spent_s)})."
         )
     if uncertainty is not None and uncertainty.wins:
         win = uncertainty.wins[0]
@@ -308,8 +322,8 @@ def _of_objective(answer: ObjectiveAnswer) -> _Parts:
         table=_objectives(answer, first, beside),
         why=list(_costs(answer, others)),
         certain=(
-            f"Certainty: {answer.alike} of {answer.compared} configurations cannot be told from the best; of "
-            "these the smallest buffer is used."
+            f"Certainty: {answer.alike} of {answer.compared} configurations may be as good; this one has the "
+            "smallest buffer of them."
         ),
         warnings=answer.warnings,
         following="mptune advise",
@@ -343,7 +357,7 @@ def _better(gain: Interval, over: float) -> str:
 def _objectives(answer: ObjectiveAnswer, first: Figure, beside: Baselines) -> _Table:
     head = ["", "configuration", f"{first.name} ({first.unit})", "95 % interval", "Mbit/s alone", "buffer"]
     rows = [
-        [name, _configured(one), *_cells(one), "", _size(one)]
+        [name, _configured(one), *_cells(one), "-", "grows"]
         for name, one in (("now", beside.now), ("by hand", beside.by_hand))
         if one is not None
     ]
@@ -400,8 +414,7 @@ def _of_sizes(answer: SizesAnswer) -> _Parts:
         table=(head, rows),
         why=(),
         certain=(
-            f"Certainty: {_listed(alike)} configurations cannot be told from the fastest of each size; of these "
-            "the smallest buffer is used."
+            f"Certainty: {_listed(alike)} may be as good for each size; these have the smallest buffer."
         ),
         warnings=answer.warnings,
         following="mptune report",
