@@ -136,10 +136,10 @@ def _confirmed(answer: Answer) -> str:
     )
     whose = "" if answer.baselines is None else f"; now: {answer.baselines.whose}"
     return (
-        f'<div class="table"><table class="confirmed"><caption>Confirmed with new seeds{escaped(whose)}</caption><thead><tr>'
+        f'<table class="confirmed"><caption>Confirmed with new seeds{escaped(whose)}</caption><thead><tr>'
         '<td></td><th scope="col">configuration</th><th scope="col">Mbit/s (95 % interval)</th>'
         '<th scope="col">delay under load (ms)</th></tr></thead>'
-        f"<tbody>{rows}{_on_kernel(answer)}</tbody></table></div>"
+        f"<tbody>{rows}{_on_kernel(answer)}</tbody></table>"
     )
 
 

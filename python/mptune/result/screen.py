@@ -261,6 +261,10 @@ def _reasons(answer: Answer, beside: Baselines) -> Iterator[str]:
             yield f"TCP on {path} gives about as much ({share:+.0f} % for MPTCP); MPTCP survives a dead path."
 
 
+def _is_less(one: Interval | None, other: Interval) -> bool:
+    return one is not None and one.mean is not None and other.mean is not None and one.mean < other.mean
+
+
 def _reasons_of_tcp(answer: Answer) -> Iterator[str]:
     against = answer.against_tcp
     if against is not None and against.mptcp.mean is not None:
