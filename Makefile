@@ -119,9 +119,20 @@ $(UV_LOCAL):
 	.tools/uv-$(UV_PINNED)/bin/pip install --quiet --disable-pip-version-check uv==$(UV_PINNED)
 
 .PHONY: demo
-demo: setup  ## run the main job on UNIS-HiN: 2 path managers x 6 congestion controls x 12 buffers; result in runs/demo
-	$(BIN)/mptune optimise scenarios/UNIS-HiN.toml --pm fullmesh,pcdc --cc reno,cubic,hybla,scalable,vegas,olia \
-	  --buffers 2.5:30:2.5 --runs 3 --duration 30s --out runs/demo --force
+ifdef PAPER
+demo: setup  ## what two uplinks of a home give today, and what they could; PAPER=1: UNIS-HiN as the papers did it; in runs/demo
+	$(BIN)/mptune optimise scenarios/UNIS-HiN.toml --as-papers --stack v0.9x --pm fullmesh,pcdc --cc reno,cubic,hybla,scalable,vegas,olia \
+	  --buffers 2.5:30:2.5 --runs 3 --duration 30s --details --out runs/demo --force
+	@$(OPEN_DEMO)
+else
+demo: setup
+	$(BIN)/mptune optimise scenarios/CLOUD-HOME.hybrid.toml --out runs/demo --force
+	@$(OPEN_DEMO)
+endif
+
+# The report opens where somebody sits at a desktop.
+OPEN_DEMO = if [ -z "$${CI:-}" ] && [ -n "$${DISPLAY:-}$${WAYLAND_DISPLAY:-}" ] && command -v xdg-open > /dev/null; then \
+	xdg-open runs/demo/report.html; fi
 
 # Both suites run even if the first fails; at the end come their summaries and what was not tested.
 .PHONY: test

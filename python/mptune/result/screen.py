@@ -105,7 +105,7 @@ def _of_throughput(answer: Answer) -> _Parts:
     where = _buffer_words(answer.obs_bytes, fixed=answer.is_fixed)
     what = f"{answer.manager} with {answer.occ}{_sending(answer)}, {where}"
     whose = f" ({answer.stack})" if answer.stack else ""
-    use = [f"{_name(answer.topology)}use {what}{whose}.", _gives(answer, beside)]
+    use = [f"{_name(answer.topology)}use {what}{whose}.", *_gives(answer, beside)]
     if answer.rounds:
         changed = sum(bool(row.changes) for row in answer.rounds)
         use.append(f"The answer of the last of {len(answer.rounds)} rounds; it changed in {changed} of them.")
@@ -144,23 +144,22 @@ def _buffer_words(buffer_bytes: int, *, fixed: bool) -> str:
     return f"buffers of {size}" if fixed else f"buffers that grow up to {size} (tcp_rmem, tcp_wmem)"
 
 
-def _gives(answer: Answer, beside: Baselines) -> str:
-    """The headline: throughput against now, or against the default where now is unknown."""
-    ours = answer.confirmed
+def _gives(answer: Answer, beside: Baselines) -> Iterator[str]:
+    """The headline: throughput and delay against now, or throughput against the default without one."""
+    ours, default, now = answer.confirmed, answer.default, beside.now
     if ours.mean is None:
-        unsure = "not measured again" if answer.default is None else "no fresh run succeeded"
-        return f"{digits(answer.otp_mbps)} Mbit/s expected; {unsure}."
+        unsure = "not measured again" if default is None else "no fresh run succeeded"
+        yield f"{digits(answer.otp_mbps)} Mbit/s expected; {unsure}."
+        return
     given = f"{digits(ours.mean)} Mbit/s{_between(ours)}"
-    now, delay = beside.now, ""
     if now is None or now.mean is None:
-        if answer.default is None or answer.default.mean is None:
-            return f"{given}."
-        theirs = digits(answer.default.mean)
-        return f"{given}; the papers' default ({answer.default.pm}, {answer.default.cc}) {theirs}."
+        theirs = None if default is None else default.mean
+        yield f"{given}." if theirs is None else f"{given}; the papers' default {digits(theirs)}."
+        return
+    yield f"{given} instead of {digits(now.mean)} today{_by(now)}."
     queued, before = beside.queueing.get("recommended"), now.queueing
     if queued is not None and queued.mean is not None and before.mean is not None:
-        delay = f". Delay under load: {_whole(queued.mean)} ms instead of {_whole(before.mean)}"
-    return f"{given} instead of {digits(now.mean)} today{_by(now)}{delay}."
+        yield f"Delay under load: {_whole(queued.mean)} ms instead of {_whole(before.mean)}."
 
 
 def _by(now: Beside) -> str:
@@ -208,9 +207,9 @@ def _configured(pair: Baseline | TcpBaseline) -> str:
 
 
 def _size(pair: Baseline | TcpBaseline) -> str:
-    """A buffer; the limits of one that grows."""
+    """A buffer; of those that grow the limit of the larger."""
     if isinstance(pair, Beside):
-        return f"grows ({pair.buffer_mib:.3g}/{pair.receive_mib:.3g} MiB)"
+        return f"up to {max(pair.buffer_mib, pair.receive_mib):.3g} MiB"
     return format_size(round(pair.buffer_mib * MIB), 3)
 
 
@@ -359,9 +358,9 @@ def _better(gain: Interval, over: float) -> str:
 
 
 def _objectives(answer: ObjectiveAnswer, first: Figure, beside: Baselines) -> _Table:
-    head = ["", "configuration", f"{first.name} ({first.unit})", "95 % interval", "Mbit/s alone", "buffer"]
+    head = ["", "configuration", f"{first.name} ({first.unit})", "95 % interval", "Mbit/s", "buffer"]
     rows = [
-        [name, _configured(one), *_cells(one), "-", "grows"]
+        [name, _configured(one), *_cells(one), "-", _size(one)]
         for name, one in (("now", beside.now), ("by hand", beside.by_hand))
         if one is not None
     ]
