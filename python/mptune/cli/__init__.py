@@ -28,6 +28,7 @@ _COMMANDS = (
     "paths",
     "routes",
     "run",
+    "why",
     "impact",
     "optimise",
     "campaign",
