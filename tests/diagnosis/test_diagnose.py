@@ -2,10 +2,11 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from mptune.diagnosis.causes import CAUSES
-from mptune.diagnosis.diagnose import diagnose
+from mptune.diagnosis.diagnose import account, diagnose
 from mptune.diagnosis.evidence import Evidence, Experiment, Figures, Flow, PathFacts, Settings
 from mptune.diagnosis.plan import expected
 from mptune.errors import MptuneError
@@ -127,16 +128,12 @@ def test_a_path_that_removes_the_options_is_named_with_its_reason():
 
 
 def test_a_connection_that_became_plain_tcp_is_a_fallback():
-    import msgspec
-
     together = msgspec.structs.replace(trial(a=9.9), fallback="MPCapableFallbackACK")
     (cause,) = diagnose(evidence(ALONE | {mptcp(): together})).findings
     assert cause.kind == "fallback" and "MPCapableFallbackACK" in cause.because
 
 
 def test_busy_processors_are_the_host_s():
-    import msgspec
-
     together = msgspec.structs.replace(trial(a=6, b=3), busy={"receiver": 0.97})
     found = diagnose(evidence(ALONE | LARGE | {mptcp(): together, mptcp(buffers="large"): trial(a=6, b=3)}))
     assert found.findings[0].kind == "processor" and "97%" in found.findings[0].because
@@ -161,8 +158,6 @@ def test_a_failed_trial_of_everything_ends_the_diagnosis_with_its_reason():
 
 
 def test_every_cause_says_nothing_of_a_sound_network():
-    from mptune.diagnosis.diagnose import account
-
     known = evidence(ALONE | {mptcp(): trial(a=10, b=5)})
     together = known.together()
     assert together is not None

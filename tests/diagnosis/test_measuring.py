@@ -62,8 +62,7 @@ def test_a_token_bucket_is_not_the_rate_of_the_line() -> None:
 
 
 def test_an_option_of_another_path_manager_is_refused() -> None:
-    options = WhyOptions(pm="fullmesh", pm_options=CASES["23 subflows"].options.pm_options)
-    given = [case.options for case in CASES.values() if case.options.pm == "pcdc"][0]
+    given = next(case.options for case in CASES.values() if case.options.pm == "pcdc")
     options = WhyOptions(pm="fullmesh", pm_options=given.pm_options)
     with pytest.raises(InputError, match="--active"):
         ask(load("UiT-HAW"), create("simulated"), options)
