@@ -3,11 +3,13 @@
 import pytest
 
 from benchmarks.decision._built_causes import cases
+from mptune.diagnosis.evidence import figures_of
 from mptune.diagnosis.measuring import ask, facts_of, subset
 from mptune.diagnosis.options import WhyOptions
-from mptune.errors import InputError
+from mptune.errors import Failure, InputError
 from mptune.testbeds import create
 from mptune.topology import load
+from mptune.trial import Observation
 
 CASES = {case.name: case for case in cases(1)}
 SEVERAL = (
@@ -23,6 +25,31 @@ def test_what_is_built_is_named(name: str) -> None:
     found = direction.diagnosis
     assert {finding.kind for finding in found.findings} == case.truth
     assert found.is_healthy == (not case.truth)
+
+
+def test_a_connection_that_stalls_is_a_result() -> None:
+    (case,) = (case for case in cases(2) if case.name == "30 buffer and loss")
+    (direction,) = ask(case.topology, create("simulated"), case.options, directions=1).directions
+    together = direction.diagnosis.together
+    assert together.stalled.startswith("stalled") and not together.failed
+    (buffer,) = (one for one in direction.diagnosis.findings if one.kind == "buffer")
+    assert "stalls" in buffer.because
+
+
+@pytest.mark.parametrize(("testbed", "is_result"), [("hosts", True), ("namespaces", False)])
+def test_busy_processors_are_a_result_between_hosts_alone(testbed: str, is_result: bool) -> None:
+    observation = Observation(
+        testbed=testbed,
+        duration_ns=10**9,
+        in_order_bytes=10**6,
+        bins=[10**5] * 10,
+        subflows=[],
+        failed=Failure("overloaded", "the processors of A were busy for 99% of the time"),
+        metadata={"sender_busy_share": 0.99},
+    )
+    figures = figures_of(observation, 1448)
+    assert (figures.failed == "") == is_result and bool(figures.busy) == is_result
+    assert figures.mbps == pytest.approx(8)
 
 
 def test_both_directions_stay_within_the_budget() -> None:

@@ -91,6 +91,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     fallback : why the connection became plain TCP; empty if it did not.
     busy : share of a host's processors that was in use, by end.
     failed : why it gave no number; empty otherwise.
+    stalled : how the connection ended up without progress, which is its result; empty otherwise.
     """
 
     mbps: float
@@ -101,6 +102,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     fallback: str = ""
     busy: Mapping[str, float] = {}
     failed: str = ""
+    stalled: str = ""
 
     @property
     def carrying(self) -> frozenset[str]:
@@ -260,7 +262,9 @@ def figures_of(observation: Observation, mss: int) -> Figures:
     mss : payload of a full segment, bytes, where a testbed counts no segments.
     """
     metadata = observation.metadata
-    busy = {end: float(metadata[f"{end}_busy_share"]) for end in _ENDS if f"{end}_busy_share" in metadata}
+    # On one machine both ends, the emulator and everybody else are in one number, which says nothing of either.
+    ends = _ENDS if observation.testbed == "hosts" else ()
+    busy = {end: float(metadata[f"{end}_busy_share"]) for end in ends if f"{end}_busy_share" in metadata}
     flows: dict[str, Flow] = {}
     for subflow in observation.subflows:
         counters = subflow.counters
@@ -281,15 +285,24 @@ def figures_of(observation: Observation, mss: int) -> Figures:
             },
         )
         flows[subflow.path] = _joined(flows[subflow.path], one) if subflow.path in flows else one
+    failure = observation.failed
+    is_stalled = failure is not None and failure.kind == "stalled"
+    # Between hosts a busy processor is a finding; where networks are emulated it spoils the emulation.
+    is_result = is_stalled or (failure is not None and failure.kind == "overloaded" and bool(busy))
+    reason = "" if failure is None else str(failure)
     return Figures(
-        mbps=steady_mbps(observation.bins, observation.duration_ns),
+        # A connection that stands still has what it got; how long it would have stood is not known.
+        mbps=steady_mbps(observation.bins, observation.duration_ns)
+        if not is_stalled
+        else _mean_mbps(observation),
         seconds=observation.duration_ns / 1e9,
         bytes=sum(subflow.bytes for subflow in observation.subflows) or observation.in_order_bytes,
         flows=flows,
         reinjected_mbytes=float(metadata.get("reinjected_bytes") or 0) / 1e6,
         fallback=str(metadata["fallback"]) if metadata.get("fallback") else "",
         busy=busy,
-        failed="" if observation.failed is None else str(observation.failed),
+        failed="" if is_result else reason,
+        stalled=reason if is_stalled else "",
     )
 
 
@@ -308,6 +321,11 @@ def _joined(one: Flow, other: Flow) -> Flow:
         min_rtt_ms=min(one.min_rtt_ms, other.min_rtt_ms) or max(one.min_rtt_ms, other.min_rtt_ms),
         limited=one.limited,
     )
+
+
+def _mean_mbps(observation: Observation) -> float:
+    """Throughput over the whole trial."""
+    return observation.in_order_bytes * 8e3 / max(observation.duration_ns, 1)
 
 
 def steady_mbps(bins: list[int], duration_ns: int) -> float:

@@ -27,8 +27,8 @@ CAUSES: tuple[Callable[[Evidence, Gaps], Iterator[Finding]], ...] = (
     stripped.find,
     subflows.find,
     policing.find,
+    shared_bottleneck.find,
     loss.find,
     head_of_line.find,
     buffers.find,
-    shared_bottleneck.find,
 )

@@ -29,6 +29,8 @@ def find(evidence: Evidence, gaps: Gaps) -> Iterator[Finding]:
     for end, gain in (("send", send), ("receive", receive)):
         if gain is not None:
             gains.append(f"{mbps(now.mbps + gain)} with a large {end} buffer alone")
+    if now.stalled:
+        gains.append("as it is the connection stalls")
     limited = {name for flow in now.flows.values() for name, share in flow.limited.items() if share > 0.1}
     if limited:
         words = {"rwnd": "the receive window", "sndbuf": "the send buffer"}
