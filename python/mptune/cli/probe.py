@@ -90,7 +90,7 @@ def probe(
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure the paths between two machines, and write a topology file of them.
+    """Measure the paths between two machines into a topology file.
 
     Both are reached by ssh; nothing is installed there and nothing stays. It measures rates both ways, round
     trips, losses, queues, packet sizes, address translation, and the fate of MPTCP on every path; joins of

@@ -64,7 +64,7 @@ def why(
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Find out why a connection over all paths is slower than its paths.
+    """Find out why all paths together give less than their sum.
 
     Plain TCP is measured on every path and MPTCP on all, in both directions, with the settings of now
     (--buffer, --pm, --cc). If something is missing, further trials decide between causes: larger buffers,

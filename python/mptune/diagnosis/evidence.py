@@ -262,7 +262,7 @@ def figures_of(observation: Observation, mss: int) -> Figures:
     mss : payload of a full segment, bytes, where a testbed counts no segments.
     """
     metadata = observation.metadata
-    # On one machine both ends, the emulator and everybody else are in one number, which says nothing of either.
+    # On one machine both ends, the emulator and everybody else are in one number.
     ends = _ENDS if observation.testbed == "hosts" else ()
     busy = {end: float(metadata[f"{end}_busy_share"]) for end in ends if f"{end}_busy_share" in metadata}
     flows: dict[str, Flow] = {}
