@@ -114,6 +114,13 @@ docs: setup  ## build the documentation as a site in target/site; loads nothing 
 notebook: setup  ## run the cells of docs/notebook.ipynb and write what they show into it
 	@$(BIN)/python shipping/cells.py
 
+.PHONY: pictures
+pictures: setup  ## record the moving pictures of the docs again, each from the command that it shows
+	@$(call tools,pictures) --only-group pictures
+	@folder=$$(mktemp -d) && target/pictures-tools/bin/python shipping/picture.py --in $$folder \
+	  --as "mptune optimise CLOUD-HOME.hybrid" docs/images/optimise.svg -- \
+	  $(CURDIR)/$(BIN)/mptune optimise CLOUD-HOME.hybrid --confirm-on none --out run; rm -rf $$folder
+
 $(UV_LOCAL):
 	python3 -m venv .tools/uv-$(UV_PINNED)
 	.tools/uv-$(UV_PINNED)/bin/pip install --quiet --disable-pip-version-check uv==$(UV_PINNED)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import typer
 
 from mptune.cli import app
 from mptune.cli._common import PROGRAM
+from mptune.cli._help import GROUPS
 
 #: Begins a paragraph that keeps its lines (click).
 _AS_IT_IS = "\b"
@@ -41,6 +43,7 @@ class Command(NamedTuple):
     name : as it is typed, "mptune campaign run".
     usage : what follows the name.
     summary : its first sentence.
+    group : title of the commands among which the program's help has it; empty below another command.
     examples : command lines, some with a comment.
     """
 
@@ -52,6 +55,11 @@ class Command(NamedTuple):
     options: tuple[Parameter, ...]
     examples: tuple[str, ...]
     commands: tuple[Command, ...]
+    group: str = ""
+
+    def grouped(self) -> list[tuple[str, list[Command]]]:
+        """The commands below it by their groups, in the order of `--help`."""
+        return [(title, list(some)) for title, some in groupby(self.commands, key=lambda one: one.group)]
 
     @property
     def page(self) -> str:
@@ -93,7 +101,14 @@ def _command(command: Any, name: str, above: Any) -> Command:
         commands=tuple(
             _command(below, key, context) for key, below in getattr(command, "commands", {}).items()
         ),
+        group=next(
+            (group.title for group in GROUPS if above and not above.parent and name in group.commands), ""
+        ),
     )
+
+
+def _group(name: str) -> str:
+    return next(group.title for group in GROUPS if name in group.commands)
 
 
 def _written(argument: str) -> str:

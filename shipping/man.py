@@ -50,8 +50,10 @@ def _lines(command: Command) -> Iterator[str]:
     yield from _parameters("OPTIONS", command.options)
     if command.commands:
         yield ".SH COMMANDS"
-        for one in command.commands:
-            yield from (".TP", f".BR {_escaped(one.page)} (1)", _escaped(one.summary))
+        for title, commands in command.grouped():
+            yield from (f".SS {_escaped(title)}",) if title else ()
+            for one in commands:
+                yield from (".TP", f".BR {_escaped(one.page)} (1)", _escaped(one.summary))
     if command.examples:
         yield from (".SH EXAMPLES", ".nf", *map(_escaped, command.examples), ".fi")
     if not any("exit code" in text.words.lower() for text in command.description):  # some have their own

@@ -1,8 +1,8 @@
 """What the site has beside docs/*.md (a hook of mkdocs; `make docs`).
 
 The front page is the README; the notebook is a page with what its cells show; the commands come from the
-declarations that `--help` shows. Pages stand in the order in which the README lists them, new ones last:
-there is no second list.
+declarations that `--help` shows. Pages stand in the order in which docs/pages.md lists them; there is no
+second list.
 """
 
 import re
@@ -53,6 +53,7 @@ def nav() -> list[Any]:
     reference = [{"Commands": commands}, *_pages("reference")]
     return [
         {"mptune": "index.md"},
+        "pages.md",
         "tutorial.md",
         _NOTEBOOK,
         {"How to": _pages("how-to")},
@@ -63,11 +64,9 @@ def nav() -> list[Any]:
 
 
 def _pages(folder: str) -> list[str]:
-    """Pages of a folder: as the README lists them, then the others."""
+    """Pages of a folder: as docs/pages.md lists them, then the others."""
     there = sorted(f"{folder}/{path.name}" for path in (ROOT / "docs" / folder).glob("*.md"))
-    readme = (ROOT / "README.md").read_text("utf-8").splitlines()
-    table = "\n".join(line for line in readme if line.startswith("|"))
-    listed = re.findall(r"\(docs/([^)#]+\.md)", table)
+    listed = re.findall(r"\(([^)#]+\.md)", (ROOT / "docs/pages.md").read_text("utf-8"))
     return sorted(there, key=lambda page: listed.index(page) if page in listed else len(listed))
 
 
@@ -85,8 +84,10 @@ def _command(command: Command) -> list[str]:
         lines += ["", *(["```", *text.lines, "```"] if text.lines else [_plain(text.words)])]
     lines += _table("Argument", command.arguments) + _table("Option", command.options)
     if command.commands:
-        lines += ["", "## Commands", ""]
-        lines += [f"- [{one.name}]({one.page}.md): {_plain(one.summary)}" for one in command.commands]
+        lines += ["", "## Commands"]
+        for title, commands in command.grouped():
+            lines += ["", *([f"**{title}**", ""] if title else [])]
+            lines += [f"- [{one.name}]({one.page}.md): {_plain(one.summary)}" for one in commands]
     if command.examples:
         lines += ["", "## Examples", "", "```", *command.examples, "```"]
     return lines

@@ -60,7 +60,7 @@ def test_over_ipv6_the_first_line_names_the_family():
 
 @pytest.mark.parametrize("command", ["run", "impact", "optimise", "compare", "buffers"])
 def test_every_command_that_measures_has_the_family(command):
-    page = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "120"}).stdout
+    page = CliRunner().invoke(app, [command, "--help-all"], env={"COLUMNS": "120"}).stdout
     assert "--family" in page and "ipv4, ipv6" in " ".join(page.split())
 
 
@@ -93,7 +93,7 @@ def test_the_table_names_every_subflow_with_its_role():
 
 def test_options_of_path_managers_are_flags():
     """Each that a policy declares, with its default; what no command line can hold is in files only."""
-    options = re.sub(r"\s+", " ", run("--help").stdout.partition("Examples:")[0])
+    options = re.sub(r"\s+", " ", run("--help-all").stdout.partition("Examples:")[0])
     for option in declared(PathManagerOptions):
         is_listed = f" {option.flag} {option.option.kind.metavar} {option.option.help}" in options
         assert is_listed != option.option.file_only, option.flag

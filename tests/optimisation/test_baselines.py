@@ -53,7 +53,7 @@ def test_now_is_one_subflow_and_by_hand_one_for_each_address() -> None:
     assert (now.configuration.pm, now.subflows) == ("default", (home.initial_path,))
     assert (by_hand.configuration.pm, by_hand.subflows) == ("fullmesh", ("T-D", "T-M"))
     for one in (now.configuration, by_hand.configuration):
-        assert (one.buffer_mode, one.cc, one.buffer_bytes, one.receive_bytes) == (
+        assert (one.buffer_mode, one.cc, one.buffer_bytes, one.receive_buffer_bytes) == (
             "auto",
             "cubic",
             4 * MIB,

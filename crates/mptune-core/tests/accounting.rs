@@ -257,12 +257,15 @@ fn the_smaller_of_two_limits_decides() {
     for accounting in ["linux", "payload"] {
         let both = |send: u64, receive: u64| {
             let spec =
-                TrialSpec { receive_bytes: Some(receive), ..growing(accounting, send, 1) };
+                TrialSpec { receive_buffer_bytes: Some(receive), ..growing(accounting, send, 1) };
             mbps(&run(&spec))
         };
         let (large, small) = (both(8 * MIB, 8 * MIB), both(128 * KIB, 128 * KIB));
         for found in [both(128 * KIB, 8 * MIB), both(8 * MIB, 128 * KIB)] {
-            assert!(small <= found && found < large / 2.0, "{accounting}: {found:.1} of {large:.1}");
+            assert!(
+                small <= found && found < large / 2.0,
+                "{accounting}: {found:.1} of {large:.1}"
+            );
         }
     }
 }

@@ -6,7 +6,7 @@ use common::*;
 use mptune_core::network::NetworkSpec;
 use mptune_core::trial::{FailureKind, ScriptAction, TrialSpec};
 use mptune_core::units::{MILLISECOND, Nanos, SECOND};
-use mptune_core::workload::{Page, Requests, Video, Workload};
+use mptune_core::workload::{Page, Requests, Video, WRITE_BYTES, Workload};
 
 /// Both ways in which buffers are counted, with the bytes before the payload of a packet,
 /// and the packets of a response of 10,000 bytes.
@@ -34,6 +34,12 @@ fn requests(network: NetworkSpec, accounting: &str, requests: Requests) -> Trial
     }
 }
 
+/// Its requests.
+fn asked_in(spec: &mut TrialSpec) -> &mut Requests {
+    let Workload::Requests(asked) = &mut spec.workload else { unreachable!() };
+    asked
+}
+
 /// Time of a packet on links of 10 Mbit/s there and of 1 Gbit/s back, ns.
 fn serialised(down: u64, up: u64) -> Nanos {
     down * 800 + up * 8
@@ -55,6 +61,21 @@ fn a_response_takes_a_round_trip_and_both_serialisations() {
         assert_eq!(outcome.in_order_bytes, 340_000);
         assert_eq!(outcome.completion_ns, Some(outcome.duration_ns));
     }
+}
+
+#[test]
+fn only_the_first_write_of_a_response_pays_for_the_idle_time_before() {
+    let mut spec = requests(disjoint(&[link(125.0, 60.0)]), "linux", REQUESTS);
+    let asked = asked_in(&mut spec);
+    (asked.response_bytes, asked.think_ns) = (1_290_000, 300 * MILLISECOND);
+    // Linux shrinks an idle window for what one write sends: the writes after it have what the last response reached.
+    let delays = run(&spec).delays_ns;
+    let round_trip = 120 * MILLISECOND;
+    assert!(delays[1..].iter().all(|delay| delay + round_trip < delays[0]), "{delays:?}");
+    // A response of one write starts slowly each time.
+    asked_in(&mut spec).response_bytes = WRITE_BYTES;
+    let delays = run(&spec).delays_ns;
+    assert!(delays[1..].iter().all(|delay| delay.abs_diff(delays[0]) < MILLISECOND), "{delays:?}");
 }
 
 #[test]

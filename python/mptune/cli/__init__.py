@@ -1,4 +1,4 @@
-"""The `mptune` command. Each subcommand has its own file next to this one; this file only lists them.
+"""The `mptune` command. Each subcommand has its own file next to this one; `_help.GROUPS` lists them.
 
 A command file has `register(app)`, which adds its function to the app. It imports its heavy dependencies
 (numpy, pandas, the core) inside that function, so that `mptune --help` stays fast. The program imports the
@@ -14,6 +14,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from mptune.cli._common import COMPLETION_VARIABLE, program
+from mptune.cli._help import COMMANDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -23,37 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["app", "main"]
 
 #: In the order in which `mptune --help` lists them.
-_COMMANDS = (
-    "probe",
-    "paths",
-    "routes",
-    "run",
-    "impact",
-    "optimise",
-    "campaign",
-    "report",
-    "bundle",
-    "advise",
-    "apply",
-    "status",
-    "rollback",
-    "buffers",
-    "rules",
-    "fit",
-    "calibrate",
-    "reproduce",
-    "compare",
-    "diverge",
-    "shrink",
-    "cc",
-    "kernel",
-    "exec",
-    "daemon",
-    "watch",
-    "doctor",
-    "completion",
-    "clean",
-)
+_COMMANDS = COMMANDS
 
 if TYPE_CHECKING:
     app: typer.Typer

@@ -12,15 +12,16 @@ import os
 import sys
 import traceback
 from contextlib import suppress
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
-from typer.core import TyperGroup
 
 from mptune import interrupts
 from mptune._text import bounded, in_one_line, visible
 from mptune.cli._flags import with_flags
+from mptune.cli._help import Command, Groups, with_all
 from mptune.errors import InputError, Interrupted, MptuneError
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ PROGRAM = "mptune"
 COMPLETION_VARIABLE = "_MPTUNE_COMPLETE"
 
 
-class _Program(TyperGroup):
+class _Program(Groups):
     """Turns every error into one line and an exit code."""
 
     def main(
@@ -143,7 +144,12 @@ def program() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     )
     app.callback(
-        invoke_without_command=True, epilog=examples("mptune paths UNIS-HiN", "mptune paths --help")
+        invoke_without_command=True,
+        epilog=examples(
+            "mptune optimise CLOUD-HOME.hybrid     # a shipped scenario: what to set, and what it gains",
+            "mptune probe laptop server --out my-sites.toml     # your own network",
+            "mptune optimise --help                # of every command; --help-all shows the rare options too",
+        ),
     )(_options)
     return app
 
@@ -174,15 +180,33 @@ def _options(
         raise typer.Exit
 
 
-def add(app: typer.Typer, function: Callable[..., None], *lines: str, name: str | None = None) -> None:
+def add(
+    app: typer.Typer,
+    function: Callable[..., None],
+    *lines: str,
+    name: str | None = None,
+    settings: dict[str, Any] | None = None,
+) -> None:
     """Add a command: its flags from the declarations of its options, and examples below its help.
 
     Parameters
     ----------
     lines : as for `examples`.
     name : on the command line, if it is not the function's.
+    settings : of its context.
     """
-    app.command(name, epilog=examples(*lines))(with_flags(function))
+    command = with_all(with_flags(function), len(lines))
+    app.command(name, cls=Command, context_settings=settings, epilog=examples(*lines))(command)
+
+
+def subcommands(help_: str) -> typer.Typer:
+    """Commands below one name.
+
+    Parameters
+    ----------
+    help_ : what they are about, in a sentence.
+    """
+    return typer.Typer(cls=Groups, rich_markup_mode=None, help=help_)
 
 
 def load_topology(name: str, *, reverse: bool, family: str = "") -> Topology:
@@ -256,10 +280,20 @@ def _of_output(error: Exception) -> bool:
 
 
 def _usage(error: BaseException) -> str:
-    message = bounded(in_one_line(str(getattr(error, "format_message", error.__str__)())), _USAGE)
+    message = bounded(in_one_line(_objection(error)), _USAGE)
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "mptune"
     return f"{message.rstrip('.')} ({command} --help)"
+
+
+def _objection(error: BaseException) -> str:
+    """What is wrong with a command line, with the nearest of the names it could have been."""
+    near = get_close_matches(
+        getattr(error, "option_name", ""), getattr(error, "possibilities", None) or (), 1, 0
+    )
+    if near:
+        return f"{getattr(error, 'message', error)}. Did you mean {near[0]!r}?"
+    return str(getattr(error, "format_message", error.__str__)())
 
 
 def tell_interrupt(error: KeyboardInterrupt, note: str = "") -> None:

@@ -15,12 +15,24 @@ from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hi
 import msgspec
 import typer
 
+from mptune.cli._help import Panel
 from mptune.options import SWITCH, TOGGLE, Declared, Given, Options, declared
 from mptune.options import option_of as declaration
 
-#: Tables of a campaign file in the order in which help shows their options; then what is in none; then
-#: those of path managers.
-_TABLES = ("factors", "trials", "impact", "decision", "repeat", "")
+#: Tables of a campaign file in the order in which help shows their options, and the titles it gives them;
+#: then what is in none; then those of path managers.
+_TABLES = {
+    "factors": "What is compared",
+    "trials": "Trials, and how many",
+    "impact": "Impact factors",
+    "decision": "Decision",
+    "repeat": "Repetition",
+    "": "Where and how",
+    "transport": "Transport",
+    "paths": "Path policies",
+    "dask": "Workers",
+}
+_OF_PATH_MANAGERS = "Path managers"
 
 
 class _Parameter(NamedTuple):
@@ -94,7 +106,7 @@ def _in_order(kind: type[Options]) -> tuple[Declared, ...]:
 
 def _table(option: Declared) -> int:
     table = option.key.rpartition(".")[0]
-    return _TABLES.index(table) if table in _TABLES else len(_TABLES)
+    return list(_TABLES).index(table) if table in _TABLES else len(_TABLES)
 
 
 def _written(raw: Mapping[tuple[str, ...], Any]) -> dict[tuple[str, ...], str]:
@@ -114,18 +126,26 @@ def _flag(name: str, declaration: Declared) -> inspect.Parameter:
     """A flag as typer wants it."""
     kind: Any = declaration.option.kind
     required = declaration.default is msgspec.NODEFAULT
+    table = declaration.key.rpartition(".")[0]
+    panel = Panel(_TABLES.get(table, _OF_PATH_MANAGERS), rare=declaration.option.rare)
     if kind is SWITCH or kind is TOGGLE:
         flag = (
             declaration.flag
             if kind is SWITCH
             else f"{declaration.flag}/--no-{declaration.flag.removeprefix('--')}"
         )
-        hint: Any = Annotated[bool | None, typer.Option(flag, help=declaration.described)]
+        hint: Any = Annotated[
+            bool | None, typer.Option(flag, help=declaration.described, rich_help_panel=panel)
+        ]
     else:
         text: Any = list[str] if kind.several else str
         names = _names(kind) if kind.known() else None
         option = typer.Option(
-            declaration.flag, help=declaration.described, metavar=kind.metavar, autocompletion=names
+            declaration.flag,
+            help=declaration.described,
+            metavar=kind.metavar,
+            autocompletion=names,
+            rich_help_panel=panel,
         )
         hint = Annotated[text if required else text | None, option]
     default = inspect.Parameter.empty if required else None

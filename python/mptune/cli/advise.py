@@ -69,11 +69,12 @@ def advise(
     force: Annotated[bool, typer.Option("--force", help="Replace earlier files in DIR.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the settings that a run's answer implies on each machine, their reasons, and their side effects.
+    """Show the settings that an answer implies, with the reasons.
 
-    Nothing is changed. Each setting is shown beside its present value if the machine is this one, or if ssh
-    reaches it. Where the kernel cannot have the answer's subflows without a daemon, the predicted loss is
-    shown. Interfaces of which neither address nor device is known get placeholders, and the exit code is 2.
+    They are shown for each machine, with their side effects. Nothing is changed. Each setting is shown
+    beside its present value if the machine is this one, or if ssh reaches it. Where the kernel cannot have
+    the answer's subflows without a daemon, the predicted loss is shown. Interfaces of which neither address
+    nor device is known get placeholders, and the exit code is 2.
     """
     from mptune.apply import advice, plan
     from mptune.apply.files import write

@@ -119,11 +119,12 @@ def apply(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Make the settings of a run's answer on its machines: all of them or none. Needs root there.
+    """Make the settings of an answer on its machines; needs root.
 
-    What was there before is noted first, and `mptune rollback` returns to it, also after several applies: a
-    new one replaces the last. A machine that restarts begins without them. With --confirm-within everything
-    is put back unless you confirm, whatever becomes of this terminal, the connection or mptune.
+    All of them are made, or none. What was there before is noted first, and `mptune rollback` returns to it,
+    also after several applies: a new one replaces the last. A machine that restarts begins without them.
+    With --confirm-within everything is put back unless you confirm, whatever becomes of this terminal, the
+    connection or mptune.
 
     With --verify transfers between the two machines, which set nothing themselves, are measured before and
     after. The settings stay if the gain is more than half of what the run promises, with 95 % confidence;

@@ -107,7 +107,7 @@ def buffers(
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the theoretical buffer sizes of each path and of MPTCP over all of them.
+    """Compute the buffers of each path and of MPTCP over all.
 
     A buffer must hold data until they are acknowledged: for one RTT without loss, two RTTs with a fast
     retransmission, three RTTs and an RTO with a timer retransmission. All subflows share MPTCP's buffer, so

@@ -7,17 +7,18 @@ from typing import Annotated
 
 import typer
 
-from mptune.cli._common import JsonOption, console, emit_json, examples
+from mptune.cli._common import JsonOption, add, console, emit_json
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(
-        epilog=examples(
-            "mptune bundle runs/demo                                # demo.zip in this directory",
-            "mptune bundle runs/demo --out paper.zip --license https://creativecommons.org/licenses/by/4.0/",
-        )
-    )(bundle)
+    add(
+        app,
+        bundle,
+        "mptune bundle runs/demo                                # demo.zip in this directory",
+        "mptune bundle runs/demo --out paper.zip --license https://creativecommons.org/licenses/by/4.0/",
+        "mptune bundle runs/demo --json                         # its name and its files",
+    )
 
 
 def bundle(
@@ -31,10 +32,10 @@ def bundle(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Put everything about a run into one zip file: data, tables, figures, environment, commands.
+    """Put everything about a run into one zip file, for archives.
 
-    The file is a research object crate (version 1.1). The same run gives the same file; mptune report draws
-    from it.
+    It has data, tables, figures, environment and commands. The file is a research object crate (version
+    1.1). The same run gives the same file; mptune report draws from it.
     """
     from mptune.bundle.making import NO_LICENCE, write_bundle
     from mptune.files import name_of

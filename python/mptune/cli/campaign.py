@@ -18,6 +18,7 @@ from mptune.cli._common import (
     add,
     console,
     emit_json,
+    subcommands,
 )
 from mptune.errors import InputError
 from mptune.options import Given, Option, Place, by_flag, choice, in_file
@@ -39,25 +40,37 @@ DirectoryArgument = Annotated[str, typer.Argument(metavar="DIR", help="A run dir
 
 def register(app: typer.Typer) -> None:
     """Add the command and its subcommands."""
-    group = typer.Typer(rich_markup_mode=None, help="Campaigns that survive any interruption.")
+    group = subcommands("Run any factors over days; survives every interruption.")
     commands = (
         (
             run,
             "mptune campaign run campaign.toml                      # into runs/<name>-<time>",
             "mptune campaign run campaign.toml --every 1h --for 3d  # everything again each hour",
+            "mptune campaign run campaign.toml --jobs 4 --out runs/mine",
         ),
         (
             resume,
             "mptune campaign resume runs/UNIS-HiN-20240517-123000",
             "mptune campaign resume runs/mine --again               # finished: recompute the answer only",
+            "mptune campaign resume runs/mine --json --quiet",
         ),
-        (status, "mptune campaign status runs/mine", "mptune campaign status runs/mine --json"),
+        (
+            status,
+            "mptune campaign status runs/mine",
+            "mptune campaign status runs/mine --json",
+        ),
         (
             export,
             "mptune campaign export runs/mine                       # CSV files beside the store",
             "mptune campaign export runs/mine --format parquet --out tables",
+            "mptune campaign export runs/mine --format csv --out tables",
         ),
-        (merge, "mptune campaign import runs/mine --from runs/other-host"),
+        (
+            merge,
+            "mptune campaign import runs/mine --from runs/other-host",
+            "mptune campaign import runs/mine --from runs/b --from runs/c",
+            "mptune campaign import runs/mine --from runs/other-host --json",
+        ),
     )
     for command, *lines in commands:
         name = "import" if command is merge else None
@@ -77,7 +90,10 @@ def run(
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Run the campaign described in a file (docs/how-to/campaigns.md)."""
+    """Run the campaign described in a file.
+
+    How such a file is written: docs/how-to/campaigns.md.
+    """
     from datetime import datetime
 
     import msgspec
@@ -137,7 +153,7 @@ def resume(
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Continue an interrupted campaign: only the missing trials are run.
+    """Run the missing trials of an interrupted campaign.
 
     Of a finished one the answer is shown; --details shows all of its evidence, recomputed from the trials.
     """
@@ -158,7 +174,10 @@ def resume(
 
 
 def status(directory: DirectoryArgument, as_json: JsonOption = False) -> None:
-    """Show the progress of a campaign, also while it is running, and the RTTs and routes of its paths."""
+    """Show the progress of a campaign, also while it runs.
+
+    The RTTs and routes of its paths are shown too.
+    """
     from mptune._terminal import DataTable
     from mptune.cli._route_tables import as_json_of, show_routes
     from mptune.routes.followed import read_followed
@@ -229,7 +248,10 @@ def export(
     series: Annotated[bool, typer.Option("--series", help="Also write the throughput over time.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write trials, subflows and series as tables, with units in the column names."""
+    """Write trials, subflows and series as tables.
+
+    The names of the columns have the units.
+    """
     from mptune.store import open_store
     from mptune.store.directory import STORE
     from mptune.store.export import export as write
@@ -251,7 +273,10 @@ def merge(
     ],
     as_json: JsonOption = False,
 ) -> None:
-    """Add the trials of other campaigns to this one; existing trials stay unchanged."""
+    """Add the trials of other campaigns to this one.
+
+    Trials that are there stay unchanged.
+    """
     from mptune.store import open_store
     from mptune.store.directory import STORE
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mptune.cli._common import JsonOption, console, echo, emit_json, examples
+from mptune.cli._common import JsonOption, add, console, echo, emit_json, subcommands
 from mptune.errors import InputError, MptuneError, one_of
 
 if TYPE_CHECKING:
@@ -17,21 +17,42 @@ NamesArgument = Annotated[list[str], typer.Argument(metavar="NAME...", help="Con
 
 def register(app: typer.Typer) -> None:
     """Add the command and its subcommands."""
-    group = typer.Typer(rich_markup_mode=None, help="Congestion controls on this machine's kernel.")
-    group.command("list", epilog=examples("mptune cc list", "mptune cc list --json"))(list_all)
-    group.command(
-        epilog=examples(
-            "mptune cc load olia       # until unloaded, or the next boot",
-            "mptune cc load olia lia balia",
-        )
-    )(load)
-    group.command(epilog=examples("mptune cc unload olia"))(unload)
-    group.command(epilog=examples("mptune cc status", "mptune cc status --json"))(status)
+    group = subcommands("Congestion controls on this machine's kernel.")
+    add(
+        group,
+        list_all,
+        "mptune cc list            # what this kernel has, and what BPF programs add",
+        "mptune cc list --json",
+        name="list",
+    )
+    add(
+        group,
+        load,
+        "mptune cc load olia       # until unloaded, or the next boot",
+        "mptune cc load olia lia balia",
+        "mptune cc load cubic+hold # cubic, with slow paths held back",
+    )
+    add(
+        group,
+        unload,
+        "mptune cc unload olia",
+        "mptune cc unload olia lia balia",
+        "mptune cc unload olia --json",
+    )
+    add(
+        group,
+        status,
+        "mptune cc status          # as root",
+        "mptune cc status --json",
+    )
     app.add_typer(group, name="cc")
 
 
 def list_all(as_json: JsonOption = False) -> None:
-    """List each congestion control on this kernel: built in, a BPF program, or why it is missing."""
+    """List the congestion controls that this kernel has or can have.
+
+    Each is built in, a BPF program, or missing with the reason.
+    """
     from mptune import testbeds
     from mptune.cli._tables import table
     from mptune.linux import bpf
@@ -55,10 +76,10 @@ def list_all(as_json: JsonOption = False) -> None:
 
 
 def load(names: NamesArgument, as_json: JsonOption = False) -> None:
-    """Register BPF programs for all users of this machine, until they are unloaded. Needs root.
+    """Register BPF programs for all users; needs root.
 
-    Trials do not need this: they load the programs they use and unload them afterwards. A congestion control
-    that the kernel already has needs no program.
+    They stay until they are unloaded. Trials do not need this: they load the programs they use and unload
+    them afterwards. A congestion control that the kernel already has needs no program.
     """
     from mptune.linux import bpf
 
@@ -93,7 +114,10 @@ def load(names: NamesArgument, as_json: JsonOption = False) -> None:
 
 
 def unload(names: NamesArgument, as_json: JsonOption = False) -> None:
-    """Undo `load`. Connections and campaigns that are using a program keep it until they end."""
+    """Undo `load`.
+
+    Connections and campaigns that are using a program keep it until they end.
+    """
     from mptune.linux import bpf
 
     _check(names)
@@ -109,7 +133,10 @@ def unload(names: NamesArgument, as_json: JsonOption = False) -> None:
 
 
 def status(as_json: JsonOption = False) -> None:
-    """Show which BPF programs of mptune are registered, and what keeps them. Needs root."""
+    """Show the registered BPF programs, and what keeps them.
+
+    It needs root.
+    """
     from mptune.cli._tables import table
     from mptune.linux import bpf
 

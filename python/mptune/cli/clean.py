@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import typer
 
-from mptune.cli._common import JsonOption, echo, emit_json, examples
+from mptune.cli._common import JsonOption, add, echo, emit_json
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(epilog=examples("mptune clean          # after a crash, to be sure", "mptune clean --json"))(
-        clean
+    add(
+        app,
+        clean,
+        "mptune clean          # after a crash, to be sure",
+        "mptune clean --json",
+        "mptune clean --json | jq .ended",
     )
 
 
 def clean(as_json: JsonOption = False) -> None:
-    """End processes left behind by an mptune that is no longer running.
+    """End what an mptune that runs no longer has left behind.
 
     There should be none: a trial's namespaces, devices and processes end with it, even if it is killed.
     Running campaigns are left alone. Nothing but processes can be left behind.

@@ -50,7 +50,7 @@ def compare(
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure the same configurations in the simulator and on a kernel.
+    """Measure the same trials in the simulator and on a kernel.
 
     That is this machine's own MPTCP, or with --testbed hosts that of two real machines.
 

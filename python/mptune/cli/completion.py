@@ -33,7 +33,7 @@ def register(app: typer.Typer) -> None:
 def completion(
     shell: Annotated[str, typer.Argument(metavar="SHELL", help=f"One of {', '.join(_PLACES)}.")],
 ) -> None:
-    """Print what makes a shell complete mptune's commands, options and names.
+    """Print what makes a shell complete commands and names.
 
     Where the examples put it, new shells find it. For the shell that runs: eval "$(mptune completion bash)".
     """

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mptune._text import quoted
-from mptune.cli._common import JsonOption, QuietOption, console, echo, emit_json, examples
+from mptune.cli._common import JsonOption, QuietOption, add, console, echo, emit_json
 from mptune.errors import InputError, MptuneError
 from mptune.files import write
 
@@ -31,15 +31,15 @@ PolicyOption = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(
-        epilog=examples(
-            "mptune daemon --check                      # is /etc/mptune/policy.toml right?",
-            "mptune daemon                              # in this terminal, until Ctrl-C; as root",
-            "mptune daemon --unit /etc/systemd/system   # as a service; without a directory: print the units",
-            "mptune daemon --remeasure                  # what no longer holds; a timer does it at night",
-            "mptune daemon --restore                    # after a daemon and its watchdog were killed",
-        )
-    )(daemon)
+    add(
+        app,
+        daemon,
+        "mptune daemon --check                      # is /etc/mptune/policy.toml right?",
+        "mptune daemon                              # in this terminal, until Ctrl-C; as root",
+        "mptune daemon --unit /etc/systemd/system   # as a service; without a directory: print the units",
+        "mptune daemon --remeasure                  # what no longer holds; a timer does it at night",
+        "mptune daemon --restore                    # after a daemon and its watchdog were killed",
+    )
 
 
 def daemon(
@@ -61,12 +61,13 @@ def daemon(
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Keep every MPTCP connection of this machine under the policy of its destination. Needs root.
+    """Keep all connections under the policy of their destination.
 
-    The policy file assigns the answer of a run, or a path manager, to destinations. New connections
-    are steered from now on, opened or accepted, over IPv4 and IPv6; those that live when the daemon ends keep
-    their subflows, and the kernel manages new ones again, however the daemon ended. `mptune status` shows
-    what it does (--metrics for Prometheus), `mptune watch` the connections and what it did to them.
+    It concerns every MPTCP connection of this machine, and needs root. The policy file assigns the answer of
+    a run, or a path manager, to destinations. New connections are steered from now on, opened or accepted,
+    over IPv4 and IPv6; those that live when the daemon ends keep their subflows, and the kernel manages new
+    ones again, however the daemon ended. `mptune status` shows what it does (--metrics for Prometheus),
+    `mptune watch` the connections and what it did to them.
     """
     chosen = [
         flag

@@ -73,12 +73,13 @@ def diverge(
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Find where the simulator and a kernel diverge in the same trial: this machine's, or a guest's.
+    """Find where simulator and kernel diverge in the same trial.
 
-    Both run the same network, so every packet can be compared: what each subflow was given, what is in
-    flight, the round-trip time, what was delivered. The first difference beyond the tolerance and beyond what
-    the kernel's own runs differ by is shown, with what it looks like and what both did around it. Recordings
-    of other kernels or models can be compared the same way.
+    The kernel is this machine's, or a guest's. Both run the same network, so every packet can be compared:
+    what each subflow was given, what is in flight, the round-trip time, what was delivered. The first
+    difference beyond the tolerance and beyond what the kernel's own runs differ by is shown, with what it
+    looks like and what both did around it. Recordings of other kernels or models can be compared the same
+    way.
     """
     from mptune.capture.divergence import Limits, find, paragraph, table_around
     from mptune.files import check_writable

@@ -72,11 +72,11 @@ def doctor(
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Check whether this machine, or two hosts, can run trials, and show how to fix what is missing.
+    """Check whether a machine can run trials, and how to fix it.
 
-    The exit code is 0 if trials can run on this machine's own MPTCP (--testbed namespaces), or between the
-    hosts (--testbed hosts), otherwise 1; with --integrity it is 1 if any transfer delivered wrong payload.
-    Nothing is changed.
+    It looks at this machine, or at two hosts. The exit code is 0 if trials can run on this machine's own
+    MPTCP (--testbed namespaces), or between the hosts (--testbed hosts), otherwise 1; with --integrity it is
+    1 if any transfer delivered wrong payload. Nothing is changed.
     """
     if integrity:
         if hosts is not None:

@@ -10,8 +10,7 @@ import typer
 
 from mptune import units
 from mptune._text import quoted
-from mptune.cli._common import JsonOption, echo, emit_json, examples
-from mptune.cli._flags import with_flags
+from mptune.cli._common import JsonOption, add, echo, emit_json
 from mptune.errors import InputError
 from mptune.options import TEXT, Option
 from mptune.options.buffers import BUFFER
@@ -51,19 +50,19 @@ _CC = re.compile(r"[\w.-]{1,32}", re.ASCII)
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(
-        "exec",
+    add(
+        app,
+        exec_,
+        "mptune exec -- curl -O https://example.org/file           # MPTCP, all else as usual",
+        "mptune exec --run runs/demo -- rsync -a data host:        # with the answer of the run",
+        "mptune exec --cc olia --buffer 4MiB -- python3 client.py  # after: sudo mptune cc load olia",
+        "mptune exec --stats -- wget https://example.org/file      # what each subflow carried",
+        "mptune exec --supervise -- ./fetch-all.sh                 # a script of static or Go programs",
+        "mptune exec --json -- iperf3 -c server 2>figures.json     # the same as JSON",
+        name="exec",
         # What follows the program is the program's.
-        context_settings={"allow_interspersed_args": False},
-        epilog=examples(
-            "mptune exec -- curl -O https://example.org/file           # MPTCP, all else as usual",
-            "mptune exec --run runs/demo -- rsync -a data host:        # with the answer of the run",
-            "mptune exec --cc olia --buffer 4MiB -- python3 client.py  # after: sudo mptune cc load olia",
-            "mptune exec --stats -- wget https://example.org/file      # what each subflow carried",
-            "mptune exec --supervise -- ./fetch-all.sh                 # a script of static or Go programs",
-            "mptune exec --json -- iperf3 -c server 2>figures.json     # the same as JSON",
-        ),
-    )(with_flags(exec_))
+        settings={"allow_interspersed_args": False},
+    )
 
 
 def exec_(
@@ -90,12 +89,13 @@ def exec_(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Run one program with MPTCP, a congestion control and buffers; nothing else is touched.
+    """Run one program over MPTCP; nothing else is touched.
 
-    TCP sockets of the program and its children become MPTCP sockets, or stay TCP where that is refused; all
-    others stay as they are. It needs no root. A library is preloaded into the program; of programs that take
-    none (linked statically, built for musl, in Go) another process makes the sockets, without --stats. Where
-    neither is possible (setuid, another architecture) the program is refused, with what to do instead.
+    Its connections get the congestion control and the buffers that are asked for. TCP sockets of the program
+    and its children become MPTCP sockets, or stay TCP where that is refused; all others stay as they are. It
+    needs no root. A library is preloaded into the program; of programs that take none (linked statically,
+    built for musl, in Go) another process makes the sockets, without --stats. Where neither is possible
+    (setuid, another architecture) the program is refused, with what to do instead.
 
     The exit code is the program's, 128 and the number of the signal that ended it, or 2 if it was not
     started. --json prints the statistics as JSON, also on stderr: stdout is the program's.

@@ -96,14 +96,15 @@ def fit(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Find a formula for throughput over buffer and congestion control, or fit the one of --model.
+    """Fit a formula for throughput to measurements of your own.
 
-    This is the statistical procedure of the GLM study. The file needs a header, columns for throughput and
-    buffer with their units (throughput_mbps, "throughput [Mbit/s]", buffer_mib, buffer_bytes, ...), and a
-    column cc; pm, initial_path and the columns named by --factor are tested as further factors. In each of
-    four forms, terms enter by significance. The form that predicts the second file best is shown, or without
-    a second file the one with the highest R-square: its coefficients, which factors matter, the buffer for
-    the --target throughput, the ranking of the congestion controls, and its error on the second file.
+    It is one over buffer and congestion control, searched for, or the one of --model. This is the
+    statistical procedure of the GLM study. The file needs a header, columns for throughput and buffer with
+    their units (throughput_mbps, "throughput [Mbit/s]", buffer_mib, buffer_bytes, ...), and a column cc; pm,
+    initial_path and the columns named by --factor are tested as further factors. In each of four forms,
+    terms enter by significance. The form that predicts the second file best is shown, or without a second
+    file the one with the highest R-square: its coefficients, which factors matter, the buffer for the
+    --target throughput, the ranking of the congestion controls, and its error on the second file.
 
     With --model nothing is chosen: the model is fitted as PROC GLM of SAS does, to any columns. T, B, CC and
     PM are throughput, buffer, congestion control and path manager; other names are headers. a:b is a product,

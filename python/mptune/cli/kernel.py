@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mptune.cli._common import JsonOption, QuietOption, console, echo, emit_json, examples
+from mptune.cli._common import JsonOption, QuietOption, add, console, echo, emit_json, subcommands
 
 if TYPE_CHECKING:
     from mptune.guest.kernels import Kernel
@@ -31,19 +31,27 @@ JobsOption = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the command and its subcommands."""
-    group = typer.Typer(
-        rich_markup_mode=None,
-        help="Kernels for --testbed virtual: the real MPTCP in virtual time, without root.",
+    group = subcommands("Kernels for --testbed virtual, which needs no root.")
+    add(
+        group,
+        build,
+        "mptune kernel build              # Linux 7.3 from Debian's source package, in about 5 minutes",
+        "mptune kernel build 6.12",
+        "mptune kernel build --source linux-7.3.4.tar.xz",
     )
-    group.command(
-        epilog=examples(
-            "mptune kernel build              # Linux 7.3 from Debian's source package, in about 5 minutes",
-            "mptune kernel build 6.12",
-            "mptune kernel build --source linux-7.3.4.tar.xz",
-        )
-    )(build)
-    group.command("list", epilog=examples("mptune kernel list", "mptune kernel list --json"))(list_all)
-    group.command(epilog=examples("mptune kernel remove 6.12"))(remove)
+    add(
+        group,
+        list_all,
+        "mptune kernel list               # those that are built",
+        "mptune kernel list --json",
+        name="list",
+    )
+    add(
+        group,
+        remove,
+        "mptune kernel remove 6.12",
+        "mptune kernel remove 7.3 --json",
+    )
     app.add_typer(group, name="kernel")
 
 

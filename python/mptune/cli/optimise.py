@@ -49,12 +49,12 @@ def register(app: typer.Typer) -> None:
     add(
         app,
         optimise,
-        "mptune optimise UNIS-HiN                                          # until it is 95 % certain",
+        "mptune optimise CLOUD-HOME.hybrid                                 # a home with ADSL and LTE",
+        "mptune optimise my-sites.toml --cc cubic,olia --sacrifice 2% --out runs/mine",
         "mptune optimise UNIS-HiN --testbed namespaces --budget 30min      # on this machine's kernel",
         "mptune optimise UNIS-HiN --as-papers --stack v0.9x                # MPCOA's Algorithm 1, its kernel",
         "mptune optimise my-sites.toml --as-papers --cc cubic,olia         # the same, with two CCs",
         "mptune optimise UNIS-HiN --strategy grid                          # everything is measured",
-        "mptune optimise my-sites.toml --cc cubic,olia --sacrifice 2% --out runs/mine",
         "mptune optimise my-sites.toml --no-tcp                            # MPTCP, even if TCP is faster",
         "mptune optimise SRL-HU --model quadratic                          # the paper's model",
         "mptune optimise UiB-UNIS --transfer 64KiB,512KiB,4MiB             # completion times, by size",
@@ -93,15 +93,17 @@ def optimise(
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Find the best configuration: subflows, congestion control, smallest buffer, throughput.
+    """Find the best subflows, congestion control and buffer.
 
-    Measures the impact factor of every subflow; then whatever may still change the answer, of path managers,
-    sets of subflows, congestion controls and buffers; selects the smallest buffer within the accepted
-    sacrifice of the best throughput; ends when that is certain, or the budget is used up; compares the
-    answer with plain TCP on the best paths, and recommends that if it is clearly faster; and confirms it by
-    measuring it and the plain default (fullmesh, cubic, largest buffer) again with new seeds. All
-    observations, the result and a report are written to the run directory. Ctrl-C prints the best answer so
-    far; mptune campaign resume continues an interrupted run; mptune report writes every figure as a file.
+    It measures whatever may still change the answer, and ends when that is certain or the budget is used up.
+    The answer has the smallest buffer within the accepted sacrifice of throughput, and is measured again
+    beside the plain default. Where plain TCP is clearly faster it says so. Ctrl-C prints the best answer so
+    far; mptune campaign resume continues.
+
+    First come the impact factors of all subflows; then path managers, sets of subflows, congestion controls
+    and buffers compete. The plain default is fullmesh, cubic and the largest buffer, and confirmation has new
+    seeds. All observations, the result and a report are in the run directory; mptune report writes every
+    figure as a file.
 
     With --as-papers it is Algorithm 1 of the MPCOA paper: impact factors (Eq. 5), the set SP* by their signs
     (Eq. 6), every combination with every buffer, a quadratic response model of the means for each path

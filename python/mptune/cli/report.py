@@ -7,19 +7,19 @@ from typing import Annotated
 
 import typer
 
-from mptune.cli._common import JsonOption, console, emit_json, examples
+from mptune.cli._common import JsonOption, add, console, emit_json
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(
-        epilog=examples(
-            "mptune report runs/demo                                # runs/demo/report.html and its figures",
-            "mptune report runs/new runs/old --out comparison       # the first in full, with the others",
-            "mptune report runs/demo --no-figures                   # only the page",
-            "mptune report demo.zip                                 # from a bundle, into demo-report",
-        )
-    )(report)
+    add(
+        app,
+        report,
+        "mptune report runs/demo                                # runs/demo/report.html and its figures",
+        "mptune report runs/new runs/old --out comparison       # the first in full, with the others",
+        "mptune report runs/demo --no-figures                   # only the page",
+        "mptune report demo.zip                                 # from a bundle, into demo-report",
+    )
 
 
 def report(
@@ -34,7 +34,7 @@ def report(
     figures: Annotated[bool, typer.Option(help="Also write every figure as SVG, PNG and PDF.")] = True,
     as_json: JsonOption = False,
 ) -> None:
-    """Write one HTML file with the answer and the evidence, and every figure as a file.
+    """Write the answer and its evidence as a page, and all figures.
 
     The page needs no network and no other files. If several runs are given, the first is shown in full and
     compared with the others.

@@ -77,7 +77,7 @@ def reproduce(
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Recompute every derived number of the papers, or measure what they measured again.
+    """Recompute the papers' numbers, or measure them again.
 
     A number agrees if it has the printed digits. It is within rounding if the rounding of the printed inputs
     explains the difference. Otherwise it contradicts the paper, and the erratum is shown. The exit code is 0

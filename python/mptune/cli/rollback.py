@@ -6,19 +6,19 @@ from typing import Annotated
 
 import typer
 
-from mptune.cli._common import JsonOption, console, emit_json, examples
+from mptune.cli._common import JsonOption, add, console, emit_json
 from mptune.cli.apply import HostOption, RunArgument
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(
-        epilog=examples(
-            "mptune rollback                 # this machine",
-            "mptune rollback runs/my-sites   # the machines of a run",
-            "mptune rollback --force         # also what somebody else has changed since",
-        )
-    )(rollback)
+    add(
+        app,
+        rollback,
+        "mptune rollback                 # this machine",
+        "mptune rollback runs/my-sites   # the machines of a run",
+        "mptune rollback --force         # also what somebody else has changed since",
+    )
 
 
 def rollback(
@@ -29,11 +29,11 @@ def rollback(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Put every setting back to what it was before the first `mptune apply`. Needs root there.
+    """Put every setting back as it was; needs root.
 
-    It works whatever has happened meanwhile: an apply that was killed, a second one, a full disk. What
-    somebody else has changed since is shown and left alone without --force. The exit code is 1 if
-    something is not as before.
+    That is what it was before the first `mptune apply`. It works whatever has happened meanwhile: an apply
+    that was killed, a second one, a full disk. What somebody else has changed since is shown and left alone
+    without --force. The exit code is 1 if something is not as before.
     """
     from mptune.apply import apply as applying
     from mptune.apply import source

@@ -42,11 +42,12 @@ def routes(
     reverse: Reverse = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Trace the routes of all paths between two hosts, both ways, and name the routers that paths share.
+    """Trace the routes of all paths, and the routers they share.
 
-    Both hosts are reached by ssh, as for trials; a few small datagrams are sent and nothing is changed. With
-    --networks the autonomous systems that each route crosses are named, from your file. A campaign traces
-    routes by itself with [routes] in its file, and mptune campaign status shows them.
+    It does so between two hosts, in both directions. Both hosts are reached by ssh, as for trials; a few
+    small datagrams are sent and nothing is changed. With --networks the autonomous systems that each route
+    crosses are named, from your file. A campaign traces routes by itself with [routes] in its file, and
+    mptune campaign status shows them.
     """
     from mptune.cli._route_tables import as_json_of, show_routes
     from mptune.routes.followed import Followed

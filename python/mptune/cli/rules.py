@@ -53,15 +53,15 @@ def rules(
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure whether MPTCP keeps the three rules of multipath congestion control, in the simulator.
+    """Measure whether MPTCP gains, does no harm, and balances.
 
-    Rule 1, improve throughput: as fast as plain TCP on the best path, or faster. Rule 2, do no harm: on an
-    access link that several paths share, a competing TCP connection is left as much as plain TCP would leave
-    it. Rule 3, balance congestion: on the best path, which a competing TCP connection congests, MPTCP sends
-    less than plain TCP would there (RFC 6356, section 2; path-management study, section III). Plain TCP
-    has the same congestion control, or the one to which a coupled one reduces on a single flow. Ratios are
-    taken run by run; a rule is kept or broken if their 95 % interval lies on one side of 0.95, otherwise
-    undecided.
+    These are the three rules of multipath congestion control (RFC 6356). It is done in the simulator. Rule
+    1, improve throughput: as fast as plain TCP on the best path, or faster. Rule 2, do no harm: on an access
+    link that several paths share, a competing TCP connection is left as much as plain TCP would leave it.
+    Rule 3, balance congestion: on the best path, which a competing TCP connection congests, MPTCP sends less
+    than plain TCP would there (RFC 6356, section 2; path-management study, section III). Plain TCP has the
+    same congestion control, or the one to which a coupled one reduces on a single flow. Ratios are taken run
+    by run; a rule is kept or broken if their 95 % interval lies on one side of 0.95, otherwise undecided.
     """
     from mptune import testbeds
     from mptune.optimisation.rules import measure_rules

@@ -48,13 +48,14 @@ def shrink(
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Reduce a failing trial to a small network on which it fails in the same way.
+    """Reduce a failing trial to the smallest network that fails.
 
-    It takes the options of `mptune run`. Interfaces, traffic of others, effects of links, actions of the
-    script and options are left out, and numbers rounded, as long as the trial still fails with the same
-    kind: stalled, corrupt, died and so on; or `join`, if a subflow did not come about. The network is written
-    to a file, with the command that shows the failure. This takes a testbed on which trials repeat exactly:
-    simulated, or virtual. Ctrl-C ends it with the smallest network so far.
+    It fails there in the same way. It takes the options of `mptune run`. Interfaces, traffic of others,
+    effects of links, actions of the script and options are left out, and numbers rounded, as long as the
+    trial still fails with the same kind: stalled, corrupt, died and so on; or `join`, if a subflow did not
+    come about. The network is written to a file, with the command that shows the failure. This takes a
+    testbed on which trials repeat exactly: simulated, or virtual. Ctrl-C ends it with the smallest network
+    so far.
     """
     from mptune.calibration.written import new_file, write_file
     from mptune.runner.progress import Reporter

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mptune.cli._common import JsonOption, console, echo, emit_json, examples
+from mptune.cli._common import JsonOption, add, console, echo, emit_json
 from mptune.cli.apply import HostOption, RunArgument, confirming
 from mptune.cli.daemon import PolicyOption
 from mptune.errors import InputError
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(
-        epilog=examples(
-            "mptune status                 # this machine",
-            "mptune status runs/my-sites   # the machines of a run",
-            "mptune status --host server   # one that ssh reaches",
-            "mptune status --metrics       # the daemon of this machine, for Prometheus",
-            "mptune status --json",
-        )
-    )(status)
+    add(
+        app,
+        status,
+        "mptune status                 # this machine",
+        "mptune status runs/my-sites   # the machines of a run",
+        "mptune status --host server   # one that ssh reaches",
+        "mptune status --metrics       # the daemon of this machine, for Prometheus",
+        "mptune status --json",
+    )
 
 
 def status(
@@ -38,10 +38,11 @@ def status(
     policy: PolicyOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the settings that mptune applied: before, as applied, and now, with changes by others since.
+    """Show the settings that mptune applied, and who changed them.
 
-    Also shows the time left for `mptune apply --confirm`, what was put back because that did not come, and
-    the state of this machine's daemon, if there is one. Nothing is changed.
+    Each is shown as it was before, as applied, and as it is now. Also shows the time left for `mptune apply
+    --confirm`, what was put back because that did not come, and the state of this machine's daemon, if there
+    is one. Nothing is changed.
     """
     if metrics:
         if run is not None or host or as_json:

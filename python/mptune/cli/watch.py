@@ -51,12 +51,12 @@ def watch(
     once: Annotated[bool, typer.Option("--once", help="Print one table, or with --json one line.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print each report as a line of JSON.")] = False,
 ) -> None:
-    """Show MPTCP connections and their subflows: rates, RTTs, losses, roles, and what limits them.
+    """Show live MPTCP connections and their subflows.
 
-    Everything comes from the kernel's own counters; nothing is captured or changed, whoever opened the
-    connections. It works without root as far as the kernel allows, and reports what is missing. With root a
-    subflow can be made standby or active, after a question. Where the output is no terminal it prints one
-    table, as --once does.
+    Rates, RTTs, losses, roles, and what limits each of them. Everything comes from the kernel's own
+    counters; nothing is captured or changed, whoever opened the connections. It works without root as far as
+    the kernel allows, and reports what is missing. With root a subflow can be made standby or active, after
+    a question. Where the output is no terminal it prints one table, as --once does.
     """
     from mptune.monitor import sources
 

@@ -46,6 +46,7 @@ class DecisionOptions(Options, frozen=True, kw_only=True):
             "robust: within the sacrifice of the best of all, with larger buffers too; global: whatever "
             "larger buffers do; literal: within that of its own maximum.",
             key="decision.selection",
+            rare=True,
         ),
     ] = "robust"
     model: Annotated[
@@ -54,10 +55,12 @@ class DecisionOptions(Options, frozen=True, kw_only=True):
             choice(lambda: MODELS),
             "Response model: the paper's is quadratic; auto takes the one that predicts best.",
             key="decision.model",
+            rare=True,
         ),
     ] = "auto"
     on_grid: Annotated[
-        bool, Option(SWITCH, "Recommend only a buffer size that was measured.", key="decision.on_grid")
+        bool,
+        Option(SWITCH, "Recommend only a buffer size that was measured.", key="decision.on_grid", rare=True),
     ] = False
     resamples: Annotated[
         int,
@@ -65,6 +68,7 @@ class DecisionOptions(Options, frozen=True, kw_only=True):
             count(0, MAX_RESAMPLES, zero="none"),
             "Resamples of the runs for the intervals of the answer; 0 disables them.",
             key="decision.resamples",
+            rare=True,
         ),
     ] = 200
     seed: Seed = 1

@@ -59,6 +59,7 @@ class ImpactOptions(Options, frozen=True, kw_only=True):
             "and as many of sets that compete.",
             key="impact.runs",
             nested="--impact-runs",
+            rare=True,
             unset="32 with paired, 10 with eq5",
         ),
     ] = None
@@ -69,6 +70,7 @@ class ImpactOptions(Options, frozen=True, kw_only=True):
             "T of the impact factors: this long with all subflows, then as long without one.",
             key="impact.duration",
             nested="--impact-duration",
+            rare=True,
             unset="10 s with paired, 30 s with eq5",
         ),
     ] = None
@@ -78,6 +80,7 @@ class ImpactOptions(Options, frozen=True, kw_only=True):
             BUFFER,
             "Send and receive buffer of the connection; a bare number is MiB.",
             key="impact.buffer",
+            rare=True,
             alone=True,
         ),
     ] = 16 * 1024 * 1024
@@ -89,6 +92,7 @@ class ImpactOptions(Options, frozen=True, kw_only=True):
             time(),
             "Leave out this much at the start of every T.",
             key="impact.settle",
+            rare=True,
             unset="10 RTTs of the slowest path with paired, 2 s to half of T; nothing with eq5",
         ),
     ] = None
@@ -98,6 +102,7 @@ class ImpactOptions(Options, frozen=True, kw_only=True):
             choice(lambda: ZERO_RULES),
             "Set of a subflow whose impact factor is exactly 0 with eq5.",
             key="impact.zero",
+            rare=True,
         ),
     ] = "standby"
     seed: Seed = 1

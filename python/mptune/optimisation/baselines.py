@@ -88,7 +88,7 @@ def measure(
         return msgspec.structs.replace(
             job.configuration(combination, today.send_bytes),
             buffer_mode="auto",
-            receive_bytes=today.receive_bytes,
+            receive_buffer_bytes=today.receive_bytes,
         )
 
     asked: dict[str, _Asked] = {"now": (grown(Combination("default", cc)), first)}

@@ -213,6 +213,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
             "With --workload, also measure what another TCP connection loses beside the answer, and beside "
             "the default, against what it has beside plain TCP (RFC 6356: do no harm).",
             key="decision.beside_tcp",
+            rare=True,
         ),
     ] = False
     do_no_harm: Annotated[
@@ -222,6 +223,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
             "With --workload, only configurations beside which another TCP connection does not lose more "
             "than 5 % for sure; --beside-tcp is included.",
             key="decision.do_no_harm",
+            rare=True,
         ),
     ] = False
     at_most_stalled: Annotated[
@@ -250,6 +252,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
             "adaptive: measure what may still change the answer, --runs times at most; grid: everything, "
             "as in the papers.",
             key="trials.strategy",
+            rare=True,
             unset="adaptive; grid with --as-papers, --model, --selection or --on-grid",
         ),
     ] = None
@@ -278,6 +281,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
             "On a real testbed, look first where the simulator of the same topology finds the answer; if "
             "measurements contradict it, it is dropped.",
             key="trials.prior",
+            rare=True,
         ),
     ] = True
     stack: StackOptions = StackOptions()
@@ -290,6 +294,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
             "compete: sets of subflows compete throughout; signs: only the set of the impact factors, as in "
             "the papers.",
             key="impact.sets",
+            rare=True,
         ),
     ] = "compete"
     off_by: Annotated[
@@ -299,6 +304,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
             "Rates, delays and losses may be off by this share: the answer must still hold. "
             "0 disables the check.",
             key="decision.off_by",
+            rare=True,
         ),
     ] = 0.2
     tcp: Annotated[
@@ -317,6 +323,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
             "Measure beyond the smallest or largest buffer if the optimum is there, and between its "
             "neighbours.",
             key="decision.extend",
+            rare=True,
         ),
     ] = True
     confirm_runs: Annotated[
@@ -325,6 +332,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
             count(1),
             "Runs with new seeds to confirm the answer, and as many of the default.",
             key="decision.confirm_runs",
+            rare=True,
             unset=f"{FRESH_RUNS}; {RUNS[1]} with --strategy grid, {TRANSFER_RUNS[1]} with --transfer, "
             f"{MESSAGE_RUNS[1]} with --workload",
         ),
@@ -336,6 +344,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
             "Confirm the simulator's answer on a real kernel in virtual time: virtual, virtual:7.3, or none. "
             "Named, it also decides between finalists that the simulator cannot tell apart.",
             key="decision.confirm_on",
+            rare=True,
             unset="virtual without such decisions, if a kernel of the stack is built by this version",
         ),
     ] = None
@@ -347,6 +356,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
             "and delays by --off-by, queues, jitter and loss from half to twice. At most 1452 short trials; "
             "only in the simulator.",
             key="decision.sensitivity",
+            rare=True,
         ),
     ] = False
     every_ns: Every = None

@@ -29,6 +29,7 @@ class Option(Generic[T]):
     alone : where the struct is part of another struct it is no option: it follows from the others.
     unset : what holds where the value is None, for the help.
     file_only : it is no flag; the values are too long for a command line.
+    rare : few need it: help shows it only if everything is asked for.
     """
 
     kind: Kind[T]
@@ -39,6 +40,7 @@ class Option(Generic[T]):
     alone: bool = False
     unset: str = ""
     file_only: bool = False
+    rare: bool = False
 
     @property
     def own_flag(self) -> str:
@@ -73,7 +75,7 @@ class Declared(NamedTuple):
     def described(self) -> str:
         """Help with the names to choose from and the default."""
         option = self.option
-        names = ", ".join(option.kind.known())
+        names = _listed(tuple(map(str, option.kind.known())))
         known = f" {'Any' if option.kind.several else 'One'} of {names}." if names else ""
         default = option.unset if self.default is None else self._shown_default()
         return f"{option.help}{known}" + (f"  [default: {default}]" if default else "")
@@ -96,6 +98,18 @@ class Declared(NamedTuple):
         except ValueError as error:
             raise InputError(*(place or by_flag)(self), str(error)) from None
         return value
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    """Names to choose from; not one by one where a word stands behind a plus sign ("olia+hold")."""
+    plain = [name for name in names if "+" not in name]
+    behind = list(dict.fromkeys(name.partition("+")[2] for name in names if "+" in name))
+    if not behind:
+        return ", ".join(plain)
+    alone = [name for name in plain if f"{name}+{behind[0]}" not in names]
+    but = f" but {' and '.join(alone)}" if alone else ""
+    *most, last = (f"+{word}" for word in behind)
+    return f"{', '.join(plain)}; each{but} also with {', '.join(most)} or {last}"
 
 
 #: Where the value of an option was written: `where` and `key` of an InputError.

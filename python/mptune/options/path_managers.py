@@ -82,6 +82,7 @@ def _declaration(pm: str, option: path_managers.Option, *, shared: bool) -> Opti
         key=f"{pm}.{option.name}",
         flag=f"--{pm}-{option.name}".replace("_", "-") if shared else "",
         file_only=option.kind == "path_times",
+        rare=True,
         unset=kind.show(option.default) if option.default else "",
     )
 

@@ -30,6 +30,7 @@ class PathOptions(Options, frozen=True, kw_only=True):
             ORDER,
             "Paths in the order in which they take data, the others last (path policy prefer).",
             key="paths.order",
+            rare=True,
         ),
     ] = None
     weights: Annotated[
@@ -38,11 +39,12 @@ class PathOptions(Options, frozen=True, kw_only=True):
             WEIGHTS,
             "Shares of paths, 1 without one (path policy weight).",
             key="paths.weights",
+            rare=True,
         ),
     ] = None
     caps: Annotated[
         dict[str, int] | None,
-        Option(CAPS, "Largest rates of payload on paths (path policy cap).", key="paths.caps"),
+        Option(CAPS, "Largest rates of payload on paths (path policy cap).", key="paths.caps", rare=True),
     ] = None
 
     @property

@@ -62,7 +62,7 @@ def _with_members() -> Any:
     fields = []
     for name, member in DECLARED.items():
         kind = _kind(member, types[name])
-        option = Option(kind, member.help, key=f"transport.{name}", unset=member.unset)
+        option = Option(kind, member.help, key=f"transport.{name}", unset=member.unset, rare=True)
         fields.append((name, Annotated[types[name] | None, option], None))
     return msgspec.defstruct(
         "StackOptions", fields, bases=(_OfStack,), module=__name__, frozen=True, kw_only=True

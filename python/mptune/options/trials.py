@@ -59,6 +59,7 @@ BufferMode = Annotated[
         choice(buffer_modes),
         "fixed: the buffers have that size; auto: they grow up to it, as tcp_rmem and tcp_wmem allow.",
         key="buffer_mode",
+        rare=True,
         alone=True,
     ),
 ]
@@ -76,6 +77,7 @@ Family = Annotated[
         choice(lambda: FAMILY_CHOICES),
         "Addresses of the subflows: of one family, or of both, with a path A-B/6 over IPv6 beside each A-B.",
         key="transport.family",
+        rare=True,
         alone=True,
     ),
 ]
@@ -92,6 +94,7 @@ SizeKnown = Annotated[
         TOGGLE,
         "The path manager knows beforehand how much there is to send; otherwise pcdc goes by the bytes sent.",
         key="trials.size_known",
+        rare=True,
     ),
 ]
 Seed = Annotated[
@@ -122,7 +125,7 @@ Buffers = Annotated[
     ),
 ]
 InitialPaths = Annotated[
-    tuple[str, ...], Option(LABELS, "Paths of the first handshake.", key="factors.initial_path")
+    tuple[str, ...], Option(LABELS, "Paths of the first handshake.", key="factors.initial_path", rare=True)
 ]
 BufferModes = Annotated[
     tuple[str, ...],

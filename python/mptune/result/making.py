@@ -437,7 +437,7 @@ def beside(measured: baselines.Measured | None) -> Beside | None:
         pm=configuration.pm,
         cc=configuration.cc,
         buffer_mib=configuration.buffer_bytes / MIB,
-        receive_mib=(configuration.receive_bytes or configuration.buffer_bytes) / MIB,
+        receive_mib=(configuration.receive_buffer_bytes or configuration.buffer_bytes) / MIB,
         subflows=measured.subflows,
         gain=_gain(measured.gain, measured.value),
         queueing=_interval(measured.queueing),

@@ -4,6 +4,7 @@ In a clone they are `scenarios/` beside `python/`; in an installed wheel they ar
 package. This module does not look inside them.
 """
 
+from difflib import get_close_matches
 from pathlib import Path
 
 from mptune._text import bounded
@@ -37,11 +38,9 @@ def find(name: str | Path) -> Path:
     stem = str(name).removesuffix(".toml")
     if stem in shipped():
         return _folder() / f"{stem}.toml"
-    raise InputError(
-        str(name),
-        "",
-        f"expected a topology file or a shipped scenario ({bounded(', '.join(shipped()), _LISTED)})",
-    )
+    near = get_close_matches(stem, shipped(), 1)
+    known = f"did you mean {near[0]}?" if near else bounded(", ".join(shipped()), _LISTED)
+    raise InputError(str(name), "", f"expected a topology file or a shipped scenario ({known})")
 
 
 def _folder() -> Path:

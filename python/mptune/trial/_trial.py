@@ -68,8 +68,8 @@ class Trial(Members, frozen=True, kw_only=True):
         accounting "linux" the value given to SO_SNDBUF and SO_RCVBUF, as on the kernel.
     buffer_mode : "fixed", or "auto": the buffers grow as needed and `buffer_bytes` is their limit, of
         payload, or with the accounting "linux" the value of `tcp_wmem[2]` and `tcp_rmem[2]`.
-    receive_bytes : of the receive buffer alone, where it is another one; only with buffers that grow.
     workload : what is sent.
+    receive_buffer_bytes : the receive buffer alone, in the same way; None for `buffer_bytes`.
     initial_path : label of the path of the MP_CAPABLE handshake; None leaves it to the path manager.
     pm_options : options of the path manager by name (see `mptune.path_managers`); paths by label.
     size_known : the path manager knows in advance how much there is to send (no limit for a saturated
@@ -90,9 +90,9 @@ class Trial(Members, frozen=True, kw_only=True):
     pm_options: dict[str, Any] = {}  # noqa: RUF012 - msgspec copies it
     size_known: bool = True
     buffer_mode: str = FIXED
-    receive_bytes: int | None = None
     script: tuple[ScriptedAction, ...] = ()
     path_parameters: PathParameters = PathParameters()
+    receive_buffer_bytes: int | None = None
 
     def __post_init__(self) -> None:
         """Take the paths of its family, without those that MPTCP cannot use, whoever makes the trial."""

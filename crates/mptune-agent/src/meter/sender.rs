@@ -22,7 +22,7 @@ use std::net::TcpStream;
 use std::os::fd::{AsFd, OwnedFd};
 
 /// Bytes of payload generated at a time.
-const WRITE_BYTES: usize = 256 * 1024;
+const WRITE_BYTES: usize = mptune_core::workload::WRITE_BYTES as usize;
 /// Bytes of requests read at a time.
 const REQUEST_BYTES: usize = 16 * 1024;
 /// Interval of checking the bytes sent while a threshold is ahead.
@@ -153,6 +153,14 @@ impl Payload {
         }
     }
 
+    /// The next piece begins here, whatever is left of the last: a server writes each response from its beginning.
+    fn begin_anew(&mut self) {
+        self.made -= (self.data.len() - self.sent) as u64;
+        self.data.resize(self.piece, 0);
+        self.sent = self.piece;
+        self.refill();
+    }
+
     /// The next bytes, `most` at most; empty at the end.
     fn next(&self, most: u64) -> &[u8] {
         let rest = &self.data[self.sent..];
@@ -275,7 +283,11 @@ impl<'a> Sender<'a> {
                 most = messages.left(now_ns);
             }
             if self.answers.is_some() {
+                let owed = self.answers.as_ref().map_or(0, Answers::left);
                 most = self.hear(stream);
+                if owed == 0 && most > 0 {
+                    payload.begin_anew();
+                }
             }
             let rest = payload.next(most);
             let is_writing = !rest.is_empty();

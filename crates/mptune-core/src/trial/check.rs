@@ -20,7 +20,10 @@ impl TrialSpec {
             return wrong("mss", format!("expected 64 to 8960 bytes, found {}", self.mss));
         }
         self.check_buffer("buffer_bytes", self.buffer_bytes)?;
-        self.check_buffer("receive_bytes", self.receive_bytes.unwrap_or(self.buffer_bytes))?;
+        self.check_buffer(
+            "receive_buffer_bytes",
+            self.receive_buffer_bytes.unwrap_or(self.buffer_bytes),
+        )?;
         if self.stale_loss_cnt > 255 {
             let found = self.stale_loss_cnt;
             return wrong("stale_loss_cnt", format!("expected 0 to 255, found {found}"));
@@ -42,13 +45,17 @@ impl TrialSpec {
         self.check_paths()
     }
 
+    /// A buffer holds a segment, and fewer than 2^30.
     fn check_buffer(&self, key: &str, bytes: Bytes) -> Result<(), SpecError> {
         let segment = self.segment();
-        if bytes < Bytes::from(segment) {
-            return wrong(key, format!("expected at least one segment of {segment} bytes, found {bytes}"));
+        if bytes < u64::from(segment) {
+            return wrong(
+                key,
+                format!("expected at least one segment of {segment} bytes, found {bytes}"),
+            );
         }
         // A window of 2^30 segments is 1.5 TB: more than any host has, and safely within 32 bits.
-        if bytes / Bytes::from(segment) > 1 << 30 {
+        if bytes / u64::from(segment) > 1 << 30 {
             return wrong(key, "expected less than 2^30 segments");
         }
         Ok(())

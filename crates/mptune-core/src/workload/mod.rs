@@ -50,6 +50,9 @@ pub enum Workload {
     Video(Video),
 }
 
+/// Bytes that a program writes at once; those of a longer piece follow as soon as these are queued.
+pub const WRITE_BYTES: Bytes = 256 * 1024;
+
 impl Workload {
     /// As much as the connection takes, without an end.
     pub const ENDLESS: Self = Self::Bulk(Bulk { duration_ns: NEVER, ends_early: false });

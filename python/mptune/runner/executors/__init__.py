@@ -28,7 +28,9 @@ class ExecutorOptions(Options, frozen=True, kw_only=True):
 
     executor: Annotated[
         str,
-        Option(choice(lambda: EXECUTORS), "Executor of the trials.", flag="--executor", key="executor"),
+        Option(
+            choice(lambda: EXECUTORS), "Executor of the trials.", flag="--executor", key="executor", rare=True
+        ),
     ] = Threads.name
     scheduler: Annotated[
         str | None,
@@ -37,6 +39,7 @@ class ExecutorOptions(Options, frozen=True, kw_only=True):
             "Address of dask's scheduler, such as tcp://head:8786; with --executor dask.",
             flag="--dask-scheduler",
             key="dask.scheduler",
+            rare=True,
         ),
     ] = None
     timeout_ns: Annotated[
@@ -46,6 +49,7 @@ class ExecutorOptions(Options, frozen=True, kw_only=True):
             "Give a trial to a second worker if the first has not finished it in this time.",
             flag="--trial-timeout",
             key="dask.trial_timeout",
+            rare=True,
         ),
     ] = 600_000_000_000
 

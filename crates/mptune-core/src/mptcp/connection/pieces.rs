@@ -3,6 +3,7 @@
 use super::Connection;
 use crate::mptcp::io::Io;
 use crate::units::{Bytes, NEVER, Nanos};
+use crate::workload::WRITE_BYTES;
 
 impl Connection {
     /// The connection is established: the first message is due.
@@ -39,8 +40,14 @@ impl Connection {
 
     /// The program offers this much more now.
     pub(super) fn offer_now(&mut self, io: &mut Io, bytes: Bytes) {
-        self.sender.offer(bytes);
-        self.pump(io);
+        // The first write finds the connection idle, the others do not (Linux `mptcp_sendmsg` pushes at its end).
+        let mut left = bytes;
+        while left > 0 {
+            let written = left.min(WRITE_BYTES);
+            self.sender.offer(written);
+            self.pump(io);
+            left -= written;
+        }
     }
 
     /// The program's timer is due then.
