@@ -24,7 +24,7 @@ LEFT_OUT = {
     r"^mptune (apply|rollback|daemon|clean|cc (load|unload|status)|status)\b": "changes machines",
     r"^mptune exec\b": "runs other programs: tests/linux, tests/kernel",
     r"^mptune doctor\b": "tells what this machine has: tests/cli/test_doctor.py",
-    r"^mptune (optimise|campaign|calibrate|shrink|rules)\b|--measure\b": "takes minutes: its own tests",
+    r"^mptune (optimise|why|campaign|calibrate|shrink|rules)\b|--measure\b": "takes minutes: its own tests",
     r"^mptune advise\b": "reads this machine: tests/apply",
     r"^mptune impact\b": "takes a minute: tests/cli/test_impact.py",
     r"--connections 20|--duration 2min": "takes long: tests/workloads",

@@ -446,7 +446,7 @@ def _lasting(trial: Trial, facts: HostFacts) -> dict[str, str]:
     if trial.protocol != PLAIN_TCP and facts.sysctls.get("net.mptcp.enabled") == "0":
         wanted["net.mptcp.enabled"] = "1"
     if trial.buffer_mode == "auto":
-        wanted |= sysctls.buffer_limits(trial.buffer_bytes)
+        wanted |= sysctls.buffer_limits(trial.buffer_bytes, trial.receive_buffer_bytes)
     return wanted | facts.told(trial)
 
 
