@@ -217,20 +217,22 @@ check: tools  ## check what the uncommitted change, or else the last commit, can
 	@$(BIN)/python tests/check.py
 
 .PHONY: lint
-lint: tools  ## check formatting, lints and types of both languages; changes nothing
-	@$(MAKE) --keep-going lint-python lint-types lint-rust-format lint-rust
+lint: tools  ## check formatting, lints, types and spelling; changes nothing
+	@$(MAKE) --keep-going lint-python lint-types lint-spelling lint-rust-format lint-rust
 
 # The locked dependencies without the compiled core: what only reads the sources needs no more.
 .PHONY: tools
 tools: $(filter-out uv,$(UV))
 	@$(UV) sync --locked --inexact --no-install-project --quiet
 
-.PHONY: lint-python lint-types lint-rust-format lint-rust
+.PHONY: lint-python lint-types lint-spelling lint-rust-format lint-rust
 lint-python:
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 lint-types:
 	$(BIN)/mypy
+lint-spelling:
+	@git ls-files -z '*.md' '*.py' '*.pyi' '*.rs' '*.toml' '*.h' '*.c' '*.yml' Makefile | xargs -0 $(BIN)/codespell
 lint-rust-format:
 	cargo fmt --all --check
 lint-rust:

@@ -20,6 +20,7 @@ from commands import Command, Parameter, program  # noqa: E402 # found by the li
 
 #: Files beside docs/, and the pages they become.
 _ADDED = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
+_WORKER = "assets/iframe-worker.js"
 _COMMANDS, _NOTEBOOK = "reference/commands", "notebook.md"
 
 
@@ -35,6 +36,7 @@ def on_files(files: Files, config: Any) -> Files:
     for command in program().walk():
         pages[f"{_COMMANDS}/{command.page}.md"] = "\n".join(_command(command)) + "\n"
     pages[_NOTEBOOK] = f"{cells.page(cells.read()['cells'])}\n[This page as a notebook](notebook.ipynb)\n"
+    pages[_WORKER] = (ROOT / "shipping/iframe-worker.js").read_text("utf-8")
     for path, text in pages.items():
         files.append(File.generated(config, path, content=text))
     return files

@@ -1,6 +1,6 @@
 """The documentation: every link leads somewhere, and every command line shown is one that mptune takes.
 
-What the commands shown give is tested where the commands are. Commands are parsed, not run.
+Commands are parsed here, and the cheap ones run in tests/test_documented_commands.py.
 """
 
 import json

@@ -37,8 +37,9 @@ def main() -> None:
     for seed in seeds:
         for case in _sampled(cases(seed), arguments.every):
             rows.append(_row(case, seed, testbed))
-            if not rows[-1]["right"]:
-                print(_miss(rows[-1]), flush=True)
+            print(
+                _miss(rows[-1]) if not rows[-1]["right"] else f"seed {seed}, {case.name}: right", flush=True
+            )
     summary = _summary(rows)
     for line in (*summary, *docs.table(_confusion(rows))):
         print(line)

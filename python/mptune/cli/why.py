@@ -94,6 +94,7 @@ def why(
         bench,
         options,
         directions=directions,
+        own_buffers=bench.largest_buffers(topology),
         executor=where.create(None),
         reporter=reporter,
     )
