@@ -2,8 +2,9 @@
 
 A network is right if the causes named are exactly those built; a sound one if none is named. Goal: 90 %, and
 nothing named in the 10 sound ones. Prints the confusion and the misses one by one, and writes JSON; with
---write-docs also docs/how-to/why.md. Seeds 1, 2, 3 and 11 to 14 were used while the rules were made; the page
-has others. `--testbed namespaces --every 4` takes every fourth network of a kind, on this machine's kernel.
+--write-docs (of the simulator) also docs/how-to/why.md. Seeds 1, 2, 3 and 11 to 14 were used while the rules
+were made; the page has others. `--testbed namespaces --every 5` takes every fifth network of a kind, on this
+machine's kernel.
 """
 
 import argparse
@@ -37,17 +38,17 @@ def main() -> None:
     for seed in seeds:
         for case in _sampled(cases(seed), arguments.every):
             rows.append(_row(case, seed, testbed))
-            if not rows[-1]["right"]:
-                print(_miss(rows[-1]), flush=True)
+            print(
+                _miss(rows[-1]) if not rows[-1]["right"] else f"seed {seed}, {case.name}: right", flush=True
+            )
     summary = _summary(rows)
     for line in (*summary, *docs.table(_confusion(rows))):
         print(line)
     print(f"{time.monotonic() - began:.0f} s")
     suffix = "" if arguments.testbed == "simulated" else f"_{arguments.testbed}"
     write(f"causes{suffix}", {"seeds": seeds, "rows": rows})
-    if arguments.write_docs:
-        where = f"causes on {arguments.testbed}" if suffix else "causes"
-        docs.replace(PAGE, where, "\n".join(["", *summary, "", *docs.table(_confusion(rows)), ""]))
+    if arguments.write_docs and not suffix:
+        docs.replace(PAGE, "causes", "\n".join(["", *summary, "", *docs.table(_confusion(rows)), ""]))
 
 
 def _sampled(all_cases: list[Case], every: int) -> list[Case]:

@@ -140,6 +140,17 @@ class Testbed(ABC):
     ) -> None:
         """Wait so long for a machine that is away, and report it by `notify`."""
 
+    def largest_buffers(self, topology: Topology) -> tuple[tuple[int, int], tuple[int, int]] | None:
+        """Sizes up to which send and receive buffers grow at the sender and the receiver now, bytes.
+
+        None where they are a trial's.
+
+        Raises
+        ------
+        MptuneError : a machine cannot be reached or used.
+        """
+        return None
+
     # ---- routes ------------------------------------------------------------------------------------
 
     def trace(self, topology: Topology) -> Snapshot:

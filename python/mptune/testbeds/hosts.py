@@ -211,6 +211,18 @@ class HostsTestbed(Testbed):
                 observation = _overload.again(observation, lambda: self._repeated(trial))
             return _overload.in_time(observation, lambda: self._repeated(trial), _spoiled)
 
+    def largest_buffers(self, topology: Topology) -> tuple[tuple[int, int], tuple[int, int]] | None:
+        """The hosts' own (`tcp_wmem` and `tcp_rmem`), as they are while nothing is measured.
+
+        Raises
+        ------
+        MptuneError : a host cannot be reached or used.
+        """
+        with self._parting(), self._turn:
+            facts = self._facts(topology)
+        sender, receiver = facts["local"].largest_buffers, facts["remote"].largest_buffers
+        return None if sender is None or receiver is None else (sender, receiver)
+
     def trace(self, topology: Topology) -> Snapshot:
         """Routes of the paths now; why there are none, if a host is gone.
 

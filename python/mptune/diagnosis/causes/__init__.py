@@ -22,7 +22,6 @@ from mptune.diagnosis.evidence import Evidence
 
 #: Every cause.
 CAUSES: tuple[Callable[[Evidence, Gaps], Iterator[Finding]], ...] = (
-    processor.find,
     fallback.find,
     stripped.find,
     subflows.find,
@@ -31,4 +30,5 @@ CAUSES: tuple[Callable[[Evidence, Gaps], Iterator[Finding]], ...] = (
     loss.find,
     head_of_line.find,
     buffers.find,
+    processor.find,
 )
