@@ -2,8 +2,9 @@
 
 A network is right if the causes named are exactly those built; a sound one if none is named. Goal: 90 %, and
 nothing named in the 10 sound ones. Prints the confusion and the misses one by one, and writes JSON; with
---write-docs also docs/how-to/why.md. Seeds 1, 2, 3 and 11 to 14 were used while the rules were made; the page
-has others. `--testbed namespaces --every 4` takes every fourth network of a kind, on this machine's kernel.
+--write-docs (of the simulator) also docs/how-to/why.md. Seeds 1, 2, 3 and 11 to 14 were used while the rules
+were made; the page has others. `--testbed namespaces --every 5` takes every fifth network of a kind, on this
+machine's kernel.
 """
 
 import argparse
@@ -46,9 +47,8 @@ def main() -> None:
     print(f"{time.monotonic() - began:.0f} s")
     suffix = "" if arguments.testbed == "simulated" else f"_{arguments.testbed}"
     write(f"causes{suffix}", {"seeds": seeds, "rows": rows})
-    if arguments.write_docs:
-        where = f"causes on {arguments.testbed}" if suffix else "causes"
-        docs.replace(PAGE, where, "\n".join(["", *summary, "", *docs.table(_confusion(rows)), ""]))
+    if arguments.write_docs and not suffix:
+        docs.replace(PAGE, "causes", "\n".join(["", *summary, "", *docs.table(_confusion(rows)), ""]))
 
 
 def _sampled(all_cases: list[Case], every: int) -> list[Case]:

@@ -93,6 +93,7 @@ def test_a_scenario_of_six_paths_fits_too() -> None:
         (["UiT-HAW", "--testbed", "moon"], "--testbed"),
         (["UiT-HAW", "--initial-path", "X-Y"], "--initial-path"),
         (["UiT-HAW", "--testbed", "hosts"], "expected"),
+        (["alice", "bob", "--testbed", "namespaces"], "--testbed: expected hosts"),
     ],
 )
 def test_bad_input_is_one_line(arguments: list[str], named: str) -> None:

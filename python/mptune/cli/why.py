@@ -57,7 +57,7 @@ def why(
     options: WhyOptions,
     where: ExecutorOptions,
     second: Annotated[
-        str | None, typer.Argument(metavar="[HOST]", help="The other host, as ssh knows it.")
+        str | None, typer.Argument(metavar="HOST", help="The other host, as ssh knows it.")
     ] = None,
     testbed: Testbed = "simulated",
     one_way: OneWay = False,
@@ -76,9 +76,12 @@ def why(
     from mptune.cli._why_screen import document, show
     from mptune.diagnosis.measuring import ask, notice
     from mptune.runner.progress import Reporter
+    from mptune.testbeds.simulated import SimulatedTestbed
 
     reporter = Reporter(quiet=quiet)
     name = testbed if second is None else "hosts"
+    if testbed not in (SimulatedTestbed.name, name):
+        raise InputError("--testbed", "", f"expected hosts between two hosts, found {testbed}")
     options.check()
     options.stack.check_on(name)
     topology = load_topology(first, reverse=False) if second is None else _probed(first, second, reporter)
