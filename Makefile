@@ -118,8 +118,8 @@ notebook: setup  ## run the cells of docs/notebook.ipynb and write what they sho
 pictures: setup  ## record the moving pictures of the docs again, each from the command that it shows
 	@$(call tools,pictures) --only-group pictures
 	@folder=$$(mktemp -d) && target/pictures-tools/bin/python shipping/picture.py --in $$folder \
-	  --as "mptune optimise CLOUD-HOME.hybrid | head -n 12" docs/images/optimise.svg -- sh -c \
-	  "$(CURDIR)/$(BIN)/mptune optimise CLOUD-HOME.hybrid --confirm-on none --out run | head -n 12"; rm -rf $$folder
+	  --as "mptune optimise CLOUD-HOME.hybrid" docs/images/optimise.svg -- \
+	  $(CURDIR)/$(BIN)/mptune optimise CLOUD-HOME.hybrid --confirm-on none --out run; rm -rf $$folder
 
 $(UV_LOCAL):
 	python3 -m venv .tools/uv-$(UV_PINNED)
