@@ -114,14 +114,32 @@ docs: setup  ## build the documentation as a site in target/site; loads nothing 
 notebook: setup  ## run the cells of docs/notebook.ipynb and write what they show into it
 	@$(BIN)/python shipping/cells.py
 
+.PHONY: pictures
+pictures: setup  ## record the moving pictures of the docs again, each from the command that it shows
+	@$(call tools,pictures) --only-group pictures
+	@folder=$$(mktemp -d) && target/pictures-tools/bin/python shipping/picture.py --in $$folder \
+	  --as "mptune optimise CLOUD-HOME.hybrid" docs/images/optimise.svg -- \
+	  $(CURDIR)/$(BIN)/mptune optimise CLOUD-HOME.hybrid --confirm-on none --out run; rm -rf $$folder
+
 $(UV_LOCAL):
 	python3 -m venv .tools/uv-$(UV_PINNED)
 	.tools/uv-$(UV_PINNED)/bin/pip install --quiet --disable-pip-version-check uv==$(UV_PINNED)
 
 .PHONY: demo
-demo: setup  ## run the main job on UNIS-HiN: 2 path managers x 6 congestion controls x 12 buffers; result in runs/demo
-	$(BIN)/mptune optimise scenarios/UNIS-HiN.toml --pm fullmesh,pcdc --cc reno,cubic,hybla,scalable,vegas,olia \
-	  --buffers 2.5:30:2.5 --runs 3 --duration 30s --out runs/demo --force
+ifdef PAPER
+demo: setup  ## what two uplinks of a home give today, and what they could; PAPER=1: UNIS-HiN as the papers did it; in runs/demo
+	$(BIN)/mptune optimise scenarios/UNIS-HiN.toml --as-papers --stack v0.9x --pm fullmesh,pcdc --cc reno,cubic,hybla,scalable,vegas,olia \
+	  --buffers 2.5:30:2.5 --runs 3 --duration 30s --details --out runs/demo --force
+	@$(OPEN_DEMO)
+else
+demo: setup
+	$(BIN)/mptune optimise scenarios/CLOUD-HOME.hybrid.toml --out runs/demo --force
+	@$(OPEN_DEMO)
+endif
+
+# The report opens where somebody sits at a desktop.
+OPEN_DEMO = if [ -z "$${CI:-}" ] && [ -n "$${DISPLAY:-}$${WAYLAND_DISPLAY:-}" ] && command -v xdg-open > /dev/null; then \
+	xdg-open runs/demo/report.html; fi
 
 # Both suites run even if the first fails; at the end come their summaries and what was not tested.
 .PHONY: test
@@ -199,20 +217,22 @@ check: tools  ## check what the uncommitted change, or else the last commit, can
 	@$(BIN)/python tests/check.py
 
 .PHONY: lint
-lint: tools  ## check formatting, lints and types of both languages; changes nothing
-	@$(MAKE) --keep-going lint-python lint-types lint-rust-format lint-rust
+lint: tools  ## check formatting, lints, types and spelling; changes nothing
+	@$(MAKE) --keep-going lint-python lint-types lint-spelling lint-rust-format lint-rust
 
 # The locked dependencies without the compiled core: what only reads the sources needs no more.
 .PHONY: tools
 tools: $(filter-out uv,$(UV))
 	@$(UV) sync --locked --inexact --no-install-project --quiet
 
-.PHONY: lint-python lint-types lint-rust-format lint-rust
+.PHONY: lint-python lint-types lint-spelling lint-rust-format lint-rust
 lint-python:
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 lint-types:
 	$(BIN)/mypy
+lint-spelling:
+	@git ls-files -z '*.md' '*.py' '*.pyi' '*.rs' '*.toml' '*.h' '*.c' '*.yml' Makefile | xargs -0 $(BIN)/codespell
 lint-rust-format:
 	cargo fmt --all --check
 lint-rust:

@@ -52,6 +52,9 @@ def main() -> int:
     found = fetched(directory)
     for one in found:
         print(f"loads from elsewhere: {one}")
+    if not (directory / "search/search_index.js").exists():
+        print("the search has no index that pages on disk can read")
+        return 1
     if not found:
         pages = len(list(directory.rglob("*.html")))
         print(f"{directory}/index.html: {pages} pages, nothing loaded from elsewhere")

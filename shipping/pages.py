@@ -1,8 +1,8 @@
 """What the site has beside docs/*.md (a hook of mkdocs; `make docs`).
 
 The front page is the README; the notebook is a page with what its cells show; the commands come from the
-declarations that `--help` shows. Pages stand in the order in which the README lists them, new ones last:
-there is no second list.
+declarations that `--help` shows. Pages stand in the order in which docs/pages.md lists them; there is no
+second list.
 """
 
 import re
@@ -20,6 +20,7 @@ from commands import Command, Parameter, program  # noqa: E402 # found by the li
 
 #: Files beside docs/, and the pages they become.
 _ADDED = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
+_WORKER = "assets/iframe-worker.js"
 _COMMANDS, _NOTEBOOK = "reference/commands", "notebook.md"
 
 
@@ -35,6 +36,7 @@ def on_files(files: Files, config: Any) -> Files:
     for command in program().walk():
         pages[f"{_COMMANDS}/{command.page}.md"] = "\n".join(_command(command)) + "\n"
     pages[_NOTEBOOK] = f"{cells.page(cells.read()['cells'])}\n[This page as a notebook](notebook.ipynb)\n"
+    pages[_WORKER] = (ROOT / "shipping/iframe-worker.js").read_text("utf-8")
     for path, text in pages.items():
         files.append(File.generated(config, path, content=text))
     return files
@@ -53,6 +55,7 @@ def nav() -> list[Any]:
     reference = [{"Commands": commands}, *_pages("reference")]
     return [
         {"mptune": "index.md"},
+        "pages.md",
         "tutorial.md",
         _NOTEBOOK,
         {"How to": _pages("how-to")},
@@ -63,11 +66,9 @@ def nav() -> list[Any]:
 
 
 def _pages(folder: str) -> list[str]:
-    """Pages of a folder: as the README lists them, then the others."""
+    """Pages of a folder: as docs/pages.md lists them, then the others."""
     there = sorted(f"{folder}/{path.name}" for path in (ROOT / "docs" / folder).glob("*.md"))
-    readme = (ROOT / "README.md").read_text("utf-8").splitlines()
-    table = "\n".join(line for line in readme if line.startswith("|"))
-    listed = re.findall(r"\(docs/([^)#]+\.md)", table)
+    listed = re.findall(r"\(([^)#]+\.md)", (ROOT / "docs/pages.md").read_text("utf-8"))
     return sorted(there, key=lambda page: listed.index(page) if page in listed else len(listed))
 
 

@@ -1,6 +1,6 @@
 """The documentation: every link leads somewhere, and every command line shown is one that mptune takes.
 
-What the commands shown give is tested where the commands are. Commands are parsed, not run.
+Commands are parsed here, and the cheap ones run in tests/test_documented_commands.py.
 """
 
 import json
@@ -99,6 +99,33 @@ def broken(page: Path) -> Iterator[str]:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_link_leads_somewhere(name: str) -> None:
     assert not list(broken(ROOT / name))
+
+
+#: What a stranger reads at once.
+README_LINES, PAGES_MOST = 90, 40
+DOCS = [name for name in NAMES if name.startswith("docs/") and name.endswith(".md")]
+
+
+def test_the_readme_is_short_and_the_pages_are_few() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= README_LINES
+    assert len(DOCS) <= PAGES_MOST
+
+
+def test_the_list_of_pages_has_each_of_them_once() -> None:
+    page = ROOT / "docs" / "pages.md"
+    linked = re.findall(r"^\|.*?\]\(([^)#]+)\)", page.read_text(encoding="utf-8"), re.M)
+    linked += re.findall(r"\), \[[^]]*\]\(([^)#]+)\)", page.read_text(encoding="utf-8").split("\nNext:")[0])
+    assert sorted(linked) == sorted(
+        name.removeprefix("docs/") for name in [*DOCS, "docs/notebook.ipynb"] if name != "docs/pages.md"
+    )
+
+
+@pytest.mark.parametrize("name", DOCS)
+def test_a_page_opens_with_whom_it_is_for_and_ends_with_what_is_next(name: str) -> None:
+    title, _, opening, *_ = lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
+    assert title.startswith("# ") and opening.startswith("For ")
+    assert lines[-1].startswith("Next: [") and lines[-1].endswith(").")
+    assert lines[-2] == ""
 
 
 def command_lines(page: Page) -> Iterator[tuple[str, bool]]:

@@ -32,7 +32,8 @@ ORDER = [
     *("topology", "trial", "theory", "path_managers", "linux", "guest", "machines", "probe", "routes"),
     *("capture", "testbeds", "options"),
     *("runner", "store", "impact", "response", "strategy", "table", "calibration", "decision"),
-    *("optimisation", "result", "campaign", "papers", "report", "apply", "daemon", "bundle", "monitor"),
+    *("optimisation", "diagnosis", "result", "campaign", "papers", "report"),
+    *("apply", "daemon", "bundle", "monitor"),
     *("api", "cli"),
 ]
 FILES = {

@@ -40,7 +40,7 @@ from mptune.topology import shipped as scenarios
 from mptune.trial import PLAIN_TCP, Bulk, Configuration
 from mptune.units import MIB, format_size
 
-DOCS = Path(__file__).parents[2] / "docs" / "reference" / "recommendations.md"
+DOCS = Path(__file__).parents[2] / "docs" / "reference" / "regret.md"
 
 #: The network that one processor carries in real time, Mbit/s (docs/how-to/kernel.md).
 CARRIED_MBPS = 500

@@ -60,7 +60,7 @@ runs = 2
 """
 RESULTS = ("observations.csv", "subflows.csv", "impact.json", "result.json", "pareto.csv")
 
-TRIALS = 8 + 48 + 6
+TRIALS = 8 + 48 + 6 + 4
 #: How often the campaign is killed; the long form is `make kill-test`.
 KILLS = int(os.environ.get("MPTUNE_KILLS", "6"))
 
@@ -132,7 +132,12 @@ def test_killed_at_any_moment_it_ends_with_the_same_result(file: Path, tmp_path:
     for name in RESULTS:
         assert (out / name).read_bytes() == (whole / name).read_bytes(), name
     document = json.loads(mptune("campaign", "status", out, "--json").stdout)
-    assert [(phase["planned"], phase["done"]) for phase in document["phases"]] == [(8, 8), (48, 48), (6, 6)]
+    assert [(phase["planned"], phase["done"]) for phase in document["phases"]] == [
+        (8, 8),
+        (48, 48),
+        (6, 6),
+        (4, 4),
+    ]
     assert not [file for file in out.iterdir() if file.name.startswith(".")]
 
 
@@ -144,7 +149,9 @@ def test_a_finished_one_is_shown_and_only_decided_again_when_asked(file: Path, t
     assert json.loads(result.stdout) == json.loads(ran.stdout)
     assert {file: file.stat().st_mtime_ns for file in out.iterdir()} == before
     output = mptune("campaign", "resume", out).stdout
-    assert "no trial is left to run" in output and json.loads(ran.stdout)["answer"][0] in output
+    assert "instead of" in output and "Next: mptune advise" in output
+    whole = mptune("campaign", "resume", out, "--quiet", "--details").stdout
+    assert json.loads(ran.stdout)["answer"][0] in whole and "Trade-off" in whole
     expected = (out / "pareto.csv").read_bytes()
     (out / "pareto.csv").unlink()
     (out / "report.html").unlink()

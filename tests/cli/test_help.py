@@ -1,6 +1,7 @@
 """The help: commands in groups, whole summaries, what most need first, and the nearest name."""
 
 import re
+from typing import Any
 
 import pytest
 import typer
@@ -9,7 +10,7 @@ from typer.testing import CliRunner
 from mptune.cli import app
 from mptune.cli._help import ALL, COMMANDS, GROUPS, summary
 
-PROGRAM = typer.main.get_command(app)
+PROGRAM: Any = typer.main.get_command(app)
 #: Columns of a terminal for which the help is written, and characters of a summary that fit there in a line.
 WIDE, SUMMARY = 80, 64
 

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from mptune import testbeds
 from mptune.cli import app
+from mptune.result import screen
 from mptune.testbeds.simulated import SimulatedTestbed
 from mptune.trial import Observation, Trial
 
@@ -105,7 +106,7 @@ def test_every_trial_is_in_the_table(done: tuple[Path, Any]) -> None:
 
 def test_as_papers_lists_the_steps_of_algorithm_1(tmp_path: Path) -> None:
     out = tmp_path / "papers"
-    completed = optimise(out, "--as-papers", "--quiet")
+    completed = optimise(out, "--as-papers", "--details", "--quiet")
     assert completed.exit_code == 0, completed.stderr
     assert "Algorithm 1 (MPCOA, section 3)" in completed.stdout
     assert (
@@ -129,7 +130,9 @@ def test_as_papers_lists_the_steps_of_algorithm_1(tmp_path: Path) -> None:
 
 
 def test_an_option_beside_as_papers_overrides_one_part(tmp_path: Path) -> None:
-    result = optimise(tmp_path / "own", "--as-papers", "--selection", "literal", "--extend", "--quiet")
+    result = optimise(
+        tmp_path / "own", "--as-papers", "--selection", "literal", "--extend", "--details", "--quiet"
+    )
     assert result.exit_code == 0 and "reading of Eq. 11: literal" in result.stdout
     config = json.loads((tmp_path / "own" / "config.json").read_text())["options"]
     assert config["extend"] is True and config["model"] == "quadratic"
@@ -144,7 +147,7 @@ def test_the_same_seed_gives_the_same_bytes(done: tuple[Path, Any], tmp_path: Pa
 
 def test_the_answer_comes_first_and_an_earlier_run_is_kept_unless_forced(tmp_path: Path) -> None:
     out = tmp_path / "one"
-    result = optimise(out)
+    result = optimise(out, "--details")
     first, second, kernel, third, *_ = result.stdout.splitlines()
     assert first.startswith("UiT-HAW, for Linux 6.18's MPTCP: use path manager ") and "MiB" in first
     assert (
@@ -159,6 +162,23 @@ def test_the_answer_comes_first_and_an_earlier_run_is_kept_unless_forced(tmp_pat
     assert (out / "config.json").read_bytes() == before
     assert optimise(out, "--force", "--quiet", "--seed", "2").exit_code == 0
     assert (out / "config.json").read_bytes() != before
+
+
+def test_the_answer_fits_one_screen_and_says_what_to_do_next(tmp_path: Path) -> None:
+    out = tmp_path / "one"
+    result = optimise(out, "--quiet")
+    lines = result.stdout.splitlines()
+    assert len(lines) <= screen.LINES and not any("impact factor" in line for line in lines)
+    # The folder of a test has a longer name than those of people.
+    assert all(len(line.replace(str(out), "runs/one")) <= screen.COLUMNS for line in lines)
+    assert lines[0].startswith("UiT-HAW: use ") and " today" in lines[1]
+    names = ["now", "by hand", "papers' default", "recommended"]
+    assert [name for name in names if any(line.startswith(name) for line in lines)] == names
+    assert any(line.startswith("Why: ") for line in lines)
+    assert sum(line.startswith("!") for line in lines) <= 3
+    assert lines[-2:] == [f"Report: {out / 'report.html'}", f"Next: mptune advise {out}"]
+    # A run shows it again.
+    assert CliRunner().invoke(app, ["campaign", "resume", str(out), "--quiet"]).stdout == result.stdout
 
 
 @pytest.mark.parametrize(
@@ -257,6 +277,7 @@ def test_a_decision_on_foreign_data_lists_what_it_lacks(tmp_path: Path) -> None:
         "--out",
         str(tmp_path / "out"),
         "--quiet",
+        "--details",
     ]
     result = CliRunner().invoke(app, [*command, "UiT-HAW"])
     assert result.exit_code == 0, result.stderr

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from mptune import testbeds
 from mptune.cli import app
+from mptune.result import screen
 from mptune.result.reading import read_run
 from mptune.statistics import quantile
 from mptune.store import open_store
@@ -80,7 +81,7 @@ def test_the_run_is_read_with_its_answer(done: tuple[Path, Any]) -> None:
 
 def test_the_terminal_shows_answer_and_default(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    result = mptune("optimise", "CLOUD-HOME.hybrid", *FOR_MESSAGES, "--out", out)
+    result = mptune("optimise", "CLOUD-HOME.hybrid", *FOR_MESSAGES, "--details", "--out", out)
     assert result.exit_code == 0, result.stderr
     first, second, *_ = result.stdout.splitlines()
     assert first.startswith("CLOUD-HOME.hybrid, messages of 200 B every 100 ms, for Linux 6.18's MPTCP: use ")
@@ -95,6 +96,10 @@ def test_the_terminal_shows_answer_and_default(tmp_path: Path) -> None:
         assert text in result.stdout
     assert "screening:" in result.stderr and "outage:" in result.stderr
     assert (out / "report.html").is_file()
+    shown = mptune("campaign", "resume", out, "--quiet").stdout.splitlines()
+    assert len(shown) <= screen.LINES and "messages of 200 B every 100 ms: use " in shown[0]
+    assert any(line.startswith("Delay p99: ") and " today" in line for line in shown)
+    assert all(len(line.replace(str(out), "out")) <= screen.COLUMNS for line in shown)
 
 
 @pytest.mark.parametrize("after", [0.2, 0.8])

@@ -14,6 +14,7 @@ from mptune.report.choices import Choices
 from mptune.report.sections.by_size import by_size
 from mptune.report.sections.factors import initial_paths
 from mptune.report.sections.sweep import responses
+from mptune.result import screen
 from mptune.result.reading import read_run
 from mptune.trial import Observation, Trial
 
@@ -91,12 +92,16 @@ def test_the_report_shows_every_size(done: tuple[Path, Any]) -> None:
 
 
 def test_the_terminal_shows_answer_and_default_for_each_size(tmp_path: Path) -> None:
-    result = mptune("optimise", "UiT-HAW", *BY_SIZE, "--out", tmp_path / "out")
+    result = mptune("optimise", "UiT-HAW", *BY_SIZE, "--details", "--out", tmp_path / "out")
     assert result.exit_code == 0, result.stderr
     first, second, *_ = result.stdout.splitlines()
     assert first.startswith("UiT-HAW, transfers of 8 KiB, for Linux 6.18's MPTCP: use path manager ")
     assert second.startswith("Expect ") and "95th percentile" in second
     assert "Completion times with new seeds" in result.stdout and "screening:" in result.stderr
+    shown = mptune("campaign", "resume", tmp_path / "out", "--quiet").stdout.splitlines()
+    assert len(shown) <= screen.LINES and shown[0].startswith("UiT-HAW: use for each size")
+    assert any(line.startswith("8 KiB ") for line in shown) and "today" in shown[1]
+    assert all(len(line.replace(str(tmp_path), "")) <= screen.COLUMNS for line in shown)
 
 
 def test_an_interrupted_run_is_continued_to_the_same_answer(

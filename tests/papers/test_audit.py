@@ -6,7 +6,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-AUDIT = (ROOT / "docs/reference/papers.md").read_text(encoding="utf-8")
+_, _, AUDIT = (
+    (ROOT / "docs/reference/reproduce.md")
+    .read_text(encoding="utf-8")
+    .partition("\n## What the five papers describe")
+)
 #: Section, what, verdict, where, command.
 ROWS = [
     [cell.strip() for cell in line.strip("|").split("|")]
@@ -31,7 +35,7 @@ def test_a_row_has_a_verdict_and_places_that_exist(row: list[str]) -> None:
 
 
 def test_every_paper_has_its_table() -> None:
-    titles = re.findall(r"^## (.*)$", AUDIT, re.MULTILINE)
+    titles = re.findall(r"^### (.*)$", AUDIT, re.MULTILINE)
     assert [title.partition(" (")[0] for title in titles] == [
         "Common to all",
         "MPCOA",

@@ -4,14 +4,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mptune.runner.planning import plan_trials
-from mptune.runner.seeds import PURPOSES, seed_for
+from mptune.runner.seeds import BASELINE, PURPOSES, seed_for
 from mptune.topology import Topology
 from mptune.trial import Bulk, Configuration
 
 
 def test_purposes_and_runs_never_share_a_seed() -> None:
-    seeds = [seed_for(1, purpose, run) for purpose in PURPOSES for run in range(1000)]
+    seeds = [seed_for(1, purpose, run) for purpose in PURPOSES if purpose != BASELINE for run in range(1000)]
     assert len(set(seeds)) == len(seeds)
+
+
+def test_an_answer_and_what_it_is_shown_beside_are_measured_run_by_run() -> None:
+    beside, confirming = ([seed_for(1, name, run) for run in range(9)] for name in (BASELINE, "confirm"))
+    assert beside == confirming
 
 
 @given(st.integers(0, 2**63), st.sampled_from(PURPOSES), st.integers(0, 10**6))

@@ -121,7 +121,7 @@ impl TrialSpec {
             accounting,
             buffer_mode,
             send_buffer: self.buffer_bytes,
-            receive_buffer: self.buffer_bytes,
+            receive_buffer: self.receive_buffer_bytes.unwrap_or(self.buffer_bytes),
             mss: self.segment(),
             initial_path: self.initial_path.unwrap_or_else(default),
             path_manager,

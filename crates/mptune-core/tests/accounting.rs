@@ -253,6 +253,24 @@ fn a_buffer_that_grows_gives_more_the_higher_its_limit_is() {
 }
 
 #[test]
+fn the_smaller_of_two_limits_decides() {
+    for accounting in ["linux", "payload"] {
+        let both = |send: u64, receive: u64| {
+            let spec =
+                TrialSpec { receive_buffer_bytes: Some(receive), ..growing(accounting, send, 1) };
+            mbps(&run(&spec))
+        };
+        let (large, small) = (both(8 * MIB, 8 * MIB), both(128 * KIB, 128 * KIB));
+        for found in [both(128 * KIB, 8 * MIB), both(8 * MIB, 128 * KIB)] {
+            assert!(
+                small <= found && found < large / 2.0,
+                "{accounting}: {found:.1} of {large:.1}"
+            );
+        }
+    }
+}
+
+#[test]
 fn a_limit_that_is_never_reached_has_no_effect() {
     for accounting in ["linux", "payload"] {
         let network = disjoint(&[queued(link(10.0, 10.0), 20.0, 1.0)]);

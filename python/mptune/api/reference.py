@@ -17,6 +17,8 @@ from mptune.api._wording import in_python
 
 _HEAD = """# Python
 
+For those who want mptune's results in a script or a notebook.
+
 `import mptune` offers what the commands do. Only the names on this page are stable; every other module
 of the package is internal.
 
@@ -28,6 +30,8 @@ the keyword. Nothing is printed unless `progress=True`. Results are immutable re
 [The notebook](../notebook.ipynb) shows them at work. This page is made by `python -m mptune.api.reference`
 from docstrings and the options' declarations.
 """
+
+_TAIL = """Next: [the notebook](../notebook.ipynb), [result.json](../how-to/report.md#resultjson)."""
 
 #: Of a class that is not the face's own: what is promised of it.
 _PROMISED = {"Topology": ("frame", "reversed")}
@@ -46,7 +50,8 @@ class _Doc(NamedTuple):
 def reference() -> str:
     """The page."""
     names = [name for name in mptune.__all__ if name not in ("__version__", "version")]
-    return "\n".join([_HEAD, *(line for name in sorted(names, key=_place) for line in _entry(name))])
+    entries = (line for name in sorted(names, key=_place) for line in _entry(name))
+    return "\n".join([_HEAD, *entries, _TAIL])
 
 
 def _place(name: str) -> int:

@@ -20,7 +20,7 @@ from mptune.apply.plan import Difference, HostPlan, Outline, Part, outline, reso
 from mptune.apply.policy import POLICIES, content
 from mptune.decision.model_error import GainOnKernel, OnKernel
 from mptune.errors import InputError, MptuneError, one_of
-from mptune.result.answer import Interval
+from mptune.result.values import Interval
 from mptune.topology import Site
 from mptune.trial import FIXED
 from mptune.units import MIB, format_size

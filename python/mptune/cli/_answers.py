@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mptune.cli._common import console, emit_json
 from mptune.errors import InputError
@@ -14,36 +14,65 @@ if TYPE_CHECKING:
     from mptune.optimisation.outcomes import Outcome
 
 
-def show(result: Outcome | None, directory: Path, as_json: bool) -> None:
-    """Print the answer, or where the observations of a sweep are."""
+def show(result: Outcome | None, directory: Path, as_json: bool, *, details: bool = False) -> None:
+    """Print the answer on one screen, or where the observations of a sweep are.
+
+    Parameters
+    ----------
+    details : print all of the evidence instead.
+    """
     from mptune.cli import _objective_tables, _result_tables, _size_tables
     from mptune.optimisation.by_objective import ObjectiveResult
     from mptune.optimisation.by_size import SizesResult
     from mptune.report.files import PAGE
-    from mptune.result.making import result_document
-    from mptune.result.making_by_objective import objective_document
-    from mptune.result.making_by_size import sizes_document
 
-    if as_json:
-        match result:
-            case None:
-                files = {}
-            case SizesResult():
-                files = sizes_document(result)
-            case ObjectiveResult():
-                files = objective_document(result)
-            case _:
-                files = result_document(result)
-        emit_json({**files, "directory": str(directory), "report": str(directory / PAGE)})
-    elif result is None:
+    if result is None:
+        if as_json:
+            emit_json({"directory": str(directory), "report": str(directory / PAGE)})
+            return
         console().print(f"All trials are done. Observations: {directory}", markup=False)
         console().print(f"Report: {directory / PAGE}", markup=False)
+    elif as_json or not details:
+        _print(_document(result), directory, as_json)
     elif isinstance(result, SizesResult):
         _size_tables.show(console(), result, directory)
     elif isinstance(result, ObjectiveResult):
         _objective_tables.show(console(), result, directory)
     else:
         _result_tables.show(console(), result, directory)
+
+
+def _document(result: Outcome) -> dict[str, Any]:
+    from mptune.optimisation.by_objective import ObjectiveResult
+    from mptune.optimisation.by_size import SizesResult
+    from mptune.result.making import result_document
+    from mptune.result.making_by_objective import objective_document
+    from mptune.result.making_by_size import sizes_document
+
+    match result:
+        case SizesResult():
+            return sizes_document(result)
+        case ObjectiveResult():
+            return objective_document(result)
+        case _:
+            return result_document(result)
+
+
+def _print(document: dict[str, Any], directory: Path, as_json: bool) -> None:
+    """Print a document as it is, or as a screen."""
+    from mptune.report.files import PAGE
+    from mptune.result import screen
+    from mptune.result.documents import converted
+
+    page = str(directory / PAGE)
+    if as_json:
+        emit_json({**document, "directory": str(directory), "report": page})
+        return
+    first, *others = screen.lines(converted(document, str(directory)), str(directory), page)
+    out = console()
+    out.print(first, style="bold", markup=False)
+    for line in others:
+        out.print(line, markup=False)
 
 
 def recall(directory: Path, as_json: bool) -> None:
@@ -59,12 +88,9 @@ def recall(directory: Path, as_json: bool) -> None:
         raise InputError(str(directory), RESULT, f"expected a readable JSON file: {reason(error)}") from None
     if not isinstance(document, dict):
         raise InputError(str(directory), RESULT, "expected an object")
-    if as_json:
-        emit_json({**document, "directory": str(directory), "report": str(directory / PAGE)})
+    if document.get("answer") or as_json:
+        _print(document, directory, as_json)
         return
-    out = console()
-    out.print("Complete: no trial is left to run (--again recomputes the answer from them).", markup=False)
-    for line in document.get("answer", []):
-        out.print(line, markup=False)
-    out.print(f"Observations and result: {directory}", markup=False)
-    out.print(f"Report: {directory / PAGE}", markup=False)
+    console().print("Complete: no trial is left to run.", markup=False)
+    console().print(f"Observations: {directory}", markup=False)
+    console().print(f"Report: {directory / PAGE}", markup=False)

@@ -51,6 +51,9 @@ TopologyArgument = Annotated[
 #: Options that are the same in every command.
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="Show no progress on stderr.")]
+DetailsOption = Annotated[
+    bool, typer.Option("--details", help="Print all of the evidence instead of one screen.")
+]
 OutOption = Annotated[
     str | None,
     typer.Option(metavar="DIR", help="Run directory.  [default: runs/<name>-<time>]"),

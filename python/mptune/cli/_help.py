@@ -36,9 +36,9 @@ class Group(NamedTuple):
 
 #: Every command stands here once. The first group is what matters most.
 GROUPS = (
-    Group("Start here", ("probe", "optimise", "run", "report", "apply", "watch", "campaign", "reproduce")),
+    Group("Start here", ("probe", "optimise", "why", "report", "apply", "watch", "campaign", "reproduce")),
     Group("Ask about a network or your data", ("paths", "buffers", "fit", "calibrate")),
-    Group("Measure more of it", ("impact", "rules", "routes")),
+    Group("Measure more of it", ("run", "impact", "rules", "routes")),
     Group("Apply an answer, and take it back", ("advise", "status", "rollback", "exec", "daemon")),
     Group("Look at a machine or a run", ("doctor", "bundle")),
     Group("Reproduce, on a simulator or a kernel", ("compare", "diverge", "shrink")),

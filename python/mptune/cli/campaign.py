@@ -10,6 +10,7 @@ import typer
 
 from mptune.cli import _answers
 from mptune.cli._common import (
+    DetailsOption,
     ForceOption,
     JsonOption,
     OutOption,
@@ -85,6 +86,7 @@ def run(
     out: OutOption = None,
     force: ForceOption = False,
     jobs: Jobs = None,
+    details: DetailsOption = False,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -123,7 +125,7 @@ def run(
             reporter=Reporter(quiet=quiet),
             place=_place(file, repeated=every is not None),
         )
-    _answers.show(result, directory, as_json)
+    _answers.show(result, directory, as_json, details=details)
 
 
 def _place(file: str, *, repeated: bool) -> Place:
@@ -147,10 +149,14 @@ def resume(
         ),
     ] = False,
     jobs: Jobs = None,
+    details: DetailsOption = False,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Run the missing trials of an interrupted campaign."""
+    """Run the missing trials of an interrupted campaign.
+
+    Of a finished one the answer is shown; --details shows all of its evidence, recomputed from the trials.
+    """
     from mptune.campaign.execution import resume as go_on
     from mptune.cli._run_directory import keeping
     from mptune.report.files import PAGE
@@ -158,13 +164,13 @@ def resume(
     from mptune.store.directory import is_finished
 
     path = Path(directory)
-    if is_finished(path) and not again:
+    if is_finished(path) and not (again or details):
         with keeping(path, report=not (path / PAGE).exists()):
             _answers.recall(path, as_json)
         return
     with keeping(path):
         result = go_on(path, workers=jobs, executor=where.create(jobs), reporter=Reporter(quiet=quiet))
-    _answers.show(result, path, as_json)
+    _answers.show(result, path, as_json, details=details)
 
 
 def status(directory: DirectoryArgument, as_json: JsonOption = False) -> None:

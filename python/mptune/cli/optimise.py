@@ -12,6 +12,7 @@ import typer
 
 from mptune.campaign.definition import Definition
 from mptune.cli._common import (
+    DetailsOption,
     ForceOption,
     JsonOption,
     OutOption,
@@ -88,6 +89,7 @@ def optimise(
     column: ColumnOption = None,
     out: OutOption = None,
     force: ForceOption = False,
+    details: DetailsOption = False,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -159,7 +161,7 @@ def optimise(
         )
         executor = where.build().create(given.jobs)
         result = _measure(definition, directory, given.jobs, executor, reporter, force=force)
-    _answers.show(result, directory, as_json)
+    _answers.show(result, directory, as_json, details=details)
 
 
 class _Reading(DecisionOptions, frozen=True, kw_only=True):

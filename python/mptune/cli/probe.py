@@ -102,9 +102,9 @@ def probe(
 
     _check_file(out, force=force)
     with ExitStack() as stack:
-        machines = _machines(stack, {"sender": sender, "receiver": receiver})
+        machines = machines_of(stack, {"sender": sender, "receiver": receiver})
         progress = stack.enter_context(Reporter(quiet=quiet).phase("probe", "stages"))
-        probed = course.probe(machines, _wish(options, sender, receiver), advance=progress)
+        probed = course.probe(machines, wish_of(options, sender, receiver), advance=progress)
     _write(out, probed)
     if as_json:
         emit_json(probed)
@@ -119,7 +119,7 @@ def _check_file(out: Path, *, force: bool) -> None:
     files.check_writable(out, "--out")
 
 
-def _machines(stack: ExitStack, targets: dict[End, str]) -> dict[End, Machine]:
+def machines_of(stack: ExitStack, targets: dict[End, str]) -> dict[End, Machine]:
     """Sessions with both machines, until the end of the block."""
     from mptune.machines import sessions, ssh
 
@@ -132,7 +132,8 @@ def _machines(stack: ExitStack, targets: dict[End, str]) -> dict[End, Machine]:
     return by_end
 
 
-def _wish(options: ProbeOptions, sender: str, receiver: str) -> Wish:
+def wish_of(options: ProbeOptions, sender: str, receiver: str) -> Wish:
+    """What the options ask a probe for."""
     from mptune.probe.preparation import Wish
 
     return Wish(

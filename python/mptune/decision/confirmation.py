@@ -20,7 +20,7 @@ from mptune.runner.running import Advance
 from mptune.statistics import Summary, summarise
 from mptune.topology import Topology
 from mptune.trial import PLAIN_TCP, Configuration, Record
-from mptune.trial.metrics import THROUGHPUT
+from mptune.trial.metrics import QUEUEING, THROUGHPUT
 
 #: Prediction and confirmation disagree when they differ by more than this share of the confirmed
 #: mean, and by more than its interval explains.
@@ -72,6 +72,28 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
     def runs(self) -> int:
         """Runs of each configuration."""
         return len(self.records) // (2 if self.against_tcp is None else 3)
+
+    @property
+    def queueing(self) -> dict[str, Summary]:
+        """Delay under load of the configurations by their names, ms; without those that saw no RTT."""
+        names = ["recommended", "default"]
+        if self.against_tcp is not None:
+            names.append("best MPTCP" if self.against_tcp.tcp == self.recommended else "best TCP")
+        runs = self.runs
+        found = {
+            name: QUEUEING.values(self.records[place * runs : (place + 1) * runs])
+            for place, name in enumerate(names)
+        }
+        return {name: summarise(values) for name, values in found.items() if values}
+
+    @property
+    def carried(self) -> dict[str, float]:
+        """What each path carries with the recommended configuration, Mbit/s: means over the runs."""
+        done = [record for record in self.records[: self.runs] if record.failed is None]
+        found: dict[str, float] = {}
+        for subflow in (one for record in done for one in record.subflows):
+            found[subflow.path] = found.get(subflow.path, 0.0) + subflow.throughput_mbps / len(done)
+        return found
 
     @property
     def mean_mbps(self) -> float:

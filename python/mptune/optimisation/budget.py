@@ -17,7 +17,7 @@ from mptune.impact import ImpactOptions, run_ns
 from mptune.optimisation.candidates import asked, brief_ns
 from mptune.optimisation.options import CONFIRM_SHARE, IMPACT_SHARE, OptimiseOptions
 from mptune.options import Place, by_flag, error_about, left_alone, written
-from mptune.testbeds import Testbed
+from mptune.testbeds import Testbed, only_stack
 from mptune.theory import traditional
 from mptune.topology import Topology, together_bps
 from mptune.trial import BIN_NS, Record
@@ -41,6 +41,11 @@ BATCH = 4
 _QUEUED_SHARE = 0.25
 
 
+#: Configurations that an answer is shown beside and that are no part of its search: what the hosts do today,
+#: and what anybody would do by hand (`mptune.optimisation.baselines`).
+BESIDE = 2
+
+
 @dataclass(frozen=True)
 class Budget:
     """The time for a round; without a limit there is enough for everything.
@@ -52,6 +57,8 @@ class Budget:
     pace : of the testbed (`mptune.testbeds.Testbed`).
     at_once : trials that share real time, where each has a clock of its own.
     slowest : real seconds that one of the slowest trial so far took, without its set-up; 0 before the first.
+    fresh : configurations that are measured with new seeds: the answer, the default and plain TCP; and where
+        what the answer is shown beside takes real time, that too.
     """
 
     topology: Topology
@@ -61,12 +68,14 @@ class Budget:
     pace: float | None = None
     at_once: int = 1
     slowest: float = 0.0
+    fresh: int = 3
 
     @classmethod
     def on(cls, testbed: Testbed, topology: Topology, options: OptimiseOptions, at_once: int) -> "Budget":
         """The budget for trials on a testbed, so many at once where they do not disturb each other."""
         together = max(1, min(at_once, BATCH))
-        return cls(topology, options, testbed.set_up_s, pace=testbed.pace, at_once=together)
+        fresh = 3 + (BESIDE if only_stack(testbed.name) is not None else 0)
+        return cls(topology, options, testbed.set_up_s, pace=testbed.pace, at_once=together, fresh=fresh)
 
     # ---- trials ------------------------------------------------------------------------------------
 
@@ -108,6 +117,10 @@ class Budget:
         spent_s = self.spent_s + math.fsum(map(self.seconds, done))
         return replace(self.learnt(done), spent_s=spent_s)
 
+    def keeping(self, runs: int) -> "Budget":
+        """The budget less so many runs of what an answer is shown beside, where they take time."""
+        return replace(self, spent_s=self.spent_s + (self.fresh - 3) * runs * self.trial_s)
+
     # ---- what a step may use -----------------------------------------------------------------------
 
     @property
@@ -136,8 +149,7 @@ class Budget:
         wanted, budget_s = self.options.fresh_runs, self.options.budget_s
         if budget_s is None:
             return wanted
-        # The answer, the default, and plain TCP.
-        return max(1, min(wanted, int(CONFIRM_SHARE * budget_s / (3 * self.trial_s))))
+        return max(1, min(wanted, int(CONFIRM_SHARE * budget_s / (self.fresh * self.trial_s))))
 
     def affordable(self, count: int) -> int:
         """Runs of so many configurations for which the budget has time; without a budget the usual number."""
@@ -189,7 +201,7 @@ class Budget:
     def _reserved_s(self) -> float:
         """Seconds that are kept for the confirmation and for plain TCP."""
         screen_s = len(self.topology.paths) * self._lasting_s(brief_ns(self.options.duration_ns))
-        return 3 * self.fresh_runs * self.trial_s + (screen_s if self.options.off_by else 0.0)
+        return self.fresh * self.fresh_runs * self.trial_s + (screen_s if self.options.off_by else 0.0)
 
     @property
     def _least_s(self) -> float:

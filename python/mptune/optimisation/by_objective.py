@@ -14,7 +14,8 @@ import msgspec
 
 from mptune.decision.robustness import FAMILIAR_CC, REGRET, SURVIVAL
 from mptune.errors import InputError, MptuneError
-from mptune.optimisation import harm
+from mptune.optimisation import baselines, harm
+from mptune.optimisation.baselines import Baselines
 from mptune.optimisation.candidates import screen_buffers
 from mptune.optimisation.competing import beginnings, subsets, worth_measuring
 from mptune.optimisation.failover import Failover, Search, Standstill, with_members
@@ -116,6 +117,7 @@ class ObjectiveResult(msgspec.Struct, frozen=True, kw_only=True):
     throughput : of a saturated sender with the same configurations.
     harm : what another TCP connection loses on each path where one was measured, percent.
     outage : path that was cut halfway, and the longest gap or response; None with a single path.
+    baselines : what the hosts do today, and endpoints by hand, by the objective.
     failover : timeouts for a limit on what a dead path costs; None if none was asked for.
     """
 
@@ -140,6 +142,7 @@ class ObjectiveResult(msgspec.Struct, frozen=True, kw_only=True):
     outage: tuple[str, Figure] | None
     failover: Failover | None = None
     harm: tuple[Figure, ...] = ()
+    baselines: Baselines
     warnings: tuple[str, ...]
     records: tuple[Record, ...]
 
@@ -351,6 +354,7 @@ class _Search:
         cut, outages = self._outage(pair, ours, beside)
         lost = through_an_outage(self.workload)
         losses, rivalled = self._losses(pair, runs)
+        shown = baselines.measure(job, ours, runs, metric=self.objective)
         label = stack_title(job.runner.testbed.name, msgspec.structs.asdict(options.stack.chosen()))
         return ObjectiveResult(
             name=job.topology.name,
@@ -374,7 +378,9 @@ class _Search:
             outage=None if cut is None else (cut, figure(lost, outages[:beside], outages[beside:])),
             failover=failover,
             harm=losses,
+            baselines=shown,
             warnings=(
+                *shown.warnings,
                 *self._warnings(before, fresh, ours, theirs, chosen, failover),
                 *failures(outages, f"outage ({cut} is cut)"),
             ),

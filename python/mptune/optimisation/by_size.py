@@ -18,6 +18,8 @@ from mptune.decision.selection import LAST_CHOICE, THROUGHPUT_TIE
 from mptune.decision.sweep import combination_of, named
 from mptune.errors import MptuneError
 from mptune.impact import Impact, warnings_of
+from mptune.optimisation import baselines
+from mptune.optimisation.baselines import Baselines
 from mptune.optimisation.candidates import SCREEN_RUNS, asked, competing, screen_buffers, screened
 from mptune.optimisation.impacts import measure_impacts
 from mptune.optimisation.job import Job, failures
@@ -81,6 +83,7 @@ class SizeAnswer(msgspec.Struct, frozen=True, kw_only=True):
     recommended, default : what was measured again with new seeds.
     subflows : labels of those that may carry data.
     confirmed, baseline : their completion times.
+    baselines : completion times with what the hosts do today, and with endpoints by hand.
     gain : time saved, the default's minus ours, run by run with the same seed, seconds; None without a pair.
     """
 
@@ -95,6 +98,7 @@ class SizeAnswer(msgspec.Struct, frozen=True, kw_only=True):
     confirmed: Times
     baseline: Times
     gain: Summary | None
+    baselines: Baselines
 
 
 class SizesResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -283,6 +287,7 @@ def _confirm(
                 confirmed=_times(ours),
                 baseline=_times(theirs),
                 gain=summarise(gains) if gains else None,
+                baselines=baselines.measure(job.of_size(size), ours, runs, metric=COMPLETION),
             )
         )
     return tuple(answers), [record for ones in records.values() for record in ones]
@@ -342,7 +347,7 @@ def _subflows(topology: Topology, configuration: Configuration, records: Sequenc
 def _verdict(answer: SizeAnswer) -> list[str]:
     """Sentences for what the fresh trials do not bear out; none if all is well."""
     size, gain, baseline = format_size(answer.transfer_bytes), answer.gain, answer.baseline.summary
-    sentences = []
+    sentences = [f"{size}: {sentence}" for sentence in answer.baselines.warnings]
     if answer.confirmed.failed:
         sentences.append(f"{size}: {answer.confirmed.failed} fresh runs of the answer did not complete.")
     surely = gain is not None and gain.high is not None and gain.high < 0

@@ -49,13 +49,15 @@ def compare(job: Job, combinations: Sequence[Combination], buffer_bytes: int) ->
     records = job.measure(configurations, "shortlist", options.fresh_runs, "shortlist")
     stated = by_combination(combinations, records)
     others: dict[Combination, list[float]] = {combination: [] for combination in combinations}
-    for number in range(0 if job.is_real else OTHER_NETWORKS):
-        other = perturbed(job.topology, options.off_by, number)
-        more = job.measure(configurations, "shortlist", 1, f"network {number + 1} off by", other)
-        records += more
-        for combination, values in by_combination(combinations, more).items():
+    if job.is_real:
+        return Compared(stated, others, tuple(records))
+    networks = [perturbed(job.topology, options.off_by, number) for number in range(OTHER_NETWORKS)]
+    more = job.measure_in(networks, configurations, "shortlist", 1, f"{OTHER_NETWORKS} networks off by")
+    for number in range(OTHER_NETWORKS):
+        of_network = more[number * len(configurations) : (number + 1) * len(configurations)]
+        for combination, values in by_combination(combinations, of_network).items():
             others[combination] += values
-    return Compared(stated, others, tuple(records))
+    return Compared(stated, others, (*records, *more))
 
 
 def by_combination(

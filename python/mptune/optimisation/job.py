@@ -133,15 +133,32 @@ class Job:
         first: int = 0,
     ) -> list[Record]:
         """Trials of every configuration, configuration by configuration, run by run from the first on."""
-        planned = plan_trials(
-            topology or self.topology,
-            configurations if workload is None else [asked.under(workload) for asked in configurations],
-            purpose=purpose,
-            runs=runs,
-            base_seed=self.options.seed,
-            round_=self.round_,
-            first=first,
-        )
+        asked = configurations if workload is None else [one.under(workload) for one in configurations]
+        return self.measure_in([topology or self.topology], asked, purpose, runs, name, first)
+
+    def measure_in(
+        self,
+        networks: Sequence[Topology],
+        configurations: Sequence[Configuration],
+        purpose: str,
+        runs: int,
+        name: str,
+        first: int = 0,
+    ) -> list[Record]:
+        """The same in several networks, one after the other, as one phase."""
+        planned = [
+            trial
+            for network in networks
+            for trial in plan_trials(
+                network,
+                configurations,
+                purpose=purpose,
+                runs=runs,
+                base_seed=self.options.seed,
+                round_=self.round_,
+                first=first,
+            )
+        ]
         with self.phase(name) as progress:
             return self.runner.measure(planned, progress=progress)
 

@@ -32,7 +32,8 @@ from mptune.impact import (
     Impact,
     warnings_of,
 )
-from mptune.optimisation import mpcoa
+from mptune.optimisation import baselines, mpcoa
+from mptune.optimisation.baselines import Baselines
 from mptune.optimisation.budget import Budget, shortened
 from mptune.optimisation.candidates import asked
 from mptune.optimisation.confirming import Confirming
@@ -78,6 +79,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     finalists : what the favourite was compared with, plain TCP included; empty without a shortlist.
     traditional : formula -> bytes (`mptune.theory.traditional`); empty without a topology.
     warnings : sentences for the user.
+    heed : those that ask for something, the most urgent first, as for whoever reads three of them.
     records : every trial, in the order of measurement.
     rounds : of a campaign that is repeated over time, the last of them with this result; otherwise empty.
     on_kernel, default_on_kernel : what a kernel is expected to give with the answer and with the default
@@ -86,6 +88,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     undecided : finalists that the simulator cannot tell from its answer on a kernel.
     sensitivity : what the answer hangs on; None where that was not asked for.
     mpcoa : of a run of MPCOA's Algorithm 1; otherwise None.
+    baselines : what the hosts do today, and what anybody would do by hand; None without trials.
     """
 
     name: str
@@ -111,6 +114,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     undecided: tuple[Finalist, ...] = ()
     sensitivity: Sensitivity | None = None
     mpcoa: Mpcoa | None = None
+    baselines: Baselines | None = None
+    heed: tuple[str, ...] = ()
 
     @property
     def answered(self) -> Answered:
@@ -207,15 +212,20 @@ def optimise(
         if asking is not None and options.confirm_on is not None:
             contest, decided = asking.decide(contest)
         contest = PlainTcp(job).face(contest)
-        confirmed = Confirming(job, budget.after(contest.records), swept.points).run(contest)
+        budget = budget.after(contest.records)
+        beside = budget.fresh_runs
+        confirmed = Confirming(job, budget.keeping(beside), swept.points).run(contest)
         contest, confirmation = confirmed.contest, confirmed.confirmation
+        ours = confirmation.records[: confirmation.runs]
+        shown = baselines.measure(job, ours, min(beside, confirmation.runs))
+        against_hosts = baselines.verdict(shown, confirmation.queueing.get("recommended"))
         measured = None if asking is None else asking.confirm(contest, confirmation, decided)
     decision = contest.decision
     sensitivity, varied = vary(job, confirmed) if options.sensitivity else (None, [])
     algorithm = None
     if swept.step_six is not None:
         algorithm = Mpcoa(step_six=swept.step_six, traditional=mpcoa.traditional(topology, swept.records))
-    ours, theirs = (None, None) if job.is_real else on_kernel(job, confirmation)
+    expected, default = (None, None) if job.is_real else on_kernel(job, confirmation)
     return Result(
         name=topology.name,
         decision=decision,
@@ -231,10 +241,20 @@ def optimise(
         confirmation=confirmation,
         reached=swept.reached,
         traditional=traditional(topology, algorithm),
-        on_kernel=ours,
-        default_on_kernel=theirs,
+        on_kernel=expected,
+        default_on_kernel=default,
+        baselines=shown,
         measured_on_kernel=measured if isinstance(measured, MeasuredOnKernel) else None,
         undecided=() if job.is_real or decided else undecided(job, contest),
+        heed=(
+            *against_hosts,
+            *_of_kernel(measured, options),
+            *verdict(decision, swept.points, confirmation),
+            *failures(confirmation.records, "confirmation"),
+            *shown.warnings,
+            *shortened(options),
+            *left_out(topology, prediction=job.wants_prior),
+        ),
         warnings=(
             *shortened(options),
             *topology.ruled_out,
@@ -244,7 +264,9 @@ def optimise(
             *decision.response.warnings,
             *contest.sentences,
             *failures(confirmation.records, "confirmation"),
+            *shown.warnings,
             *verdict(decision, swept.points, confirmation),
+            *against_hosts,
             *_of_kernel(measured, options),
         ),
         records=(

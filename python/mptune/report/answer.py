@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from mptune._text import digits, escaped
 from mptune.report.choices import Choices
 from mptune.report.markup import prose
-from mptune.result.answer import Answer, Interval
+from mptune.result.answer import Answer
 from mptune.result.run_data import RunData, TrialRow
+from mptune.result.values import Baseline, Beside, Interval, TcpBaseline
 from mptune.result.wording import ends
 from mptune.trial import Combination
 
@@ -124,19 +125,33 @@ def _quickest(run: RunData) -> str:
 
 
 def _confirmed(answer: Answer) -> str:
-    """Recommendation, default, and the best plain TCP, as confirmed with new seeds."""
+    """The recommendation below what it is compared with, as confirmed with new seeds."""
     if answer.default is None or answer.confirmed.mean is None:
         return ""
     rows = "".join(
-        f'<tr><th scope="row">{name}</th><td>{escaped(f"{pm}, {cc}, {buffer_mib:.4g} MiB")}</td>'
-        f"<td>{_interval(interval)}</td></tr>"
-        for name, pm, cc, buffer_mib, interval in answer.confirmed_ones()
+        f'<tr><th scope="row">{escaped(name)}</th>'
+        f"<td>{escaped(f'{pair.manager}, {pair.cc}, {_buffer(pair)}')}</td>"
+        f"<td>{_interval(pair)}</td><td>{_milliseconds(queueing)}</td></tr>"
+        for name, pair, queueing in answer.shown()
     )
+    whose = "" if answer.baselines is None else f"; now: {answer.baselines.whose}"
     return (
-        '<table class="confirmed"><caption>Confirmed with new seeds</caption><thead><tr><td></td>'
-        '<th scope="col">configuration</th><th scope="col">Mbit/s (95 % interval)</th></tr></thead>'
+        f'<table class="confirmed"><caption>Confirmed with new seeds{escaped(whose)}</caption><thead><tr>'
+        '<td></td><th scope="col">configuration</th><th scope="col">Mbit/s (95 % interval)</th>'
+        '<th scope="col">delay under load (ms)</th></tr></thead>'
         f"<tbody>{rows}{_on_kernel(answer)}</tbody></table>"
     )
+
+
+def _buffer(pair: Baseline | TcpBaseline) -> str:
+    """The buffer, or the limits up to which those of both ends grow."""
+    if isinstance(pair, Beside):
+        return f"up to {pair.buffer_mib:.4g} and {pair.receive_mib:.4g} MiB"
+    return f"{pair.buffer_mib:.4g} MiB"
+
+
+def _milliseconds(queueing: Interval) -> str:
+    return "" if queueing.mean is None else digits(queueing.mean, 3)
 
 
 def _on_kernel(answer: Answer) -> str:
@@ -149,7 +164,8 @@ def _on_kernel(answer: Answer) -> str:
     else:
         text = ends(expected.low_mbps, expected.high_mbps)
     return (
-        f'<tr class="on-kernel"><th scope="row">on a kernel</th><td>recommended</td><td>{text}</td></tr>'
+        '<tr class="on-kernel"><th scope="row">on a kernel</th><td>recommended</td>'
+        f"<td>{text}</td><td></td></tr>"
         f"{_measured_on_kernel(answer)}"
     )
 
@@ -165,7 +181,7 @@ def _measured_on_kernel(answer: Answer) -> str:
         rows.append((f"{one.manager}, {one.cc}", rival))
     return "".join(
         f'<tr class="on-kernel"><th scope="row">{escaped(measured.kernel)}</th><td>{escaped(name)}</td>'
-        f"<td>{_interval(interval)}</td></tr>"
+        f"<td>{_interval(interval)}</td><td></td></tr>"
         for name, interval in rows
     )
 

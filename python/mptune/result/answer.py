@@ -13,6 +13,7 @@ from mptune._text import on_subflows, plain_tcp
 from mptune.decision.model_error import GainOnKernel, OnKernel
 from mptune.optimisation.sensitivity import Sensitivity
 from mptune.response import BELIEF, FitQuality, ModelError
+from mptune.result.values import Baseline, Baselines, Gain, Interval, TcpBaseline
 from mptune.trial import FIXED, PLAIN_TCP
 from mptune.units import MIB
 
@@ -20,51 +21,8 @@ from mptune.units import MIB
 RESULT_VERSION = 1
 
 
-class Interval(msgspec.Struct, frozen=True):
-    """A mean and its 95 % interval; None where there is none."""
-
-    mean: float | None = None
-    low: float | None = None
-    high: float | None = None
-    runs: int = 0
-
-
-class Baseline(Interval, frozen=True, kw_only=True):
-    """A configuration that was measured beside the answer, and what it gave, Mbit/s.
-
-    Attributes
-    ----------
-    subflows : those that carry data, where they are chosen and not left to the path manager.
-    """
-
-    pm: str
-    cc: str
-    buffer_mib: float
-    subflows: tuple[str, ...] = ()
-
-    @property
-    def manager(self) -> str:
-        """The path manager with its subflows."""
-        return on_subflows(self.pm, self.subflows)
-
-
-class TcpBaseline(Interval, frozen=True, kw_only=True):
-    """Plain TCP on a path, and what it gave, Mbit/s."""
-
-    path: str
-    cc: str
-    buffer_mib: float
-
-    @property
-    def manager(self) -> str:
-        """Path manager, or its substitute for plain TCP, with the path."""
-        return plain_tcp(self.path)
-
-
-class Gain(Interval, frozen=True, kw_only=True):
-    """A gain over something, Mbit/s; `share` is its mean as a share of the mean of that."""
-
-    share: float | None = None
+#: Names for people of what is confirmed beside an answer.
+NAMES = {"default": "papers' default", "best TCP": "best plain TCP"}
 
 
 class AgainstTcp(msgspec.Struct, frozen=True):
@@ -270,7 +228,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """`result.json` (`mptune.result.making` makes it).
 
     What an older version did not write has a default. `sysctls` are settings of both hosts that are not
-    the kernel's usual ones. MiB, Mbit/s, bytes, s; intervals of 95 %.
+    the kernel's usual ones, `heed` the warnings that ask for something, the most urgent first. MiB, Mbit/s,
+    bytes, s; intervals of 95 %.
     """
 
     version: int = 0
@@ -317,6 +276,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     sensitivity: Sensitivity | None = None
     rounds: tuple[RoundRow, ...] = ()
     algorithm: tuple[AlgorithmStep, ...] = ()
+    baselines: Baselines | None = None
+    heed: tuple[str, ...] = ()
 
     @property
     def is_belief(self) -> bool:
@@ -351,6 +312,25 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
                 rows.append(("best TCP", self.against_tcp.tcp))
         for name, pair in rows:
             yield name, pair.manager, pair.cc, pair.buffer_mib, pair
+
+    def shown(self) -> Iterator[tuple[str, Baseline | TcpBaseline, Interval]]:
+        """What a table of the answer shows: name, configuration with Mbit/s, delay under load; ours last."""
+        beside = self.baselines or Baselines()
+        for name, one in (("now", beside.now), ("by hand", beside.by_hand)):
+            if one is not None:
+                yield name, one, one.queueing
+        pairs: dict[str, Baseline | TcpBaseline | None] = {"default": self.default}
+        if self.against_tcp is not None:
+            against = self.against_tcp
+            pairs |= {"best MPTCP": against.mptcp} if self.is_tcp else {"best TCP": against.tcp}
+        # Of plain TCP the manager has the path already.
+        own = () if self.is_tcp or self.opm == "fullmesh" else self.subflows
+        fields = msgspec.structs.asdict(self.confirmed)
+        ours = Baseline(**fields, pm=self.manager, cc=self.occ, buffer_mib=self.obs_mib, subflows=own)
+        pairs["recommended"] = ours
+        for name, pair in pairs.items():
+            if pair is not None:
+                yield NAMES.get(name, name), pair, beside.queueing.get(name, Interval())
 
 
 class Times(msgspec.Struct, frozen=True, kw_only=True):
@@ -391,7 +371,10 @@ class Saved(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SizeChoice(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer for one size of transfer; `active` are labels of chosen subflows between blanks."""
+    """The answer for one size of transfer; `active` are labels of chosen subflows between blanks.
+
+    Values of `baselines` are seconds.
+    """
 
     transfer_bytes: int
     pm: str
@@ -405,6 +388,7 @@ class SizeChoice(msgspec.Struct, frozen=True, kw_only=True):
     default: SizeTimes
     gain: Saved
     fastest: FastestTimes | None = None
+    baselines: Baselines | None = None
     compared: int
     alike: int
 
@@ -497,6 +481,8 @@ class ObjectiveAnswer(msgspec.Struct, frozen=True, kw_only=True):
     figures : the objective first.
     throughput : of a saturated sender with the same configurations, Mbit/s.
     harm : what another TCP connection loses, percent, where that was asked for.
+    sent : the workload in words.
+    baselines : by the objective, in its unit.
     """
 
     version: int = 0
@@ -516,6 +502,8 @@ class ObjectiveAnswer(msgspec.Struct, frozen=True, kw_only=True):
     outage: OutageFigure | None = None
     failover: FailoverFigure | None = None
     harm: tuple[Figure, ...] = ()
+    sent: str = "what programs send"
+    baselines: Baselines | None = None
     compared: int
     alike: int
     answer: tuple[str, ...]

@@ -10,7 +10,7 @@ import msgspec
 
 from mptune.errors import InputError
 from mptune.files import read_json, reason
-from mptune.result.answer import Answer, ObjectiveAnswer, settings_of
+from mptune.result.answer import Answer, ObjectiveAnswer, SizesAnswer, settings_of
 from mptune.store.directory import RESULT
 
 T = TypeVar("T")
@@ -56,6 +56,21 @@ def read_answer(directory: Path, where: str = "", *, by_size: str = "") -> Answe
     if isinstance(content, dict) and "objective" in content:
         return settings_of(_converted(content, RESULT, ObjectiveAnswer, place))
     return _converted(content, RESULT, Answer, place)
+
+
+def converted(content: object, where: str) -> Answer | ObjectiveAnswer | SizesAnswer:
+    """The answer in the content of a result, whatever it is about.
+
+    Raises
+    ------
+    InputError : it is not what this version writes.
+    """
+    kind: type[Answer | ObjectiveAnswer | SizesAnswer] = Answer
+    if isinstance(content, dict) and "sizes" in content:
+        kind = SizesAnswer
+    elif isinstance(content, dict) and "objective" in content:
+        kind = ObjectiveAnswer
+    return _converted(content, RESULT, kind, where)
 
 
 def _read(directory: Path, name: str, where: str) -> Any:

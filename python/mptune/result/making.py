@@ -18,6 +18,7 @@ from mptune.decision.tradeoff import FrontPoint
 from mptune.decision.uncertainty import Uncertainty
 from mptune.files import writing_table
 from mptune.impact import Impact
+from mptune.optimisation import baselines
 from mptune.optimisation.main_job import Result
 from mptune.optimisation.on_kernel import MeasuredOnKernel
 from mptune.optimisation.reached import Reached as HowReached
@@ -28,25 +29,22 @@ from mptune.result.answer import (
     RESULT_VERSION,
     AgainstTcp,
     Answer,
-    Baseline,
     Candidate,
     ConfirmedOnKernel,
     Ends,
     FinalistRow,
     FrontRow,
-    Gain,
-    Interval,
     ModelRow,
     Reached,
     RoundAnswer,
     RoundRow,
     Step,
-    TcpBaseline,
     TraditionalSize,
     TrialCounts,
     UncertaintyRow,
     Win,
 )
+from mptune.result.values import Baseline, Baselines, Beside, Gain, Interval, TcpBaseline
 from mptune.statistics import Summary
 from mptune.store.directory import RESULT, write_config, write_json, write_observations
 from mptune.trial import Combination, Configuration, Record
@@ -57,7 +55,7 @@ from mptune.units import MIB
 _DIGITS = 9
 
 #: What only some answers have.
-_OF_SOME = ("confirmed_on_kernel", "sensitivity", "rounds", "algorithm")
+_OF_SOME = ("confirmed_on_kernel", "sensitivity", "rounds", "algorithm", "baselines", "heed")
 
 #: Points of a fitted curve in a table.
 _CURVE_POINTS = 120
@@ -160,6 +158,8 @@ def answer_of(result: Result) -> Answer:
         sensitivity=result.sensitivity,
         rounds=tuple(map(_round, result.rounds)),
         algorithm=algorithm.steps(result),
+        baselines=None if result.baselines is None else besides(result.baselines, confirmation),
+        heed=result.heed,
     )
 
 
@@ -424,6 +424,35 @@ def _baseline(configuration: Configuration, throughput: Summary | None) -> Basel
         cc=configuration.cc,
         buffer_mib=configuration.buffer_bytes / MIB,
         subflows=configuration.active or (),
+    )
+
+
+def beside(measured: baselines.Measured | None) -> Beside | None:
+    """A baseline, and what it gave in the unit that was asked for."""
+    if measured is None:
+        return None
+    configuration = measured.configuration
+    return Beside(
+        **_fields(measured.value),
+        pm=configuration.pm,
+        cc=configuration.cc,
+        buffer_mib=configuration.buffer_bytes / MIB,
+        receive_mib=(configuration.receive_buffer_bytes or configuration.buffer_bytes) / MIB,
+        subflows=measured.subflows,
+        gain=_gain(measured.gain, measured.value),
+        queueing=_interval(measured.queueing),
+    )
+
+
+def besides(found: baselines.Baselines, confirmed: confirmation.Confirmation | None = None) -> Baselines:
+    """What an answer is shown beside; of a confirmed one with its delays under load and its paths."""
+    queueing = {} if confirmed is None else confirmed.queueing
+    return Baselines(
+        whose=found.whose,
+        now=beside(found.now),
+        by_hand=beside(found.by_hand),
+        queueing={name: _interval(summary) for name, summary in queueing.items()},
+        carried={} if confirmed is None else confirmed.carried,
     )
 
 

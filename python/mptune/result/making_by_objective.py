@@ -19,12 +19,12 @@ from mptune.result.answer import (
     RESULT_VERSION,
     FailoverFigure,
     Figure,
-    Interval,
     ObjectiveAnswer,
     OutageFigure,
     Setting,
 )
-from mptune.result.making import counts, document, write_table
+from mptune.result.making import besides, counts, document, write_table
+from mptune.result.values import Interval
 from mptune.statistics import Summary, summarise
 from mptune.store.directory import COMPARED, RESULT, write_config, write_json, write_observations
 from mptune.trial import Configuration
@@ -54,6 +54,8 @@ def objective_document(result: ObjectiveResult) -> dict[str, Any]:
             else OutageFigure(path=result.outage[0], gap=_figure(result.outage[1])),
             failover=None if result.failover is None else _failover(result.failover),
             harm=tuple(map(_figure, result.harm)),
+            sent=result.workload.phrase,
+            baselines=besides(result.baselines),
             compared=len(result.points),
             alike=result.alike,
             answer=tuple(wording.objective_answer(result)),

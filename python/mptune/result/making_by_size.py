@@ -22,7 +22,7 @@ from mptune.result.answer import (
     SizeTimes,
     Times,
 )
-from mptune.result.making import counts, document, write_impacts, write_table
+from mptune.result.making import besides, counts, document, write_impacts, write_table
 from mptune.statistics import Summary
 from mptune.store.directory import RESULT, write_config, write_json, write_observations
 
@@ -82,6 +82,7 @@ def _size(answer: SizeAnswer) -> SizeChoice:
             share=gain.mean / baseline.mean if gain and baseline and baseline.mean else None,
         ),
         fastest=FastestTimes(**_configuration(answer.fastest), **_times(answer.fastest.times)),
+        baselines=besides(answer.baselines),
         compared=len(answer.points),
         alike=answer.alike,
     )

@@ -6,12 +6,12 @@ ping sees it; under load is its smoothed RTT at the end. It measures nothing.
 
 from typing import NamedTuple
 
-from mptune.runner.seeds import ON_KERNEL
+from mptune.runner.seeds import BASELINE, ON_KERNEL
 from mptune.statistics import Summary, summarise
 from mptune.store import Store
 
-#: Trials on another testbed than the campaign's.
-_OTHERS = ", ".join(f"'{purpose}'" for purpose in ON_KERNEL)
+#: Trials on another testbed than the campaign's, and those that the answer is only shown beside.
+_OTHERS = ", ".join(f"'{purpose}'" for purpose in (*ON_KERNEL, BASELINE))
 
 _RTTS = f"""
 SELECT s.path, s.active, s.min_rtt_ms, s.rtt_ms FROM subflow s JOIN trial t ON t.id = s.trial

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from mptune.capture import Run
 from mptune.errors import InputError, MptuneError
+from mptune.testbeds._today import Today, of_stack
 from mptune.topology import Topology
 from mptune.trial import Observation, Programs, Trial, Workload
 
@@ -122,6 +123,19 @@ class Testbed(ABC):
         """
         self.check(trial)
 
+    def today(self, topology: Topology, members: Mapping[str, object]) -> Today:
+        """What the hosts of trials do without anybody's help; of others than real ones by their release.
+
+        Parameters
+        ----------
+        members : of the stack.
+
+        Raises
+        ------
+        MptuneError : a host cannot be reached.
+        """
+        return of_stack(members)
+
     # ---- around trials -----------------------------------------------------------------------------
 
     def session(self) -> AbstractContextManager[object]:
@@ -139,6 +153,17 @@ class Testbed(ABC):
         self, patience_s: float, notify: Callable[[str], None]
     ) -> None:
         """Wait so long for a machine that is away, and report it by `notify`."""
+
+    def largest_buffers(self, topology: Topology) -> tuple[tuple[int, int], tuple[int, int]] | None:
+        """Sizes up to which send and receive buffers grow at the sender and the receiver now, bytes.
+
+        None where they are a trial's.
+
+        Raises
+        ------
+        MptuneError : a machine cannot be reached or used.
+        """
+        return None
 
     # ---- routes ------------------------------------------------------------------------------------
 

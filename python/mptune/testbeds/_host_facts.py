@@ -52,6 +52,15 @@ class HostFacts:
         return InputError(self._where, f"sites.{self.site.abbr}.{key}", expected)
 
     @property
+    def largest_buffers(self) -> tuple[int, int] | None:
+        """Sizes up to which send and receive buffers grow, bytes; None if it does not say."""
+        sizes = [self.sysctls.get(f"net.ipv4.tcp_{way}mem", "").split() for way in "wr"]
+        if any(len(words) != len(("least", "first", "most")) for words in sizes):
+            return None
+        send, receive = (int(words[-1]) for words in sizes)
+        return send, receive
+
+    @property
     def sysctls(self) -> Mapping[str, str]:
         """The sysctls that it has, by name."""
         found: Mapping[str, str | None] = self.looked["sysctls"]

@@ -248,7 +248,13 @@ def _of_others(trial: Trial, ccs: Mapping[str, str], named: Named) -> Iterator[B
         meter = _meter(trial, lasting, ccs[flow.cc], [])
         yield Beside(
             # Nobody waits for it, and it may starve.
-            meter={**meter, "mptcp": False, "buffer_bytes": _OTHERS_BYTES, "stall_ns": 2 * limit_ns},
+            meter={
+                **meter,
+                "mptcp": False,
+                "buffer_bytes": _OTHERS_BYTES,
+                "receive_buffer_bytes": None,
+                "stall_ns": 2 * limit_ns,
+            },
             initial=(
                 _given(sender, trial, family, sender.address(family)),
                 _given(receiver, trial, family, receiver.reached_at(family)),
@@ -305,7 +311,8 @@ def _settings(trial: Trial) -> dict[str, str]:
     """Sysctls of both sites that depend on the trial."""
     from mptune.linux.sandbox import sysctls
 
-    limits = sysctls.buffer_limits(trial.buffer_bytes) if trial.buffer_mode == "auto" else {}
+    sizes = trial.buffer_bytes, trial.receive_buffer_bytes
+    limits = sysctls.buffer_limits(*sizes) if trial.buffer_mode == "auto" else {}
     return sysctls_of(trial.members) | limits
 
 
@@ -349,6 +356,7 @@ def _meter(
     return {
         "cc": kernel_cc,
         "buffer_bytes": trial.buffer_bytes if trial.buffer_mode == "fixed" else None,
+        "receive_buffer_bytes": trial.receive_buffer_bytes if trial.buffer_mode == "fixed" else None,
         "workload": msgspec.to_builtins(workload),
         "bin_ns": bin_ns(trial),
         "stall_ns": stall_ns(trial),

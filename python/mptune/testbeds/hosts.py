@@ -19,6 +19,7 @@ import msgspec
 from mptune.errors import InputError, TrialError
 from mptune.testbeds import _hosts_data, _kernel_observation, _kernel_plan, _overload
 from mptune.testbeds._base import Testbed
+from mptune.testbeds._today import Today, read_from
 from mptune.trial import FIXED, PLAIN_TCP, Observation, Trial, Workload
 from mptune.trial.stacks import sysctls_of
 
@@ -211,6 +212,18 @@ class HostsTestbed(Testbed):
                 observation = _overload.again(observation, lambda: self._repeated(trial))
             return _overload.in_time(observation, lambda: self._repeated(trial), _spoiled)
 
+    def largest_buffers(self, topology: Topology) -> tuple[tuple[int, int], tuple[int, int]] | None:
+        """The hosts' own (`tcp_wmem` and `tcp_rmem`), as they are while nothing is measured.
+
+        Raises
+        ------
+        MptuneError : a host cannot be reached or used.
+        """
+        with self._parting(), self._turn:
+            facts = self._facts(topology)
+        sender, receiver = facts["local"].largest_buffers, facts["remote"].largest_buffers
+        return None if sender is None or receiver is None else (sender, receiver)
+
     def trace(self, topology: Topology) -> Snapshot:
         """Routes of the paths now; why there are none, if a host is gone.
 
@@ -286,6 +299,17 @@ class HostsTestbed(Testbed):
         )
         self._data.count(trial, observation)
         return observation
+
+    def today(self, topology: Topology, members: Mapping[str, object]) -> Today:
+        """What the hosts do outside of trials; what endpoints they have is not asked.
+
+        Raises
+        ------
+        MptuneError : a host cannot be reached or used.
+        """
+        with self._parting(), self._turn:
+            facts = self._facts(topology)
+            return read_from(facts["local"].sysctls, facts["remote"].sysctls, "the two hosts' settings")
 
     def _facts(self, topology: Topology) -> dict[Side, HostFacts]:
         """Present facts of both hosts.
@@ -446,7 +470,7 @@ def _lasting(trial: Trial, facts: HostFacts) -> dict[str, str]:
     if trial.protocol != PLAIN_TCP and facts.sysctls.get("net.mptcp.enabled") == "0":
         wanted["net.mptcp.enabled"] = "1"
     if trial.buffer_mode == "auto":
-        wanted |= sysctls.buffer_limits(trial.buffer_bytes)
+        wanted |= sysctls.buffer_limits(trial.buffer_bytes, trial.receive_buffer_bytes)
     return wanted | facts.told(trial)
 
 

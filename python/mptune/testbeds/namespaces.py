@@ -22,6 +22,7 @@ from mptune.testbeds import _kernel_observation, _kernel_plan, _overload
 from mptune.testbeds._base import Testbed
 from mptune.testbeds._kernel_plan import stall_ns
 from mptune.testbeds._recorded import MOST_PACKETS, SPACING_NS, run_of
+from mptune.testbeds._today import Today, read_from
 from mptune.topology import TcpBackground, Topology
 from mptune.trial import (
     DEFAULT_FAMILY,
@@ -122,6 +123,13 @@ class NamespacesTestbed(Testbed):
                 raise InputError(flag(name), "", f"expected none: this kernel has no {sysctl}")
         if trial.family != DEFAULT_FAMILY and self._obstacle_of_ipv6 is not None:
             raise InputError("--family", "", f"expected ipv4, found {trial.family}: {self._obstacle_of_ipv6}")
+
+    def today(self, topology: Topology, members: Mapping[str, object]) -> Today:
+        """What this machine does outside of trials."""
+        from mptune.linux.sandbox import sysctls
+
+        own = {name: value for name in sysctls.TELLING if (value := sysctls.read(name)) is not None}
+        return read_from(own, own, "this machine's settings")
 
     @cached_property
     def _obstacle_of_ipv6(self) -> str | None:

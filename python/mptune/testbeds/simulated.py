@@ -196,6 +196,7 @@ def _spec(trial: Trial) -> dict[str, object]:
         "cc": trial.cc,
         "buffer_mode": trial.buffer_mode,
         "buffer_bytes": trial.buffer_bytes,
+        "receive_buffer_bytes": trial.receive_buffer_bytes,
         "seed": trial.seed,
         **_sent(trial),
         "initial_path": None if trial.initial_path is None else number(trial.initial_path, "initial path"),

@@ -18,11 +18,14 @@ from mptune.capture import Run
 from mptune.errors import Failure, InputError, MptuneError, one_of
 from mptune.testbeds import _kernel_plan
 from mptune.testbeds._base import Testbed
+from mptune.testbeds._today import Today, of_release
 from mptune.testbeds.namespaces import check_network
 from mptune.trial import Observation
 from mptune.trial.stacks import DEFAULT_STACK, STACKS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from mptune.testbeds._virtual_inside import Recorded
     from mptune.topology import Topology
     from mptune.trial import Trial
@@ -101,6 +104,10 @@ class VirtualTestbed(Testbed):
                 expected = f"expected a kernel of this version of mptune: mptune kernel build {release}"
                 raise InputError("path parameters", "", expected)
         _kernel_plan.check(trial, self.name)
+
+    def today(self, topology: Topology, members: Mapping[str, object]) -> Today:
+        """The defaults of the guests' release."""
+        return of_release(self.kernel.release)
 
     def run(self, trial: Trial) -> Observation:
         """Run one trial in a guest.

@@ -69,6 +69,7 @@ class Trial(Members, frozen=True, kw_only=True):
     buffer_mode : "fixed", or "auto": the buffers grow as needed and `buffer_bytes` is their limit, of
         payload, or with the accounting "linux" the value of `tcp_wmem[2]` and `tcp_rmem[2]`.
     workload : what is sent.
+    receive_buffer_bytes : the receive buffer alone, in the same way; None for `buffer_bytes`.
     initial_path : label of the path of the MP_CAPABLE handshake; None leaves it to the path manager.
     pm_options : options of the path manager by name (see `mptune.path_managers`); paths by label.
     size_known : the path manager knows in advance how much there is to send (no limit for a saturated
@@ -91,6 +92,7 @@ class Trial(Members, frozen=True, kw_only=True):
     buffer_mode: str = FIXED
     script: tuple[ScriptedAction, ...] = ()
     path_parameters: PathParameters = PathParameters()
+    receive_buffer_bytes: int | None = None
 
     def __post_init__(self) -> None:
         """Take the paths of its family, without those that MPTCP cannot use, whoever makes the trial."""

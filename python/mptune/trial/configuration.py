@@ -18,7 +18,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    buffer_mode, pm_options, initial_path, protocol, family, size_known : as in `Trial`.
+    buffer_mode, receive_buffer_bytes, pm_options, initial_path, protocol, family, size_known : as in `Trial`.
     stack : its members are fields of the trial.
     script : as in `Trial`.
     workload : what is sent.
@@ -29,6 +29,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     buffer_bytes: int
     workload: Workload
     buffer_mode: str = FIXED
+    receive_buffer_bytes: int | None = None
     pm_options: dict[str, Any] = {}
     initial_path: str | None = None
     stack: Stack = STACKS[DEFAULT_STACK]

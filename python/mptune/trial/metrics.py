@@ -72,6 +72,21 @@ COMPLETION = Metric(
 )
 
 
+def _queueing(kept: Record) -> float | None:
+    """Smoothed RTT above the smallest at the end, ms: the mean over the subflows by what they carried."""
+    queued = [
+        (subflow.throughput_mbps, subflow.rtt_ms - subflow.min_rtt_ms)
+        for subflow in kept.subflows
+        if subflow.rtt_ms is not None and subflow.min_rtt_ms is not None and subflow.throughput_mbps > 0
+    ]
+    carried = sum(mbps for mbps, _ in queued)
+    return sum(mbps * ms for mbps, ms in queued) / carried if carried else None
+
+
+#: What a sender adds to the RTT of its own packets, and of those of others behind the same queues.
+QUEUEING = Metric(name="delay under load", unit="ms", more_is_better=False, read=_queueing, floor=0.5)
+
+
 #: Percentiles by their words, as shares.
 _PERCENTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99.9": 0.999}
 

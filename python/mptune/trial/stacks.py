@@ -199,6 +199,12 @@ def title(members: Mapping[str, Any], release: str = LINUX_VERSION) -> str:
     return f"{whose} {changes}" if changes else whose
 
 
+def release_of(members: Mapping[str, Any]) -> str:
+    """Release of upstream Linux that a stack with these members follows; empty of a fork."""
+    family, _, named = describe(members).partition(" ")[0].partition("-")
+    return (named or LINUX_VERSION) if family == DEFAULT_STACK else ""
+
+
 def describe(members: Mapping[str, Any]) -> str:
     """Name of the stack with these members, with the members in which it differs from the nearest one.
 

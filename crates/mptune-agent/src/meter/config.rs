@@ -24,6 +24,9 @@ pub struct Job {
     /// the kernel, which lets them grow up to its limits.
     #[serde(default)]
     pub buffer_bytes: Option<u32>,
+    /// The same of the receiver alone, where it is another one.
+    #[serde(default)]
+    pub receive_buffer_bytes: Option<u32>,
     /// The workload, as in the simulator.
     pub workload: Workload,
     /// Width of the bins of the series.
@@ -126,14 +129,22 @@ impl Job {
             ("samples_ns", self.samples_ns),
             ("stall_ns", Some(self.stall_ns)),
             ("buffer_bytes", self.buffer_bytes.map(u64::from)),
+            ("receive_buffer_bytes", self.receive_buffer_bytes.map(u64::from)),
         ];
         if let Some((key, _)) = positive.iter().find(|(_, value)| *value == Some(0)) {
             return Err(wrong(key, "expected more than 0, found 0".to_owned()));
         }
-        if let Some(found) = self.buffer_bytes.filter(|&bytes| bytes > i32::MAX as u32 / 2) {
-            let most = i32::MAX / 2;
-            let expected = format!("expected at most {most}, which Linux doubles, found {found}");
-            return Err(wrong("buffer_bytes", expected));
+        let sizes = [
+            ("buffer_bytes", self.buffer_bytes),
+            ("receive_buffer_bytes", self.receive_buffer_bytes),
+        ];
+        for (key, bytes) in sizes {
+            if let Some(found) = bytes.filter(|&bytes| bytes > i32::MAX as u32 / 2) {
+                let most = i32::MAX / 2;
+                let expected =
+                    format!("expected at most {most}, which Linux doubles, found {found}");
+                return Err(wrong(key, expected));
+            }
         }
         self.thresholds_bytes.sort_unstable();
         Ok(self)
@@ -203,6 +214,11 @@ mod tests {
         let job = sender(&JOB.replace("\"buffer_bytes\": 4194304,", "")).unwrap().job;
         assert_eq!(job.buffer_bytes, None);
         assert_eq!(sender(JOB).unwrap().job.buffer_bytes, Some(4_194_304));
+        assert_eq!(sender(JOB).unwrap().job.receive_buffer_bytes, None);
+        let own = JOB.replace("\"cc\"", "\"receive_buffer_bytes\": 65536, \"cc\"");
+        assert_eq!(sender(&own).unwrap().job.receive_buffer_bytes, Some(65_536));
+        let large = own.replace("65536", "2147483647");
+        assert!(sender(&large).unwrap_err().contains("receive_buffer_bytes: expected at most"));
     }
 
     #[test]

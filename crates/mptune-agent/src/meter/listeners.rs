@@ -137,7 +137,8 @@ fn listen(
     let at = config.job.socket_address(ip, port);
     let listening = |error: io::Error| Error::Listening(at, error);
     let fd = socket::open_for(&config.job, ip, mptcp).map_err(listening)?;
-    socket::set_buffers(fd.as_fd(), config.job.buffer_bytes, "receiver")?;
+    let buffer = config.job.receive_buffer_bytes.or(config.job.buffer_bytes);
+    socket::set_buffers(fd.as_fd(), buffer, "receiver")?;
     sys::bind(fd.as_fd(), &address::encode(at))
         .and_then(|()| sys::listen(fd.as_fd(), BACKLOG))
         .map_err(listening)?;

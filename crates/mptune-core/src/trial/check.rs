@@ -5,6 +5,7 @@ use super::script::ScriptAction;
 use super::spec::TrialSpec;
 use crate::error::SpecError;
 use crate::pathmanager::PathId;
+use crate::units::Bytes;
 
 /// Limit on scripted events: each may reopen subflows, which are numbered with 16 bits.
 const MAX_SCRIPT: usize = 256;
@@ -18,17 +19,11 @@ impl TrialSpec {
         if !(64..=8960).contains(&self.mss) {
             return wrong("mss", format!("expected 64 to 8960 bytes, found {}", self.mss));
         }
-        if self.buffer_bytes < u64::from(self.segment()) {
-            let (segment, bytes) = (self.segment(), self.buffer_bytes);
-            return wrong(
-                "buffer_bytes",
-                format!("expected at least one segment of {segment} bytes, found {bytes}"),
-            );
-        }
-        // A window of 2^30 segments is 1.5 TB: more than any host has, and safely within 32 bits.
-        if self.buffer_bytes / u64::from(self.segment()) > 1 << 30 {
-            return wrong("buffer_bytes", "expected less than 2^30 segments");
-        }
+        self.check_buffer("buffer_bytes", self.buffer_bytes)?;
+        self.check_buffer(
+            "receive_buffer_bytes",
+            self.receive_buffer_bytes.unwrap_or(self.buffer_bytes),
+        )?;
         if self.stale_loss_cnt > 255 {
             let found = self.stale_loss_cnt;
             return wrong("stale_loss_cnt", format!("expected 0 to 255, found {found}"));
@@ -48,6 +43,22 @@ impl TrialSpec {
         self.check_early_end()?;
         self.check_protocol()?;
         self.check_paths()
+    }
+
+    /// A buffer holds a segment, and fewer than 2^30.
+    fn check_buffer(&self, key: &str, bytes: Bytes) -> Result<(), SpecError> {
+        let segment = self.segment();
+        if bytes < u64::from(segment) {
+            return wrong(
+                key,
+                format!("expected at least one segment of {segment} bytes, found {bytes}"),
+            );
+        }
+        // A window of 2^30 segments is 1.5 TB: more than any host has, and safely within 32 bits.
+        if bytes / u64::from(segment) > 1 << 30 {
+            return wrong(key, "expected less than 2^30 segments");
+        }
+        Ok(())
     }
 
     /// Plain TCP has one path and no path manager.

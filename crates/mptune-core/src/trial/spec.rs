@@ -67,6 +67,9 @@ pub struct TrialSpec {
     /// `SO_SNDBUF` and `SO_RCVBUF`. With the mode "auto" the limit: of payload, or the value of
     /// `tcp_wmem[2]` and `tcp_rmem[2]`.
     pub buffer_bytes: Bytes,
+    /// The receive buffer where it is another one than the send buffer, as above.
+    #[serde(default)]
+    pub receive_buffer_bytes: Option<Bytes>,
     /// Payload bytes of a full segment over IPv4. With accounting "linux" they include the DSS option, as
     /// on the wire. Over IPv6 its packet is as long, and the longer header takes 20 of these bytes; of a connection
     /// with paths of both families on all of them.

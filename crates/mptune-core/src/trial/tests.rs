@@ -108,3 +108,17 @@ fn bytes_from_nowhere_fail_the_trial() {
         assert_failed(&outcome(&spec(accounting), more), Miscount::Delivered);
     }
 }
+
+#[test]
+fn the_receive_buffer_can_be_another_one() {
+    let spec = spec("payload");
+    let took = |receive| {
+        let trial = TrialSpec { receive_buffer_bytes: receive, ..spec.clone() };
+        trial.run().expect("a trial").completion_ns.expect("it ends")
+    };
+    assert_eq!(took(Some(spec.buffer_bytes)), took(None));
+    // A window of 5 kB for each round trip of more than 20 ms: less than half the rate.
+    assert!(took(Some(5_000)) > 2 * took(None));
+    let small = TrialSpec { receive_buffer_bytes: Some(100), ..spec };
+    assert_eq!(small.run().expect_err("less than a segment").key, "receive_buffer_bytes");
+}

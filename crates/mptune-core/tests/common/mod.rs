@@ -128,6 +128,7 @@ pub fn trial(network: NetworkSpec, cc: &str, buffer_bytes: u64, seconds: u64) ->
         accounting: "payload".into(),
         buffer_mode: "fixed".into(),
         buffer_bytes,
+        receive_buffer_bytes: None,
         mss: MSS,
         seed: 1,
         workload: saturated(seconds * SECOND),

@@ -22,9 +22,15 @@ def _sizes(lower: tuple[int, int], limit: int) -> str:
     return " ".join(str(min(size, limit)) for size in (*lower, limit))
 
 
-def buffer_limits(limit: int) -> dict[str, str]:
-    """Settings with which buffers that no program sets grow up to `limit` bytes."""
-    return {"net.ipv4.tcp_rmem": _sizes(_RECEIVE, limit), "net.ipv4.tcp_wmem": _sizes(_SEND, limit)}
+def buffer_limits(limit: int, receive_limit: int | None = None) -> dict[str, str]:
+    """Settings with which buffers that no program sets grow up to `limit` bytes.
+
+    Parameters
+    ----------
+    receive_limit : of receive buffers, where it is another one.
+    """
+    receive = limit if receive_limit is None else receive_limit
+    return {"net.ipv4.tcp_rmem": _sizes(_RECEIVE, receive), "net.ipv4.tcp_wmem": _sizes(_SEND, limit)}
 
 
 #: By name, as sysctl(8) prints them; values as the files hold them.

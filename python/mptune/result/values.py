@@ -1,0 +1,84 @@
+"""Values of an answer's document: means with intervals, and what the answer is shown beside."""
+
+import msgspec
+
+from mptune._text import on_subflows, plain_tcp
+
+
+class Interval(msgspec.Struct, frozen=True):
+    """A mean and its 95 % interval; None where there is none."""
+
+    mean: float | None = None
+    low: float | None = None
+    high: float | None = None
+    runs: int = 0
+
+
+class Baseline(Interval, frozen=True, kw_only=True):
+    """A configuration that was measured beside the answer, and what it gave, Mbit/s.
+
+    Attributes
+    ----------
+    subflows : those that carry data, where they are chosen and not left to the path manager.
+    """
+
+    pm: str
+    cc: str
+    buffer_mib: float
+    subflows: tuple[str, ...] = ()
+
+    @property
+    def manager(self) -> str:
+        """The path manager with its subflows."""
+        return on_subflows(self.pm, self.subflows)
+
+
+class TcpBaseline(Interval, frozen=True, kw_only=True):
+    """Plain TCP on a path, and what it gave, Mbit/s."""
+
+    path: str
+    cc: str
+    buffer_mib: float
+
+    @property
+    def manager(self) -> str:
+        """Path manager, or its substitute for plain TCP, with the path."""
+        return plain_tcp(self.path)
+
+
+class Gain(Interval, frozen=True, kw_only=True):
+    """A gain over something, Mbit/s; `share` is its mean as a share of the mean of that."""
+
+    share: float | None = None
+
+
+class Beside(Baseline, frozen=True, kw_only=True):
+    """A baseline that is no part of the search, and what it gave in the unit of the answer.
+
+    Attributes
+    ----------
+    buffer_mib, receive_mib : limits up to which the buffers of sender and receiver grow.
+    gain : of the answer over it, positive where the answer is better.
+    queueing : delay under load, ms.
+    """
+
+    receive_mib: float
+    gain: Gain = Gain()
+    queueing: Interval = Interval()
+
+
+class Baselines(msgspec.Struct, frozen=True, kw_only=True):
+    """What an answer is shown beside (`mptune.optimisation.baselines`).
+
+    Attributes
+    ----------
+    whose : settings, in words.
+    queueing : delay under load of the confirmed configurations by their names, ms.
+    carried : of each path with the recommendation, Mbit/s.
+    """
+
+    whose: str = ""
+    now: Beside | None = None
+    by_hand: Beside | None = None
+    queueing: dict[str, Interval] = {}
+    carried: dict[str, float] = {}
