@@ -236,7 +236,7 @@ def test_ctrl_c_prints_what_is_kept(tmp_path, monkeypatch):
 
 #: What a function does not need: how a command writes, where it reads from.
 ELSEWHERE = {"run": {"series", "csv"}, "optimise": {"from", "throughput_unit", "buffer_unit", "column"}}
-PRINTING = {"help", "help_all", "json", "quiet", "out", "force"}
+PRINTING = {"help", "help_all", "details", "json", "quiet", "out", "force"}
 COMMANDS = {name: name for name in TYPES if name != "sweep"} | {"impact_factors": "impact"}
 
 

@@ -60,7 +60,8 @@ runs = 2
 """
 RESULTS = ("observations.csv", "subflows.csv", "impact.json", "result.json", "pareto.csv")
 
-TRIALS = 8 + 48 + 6 + 4
+#: Impact factors, sweep, confirmation, baselines.
+TRIALS = 8 + 48 + 6 + 6
 #: How often the campaign is killed; the long form is `make kill-test`.
 KILLS = int(os.environ.get("MPTUNE_KILLS", "6"))
 
@@ -136,7 +137,7 @@ def test_killed_at_any_moment_it_ends_with_the_same_result(file: Path, tmp_path:
         (8, 8),
         (48, 48),
         (6, 6),
-        (4, 4),
+        (6, 6),
     ]
     assert not [file for file in out.iterdir() if file.name.startswith(".")]
 

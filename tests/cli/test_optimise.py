@@ -181,6 +181,13 @@ def test_the_answer_fits_one_screen_and_says_what_to_do_next(tmp_path: Path) -> 
     assert CliRunner().invoke(app, ["campaign", "resume", str(out), "--quiet"]).stdout == result.stdout
 
 
+def test_only_an_answer_with_another_subflow_survives_a_dead_path(tmp_path: Path) -> None:
+    one = optimise(tmp_path / "one", "--quiet", "--pm", "default").stdout
+    more = optimise(tmp_path / "more", "--quiet").stdout
+    assert "TCP" in one and "survives" not in " ".join(one.split())
+    assert "survives a dead path" in " ".join(more.split())
+
+
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [

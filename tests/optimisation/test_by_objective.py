@@ -279,7 +279,9 @@ def test_it_is_measured_again_with_new_seeds_beside_the_default(network: Topolog
         for purpose in ("screen", "sweep", "confirm")
     }
     assert len(seeds["confirm"]) == 6 and not seeds["confirm"] & (seeds["sweep"] | seeds["screen"])
-    assert len(result.records) == len(testbed.trials)
+    # All but what the hosts do today, which is no candidate.
+    beside = [trial for trial in testbed.trials if trial.buffer_mode == "auto"]
+    assert len(beside) == 12 and len(result.records) == len(testbed.trials) - len(beside)
 
 
 def test_the_throughput_of_both_is_that_of_a_saturated_sender(network: Topology, testbed: Calls) -> None:

@@ -252,12 +252,15 @@ def _reasons(answer: Answer, beside: Baselines) -> Iterator[str]:
         yield f"{next(iter(carried))} is best alone: with other paths, data in order wait for the slower one."
     yield from _reason_of_buffer(answer, beside)
     against = answer.against_tcp
+    outlives = len(carried) > 1 or bool(answer.standby)
     if not answer.is_tcp and against is not None and against.gain.share is not None:
         share, path = 100 * against.gain.share, against.tcp.path
         if against.gain.low is not None and against.gain.low > 0:
-            yield f"It gives {share:.0f} % more than TCP on the best path ({path}), and survives a dead path."
+            survives = ", and survives a dead path" if outlives else ""
+            yield f"It gives {share:.0f} % more than TCP on the best path ({path}){survives}."
         else:
-            yield f"TCP on {path} gives about as much ({share:+.0f} % for MPTCP); MPTCP survives a dead path."
+            survives = "; MPTCP survives a dead path" if outlives else ""
+            yield f"TCP on {path} gives about as much ({share:+.0f} % for MPTCP){survives}."
 
 
 def _is_less(one: Interval | None, other: Interval) -> bool:
