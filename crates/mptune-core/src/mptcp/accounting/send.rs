@@ -162,7 +162,7 @@ impl SendBuffer {
         limit < self.end && (self.pieces.is_none() || self.left() > 0)
     }
 
-    /// The program has written more than subflows were given.
+    /// The program has written more than subflows were given, and the receiver's window takes it.
     #[inline]
     pub fn has_unsent(&self) -> bool {
         self.memory.as_ref().is_some_and(|memory| memory.has_unsent())

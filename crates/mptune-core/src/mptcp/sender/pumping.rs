@@ -78,7 +78,7 @@ impl DataSender {
 
     /// Hands segments to subflows whose send queue has room; they leave it when cwnd has room.
     fn push(&mut self, io: &mut Io, subflows: &mut [Subflow]) -> Option<Bytes> {
-        // Linux asks its scheduler, which notes it, before it finds neither window nor memory.
+        // Linux asks its scheduler, which notes it, before it finds no memory.
         if self.buffer.has_unsent() {
             self.note_interval(io.now, subflows);
         }

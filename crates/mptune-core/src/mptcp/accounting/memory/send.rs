@@ -317,9 +317,9 @@ impl SendMemory {
         self.edge.saturating_sub(self.una).min(self.limit)
     }
 
-    /// Written and not yet handed to subflows (Linux `mptcp_send_head`).
+    /// Written, within the receiver's window, and not yet handed to subflows (Linux `__mptcp_check_push`).
     pub fn has_unsent(&self) -> bool {
-        self.next < self.written
+        self.next < self.sendable
     }
 
     /// Segments from the next one to the right edge of the receiver's window.
