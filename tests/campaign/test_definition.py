@@ -33,7 +33,7 @@ def settings(kind: str, **options: Any) -> dict[str, Any]:
 
 def test_the_file_of_the_documentation_is_one(tmp_path: Path) -> None:
     text = (Path(__file__).parents[2] / "docs/how-to/campaigns.md").read_text()
-    file, sets, _ = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    file, sets, *_ = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
     (tmp_path / "campaign.toml").write_text(file)
     options = read_definition(tmp_path / "campaign.toml").options
     assert isinstance(options, SweepOptions) and options.rounds == 72 and options.impact is not None
