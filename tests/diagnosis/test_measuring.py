@@ -28,7 +28,7 @@ def test_what_is_built_is_named(name: str) -> None:
 
 
 def test_a_connection_that_stalls_is_a_result() -> None:
-    (case,) = (case for case in cases(2) if case.name == "30 buffer and loss")
+    (case,) = (case for case in cases(5) if case.name == "30 buffer and loss")
     (direction,) = ask(case.topology, create("simulated"), case.options, directions=1).directions
     together = direction.diagnosis.together
     assert together.stalled.startswith("stalled") and not together.failed

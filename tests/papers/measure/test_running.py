@@ -127,7 +127,10 @@ def test_table_5_is_the_answer_of_algorithm_1_with_sets_of_its_own() -> None:
     assert answered.chosen in answered.maxima_mbps
     assert 0.5 * MIB <= answered.buffer_bytes <= 30 * MIB
     assert any(trial.script for trial in testbed.trials)
-    swept = {trial.buffer_bytes for trial in testbed.trials if not trial.script}
+    # But for today's buffers, which grow.
+    swept = {
+        trial.buffer_bytes for trial in testbed.trials if not trial.script and trial.buffer_mode == "fixed"
+    }
     assert swept <= {answered.buffer_bytes, *chosen[0].answers[0].buffers}
     content = json.loads(msgspec.json.encode(document([again], {})))
     assert content["claims"][0]["answers"][0]["chosen"] == answered.chosen
