@@ -107,10 +107,6 @@ def _command(command: Any, name: str, above: Any) -> Command:
     )
 
 
-def _group(name: str) -> str:
-    return next(group.title for group in GROUPS if name in group.commands)
-
-
 def _written(argument: str) -> str:
     """An argument without the braces that mark it as required."""
     plain = argument.replace("{", "").replace("}", "").replace("......", "...")

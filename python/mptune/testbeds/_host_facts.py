@@ -12,6 +12,7 @@ from mptune.errors import InputError, one_of
 from mptune.linux import bpf
 from mptune.linux.addresses import NamedInterface, Side
 from mptune.linux.sandbox import sysctls
+from mptune.testbeds._today import largest
 from mptune.topology import Interface, Site, Topology
 from mptune.trial import FAMILIES, PLAIN_TCP, Trial
 from mptune.trial.stacks import flag, in_a_kernel, sysctls_of
@@ -54,11 +55,8 @@ class HostFacts:
     @property
     def largest_buffers(self) -> tuple[int, int] | None:
         """Sizes up to which send and receive buffers grow, bytes; None if it does not say."""
-        sizes = [self.sysctls.get(f"net.ipv4.tcp_{way}mem", "").split() for way in "wr"]
-        if any(len(words) != len(("least", "first", "most")) for words in sizes):
-            return None
-        send, receive = (int(words[-1]) for words in sizes)
-        return send, receive
+        send, receive = (largest(self.sysctls, f"net.ipv4.tcp_{way}mem") for way in "wr")
+        return None if send is None or receive is None else (send, receive)
 
     @property
     def sysctls(self) -> Mapping[str, str]:

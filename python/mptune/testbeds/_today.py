@@ -51,14 +51,16 @@ def of_stack(members: Mapping[str, object]) -> Today:
 
 def read_from(sender: Mapping[str, str], receiver: Mapping[str, str], whose: str) -> Today:
     """What sysctls of both ends say; a kernel's defaults for those that are missing."""
-
-    def largest(sysctls: Mapping[str, str], name: str, otherwise: int) -> int:
-        sizes = sysctls.get(name, "").split()
-        return int(sizes[2]) if len(sizes) == 3 else otherwise
-
+    send, receive = largest(sender, "net.ipv4.tcp_wmem"), largest(receiver, "net.ipv4.tcp_rmem")
     return Today(
         cc=sender.get("net.ipv4.tcp_congestion_control", _CC),
-        send_bytes=largest(sender, "net.ipv4.tcp_wmem", _SEND),
-        receive_bytes=largest(receiver, "net.ipv4.tcp_rmem", _RECEIVE),
+        send_bytes=_SEND if send is None else send,
+        receive_bytes=_RECEIVE if receive is None else receive,
         whose=whose,
     )
+
+
+def largest(sysctls: Mapping[str, str], name: str) -> int | None:
+    """The last of the three sizes of `tcp_wmem` or `tcp_rmem`, bytes; None if it is not known."""
+    sizes = sysctls.get(name, "").split()
+    return int(sizes[2]) if len(sizes) == 3 else None
