@@ -20,7 +20,7 @@ from mptune.optimisation.candidates import screen_buffers
 from mptune.optimisation.competing import beginnings, subsets, worth_measuring
 from mptune.optimisation.failover import Failover, Search, Standstill, with_members
 from mptune.optimisation.job import Job, failures
-from mptune.optimisation.options import DEFAULT_CC, DEFAULT_PM, Limit, OptimiseOptions
+from mptune.optimisation.options import Limit, OptimiseOptions
 from mptune.optimisation.plain_tcp import everywhere
 from mptune.runner.progress import Reporter
 from mptune.runner.runner import TrialRunner
@@ -125,6 +125,7 @@ class ObjectiveResult(msgspec.Struct, frozen=True, kw_only=True):
     topology: Topology
     stack: str
     buffer_mode: str
+    receive_bytes: int | None = None
     family: str
     workload: Described
     objective: str
@@ -167,7 +168,7 @@ def optimise_by_objective(
     if options.at_most_failover_ns is not None and not runner.testbed.cuts:
         expected = f"expected a testbed that cuts paths, found {runner.testbed.name}"
         raise InputError("--at-most-failover", "", expected)
-    job = replace(Job(topology, runner, options, reporter or Reporter(quiet=True)), sent=workload)
+    job = replace(Job.on(topology, runner, options, reporter), sent=workload)
     return _Search(job, workload, metric_named(options.objective_word), tuple(options.limits)).answered()
 
 
@@ -339,8 +340,7 @@ class _Search:
     ) -> ObjectiveResult:
         """The choice and the default again with new seeds, with a saturated sender, and through an outage."""
         job, options = self.job, self.job.options
-        plain = Combination(DEFAULT_PM, DEFAULT_CC)
-        default = job.configuration(plain, max(options.buffers))
+        default = job.default
         runs = options.fresh_runs
         chosen, failover, searched = self._failover(points, best, chosen, default, before)
         ours_alone = job.configuration(chosen.combination, chosen.buffer_bytes)
@@ -360,7 +360,8 @@ class _Search:
             name=job.topology.name,
             topology=job.topology,
             stack=label,
-            buffer_mode=options.buffer_mode,
+            buffer_mode=options.mode_of_trials,
+            receive_bytes=job.receive_bytes,
             family=options.family,
             workload=self.workload,
             objective=self.objective.name,

@@ -23,7 +23,7 @@ from mptune.optimisation.baselines import Baselines
 from mptune.optimisation.candidates import SCREEN_RUNS, asked, competing, screen_buffers, screened
 from mptune.optimisation.impacts import measure_impacts
 from mptune.optimisation.job import Job, failures
-from mptune.optimisation.options import DEFAULT_CC, DEFAULT_PM, OptimiseOptions
+from mptune.optimisation.options import OptimiseOptions
 from mptune.runner.progress import Reporter
 from mptune.runner.runner import TrialRunner
 from mptune.statistics import Summary, quantile, summarise
@@ -108,6 +108,7 @@ class SizesResult(msgspec.Struct, frozen=True, kw_only=True):
     topology: Topology
     stack: str
     buffer_mode: str
+    receive_bytes: int | None = None
     family: str
     impacts: tuple[Impact, ...]
     answers: tuple[SizeAnswer, ...]
@@ -130,7 +131,7 @@ def optimise_by_size(
     MptuneError : no configuration completed a transfer.
     """
     options.check()
-    job = Job(topology, runner, options, reporter or Reporter(quiet=True))
+    job = Job.on(topology, runner, options, reporter)
     impacts = measure_impacts(job, options.impact)
     job = replace(job, sets=impacts.sets)
     screening, combinations = _screen(job, impacts.factors)
@@ -143,7 +144,8 @@ def optimise_by_size(
         name=topology.name,
         topology=topology,
         stack=stack_title(runner.testbed.name, msgspec.structs.asdict(options.stack.chosen())),
-        buffer_mode=options.buffer_mode,
+        buffer_mode=options.mode_of_trials,
+        receive_bytes=job.receive_bytes,
         family=options.family,
         impacts=impacts.factors,
         answers=answers,
@@ -259,11 +261,11 @@ def _confirm(
     chosen: Mapping[int, tuple[SizePoint, SizePoint, int]],
 ) -> tuple[tuple[SizeAnswer, ...], list[Record]]:
     """Every choice and the default again, with seeds that nothing else uses."""
-    options, default = job.options, Combination(DEFAULT_PM, DEFAULT_CC)
+    options = job.options
     by_size = {
         size: [
             job.of_size(size).configuration(point.combination, point.buffer_bytes),
-            job.of_size(size).configuration(default, max(options.buffers)),
+            job.of_size(size).default,
         ]
         for size, (_, point, _) in chosen.items()
     }

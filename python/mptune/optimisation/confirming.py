@@ -15,8 +15,6 @@ from mptune.optimisation.budget import Budget
 from mptune.optimisation.candidates import ENLARGEMENTS, missed, next_larger, wanted
 from mptune.optimisation.contest import Compared, Contest
 from mptune.optimisation.job import Job
-from mptune.optimisation.options import DEFAULT_CC, DEFAULT_PM
-from mptune.trial import Combination
 
 
 @dataclass(frozen=True)
@@ -84,7 +82,7 @@ class Confirming:
                 job.topology,
                 job.runner,
                 job.configuration(optimum.combination, buffer_bytes),
-                job.configuration(Combination(DEFAULT_PM, DEFAULT_CC), options.buffers[-1]),
+                job.default,
                 other=None if other is None else job.configuration(other, buffer_bytes),
                 runs=runs,
                 base_seed=options.seed,

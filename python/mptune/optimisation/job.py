@@ -9,9 +9,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import msgspec
+
 from mptune.impact import SubflowSets
 from mptune.optimisation.candidates import brief_ns
-from mptune.optimisation.options import OptimiseOptions
+from mptune.optimisation.options import DEFAULT_CC, DEFAULT_PM, SENDER, OptimiseOptions
 from mptune.options.trials import USUAL_PMS
 from mptune.runner.planning import plan_trials
 from mptune.runner.progress import Reporter
@@ -19,7 +21,7 @@ from mptune.runner.runner import TrialRunner
 from mptune.runner.running import Advance
 from mptune.testbeds import only_stack
 from mptune.topology import Topology
-from mptune.trial import Bulk, Combination, Configuration, Described, Record, Transfer, Workload
+from mptune.trial import FIXED, Bulk, Combination, Configuration, Described, Record, Transfer, Workload
 from mptune.units import MIB
 
 
@@ -33,6 +35,8 @@ class Job:
     sets : PCDC's by congestion control, once the impact factors are known.
     transfer : what is asked for is its completion; None asks for the throughput of a saturated sender.
     sent : what is asked for is a metric of this workload.
+    receive_bytes : limit of the receiver's buffer where only the sender's is searched; None where both have
+        the same size.
     """
 
     topology: Topology
@@ -43,6 +47,32 @@ class Job:
     sets: Mapping[str, SubflowSets] = field(default_factory=dict)
     transfer: Transfer | None = None
     sent: Described | None = None
+    receive_bytes: int | None = None
+
+    @classmethod
+    def on(
+        cls,
+        topology: Topology,
+        runner: TrialRunner,
+        options: OptimiseOptions,
+        reporter: Reporter | None = None,
+        round_: int = 0,
+    ) -> "Job":
+        """The job on a testbed.
+
+        Where only the sender's buffer is searched, the receiver's grows to what the host allows today, and no
+        less than the largest buffer of the search: it takes memory only for data that wait for others, and
+        where it is full the fast paths stop.
+
+        Raises
+        ------
+        MptuneError : a host cannot be reached.
+        """
+        job = cls(topology, runner, options, reporter or Reporter(quiet=True), round_)
+        if options.buffer_mode != SENDER:
+            return job
+        today = runner.testbed.today(topology, msgspec.structs.asdict(options.stack.chosen()))
+        return replace(job, receive_bytes=max(today.receive_bytes, *options.buffers))
 
     def of_size(self, transfer_bytes: int) -> "Job":
         """The same job for transfers of one size."""
@@ -102,7 +132,8 @@ class Job:
         options, told, sets = self.options, self.options.pm_options.of(one.pm), self.sets
         common: dict[str, Any] = {
             "stack": options.stack.chosen(),
-            "buffer_mode": options.buffer_mode,
+            "buffer_mode": options.mode_of_trials,
+            "receive_buffer_bytes": self.receive_bytes,
             "family": options.family,
             "initial_path": one.initial_path or None,
             "size_known": options.size_known,
@@ -121,6 +152,15 @@ class Job:
         if one.cc in sets and self.transfer is not None:
             pm_options |= {"rtt_ns": sets[one.cc].rtt_ns}
         return configuration(one.pm, one.cc, buffer_bytes, {}, pm_options=pm_options, **common)
+
+    @property
+    def default(self) -> Configuration:
+        """The papers' default, with the largest buffer; fixed where only the sender's is searched."""
+        options = self.options
+        plain = self.configuration(Combination(DEFAULT_PM, DEFAULT_CC), options.buffers[-1])
+        if options.buffer_mode != SENDER:
+            return plain
+        return msgspec.structs.replace(plain, buffer_mode=FIXED, receive_buffer_bytes=None)
 
     def measure(
         self,

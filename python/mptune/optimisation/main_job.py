@@ -71,6 +71,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     decision : its optimum is the model's prediction; the buffer to use is `buffer_bytes`.
     buffer_bytes : OBS, rounded up to whole KiB.
     buffer_mode, family : of every trial; empty if it is unknown.
+    receive_bytes : limit of the receiver's buffer where only the sender's was searched; otherwise None.
     topology : None if only measurements were given.
     impacts : by congestion control; empty when PCDC was not asked for.
     subflows : labels of the subflows that carry data; empty if they are unknown.
@@ -99,6 +100,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     topology: Topology | None = None
     stack: str = ""
     buffer_mode: str = ""
+    receive_bytes: int | None = None
     family: str = ""
     impacts: tuple[Impact, ...] = ()
     subflows: tuple[str, ...] = ()
@@ -191,7 +193,7 @@ def optimise(
     options.check()
     budget = Budget.on(runner.testbed, topology, options, runner.at_once).fitted()
     options = budget.options
-    job = Job(topology, runner, options, reporter or Reporter(quiet=True), round_)
+    job = Job.on(topology, runner, options, reporter, round_)
     impacts = measure_impacts(job, budget.impact)
     job, budget = replace(job, sets=impacts.sets), budget.after(impacts.records)
     screened = Screened()
@@ -233,7 +235,8 @@ def optimise(
         points=swept.points,
         topology=topology,
         stack=stack_title(runner.testbed.name, msgspec.structs.asdict(options.stack.chosen())),
-        buffer_mode=options.buffer_mode,
+        buffer_mode=options.mode_of_trials,
+        receive_bytes=job.receive_bytes,
         family=options.family,
         impacts=impacts.factors,
         subflows=_subflows(topology, confirmation),

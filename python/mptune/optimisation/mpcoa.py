@@ -17,7 +17,7 @@ from mptune.impact import Impact, ImpactOptions
 from mptune.optimisation.options import OptimiseOptions
 from mptune.response import MAX_P, MIN_R_SQUARED, MODELS, Response, Sample, means
 from mptune.topology import Topology
-from mptune.trial import Record
+from mptune.trial import FIXED, Record
 
 #: Step 6 measures on until this many times the runs it began with.
 MOST_TIMES = 3
@@ -38,6 +38,7 @@ class MpcoaOptions(OptimiseOptions, frozen=True, kw_only=True):
     """
 
     strategy: str | None = _STRATEGY
+    buffer_mode: str = FIXED
     impact: ImpactOptions = ImpactOptions(design="eq5")
     sets: str = "signs"
     selection: str = "global"

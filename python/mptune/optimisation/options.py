@@ -19,7 +19,6 @@ from mptune.options.path_managers import PathManagerOptions
 from mptune.options.repetition import Every, Lasting, rounds_of, wrong_repetition
 from mptune.options.stacks import StackOptions
 from mptune.options.trials import (
-    BufferMode,
     Buffers,
     Ccs,
     Duration,
@@ -39,7 +38,7 @@ from mptune.options.workloads import (
 from mptune.strategy import STRATEGIES
 from mptune.testbeds import check_name
 from mptune.testbeds.virtual import VirtualTestbed
-from mptune.trial import DEFAULT_FAMILY, FIXED, Described, Timed, Workload, judged, workloads_of
+from mptune.trial import AUTO, DEFAULT_FAMILY, FIXED, Described, Timed, Workload, judged, workloads_of
 from mptune.trial.metrics import (
     GAP,
     STALLED,
@@ -55,6 +54,10 @@ from mptune.trial.stacks import flag
 
 #: Configuration of a host that was never tuned; measured with the largest buffer of the sweep.
 DEFAULT_PM, DEFAULT_CC = "fullmesh", "cubic"
+
+#: Which buffers a size is meant for: those of both ends, fixed or growing, or the sender's alone.
+SENDER = "sender"
+MODES = (SENDER, AUTO, FIXED)
 
 #: Where PCDC's sets come from.
 SETS = ("compete", "signs")
@@ -145,7 +148,8 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
     Attributes
     ----------
     buffers : bytes, ascending.
-    buffer_mode, family : as in `Trial`.
+    buffer_mode : one of `MODES`.
+    family : as in `Trial`.
     initial_paths : a factor like path managers; empty leaves it to the topology and the path manager.
     transfers : bytes; empty asks for throughput, otherwise the answer is one configuration for each size.
     size_known : as in `Trial`; only with transfers.
@@ -160,7 +164,17 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
     pms: Pms = PMS
     ccs: Ccs = CCS
     buffers: Buffers = BUFFERS
-    buffer_mode: BufferMode = FIXED
+    buffer_mode: Annotated[
+        str,
+        Option(
+            choice(lambda: MODES),
+            "sender: the sender's buffer grows up to the size, the receiver's as far as the host lets it; "
+            "auto: both grow up to the size; fixed: both have the size, as in the papers.",
+            key="buffer_mode",
+            rare=True,
+            alone=True,
+        ),
+    ] = SENDER
     family: Family = DEFAULT_FAMILY
     initial_paths: InitialPaths = ()
     transfers: Transfers = ()
@@ -473,7 +487,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
             workload = on_connections(self.workload, self.connections)
             if workload is not self.workload:
                 return msgspec.structs.replace(self, workload=workload, connections=1).completed()
-        impact = withdrawals(self.impact, self.buffers, self.buffer_mode, self.family, self.seed)
+        impact = withdrawals(self.impact, self.buffers, self.mode_of_trials, self.family, self.seed)
         proposes = self.learns and self.sets == "compete"
         if proposes and impact.design == "paired" and impact.runs is None:
             impact = msgspec.structs.replace(impact, runs=PROPOSING)
@@ -484,6 +498,11 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
             confirm_runs=self.fresh_runs,
             strategy=self.strategy if self.transfers or self.workload else self.chosen_strategy,
         )
+
+    @property
+    def mode_of_trials(self) -> str:
+        """The buffers' mode of every trial, as in `Trial`."""
+        return AUTO if self.buffer_mode == SENDER else self.buffer_mode
 
     @property
     def chosen_strategy(self) -> str:

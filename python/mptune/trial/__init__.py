@@ -18,6 +18,7 @@ from mptune.trial._observation import (
 )
 from mptune.trial._trial import (
     ACTIONS,
+    AUTO,
     BIN_NS,
     DEFAULT_FAMILY,
     FAMILY_CHOICES,
@@ -74,6 +75,7 @@ from mptune.trial.workloads import (
 
 __all__ = [
     "ACTIONS",
+    "AUTO",
     "BIN_NS",
     "DEFAULT_FAMILY",
     "FAMILIES",

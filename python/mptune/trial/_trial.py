@@ -12,8 +12,8 @@ from mptune.trial.stacks import MEMBERS, Members
 #: Width of one bin of every throughput series, nanoseconds (100 ms).
 BIN_NS = 100_000_000
 
-#: The mode of buffers that have a size; the others are in the core's list.
-FIXED = "fixed"
+#: The modes of buffers: they have a size, or they grow up to it.
+FIXED, AUTO = "fixed", "auto"
 
 #: Default maximum segment size: bytes of a full segment.
 MSS = Members().mss
