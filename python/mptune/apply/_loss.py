@@ -115,6 +115,7 @@ def _simulated(outline: Outline) -> Loss:
         "cc": answer.occ,
         "buffer_bytes": answer.obs_bytes,
         "buffer_mode": answer.buffer_mode or FIXED,
+        "receive_buffer_bytes": answer.receive_bytes,
         "family": answer.family or DEFAULT_FAMILY,
         "initial_path": outline.initial,
         "workload": Bulk(duration_ns=min(int(options.get("duration_ns") or _LONGEST_NS), _LONGEST_NS)),

@@ -97,6 +97,7 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True):
     cc : congestion control; None leaves it alone.
     leaves_by : indices of the interfaces that carry or wait, and over which family.
     sends : it sends the data.
+    raises : the limit of its buffer is no part of the answer: it is only ever raised.
     notes : what has to be known, whatever the machine is like.
     sysctls : settings of both hosts, by name.
     policy : what its daemon gets; None without one.
@@ -116,6 +117,7 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True):
     sends: bool
     buffer_mode: str
     buffer_bytes: int
+    raises: bool = False
     notes: tuple[str, ...] = ()
     sysctls: Mapping[str, str] = {}
     policy: Policy | None = None
@@ -452,6 +454,8 @@ class _Maker:
         if now is None:
             self.unread.append(name)
             return f"* * {size}"
+        if self._intent.raises:
+            size = max(size, int(now.split()[2]))
         lower = [min(int(text), size) for text in now.split()[:2]]
         return " ".join(map(str, (*lower, size)))
 

@@ -20,10 +20,10 @@ from mptune.apply.plan import Difference, HostPlan, Outline, Part, outline, reso
 from mptune.apply.policy import POLICIES, content
 from mptune.decision.model_error import GainOnKernel, OnKernel
 from mptune.errors import InputError, MptuneError, one_of
-from mptune.result.values import Interval
+from mptune.result.values import Gain, Interval
 from mptune.topology import Site
 from mptune.trial import FIXED
-from mptune.units import MIB, format_size
+from mptune.units import format_size
 
 #: Looks at the machine of a site, as `mptune.apply.machine.look`.
 Look = Callable[[Site, str, Callable[[Seen], Any]], Any]
@@ -437,15 +437,22 @@ def _expected(outlined: Outline) -> Expected:
         # Sentences of figures, with those of a saturated sender among them.
         text = [*answer.answer[1:], f"All of it {where}."]
     elif gain is not None and gain.mean is not None and baseline is not None:
-        percent = "" if gain.share is None else f", {100 * gain.share:+.1f} %"
-        ends = _ends(gain.low, gain.high, "+")
-        text.append(f"That is {digits(gain.mean, 3, '+')} Mbit/s{ends}{percent}, over {baseline}.")
-        text.append(
-            "That is one subflow, as with the kernel's defaults, except for buffer and congestion control."
-            if is_default
-            else "An unconfigured kernel behaves differently: without endpoints it opens one subflow. "
-            "That was not measured, so the gain over it is unknown."
-        )
+        now = None if answer.baselines is None else answer.baselines.now
+        text.append(f"That is {_more(gain)}, over {baseline}.")
+        if now is not None and now.gain.mean is not None:
+            text.append(
+                f"Over what the hosts do today ({', '.join(now.subflows)} alone) it is {_more(now.gain)}."
+            )
+        elif is_default:
+            text.append(
+                "That is one subflow, as with the kernel's defaults, except for buffer and congestion "
+                "control."
+            )
+        else:
+            text.append(
+                "An unconfigured kernel behaves differently: without endpoints it opens one subflow. "
+                "That was not measured, so the gain over it is unknown."
+            )
     else:
         text.append("It was not compared with a baseline, so the gain is unknown.")
     if testbed == "simulated":
@@ -498,6 +505,12 @@ def _confirmed(confirmed: Interval, otp_mbps: float, where: str, stack: str | No
     return f"{digits(confirmed.mean)} Mbit/s{ends} in {runs}, {where}{whose}."
 
 
+def _more(gain: Gain) -> str:
+    """A gain in Mbit/s with its interval, and as a share."""
+    share = "" if gain.share is None else f", {100 * gain.share:+.1f} %"
+    return f"{digits(gain.mean or 0.0, 3, '+')} Mbit/s{_ends(gain.low, gain.high, '+')}{share}"
+
+
 def _ends(low: float | None, high: float | None, sign: str = "") -> str:
     """A 95 % interval in brackets; nothing where there is none."""
     if low is None or high is None:
@@ -541,8 +554,13 @@ def _risks(outlined: Outline) -> Iterator[str]:
             "the kernel uses plain TCP for an hour (net.mptcp.blackhole_timeout)."
         )
     if (answer.buffer_mode or FIXED) != FIXED:
-        limit = f"{answer.obs_bytes / MIB:.4g} MiB"
+        limit = format_size(answer.obs_bytes, 4)
         yield (
             f"{limit} is the limit of autotuned buffers. A program that sets SO_SNDBUF or SO_RCVBUF disables "
             "autotuning, so that its buffer differs from the measured one."
+        )
+        whose = "the sender" if answer.receive_bytes else "both hosts"
+        yield (
+            f"It holds for every connection of {whose}: one to elsewhere gets at most {limit} a round trip, "
+            f"{answer.obs_bytes * 8 / 1e5:.3g} Mbit/s at 100 ms."
         )

@@ -115,7 +115,8 @@ def from_run(directory: Path) -> Wanted:
     if not answer.is_fixed:
         size = format_size(answer.obs_bytes)
         notes.append(
-            f"its {size} is a limit of autotuning, not of a program: sysctls net.ipv4.tcp_rmem and tcp_wmem"
+            f"its {size} is a limit of autotuning, not of a program: sysctl net.ipv4.tcp_wmem"
+            f"{'' if answer.receive_bytes else ' and tcp_rmem'}"
         )
     if answer.stack is not None and answer.stack.startswith("v0.9x"):
         notes.append("measured with the v0.9x stack, which this kernel does not have")

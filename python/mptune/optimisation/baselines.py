@@ -21,7 +21,7 @@ from mptune.runner.seeds import BASELINE
 from mptune.statistics import Summary, summarise
 from mptune.testbeds import congestion_controls
 from mptune.topology import Path, Topology
-from mptune.trial import Combination, Configuration, Record, Workload
+from mptune.trial import AUTO, Combination, Configuration, Record, Workload
 from mptune.trial.metrics import QUEUEING, THROUGHPUT, Metric
 
 #: A configuration, and the subflows that it has.
@@ -87,7 +87,7 @@ def measure(
     def grown(combination: Combination) -> Configuration:
         return msgspec.structs.replace(
             job.configuration(combination, today.send_bytes),
-            buffer_mode="auto",
+            buffer_mode=AUTO,
             receive_buffer_bytes=today.receive_bytes,
         )
 
@@ -115,12 +115,13 @@ def measure(
     )
 
 
-def verdict(found: Baselines, ours: Summary | None) -> list[str]:
+def verdict(found: Baselines, ours: Summary | None, sacrifice: float) -> list[str]:
     """Sentences where an answer is not better than what hosts do anyway; each says what to do.
 
     Parameters
     ----------
     ours : the answer's delay under load, ms.
+    sacrifice : share of the throughput that an answer may leave to smaller buffers.
     """
     sentences, now, by_hand = [], found.now, found.by_hand
     if now is not None and now.gain is not None and now.gain.low is not None and now.gain.high is not None:
@@ -136,14 +137,16 @@ def verdict(found: Baselines, ours: Summary | None) -> list[str]:
         elif now.gain.low <= 0:
             sentences.append("The gain over today may be chance: more fresh runs tell (--confirm-runs 20).")
     gain = None if by_hand is None else by_hand.gain
-    if by_hand is None or by_hand.value is None or gain is None or gain.high is None or gain.high >= 0:
+    if by_hand is None or by_hand.value is None or gain is None or gain.high is None:
+        return sentences
+    if gain.high >= -sacrifice * by_hand.value.mean:
         return sentences
     delay = ""
     if ours is not None and by_hand.queueing is not None:
         delay = f", at {by_hand.queueing.mean:.0f} ms of delay under load instead of {ours.mean:.0f}"
     sentences.append(
         f"Endpoints by hand with buffers that grow give {digits(by_hand.value.mean)} Mbit/s{delay}: take "
-        "those where only throughput counts (ip mptcp endpoint add), or ask with --buffer-mode auto."
+        "those where only throughput counts (ip mptcp endpoint add)."
     )
     return sentences
 

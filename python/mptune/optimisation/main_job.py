@@ -220,7 +220,8 @@ def optimise(
         contest, confirmation = confirmed.contest, confirmed.confirmation
         ours = confirmation.records[: confirmation.runs]
         shown = baselines.measure(job, ours, min(beside, confirmation.runs))
-        against_hosts = baselines.verdict(shown, confirmation.queueing.get("recommended"))
+        queued = confirmation.queueing.get("recommended")
+        against_hosts = baselines.verdict(shown, queued, options.sacrifice)
         measured = None if asking is None else asking.confirm(contest, confirmation, decided)
     decision = contest.decision
     sensitivity, varied = vary(job, confirmed) if options.sensitivity else (None, [])

@@ -10,7 +10,7 @@ from mptune.report.choices import Choices
 from mptune.report.markup import prose
 from mptune.result.answer import Answer
 from mptune.result.run_data import RunData, TrialRow
-from mptune.result.values import Baseline, Beside, Interval, TcpBaseline
+from mptune.result.values import Baseline, Interval, TcpBaseline
 from mptune.result.wording import ends
 from mptune.trial import Combination
 
@@ -145,7 +145,7 @@ def _confirmed(answer: Answer) -> str:
 
 def _buffer(pair: Baseline | TcpBaseline) -> str:
     """The buffer, or the limits up to which those of both ends grow."""
-    if isinstance(pair, Beside):
+    if isinstance(pair, Baseline) and pair.receive_mib is not None:
         return f"up to {pair.buffer_mib:.4g} and {pair.receive_mib:.4g} MiB"
     return f"{pair.buffer_mib:.4g} MiB"
 

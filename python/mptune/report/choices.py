@@ -126,6 +126,7 @@ def _other(run: RunData, answer: Answer, row: FrontRow) -> Choice:
             standby,
             stack=answer.stack or "",
             mode=answer.buffer_mode or "",
+            receive_bytes=answer.receive_bytes,
             family=answer.family or "",
             initial_path=row.initial_path or "",
         ),

@@ -227,15 +227,17 @@ class ConfirmedOnKernel(msgspec.Struct, frozen=True, kw_only=True):
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """`result.json` (`mptune.result.making` makes it).
 
-    What an older version did not write has a default. `sysctls` are settings of both hosts that are not
-    the kernel's usual ones, `heed` the warnings that ask for something, the most urgent first. MiB, Mbit/s,
-    bytes, s; intervals of 95 %.
+    What an older version did not write has a default. `receive_bytes` is the limit of the receiver's buffer
+    where only the sender's was searched, and None where both have `obs_bytes`. `sysctls` are settings of
+    both hosts that are not the kernel's usual ones, `heed` the warnings that ask for something, the most
+    urgent first. MiB, Mbit/s, bytes, s; intervals of 95 %.
     """
 
     version: int = 0
     topology: str | None = None
     stack: str | None = None
     buffer_mode: str | None = None
+    receive_bytes: int | None = None
     family: str | None = None
     protocol: str = "mptcp"
     opm: str
@@ -326,7 +328,14 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         # Of plain TCP the manager has the path already.
         own = () if self.is_tcp or self.opm == "fullmesh" else self.subflows
         fields = msgspec.structs.asdict(self.confirmed)
-        ours = Baseline(**fields, pm=self.manager, cc=self.occ, buffer_mib=self.obs_mib, subflows=own)
+        ours = Baseline(
+            **fields,
+            pm=self.manager,
+            cc=self.occ,
+            buffer_mib=self.obs_mib,
+            receive_mib=None if self.receive_bytes is None else self.receive_bytes / MIB,
+            subflows=own,
+        )
         pairs["recommended"] = ours
         for name, pair in pairs.items():
             if pair is not None:
@@ -400,6 +409,7 @@ class SizesAnswer(msgspec.Struct, frozen=True, kw_only=True):
     topology: str | None = None
     stack: str | None = None
     buffer_mode: str | None = None
+    receive_bytes: int | None = None
     family: str | None = None
     trials: TrialCounts = TrialCounts()
     sizes: tuple[SizeChoice, ...]
@@ -489,6 +499,7 @@ class ObjectiveAnswer(msgspec.Struct, frozen=True, kw_only=True):
     topology: str | None = None
     stack: str | None = None
     buffer_mode: str | None = None
+    receive_bytes: int | None = None
     family: str | None = None
     trials: TrialCounts = TrialCounts()
     workload: dict[str, str | int | list[Any]]
@@ -519,6 +530,7 @@ def settings_of(answer: ObjectiveAnswer) -> Answer:
         topology=answer.topology,
         stack=answer.stack,
         buffer_mode=answer.buffer_mode,
+        receive_bytes=answer.receive_bytes,
         family=answer.family,
         protocol=ours.protocol,
         opm=ours.pm,

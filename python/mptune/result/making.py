@@ -114,6 +114,7 @@ def answer_of(result: Result) -> Answer:
         topology=None if result.topology is None else result.topology.name,
         stack=result.stack or None,
         buffer_mode=result.buffer_mode or None,
+        receive_bytes=result.receive_bytes,
         family=result.family or None,
         protocol="tcp" if optimum.combination.is_tcp else "mptcp",
         opm=optimum.pm,

@@ -39,6 +39,7 @@ def objective_document(result: ObjectiveResult) -> dict[str, Any]:
             topology=result.topology.name,
             stack=result.stack,
             buffer_mode=result.buffer_mode,
+            receive_bytes=result.receive_bytes,
             family=result.family,
             trials=counts(result.records),
             workload=msgspec.to_builtins(result.workload),

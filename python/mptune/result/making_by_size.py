@@ -35,6 +35,7 @@ def sizes_document(result: SizesResult) -> dict[str, Any]:
             topology=result.topology.name,
             stack=result.stack,
             buffer_mode=result.buffer_mode,
+            receive_bytes=result.receive_bytes,
             family=result.family,
             trials=counts(result.records),
             sizes=tuple(map(_size, result.answers)),

@@ -102,7 +102,7 @@ def _fitting(why: Sequence[str], warnings: Sequence[str], room: int) -> tuple[li
 
 def _of_throughput(answer: Answer) -> _Parts:
     beside = answer.baselines or Baselines()
-    where = _buffer_words(answer.obs_bytes, fixed=answer.is_fixed)
+    where = _buffer_words(answer.obs_bytes, answer.receive_bytes, fixed=answer.is_fixed)
     what = f"{answer.manager} with {answer.occ}{_sending(answer)}, {where}"
     whose = f" ({answer.stack})" if answer.stack else ""
     use = [f"{_name(answer.topology)}use {what}{whose}.", *_gives(answer, beside)]
@@ -139,8 +139,11 @@ def _listed(labels: Sequence[str]) -> str:
     return " and ".join([*([", ".join(labels[:-1])] if labels[1:] else []), *labels[-1:]])
 
 
-def _buffer_words(buffer_bytes: int, *, fixed: bool) -> str:
+def _buffer_words(buffer_bytes: int, receive_bytes: int | None, *, fixed: bool) -> str:
     size = format_size(buffer_bytes, 3)
+    if receive_bytes is not None:
+        receive = format_size(receive_bytes, 3)
+        return f"a send buffer of up to {size} (tcp_wmem) and a receive buffer of up to {receive} (tcp_rmem)"
     return f"buffers of {size}" if fixed else f"buffers that grow up to {size} (tcp_rmem, tcp_wmem)"
 
 
@@ -207,9 +210,9 @@ def _configured(pair: Baseline | TcpBaseline) -> str:
 
 
 def _size(pair: Baseline | TcpBaseline) -> str:
-    """A buffer; of those that grow the limit of the larger."""
-    if isinstance(pair, Beside):
-        return f"up to {max(pair.buffer_mib, pair.receive_mib):.3g} MiB"
+    """A buffer; where those of the two ends differ, the limits of sender and receiver."""
+    if isinstance(pair, Baseline) and pair.receive_mib is not None:
+        return f"{format_size(round(pair.buffer_mib * MIB), 3)}, {pair.receive_mib:.3g} MiB"
     return format_size(round(pair.buffer_mib * MIB), 3)
 
 
@@ -321,7 +324,8 @@ def _of_objective(answer: ObjectiveAnswer) -> _Parts:
     on = "" if ours.protocol == "tcp" or not ours.subflows else f" on {_listed(ours.subflows)}"
     standby = f" (standby: {_listed(ours.standby)})" if ours.standby else ""
     told = ", ".join(f"{name} = {value}" for name, value in ours.sysctls.items())
-    buffer = _buffer_words(ours.buffer_bytes, fixed=answer.buffer_mode in (None, "fixed"))
+    fixed = answer.buffer_mode in (None, "fixed")
+    buffer = _buffer_words(ours.buffer_bytes, answer.receive_bytes, fixed=fixed)
     use = f"{answer.sent}: use {ours.manager} with {ours.cc}{on}{standby}, {buffer}"
     return _Parts(
         use=[f"{_name(answer.topology)}{use}{f', {told}' if told else ''}.", _objective(first, beside)],

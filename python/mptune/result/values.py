@@ -19,12 +19,14 @@ class Baseline(Interval, frozen=True, kw_only=True):
 
     Attributes
     ----------
+    receive_mib : limit of the receiver's buffer where it is not the same; None where it is.
     subflows : those that carry data, where they are chosen and not left to the path manager.
     """
 
     pm: str
     cc: str
     buffer_mib: float
+    receive_mib: float | None = None
     subflows: tuple[str, ...] = ()
 
     @property
@@ -62,7 +64,6 @@ class Beside(Baseline, frozen=True, kw_only=True):
     queueing : delay under load, ms.
     """
 
-    receive_mib: float
     gain: Gain = Gain()
     queueing: Interval = Interval()
 

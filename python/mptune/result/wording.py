@@ -18,7 +18,7 @@ from mptune.optimisation.reached import Reached, percent_certain
 from mptune.optimisation.rounds import Round
 from mptune.statistics import Summary
 from mptune.strategy import ROOM
-from mptune.trial import PLAIN_TCP, Combination, Configuration
+from mptune.trial import AUTO, PLAIN_TCP, Combination, Configuration
 from mptune.trial.stacks import DECLARED
 from mptune.units import MIB, format_size
 
@@ -73,6 +73,7 @@ def objective_answer(result: ObjectiveResult) -> list[str]:
             result.recommended.standby_order,
             stack=result.stack,
             mode=result.buffer_mode,
+            receive_bytes=result.receive_bytes,
             family=result.family,
             initial_path=result.chosen.combination.initial_path,
         ),
@@ -139,6 +140,7 @@ def _size_sentence(result: SizesResult, size_answer: SizeAnswer) -> str:
         size_answer.recommended.standby_order,
         stack=result.stack,
         mode=result.buffer_mode,
+        receive_bytes=result.receive_bytes,
         family=result.family,
         initial_path=chosen.combination.initial_path,
     )
@@ -183,6 +185,7 @@ def instruction(
     *,
     stack: str = "",
     mode: str = "",
+    receive_bytes: int | None = None,
     family: str = "",
     initial_path: str = "",
 ) -> str:
@@ -197,6 +200,7 @@ def instruction(
     standby : the silent ones, in the order in which they take over.
     stack : whose MPTCP it is for; empty if it is unknown.
     mode : of the buffer; empty if it is unknown.
+    receive_bytes : limit of the receiver's buffer; None where it is the same.
     family : what carries the packets; empty if it is unknown.
     initial_path : where the connection begins; empty if that was not chosen.
     """
@@ -205,8 +209,11 @@ def instruction(
     whose = f", {'measured against' if pm == PLAIN_TCP else 'for'} {stack}{over(family)}" if stack else ""
     begin = f", begin on {initial_path}{'' if send else ','}" if initial_path else ""
     buffer = f"the buffer to {buffer_bytes / MIB:.2f} MiB ({buffer_bytes // 1024} KiB)"
-    if mode == "auto":
-        buffer = f"the limits of tcp_rmem and tcp_wmem to {buffer_bytes / MIB:.2f} MiB ({buffer_bytes} bytes)"
+    if mode == AUTO:
+        which = "limits of tcp_rmem and tcp_wmem" if receive_bytes is None else "limit of tcp_wmem"
+        buffer = f"the {which} to {buffer_bytes / MIB:.2f} MiB ({buffer_bytes} bytes)"
+    if receive_bytes is not None:
+        buffer += f", that of tcp_rmem to no less than {receive_bytes / MIB:.4g} MiB"
     if pm == PLAIN_TCP:
         return f"{name}{whose}: use {plain_tcp(*subflows)} with {cc}, no MPTCP, and set {buffer}."
     return f"{name}{whose}: use path manager {pm} with {cc}{begin}{send} and set {buffer}."
@@ -225,6 +232,7 @@ def _sentence(result: Result) -> str:
         standby,
         stack=result.stack,
         mode=result.buffer_mode,
+        receive_bytes=result.receive_bytes,
         family=result.family,
         initial_path=optimum.initial_path,
     )
