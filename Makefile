@@ -175,7 +175,7 @@ conformance: setup  ## run the tests of RFCs, drafts and kernel files; show how 
 	@$(BIN)/python -m benchmarks.fidelity.conformance $(OPTIONS)
 
 .PHONY: recommendations
-recommendations: setup  ## measure every scenario's recommendation and default on the kernel
+recommendations: setup  ## measure every scenario's answer in guests, beside what hosts do without it
 	@$(BIN)/python -m benchmarks.decision.recommendations $(OPTIONS)
 
 # Needs root, Debian's apt, and qemu-system-x86; takes about 15 minutes a kernel.

@@ -1,18 +1,18 @@
-"""Simulated recommendations on the kernel: every shipped scenario, beside the plain default.
+"""The answer for every shipped scenario, beside what hosts do without it, simulated and on a guest's kernel.
 
-For each scenario the main job runs in the simulator under the stack linux, with the grid of `make demo`.
-What it recommends and the default (fullmesh, cubic, the largest buffer) are then measured on the kernel,
-with seeds that the job did not use, and in the simulator with the same seeds: the prediction. Trials are kept
-under target/benchmarks, so that an interrupted run continues (--fresh measures everything again).
-Overloaded ones are measured again, a few times; stalled ones give no number and are counted. Prints a table,
-writes JSON, and with --write-docs the table into the docs. Needs what `mptune doctor` requires.
+For each scenario the main job runs in the simulator as `mptune optimise SCENARIO` does, under the stack of
+the guests' release. Its answer, what hosts do today, endpoints by hand (`mptune.optimisation.baselines`) and
+the papers' default are then measured in guests and in the simulator, with seeds that the job did not use.
+Trials are kept under target/benchmarks, so that an interrupted run continues (--fresh measures everything
+again). Failed trials give no number and are counted. Prints a table, writes JSON, and with --write-docs the
+table into the docs. Exit status 1 if an answer is worse on the kernel than what hosts do, or what anybody
+would do by hand.
 """
 
 import argparse
-import fcntl
+import statistics
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -20,203 +20,197 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.shared import docs
-from benchmarks.shared.kernel import on_the_kernel
 from benchmarks.shared.measure import machine, write
-from benchmarks.shared.results import measured, stored_results
-from mptune._text import plain_tcp
-from mptune.decision.agreement import Cell, Row, summarise_runs
-from mptune.linux import congestion
+from benchmarks.shared.results import stored_results
+from mptune._text import digits
+from mptune.errors import MptuneError
 from mptune.optimisation.main_job import Result, optimise
 from mptune.optimisation.options import OptimiseOptions
-from mptune.optimisation.papers import CCS
+from mptune.options.stacks import StackOptions
 from mptune.runner.planning import plan_trials
 from mptune.runner.progress import Reporter
 from mptune.runner.runner import TrialRunner
-from mptune.runner.running import run_trials
-from mptune.testbeds import create as testbed
-from mptune.testbeds.namespaces import stall_ns
+from mptune.testbeds import create
 from mptune.topology import Topology, load
 from mptune.topology import shipped as scenarios
-from mptune.trial import PLAIN_TCP, Bulk, Configuration
+from mptune.trial import Configuration, Record
+from mptune.trial.metrics import QUEUEING, THROUGHPUT
 from mptune.units import MIB, format_size
 
 DOCS = Path(__file__).parents[2] / "docs" / "reference" / "regret.md"
 
-#: The network that one processor carries in real time, Mbit/s (docs/how-to/kernel.md).
-CARRIED_MBPS = 500
+#: What an answer is measured beside, in the table's order, and what each is called there.
+BESIDE = {"now": "today", "by_hand": "by hand", "default": "papers' default"}
 
-#: The buffers and trials of `make demo`, all of them, and a coarse search to try this benchmark.
-DEMO = OptimiseOptions(
-    strategy="grid",
-    pms=("fullmesh", "pcdc"),
-    ccs=CCS,
-    buffers=tuple(round(2.5 * step * MIB) for step in range(1, 13)),
-    runs=3,
-    duration_ns=30_000_000_000,
-)
-QUICK = OptimiseOptions(
-    strategy="grid",
-    pms=("fullmesh", "pcdc"),
-    ccs=("cubic", "olia"),
-    buffers=tuple(size * MIB for size in (2, 8, 16, 30)),
-    runs=2,
-    duration_ns=10_000_000_000,
-    confirm_runs=3,
-)
+#: An answer is as good as another configuration down to this share of its throughput: what the sacrifice
+#: of `mptune optimise` leaves to smaller buffers.
+ENOUGH = 0.93
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """A scenario's two configurations on both testbeds.
+class Given(msgspec.Struct, frozen=True):
+    """What a configuration gave in its runs.
 
     Attributes
     ----------
-    subflows : those that carry data in the recommended configuration.
+    mbps, delay_ms : means of the runs that gave a number; None where none did. The delay is that of queues.
+    failed : runs that gave none.
     """
 
-    scenario: str
-    subflows: tuple[str, ...]
-    recommended: Row
-    default: Row
+    mbps: float | None
+    delay_ms: float | None
+    failed: int
 
     @property
-    def gain(self) -> float | None:
-        """The recommended configuration's throughput on the kernel, relative to the default's."""
-        ours, theirs = self.recommended.kernel.throughput_mbps, self.default.kernel.throughput_mbps
+    def text(self) -> str:
+        """Mbit/s and the delay under load, for a cell of the table."""
+        if self.mbps is None:
+            return "-"
+        delay = "" if self.delay_ms is None else f", {self.delay_ms:.0f} ms"
+        return f"{digits(self.mbps, 3)}{delay}{f' ({self.failed} failed)' if self.failed else ''}"
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """A scenario's answer, and what it and the others gave by name: simulated, and on the kernel."""
+
+    scenario: str
+    answer: str
+    buffers: str
+    simulated: dict[str, Given]
+    kernel: dict[str, Given]
+
+    def over(self, name: str) -> float | None:
+        """The answer's throughput on the kernel, relative to another's."""
+        ours, theirs = self.kernel["answer"].mbps, self.kernel.get(name, Given(None, None, 0)).mbps
         return ours / theirs if ours is not None and theirs else None
 
     @property
     def holds(self) -> bool:
-        """On the kernel the recommendation is at least as good as the default, and stalls no more often."""
-        ours, theirs = self.recommended.kernel, self.default.kernel
-        if ours.throughput_mbps is None or ours.stalled > theirs.stalled:
-            return False
-        return ours.throughput_mbps >= (theirs.throughput_mbps or 0.0)
+        """Whether what hosts do, and what anybody would do by hand, are no better."""
+        shares = [self.over(name) for name in ("now", "by_hand")]
+        return self.kernel["answer"].mbps is not None and all(
+            share >= ENOUGH for share in shares if share is not None
+        )
 
 
-def rate_mbps(topology: Topology) -> float:
-    """Largest load of the emulator."""
-    up = sum(interface.up_bps for interface in topology.sender.interfaces)
-    down = sum(interface.down_bps for interface in topology.receiver.interfaces)
-    return min(up, down, sum(path.rate_bps for path in topology.paths)) / 1e6
-
-
-def recommend(topology: Topology, asked: argparse.Namespace, reporter: Reporter) -> Result:
-    """The main job in the simulator, with the congestion controls that this kernel has."""
-    search = QUICK if asked.quick else DEMO
-    options = msgspec.structs.replace(
-        search, ccs=tuple(cc for cc in search.ccs if congestion.obstacle(cc) is None), seed=asked.seed
-    )
-    name = f"{topology.name}{'.quick' if asked.quick else ''}"
-    with stored_results("recommendations", name, fresh=asked.fresh) as store:
-        runner = TrialRunner(testbed("simulated"), asked.jobs, store)
+def recommend(topology: Topology, stack: str, asked: argparse.Namespace, reporter: Reporter) -> Result:
+    """The main job in the simulator, with its own defaults."""
+    options = OptimiseOptions(stack=StackOptions(stack=stack), seed=asked.seed, confirm_on="none")
+    with stored_results("recommendations", topology.name, fresh=asked.fresh) as store:
+        runner = TrialRunner(create("simulated"), asked.jobs, store)
         return optimise(topology, runner, options.completed(), reporter=reporter)
 
 
-@contextmanager
-def alone(lock: Path | None) -> Iterator[None]:
-    """While others who measure on this machine wait for the same file."""
-    if lock is None:
-        yield
-        return
-    with lock.open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+def compared(result: Result) -> dict[str, Configuration]:
+    """The answer's configuration, and those that it is measured beside."""
+    assert result.confirmation is not None and result.baselines is not None
+    beside = {"now": result.baselines.now, "by_hand": result.baselines.by_hand}
+    return {
+        "answer": result.confirmation.recommended,
+        **{name: one.configuration for name, one in beside.items() if one is not None},
+        "default": result.confirmation.default,
+    }
 
 
-def rows(topology: Topology, both: Sequence[Configuration], asked: argparse.Namespace) -> list[Row]:
-    """Each configuration on both testbeds, with the same seeds."""
+def measure(
+    testbed: str,
+    topology: Topology,
+    configurations: Mapping[str, Configuration],
+    asked: argparse.Namespace,
+    reporter: Reporter,
+) -> dict[str, Given]:
+    """What each configuration gives on a testbed."""
     planned = plan_trials(
         topology,
-        [asked_for.under(Bulk(duration_ns=round(asked.duration * 1e9))) for asked_for in both],
+        list(configurations.values()),
         purpose="confirm",
         runs=asked.runs,
         base_seed=asked.seed + 1,  # the job has confirmed its answer with those of its own
     )
-    simulated = run_trials(testbed("simulated"), [plan.trial for plan in planned], workers=asked.jobs)
-    with measured("recommendations", fresh=False) as store, alone(asked.lock):
-        kernel = on_the_kernel(store, f"{topology.name} on the kernel", planned)
-    plans = []
-    for number, chosen in enumerate(both):
-        own = slice(number * asked.runs, (number + 1) * asked.runs)
-        quiet = stall_ns(planned[own][0].trial)
-        plans.append(
-            Row(
-                pm=PLAIN_TCP if chosen.protocol == PLAIN_TCP else chosen.pm,
-                cc=chosen.cc,
-                buffer_bytes=chosen.buffer_bytes,
-                simulated=summarise_runs(simulated[own], quiet),
-                kernel=summarise_runs(kernel[own], quiet),
-            )
-        )
-    return plans
+    name = f"{topology.name}.{testbed.replace(':', '-')}"
+    with (
+        stored_results("recommendations", name, fresh=asked.fresh) as store,
+        reporter.phase(f"{topology.name}, {testbed}") as progress,
+    ):
+        records = TrialRunner(create(testbed), asked.jobs, store).measure(planned, progress=progress)
+    return {
+        name: given(records[number * asked.runs : (number + 1) * asked.runs])
+        for number, name in enumerate(configurations)
+    }
+
+
+def given(records: Sequence[Record]) -> Given:
+    """What the runs of a configuration gave."""
+    rates, delays = THROUGHPUT.values(records), QUEUEING.values(records)
+    return Given(
+        statistics.fmean(rates) if rates else None,
+        statistics.fmean(delays) if delays else None,
+        len(records) - len(rates),
+    )
 
 
 def outcome(topology: Topology, asked: argparse.Namespace, reporter: Reporter) -> Outcome:
     """Recommend, and measure."""
-    result = recommend(topology, asked, reporter)
-    assert result.confirmation is not None
-    both = (result.confirmation.recommended, result.confirmation.default)
-    recommended, default = rows(topology, both, asked)
-    return Outcome(scenario=topology.name, subflows=result.subflows, recommended=recommended, default=default)
+    stack = f"linux-{asked.testbed.partition(':')[2]}"
+    result = recommend(topology, stack, asked, reporter)
+    configurations = compared(result)
+    ours = configurations["answer"]
+    on = f" on {', '.join(result.subflows)}" if ours.pm == "pcdc" and ours.protocol != "tcp" else ""
+    receive = ours.receive_buffer_bytes
+    return Outcome(
+        scenario=topology.name,
+        answer=f"{ours.manager if ours.protocol == 'tcp' else ours.pm}{on}, {ours.cc}",
+        buffers=format_size(ours.buffer_bytes, 3) + ("" if receive is None else f", {receive // MIB} MiB"),
+        simulated=measure("simulated", topology, configurations, asked, reporter),
+        kernel=measure(asked.testbed, topology, configurations, asked, reporter),
+    )
 
 
-COLUMNS = (
-    "scenario",
-    "recommended",
-    "buffer",
-    "predicted",
-    "kernel",
-    "error",
-    "default: predicted",
-    "kernel",
-    "error",
-    "recommended / default",
-)
-
-
-def cell(cell: Cell) -> str:
-    """Mean and range in Mbit/s, and how many runs gave no number."""
-    lost = [f"{count} {why}" for why, count in (("stalled", cell.stalled), ("failed", cell.failed)) if count]
-    if cell.throughput_mbps is None:
-        return ", ".join(lost)
-    return ", ".join([f"{cell.throughput_mbps:.3g} ({cell.low_mbps:.3g}-{cell.high_mbps:.3g})", *lost])
-
-
-def cells(outcome: Outcome) -> list[str]:
-    """A row of the table."""
-    ours, theirs = outcome.recommended, outcome.default
-    manager = f"pcdc on {', '.join(outcome.subflows)}" if ours.pm == "pcdc" else ours.pm
-    if ours.pm == PLAIN_TCP:
-        manager = plain_tcp(*outcome.subflows)
-    errors = ["-" if row.error is None else f"{100 * row.error:+.0f} %" for row in (ours, theirs)]
+def head() -> list[str]:
+    """The table's head: on the kernel, but for the answer's own simulated throughput."""
     return [
-        outcome.scenario,
-        f"{manager}, {ours.cc}",
-        format_size(ours.buffer_bytes, 3),
-        cell(ours.simulated),
-        cell(ours.kernel),
-        errors[0],
-        cell(theirs.simulated),
-        cell(theirs.kernel),
-        errors[1],
-        "-" if outcome.gain is None else f"{outcome.gain:.2f}",
+        "scenario",
+        "answer",
+        "send, receive buffer",
+        *BESIDE.values(),
+        "answer",
+        "simulated",
+        *(f"over {name}" for name in ("today", "by hand")),
     ]
 
 
-def summary(outcomes: Sequence[Outcome]) -> str:
-    """Number of recommendations as good as the default, and the others."""
-    worse = [outcome.scenario for outcome in outcomes if not outcome.holds]
-    text = f"{len(outcomes) - len(worse)} of {len(outcomes)} at least as good on the kernel as the default"
-    return f"{text}; not: {', '.join(worse)}." if worse else f"{text}."
+def cells(one: Outcome) -> list[str]:
+    """A row of the table."""
+    nothing = Given(None, None, 0)
+    shares = [one.over(name) for name in ("now", "by_hand")]
+    return [
+        one.scenario,
+        one.answer,
+        one.buffers,
+        *(one.kernel.get(name, nothing).text for name in BESIDE),
+        one.kernel["answer"].text,
+        one.simulated["answer"].text,
+        *("-" if share is None else f"{share:.2f}" for share in shares),
+    ]
 
 
-def markdown(outcomes: Sequence[Outcome]) -> str:
-    """The table for the docs."""
-    lines = [COLUMNS, ["---"] * len(COLUMNS), *(cells(outcome) for outcome in outcomes)]
-    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    about = machine()
-    where = f"{about['processor']}, {about['cores']} processors, Linux {str(about['kernel']).split('-')[0]}"
-    return f"{table}\n\n{summary(outcomes)} Measured on {where}, with mptune {about['mptune']}."
+def summary(outcomes: Sequence[Outcome], testbed: str) -> str:
+    """How many answers are at least as good as what they are measured beside, and the others."""
+    worse = [one.scenario for one in outcomes if not one.holds]
+    text = (
+        f"On {testbed} {len(outcomes) - len(worse)} of {len(outcomes)} answers give at least "
+        f"{100 * ENOUGH:.0f} % of the better of today's settings and endpoints by hand"
+    )
+    gains = {
+        words: sorted(share for one in outcomes if (share := one.over(name)) is not None)
+        for name, words in BESIDE.items()
+    }
+    ranges = [
+        f"{values[0]:.2f} to {values[-1]:.2f} times {words} (median {statistics.median(values):.2f})"
+        for words, values in gains.items()
+        if values
+    ]
+    listed = f"; not: {', '.join(worse)}" if worse else ""
+    return f"{text}{listed}. They give {', '.join(ranges)}."
 
 
 def arguments() -> argparse.Namespace:
@@ -224,62 +218,44 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--runs", type=int, default=3, help="of each configuration on the kernel")
-    parser.add_argument("--duration", type=float, default=12.0, help="of such a run, seconds")
+    parser.add_argument("--runs", type=int, default=3, help="of each configuration on each testbed")
+    parser.add_argument("--testbed", default="virtual:7.3", help="guests whose kernel measures")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", action="append", help="only scenarios with this name; repeat")
-    parser.add_argument("--quick", action="store_true", help="recommend after a coarse search")
-    parser.add_argument("--jobs", type=int, help="simulated trials in parallel; one per core")
-    parser.add_argument("--lock", type=Path, help="hold this file's lock while the kernel measures (flock)")
+    parser.add_argument("--jobs", type=int, help="trials in parallel; one per core")
     parser.add_argument("--fresh", action="store_true", help="measure everything again")
     parser.add_argument("--write-docs", action="store_true", help="put the table into the docs too")
     return parser.parse_args()
 
 
-def topologies(asked: argparse.Namespace) -> list[Topology]:
-    """The scenarios to measure, slow ones first; prints those too fast for this machine."""
-    topologies = [load(name) for name in scenarios() if not asked.only or name in asked.only]
-    limit = CARRIED_MBPS * int(machine()["cores"])
-    for topology in topologies:
-        if rate_mbps(topology) > limit:
-            print(
-                f"{topology.name}: {rate_mbps(topology):.0f} Mbit/s are too much for this machine "
-                "in real time"
-            )
-    return sorted((topology for topology in topologies if rate_mbps(topology) <= limit), key=rate_mbps)
-
-
 def main() -> int:
-    """Measure, print, write; exit status 1 if any recommendation is not good enough."""
-    asked = arguments()
+    """Measure, print, write; exit status 1 if an answer is not good enough."""
+    asked, reporter = arguments(), Reporter()
     print(", ".join(f"{name} {value}" for name, value in machine().items()))
-    missing = {cc: reason for cc in DEMO.ccs if (reason := congestion.obstacle(cc)) is not None}
-    for cc, reason in missing.items():
-        print(f"without {cc}: {reason}", file=sys.stderr)
-    if missing and asked.write_docs:
-        print("the docs are written with every congestion control of make demo", file=sys.stderr)
-        return 2
-    if asked.fresh:
-        with measured("recommendations", fresh=True):
-            pass
     outcomes: list[Outcome] = []
     stopped = False
     try:
-        for topology in topologies(asked):
-            outcomes.append(outcome(topology, asked, Reporter()))
-            print(" | ".join(cells(outcomes[-1])), flush=True)
+        for name in scenarios():
+            if not asked.only or name in asked.only:
+                outcomes.append(outcome(load(name), asked, reporter))
+                print(" | ".join(cells(outcomes[-1])), flush=True)
     except KeyboardInterrupt:
         stopped = True
-    table = Table(*COLUMNS, title="Recommendations on the kernel (Mbit/s)", title_justify="left")
-    for result in outcomes:
-        table.add_row(*cells(result))
-    Console(width=200).print(table)
-    print(summary(outcomes))
-    write("recommendations", [msgspec.to_builtins(outcome) | {"gain": outcome.gain} for outcome in outcomes])
-    if asked.write_docs:
-        docs.replace(DOCS, "recommendations", markdown(outcomes))
+    except MptuneError as error:
+        print(error, file=sys.stderr)
+        return 1
+    table = Table(*head(), title=f"Answers on {asked.testbed} (Mbit/s, delay under load)")
+    for one in outcomes:
+        table.add_row(*cells(one))
+    Console(width=220).print(table)
+    print(summary(outcomes, asked.testbed))
+    write("recommendations", [msgspec.to_builtins(one) for one in outcomes])
+    if asked.write_docs and outcomes:
+        lines = docs.table([head(), *map(cells, outcomes)])
+        about = f"{summary(outcomes, asked.testbed)} Measured with mptune {machine()['mptune']}."
+        docs.replace(DOCS, "recommendations", "\n".join([*lines, "", about]))
         print(f"written to {DOCS}")
-    return int(stopped or not all(outcome.holds for outcome in outcomes))
+    return int(stopped or not all(one.holds for one in outcomes))
 
 
 if __name__ == "__main__":

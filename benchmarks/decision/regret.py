@@ -49,7 +49,7 @@ from mptune.runner.runner import TrialRunner
 from mptune.strategy import STRATEGIES
 from mptune.testbeds import create as testbed
 from mptune.topology import Topology, load, shipped
-from mptune.trial import Configuration
+from mptune.trial import FIXED, Configuration
 from mptune.trial.stacks import STACKS
 from mptune.units import format_size
 
@@ -143,6 +143,7 @@ def answer(bench: Bench, stack: str, asked: argparse.Namespace) -> Result:
         buffers=buffer_grid(bench.topology, plan.sizes),
         runs=plan.sweep_runs,
         duration_ns=plan.seconds * 10**9,
+        buffer_mode=FIXED,  # as in the search
         stack=StackOptions(stack=stack),
         impact=ImpactOptions(runs=plan.impact_runs, window_ns=plan.seconds * 10**9 // 2),
         confirm_runs=plan.sweep_runs,

@@ -29,7 +29,7 @@ from mptune.optimisation.papers import CCS, PMS
 from mptune.options.buffers import parse_buffers
 from mptune.testbeds import Testbed
 from mptune.topology import load
-from mptune.trial import BIN_NS, Observation, SubflowObservation, Trial
+from mptune.trial import BIN_NS, FIXED, Observation, SubflowObservation, Trial
 
 SECOND = 10**9
 
@@ -86,6 +86,7 @@ def campaign(directory: Path, runs: int) -> int:
         pms=PMS,
         ccs=CCS,
         buffers=buffers,
+        buffer_mode=FIXED,
         runs=runs,
         duration_ns=30 * SECOND,
         impact=impact,

@@ -120,7 +120,14 @@ def test_the_gain_has_its_interval_its_rival_and_its_testbed(run: Make):
     assert advised.text[1] == (
         "That is +5.00 Mbit/s (95 %: +4.00 to +6.00), +33.3 %, over fullmesh, cubic and 4 MiB."
     )
-    assert not advised.is_kernel_default and "was not measured" in advised.text[2]
+    assert not advised.is_kernel_default
+    assert advised.text[2].startswith("Over what the hosts do today (F-T alone) it is +")
+
+
+def test_without_a_trial_of_today_the_gain_over_it_is_unknown(run: Make):
+    default = {"pm": "fullmesh", "cc": "cubic", "buffer_mib": 4, "mean": 15, "runs": 5}
+    advised = advice_of(run(default=default, gain={"mean": 5.0, "runs": 5}, baselines=None)).expected
+    assert "was not measured" in advised.text[2]
 
 
 def test_the_kernels_own_default_is_recognised(run: Make):

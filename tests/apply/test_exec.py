@@ -87,7 +87,7 @@ def test_the_answer_of_a_run(tmp_path):
     fixed = programs.from_run(run_directory(tmp_path / "fixed"))
     assert (fixed.protocol, fixed.cc, fixed.buffer_bytes) == ("mptcp", "cubic", 655360)
     auto = programs.from_run(run_directory(tmp_path / "auto", buffer_mode="auto"))
-    assert auto.buffer_bytes is None and "net.ipv4.tcp_rmem" in auto.notes[1]
+    assert auto.buffer_bytes is None and "net.ipv4.tcp_wmem and tcp_rmem" in auto.notes[1]
     tcp = programs.from_run(run_directory(tmp_path / "tcp", protocol="tcp"))
     assert tcp.protocol == "tcp"
     other = programs.from_run(run_directory(tmp_path / "other", stack="v0.9x (the papers' kernels)"))

@@ -39,6 +39,7 @@ def register(app: typer.Typer) -> None:
         "mptune run CLOUD-HOME.hybrid --workload mix:bulk+messages:200B/100ms   # both at the same time",
         "mptune run UNIS-HiN --connections 20                       # that share the paths, and how fairly",
         "mptune run UNIS-HiN --buffer-mode auto --buffer 4MiB       # autotuning up to tcp_rmem, tcp_wmem",
+        "mptune run CLOUD-HOME.hybrid --buffer-mode auto --buffer 128KiB --receive-buffer 32MiB",
         "mptune run UNIS-HiN --at 5s:down:U-U --at 9s:up:U-U --duration 15s   # cut a path for 4 s",
         "mptune run UNIS-HiN --protocol tcp --initial-path U-U      # plain TCP on one path, to compare",
         "mptune run UNIS-HiN --family ipv6                          # the same over IPv6",
@@ -79,6 +80,8 @@ def _print(trial: Trial, observation: Observation) -> None:
     seconds = observation.duration_ns / 1e9
     how = f"{'plain TCP' if trial.protocol == 'tcp' else trial.pm}{over(trial.family)}"
     size = units.format_size(trial.buffer_bytes)
+    if trial.receive_buffer_bytes is not None:
+        size = f"{size} and {units.format_size(trial.receive_buffer_bytes)}"
     buffer = f"{size} of buffer" if trial.buffer_mode == FIXED else f"buffers of up to {size}"
     what = f"{trial.topology.name}, {how}, {trial.cc}, {buffer}"
     if observation.completion_ns is not None:

@@ -53,6 +53,16 @@ Cc = Annotated[str, Option(choice(_congestion_controls), "Congestion control of 
 Buffer = Annotated[
     int, Option(BUFFER, "Send and receive buffer of the connection; a bare number is MiB.", flag="--buffer")
 ]
+ReceiveBuffer = Annotated[
+    int | None,
+    Option(
+        BUFFER,
+        "Receive buffer of the connection, where it is another.",
+        flag="--receive-buffer",
+        rare=True,
+        unset="as --buffer",
+    ),
+]
 BufferMode = Annotated[
     str,
     Option(

@@ -24,6 +24,7 @@ from mptune.options.trials import (
     InitialPath,
     Pm,
     Protocol,
+    ReceiveBuffer,
     SizeKnown,
     TransferSize,
     check_labels,
@@ -78,6 +79,7 @@ class RunOptions(Options, frozen=True, kw_only=True):
     pm: Pm = None
     cc: Cc = "cubic"
     buffer_bytes: Buffer = 16 * units.MIB
+    receive_buffer_bytes: ReceiveBuffer = None
     buffer_mode: BufferMode = FIXED
     family: Family = DEFAULT_FAMILY
     duration_ns: Annotated[int | None, sending_time("30s")] = None
@@ -235,6 +237,7 @@ def trial_document(trial: Trial, observation: Observation) -> dict[str, Any]:
         "throughput_mbps": observation.throughput_bps / 1e6,
         "duration_s": seconds,
         "buffer_bytes": trial.buffer_bytes,
+        "receive_buffer_bytes": trial.receive_buffer_bytes,
         "buffer_mode": trial.buffer_mode,
         "protocol": trial.protocol,
         "family": trial.family,
