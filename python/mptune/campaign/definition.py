@@ -152,6 +152,11 @@ class SweepOptions(Options, frozen=True, kw_only=True):
             )
 
     @property
+    def mode_of_trials(self) -> str:
+        """The buffers' mode of trials, where it is no factor."""
+        return self.buffer_mode
+
+    @property
     def modes(self) -> tuple[str, ...]:
         """Every mode of the buffers."""
         return self.buffer_modes or (self.buffer_mode,)

@@ -21,6 +21,7 @@ from mptune.campaign.possible import possible
 from mptune.campaign.sending import recall, to_come
 from mptune.errors import InputError, MptuneError
 from mptune.impact import Impact, measure_impact
+from mptune.optimisation import modes
 from mptune.optimisation.budget import shortened
 from mptune.optimisation.by_objective import ObjectiveResult, optimise_by_objective
 from mptune.optimisation.by_size import SizesResult, optimise_by_size
@@ -197,11 +198,11 @@ class _Run:
     def _notice(self) -> str:
         """Notice to the user before the first trial."""
         definition, options = self._definition, self._definition.options
-        modes = (options.buffer_modes if isinstance(options, SweepOptions) else ()) or (options.buffer_mode,)
+        several = options.buffer_modes if isinstance(options, SweepOptions) else ()
         return testbeds.notice(
             definition.testbed,
             definition.topology,
-            buffer_modes=modes,
+            buffer_modes=several or (options.mode_of_trials,),
             sending=to_come(definition, self._store, self._lasted_ns),
             sent=self._runner.testbed.sent,
         )
@@ -257,6 +258,8 @@ class _Run:
                 continue
             changed = () if previous is None else changes(previous.answered, new.answered)
             rounds.append(Round(number=number, at_ns=at_ns, answered=new.answered, changes=changed))
+            # One mode throughout: what changes between rounds is then the network's doing.
+            options = modes.in_mode(options, modes.of(new))
             records += new.records
             previous = new
         if previous is None:

@@ -100,7 +100,7 @@ def _trial(definition: Definition, pm: str, cc: str, buffer_bytes: int) -> Trial
         buffer_bytes,
         {},
         stack=options.stack.chosen(),
-        buffer_mode=options.buffer_mode,
+        buffer_mode=options.mode_of_trials,
         family=options.family,
         workload=options.workloads[0],
     )

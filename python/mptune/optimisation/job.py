@@ -13,7 +13,7 @@ import msgspec
 
 from mptune.impact import SubflowSets
 from mptune.optimisation.candidates import brief_ns
-from mptune.optimisation.options import DEFAULT_CC, DEFAULT_PM, SENDER, OptimiseOptions
+from mptune.optimisation.options import DEFAULT_CC, DEFAULT_PM, OptimiseOptions
 from mptune.options.trials import USUAL_PMS
 from mptune.runner.planning import plan_trials
 from mptune.runner.progress import Reporter
@@ -69,7 +69,7 @@ class Job:
         MptuneError : a host cannot be reached.
         """
         job = cls(topology, runner, options, reporter or Reporter(quiet=True), round_)
-        if options.buffer_mode != SENDER:
+        if not options.grows_at_sender:
             return job
         today = runner.testbed.today(topology, msgspec.structs.asdict(options.stack.chosen()))
         return replace(job, receive_bytes=max(today.receive_bytes, *options.buffers))
@@ -158,7 +158,7 @@ class Job:
         """The papers' default, with the largest buffer; fixed where only the sender's is searched."""
         options = self.options
         plain = self.configuration(Combination(DEFAULT_PM, DEFAULT_CC), options.buffers[-1])
-        if options.buffer_mode != SENDER:
+        if not options.grows_at_sender:
             return plain
         return msgspec.structs.replace(plain, buffer_mode=FIXED, receive_buffer_bytes=None)
 

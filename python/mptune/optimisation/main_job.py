@@ -16,6 +16,7 @@ elsewhere instead of the first three steps, `mptune.optimisation.by_size` asks f
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import msgspec
 
@@ -32,7 +33,7 @@ from mptune.impact import (
     Impact,
     warnings_of,
 )
-from mptune.optimisation import baselines, mpcoa
+from mptune.optimisation import baselines, modes, mpcoa
 from mptune.optimisation.baselines import Baselines
 from mptune.optimisation.budget import Budget, shortened
 from mptune.optimisation.candidates import asked
@@ -43,7 +44,7 @@ from mptune.optimisation.job import Job, failures
 from mptune.optimisation.learning import learn
 from mptune.optimisation.mpcoa import Mpcoa, MpcoaOptions
 from mptune.optimisation.on_kernel import AskingKernel, MeasuredOnKernel, undecided
-from mptune.optimisation.options import OptimiseOptions
+from mptune.optimisation.options import COMPETE, SENDER, OptimiseOptions
 from mptune.optimisation.plain_tcp import PlainTcp
 from mptune.optimisation.reached import Reached, telling
 from mptune.optimisation.rounds import Answered, Round
@@ -57,7 +58,7 @@ from mptune.runner.progress import Reporter
 from mptune.runner.runner import TrialRunner
 from mptune.testbeds import stack_title
 from mptune.topology import Topology
-from mptune.trial import PLAIN_TCP, Record
+from mptune.trial import FIXED, PLAIN_TCP, Record
 from mptune.trial.metrics import THROUGHPUT
 
 
@@ -191,6 +192,28 @@ def optimise(
     Interrupted : Ctrl-C after the first trials of the sweep.
     """
     options.check()
+    wanted = partial(_optimise, topology, runner, reporter=reporter, round_=round_, kernel=kernel)
+    if options.buffer_mode != COMPETE:
+        return wanted(options)
+    job = Job.on(topology, runner, modes.in_mode(options, FIXED), reporter, round_)
+    if job.is_real or options.budget_ns is not None:
+        return wanted(modes.in_mode(options, modes.predicted(topology, options)))
+    grown = wanted(modes.in_mode(options, SENDER))
+    if not modes.fixed_may_win(job, grown):
+        return grown
+    return modes.better(grown, wanted(job.options), options.sacrifice)
+
+
+def _optimise(
+    topology: Topology,
+    runner: TrialRunner,
+    options: OptimiseOptions,
+    *,
+    reporter: Reporter | None,
+    round_: int,
+    kernel: TrialRunner | None,
+) -> Result:
+    """The answer for buffers of one mode."""
     budget = Budget.on(runner.testbed, topology, options, runner.at_once).fitted()
     options = budget.options
     job = Job.on(topology, runner, options, reporter, round_)

@@ -56,8 +56,8 @@ from mptune.trial.stacks import flag
 DEFAULT_PM, DEFAULT_CC = "fullmesh", "cubic"
 
 #: Which buffers a size is meant for: those of both ends, fixed or growing, or the sender's alone.
-SENDER = "sender"
-MODES = (SENDER, AUTO, FIXED)
+SENDER, COMPETE = "sender", "compete"
+MODES = (COMPETE, SENDER, AUTO, FIXED)
 
 #: Where PCDC's sets come from.
 SETS = ("compete", "signs")
@@ -169,12 +169,13 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
         Option(
             choice(lambda: MODES),
             "sender: the sender's buffer grows up to the size, the receiver's as far as the host lets it; "
-            "auto: both grow up to the size; fixed: both have the size, as in the papers.",
+            "auto: both grow up to the size; fixed: both have the size, as in the papers; compete: sender, "
+            "or fixed where that gives clearly more throughput.",
             key="buffer_mode",
             rare=True,
             alone=True,
         ),
-    ] = SENDER
+    ] = COMPETE
     family: Family = DEFAULT_FAMILY
     initial_paths: InitialPaths = ()
     transfers: Transfers = ()
@@ -502,7 +503,12 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
     @property
     def mode_of_trials(self) -> str:
         """The buffers' mode of every trial, as in `Trial`."""
-        return AUTO if self.buffer_mode == SENDER else self.buffer_mode
+        return AUTO if self.grows_at_sender else self.buffer_mode
+
+    @property
+    def grows_at_sender(self) -> bool:
+        """Whether only the sender's buffer is searched, as long as nothing else was found to be better."""
+        return self.buffer_mode in (SENDER, COMPETE)
 
     @property
     def chosen_strategy(self) -> str:

@@ -101,7 +101,7 @@ def read_run(directory: Path, label: str) -> RunData:
         topology = from_document(config.topology, str(directory), f"{CONFIG}: topology")
     with _store(directory) as store:
         own = _own_sets(answer, impact.impact) if by_objective is None else _no_sets(config.options)
-        trials = () if store is None else _trials(store, config.options, own)
+        trials = () if store is None else _trials(store, config.options, own, answer)
         if store is not None:
             trials = tuple(_with_delay(store, trial) for trial in trials)
         foreign = 0 if store is None else store.foreign()
@@ -180,8 +180,13 @@ def _no_sets(options: dict[str, Any]) -> _OwnSets:
     return {(0, cc): () for cc in options.get("ccs") or ()}
 
 
-def _trials(store: Store, options: dict[str, Any], own: _OwnSets) -> tuple[TrialRow, ...]:
-    """Trials in the order requested; the store has them in the order in which they ended."""
+def _trials(
+    store: Store, options: dict[str, Any], own: _OwnSets, answer: Answer | None
+) -> tuple[TrialRow, ...]:
+    """Trials in the order requested; the store has them in the order in which they ended.
+
+    Where buffers that grow and fixed ones competed, those of the answer, and the papers' default.
+    """
     orders = {
         field: {value: place for place, value in enumerate(options.get(option) or ())}
         for field, option in _ASKED
@@ -191,10 +196,27 @@ def _trials(store: Store, options: dict[str, Any], own: _OwnSets) -> tuple[Trial
         asked = [orders[field].get(getattr(trial, field), len(orders[field])) for field, _ in _ASKED]
         return [_PURPOSES[trial.purpose], *asked]
 
-    stored = [trial for trial in store.trials() if trial.purpose in _PURPOSES]
-    variants = [_variant(stored_trial) for stored_trial in stored if not is_tcp(stored_trial.settings)]
+    stored = [trial for trial in store.trials() if trial.purpose in _PURPOSES and _is_shown(trial, answer)]
+    variants = [
+        _variant(trial) for trial in stored if not is_tcp(trial.settings) and not _is_default(trial, answer)
+    ]
     mixed = [number for number, values in enumerate(zip(*variants, strict=True)) if len(set(values)) > 1]
     return tuple(sorted((_trial(trial, mixed, own) for trial in stored), key=place))
+
+
+def _is_shown(stored: StoredTrial, answer: Answer | None) -> bool:
+    """True for a trial with the buffers of the answer, and for one of the default."""
+    mode = None if answer is None else answer.buffer_mode
+    return mode in (None, _buffer_mode(stored)) or _is_default(stored, answer)
+
+
+def _is_default(stored: StoredTrial, answer: Answer | None) -> bool:
+    """True for a trial of the default that the answer was confirmed beside."""
+    default = None if answer is None else answer.default
+    if default is None or stored.purpose != "confirm" or _buffer_mode(stored) != FIXED:
+        return False
+    own = stored.pm, stored.cc, stored.buffer_bytes
+    return own == (default.pm, default.cc, round(default.buffer_mib * MIB))
 
 
 def _variant(stored: StoredTrial) -> tuple[str, str]:
