@@ -22,6 +22,7 @@ OPTIONS = OptimiseOptions(
     pms=("fullmesh",),
     ccs=("cubic",),
     buffers=(MIB, 2 * MIB, 4 * MIB),
+    buffer_mode="fixed",
     runs=2,
     duration_ns=2 * SECOND,
     confirm_runs=3,

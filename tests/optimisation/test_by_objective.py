@@ -280,7 +280,7 @@ def test_it_is_measured_again_with_new_seeds_beside_the_default(network: Topolog
     }
     assert len(seeds["confirm"]) == 6 and not seeds["confirm"] & (seeds["sweep"] | seeds["screen"])
     # All but what the hosts do today, which is no candidate.
-    beside = [trial for trial in testbed.trials if trial.buffer_mode == "auto"]
+    beside = [trial for trial in testbed.trials if trial.buffer_bytes == 4 * MIB]
     assert len(beside) == 12 and len(result.records) == len(testbed.trials) - len(beside)
 
 

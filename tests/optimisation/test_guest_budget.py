@@ -95,6 +95,7 @@ def on_guests(guests: FakeGuests, monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 CAMPAIGN = """
 topology = "UiT-HAW"
 testbed = "virtual"
+buffer_mode = "fixed"
 [factors]
 pm = ["fullmesh"]
 cc = ["cubic"]

@@ -20,6 +20,7 @@ ISP = "<img src=x onerror=alert(2)> & \"quoted\" 'twice'"
 
 OPTIMISE = """
 topology = "hostile.toml"
+buffer_mode = "fixed"
 [factors]
 pm = ["fullmesh", "pcdc"]
 cc = ["cubic", "reno"]
