@@ -158,13 +158,13 @@ test-rust: | $(RESULTS)
 	cargo test --workspace --locked --no-fail-fast 2>&1 | tee $(RESULTS)/cargo.txt
 
 # Twice as many workers as processors: half of the tests wait for real networks, each its own, in the order of tests/conftest.py.
-# What measures comes last and by itself: it needs the processors.
+# What measures comes last: it needs processors that nobody else uses, but none of its tests takes a whole one.
 .PHONY: test-python
 test-python: | $(RESULTS)
 	@status=0; rm -f $(RESULTS)/pytest.txt $(RESULTS)/left-out.json; \
 	part() { $(BIN)/pytest "$$@" --left-out=$(RESULTS)/left-out.json 2>&1 | tee -a $(RESULTS)/pytest.txt || status=1; }; \
 	part --numprocesses=$$((2 * $$(nproc))) --dist=loadfile -m "not measures"; \
-	part -m measures; \
+	part --numprocesses=$$(nproc) --dist=loadfile -m measures; \
 	exit $$status
 
 $(RESULTS):
