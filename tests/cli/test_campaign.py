@@ -29,6 +29,7 @@ from tests.plugins.waiting import until
 OPTIMISE = """
 topology = "UiT-HAW"
 name = "short"
+buffer_mode = "fixed"
 [factors]
 cc = ["cubic", "reno"]
 buffers = "0.02,0.1,0.5"

@@ -11,6 +11,7 @@ from mptune.optimisation.main_job import Result, optimise
 from mptune.optimisation.mpcoa import MpcoaOptions
 from mptune.optimisation.options import COMPETE, SENDER, OptimiseOptions
 from mptune.runner.runner import TrialRunner
+from mptune.statistics import Summary
 from mptune.testbeds._today import Today
 from mptune.testbeds.simulated import SimulatedTestbed
 from mptune.trial import AUTO, FIXED, Observation, Trial
@@ -56,6 +57,10 @@ def answer(testbed: SimulatedTestbed, **changes: Any) -> Result:
     return optimise(topology.load(HYBRID), TrialRunner(testbed, 1), options.completed())
 
 
+def confirmed_by(result: Result) -> Summary | None:
+    return None if result.confirmation is None else result.confirmation.confirmed
+
+
 @pytest.mark.parametrize(("allowed", "receive"), [(6 * MIB, 6 * MIB), (MIB // 2, MIB)])
 def test_the_receivers_buffer_grows_to_what_its_host_allows_and_to_the_largest_size(
     allowed: int, receive: int
@@ -75,7 +80,7 @@ def test_a_small_send_buffer_gives_what_the_search_may_not_leave_to_endpoints_by
     """The case: with one size for both, endpoints by hand gave 15 % more than the answer."""
     result = answer(SimulatedTestbed(), buffer_mode=SENDER, duration_ns=30 * SECOND)
     assert result.baselines is not None and result.baselines.by_hand is not None
-    by_hand, confirmed = result.baselines.by_hand.value, result.confirmation and result.confirmation.confirmed
+    by_hand, confirmed = result.baselines.by_hand.value, confirmed_by(result)
     assert by_hand is not None and confirmed is not None
     assert confirmed.mean > 0.9 * by_hand.mean
     assert not any("by hand" in sentence for sentence in result.heed)
@@ -96,9 +101,9 @@ def test_fixed_buffers_are_searched_where_a_look_finds_more_and_taken_where_they
 def test_fixed_buffers_that_give_little_more_are_named_and_not_taken() -> None:
     """Programs would have to set them: less than the sacrifice is not worth that."""
     grown = answer(SimulatedTestbed(), buffer_mode=SENDER)
-    best = grown.confirmation and grown.confirmation.confirmed
+    best = confirmed_by(grown)
     fixed = answer(SimulatedTestbed(), buffer_mode=FIXED)
-    other = fixed.confirmation and fixed.confirmation.confirmed
+    other = confirmed_by(fixed)
     assert best is not None and other is not None
     scale = 1.04 * best.mean / other.mean
     result = answer(Scaled(fixed=scale, receive_bytes=32 * MIB))
