@@ -23,6 +23,7 @@ from tests.apply.worlds import HOME, NETWORK, SERVER, looked, reads
 
 CAMPAIGN = """
 topology = "home.toml"
+buffer_mode = "fixed"
 [factors]
 pm = ["fullmesh", "pcdc"]
 cc = ["cubic"]

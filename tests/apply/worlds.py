@@ -81,6 +81,7 @@ DUAL = (
 
 CAMPAIGN = """
 topology = "home.toml"
+buffer_mode = "fixed"
 [factors]
 pm = ["fullmesh", "pcdc"]
 cc = ["cubic"]

@@ -377,8 +377,8 @@ def test_a_campaign_of_messages_has_an_objective_and_limits(tmp_path: Path) -> N
     definition = of_messages(tmp_path, decision=f"[decision]\n{limits}")
     options = definition.options
     assert options.workload == Pattern(bytes=200, interval_ns=10**8)
-    assert (options.runs, options.confirm_runs, options.objective_word) == (10, 20, "late:150ms")
-    assert [(limit.metric.name, limit.most) for limit in options.limits] == [
+    assert (options.runs, options.confirm_runs, options.objectives[0].name) == (10, 20, "later than 150 ms")
+    assert [(limit.metric.name, limit.limit) for limit in options.limits] == [
         ("delay p99", 80.0),
         ("longest gap", 1000.0),
     ]

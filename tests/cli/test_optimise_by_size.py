@@ -92,7 +92,8 @@ def test_the_report_shows_every_size(done: tuple[Path, Any]) -> None:
 
 
 def test_the_terminal_shows_answer_and_default_for_each_size(tmp_path: Path) -> None:
-    result = mptune("optimise", "UiT-HAW", *BY_SIZE, "--details", "--out", tmp_path / "out")
+    fixed = "--buffer-mode", "fixed"
+    result = mptune("optimise", "UiT-HAW", *BY_SIZE, *fixed, "--details", "--out", tmp_path / "out")
     assert result.exit_code == 0, result.stderr
     first, second, *_ = result.stdout.splitlines()
     assert first.startswith("UiT-HAW, transfers of 8 KiB, for Linux 6.18's MPTCP: use path manager ")

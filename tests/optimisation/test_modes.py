@@ -90,10 +90,10 @@ def test_fixed_buffers_are_searched_where_a_look_finds_more_and_taken_where_they
     slower, faster = Scaled(fixed=0.5), Scaled(fixed=2.0)
     grown, fixed = answer(slower), answer(faster)
     assert OPTIONS.buffer_mode == COMPETE
-    assert modes.of(grown) == SENDER and not any("searched too" in text for text in grown.warnings)
+    assert grown.mode == SENDER and not any("searched too" in text for text in grown.warnings)
     sizes = {trial.buffer_bytes for trial in slower.trials if trial.buffer_mode == FIXED}
-    assert sizes == {MIB // 64, MIB // 16, MIB // 4, MIB, 2 * MIB}  # a look, and the papers' default
-    assert modes.of(fixed) == FIXED and fixed.receive_bytes is None
+    assert sizes == {MIB // 64, MIB // 16, MIB // 4, MIB}  # a look, and the papers' default
+    assert fixed.mode == FIXED and fixed.receive_bytes is None
     assert any(text.startswith("Buffers that grow were searched too") for text in fixed.warnings)
     assert all(record.settings.get("buffer_mode", FIXED) == FIXED for record in fixed.records)
 
@@ -107,7 +107,7 @@ def test_fixed_buffers_that_give_little_more_are_named_and_not_taken() -> None:
     assert best is not None and other is not None
     scale = 1.04 * best.mean / other.mean
     result = answer(Scaled(fixed=scale, receive_bytes=32 * MIB))
-    assert modes.of(result) == SENDER
+    assert result.mode == SENDER
     assert any(text.startswith("Fixed buffers were searched too") for text in result.warnings)
 
 

@@ -54,6 +54,7 @@ class RunKeywords(MemberKeywords, _PathManagerKeywords, _PathKeywords, total=Fal
     pm: One | None
     cc: One | None
     buffer: One | None
+    receive_buffer: One | None
     buffer_mode: One | None
     family: One | None
     duration: One | None

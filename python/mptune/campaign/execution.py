@@ -259,7 +259,7 @@ class _Run:
             changed = () if previous is None else changes(previous.answered, new.answered)
             rounds.append(Round(number=number, at_ns=at_ns, answered=new.answered, changes=changed))
             # One mode throughout: what changes between rounds is then the network's doing.
-            options = modes.in_mode(options, modes.of(new))
+            options = modes.in_mode(options, new.mode)
             records += new.records
             previous = new
         if previous is None:

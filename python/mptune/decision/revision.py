@@ -32,7 +32,9 @@ def enlarged(decision: Decision, size_mib: float, points: Sequence[SweepPoint]) 
         least, most = uncertainty.otp_mbps
         seen = [one for one in (point.throughput.low, point.throughput.high) if one is not None]
         uncertainty = msgspec.structs.replace(
-            uncertainty, obs_mib=(low, max(high, size_mib)), otp_mbps=(min(least, *seen), max(most, *seen))
+            uncertainty,
+            obs_mib=(low, max(high, size_mib)),
+            otp_mbps=(min((least, *seen)), max((most, *seen))),
         )
     return msgspec.structs.replace(answering(decision, optimum), uncertainty=uncertainty)
 

@@ -135,6 +135,17 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     @property
+    def mode(self) -> str:
+        """Whose buffers it is for, one of `mptune.optimisation.options.MODES`."""
+        return self.buffer_mode if self.receive_bytes is None else SENDER
+
+    def beside(self, other: "Result") -> "Result":
+        """The same answer, which names what buffers of another mode gave."""
+        confirmed = None if other.confirmation is None else other.confirmation.confirmed
+        named = modes.sentence(other.mode, other.optimum, other.buffer_bytes, confirmed)
+        return msgspec.structs.replace(self, warnings=(*self.warnings, named))
+
+    @property
     def optimum(self) -> Optimum:
         """The optimum as the model predicts it."""
         return self.decision.optimum
@@ -199,9 +210,13 @@ def optimise(
     if job.is_real or options.budget_ns is not None:
         return wanted(modes.in_mode(options, modes.predicted(topology, options)))
     grown = wanted(modes.in_mode(options, SENDER))
-    if not modes.fixed_may_win(job, grown):
+    if not modes.fixed_may_win(job, grown.points, grown.finalists, grown.impacts):
         return grown
-    return modes.better(grown, wanted(job.options), options.sacrifice)
+    fixed = wanted(job.options)
+    assert grown.confirmation is not None and fixed.confirmation is not None  # measured here
+    if modes.fixed_wins(grown.confirmation, fixed.confirmation, options.sacrifice):
+        return fixed.beside(grown)
+    return grown.beside(fixed)
 
 
 def _optimise(

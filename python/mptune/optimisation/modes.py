@@ -6,14 +6,17 @@ buffer that grows to twice the congestion window (`tcp_sndbuf_expand` in net/ipv
 aggressive control back. Nothing is searched here (see `mptune.optimisation.main_job`).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from mptune._text import digits
-from mptune.decision.selection import whole_buffer
+from mptune.decision.confirmation import Confirmation
+from mptune.decision.robustness import Finalist
+from mptune.decision.selection import Optimum, whole_buffer
+from mptune.decision.sweep import SweepPoint
+from mptune.impact import Impact
 from mptune.optimisation.job import Job
 from mptune.optimisation.options import DEFAULT_CC, DEFAULT_PM, SENDER, OptimiseOptions
 from mptune.runner.runner import TrialRunner
@@ -25,11 +28,8 @@ from mptune.trial import FIXED, Bulk, Combination
 from mptune.trial.metrics import THROUGHPUT
 from mptune.units import MIB, format_size
 
-if TYPE_CHECKING:
-    from mptune.optimisation.main_job import Result
-
-#: Sizes of a look, as shares of the largest of the search. Twice that is beyond it, where a search goes too.
-_SIZES = (1 / 64, 1 / 16, 1 / 4, 1, 2)
+#: Sizes of a look, as shares of the largest of the search.
+_SIZES = (1 / 64, 1 / 16, 1 / 4, 1)
 
 #: The fastest combinations of a search that a look has.
 _FASTEST = 4
@@ -41,11 +41,6 @@ _BRIEF_NS = 10_000_000_000
 def in_mode(options: OptimiseOptions, mode: str) -> OptimiseOptions:
     """The same question for buffers of one mode."""
     return msgspec.structs.replace(options, buffer_mode=mode).completed()
-
-
-def of(result: "Result") -> str:
-    """The mode that an answer is for."""
-    return result.buffer_mode if result.receive_bytes is None else SENDER
 
 
 def predicted(topology: Topology, options: OptimiseOptions) -> str:
@@ -62,49 +57,43 @@ def predicted(topology: Topology, options: OptimiseOptions) -> str:
     return FIXED if (1 - options.sacrifice) * fixed > grown else SENDER
 
 
-def fixed_may_win(job: Job, grown: "Result") -> bool:
+def fixed_may_win(
+    job: Job, points: Sequence[SweepPoint], finalists: Sequence[Finalist], impacts: Sequence[Impact]
+) -> bool:
     """Whether a look at fixed buffers finds something faster than all that grow.
 
     Parameters
     ----------
     job : with fixed buffers.
+    points, finalists, impacts : of the search with buffers that grow.
     """
     tops: dict[Combination, float] = {}
-    for point in grown.points:
+    for point in points:
         tops[point.combination] = max(point.throughput.mean, tops.get(point.combination, 0.0))
     fastest = sorted(tops, key=lambda one: (-tops[one], one))[:_FASTEST]
-    tcp = [finalist.combination for finalist in grown.finalists if finalist.combination.is_tcp]
-    sets = {impact.cc: impact.sets for impact in grown.impacts}
+    tcp = [finalist.combination for finalist in finalists if finalist.combination.is_tcp]
+    sets = {impact.cc: impact.sets for impact in impacts}
     return _most(replace(job, sets=sets), dict.fromkeys((*fastest, *tcp))) > max(tops.values())
 
 
-def better(grown: "Result", fixed: "Result", sacrifice: float) -> "Result":
-    """The answer with fixed buffers if it surely gives more than the sacrifice more, else the other."""
-    assert grown.confirmation is not None and fixed.confirmation is not None  # measured here
-    runs = min(grown.confirmation.runs, fixed.confirmation.runs)
-    pair = fixed.confirmation.records[:runs], grown.confirmation.records[:runs]
-    gains, confirmed = THROUGHPUT.gains(*pair), grown.confirmation.confirmed
-    gain = summarise(gains) if gains else None
-    if confirmed is None or (gain is not None and _is_more(gain, sacrifice * confirmed.mean)):
-        note = "fixed ones have to be set by programs (mptune exec)"
-        return _beside(fixed, grown, "Buffers that grow", note)
-    return _beside(grown, fixed, "Fixed buffers", "which programs would have to set")
+def fixed_wins(grown: Confirmation, fixed: Confirmation, sacrifice: float) -> bool:
+    """Whether fixed buffers surely give more than the sacrifice more, which is worth setting them."""
+    runs = min(grown.runs, fixed.runs)
+    gains, confirmed = THROUGHPUT.gains(fixed.records[:runs], grown.records[:runs]), grown.confirmed
+    if confirmed is None or not gains:
+        return confirmed is None
+    gain = summarise(gains)
+    return gain.mean > sacrifice * confirmed.mean and (gain.low is None or gain.low > 0)
 
 
-def _is_more(gain: Summary, least: float) -> bool:
-    return gain.mean > least and (gain.low is None or gain.low > 0)
-
-
-def _beside(chosen: "Result", other: "Result", which: str, note: str) -> "Result":
-    """A result that names what the other mode gave."""
-    assert other.confirmation is not None
-    confirmed, optimum = other.confirmation.confirmed, other.optimum
+def sentence(mode: str, optimum: Optimum, buffer_bytes: int, confirmed: Summary | None) -> str:
+    """What the mode gave that is not the answer's; its answer is that optimum."""
     gave = "nothing" if confirmed is None else f"{digits(confirmed.mean)} Mbit/s"
-    sentence = (
-        f"{which} were searched too: {optimum.combination.manager} with {optimum.cc} and "
-        f"{format_size(other.buffer_bytes, 3)} gave {gave}; {note}."
-    )
-    return msgspec.structs.replace(chosen, warnings=(*chosen.warnings, sentence))
+    size = format_size(buffer_bytes, 3)
+    found = f"were searched too: {optimum.combination.manager} with {optimum.cc} and {size} gave {gave}"
+    if mode == FIXED:
+        return f"Fixed buffers {found}; programs would have to set them."
+    return f"Buffers that grow {found}; fixed ones have to be set by programs (mptune exec)."
 
 
 def _most(job: Job, combinations: Iterable[Combination], *, brief: bool = False) -> float:
