@@ -18,10 +18,12 @@ const ACK: u64 = 64;
 const REQUESTS: Requests = Requests {
     request_bytes: 400,
     response_bytes: 10_000,
+    response_sizes: Vec::new(),
     think_ns: 100 * MILLISECOND,
     at_once: 1,
     duration_ns: 5 * SECOND,
     patience_ns: 10 * SECOND,
+    seed: 0,
 };
 
 fn requests(network: NetworkSpec, accounting: &str, requests: Requests) -> TrialSpec {
