@@ -154,7 +154,7 @@ fn any_program() -> impl Strategy<Value = Workload> {
                 Workload::Requests(Requests {
                     request_bytes,
                     response_bytes,
-                    response_sizes: vec![response_bytes, request_bytes],
+                    response_sizes: vec![response_bytes],
                     think_ns,
                     at_once,
                     duration_ns,

@@ -212,7 +212,7 @@ fn two_paths_carry_long_responses_faster_than_one() {
     for (accounting, _, _) in ACCOUNTINGS {
         let long = Requests { response_bytes: 4_000_000, ..REQUESTS };
         let mean = |paths: &[_]| {
-            let outcome = run(&requests(disjoint(paths), accounting, long));
+            let outcome = run(&requests(disjoint(paths), accounting, long.clone()));
             outcome.delays_ns.iter().sum::<u64>() / outcome.delays_ns.len() as u64
         };
         let path = || queued(link(10.0, 10.0), 20.0, 2.0);

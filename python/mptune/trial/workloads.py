@@ -40,14 +40,13 @@ class _Workload(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
         return {"workload": _without_empty(msgspec.to_builtins(self))}
 
 
-def _without_empty(settings: dict[str, Any]) -> dict[str, Any]:
+def _without_empty(settings: Any) -> Any:
     """Without lists that are empty: so a trial has the key that it had before there were any."""
-    kept = {name: value for name, value in settings.items() if value not in ((), [])}
-    if isinstance(inner := kept.get("workload"), dict):
-        kept["workload"] = _without_empty(inner)
-    if "parts" in kept:
-        kept["parts"] = [_without_empty(part) for part in kept["parts"]]
-    return kept
+    if isinstance(settings, list | tuple):
+        return [_without_empty(one) for one in settings]
+    if not isinstance(settings, dict):
+        return settings
+    return {name: _without_empty(value) for name, value in settings.items() if value not in ((), [])}
 
 
 class Bulk(_Workload, frozen=True, kw_only=True, tag="bulk"):
