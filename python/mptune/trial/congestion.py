@@ -15,6 +15,7 @@ PATH_POLICIES: Final[Mapping[str, str]] = {
     "prefer": "order",
     "cap": "caps",
     "weight": "weights",
+    "quick": "",
 }
 #: Window algorithms that a path policy can go with, each a file of `bpf/congestion`.
 _WINDOWS: Final = ("reno", "cubic", "hybla", "scalable", "vegas", "olia", "lia", "balia", "wvegas")

@@ -9,6 +9,7 @@ pub mod cap;
 pub mod hold;
 mod interface;
 pub mod prefer;
+pub mod quick;
 pub mod weight;
 
 pub use interface::{Parameters, PathPolicy, View};
@@ -72,6 +73,7 @@ path_policies! {
     "prefer" => Prefer(prefer::Prefer),
     "cap" => Cap(cap::Cap),
     "weight" => Weight(weight::Weight),
+    "quick" => Quick(quick::Quick),
 }
 
 /// Name of a congestion control in its parts: the window algorithm, and the path policy if there is one.
@@ -172,6 +174,7 @@ mod tests {
             delivers: Some(0.5),
             delivered: 0,
             window: 9.0,
+            waiting: 1e9,
             now: 0,
         };
         paces.choose(view);
