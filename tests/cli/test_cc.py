@@ -71,15 +71,16 @@ def test_without_a_bpf_file_system_the_way_to_one_is_shown(monkeypatch, tmp_path
 
 #: Arguments of `mptune cc load`, and what is refused.
 WRONG = {
-    "cubic+cap --caps 10.0.1=2Mbit/s": "--caps: expected an address of this machine, such as 10.0.1.2 or, to some "
-    "destinations, 10.0.1.2-10.9.0.0/16, found '10.0.1'",
-    "cubic+cap --caps 10.0.1.2-10.9.0.1/16=2Mbit/s": "--caps: expected a prefix such as 10.9.0.0/16 after -, found "
-    "'10.9.0.1/16'",
-    "cubic+weight --weights ::1-10.0.0.0/8=2": "--weights: expected IPv6 at both ends, found '::1-10.0.0.0/8'",
+    "cubic+cap --caps 10.0.1=2Mbit/s": "--caps: expected an address of this machine such as 10.0.1.2, "
+    "or 10.0.1.2-10.9.0.0/16 to some destinations, found '10.0.1'",
+    "cubic+cap --caps 10.0.1.2-10.9.0.1/16=2Mbit/s": "--caps: expected a prefix such as 10.9.0.0/16 after -, "
+    "found '10.9.0.1/16'",
+    "cubic+weight --weights ::1-10.0.0.0/8=2": "--weights: expected IPv6 at both ends, "
+    "found '::1-10.0.0.0/8'",
     "cubic+weight --weights 10.0.1.2=1001": "--weights: 10.0.1.2: expected 1 to 1000, found 1001",
     "cubic+prefer --order 10.0.1.2,10.0.1.2": "--order: expected each value once, found 10.0.1.2 twice",
-    "cubic+hold --caps 10.0.1.2=2Mbit/s": "--caps: expected a congestion control with the path policy cap, such as "
-    "cubic+cap, found cubic+hold",
+    "cubic+hold --caps 10.0.1.2=2Mbit/s": "--caps: expected a congestion control with the path policy cap, "
+    "such as cubic+cap, found cubic+hold",
 }
 
 

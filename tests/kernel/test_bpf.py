@@ -91,10 +91,10 @@ def test_of_several_prefixes_of_destinations_the_longest_counts(transfer) -> Non
     carried = {}
     for name, paths in told.items():
         with bpf.told("cubic+cap", paths) as cc:
-            results = [transfer(cc) for _ in range(3)]
+            results = [transfer(cc, 4 * SIZE) for _ in range(3)]
         assert all(result["intact"] for result in results)
         carried[name] = statistics.median(result["carried"][1] for result in results)
-    assert carried["capped"] < SIZE / 10 and carried["free"] > 2 * carried["capped"], carried
+    assert carried["free"] > 2 * carried["capped"], carried
 
 
 @pytest.mark.parametrize("cc", BPF_SOURCES)

@@ -32,9 +32,9 @@ def register(app: typer.Typer) -> None:
         "mptune cc load olia       # until unloaded, or the next boot",
         "mptune cc load olia lia balia",
         "mptune cc load cubic+hold # cubic, with slow paths held back",
-        "mptune cc load cubic+cap --caps 10.0.1.2=2Mbit/s              # again with others: they replace these",
-        "mptune cc load cubic+prefer --order 10.0.1.2,10.0.2.2         # the second is for what the first has no room for",
-        "mptune cc load cubic+cap --caps 10.0.1.2-10.9.0.0/16=2Mbit/s  # to these destinations alone",
+        "mptune cc load cubic+cap --caps 10.0.1.2=2Mbit/s     # a cap on what leaves from this address",
+        "mptune cc load cubic+prefer --order 10.0.1.2,10.0.2.2",
+        "mptune cc load cubic+cap --caps 10.0.1.2-10.9.0.0/16=2Mbit/s  # to these destinations",
     )
     add(
         group,

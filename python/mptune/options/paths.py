@@ -1,7 +1,7 @@
 """What a path policy is told of paths, as options: `--order A-X,B-X`, `--weights A-X=3,B-X=1`.
 
-A command or a campaign that has `PathOptions` as a field has them. Where there is no topology, and so no labels
-(`mptune cc load`), `AddressOptions` name paths by addresses. What they mean is the policies' business
+A command or a campaign that has `PathOptions` as a field has them. Where there is no topology, and so no
+labels (`mptune cc load`), `AddressOptions` name paths by addresses. What they mean is the policies' business
 (`mptune.trial.path_parameters`).
 """
 
@@ -77,7 +77,7 @@ def _check_place(place: str) -> None:
     try:
         own = ipaddress.ip_address(local)
     except ValueError:
-        expected = "an address of this machine, such as 10.0.1.2 or, to some destinations, 10.0.1.2-10.9.0.0/16"
+        expected = "an address of this machine such as 10.0.1.2, or 10.0.1.2-10.9.0.0/16 to some destinations"
         raise ValueError(f"expected {expected}, found {quoted(place)}") from None
     if not dash:
         return
@@ -94,7 +94,7 @@ _PLACE = Kind("ADDRESS[-PREFIX]", str.strip, str, _check_place)
 
 
 class AddressOptions(Options, frozen=True, kw_only=True):
-    """The same by addresses of this machine, each perhaps with a prefix of destinations, the longest of which counts."""
+    """The same by addresses of this machine; of several prefixes of destinations the longest counts."""
 
     order: Annotated[
         tuple[str, ...] | None,
@@ -129,7 +129,7 @@ class AddressOptions(Options, frozen=True, kw_only=True):
         yield from self._parameters().misfits(ccs)
 
     def told(self, cc: str) -> list[dict[str, Any]] | None:
-        """What the program of a congestion control is told in place of what it was told before; None for nothing."""
+        """What the program of a congestion control is told from now on; None for what it was told before."""
         own = PATH_POLICIES.get(path_policy(cc) or "")
         if not own or getattr(self, own) is None:
             return None

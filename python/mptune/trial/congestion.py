@@ -12,10 +12,10 @@ PLUS: Final = "+"
 #: Path policies, each a file of `bpf/scheduling`, and the field of `PathParameters` that it goes by, if any.
 PATH_POLICIES: Final[Mapping[str, str]] = {
     "hold": "",
+    "quick": "",
     "prefer": "order",
     "cap": "caps",
     "weight": "weights",
-    "quick": "",
 }
 #: Window algorithms that a path policy can go with, each a file of `bpf/congestion`.
 _WINDOWS: Final = ("reno", "cubic", "hybla", "scalable", "vegas", "olia", "lia", "balia", "wvegas")

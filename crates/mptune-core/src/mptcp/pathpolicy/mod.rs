@@ -70,10 +70,10 @@ macro_rules! path_policies {
 
 path_policies! {
     "hold" => Hold(hold::Hold),
+    "quick" => Quick(quick::Quick),
     "prefer" => Prefer(prefer::Prefer),
     "cap" => Cap(cap::Cap),
     "weight" => Weight(weight::Weight),
-    "quick" => Quick(quick::Quick),
 }
 
 /// Name of a congestion control in its parts: the window algorithm, and the path policy if there is one.
