@@ -4,14 +4,17 @@ import signal
 import socket
 import subprocess
 import sys
+from ipaddress import IPv6Address
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from mptune.errors import TrialError
 from mptune.linux import addresses
 from mptune.linux.sandbox import leftovers
 from mptune.linux.sandbox.namespaces import STEP_S, Sites
+from tests.plugins.emulation import links
 from tests.plugins.netlink import inside
 from tests.plugins.program import command_line
 
@@ -146,3 +149,26 @@ def test_without_root_in_a_user_namespace(two_file):
     done = subprocess.run([*drop, *command], capture_output=True, text=True, timeout=150)
     assert done.returncode == 0 or "overloaded" in done.stderr, done.stderr
     assert "97.66 KiB in" in done.stdout or "100 kB in" in done.stdout
+
+
+#: A route to an address of the host itself: RTF_LOCAL, include/uapi/linux/ipv6_route.h.
+LOCAL = 0x80000000
+
+
+@pytest.mark.usefixtures("may_enter")
+def test_what_arrives_is_delivered_as_soon_as_there_is_an_address():
+    """Not a moment later, as the kernel does with IPv6 by itself: a first packet would be lost."""
+    count = 64
+    named = [addresses.interface("local", index) for index in range(count)]
+    network = links(1)
+    with Sites() as sites, sites.start_emulator() as emulator:
+        devices = sites.devices({side: [addresses.interface(side, 0)] for side in addresses.SIDES})
+        emulator.tell({"network": network, "seed": 1, "interfaces": devices})
+        emulator.expect("ready", STEP_S)
+        with inside(sites.local, Path("/proc/thread-self/net/ipv6_route").open) as routes:
+            for interface in named:
+                sites.configure({"local": [msgspec.structs.replace(interface, device="if0")]})
+                routes.seek(0)
+                lines = [line.split() for line in routes]
+                own = {IPv6Address(bytes.fromhex(line[0])) for line in lines if int(line[8], 16) & LOCAL}
+                assert IPv6Address(interface.ipv6) in own

@@ -225,6 +225,49 @@ def test_limits_decide_before_the_objective(network: Topology, testbed: Calls) -
     assert all(point.excess > 0 for point in bound.points if point.combination.subflows == ("A-X",))
 
 
+def test_a_least_throughput_is_a_limit_of_a_saturated_sender(network: Topology, testbed: Calls) -> None:
+    """With 1 MiB, an eighth of what fills the pipe, the sets have an eighth of 8, 28 and 68 Mbit/s."""
+    bound = run(network, testbed, at_least_bps=2_000_000)
+    assert bound.limits == ("throughput of at least 2 Mbit/s",) and bound.warnings == ()
+    assert bound.recommended.active == ("A-X", "C-X") and bound.chosen.buffer_bytes == MIB
+    assert bound.throughput.ours is not None and bound.throughput.ours.mean == pytest.approx(3.5, rel=0.01)
+    # What is shown beside the answer has seeds of its own.
+    alone = [one for one in bound.records if not one.delays_ms]
+    seeds = [{one.seed for one in alone if (one.purpose == "screen") == first} for first in (True, False)]
+    assert all(seeds) and not seeds[0] & seeds[1]
+
+
+def test_a_least_throughput_that_nothing_reaches_gives_the_nearest(network: Topology, testbed: Calls) -> None:
+    result = run(network, testbed, at_least_bps=20_000_000)
+    assert not result.chosen.kept and result.recommended.pm == "fullmesh"
+    assert result.warnings == (
+        "No configuration keeps throughput of at least 20 Mbit/s: the nearest is recommended (8.5 Mbit/s).",
+    )
+
+
+def test_two_objectives_have_a_front_whatever_their_order(network: Topology, testbed: Calls) -> None:
+    """The workload's own decides; each further path adds throughput, and its own delay."""
+    result = run(network, testbed, objective="throughput,delay:p99")
+    assert (result.objective, result.second, result.second_unit) == ("delay p99", "throughput", "Mbit/s")
+    ends = [(round(one.mean), round(sum(one.second.values()) / len(one.second), 1)) for one in result.front]
+    assert ends == [(20, 1.0), (50, 3.5), (90, 8.5)]
+    assert result.chosen in result.front and result.chosen.buffer_bytes == MIB
+    assert result.recommended.active == ("A-X",)
+    other = run(network, testbed, objective="delay:p99,throughput")
+    assert other.front == result.front
+    document = objective_document(result)["front"]
+    assert [one["recommended"] for one in document["points"]] == [True, False, False]
+    assert document["points"][0]["second"]["runs"] == 4
+
+
+def test_two_objectives_of_the_workload_need_no_saturated_sender(network: Topology, testbed: Calls) -> None:
+    result = run(network, testbed, objective="delay:p50,late:40ms")
+    assert (result.objective, result.second) == ("delay p50", "later than 40 ms")
+    assert "later than 40 ms" in [figure.name for figure in result.figures]
+    assert all(one.delays_ms for one in result.records if one.purpose in ("screen", "sweep"))
+    assert objective_document(run(network, testbed))["front"] is None
+
+
 def test_where_no_configuration_keeps_a_limit_the_nearest_is_recommended(
     network: Topology, testbed: Calls
 ) -> None:
@@ -582,7 +625,7 @@ def test_more_quality_is_better_and_fewer_stalls_are(
     network: Topology, fake_testbed: Any, objective: str | None
 ) -> None:
     limited = changed(workload=VIDEO, at_most_stalled=0.01, objective=objective)
-    assert [(limit.metric.name, limit.most) for limit in limited.limits] == [("stalled share", 1.0)]
+    assert [(limit.metric.name, limit.limit) for limit in limited.limits] == [("stalled share", 1.0)]
     result = run(network, Watched(fake_testbed), workload=VIDEO, at_most_stalled=0.01, objective=objective)
     assert result.objective == {None: "quality", "video:bitrate": "bitrate"}.get(objective, "stalled share")
     assert result.chosen.combination.cc == "cubic" and result.chosen.kept
@@ -595,9 +638,20 @@ def test_more_quality_is_better_and_fewer_stalls_are(
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"workload": None, "objective": "gap"}, "--objective: expected only with --workload"),
+        ({"workload": None, "objective": "gap"}, "--objective: expected throughput with a saturated sender"),
         ({"workload": None, "at_most_gap_ns": SECOND}, "--at-most-gap: expected only with --workload"),
         ({"transfers": (64 * KIB,)}, "--workload: expected either --workload or sizes of transfers"),
+        (
+            {"workload": None, "transfers": (64 * KIB,), "objective": "throughput"},
+            "--objective: expected completion with sizes of transfers, or --workload, found throughput",
+        ),
+        ({"workload": None, "at_least_bps": 1}, "--at-least: expected only with --workload"),
+        (
+            {"objective": "gap,completion"},
+            "--objective: expected two metrics of messages, or one and throughput, found gap,completion",
+        ),
+        ({"objective": "gap,gap"}, "--objective: expected two different metrics, found longest gap twice"),
+        ({"objective": "gap,delay:p50,delay:p99"}, "--objective: expected one metric, or two with a comma"),
         ({"objective": "completion"}, "--objective: expected a metric of messages, found completion"),
         ({"objective": "throughput"}, "--objective: expected a metric of messages, found throughput"),
         ({"at_most_stalled": 0.01}, "--at-most-stalled: expected only with a video, found messages"),
@@ -611,3 +665,14 @@ def test_contradictions_are_refused_by_name(changes: dict[str, Any], message: st
     with pytest.raises(InputError) as error:
         changed(**changes).check()
     assert str(error.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"workload": None, "objective": "throughput"},
+        {"workload": None, "objective": "completion", "transfers": (64 * KIB,), "duration_ns": 30 * SECOND},
+    ],
+)
+def test_an_objective_may_be_what_is_asked_for_anyway(changes: dict[str, Any]) -> None:
+    changed(**changes).check()

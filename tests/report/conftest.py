@@ -87,6 +87,7 @@ runs = 3
 confirm_runs = 3
 at_most_gap = "10 s"
 """
+FRONT = MESSAGES.replace('at_most_gap = "10 s"', 'objective = "throughput,delay:p99"')
 CALLS = """
 topology = "hostile.toml"
 kind = "sweep"
@@ -124,6 +125,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "transfers": TRANSFERS,
         "paths": PATHS,
         "messages": MESSAGES,
+        "front": FRONT,
         "calls": CALLS,
     }
     for name, content in definitions.items():
@@ -178,6 +180,12 @@ def paths(runs: Path) -> RunData:
 def messages(runs: Path) -> RunData:
     """An answer for messages."""
     return read_run(runs / "messages", "messages")
+
+
+@pytest.fixture(scope="session")
+def front(runs: Path) -> RunData:
+    """An answer for messages with two objectives."""
+    return read_run(runs / "front", "front")
 
 
 @pytest.fixture(scope="session")

@@ -36,6 +36,7 @@ def file(
     transfers: RunData,
     paths: RunData,
     messages: RunData,
+    front: RunData,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> dict[str, Path]:
     """Pages of answers by either strategy, of a sweep, and of runs compared."""
@@ -46,6 +47,7 @@ def file(
         "transfers": [transfers],
         "paths": [paths],
         "messages": [messages],
+        "front": [front],
         "compared": [optimised, paths],
     }
     return {name: write_report(page, place / name, figures=False)[0] for name, page in pages.items()}
@@ -100,7 +102,7 @@ def marks(page: Page, chart: str) -> int:
 #: Each page on a phone in light and on a desk in dark colours, and how such a case is called.
 EVERYWHERE = [
     (name, width, scheme)
-    for name in ("answer", "learned", "transfers", "paths", "messages", "compared")
+    for name in ("answer", "learned", "transfers", "paths", "messages", "front", "compared")
     for width, scheme in ((PHONE, "light"), (DESK, "dark"))
 ]
 everywhere = pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mptune.report.charts import delays, factors, reached, subflows
+from mptune.report.charts import delays, factors, front, reached, subflows
 from mptune.report.charts.style import PALETTE, Key, key, look
 from mptune.report.charts.sweep import bars, response, single_runs
 from mptune.report.charts.trade_off import trade_off
@@ -43,6 +43,19 @@ CURVES = [
 CHOICES = [
     {"choice": i, "buffer_mib": 1.0 + i, "throughput_mbps": 5.0, "label": f"number {i}", "side": "left"}
     for i in range(3)
+]
+BOTH = [
+    {
+        "cc": cc,
+        "buffer_mib": 0.5,
+        "value": 40.0,
+        "value_low": 39.0,
+        "value_high": 41.0,
+        "second": mbps,
+        "second_low": None,
+        "second_high": None,
+    }
+    for cc, mbps in (("cubic", 5.0), ("olia", 12.0))
 ]
 FRONT = [
     {
@@ -184,6 +197,11 @@ CHARTS: dict[str, tuple[Callable[[], dict[str, Any]], str, str]] = {
         lambda: delays.later(DELAYS, PMS, of="delay", many="messages"),
         "delay (ms), logarithmic",
         "messages that take longer (%), logarithmic",
+    ),
+    "front": (
+        lambda: front.front(BOTH, CCS, across="throughput (Mbit/s)", up="delay p99 (ms)"),
+        "throughput (Mbit/s)",
+        "delay p99 (ms)",
     ),
     "messages": (
         lambda: delays.each(DELAYS, PMS, of="delay", across="due_s", title="message due (s)"),

@@ -62,6 +62,19 @@ def test_no_section_shows_the_throughput_of_messages(messages: RunData, calls: R
     assert messages.swept == calls.swept == []
 
 
+def test_two_objectives_have_a_section_with_every_point_of_the_front(front: RunData) -> None:
+    assert [one.name for one in sections(front)] == ["front", "delays", "topology"]
+    assert front.by_objective is not None and front.by_objective.front is not None
+    drawn = next(one for one in sections(front) if one.name == "front")
+    (shown,) = drawn.tables
+    points = front.by_objective.front.points
+    assert [row["second"] for row in shown.rows] == [point.second.mean for point in points]
+    assert sum(row["recommended"] for row in shown.rows) == 1
+    # Each is among what was compared, with both values.
+    compared = {(row.buffer_bytes, row.mean, row.second_mean) for row in front.compared}
+    assert all((one.buffer_bytes, one.value.mean, one.second.mean) in compared for one in points)
+
+
 def test_the_share_that_is_later_is_that_of_all_runs_together(messages: RunData) -> None:
     rows = table(messages, "Share of messages")
     (default,) = {row["name"] for row in rows if row["name"].startswith("default: ")}

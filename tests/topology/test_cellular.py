@@ -1,5 +1,6 @@
 """Traces drawn from the model of a cellular link: they have its statistics, and a seed is a trace."""
 
+import itertools
 from collections import Counter
 
 import pytest
@@ -30,6 +31,22 @@ def test_without_motion_it_is_a_poisson_process() -> None:
     variance = sum((counts[slot] - mean) ** 2 for slot in range(10_000)) / 10_000
     # Variance over mean is 1, with a standard deviation of sqrt(2 / 10000).
     assert variance / mean == pytest.approx(1, abs=5 * 0.0142)
+
+
+def test_an_outage_lasts_a_second_or_more() -> None:
+    """At each tick of 20 ms it ends with a probability of 2 %; some begin again before a packet has left."""
+    plain = cellular.trace_ms(200_000, 5)
+    assert max(after - before for before, after in itertools.pairwise(plain)) < 300
+    lasting = []
+    for escapes in (cellular.ESCAPES, 4 * cellular.ESCAPES):
+        times = cellular.trace_ms(2_000_000, 5, escapes=escapes)
+        gaps = [after - before for before, after in itertools.pairwise(times)]
+        outages = [gap for gap in gaps if gap > 300]
+        assert len(outages) > 100
+        lasting.append(sum(gap - 300 for gap in outages) / len(outages))
+    assert 1000 < lasting[0] < 2000
+    # The share of those that begin again does not depend on the rate at which they end.
+    assert lasting[0] / lasting[1] == pytest.approx(4, rel=0.25)
 
 
 def test_in_the_long_run_the_rate_is_anywhere_between_0_and_the_highest() -> None:

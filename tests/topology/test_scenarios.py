@@ -1,5 +1,6 @@
 """The shipped scenarios: all pairs of the five papers, and others; every number published or argued for."""
 
+import itertools
 import re
 from functools import cache
 
@@ -32,10 +33,12 @@ PATHS = {
 }
 # Those of no paper, with their numbers of paths.
 OTHERS = {
+    "CLOUD-BRANCH": 2,
     "CLOUD-HOME.day": 2,
     "CLOUD-HOME.hybrid": 2,
     "HOME-CLOUD.droptail": 2,
     "HOME-CLOUD.fq_codel": 2,
+    "VEHICLE-CLOUD": 2,
 }
 #: End of the names of those that are calibrated; each has the pair of the nominal one.
 CALIBRATED = ".calibrated"
@@ -122,13 +125,39 @@ def test_the_twins_differ_in_the_queue_of_the_modem_only() -> None:
     assert droptail["paths"] == fq_codel["paths"]
 
 
-def test_the_cellular_trace_is_the_one_its_file_names() -> None:
-    topology = cached("CLOUD-HOME.hybrid")
-    reason = topology.provenance["sites.HOME.interfaces.M.trace_down"].assumed or ""
-    call = re.search(r"cellular\.trace_ms\(([\d_]+), seed=(\d+)\)", reason)
+@pytest.mark.parametrize(
+    ("name", "site", "abbr", "side"),
+    [
+        ("CLOUD-HOME.hybrid", "HOME", "M", "down"),
+        ("VEHICLE-CLOUD", "VEHICLE", "A", "up"),
+        ("VEHICLE-CLOUD", "VEHICLE", "B", "up"),
+    ],
+)
+def test_a_cellular_trace_is_the_one_its_file_names(name: str, site: str, abbr: str, side: str) -> None:
+    topology = cached(name)
+    reason = topology.provenance[f"sites.{site}.interfaces.{abbr}.trace_{side}"].assumed or ""
+    call = re.search(r"cellular\.trace_ms\(([\d_]+), (.+)\)", reason)
     assert call, reason
-    drawn = cellular.trace_ms(int(call[1]), seed=int(call[2]))
-    assert list(topology.receiver.interfaces[1].down_effects.trace_ms or ()) == drawn
+    values = dict(one.split("=") for one in call[2].split(", "))
+    seed = int(values.pop("seed"))
+    drawn = cellular.trace_ms(int(call[1]), seed, **{key: float(value) for key, value in values.items()})
+    ends = (topology.sender, topology.receiver)
+    (interface,) = (one for end in ends for one in end.interfaces if (end.abbr, one.abbr) == (site, abbr))
+    assert list(getattr(interface, f"{side}_effects").trace_ms or ()) == drawn
+
+
+def test_only_one_of_the_networks_of_the_vehicle_goes_out_at_a_time() -> None:
+    """What an outage costs is what the other network can save."""
+    first, second = (
+        [
+            (before, after)
+            for before, after in itertools.pairwise(one.up_effects.trace_ms or ())
+            if after - before > 250
+        ]
+        for one in cached("VEHICLE-CLOUD").sender.interfaces
+    )
+    assert first and second
+    assert all(after <= begin or end <= before for before, after in first for begin, end in second)
 
 
 @pytest.mark.parametrize("name", MPCOA)

@@ -135,6 +135,7 @@ class OptimiseKeywords(MemberKeywords, _PathManagerKeywords, _MeasuringKeywords,
     workload: One | None
     connections: int | None
     objective: One | None
+    at_least: One | None
     at_most_delay: One | None
     at_most_gap: One | None
     at_most_failover: One | None

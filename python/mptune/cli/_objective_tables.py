@@ -10,9 +10,10 @@ from rich.console import Console
 from mptune._text import digits
 from mptune.cli._result_tables import where_it_is
 from mptune.cli._tables import section, table
-from mptune.optimisation.by_objective import Figure, ObjectiveResult, Point
+from mptune.optimisation.by_objective import Figure, ObjectiveResult
+from mptune.optimisation.points import Point
 from mptune.result import wording
-from mptune.statistics import Summary
+from mptune.statistics import Summary, summarise
 from mptune.trial.metrics import cost
 from mptune.units import format_size
 
@@ -28,6 +29,8 @@ def show(out: Console, result: ObjectiveResult, directory: Path) -> None:
     for sentence in () if result.failover is None else wording.failover_sentences(result.failover):
         out.print(sentence, markup=False)
     _beside(out, result)
+    if result.front:
+        _front(out, result)
     _compared(out, result)
     where_it_is(out, result.warnings, directory)
 
@@ -57,6 +60,21 @@ def _pair(summary: Summary | None) -> tuple[str, str]:
     if summary is None:
         return "-", "-"
     return digits(summary.mean), wording.interval(summary).strip(" ()") or "-"
+
+
+def _front(out: Console, result: ObjectiveResult) -> None:
+    """What no other configuration beats in both objectives."""
+    names = f"{result.objective} ({result.unit})", f"{result.second} ({result.second_unit})"
+    listing = table(
+        *("path manager", "CC", "| buffer", f"| {names[0]}", "95 % interval"),
+        *(f"| {names[1]}", "95 % interval", ""),
+    )
+    for point in result.front:
+        one, values = point.combination, (list(point.by_run.values()), list(point.second.values()))
+        cells = [cell for runs in values for cell in _pair(summarise(runs))]
+        mark = "recommended" if point == result.chosen else ""
+        listing.add_row(one.manager, one.cc, format_size(point.buffer_bytes), *cells, mark)
+    section(out, "What no other configuration beats in both", listing)
 
 
 def _compared(out: Console, result: ObjectiveResult) -> None:

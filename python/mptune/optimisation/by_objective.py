@@ -4,7 +4,8 @@
 
 Impact factors are of throughput and say nothing about delays, so sets of subflows compete directly. There is
 no model and no sacrifice, as with transfers (`by_size`): of the configurations that cannot be distinguished
-from the best one, the smallest buffer is the answer. It prints nothing and writes no file.
+from the best one, the smallest buffer is the answer (`points`). Of two objectives the workload's own decides;
+what no other configuration beats in both is the front. It prints nothing and writes no file.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,16 +13,17 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from mptune.decision.robustness import FAMILIAR_CC, REGRET, SURVIVAL
+from mptune.decision.robustness import FAMILIAR_CC, REGRET
 from mptune.errors import InputError, MptuneError
 from mptune.optimisation import baselines, harm
 from mptune.optimisation.baselines import Baselines
 from mptune.optimisation.candidates import screen_buffers
-from mptune.optimisation.competing import beginnings, subsets, worth_measuring
+from mptune.optimisation.competing import beginnings, few_of, subsets, worth_measuring
 from mptune.optimisation.failover import Failover, Search, Standstill, with_members
 from mptune.optimisation.job import Job, failures
-from mptune.optimisation.options import DEFAULT_CC, DEFAULT_PM, Limit, OptimiseOptions
+from mptune.optimisation.options import DEFAULT_CC, DEFAULT_PM, OptimiseOptions
 from mptune.optimisation.plain_tcp import everywhere
+from mptune.optimisation.points import Choice, Point, combination
 from mptune.runner.progress import Reporter
 from mptune.runner.runner import TrialRunner
 from mptune.statistics import Summary, summarise
@@ -39,8 +41,7 @@ from mptune.trial import (
     Transfer,
     judged,
 )
-from mptune.trial.metrics import THROUGHPUT, Metric, metric_named, metrics_of, through_an_outage
-from mptune.trial.records import is_tcp
+from mptune.trial.metrics import THROUGHPUT, Metric, has, metrics_of, through_an_outage
 
 #: The limit of `--do-no-harm`, for people.
 NO_HARM = "loss of another TCP connection of at most 5 % for sure"
@@ -59,30 +60,6 @@ _CONTENDERS = 4
 
 #: Runs of a saturated sender beside the answer, and of an outage.
 _BESIDE_RUNS = 5
-
-
-class Point(msgspec.Struct, frozen=True, kw_only=True):
-    """A configuration that was measured.
-
-    Attributes
-    ----------
-    by_run : the objective of every run that has one, in its unit.
-    kept : False if it violates a limit.
-    excess : the largest violation, as a share of the limit; 0 where there is none.
-    failed : runs without a value; not those for which the machine was too busy.
-    """
-
-    combination: Combination
-    buffer_bytes: int
-    by_run: dict[int, float]
-    kept: bool
-    excess: float
-    failed: int
-
-    @property
-    def mean(self) -> float:
-        """Mean of the objective."""
-        return sum(self.by_run.values()) / len(self.by_run)
 
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,6 +88,8 @@ class ObjectiveResult(msgspec.Struct, frozen=True, kw_only=True):
     points : everything that was swept, in the order of measurement.
     best : the point with the best mean within the limits; `chosen` : the smallest buffer of those like it.
     alike : how many points cannot be distinguished from the best, itself included.
+    second, second_unit : of two objectives the other; empty where there is one.
+    front : points that none beats in both, the best by `objective` first.
     recommended, default : what was measured again with new seeds.
     subflows : labels of those that may carry data.
     figures : the objective first, then the workload's other metrics.
@@ -134,6 +113,9 @@ class ObjectiveResult(msgspec.Struct, frozen=True, kw_only=True):
     best: Point
     chosen: Point
     alike: int
+    second: str = ""
+    second_unit: str = ""
+    front: tuple[Point, ...] = ()
     recommended: Configuration
     default: Configuration
     subflows: tuple[str, ...]
@@ -168,49 +150,56 @@ def optimise_by_objective(
         expected = f"expected a testbed that cuts paths, found {runner.testbed.name}"
         raise InputError("--at-most-failover", "", expected)
     job = replace(Job(topology, runner, options, reporter or Reporter(quiet=True)), sent=workload)
-    return _Search(job, workload, metric_named(options.objective_word), tuple(options.limits)).answered()
+    objective, *second = options.objectives
+    choice = Choice(objective, tuple(options.limits), next(iter(second), None), not has(workload, THROUGHPUT))
+    return _Search(job, workload, choice).answered()
 
 
 @dataclass(frozen=True)
 class _Search:
-    """One question.
-
-    Attributes
-    ----------
-    limits : on other metrics.
-    """
+    """One question."""
 
     job: Job
     workload: Described
-    objective: Metric
-    limits: tuple[Limit, ...]
+    choice: Choice
+
+    @property
+    def objective(self) -> Metric:
+        """What decides."""
+        return self.choice.objective
 
     def answered(self) -> ObjectiveResult:
         """Everything in order."""
         job, options = self.job, self.job.options
         if options.beside_tcp or options.do_no_harm:
             harm.check(job)
-        buffers = worth_measuring(options.buffers, self.workload)
-        screening = job.measure(
-            [
-                job.configuration(combination, buffer_bytes)
-                for combination in self._combinations()
-                for buffer_bytes in screen_buffers(buffers)
-            ],
-            "screen",
-            min(SCREEN_RUNS, options.runs_each),
-            "screening",
-        )
-        staying = self._staying(self._points(screening))
-        swept = job.measure(
-            [job.configuration(one, buffer_bytes) for one in staying for buffer_bytes in buffers],
-            "sweep",
-            options.runs_each,
-            "sweep",
-        )
-        points, tried = self._harmless(self._points(swept))
-        best, chosen, alike = self._choose(points)
-        return self._confirmed((*screening, *swept, *tried), points, best, chosen, alike)
+        asks_saturated = self.choice.asks_saturated
+        buffers = (few_of if asks_saturated else worth_measuring)(options.buffers, self.workload)
+        runs = min(SCREEN_RUNS, options.runs_each)
+        screening, screened = self._points(self._combinations(), screen_buffers(buffers), "screening", runs)
+        staying = self._staying(screening)
+        sweep, swept = self._points(staying, buffers, "sweep", options.runs_each)
+        points, tried = self._harmless(sweep)
+        best, chosen, alike = self.choice.choose(points)
+        return self._confirmed((*screened, *swept, *tried), points, best, chosen, alike)
+
+    def _points(
+        self, combinations: Sequence[Combination], buffers: Sequence[int], name: str, runs: int
+    ) -> tuple[tuple[Point, ...], list[Record]]:
+        """Every combination with every buffer, and all trials; a saturated sender too if it is asked for."""
+        job = self.job
+        asked = [job.configuration(one, buffer_bytes) for one in combinations for buffer_bytes in buffers]
+        records = job.measure(asked, "screen" if name == "screening" else name, runs, name)
+        saturated: list[Record] = []
+        if self.choice.asks_saturated:
+            # Not with the seeds of the throughput that is shown beside the answer.
+            few = min(SCREEN_RUNS, runs)
+            saturated = job.measure(asked, "screen", few, f"throughput, {name}", workload=self._bulk)
+        return self.choice.points(records, saturated), [*records, *saturated]
+
+    @property
+    def _bulk(self) -> Bulk:
+        return Bulk(duration_ns=self.job.options.duration_ns)
 
     # ---- candidates -----------------------------------------------------------------------------
 
@@ -233,28 +222,15 @@ class _Search:
         return [*managers, *sets, *(everywhere(job.topology, options.ccs) if options.tcp else ())]
 
     def _staying(self, points: Sequence[Point]) -> list[Combination]:
-        """The combinations that may be the best, the best first; of each set of subflows a few."""
-        by_combination: dict[Combination, list[Point]] = {}
-        for point in points:
-            by_combination.setdefault(point.combination, []).append(point)
-        best = {one: min(of_one, key=self._rank) for one, of_one in by_combination.items()}
-        ordered = sorted(best, key=lambda one: (self._rank(best[one]), one))
-        usable = [one for one in ordered if best[one].by_run]
-        if not usable:
-            raise MptuneError("no configuration completed a trial")
-        few: dict[object, list[Combination]] = {}
-        for one in usable:
-            alike = few.setdefault((one.pm, one.subflows), [])
-            if len(alike) < _OF_EACH or (one.cc == FAMILIAR_CC and len(alike) == _OF_EACH):
-                alike.append(one)
-        kept = {one for alike in few.values() for one in alike}
-        return [one for one in usable if one in kept][:MOST]
+        """The combinations that may be the best, the best first; of each set of subflows a few.
 
-    def _rank(self, point: Point) -> tuple[object, ...]:
-        """Better points first: those with values, without failures, within the limits, by the objective."""
-        if not point.by_run:
-            return True, 0, 0, 0.0
-        return False, point.failed > 0, point.excess, self.objective.cost(point.mean)
+        With two objectives half of them by each.
+        """
+        orders = self.choice.orders(points)
+        if not orders[0]:
+            raise MptuneError("no configuration completed a trial")
+        each = [_few(order)[: MOST // len(orders)] for order in orders]
+        return list(dict.fromkeys(one for few in each for one in few))
 
     def _harmless(self, points: tuple[Point, ...]) -> tuple[tuple[Point, ...], list[Record]]:
         """With `--do-no-harm`, points of combinations that do harm with their best buffer violate a limit."""
@@ -263,7 +239,7 @@ class _Search:
         best: dict[Combination, Point] = {}
         for point in points:
             known = best.setdefault(point.combination, point)
-            best[point.combination] = min(known, point, key=self._rank)
+            best[point.combination] = min(known, point, key=self.choice.rank)
         asked = [self.job.configuration(one, point.buffer_bytes) for one, point in best.items()]
         found, records = harm.measure(self.job, asked, SCREEN_RUNS, "harm to another TCP")
         excess = {one: max(losses.harms(number) for losses in found) / 100 for number, one in enumerate(best)}
@@ -275,57 +251,6 @@ class _Search:
             )
             for point in points
         ), records
-
-    # ---- the choice -----------------------------------------------------------------------------
-
-    def _choose(self, points: Sequence[Point]) -> tuple[Point, Point, int]:
-        """The best point, the one to use, and how many cannot be distinguished from the best.
-
-        Plain TCP is the best only if it is better by more than what surviving a failure of its path is worth.
-        """
-        done = [point for point in points if point.by_run]
-        if not done:
-            raise MptuneError("no configuration completed a trial")
-        best = self._best(done)
-        sound = [point for point in done if (point.failed > 0, point.kept) == (best.failed > 0, best.kept)]
-        multipath = [point for point in sound if not point.combination.is_tcp]
-        if best.combination.is_tcp and multipath:
-            rival = self._best(multipath)
-            behind = self.objective.cost(rival.mean) - self.objective.cost(best.mean)
-            if behind <= max(self.objective.floor, SURVIVAL * abs(best.mean)):
-                best, sound = rival, multipath
-        alike = [point for point in sound if not self._is_worse(point, best)]
-        return best, min(alike, key=self._simplicity), len(alike)
-
-    def _best(self, points: Sequence[Point]) -> Point:
-        """The best mean of those within the limits."""
-        return min(points, key=lambda point: (*self._rank(point), point.buffer_bytes, point.combination))
-
-    def _simplicity(self, point: Point) -> tuple[object, ...]:
-        """Smaller buffers, MPTCP, all subflows, the usual congestion control, the better objective."""
-        one = point.combination
-        familiar = one.cc != FAMILIAR_CC
-        return (
-            point.buffer_bytes,
-            one.is_tcp,
-            familiar,
-            one.pm == "pcdc",
-            self.objective.cost(point.mean),
-            one,
-        )
-
-    def _is_worse(self, point: Point, best: Point) -> bool:
-        """True if it is worse for sure, run by run, and by as much as matters."""
-        difference = self.objective.cost(point.mean) - self.objective.cost(best.mean)
-        if difference <= max(self.objective.floor, REGRET * abs(best.mean)):
-            return False
-        runs = sorted(point.by_run.keys() & best.by_run.keys())
-        if not runs:
-            return True
-        more = summarise(
-            [self.objective.cost(point.by_run[run]) - self.objective.cost(best.by_run[run]) for run in runs]
-        )
-        return (more.mean if more.low is None else more.low) > 0
 
     # ---- confirmation ---------------------------------------------------------------------------
 
@@ -347,14 +272,15 @@ class _Search:
         pair = [with_members(ours_alone, {} if failover is None else failover.members), default]
         fresh = job.measure(pair, "confirm", runs, "confirmation")
         ours, theirs = fresh[:runs], fresh[runs:]
-        others = [metric for metric in metrics_of(self.workload) if metric.name != self.objective.name]
-        bulk = [one.under(Bulk(duration_ns=options.duration_ns)) for one in pair]
+        others = self._others()
+        bulk = [one.under(self._bulk) for one in pair]
         beside = min(_BESIDE_RUNS, runs)
         saturated = job.measure(bulk, "vary", beside, "throughput beside it")
         cut, outages = self._outage(pair, ours, beside)
         lost = through_an_outage(self.workload)
         losses, rivalled = self._losses(pair, runs)
         shown = baselines.measure(job, ours, runs, metric=self.objective)
+        second = self.choice.second
         label = stack_title(job.runner.testbed.name, msgspec.structs.asdict(options.stack.chosen()))
         return ObjectiveResult(
             name=job.topology.name,
@@ -365,11 +291,17 @@ class _Search:
             workload=self.workload,
             objective=self.objective.name,
             unit=self.objective.unit,
-            limits=(*(limit.text for limit in self.limits), *([NO_HARM] if options.do_no_harm else [])),
+            limits=(
+                *(limit.text for limit in self.choice.limits),
+                *([NO_HARM] if options.do_no_harm else []),
+            ),
             points=points,
             best=best,
             chosen=chosen,
             alike=alike,
+            second="" if second is None else second.name,
+            second_unit="" if second is None else second.unit,
+            front=self.choice.front(points, chosen),
             recommended=pair[0],
             default=pair[1],
             subflows=_carrying(job.topology, pair[0], ours),
@@ -381,7 +313,7 @@ class _Search:
             baselines=shown,
             warnings=(
                 *shown.warnings,
-                *self._warnings(before, fresh, ours, theirs, chosen, failover),
+                *self._warnings(before, fresh, saturated, chosen, failover),
                 *failures(outages, f"outage ({cut} is cut)"),
             ),
             records=(*before, *searched, *fresh, *saturated, *outages, *rivalled),
@@ -430,8 +362,8 @@ class _Search:
                 point != chosen,
                 point.failed > 0,
                 point.excess,
-                self._is_worse(point, best),
-                self._simplicity(point),
+                self.choice.is_worse(point, best),
+                self.choice.simplicity(point),
             ),
         )
         firsts: dict[object, Point] = {}
@@ -446,6 +378,12 @@ class _Search:
             return (), []
         found, records = harm.measure(self.job, pair, runs, "beside another TCP")
         return tuple(map(_loss, found)), records
+
+    def _others(self) -> list[Metric]:
+        """Metrics of the workload that are shown beside the objective."""
+        asked = [one for one in (self.choice.second,) if one is not None and has(self.workload, one)]
+        by_name = {one.name: one for one in (*asked, *metrics_of(self.workload))}
+        return [one for name, one in by_name.items() if name != self.objective.name]
 
     @property
     def _alone(self) -> Metric:
@@ -479,17 +417,18 @@ class _Search:
         self,
         before: Sequence[Record],
         fresh: Sequence[Record],
-        ours: Sequence[Record],
-        theirs: Sequence[Record],
+        saturated: Sequence[Record],
         chosen: Point,
         failover: Failover | None,
     ) -> Iterator[str]:
+        """Sentences; of `fresh` and `saturated` one half is the answer's, the other the default's."""
+        (ours, theirs), (alone, their_alone) = _halves(fresh), _halves(saturated)
         yield from failures(before, "screening and sweep")
         yield from failures(fresh, "confirmation")
         if self.job.options.do_no_harm and not chosen.kept:
             yield "No configuration within the limits does no harm to another TCP connection: see its loss."
-        for limit in self.limits:
-            mean = limit.metric.mean(ours)
+        for limit in self.choice.limits:
+            mean = limit.metric.mean(self.choice.having(limit.metric, ours, alone))
             if not chosen.kept:
                 found = "none" if mean is None else f"{mean:.4g} {limit.metric.unit}"
                 yield f"No configuration keeps {limit.text}: the nearest is recommended ({found})."
@@ -502,8 +441,10 @@ class _Search:
             )
         if failover is not None and failover.default.ms > failover.limit_ms:
             return
-        if any(limit.violation(limit.metric.mean(theirs) or 0.0) > 0 for limit in self.limits):
-            return  # The default is no choice, however good it is otherwise.
+        for limit in self.choice.limits:
+            mean = limit.metric.mean(self.choice.having(limit.metric, theirs, their_alone))
+            if limit.violation(mean or 0.0) > 0:
+                return  # The default is no choice, however good it is otherwise.
         gains = self.objective.gains(ours, theirs)
         gain = summarise(gains) if gains else None
         if gain is not None and gain.high is not None and gain.high < 0:
@@ -511,35 +452,25 @@ class _Search:
             if -gain.mean > max(self.objective.floor, REGRET * abs(base)):
                 yield "The answer is worse than the default in fresh runs; use the default."
 
-    # ---- measured trials ------------------------------------------------------------------------
 
-    def _points(self, records: Sequence[Record]) -> tuple[Point, ...]:
-        """Trials by configuration, in the order of measurement."""
-        grouped: dict[tuple[Combination, int], list[Record]] = {}
-        for record in records:
-            grouped.setdefault((_combination(record), record.buffer_bytes), []).append(record)
-        return tuple(self._point(*place, ones) for place, ones in grouped.items())
+def _few(ordered: Sequence[Combination]) -> list[Combination]:
+    """Of each set of subflows the best congestion controls, and the usual one, in their order."""
+    few: dict[object, list[Combination]] = {}
+    for one in ordered:
+        alike = few.setdefault((one.pm, one.subflows), [])
+        if len(alike) < _OF_EACH or (one.cc == FAMILIAR_CC and len(alike) == _OF_EACH):
+            alike.append(one)
+    kept = {one for alike in few.values() for one in alike}
+    return [one for one in ordered if one in kept]
 
-    def _point(self, combination: Combination, buffer_bytes: int, records: Sequence[Record]) -> Point:
-        by_run = {record.run: value for record in records if (value := self.objective.of(record)) is not None}
-        excess = 0.0
-        for limit in self.limits:
-            mean = limit.metric.mean(records)
-            excess = max(excess, 1.0 if mean is None else limit.violation(mean))
-        return Point(
-            combination=combination,
-            buffer_bytes=buffer_bytes,
-            by_run=by_run,
-            kept=excess == 0,
-            excess=excess,
-            failed=sum(
-                self.objective.of(record) is None and record.failed_kind != "overloaded" for record in records
-            ),
-        )
+
+def _halves(records: Sequence[Record]) -> tuple[Sequence[Record], Sequence[Record]]:
+    half = len(records) // 2
+    return records[:half], records[half:]
 
 
 def _is_of(record: Record, point: Point) -> bool:
-    return (_combination(record), record.buffer_bytes) == (point.combination, point.buffer_bytes)
+    return (combination(record), record.buffer_bytes) == point.place
 
 
 def figure(metric: Metric, ours: Sequence[Record], theirs: Sequence[Record]) -> Figure:
@@ -565,14 +496,6 @@ def _loss(losses: harm.Losses) -> Figure:
         default=losses.summary(1),
         gain=summarise(gains) if gains else None,
     )
-
-
-def _combination(record: Record) -> Combination:
-    """The combination of a trial. PCDC has no set of itself here: every set was chosen."""
-    path = str(record.settings.get("initial_path") or "")
-    if is_tcp(record.settings):
-        return Combination.plain_tcp(path, record.cc)
-    return Combination(record.pm, record.cc, tuple(record.settings.get("active", ())), path)
 
 
 def _carrying(topology: Topology, configuration: Configuration, records: Sequence[Record]) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """What competes for an objective: sets of subflows, where a connection begins, and buffers."""
 
 import itertools
+import math
 from collections.abc import Sequence
 
 from mptune.topology import Topology
@@ -8,6 +9,9 @@ from mptune.trial import Described
 
 #: Up to this many paths every set of subflows is tried; of more paths each alone, and the quickest together.
 _EVERY_SET = 4
+
+#: Most buffers of a sweep that measures a saturated sender, too.
+_FEW = 8
 
 
 def subsets(topology: Topology) -> list[tuple[str, ...]]:
@@ -35,6 +39,21 @@ def beginnings(topology: Topology, subset: Sequence[str], asked: Sequence[str]) 
     if asked:
         return tuple(label for label in asked if label in subset) or (asked[0],)
     return ("" if usual in subset else subset[0],)
+
+
+def few_of(buffers: Sequence[int], sent: Described) -> list[int]:
+    """Buffers for a workload and a saturated sender, bytes, ascending: the workload's, and larger ones.
+
+    At most `_FEW`, evenly spread by their logarithms, with the largest for the workload and of all.
+    """
+    of_workload, ordered = worth_measuring(buffers, sent), sorted(buffers)
+    both = {of_workload[-1], ordered[-1]}
+    low, high = math.log(of_workload[0]), math.log(ordered[-1])
+    aims = [low + (high - low) * step / (_FEW - 1) for step in range(_FEW)]
+    for aim in aims:
+        if len(both) < _FEW:
+            both.add(min(ordered, key=lambda size: abs(math.log(size) - aim)))
+    return sorted(both)
 
 
 def worth_measuring(buffers: Sequence[int], sent: Described) -> list[int]:

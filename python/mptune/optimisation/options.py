@@ -14,7 +14,7 @@ from mptune.impact import (
     ImpactOptions,
 )
 from mptune.optimisation.papers import BUFFERS, CCS, PMS
-from mptune.options import SWITCH, TOGGLE, Kind, Option, choice, confidence, count, share, time
+from mptune.options import SWITCH, TOGGLE, Kind, Option, choice, confidence, count, rate, share, time
 from mptune.options.path_managers import PathManagerOptions
 from mptune.options.repetition import Every, Lasting, rounds_of, wrong_repetition
 from mptune.options.stacks import StackOptions
@@ -43,6 +43,7 @@ from mptune.trial import DEFAULT_FAMILY, FIXED, Described, Timed, Workload, judg
 from mptune.trial.metrics import (
     GAP,
     STALLED,
+    THROUGHPUT,
     USUAL,
     Metric,
     has,
@@ -98,6 +99,7 @@ _NOT_OF_MESSAGES = (*(name for name in _OF_THROUGHPUT if name != "duration_ns"),
 _ONLY_MESSAGES = (
     "at_most_delay_ns",
     "at_most_gap_ns",
+    "at_least_bps",
     "at_most_failover_ns",
     "at_most_stalled",
     "beside_tcp",
@@ -117,26 +119,41 @@ def _check_confirming(name: str) -> None:
 
 
 class Limit(NamedTuple):
-    """A limit on a metric that is not the objective."""
+    """A limit on a metric that is not the objective: the least where more of it is better, or the most."""
 
     metric: Metric
-    most: float
+    limit: float
 
     @property
     def text(self) -> str:
         """The limit for people: "delay p99 of at most 80 ms"."""
-        return f"{self.metric.name} of at most {self.most:g} {self.metric.unit}"
+        end = "least" if self.metric.more_is_better else "most"
+        return f"{self.metric.name} of at {end} {self.limit:g} {self.metric.unit}"
 
     def violation(self, value: float) -> float:
-        """By how much a value exceeds it, as a share of it; 0 where it does not."""
-        if self.most == 0:
+        """By how much a value is beyond it, as a share of it; 0 where it is not."""
+        if self.limit == 0:
             return value
-        return max(0.0, value / self.most - 1)
+        beyond = value / self.limit - 1
+        return max(0.0, -beyond if self.metric.more_is_better else beyond)
 
 
-def _check_objective(word: str) -> None:
-    """Refuse an unknown metric."""
-    metric_named(word)
+#: Objectives at a time: one, or two whose front is asked for.
+_MOST_OBJECTIVES = 2
+
+
+def _check_objective(text: str) -> None:
+    """Refuse unknown metrics, and more than two."""
+    metrics = [metric_named(word) for word in text.split(",")]
+    if len(metrics) > _MOST_OBJECTIVES:
+        raise ValueError(f"expected one metric, or two with a comma between them, found {len(metrics)}")
+    if len({metric.name for metric in metrics}) < len(metrics):
+        raise ValueError(f"expected two different metrics, found {metrics[0].name} twice")
+
+
+def _of_kind(kind: str, *, several: bool) -> str:
+    """What an objective may be."""
+    return f"two metrics of {kind}, or one and throughput" if several else f"a metric of {kind}"
 
 
 class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
@@ -174,7 +191,8 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
             "(the longest time without one); of requests response:mean or a percentile, of pages page:mean "
             "or one; of a video video:quality, bitrate, stalled, start or changes, or segment:mean or a "
             "percentile; of bursts burst:mean or a percentile, or on-off:throughput; of all late:150ms, the "
-            "share that takes longer.",
+            "share that takes longer. Two (throughput,delay:p99): also what no other configuration beats in "
+            "both; throughput is that of a saturated sender. Of a --transfer it is completion.",
             key="decision.objective",
             unset=", ".join(
                 USUAL[kind] for kind in ("messages", "requests", "page", "video", "on-off", "exec")
@@ -195,6 +213,15 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
             time(positive=True),
             "Only configurations whose longest gap between messages is at most this.",
             key="decision.at_most_gap",
+        ),
+    ] = None
+    at_least_bps: Annotated[
+        int | None,
+        Option(
+            rate(),
+            "Only configurations with which a saturated sender reaches this throughput, or the --workload "
+            "itself if throughput is a metric of it.",
+            key="decision.at_least",
         ),
     ] = None
     at_most_failover_ns: Annotated[
@@ -369,14 +396,16 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
         return None if self.workload is None else self.workload.lasting(self.duration_ns)
 
     @property
-    def objective_word(self) -> str:
-        """The word of the metric that is to be best."""
-        assert self.sent is not None
-        return self.objective or usual_objective(self.sent)
+    def objectives(self) -> list[Metric]:
+        """The metrics that are to be best, first the one that decides: the workload's own."""
+        sent = self.sent
+        assert sent is not None
+        asked = map(metric_named, (self.objective or usual_objective(sent)).split(","))
+        return sorted(asked, key=lambda metric: not has(sent, metric))
 
     @property
     def limits(self) -> Iterator[Limit]:
-        """Limits on times, in ms, and on the stalled share, in percent."""
+        """Limits on times, in ms, on the stalled share, in percent, and on throughput, in Mbit/s."""
         if self.sent is None:
             return
         sent = judged(self.sent)
@@ -386,6 +415,8 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
                 yield Limit(metric, most_ns / 1e6)
         if self.at_most_stalled is not None:
             yield Limit(STALLED, 100 * self.at_most_stalled)
+        if self.at_least_bps is not None:
+            yield Limit(THROUGHPUT, self.at_least_bps / 1e6)
 
     @property
     def workloads(self) -> tuple[Workload, ...]:
@@ -433,9 +464,10 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
     def _conflicts_of_workload(self) -> Iterator[tuple[str, str]]:
         """What messages have is not asked of others, and the other way round."""
         if self.workload is None:
-            for name in ("objective", *_ONLY_MESSAGES):
+            for name in _ONLY_MESSAGES:
                 if getattr(self, name) not in (None, False):
                     yield name, "expected only with --workload"
+            yield from self._conflicts_of_synonym()
             return
         if self.transfers:
             yield "workload", "expected either --workload or sizes of transfers, found both"
@@ -445,14 +477,22 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
         kind = judged(self.sent).kind
         if self.at_most_delay_ns is not None and not isinstance(judged(self.sent), Timed):
             yield "at_most_delay_ns", f"expected only with messages, requests or pages, found {kind}"
-        if not has(self.sent, metric_named(self.objective_word)):
-            yield "objective", f"expected a metric of {kind}, found {self.objective_word}"
+        first, *second = self.objectives
+        if not has(self.sent, first) or any(not has(self.sent, one) and one != THROUGHPUT for one in second):
+            yield "objective", f"expected {_of_kind(kind, several=bool(second))}, found {self.objective}"
         if self.at_most_failover_ns is not None:
             yield from self._conflicts_of_failover()
         if self.at_most_gap_ns is not None and not has(self.sent, GAP):
             yield "at_most_gap_ns", f"expected only with messages, found {kind}"
         if self.at_most_stalled is not None and not has(self.sent, STALLED):
             yield "at_most_stalled", f"expected only with a video, found {kind}"
+
+    def _conflicts_of_synonym(self) -> Iterator[tuple[str, str]]:
+        """Without a workload an objective is what is asked for anyway."""
+        usual = "completion" if self.transfers else "throughput"
+        if self.objective not in (None, usual):
+            what = "sizes of transfers" if self.transfers else "a saturated sender"
+            yield "objective", f"expected {usual} with {what}, or --workload, found {self.objective}"
 
     def _conflicts_of_failover(self) -> Iterator[tuple[str, str]]:
         """Timeouts are searched, unless they were given; for programs that wait."""

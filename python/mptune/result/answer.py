@@ -13,7 +13,7 @@ from mptune._text import on_subflows, plain_tcp
 from mptune.decision.model_error import GainOnKernel, OnKernel
 from mptune.optimisation.sensitivity import Sensitivity
 from mptune.response import BELIEF, FitQuality, ModelError
-from mptune.result.values import Baseline, Baselines, Gain, Interval, TcpBaseline
+from mptune.result.values import Baseline, Baselines, Front, Gain, Interval, Setting, TcpBaseline
 from mptune.trial import FIXED, PLAIN_TCP
 from mptune.units import MIB
 
@@ -407,31 +407,6 @@ class SizesAnswer(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...]
 
 
-class Setting(msgspec.Struct, frozen=True, kw_only=True):
-    """A configuration of an answer by an objective.
-
-    Attributes
-    ----------
-    subflows : those that carried data; of the default empty.
-    standby : silent ones, first to take over first.
-    sysctls : settings of both hosts that are not the kernel's usual ones, by name.
-    """
-
-    protocol: str = "mptcp"
-    pm: str
-    cc: str
-    buffer_bytes: int
-    initial_path: str | None = None
-    subflows: tuple[str, ...] = ()
-    standby: tuple[str, ...] = ()
-    sysctls: dict[str, str] = {}
-
-    @property
-    def manager(self) -> str:
-        """The path manager, or plain TCP with its path."""
-        return plain_tcp(*self.subflows) if self.protocol == PLAIN_TCP else self.pm
-
-
 class Figure(msgspec.Struct, frozen=True, kw_only=True):
     """A metric of the recommendation and of the default; the gain is positive where ours is better."""
 
@@ -483,6 +458,7 @@ class ObjectiveAnswer(msgspec.Struct, frozen=True, kw_only=True):
     harm : what another TCP connection loses, percent, where that was asked for.
     sent : the workload in words.
     baselines : by the objective, in its unit.
+    front : of two objectives; null where there is one.
     """
 
     version: int = 0
@@ -506,6 +482,7 @@ class ObjectiveAnswer(msgspec.Struct, frozen=True, kw_only=True):
     baselines: Baselines | None = None
     compared: int
     alike: int
+    front: Front | None = None
     answer: tuple[str, ...]
     warnings: tuple[str, ...]
 

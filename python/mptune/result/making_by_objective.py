@@ -12,8 +12,9 @@ from typing import Any
 import msgspec
 
 from mptune.optimisation import by_objective
-from mptune.optimisation.by_objective import ObjectiveResult, Point
+from mptune.optimisation.by_objective import ObjectiveResult
 from mptune.optimisation.failover import Failover
+from mptune.optimisation.points import Point
 from mptune.result import wording
 from mptune.result.answer import (
     RESULT_VERSION,
@@ -21,10 +22,9 @@ from mptune.result.answer import (
     Figure,
     ObjectiveAnswer,
     OutageFigure,
-    Setting,
 )
 from mptune.result.making import besides, counts, document, write_table
-from mptune.result.values import Interval
+from mptune.result.values import Front, FrontPoint, Interval, Setting
 from mptune.statistics import Summary, summarise
 from mptune.store.directory import COMPARED, RESULT, write_config, write_json, write_observations
 from mptune.trial import Configuration
@@ -58,6 +58,7 @@ def objective_document(result: ObjectiveResult) -> dict[str, Any]:
             baselines=besides(result.baselines),
             compared=len(result.points),
             alike=result.alike,
+            front=_front(result) if result.front else None,
             answer=tuple(wording.objective_answer(result)),
             warnings=result.warnings,
         )
@@ -86,14 +87,48 @@ def _row(result: ObjectiveResult, point: Point) -> dict[str, Any]:
             "buffer_bytes": point.buffer_bytes,
             "objective": result.objective,
             "unit": result.unit,
-            **msgspec.structs.asdict(
-                _interval(summarise(list(point.by_run.values())) if point.by_run else None)
-            ),
+            **msgspec.structs.asdict(_of_runs(point.by_run)),
+            **_second(result, point),
             "failed": point.failed,
             "within_limits": point.kept,
             "chosen": point == result.chosen,
         }
     )
+
+
+def _second(result: ObjectiveResult, point: Point) -> dict[str, Any]:
+    """Columns of a second objective, if there is one."""
+    if not result.second:
+        return {}
+    interval = msgspec.structs.asdict(_of_runs(point.second))
+    interval.pop("runs")
+    columns = {f"second_{name}": value for name, value in interval.items()}
+    return {"second": result.second, "second_unit": result.second_unit, **columns}
+
+
+def _front(result: ObjectiveResult) -> Front:
+    return Front(
+        second=result.second,
+        second_unit=result.second_unit,
+        points=tuple(
+            FrontPoint(
+                protocol="tcp" if point.combination.is_tcp else "mptcp",
+                pm=point.combination.pm,
+                cc=point.combination.cc,
+                buffer_bytes=point.buffer_bytes,
+                initial_path=point.combination.initial_path or None,
+                subflows=point.combination.subflows,
+                value=_of_runs(point.by_run),
+                second=_of_runs(point.second),
+                recommended=point == result.chosen,
+            )
+            for point in result.front
+        ),
+    )
+
+
+def _of_runs(by_run: Mapping[int, float]) -> Interval:
+    return _interval(summarise(list(by_run.values())) if by_run else None)
 
 
 def _setting(configuration: Configuration, subflows: tuple[str, ...]) -> Setting:

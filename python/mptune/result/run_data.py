@@ -110,6 +110,7 @@ class ComparedRow(msgspec.Struct, frozen=True, kw_only=True):
     active : labels of chosen subflows between blanks.
     objective, unit : name of the metric, and its unit.
     mean, low, high : of the objective, in its unit, with its 95 % interval.
+    second, second_unit, second_mean, second_low, second_high : the same of a second objective.
     """
 
     pm: str
@@ -122,6 +123,11 @@ class ComparedRow(msgspec.Struct, frozen=True, kw_only=True):
     mean: float | None
     low: float | None
     high: float | None
+    second: str | None = None
+    second_unit: str | None = None
+    second_mean: float | None = None
+    second_low: float | None = None
+    second_high: float | None = None
     failed: int
     within_limits: bool
     chosen: bool

@@ -14,22 +14,33 @@ from mptune.result.answer import (
     Answer,
     Figure,
     ObjectiveAnswer,
-    Setting,
     SizeChoice,
     SizesAnswer,
 )
-from mptune.result.values import Baseline, Baselines, Beside, Interval, TcpBaseline
+from mptune.result.values import (
+    Baseline,
+    Baselines,
+    Beside,
+    Front,
+    FrontPoint,
+    Interval,
+    Setting,
+    TcpBaseline,
+)
 from mptune.result.wording import ends, lasting
 from mptune.units import MIB, format_size
 
 #: Lines and columns of a screen.
 LINES, COLUMNS = 24, 100
 
-#: Subflows that are named, sizes of transfers, reasons and warnings that are shown, at most.
-_NAMED, _SIZES, _REASONS, _WARNINGS = 4, 10, 3, 3
+#: Subflows that are named, sizes of transfers, configurations of a front, reasons and warnings that are
+#: shown, at most.
+_NAMED, _SIZES, _FRONT, _REASONS, _WARNINGS = 4, 10, 8, 3, 3
 
 #: Columns that a name or a configuration of a table may take.
 _WIDEST = 38
+#: What is left of a configuration where a table is too wide.
+_NARROWEST = 20
 
 #: Delays below it are told with a decimal, ms.
 _FEW_MS = 9.95
@@ -323,9 +334,10 @@ def _of_objective(answer: ObjectiveAnswer) -> _Parts:
     told = ", ".join(f"{name} = {value}" for name, value in ours.sysctls.items())
     buffer = _buffer_words(ours.buffer_bytes, fixed=answer.buffer_mode in (None, "fixed"))
     use = f"{answer.sent}: use {ours.manager} with {ours.cc}{on}{standby}, {buffer}"
+    front = answer.front
     return _Parts(
         use=[f"{_name(answer.topology)}{use}{f', {told}' if told else ''}.", _objective(first, beside)],
-        table=_objectives(answer, first, beside),
+        table=_objectives(answer, first, beside) if front is None else _of_front(answer, front),
         why=list(_costs(answer, others)),
         certain=(
             f"Certainty: {answer.alike} of {answer.compared} configurations may be as good; this one has the "
@@ -375,6 +387,39 @@ def _objectives(answer: ObjectiveAnswer, first: Figure, beside: Baselines) -> _T
         size = format_size(setting.buffer_bytes, 3)
         rows.append([name, _set(setting), *_cells(value), _tell(alone.mean, 4), size])
     return head, rows
+
+
+def _of_front(answer: ObjectiveAnswer, front: Front) -> _Table:
+    """What no other configuration beats in both objectives, some of many."""
+    names = (
+        unit if name == "throughput" else f"{name} ({unit})"
+        for name, unit in ((answer.objective, answer.unit), (front.second, front.second_unit))
+    )
+    head = ["", "configuration", next(names), _INTERVAL, next(names), _INTERVAL, "buffer"]
+    points = _spread(front.points)
+    rows = [
+        [
+            "use" if point.recommended else "",
+            _set(point),
+            *_cells(point.value),
+            *_cells(point.second),
+            format_size(point.buffer_bytes, 3),
+        ]
+        for point in points
+    ]
+    return head, rows
+
+
+def _spread(points: Sequence[FrontPoint]) -> list[FrontPoint]:
+    """As many as are shown, evenly spread, with both ends and the recommended one."""
+    if len(points) <= _FRONT:
+        return list(points)
+    last = len(points) - 1
+    places = {round(number * last / (_FRONT - 1)) for number in range(_FRONT)}
+    chosen = {place for place, point in enumerate(points) if point.recommended} - places
+    for place in chosen:
+        places.remove(min(places - {0, last}, key=lambda other: abs(other - place)))
+    return [points[place] for place in sorted(places | chosen)]
 
 
 def _set(setting: Setting) -> str:
@@ -476,6 +521,10 @@ def _drawn(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """A table: words to the left, numbers to the right; cut to the columns of a screen."""
     cells = [[_cut(cell, _WIDEST) for cell in row] for row in (head, *rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    over = sum(widths) + 2 * (len(widths) - 1) - COLUMNS
+    if over > 0 and widths[1] > _NARROWEST:
+        widths[1] = max(_NARROWEST, widths[1] - over)
+        cells = [[row[0], _cut(row[1], widths[1]), *row[2:]] for row in cells]
     numeric = [number for number, name in enumerate(head) if number > 1 and name not in ("buffer", _INTERVAL)]
     return [
         _cut(

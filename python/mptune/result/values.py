@@ -3,6 +3,7 @@
 import msgspec
 
 from mptune._text import on_subflows, plain_tcp
+from mptune.trial import PLAIN_TCP
 
 
 class Interval(msgspec.Struct, frozen=True):
@@ -82,3 +83,50 @@ class Baselines(msgspec.Struct, frozen=True, kw_only=True):
     by_hand: Beside | None = None
     queueing: dict[str, Interval] = {}
     carried: dict[str, float] = {}
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
+    """A configuration of an answer by an objective.
+
+    Attributes
+    ----------
+    subflows : those that carried data; of the default empty.
+    standby : silent ones, first to take over first.
+    sysctls : settings of both hosts that are not the kernel's usual ones, by name.
+    """
+
+    protocol: str = "mptcp"
+    pm: str
+    cc: str
+    buffer_bytes: int
+    initial_path: str | None = None
+    subflows: tuple[str, ...] = ()
+    standby: tuple[str, ...] = ()
+    sysctls: dict[str, str] = {}
+
+    @property
+    def manager(self) -> str:
+        """The path manager, or plain TCP with its path."""
+        return plain_tcp(*self.subflows) if self.protocol == PLAIN_TCP else self.pm
+
+
+class FrontPoint(Setting, frozen=True, kw_only=True):
+    """A configuration that no other beats in both objectives, as in the search, with its values."""
+
+    value: Interval
+    second: Interval
+    recommended: bool = False
+
+    @property
+    def beginning(self) -> str:
+        """The path manager, with its subflows where they were chosen."""
+        chosen = self.protocol != PLAIN_TCP and self.subflows
+        return on_subflows(self.pm, self.subflows) if chosen else self.manager
+
+
+class Front(msgspec.Struct, frozen=True, kw_only=True):
+    """What two objectives leave: `points` by `objective`, the best first, each with its second one."""
+
+    second: str
+    second_unit: str
+    points: tuple[FrontPoint, ...]

@@ -21,6 +21,7 @@ from mptune.report.sections.compared import (
 from mptune.report.sections.delays import delays
 from mptune.report.sections.differing import differing
 from mptune.report.sections.factors import completion, initial_paths, time_of_day
+from mptune.report.sections.front import front
 from mptune.report.sections.map import map_
 from mptune.report.sections.network import network
 from mptune.report.sections.reached import reached
@@ -43,6 +44,7 @@ _OF_A_RUN: tuple[_Maker, ...] = (
     trade_off,
     algorithm,
     by_size,
+    front,
     video,
     delays,
     sensitivity,

@@ -8,9 +8,9 @@ from mptune.report.charts import delays as charts
 from mptune.report.charts.style import key
 from mptune.report.choices import Choices
 from mptune.report.sections._base import Panel, Rows, Section, Table, grouped
-from mptune.result.answer import Figure, ObjectiveAnswer, Setting
+from mptune.result.answer import Figure, ObjectiveAnswer
 from mptune.result.run_data import RunData, TrialRow
-from mptune.result.values import Interval
+from mptune.result.values import Interval, Setting
 from mptune.trial import PLAIN_TCP
 from mptune.trial.metrics import cost
 from mptune.units import MIB

@@ -3,6 +3,7 @@
 use crate::kernel::address::family;
 use crate::kernel::error::Error;
 use crate::kernel::netlink::Netlink;
+use crate::kernel::routes;
 use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage};
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
 use netlink_packet_route::route::{RouteAttribute, RouteMessage, RouteProtocol, RouteType};
@@ -10,6 +11,13 @@ use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::protocols::NETLINK_ROUTE;
 use std::net::IpAddr;
+use std::thread;
+use std::time::Duration;
+
+/// Looks for a route that the kernel makes by itself: those that let its worker run, and then those after a pause.
+const YIELDS: u32 = 100;
+const PAUSES: u32 = 5000;
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// A device, by name and number.
 #[derive(Debug, Clone, Copy)]
@@ -49,7 +57,7 @@ impl Devices {
     }
 
     /// Gives one an address, and lets packets from there leave by it: by a routing table, whose number is the
-    /// rule's priority too.
+    /// rule's priority too. What arrives there from now on is for this host.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -61,7 +69,38 @@ impl Devices {
         ];
         parts.into_iter().try_for_each(|(part, message)| {
             self.netlink.create(&format!("{}: {part} {ip}", device.name), message)
-        })
+        })?;
+        self.wait_for_deliveries(device, ip)
+    }
+
+    /// Waits until packets to an address are delivered here: a moment after the kernel has taken an IPv6 address,
+    /// when its worker comes to it (`addrconf_dad_start`, net/ipv6/addrconf.c). What arrives before is lost.
+    fn wait_for_deliveries(&mut self, device: Device<'_>, ip: IpAddr) -> Result<(), Error> {
+        let name = format!("{}: route to {ip}", device.name);
+        for look in 0..YIELDS + PAUSES {
+            if self.delivers(&name, ip)? {
+                return Ok(());
+            }
+            if look < YIELDS { thread::yield_now() } else { thread::sleep(PAUSE) }
+        }
+        Err(Error::Failed(format!("{name}: expected one to this host itself")))
+    }
+
+    fn delivers(&mut self, name: &str, ip: IpAddr) -> Result<bool, Error> {
+        let mut question = RouteMessage::default();
+        question.header.address_family = family_of(ip);
+        question.header.destination_prefix_length = bits(ip);
+        question.attributes = vec![RouteAttribute::Destination(ip.into())];
+        let mut local = false;
+        let asked = self.netlink.ask(name, RouteNetlinkMessage::GetRoute(question), |answer| {
+            let read = routes::read(answer);
+            local |= matches!(read, Some(RouteNetlinkMessage::NewRoute(route)) if route.header.kind == RouteType::Local);
+            Ok(())
+        });
+        match asked {
+            Err(Error::Refused(_)) => Ok(false), // there is no route at all
+            asked => asked.map(|()| local),
+        }
     }
 }
 
