@@ -158,13 +158,13 @@ test-rust: | $(RESULTS)
 	cargo test --workspace --locked --no-fail-fast 2>&1 | tee $(RESULTS)/cargo.txt
 
 # Twice as many workers as processors: half of the tests wait for real networks, each its own, in the order of tests/conftest.py.
-# What measures comes last and by itself: it needs the processors.
+# What measures comes last: it needs processors that nobody else uses, but none of its tests takes a whole one.
 .PHONY: test-python
 test-python: | $(RESULTS)
 	@status=0; rm -f $(RESULTS)/pytest.txt $(RESULTS)/left-out.json; \
 	part() { $(BIN)/pytest "$$@" --left-out=$(RESULTS)/left-out.json 2>&1 | tee -a $(RESULTS)/pytest.txt || status=1; }; \
 	part --numprocesses=$$((2 * $$(nproc))) --dist=loadfile -m "not measures"; \
-	part -m measures; \
+	part --numprocesses=$$(nproc) --dist=loadfile -m measures; \
 	exit $$status
 
 $(RESULTS):
@@ -187,10 +187,10 @@ kernel-matrix: setup  ## boot Debian's kernels in qemu, without KVM, and write w
 # that a release build lacks. A failure ends it: the case is kept in a file beside the test, to be committed with the mend.
 FUZZ_MINUTES := 20
 FUZZ_CASES := 20000
-FUZZED := cargo test --profile fuzz --locked --quiet -p mptune-core --test properties --test any_trial
+FUZZED := cargo test --profile fuzz --locked --quiet -p mptune-core --test all -- properties:: any_trial::
 .PHONY: fuzz
 fuzz:  ## run random trials of the simulator for FUZZ_MINUTES (20)
-	@end=$$((SECONDS + 60 * $(FUZZ_MINUTES))); rounds=0; trials=0; properties=$$($(FUZZED) -- --list | grep -c ': test$$'); \
+	@end=$$((SECONDS + 60 * $(FUZZ_MINUTES))); rounds=0; trials=0; properties=$$($(FUZZED) --list | grep -c ': test$$'); \
 	while [ $$SECONDS -lt $$end ]; do \
 	  rounds=$$((rounds + 1)); seed=$$(od -A n -N 4 -t u4 /dev/urandom | tr -d ' '); \
 	  echo "round $$rounds: PROPTEST_RNG_SEED=$$seed PROPTEST_CASES=$(FUZZ_CASES)"; \

@@ -99,3 +99,10 @@ def test_a_circle_is_detected(tmp_path):
     crate = Crate(tmp_path)
     assert crate.needs(("room",)) == {("room", "one")}
     assert crate.needs(("room", "one")) == {("room",), ()}
+
+
+def test_every_file_of_tests_is_compiled():
+    """They are modules of one crate, which names them."""
+    folder = next(crate for crate in CRATES if crate.name == "mptune-core") / "tests"
+    named = set(re.findall(r"^mod (\w+);", (folder / "all.rs").read_text(), re.MULTILINE))
+    assert named - {"common"} == {file.stem for file in folder.glob("*.rs")} - {"all"}

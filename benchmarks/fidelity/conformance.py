@@ -91,10 +91,10 @@ def _is_control(file: Path) -> bool:
 
 
 def _place(file: Path) -> tuple[str, str]:
-    """Cargo's test binary and the module of a source file."""
+    """Cargo's test binary and the module of a source file in it."""
     parts = file.relative_to(CORE).with_suffix("").parts
     if parts[0] == "tests":
-        return f"tests/{file.name}", ""
+        return "tests/all.rs", file.stem
     return "src/lib.rs", "::".join(part for part in parts[1:] if part != "mod")
 
 
@@ -109,8 +109,10 @@ def requirements() -> list[Requirement]:
             comment = _plain(outside + inside)
             document = _documents(comment) or (_part_of(own, comment) if own else "")
             if document:
-                inner = module if module.endswith("tests") or not module else f"{module}::tests"
-                test = f"{inner}::{name}" if inner else name
+                inner = (
+                    f"{module}::tests" if target == "src/lib.rs" and not module.endswith("tests") else module
+                )
+                test = f"{inner}::{name}"
                 text = f"{where}: {name.replace('_', ' ')}"
                 listed.append(Requirement(document, text, target, test))
     return sorted(listed)

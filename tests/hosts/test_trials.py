@@ -5,7 +5,7 @@ import socket
 import statistics
 import subprocess
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from mptune.machines.ssh import VARIABLE
 from mptune.testbeds.hosts import HostsTestbed
 from mptune.trial import Messages, ScriptedAction
 from tests.hosts import traffic
-from tests.hosts.trials import FOREVER_S, agent, carrying, command, hosts, listening, mute, sent
+from tests.hosts.trials import FOREVER_S, agent, carrying, command, hosts, listening, mute, sent, undisturbed
 from tests.hosts.world import PLAIN, SERVER, Side, Uplink, World
 from tests.plugins.trials import SECOND, trial
 from tests.plugins.waiting import until
@@ -30,16 +30,22 @@ def deep(make_world: Callable[..., World]) -> World:
     return make_world((replace(PLAIN, uplinks=uplinks), SERVER))
 
 
+@pytest.fixture(scope="module")
+def bed(deep: World) -> Iterator[HostsTestbed]:
+    """One session between them, for all trials that change nothing but what they are asked."""
+    with hosts(deep) as testbed:
+        yield testbed
+
+
 @pytest.mark.measures("what is missing of the rate is the start's")
 @pytest.mark.parametrize("family", ["ipv4", "ipv6"])
 @pytest.mark.parametrize("reverse", [False, True], ids=["there", "back"])
-def test_a_trial_fills_both_paths(deep, at, family, reverse):
+def test_a_trial_fills_both_paths(deep, bed, at, family, reverse):
     """20 and 10 Mbit/s, of which headers take 5 %."""
     topology = at(deep)
     if reverse:
         topology = topology.reversed()
-    with hosts(deep) as bed:
-        observation = bed.run(trial(topology, family=family, duration_ns=2 * SECOND))
+    observation = undisturbed(bed, trial(topology, family=family, duration_ns=2 * SECOND))
     wide, narrow = [path.label for path in topology.paths]
     carried = sent(observation)
     assert carried[wide] > carried[narrow] > 0
@@ -52,14 +58,13 @@ def test_a_trial_fills_both_paths(deep, at, family, reverse):
 
 @pytest.mark.measures("what is missing of the rate is the start's")
 @pytest.mark.parametrize("reverse", [False, True], ids=["there", "back"])
-def test_a_trial_over_both_families_has_subflows_of_both(deep, at, reverse):
+def test_a_trial_over_both_families_has_subflows_of_both(deep, bed, at, reverse):
     """The paths of a pair share its line: 20 and 10 Mbit/s together, as over one family."""
     topology = at(deep)
     if reverse:
         topology = topology.reversed()
     asked = trial(topology, family="both", duration_ns=3 * SECOND)
-    with hosts(deep) as bed:
-        observation = bed.run(asked)
+    observation = undisturbed(bed, asked)
     assert observation.metadata["path_manager_problems"] == ""
     assert {path for path, count in sent(observation).items() if count} == {
         path.label for path in asked.topology.paths
@@ -71,10 +76,9 @@ def test_a_trial_over_both_families_has_subflows_of_both(deep, at, reverse):
 
 
 @pytest.mark.measures("what is missing of the rate is the start's")
-def test_plain_tcp_has_one_path_and_changes_nothing(deep, at):
+def test_plain_tcp_has_one_path_and_changes_nothing(deep, bed, at):
     topology = at(deep)
-    with hosts(deep) as bed:
-        observation = bed.run(trial(topology, protocol="tcp", pm="default", duration_ns=2 * SECOND))
+    observation = undisturbed(bed, trial(topology, protocol="tcp", pm="default", duration_ns=2 * SECOND))
     assert list(sent(observation)) == ["A-X"]
     assert 0.5 * 19.3e6 < observation.throughput_bps < 19.4e6
     assert observation.metadata["fallback"] is False
@@ -92,7 +96,7 @@ def test_messages_take_as_long_as_the_faster_path(world, topology):
     """10 ms one way, and 20 on the other path."""
     messages = Messages(bytes=200, interval_ns=SECOND // 40, duration_ns=SECOND)
     with hosts(world) as bed:
-        observation = bed.run(trial(topology, workload=messages))
+        observation = undisturbed(bed, trial(topology, workload=messages))
     assert observation.failed is None and len(observation.delays_ns) == 40
     assert 9e6 < statistics.median(observation.delays_ns) < 14e6
 

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 from mptune.testbeds.hosts import HostsTestbed
-from mptune.trial import Observation
+from mptune.trial import Observation, Trial
 from tests.hosts.world import World
 from tests.plugins.program import running
+from tests.plugins.reruns import spoiled
 from tests.plugins.waiting import until
 
 #: Longer than any test.
@@ -74,3 +75,11 @@ def mute(world: World, name: str) -> Iterator[None]:
         yield
     finally:
         subprocess.run([*nft, "delete", "table", "inet", "mute"], check=True)
+
+
+def undisturbed(bed: HostsTestbed, asked: Trial) -> Observation:
+    """What a trial gives that was not overloaded: a machine that is too busy says nothing about the code."""
+    observation = bed.run(asked)
+    if "overloaded" in observation.metadata:
+        spoiled(str(observation.metadata["overloaded"]))
+    return observation

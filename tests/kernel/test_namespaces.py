@@ -14,7 +14,7 @@ from mptune.errors import TrialError
 from mptune.linux import addresses
 from mptune.linux.sandbox import leftovers
 from mptune.linux.sandbox.namespaces import STEP_S, Sites
-from tests.kernel.test_emulator import links
+from tests.plugins.emulation import links
 from tests.plugins.netlink import inside
 from tests.plugins.program import command_line
 

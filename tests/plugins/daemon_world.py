@@ -235,3 +235,22 @@ def pcdc(daemon: Daemon, **more: Any) -> str:
     """A policy file with an answer for the world's paths: 0-0 and 1-1 carry data."""
     place = daemon.answer("pcdc", active=[0, 3], standby_order=[1, 2], **more)
     return f'[[policy]]\nname = "answer"\nto = ["10.65.0.0/16", "fd65::/16"]\nrun = "{place}"\n'
+
+
+# Limits of the buffers of TCP.
+
+
+def setting(namespace: str, name: str) -> list[int]:
+    """The three values of a setting."""
+    file = Path("/proc/sys/net/ipv4", name)
+    return [int(word) for word in inside(namespace, lambda: file.read_text(encoding="ascii")).split()]
+
+
+def give(namespace: str, name: str, limit: int) -> None:
+    value = f"4096 16384 {limit}"
+    inside(namespace, lambda: Path("/proc/sys/net/ipv4", name).write_text(value, encoding="ascii"))
+
+
+def limit_of(daemon: Daemon, name: str) -> dict[str, Any]:
+    limits: list[dict[str, Any]] = daemon.ask("status")["buffers"]["limits"]
+    return next(limit for limit in limits if limit["name"] == f"net.ipv4.{name}")

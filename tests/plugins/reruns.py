@@ -63,7 +63,7 @@ def _not_measured(detail: str) -> NoReturn:
 
 
 class Use(NamedTuple):
-    """Processor time since the machine began, seconds: of all, and of this process and its descendants."""
+    """Processor time since the machine began, seconds: of all, and of the processes of this run of tests."""
 
     at_s: float
     all_s: float
@@ -117,12 +117,17 @@ def _own_s() -> float:
                 fields = (directory / "stat").read_text().rpartition(")")[2].split()
                 times[int(directory.name)] = sum(map(int, fields[11:15]))
                 children.setdefault(int(fields[1]), []).append(int(directory.name))
-    ticks, waiting = 0, [os.getpid()]
+    ticks, waiting = 0, [_first()]
     while waiting:
         pid = waiting.pop()
         ticks += times.get(pid, 0)
         waiting += children.get(pid, ())
     return ticks / _TICKS
+
+
+def _first() -> int:
+    """The process that this run of tests descends from: its workers count as one."""
+    return os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid()
 
 
 class Patience:

@@ -59,3 +59,6 @@ def text(*uplinks: Uplink) -> str:
 
 #: Two unlike paths without random losses; the wide one is cut and withdrawn in tests.
 WIDE_AND_NARROW = text(Uplink("Wide", "40 Mbit/s", "20 ms", "120 kB"), Uplink("Narrow", "20 Mbit/s", "40 ms"))
+
+#: The same with queues that hold all that a buffer of 1 MiB admits: nothing is lost.
+DEEP = text(Uplink("Wide", "40 Mbit/s", "20 ms", "2 MB"), Uplink("Narrow", "20 Mbit/s", "40 ms", "2 MB"))

@@ -10,7 +10,7 @@ import pytest
 
 from mptune.testbeds import create
 from mptune.topology import load
-from mptune.trial import BIN_NS, Messages, Page, Requests, ScriptedAction
+from mptune.trial import BIN_NS, Messages, OnOff, Page, Requests, ScriptedAction
 from tests.plugins import trials, two_paths
 from tests.plugins.trials import SECOND, SILENT
 
@@ -261,3 +261,14 @@ def test_messages_that_do_not_arrive_fail_the_trial_which_has_the_delays_of_the_
     # Of those that were due by the cut, from 20 ms on, when the connection was established, all arrive.
     assert len(observation.delays_ns) == 20
     assert observation.duration_ns == pytest.approx(2 * SECOND, abs=MS)
+
+
+def test_bursts_are_those_that_the_simulator_draws(measured, trial):
+    """Of the same seed: their sizes and times; each takes at least the way."""
+    bursts = OnOff(mean_bytes=20_000, mean_gap_ns=200 * MS, duration_ns=3 * SECOND)
+    observation = measured(workload=bursts)
+    assert observation.failed is None
+    assert observation.in_order_bytes == sum(piece.bytes for piece in observation.pieces)
+    assert observation.pieces == create("simulated").run(trial(workload=bursts)).pieces
+    assert len(observation.delays_ns) == len(observation.pieces) > 4
+    assert all(taken_ns > 10 * MS for taken_ns in observation.delays_ns)

@@ -4,9 +4,7 @@
 //! Mbit/s with 60 ms of round trip emulated on TUN devices, queues of 250 and 375 kB, Cubic, the
 //! kernel's scheduler, `SO_SNDBUF` and `SO_RCVBUF` set to the same value, 10 to 25 s.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use mptune_core::mptcp::scheduler;
 use mptune_core::network::{BackgroundSpec, NetworkSpec};
 use mptune_core::trial::{Outcome, ScriptAction, ScriptSpec, TrialSpec};

@@ -1,8 +1,6 @@
 //! Addresses that are removed and announced again while a connection runs.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use mptune_core::network::NetworkSpec;
 use mptune_core::trial::{Outcome, ScriptAction, TrialSpec};
 use mptune_core::units::SECOND;

@@ -2,10 +2,8 @@
 //! lose, delay, reorder, duplicate and mark, with changing and shared paths. `make fuzz` explores it. Failing cases are
 //! stored beside this file, and by value in a test of the repaired part, as a change of the draws here changes them.
 
-mod common;
-
-use common::drawn::*;
-use common::*;
+use crate::common::drawn::*;
+use crate::common::*;
 use mptune_core::congestion;
 use mptune_core::mptcp::{Protocol, pathpolicy, scheduler};
 use mptune_core::network::{

@@ -1,8 +1,6 @@
 //! TCP connections that share the network with the measured one.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use mptune_core::network::{BackgroundSpec, NetworkSpec};
 use mptune_core::trial::TrialSpec;
 use mptune_core::units::SECOND;

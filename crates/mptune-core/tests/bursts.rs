@@ -1,8 +1,6 @@
 //! Segments that leave in bursts, as with segmentation offload and from the send queues of Linux.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use mptune_core::recording::RECORD_BYTES;
 use mptune_core::trial::{Outcome, Recording, TrialSpec};
 use mptune_core::units::{MILLISECOND, SECOND};

@@ -4,11 +4,10 @@
 //!
 //! The scenarios and the limits are those of the table of all controls (`examples/rules`).
 
-mod common;
 #[path = "../examples/rules/scenarios.rs"]
 mod scenarios;
 
-use common::*;
+use crate::common::*;
 use scenarios::Rules;
 use std::sync::LazyLock;
 

@@ -5,9 +5,7 @@
 //! Not the estimator and not the echo, which are tested in their own files (`congestion::dctcp`,
 //! `tcp::receiver`).
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use mptune_core::mptcp::Connection;
 use mptune_core::network::{AqmSpec, CodelSpec, LinkSpec, RedSpec, StepMarkingSpec};
 use mptune_core::simulation::Simulation;

@@ -1,8 +1,6 @@
 //! A trial that cannot continue ends with a time and a reason, and never runs for ever.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use mptune_core::network::{LinkSpec, ScheduleSpec, StepSpec};
 use mptune_core::trial::{Outcome, ScriptAction, TrialSpec};
 use mptune_core::units::{MILLISECOND, SECOND};

@@ -1,8 +1,6 @@
 //! Guard in whole connections: it suspends the paths that cost throughput, and only those.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use mptune_core::network::{NetworkSpec, ScheduleSpec, StepSpec};
 use mptune_core::trial::{Outcome, TrialSpec};
 use mptune_core::units::{MILLISECOND, SECOND};

@@ -4,9 +4,7 @@
 //! Reno's square-root law is in `transport.rs`. Losses here are independent, while the closed forms mostly
 //! assume one loss in every 1/p packets: constants are a little larger here.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use mptune_core::units::{MILLISECOND, SECOND};
 
 /// Mean window, segments, of one subflow that only random losses limit, without its first fifth.

@@ -1,8 +1,6 @@
 //! Many connections between the same two sites, of one workload or of several at once.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use mptune_core::network::NetworkSpec;
 use mptune_core::trial::{FailureKind, FlowOutcome, FlowSpec, Outcome, ScriptAction, TrialSpec};
 use mptune_core::units::{MILLISECOND, Nanos, SECOND};

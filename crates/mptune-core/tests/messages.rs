@@ -1,8 +1,6 @@
 //! Messages at fixed times against closed forms: an idle path delays each by its serialisation and propagation.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use mptune_core::network::NetworkSpec;
 use mptune_core::trial::{FailureKind, Outcome, ScriptAction, TrialSpec};
 use mptune_core::units::{MILLISECOND, Nanos, SECOND};

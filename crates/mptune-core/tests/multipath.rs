@@ -1,9 +1,7 @@
 //! Multipath parts of a connection: joins, shared buffers, head-of-line blocking, reinjection,
 //! withdrawal, standby subflows and take-over.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use mptune_core::network::{Family, NetworkSpec};
 use mptune_core::trial::{Outcome, ScriptAction, ScriptSpec, TrialSpec};
 use mptune_core::units::{Nanos, SECOND};

@@ -1,9 +1,7 @@
 //! Whole connections over all effects of links: throughput and delay follow the trace, the schedule, the queue; every
 //! byte arrives once on any network; and a trial that cannot continue stops.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use mptune_core::congestion;
 use mptune_core::network::{
     AqmSpec, BucketSpec, CodelSpec, FqCodelSpec, GilbertElliottSpec, LinkSpec, OnOffSpec, RedSpec,

@@ -1,8 +1,6 @@
 //! Connection-level retransmission when a path goes down, under Linux accounting.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use mptune_core::trial::{Outcome, ScriptAction, ScriptSpec, TrialSpec};
 use mptune_core::units::{MILLISECOND, Nanos, SECOND};
 use mptune_core::workload::{Transfer, Workload};

@@ -1,8 +1,6 @@
 //! Path policies under the stack of Linux: what they gain, and that nothing depends on what they hold.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use mptune_core::error::SpecError;
 use mptune_core::mptcp::Protocol;
 use mptune_core::mptcp::pathpolicy::NAMES;

@@ -1,9 +1,7 @@
 //! Properties on any network: conservation, no deadlock, no more than the links allow.
 
-mod common;
-
-use common::drawn::*;
-use common::*;
+use crate::common::drawn::*;
+use crate::common::*;
 use mptune_core::congestion;
 use mptune_core::early_end::{EarlyEnd, Ended};
 use mptune_core::mptcp::scheduler;

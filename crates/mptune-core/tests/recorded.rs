@@ -1,8 +1,6 @@
 //! A recorded trial: the outcome of the trial itself, and every packet once.
 
-mod common;
-
-use common::{MIB, disjoint, link, lossy, queued, trial};
+use crate::common::{MIB, disjoint, link, lossy, queued, trial};
 use mptune_core::mptcp::Protocol;
 use mptune_core::network::{GilbertElliottSpec, NetworkSpec};
 use mptune_core::recording::{NONE, RECORD_BYTES};

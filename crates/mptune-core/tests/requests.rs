@@ -1,8 +1,6 @@
 //! Requests and responses against closed forms: an idle path delays both by their serialisation and propagation.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use mptune_core::network::NetworkSpec;
 use mptune_core::trial::{FailureKind, ScriptAction, TrialSpec};
 use mptune_core::units::{MILLISECOND, Nanos, SECOND};

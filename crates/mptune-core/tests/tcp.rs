@@ -1,8 +1,6 @@
 //! Plain TCP: one path, whole packets of payload, one socket's memory.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use mptune_core::mptcp::Protocol;
 use mptune_core::network::Family;
 use mptune_core::trial::{ScriptAction, TrialSpec};

@@ -1,8 +1,6 @@
 //! Whole connections against closed forms: what a window, a link, a loss rate and a buffer allow.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use mptune_core::mptcp::Connection;
 use mptune_core::simulation::Simulation;
 use mptune_core::transport::Transport;
