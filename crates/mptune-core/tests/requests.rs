@@ -247,3 +247,19 @@ fn responses_that_never_arrive_fail_the_trial_with_the_times_of_the_others() {
         assert_eq!((outcome.delays_ns.len(), outcome.completion_ns), (14, None), "{accounting}");
     }
 }
+
+#[test]
+fn sizes_of_responses_follow_from_the_seed_of_the_trial() {
+    let sizes: Vec<u64> = (1..=40).map(|size| 1_000 * size).collect();
+    let asked = Requests { response_sizes: sizes, ..REQUESTS };
+    let total = |seed| {
+        let mut spec = requests(disjoint(&[link(10.0, 20.0)]), "linux", asked.clone());
+        spec.seed = seed;
+        let outcome = run(&spec);
+        let drawn = Workload::Requests(asked.clone()).drawn(seed).purpose().expect("a client");
+        let served = (0..outcome.delays_ns.len() as u64).map(|one| drawn.response_bytes(one, 0));
+        assert_eq!(outcome.in_order_bytes, served.sum::<u64>());
+        outcome.in_order_bytes
+    };
+    assert_ne!(total(1), total(2));
+}
