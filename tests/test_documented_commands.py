@@ -76,6 +76,8 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(ROOT / "scenarios", folder / "scenarios")
     for name in ("my-sites", "mine", "my-network"):
         shutil.copyfile(ROOT / "scenarios/UiT-HAW.toml", folder / f"{name}.toml")
+    (folder / "sizes.txt").write_text("1460\n24 KiB\n")
+    (folder / "bursts.csv").write_text("0.25,64 KiB\n1,1460\n")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         done = CliRunner().invoke(app, RUN.split())

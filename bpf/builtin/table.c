@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* What path policies are told of paths, in a kernel that runs no BPF programs: one table in the place of their maps, since a
- * guest has one trial. Whoever writes /dev/mptune-paths replaces it whole, by entries of a key and its value as
- * ../include/paths.h has them.
+ * guest has one trial. Whoever writes /dev/mptune-paths replaces it whole, by entries of a value and its key as
+ * ../include/paths.h has them, and four bytes of zero.
  */
 #include <linux/bottom_half.h>
 #include <linux/fs.h>
@@ -13,19 +13,34 @@
 #define MOST_PATHS 1024
 
 struct entry {
-	u32 key[8];
 	u64 value[2];
+	u32 bits;
+	u8 path[32];
+	u32 unused;
 };
 
 static struct entry table[MOST_PATHS];
 static size_t entries;
 
+/* The first bits of both are the same. */
+static bool covers(const struct entry *entry, const u8 *path)
+{
+	u32 whole = entry->bits / 8, rest = entry->bits % 8;
+
+	if (memcmp(entry->path, path, whole))
+		return false;
+	return !rest || !((entry->path[whole] ^ path[whole]) >> (8 - rest));
+}
+
 const void *mptune_told(const void *key)
 {
+	const u8 *path = (const u8 *)key + sizeof(u32);
+	const struct entry *found = NULL;
+
 	for (size_t i = 0; i < entries; i++)
-		if (!memcmp(table[i].key, key, sizeof(table[i].key)))
-			return table[i].value;
-	return NULL;
+		if (covers(&table[i], path) && (!found || table[i].bits > found->bits))
+			found = &table[i];
+	return found ? found->value : NULL;
 }
 
 static ssize_t tell(struct file *file, const char __user *from, size_t length, loff_t *position)
@@ -37,6 +52,8 @@ static ssize_t tell(struct file *file, const char __user *from, size_t length, l
 	told = memdup_user(from, length);
 	if (IS_ERR(told))
 		return PTR_ERR(told);
+	for (size_t i = 0; i < length / sizeof(*told); i++)
+		told[i].bits = min(told[i].bits, 8u * (u32)sizeof(told[i].path));
 	/* Hooks run in softirqs, or with them disabled; there is one processor. */
 	local_bh_disable();
 	memcpy(table, told, length);

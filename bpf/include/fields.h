@@ -27,7 +27,7 @@ typedef _Bool bool;
 /* include/linux/socket.h, include/uapi/asm-generic/socket.h, include/uapi/linux/tcp.h, include/uapi/linux/bpf.h */
 enum { AF_INET6 = 10, SOL_SOCKET = 1, SO_KEEPALIVE = 9 };
 enum { SOL_TCP = 6, TCP_KEEPIDLE = 4, TCP_KEEPINTVL = 5, TCP_KEEPCNT = 6, TCP_NOTSENT_LOWAT = 25 };
-enum { BPF_MAP_TYPE_HASH = 1 };
+enum { BPF_MAP_TYPE_LPM_TRIE = 11, BPF_F_NO_PREALLOC = 1 };
 enum { SK_PACING_NONE, SK_PACING_NEEDED }; /* include/net/sock.h */
 enum { TCP_ESTABLISHED = 1, TCP_CLOSE_WAIT = 8 };
 enum { TCP_CA_Open, TCP_CA_Disorder, TCP_CA_CWR, TCP_CA_Recovery, TCP_CA_Loss };
@@ -116,7 +116,7 @@ struct rate_sample {
 
 struct mptcp_sock {
 	struct inet_connection_sock sk;
-	__u64 snd_una, wnd_end; /* data sequence numbers */
+	__u64 write_seq, snd_una, wnd_end; /* data sequence numbers */
 	struct list_head conn_list;
 };
 

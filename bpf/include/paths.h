@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* What a path policy is told of paths, in a map that whoever registers the program writes, and may write again.
  *
- * A path is the pair of addresses of its subflow. One without a remote address stands for every path of the local one that
- * has no entry itself. Not here: what a policy makes of it.
+ * A path is the pair of addresses of its subflow. An entry is of an address at this end and of a prefix at the other, which
+ * may be an address or, empty, every destination; the longest one counts. Not here: what a policy makes of it.
  */
 #ifndef MPTUNE_PATHS_H
 #define MPTUNE_PATHS_H
@@ -14,10 +14,12 @@
 /* us after which a subflow looks again. */
 #define LOOK_AGAIN_US 100000
 
-/* Addresses in network order; one of IPv4 is ::ffff:a.b.c.d. */
+/* Addresses in network order; one of IPv4 is ::ffff:a.b.c.d. The first number is that of their bits that count. */
 struct path_pair {
+	__u32 bits;
 	__u32 local[4], remote[4];
 };
+#define ALL_BITS 256
 
 /* Each 0 where nothing is told. */
 struct parameters {
@@ -27,7 +29,8 @@ struct parameters {
 };
 
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, MOST_PATHS);
 	__type(key, struct path_pair);
 	__type(value, struct parameters);
@@ -49,8 +52,7 @@ static __always_inline void of_ipv6(__u32 *to, const struct in6_addr *address)
 static __always_inline const struct parameters *told(const struct sock *sk)
 {
 	const struct sock_common *common = &sk->__sk_common;
-	const struct parameters *found;
-	struct path_pair path = {};
+	struct path_pair path = { .bits = ALL_BITS };
 
 	if (common->skc_family != AF_INET6) {
 		of_ipv4(path.local, common->skc_rcv_saddr);
@@ -59,10 +61,6 @@ static __always_inline const struct parameters *told(const struct sock *sk)
 		of_ipv6(path.local, &common->skc_v6_rcv_saddr);
 		of_ipv6(path.remote, &common->skc_v6_daddr);
 	}
-	found = bpf_map_lookup_elem(&paths, &path);
-	if (found)
-		return found;
-	__builtin_memset(path.remote, 0, sizeof(path.remote));
 	return bpf_map_lookup_elem(&paths, &path);
 }
 

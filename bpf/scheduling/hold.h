@@ -47,16 +47,28 @@
 #define MEMORY_US 2000000
 
 struct hold {
-	__u64 rate; /* R, bytes per second; kept in the socket (see for_each_subflow) */
+	__u32 rate;	  /* R, 1024 bytes per second; kept in the socket (see for_each_subflow) */
 	__u32 best[2];	  /* of this and the last period, 1024 bytes per second */
 	__u32 period_end; /* us */
-	__u32 faster;	  /* siblings in R */
 	__u32 longest;	  /* of equation 6, us */
+	__u8 faster;	  /* siblings in R */
 	bool held;
 };
 
-static __always_inline struct hold *policy(struct sock *sk);
-static __always_inline const struct hold *policy_of(const struct tcp_sock *tp);
+/* A policy that goes on from here (quick.h) has a state of its own, which begins with this one. */
+#ifndef POLICY_PRIVATE
+#define POLICY_PRIVATE struct hold
+#define POLICY_OBSERVE remember
+#define policy_rate hold_rate
+#endif
+
+static __always_inline POLICY_PRIVATE *policy(struct sock *sk);
+static __always_inline const POLICY_PRIVATE *policy_of(const struct tcp_sock *tp);
+
+static __always_inline struct hold *holding(struct sock *sk)
+{
+	return (struct hold *)policy(sk);
+}
 
 /* Largest delivery rate of a subflow, bytes per second. */
 static __always_inline __u64 best(const struct hold *hold)
@@ -68,7 +80,7 @@ static __always_inline __u64 best(const struct hold *hold)
 static __always_inline void remember(struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	struct hold *hold = policy(sk);
+	struct hold *hold = holding(sk);
 	__u32 now = now_us();
 	__u64 rate;
 
@@ -106,7 +118,7 @@ static __always_inline void sum_of_faster(const struct tcp_sock *tp, struct hold
 		hold->longest = max(hold->longest, subflow.tp->srtt_us >> 3);
 		if (subflow.tp != tp && !subflow.tp->inet_conn.icsk_retransmits &&
 		    of_burst(subflow.tp, subflow.tp->rtt_min.s[0].v) < own) {
-			hold->rate += best(policy_of(subflow.tp));
+			hold->rate += best((const struct hold *)policy_of(subflow.tp)) >> 10;
 			hold->faster++;
 		}
 	}
@@ -135,7 +147,7 @@ static __always_inline bool would_block(const struct tcp_sock *tp, struct hold *
 		return false;
 	time = min(of_burst(tp, max(tp->srtt_us >> 3, tp->rtt_min.s[0].v * LEAST_RTTS / 4)), LONGEST_US);
 	/* 2^34 bytes per second for 2^27 us. */
-	needed = hold->rate * time / 1000000;
+	needed = ((__u64)hold->rate << 10) * time / 1000000;
 	return needed * 64 > window * (hold->held ? RELEASED_BELOW : 64);
 }
 
@@ -156,10 +168,10 @@ static __always_inline void limit_queue(struct sock *sk, const struct hold *hold
 }
 
 /* Bytes per second of the subflow, 0 to hold it. */
-static __always_inline __u64 policy_rate(struct sock *sk)
+static __always_inline __u64 hold_rate(struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	struct hold *hold = policy(sk);
+	struct hold *hold = holding(sk);
 	__u64 delivers = best(hold);
 
 	hold->held = would_block(tp, hold);
@@ -179,8 +191,5 @@ static __always_inline void policy_init(struct sock *sk)
 	if (is_subflow(tcp_sk(sk)))
 		keep_alive(sk);
 }
-
-#define POLICY_PRIVATE struct hold
-#define POLICY_OBSERVE remember
 
 #endif

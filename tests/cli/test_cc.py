@@ -67,3 +67,53 @@ def test_without_a_bpf_file_system_the_way_to_one_is_shown(monkeypatch, tmp_path
     result = runner.invoke(app, ["cc", "load", "olia"])
     assert result.exit_code == 1
     assert f"mount -t bpf bpf {tmp_path / 'bpf'}" in result.stderr
+
+
+#: Arguments of `mptune cc load`, and what is refused.
+WRONG = {
+    "cubic+cap --caps 10.0.1=2Mbit/s": "--caps: expected an address of this machine such as 10.0.1.2, "
+    "or 10.0.1.2-10.9.0.0/16 to some destinations, found '10.0.1'",
+    "cubic+cap --caps 10.0.1.2-10.9.0.1/16=2Mbit/s": "--caps: expected a prefix such as 10.9.0.0/16 after -, "
+    "found '10.9.0.1/16'",
+    "cubic+weight --weights ::1-10.0.0.0/8=2": "--weights: expected IPv6 at both ends, "
+    "found '::1-10.0.0.0/8'",
+    "cubic+weight --weights 10.0.1.2=1001": "--weights: 10.0.1.2: expected 1 to 1000, found 1001",
+    "cubic+prefer --order 10.0.1.2,10.0.1.2": "--order: expected each value once, found 10.0.1.2 twice",
+    "cubic+hold --caps 10.0.1.2=2Mbit/s": "--caps: expected a congestion control with the path policy cap, "
+    "such as cubic+cap, found cubic+hold",
+}
+
+
+@pytest.mark.parametrize("arguments", WRONG)
+def test_what_a_policy_cannot_be_told_is_refused_before_anything_is_done(arguments) -> None:
+    result = runner.invoke(app, ["cc", "load", *arguments.split()])
+    assert (result.exit_code, result.stderr) == (2, f"mptune: error: {WRONG[arguments]}\n")
+
+
+def test_a_program_is_told_of_paths_by_addresses_and_each_of_what_it_goes_by(monkeypatch) -> None:
+    loaded = {}
+
+    def load(cc, paths):
+        loaded[cc] = paths
+        return bpf.Availability(cc=cc, kernel_name=bpf.registered_name(cc), source="bpf", registered=True)
+
+    monkeypatch.setattr(bpf, "load", load)
+    monkeypatch.setattr(bpf, "availability", lambda cc: load(cc, loaded[cc]))
+    caps = "10.0.1.2=2Mbit/s,fd00::1-2001:db8::/32=1Mbit/s"
+    names = ["cubic+cap", "olia+weight", "reno+hold", "reno+prefer"]
+    arguments = ["--caps", caps, "--weights", "", "--order", "10.0.1.2, 10.0.2.2-10.9.0.7"]
+    assert runner.invoke(app, ["cc", "load", *names, *arguments]).exit_code == 0
+    assert loaded == {
+        "cubic+cap": [
+            {"local": "10.0.1.2", "cap_bps": 2_000_000},
+            {"local": "fd00::1", "remote": "2001:db8::/32", "cap_bps": 1_000_000},
+        ],
+        "olia+weight": [],
+        "reno+hold": None,
+        "reno+prefer": [
+            {"local": "10.0.1.2", "rank": 0},
+            {"local": "10.0.2.2", "remote": "10.9.0.7", "rank": 1},
+        ],
+    }
+    runner.invoke(app, ["cc", "load", "cubic+cap"])
+    assert loaded["cubic+cap"] is None, "what it was told before stays"

@@ -107,5 +107,5 @@ def test_an_unknown_name_is_answered_with_the_nearest(words, nearest):
 
 def test_names_that_are_choices_are_not_listed_with_every_word_behind_a_plus():
     text = " ".join(page("run", "--help").split())
-    assert "each but bbr and dctcp also with +hold, +prefer, +cap or +weight" in text
+    assert "each but bbr and dctcp also with +hold, +quick, +prefer, +cap or +weight" in text
     assert "reno+hold" not in text

@@ -10,12 +10,16 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import StringIO
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
-from mptune.cli import app
+from mptune.cli import app, watch
 from mptune.machines import ssh
+from mptune.monitor.figures import Machine
+from mptune.monitor.shape import census
 from tests.monitor.reports import FakeAgent, connection, report, subflow
 from tests.plugins.needs import Thing, lack
 from tests.plugins.program import command_line, running
@@ -187,6 +191,16 @@ def test_the_screen_gives_the_terminal_back(how):
         assert program.wait(PATIENCE_S) == 0
         assert b"\x1b[?1049l" in rest and b"\x1b[?25h" in rest  # the other screen, the cursor
         assert b"Traceback" not in rest
+
+
+def test_the_table_has_a_line_for_each_held_subflow_with_the_reason():
+    flows = [subflow(1, delivery_rate_bps=18_000_000), subflow(2, held=True, cc="cubic_hold")]
+    shown = Machine()
+    shown.update(census(report(1, connection(1, *flows))))
+    text = StringIO()
+    watch._show(Console(file=text, width=200), {"": shown})
+    *_, reason = text.getvalue().splitlines()
+    assert reason.endswith("is held: would block 18.0 Mbit/s for 40.0 ms")
 
 
 @pytest.mark.usefixtures("may_watch")

@@ -81,6 +81,22 @@ def test_a_pair_carries_a_transfer_drives_plain_tcp_and_goes_without_a_trace(cc,
     until(lambda: not objects() - before, f"what {cc} used to be gone")
 
 
+def test_of_several_prefixes_of_destinations_the_longest_counts(transfer) -> None:
+    whole, part = ({"local": "10.0.1.1", "remote": f"10.0.0.0/{bits}"} for bits in (8, 24))
+    low, high = 1_000_000, 1_000_000_000
+    told = {
+        "capped": [{**whole, "cap_bps": high}, {**part, "cap_bps": low}],
+        "free": [{**whole, "cap_bps": low}, {**part, "cap_bps": high}],
+    }
+    carried = {}
+    for name, paths in told.items():
+        with bpf.told("cubic+cap", paths) as cc:
+            results = [transfer(cc, 4 * SIZE) for _ in range(3)]
+        assert all(result["intact"] for result in results)
+        carried[name] = statistics.median(result["carried"][1] for result in results)
+    assert carried["free"] > 2 * carried["capped"], carried
+
+
 @pytest.mark.parametrize("cc", BPF_SOURCES)
 def test_drives_plain_tcp(cc, transfer) -> None:
     with bpf.loaded([cc]) as names:
@@ -237,6 +253,20 @@ def test_load_persists_until_unload(until: Until) -> None:
     assert "tcp_allowed_congestion_control=" in output.stdout
     assert output.stdout.endswith("empty\nrefused\n")
     until(lambda: "mptune_balia" not in known(), "it to be gone")
+
+
+@pytest.mark.needs("namespaces")
+def test_what_is_loaded_is_told_of_paths_again_without_a_reload(until: Until) -> None:
+    load = "$M cc load reno+cap --caps"
+    output = inside_bpf_file_system(
+        f"{load} 10.0.1.1=2Mbit/s",
+        f"{load} 10.0.1.1-10.9.0.0/16=1Mbit/s,fd00::1=3Mbit/s",
+        f"{load} ''",
+        "$M cc unload reno+cap",
+    )
+    assert output.returncode == 0, output.stderr
+    assert output.stdout.count("reno+cap: loaded; its name for TCP_CONGESTION is reno_cap\n") == 3
+    until(lambda: "reno_cap" not in known(), "it to be gone")
 
 
 @pytest.mark.needs("namespaces")

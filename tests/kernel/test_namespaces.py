@@ -17,6 +17,7 @@ from mptune.linux.sandbox.namespaces import STEP_S, Sites
 from tests.plugins.emulation import links
 from tests.plugins.netlink import inside
 from tests.plugins.program import command_line
+from tests.plugins.reruns import spoiled
 
 pytestmark = pytest.mark.usefixtures("testbed")
 
@@ -136,6 +137,7 @@ def test_nothing_is_left_however_the_program_ends(two_file, marked, until, how):
     until(lambda: not marked(f"{leftovers.VARIABLE}={run}"), "the end of all processes")
 
 
+@pytest.mark.timeout(600)  # the trial waits for a quiet machine first, and is repeated on a busy one
 @pytest.mark.needs("root", "namespaces")  # to give it up: what another user runs are all such tests
 def test_without_root_in_a_user_namespace(two_file):
     """Root without its capabilities is like any other user, but for the right to map its own number."""
@@ -146,8 +148,10 @@ def test_without_root_in_a_user_namespace(two_file):
     )
     assert user.stdout.startswith("/proc/")
     command = command_line("run", two_file, "--testbed", "namespaces", "--transfer", "100kB")
-    done = subprocess.run([*drop, *command], capture_output=True, text=True, timeout=150)
-    assert done.returncode == 0 or "overloaded" in done.stderr, done.stderr
+    done = subprocess.run([*drop, *command], capture_output=True, text=True, check=False)
+    if "overloaded" in done.stderr:
+        spoiled(done.stderr)
+    assert done.returncode == 0, done.stderr
     assert "97.66 KiB in" in done.stdout or "100 kB in" in done.stdout
 
 

@@ -161,6 +161,8 @@ def test_what_is_no_report_is_refused():
         # It goes by what was, the reason by what is.
         ("cubic_hold", [{"delivery_rate_bps": 18_000_000, "held": True}], "held; acknowledged"),
         ("cubic_prefer", [{}], "held: paths before it have room; acknowledged"),
+        ("cubic_quick", [{"rtt_ns": 9_000_000}], "held: 40.0 ms, another path takes 9.00 ms; acknowledged"),
+        ("cubic_quick", [{"rtt_ns": 50_000_000, "delivery_rate_bps": 0}], "held; acknowledged"),
     ],
 )
 def test_a_held_subflow_has_a_reason(cc, siblings, why):

@@ -3,17 +3,19 @@
 from typing import Any
 
 import msgspec
+import pytest
 
 from mptune import topology
-from mptune.optimisation.baselines import by_endpoints
+from mptune.optimisation.baselines import Baselines, Measured, by_endpoints, verdict
 from mptune.optimisation.main_job import optimise
 from mptune.optimisation.options import OptimiseOptions
 from mptune.result.answer import Answer
 from mptune.result.making import result_document
 from mptune.runner.runner import TrialRunner
+from mptune.statistics import summarise
 from mptune.testbeds._today import of_release, read_from
 from mptune.testbeds.simulated import SimulatedTestbed
-from mptune.trial import Trial
+from mptune.trial import Bulk, Configuration, Trial
 
 SECOND = 1_000_000_000
 MIB = 2**20
@@ -67,6 +69,29 @@ def test_now_is_one_subflow_and_by_hand_one_for_each_address() -> None:
     ours = [record.seed for record in result.records if record.purpose == "confirm"]
     assert set(beside) == set(ours) and len(beside) == 2 * OPTIONS.fresh_runs
     assert not any(record.settings.get("buffer_mode") == "auto" for record in result.records)
+
+
+@pytest.mark.parametrize(
+    ("gains", "says"),
+    [
+        ([-4.1, -3.9, -4.0], "give 13.66 Mbit/s: take those"),
+        ([-4.0], "gave 13.66 Mbit/s: one run is too few to judge, ask again"),
+        ([-0.1], ""),
+        ([-5.0, 3.0, -4.0], ""),
+    ],
+)
+def test_endpoints_that_gave_more_are_named_after_a_single_run_too(gains, says) -> None:
+    by_hand = Measured(
+        configuration=Configuration(
+            pm="fullmesh", cc="bbr", buffer_bytes=4 * MIB, workload=Bulk(duration_ns=SECOND)
+        ),
+        subflows=("T-D", "T-M"),
+        value=summarise([13.66] * len(gains)),
+        queueing=None,
+        gain=summarise(gains),
+    )
+    sentences = verdict(Baselines(by_hand=by_hand), None)
+    assert says in "".join(sentences) and len(sentences) == bool(says)
 
 
 def test_endpoints_of_the_side_with_more_addresses_reach_one_address_of_the_other() -> None:

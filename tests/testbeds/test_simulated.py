@@ -10,9 +10,9 @@ from mptune import _core
 from mptune.errors import Failure, InputError
 from mptune.testbeds import TESTBEDS, create, names
 from mptune.topology import TcpBackground, Topology, load
-from mptune.trial import FAMILIES, ScriptedAction, Trial
+from mptune.trial import FAMILIES, Messages, ScriptedAction, Trial
 from mptune.trial.congestion import PAIRS
-from tests.plugins import two_paths
+from tests.plugins import two_paths, unlike_paths
 from tests.plugins.trials import with_workload
 from tests.plugins.two_paths import Uplink
 
@@ -48,7 +48,7 @@ def test_every_combination_delivers_and_its_subflows_add_up(testbed, network, cc
 
 
 @pytest.mark.parametrize("cc", PAIRS)
-def test_every_pair_delivers_and_hold_holds_a_slow_path(testbed, tmp_path, cc):
+def test_every_pair_delivers_and_hold_and_quick_hold_a_slow_path(testbed, tmp_path, cc):
     """2 Mbit/s with an RTT of 200 ms would hold up 20 with one of 20 ms; other policies are told nothing."""
     file = tmp_path / "unlike.toml"
     paths = Uplink("Quick", "20 Mbit/s", "20 ms"), Uplink("Slow", "2 Mbit/s", "200 ms")
@@ -60,11 +60,26 @@ def test_every_pair_delivers_and_hold_holds_a_slow_path(testbed, tmp_path, cc):
     # Without weights the shares are equal: the slow path decides.
     fits = {
         "hold": held > 1.5 * alone,
+        "quick": held > 1.5 * alone,
         "prefer": held == alone,
         "cap": held == alone,
         "weight": held > 0,
     }
     assert fits[cc.partition("+")[2]]
+
+
+def test_quick_gives_messages_the_quick_path_though_the_slow_one_was_first(testbed, tmp_path):
+    """Each message is acknowledged before the next, so that the first subflow is as idle as the other."""
+    unlike = unlike_paths.network(tmp_path, (20, 80), (20, 20))
+    workload = Messages(bytes=200, interval_ns=100_000_000, duration_ns=20_000_000_000)
+    delays, rates = {}, {}
+    for cc in ("cubic", "cubic+hold", "cubic+quick"):
+        common = unlike_paths.trial(unlike, cc, 4_000_000)
+        delays[cc] = median(testbed.run(msgspec.structs.replace(common, workload=workload)).delays_ns) / 1e6
+        rates[cc] = unlike_paths.mbps(testbed.run(common))
+    assert delays["cubic+hold"] == pytest.approx(40, rel=0.02) == delays["cubic"]
+    assert delays["cubic+quick"] == pytest.approx(10, rel=0.1)
+    assert rates["cubic+quick"] == rates["cubic+hold"]
 
 
 def test_a_path_policy_is_refused_with_a_scheduler_that_knows_no_rates(testbed, network):

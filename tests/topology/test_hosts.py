@@ -59,6 +59,13 @@ def test_sites_and_interfaces_have_how_they_are_reached(hosts: Load) -> None:
     assert (cable.metered, cable.max_data_bytes) == (False, None)
 
 
+def test_an_interface_has_a_price_and_what_a_contract_has_in_a_month(hosts: Load) -> None:
+    paid = ("metered = true\n", 'metered = true\nprice_per_gb = 2\nmonthly_data = "10 GB"\n')
+    cable, mobile = hosts(paid).sender.interfaces[1:]
+    assert (mobile.price_per_gb, mobile.monthly_bytes) == (2.0, 10**10)
+    assert (cable.price_per_gb, cable.monthly_bytes) == (0.0, None)
+
+
 def test_a_limit_needs_no_meter(hosts: Load) -> None:
     mobile = hosts(("metered = true\n", "")).sender.interfaces[2]
     assert (mobile.metered, mobile.max_data_bytes) == (False, 2 * 10**9)

@@ -1,9 +1,11 @@
 """Path policies on a guest's kernel, which has the text of the BPF programs: their gain, and their cost."""
 
+import statistics
+
 import msgspec
 import pytest
 
-from mptune.trial import PathParameters, Transfer
+from mptune.trial import Messages, PathParameters, Transfer
 from mptune.trial.congestion import PATH_POLICIES
 from tests.plugins.unlike_paths import WHOLE, by_path, mbps, network, trial
 
@@ -36,6 +38,19 @@ def test_hold_keeps_a_buffer_from_going_whole_into_the_first_subflow(side_by_sid
     }
     took = {cc: observation.completion_ns or 0 for cc, observation in side_by_side(trials).items()}
     assert took["cubic+hold"] < 0.5 * took["cubic"]
+
+
+@pytest.mark.needs("current-guest")
+def test_quick_gives_messages_the_quick_path_though_the_slow_one_was_first(side_by_side, tmp_path):
+    slow_first = network(tmp_path, (20, 80), (20, 20))
+    workload = Messages(bytes=200, interval_ns=100_000_000, duration_ns=10_000_000_000)
+    trials = {
+        cc: msgspec.structs.replace(trial(slow_first, cc, 4_000_000), workload=workload)
+        for cc in ("cubic", "cubic+hold", "cubic+quick")
+    }
+    delays = {cc: statistics.median(seen.delays_ns) / 1e6 for cc, seen in side_by_side(trials).items()}
+    assert delays["cubic"] == pytest.approx(40, rel=0.05) == delays["cubic+hold"]
+    assert delays["cubic+quick"] == pytest.approx(10, rel=0.2)
 
 
 @pytest.mark.needs("current-guest")

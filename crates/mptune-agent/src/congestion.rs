@@ -76,7 +76,7 @@ pub enum Error {
     #[error("{0} goes by nothing that it can be told of paths")]
     Untold(String),
     /// There is no table, or it has no room for so many paths.
-    #[error("{table}: {0}", table = paths::TABLE)]
+    #[error("{table}: {0}, where another version of mptune built the kernel", table = paths::TABLE)]
     Table(io::Error),
     /// A line after the first one is something else.
     #[error("expected an order, found {0}")]

@@ -49,7 +49,7 @@ impl TrialSpec {
         let options = self.options()?;
         let background = background::connections(&self.network, self.mss, self.family)?;
         let mut simulation = Simulation::over(&self.network, self.family, self.seed);
-        let asking = self.workload.purpose().map(|purpose| (purpose, asking(&options)));
+        let asking = options.workload.purpose().map(|purpose| (purpose, asking(&options)));
         let number = simulation.connect(options);
         for flow in background {
             simulation.connect(flow);

@@ -152,10 +152,12 @@ fn any_program() -> impl Strategy<Value = Workload> {
                 Workload::Requests(Requests {
                     request_bytes,
                     response_bytes,
+                    response_sizes: vec![response_bytes],
                     think_ns,
                     at_once,
                     duration_ns,
                     patience_ns,
+                    seed: 0,
                 })
             }
         ),

@@ -28,10 +28,12 @@ fn requests(seconds: u64) -> Workload {
     Workload::Requests(Requests {
         request_bytes: 400,
         response_bytes: 10_000,
+        response_sizes: Vec::new(),
         think_ns: 100 * MILLISECOND,
         at_once: 1,
         duration_ns: seconds * SECOND,
         patience_ns: 10 * SECOND,
+        seed: 0,
     })
 }
 
@@ -97,10 +99,12 @@ fn messages_beside_a_silent_connection_are_messages_alone() {
     let silent = Workload::Requests(Requests {
         request_bytes: 1,
         response_bytes: 1,
+        response_sizes: Vec::new(),
         think_ns: 4 * SECOND,
         at_once: 1,
         duration_ns: 5 * SECOND,
         patience_ns: 10 * SECOND,
+        seed: 0,
     });
     let mixed = run(&linux(one_path(), messages(5), 1, beside(silent, vec![4 * SECOND])));
     assert_eq!(alone.delays_ns.len(), 50);

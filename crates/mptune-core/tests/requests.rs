@@ -16,10 +16,12 @@ const ACK: u64 = 64;
 const REQUESTS: Requests = Requests {
     request_bytes: 400,
     response_bytes: 10_000,
+    response_sizes: Vec::new(),
     think_ns: 100 * MILLISECOND,
     at_once: 1,
     duration_ns: 5 * SECOND,
     patience_ns: 10 * SECOND,
+    seed: 0,
 };
 
 fn requests(network: NetworkSpec, accounting: &str, requests: Requests) -> TrialSpec {
@@ -208,7 +210,7 @@ fn two_paths_carry_long_responses_faster_than_one() {
     for (accounting, _, _) in ACCOUNTINGS {
         let long = Requests { response_bytes: 4_000_000, ..REQUESTS };
         let mean = |paths: &[_]| {
-            let outcome = run(&requests(disjoint(paths), accounting, long));
+            let outcome = run(&requests(disjoint(paths), accounting, long.clone()));
             outcome.delays_ns.iter().sum::<u64>() / outcome.delays_ns.len() as u64
         };
         let path = || queued(link(10.0, 10.0), 20.0, 2.0);
@@ -244,4 +246,20 @@ fn responses_that_never_arrive_fail_the_trial_with_the_times_of_the_others() {
         assert!(matches!(kind, Some(FailureKind::Incomplete | FailureKind::Stalled)), "{kind:?}");
         assert_eq!((outcome.delays_ns.len(), outcome.completion_ns), (14, None), "{accounting}");
     }
+}
+
+#[test]
+fn sizes_of_responses_follow_from_the_seed_of_the_trial() {
+    let sizes: Vec<u64> = (1..=40).map(|size| 1_000 * size).collect();
+    let asked = Requests { response_sizes: sizes, ..REQUESTS };
+    let total = |seed| {
+        let mut spec = requests(disjoint(&[link(10.0, 20.0)]), "linux", asked.clone());
+        spec.seed = seed;
+        let outcome = run(&spec);
+        let drawn = Workload::Requests(asked.clone()).drawn(seed).purpose().expect("a client");
+        let served = (0..outcome.delays_ns.len() as u64).map(|one| drawn.response_bytes(one, 0));
+        assert_eq!(outcome.in_order_bytes, served.sum::<u64>());
+        outcome.in_order_bytes
+    };
+    assert_ne!(total(1), total(2));
 }

@@ -8,6 +8,7 @@ import typer
 
 from mptune.cli._common import JsonOption, add, console, echo, emit_json, subcommands
 from mptune.errors import InputError, MptuneError, one_of
+from mptune.options.paths import AddressOptions
 
 if TYPE_CHECKING:
     from mptune.linux.bpf import Availability
@@ -31,6 +32,9 @@ def register(app: typer.Typer) -> None:
         "mptune cc load olia       # until unloaded, or the next boot",
         "mptune cc load olia lia balia",
         "mptune cc load cubic+hold # cubic, with slow paths held back",
+        "mptune cc load cubic+cap --caps 10.0.1.2=2Mbit/s     # a cap on what leaves from this address",
+        "mptune cc load cubic+prefer --order 10.0.1.2,10.0.2.2",
+        "mptune cc load cubic+cap --caps 10.0.1.2-10.9.0.0/16=2Mbit/s  # to these destinations",
     )
     add(
         group,
@@ -75,20 +79,23 @@ def list_all(as_json: JsonOption = False) -> None:
     out.print(listing)
 
 
-def load(names: NamesArgument, as_json: JsonOption = False) -> None:
+def load(names: NamesArgument, paths: AddressOptions, as_json: JsonOption = False) -> None:
     """Register BPF programs for all users; needs root.
 
     They stay until they are unloaded. Trials do not need this: they load the programs they use and unload
-    them afterwards. A congestion control that the kernel already has needs no program.
+    them afterwards. A congestion control that the kernel already has needs no program. What path policies
+    are told of paths is in force at once, for living connections too, in place of what they were told before.
     """
     from mptune.linux import bpf
 
     _check(names)
+    for option, expected in paths.misfits(names):
+        raise InputError(f"--{option}", "", expected)
     done: list[Availability] = []
     try:
         for cc in names:
             before = bpf.is_loaded(cc)
-            loaded = bpf.load(cc)
+            loaded = bpf.load(cc, paths.told(cc))
             if not before and loaded.source == "bpf":
                 done.append(loaded)
     except MptuneError:

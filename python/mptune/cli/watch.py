@@ -139,9 +139,9 @@ def _run_screen(talkers: Mapping[str, Talker], machines: Mapping[str, Machine]) 
 
 
 def _show(out: Console, machines: Mapping[str, Machine]) -> None:
-    """Every connection with its subflows, in one table."""
+    """Every connection with its subflows, in one table, and why subflows are held."""
     from mptune.cli._tables import table
-    from mptune.monitor.columns import COLUMNS, safe_cell
+    from mptune.monitor.columns import COLUMNS, held, safe_cell
     from mptune.monitor.view import View
 
     view = View()
@@ -154,6 +154,9 @@ def _show(out: Console, machines: Mapping[str, Machine]) -> None:
         out.print(listing, markup=False)
     else:
         out.print("No MPTCP connections.")
+    for row in rows:
+        if row.subflow is not None and (reason := held(row.subflow.now, row.connection.now)):
+            out.print(f"{safe_cell(COLUMNS[0], row).text.strip()} is {reason}", markup=False)
     for machine in machines.values():
         for limit in machine.census.limits if machine.census is not None else ():
             out.print(f"Not known: {limit}", style="dim")

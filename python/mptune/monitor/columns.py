@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 from mptune import units
 from mptune._text import visible
 from mptune.monitor.figures import ConnectionSeen, Figures, SubflowSeen
-from mptune.monitor.limits import Limit, blocked
+from mptune.monitor.limits import Limit, blocked, quickest
 from mptune.monitor.liveness import is_lost, words
 from mptune.monitor.shape import Connection, Subflow
 from mptune.monitor.view import Row
@@ -242,21 +242,28 @@ def _details(row: Row) -> list[str]:
         f"RTT {milliseconds(flow.rtt_ns)} ms (least {milliseconds(flow.min_rtt_ns)})"
         f"  cwnd {_known(flow.cwnd)}, in flight {_known(flow.unacked)}, lost {_known(flow.lost)}"
         f"  delivery {rate(flow.delivery_rate_bps)} Mbit/s",
-        f"{_held(flow, now)}acknowledged {amount(flow.acked_bytes)}, retransmitted"
+        f"{_before(held(flow, now))}acknowledged {amount(flow.acked_bytes)}, retransmitted"
         f" {amount(flow.retransmitted_bytes)}, received {amount(flow.received_bytes)}, timeouts"
         f" {_known(flow.timeouts)}" + (f", {words(flow)}" if is_lost(flow) else ""),
     ]
 
 
-def _held(flow: Subflow, connection: Connection) -> str:
-    """Why its path policy holds it, in front of what follows; empty if none does."""
+def held(flow: Subflow, connection: Connection) -> str:
+    """That its path policy holds it, and why as far as that is known; empty if none does."""
     if not flow.held:
         return ""
-    if (flow.cc or "").endswith("_prefer"):
-        return "held: paths before it have room; "
+    policy = (flow.cc or "").rpartition("_")[2]
+    if policy == "prefer":
+        return "held: paths before it have room"
+    if policy == "quick" and (other := quickest(flow, connection.subflows)) is not None:
+        return f"held: {milliseconds(flow.rtt_ns)} ms, another path takes {milliseconds(other)} ms"
     if (block := blocked(flow, connection.subflows)) is None:
-        return "held; "
-    return f"held: would block {rate(block[0])} Mbit/s for {milliseconds(block[1])} ms; "
+        return "held"
+    return f"held: would block {rate(block[0])} Mbit/s for {milliseconds(block[1])} ms"
+
+
+def _before(reason: str) -> str:
+    return f"{reason}; " if reason else ""
 
 
 def _known(value: int | None) -> str:

@@ -65,6 +65,13 @@ def blocked(held: Subflow, siblings: Iterable[Subflow]) -> tuple[int, int] | Non
     return (sum(rates), max(held.rtt_ns, held.min_rtt_ns * 5 // 4)) if any(rates) else None
 
 
+def quickest(held: Subflow, siblings: Iterable[Subflow]) -> int | None:
+    """Smallest RTT of a sibling that is not held, ns; None if that of the held subflow is not above it."""
+    rtts = [other.rtt_ns for other in siblings if not other.held and other.rtt_ns is not None]
+    least = min(rtts, default=None)
+    return least if least is not None and held.rtt_ns is not None and least < held.rtt_ns else None
+
+
 def _growth(before: int | None, now: int | None) -> int | None:
     """Growth of a total; None if it is not known, or the counter belongs to another subflow."""
     if before is None or now is None or now < before:

@@ -137,17 +137,21 @@ def verdict(found: Baselines, ours: Summary | None, sacrifice: float) -> list[st
         elif now.gain.low <= 0:
             sentences.append("The gain over today may be chance: more fresh runs tell (--confirm-runs 20).")
     gain = None if by_hand is None else by_hand.gain
-    if by_hand is None or by_hand.value is None or gain is None or gain.high is None:
+    if by_hand is None or by_hand.value is None or gain is None:
         return sentences
-    if gain.high >= -sacrifice * by_hand.value.mean:
+    allowed, is_sure = sacrifice * by_hand.value.mean, gain.high is not None
+    if (gain.high if gain.high is not None else gain.mean + REGRET * by_hand.value.mean) >= -allowed:
         return sentences
     delay = ""
     if ours is not None and by_hand.queueing is not None:
         delay = f", at {by_hand.queueing.mean:.0f} ms of delay under load instead of {ours.mean:.0f}"
-    sentences.append(
-        f"Endpoints by hand with buffers that grow give {digits(by_hand.value.mean)} Mbit/s{delay}: take "
-        "those where only throughput counts (ip mptcp endpoint add)."
+    advice = (
+        "take those where only throughput counts (ip mptcp endpoint add)"
+        if is_sure
+        else "one run is too few to judge, ask again with a longer --budget"
     )
+    given = f"{'give' if is_sure else 'gave'} {digits(by_hand.value.mean)} Mbit/s{delay}"
+    sentences.append(f"Endpoints by hand with buffers that grow {given}: {advice}.")
     return sentences
 
 

@@ -15,7 +15,7 @@ import msgspec
 
 from mptune.decision.robustness import FAMILIAR_CC, REGRET
 from mptune.errors import InputError, MptuneError
-from mptune.optimisation import baselines, harm
+from mptune.optimisation import baselines, cost, harm
 from mptune.optimisation.baselines import Baselines
 from mptune.optimisation.candidates import screen_buffers
 from mptune.optimisation.competing import beginnings, few_of, subsets, worth_measuring
@@ -41,7 +41,7 @@ from mptune.trial import (
     Transfer,
     judged,
 )
-from mptune.trial.metrics import THROUGHPUT, Metric, has, metrics_of, through_an_outage
+from mptune.trial.metrics import COST, THROUGHPUT, Metric, has, metrics_of, through_an_outage
 
 #: The limit of `--do-no-harm`, for people.
 NO_HARM = "loss of another TCP connection of at most 5 % for sure"
@@ -96,6 +96,7 @@ class ObjectiveResult(msgspec.Struct, frozen=True, kw_only=True):
     throughput : of a saturated sender with the same configurations.
     harm : what another TCP connection loses on each path where one was measured, percent.
     outage : path that was cut halfway, and the longest gap or response; None with a single path.
+    costs : what it costs, and how long contracts last, as sentences.
     baselines : what the hosts do today, and endpoints by hand, by the objective.
     failover : timeouts for a limit on what a dead path costs; None if none was asked for.
     """
@@ -125,6 +126,7 @@ class ObjectiveResult(msgspec.Struct, frozen=True, kw_only=True):
     outage: tuple[str, Figure] | None
     failover: Failover | None = None
     harm: tuple[Figure, ...] = ()
+    costs: tuple[str, ...] = ()
     baselines: Baselines
     warnings: tuple[str, ...]
     records: tuple[Record, ...]
@@ -151,9 +153,25 @@ def optimise_by_objective(
         expected = f"expected a testbed that cuts paths, found {runner.testbed.name}"
         raise InputError("--at-most-failover", "", expected)
     job = replace(Job.on(topology, runner, options, reporter), sent=workload)
-    objective, *second = options.objectives
+    objective, *second = (_priced(topology, one) for one in options.objectives)
     choice = Choice(objective, tuple(options.limits), next(iter(second), None), not has(workload, THROUGHPUT))
     return _Search(job, workload, choice).answered()
+
+
+def _priced(topology: Topology, metric: Metric) -> Metric:
+    """The metric, with the prices of the topology if it is about them.
+
+    Raises
+    ------
+    InputError : it has none.
+    """
+    if metric is not COST:
+        return metric
+    priced = cost.metric(topology)
+    if priced is None:
+        expected = "expected a price_per_gb of an interface, which cost needs, found none"
+        raise InputError(topology.file, "sites", expected)
+    return priced
 
 
 @dataclass(frozen=True)
@@ -312,6 +330,7 @@ class _Search:
             failover=failover,
             harm=losses,
             baselines=shown,
+            costs=tuple(cost.sentences(job.topology, ours)),
             warnings=(
                 *shown.warnings,
                 *self._warnings(before, fresh, saturated, chosen, failover),
@@ -382,7 +401,8 @@ class _Search:
 
     def _others(self) -> list[Metric]:
         """Metrics of the workload that are shown beside the objective."""
-        asked = [one for one in (self.choice.second,) if one is not None and has(self.workload, one)]
+        asked = [one for one in (self.choice.second, cost.metric(self.job.topology)) if one is not None]
+        asked = [one for one in asked if one.name == COST.name or has(self.workload, one)]
         by_name = {one.name: one for one in (*asked, *metrics_of(self.workload))}
         return [one for name, one in by_name.items() if name != self.objective.name]
 

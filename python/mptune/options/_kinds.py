@@ -298,11 +298,14 @@ class _ByLabel(Kind[dict[str, T]]):
         return {label: _named(label, self.one.read, value) for label, value in raw.items()}
 
 
-def by_label(kind: Kind[T]) -> Kind[dict[str, T]]:
-    """Kind of values by the label of a path."""
+def by_label(kind: Kind[T], place: Kind[str] | None = None) -> Kind[dict[str, T]]:
+    """Kind of values by the label of a path, or by another name for paths."""
+    name = place.metavar if place else "PATH"
 
     def check(values: Mapping[str, T]) -> None:
         for label, value in values.items():
+            if place:
+                place.check(label)
             _named(label, kind.check, value)
 
     def parse(text: str) -> dict[str, T]:
@@ -310,7 +313,7 @@ def by_label(kind: Kind[T]) -> Kind[dict[str, T]]:
         for word in words(text):
             label, equals, value = word.partition("=")
             if not (label.strip() and equals and value.strip()):
-                raise ValueError(f"expected PATH={kind.metavar}, found {quoted(word)}")
+                raise ValueError(f"expected {name}={kind.metavar}, found {quoted(word)}")
             if label.strip() in values:
                 raise ValueError(f"expected each path once, found {label.strip()} twice")
             values[label.strip()] = _named(label.strip(), kind.parse, value.strip())
@@ -320,14 +323,14 @@ def by_label(kind: Kind[T]) -> Kind[dict[str, T]]:
         return ",".join(f"{label}={kind.show(value)}" for label, value in values.items())
 
     return _ByLabel(
-        f"PATH={kind.metavar},...",
+        f"{name}={kind.metavar},...",
         parse,
         show,
         check,
         (dict,),
         "a table of paths and their values",
         several=True,
-        labels=True,
+        labels=place is None,
         one=kind,
     )
 

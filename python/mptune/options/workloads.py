@@ -5,7 +5,7 @@ A text such as "messages:200B/100ms": the kind, and what it needs. How long it l
 
 import itertools
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated
 
 from mptune import units
@@ -13,6 +13,7 @@ from mptune._text import quoted
 from mptune.errors import one_of
 from mptune.options._declared import Option
 from mptune.options._kinds import Kind, count
+from mptune.options.lists import bursts, sizes
 from mptune.trial import (
     MOST_CONNECTIONS,
     Asked,
@@ -60,6 +61,9 @@ _SEGMENT_NS, _BUFFER_NS = 4_000_000_000, 30_000_000_000
 #: Most bitrates (`crates/mptune-core/src/workload/video.rs`).
 _MOST_BITRATES = 256
 
+
+#: What a file with a list begins with.
+_FILE = "@"
 
 #: Kinds that are options of their own, or words, unless they are in a mix.
 _IN_A_MIX = {"bulk": "bulk", "transfer": "transfer:SIZE"}
@@ -109,6 +113,8 @@ def _parse_one(text: str) -> Asked:
     if kind == "video":
         return _video(text, rest.split(",") if more else [])
     main, *others = rest.split(",")
+    if kind == "on-off" and main.startswith(_FILE) and not others:
+        return _bursting(main.removeprefix(_FILE))
     first, slash, second = main.partition("/")
     further = _further(kind, others)
     if not slash or further is None:
@@ -118,13 +124,46 @@ def _parse_one(text: str) -> Asked:
         return Pattern(bytes=size, interval_ns=units.parse_time(second))
     if kind == "on-off":
         return Bursting(mean_bytes=size, mean_gap_ns=units.parse_time(second))
+    if kind == "requests" and second.startswith(_FILE):
+        return _drawing(size, second.removeprefix(_FILE), further)
     if kind == "requests":
-        return Asking(request_bytes=size, response_bytes=units.parse_size(second), **further)
+        response = units.parse_size(second)
+        return Asking(
+            request_bytes=size,
+            response_bytes=response,
+            think_ns=further.get("think_ns", 0),
+            at_once=further.get("at_once", 1),
+        )
     number, times, object_size = second.partition("x")
     if not times:
         raise ValueError(f"expected {_KINDS[kind]}, found {quoted(text)}")
     objects = count().parse(number)
     return Browsing(page_bytes=size, objects=objects, object_bytes=units.parse_size(object_size), **further)
+
+
+def _drawing(request_bytes: int, file: str, further: Mapping[str, int]) -> Asking:
+    """Requests whose responses have the sizes of a file."""
+    found = sizes(file)
+    return Asking(
+        request_bytes=request_bytes,
+        response_bytes=round(sum(found) / len(found)),
+        response_sizes=found,
+        think_ns=further.get("think_ns", 0),
+        at_once=further.get("at_once", 1),
+        file=file,
+    )
+
+
+def _bursting(file: str) -> Bursting:
+    """Bursts of a file; their means are what is known of them beforehand."""
+    listed = bursts(file)
+    last_ns, _ = listed[-1]
+    return Bursting(
+        mean_bytes=round(sum(size for _, size in listed) / len(listed)),
+        mean_gap_ns=last_ns // (len(listed) - 1) if listed[1:] else 1_000_000_000,
+        listed=listed,
+        file=file,
+    )
 
 
 def _commands(rest: str, text: str) -> Commands:
@@ -201,12 +240,15 @@ def shown(asked: AskedSingle | Several | Commands) -> str:
             text = f"transfer:{_size(asked.bytes)}"
         case Pattern():
             text = f"messages:{_size(asked.bytes)}/{_time(asked.interval_ns)}"
+        case Bursting() if asked.listed:
+            text = f"on-off:{_FILE}{asked.file}"
         case Bursting():
             text = f"on-off:{_size(asked.mean_bytes)}/{_time(asked.mean_gap_ns)}"
         case Asking():
             at_once = f",at_once={asked.at_once}" if asked.at_once > 1 else ""
-            sizes = f"{_size(asked.request_bytes)}/{_size(asked.response_bytes)}"
-            text = f"requests:{sizes}{_think(asked.think_ns)}{at_once}"
+            response = f"{_FILE}{asked.file}" if asked.response_sizes else _size(asked.response_bytes)
+            request = _size(asked.request_bytes)
+            text = f"requests:{request}/{response}{_think(asked.think_ns)}{at_once}"
         case Browsing():
             objects = f"{asked.objects}x{_size(asked.object_bytes)}"
             text = f"page:{_size(asked.page_bytes)}/{objects}{_think(asked.think_ns)}"
@@ -237,7 +279,7 @@ def _think(ns: int) -> str:
 
 
 def _check(asked: AskedSingle | Several | Commands) -> None:
-    sizes: dict[str, int] = {}
+    named: dict[str, int] = {}
     match asked:
         case Several():
             for part in asked.parts:
@@ -245,27 +287,27 @@ def _check(asked: AskedSingle | Several | Commands) -> None:
                 _check(part.workload)
             _within("connections", sum(part.connections for part in asked.parts), MOST_CONNECTIONS)
         case Sized():
-            sizes = {"a transfer": asked.bytes}
+            named = {"a transfer": asked.bytes}
         case Pattern():
-            sizes = {"a message": asked.bytes}
+            named = {"a message": asked.bytes}
             if asked.interval_ns <= 0:
                 raise ValueError("expected an interval above 0, found 0")
         case Bursting():
-            sizes = {"a burst": asked.mean_bytes}
+            named = {"a burst": asked.mean_bytes}
             if asked.mean_gap_ns <= 0:
                 raise ValueError("expected a gap above 0, found 0")
         case Asking():
-            sizes = {"a request": asked.request_bytes, "a response": asked.response_bytes}
+            named = {"a request": asked.request_bytes, "a response": asked.response_bytes}
             _within("requests at once", asked.at_once, _MOST_AT_ONCE)
         case Browsing():
-            sizes = {"a page": asked.page_bytes, "an object": asked.object_bytes}
+            named = {"a page": asked.page_bytes, "an object": asked.object_bytes}
             _within("objects", asked.objects, _MOST_OBJECTS)
         case Commands():
             pass
         case Watching():
-            sizes = {}
+            named = {}
             _check_video(asked)
-    for name, size in sizes.items():
+    for name, size in named.items():
         if size <= 0:
             raise ValueError(f"expected {name} of at least 1 B, found 0 B")
 
@@ -297,7 +339,9 @@ WorkloadOption = Annotated[
         "What the programs do instead, for the --duration. messages:200B/100ms: a message of 200 B every "
         "100 ms, judged by its delay. on-off:1MiB/2s: bursts of 1 MiB every 2 s on average, exponentially "
         "distributed. requests:400B/64KiB,think=1s,at_once=2: the receiver asks with 400 B, "
-        "is answered with 64 KiB, and asks again after 1 s, twice at a time. page:60KiB/30x20KiB,think=1s: a "
+        "is answered with 64 KiB, and asks again after 1 s, twice at a time. @FILE in place of a response's "
+        "size draws from the sizes in its lines, and on-off:@FILE has its lines START,SIZE as bursts. "
+        "page:60KiB/30x20KiB,think=1s: a "
         "page that names 30 objects of 20 KiB. video:1M/2.5M/5M/8M,segment=4s,buffer=30s: segments of a "
         "video, each at the bitrate that the player's buffer allows; video alone has usual bitrates. "
         "mix:bulk+20*messages:200B/100ms: several at the same time, on connections of their own, here one "

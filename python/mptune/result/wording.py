@@ -4,12 +4,13 @@ It formats and computes nothing.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from mptune._text import digits, over, plain_tcp
 from mptune.decision.confirmation import Confirmation
 from mptune.decision.model_error import gain
 from mptune.decision.uncertainty import Uncertainty
+from mptune.optimisation import cost
 from mptune.optimisation.by_objective import Figure, ObjectiveResult
 from mptune.optimisation.by_size import SizeAnswer, SizesResult, Times
 from mptune.optimisation.failover import Failover, Standstill
@@ -46,9 +47,17 @@ def answer(result: Result) -> list[str]:
         *_on_kernel(result),
         *_measured_on_kernel(result),
         *filter(None, comparisons),
+        *_costs(result),
         *_sureness(result),
         *_over_time(result.rounds),
     ]
+
+
+def _costs(result: Result) -> Iterator[str]:
+    """What a confirmed answer costs, where the topology has prices."""
+    confirmation = result.confirmation
+    if confirmation is not None and result.topology is not None:
+        yield from cost.sentences(result.topology, confirmation.records[: confirmation.runs])
 
 
 def sizes_answer(result: SizesResult) -> list[str]:
@@ -81,7 +90,7 @@ def objective_answer(result: ObjectiveResult) -> list[str]:
         *([" ".join(_figure(other) for other in others)] if others else []),
         f"{_figure(result.throughput, title='A saturated sender')}",
     ]
-    sentences += [_figure(one) for one in result.harm]
+    sentences += [*(_figure(one) for one in result.harm), *result.costs]
     if result.outage is not None:
         path, outage = result.outage
         sentences.append(_figure(outage, title=f"If {path} fails for good, the {outage.name} is"))

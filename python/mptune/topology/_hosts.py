@@ -4,6 +4,7 @@ Text that ends up in a command line or a system call is checked here; whether th
 is for the testbed to find out.
 """
 
+import math
 from collections.abc import Sequence
 from ipaddress import ip_address
 
@@ -42,8 +43,22 @@ def check_device(text: str, where: str, key: str) -> None:
         raise InputError(where, key, f"{expected}, found {quoted(text)}")
 
 
-def read_max_data(raw: object, where: str, key: str) -> int | None:
-    """Bytes of `max_data`: a limit somebody sets, so it has no origin.
+def read_price(raw: object, where: str, key: str) -> float:
+    """Price of 10^9 bytes: of a contract, so it has no origin.
+
+    Raises
+    ------
+    InputError : not a number, or less than 0.
+    """
+    if raw is None:
+        return 0.0
+    if isinstance(raw, bool) or not isinstance(raw, int | float) or not 0 <= raw < math.inf:
+        raise InputError(where, key, f"expected a number from 0 on, such as 2.5, found {quoted(raw)}")
+    return float(raw)
+
+
+def read_size(raw: object, where: str, key: str) -> int | None:
+    """Bytes of a limit that somebody sets, so that it has no origin.
 
     Raises
     ------

@@ -14,7 +14,7 @@ from mptune.errors import InputError
 from mptune.topology import _defaults as defaults
 from mptune.topology._declared import Ahead
 from mptune.topology._effects import Effects
-from mptune.topology._hosts import read_max_data
+from mptune.topology._hosts import read_price, read_size
 from mptune.topology._kinds import LOSS, RATE, TIME, Kind
 from mptune.topology._link_effects import EffectsReader, Found, bounded
 from mptune.topology._schedules import Steps, read_steps
@@ -77,7 +77,9 @@ class _InterfaceReader:
             ipv6=row.ipv6,
             device=row.device,
             metered=row.metered,
-            max_data_bytes=read_max_data(row.max_data, self._ledger.where, f"{self._key}.max_data"),
+            max_data_bytes=read_size(row.max_data, self._ledger.where, f"{self._key}.max_data"),
+            price_per_gb=read_price(row.price_per_gb, self._ledger.where, f"{self._key}.price_per_gb"),
+            monthly_bytes=read_size(row.monthly_data, self._ledger.where, f"{self._key}.monthly_data"),
             jitter_ns=0 if row.jitter is None else self._read("jitter", TIME),
             up_effects=up.effects,
             down_effects=down.effects,

@@ -4,7 +4,8 @@
     [sites.<abbreviation>]                  name, location, lat, lon, ssh
     [[sites.<abbreviation>.interfaces]]     isp, abbr, adsl, up or trace_up, down or trace_down, delay,
                                             jitter, loss, queue*, effects* (`_effects`), schedule,
-                                            schedule_period, ipv4, ipv6, device, metered, max_data
+                                            schedule_period, ipv4, ipv6, device, metered, max_data,
+                                            price_per_gb, monthly_data
     [core]                                  what segments leave out: rtt or delay, jitter, loss, rate or
                                             trace, queue, effects, schedule, schedule_period
     [[core.segments]]                       path = "U-C" and any of the keys of [core], mptcp, mptcp_ipv6
@@ -109,6 +110,8 @@ class InterfaceTable(_AccessEffects, kw_only=True):
     device: str | None = None
     metered: bool = False
     max_data: Any = None
+    price_per_gb: Any = None
+    monthly_data: Any = None
 
 
 class SegmentValues(_CoreEffects, kw_only=True):

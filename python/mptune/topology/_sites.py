@@ -59,6 +59,8 @@ class Interface(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     device : its network device there, such as eth1.
     metered : whether its data are paid for.
     max_data_bytes : most that measurements may move over it; None is no limit.
+    price_per_gb : of 10^9 bytes over it, either way, in any currency.
+    monthly_bytes : what a contract has in a month; None is no limit. It is reported, and limits nothing.
     jitter_ns : largest extra delay of either link, uniform per packet; packets stay in order.
     up_effects, down_effects : what else the two links do to packets.
     """
@@ -77,6 +79,8 @@ class Interface(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     device: str | None = None
     metered: bool = False
     max_data_bytes: int | None = None
+    price_per_gb: float = 0.0
+    monthly_bytes: int | None = None
     jitter_ns: int = 0
     up_effects: Effects = Effects()
     down_effects: Effects = Effects()

@@ -12,6 +12,7 @@ PLUS: Final = "+"
 #: Path policies, each a file of `bpf/scheduling`, and the field of `PathParameters` that it goes by, if any.
 PATH_POLICIES: Final[Mapping[str, str]] = {
     "hold": "",
+    "quick": "",
     "prefer": "order",
     "cap": "caps",
     "weight": "weights",

@@ -279,6 +279,9 @@ def _while_on(kept: Record) -> float | None:
 #: What a connection carries while it has bursts to carry.
 WHILE_ON = Metric(name="throughput while on", unit="Mbit/s", more_is_better=True, read=_while_on, floor=0.01)
 
+#: What 10^9 bytes cost; prices are the topology's, so that `mptune.optimisation.cost` reads the value.
+COST = Metric(name="cost", unit="per GB", more_is_better=False, read=lambda kept: None, floor=0.001)
+
 #: Units as the ends of names.
 UNIT_ENDS = {"ms": "ms", "%": "percent", "Mbit/s": "mbps", "/min": "per_min", "s": "s"}
 
@@ -308,6 +311,7 @@ _WORDS = {
     "completion": COMPLETION,
     "gap": GAP,
     "on-off:throughput": WHILE_ON,
+    "cost": COST,
     **VIDEO,
 }
 _FORMS = (*_WORDS, *(f"{word}:{part}" for word, parts in TIMES.items() for part in parts), "late:TIME")
@@ -407,6 +411,8 @@ def through_an_outage(workload: Workload) -> Metric:
 
 def has(workload: Workload, metric: Metric) -> bool:
     """True if trials of the workload have the metric."""
+    if metric is COST:
+        return True
     workload = judged(workload)
     if not isinstance(workload, Timed):
         return metric in metrics_of(workload)

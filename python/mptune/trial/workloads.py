@@ -4,6 +4,7 @@ It is independent of the network and of MPTCP. Simulator and agent read the same
 (`crates/mptune-core/src/trial/spec.rs`).
 """
 
+import itertools
 import shlex
 from typing import Any
 
@@ -36,7 +37,16 @@ class _Workload(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
     @property
     def settings(self) -> dict[str, Any]:
         """Settings of a stored trial, of which its key is made: the whole workload, as one setting."""
-        return {"workload": msgspec.to_builtins(self)}
+        return {"workload": _without_empty(msgspec.to_builtins(self))}
+
+
+def _without_empty(settings: Any) -> Any:
+    """Without lists that are empty: so a trial has the key that it had before there were any."""
+    if isinstance(settings, list | tuple):
+        return [_without_empty(one) for one in settings]
+    if not isinstance(settings, dict):
+        return settings
+    return {name: _without_empty(value) for name, value in settings.items() if value not in ((), [])}
 
 
 class Bulk(_Workload, frozen=True, kw_only=True, tag="bulk"):
@@ -169,12 +179,15 @@ class Requests(_InPieces, frozen=True, kw_only=True, tag="requests"):
     Attributes
     ----------
     request_bytes, response_bytes : payloads.
+    response_sizes : payloads of responses, from which each is drawn by the trial's seed, all as likely, and
+        of which `response_bytes` is the mean; empty for one that is always the same.
     think_ns : from a response to the next request.
     at_once : requests under way together.
     """
 
     request_bytes: int
     response_bytes: int
+    response_sizes: tuple[int, ...] = ()
     think_ns: int = 0
     at_once: int = 1
 
@@ -186,46 +199,54 @@ class Requests(_InPieces, frozen=True, kw_only=True, tag="requests"):
     @property
     def waiting_bytes(self) -> int:
         """What can wait to be sent: all responses at once."""
-        return self.at_once * max(self.request_bytes, self.response_bytes)
+        return self.at_once * max(self.request_bytes, self.response_bytes, *self.response_sizes)
 
     @property
     def phrase(self) -> str:
         """The workload for people."""
         many = f", {self.at_once} at a time" if self.at_once > 1 else ""
-        return f"requests with responses of {format_size(self.response_bytes)}{many}"
+        return f"requests with responses of {self._sizes}{many}"
+
+    @property
+    def _sizes(self) -> str:
+        text = format_size(self.response_bytes)
+        return f"{text} on average" if self.response_sizes else text
 
     def arrived(self, number: int) -> str:
         """So many responses, for people."""
-        return f"{number} responses of {format_size(self.response_bytes)}"
+        return f"{number} responses of {self._sizes}"
 
 
 class OnOff(_InPieces, frozen=True, kw_only=True, tag="on-off"):
     """Bursts with silence between them; the program sets TCP_NODELAY.
 
-    Sizes and gaps are exponentially distributed and follow from the seed of the trial
-    (`crates/mptune-core/src/workload/onoff.rs`). The first is due when the connection is established, each
-    other one a gap after the one before was due, whatever became of it. The time of a burst counts from when
-    it was due until its last byte arrived in order.
+    Sizes and gaps are those of a list, or exponentially distributed: then they follow from the seed of the
+    trial (`crates/mptune-core/src/workload/onoff.rs`). The first is due when the connection is established,
+    each other one a gap after the one before was due, whatever became of it. The time of a burst counts from
+    when it was due until its last byte arrived in order.
 
     Attributes
     ----------
     mean_bytes : mean payload of a burst.
     mean_gap_ns : mean time from one to the next.
+    listed : when each is due, and its payload; empty for bursts that are drawn.
     """
 
     mean_bytes: int
     mean_gap_ns: int
+    listed: tuple[tuple[int, int], ...] = ()
     patience_ns: int = 60_000_000_000
 
     @property
     def pause_ns(self) -> int:
-        """Time from one to the next: in a million of them one is longer."""
-        return 14 * self.mean_gap_ns
+        """Time from one to the next: of those that are drawn one in a million is longer."""
+        listed = [after - before for (before, _), (after, _) in itertools.pairwise(self.listed)]
+        return max(listed) if listed else 14 * self.mean_gap_ns
 
     @property
     def waiting_bytes(self) -> int:
-        """What can wait to be sent: three bursts of the mean, which one in twenty exceeds alone."""
-        return 3 * self.mean_bytes
+        """What can wait to be sent: the largest, or three of the mean, which one in twenty exceeds alone."""
+        return max((size for _, size in self.listed), default=3 * self.mean_bytes)
 
     @property
     def phrase(self) -> str:
@@ -387,27 +408,36 @@ class Watching(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag=
 
 
 class Asking(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="requests"):
-    """Requests without an end, as `Pattern`; the fields are those of `Requests`."""
+    """Requests without an end, as `Pattern`; with fields of `Requests`; `file` has the sizes."""
 
     request_bytes: int
     response_bytes: int
+    response_sizes: tuple[int, ...] = ()
     think_ns: int = 0
     at_once: int = 1
+    file: str = ""
 
     def lasting(self, duration_ns: int) -> Requests:
         """The workload of a trial."""
-        return Requests(**msgspec.structs.asdict(self), duration_ns=duration_ns)
+        return Requests(**_without_file(self), duration_ns=duration_ns)
 
 
 class Bursting(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="on-off"):
-    """Bursts without an end, as `Pattern`; the fields are those of `OnOff`."""
+    """Bursts without an end, as `Pattern`; with fields of `OnOff`; `file` has the list."""
 
     mean_bytes: int
     mean_gap_ns: int
+    listed: tuple[tuple[int, int], ...] = ()
+    file: str = ""
 
     def lasting(self, duration_ns: int) -> OnOff:
         """The workload of a trial."""
-        return OnOff(**msgspec.structs.asdict(self), duration_ns=duration_ns)
+        return OnOff(**_without_file(self), duration_ns=duration_ns)
+
+
+def _without_file(asked: Asking | Bursting) -> dict[str, Any]:
+    """Fields of a trial's workload: where its list came from is none of them."""
+    return {name: value for name, value in msgspec.structs.asdict(asked).items() if name != "file"}
 
 
 class Pattern(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="messages"):

@@ -20,8 +20,8 @@ use thiserror::Error;
 const LIBRARY: &str = "libbpf.so.1";
 /// Another file instead, for tests.
 const VARIABLE: &str = "MPTUNE_LIBBPF";
-/// `BPF_MAP_TYPE_HASH`, `BPF_MAP_TYPE_STRUCT_OPS` and `BPF_STRUCT_OPS` (include/uapi/linux/bpf.h).
-const MAP_TYPE_HASH: u32 = 1;
+/// `BPF_MAP_TYPE_LPM_TRIE`, `BPF_MAP_TYPE_STRUCT_OPS` and `BPF_STRUCT_OPS` (include/uapi/linux/bpf.h).
+const MAP_TYPE_LPM_TRIE: u32 = 11;
 const MAP_TYPE_STRUCT_OPS: c_int = 26;
 const ATTACH_STRUCT_OPS: c_int = 44;
 /// `BPF_F_LINK`: the map is registered as long as a link of it is held (Linux 6.4).
@@ -263,15 +263,15 @@ impl Libbpf {
         Ok(links)
     }
 
-    /// The hash map of this name of a registered congestion control; none if it has none with keys and values of these sizes.
+    /// The map by longest prefixes of this name of a registered congestion control; none if it has none with keys and values of these sizes.
     ///
     /// # Errors
     /// The kernel lists none.
-    pub fn hash_map<const KEY: usize, const VALUE: usize>(
+    pub fn prefix_map<const KEY: usize, const VALUE: usize>(
         &self,
         registered: &str,
         name: &str,
-    ) -> Result<Option<HashMap<KEY, VALUE>>, Error> {
+    ) -> Result<Option<PrefixMap<KEY, VALUE>>, Error> {
         let functions = Functions::of(self)?;
         let mut links = self.links()?.into_iter();
         let Some((owner, _)) = links.find(|(one, _)| one.name == registered) else {
@@ -281,8 +281,8 @@ impl Libbpf {
             let info: MapInfo = functions.info(&map)?;
             let fits = (info.key_bytes as usize, info.value_bytes as usize) == (KEY, VALUE);
             let is_own = info.btf == owner.btf && text(&info.name) == name;
-            if info.kind == MAP_TYPE_HASH && is_own && fits {
-                return Ok(Some(HashMap { functions, map }));
+            if info.kind == MAP_TYPE_LPM_TRIE && is_own && fits {
+                return Ok(Some(PrefixMap { functions, map }));
             }
         }
         Ok(None)
@@ -314,13 +314,13 @@ impl Libbpf {
     }
 }
 
-/// A hash map whose keys and values have these sizes, bytes.
-pub struct HashMap<const KEY: usize, const VALUE: usize> {
+/// A map by longest prefixes whose keys and values have these sizes, bytes.
+pub struct PrefixMap<const KEY: usize, const VALUE: usize> {
     functions: Functions,
     map: OwnedFd,
 }
 
-impl<const KEY: usize, const VALUE: usize> HashMap<KEY, VALUE> {
+impl<const KEY: usize, const VALUE: usize> PrefixMap<KEY, VALUE> {
     /// Writes these entries, and then removes all others.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! Prefixes of addresses, IPv4 and IPv6: destinations of policies and of routes.
 
+use serde::Deserialize;
 use std::fmt;
 use std::net::IpAddr;
 use thiserror::Error;
@@ -19,7 +20,8 @@ pub enum Error {
 }
 
 /// All addresses that begin like this one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
 pub struct Prefix {
     address: IpAddr,
     bits: u8,
@@ -96,6 +98,14 @@ impl Prefix {
             }
         };
         Self { address, bits: self.bits }
+    }
+}
+
+impl TryFrom<String> for Prefix {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        Self::parse(&text).map_err(|expected| format!("expected {expected}"))
     }
 }
 

@@ -51,7 +51,7 @@ impl Purpose {
     pub fn response_bytes(&self, number: u64, choice: u8) -> Bytes {
         match self {
             Self::Video(video) => video.segment_bytes(choice.into()),
-            Self::Requests(requests) => requests.response_bytes,
+            Self::Requests(requests) => requests.response(number),
             Self::Page(page) if number % (u64::from(page.objects) + 1) == 0 => page.page_bytes,
             Self::Page(page) => page.object_bytes,
         }
@@ -73,6 +73,8 @@ pub struct Client {
     player: Option<Player>,
     /// Payload of the segment that the player waits for.
     segment_bytes: Bytes,
+    /// Single responses that were planned.
+    planned: u64,
     times: Vec<Nanos>,
 }
 
@@ -91,6 +93,7 @@ impl Client {
             missing: None,
             player,
             segment_bytes: 0,
+            planned: 0,
             times: Vec::new(),
         }
     }
@@ -117,7 +120,9 @@ impl Client {
         if at < self.until {
             let choice = u8::try_from(rung).unwrap_or(u8::MAX);
             let request_bytes = self.purpose.request_bytes();
-            let response_bytes = self.purpose.response_bytes(0, choice);
+            let response_bytes = self.purpose.response_bytes(self.planned, choice);
+            // A page is always the first of its objects.
+            self.planned += u64::from(matches!(self.purpose, Purpose::Requests(_)));
             self.segment_bytes = response_bytes;
             planned.push_back(Ask { at, request_bytes, response_bytes, choice });
         }
@@ -211,10 +216,12 @@ mod tests {
     const REQUESTS: Requests = Requests {
         request_bytes: 400,
         response_bytes: 20_000,
+        response_sizes: Vec::new(),
         think_ns: 100 * MILLISECOND,
         at_once: 2,
         duration_ns: SECOND,
         patience_ns: SECOND,
+        seed: 0,
     };
 
     /// Makes all planned requests.
@@ -241,6 +248,22 @@ mod tests {
         assert_eq!(client.times(), [50 * MILLISECOND, 900 * MILLISECOND]);
         client.on_response(SECOND, &mut planned);
         assert_eq!((client.times().len(), planned.len()), (2, 0), "nobody asked");
+    }
+
+    #[test]
+    fn a_client_expects_the_sizes_that_the_server_draws() {
+        let response_sizes = (1..=40).map(|size| 1_000 * size).collect();
+        let purpose = Purpose::Requests(Requests { response_sizes, seed: 3, ..REQUESTS });
+        let (mut client, mut planned) = (Client::new(purpose.clone()), [].into());
+        client.begin(0, &mut planned);
+        let mut expected: Vec<_> = planned.iter().map(|ask: &Ask| ask.response_bytes).collect();
+        for number in 1..6 {
+            ask(&mut client, &mut planned);
+            client.on_response(number * 50 * MILLISECOND, &mut planned);
+            expected.extend(planned.iter().map(|ask| ask.response_bytes));
+        }
+        let served: Vec<_> = (0..7).map(|number| purpose.response_bytes(number, 0)).collect();
+        assert_eq!(expected, served);
     }
 
     #[test]

@@ -120,7 +120,11 @@ impl Workload {
     /// The same with what is drawn in it, by a seed: of many connections each has the trial's plus its number.
     #[must_use]
     pub fn drawn(&self, seed: u64) -> Self {
-        if let Self::OnOff(bursts) = self { Self::OnOff(bursts.drawn(seed)) } else { self.clone() }
+        match self {
+            Self::OnOff(bursts) => Self::OnOff(bursts.drawn(seed)),
+            Self::Requests(requests) => Self::Requests(Requests { seed, ..requests.clone() }),
+            _ => self.clone(),
+        }
     }
 
     /// Its pieces, if it is a series of them that are due at times of their own.
@@ -140,7 +144,7 @@ impl Workload {
     /// What a client asks for, if there is one.
     pub fn purpose(&self) -> Option<Purpose> {
         match self {
-            Self::Requests(requests) => Some(Purpose::Requests(*requests)),
+            Self::Requests(requests) => Some(Purpose::Requests(requests.clone())),
             Self::Page(page) => Some(Purpose::Page(*page)),
             Self::Video(video) => Some(Purpose::Video(video.clone())),
             Self::Bulk(_) | Self::Transfer(_) | Self::Messages(_) | Self::OnOff(_) => None,

@@ -12,7 +12,10 @@ use std::sync::Arc;
 /// Most bursts that are expected in a trial: the times of all are kept.
 const MOST: u64 = 100_000;
 
-/// Bursts whose sizes and gaps are exponentially distributed. The first is due when the connection is established, each
+/// Most bursts of a list.
+const MOST_LISTED: usize = 10_000;
+
+/// Bursts of a list, or whose sizes and gaps are exponentially distributed. The first is due when the connection is established, each
 /// other one a gap after the one before was due, whatever became of it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -21,6 +24,9 @@ pub struct OnOff {
     pub mean_bytes: Bytes,
     /// Mean time from one to the next.
     pub mean_gap_ns: Nanos,
+    /// When each is due, since the connection was established, and its payload; empty for those that are drawn.
+    #[serde(default)]
+    pub listed: Vec<(Nanos, Bytes)>,
     /// Bursts are due for this long.
     pub duration_ns: Nanos,
     /// Time after `duration_ns` within which the last is to arrive.
@@ -38,11 +44,21 @@ impl OnOff {
         duration_ns: Nanos,
         patience_ns: Nanos,
     ) -> Self {
-        Self { mean_bytes, mean_gap_ns, duration_ns, patience_ns, bursts: [].into() }
+        let (listed, bursts) = (Vec::new(), [].into());
+        Self { mean_bytes, mean_gap_ns, listed, duration_ns, patience_ns, bursts }
     }
 
-    /// The same with its bursts drawn.
+    /// The same with its bursts drawn, or taken from the list.
     pub fn drawn(&self, seed: u64) -> Self {
+        if !self.listed.is_empty() {
+            let mut end = 0;
+            let in_time = self.listed.iter().take_while(|(due, _)| *due < self.duration_ns);
+            let bursts = in_time.map(|&(due, bytes)| {
+                end += bytes;
+                Burst { due, end }
+            });
+            return Self { bursts: bursts.collect(), ..self.clone() };
+        }
         let mut random = Random::new(seed, STREAM);
         let mut bursts = Vec::new();
         let (mut due, mut end) = (0, 0);
@@ -87,6 +103,7 @@ impl OnOff {
         span::check_payload("mean_bytes", self.mean_bytes, segment)?;
         span::check("mean_gap_ns", self.mean_gap_ns)?;
         span::check_client(self.duration_ns, self.patience_ns, 0)?;
+        self.validate_list(segment)?;
         let count = self.duration_ns / self.mean_gap_ns + 1;
         if count > MOST {
             let expected = format!("expected at most {MOST} bursts, found about {count}");
@@ -97,6 +114,23 @@ impl OnOff {
             return Err(SpecError::new("mean_bytes", "expected less than 2^29 segments in all"));
         }
         Ok(())
+    }
+}
+
+impl OnOff {
+    /// The first is due at once, and none before the one in front of it.
+    fn validate_list(&self, segment: u32) -> Result<(), SpecError> {
+        let wrong = |expected: String| Err(SpecError::new("listed", expected));
+        if self.listed.len() > MOST_LISTED {
+            return wrong(format!("expected at most {MOST_LISTED}, found {}", self.listed.len()));
+        }
+        if self.listed.first().is_some_and(|&(due, _)| due > 0) {
+            return wrong("expected the first at 0".to_owned());
+        }
+        if self.listed.windows(2).any(|pair| pair[1].0 <= pair[0].0) {
+            return wrong("expected times that increase".to_owned());
+        }
+        self.listed.iter().try_for_each(|&(_, bytes)| span::check_payload("listed", bytes, segment))
     }
 }
 
@@ -142,6 +176,16 @@ mod tests {
     }
 
     #[test]
+    fn bursts_of_a_list_are_what_it_says_whatever_the_seed() {
+        let listed = vec![(0, 1_000), (SECOND, 500), (3 * SECOND, 9_000)];
+        let bursts = OnOff { listed, duration_ns: 2 * SECOND, ..bursts() };
+        assert_eq!(bursts.drawn(7), bursts.drawn(8));
+        let pieces = bursts.drawn(7).pieces(usize::MAX);
+        let seen: Vec<_> = pieces.iter().map(|one| (one.at_ns, one.bytes)).collect();
+        assert_eq!((seen, bursts.drawn(7).total()), (vec![(0, 1_000), (SECOND, 500)], 1_500));
+    }
+
+    #[test]
     fn what_no_trial_can_hold_is_refused() {
         let key = |wrong: OnOff| wrong.validate(1448).map_err(|error| error.key);
         assert_eq!(key(bursts()), Ok(()));
@@ -149,6 +193,10 @@ mod tests {
             (OnOff { mean_bytes: 0, ..bursts() }, "mean_bytes"),
             (OnOff { mean_bytes: 1 << 60, ..bursts() }, "mean_bytes"),
             (OnOff { mean_bytes: 1 << 30, ..bursts() }, "mean_bytes"),
+            (OnOff { listed: vec![(1, 1)], ..bursts() }, "listed"),
+            (OnOff { listed: vec![(0, 1), (5, 1), (5, 1)], ..bursts() }, "listed"),
+            (OnOff { listed: vec![(0, 0)], ..bursts() }, "listed"),
+            (OnOff { listed: vec![(0, 1); MOST_LISTED + 1], ..bursts() }, "listed"),
             (OnOff { mean_gap_ns: 0, ..bursts() }, "mean_gap_ns"),
             (OnOff { mean_gap_ns: MILLISECOND, ..bursts() }, "mean_gap_ns"),
             (OnOff { duration_ns: 0, ..bursts() }, "duration_ns"),

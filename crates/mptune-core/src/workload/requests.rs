@@ -2,6 +2,7 @@
 //! each response.
 
 use super::span;
+use crate::engine::Random;
 use crate::error::SpecError;
 use crate::units::{Bytes, Nanos};
 use serde::Deserialize;
@@ -9,15 +10,24 @@ use serde::Deserialize;
 /// Most requests at a time.
 const MOST_AT_ONCE: u32 = 1_000;
 
+/// Most sizes of responses to draw from.
+const MOST_SIZES: usize = 10_000;
+
+/// Apart from the streams of the network and of connections; each response has one, from here on.
+const STREAM: u64 = 0x7265_7175_0000_0000;
+
 /// Requests on one connection, answered in their order. The data receiver is the client: the payload that is
 /// measured is that of the responses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Requests {
     /// Payload of a request.
     pub request_bytes: Bytes,
-    /// Payload of a response.
+    /// Payload of a response, if it is always the same.
     pub response_bytes: Bytes,
+    /// Payloads from which that of each response is drawn, all as likely; empty for one that is always the same.
+    #[serde(default)]
+    pub response_sizes: Vec<Bytes>,
     /// Time from a response to the next request.
     #[serde(default)]
     pub think_ns: Nanos,
@@ -28,6 +38,9 @@ pub struct Requests {
     pub duration_ns: Nanos,
     /// Time after `duration_ns` within which the last response is to arrive.
     pub patience_ns: Nanos,
+    /// Sizes are drawn by it.
+    #[serde(skip)]
+    pub seed: u64,
 }
 
 fn one() -> u32 {
@@ -35,6 +48,15 @@ fn one() -> u32 {
 }
 
 impl Requests {
+    /// Payload of the response to a request, by its number from 0 on: the same to everybody who asks for it.
+    pub(super) fn response(&self, number: u64) -> Bytes {
+        let Some(last) = self.response_sizes.len().checked_sub(1) else {
+            return self.response_bytes;
+        };
+        let drawn = Random::new(self.seed, STREAM.wrapping_add(number)).up_to(last as u64);
+        self.response_sizes[usize::try_from(drawn).unwrap_or(last)]
+    }
+
     /// Latest end of the trial, from the first SYN.
     pub fn limit(&self) -> Nanos {
         self.duration_ns + self.patience_ns
@@ -46,6 +68,14 @@ impl Requests {
             [("request_bytes", self.request_bytes), ("response_bytes", self.response_bytes)]
         {
             span::check_payload(key, bytes, segment)?;
+        }
+        if self.response_sizes.len() > MOST_SIZES {
+            let found = self.response_sizes.len();
+            let expected = format!("expected at most {MOST_SIZES}, found {found}");
+            return Err(SpecError::new("response_sizes", expected));
+        }
+        for &bytes in &self.response_sizes {
+            span::check_payload("response_sizes", bytes, segment)?;
         }
         if self.at_once == 0 || self.at_once > MOST_AT_ONCE {
             let expected = format!("expected 1 to {MOST_AT_ONCE}, found {}", self.at_once);
@@ -63,11 +93,29 @@ mod tests {
     const REQUESTS: Requests = Requests {
         request_bytes: 400,
         response_bytes: 20_000,
+        response_sizes: Vec::new(),
         think_ns: 100 * MILLISECOND,
         at_once: 2,
         duration_ns: SECOND,
         patience_ns: SECOND,
+        seed: 0,
     };
+
+    #[test]
+    fn sizes_are_drawn_alike_by_whoever_asks_and_each_is_as_likely() {
+        assert_eq!(REQUESTS.response(7), 20_000);
+        let sizes = vec![1_000, 2_000, 50_000];
+        let drawn = Requests { response_sizes: sizes.clone(), seed: 7, ..REQUESTS };
+        let all: Vec<_> = (0..30_000).map(|number| drawn.response(number)).collect();
+        for size in sizes {
+            // 10,000 expected, with a standard deviation of 82.
+            let count = all.iter().filter(|&&one| one == size).count() as f64;
+            assert!((count - 10_000.0).abs() < 400.0, "{size}: {count}");
+        }
+        assert_eq!(all[..50], (0..50).map(|number| drawn.response(number)).collect::<Vec<_>>());
+        let other = Requests { seed: 8, ..drawn };
+        assert!((0..50).any(|number| other.response(number) != all[number as usize]));
+    }
 
     #[test]
     fn what_no_client_can_ask_is_refused() {
@@ -76,6 +124,8 @@ mod tests {
         for (wrong, name) in [
             (Requests { request_bytes: 0, ..REQUESTS }, "request_bytes"),
             (Requests { response_bytes: 1 << 40, ..REQUESTS }, "response_bytes"),
+            (Requests { response_sizes: vec![1, 0], ..REQUESTS }, "response_sizes"),
+            (Requests { response_sizes: vec![1; MOST_SIZES + 1], ..REQUESTS }, "response_sizes"),
             (Requests { at_once: 0, ..REQUESTS }, "at_once"),
             (Requests { think_ns: SECOND, ..REQUESTS }, "think_ns"),
             (Requests { duration_ns: 0, think_ns: 0, ..REQUESTS }, "duration_ns"),

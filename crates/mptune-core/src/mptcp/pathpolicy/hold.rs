@@ -145,7 +145,15 @@ mod tests {
         let mut hold = Hold::default();
         for (own, delivers) in [(0, segments_per_ms(1.7)), (1, segments_per_ms(0.4))] {
             hold.reset(own, Parameters::default());
-            hold.rate(View { subflows, own, delivers, delivered: 0, window: 1e9, now: 0 });
+            hold.rate(View {
+                subflows,
+                own,
+                delivers,
+                delivered: 0,
+                window: 1e9,
+                waiting: 1e9,
+                now: 0,
+            });
         }
         hold
     }
@@ -156,8 +164,15 @@ mod tests {
         let mut hold = warm(&subflows);
         // Equations 1 and 2: 1.7 segments per ms for 250 ms are 425.
         let mut rate = |own, window| {
-            let view =
-                View { subflows: &subflows, own, delivers: None, delivered: 0, window, now: 0 };
+            let view = View {
+                subflows: &subflows,
+                own,
+                delivers: None,
+                delivered: 0,
+                window,
+                waiting: 1e9,
+                now: 0,
+            };
             let rate = hold.rate(view);
             subflows[own].held = rate == 0.0;
             rate
@@ -182,6 +197,7 @@ mod tests {
                 delivers: None,
                 delivered: 0,
                 window: 10.0,
+                waiting: 1e9,
                 now: 0,
             };
             assert!(hold.rate(view) > 0.0);
@@ -197,7 +213,15 @@ mod tests {
         let mut hold = warm(&subflows);
         // 1.7 segments per ms for 25 ms 23 times are 978.
         let mut rate = |subflows: &[Peer], own, window| {
-            hold.rate(View { subflows, own, delivers: None, delivered: 0, window, now: 0 })
+            hold.rate(View {
+                subflows,
+                own,
+                delivers: None,
+                delivered: 0,
+                window,
+                waiting: 1e9,
+                now: 0,
+            })
         };
         assert!(rate(&subflows, 1, 1000.0) > 0.0);
         assert_eq!(rate(&subflows, 1, 950.0), 0.0);
@@ -211,7 +235,15 @@ mod tests {
         let mut subflows = subflows();
         let hold = warm(&subflows);
         let unsent = |subflows: &[Peer], own| {
-            hold.unsent(View { subflows, own, delivers: None, delivered: 0, window: 1e9, now: 0 })
+            hold.unsent(View {
+                subflows,
+                own,
+                delivers: None,
+                delivered: 0,
+                window: 1e9,
+                waiting: 1e9,
+                now: 0,
+            })
         };
         let close = |number: f64, expected: f64| assert!((number - expected).abs() < 1e-6);
         // Equation 6: 1.7 segments per ms for three times 200 ms, and 0.4.
@@ -235,6 +267,7 @@ mod tests {
                 delivers: segments_per_ms(0.1),
                 delivered: 0,
                 window: 1e9,
+                waiting: 1e9,
                 now,
             })
         };

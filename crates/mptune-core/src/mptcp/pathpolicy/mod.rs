@@ -9,6 +9,7 @@ pub mod cap;
 pub mod hold;
 mod interface;
 pub mod prefer;
+pub mod quick;
 pub mod weight;
 
 pub use interface::{Parameters, PathPolicy, View};
@@ -69,6 +70,7 @@ macro_rules! path_policies {
 
 path_policies! {
     "hold" => Hold(hold::Hold),
+    "quick" => Quick(quick::Quick),
     "prefer" => Prefer(prefer::Prefer),
     "cap" => Cap(cap::Cap),
     "weight" => Weight(weight::Weight),
@@ -172,6 +174,7 @@ mod tests {
             delivers: Some(0.5),
             delivered: 0,
             window: 9.0,
+            waiting: 1e9,
             now: 0,
         };
         paces.choose(view);

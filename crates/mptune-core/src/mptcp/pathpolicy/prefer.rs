@@ -109,7 +109,15 @@ mod tests {
     /// The rate of one at a time, ms.
     fn rate(prefer: &mut Prefer, subflows: &[Peer], own: usize, now_ms: u64) -> f64 {
         let now = now_ms * MILLISECOND;
-        prefer.rate(View { subflows, own, delivers: None, delivered: 0, window: 1e9, now })
+        prefer.rate(View {
+            subflows,
+            own,
+            delivers: None,
+            delivered: 0,
+            window: 1e9,
+            waiting: 1e9,
+            now,
+        })
     }
 
     #[test]
