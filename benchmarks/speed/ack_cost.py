@@ -62,12 +62,13 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--cc", help="congestion controls, with commas (every one that has a program)")
     parser.add_argument("--duration", type=float, default=5.0, help="duration of a trial, seconds")
     asked = parser.parse_args()
     print(", ".join(f"{name} {value}" for name, value in machine().items()))
     table = Table("CC", "subflows", "calls", "cong_avoid (ns)", "all hooks (ns per ACK)")
     results = []
-    for cc in bpf.programs():
+    for cc in asked.cc.split(",") if asked.cc else bpf.programs():
         for network, subflows in CASES:
             runs = [measure(cc, network, round(asked.duration * 1e9), seed) for seed in range(asked.runs)]
             growth = [
