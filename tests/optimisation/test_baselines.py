@@ -90,7 +90,7 @@ def test_endpoints_that_gave_more_are_named_after_a_single_run_too(gains, says) 
         queueing=None,
         gain=summarise(gains),
     )
-    sentences = verdict(Baselines(by_hand=by_hand), None)
+    sentences = verdict(Baselines(by_hand=by_hand), None, 0.07)
     assert says in "".join(sentences) and len(sentences) == bool(says)
 
 

@@ -24,6 +24,7 @@ from mptune.trial import Trial
 SECOND = 1_000_000_000
 MIB = 2**20
 OPTIONS = OptimiseOptions(
+    buffer_mode="fixed",
     pms=("fullmesh", "pcdc"),
     ccs=("cubic", "reno"),
     buffers=tuple(i * MIB for i in range(1, 9)),

@@ -27,6 +27,7 @@ from tests.guest.test_kernels import write
 SECOND = 1_000_000_000
 MIB = 2**20
 OPTIONS = OptimiseOptions(
+    buffer_mode="fixed",
     pms=("fullmesh", "pcdc"),
     ccs=("cubic",),
     buffers=tuple(i * MIB for i in range(1, 9)),

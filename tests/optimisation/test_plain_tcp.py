@@ -29,6 +29,7 @@ from mptune.trial import PLAIN_TCP, Bulk, Combination, Record
 SECOND = 1_000_000_000
 MIB = 2**20
 OPTIONS = OptimiseOptions(
+    buffer_mode="fixed",
     pms=("fullmesh", "pcdc"),
     ccs=("cubic", "olia"),
     buffers=tuple(i * MIB for i in range(1, 9)),
