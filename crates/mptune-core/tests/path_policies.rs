@@ -259,6 +259,6 @@ fn only_the_scheduler_that_weighs_by_pacing_rates_has_path_policies() {
     };
     let expected = "expected scheduler kernel with a path policy, found minrtt";
     assert_eq!(refusal("cubic+hold", "minrtt"), SpecError::new("cc", expected));
-    let unknown = "expected one of hold, prefer, cap, weight, found \"held\"";
+    let unknown = "expected one of hold, quick, prefer, cap, weight, found \"held\"";
     assert_eq!(refusal("cubic+held", "kernel"), SpecError::new("cc", unknown));
 }
