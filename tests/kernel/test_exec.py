@@ -499,7 +499,8 @@ def test_a_congestion_control_that_this_user_may_not_choose(hosts):
         *(program("setpriv"), "--bounding-set=-net_admin"),
         *("--inh-caps=-net_admin", "--ambient-caps=-net_admin", "--"),
     ]
-    for name in congestion_controls("available"):
+    # Programs of BPF, whose names have a "_", come and go with the tests that load them.
+    for name in (name for name in congestion_controls("available") if "_" not in name):
         full = hosts.command("local", ["true"], ["--cc", name])
         place = full.index("--") + 1
         done = subprocess.run(
