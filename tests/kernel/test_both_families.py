@@ -13,7 +13,6 @@ from tests.plugins import trials, two_paths
 
 pytestmark = pytest.mark.usefixtures("testbed", "ipv6")
 
-EVERY = {"W-X", "N-X", "W-X/6", "N-X/6"}
 MS = 1_000_000
 
 

@@ -198,11 +198,11 @@ class _Run:
     def _notice(self) -> str:
         """Notice to the user before the first trial."""
         definition, options = self._definition, self._definition.options
-        several = options.buffer_modes if isinstance(options, SweepOptions) else ()
+        used = options.modes if isinstance(options, SweepOptions) else (options.mode_of_trials,)
         return testbeds.notice(
             definition.testbed,
             definition.topology,
-            buffer_modes=several or (options.mode_of_trials,),
+            buffer_modes=used,
             sending=to_come(definition, self._store, self._lasted_ns),
             sent=self._runner.testbed.sent,
         )
