@@ -20,6 +20,7 @@ use super::steering::Steering;
 use super::systemd::Notify;
 use super::table;
 use super::watchdog::{Ability, Knob, Watchdog};
+use super::web::Web;
 use crate::kernel::signals;
 use crate::kernel::sys::{self, Watch};
 use crate::kernel::sysctl as settings;
@@ -30,7 +31,7 @@ use crate::paths::survey::Resynced;
 use crate::undo::places;
 use serde::Serialize;
 use std::fs::File;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -83,6 +84,7 @@ pub struct Service {
     statistics: Statistics,
     watchdog: Watchdog,
     server: Server,
+    web: Option<Web>,
     records: Records,
     figures: Figures,
     adaptation: Adaptation,
@@ -119,16 +121,24 @@ fn wrong(plan: &Plan, key: &str, problem: &str) -> Error {
     Error::File(table::Error::Key { file, key, problem })
 }
 
+/// Listens where the metrics are to be: the option's address comes before the policy file's.
+fn web(plan: &Plan, option: Option<SocketAddr>) -> Result<Option<Web>, Error> {
+    let key = || format!("{}: daemon.metrics", plan.file.display());
+    let place = option.map(|address| ("--metrics".to_owned(), address));
+    let place = place.or_else(|| plan.metrics.map(|address| (key(), address)));
+    place.map(|(of, address)| Web::open(&of, address)).transpose()
+}
+
 impl Service {
     /// Takes over the connections of this network namespace.
     ///
     /// # Errors
     /// It is impossible here; everything is as before then.
-    pub fn begin(plan: Plan, signals: File) -> Result<Self, Error> {
+    pub fn begin(plan: Plan, metrics: Option<SocketAddr>, signals: File) -> Result<Self, Error> {
         let began_ns = sys::monotonic_ns();
         let (userspace, knob) = chosen(&plan)?;
         let (watchdog, left) = Watchdog::begin(&signals)?;
-        match Self::around(plan, signals, userspace, knob, watchdog, began_ns) {
+        match Self::around(plan, metrics, signals, userspace, knob, watchdog, began_ns) {
             Ok(mut service) => {
                 for name in left.names {
                     let why =
@@ -146,6 +156,7 @@ impl Service {
 
     fn around(
         plan: Plan,
+        metrics: Option<SocketAddr>,
         signals: File,
         userspace: bool,
         knob: Option<Knob>,
@@ -157,6 +168,7 @@ impl Service {
             let addresses = Rc::new(Addresses::open(plan.interfaces.clone())?);
             let policies = Box::new(ByDestination::new(&plan, &suspended));
             let server = Server::open(&plan.socket)?;
+            let web = web(&plan, metrics)?;
             let statistics = Statistics::open()?;
             let adaptation = Adaptation::begin(plan.buffers.as_ref())?;
             let steering: Box<dyn Steering> = if userspace {
@@ -166,7 +178,7 @@ impl Service {
                 let keep = plan.keep_endpoints;
                 Box::new(Endpoints::open(policies, addresses.clone(), journal, keep)?)
             };
-            Ok::<_, Error>((addresses, server, statistics, adaptation, steering))
+            Ok::<_, Error>((addresses, (server, web), statistics, adaptation, steering))
         })();
         // Last, when nothing else can fail: from here on new connections are different.
         let set = prepared.and_then(|mut made: (_, _, _, _, Box<dyn Steering>)| {
@@ -178,7 +190,7 @@ impl Service {
                 }
             }
         });
-        let (addresses, server, statistics, adaptation, steering) = match set {
+        let (addresses, (server, web), statistics, adaptation, steering) = match set {
             Ok(made) => made,
             Err(reason) => {
                 let _ = watchdog.end();
@@ -198,6 +210,7 @@ impl Service {
             statistics,
             watchdog,
             server,
+            web,
             records: Records::default(),
             notify: Notify::open(),
             suspended,
@@ -232,6 +245,13 @@ impl Service {
             self.records.add(Record::own(None, "warning", why));
         }
         self.warn_of_routes();
+        if let Some(web) = &self.web {
+            self.records.add(Record::own(None, "metrics", &web.url()));
+            if web.is_open_to_others() {
+                let why = "whoever reaches the address of the metrics can read them";
+                self.records.add(Record::own(None, "warning", why));
+            }
+        }
     }
 
     /// Hosts to which connections may go.
@@ -296,6 +316,7 @@ impl Service {
         for (reader, request) in self.server.step(&ready.server, self.records.last()) {
             self.serve(reader, request);
         }
+        self.show(&ready.web);
         self.suspend();
         if ready.signals {
             self.obey()?;
@@ -335,6 +356,8 @@ impl Service {
             self.watchdog.watch(),
         ];
         watches.extend(self.server.watches());
+        let visitors = watches.len();
+        watches.extend(self.web.iter().flat_map(Web::watches));
         let others = watches.len();
         watches.extend(self.steering.events(now_ns).map(event));
         sys::wait(&mut watches, pause)?;
@@ -343,7 +366,8 @@ impl Service {
             signals: ready[0],
             addresses: ready[1],
             guardian: ready[2],
-            server: ready[3..others].to_vec(),
+            server: ready[3..visitors].to_vec(),
+            web: ready[visitors..others].to_vec(),
         })
     }
 
@@ -421,6 +445,7 @@ impl Service {
         let same = [
             ("mode", old.mode == new.mode),
             ("socket", old.socket == new.socket),
+            ("metrics", old.metrics == new.metrics),
             ("keep_endpoints", old.keep_endpoints == new.keep_endpoints),
             ("interfaces", old.interfaces == new.interfaces),
         ];
@@ -493,4 +518,5 @@ struct Ready {
     addresses: bool,
     guardian: bool,
     server: Vec<bool>,
+    web: Vec<bool>,
 }

@@ -7,6 +7,7 @@ use crate::daemon::policy::Rule;
 use crate::daemon::record::Record;
 use crate::daemon::socket::{Refused, Request};
 use crate::daemon::status::{self, RemeasureStatus, Status};
+use crate::daemon::web::Web;
 use crate::kernel::sys;
 use serde_json::json;
 
@@ -18,7 +19,7 @@ impl Service {
                 self.server.answer(reader, &status);
             }
             Request::Metrics => {
-                let text = metrics::text(&self.status());
+                let text = metrics::text(&self.status(), metrics::Format::Prometheus);
                 self.server.answer(reader, &json!({"event": "metrics", "text": text}));
             }
             Request::Events { since } => {
@@ -60,6 +61,15 @@ impl Service {
         }
     }
 
+    /// Serves who asks for the metrics over HTTP.
+    pub(super) fn show(&mut self, ready: &[bool]) {
+        let now_ns = sys::monotonic_ns();
+        if self.web.as_mut().is_some_and(|web| web.step(ready, now_ns)) {
+            let text = metrics::text(&self.status(), metrics::Format::OpenMetrics);
+            self.web.iter_mut().for_each(|web| web.answer(&text));
+        }
+    }
+
     fn rule(&self, name: &str) -> Result<&Rule, Error> {
         self.plan.rules.iter().find(|rule| &*rule.name == name).ok_or_else(|| {
             let known: Vec<_> = self.plan.rules.iter().map(|rule| &*rule.name).collect();
@@ -98,6 +108,7 @@ impl Service {
             uptime_s: (at_ns - self.began_ns) as f64 / 1e9,
             in_force: self.watchdog.overruled().is_none(),
             reload_refused: self.reload_refused.clone(),
+            metrics: self.web.as_ref().map(Web::address),
             readers: self.server.readers() as u64,
             lines_dropped: self.server.dropped(),
             last_event: self.records.last(),
