@@ -7,6 +7,8 @@ import pytest
 from tests.plugins.bad_input import Case, dangling, fifo, folder, listening, turning, verdict
 
 LONG = "x" * 100_000
+#: No IP address with a port.
+ADDRESSES = ("", "localhost:9464", "127.0.0.1", ":9464", "70000", "-1", "::1:x", LONG)
 
 #: Values that no option of a kind takes, by the kind.
 VALUES: dict[str, tuple[str, ...]] = {
@@ -337,6 +339,8 @@ TOGETHER = [
     Case(("daemon", "--check", "--unit"), ("--unit",)),
     Case(("daemon", "--json"), ("--json",)),
     Case(("daemon", "units"), ("DIR",)),
+    Case(("daemon", "--check", "--metrics", "9464"), ("--metrics",)),
+    *(Case(("daemon", "--unit", "--metrics", text), ("--metrics",)) for text in ADDRESSES),
     Case(("diverge", "--traces", "a.trace"), ("--traces",)),
     Case(("diverge", "UiT-HAW", "--traces", "a.trace", "b.trace"), ()),
     Case(("diverge",), ("TOPOLOGY",)),
