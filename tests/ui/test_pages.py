@@ -52,7 +52,7 @@ def test_all_runs_of_a_directory_stand_in_one_table(made: Path) -> None:
     assert table in whole
     for name in ("answer", "table", "below/sweep"):
         assert f'<a href="/report?run={name}">{name}</a>' in table
-    assert f"{answer.opm}, {answer.occ}" in table and table.count("UiT-HAW") == 2
+    assert f"<div>{answer.opm}, {answer.occ}<br>" in table and table.count("UiT-HAW") == 2
     (row,) = [row for row in table.split("<tr") if 'run=answer"' in row]
     assert now.mean is not None and f">{now.mean:.4g}"[:5] in row.replace(" ", "")
     assert gain.mean is not None and f"{100 * gain.mean / now.mean:+.0f} %" in row

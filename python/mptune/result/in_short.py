@@ -25,7 +25,8 @@ class InShort(msgspec.Struct, frozen=True, kw_only=True):
     ----------
     network : name of the topology, or of the file with the measurements.
     time : when it was finished, as ISO 8601.
-    answer : the configuration in few words; empty for a sweep.
+    answer : the configuration in few words, without its buffers; empty for a sweep.
+    buffers : those, of sender and receiver if they differ.
     metric, unit : what the numbers are of.
     beside : what the answer is compared with: "now", or the papers' default.
     before, recommended, gain : with 95 % intervals, in the unit; a gain is positive where ours is better.
@@ -35,6 +36,7 @@ class InShort(msgspec.Struct, frozen=True, kw_only=True):
     network: str
     time: str
     answer: str = ""
+    buffers: str = ""
     metric: str = ""
     unit: str = ""
     beside: str = ""
@@ -76,7 +78,8 @@ def _of_throughput(row: InShort, answer: Answer) -> InShort:
     unsure = ours.mean is None
     return msgspec.structs.replace(
         row,
-        answer=f"{configured(ours)}, {buffer_of(ours)}",
+        answer=configured(ours),
+        buffers=buffer_of(ours),
         metric="throughput",
         unit="Mbit/s",
         beside=beside,
@@ -95,7 +98,8 @@ def _of_objective(row: InShort, answer: ObjectiveAnswer) -> InShort:
     beside, before, gain = _beside(answer.baselines, first.default, own)
     return msgspec.structs.replace(
         row,
-        answer=f"{in_words(ours)}, {format_size(ours.buffer_bytes, 3)}",
+        answer=in_words(ours),
+        buffers=format_size(ours.buffer_bytes, 3),
         metric=first.name,
         unit=first.unit,
         beside=beside,

@@ -155,11 +155,11 @@ def _row(run: Run) -> str:
     if short is not None:
         cells += [
             escaped(short.network),
-            escaped(short.answer) or _small(short.remark),
+            f"{escaped(short.answer)}{_below(_buffers(short))}" if short.answer else _small(short.remark),
             _value(short, short.before, short.beside if short.beside != "now" else ""),
             _value(short, short.recommended, short.remark if short.answer else ""),
             _gain(short),
-            escaped(short.time[:16].replace("T", " ")),
+            f"{escaped(short.time[:10])}{_below(short.time[11:16])}",
         ]
     elif run.at_work is not None:
         done = sum(phase.done for phase in run.at_work.phases)
@@ -173,7 +173,7 @@ def _row(run: Run) -> str:
 def _cell(heading: str, content: str) -> str:
     if heading == _HEADINGS[0]:
         return f'<th scope="row" role="rowheader">{content}</th>'
-    return f'<td role="cell" data-label="{heading}">{content}</td>'
+    return f'<td role="cell" data-label="{heading}">{f"<div>{content}</div>" if content else ""}</td>'
 
 
 def _kind(run: Run) -> str:
@@ -192,15 +192,19 @@ def _title(run: Run) -> str:
     return f'<input type="checkbox" name="run" value="{value}" aria-label="Compare {name}"> {link}'
 
 
+def _buffers(short: InShort) -> str:
+    return f"buffers {short.buffers}" if short.buffers else ""
+
+
 def _value(short: InShort, interval: Interval, remark: str) -> str:
     """A mean with its interval, and in small letters what it is of where that is not plain."""
     if interval.mean is None:
         return _small(remark)
     range_ = ""
     if interval.low is not None and interval.high is not None:
-        range_ = f" {_small(f'({ends(interval.low, interval.high)})')}"
+        range_ = _below(f"{ends(interval.low, interval.high)}")
     what = "" if short.metric == "throughput" else f"{short.metric}; " if remark else short.metric
-    return f"{digits(interval.mean)} {escaped(short.unit)}{range_}{_below(f'{what}{remark}')}"
+    return f"<b>{digits(interval.mean)}</b> {escaped(short.unit)}{range_}{_below(f'{what}{remark}')}"
 
 
 def _gain(short: InShort) -> str:
@@ -210,13 +214,13 @@ def _gain(short: InShort) -> str:
         return ""
     if gain.share is None or not gain.mean:
         return f"{digits(gain.mean, sign='+')} {escaped(short.unit)}"
-    return f"{100 * gain.share:+.0f} %{_share_ends(gain, gain.share / gain.mean)}"
+    return f"<b>{100 * gain.share:+.0f} %</b>{_share_ends(gain, gain.share / gain.mean)}"
 
 
 def _share_ends(gain: Gain, per_unit: float) -> str:
     if gain.low is None or gain.high is None:
         return ""
-    return f" {_small(f'({100 * gain.low * per_unit:+.0f} to {100 * gain.high * per_unit:+.0f} %)')}"
+    return _below(f"{100 * gain.low * per_unit:+.0f} to {100 * gain.high * per_unit:+.0f} %")
 
 
 def _small(text: str) -> str:
