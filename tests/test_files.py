@@ -201,6 +201,7 @@ ALLOWED = {
     "bundle/_archive.py": "entries of the archive whose file `mptune.files` has opened",
     "bundle/making.py": "a store, which SQLite opens, and its copy in a folder of its own",
     "bundle/reading.py": "entries of the archive whose file `mptune.files` has opened",
+    "cli/ui.py": "no file: a browser",
     "cli/watch.py": "/dev/null, for what is printed after the reader has gone",
     "daemon/remeasure.py": "the daemon's own copy of its answer",
     "guest/boot.py": "files of /proc, and its own in a file system of its own",
@@ -228,6 +229,7 @@ ALLOWED = {
     "store/_locking.py": "the file of a lock, which is held and not read for its content",
     "store/export.py": "tables of pandas, into files that `mptune.files` has opened",
     "testbeds/namespaces.py": "a file of its own in a folder of its own, which the agent writes",
+    "ui/pages.py": "assets of the package",
     "monitor/screen/app.py": "no file: a row of the screen",
 }
 

@@ -33,7 +33,7 @@ ORDER = [
     *("capture", "testbeds", "options"),
     *("runner", "store", "impact", "response", "strategy", "table", "calibration", "decision"),
     *("optimisation", "diagnosis", "result", "campaign", "papers", "report"),
-    *("apply", "daemon", "bundle", "monitor"),
+    *("apply", "daemon", "bundle", "monitor", "ui"),
     *("api", "cli"),
 ]
 FILES = {

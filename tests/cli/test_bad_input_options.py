@@ -187,6 +187,7 @@ COMMANDS: tuple[tuple[tuple[str, ...], dict[str, str]], ...] = (
     (("apply", "no-run"), {"--confirm-within": "time", "--max-data": "size"}),
     (("doctor",), {"--within": "time", "--transfers": "count"}),
     (("watch", "--once"), {"--interval": "time"}),
+    (("ui", "no-run"), {"--port": "count"}),
     (("advise", "no-run"), {"--connections": "count"}),
 )
 TAIL = {"exec": ("--", "./no-such-program")}
@@ -353,6 +354,8 @@ TOGETHER = [
     Case(("apply", "--confirm", "--settings", "s.json"), ("--settings",)),
     Case(("apply", "no-run", "--runs", "101", "--verify"), ("--runs",)),
     Case(("status", "--metrics", "no-run"), ()),
+    Case(("ui", "no-run", "--port", "65536"), ("--port",)),
+    Case(("ui",), ("DIR",)),
     Case(("watch", "a.invalid", "--hosts", "x.toml"), ()),
     Case(("campaign", "import", "no-run"), ("--from",)),
     Case(("campaign", "export", "no-run", "--format", "nonsense"), ("--format",)),
