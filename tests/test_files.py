@@ -217,6 +217,7 @@ ALLOWED = {
     "linux/kernel_trial.py": "no file: a venue",
     "linux/probe.py": "namespaces, as files of /proc, and a device of the kernel",
     "linux/processor_load.py": "files of /proc",
+    "linux/sandbox/enter.py": "namespaces, as files of /proc",
     "linux/sandbox/launcher.py": "namespaces, as files of /proc",
     "linux/sandbox/leftovers.py": "files of /proc",
     "linux/sandbox/sysctls.py": "files of /proc/sys",

@@ -339,6 +339,8 @@ TOGETHER = [
     Case(("daemon", "--check", "--unit"), ("--unit",)),
     Case(("daemon", "--json"), ("--json",)),
     Case(("daemon", "units"), ("DIR",)),
+    Case(("doctor", "--installed", "--integrity"), ("--installed",)),
+    Case(("doctor", "--installed", "--transfers", "3"), ("--integrity",)),
     Case(("daemon", "--check", "--metrics", "9464"), ("--metrics",)),
     *(Case(("daemon", "--unit", "--metrics", text), ("--metrics",)) for text in ADDRESSES),
     Case(("diverge", "--traces", "a.trace"), ("--traces",)),
