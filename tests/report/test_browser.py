@@ -1,16 +1,15 @@
 """The page in a real browser, opened from the disk as its readers open it."""
 
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, Route, sync_playwright
+from playwright.sync_api import Browser, Page, Route
 
 from mptune.report.files import write_report
 from mptune.result.run_data import RunData
-from tests.plugins import needs
+from tests.plugins.browsing import barriers, launched
 from tests.report.making import sections
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.needs("browser")]
@@ -21,12 +20,8 @@ PHONE, DESK = 390, 1400
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    # As root Chromium has no sandbox; the page is ours.
-    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
-    with sync_playwright() as driver:
-        launched = driver.chromium.launch(executable_path=needs.browser(), args=arguments)
-        yield launched
-        launched.close()
+    with launched() as one:
+        yield one
 
 
 @pytest.fixture(scope="module")
@@ -132,6 +127,12 @@ def test_it_never_scrolls_sideways(opened: Opened) -> None:
             .map((one) => one.parentElement.id)"""
     )
     assert outside == []
+
+
+@everywhere
+def test_it_bars_nobody(opened: Opened) -> None:
+    """Who uses a screen reader, a keyboard or large letters."""
+    assert barriers(opened.page) == {}
 
 
 def test_the_slider_changes_the_sentence_and_moves_the_ring(opened: Opened, optimised: RunData) -> None:
