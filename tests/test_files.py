@@ -229,6 +229,7 @@ ALLOWED = {
     "store/_file.py": "stores, which SQLite opens; what is none is refused before",
     "store/_locking.py": "the file of a lock, which is held and not read for its content",
     "store/export.py": "tables of pandas, into files that `mptune.files` has opened",
+    "testbeds/_virtual_inside.py": "a setting of a guest's kernel",
     "testbeds/namespaces.py": "a file of its own in a folder of its own, which the agent writes",
     "ui/pages.py": "assets of the package",
     "monitor/screen/app.py": "no file: a row of the screen",

@@ -189,7 +189,8 @@ def _title(run: Run) -> str:
         return name
     link = f'<a href="{escaped(address(run.name), quote=True)}">{name}</a>'
     value = escaped(key(run.name), quote=True)
-    return f'<input type="checkbox" name="run" value="{value}" aria-label="Compare {name}"> {link}'
+    box = f'<input type="checkbox" name="run" value="{value}" aria-label="Compare {name}">'
+    return f'<div class="name">{box}<span>{link}</span></div>'
 
 
 def _buffers(short: InShort) -> str:
@@ -243,9 +244,9 @@ def _progress(run: Run, at_work: AtWork) -> str:
         how = f"Process {run.process} works in it{f': {at_work.pace}' if at_work.pace else ''}{last}."
     rows = "".join(
         f'<tr><th scope="row">{escaped(phase.purpose)}{f", round {phase.round + 1}" if phase.round else ""}'
-        f'</th><td><progress max="{max(phase.planned, 1)}" value="{phase.done}" '
+        f'</th><td><progress max="{max(phase.planned, phase.done, 1)}" value="{phase.done}" '
         f'aria-label="{escaped(phase.purpose, quote=True)}"></progress></td>'
-        f'<td class="number">{phase.done} of {phase.planned}</td>'
+        f'<td class="number">{phase.done} of {max(phase.planned, phase.done)}</td>'
         f"<td>{f'{phase.failed} failed' if phase.failed else ''}</td></tr>"
         for phase in at_work.phases
     )
@@ -293,4 +294,6 @@ def _line(line: Line) -> str:
     )
     why = _below(line.why)
     kind = "subflow" if line.is_subflow else "connection"
-    return f'<tr class="{kind}"><th scope="row">{escaped(name.text.strip())}{why}</th>{cells}</tr>'
+    # In front of it are marks of the terminal's table: opened, pinned, or three blanks.
+    title = escaped(name.text[2:].strip())
+    return f'<tr class="{kind}"><th scope="row">{title}{why}</th>{cells}</tr>'
