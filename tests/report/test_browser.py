@@ -270,6 +270,27 @@ def test_it_prints_without_what_only_a_screen_can_do(opened: Opened, tmp_path: P
     assert len(page.pdf(path=tmp_path / "page.pdf", format="A4")) > 20_000
 
 
+@pytest.mark.parametrize(
+    "opened",
+    [(name, DESK, "dark") for name in ("answer", "learned", "messages", "front", "transfers")],
+    indirect=True,
+    ids=lambda case: case[0],
+)
+def test_the_answer_is_printed_on_two_pages_and_everything_if_that_is_asked_for(opened: Opened) -> None:
+    assert 1 <= sheets(opened.page) <= 2
+    hidden = "found => found.filter((one) => getComputedStyle(one).display === 'none').map((one) => one.id)"
+    opened.page.emulate_media(media="print")
+    more = opened.page.eval_on_selector_all("main > .more", "found => found.map(one => one.id)")
+    assert opened.page.eval_on_selector_all("main > section", hidden) == more
+    opened.page.locator("#print-all").evaluate("box => box.click()")
+    assert opened.page.eval_on_selector_all("main > section", hidden) == []
+
+
+def sheets(page: Page) -> int:
+    """Pages of paper that a page takes."""
+    return len(re.findall(rb"/Type\s*/Page\b", page.pdf(format="A4")))
+
+
 def test_figures_of_all_sections_are_there(opened: Opened, optimised: RunData) -> None:
     ids = set(opened.page.eval_on_selector_all("section[id], .beside", "found => found.map(one => one.id)"))
     assert {section.name for section in sections(optimised)} <= ids

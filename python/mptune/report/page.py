@@ -20,6 +20,15 @@ POLICY = (
     "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; img-src data:"
 )
 
+#: The figure that shows how the answer came about, and not what it is.
+_COURSE = "reached"
+
+#: For who wants more on paper than the answer.
+_PRINTING = (
+    '<p class="printing"><label><input type="checkbox" id="print-all"> Print everything; if not, the answer, '
+    "one figure and the network, on two pages.</label></p>"
+)
+
 #: Hint about zooming, for those who have a mouse.
 _ZOOM = "Ctrl + wheel zooms, dragging moves, a double click shows everything again."
 
@@ -40,6 +49,7 @@ def page(
     choices_ = choices(run)
     beside = next((section for section in sections if section.name == BESIDE), None)
     below = [section for section in sections if section.name != BESIDE]
+    printed = _printed(below)
     body = [
         '<a class="skip" href="#answer">Skip to the answer</a>',
         f"<header><p>{_way(home)}mptune report</p><h1>{escaped(run.name)}</h1>"
@@ -48,7 +58,8 @@ def page(
         answer(run, choices_, _content(beside)),
         _warnings(run),
         contents(below, {"measured": "How it was measured"}),
-        *(section_of(each_section) for each_section in below),
+        _PRINTING,
+        *(section_of(each_section, printed=each_section.name in printed) for each_section in below),
         _measured(run),
         "</main>",
     ]
@@ -142,9 +153,16 @@ def contents(sections: Sequence[Section], more: Mapping[str, str]) -> str:
     )
 
 
-def section_of(section: Section) -> str:
-    """A section as HTML."""
-    return f'<section id="{section.name}">{_content(section)}</section>'
+def section_of(section: Section, *, printed: bool = True) -> str:
+    """A section as HTML; `printed` also where not all of the page is."""
+    more = "" if printed else ' class="more"'
+    return f'<section id="{section.name}"{more}>{_content(section)}</section>'
+
+
+def _printed(sections: Sequence[Section]) -> set[str]:
+    """Names of what is on paper beside the answer: the first figure of results, and the network."""
+    figure = next((section.name for section in sections if section.panels and section.name != _COURSE), "")
+    return {figure, "topology"}
 
 
 def _content(section: Section | None) -> str:
