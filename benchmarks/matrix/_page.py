@@ -59,6 +59,7 @@ def write(results: Path) -> None:
         "doctor": _doctor(kernels),
         "settings": _settings(kernels),
         "findings": _findings(kernels),
+        "programs": _programs(kernels),
     }.items():
         replace(PAGE, name, table(rows))
 
@@ -110,6 +111,25 @@ def _settings(kernels: Sequence[Asked]) -> list[list[str]]:
     counted = [kernel.one("settings", "counters") or [] for kernel in kernels]
     rows.append(["counters (`MPTcpExt`)", *(str(len(names)) for names in counted)])
     return rows
+
+
+def _programs(kernels: Sequence[Asked]) -> list[list[str]]:
+    """A line for each BPF program: the instructions that the verifier followed."""
+    asked = [{line["name"]: line for line in kernel.said("program")} for kernel in kernels]
+    names = dict.fromkeys(name for programs in asked for name in programs)
+    return [_head("", kernels)] + [
+        [f"`{name}`", *(_program(programs.get(name)) for programs in asked)] for name in names
+    ]
+
+
+def _program(line: dict[str, Any] | None) -> str:
+    if line is None:
+        return _NONE
+    if "refused" in line:
+        return "refused"
+    if not line["intact"]:
+        return "a transfer was not intact"
+    return "in the kernel" if line["instructions"] is None else f"{line['instructions']:,}"
 
 
 def _findings(kernels: Sequence[Asked]) -> list[list[str]]:

@@ -139,6 +139,9 @@ struct tcp_congestion_ops {
 	void (*in_ack_event)(struct sock *sk, __u32 flags);
 	void (*cong_control)(struct sock *sk, __u32 ack, int flag, const struct rate_sample *rs);
 	void (*init)(struct sock *sk);
+#ifdef TX_START
+	void (*cwnd_event_tx_start)(struct sock *sk);
+#endif
 	char name[16];
 };
 
