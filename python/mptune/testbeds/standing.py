@@ -54,7 +54,8 @@ class Host:
     ) -> None:
         self._namespaces, self._run, self._kernel_cc = namespaces, run, kernel_cc
         self.children: list[subprocess.Popen[Any]] = []
-        self.addresses, self.addresses_ipv6 = addresses
+        self.addresses: tuple[str, ...] = addresses[0]
+        self.addresses_ipv6: tuple[str, ...] = addresses[1]
         self.address = address
 
     def popen(
@@ -136,8 +137,11 @@ class Network:
     """
 
     def __init__(self, topology: Topology, client: Host, server: Host, venue: Any) -> None:
-        self.topology, self.client, self.server, self._venue = topology, client, server, venue
-        self.paths = tuple(path.label for path in topology.paths)
+        self.topology: Topology = topology
+        self.client: Host = client
+        self.server: Host = server
+        self.paths: tuple[str, ...] = tuple(path.label for path in topology.paths)
+        self._venue = venue
 
     def down(self, path: str) -> None:
         """Cut a path: nothing passes any more, and nobody is told.
