@@ -103,6 +103,10 @@ sdist: setup man  ## pack the sources into dist/; `pip install` of that builds a
 check-sdist:  ## install the archive of dist/ where there is nothing but Rust, which takes minutes, and use it
 	@MPTUNE_PACKAGE=$$(ls dist/mptune-*.tar.gz) $(BIN)/pytest $(INSTALLED)
 
+.PHONY: deb
+deb: setup  ## pack the daemon for Debian into dist/: the agent, units, man page, Grafana dashboard; needs dpkg-deb
+	@$(BIN)/python shipping/deb.py
+
 .PHONY: docs
 docs: setup  ## build the documentation as a site in target/site; loads nothing from elsewhere
 	@$(call tools,docs) --no-default-groups --group docs --no-install-project

@@ -30,6 +30,7 @@ LEFT_OUT = {
     r"--connections 20|--duration 2min": "takes long: tests/workloads",
     r"B-X": "has paths of a network that the reader makes up",
     r"^mptune fit (data.csv --(validate|model|target)|eq4\.csv)": "tests/cli/test_fit.py has such data",
+    r"^mptune ui\b": "serves until Ctrl-C: tests/ui",
     r"^mptune completion\b": "writes into the reader's home: tests/cli/test_completion.py",
     r"^mptune report runs/new": "compares two runs: tests/cli/test_report.py",
 }

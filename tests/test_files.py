@@ -201,6 +201,7 @@ ALLOWED = {
     "bundle/_archive.py": "entries of the archive whose file `mptune.files` has opened",
     "bundle/making.py": "a store, which SQLite opens, and its copy in a folder of its own",
     "bundle/reading.py": "entries of the archive whose file `mptune.files` has opened",
+    "cli/ui.py": "no file: a browser",
     "cli/watch.py": "/dev/null, for what is printed after the reader has gone",
     "daemon/remeasure.py": "the daemon's own copy of its answer",
     "guest/boot.py": "files of /proc, and its own in a file system of its own",
@@ -216,6 +217,7 @@ ALLOWED = {
     "linux/kernel_trial.py": "no file: a venue",
     "linux/probe.py": "namespaces, as files of /proc, and a device of the kernel",
     "linux/processor_load.py": "files of /proc",
+    "linux/sandbox/enter.py": "namespaces, as files of /proc",
     "linux/sandbox/launcher.py": "namespaces, as files of /proc",
     "linux/sandbox/leftovers.py": "files of /proc",
     "linux/sandbox/sysctls.py": "files of /proc/sys",
@@ -227,7 +229,9 @@ ALLOWED = {
     "store/_file.py": "stores, which SQLite opens; what is none is refused before",
     "store/_locking.py": "the file of a lock, which is held and not read for its content",
     "store/export.py": "tables of pandas, into files that `mptune.files` has opened",
+    "testbeds/_virtual_inside.py": "a setting of a guest's kernel",
     "testbeds/namespaces.py": "a file of its own in a folder of its own, which the agent writes",
+    "ui/pages.py": "assets of the package",
     "monitor/screen/app.py": "no file: a row of the screen",
 }
 

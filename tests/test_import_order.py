@@ -30,10 +30,10 @@ ORDER = [
         "statistics",
     ),
     *("topology", "trial", "theory", "path_managers", "linux", "guest", "machines", "probe", "routes"),
-    *("capture", "testbeds", "options"),
+    *("capture", "testbeds", "pytest_plugin", "options"),
     *("runner", "store", "impact", "response", "strategy", "table", "calibration", "decision"),
     *("optimisation", "diagnosis", "result", "campaign", "papers", "report"),
-    *("apply", "daemon", "bundle", "monitor"),
+    *("apply", "daemon", "bundle", "monitor", "ui"),
     *("api", "cli"),
 ]
 FILES = {

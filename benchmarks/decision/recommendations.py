@@ -5,11 +5,12 @@ the guests' release. Its answer, what hosts do today, endpoints by hand (`mptune
 the papers' default are then measured in guests and in the simulator, with seeds that the job did not use.
 Trials are kept under target/benchmarks, so that an interrupted run continues (--fresh measures everything
 again). Failed trials give no number and are counted. Prints a table, writes JSON, and with --write-docs the
-table into the docs. Exit status 1 if an answer is worse on the kernel than what hosts do, or what anybody
-would do by hand.
+table into the docs, where rows of other scenarios stay. Exit status 1 if an answer is worse on the kernel
+than what hosts do, or what anybody would do by hand.
 """
 
 import argparse
+import re
 import statistics
 import sys
 from collections.abc import Mapping, Sequence
@@ -36,6 +37,9 @@ from mptune.topology import shipped as scenarios
 from mptune.trial import Configuration, Record
 from mptune.trial.metrics import QUEUEING, THROUGHPUT
 from mptune.units import MIB, format_size
+
+#: Of the table's markers in the docs.
+NAME = "recommendations"
 
 DOCS = Path(__file__).parents[2] / "docs" / "reference" / "regret.md"
 
@@ -83,13 +87,59 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
         ours, theirs = self.kernel["answer"].mbps, self.kernel.get(name, Given(None, None, 0)).mbps
         return ours / theirs if ours is not None and theirs else None
 
+
+class Row(msgspec.Struct, frozen=True):
+    """A row of the table, measured now or read from the docs.
+
+    Attributes
+    ----------
+    cells : in the order of `head`.
+    """
+
+    cells: tuple[str, ...]
+
+    @property
+    def scenario(self) -> str:
+        """Its network."""
+        return self.cells[0]
+
+    def over(self, name: str) -> float | None:
+        """The answer's throughput on the kernel, relative to another's; None where either has none."""
+        theirs, ours = (_number(self.cells[place]) for place in (_FIRST + list(BESIDE).index(name), _ANSWER))
+        return ours / theirs if ours is not None and theirs else None
+
     @property
     def holds(self) -> bool:
         """Whether what hosts do, and what anybody would do by hand, are no better."""
         shares = [self.over(name) for name in ("now", "by_hand")]
-        return self.kernel["answer"].mbps is not None and all(
+        return _number(self.cells[_ANSWER]) is not None and all(
             share >= ENOUGH for share in shares if share is not None
         )
+
+
+#: Columns: the first of `BESIDE`, and the answer's on the kernel.
+_FIRST = 3
+_ANSWER = _FIRST + len(BESIDE)
+
+
+def _number(cell: str) -> float | None:
+    """Mbit/s of a cell."""
+    found = re.match(r"[0-9.]+", cell)
+    return float(found[0]) if found else None
+
+
+def kept(page: str) -> list[Row]:
+    """Rows of the docs' table."""
+    begin, end = docs.markers(NAME)
+    lines = page.partition(begin)[2].partition(end)[0].splitlines()
+    rows = [tuple(cell.strip() for cell in line.strip("|").split("|")) for line in lines if line[:1] == "|"]
+    return [Row(cells) for cells in rows[2:] if len(cells) == len(head())]
+
+
+def joined(old: Sequence[Row], new: Sequence[Row]) -> list[Row]:
+    """All rows, the new ones in place of old ones, by the names of their scenarios."""
+    rows = {row.scenario: row for row in (*old, *new)}
+    return [rows[name] for name in sorted(rows)]
 
 
 def recommend(topology: Topology, stack: str, asked: argparse.Namespace, reporter: Reporter) -> Result:
@@ -178,11 +228,11 @@ def head() -> list[str]:
     ]
 
 
-def cells(one: Outcome) -> list[str]:
+def row(one: Outcome) -> Row:
     """A row of the table."""
     nothing = Given(None, None, 0)
     shares = [one.over(name) for name in ("now", "by_hand")]
-    return [
+    cells = (
         one.scenario,
         one.answer,
         one.buffers,
@@ -190,18 +240,19 @@ def cells(one: Outcome) -> list[str]:
         one.kernel["answer"].text,
         one.simulated["answer"].text,
         *("-" if share is None else f"{share:.2f}" for share in shares),
-    ]
+    )
+    return Row(cells)
 
 
-def summary(outcomes: Sequence[Outcome], testbed: str) -> str:
+def summary(rows: Sequence[Row], testbed: str) -> str:
     """How many answers are at least as good as what they are measured beside, and the others."""
-    worse = [one.scenario for one in outcomes if not one.holds]
+    worse = [one.scenario for one in rows if not one.holds]
     text = (
-        f"On {testbed} {len(outcomes) - len(worse)} of {len(outcomes)} answers give at least "
+        f"On {testbed} {len(rows) - len(worse)} of {len(rows)} answers give at least "
         f"{100 * ENOUGH:.0f} % of the better of today's settings and endpoints by hand"
     )
     gains = {
-        words: sorted(share for one in outcomes if (share := one.over(name)) is not None)
+        words: sorted(share for one in rows if (share := one.over(name)) is not None)
         for name, words in BESIDE.items()
     }
     ranges = [
@@ -238,24 +289,26 @@ def main() -> int:
         for name in scenarios():
             if not asked.only or name in asked.only:
                 outcomes.append(outcome(load(name), asked, reporter))
-                print(" | ".join(cells(outcomes[-1])), flush=True)
+                print(" | ".join(row(outcomes[-1]).cells), flush=True)
     except KeyboardInterrupt:
         stopped = True
     except MptuneError as error:
         print(error, file=sys.stderr)
         return 1
     table = Table(*head(), title=f"Answers on {asked.testbed} (Mbit/s, delay under load)")
-    for one in outcomes:
-        table.add_row(*cells(one))
+    rows = [row(one) for one in outcomes]
+    for one in rows:
+        table.add_row(*one.cells)
     Console(width=220).print(table)
-    print(summary(outcomes, asked.testbed))
+    print(summary(rows, asked.testbed))
     write("recommendations", [msgspec.to_builtins(one) for one in outcomes])
     if asked.write_docs and outcomes:
-        lines = docs.table([head(), *map(cells, outcomes)])
-        about = f"{summary(outcomes, asked.testbed)} Measured with mptune {machine()['mptune']}."
-        docs.replace(DOCS, "recommendations", "\n".join([*lines, "", about]))
+        shown = joined(kept(DOCS.read_text(encoding="utf-8")), rows)
+        lines = docs.table([head(), *(one.cells for one in shown)])
+        about = f"{summary(shown, asked.testbed)} Measured with mptune {machine()['mptune']}."
+        docs.replace(DOCS, NAME, "\n".join([*lines, "", about]))
         print(f"written to {DOCS}")
-    return int(stopped or not all(one.holds for one in outcomes))
+    return int(stopped or not all(one.holds for one in rows))
 
 
 if __name__ == "__main__":

@@ -13,6 +13,11 @@ def table(rows: Sequence[Sequence[str]]) -> list[str]:
     return [head, "|" + "---|" * len(rows[0]), *body]
 
 
+def markers(name: str) -> tuple[str, str]:
+    """What stands before and after the content of that name."""
+    return f"<!-- {name}: written by the command -->", f"<!-- end of {name} -->"
+
+
 def replace(page: Path, name: str, content: str) -> None:
     """Put new content between the page's markers of that name.
 
@@ -21,7 +26,7 @@ def replace(page: Path, name: str, content: str) -> None:
     SystemExit : the page does not have each marker once.
     """
     text = page.read_text(encoding="utf-8")
-    begin, end = f"<!-- {name}: written by the command -->", f"<!-- end of {name} -->"
+    begin, end = markers(name)
     if text.count(begin) != 1 or text.count(end) != 1:
         raise SystemExit(f"{page}: expected one {begin!r} and one {end!r}")
     head, rest = text.split(begin)

@@ -15,7 +15,7 @@ hosts wrote into them, they are one line with an end, and control no terminal.
 
 import difflib
 from collections.abc import Callable, Iterable
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -81,7 +81,8 @@ class MptuneError(Exception):
     nowhere: expected a run directory, found no config.json in it
     """
 
-    exit_code = 1
+    exit_code: int = 1
+    args: tuple[Any, ...]
 
     def __init__(self, *message: object) -> None:
         super().__init__(*(_message(str(part)) for part in message))
@@ -113,15 +114,18 @@ class InputError(MptuneError):
     exit_code = 2
 
     def __init__(self, where: str, key: str, expected: str) -> None:
-        self.where, self.key = _message(where, _WHERE), _message(key, _KEY)
-        self.expected = _message(expected)
+        self.where: str = _message(where, _WHERE)
+        self.key: str = _message(key, _KEY)
+        self.expected: str = _message(expected)
         where, key, expected = self.where, self.key, self.expected
         super().__init__(": ".join(part for part in (where, key, expected) if part))
 
     def reword(self, words: Callable[[str], str]) -> None:
         """Change where it is, and what was expected; the key of a file stays."""
         self.where, self.expected = words(self.where), words(self.expected)
-        self.args = (": ".join(part for part in (self.where, self.key, self.expected) if part),)
+        self.args: tuple[Any, ...] = (
+            ": ".join(part for part in (self.where, self.key, self.expected) if part),
+        )
 
 
 class LimitReached(InputError):

@@ -7,6 +7,8 @@ import pytest
 from tests.plugins.bad_input import Case, dangling, fifo, folder, listening, turning, verdict
 
 LONG = "x" * 100_000
+#: No IP address with a port.
+ADDRESSES = ("", "localhost:9464", "127.0.0.1", ":9464", "70000", "-1", "::1:x", LONG)
 
 #: Values that no option of a kind takes, by the kind.
 VALUES: dict[str, tuple[str, ...]] = {
@@ -185,6 +187,7 @@ COMMANDS: tuple[tuple[tuple[str, ...], dict[str, str]], ...] = (
     (("apply", "no-run"), {"--confirm-within": "time", "--max-data": "size"}),
     (("doctor",), {"--within": "time", "--transfers": "count"}),
     (("watch", "--once"), {"--interval": "time"}),
+    (("ui", "no-run"), {"--port": "count"}),
     (("advise", "no-run"), {"--connections": "count"}),
 )
 TAIL = {"exec": ("--", "./no-such-program")}
@@ -336,6 +339,10 @@ TOGETHER = [
     Case(("daemon", "--check", "--unit"), ("--unit",)),
     Case(("daemon", "--json"), ("--json",)),
     Case(("daemon", "units"), ("DIR",)),
+    Case(("doctor", "--installed", "--integrity"), ("--installed",)),
+    Case(("doctor", "--installed", "--transfers", "3"), ("--integrity",)),
+    Case(("daemon", "--check", "--metrics", "9464"), ("--metrics",)),
+    *(Case(("daemon", "--unit", "--metrics", text), ("--metrics",)) for text in ADDRESSES),
     Case(("diverge", "--traces", "a.trace"), ("--traces",)),
     Case(("diverge", "UiT-HAW", "--traces", "a.trace", "b.trace"), ()),
     Case(("diverge",), ("TOPOLOGY",)),
@@ -347,6 +354,8 @@ TOGETHER = [
     Case(("apply", "--confirm", "--settings", "s.json"), ("--settings",)),
     Case(("apply", "no-run", "--runs", "101", "--verify"), ("--runs",)),
     Case(("status", "--metrics", "no-run"), ()),
+    Case(("ui", "no-run", "--port", "65536"), ("--port",)),
+    Case(("ui",), ("DIR",)),
     Case(("watch", "a.invalid", "--hosts", "x.toml"), ()),
     Case(("campaign", "import", "no-run"), ("--from",)),
     Case(("campaign", "export", "no-run", "--format", "nonsense"), ("--format",)),

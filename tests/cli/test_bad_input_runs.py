@@ -41,6 +41,7 @@ READERS: dict[str, tuple[str, ...]] = {
     "apply": ("apply", "RUN"),
     "exec": ("exec", "--run", "RUN", "--", "./no-such-program"),
     "buffers": ("buffers", "UiT-HAW", "--run", "RUN"),
+    "ui": ("ui", "RUN"),
     "compared": ("report", "good", "RUN", "--no-figures", "--out", "drawn"),
 }
 

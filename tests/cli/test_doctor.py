@@ -178,3 +178,24 @@ def test_advice_that_concerns_several_things_is_given_once(monkeypatch, tmp_path
     assert "congestion control olia, hybla of alice; congestion control olia of bob" in " ".join(
         advice.split()
     )
+
+
+def test_every_part_of_the_package_is_tried():
+    result = run("doctor", "--installed")
+    lines = result.stdout.splitlines()
+    assert result.exit_code == 0 and len(lines) == 7, result.output
+    assert lines[0].startswith("ok       core") and lines[0].endswith("arrived, twice the same")
+    document = json.loads(run("doctor", "--installed", "--json").stdout)
+    assert document["ready"] and [check["name"] for check in document["checks"]][:2] == ["core", "agent"]
+
+
+@pytest.mark.parametrize("content", [None, "#!/bin/sh\necho mptune-agent 0.0.1\n", "no program"])
+def test_a_part_that_is_missing_or_another_is_named_and_ends_with_1(monkeypatch, tmp_path, content):
+    program = tmp_path / "mptune-agent"
+    if content is not None:
+        program.write_text(content)
+    monkeypatch.setattr("mptune.linux.agent.PROGRAM", program)
+    result = run("doctor", "--installed")
+    wrong = [line for line in result.stdout.splitlines() if not line.startswith("ok ")]
+    assert result.exit_code == 1 and len(wrong) == 1
+    assert wrong[0].startswith("missing  agent") and "install mptune again" in wrong[0]

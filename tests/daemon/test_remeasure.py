@@ -100,6 +100,7 @@ def policies(tmp_path: Path, run: Path) -> Policies:
     (place / ANSWER).write_text(json.dumps(answer))
     return Policies(
         file=tmp_path / "policy.toml",
+        metrics=None,
         socket=tmp_path / "daemon.sock",
         runs={"my-sites": place, "other": tmp_path / "other"},
         remeasure=HOURS,

@@ -19,7 +19,8 @@ LARGEST_EXPOSURE = 2.0
 @pytest.fixture
 def written(tmp_path: Path) -> Path:
     programs = units.Programs(agent=agent.program(), mptune=("/bin/echo", "a word"))
-    for name, text in units.texts(programs, Path("/etc/mptune/policy.toml"), Time(2)).items():
+    places = (Path("/etc/mptune/policy.toml"), Time(2), "127.0.0.1:9464")
+    for name, text in units.texts(programs, *places).items():
         (tmp_path / name).write_text(text)
     return tmp_path
 
@@ -53,6 +54,18 @@ def test_the_service_may_do_what_it_does(written: Path) -> None:
     assert '"a word" daemon --remeasure' in (written / units.REMEASURE).read_text()
 
 
+def test_it_listens_only_where_the_metrics_are() -> None:
+    programs, file = units.Programs(agent=Path("/opt/mptune-agent"), mptune=("mptune",)), Path("/p")
+    nowhere = units.service(programs, file)
+    assert "AF_NETLINK\n" in nowhere and "IPAddressDeny=any\n" in nowhere and "--metrics" not in nowhere
+    for address in ("127.0.0.1:9464", "[::1]:9464"):
+        text = units.service(programs, file, address)
+        assert "AF_NETLINK AF_INET AF_INET6\n" in text and "--metrics" not in text
+        assert "IPAddressDeny=any\nIPAddressAllow=localhost\n" in text
+    text = units.service(programs, file, "192.0.2.1:9464", by_option=True)
+    assert "IPAddress" not in text and "daemon --policy /p --metrics 192.0.2.1:9464\n" in text
+
+
 def test_without_quiet_hours_there_is_no_timer() -> None:
     programs = units.Programs(agent=Path("/opt/mptune-agent"), mptune=("mptune",))
     assert list(units.texts(programs, Path("/p"), None)) == [units.SERVICE]
@@ -68,6 +81,8 @@ def test_the_command_prints_them_or_writes_them(tmp_path: Path) -> None:
     printed = CliRunner().invoke(app, ["daemon", "--unit", "--policy", str(file)])
     assert printed.exit_code == 0 and printed.output.startswith("# mptune.service\n[Unit]\n")
     assert "OnCalendar=*-*-* 01:15:00" in printed.output
+    with_metrics = CliRunner().invoke(app, ["daemon", "--unit", "--policy", str(file), "--metrics", "9464"])
+    assert f"daemon --policy {file} --metrics 127.0.0.1:9464\n" in with_metrics.output
     done = CliRunner().invoke(app, ["daemon", "--unit", "--policy", str(file), str(tmp_path)])
     assert "systemctl enable --now mptune.service mptune-remeasure.timer" in done.output
     assert f"daemon --policy {file}\n" in (tmp_path / units.SERVICE).read_text()

@@ -14,6 +14,9 @@ from mptune.monitor.screen.table import Table
 from mptune.monitor.shape import Happening, census
 from tests.monitor.reports import MBYTE, FakeAgent, connection, report, subflow
 
+#: Of the 16 colours of a terminal: red, green, magenta and cyan; yellow and white vanish on light ones.
+READABLE = {1, 2, 5, 6}
+
 
 def at(at_s, **others):
     """Two connections: rsync on two subflows at 8 Mbit/s, and an idle curl that fell back."""
@@ -102,6 +105,41 @@ async def test_a_screen_of_80_by_24_has_everything():
         assert re.match(r"- curl > .* TCP +idle", lines[5])
         assert "token 00000001  MPTCP" in screen.text() and "pid 77" in screen.text()
         assert "Quit" in lines[-1] and "Help" in lines[-1]
+
+
+@scene
+async def test_every_subflow_has_its_course_and_a_held_one_says_why():
+    async with displayed() as screen:
+        for at_s in range(1, 6):
+            held = subflow(2, acked_bytes=at_s * MBYTE, held=True, cc="mptune_prefer")
+            await screen.hear(report(at_s, connection(1, subflow(1, acked_bytes=at_s**3 * MBYTE), held)))
+        await screen.press("e", "down", "down")
+        lines = screen.lines()
+        assert re.match(r"   eth1 .* +[▁▂▃▄]+▅?█ +20\.0 ", lines[3])
+        assert re.match(r"   eth2 .* +8\.00 +█{4} +40\.0 +0 active +held", lines[4])
+        assert "held: paths before it have room" in screen.text()
+
+
+@scene
+async def test_its_colours_are_readable_on_light_and_on_dark_terminals():
+    """The terminal's own ink and ground, and of its colours those that stand out from both."""
+    async with displayed() as screen:
+        lost = subflow(2, timeouts_in_a_row=4, silent_ns=10**10)
+        await screen.hear(report(2, connection(1, subflow(1), lost), limits=["processes: they take root"]))
+        await screen.press("e")
+        strips = screen.app.screen._compositor.render_strips()
+        styles = [segment.style for strip in strips for segment in strip if segment.text.strip()]
+        inks = {style.color.number if style.color else None for style in styles}
+        grounds = {style.bgcolor.number if style.bgcolor else None for style in styles}
+        assert inks <= {None, *READABLE} and grounds == {None}
+
+
+@scene
+async def test_the_help_keeps_its_columns():
+    async with displayed() as screen:
+        await screen.press("question_mark")
+        words = ("select a row", "quit", "after a question", "pause")
+        assert len({line.index(one) for one in words for line in screen.lines() if one in line}) == 1
 
 
 @scene

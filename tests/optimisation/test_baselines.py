@@ -126,3 +126,7 @@ def test_a_machine_is_read_as_it_is() -> None:
     found = read_from(sender, {"net.ipv4.tcp_rmem": "4096\t131072\t16777216"}, "these")
     assert (found.cc, found.send_bytes, found.receive_bytes) == ("bbr", 8 * MIB, 16 * MIB)
     assert read_from({}, {}, "these").cc == "cubic"
+    # The host with less memory for TCP decides, a quarter of whose second value a fixed buffer may have.
+    sender, receiver = ({"net.ipv4.tcp_mem": f"1 {pages} 3"} for pages in (65536, 32768))
+    assert read_from(sender, receiver, "these").fixed_bytes == 32 * MIB
+    assert read_from({}, {}, "these").fixed_bytes == of_release("7.3").fixed_bytes == 128 * MIB

@@ -92,6 +92,14 @@ def test_everything_is_in_it(mptune, installed):
     assert installed.parent in place.parents
 
 
+def test_every_part_is_there_and_works(mptune):
+    document = json.loads(mptune("doctor", "--installed", "--json"))
+    states = {check["name"]: check["state"] for check in document["checks"]}
+    assert document["ready"] and len(states) == 7
+    without = {"BPF programs": not BPF_PROGRAMS, "network of guests": True}
+    assert {name for name, state in states.items() if state != "ok"} <= set(without)
+
+
 def test_a_trial(mptune):
     document = json.loads(mptune("run", "UNIS-HiN", "--duration", "2s", "--json"))
     assert document["throughput_mbps"] > 1

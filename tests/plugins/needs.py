@@ -187,6 +187,7 @@ NEEDS: Mapping[str, Need] = {
         ("chrt", "ip", "ss", "tc", "mount", "nsenter", "setpriv", "umount", "unshare"),
     ),
     "uv": Need("the package as it is installed", beside=_uv),
+    "deb": Need("the package for Debian", ("dpkg", "dpkg-deb", "lintian"), theirs=("tar",)),
     "groff": Need("man pages in the programs that read them", ("groff",)),
     "mandoc": Need("man pages in the programs that read them", ("mandoc",)),
     "dask": Need("trials on the workers of dask", beside=_dask),

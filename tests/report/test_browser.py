@@ -1,16 +1,15 @@
 """The page in a real browser, opened from the disk as its readers open it."""
 
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, Route, sync_playwright
+from playwright.sync_api import Browser, Page, Route
 
 from mptune.report.files import write_report
 from mptune.result.run_data import RunData
-from tests.plugins import needs
+from tests.plugins.browsing import barriers, launched
 from tests.report.making import sections
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.needs("browser")]
@@ -21,12 +20,8 @@ PHONE, DESK = 390, 1400
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    # As root Chromium has no sandbox; the page is ours.
-    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
-    with sync_playwright() as driver:
-        launched = driver.chromium.launch(executable_path=needs.browser(), args=arguments)
-        yield launched
-        launched.close()
+    with launched() as one:
+        yield one
 
 
 @pytest.fixture(scope="module")
@@ -132,6 +127,12 @@ def test_it_never_scrolls_sideways(opened: Opened) -> None:
             .map((one) => one.parentElement.id)"""
     )
     assert outside == []
+
+
+@everywhere
+def test_it_bars_nobody(opened: Opened) -> None:
+    """Who uses a screen reader, a keyboard or large letters."""
+    assert barriers(opened.page) == {}
 
 
 def test_the_slider_changes_the_sentence_and_moves_the_ring(opened: Opened, optimised: RunData) -> None:
@@ -267,6 +268,27 @@ def test_it_prints_without_what_only_a_screen_can_do(opened: Opened, tmp_path: P
     assert not page.locator(".slider").is_visible() and not page.locator("nav").is_visible()
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert len(page.pdf(path=tmp_path / "page.pdf", format="A4")) > 20_000
+
+
+@pytest.mark.parametrize(
+    "opened",
+    [(name, DESK, "dark") for name in ("answer", "learned", "messages", "front", "transfers")],
+    indirect=True,
+    ids=lambda case: case[0],
+)
+def test_the_answer_is_printed_on_two_pages_and_everything_if_that_is_asked_for(opened: Opened) -> None:
+    assert 1 <= sheets(opened.page) <= 2
+    hidden = "found => found.filter((one) => getComputedStyle(one).display === 'none').map((one) => one.id)"
+    opened.page.emulate_media(media="print")
+    more = opened.page.eval_on_selector_all("main > .more", "found => found.map(one => one.id)")
+    assert opened.page.eval_on_selector_all("main > section", hidden) == more
+    opened.page.locator("#print-all").evaluate("box => box.click()")
+    assert opened.page.eval_on_selector_all("main > section", hidden) == []
+
+
+def sheets(page: Page) -> int:
+    """Pages of paper that a page takes."""
+    return len(re.findall(rb"/Type\s*/Page\b", page.pdf(format="A4")))
 
 
 def test_figures_of_all_sections_are_there(opened: Opened, optimised: RunData) -> None:

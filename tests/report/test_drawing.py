@@ -6,9 +6,9 @@ from xml.etree import ElementTree as ET
 import msgspec
 import pytest
 
-from mptune.report.drawing import NARROW, WIDE, Geometry, draw
+from mptune.report.drawing import NARROW, WIDE, Flow, Geometry, draw
 from mptune.result.run_data import RunData
-from mptune.topology import Topology, load
+from mptune.topology import SharedSegment, Topology, load
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -59,3 +59,52 @@ def test_paths_that_carry_data_are_thicker(network: Topology) -> None:
     }
     thick, thin = sorted(widths, key=lambda width: -float(width[0]))
     assert float(thick[0]) > 2 * float(thin[0]) and (thick[1], thin[1]) == (False, True)
+
+
+def test_lines_are_as_thick_as_what_they_carry_now_and_recommended(network: Topology) -> None:
+    flows = [
+        Flow(title="Now: 10 Mbit/s", mbps={"A-X": 10.0}),
+        Flow(title="Recommended: <b>", mbps={"A-X": 10.0, "B-X": 40.0, "C-X": 0.0}),
+    ]
+    root = ET.fromstring(draw(network, (), WIDE, flows))
+    drawn = [path for path in root.iter(f"{SVG}path") if path.attrib.get("fill") == "none"]
+    widths = [float(path.attrib["stroke-width"]) for path in drawn]
+    dashed = ["stroke-dasharray" in path.attrib for path in drawn]
+    assert len(drawn) == 2 * 2 * len(network.paths)
+    # Both halves of A-X, B-X and C-X, now and as recommended.
+    assert dashed == [False, False, *[True] * 4, *[False] * 4, True, True]
+    assert widths[0] == widths[6] and widths[8] == 4 * widths[6] and widths[10] == min(widths)
+    # They end beside each other at the only box of the receiver, in the order of their rows.
+    ends = [(float(path.attrib["d"].split()[-1]), width) for path, width in zip(drawn, widths, strict=True)]
+    at_box = ends[7::2]
+    assert all(
+        b[0] - a[0] == pytest.approx((a[1] + b[1]) / 2, abs=0.1) for a, b in itertools.pairwise(at_box)
+    )
+    said = ["".join(text.itertext()) for text in root.iter(f"{SVG}text")]
+    assert said.count("A-X  20 ms  10.0 Mbit/s") == 2 and "Recommended: <b>" in said
+    assert "C-X  20 ms  unused" in said
+    told = "".join(root.find(f"{SVG}title").itertext())  # type: ignore[union-attr]
+    assert told.endswith("Recommended: <b>: A-X 10.0 Mbit/s, B-X 40.0 Mbit/s")
+
+
+@pytest.mark.parametrize("shape", [WIDE, NARROW])
+def test_what_paths_share_is_marked_at_each_of_them(network: Topology, shape: Geometry) -> None:
+    segment, alone = (
+        SharedSegment(name=name, forward_ns=1, reverse_ns=1, jitter_ns=0, loss_ppb=0, rate_bps=50_000_000)
+        for name in ("<trunk>", "alone")
+    )
+    a, b, c = network.paths
+    paths = (
+        msgspec.structs.replace(a, shared=(segment, alone)),
+        b,
+        msgspec.structs.replace(c, shared=(segment,)),
+    )
+    drawing = draw(msgspec.structs.replace(network, paths=paths), (), shape)
+    root = ET.fromstring(drawing)
+    knots = [box for box in root.iter(f"{SVG}rect") if box.attrib["height"] == "10"]
+    labels = [box for box in root.iter(f"{SVG}rect") if box.attrib["height"] == "24"]
+    middles = [float(box.attrib["y"]) + 12 for box in labels]
+    assert [float(knot.attrib["y"]) + 5 for knot in knots] == [middles[0], middles[2]]
+    assert all(float(knot.attrib["x"]) > shape.width / 2 + shape.label / 2 for knot in knots)
+    below = [text for _, text in texts(drawing) if "is shared" in text]
+    assert len(below) == 1 and below[0].startswith("a: <trunk>, 50 Mbit/s")

@@ -61,6 +61,20 @@ def test_connections_of_others_may_be_as_many_as_there_can_be(testbed, network):
         testbed.check_network(msgspec.structs.replace(network, background=(connection,) * 1001))
 
 
+def test_fixed_buffers_for_which_this_machine_has_no_memory_are_refused(testbed, network, monkeypatch):
+    """Both ends are on it; in the search for an answer they are ruled out."""
+    monkeypatch.setattr(doctor, "tcp_memory", lambda: 60 * 2**20)
+    common = {"topology": network, "pm": "fullmesh", "cc": "reno", "workload": Bulk(duration_ns=10**9)}
+    testbed.check(Trial(**common, buffer_bytes=10 * 2**20, seed=1))
+    with pytest.raises(
+        InputError, match=r"--buffer: expected at most 10 MiB, .* share 60 MiB .*found 11 MiB"
+    ):
+        testbed.check(Trial(**common, buffer_bytes=11 * 2**20, seed=1))
+    assert testbed.today(network, {}).fixed_bytes == 10 * 2**20
+    monkeypatch.setattr(doctor, "tcp_memory", lambda: None)
+    testbed.check(Trial(**common, buffer_bytes=11 * 2**20, seed=1))
+
+
 class Spoiled(Quiet):
     """A machine that is noisy until it was looked at this often, and this many of whose trials are late."""
 

@@ -179,6 +179,28 @@ def test_more_memory_changes_nothing(testbed, trial, monkeypatch):
     assert enough.failed is None and (enough.bins, enough.subflows) == (more.bins, more.subflows)
 
 
+def test_a_guest_has_the_memory_for_tcp_of_two_hosts(testbed, trial):
+    """HU-UDE's answer gave 0.7 Mbit/s where both ends shared what a machine of 2 GiB has, 187 MiB."""
+    settings = {"pm": "pcdc", "pm_options": {"active": ("C-D", "CU-D")}, "cc": "hybla", "seed": 2}
+    asked = trial(
+        topology=load("HU-UDE"), buffer_bytes=89_024_102, duration_ns=15 * trials.SECOND, **settings
+    )
+    observation = testbed.run(asked)
+    assert observation.failed is None
+    assert observation.in_order_bytes * 8 / observation.duration_ns > 0.02  # Gbit/s
+    pruned = {"PruneCalled", "OfoPruned", "RcvPruned", "TCPRcvQDrop"}
+    assert not [name for name in observation.metadata if name.split()[-1] in pruned]
+
+
+def test_fixed_buffers_for_which_a_guest_has_no_memory_are_refused(testbed, trial):
+    expected = r"--buffer: expected at most 171 MiB, for which there is room: both ends share 1 GiB .*found 1"
+    with pytest.raises(InputError, match=expected):
+        testbed.check(trial(buffer_bytes=180 * 2**20))
+    testbed.check(trial(buffer_bytes=170 * 2**20))
+    # Limits of buffers that grow, which take what they need.
+    testbed.check(trial(buffer_bytes=180 * 2**20, buffer_mode="auto"))
+
+
 def test_what_its_kernel_lacks_is_refused(testbed, trial, monkeypatch):
     there = set(testbed.kernel.congestion_controls) - {"olia"}
     lacking = msgspec.structs.replace(testbed.kernel, congestion_controls=tuple(sorted(there)))

@@ -1,7 +1,7 @@
 //! The command line: a role, and where it runs.
 //!
 //! `mptune-agent [--userns PATH] [--netns PATH] ROLE [--greet] [--unlink]`, and for the role `daemon`
-//! `[--policy FILE] [--check] [--restore] [--attended]`. Without a path the process stays
+//! `[--policy FILE] [--metrics ADDRESS] [--check] [--restore] [--attended]`. Without a path the process stays
 //! where it is, as on a real host; namespaces of this machine are entered before the role begins, because
 //! only a single-threaded process can enter a user namespace. A program that was sent to a host for one
 //! session removes its own file first (`--unlink`). `--greet` changes nothing: the role `host` greets in any
@@ -40,6 +40,9 @@ pub enum Error {
     /// This option has no value.
     #[error("{0}: expected a path, found nothing")]
     Path(String),
+    /// The same of one whose value is an address.
+    #[error("{0}: expected an address, found nothing")]
+    Address(String),
     /// A namespace cannot be entered.
     #[error("{option}: {}: {error}", .path.display())]
     Namespace {
@@ -81,6 +84,8 @@ pub struct Arguments {
 pub struct DaemonArguments {
     /// Its policy file, if not the usual one.
     pub policy: Option<PathBuf>,
+    /// Where the metrics are, over HTTP.
+    pub metrics: Option<String>,
     /// Only check that file.
     pub check: bool,
     /// Only put back what a daemon that died has left.
@@ -107,6 +112,10 @@ pub fn parse(
             "--unlink" if parsed.role == HOST => parsed.unlinks = true,
             "--policy" if parsed.role == DAEMON => {
                 parsed.daemon.policy = Some(path(&argument, arguments.next())?);
+            }
+            "--metrics" if parsed.role == DAEMON => {
+                let address = arguments.next().ok_or(Error::Address(argument))?;
+                parsed.daemon.metrics = Some(address);
             }
             "--check" if parsed.role == DAEMON => parsed.daemon.check = true,
             "--restore" if parsed.role == DAEMON => parsed.daemon.restore = true,

@@ -30,7 +30,7 @@ FILE = str(daemon.FILE)
 DIRECTORY = PurePosixPath("/var/lib/mptune/policies")
 
 #: Reads that file.
-POLICIES = {"kind": "file", "path": FILE, "absent": True}
+POLICIES: dict[str, object] = {"kind": "file", "path": FILE, "absent": True}
 
 _VERSION = 1
 #: Characters and length of a name.

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 #: One packet, as `crates/mptune-core/src/recording.rs` writes it; times in nanoseconds, positions in bytes.
-PACKET = [
+PACKET: list[tuple[Any, ...]] = [
     ("entered", "<u8"),
     ("left", "<u8"),
     ("seq", "<u8"),

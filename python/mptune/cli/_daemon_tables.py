@@ -18,6 +18,8 @@ def show_daemon(out: Console, status: Mapping[str, Any]) -> None:
     mode, file = status["mode"], status["policy_file"]
     head = f"daemon: process {status['pid']}, mode {mode}, {file}"
     out.print(head, style="bold", markup=False)
+    if status.get("metrics") is not None:
+        out.print(f"metrics: http://{status['metrics']}/metrics", markup=False)
     listing = table(
         "policy", "path manager", "| connections", "| active", "| standby", "| demotions", "| outages",
         "| errors", "| sent MiB", "| expected Mbit/s", "| seen Mbit/s",

@@ -36,7 +36,9 @@ def register(app: typer.Typer) -> None:
         daemon,
         "mptune daemon --check                      # is /etc/mptune/policy.toml right?",
         "mptune daemon                              # in this terminal, until Ctrl-C; as root",
+        "mptune daemon --metrics 127.0.0.1:9464     # its metrics over HTTP, for Prometheus",
         "mptune daemon --unit /etc/systemd/system   # as a service; without a directory: print the units",
+        "mptune daemon --dashboard > mptune.json    # a dashboard of these metrics, for Grafana",
         "mptune daemon --remeasure                  # what no longer holds; a timer does it at night",
         "mptune daemon --restore                    # after a daemon and its watchdog were killed",
     )
@@ -44,11 +46,23 @@ def register(app: typer.Typer) -> None:
 
 def daemon(
     policy: PolicyOption = None,
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            "--metrics",
+            metavar="ADDRESS",
+            help="Metrics over HTTP at this IP address and port, or port of 127.0.0.1; also for --unit.  "
+            "[default: daemon.metrics of the policy file, otherwise nowhere]",
+        ),
+    ] = None,
     check: Annotated[bool, typer.Option("--check", help="Only check the policy file.")] = False,
     unit: Annotated[
         bool, typer.Option("--unit", help="Print the units for systemd; with a directory, write them there.")
     ] = False,
     directory: Annotated[Path | None, typer.Argument(metavar="[DIR]", help="For --unit.")] = None,
+    dashboard: Annotated[
+        bool, typer.Option("--dashboard", help="Print a dashboard of the metrics, to be imported in Grafana.")
+    ] = False,
     remeasure: Annotated[
         bool,
         typer.Option(
@@ -66,14 +80,15 @@ def daemon(
     It concerns every MPTCP connection of this machine, and needs root. The policy file assigns the answer of
     a run, or a path manager, to destinations. New connections are steered from now on, opened or accepted,
     over IPv4 and IPv6; those that live when the daemon ends keep their subflows, and the kernel manages new
-    ones again, however the daemon ended. `mptune status` shows what it does (--metrics for Prometheus),
-    `mptune watch` the connections and what it did to them.
+    ones again, however the daemon ended. `mptune status` shows what it does, --metrics is the same for
+    Prometheus, `mptune watch` the connections and what it did to them.
     """
     chosen = [
         flag
         for flag, given in (
             ("--check", check),
             ("--unit", unit),
+            ("--dashboard", dashboard),
             ("--remeasure", remeasure),
             ("--restore", restore),
         )
@@ -81,12 +96,18 @@ def daemon(
     ]
     if len(chosen) > 1:
         raise InputError(chosen[1], "", f"expected without {chosen[0]}, found both")
+    if metrics is not None and chosen not in ([], ["--unit"]):
+        raise InputError("--metrics", "", f"expected without {chosen[0]}, found both")
     if directory is not None and not unit:
         raise InputError("DIR", "", f"expected only with --unit, found {quoted(str(directory))}")
     if check:
         _check(policy, as_json=as_json)
     elif unit:
-        _unit(policy, directory, as_json=as_json)
+        _unit(policy, directory, metrics, as_json=as_json)
+    elif dashboard:
+        from mptune.daemon import dashboard as grafana
+
+        echo(grafana.text(), nl=False)
     elif remeasure:
         _remeasure(policy, quiet=quiet, as_json=as_json)
     elif restore:
@@ -96,7 +117,7 @@ def daemon(
     else:
         from mptune.daemon import foreground
 
-        foreground.run(policy, lambda line: None if quiet else echo(line, err=True))
+        foreground.run(policy, metrics, lambda line: None if quiet else echo(line, err=True))
 
 
 def _check(policy: Path | None, *, as_json: bool) -> None:
@@ -126,20 +147,24 @@ def _check(policy: Path | None, *, as_json: bool) -> None:
         curves = [policy["name"] for policy in checked["policies"] if policy["curve_points"]]
         known = f"with the curves of {', '.join(curves)}" if curves else "without a curve"
         out.print(f"Limits of the buffers: {bounds}, {known}.", markup=False)
+    if checked["metrics"] is not None:
+        out.print(f"Metrics at http://{checked['metrics']}/metrics.", markup=False)
     out.print(f"{checked['policy_file']} is right.", markup=False)
 
 
-def _unit(policy: Path | None, directory: Path | None, *, as_json: bool) -> None:
+def _unit(policy: Path | None, directory: Path | None, metrics: str | None, *, as_json: bool) -> None:
     from mptune.daemon import policies, units
-    from mptune.linux import agent
+    from mptune.linux import agent, daemon
 
     file = policies.place(policy).absolute()
-    begin = None
+    begin = listens = None
     if file.exists():
-        remeasure = policies.read(file).remeasure
-        begin = None if remeasure is None else remeasure.begin
+        read = policies.read(file)
+        begin, listens = None if read.remeasure is None else read.remeasure.begin, read.metrics
+    if metrics is not None:
+        listens = daemon.address(metrics)
     programs = units.Programs(agent=agent.program().absolute(), mptune=_mptune())
-    texts = units.texts(programs, file, begin)
+    texts = units.texts(programs, file, begin, listens, by_option=metrics is not None)
     if as_json:
         emit_json(texts)
     elif directory is None:

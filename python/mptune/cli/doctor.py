@@ -51,6 +51,7 @@ def register(app: typer.Typer) -> None:
         doctor,
         "mptune doctor          # what works here, and how to fix the rest",
         "mptune doctor --json",
+        "mptune doctor --installed             # whether every part of the package is there and works",
         "mptune doctor --hosts my-sites.toml   # what works on two hosts, over ssh",
         "mptune doctor --integrity             # whether this kernel delivers what was sent",
         "mptune doctor --integrity --transfers 30000 --within 30min",
@@ -62,6 +63,10 @@ def doctor(
     hosts: Annotated[
         str | None, typer.Option(metavar="FILE", help="Check the hosts of this topology file instead.")
     ] = None,
+    installed: Annotated[
+        bool,
+        typer.Option("--installed", help="Instead, try every part of the package; takes seconds, no root."),
+    ] = False,
     integrity: Annotated[
         bool,
         typer.Option(
@@ -76,15 +81,22 @@ def doctor(
 
     It looks at this machine, or at two hosts. The exit code is 0 if trials can run on this machine's own
     MPTCP (--testbed namespaces), or between the hosts (--testbed hosts), otherwise 1; with --integrity it is
-    1 if any transfer delivered wrong payload. Nothing is changed.
+    1 if any transfer delivered wrong payload, with --installed if a part of the package is missing or does
+    not work. Nothing is changed.
     """
+    if options != IntegrityOptions() and not integrity:
+        raise InputError("--integrity", "", "expected with --transfers and --within")
+    if installed:
+        if hosts is not None or integrity:
+            other = "--hosts" if hosts is not None else "--integrity"
+            raise InputError("--installed", "", f"expected without {other}, found both")
+        _doctor_installed(as_json=as_json)
+        return
     if integrity:
         if hosts is not None:
             raise InputError("--hosts", "", "expected nothing with --integrity, which looks at this machine")
         _doctor_integrity(options, quiet=quiet, as_json=as_json)
         return
-    if options != IntegrityOptions():
-        raise InputError("--integrity", "", "expected with --transfers and --within")
     if hosts is not None:
         _doctor_hosts(load_topology(hosts, reverse=False), as_json=as_json)
         return
@@ -98,6 +110,23 @@ def doctor(
     else:
         _show(console(), findings, able)
     if not able:
+        raise typer.Exit(1)
+
+
+def _doctor_installed(*, as_json: bool) -> None:
+    """A line for every part of the package."""
+    from mptune.cli import _installed
+    from mptune.linux.doctor import ready
+
+    findings = _installed.examine()
+    if as_json:
+        emit_json({"ready": ready(findings), "checks": [_check(finding) for finding in findings]})
+    else:
+        for finding in findings:
+            remedy = f"; {finding.remedy}" if finding.remedy else ""
+            line = f"{finding.state:<8} {finding.name:<18} {finding.found}{remedy}"
+            console().print(line, markup=False, soft_wrap=True)
+    if not ready(findings):
         raise typer.Exit(1)
 
 

@@ -23,20 +23,27 @@ _TICK_S = 30.0
 _END_S = 20.0
 
 
-def run(named: Path | None, report: Callable[[str], None]) -> None:
+def run(named: Path | None, metrics: str | None, report: Callable[[str], None]) -> None:
     """Steer connections until Ctrl-C; everything is put back then.
+
+    Parameters
+    ----------
+    metrics : where they are over HTTP; None leaves that to the policy file.
 
     Raises
     ------
-    InputError : the policy file is wrong.
+    InputError : the policy file is wrong, or the address of the metrics.
     MptuneError : it is not possible here, or the daemon died.
     """
     file = policies.place(named)
     daemon.check(file)
+    options = ["--policy", str(file)]
+    if metrics is not None:
+        options += ["--metrics", daemon.address(metrics)]
     # Of its own group: Ctrl-C is for this program, which ends it and waits for it. If this one is killed,
     # the agent ends too.
     child = subprocess.Popen(
-        daemon.command("--policy", str(file), "--attended"),
+        daemon.command(*options, "--attended"),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

@@ -50,11 +50,13 @@ class Policies(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
+    metrics : address and port of the metrics over HTTP; None if there are none.
     runs : directories with answers, by the name of their policy.
     """
 
     file: Path
     socket: Path
+    metrics: str | None
     runs: dict[str, Path]
     remeasure: Remeasure | None
 
@@ -87,6 +89,7 @@ def read(named: Path | None) -> Policies:
     return Policies(
         file=file,
         socket=Path(checked["socket"]),
+        metrics=checked["metrics"],
         runs={row["name"]: Path(row["run"]) for row in rows if row["run"] is not None},
         remeasure=None if hours is None else _remeasure(**hours),
     )

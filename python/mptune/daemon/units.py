@@ -7,6 +7,7 @@ files back, as far as the files' rights and the capability go.
 """
 
 from datetime import time as Time
+from ipaddress import ip_address
 from pathlib import Path
 
 import msgspec
@@ -24,26 +25,37 @@ class Programs(msgspec.Struct, frozen=True, kw_only=True):
     mptune: tuple[str, ...]
 
 
-def texts(programs: Programs, policy: Path, begin: Time | None) -> dict[str, str]:
+def texts(
+    programs: Programs,
+    policy: Path,
+    begin: Time | None,
+    metrics: str | None = None,
+    *,
+    by_option: bool = False,
+) -> dict[str, str]:
     """The units by the names of their files.
 
     Parameters
     ----------
     policy : the policy file.
     begin : when the quiet hours begin; None if nothing is measured again.
+    metrics : address and port of the metrics over HTTP; None if they are nowhere.
+    by_option : the policy file does not name them.
     """
-    units = {SERVICE: service(programs, policy)}
+    units = {SERVICE: service(programs, policy, metrics, by_option=by_option)}
     if begin is not None:
         units[REMEASURE] = remeasure(programs, policy)
         units[TIMER] = timer(begin)
     return units
 
 
-def service(programs: Programs, policy: Path) -> str:
-    """The daemon's unit."""
+def service(programs: Programs, policy: Path, metrics: str | None = None, *, by_option: bool = False) -> str:
+    """The daemon's unit, which lets it listen only where the metrics are."""
     agent = _word(str(programs.agent))
     hidden = any(programs.agent.is_relative_to(home) for home in _HOMES)
     homes = "read-only" if hidden else "yes"
+    option = f" --metrics {metrics}" if by_option else ""
+    families, peers = _reachable(metrics)
     return f"""\
 [Unit]
 Description=mptune: MPTCP connections under the policy of their destination
@@ -54,7 +66,7 @@ ConditionPathExists=/proc/sys/net/mptcp
 [Service]
 Type=notify
 NotifyAccess=main
-ExecStart={agent} daemon --policy {_word(str(policy))}
+ExecStart={agent} daemon --policy {_word(str(policy))}{option}
 ExecReload=/bin/kill -HUP $MAINPID
 # If the daemon and its watchdog were both killed, the kernel gets its path manager back here.
 ExecStopPost=-{agent} daemon --restore
@@ -99,7 +111,7 @@ ProcSubset=all
 RestrictNamespaces=yes
 RestrictRealtime=yes
 RestrictSUIDSGID=yes
-RestrictAddressFamilies=AF_UNIX AF_NETLINK
+RestrictAddressFamilies=AF_UNIX AF_NETLINK{families}
 LockPersonality=yes
 MemoryDenyWriteExecute=yes
 SystemCallArchitectures=native
@@ -107,13 +119,22 @@ SystemCallFilter=@system-service
 SystemCallFilter=~@privileged @resources
 SystemCallErrorNumber=EPERM
 DevicePolicy=closed
-IPAddressDeny=any
-MemoryMax=256M
+{peers}MemoryMax=256M
 TasksMax=16
 
 [Install]
 WantedBy=multi-user.target
 """
+
+
+def _reachable(metrics: str | None) -> tuple[str, str]:
+    """Further address families, and lines on the peers with which the service may exchange packets."""
+    if metrics is None:
+        return "", "IPAddressDeny=any\n"
+    families = " AF_INET AF_INET6"
+    if ip_address(metrics.rpartition(":")[0].strip("[]")).is_loopback:
+        return families, "IPAddressDeny=any\nIPAddressAllow=localhost\n"
+    return families, ""
 
 
 def remeasure(programs: Programs, policy: Path) -> str:

@@ -62,6 +62,17 @@ def check_text(text: str, where: str) -> dict[str, Any]:
         raise InputError(where, "", str(error).removeprefix("-: ")) from None
 
 
+def address(text: str) -> str:
+    """Address and port of the metrics, of which a port alone is one of 127.0.0.1.
+
+    Raises
+    ------
+    InputError : it is something else.
+    """
+    read: str = _answer("--metrics", text, "--policy", "-", "--check")["metrics"]
+    return read
+
+
 def restore() -> dict[str, Any]:
     """Put back what a daemon has left that was killed; what was put back, and what could not be.
 

@@ -18,6 +18,7 @@ from mptune.errors import MptuneError, TrialError
 from mptune.linux import agent, awake, bpf, congestion
 from mptune.linux.sandbox import sysctls
 from mptune.linux.sandbox.namespaces import STEP_S, Sites
+from mptune.trial import memory
 
 #: "ok"; "limited": works, with a restriction; "missing": does not work.
 State = Literal["ok", "limited", "missing"]
@@ -210,12 +211,16 @@ def _buffers() -> Finding:
     )
 
 
+def tcp_memory() -> int | None:
+    """What the kernel charges to all TCP sockets before it prunes, bytes; None if it does not say."""
+    name = "net.ipv4.tcp_mem"
+    return memory.pressure_of({name: sysctls.read(name) or ""}, resource.getpagesize())
+
+
 def _tcp_memory() -> Finding:
-    """Memory of all TCP sockets together above which the kernel prunes their buffers (tcp_mem, pages)."""
-    pages = [int(value) for value in (sysctls.read("net.ipv4.tcp_mem") or "0 0 0").split()]
-    limit = pages[1] * resource.getpagesize()
-    # A trial's two buffers, each up to twice its size in kernel memory.
-    enough = limit >= 4 * _LARGEST_BUFFER
+    """Whether it suffices for a trial's two ends."""
+    limit = tcp_memory() or 0
+    enough = memory.fits(_LARGEST_BUFFER, _LARGEST_BUFFER, limit)
     return Finding(
         name="memory for TCP",
         state="ok" if enough else "limited",

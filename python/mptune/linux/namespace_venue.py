@@ -86,6 +86,10 @@ class NamespaceVenue:
                 os.sched_setscheduler(child.pid, os.SCHED_RR, os.sched_param(_PRIORITY))
         return child
 
+    def namespaces(self, side: Side) -> tuple[str, str | None]:
+        """Paths of a site's network namespace, and of the user namespace that owns it, if there is one."""
+        return self._sites.of(side), self._sites.user
+
     @property
     def foundations(self) -> Sequence[Foundation]:
         """The holder of the namespaces, and the emulator, which has the devices."""

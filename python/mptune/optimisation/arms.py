@@ -55,7 +55,8 @@ class Arms:
             steps = (whole_buffer(low / ratio**step / MIB) for step in range(_PER_OCTAVE, 0, -1))
             new += [size for size in steps if size >= FLOOR]
         if verdict.size == len(self.buffers) - 1 and 2 * high <= _LARGER * max(options.buffers):
-            new += [whole_buffer(high * ratio**step / MIB) for step in range(1, _PER_OCTAVE + 1)]
+            steps = (whole_buffer(high * ratio**step / MIB) for step in range(1, _PER_OCTAVE + 1))
+            new += [size for size in steps if self._job.may_have(size)]
         self.buffers = tuple(sorted({*self.buffers, *new}))
         return bool(new)
 

@@ -332,6 +332,7 @@ class _Search:
             baselines=shown,
             costs=tuple(cost.sentences(job.topology, ours)),
             warnings=(
+                *self.job.left_out,
                 *shown.warnings,
                 *self._warnings(before, fresh, saturated, chosen, failover),
                 *failures(outages, f"outage ({cut} is cut)"),

@@ -150,6 +150,7 @@ def optimise_by_size(
         impacts=impacts.factors,
         answers=answers,
         warnings=(
+            *job.left_out,
             *warnings_of(impacts.factors),
             *failures(all_swept, "sweep"),
             *failures(confirming, "confirmation"),

@@ -22,7 +22,10 @@ from mptune.runner.running import Advance
 from mptune.testbeds import only_stack
 from mptune.topology import Topology
 from mptune.trial import FIXED, Bulk, Combination, Configuration, Described, Record, Transfer, Workload
-from mptune.units import MIB
+from mptune.units import MIB, format_size
+
+#: Buffers that a response model wants at least.
+_FEWEST = 3
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,8 @@ class Job:
     sent : what is asked for is a metric of this workload.
     receive_bytes : limit of the receiver's buffer where only the sender's is searched; None where both have
         the same size.
+    most_bytes : the largest fixed buffer that a host's memory for TCP has room for; None where buffers grow.
+    too_large : buffers of the question that are larger, which are left out.
     """
 
     topology: Topology
@@ -48,6 +53,8 @@ class Job:
     transfer: Transfer | None = None
     sent: Described | None = None
     receive_bytes: int | None = None
+    most_bytes: int | None = None
+    too_large: tuple[int, ...] = ()
 
     @classmethod
     def on(
@@ -62,17 +69,51 @@ class Job:
 
         Where only the sender's buffer is searched, the receiver's grows to what the host allows today, and no
         less than the largest buffer of the search: it takes memory only for data that wait for others, and
-        where it is full the fast paths stop.
+        where it is full the fast paths stop. Fixed buffers take theirs whatever is needed, so those that
+        exceed a host's (`mptune.trial.memory`) are left out; others take their place
+        where too few are left.
 
         Raises
         ------
         MptuneError : a host cannot be reached.
         """
         job = cls(topology, runner, options, reporter or Reporter(quiet=True), round_)
-        if not options.grows_at_sender:
+        if not options.grows_at_sender and options.mode_of_trials != FIXED:
             return job
         today = runner.testbed.today(topology, msgspec.structs.asdict(options.stack.chosen()))
-        return replace(job, receive_bytes=max(today.receive_bytes, *options.buffers))
+        if options.grows_at_sender:
+            return replace(job, receive_bytes=max(today.receive_bytes, *options.buffers))
+        most = today.fixed_bytes
+        sizes = tuple(size for size in options.buffers if size <= most)
+        if len(sizes) < min(_FEWEST, len(options.buffers)):
+            sizes = tuple(sorted({*sizes, most // 4, most // 2, most}))
+        return replace(
+            job,
+            options=msgspec.structs.replace(options, buffers=sizes),
+            most_bytes=most,
+            too_large=tuple(size for size in options.buffers if size > most),
+        )
+
+    def may_have(self, buffer_bytes: int) -> bool:
+        """Whether hosts have the memory for a buffer of this size."""
+        return self.most_bytes is None or buffer_bytes <= self.most_bytes
+
+    @property
+    def left_out(self) -> list[str]:
+        """That buffers of the question are left out, as a sentence, if there are any."""
+        return self._ruled_out() if self.too_large else []
+
+    def limit_of(self, buffer_bytes: int) -> list[str]:
+        """The same, and also where larger buffers than the answer's were not tried."""
+        near = self.most_bytes is not None and 1.5 * buffer_bytes > self.most_bytes
+        return self._ruled_out() if near else self.left_out
+
+    def _ruled_out(self) -> list[str]:
+        assert self.most_bytes is not None
+        return [
+            f"Fixed buffers of more than {format_size(self.most_bytes, 3)} are ruled out: a connection would "
+            "exceed a host's memory for TCP (net.ipv4.tcp_mem), which costs throughput."
+        ]
 
     def of_size(self, transfer_bytes: int) -> "Job":
         """The same job for transfers of one size."""

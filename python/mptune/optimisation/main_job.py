@@ -212,7 +212,7 @@ def optimise(
     grown = wanted(modes.in_mode(options, SENDER))
     if not modes.fixed_may_win(job, grown.points, grown.finalists, grown.impacts):
         return grown
-    fixed = wanted(job.options)
+    fixed = wanted(modes.in_mode(options, FIXED))
     assert grown.confirmation is not None and fixed.confirmation is not None  # measured here
     if modes.fixed_wins(grown.confirmation, fixed.confirmation, options.sacrifice):
         return fixed.beside(grown)
@@ -232,6 +232,7 @@ def _optimise(
     budget = Budget.on(runner.testbed, topology, options, runner.at_once).fitted()
     options = budget.options
     job = Job.on(topology, runner, options, reporter, round_)
+    options = job.options
     impacts = measure_impacts(job, budget.impact)
     job, budget = replace(job, sets=impacts.sets), budget.after(impacts.records)
     screened = Screened()
@@ -262,6 +263,7 @@ def _optimise(
         against_hosts = baselines.verdict(shown, queued, options.sacrifice)
         measured = None if asking is None else asking.confirm(contest, confirmation, decided)
     decision = contest.decision
+    memory = job.limit_of(confirmation.recommended.buffer_bytes)
     sensitivity, varied = vary(job, confirmed) if options.sensitivity else (None, [])
     algorithm = None
     if swept.step_six is not None:
@@ -294,12 +296,14 @@ def _optimise(
             *verdict(decision, swept.points, confirmation),
             *failures(confirmation.records, "confirmation"),
             *shown.warnings,
+            *memory,
             *shortened(options),
             *left_out(topology, prediction=job.wants_prior),
         ),
         warnings=(
             *shortened(options),
             *topology.ruled_out,
+            *memory,
             *left_out(topology, prediction=job.wants_prior),
             *warnings_of(impacts.factors),
             *failures(swept.records, "sweep"),

@@ -86,6 +86,7 @@ class Sweep:
         while options.extend and not options.on_grid:
             decision = self._decide(0)
             near, sizes = beyond(decision, self._measured) if extensions else ([], [])
+            sizes = [size for size in sizes if self._job.may_have(size)]
             name, extensions = "beyond the ends", extensions - 1
             if not sizes and refinements:
                 near, sizes = between(decision, self._measured)

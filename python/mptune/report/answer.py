@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from mptune._text import digits, escaped
 from mptune.report.choices import Choices
-from mptune.report.markup import prose
+from mptune.report.markup import prose, scrolled
 from mptune.result.answer import Answer
 from mptune.result.run_data import RunData, TrialRow
 from mptune.result.values import Baseline, Interval, TcpBaseline
@@ -135,11 +135,12 @@ def _confirmed(answer: Answer) -> str:
         for name, pair, queueing in answer.shown()
     )
     whose = "" if answer.baselines is None else f"; now: {answer.baselines.whose}"
-    return (
+    return scrolled(
         f'<table class="confirmed"><caption>Confirmed with new seeds{escaped(whose)}</caption><thead><tr>'
         '<td></td><th scope="col">configuration</th><th scope="col">Mbit/s (95 % interval)</th>'
         '<th scope="col">delay under load (ms)</th></tr></thead>'
-        f"<tbody>{rows}{_on_kernel(answer)}</tbody></table>"
+        f"<tbody>{rows}{_on_kernel(answer)}</tbody></table>",
+        "Confirmed with new seeds",
     )
 
 

@@ -5,68 +5,192 @@ labels never cross. All text from files is escaped. Ink and paper are those of t
 (`currentColor`, `var(--paper)`).
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
-from mptune._text import escaped
+from mptune._text import digits, escaped
 from mptune.report.charts.style import PALETTE
 from mptune.topology import UNKNOWN, Interface, Known, Path, Site, Topology
 from mptune.units import format_rate, format_time
 
 
 class Geometry(msgspec.Struct, frozen=True):
-    """Sizes in user units: the drawing, an interface's box, a path's label, the font.
+    """Sizes in user units: the drawing, an interface's box, a path's label and row, the font.
 
-    `rate` adds the rate to the labels of the paths.
+    `wide` has everything in one line of a path's label.
     """
 
     width: int
     box: int
     label: int
+    row: int
     font: int
-    rate: bool
+    wide: bool
+
+
+class Flow(msgspec.Struct, frozen=True, kw_only=True):
+    """What the paths carry with one configuration.
+
+    Attributes
+    ----------
+    title : the configuration, and what it gives in all.
+    mbps : by the label of a path, Mbit/s; those that are missing carry nothing.
+    """
+
+    title: str
+    mbps: Mapping[str, float]
 
 
 #: One for pages and files, one for phones.
-WIDE = Geometry(width=900, box=200, label=210, font=14, rate=True)
-NARROW = Geometry(width=360, box=110, label=84, font=11, rate=False)
+WIDE = Geometry(width=900, box=200, label=210, row=34, font=14, wide=True)
+NARROW = Geometry(width=360, box=110, label=84, row=46, font=11, wide=False)
 
-#: Heights of an interface's box and of a path's row, and room for the names of the sites.
-_BOX, _ROW, _TOP = 66, 34, 48
+#: Heights of an interface's box, and room for the names of the sites, a title, and a line below.
+_BOX, _TOP, _TITLE, _BELOW = 66, 48, 26, 18
+#: Height of an interface's box at which lines may end.
+_DOCK = 54.0
+#: Height of a path's label by its lines, without half of the space to its row.
+_LABEL = {1: 24, 2: 36}
+#: Widths of lines: without data, with data, and the one that carries most.
+_THIN, _THICK, _MOST = 1.3, 3.5, 16.0
+#: Room for the mark of a segment that paths share.
+_MARK = 16
 
 #: Width of a letter as a share of the font size: wide enough for most texts.
 _LETTER = 0.58
 
 
-def draw(topology: Topology, carrying: Collection[str], shape: Geometry) -> str:
-    """SVG text of a topology; paths in `carrying` are drawn thick."""
-    left, right = topology.sender.interfaces, topology.receiver.interfaces
-    height = _TOP + max(len(topology.paths) * _ROW, max(len(left), len(right)) * (_BOX + 14))
-    name = escaped(f"{topology.sender.name} and {topology.receiver.name}")
+class _Look(NamedTuple):
+    """How a path is drawn.
+
+    Attributes
+    ----------
+    lines : of its label.
+    width : of its line.
+    """
+
+    lines: Sequence[str]
+    width: float
+    dashed: bool
+    bold: bool
+
+
+def draw(topology: Topology, carrying: Collection[str], shape: Geometry, flows: Sequence[Flow] = ()) -> str:
+    """SVG text of a topology.
+
+    Parameters
+    ----------
+    carrying : paths that are drawn thick where it is not known how much they carry.
+    flows : what they carry, in a drawing each, below one another; lines are as thick as that, on one scale.
+    """
+    body, height = [], float(_TOP)
+    for flow in flows or (None,):
+        parts, height = _panel(topology, carrying, shape, flow, _most(flows), height)
+        body += parts
+    shared = _shared(topology)
+    for number, (name, _) in enumerate(shared):
+        rate = _known(topology.shared[name].rate_bps, format_rate, "rate")
+        line = _fitted(f"{_letter(number)}: {name}, {rate}, is shared", shape.width, shape.font)
+        body.append(_text(0, height + _BELOW * (number + 1) - 4, line, "start", shape.font))
+    height += _BELOW * len(shared) + (4 if shared else 0)
+    return "".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {shape.width} {height:g}" role="img" '
+            f'font-family="system-ui, sans-serif" font-size="{shape.font}">',
+            f"<title>{escaped(_told(topology, flows))}</title>",
+            *_site(topology.sender, 0, "start", shape),
+            *_site(topology.receiver, shape.width, "end", shape),
+            *body,
+            "</svg>",
+        ]
+    )
+
+
+def _told(topology: Topology, flows: Sequence[Flow]) -> str:
+    """The drawing in words, for who cannot see it."""
+    names = f"{topology.sender.name} and {topology.receiver.name}"
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {shape.width} {height}" role="img" '
-        f'font-family="system-ui, sans-serif" font-size="{shape.font}">',
-        f"<title>{name}</title>",
-        *_site(topology.sender, 0, "start", shape),
-        *_site(topology.receiver, shape.width, "end", shape),
+        f"{flow.title}: {', '.join(f'{path} {_mbps(mbps)}' for path, mbps in flow.mbps.items() if mbps > 0)}"
+        for flow in flows
     ]
-    middles = _middles(len(topology.paths), height)
-    lefts, rights = _middles(len(left), height), _middles(len(right), height)
-    for number, (path, y) in enumerate(zip(topology.paths, middles, strict=True)):
-        ends = lefts[path.local_index], y, rights[path.remote_index]
-        colour, carries = PALETTE[number % len(PALETTE)], path.label in carrying
-        parts += _path(path, topology.known(path), ends, colour, carries, bool(carrying), shape)
+    return ". ".join([names, *parts])
+
+
+def _most(flows: Sequence[Flow]) -> float:
+    return max((mbps for flow in flows for mbps in flow.mbps.values()), default=0.0)
+
+
+def _panel(
+    topology: Topology,
+    carrying: Collection[str],
+    shape: Geometry,
+    flow: Flow | None,
+    most: float,
+    top: float,
+) -> tuple[list[str], float]:
+    """The network once, below a height, and the height of its end."""
+    left, right = topology.sender.interfaces, topology.receiver.interfaces
+    parts = []
+    if flow is not None:
+        line = _fitted(flow.title, shape.width, shape.font)
+        parts.append(_text(shape.width / 2, top + shape.font, line, "middle", shape.font, bold=True))
+        top += _TITLE
+    high = max(len(topology.paths) * shape.row, max(len(left), len(right)) * (_BOX + 14))
+    middles = _middles(len(topology.paths), top, high)
+    lefts, rights = _middles(len(left), top, high), _middles(len(right), top, high)
+    shared = _shared(topology)
+    paths = topology.paths
+    looks = [_look(path, topology.known(path), carrying, flow, most, shape) for path in paths]
+    widths = [look.width for look in looks]
+    begins = _docks(lefts, [path.local_index for path in paths], widths)
+    ends = _docks(rights, [path.remote_index for path in paths], widths)
+    for number, way in enumerate(zip(begins, middles, ends, strict=True)):
+        colour = PALETTE[number % len(PALETTE)]
+        parts += _path(way, colour, looks[number], shape, _MARK * len(shared))
+    rows = dict(zip((path.label for path in topology.paths), middles, strict=True))
+    for number, (_, labels) in enumerate(shared):
+        x = (shape.width + shape.label) / 2 + _MARK * (number + 0.5)
+        parts += _mark(x, [rows[label] for label in labels], _letter(number), shape)
     for interface, y in zip(left, lefts, strict=True):
         parts += _interface(0, y, interface, shape)
     for interface, y in zip(right, rights, strict=True):
         parts += _interface(shape.width - shape.box, y, interface, shape)
-    return "".join([*parts, "</svg>"])
+    return parts, top + high
 
 
-def _middles(count: int, height: int) -> list[float]:
-    """Centres of things spread evenly below the sites' names."""
-    return [_TOP + (height - _TOP) * (2 * i + 1) / (2 * count) for i in range(count)]
+def _shared(topology: Topology) -> list[tuple[str, list[str]]]:
+    """Segments that two paths or more cross, with the labels of those."""
+    crossed = {
+        name: [path.label for path in topology.paths if segment in path.shared]
+        for name, segment in topology.shared.items()
+    }
+    return [(name, labels) for name, labels in crossed.items() if len(labels) > 1]
+
+
+def _letter(number: int) -> str:
+    return chr(ord("a") + number % 26)
+
+
+def _middles(count: int, top: float, high: float) -> list[float]:
+    """Centres of things spread evenly over a height."""
+    return [top + high * (2 * i + 1) / (2 * count) for i in range(count)]
+
+
+def _docks(middles: Sequence[float], which: Sequence[int], widths: Sequence[float]) -> list[float]:
+    """Where lines end at the boxes in these places: beside each other, and not on each other."""
+    room = [
+        sum(width for at, width in zip(which, widths, strict=True) if at == box)
+        for box, _ in enumerate(middles)
+    ]
+    squeeze = [min(1.0, _DOCK / whole) if whole else 1.0 for whole in room]
+    begin = [middle - whole * share / 2 for middle, whole, share in zip(middles, room, squeeze, strict=True)]
+    docks = []
+    for box, width in zip(which, widths, strict=True):
+        docks.append(begin[box] + width * squeeze[box] / 2)
+        begin[box] += width * squeeze[box]
+    return docks
 
 
 def _site(site: Site, x: float, anchor: str, shape: Geometry) -> list[str]:
@@ -77,29 +201,58 @@ def _site(site: Site, x: float, anchor: str, shape: Geometry) -> list[str]:
     ]
 
 
+def _look(
+    path: Path, known: Known, carrying: Collection[str], flow: Flow | None, most: float, shape: Geometry
+) -> _Look:
+    rtt = _known(known.base_rtt_ns, format_time, "RTT")
+    if flow is None:
+        carries = path.label in carrying
+        rate = f"  {_known(known.rate_bps, format_rate, 'rate')}" if shape.wide else ""
+        width = _THICK if carries else _THIN
+        return _Look([f"{path.label}  {rtt}{rate}"], width, bool(carrying) and not carries, carries)
+    mbps = flow.mbps.get(path.label, 0.0)
+    words = _mbps(mbps) if mbps > 0 else "unused"
+    lines = [f"{path.label}  {rtt}  {words}"] if shape.wide else [f"{path.label}  {rtt}", words]
+    width = max(_THIN, _MOST * mbps / most) if most > 0 else _THIN
+    return _Look(lines, width, mbps <= 0, mbps > 0)
+
+
+def _mbps(mbps: float) -> str:
+    return f"{digits(mbps, 3)} Mbit/s"
+
+
 def _path(
-    path: Path,
-    known: Known,
-    ends: tuple[float, float, float],
-    colour: str,
-    carries: bool,
-    known_roles: bool,
-    shape: Geometry,
+    way: tuple[float, float, float], colour: str, look: _Look, shape: Geometry, marks: float
 ) -> list[str]:
-    """Curves from both interfaces to the label of a path."""
-    start, y, end = ends
+    """Curves from both interfaces to the label of a path; `marks` is the room for those behind the label."""
+    start, y, end = way
     near, far = (shape.width - shape.label) / 2, (shape.width + shape.label) / 2
-    width = 3.5 if carries else 1.3
-    dash = "" if carries or not known_roles else ' stroke-dasharray="5 4"'
-    look = f'fill="none" stroke="{colour}" stroke-width="{width}"{dash}'
-    label = f"{path.label}  {_known(known.base_rtt_ns, format_time, 'RTT')}"
-    if shape.rate:
-        label += f"  {_known(known.rate_bps, format_rate, 'rate')}"
+    dash = ' stroke-dasharray="5 4"' if look.dashed else ""
+    drawn = f'fill="none" stroke="{colour}" stroke-width="{look.width:.3g}"{dash}'
+    edge = f'fill="var(--paper)" stroke="{colour}" stroke-width="{min(look.width, _THICK):.3g}"{dash}'
+    high, size = _LABEL[len(look.lines)], shape.font - 1
+    first = y + 4 - (size + 2) * (len(look.lines) - 1) / 2
     return [
-        _curve(shape.box, start, near, y, look),
-        _curve(far, y, shape.width - shape.box, end, look),
-        f'<rect x="{near:g}" y="{y - 12:g}" width="{shape.label}" height="24" rx="12" {look}/>',
-        _text(shape.width / 2, y + 4, label, "middle", shape.font - 1, bold=carries),
+        _curve(shape.box, start, near, y, drawn),
+        *([f'<path d="M{far:g} {y:g}H{far + marks:g}" {drawn}/>'] if marks else []),
+        _curve(far + marks, y, shape.width - shape.box, end, drawn),
+        f'<rect x="{near:g}" y="{y - high / 2:g}" width="{shape.label}" height="{high}" rx="12" {edge}/>',
+        *(
+            _text(shape.width / 2, first + (size + 2) * number, line, "middle", size, bold=look.bold)
+            for number, line in enumerate(look.lines)
+        ),
+    ]
+
+
+def _mark(x: float, rows: Sequence[float], letter: str, shape: Geometry) -> list[str]:
+    """A bar across the paths that share a segment, with a knot at each, and its letter above."""
+    return [
+        f'<path d="M{x:g} {min(rows):g}V{max(rows):g}" stroke="currentColor" stroke-width="3"/>',
+        *(
+            f'<rect x="{x - 5:g}" y="{y - 5:g}" width="10" height="10" rx="5" fill="currentColor"/>'
+            for y in rows
+        ),
+        _text(x, min(rows) - 9, letter, "middle", shape.font - 1, bold=True),
     ]
 
 

@@ -16,28 +16,50 @@ from mptune.report.sections import Section
 from mptune.result.run_data import RunData
 
 #: Nothing may be loaded from elsewhere; Vega compiles its expressions.
-_POLICY = (
+POLICY = (
     "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; img-src data:"
+)
+
+#: The figure that shows how the answer came about, and not what it is.
+_COURSE = "reached"
+
+#: For who wants more on paper than the answer.
+_PRINTING = (
+    '<p class="printing"><label><input type="checkbox" id="print-all"> Print everything; if not, the answer, '
+    "one figure and the network, on two pages.</label></p>"
 )
 
 #: Hint about zooming, for those who have a mouse.
 _ZOOM = "Ctrl + wheel zooms, dragging moves, a double click shows everything again."
 
 
-def page(run: RunData, others: Sequence[RunData], sections: Sequence[Section]) -> str:
-    """HTML text of a report."""
+def page(
+    run: RunData,
+    others: Sequence[RunData],
+    sections: Sequence[Section],
+    *,
+    home: tuple[str, str] | None = None,
+) -> str:
+    """HTML text of a report.
+
+    Parameters
+    ----------
+    home : address and title of the page that it is reached from, where there is one.
+    """
     choices_ = choices(run)
     beside = next((section for section in sections if section.name == BESIDE), None)
     below = [section for section in sections if section.name != BESIDE]
+    printed = _printed(below)
     body = [
         '<a class="skip" href="#answer">Skip to the answer</a>',
-        f"<header><p>mptune report</p><h1>{escaped(run.name)}</h1><p>{escaped(_byline(run, others))}</p>"
-        "</header>",
+        f"<header><p>{_way(home)}mptune report</p><h1>{escaped(run.name)}</h1>"
+        f"<p>{escaped(_byline(run, others))}</p></header>",
         "<main>",
         answer(run, choices_, _content(beside)),
         _warnings(run),
         contents(below, {"measured": "How it was measured"}),
-        *(section_of(each_section) for each_section in below),
+        _PRINTING,
+        *(section_of(each_section, printed=each_section.name in printed) for each_section in below),
         _measured(run),
         "</main>",
     ]
@@ -45,6 +67,11 @@ def page(run: RunData, others: Sequence[RunData], sections: Sequence[Section]) -
         {"sacrifice": choice.sacrifice, "prediction": choice.prediction} for choice in choices_.all
     ]
     return whole(f"{run.name}: mptune report", body, sections, slider)
+
+
+def _way(home: tuple[str, str] | None) -> str:
+    """The link back, in front of what the page is."""
+    return "" if home is None else f'<a href="{escaped(home[0], quote=True)}">{escaped(home[1])}</a> / '
 
 
 def whole(
@@ -73,13 +100,13 @@ def whole(
         markup.data("charts", specs),
         markup.data("choices", slider),
         markup.script(_library()),
-        markup.script(_asset("report.js")),
+        markup.script(asset("report.js")),
     ]
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon" href="data:,">'
-        f"<title>{escaped(title)}</title><style>{_asset('report.css')}</style></head><body>\n"
+        f"<title>{escaped(title)}</title><style>{asset('report.css')}</style></head><body>\n"
         + "\n".join(pieces)
         + "\n</body></html>\n"
     )
@@ -94,7 +121,8 @@ def _library() -> str:
     return bundle
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """Text of the style sheet, `report.css`, or of the script, `report.js`."""
     return (files("mptune.report") / "assets" / name).read_text(encoding="utf-8")
 
 
@@ -125,9 +153,16 @@ def contents(sections: Sequence[Section], more: Mapping[str, str]) -> str:
     )
 
 
-def section_of(section: Section) -> str:
-    """A section as HTML."""
-    return f'<section id="{section.name}">{_content(section)}</section>'
+def section_of(section: Section, *, printed: bool = True) -> str:
+    """A section as HTML; `printed` also where not all of the page is."""
+    more = "" if printed else ' class="more"'
+    return f'<section id="{section.name}"{more}>{_content(section)}</section>'
+
+
+def _printed(sections: Sequence[Section]) -> set[str]:
+    """Names of what is on paper beside the answer: the first figure of results, and the network."""
+    figure = next((section.name for section in sections if section.panels and section.name != _COURSE), "")
+    return {figure, "topology"}
 
 
 def _content(section: Section | None) -> str:

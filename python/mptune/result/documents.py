@@ -58,6 +58,17 @@ def read_answer(directory: Path, where: str = "", *, by_size: str = "") -> Answe
     return _converted(content, RESULT, Answer, place)
 
 
+def read_result(directory: Path) -> Answer | ObjectiveAnswer | SizesAnswer | None:
+    """The answer of a run, whatever it is about; None if there was no question.
+
+    Raises
+    ------
+    InputError : as `read_document`.
+    """
+    content = _read(directory, RESULT, "")
+    return None if content is _ABSENT else converted(content, str(directory))
+
+
 def converted(content: object, where: str) -> Answer | ObjectiveAnswer | SizesAnswer:
     """The answer in the content of a result, whatever it is about.
 

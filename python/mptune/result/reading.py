@@ -26,7 +26,7 @@ from mptune.result.answer import (
     last_answering,
 )
 from mptune.result.documents import read_document
-from mptune.result.run_data import ComparedRow, Config, CurvePoint, RunData, TimeStep, TrialRow
+from mptune.result.run_data import ComparedRow, Config, ConfigFile, CurvePoint, RunData, TimeStep, TrialRow
 from mptune.routes.followed import read_followed
 from mptune.runner.seeds import OF_CAMPAIGN
 from mptune.statistics import quantile
@@ -44,11 +44,6 @@ _PANORAMA = 24
 
 #: Most combinations of a sweep whose messages are drawn.
 _QUICKEST = 6
-
-
-class _ConfigFile(Config, frozen=True, kw_only=True):
-    kind: str
-    topology: dict[str, Any]
 
 
 class _ImpactFile(msgspec.Struct):
@@ -87,7 +82,7 @@ def read_run(directory: Path, label: str) -> RunData:
     where = str(directory)
     if is_unfinished(directory):
         raise InputError(where, "", "expected a complete run, found one to continue (mptune campaign resume)")
-    config = read_document(directory, CONFIG, _ConfigFile)
+    config = read_document(directory, CONFIG, ConfigFile)
     if config is None:
         raise InputError(where, "", f"expected a run directory, found no {CONFIG} in it")
     is_by_size = bool(config.options.get("transfers")) and config.options.get("confirm_runs") is not None

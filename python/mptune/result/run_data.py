@@ -34,6 +34,13 @@ class Config(msgspec.Struct, frozen=True):
     options: dict[str, Any]
 
 
+class ConfigFile(Config, frozen=True, kw_only=True):
+    """All of it, with what makes it that of a run, and the network as it was used."""
+
+    kind: str
+    topology: dict[str, Any]
+
+
 class TrialRow(msgspec.Struct, frozen=True, kw_only=True):
     """One trial of a campaign, without its series.
 

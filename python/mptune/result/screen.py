@@ -197,7 +197,7 @@ def _throughputs(answer: Answer) -> _Table:
     """What is compared, ours last; a kernel's below it where one was asked."""
     head = ["", "configuration", "Mbit/s", "95 % interval", "delay (ms)", "buffer"]
     rows = [
-        [name, _configured(pair), *_cells(pair), _delay(queueing), _size(pair)]
+        [name, configured(pair), *_cells(pair), _delay(queueing), buffer_of(pair)]
         for name, pair, queueing in answer.shown()
     ]
     measured = answer.confirmed_on_kernel
@@ -207,7 +207,7 @@ def _throughputs(answer: Answer) -> _Table:
     return head, rows
 
 
-def _configured(pair: Baseline | TcpBaseline) -> str:
+def configured(pair: Baseline | TcpBaseline) -> str:
     """A configuration in few words: with its path where it has one subflow by nature."""
     if isinstance(pair, TcpBaseline):
         return f"{plain_tcp(pair.path)}, {pair.cc}"
@@ -220,7 +220,7 @@ def _configured(pair: Baseline | TcpBaseline) -> str:
     return f"{pair.pm} on {len(pair.subflows)} subflows, {pair.cc}"
 
 
-def _size(pair: Baseline | TcpBaseline) -> str:
+def buffer_of(pair: Baseline | TcpBaseline) -> str:
     """A buffer; where those of the two ends differ, the limits of sender and receiver."""
     if isinstance(pair, Baseline) and pair.receive_mib is not None:
         return f"{format_size(round(pair.buffer_mib * MIB), 3)}, {pair.receive_mib:.3g} MiB"
@@ -379,7 +379,7 @@ def _better(gain: Interval, over: float) -> str:
 def _objectives(answer: ObjectiveAnswer, first: Figure, beside: Baselines) -> _Table:
     head = ["", "configuration", f"{first.name} ({first.unit})", "95 % interval", "Mbit/s", "buffer"]
     rows = [
-        [name, _configured(one), *_cells(one), "-", _size(one)]
+        [name, configured(one), *_cells(one), "-", buffer_of(one)]
         for name, one in (("now", beside.now), ("by hand", beside.by_hand))
         if one is not None
     ]
@@ -389,7 +389,7 @@ def _objectives(answer: ObjectiveAnswer, first: Figure, beside: Baselines) -> _T
     )
     for name, setting, value, alone in sides:
         size = format_size(setting.buffer_bytes, 3)
-        rows.append([name, _set(setting), *_cells(value), _tell(alone.mean, 4), size])
+        rows.append([name, in_words(setting), *_cells(value), _tell(alone.mean, 4), size])
     return head, rows
 
 
@@ -404,7 +404,7 @@ def _of_front(answer: ObjectiveAnswer, front: Front) -> _Table:
     rows = [
         [
             "use" if point.recommended else "",
-            _set(point),
+            in_words(point),
             *_cells(point.value),
             *_cells(point.second),
             format_size(point.buffer_bytes, 3),
@@ -426,7 +426,8 @@ def _spread(points: Sequence[FrontPoint]) -> list[FrontPoint]:
     return [points[place] for place in sorted(places | chosen)]
 
 
-def _set(setting: Setting) -> str:
+def in_words(setting: Setting) -> str:
+    """A configuration in few words."""
     few = setting.pm not in ("fullmesh", "default") and setting.protocol != "tcp"
     on = f" on {_listed(setting.subflows)}" if few and setting.subflows else ""
     return f"{setting.manager}{on}, {setting.cc}"
@@ -465,7 +466,7 @@ def _of_sizes(answer: SizesAnswer) -> _Parts:
     rows = [_of_size(choice) for choice in few]
     alike = [f"{choice.alike} of {choice.compared}" for choice in few]
     return _Parts(
-        use=[f"{_name(answer.topology)}use for {many} of transfers what its line says{whose}.", _saved(few)],
+        use=[f"{_name(answer.topology)}use for {many} of transfers what its line says{whose}.", saved(few)],
         table=(head, rows),
         why=(),
         certain=(
@@ -497,9 +498,9 @@ def _seconds(choice: SizeChoice) -> str:
     return "" if low is None or high is None else ends(low, high, 3)
 
 
-def _saved(choices: Sequence[SizeChoice]) -> str:
+def saved(choices: Sequence[SizeChoice]) -> str:
     """The headline: what the sizes save against now."""
-    saved = [
+    shares = [
         100 * beside.now.gain.mean / beside.now.mean
         for choice in choices
         if (beside := choice.baselines) is not None
@@ -507,9 +508,9 @@ def _saved(choices: Sequence[SizeChoice]) -> str:
         and beside.now.gain.mean is not None
         and beside.now.mean
     ]
-    if not saved:
+    if not shares:
         return "Seconds until the last byte, in new runs."
-    low, high = min(saved), max(saved)
+    low, high = min(shares), max(shares)
     how = f"{low:+.0f} %" if round(low) == round(high) else f"{low:+.0f} to {high:+.0f} %"
     return f"Time saved against today: {how}."
 

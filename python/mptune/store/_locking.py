@@ -11,10 +11,32 @@ import stat
 from pathlib import Path
 from types import TracebackType
 
+from mptune import files
 from mptune.errors import InputError, MptuneError
 
 #: Suffix of a store's lock.
 SUFFIX = ".lock"
+
+#: The locks that are held, and the most bytes of the number of a process.
+_HELD, _NUMBER = Path("/proc/locks"), 32
+
+
+def holder(store: Path) -> int | None:
+    """Number of the process that holds a store's lock; None if nobody does, as far as that can be known.
+
+    It is looked up and not tried: who tries a lock holds it for a moment, in which others are refused.
+    """
+    lock = store.with_name(store.name + SUFFIX)
+    try:
+        process = int(files.read_bytes(lock, limit=_NUMBER))
+        number = str(lock.stat().st_ino)
+        held = files.read_text(_HELD, encoding="ascii")
+    except (OSError, ValueError):
+        return None
+    # "1: FLOCK  ADVISORY  WRITE 1234 fe:00:5678 0 EOF" (proc_locks(5))
+    rows = [line.split() for line in held.splitlines()]
+    taken = {(row[4], row[5].rpartition(":")[2]) for row in rows if len(row) > 5 and row[1] == "FLOCK"}
+    return process if (str(process), number) in taken else None
 
 
 class Lock:

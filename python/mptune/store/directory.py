@@ -21,7 +21,7 @@ from typing import Any
 from mptune import __version__, files
 from mptune._text import file_name, quoted
 from mptune.errors import InputError
-from mptune.store._locking import SUFFIX, Lock
+from mptune.store._locking import SUFFIX, Lock, holder
 from mptune.trial import Record
 from mptune.trial.metrics import TIME_COLUMNS, times
 from mptune.trial.records import setting, stack_of
@@ -204,6 +204,20 @@ def is_unfinished(path: Path) -> bool:
 def is_finished(path: Path) -> bool:
     """True if a directory has a campaign with its result."""
     return files.is_file(path / STORE) and files.is_file(path / CONFIG)
+
+
+def is_run(path: Path) -> bool:
+    """True if a directory has a run of mptune, be it finished, unfinished or damaged."""
+    return (
+        files.is_file(path / STORE)
+        or (files.is_file(path / CONFIG) and files.is_file(path / RESULT))
+        or _is_run(path)
+    )
+
+
+def working_in(path: Path) -> int | None:
+    """Number of the process that is at work in a run directory; None without one."""
+    return holder(path / STORE)
 
 
 def write_config(

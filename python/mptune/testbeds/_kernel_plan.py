@@ -14,8 +14,9 @@ import msgspec
 from mptune.errors import InputError
 from mptune.testbeds._outages import bin_ns
 from mptune.topology import BOTH, FAMILIES, TcpBackground
-from mptune.trial import MOST_CONNECTIONS, Bulk, Mix, Programs, Single, Trial, size_of
+from mptune.trial import MOST_CONNECTIONS, Bulk, Mix, Programs, Single, Trial, memory, size_of
 from mptune.trial.stacks import flag, refusal, sysctls_of
+from mptune.units import format_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -47,8 +48,14 @@ _OTHERS_BYTES = 8 * 2**20
 _TOKEN_BYTES = 16
 
 
-def check(trial: Trial, testbed: str) -> None:
-    """Refuse what no kernel can do; `testbed` is where.
+def check(trial: Trial, testbed: str, memory_bytes: int | None = None) -> None:
+    """Refuse what no kernel can do.
+
+    Parameters
+    ----------
+    testbed : where.
+    memory_bytes : what the kernel that has both ends charges to TCP before it prunes; None where it is not
+        known, or each end has a kernel of its own.
 
     Raises
     ------
@@ -59,6 +66,8 @@ def check(trial: Trial, testbed: str) -> None:
             f"expected at most {_LARGEST_LIMIT} bytes, the largest tcp_rmem, found {trial.buffer_bytes}"
         )
         raise InputError("--buffer", "", expected)
+    if memory_bytes is not None and trial.buffer_mode == "fixed":
+        _check_memory(trial, memory_bytes)
     if refused := refusal(trial.members, "linux", testbed):
         name, expected = refused
         raise InputError(flag(name), "", expected)
@@ -70,6 +79,17 @@ def check(trial: Trial, testbed: str) -> None:
         _check_tcp(trial)
     if isinstance(trial.workload, Bulk) and trial.workload.ends_early and trial.script:
         raise InputError(trial.topology.name, "ends_early", "expected a saturated sender without a script")
+
+
+def _check_memory(trial: Trial, memory_bytes: int) -> None:
+    """Refuse fixed buffers for whose two ends there is no room: the kernel would prune them."""
+    sizes = trial.buffer_bytes, trial.receive_buffer_bytes or trial.buffer_bytes
+    if memory.fits(*sizes, memory_bytes):
+        return
+    most = memory.largest_fixed(memory_bytes, both_ends=True)
+    largest, total, found = (format_size(size, 3) for size in (most, memory_bytes, max(sizes)))
+    room = f"for which there is room: both ends share {total} (net.ipv4.tcp_mem)"
+    raise InputError("--buffer", "", f"expected at most {largest}, {room}; found {found}")
 
 
 def _check_mix(trial: Trial, mix: Mix, testbed: str) -> None:

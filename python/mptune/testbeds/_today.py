@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from mptune.trial.memory import largest_fixed, pressure_of
 from mptune.trial.stacks import release_of
 
 #: `tcp_wmem[2]`, and `tcp_rmem[2]` from Linux 6.16 on and before, bytes.
@@ -26,12 +27,14 @@ class Today(msgspec.Struct, frozen=True, kw_only=True):
     ----------
     cc : the congestion control of connections that ask for none.
     send_bytes, receive_bytes : limits up to which buffers grow.
+    fixed_bytes : the largest size of fixed buffers that their memory for TCP has room for.
     whose : "Linux 6.18's defaults", "this machine's settings".
     """
 
     cc: str = _CC
     send_bytes: int = _SEND
     receive_bytes: int = _RECEIVE
+    fixed_bytes: int = largest_fixed()
     whose: str
 
 
@@ -56,6 +59,7 @@ def read_from(sender: Mapping[str, str], receiver: Mapping[str, str], whose: str
         cc=sender.get("net.ipv4.tcp_congestion_control", _CC),
         send_bytes=_SEND if send is None else send,
         receive_bytes=_RECEIVE if receive is None else receive,
+        fixed_bytes=min(largest_fixed(pressure_of(end)) for end in (sender, receiver)),
         whose=whose,
     )
 

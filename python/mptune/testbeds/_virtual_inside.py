@@ -13,10 +13,13 @@ import msgspec
 from mptune.errors import InputError, MptuneError
 from mptune.guest import inside
 from mptune.testbeds.namespaces import NamespacesTestbed
-from mptune.trial import Observation, Trial
+from mptune.trial import Observation, Trial, memory
 
 #: The file of the network's driver (crates/mptune-emulator/src/driver.rs).
 _DRIVER = Path("/dev/mptune-network")
+
+#: Pages that the kernel charges to all its TCP sockets: in a guest to those of both hosts.
+_TCP_MEMORY = Path("/proc/sys/net/ipv4/tcp_mem")
 
 
 class Refused(msgspec.Struct, frozen=True):
@@ -55,6 +58,7 @@ def work(trial: Trial, begin_ns: int, *, record: bool, driver: bool = True) -> d
 
 
 def _measured(trial: Trial, begin_ns: int, *, record: bool) -> Answer:
+    _TCP_MEMORY.write_text(" ".join(map(str, memory.BOTH_PAGES)))
     testbed = NamespacesTestbed(ready=lambda: inside.start_at(begin_ns))
     if not record:
         return Answer(observation=testbed.run(trial))

@@ -32,6 +32,7 @@ from mptune.trial import (
     Programs,
     Trial,
     Workload,
+    memory,
 )
 from mptune.trial.stacks import flag, in_a_kernel
 
@@ -110,14 +111,14 @@ class NamespacesTestbed(Testbed):
         ------
         InputError : naming the option; or as `check_network`.
         """
-        from mptune.linux import congestion
+        from mptune.linux import congestion, doctor
         from mptune.linux.sandbox import sysctls
 
         self.check_workload(trial.workload)
         self.check_network(trial.topology)
         for cc in dict.fromkeys((trial.cc, *(flow.cc for flow in _kernel_plan.others(trial)))):
             congestion.check(cc)
-        _kernel_plan.check(trial, self.name)
+        _kernel_plan.check(trial, self.name, doctor.tcp_memory())
         for name, (sysctl, _) in in_a_kernel(trial.members).items():
             if not sysctls.file(sysctl).exists():
                 raise InputError(flag(name), "", f"expected none: this kernel has no {sysctl}")
@@ -126,10 +127,13 @@ class NamespacesTestbed(Testbed):
 
     def today(self, topology: Topology, members: Mapping[str, object]) -> Today:
         """What this machine does outside of trials."""
+        from mptune.linux import doctor
         from mptune.linux.sandbox import sysctls
 
         own = {name: value for name in sysctls.TELLING if (value := sysctls.read(name)) is not None}
-        return read_from(own, own, "this machine's settings")
+        today = read_from(own, own, "this machine's settings")
+        fixed = memory.largest_fixed(doctor.tcp_memory(), both_ends=True)
+        return msgspec.structs.replace(today, fixed_bytes=fixed)
 
     @cached_property
     def _obstacle_of_ipv6(self) -> str | None:

@@ -20,7 +20,7 @@ from mptune.testbeds import _kernel_plan
 from mptune.testbeds._base import Testbed
 from mptune.testbeds._today import Today, of_release
 from mptune.testbeds.namespaces import check_network
-from mptune.trial import Observation
+from mptune.trial import Observation, memory
 from mptune.trial.stacks import DEFAULT_STACK, STACKS
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class VirtualTestbed(Testbed):
                 release = self.kernel.release
                 expected = f"expected a kernel of this version of mptune: mptune kernel build {release}"
                 raise InputError("path parameters", "", expected)
-        _kernel_plan.check(trial, self.name)
+        _kernel_plan.check(trial, self.name, memory.BOTH_PRESSURE)
 
     def today(self, topology: Topology, members: Mapping[str, object]) -> Today:
         """The defaults of the guests' release."""

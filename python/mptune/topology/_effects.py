@@ -9,7 +9,7 @@ not mention does nothing. Traces and schedules, which replace a link's own value
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import msgspec
 
@@ -170,7 +170,7 @@ def _interval(values: Values) -> Assumption[int]:
 class _ControlledDelay(Effect, frozen=True, kw_only=True):
     """A discipline that keeps its queue short by itself, so that the limit hardly matters."""
 
-    queue = Assumption(
+    queue: ClassVar[Assumption[int] | None] = Assumption(
         10_240 * _FULL_PACKET,
         "no queue given: 10240 packets, out of CoDel's way, which keeps the queue short "
         "(RFC 8290, section 5.2)",

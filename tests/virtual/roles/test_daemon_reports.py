@@ -1,5 +1,6 @@
 """Reports of the daemon: at its socket, as metrics, to systemd, on devices and on a changed network."""
 
+import http.client
 import re
 import signal
 import socket
@@ -9,10 +10,11 @@ from contextlib import ExitStack, contextmanager
 
 import pyroute2
 import pytest
+from prometheus_client.openmetrics import parser
 
 from mptune.daemon.client import Client
 from mptune.monitor import daemon as hearing
-from tests.plugins.daemon_world import FULLMESH, daemon_of, pcdc
+from tests.plugins.daemon_world import FULLMESH, KERNEL, daemon_of, pcdc
 from tests.plugins.netlink import inside
 from tests.plugins.path_world import KIB, World
 from tests.plugins.program import command_line
@@ -181,6 +183,81 @@ def test_metrics_are_what_prometheus_reads(daemon, world, accepting):
     for name in families:
         kind = re.search(rf"^# TYPE {name} (\w+)$", done.stdout, re.M)
         assert kind and (kind[1] == "counter") == name.endswith("_total")
+
+
+@pytest.fixture
+def loopback(world: World) -> Iterator[None]:
+    """127.0.0.1 on the daemon's side."""
+
+    def be(state: str) -> None:
+        with pyroute2.IPRoute() as routes:
+            routes.link("set", index=routes.link_lookup(ifname="lo")[0], state=state)
+
+    inside(world.sites.local, lambda: be("up"))
+    try:
+        yield
+    finally:
+        inside(world.sites.local, lambda: be("down"))
+
+
+def fetched(world: World, where: str, method: str = "GET") -> tuple[int, str | None, str]:
+    """Status, content type and text of the metrics."""
+
+    def fetch() -> tuple[int, str | None, str]:
+        connection = http.client.HTTPConnection(where, timeout=PATIENCE_S)
+        try:
+            connection.request(method, "/metrics")
+            answer = connection.getresponse()
+            return answer.status, answer.getheader("content-type"), answer.read().decode()
+        finally:
+            connection.close()
+
+    return inside(world.sites.local, fetch)
+
+
+def test_metrics_over_http_are_open_metrics(daemon, world, accepting, loopback):
+    daemon.write(pcdc(daemon, expected=30.0), metrics="127.0.0.1:0")
+    daemon.begin()
+    where = daemon.ask("status")["metrics"]
+    assert daemon.heard("metrics: ").strip().endswith(f"http://{where}/metrics")
+    with world.transfer() as transfer, ExitStack() as stack:
+        address = ("127.0.0.1", int(where.split(":")[1]))
+        for _ in range(8):  # who never asks holds nobody up
+            silent = inside(world.sites.local, lambda: socket.create_connection(address))
+            stack.enter_context(silent)
+        transfer.more(500 * KIB)
+        until(lambda: daemon.policy("answer")["standby"] == 2, "subflows")
+        status, kind, text = fetched(world, where)
+        assert (status, kind) == (200, "application/openmetrics-text; version=1.0.0; charset=utf-8")
+        assert fetched(world, where, "HEAD") == (200, kind, "")
+        assert fetched(world, where, "POST")[0] == 405
+    # It refuses units that no name ends in, samples without their suffix, and a text without its end.
+    families = {family.name: family for family in parser.text_string_to_metric_families(text)}
+    kinds = {name: (family.type, family.unit) for name, family in families.items()}
+    assert kinds["mptune_daemon"] == ("info", "") and kinds["mptune_sent_bytes"] == ("counter", "bytes")
+    assert kinds["mptune_expected_bits_per_second"] == ("gauge", "bits_per_second")
+    standby = {"policy": "answer", "role": "standby"}
+    assert [it.value for it in families["mptune_subflows"].samples if it.labels == standby] == [2]
+    # The same, by the same names, as for node_exporter.
+    older = metrics(daemon.ask("metrics")["text"])
+    assert {sample.name for family in families.values() for sample in family.samples} == set(older)
+
+
+def test_an_address_that_is_taken_is_refused(daemon, world, loopback):
+    daemon.write(FULLMESH)
+    with inside(world.sites.local, lambda: socket.create_server(("127.0.0.1", 0))) as taken:
+        where = f"127.0.0.1:{taken.getsockname()[1]}"
+        refused = daemon.done("--metrics", where)
+        assert refused.returncode == 2 and refused.stderr.count("\n") == 1
+        assert refused.stderr.startswith(
+            f"--metrics: expected an address of this machine with a free port, found {where}: "
+        )
+    assert daemon.path_manager() == KERNEL and not daemon.run.exists()
+    daemon.write(FULLMESH, metrics="192.0.2.7:9464")
+    refused = daemon.done()
+    assert refused.returncode == 2 and refused.stderr.startswith(
+        f"{daemon.file}: daemon.metrics: expected an address"
+    )
 
 
 @pytest.mark.parametrize(("expected", "outdated"), [(200.0, True), (None, False)])

@@ -4,6 +4,7 @@ use super::table;
 use crate::kernel::error as kernel;
 use crate::undo::error as undo;
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use thiserror::Error;
 
@@ -16,6 +17,9 @@ pub enum Error {
     /// The kernel has no MPTCP.
     #[error("this kernel has no MPTCP (CONFIG_MPTCP, Linux 5.6 and later)")]
     NoMptcp,
+    /// The metrics cannot be at this address; with who wants that.
+    #[error("{0}: expected an address of this machine with a free port, found {1}: {2}")]
+    Metrics(String, SocketAddr, io::Error),
     /// The program that started it, and with which it has to end, has ended.
     #[error("the program that started the daemon has ended")]
     Orphan,

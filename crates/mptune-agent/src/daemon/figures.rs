@@ -26,6 +26,7 @@ struct Counts {
     outages: u64,
     errors: u64,
     sent_bytes: u64,
+    reinjected_bytes: u64,
     received_bytes: u64,
     acked_bytes: u64,
     connections: u64,
@@ -139,6 +140,8 @@ impl Figures {
             let saturated = !is_new && is_saturated(interval_ns, &then, &now, &busy);
             let acked = now.acked_bytes.saturating_sub(then.seen.acked_bytes);
             counts.sent_bytes += now.sent_bytes.saturating_sub(then.seen.sent_bytes);
+            counts.reinjected_bytes +=
+                now.reinjected_bytes.saturating_sub(then.seen.reinjected_bytes);
             counts.received_bytes += now.received_bytes.saturating_sub(then.seen.received_bytes);
             counts.acked_bytes += acked;
             let sum = of_policy.entry(&connection.policy).or_default();
@@ -194,6 +197,7 @@ impl Figures {
             outages: counts.outages,
             errors: counts.errors,
             sent_bytes: counts.sent_bytes,
+            reinjected_bytes: counts.reinjected_bytes,
             received_bytes: counts.received_bytes,
             expected_mbit_s: rule.expectation.map(|expectation| expectation.mbit_s),
             expected_low_mbit_s: rule.expectation.map(|expectation| expectation.low_mbit_s),

@@ -1,16 +1,17 @@
 //! Every MPTCP connection of a network namespace under the policy of its destination: a service.
 //!
-//! `mptune-agent daemon [--policy FILE]` works until SIGTERM or SIGINT; SIGHUP makes it read the file again.
-//! It needs neither a standard input nor a standard output: systemd starts it, or `mptune daemon` with
+//! `mptune-agent daemon [--policy FILE] [--metrics ADDRESS]` works until SIGTERM or SIGINT; SIGHUP makes it read the
+//! file again. It needs neither a standard input nor a standard output: systemd starts it, or `mptune daemon` with
 //! `--attended`, which makes it end with that program. `policy` reads the file, `service` is the loop,
-//! `watchdog` sees to it that nothing is left behind, `socket` has the readers, `steering` is what connections
-//! are steered by. Its messages go to standard error, a line each.
+//! `watchdog` sees to it that nothing is left behind, `socket` has the readers, `web` the metrics over HTTP,
+//! `steering` is what connections are steered by. Its messages go to standard error, a line each.
 //!
 //! `--check` reads the file and no more; with `--policy -` it is text for another machine, on the standard input.
 //! `--restore` puts back what a daemon has left that was killed together with its watchdog. Both answer with a
 //! line of JSON.
 //!
-//! Exit status: 0 after an end in order, 1 if it cannot be done here, 2 if the policy file is wrong.
+//! Exit status: 0 after an end in order, 1 if it cannot be done here, 2 if the policy file is wrong, or the address
+//! of the metrics cannot be had.
 
 mod adaptation;
 mod amount;
@@ -35,6 +36,7 @@ pub mod steering;
 mod systemd;
 mod table;
 mod watchdog;
+mod web;
 
 use self::error::Error;
 use self::policy::Plan;
@@ -45,6 +47,7 @@ use crate::kernel::{signals, sys};
 use crate::log;
 use crate::undo::steps;
 use serde_json::{Value, json};
+use std::net::SocketAddr;
 use std::path::Path;
 
 /// The role; returns the exit status.
@@ -65,29 +68,36 @@ pub fn main(arguments: &Arguments) -> i32 {
             return 2;
         }
     };
+    let metrics = match arguments.daemon.metrics.as_deref().map(web::address).transpose() {
+        Ok(metrics) => metrics,
+        Err(words) => {
+            log::write(&format!("--metrics: {words}"));
+            return 2;
+        }
+    };
     if arguments.daemon.check {
-        println!("{}", checked(&plan));
+        println!("{}", checked(&plan, metrics));
         return 0;
     }
-    match serve(plan, arguments.daemon.attended) {
+    match serve(plan, metrics, arguments.daemon.attended) {
         Ok(()) => 0,
         Err(error) => {
             log::write(&error.to_string());
-            1
+            if matches!(error, Error::Metrics(..)) { 2 } else { 1 }
         }
     }
 }
 
-fn serve(plan: Plan, attended: bool) -> Result<(), Error> {
+fn serve(plan: Plan, metrics: Option<SocketAddr>, attended: bool) -> Result<(), Error> {
     let signals = signals::as_file(GRACE)?;
     if attended && !sys::die_with_parent(libc::SIGTERM)? {
         return Err(Error::Orphan);
     }
-    Service::begin(plan, signals)?.run()
+    Service::begin(plan, metrics, signals)?.run()
 }
 
 /// The content of a file, as `--check` prints it.
-fn checked(plan: &Plan) -> Value {
+fn checked(plan: &Plan, metrics: Option<SocketAddr>) -> Value {
     let policies = plan.rules.iter().map(|rule| {
         json!({
             "name": &*rule.name,
@@ -102,6 +112,7 @@ fn checked(plan: &Plan) -> Value {
         "event": "checked",
         "policy_file": plan.file,
         "socket": plan.socket,
+        "metrics": metrics.or(plan.metrics),
         "policies": policies.collect::<Vec<_>>(),
         "buffers": plan.buffers.as_ref().map(|buffers| json!({
             "least_bytes": buffers.bounds.least,

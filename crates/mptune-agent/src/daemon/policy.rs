@@ -7,6 +7,7 @@ use super::answer::{Answer, Expectation};
 use super::buffers::Buffers;
 use super::remeasure::Remeasure;
 use super::table::{self, Error, Table, displayed};
+use super::web;
 use crate::files::{self, Unread};
 use crate::kernel::pair::Pair;
 use crate::kernel::prefix::{self, Prefix};
@@ -18,7 +19,7 @@ use serde_json::{Map, Value};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::io::Read;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -65,6 +66,8 @@ pub struct Plan {
     pub mode: Mode,
     /// Path of the socket.
     pub socket: PathBuf,
+    /// Where the metrics are, over HTTP; none for nowhere.
+    pub metrics: Option<SocketAddr>,
     /// Endpoints outlive a clean end.
     pub keep_endpoints: bool,
     /// The devices that are used; none for all.
@@ -135,8 +138,8 @@ impl Plan {
         }
         let empty = Self::checked(&self.file, &Map::new())?;
         let (socket, interfaces) = (self.socket.clone(), self.interfaces.clone());
-        let Self { mode, keep_endpoints, .. } = *self;
-        Ok(Self { mode, socket, keep_endpoints, interfaces, ..empty })
+        let Self { mode, metrics, keep_endpoints, .. } = *self;
+        Ok(Self { mode, socket, metrics, keep_endpoints, interfaces, ..empty })
     }
 
     fn checked(file: &Path, values: &Map<String, Value>) -> Result<Self, Error> {
@@ -144,7 +147,7 @@ impl Plan {
             Table::new(file, "", values, &["buffers", "daemon", "default", "policy", "remeasure"])?;
         let none = Map::new();
         let daemon = whole.table("daemon")?.unwrap_or(&none);
-        let known = ["mode", "socket", "keep_endpoints", "interfaces"];
+        let known = ["mode", "socket", "metrics", "keep_endpoints", "interfaces"];
         let daemon = Table::new(file, "daemon", daemon, &known)?;
         let interfaces = devices(&daemon, None)?;
         let remeasure = match whole.table("remeasure")? {
@@ -159,6 +162,7 @@ impl Plan {
             file: file.to_owned(),
             mode: daemon.word("mode", &MODES)?.unwrap_or(Mode::Auto),
             socket: socket(&daemon)?,
+            metrics: metrics(&daemon)?,
             keep_endpoints: daemon.flag("keep_endpoints")?,
             rules: rules(&whole, interfaces.as_deref())?.into(),
             interfaces,
@@ -227,6 +231,11 @@ fn socket(daemon: &Table<'_>) -> Result<PathBuf, Error> {
     }
     let expected = format!("expected an absolute path below 108 bytes, found {text:?}");
     Err(daemon.wrong("socket", expected))
+}
+
+fn metrics(daemon: &Table<'_>) -> Result<Option<SocketAddr>, Error> {
+    let Some(text) = daemon.text("metrics")? else { return Ok(None) };
+    web::address(text).map(Some).map_err(|words| daemon.wrong("metrics", words))
 }
 
 /// Names of devices, all of which must be among `allowed` if that is given.

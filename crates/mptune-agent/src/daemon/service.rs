@@ -2,7 +2,9 @@
 //!
 //! Everything is checked before anything is changed. It waits for the kernel's events, readers and signals, does
 //! what is due, and samples the connections about once a second; by CLOCK_MONOTONIC alone, so that nobody who sets the
-//! clock concerns it.
+//! clock concerns it. `requests` is what readers of the socket ask for.
+
+mod requests;
 
 use super::adaptation::Adaptation;
 use super::deviation;
@@ -10,16 +12,15 @@ use super::endpoints::Endpoints;
 use super::error::Error;
 use super::figures::Figures;
 use super::hosting::Addresses;
-use super::metrics;
-use super::policy::{ByDestination, Mode, Plan, Rule, Suspended};
+use super::policy::{ByDestination, Mode, Plan, Suspended};
 use super::record::{Record, Records};
-use super::socket::{Refused, Request, Server};
+use super::socket::Server;
 use super::statistics::{Busy, Statistics};
-use super::status::{self, RemeasureStatus, Status};
 use super::steering::Steering;
 use super::systemd::Notify;
 use super::table;
 use super::watchdog::{Ability, Knob, Watchdog};
+use super::web::Web;
 use crate::kernel::signals;
 use crate::kernel::sys::{self, Watch};
 use crate::kernel::sysctl as settings;
@@ -29,9 +30,8 @@ use crate::paths::policies::Policies;
 use crate::paths::survey::Resynced;
 use crate::undo::places;
 use serde::Serialize;
-use serde_json::json;
 use std::fs::File;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -84,6 +84,7 @@ pub struct Service {
     statistics: Statistics,
     watchdog: Watchdog,
     server: Server,
+    web: Option<Web>,
     records: Records,
     figures: Figures,
     adaptation: Adaptation,
@@ -120,16 +121,24 @@ fn wrong(plan: &Plan, key: &str, problem: &str) -> Error {
     Error::File(table::Error::Key { file, key, problem })
 }
 
+/// Listens where the metrics are to be: the option's address comes before the policy file's.
+fn web(plan: &Plan, option: Option<SocketAddr>) -> Result<Option<Web>, Error> {
+    let key = || format!("{}: daemon.metrics", plan.file.display());
+    let place = option.map(|address| ("--metrics".to_owned(), address));
+    let place = place.or_else(|| plan.metrics.map(|address| (key(), address)));
+    place.map(|(of, address)| Web::open(&of, address)).transpose()
+}
+
 impl Service {
     /// Takes over the connections of this network namespace.
     ///
     /// # Errors
     /// It is impossible here; everything is as before then.
-    pub fn begin(plan: Plan, signals: File) -> Result<Self, Error> {
+    pub fn begin(plan: Plan, metrics: Option<SocketAddr>, signals: File) -> Result<Self, Error> {
         let began_ns = sys::monotonic_ns();
         let (userspace, knob) = chosen(&plan)?;
         let (watchdog, left) = Watchdog::begin(&signals)?;
-        match Self::around(plan, signals, userspace, knob, watchdog, began_ns) {
+        match Self::around(plan, metrics, signals, userspace, knob, watchdog, began_ns) {
             Ok(mut service) => {
                 for name in left.names {
                     let why =
@@ -147,6 +156,7 @@ impl Service {
 
     fn around(
         plan: Plan,
+        metrics: Option<SocketAddr>,
         signals: File,
         userspace: bool,
         knob: Option<Knob>,
@@ -158,6 +168,7 @@ impl Service {
             let addresses = Rc::new(Addresses::open(plan.interfaces.clone())?);
             let policies = Box::new(ByDestination::new(&plan, &suspended));
             let server = Server::open(&plan.socket)?;
+            let web = web(&plan, metrics)?;
             let statistics = Statistics::open()?;
             let adaptation = Adaptation::begin(plan.buffers.as_ref())?;
             let steering: Box<dyn Steering> = if userspace {
@@ -167,7 +178,7 @@ impl Service {
                 let keep = plan.keep_endpoints;
                 Box::new(Endpoints::open(policies, addresses.clone(), journal, keep)?)
             };
-            Ok::<_, Error>((addresses, server, statistics, adaptation, steering))
+            Ok::<_, Error>((addresses, (server, web), statistics, adaptation, steering))
         })();
         // Last, when nothing else can fail: from here on new connections are different.
         let set = prepared.and_then(|mut made: (_, _, _, _, Box<dyn Steering>)| {
@@ -179,7 +190,7 @@ impl Service {
                 }
             }
         });
-        let (addresses, server, statistics, adaptation, steering) = match set {
+        let (addresses, (server, web), statistics, adaptation, steering) = match set {
             Ok(made) => made,
             Err(reason) => {
                 let _ = watchdog.end();
@@ -199,6 +210,7 @@ impl Service {
             statistics,
             watchdog,
             server,
+            web,
             records: Records::default(),
             notify: Notify::open(),
             suspended,
@@ -233,6 +245,13 @@ impl Service {
             self.records.add(Record::own(None, "warning", why));
         }
         self.warn_of_routes();
+        if let Some(web) = &self.web {
+            self.records.add(Record::own(None, "metrics", &web.url()));
+            if web.is_open_to_others() {
+                let why = "whoever reaches the address of the metrics can read them";
+                self.records.add(Record::own(None, "warning", why));
+            }
+        }
     }
 
     /// Hosts to which connections may go.
@@ -297,6 +316,7 @@ impl Service {
         for (reader, request) in self.server.step(&ready.server, self.records.last()) {
             self.serve(reader, request);
         }
+        self.show(&ready.web);
         self.suspend();
         if ready.signals {
             self.obey()?;
@@ -336,6 +356,8 @@ impl Service {
             self.watchdog.watch(),
         ];
         watches.extend(self.server.watches());
+        let visitors = watches.len();
+        watches.extend(self.web.iter().flat_map(Web::watches));
         let others = watches.len();
         watches.extend(self.steering.events(now_ns).map(event));
         sys::wait(&mut watches, pause)?;
@@ -344,7 +366,8 @@ impl Service {
             signals: ready[0],
             addresses: ready[1],
             guardian: ready[2],
-            server: ready[3..others].to_vec(),
+            server: ready[3..visitors].to_vec(),
+            web: ready[visitors..others].to_vec(),
         })
     }
 
@@ -381,77 +404,6 @@ impl Service {
             }
             Ok(Some(name)) => Err(Ending::Asked(name)),
             _ => Ok(()),
-        }
-    }
-
-    fn serve(&mut self, reader: u64, request: Request) {
-        match request {
-            Request::Status => {
-                let status = self.status();
-                self.server.answer(reader, &status);
-            }
-            Request::Metrics => {
-                let text = metrics::text(&self.status());
-                self.server.answer(reader, &json!({"event": "metrics", "text": text}));
-            }
-            Request::Events { since } => {
-                let events = self.records.since(since);
-                self.server.answer(reader, &json!({"event": "events", "events": events}));
-            }
-            Request::Reload => match self.reload() {
-                Ok(()) => self.server.answer(reader, &json!({"event": "reloaded"})),
-                Err(error) => self.server.answer(reader, &Refused { reason: &error.to_string() }),
-            },
-            Request::Suspend { policy } => {
-                let suspended = self.rule(&policy).map(drop);
-                match suspended {
-                    Ok(()) => {
-                        self.server.suspend(reader, policy.clone());
-                        // In force before anybody relies on it.
-                        self.suspend();
-                        let done = json!({"event": "suspended", "policy": policy});
-                        self.server.answer(reader, &done);
-                    }
-                    Err(error) => {
-                        self.server.answer(reader, &Refused { reason: &error.to_string() })
-                    }
-                }
-            }
-            Request::Say { policy, what, why } => {
-                let record =
-                    self.rule(&policy).map(|rule| Record::own(Some(&rule.name), &what, &why));
-                match record {
-                    Ok(record) => {
-                        self.records.add(record);
-                        self.server.answer(reader, &json!({"event": "said"}));
-                    }
-                    Err(error) => {
-                        self.server.answer(reader, &Refused { reason: &error.to_string() })
-                    }
-                }
-            }
-        }
-    }
-
-    fn rule(&self, name: &str) -> Result<&Rule, Error> {
-        self.plan.rules.iter().find(|rule| &*rule.name == name).ok_or_else(|| {
-            let known: Vec<_> = self.plan.rules.iter().map(|rule| &*rule.name).collect();
-            Error::Policy { known: known.join(", "), found: name.to_owned() }
-        })
-    }
-
-    /// Leaves new connections of suspended policies alone, and records it.
-    fn suspend(&mut self) {
-        let ordered = self.server.suspended();
-        let before = self.suspended.replace(ordered.clone());
-        for (names, others, what) in
-            [(&ordered, &before, "suspended"), (&before, &ordered, "in force again")]
-        {
-            for name in names.difference(others) {
-                let why = "a measurement is running: new connections are left alone";
-                let why = if what == "suspended" { why } else { "" };
-                self.records.add(Record::own(Some(name), what, why));
-            }
         }
     }
 
@@ -493,6 +445,7 @@ impl Service {
         let same = [
             ("mode", old.mode == new.mode),
             ("socket", old.socket == new.socket),
+            ("metrics", old.metrics == new.metrics),
             ("keep_endpoints", old.keep_endpoints == new.keep_endpoints),
             ("interfaces", old.interfaces == new.interfaces),
         ];
@@ -557,39 +510,6 @@ impl Service {
             lost,
         });
     }
-
-    fn status(&mut self) -> Status {
-        // The counts of connections are as they are now.
-        self.figures.steer(&self.steering.steered());
-        let now_s = sys::realtime_ns() / TICK_NS;
-        let suspended = self.suspended.borrow();
-        let of = |rule: &Rule| self.figures.status(rule, now_s, suspended.contains(&*rule.name));
-        let at_ns = sys::monotonic_ns();
-        Status {
-            version: env!("CARGO_PKG_VERSION"),
-            pid: std::process::id(),
-            mode: self.mode(),
-            policy_file: self.plan.file.clone(),
-            at_ns,
-            uptime_s: (at_ns - self.began_ns) as f64 / 1e9,
-            in_force: self.watchdog.overruled().is_none(),
-            reload_refused: self.reload_refused.clone(),
-            readers: self.server.readers() as u64,
-            lines_dropped: self.server.dropped(),
-            last_event: self.records.last(),
-            resync: self.steering.resynced(),
-            cpu_s: sys::cpu_ns() as f64 / 1e9,
-            memory_bytes: status::memory_bytes(),
-            remeasure: self.plan.remeasure.clone().map(|remeasure| RemeasureStatus {
-                hours: remeasure.hours,
-                max_data: remeasure.max_data,
-                budget: remeasure.budget,
-            }),
-            buffers: self.adaptation.status(),
-            interfaces: self.addresses.overview(&self.remotes()),
-            policies: self.plan.rules.iter().map(of).collect(),
-        }
-    }
 }
 
 /// Descriptors that can be read.
@@ -598,4 +518,5 @@ struct Ready {
     addresses: bool,
     guardian: bool,
     server: Vec<bool>,
+    web: Vec<bool>,
 }

@@ -16,6 +16,8 @@ pub const LONGEST_MPTCP_INFO: usize = 200;
 pub struct Seen {
     /// Payload sent, each byte once.
     pub sent_bytes: u64,
+    /// Payload sent once more on another subflow.
+    pub reinjected_bytes: u64,
     /// Payload received in order.
     pub received_bytes: u64,
     /// Payload acknowledged.
@@ -55,6 +57,7 @@ impl Statistics {
             let Some(token) = info.token.filter(|&token| token != 0) else { return };
             let seen = Seen {
                 sent_bytes: info.bytes_sent.unwrap_or(0),
+                reinjected_bytes: info.bytes_reinjected.unwrap_or(0),
                 received_bytes: info.bytes_received.unwrap_or(0),
                 acked_bytes: info.bytes_acked.unwrap_or(0),
                 // Programs wait until a third of it is free (sk_stream_is_writeable).

@@ -2,7 +2,7 @@
 
 use crate::paths::survey::Resynced;
 use serde::Serialize;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 /// Everything.
@@ -25,6 +25,8 @@ pub struct Status {
     pub in_force: bool,
     /// The reason of the last reload's refusal; none if it was not refused.
     pub reload_refused: Option<String>,
+    /// Where the metrics are, over HTTP; none if nowhere.
+    pub metrics: Option<SocketAddr>,
     /// Connections to the socket.
     pub readers: u64,
     /// Lines that readers have lost.
@@ -138,6 +140,8 @@ pub struct PolicyStatus {
     pub errors: u64,
     /// Payload sent.
     pub sent_bytes: u64,
+    /// Payload that was sent once more on another subflow.
+    pub reinjected_bytes: u64,
     /// Payload received.
     pub received_bytes: u64,
     /// The prediction of the run.

@@ -43,7 +43,15 @@ def strays() -> list[Stray]:
 
 def end_strays() -> list[Stray]:
     """End all strays, by force if necessary, and return those that were found."""
-    ended = strays()
+    return _end(strays())
+
+
+def end_run(run: str) -> list[Stray]:
+    """End all processes with a mark, by force if necessary, and return those that were found."""
+    return _end([process for process in _marked() if process.run == run])
+
+
+def _end(ended: list[Stray]) -> list[Stray]:
     for number in (signal.SIGTERM, signal.SIGKILL):
         for stray in ended:
             with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -36,10 +36,12 @@ up down pgup pgdn home end   select a row
 enter right left             show or hide the subflows of a connection
 e                            show or hide those of all
 s S                          sort by the next column; turn the order round
-/                            filter: all words, anywhere in a connection; escape ends it
-x                            pin a connection: it stays at the top, whatever the filter
+/                            filter: all words, anywhere in a connection;
+                             escape ends it
+x                            pin a connection: it stays at the top
 p                            pause
-b                            make the selected subflow standby or active (asks first)
+b                            make the selected subflow standby or active,
+                             after a question
 q ctrl+c                     quit
 
 limit: what held a subflow back for most of the last interval

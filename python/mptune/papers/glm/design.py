@@ -88,7 +88,7 @@ class Coding:
     """
 
     def __init__(self, measurements: Measurements, ignore: Sequence[str] = ()) -> None:
-        self.levels = {
+        self.levels: dict[str, tuple[str, ...]] = {
             factor: measurements.levels(factor)
             for factor in measurements.factors
             if factor not in ignore and len(measurements.levels(factor)) > 1
@@ -135,10 +135,11 @@ class Design:
     def __init__(self, measurements: Measurements, coding: Coding, form: Form) -> None:
         import numpy as np
 
-        self.coding, self.form = coding, form
+        self.coding: Coding = coding
+        self.form: Form = form
         self.measurements = measurements
-        self.y = np.array([row.throughput_mbps for row in measurements.rows])
-        self.x = np.array([X_OF[form.regressor](row.buffer_mib) for row in measurements.rows])
+        self.y: Array = np.array([row.throughput_mbps for row in measurements.rows])
+        self.x: Array = np.array([X_OF[form.regressor](row.buffer_mib) for row in measurements.rows])
         self._dummies: dict[str, Array] = {}
 
     def columns(self, term: Term) -> "Array":

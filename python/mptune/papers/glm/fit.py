@@ -22,6 +22,7 @@ from mptune.trial import Combination
 
 if TYPE_CHECKING:
     from mptune.papers.glm.design import Array
+    from mptune.papers.glm.forward import Step
 
 
 class TermTest(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,11 +65,14 @@ class FormFit:
     """
 
     def __init__(self, measurements: Measurements, coding: Coding, form: str, alpha: float) -> None:
-        self.form, self.coding = form, coding
-        self.design = Design(measurements, coding, FORMS[form])
-        self.terms, self.steps = forward_inclusion(self.design, alpha)
-        self.matrix = self.design.matrix(self.terms)
-        self.linear = self._fitted(self.terms)
+        self.form: str = form
+        self.coding: Coding = coding
+        self.design: Design = Design(measurements, coding, FORMS[form])
+        terms, steps = forward_inclusion(self.design, alpha)
+        self.terms: list[Term] = terms
+        self.steps: list[Step] = steps
+        self.matrix: Array = self.design.matrix(self.terms)
+        self.linear: LinearFit = self._fitted(self.terms)
         self.coefficients: Array = self.linear.coefficients[self.linear.kept]
 
     @property

@@ -167,32 +167,35 @@ class LinearFit:
         import numpy as np
         from statsmodels.regression.linear_model import OLS
 
-        self.data, self.intercept, self.alpha = data, intercept, alpha
-        self.effects = _effects(data, terms, first=int(intercept))
-        self.names = ["intercept"] * intercept + [
+        self.data: Data = data
+        self.intercept: bool = intercept
+        self.alpha: float = alpha
+        self.effects: list[_Effect] = _effects(data, terms, first=int(intercept))
+        self.names: list[str] = ["intercept"] * intercept + [
             name for effect in self.effects for name in _column_names(effect, data)
         ]
         n = len(data.y)
         blocks = np.empty((n, 0)) if always is None else always
-        self.matrix = np.hstack(
+        self.matrix: Array = np.hstack(
             [np.ones((n, int(intercept))), *(_columns(effect, data) for effect in self.effects)]
         )
         lengths = np.linalg.norm(self.matrix, axis=0)
         self._scale: Array = np.where(lengths > 0, lengths, 1.0)
         scaled = self.matrix / self._scale
         self._blocks = blocks.shape[1]
-        self.kept = _independent(blocks, scaled)
+        self.kept: NDArray[np.int64] = _independent(blocks, scaled)
         self._design = np.hstack([blocks, scaled[:, self.kept]])
         # A mean far from 0 costs digits: 16 of 16 in NIST's most difficult sets.
         self._centre = float(data.y.mean()) if intercept else 0.0
         centred = data.y - self._centre
         result: Any = OLS(centred, self._design).fit(method="qr")
-        solution, self.residuals = _refined(self._design, centred, result.params, result.resid)
+        solution, residuals = _refined(self._design, centred, result.params, result.resid)
+        self.residuals: Array = residuals
         self.coefficients: Array = np.zeros(len(self.names))
         self.coefficients[self.kept] = solution[self._blocks :] / self._scale[self.kept]
         if intercept:
             self.coefficients[0] += self._centre
-        self.df_resid = n - self._design.shape[1]
+        self.df_resid: int = n - self._design.shape[1]
 
     @cached_property
     def squares(self) -> float:

@@ -41,6 +41,13 @@
     choose();
   }
 
+  const all = document.getElementById("print-all");
+  if (all) {
+    const choose = () => document.body.classList.toggle("whole", all.checked);
+    all.addEventListener("change", choose);
+    choose();
+  }
+
   for (const legend of document.querySelectorAll(".legend")) {
     const buttons = [...legend.querySelectorAll("button")];
     for (const button of buttons) {

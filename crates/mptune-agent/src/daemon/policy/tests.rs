@@ -81,6 +81,10 @@ fn an_error_is_one_line_with_its_key() {
             "daemon.socket: expected an absolute path below 108 bytes",
         ),
         (
+            "[daemon]\nmetrics = \"localhost:9464\"".to_owned(),
+            "daemon.metrics: expected an IP address with a port, such as 127.0.0.1:9464 or [::1]:9464, found \"localhost:9464\"",
+        ),
+        (
             "[daemon]\ninterfaces = []".to_owned(),
             "daemon.interfaces: expected a list of text, found an empty list",
         ),

@@ -1,0 +1,184 @@
+"""Runs of a directory as they are now: finished, at work, left unfinished, or damaged.
+
+A run that vanishes, or that somebody is writing, is no error: it is told as it is, in one line.
+"""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from mptune._text import pace
+from mptune.errors import InputError, MptuneError
+from mptune.files import name_of, reason
+from mptune.result.in_short import InShort, read_in_short
+from mptune.store import Progress, open_store
+from mptune.store.directory import CONFIG, RESULT, STORE, is_run, is_unfinished, working_in
+
+#: Folders below the directory in which runs are looked for, and entries that are looked at.
+_DEPTH, _ENTRIES = 2, 5_000
+#: Trials from whose ends the pace follows.
+_LATEST = 200
+
+#: What tells one state of a file from another.
+_Signature = tuple[tuple[int, int, int] | None, ...]
+
+
+class AtWork(msgspec.Struct, frozen=True, kw_only=True):
+    """A campaign without a result, as far as it is.
+
+    Attributes
+    ----------
+    process : number of the process that works in it; None if it was interrupted.
+    name : of the campaign or the network.
+    created : as ISO 8601.
+    phases : those that have begun.
+    failures : reasons with their counts, most frequent first.
+    pace : of the last trials, in words; empty before the second one.
+    quiet_s : since the end of the last trial, seconds; None before the first one.
+    """
+
+    process: int | None
+    name: str
+    created: str
+    phases: tuple[Progress, ...]
+    failures: tuple[tuple[str, int], ...]
+    pace: str
+    quiet_s: float | None
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """A run directory.
+
+    Attributes
+    ----------
+    name : its path below the directory that is looked at.
+    short : of a finished one, its row.
+    at_work : of an unfinished one, its progress.
+    process : number of the process that works in it, if one does.
+    trouble : why there is neither, in a line.
+    """
+
+    name: str
+    path: Path
+    short: InShort | None = None
+    at_work: AtWork | None = None
+    process: int | None = None
+    trouble: str = ""
+
+    @property
+    def state(self) -> str:
+        """It in a few words."""
+        if self.trouble:
+            return "cannot be read"
+        if self.at_work is not None:
+            return "interrupted" if self.process is None else f"running (process {self.process})"
+        return "finished" if self.process is None else f"finished, process {self.process} works in it"
+
+
+class Runs:
+    """The runs of a directory, or a single one.
+
+    Parameters
+    ----------
+    place : a run directory, or a directory with some in it.
+
+    Raises
+    ------
+    InputError : it is neither.
+    """
+
+    def __init__(self, place: Path) -> None:
+        self.place, self.single = place, is_run(place)
+        self._known: dict[str, tuple[_Signature, InShort]] = {}
+        try:
+            next(place.iterdir(), None)
+        except (OSError, ValueError) as error:
+            expected = f"expected a run, or a directory with runs in it: {reason(error)}"
+            raise InputError(str(place), "", expected) from None
+        if not self.names():
+            raise InputError(str(place), "", "expected a run, or a directory with runs in it, found none")
+
+    def names(self) -> dict[str, Path]:
+        """Run directories by their names, in alphabetical order: what may be asked for, and nothing else."""
+        if self.single:
+            return {name_of(self.place): self.place}
+        left = [_ENTRIES]
+        return dict(sorted(_found(self.place, "", _DEPTH, left)))
+
+    def all(self) -> list[Run]:
+        """All of them, those at work first, then the latest."""
+        runs = [self.look(name, path) for name, path in self.names().items()]
+        runs.sort(key=lambda run: "" if run.short is None else run.short.time, reverse=True)
+        return sorted(runs, key=lambda run: (run.at_work is None, run.process is None, bool(run.trouble)))
+
+    def look(self, name: str, path: Path) -> Run:
+        """A run as it is now."""
+        process = working_in(path)
+        try:
+            if is_unfinished(path):
+                at_work = _at_work(path, process)
+                return Run(name=name, path=path, at_work=at_work, process=process)
+            return Run(name=name, path=path, short=self._in_short(name, path), process=process)
+        except MptuneError as error:
+            return Run(name=name, path=path, trouble=str(error))
+        except OSError as error:  # it vanished while it was read
+            return Run(name=name, path=path, trouble=f"{path}: {reason(error)}")
+
+    def _in_short(self, name: str, path: Path) -> InShort:
+        now = signature(path)
+        before, short = self._known.get(name, (None, None))
+        if short is None or before != now:
+            short = read_in_short(path)
+            self._known[name] = now, short
+        return short
+
+
+def signature(path: Path) -> _Signature:
+    """What changes whenever a finished run does."""
+    return tuple(_stamp(path / name) for name in (CONFIG, RESULT, STORE))
+
+
+def _stamp(file: Path) -> tuple[int, int, int] | None:
+    try:
+        status = file.stat()
+    except (OSError, ValueError):
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _found(place: Path, above: str, depth: int, left: list[int]) -> Iterator[tuple[str, Path]]:
+    """Runs below a directory, not below each other, and nothing that is hidden."""
+    try:
+        entries = sorted(place.iterdir())
+    except OSError:
+        return
+    for entry in entries:
+        left[0] -= 1
+        if left[0] < 0:
+            return
+        if entry.name.startswith(".") or not entry.is_dir():
+            continue
+        if is_run(entry):
+            yield f"{above}{entry.name}", entry
+        elif depth > 1 and not entry.is_symlink():
+            yield from _found(entry, f"{above}{entry.name}/", depth - 1, left)
+
+
+def _at_work(path: Path, process: int | None) -> AtWork:
+    with open_store(path / STORE, write=False) as store:
+        campaign = store.campaign()
+        latest = store.rows(f"SELECT finished FROM trial ORDER BY id DESC LIMIT {_LATEST}")
+        phases, failures = store.progress(), store.failures()
+    ends = [float(row["finished"]) for row in latest]
+    took_s = max(ends) - min(ends) if len(ends) > 1 else 0.0
+    return AtWork(
+        process=process,
+        name=campaign.name,
+        created=campaign.created,
+        phases=tuple(phases),
+        failures=tuple(failures),
+        pace=pace((len(ends) - 1) / took_s, "trials") if took_s > 0 else "",
+        quiet_s=max(0.0, time.time() - max(ends)) if ends else None,
+    )
