@@ -120,6 +120,7 @@ def _programs() -> Iterator[tuple[str, dict[str, Any]]]:
     sys.path.append(str(REPOSITORY))
     from tests.plugins.bpf_objects import objects, verified
 
+    bpf.STEP_S = _COMMAND_S
     command = [sys.executable, str(REPOSITORY / "tests/kernel/bpf_transfer.py")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as transfers:
         assert transfers.stdin is not None and transfers.stdout is not None

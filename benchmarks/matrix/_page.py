@@ -114,22 +114,26 @@ def _settings(kernels: Sequence[Asked]) -> list[list[str]]:
 
 
 def _programs(kernels: Sequence[Asked]) -> list[list[str]]:
-    """A line for each BPF program: the instructions that the verifier followed."""
-    asked = [{line["name"]: line for line in kernel.said("program")} for kernel in kernels]
-    names = dict.fromkeys(name for programs in asked for name in programs)
-    return [_head("", kernels)] + [
-        [f"`{name}`", *(_program(programs.get(name)) for programs in asked)] for name in names
+    """A line for each path policy, and one for the window algorithms without."""
+    asked = [kernel.said("program") for kernel in kernels]
+    policies = dict.fromkeys(line["name"].partition("+")[2] for programs in asked for line in programs)
+    return [_head("with", kernels)] + [
+        [
+            f"`{policy}`" if policy else "no policy",
+            *(_accepted([line for line in of if line["name"].partition("+")[2] == policy]) for of in asked),
+        ]
+        for policy in policies
     ]
 
 
-def _program(line: dict[str, Any] | None) -> str:
-    if line is None:
+def _accepted(programs: Sequence[dict[str, Any]]) -> str:
+    """How many are accepted and deliver every byte, and the most instructions that the verifier followed."""
+    # Algorithms that the kernel has itself are no programs.
+    own = [line for line in programs if line.get("refused") or line.get("instructions")]
+    well = [line["instructions"] for line in own if line.get("intact")]
+    if not own:
         return _NONE
-    if "refused" in line:
-        return "refused"
-    if not line["intact"]:
-        return "a transfer was not intact"
-    return "in the kernel" if line["instructions"] is None else f"{line['instructions']:,}"
+    return f"{len(well)} of {len(own)}" + (f", at most {max(well):,}" if well else "")
 
 
 def _findings(kernels: Sequence[Asked]) -> list[list[str]]:
