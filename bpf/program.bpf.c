@@ -7,6 +7,8 @@
  *
  * Alone, an algorithm has `cong_avoid`, and the kernel does the rest. With a policy, which owns the pacing rate, it has
  * `cong_control` in its place, and recovery.h does the rest.
+ *
+ * With TX_START it is for kernels in which the start of sending after an idle time is a hook of its own (Linux 7.3).
  */
 #include "kernel.h"
 
@@ -130,16 +132,39 @@ void PROGRAM(set_state, struct sock *sk, __u8 new_state)
 #else
 #define REPORT(sk, event) ((void)0)
 #endif
-SEC("struct_ops/cwnd_event")
-void PROGRAM(cwnd_event, struct sock *sk, enum tcp_ca_event event)
+
+static __always_inline void sending_starts(struct sock *sk)
 {
 #ifdef POLICY_PRIVATE
 	/* The kernel would have reported the restart, and then the start. */
-	if (event == CA_EVENT_TX_START && restart(tcp_sk(sk)))
+	if (restart(tcp_sk(sk)))
 		REPORT(sk, CA_EVENT_CWND_RESTART);
 #endif
+	REPORT(sk, CA_EVENT_TX_START);
+}
+
+#ifdef TX_START
+SEC("struct_ops/cwnd_event_tx_start")
+void PROGRAM(cwnd_event_tx_start, struct sock *sk)
+{
+	sending_starts(sk);
+}
+
+SEC("struct_ops/cwnd_event")
+void PROGRAM(cwnd_event, struct sock *sk, enum tcp_ca_event event)
+{
 	REPORT(sk, event);
 }
+#else
+SEC("struct_ops/cwnd_event")
+void PROGRAM(cwnd_event, struct sock *sk, enum tcp_ca_event event)
+{
+	if (event == CA_EVENT_TX_START)
+		sending_starts(sk);
+	else
+		REPORT(sk, event);
+}
+#endif
 #endif
 
 #ifdef WINDOW_PKTS_ACKED
@@ -173,6 +198,9 @@ struct tcp_congestion_ops REGISTERED = {
 #endif
 #if defined(WINDOW_CWND_EVENT) || defined(POLICY_PRIVATE)
 	.cwnd_event = (void *)NAMED(cwnd_event, ALGORITHM),
+#ifdef TX_START
+	.cwnd_event_tx_start = (void *)NAMED(cwnd_event_tx_start, ALGORITHM),
+#endif
 #endif
 #ifdef WINDOW_PKTS_ACKED
 	.pkts_acked = (void *)NAMED(pkts_acked, ALGORITHM),

@@ -117,9 +117,11 @@ def test_a_guest_ends_with_whoever_booted_it_even_by_a_kill(stand_in):
 def test_a_new_answer_replaces_what_was_kept_of_the_same_release_only():
     merged = importlib.import_module("matrix").merged
     before = {"release": "6.1", "said": [{"event": "doctor", "said": 1}, {"event": "finding", "name": "a"}]}
-    now = {"release": "6.1", "said": [{"event": "doctor", "said": 2}]}
+    now = {"release": "6.1", "ended": {"well": True}, "said": [{"event": "doctor", "said": 2}]}
     assert merged(before, now)["said"] == [{"event": "finding", "name": "a"}, {"event": "doctor", "said": 2}]
     assert merged(before | {"release": "6.0"}, now) == now
+    died = now | {"release": "6.2", "ended": {"well": False}}
+    assert merged(before, died) == before and merged({}, died) == died
 
 
 OUTPUT = """Linux X

@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from mptune.errors import MptuneError
+from mptune.linux import bpf
 
+REPOSITORY = Path(__file__).parent.parent.parent
 FINDINGS = Path(__file__).parent.parent / "findings"
 #: So long that the subflow joins, and data arrive, while recv() holds the socket, however slow the guest is.
 _HOLD = ("--hold", "20")
@@ -32,6 +34,8 @@ PROGRAMS = {
 _COMMAND_S = 240
 #: Modules whose congestion controls are to be seen, and devices.
 _LOADED = ("tun", "tcp_hybla", "tcp_scalable", "tcp_vegas", "tcp_dctcp", "tcp_bbr", "sch_tbf", "veth")
+#: Bytes of a transfer with a BPF program, over both of its subflows.
+_TRANSFER = 500_000
 _INTEGRITY = ("--transfers", "3000", "--within", "60s")
 
 
@@ -111,12 +115,44 @@ def _finding(name: str) -> Iterator[tuple[str, dict[str, Any]]]:
         yield "finding", {"name": name, "arguments": arguments, **done}
 
 
+def _programs() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each BPF program: the instructions that the verifier followed, and a transfer with it."""
+    sys.path.append(str(REPOSITORY))
+    from tests.plugins.bpf_objects import objects, verified
+
+    bpf.STEP_S = _COMMAND_S
+    command = [sys.executable, str(REPOSITORY / "tests/kernel/bpf_transfer.py")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as transfers:
+        assert transfers.stdin is not None and transfers.stdout is not None
+        for cc in bpf.programs():
+            before = objects()
+            try:
+                with bpf.loaded([cc]) as names:
+                    added = [number for kind, number in objects() - before if kind == "prog"]
+                    transfers.stdin.write(json.dumps({"cc": names[cc], "size": _TRANSFER}) + "\n")
+                    transfers.stdin.flush()
+                    result = json.loads(transfers.stdout.readline())
+                    yield (
+                        "program",
+                        {
+                            "name": cc,
+                            "instructions": max(map(verified, added), default=None),
+                            "intact": result["intact"] and result["cc"] == names[cc],
+                            "carried": result["carried"],
+                        },
+                    )
+            except MptuneError as error:
+                yield "program", {"name": cc, "refused": str(error)}
+        transfers.stdin.close()
+
+
 #: The steps.
 STEPS: dict[str, Callable[[], Iterator[tuple[str, dict[str, Any]]]]] = {
     "settings": _settings,
     "doctor": _doctor,
     **{name: partial(_finding, name) for name in PROGRAMS},
     "integrity": _integrity,
+    "programs": _programs,
 }
 
 

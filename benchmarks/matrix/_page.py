@@ -59,6 +59,7 @@ def write(results: Path) -> None:
         "doctor": _doctor(kernels),
         "settings": _settings(kernels),
         "findings": _findings(kernels),
+        "programs": _programs(kernels),
     }.items():
         replace(PAGE, name, table(rows))
 
@@ -110,6 +111,29 @@ def _settings(kernels: Sequence[Asked]) -> list[list[str]]:
     counted = [kernel.one("settings", "counters") or [] for kernel in kernels]
     rows.append(["counters (`MPTcpExt`)", *(str(len(names)) for names in counted)])
     return rows
+
+
+def _programs(kernels: Sequence[Asked]) -> list[list[str]]:
+    """A line for each path policy, and one for the window algorithms without."""
+    asked = [kernel.said("program") for kernel in kernels]
+    policies = dict.fromkeys(line["name"].partition("+")[2] for programs in asked for line in programs)
+    return [_head("with", kernels)] + [
+        [
+            f"`{policy}`" if policy else "no policy",
+            *(_accepted([line for line in of if line["name"].partition("+")[2] == policy]) for of in asked),
+        ]
+        for policy in policies
+    ]
+
+
+def _accepted(programs: Sequence[dict[str, Any]]) -> str:
+    """How many are accepted and deliver every byte, and the most instructions that the verifier followed."""
+    # Algorithms that the kernel has itself are no programs.
+    own = [line for line in programs if line.get("refused") or line.get("instructions")]
+    well = [line["instructions"] for line in own if line.get("intact")]
+    if not own:
+        return _NONE
+    return f"{len(well)} of {len(own)}" + (f", at most {max(well):,}" if well else "")
 
 
 def _findings(kernels: Sequence[Asked]) -> list[list[str]]:

@@ -72,8 +72,10 @@ def _brief(line: dict[str, Any]) -> str:
 def merged(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
     """The stored results of a kernel, with the repeated steps replaced.
 
-    Of another package than before, nothing is kept.
+    Of another package than before, nothing is kept; of a guest that died, nothing is taken.
     """
+    if before and not now["ended"]["well"]:
+        return before
     if before.get("release") != now["release"]:
         return now
     again = {_what(line) for line in now["said"]}

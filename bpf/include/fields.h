@@ -139,6 +139,9 @@ struct tcp_congestion_ops {
 	void (*in_ack_event)(struct sock *sk, __u32 flags);
 	void (*cong_control)(struct sock *sk, __u32 ack, int flag, const struct rate_sample *rs);
 	void (*init)(struct sock *sk);
+#ifdef TX_START
+	void (*cwnd_event_tx_start)(struct sock *sk);
+#endif
 	char name[16];
 };
 
@@ -150,6 +153,29 @@ extern void tcp_reno_cong_avoid(struct sock *sk, __u32 ack, __u32 acked) __ksym;
 extern __u32 tcp_reno_ssthresh(struct sock *sk) __ksym;
 extern __u32 tcp_reno_undo_cwnd(struct sock *sk) __ksym;
 extern void *bpf_rdonly_cast(const void *object, __u32 type) __ksym;
+
+/* kernel/bpf/bpf_iter.c, Linux 6.4. */
+struct bpf_iter_num {
+	__u64 opaque;
+} __attribute__((aligned(8)));
+
+extern int bpf_iter_num_new(struct bpf_iter_num *turns, int start, int end) __ksym;
+extern int *bpf_iter_num_next(struct bpf_iter_num *turns) __ksym;
+extern void bpf_iter_num_destroy(struct bpf_iter_num *turns) __ksym;
+
+/* for_turns(turn, times) { ... }: with an int from 0 to times - 1. The verifier follows it until a turn begins as one
+ * before did, where it would follow every turn of an ordinary loop. Clang emits no type of a function that only ends a
+ * variable: hence its name. */
+#define for_turns(turn, times)                                                                       \
+	for (struct bpf_iter_num turns_ __attribute__((cleanup(bpf_iter_num_destroy))),              \
+	     *unused_ __attribute__((unused)) = (bpf_iter_num_new(&turns_, 0, times),                \
+						     (void)bpf_iter_num_destroy, (void *)0);         \
+	     ({                                                                                      \
+		     int *at_ = bpf_iter_num_next(&turns_);                                          \
+		     if (at_)                                                                        \
+			     (turn) = *at_;                                                          \
+		     at_;                                                                            \
+	     });)
 
 /* Hooks get the whole tcp_sock as the type of its first member (bpf_tcp_ca_is_valid_access). */
 static __always_inline struct tcp_sock *tcp_sk(struct sock *sk)

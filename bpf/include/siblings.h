@@ -39,6 +39,7 @@ struct walk {
 	const struct tcp_sock *own;
 	const struct mptcp_subflow_context *mine, *current;
 	const struct list_head *node, *end;
+	int step; /* 0 for its own */
 };
 
 static __always_inline const struct mptcp_subflow_context *context_at(const void *address)
@@ -61,8 +62,11 @@ static __always_inline bool begin(struct walk *walk, const struct tcp_sock *own)
 	return true;
 }
 
+/* To its own subflow first. */
 static __always_inline bool advance(struct walk *walk)
 {
+	if (!walk->step)
+		return true;
 	if (!walk->node || walk->node == walk->end)
 		return false;
 	walk->current = context_at((const void *)walk->node -
@@ -90,13 +94,13 @@ static __always_inline bool counts(const struct walk *walk, const struct tcp_soc
 }
 
 /* Reads the subflow that the walk has reached; false if it does not count or has already been counted. */
-static __always_inline bool observe(const struct walk *walk, bool first, struct subflow *subflow)
+static __always_inline bool observe(const struct walk *walk, struct subflow *subflow)
 {
 	const struct tcp_sock *tp = walk->own;
 	__u64 cwnd;
 	__u8 state;
 
-	if (!first) {
+	if (walk->step) {
 		tp = bpf_rdonly_cast(walk->current->tcp_sock, bpf_core_type_id_kernel(struct tcp_sock));
 		if (walk->current == walk->mine || !counts(walk, tp))
 			return false;
@@ -110,12 +114,13 @@ static __always_inline bool observe(const struct walk *walk, bool first, struct 
 	return true;
 }
 
-/* for_each_subflow(&walk, &subflow) { ... } after begin(&walk, own). Keep the body's sums in the socket, not in
- * variables: the verifier forgets what is stored there, but would track every value that a variable can take
- * from subflow to subflow. */
-#define for_each_subflow(walk, subflow)                                        \
-	for (int step_ = 0; step_ <= MAX_SUBFLOWS && (!step_ || advance(walk)); step_++) \
-		if (observe(walk, !step_, subflow))
+/* for_each_subflow(&walk, &subflow) { ... } after begin(&walk, own). Keep the body's sums in the socket, not in variables:
+ * the verifier forgets what is stored there, and so sees soon that a turn brings nothing new. */
+#define for_each_subflow(walk, subflow)                 \
+	for_turns((walk)->step, MAX_SUBFLOWS + 1)       \
+		if (!advance(walk))                     \
+			break;                          \
+		else if (observe(walk, subflow))
 
 /* Segments per own RTT, 2^-16. At most 2^46; the sum over 32 subflows at most 2^51. */
 static __always_inline __u64 rate(const struct subflow *subflow)

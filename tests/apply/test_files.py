@@ -200,6 +200,37 @@ def test_a_profile_of_tuned(written: Path):
     assert parsed["script"]["script"] == "${i:PROFILE_DIR}/script.sh"
 
 
+@pytest.mark.parametrize("which", ["written", "harmful"])
+def test_the_shell_reads_the_script_of_networkmanager(which: str, request: pytest.FixtureRequest):
+    scripts = list(request.getfixturevalue(which).rglob("NetworkManager/90-mptune"))
+    assert len(scripts) == 2
+    for script in scripts:
+        assert os.access(script, os.X_OK)
+        subprocess.run(["sh", "-n", str(script)], check=True)
+
+
+def test_the_script_of_networkmanager_knows_devices_as_they_are(harmful: Path, tmp_path: Path):
+    """A stand-in for `ip` writes down its arguments."""
+    place = tmp_path / "bin"
+    place.mkdir()
+    stand_in = place / "ip"
+    stand_in.write_text('#!/bin/sh\nprintf "%s|" "$@" >> "$NOTED"; echo >> "$NOTED"\necho default\n')
+    stand_in.chmod(0o755)
+    noted = tmp_path / "noted"
+    environment = {"PATH": f"{place}:{os.environ['PATH']}", "NOTED": str(noted)}
+
+    def called(*arguments: str) -> list[str]:
+        noted.write_text("")
+        script = str(harmful / "H/NetworkManager/90-mptune")
+        subprocess.run([script, *arguments], env=environment, check=True, capture_output=True)
+        return noted.read_text().splitlines()
+
+    limits = "mptcp|limits|set|subflows|3|add_addr_accepted|1|"
+    made = called(DEVICE, "up")
+    assert limits in made and f"-4|route|change|default|dev|{DEVICE}|table|102|congctl|cubic|" in made
+    assert called("lo", "dhcp4-change") == [limits] and called(DEVICE, "down") == []
+
+
 def test_networkmanager_gets_flags_by_device(written: Path):
     parsed = profile(written / "H/NetworkManager/90-mptune.conf")
     flags = {
@@ -322,7 +353,11 @@ def test_a_section_of_networkmanager_is_one_section(run: Make):
         HOME, interfaces=tuple({**interface, "device": name} for interface, name in devices)
     )
     sender = read(run(network=network, **MESH), home)[0]
-    (file,) = (made for made in files.made(sender) if made.path.startswith("NetworkM"))
+    (file,) = (
+        made
+        for made in files.made(sender)
+        if made.path.endswith("90-mptune.conf") and "NetworkM" in made.path
+    )
     names = re.findall(r"^\[(.*)\]$", file.content.decode(), re.M)
     assert len(names) == len(set(names)) == 2 and not any(set("[]") & set(name) for name in names)
 

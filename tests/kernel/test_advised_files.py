@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -71,3 +72,42 @@ def test_start_and_stop_leave_routes_and_endpoints_as_they_were(tmp_path: Path):
     # What a route has besides stays.
     assert "proto dhcp" in changed[0] + changed[1] and "mtu 1400" in changed[0] + changed[1]
     assert after.splitlines() == [line.replace(" congctl reno", "") for line in before.splitlines()]
+
+
+DISPATCHED = f"""
+{NETWORK}
+sh "$1" eth1 down
+({SHOW}) > before
+sh "$1" eth1 up || exit 1
+({SHOW}) > during
+ip route replace default via 10.0.1.1 dev eth1 proto dhcp metric 100
+sh "$1" eth1 dhcp4-change || exit 1
+({SHOW}) > after
+"""
+
+
+def test_networkmanager_gives_a_route_its_congestion_control_back(tmp_path: Path):
+    """As it calls the script: for one device, when it comes up and when it has another lease."""
+    make_runs(tmp_path, "grid")
+    settings: dict[str, Any] = {
+        "protocol": "mptcp",
+        "opm": "fullmesh",
+        "subflows": ["F-T", "F-V", "M-T", "M-V"],
+        "standby": [],
+    }
+    sender, _ = plan(altered(tmp_path / "grid", tmp_path / "run", occ="cubic", **settings))
+    files.write([resolve(sender, HOME)], tmp_path / "files")
+    unshare = shutil.which("unshare", path=needs.ADMINISTRATION)
+    assert unshare is not None
+    script = str(tmp_path / "files/H/NetworkManager/90-mptune")
+    environment = {**os.environ, "PATH": needs.ADMINISTRATION}
+    command = [unshare, "--net", "sh", "-c", DISPATCHED, "sh", script]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    before, during, after = ((tmp_path / name).read_text() for name in ("before", "during", "after"))
+    assert "congctl cubic" not in before and "congctl reno" in before
+    for text in (during, after):
+        assert "add_addr_accepted 1 subflows 3" in text
+        changed = [line for line in text.splitlines() if "congctl cubic" in line]
+        assert len(changed) == 1 and "dev eth1" in changed[0] and "proto dhcp" in changed[0]
+        assert "congctl reno" in text  # the other device's

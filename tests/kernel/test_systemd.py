@@ -1,5 +1,6 @@
 """What mptune leaves to systemd, under a real one: the daemon's unit, and what waits for a confirmation."""
 
+import importlib
 import json
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from mptune.daemon import units
 from mptune.daemon.client import Client
 from mptune.linux import agent
 from tests.kernel.systemd_world import Systemd
+from tests.plugins.needs import ROOT
 from tests.plugins.waiting import until
 
 pytestmark = [pytest.mark.needs("root"), pytest.mark.timeout(180)]
@@ -218,3 +220,68 @@ def test_nobody_confirms_and_a_unit_puts_everything_back(systemd):
     unit = listed.split()[0]
     until(lambda: systemd.run("cat", wmem).stdout == before, "the value from before")
     until(lambda: systemd.properties(unit, "LoadState") == ["not-found"], "the end of the unit")
+
+
+#: Prints what is at the address of the metrics.
+FETCH = (
+    "import urllib.request; print(urllib.request.urlopen('http://127.0.0.1:9464/metrics').read().decode())"
+)
+METRICS = f'[daemon]\nmetrics = "127.0.0.1:9464"\n{FULLMESH}'
+
+
+def test_the_unit_lets_the_daemon_show_its_metrics_where_it_is_told(service):
+    """The one that is written without an address lets it open no socket of the Internet."""
+    policy = service.root / POLICY.relative_to("/")
+    policy.write_text(METRICS)
+    service.run("systemctl", "stop", UNIT)
+    assert service.run("systemctl", "start", UNIT, fails=True).returncode != 0
+    assert "expected an address of this machine with a free port" in service.said(UNIT)
+    programs = units.Programs(agent=AGENT, mptune=("mptune",))
+    for name, text in units.texts(programs, POLICY, None, "127.0.0.1:9464").items():
+        (service.root / "etc/systemd/system" / name).write_text(text)
+    service.run("systemctl", "daemon-reload")
+    service.run("systemctl", "reset-failed", UNIT, fails=True)
+    assert service.run("systemctl", "start", UNIT, fails=True).returncode == 0, service.said(UNIT)
+    fetched = subprocess.run(
+        service.near(sys.executable, "-c", FETCH), capture_output=True, text=True, check=True
+    ).stdout
+    assert 'mptune_connections{policy="sites"} 0\n' in fetched and fetched.rstrip().endswith("# EOF")
+
+
+@pytest.mark.needs("deb")
+def test_the_package_is_installed_serves_and_leaves_nothing(systemd, tmp_path, monkeypatch):
+    """By dpkg itself, with the scripts of the package beside a systemd at work."""
+    monkeypatch.syspath_prepend(str(ROOT / "shipping"))
+    package = importlib.import_module("deb").pack(agent.program(), tmp_path)
+    (systemd.root / "tmp" / package.name).write_bytes(package.read_bytes())
+
+    def left() -> list[str]:
+        wanted = f"etc/systemd/system/multi-user.target.wants/{UNIT}"
+        places = ["etc/mptune", str(STATE), "var/lib/mptune-daemon", "usr/sbin/mptune-agent", "run/mptune"]
+        places += [f"lib/systemd/system/{UNIT}", "usr/share/doc/mptune-daemon", wanted]
+        return [
+            place
+            for place in places
+            if (systemd.root / place).is_symlink() or (systemd.root / place).exists()
+        ]
+
+    # What the tests before have left.
+    before = ("/etc/mptune", f"/etc/systemd/system/{UNIT}", f"/{STATE}", "/var/lib/mptune-daemon")
+    # And what keeps packages from starting and stopping services, as in images of containers.
+    systemd.run("rm", "-rf", *before, "/usr/sbin/policy-rc.d")
+    systemd.run("systemctl", "daemon-reload")
+    assert left() == []
+    systemd.run("dpkg", "--install", f"/tmp/{package.name}")
+    assert systemd.properties(UNIT, "ActiveState", "UnitFileState") == ["inactive", "disabled"]
+    (systemd.root / "etc/mptune").mkdir()
+    (systemd.root / POLICY.relative_to("/")).write_text(METRICS)
+    assert systemd.run("systemctl", "enable", "--now", UNIT, fails=True).returncode == 0, systemd.said(UNIT)
+    assert manager(systemd) == "userspace"
+    fetched = subprocess.run(
+        systemd.near(sys.executable, "-c", FETCH), capture_output=True, text=True, check=True
+    ).stdout
+    assert "mptune_daemon_info{" in fetched
+    systemd.run("dpkg", "--install", f"/tmp/{package.name}")  # as an update does
+    assert systemd.properties(UNIT, "ActiveState") == ["active"]
+    systemd.run("dpkg", "--purge", "mptune-daemon")
+    assert manager(systemd) == "kernel" and left() == []

@@ -1,6 +1,9 @@
 """BPF objects of the kernel by their numbers, read with libbpf: whether something was left behind."""
 
 import ctypes
+import os
+import re
+from pathlib import Path
 
 KINDS = ("prog", "map", "link", "btf")
 
@@ -15,3 +18,13 @@ def objects() -> set[tuple[str, int]]:
         while following(number, ctypes.byref(number)) == 0:
             objects.add((kind, number.value))
     return objects
+
+
+def verified(program: int) -> int:
+    """Instructions that the kernel's verifier followed until it accepted a program; at most a million."""
+    descriptor = ctypes.CDLL("libbpf.so.1").bpf_prog_get_fd_by_id(ctypes.c_uint32(program))
+    try:
+        facts = Path(f"/proc/self/fdinfo/{descriptor}").read_text()
+    finally:
+        os.close(descriptor)
+    return int(re.findall(r"verified_insns:\s*(\d+)", facts)[0])

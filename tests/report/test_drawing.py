@@ -74,6 +74,12 @@ def test_lines_are_as_thick_as_what_they_carry_now_and_recommended(network: Topo
     # Both halves of A-X, B-X and C-X, now and as recommended.
     assert dashed == [False, False, *[True] * 4, *[False] * 4, True, True]
     assert widths[0] == widths[6] and widths[8] == 4 * widths[6] and widths[10] == min(widths)
+    # They end beside each other at the only box of the receiver, in the order of their rows.
+    ends = [(float(path.attrib["d"].split()[-1]), width) for path, width in zip(drawn, widths, strict=True)]
+    at_box = ends[7::2]
+    assert all(
+        b[0] - a[0] == pytest.approx((a[1] + b[1]) / 2, abs=0.1) for a, b in itertools.pairwise(at_box)
+    )
     said = ["".join(text.itertext()) for text in root.iter(f"{SVG}text")]
     assert said.count("A-X  20 ms  10.0 Mbit/s") == 2 and "Recommended: <b>" in said
     assert "C-X  20 ms  unused" in said

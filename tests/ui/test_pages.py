@@ -23,8 +23,10 @@ from mptune.store import Campaign, create
 from mptune.store.directory import CONFIG, RESULT, STORE, working_in
 from mptune.topology import Topology
 from mptune.trial import Bulk, Configuration
+from mptune.ui import runs
 from mptune.ui.runs import Runs
 from tests.monitor.reports import FakeAgent, connection, report, subflow
+from tests.plugins.waiting import until
 from tests.ui.visiting import Visitor, served
 
 
@@ -189,6 +191,7 @@ def test_nothing_is_written(made: Path, tmp_path: Path) -> None:
 # ---- progress -------------------------------------------------------------------------------------
 
 
+@pytest.mark.needs("linux")  # /proc/locks
 def test_the_progress_of_a_campaign_at_work(network: Topology, fake_testbed: Any, tmp_path: Path) -> None:
     trials = plan_trials(
         network,
@@ -208,18 +211,41 @@ def test_the_progress_of_a_campaign_at_work(network: Topology, fake_testbed: Any
         TrialRunner(fake_testbed, 1, store).measure(trials[:4])
         store.expect("sweep", 0, len(trials))
         store.flush()
+        until(lambda: "4 of 10" in parts(visitor)["progress"])
         seen = parts(visitor)
         assert f"running (process {os.getpid()})" in seen["progress"] and "4 of 10" in seen["progress"]
         assert 'max="10" value="4"' in seen["progress"] and "2026-01-02 03:04" in seen["progress"]
         assert "busy &lt;b&gt;" in seen["progress"] and "4 trials so far" in seen["runs"]
         TrialRunner(fake_testbed, 1, store).measure(trials)
         store.flush()
-        assert "10 of 10" in parts(visitor)["progress"]
+        until(lambda: "10 of 10" in parts(visitor)["progress"])
         refused = visitor.ask("/report?run=busy")
         assert refused.status == 409 and "mptune campaign resume" in refused.text
     with served(tmp_path) as visitor:
         seen = parts(visitor)
     assert "busy: interrupted" in seen["progress"] and "mptune campaign resume" in seen["progress"]
+
+
+def test_a_store_that_takes_long_is_looked_at_seldom(
+    network: Topology, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A look of 10 s at a store that is being filled, and another one only 200 s later."""
+    now, looks = [0.0], []
+    real = runs._at_work
+
+    def slow(path: Path, process: int | None) -> runs.AtWork:
+        looks.append(now[0])
+        now[0] += 10.0
+        return real(path, process)
+
+    monkeypatch.setattr(runs, "_at_work", slow)
+    monkeypatch.setattr("mptune.ui.runs.time.monotonic", lambda: now[0])
+    with create(tmp_path / STORE, Campaign(name="a", settings={}, environment={})):
+        seen = Runs(tmp_path)
+        for _ in range(25):
+            assert seen.all()[0].at_work is not None
+            now[0] += 10.0
+    assert looks == [0.0, 200.0]
 
 
 @pytest.mark.needs("linux")

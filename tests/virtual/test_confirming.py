@@ -47,9 +47,11 @@ def answer(result):
 
 
 def test_a_kernel_that_is_built_confirms_an_answer_of_the_simulator(optimise):
-    confirmed, plain = (
-        answer(optimise(*more, "--json", "--quiet")) for more in ((), ("--confirm-on", "none"))
+    confirmed, named, plain = (
+        answer(optimise(*more, "--json", "--quiet"))
+        for more in ((), ("--confirm-on", "virtual"), ("--confirm-on", "none"))
     )
+    assert confirmed == named, "the same twice"
     found = confirmed.pop("confirmed_on_kernel")
     assert found["kernel"] == f"Linux {kernels.find().release}" and found["confirmed"]["runs"] == 3
     # Two paths without losses: the simulator is right.
@@ -58,11 +60,6 @@ def test_a_kernel_that_is_built_confirms_an_answer_of_the_simulator(optimise):
     assert len(added) == 1 and added[0].startswith(f"On {found['kernel']} (guest, 3 runs): ")
     confirmed["answer"].remove(added[0])
     assert confirmed == plain
-
-
-def test_named_it_gives_the_same_twice(optimise):
-    line = ("--confirm-on", "virtual", "--json", "--quiet")
-    assert answer(optimise(*line)) == answer(optimise(*line))
 
 
 @pytest.mark.parametrize(

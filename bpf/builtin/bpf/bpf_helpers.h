@@ -12,6 +12,7 @@
 
 #define bpf_ktime_get_ns() ktime_get_ns()
 #define bpf_rdonly_cast(object, type) ((void *)(object))
+#define for_turns(turn, times) for ((turn) = 0; (turn) < (times); (turn)++)
 #define bpf_jiffies64() get_jiffies_64()
 
 /* Maps are types without content; the only one that is read has a table in its place (../table.c). */

@@ -20,6 +20,27 @@ void *bpf_rdonly_cast(const void *object, __u32 type)
 	return (void *)object;
 }
 
+/* The next turn in the first half, their number in the other. */
+int bpf_iter_num_new(struct bpf_iter_num *turns, int start, int end)
+{
+	int *bounds = (int *)turns;
+
+	bounds[0] = start - 1;
+	bounds[1] = end;
+	return 0;
+}
+
+int *bpf_iter_num_next(struct bpf_iter_num *turns)
+{
+	int *bounds = (int *)turns;
+
+	return ++bounds[0] < bounds[1] ? bounds : (int *)0;
+}
+
+void bpf_iter_num_destroy(struct bpf_iter_num *turns)
+{
+}
+
 __u32 tcp_slow_start(struct tcp_sock *tp, __u32 acked)
 {
 	__u32 cwnd = min(tp->snd_cwnd + acked, tp->snd_ssthresh);

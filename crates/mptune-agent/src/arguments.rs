@@ -201,6 +201,8 @@ mod tests {
         let reason = |line| parsed(line).unwrap_err().to_string();
         assert!(reason("sender --check").ends_with("found --check"));
         assert!(reason("daemon --policy").starts_with("--policy: expected a path"));
+        assert!(reason("daemon --metrics").starts_with("--metrics: expected an address"));
+        assert!(reason("sender --metrics 1").ends_with("found --metrics"));
     }
 
     #[test]

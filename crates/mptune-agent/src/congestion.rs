@@ -42,6 +42,9 @@ use thiserror::Error;
 const TICK: Duration = Duration::from_secs(3600);
 /// The kernel's types, which libbpf needs to fit a program to them.
 const TYPES: &str = "/sys/kernel/btf/vmlinux";
+/// End of a file of two objects, and the characters of the second one's length before it (bpf/Makefile).
+const SECOND: &[u8] = b"mptune tx-start\n";
+const LENGTH_CHARACTERS: usize = 16;
 const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
 /// Longest name of a congestion control (`TCP_CA_NAME_MAX` without its end).
 const NAME_BYTES: usize = 15;
@@ -270,10 +273,30 @@ pub fn register(program: &Program) -> Result<OwnedFd, Error> {
     if known(name) {
         return Err(Error::Taken(name.clone()));
     }
-    let object = decoded(&program.object).ok_or(Error::Base64)?;
-    let held = Libbpf::open()?.register(&object, name);
+    let content = decoded(&program.object).ok_or(Error::Base64)?;
+    let held = Libbpf::open()?.register(object_for(&content, has_tx_start), name);
     let held = held.map_err(|error| Error::Refused(name.clone(), error))?;
     if known(name) { Ok(held) } else { Err(Error::Other(name.clone())) }
+}
+
+/// The object in a file of `bpf/Makefile` that fits this kernel: the only one, the first of two, or the second.
+fn object_for(content: &[u8], is_second: impl FnOnce() -> bool) -> &[u8] {
+    let second = content.strip_suffix(SECOND).and_then(|rest| {
+        let (objects, length) = rest.split_last_chunk::<LENGTH_CHARACTERS>()?;
+        let length: usize = std::str::from_utf8(length).ok()?.parse().ok()?;
+        objects.split_at_checked(objects.len().checked_sub(length)?)
+    });
+    match second {
+        Some((_, second)) if is_second() => second,
+        Some((first, _)) => first,
+        None => content,
+    }
+}
+
+/// True if the start of sending is a hook of its own in the kernel's table (`cwnd_event_tx_start`, include/net/tcp.h).
+fn has_tx_start() -> bool {
+    const MEMBER: &[u8] = b"\0cwnd_event_tx_start\0";
+    fs::read(TYPES).is_ok_and(|types| types.windows(MEMBER.len()).any(|text| text == MEMBER))
 }
 
 /// True if the kernel has one of this name now.
@@ -346,6 +369,19 @@ mod tests {
         assert_eq!(decoded("+/+/"), Some(vec![0xfb, 0xff, 0xbf]));
         for wrong in ["Zg", "Zg=", "Z g=", "====", "Zm9v\n"] {
             assert_eq!(decoded(wrong), None, "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn of_two_objects_in_a_file_the_one_that_fits_is_taken() {
+        let both = b"first second 0000000000000007mptune tx-start\n";
+        assert_eq!(object_for(both, || false), b"first ");
+        assert_eq!(object_for(both, || true), b"second ");
+        // What is no such file is one object: too long a length, none, and an object alone.
+        let others: [&[u8]; 3] =
+            [b"x0000000000000002mptune tx-start\n", b"+7mptune tx-start\n", b"only"];
+        for content in others {
+            assert_eq!(object_for(content, || true), content);
         }
     }
 

@@ -7,6 +7,7 @@ file of the command that it runs, and no other.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import io
 import os
@@ -64,6 +65,8 @@ def main() -> None:
     # The matrices are small and the processors have trials to run: threads of BLAS, which wait by
     # spinning, cost several times what they give. numpy is imported later, and reads it then.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # What is imported stays: to look through it after every 700 new objects takes a tenth of a short command.
+    gc.set_threshold(50_000)
     if isinstance(sys.stdout, io.TextIOWrapper):
         # As stderr has it: what a terminal's encoding lacks is written as an escape, and ends nothing.
         sys.stdout.reconfigure(errors="backslashreplace")

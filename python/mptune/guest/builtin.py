@@ -30,9 +30,6 @@ _SOURCE = """\
 /* Of the whole kernel there is one of each name. */
 #define _license license_of_{name}
 #define paths paths_of_{name}
-#ifdef HAS_TX_START
-#define cubictcp_cwnd_event cwnd_event_of_{name}
-#endif
 #include "builtin/headers.h"
 {includes}#include "builtin/register.h"
 """
@@ -75,7 +72,7 @@ def add(tree: Path) -> None:
     # Hooks of Cubic that programs may call are known to that file alone.
     cubic = tree / "net/ipv4/tcp_cubic.c"
     cubic.write_text(cubic.read_text().replace("__bpf_kfunc static ", "__bpf_kfunc "))
-    defines = "-DHAS_TX_START" if "(*cwnd_event_tx_start)" in header else ""
+    defines = "-DTX_START" if "(*cwnd_event_tx_start)" in header else ""
     (folder / "Makefile").write_text(_MAKEFILE.format(defines=defines, objects=" ".join(objects)))
     with (tree / "net/ipv4/Makefile").open("a") as makefile:
         makefile.write(f"obj-y += {_FOLDER}/\n")

@@ -49,6 +49,8 @@ NARROW = Geometry(width=360, box=110, label=84, row=46, font=11, wide=False)
 
 #: Heights of an interface's box, and room for the names of the sites, a title, and a line below.
 _BOX, _TOP, _TITLE, _BELOW = 66, 48, 26, 18
+#: Height of an interface's box at which lines may end.
+_DOCK = 54.0
 #: Height of a path's label by its lines, without half of the space to its row.
 _LABEL = {1: 24, 2: 36}
 #: Widths of lines: without data, with data, and the one that carries most.
@@ -139,10 +141,14 @@ def _panel(
     middles = _middles(len(topology.paths), top, high)
     lefts, rights = _middles(len(left), top, high), _middles(len(right), top, high)
     shared = _shared(topology)
-    for number, (path, y) in enumerate(zip(topology.paths, middles, strict=True)):
-        ends = lefts[path.local_index], y, rights[path.remote_index]
-        look = _look(path, topology.known(path), carrying, flow, most, shape)
-        parts += _path(ends, PALETTE[number % len(PALETTE)], look, shape, _MARK * len(shared))
+    paths = topology.paths
+    looks = [_look(path, topology.known(path), carrying, flow, most, shape) for path in paths]
+    widths = [look.width for look in looks]
+    begins = _docks(lefts, [path.local_index for path in paths], widths)
+    ends = _docks(rights, [path.remote_index for path in paths], widths)
+    for number, way in enumerate(zip(begins, middles, ends, strict=True)):
+        colour = PALETTE[number % len(PALETTE)]
+        parts += _path(way, colour, looks[number], shape, _MARK * len(shared))
     rows = dict(zip((path.label for path in topology.paths), middles, strict=True))
     for number, (_, labels) in enumerate(shared):
         x = (shape.width + shape.label) / 2 + _MARK * (number + 0.5)
@@ -170,6 +176,21 @@ def _letter(number: int) -> str:
 def _middles(count: int, top: float, high: float) -> list[float]:
     """Centres of things spread evenly over a height."""
     return [top + high * (2 * i + 1) / (2 * count) for i in range(count)]
+
+
+def _docks(middles: Sequence[float], which: Sequence[int], widths: Sequence[float]) -> list[float]:
+    """Where lines end at the boxes in these places: beside each other, and not on each other."""
+    room = [
+        sum(width for at, width in zip(which, widths, strict=True) if at == box)
+        for box, _ in enumerate(middles)
+    ]
+    squeeze = [min(1.0, _DOCK / whole) if whole else 1.0 for whole in room]
+    begin = [middle - whole * share / 2 for middle, whole, share in zip(middles, room, squeeze, strict=True)]
+    docks = []
+    for box, width in zip(which, widths, strict=True):
+        docks.append(begin[box] + width * squeeze[box] / 2)
+        begin[box] += width * squeeze[box]
+    return docks
 
 
 def _site(site: Site, x: float, anchor: str, shape: Geometry) -> list[str]:
@@ -201,10 +222,10 @@ def _mbps(mbps: float) -> str:
 
 
 def _path(
-    ends: tuple[float, float, float], colour: str, look: _Look, shape: Geometry, marks: float
+    way: tuple[float, float, float], colour: str, look: _Look, shape: Geometry, marks: float
 ) -> list[str]:
     """Curves from both interfaces to the label of a path; `marks` is the room for those behind the label."""
-    start, y, end = ends
+    start, y, end = way
     near, far = (shape.width - shape.label) / 2, (shape.width + shape.label) / 2
     dash = ' stroke-dasharray="5 4"' if look.dashed else ""
     drawn = f'fill="none" stroke="{colour}" stroke-width="{look.width:.3g}"{dash}'

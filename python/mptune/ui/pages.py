@@ -241,7 +241,8 @@ def _progress(run: Run, at_work: AtWork) -> str:
         how = "It was interrupted; its trials are kept, and mptune campaign resume continues it."
     else:
         last = "" if at_work.quiet_s is None else f", the last one {lasting(at_work.quiet_s)} ago"
-        how = f"Process {run.process} works in it{f': {at_work.pace}' if at_work.pace else ''}{last}."
+        quick = f": {at_work.pace}" if at_work.pace else ""
+        how = f"Process {run.process} works in it{quick}{last}. More may be planned on the way."
     rows = "".join(
         f'<tr><th scope="row">{escaped(phase.purpose)}{f", round {phase.round + 1}" if phase.round else ""}'
         f'</th><td><progress max="{max(phase.planned, phase.done, 1)}" value="{phase.done}" '

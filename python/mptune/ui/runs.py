@@ -21,6 +21,10 @@ _DEPTH, _ENTRIES = 2, 5_000
 #: Trials from whose ends the pace follows.
 _LATEST = 200
 
+#: Share of the time that is spent on a store, which trials are written into meanwhile, where a look takes
+#: longer than this, seconds: with a million trials some do.
+_SHARE, _QUICK_S = 0.05, 0.2
+
 #: What tells one state of a file from another.
 _Signature = tuple[tuple[int, int, int] | None, ...]
 
@@ -36,7 +40,7 @@ class AtWork(msgspec.Struct, frozen=True, kw_only=True):
     phases : those that have begun.
     failures : reasons with their counts, most frequent first.
     pace : of the last trials, in words; empty before the second one.
-    quiet_s : since the end of the last trial, seconds; None before the first one.
+    last : end of the last trial, seconds since 1970; None before the first one.
     """
 
     process: int | None
@@ -45,7 +49,12 @@ class AtWork(msgspec.Struct, frozen=True, kw_only=True):
     phases: tuple[Progress, ...]
     failures: tuple[tuple[str, int], ...]
     pace: str
-    quiet_s: float | None
+    last: float | None
+
+    @property
+    def quiet_s(self) -> float | None:
+        """Seconds since the end of the last trial."""
+        return None if self.last is None else max(0.0, time.time() - self.last)
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,6 +101,7 @@ class Runs:
     def __init__(self, place: Path) -> None:
         self.place, self.single = place, is_run(place)
         self._known: dict[str, tuple[_Signature, InShort]] = {}
+        self._seen: dict[str, tuple[AtWork, float]] = {}
         try:
             next(place.iterdir(), None)
         except (OSError, ValueError) as error:
@@ -118,13 +128,23 @@ class Runs:
         process = working_in(path)
         try:
             if is_unfinished(path):
-                at_work = _at_work(path, process)
+                at_work = self._at_work(name, path, process)
                 return Run(name=name, path=path, at_work=at_work, process=process)
             return Run(name=name, path=path, short=self._in_short(name, path), process=process)
         except MptuneError as error:
             return Run(name=name, path=path, trouble=str(error))
         except OSError as error:  # it vanished while it was read
             return Run(name=name, path=path, trouble=f"{path}: {reason(error)}")
+
+    def _at_work(self, name: str, path: Path, process: int | None) -> AtWork:
+        """Progress as it is or, of a store that takes long to look at, as it was a while ago."""
+        now = time.monotonic()
+        seen, due = self._seen.get(name, (None, 0.0))
+        if seen is None or seen.process != process or now >= due:
+            seen = _at_work(path, process)
+            took_s = time.monotonic() - now
+            self._seen[name] = seen, now + (took_s / _SHARE if took_s > _QUICK_S else 0.0)
+        return seen
 
     def _in_short(self, name: str, path: Path) -> InShort:
         now = signature(path)
@@ -180,5 +200,5 @@ def _at_work(path: Path, process: int | None) -> AtWork:
         phases=tuple(phases),
         failures=tuple(failures),
         pace=pace((len(ends) - 1) / took_s, "trials") if took_s > 0 else "",
-        quiet_s=max(0.0, time.time() - max(ends)) if ends else None,
+        last=max(ends, default=None),
     )

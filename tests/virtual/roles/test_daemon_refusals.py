@@ -20,7 +20,10 @@ NOBODY = 65534
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("colour = 1", "daemon.colour: expected one of mode, socket, keep_endpoints, interfaces, found"),
+        (
+            "colour = 1",
+            "daemon.colour: expected one of mode, socket, metrics, keep_endpoints, interfaces, found",
+        ),
         ('mode = "fast"', "daemon.mode: expected one of auto, userspace, endpoints, found"),
         ('[default]\npolicy = "fullmash"', "default.policy: expected one of default"),
         (

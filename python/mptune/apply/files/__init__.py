@@ -36,7 +36,8 @@ Settings of {name} for an answer of mptune. Nothing here is in effect until it i
 
 {places}
 
-The systemd units, NetworkManager and the TuneD profile each make the same endpoints: take one of them. The
+The systemd units, NetworkManager and the TuneD profile each make the same endpoints, limits and routes'
+congestion control: take one of them. The
 playbook puts sysctl.d and the systemd units into place. `mptune apply` sets the same at once, until the next
 reboot, and takes it back.
 """

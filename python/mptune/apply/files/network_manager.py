@@ -1,13 +1,20 @@
 """NetworkManager (1.40 or newer): the MPTCP flags of devices, as defaults of all their connections.
 
-It makes the endpoints itself then, as long as a device is up. Limits and congestion control are not its own.
+It makes the endpoints itself then, as long as a device is up. Limits and congestion control are not its own:
+its dispatcher (NetworkManager-dispatcher(8)) has a script that makes them whenever a device comes up or gets
+another lease, with which a route loses what was set on it.
 """
 
+import shlex
+
 from mptune._text import file_name
-from mptune.apply.files._base import HEADER, File, of_kind
+from mptune.apply.files._base import HEADER, Command, File, of_kind, of_mptcp, of_routes
 from mptune.apply.plan import HostPlan
 
 NAME = "90-mptune.conf"
+#: The script of the dispatcher, and what it is told when a device has (new) routes.
+SCRIPT = "90-mptune"
+_ACTIONS = "up|dhcp4-change|dhcp6-change"
 
 #: NMMptcpFlags: enabled, and also for devices that have no default route.
 _ON = 0x2 | 0x8
@@ -15,7 +22,34 @@ _FLAGS = {"signal": 0x10, "subflow": 0x20, "backup": 0x40, "fullmesh": 0x80}
 
 
 def files(host: HostPlan) -> list[File]:
-    """One file; none without endpoints whose device is known."""
+    """Flags by device, if there are endpoints whose device is known, and the script, if it has work."""
+    return [*_flags(host), *_script(host)]
+
+
+def _script(host: HostPlan) -> list[File]:
+    """Called with a device and what happened to it; nothing that fails keeps the rest from being made."""
+    limits = [command for command in of_mptcp(host) if command.start[2] == "limits"]
+    routes = zip(of_kind(host, "route"), of_routes(host), strict=True)
+    by_device: dict[str, list[Command]] = {}
+    for row, command in routes:
+        by_device.setdefault(row["device"], []).append(command)
+    if not limits and not by_device:
+        return []
+    lines = ["#!/bin/sh", HEADER, f'case "$2" in {_ACTIONS}) ;; *) exit 0 ;; esac']
+    lines += [shlex.join(command.start) for command in limits]
+    lines += ['case "$1" in'] if by_device else []
+    for device, commands in by_device.items():
+        lines += [
+            f"{shlex.quote(device)})",
+            *(f"    {shlex.join(command.start)}" for command in commands),
+            "    ;;",
+        ]
+    lines += ["esac"] if by_device else []
+    content = ("\n".join([*lines, "exit 0"]) + "\n").encode()
+    return [File(SCRIPT, content, f"/etc/NetworkManager/dispatcher.d/{SCRIPT}", executable=True)]
+
+
+def _flags(host: HostPlan) -> list[File]:
     lines = [HEADER]
     for number, row in enumerate(of_kind(host, "endpoint"), 1):
         if row.get("absent") or not row["device"]:
