@@ -37,16 +37,48 @@ def dying(seed: int, stale_loss_cnt: int, rto_min_us: int) -> Trial:
     )
 
 
-def longest_gap_ms(observations: Sequence[Observation]) -> float:
+def longest_gap_ms(observations: Sequence[Observation], interval_ms: int = INTERVAL_MS) -> float:
     """The median over the seeds."""
     gaps = []
     for observation in observations:
         assert observation.failed is None
         arrivals = [
-            number * INTERVAL_MS + delay_ns / MS for number, delay_ns in enumerate(observation.delays_ns)
+            number * interval_ms + delay_ns / MS for number, delay_ns in enumerate(observation.delays_ns)
         ]
         gaps.append(max(after - before for before, after in itertools.pairwise(arrivals)))
     return statistics.median(gaps)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    ("scenario", "interval_ms"), [("UiT-HAW", 20), ("UiT-HAW", 100), ("CLOUD-HOME.hybrid", 20)]
+)
+def test_a_dead_path_whose_only_alternative_is_on_standby_costs_as_much(
+    side_by_side, scenario: str, interval_ms: int
+) -> None:
+    """Half a second on Linux 7.3: it waits for a second silent period, and 291 ms were simulated."""
+    topology = load(scenario)
+    active, other = (path.label for path in topology.paths)
+    sent = Messages(bytes=200, interval_ns=interval_ms * MS, duration_ns=3 * SECOND)
+    trials = {
+        seed: Trial(
+            topology=topology,
+            pm="pcdc",
+            pm_options={"active": (active,), "standby_order": (other,)},
+            initial_path=active,
+            cc="cubic",
+            buffer_bytes=2**20,
+            seed=seed,
+            workload=sent,
+            script=(ScriptedAction(at_ns=SECOND, path=active, action="down"),),
+        )
+        for seed in SEEDS
+    }
+    real = longest_gap_ms(list(side_by_side(trials).values()), interval_ms)
+    simulator, stack = create("simulated"), STACKS["linux-7.3"]
+    twins = [msgspec.structs.replace(trial, accounting=stack.accounting) for trial in trials.values()]
+    simulated = longest_gap_ms([simulator.run(twin) for twin in twins], interval_ms)
+    assert real > 2 * 200 and simulated == pytest.approx(real, rel=0.1)
 
 
 @pytest.mark.timeout(300)

@@ -196,12 +196,17 @@ fn a_lost_request_or_response_costs_a_timeout_and_none_is_forgotten() {
     for (accounting, header, packets) in ACCOUNTINGS {
         let mut network = disjoint(&[lossy(link(10.0, 20.0), 0.02)]);
         network.links[1].loss_ppb = 50_000_000;
-        let outcome = run(&requests(network, accounting, REQUESTS));
+        let mut spec = requests(network, accounting, REQUESTS);
         let least = serialised(10_000 + packets * header, 400 + header) + 40 * MILLISECOND;
-        assert!(outcome.delays_ns.iter().all(|&time| time >= least), "{accounting}");
-        let longest = *outcome.delays_ns.iter().max().expect("responses");
+        let mut longest = 0;
+        for seed in 1..=3 {
+            spec.seed = seed;
+            let outcome = run(&spec);
+            assert!(outcome.delays_ns.iter().all(|&time| time >= least), "{accounting}");
+            longest = longest.max(*outcome.delays_ns.iter().max().expect("responses"));
+            assert_eq!(outcome.in_order_bytes, 10_000 * outcome.delays_ns.len() as u64);
+        }
         assert!(longest > least + 40 * MILLISECOND, "{accounting}: {longest}");
-        assert_eq!(outcome.in_order_bytes, 10_000 * outcome.delays_ns.len() as u64);
     }
 }
 

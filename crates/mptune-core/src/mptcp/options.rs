@@ -145,7 +145,7 @@ impl ConnectionOptions {
     /// The timers of its hosts.
     pub fn timing(&self) -> Timing {
         let [rto_min, rto_max] = self.rto;
-        Timing { clock: self.clock(), rto_min, rto_max }
+        Timing { clock: self.clock(), rto_min, rto_max, pauses: self.workload.offers_pieces() }
     }
 
     /// The interval of the connection's retransmissions if no subflow has a timer: on Linux 7.3 the least timeout of its

@@ -12,11 +12,18 @@ pub struct Timing {
     pub rto_min: Nanos,
     /// Longest timeout, also after doublings (Linux `net.ipv4.tcp_rto_max_ms`).
     pub rto_max: Nanos,
+    /// The program pauses, so that segments leave while ACKs are overdue. Those of a saturated sender leave with ACKs, each
+    /// of which sets the timer anyway.
+    pub pauses: bool,
 }
 
 impl Timing {
     /// Exact timers with Linux's bounds, `TCP_RTO_MIN` and `TCP_RTO_MAX`; RFC 6298 (2.5) requires at least 60 s of the
     /// longest.
-    pub const EXACT: Self =
-        Self { clock: Clock::EXACT, rto_min: 200 * MILLISECOND, rto_max: 120 * SECOND };
+    pub const EXACT: Self = Self {
+        clock: Clock::EXACT,
+        rto_min: 200 * MILLISECOND,
+        rto_max: 120 * SECOND,
+        pauses: false,
+    };
 }

@@ -9,7 +9,7 @@ use crate::mptcp::io::Io;
 use crate::mptcp::scheduler::{self, Style};
 use crate::mptcp::subflow::Subflow;
 use crate::pathmanager::SubflowId;
-use crate::units::{NEVER, Nanos, Seq};
+use crate::units::{Nanos, Seq};
 use std::ops::Range;
 
 impl DataSender {
@@ -47,11 +47,10 @@ impl DataSender {
         let mut longest = 0;
         for (id, subflow) in subflows.iter().enumerate() {
             if self.scheduling.usable >> id & 1 == 1 && !subflow.is_silent() {
-                let at = subflow.sender.timer();
-                longest = if at < NEVER { longest.max(at) } else { longest };
+                longest = longest.max(subflow.sender.remaining(now));
             }
         }
-        timers.note_interval(longest.saturating_sub(now));
+        timers.note_interval(longest);
     }
 
     /// The timer's event is due. True if a subflow became stale.

@@ -121,6 +121,7 @@ impl Sender {
 
     #[inline(always)]
     fn note_delivered(&mut self, now: Nanos, delivery: &Delivery) {
+        self.heard_at = now;
         self.acked_since_loss += u64::from(delivery.delivered);
         self.delivered += u64::from(delivery.delivered);
         self.update_rack(now, delivery);

@@ -31,6 +31,7 @@ impl Sender {
                 true => reorder_until,
                 false => self.reorder_until(now, threshold).max(now),
             };
+            self.due = self.deadline;
         }
         retransmission_lost
     }

@@ -136,6 +136,10 @@ pub struct Sender {
     timing: Timing,
     timer: Timer,
     deadline: Nanos,
+    /// When it was to expire; the tick of the clock's wheel can be later.
+    due: Nanos,
+    /// Something was delivered.
+    heard_at: Nanos,
     backoff: u32,
     /// A tail loss probe is in flight; it ends when this is acknowledged (`TLP.end_seq`).
     probe_end: Option<Seq>,
@@ -193,6 +197,8 @@ impl Sender {
             timing: Timing::EXACT,
             timer: Timer::Off,
             deadline: NEVER,
+            due: NEVER,
+            heard_at: 0,
             backoff: 0,
             probe_end: None,
             window_limited: false,
@@ -426,6 +432,8 @@ impl Sender {
         // every ACK does.
         if self.timer == Timer::Off || self.outstanding() == 2 {
             self.arm(now);
+        } else if now.saturating_sub(self.heard_at) > self.rtt.srtt {
+            self.shift_probe(now);
         }
         (seq, flight < window && self.may_send(now))
     }
@@ -553,19 +561,6 @@ impl Sender {
             self.arm(now);
         }
         data
-    }
-
-    /// RFC 8985 section 7.3: the probe repeats the last segment; its number and data. (New data would do, but none
-    /// waits on a subflow: the scheduler assigns it when there is room.) The copy is not counted in flight.
-    pub fn probe(&mut self, now: Nanos) -> Option<(Seq, Seq)> {
-        self.probe_end = Some(self.next);
-        self.arm(now);
-        let last = self.next.checked_sub(1).filter(|&last| last >= self.una)?;
-        let segment = self.mark(last);
-        segment.flags |= AMBIGUOUS;
-        let data = segment.data;
-        self.retransmitted_total += 1;
-        Some((last, data))
     }
 
     /// Penalises a subflow whose data blocks a faster one: halves cwnd in the open state, and `ssthresh` after slow

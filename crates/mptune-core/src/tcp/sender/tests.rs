@@ -195,6 +195,67 @@ fn the_probe_repeats_the_last_segment_and_is_followed_by_the_timeout() {
     assert_eq!(subject.fire(), (at + 300, TimerAction::Timeout));
 }
 
+/// A sender whose ACK of a first segment came at 100 ms and of nothing since, by a clock that ticks each millisecond.
+fn unanswered() -> Subject {
+    let mut subject = Subject::new("reno");
+    let clock = crate::tcp::Clock::new(MILLISECOND, 0);
+    subject.sender.timing = crate::tcp::Timing { clock, pauses: true, ..crate::tcp::Timing::EXACT };
+    subject.send(0, 1);
+    subject.ack(100, 1, &[]);
+    for at_ms in [110, 150, 205] {
+        subject.send(at_ms, 1);
+    }
+    subject
+}
+
+#[test]
+fn while_a_program_sends_into_silence_each_segment_shifts_the_probe_and_the_timeout() {
+    // Linux `tcp_schedule_loss_probe`: after twice the RTT, no later than the first segment's timeout, if that is still
+    // to come; `tcp_rearm_rto` after a probe.
+    let mut subject = unanswered();
+    assert_eq!(subject.sender.timer, Timer::Probe);
+    let first = subject.sender.deadline;
+    subject.send(215, 1);
+    assert!(subject.sender.deadline > first, "shifted");
+    let timeout = 110 + subject.sender.rtt.rto() / MILLISECOND;
+    let (at, action) = subject.fire();
+    assert_eq!(action, TimerAction::Probe);
+    assert!(at < timeout + 16, "no later than the timeout and the wheel's coarseness: {at}");
+    subject.sender.probe(at * MILLISECOND);
+    let mut sent = at;
+    while sent < timeout + 2000 {
+        sent += 50;
+        subject.send(sent, 1);
+        assert!(subject.sender.deadline > (sent + 50) * MILLISECOND, "no timeout at {sent}");
+    }
+    // Once the program pauses the timeout, which is long due, follows at once.
+    assert_eq!(subject.fire().1, TimerAction::None);
+    let (late, action) = subject.fire();
+    assert_eq!(action, TimerAction::Timeout);
+    assert!(late < sent + 225, "{late} after {sent}");
+}
+
+#[test]
+fn while_acks_come_a_further_segment_does_not_set_the_timer() {
+    let mut subject = unanswered();
+    subject.ack(206, 2, &[]);
+    let at = subject.sender.deadline;
+    subject.send(220, 3);
+    assert_eq!(subject.sender.deadline, at);
+}
+
+#[test]
+fn a_timer_that_is_due_has_no_time_left_although_it_expires_with_a_later_tick() {
+    // Linux `mptcp_timeout_from_subflow`: `tcp_timeout_expires(ssk) - jiffies`.
+    let mut subject = unanswered();
+    let (due, deadline) = (subject.sender.due, subject.sender.deadline);
+    assert!(due < deadline, "{due} {deadline}");
+    assert_eq!(subject.sender.remaining(due - MILLISECOND), deadline - (due - MILLISECOND));
+    assert_eq!(subject.sender.remaining(due), 0);
+    subject.ack(300, 4, &[]);
+    assert_eq!(subject.sender.remaining(300 * MILLISECOND), 0, "no timer");
+}
+
 #[test]
 fn a_probe_that_repaired_a_loss_counts_as_congestion_and_a_needless_one_does_not() {
     // RFC 8985 section 7.4.2.

@@ -4,6 +4,7 @@
 use crate::engine::Ring;
 use crate::mptcp::send_queue::PACKET_OVERHEAD;
 use crate::units::{Bytes, Nanos, Seq};
+use std::collections::VecDeque;
 
 /// Linux `SOCK_MIN_SNDBUF`: two packets of 2 KiB with their headers.
 const SMALLEST_BUFFER: Bytes = 4608;
@@ -82,6 +83,9 @@ pub struct SendMemory {
     newest_is_short: bool,
     /// Each segment that is not DATA_ACKed.
     segments: Ring<Extent>,
+    /// Where the program wrote while nothing waited to be handed over: fragments begin there (Linux
+    /// `mptcp_frag_can_collapse_to`, of the tail of what is pending). Those before `una` may be left.
+    begins: VecDeque<Bytes>,
 }
 
 impl SendMemory {
@@ -120,6 +124,7 @@ impl SendMemory {
             sendable: 0,
             newest_is_short: false,
             segments: Ring::new(),
+            begins: VecDeque::new(),
         };
         memory.write();
         memory
@@ -160,6 +165,12 @@ impl SendMemory {
     /// The program offers more, and writes it unless it still waits for room for what it offered before.
     pub fn offer(&mut self, bytes: Bytes) {
         let waits = self.is_application_waiting();
+        if self.next == self.offered {
+            while self.begins.front().is_some_and(|&begin| begin <= self.una) {
+                self.begins.pop_front();
+            }
+            self.begins.push_back(self.next);
+        }
         self.offered += bytes;
         if !waits {
             self.write();
@@ -308,7 +319,9 @@ impl SendMemory {
     /// The first segment of the next fragment after one that is not DATA_ACKed, among those before `next`.
     pub fn next_fragment(&self, data: Seq, next: Seq) -> Seq {
         let size = self.fragment.unwrap_or(FRAGMENT);
-        let end = (self.start(data) / size + 1) * size;
+        let start = self.start(data);
+        let begin = self.begins.iter().find(|&&begin| begin > start);
+        let end = ((start / size + 1) * size).min(begin.copied().unwrap_or(Bytes::MAX));
         (data..next).find(|&later| self.start(later) >= end).unwrap_or(next)
     }
 

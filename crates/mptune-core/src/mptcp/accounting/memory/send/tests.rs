@@ -118,3 +118,21 @@ fn a_segment_ends_with_its_fragment_unless_the_same_subflow_continues() {
     assert!(sender.fill_up(32) && !sender.begins_fragment());
     assert_eq!(sender.length(32), 1000);
 }
+
+#[test]
+fn a_write_while_nothing_waits_begins_a_fragment() {
+    // Linux `mptcp_pending_tail`: only what still waits takes more.
+    let mut sender = memory(1 << 20, Bytes::MAX);
+    sender.wait_for_offers();
+    for _ in 0..3 {
+        sender.offer(200);
+        sender.take();
+    }
+    assert_eq!([0, 1, 2].map(|data| sender.next_fragment(data, 3)), [1, 2, 3]);
+    // Two writes, of which the second finds the first waiting.
+    sender.offer(1000);
+    sender.offer(1000);
+    sender.take();
+    sender.take();
+    assert_eq!([2, 3, 4].map(|data| sender.next_fragment(data, 5)), [3, 5, 5]);
+}
