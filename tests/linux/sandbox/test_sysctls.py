@@ -24,3 +24,12 @@ def test_no_size_is_above_a_small_limit():
         "net.ipv4.tcp_rmem": "4096 10000 10000",
         "net.ipv4.tcp_wmem": "4096 10000 10000",
     }
+
+
+def test_of_two_names_of_one_setting_the_kernel_may_lack_one() -> None:
+    """Linux before 6.15 has only `pm_type`; `mptune doctor --integrity` asks by both."""
+    both = {"net.mptcp.path_manager": "kernel", "net.mptcp.pm_type": "0"}
+    assert {*both} <= {*sysctls.dispensable(both)}
+    for name in both:
+        assert name not in sysctls.dispensable([name])
+    assert "net.mptcp.stale_loss_cnt" not in sysctls.dispensable([*both, "net.mptcp.stale_loss_cnt"])

@@ -74,11 +74,16 @@ SETTINGS = {
 #: `pm_type` since Linux 6.15, the least timeout can be set since 6.11 and the longest since 6.15, IPv6 can be
 #: switched off, and `mptune.linux.probe` reports a kernel without MPTCP.
 _DISPENSABLE = ("net.mptcp.", "net.ipv6.", "net.ipv4.tcp_rto_m")
+#: The names of one setting: whoever asks for both needs the one that the kernel has.
+_PATH_MANAGER = {"net.mptcp.pm_type", "net.mptcp.path_manager"}
 
 
 def dispensable(changes: Collection[str]) -> list[str]:
     """The settings that a kernel may lack, if none of these is asked for by name."""
-    return [name for name in SETTINGS if name.startswith(_DISPENSABLE) and name not in changes]
+    asked = {*changes}
+    if asked >= _PATH_MANAGER:
+        asked -= _PATH_MANAGER
+    return [name for name in SETTINGS if name.startswith(_DISPENSABLE) and name not in asked]
 
 
 #: Settings whose values can explain a result: read where the trial runs, and recorded.
