@@ -163,6 +163,13 @@ extern int bpf_iter_num_new(struct bpf_iter_num *turns, int start, int end) __ks
 extern int *bpf_iter_num_next(struct bpf_iter_num *turns) __ksym;
 extern void bpf_iter_num_destroy(struct bpf_iter_num *turns) __ksym;
 
+/* Before Linux 6.18 the verifier takes what a turn has left in registers for a difference. */
+#ifdef __bpf__
+#define FORGET asm volatile("r0 = 0; r2 = 0; r3 = 0; r4 = 0; r5 = 0" ::: "r0", "r2", "r3", "r4", "r5")
+#else
+#define FORGET ((void)0)
+#endif
+
 /* for_turns(turn, times) { ... }: with an int from 0 to times - 1. The verifier follows it until a turn begins as one
  * before did, where it would follow every turn of an ordinary loop. Clang emits no type of a function that only ends a
  * variable: hence its name. */
@@ -171,11 +178,19 @@ extern void bpf_iter_num_destroy(struct bpf_iter_num *turns) __ksym;
 	     *unused_ __attribute__((unused)) = (bpf_iter_num_new(&turns_, 0, times),                \
 						     (void)bpf_iter_num_destroy, (void *)0);         \
 	     ({                                                                                      \
+		     FORGET;                                                                         \
 		     int *at_ = bpf_iter_num_next(&turns_);                                          \
 		     if (at_)                                                                        \
 			     (turn) = *at_;                                                          \
 		     at_;                                                                            \
 	     });)
+
+/* A function that the verifier follows once, whatever its callers know, and not again in each of their states: for walks over
+ * subflows. Its argument is a socket as hooks have it (Linux 6.8); it is not inlined. */
+#ifndef SEPARATE
+#define SEPARATE __attribute__((noinline))
+#define HOOKS_SOCKET __attribute__((btf_decl_tag("arg:trusted")))
+#endif
 
 /* Hooks get the whole tcp_sock as the type of its first member (bpf_tcp_ca_is_valid_access). */
 static __always_inline struct tcp_sock *tcp_sk(struct sock *sk)

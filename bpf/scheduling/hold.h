@@ -134,8 +134,9 @@ static __always_inline __u64 window_of(const struct walk *walk)
 }
 
 /* Equations 1 to 3. */
-static __always_inline bool would_block(const struct tcp_sock *tp, struct hold *hold)
+SEPARATE int would_block(struct tcp_sock *tp HOOKS_SOCKET)
 {
+	struct hold *hold = holding((struct sock *)tp);
 	struct walk walk;
 	__u64 time, needed, window;
 
@@ -174,7 +175,7 @@ static __always_inline __u64 hold_rate(struct sock *sk)
 	struct hold *hold = holding(sk);
 	__u64 delivers = best(hold);
 
-	hold->held = would_block(tp, hold);
+	hold->held = would_block(tp);
 	if (is_subflow(tp))
 		limit_queue(sk, hold);
 	if (hold->held)

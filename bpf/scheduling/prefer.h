@@ -61,8 +61,9 @@ static __always_inline void observe_queue(struct sock *sk)
 }
 
 /* Equation 2. */
-static __always_inline bool others_have_room(const struct tcp_sock *tp, struct prefer *prefer)
+SEPARATE int others_have_room(struct tcp_sock *tp HOOKS_SOCKET)
 {
+	struct prefer *prefer = policy((struct sock *)tp);
 	struct subflow subflow;
 	struct walk walk;
 
@@ -86,7 +87,7 @@ static __always_inline __u64 policy_rate(struct sock *sk)
 	if (is_subflow(tcp_sk(sk))) {
 		if (looks_again(&prefer->looked))
 			look(sk);
-		if (others_have_room(tcp_sk(sk), prefer))
+		if (others_have_room(tcp_sk(sk)))
 			return 0;
 	}
 	return max(window_rate(tcp_sk(sk)), 1ull);

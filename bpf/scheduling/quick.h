@@ -58,8 +58,9 @@ static __always_inline __u64 delivery(const struct tcp_sock *tp, __u32 message)
 }
 
 /* Equation 3. */
-static __always_inline bool others_are_quicker(const struct tcp_sock *tp, struct quick *quick)
+SEPARATE int others_are_quicker(struct tcp_sock *tp HOOKS_SOCKET)
 {
+	struct quick *quick = policy((struct sock *)tp);
 	struct subflow subflow;
 	struct walk walk;
 	__u64 own;
@@ -89,7 +90,7 @@ static __always_inline bool others_are_quicker(const struct tcp_sock *tp, struct
 static __always_inline __u64 policy_rate(struct sock *sk)
 {
 	struct quick *quick = policy(sk);
-	bool quicker = others_are_quicker(tcp_sk(sk), quick);
+	bool quicker = others_are_quicker(tcp_sk(sk));
 	__u64 rate = hold_rate(sk);
 
 	if (!quicker)

@@ -131,8 +131,9 @@ static __always_inline void smallest(const struct tcp_sock *tp, struct weight *w
 }
 
 /* Equation 3, bytes per second; 0 for no limit. */
-static __always_inline __u64 limit_of(const struct tcp_sock *tp, struct weight *weight)
+SEPARATE __u64 limit_of(struct tcp_sock *tp HOOKS_SOCKET)
 {
+	struct weight *weight = policy((struct sock *)tp);
 	struct walk walk;
 	__u64 ahead, part, least = (__u64)tp->mss_cache * 8000000 / max(tp->srtt_us, 1u);
 
@@ -152,7 +153,7 @@ static __always_inline __u64 policy_rate(struct sock *sk)
 {
 	struct weight *weight = policy(sk);
 
-	return limited(sk, &weight->paced, is_subflow(tcp_sk(sk)) ? limit_of(tcp_sk(sk), weight) : 0);
+	return limited(sk, &weight->paced, is_subflow(tcp_sk(sk)) ? limit_of(tcp_sk(sk)) : 0);
 }
 
 /* A new subflow. */

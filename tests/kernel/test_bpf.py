@@ -76,7 +76,7 @@ def test_a_pair_carries_a_transfer_drives_plain_tcp_and_goes_without_a_trace(cc,
     with bpf.loaded([cc]) as names:
         # A walk over subflows is followed until it repeats, not 33 times: that took seconds.
         programs = [number for kind, number in objects() - before if kind == "prog"]
-        assert programs and max(map(verified, programs)) < 30_000
+        assert programs and max(map(verified, programs)) < 15_000
         outcomes = [transfer(names[cc], mptcp=mptcp) for mptcp in (True, False)]
     assert [(outcome["intact"], outcome["cc"]) for outcome in outcomes] == [(True, names[cc])] * 2
     until(lambda: names[cc] not in known(), f"{cc} to be gone")

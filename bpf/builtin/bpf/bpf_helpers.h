@@ -12,6 +12,8 @@
 
 #define bpf_ktime_get_ns() ktime_get_ns()
 #define bpf_rdonly_cast(object, type) ((void *)(object))
+#define SEPARATE static
+#define HOOKS_SOCKET
 #define for_turns(turn, times) for ((turn) = 0; (turn) < (times); (turn)++)
 #define bpf_jiffies64() get_jiffies_64()
 

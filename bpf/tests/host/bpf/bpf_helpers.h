@@ -7,5 +7,7 @@
 #define SEC(name)
 #define __always_inline inline __attribute__((always_inline))
 #define __ksym
+#define SEPARATE static
+#define HOOKS_SOCKET
 
 #endif
