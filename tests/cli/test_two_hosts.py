@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from mptune import testbeds
 from mptune.cli import app
-from mptune.report.drawing import NARROW, WIDE, draw
+from mptune.report.drawing import NARROW, WIDE, Geometry, draw
 from mptune.report.measured import warnings
 from mptune.result.reading import read_run
 from mptune.topology import load
@@ -124,10 +124,10 @@ def test_a_sweep_needs_no_numbers_and_its_report_shows_none(real: Any, tmp_path:
 
 
 @pytest.mark.parametrize("shape", [WIDE, NARROW])
-def test_the_drawing_has_question_marks(shape: Any, tmp_path: Path) -> None:
+def test_the_drawing_has_question_marks(shape: Geometry, tmp_path: Path) -> None:
     drawing = draw(load(tmp_path / "hosts.toml"), (), shape)
     assert "A-X  300 us" in drawing and "B-X  RTT ?" in drawing
-    assert ("B-X  RTT ?  rate ?" in drawing) == shape.rate
+    assert ("B-X  RTT ?  rate ?" in drawing) == shape.wide
     assert drawing.count(">up ?<") == 3 and drawing.count(">down ?<") == 3
     assert ">up 41 Mbit/s<" in drawing and ">down 1 Gbit/s<" in drawing
     assert "0 bit/s" not in drawing and "0 ns" not in drawing
