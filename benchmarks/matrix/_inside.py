@@ -19,7 +19,7 @@ from typing import Any
 from mptune.errors import MptuneError
 from mptune.linux import bpf
 
-REPOSITORY = Path(__file__).parent.parent.parent
+REPOSITORY = Path(__file__).resolve().parents[2]
 FINDINGS = Path(__file__).parent.parent / "findings"
 #: So long that the subflow joins, and data arrive, while recv() holds the socket, however slow the guest is.
 _HOLD = ("--hold", "20")
@@ -74,7 +74,8 @@ def run(*command: str) -> dict[str, Any]:
         )
     except subprocess.TimeoutExpired as late:
         return {"code": None, "output": (late.output or b"").decode()}
-    return {"code": done.returncode, "output": done.stdout}
+    # A traceback names files; where they lie on this machine is nobody's concern.
+    return {"code": done.returncode, "output": done.stdout.replace(f"{REPOSITORY}/", "")}
 
 
 def _settings() -> Iterator[tuple[str, dict[str, Any]]]:
