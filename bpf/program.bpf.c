@@ -149,13 +149,8 @@ void PROGRAM(cwnd_event_tx_start, struct sock *sk)
 {
 	sending_starts(sk);
 }
+#endif
 
-SEC("struct_ops/cwnd_event")
-void PROGRAM(cwnd_event, struct sock *sk, enum tcp_ca_event event)
-{
-	REPORT(sk, event);
-}
-#else
 SEC("struct_ops/cwnd_event")
 void PROGRAM(cwnd_event, struct sock *sk, enum tcp_ca_event event)
 {
@@ -164,7 +159,6 @@ void PROGRAM(cwnd_event, struct sock *sk, enum tcp_ca_event event)
 	else
 		REPORT(sk, event);
 }
-#endif
 #endif
 
 #ifdef WINDOW_PKTS_ACKED
