@@ -1,22 +1,9 @@
 """What is heard of the daemon, by a stand-in for it."""
 
 import json
-import socket
-
-import pytest
 
 from mptune.monitor import daemon
 from tests.monitor.reports import report
-
-
-@pytest.fixture
-def listener(tmp_path, monkeypatch):
-    path = tmp_path / "daemon.sock"
-    monkeypatch.setenv(daemon.VARIABLE, str(path))
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind(str(path))
-        server.listen()
-        yield server
 
 
 def test_without_a_daemon_there_is_nothing(tmp_path, monkeypatch):

@@ -6,15 +6,11 @@ import pytest
 from typer.testing import CliRunner
 
 from mptune.cli import app
+from tests.plugins.daemon_socket import listener as listener
+from tests.plugins.small_runs import CSV, SWEEP
 
 #: What would do harm if it was not escaped: a folder may have almost any name.
 HOSTILE = "<img src=x onerror=alert(1)>&'\""
-CSV = "cc,buffer_mib,throughput_mbps\n" + "".join(
-    f"{cc},{size},{min(30, size * 9) + run / 10}\n"
-    for cc in ("cubic", "reno")
-    for size in (1, 2, 3, 4, 5, 6)
-    for run in range(3)
-)
 OPTIMISE = """
 topology = "UiT-HAW"
 [factors]
@@ -32,17 +28,6 @@ duration = "1s"
 off_by = 0
 resamples = 10
 confirm_runs = 2
-"""
-SWEEP = """
-topology = "UiT-HAW"
-kind = "sweep"
-[factors]
-pm = ["default"]
-cc = ["reno"]
-buffers = ["0.1", "0.5"]
-[trials]
-runs = 2
-duration = "500ms"
 """
 
 

@@ -261,17 +261,6 @@ def test_who_works_in_a_directory_is_known_without_taking_its_lock(tmp_path: Pat
 # ---- connections ----------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def listener(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
-    """A stand-in for the daemon."""
-    path = tmp_path / "daemon.sock"
-    monkeypatch.setenv(daemon.VARIABLE, str(path))
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind(str(path))
-        server.listen()
-        yield server
-
-
 def test_without_a_daemon_nothing_is_started(
     made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
