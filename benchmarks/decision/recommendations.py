@@ -156,7 +156,7 @@ def compared(result: Result) -> dict[str, Configuration]:
     beside = {"now": result.baselines.now, "by_hand": result.baselines.by_hand}
     return {
         "answer": result.confirmation.recommended,
-        **{name: one.configuration for name, one in beside.items() if one is not None},
+        **{name: baseline.configuration for name, baseline in beside.items() if baseline is not None},
         "default": result.confirmation.default,
     }
 
@@ -228,17 +228,17 @@ def head() -> list[str]:
     ]
 
 
-def row(one: Outcome) -> Row:
+def row(measured: Outcome) -> Row:
     """A row of the table."""
     nothing = Given(None, None, 0)
-    shares = [one.over(name) for name in ("now", "by_hand")]
+    shares = [measured.over(name) for name in ("now", "by_hand")]
     cells = (
-        one.scenario,
-        one.answer,
-        one.buffers,
-        *(one.kernel.get(name, nothing).text for name in BESIDE),
-        one.kernel["answer"].text,
-        one.simulated["answer"].text,
+        measured.scenario,
+        measured.answer,
+        measured.buffers,
+        *(measured.kernel.get(name, nothing).text for name in BESIDE),
+        measured.kernel["answer"].text,
+        measured.simulated["answer"].text,
         *("-" if share is None else f"{share:.2f}" for share in shares),
     )
     return Row(cells)
@@ -246,13 +246,13 @@ def row(one: Outcome) -> Row:
 
 def summary(rows: Sequence[Row], testbed: str) -> str:
     """How many answers are at least as good as what they are measured beside, and the others."""
-    worse = [one.scenario for one in rows if not one.holds]
+    worse = [line.scenario for line in rows if not line.holds]
     text = (
         f"On {testbed} {len(rows) - len(worse)} of {len(rows)} answers give at least "
         f"{100 * ENOUGH:.0f} % of the better of today's settings and endpoints by hand"
     )
     gains = {
-        words: sorted(share for one in rows if (share := one.over(name)) is not None)
+        words: sorted(share for line in rows if (share := line.over(name)) is not None)
         for name, words in BESIDE.items()
     }
     ranges = [
@@ -296,19 +296,19 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 1
     table = Table(*head(), title=f"Answers on {asked.testbed} (Mbit/s, delay under load)")
-    rows = [row(one) for one in outcomes]
-    for one in rows:
-        table.add_row(*one.cells)
+    rows = [row(measured) for measured in outcomes]
+    for line in rows:
+        table.add_row(*line.cells)
     Console(width=220).print(table)
     print(summary(rows, asked.testbed))
-    write("recommendations", [msgspec.to_builtins(one) for one in outcomes])
+    write("recommendations", [msgspec.to_builtins(measured) for measured in outcomes])
     if asked.write_docs and outcomes:
         shown = joined(kept(DOCS.read_text(encoding="utf-8")), rows)
-        lines = docs.table([head(), *(one.cells for one in shown)])
+        lines = docs.table([head(), *(line.cells for line in shown)])
         about = f"{summary(shown, asked.testbed)} Measured with mptune {machine()['mptune']}."
         docs.replace(DOCS, NAME, "\n".join([*lines, "", about]))
         print(f"written to {DOCS}")
-    return int(stopped or not all(one.holds for one in rows))
+    return int(stopped or not all(line.holds for line in rows))
 
 
 if __name__ == "__main__":

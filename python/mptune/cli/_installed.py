@@ -117,7 +117,7 @@ def _scenarios() -> str:
 
 
 def _schema() -> str:
-    """The file says what the structs say."""
+    """The shipped schema is the one that the structs give."""
     text = files.read_text(Path(schema.__file__).with_name("result.schema.json"))
     if text != schema.text():
         raise _Broken("result.schema.json is of another version")

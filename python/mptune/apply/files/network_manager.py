@@ -12,7 +12,7 @@ from mptune.apply.files._base import HEADER, Command, File, of_kind, of_mptcp, o
 from mptune.apply.plan import HostPlan
 
 NAME = "90-mptune.conf"
-#: The script of the dispatcher, and what it is told when a device has (new) routes.
+#: The script of the dispatcher, and the actions with which it is called when a device has (new) routes.
 SCRIPT = "90-mptune"
 _ACTIONS = "up|dhcp4-change|dhcp6-change"
 
