@@ -21,7 +21,7 @@ from mptune.runner.progress import Reporter
 from mptune.testbeds import Testbed, create, names
 from mptune.testbeds.namespaces import NamespacesTestbed
 from mptune.topology import load
-from mptune.trial import BIN_NS, Bulk, Observation
+from mptune.trial import BIN_NS, SENDER, Bulk, Observation
 
 BENCHMARKS = str(Path(__file__).parent.parent / "benchmarks")
 SECOND = 10**9
@@ -83,6 +83,16 @@ class TestTheDraw:
     def test_a_larger_draw_begins_with_the_smaller_one(self, drawing, drawn, tmp_path):
         few = list(drawing.networks(5, 7, 8, 10 * SECOND, tmp_path / "few"))
         assert [network.cases for network in few] == [network.cases for network in drawn[:7]]
+
+    def test_sizes_of_the_sender_alone_come_after_the_same_others(self, drawing, drawn, tmp_path):
+        further = list(drawing.networks(5, NUMBER, 8, 10 * SECOND, tmp_path / "further", senders=2))
+        assert [network.cases[:8] for network in further] == [network.cases for network in drawn]
+        alone = [case for network in further for case in network.cases[8:]]
+        assert len(alone) == 2 * NUMBER and counted(alone, "buffer mode") == {SENDER: 2 * NUMBER}
+        assert set(counted(alone, "congestion control")) == set(drawing.CCS)
+        for case in alone:
+            assert case.trial.sized == SENDER
+            assert case.trial.receive_buffer_bytes >= max(drawing.RECEIVE_BUFFER, case.trial.buffer_bytes)
 
     def test_other_seeds_give_other_networks(self, drawing, drawn, tmp_path):
         other = next(drawing.networks(6, 1, 8, 10 * SECOND, tmp_path / "other"))

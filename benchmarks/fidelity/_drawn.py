@@ -9,6 +9,9 @@ control, path manager, buffer, buffer mode, and transfers, configuration by conf
 Half of the networks are plain: rates, delays and drop-tail queues. The others have losses by their class and
 each other effect with a probability of its own. TCP connections of others are left out, which the emulator
 does not have, and so is the path manager guard, which the kernel's testbed does not have.
+
+After the configurations of a network come those in which the size is the sender's alone, dealt from decks of
+their own: a draw with them has the same others as one without.
 """
 
 import json
@@ -24,7 +27,7 @@ from benchmarks.shared.random_networks import LEAST_QUEUE, SHAPES, WIDE_BPS, WID
 from mptune.decision.kinds import REGIMES, buffer_regime, count_regime, product_bytes
 from mptune.runner.seeds import seed_for
 from mptune.topology import Topology, load
-from mptune.trial import FIXED, Bulk, Transfer, Trial, Workload
+from mptune.trial import AUTO, FIXED, SENDER, Bulk, Transfer, Trial, Workload
 from mptune.trial.stacks import DEFAULT_STACK, STACKS
 
 #: Cards of the decks that are dealt network by network.
@@ -41,7 +44,7 @@ CCS = (
     *("lia", "balia", "wvegas", "bbr", "dctcp"),
 )
 PMS = (*("fullmesh",) * 3, *("pcdc",) * 2, "default", "ndiffports", "binder")
-MODES = (FIXED, FIXED, "auto")
+MODES = (FIXED, FIXED, AUTO)
 TRANSFERS = (*(False,) * 7, True)
 
 #: bit/s of a bottleneck and ns of a path's RTT, log-uniform.
@@ -71,8 +74,10 @@ EFFECTS = {
 }
 DISCIPLINES: tuple[Any, ...] = ("red", {"kind": "red", "ecn": True}, "codel", "fq_codel", "step")
 
-#: Smallest buffer, bytes, and sizes of transfers.
+#: Smallest buffer, bytes; the receiver's limit where the size is the sender's (`tcp_rmem` of Linux 6.18); and
+#: sizes of transfers.
 LEAST_BUFFER = 32 * 1024
+RECEIVE_BUFFER = 32 * 1024**2
 TRANSFER_BYTES = (64 * 1024, 16 * 1024**2)
 #: A transfer that takes longer has failed, ns.
 DEADLINE_NS = 60_000_000_000
@@ -152,20 +157,20 @@ def shuffled(cards: Sequence[Any], draw: Draw) -> list[Any]:
 
 
 def networks(
-    seed: int, number: int, configurations: int, duration_ns: int, folder: Path
+    seed: int, number: int, configurations: int, duration_ns: int, folder: Path, senders: int = 0
 ) -> Iterator[Network]:
     """Draw; the topology files, and the traces that they name, are written into a folder.
 
     Parameters
     ----------
     duration_ns : of a saturated trial.
+    senders : further configurations of each network, in which the size is the sender's alone.
     """
     folder.mkdir(parents=True, exist_ok=True)
     decks = _decks(seed, ("paths", PATHS), ("kind", KINDS), ("losses", LOSSES), ("lsrr", LSRR))
     decks |= _decks(seed, ("bottlenecks", BOTTLENECKS))
-    dealt = _decks(
-        seed, ("cc", CCS), ("pm", PMS), ("mode", MODES), ("transfer", TRANSFERS), ("buffer", REGIMES)
-    )
+    dealt = _configuring(seed, "", MODES)
+    alone = _configuring(seed, f"{SENDER} ", (SENDER,))
     for place in range(number):
         name = f"drawn-{seed}-{place}"
         drawing = _Drawing(name, decks, Draw(_digest(seed, name)))
@@ -174,15 +179,27 @@ def networks(
         topology = load(file)
         cases = tuple(
             _case(
-                topology, drawing.factors, index, dealt, Draw(_digest(seed, f"{name}:{index}")), duration_ns
+                topology, drawing.factors, index, decks_, Draw(_digest(seed, f"{name}:{index}")), duration_ns
             )
-            for index in range(configurations)
+            for index, decks_ in enumerate([dealt] * configurations + [alone] * senders)
         )
         yield Network(topology, file, cases)
 
 
 def _decks(seed: int, *named: tuple[str, Sequence[Any]]) -> dict[str, Deck]:
     return {name: Deck(seed, name, cards) for name, cards in named}
+
+
+def _configuring(seed: int, prefix: str, modes: Sequence[str]) -> dict[str, Deck]:
+    """Decks of what a configuration is dealt, by what each deals; their order depends on the prefix."""
+    cards: dict[str, Sequence[Any]] = {
+        "cc": CCS,
+        "pm": PMS,
+        "mode": modes,
+        "transfer": TRANSFERS,
+        "buffer": REGIMES,
+    }
+    return {name: Deck(seed, prefix + name, each) for name, each in cards.items()}
 
 
 def _digest(seed: int, name: str) -> int:
@@ -213,7 +230,8 @@ def _case(
         pm=pm,
         cc=cc,
         buffer_bytes=size,
-        buffer_mode=mode,
+        buffer_mode=AUTO if mode == SENDER else mode,
+        receive_buffer_bytes=max(RECEIVE_BUFFER, size) if mode == SENDER else None,
         seed=0,
         workload=workload,
         initial_path=first,

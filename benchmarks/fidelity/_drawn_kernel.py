@@ -46,6 +46,8 @@ _OF_NO_MEANING = ("died", "refused")
 
 #: Settings that depend on the machine's memory, and concern no trial this small.
 _OF_THE_MACHINE = ("net.ipv4.tcp_mem",)
+#: Settings that the first results have no record of, with the kernel's own values, which they had.
+_UNSAID = {"net.ipv4.tcp_rto_min_us": "200000", "net.ipv4.tcp_rto_max_ms": "120000"}
 #: Fields of a trial beside its network, its settings and its seed.
 _NOT_SETTINGS = frozenset({"topology", "seed"})
 _KEY_BYTES = 12
@@ -121,7 +123,11 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True):
         given = msgspec.structs.asdict(self)
         del given["processor"], given["cores"]
         given["agent"] = _AGENT_OF_THE_FIRST
-        given["sysctls"] = {k: v for k, v in self.sysctls.items() if k not in _OF_THE_MACHINE}
+        given["sysctls"] = {
+            name: value
+            for name, value in self.sysctls.items()
+            if name not in _OF_THE_MACHINE and _UNSAID.get(name) != value
+        }
         return _digest(given)
 
 

@@ -47,7 +47,12 @@ def run(asked: argparse.Namespace) -> None:
     results = Results(KEPT / f"drawn-{seed}{_ending(asked.testbed)}.jsonl", seed, purpose)
     drawn = list(
         networks(
-            seed, asked.random, asked.configurations, round(asked.duration * 1e9), RESULTS / f"drawn-{seed}"
+            seed,
+            asked.random,
+            asked.configurations,
+            round(asked.duration * 1e9),
+            RESULTS / f"drawn-{seed}",
+            asked.senders,
         )
     )
     cases = [case for network in drawn for case in network.cases if _asked(case, asked.only)]
@@ -205,7 +210,7 @@ def about(trial: Trial) -> str:
     words = [trial.pm, *(f"{name}={_words(value)}" for name, value in sorted(trial.pm_options.items()))]
     if trial.initial_path:
         words.append(f"on {trial.initial_path}")
-    words += [trial.cc, format_size(trial.buffer_bytes), trial.buffer_mode]
+    words += [trial.cc, format_size(trial.buffer_bytes), trial.sized]
     if isinstance(trial.workload, Transfer):
         words.append(f"sends {format_size(trial.workload.bytes, 3)}")
     return " ".join(words)

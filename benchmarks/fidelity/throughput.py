@@ -214,6 +214,12 @@ def main() -> None:
     )
     parser.add_argument("--configurations", type=int, default=8, help="of each drawn network")
     parser.add_argument(
+        "--senders",
+        type=int,
+        default=2,
+        help="further ones, in which the size is the sender's and the receiver's buffer grows to 32 MiB",
+    )
+    parser.add_argument(
         "--report-seed", type=int, metavar="S", help="a draw to report on, which nobody may have worked with"
     )
     parser.add_argument(

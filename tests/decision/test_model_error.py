@@ -154,6 +154,8 @@ class TestKinds:
             ({"cc": "dctcp"}, "dctcp"),
             ({"pm": "guard"}, "guard"),
             ({"buffer_mode": "auto"}, "auto"),
+            ({"buffer_mode": "auto", "receive_buffer_bytes": 2 * PRODUCT}, "buffer mode sender"),
+            ({"receive_buffer_bytes": 2 * PRODUCT}, "a receive buffer of its own size"),
             ({"buffer_bytes": 9 * PRODUCT}, "products"),
             ({"buffer_bytes": PRODUCT // 20}, "products"),
             ({"workload": Bulk(duration_ns=10**9)}, "trials of"),

@@ -9,12 +9,12 @@ from mptune import topology
 from mptune.optimisation import modes
 from mptune.optimisation.main_job import Result, optimise
 from mptune.optimisation.mpcoa import MpcoaOptions
-from mptune.optimisation.options import COMPETE, SENDER, OptimiseOptions
+from mptune.optimisation.options import COMPETE, OptimiseOptions
 from mptune.runner.runner import TrialRunner
 from mptune.statistics import Summary
 from mptune.testbeds._today import Today
 from mptune.testbeds.simulated import SimulatedTestbed
-from mptune.trial import AUTO, FIXED, Observation, Trial
+from mptune.trial import AUTO, FIXED, SENDER, Observation, Trial
 from mptune.units import MIB
 
 SECOND = 1_000_000_000

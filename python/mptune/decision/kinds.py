@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from mptune.topology import BOTH, TcpBackground, Topology, together_bps
-from mptune.trial import DEFAULT_FAMILY, PLAIN_TCP, Programs, Transfer, Trial
+from mptune.trial import DEFAULT_FAMILY, PLAIN_TCP, SENDER, Programs, Transfer, Trial
 from mptune.trial.stacks import DEFAULT_STACK, STACKS, describe
 from mptune.units import format_rate, format_size, format_time
 
@@ -69,7 +69,7 @@ def factors(trial: Trial) -> dict[str, str]:
         "buffer": buffer_regime(products(trial)),
         "loss": loss_regime(trial.topology),
         "congestion control": trial.cc,
-        "buffer mode": trial.buffer_mode,
+        "buffer mode": trial.sized,
         "sent": "transfer" if isinstance(trial.workload, Transfer) else "saturated",
     }
 
@@ -96,10 +96,12 @@ def _outside(trial: Trial, compared: Compared) -> Iterator[str]:
     for what, name, names in (
         ("congestion control", trial.cc, compared.congestion_controls),
         ("path manager", trial.pm, compared.path_managers),
-        ("buffer mode", trial.buffer_mode, compared.buffer_modes),
+        ("buffer mode", trial.sized, compared.buffer_modes),
     ):
         if name not in names:
             yield f"the {what} {name} is not validated"
+    if trial.sized != SENDER and trial.receive_buffer_bytes not in (None, trial.buffer_bytes):
+        yield "a receive buffer of its own size is not validated"
     yield from _out_of_range(
         "network", "networks of", " paths", [len(topology.paths)], compared.paths, _plain
     )

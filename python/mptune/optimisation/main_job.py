@@ -44,7 +44,7 @@ from mptune.optimisation.job import Job, failures
 from mptune.optimisation.learning import learn
 from mptune.optimisation.mpcoa import Mpcoa, MpcoaOptions
 from mptune.optimisation.on_kernel import AskingKernel, MeasuredOnKernel, undecided
-from mptune.optimisation.options import COMPETE, SENDER, OptimiseOptions
+from mptune.optimisation.options import COMPETE, OptimiseOptions
 from mptune.optimisation.plain_tcp import PlainTcp
 from mptune.optimisation.reached import Reached, telling
 from mptune.optimisation.rounds import Answered, Round
@@ -58,7 +58,7 @@ from mptune.runner.progress import Reporter
 from mptune.runner.runner import TrialRunner
 from mptune.testbeds import stack_title
 from mptune.topology import Topology
-from mptune.trial import FIXED, PLAIN_TCP, Record
+from mptune.trial import FIXED, PLAIN_TCP, SENDER, Record
 from mptune.trial.metrics import THROUGHPUT
 
 

@@ -1,6 +1,6 @@
 """Whether an answer is for buffers that grow or for fixed ones: by trials, or by the simulator's prediction.
 
-Of those that grow only the sender's is searched (`mptune.optimisation.options.SENDER`), and any host can have
+Of those that grow only the sender's is searched (`mptune.trial.SENDER`), and any host can have
 the answer. Fixed ones have to be set by programs. They are worth it where long paths lose packets: a send
 buffer that grows to twice the congestion window (`tcp_sndbuf_expand` in net/ipv4/tcp_input.c) holds an
 aggressive control back. Nothing is searched here (see `mptune.optimisation.main_job`).
@@ -18,13 +18,13 @@ from mptune.decision.selection import Optimum, whole_buffer
 from mptune.decision.sweep import SweepPoint
 from mptune.impact import Impact
 from mptune.optimisation.job import Job
-from mptune.optimisation.options import DEFAULT_CC, DEFAULT_PM, SENDER, OptimiseOptions
+from mptune.optimisation.options import DEFAULT_CC, DEFAULT_PM, OptimiseOptions
 from mptune.runner.runner import TrialRunner
 from mptune.runner.seeds import BASELINE
 from mptune.statistics import Summary, summarise
 from mptune.testbeds import create
 from mptune.topology import Topology
-from mptune.trial import FIXED, Bulk, Combination
+from mptune.trial import FIXED, SENDER, Bulk, Combination
 from mptune.trial.metrics import THROUGHPUT
 from mptune.units import MIB, format_size
 

@@ -38,7 +38,17 @@ from mptune.options.workloads import (
 from mptune.strategy import STRATEGIES
 from mptune.testbeds import check_name
 from mptune.testbeds.virtual import VirtualTestbed
-from mptune.trial import AUTO, DEFAULT_FAMILY, FIXED, Described, Timed, Workload, judged, workloads_of
+from mptune.trial import (
+    AUTO,
+    DEFAULT_FAMILY,
+    FIXED,
+    SENDER,
+    Described,
+    Timed,
+    Workload,
+    judged,
+    workloads_of,
+)
 from mptune.trial.metrics import (
     GAP,
     STALLED,
@@ -56,8 +66,8 @@ from mptune.trial.stacks import flag
 #: Configuration of a host that was never tuned; measured with the largest buffer of the sweep.
 DEFAULT_PM, DEFAULT_CC = "fullmesh", "cubic"
 
-#: Which buffers a size is meant for: those of both ends, fixed or growing, or the sender's alone.
-SENDER, COMPETE = "sender", "compete"
+#: What a size is meant for: buffers of both ends, fixed or growing, or the sender's alone; or what is best.
+COMPETE = "compete"
 MODES = (COMPETE, SENDER, AUTO, FIXED)
 
 #: Where PCDC's sets come from.
