@@ -7,7 +7,7 @@ Brackets are no markup, names between colons no pictures, and what does not prin
 from collections.abc import Iterable
 from typing import Any
 
-from rich.console import Console, ConsoleOptions, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
@@ -36,11 +36,19 @@ class Terminal(Console):
 
 
 class DataTable(Table):
-    """A table of which a row is one line each, whatever its cells hold."""
+    """A table of which a row is one line each, whatever its cells hold; several where there is no room."""
 
     def add_row(self, *cells: RenderableType | None, **how: Any) -> None:
         """Add a row."""
         super().add_row(*(visible(cell) if isinstance(cell, str) else cell for cell in cells), **how)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Break texts into lines rather than cut them, but names, in the first column, and numbers."""
+        if self.__rich_measure__(console, options.update(max_width=_UNLIMITED)).maximum > options.max_width:
+            for column in self.columns[1:]:
+                if column.justify == "left":
+                    column.no_wrap, column.overflow = False, "fold"
+        yield from super().__rich_console__(console, options)
 
 
 def terminal(*, stderr: bool = False) -> Terminal:
