@@ -19,7 +19,7 @@ An event makes a subflow harmful if the simulator's fullmesh would be more than 
 then on, and was not before. Trials that are done are kept in target/benchmarks/dynamics.jsonl and not
 repeated; guard's are if the agent is another one. A trial that the machine was too busy for is repeated, at
 last alone; a dynamic with one for which it never had the time does not count. With --write-docs the table
-goes to docs/explanation/path-managers.md.
+goes to docs/explanation/guard.md.
 """
 
 import argparse
@@ -47,7 +47,7 @@ from mptune.testbeds import create as testbed
 from mptune.topology import Schedule, Step, UdpBackground
 from mptune.trial import Bulk, ScriptedAction, Trial
 
-DOCS = Path(__file__).parents[2] / "docs" / "explanation" / "path-managers.md"
+DOCS = Path(__file__).parents[2] / "docs" / "explanation" / "guard.md"
 CACHE = RESULTS.parent / "mptcpd"
 KEPT = RESULTS / "dynamics.jsonl"
 

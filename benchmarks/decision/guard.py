@@ -10,7 +10,7 @@ stack is `linux`; buffers are fixed, from 0.1 to 4 products. Goals, over a whole
   within 3 s.
 
 A connection differs from itself with another seed as well, so fullmesh is also compared with itself. Every
-dynamic with its events is in the JSON. With --write-docs the table goes to docs/explanation/path-managers.md.
+dynamic with its events is in the JSON. With --write-docs the table goes to docs/explanation/guard.md.
 """
 
 import argparse
@@ -33,7 +33,7 @@ from benchmarks.shared.measure import write
 from mptune.testbeds import create as testbed
 from mptune.trial import Bulk, Observation, ScriptedAction, Trial
 
-DOCS = Path(__file__).parents[2] / "docs" / "explanation" / "path-managers.md"
+DOCS = Path(__file__).parents[2] / "docs" / "explanation" / "guard.md"
 
 #: Seeds of the first dynamics: those that guard was developed on are never reported.
 DEVELOPED = 1

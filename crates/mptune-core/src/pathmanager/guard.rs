@@ -6,7 +6,7 @@
 //! predicts the throughput of each subset of the active subflows and tries the best: it keeps the faster set. Standby
 //! subflows are tried again, at growing intervals.
 //!
-//! Equations, with the function that implements each; docs/explanation/path-managers.md has the reasons.
+//! Equations, with the function that implements each; docs/explanation/guard.md has the reasons.
 //!
 //! 1. rate of a subflow alone: `p = max(fastest delivery seen, lately; window / smoothed RTT)`
 //!    (`Estimate::alone`)

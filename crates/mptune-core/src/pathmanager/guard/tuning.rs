@@ -1,6 +1,6 @@
 //! The numbers of guard, in one place.
 //!
-//! Developed on the dynamics of seed 1 of `benchmarks/decision/guard.py`; docs/explanation/path-managers.md explains them.
+//! Developed on the dynamics of seed 1 of `benchmarks/decision/guard.py`; docs/explanation/guard.md explains them.
 
 use crate::units::{MILLISECOND, Nanos, SECOND};
 
