@@ -80,6 +80,12 @@ def sysctls(host: HostPlan) -> list[Value]:
     return values
 
 
+def endpoints(host: HostPlan) -> Iterator[tuple[int, Setting]]:
+    """Endpoints that are to be there, each with its number."""
+    present = [entry for entry in of_kind(host, "endpoint") if not entry.get("absent")]
+    yield from enumerate(present, _FIRST_ID)
+
+
 def of_mptcp(host: HostPlan) -> Iterator[Command]:
     """Limits and endpoints."""
     for row in of_kind(host, "limits"):
@@ -87,8 +93,7 @@ def of_mptcp(host: HostPlan) -> Iterator[Command]:
         # What a kernel begins with (net/mptcp/pm.c: two further subflows, no address).
         before = ("subflows", "2", "add_addr_accepted", "0")
         yield Command(("ip", "mptcp", "limits", "set", *numbers), ("ip", "mptcp", "limits", "set", *before))
-    present = [entry for entry in of_kind(host, "endpoint") if not entry.get("absent")]
-    for number, row in enumerate(present, _FIRST_ID):
+    for number, row in endpoints(host):
         device = ("dev", row["device"]) if row["device"] else ()
         yield Command(
             ("ip", "mptcp", "endpoint", "add", row["address"], *device, "id", str(number), *row["flags"]),
