@@ -7,7 +7,9 @@ fn main() {
     let features = std::env::var("CARGO_CFG_TARGET_FEATURE").unwrap_or_default();
     let here = std::env::var("CARGO_MANIFEST_DIR").expect("set by cargo");
     let arguments = if features.split(',').any(|feature| feature == "crt-static") {
-        format!("--strip-all,--no-eh-frame-hdr,--build-id=none,-z,noseparate-code,-T,{here}/static.ld")
+        format!(
+            "--strip-all,--no-eh-frame-hdr,--build-id=none,-z,noseparate-code,-T,{here}/static.ld"
+        )
     } else {
         "--strip-debug".to_owned()
     };

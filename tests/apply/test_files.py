@@ -247,7 +247,7 @@ ROUTER = {
     "ip": """
 printf "%s|" "$@" >> "$NOTED"; echo >> "$NOTED"
 case "$*" in
-"-4 address"*) echo "2: x    inet 10.9.9.9/24 brd 10.9.9.255 scope global x" ;;
+"-4 address"*) printf "%s\n" "2: x: <UP> mtu 1500" "    inet 10.9.9.9/24 scope global x" ;;
 "mptcp endpoint show") echo "10.9.9.9 id 7 subflow dev x" ;;
 *) echo default ;;
 esac""",
@@ -307,9 +307,7 @@ def test_an_announced_address_is_the_one_that_others_reach(written: Path, router
     ]
 
 
-def test_uci_gets_its_words_for_interfaces_of_these_devices(
-    harmful: Path, router: Callable[..., list[str]]
-):
+def test_uci_gets_its_words_for_interfaces_of_these_devices(harmful: Path, router: Callable[..., list[str]]):
     assert router(harmful / "H/openwrt/90-mptune-uci") == [
         "set|network.globals=globals|",
         "set|network.globals.multipath=enable|",

@@ -24,7 +24,7 @@ from typing import Literal, NamedTuple, NoReturn
 import pytest
 
 from mptune.guest import building, kernels
-from mptune.linux import bpf
+from mptune.linux import agent, bpf
 from mptune.trial.congestion import PAIRS
 
 ROOT = Path(__file__).parents[2]
@@ -158,6 +158,11 @@ def _current_guest() -> Iterator[Thing]:
         yield Thing(kernel, "elsewhere")
 
 
+def _static_agent() -> Iterator[Thing]:
+    if platform.machine() not in agent.static():
+        yield Thing("an agent without libraries (make agent-static)", "elsewhere")
+
+
 def _bpf_tests() -> Iterator[Thing]:
     if not list(BPF_TESTS.glob("*.bpf.o")):
         yield from list(_clang()) or [Thing("the BPF programs of the tests (make bpf)", "packages")]
@@ -176,6 +181,10 @@ NEEDS: Mapping[str, Need] = {
     "compiler": Need("the arithmetic of the BPF programs", beside=_compiler),
     "browser": Need("the report in a browser", beside=_browser, theirs=(*BROWSERS, "findmnt", "uname")),
     "sshd": Need("machines reached over ssh", ("ssh", "ssh-keygen", "sshd", "ip", "sysctl", "nsenter")),
+    "busybox": Need("a machine that has busybox alone", ("busybox",), _static_agent),
+    "qemu-x86_64": Need("agents for other processors", ("qemu-x86_64-static",)),
+    "qemu-aarch64": Need("agents for other processors", ("qemu-aarch64-static",)),
+    "qemu-armv7l": Need("agents for other processors", ("qemu-arm-static",)),
     "nft": Need("middleboxes", ("nft",)),
     "sudo": Need("users who may use sudo", ("sudo",)),
     "systemd-analyze": Need("units for systemd", ("systemd-analyze",)),

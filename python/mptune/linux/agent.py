@@ -6,6 +6,7 @@ controlled by lines of JSON, which depend on its role.
 
 import os
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 import mptune
@@ -13,9 +14,9 @@ from mptune.errors import MptuneError
 
 #: `make setup` puts it there, also before a wheel is built.
 PROGRAM = Path(mptune.__file__).parent / "_bin" / "mptune-agent"
-#: Processors for which there may be an agent that needs nothing of a machine but its kernel, beside `PROGRAM` and
-#: named after them (`make agent-static`): as `uname -m` calls them, with other words for the same.
-PROCESSORS = {"x86_64": (), "aarch64": (), "armv7l": ("armv8l",)}
+#: Processors for which there may be an agent that needs nothing of a machine but its kernel, beside `PROGRAM`
+#: and named after them (`make agent-static`): as `uname -m` calls them, with other words for the same.
+PROCESSORS: Mapping[str, tuple[str, ...]] = {"x86_64": (), "aarch64": (), "armv7l": ("armv8l",)}
 
 #: Seconds it has to report its version.
 _ANSWER_S = 10.0

@@ -66,14 +66,14 @@ exec $as "$t/agent" host --greet --unlink
 
 
 class Delivery(NamedTuple):
-    """Agents as they are sent, by name, and the kind of this machine, whose own agent runs on others like it."""
+    """Agents as they are sent, by name, and this machine's kind: its own agent runs on others like it."""
 
     agents: dict[str, bytes]
     machine: str
 
     @classmethod
     def of(cls, program: Path) -> "Delivery":
-        """This machine's agent, and those that are linked statically."""
+        """The agent of this machine, and those that are linked statically."""
         agents = {name: place.read_bytes() for name, place in agent.static().items()}
         return cls({OWN: program.read_bytes(), **agents}, platform.machine())
 

@@ -49,7 +49,9 @@ pub enum Error {
     #[error("no {}: install libbpf1 (Debian, Ubuntu) or libbpf (Fedora)", .0.to_string_lossy())]
     Missing(OsString),
     /// This program can load no library.
-    #[error("this agent is linked statically and loads no {LIBRARY}: the kernel's own congestion controls remain")]
+    #[error(
+        "this agent is linked statically and loads no {LIBRARY}: the kernel's own congestion controls remain"
+    )]
     Static,
     /// The library lacks a function.
     #[error("{LIBRARY} has no {0}")]

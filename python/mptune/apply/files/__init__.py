@@ -38,8 +38,9 @@ Settings of {name} for an answer of mptune. Nothing here is in effect until it i
 {places}
 
 The systemd units, NetworkManager, the TuneD profile and the scripts of OpenWrt each make the same endpoints,
-limits and routes' congestion control: take one of them; OpenWrt reads sysctl.d too. The playbook puts sysctl.d and the systemd units into place. `mptune apply` sets the same at once, until the next
-reboot, and takes it back.
+limits and routes' congestion control: take one of them; OpenWrt reads sysctl.d too. The playbook puts
+sysctl.d and the systemd units into place. `mptune apply` sets the same at once, until the next reboot, and
+takes it back.
 """
 
 

@@ -1,10 +1,11 @@
 """OpenWrt: UCI's network configuration, and a script for what UCI has no words for.
 
-UCI's words for Multipath TCP are those of its package `mptcp` (OpenMPTCProuter), which LuCI shows: on or off, the
-limits, the default congestion control, and for an interface `on`, `signal` or `backup`. OpenWrt itself keeps
-them and does nothing with them. So the endpoints with their exact flags, the limits and the congestion control
-of routes are made by a script that hotplug calls whenever an interface comes up, after that package's own. An
-endpoint that is not announced has the address that its device has at that moment: a provider may change it.
+UCI's words for Multipath TCP are those of the package `mptcp` (OpenMPTCProuter), which LuCI shows: on or off,
+the limits, the default congestion control, and for an interface `on`, `signal` or `backup`. OpenWrt itself
+keeps them and does nothing with them. So the endpoints with their exact flags, the limits and the congestion
+control of routes are made by a script that hotplug calls whenever an interface comes up, after that package's
+own. An endpoint that is not announced has the address that its device has at that moment: a provider may
+change it.
 
 Sysctls are in `/etc/sysctl.d` there as elsewhere (`mptune.apply.files.sysctl`).
 """
@@ -94,7 +95,9 @@ def _defaults(host: HostPlan) -> list[File]:
         words["mptcp_pm_type"] = "0"  # the kernel's
         words["mptcp_subflows"] = str(row["subflows"])
         words["mptcp_add_addr_accepted"] = str(row["add_addr_accepted"])
-    words |= {"congestion": one.value for one in sysctls(host) if one.name == _DEFAULT_CC}
+    for name, value in sysctls(host):
+        if name == _DEFAULT_CC:
+            words["congestion"] = value
     modes = {row["device"]: _mode(row["flags"]) for _, row in endpoints(host) if row["device"]}
     if not words and not modes:
         return []
