@@ -129,6 +129,30 @@ def reverters(world: World) -> list[int]:
     return [pid for pid, _, words in world.alice.processes() if "reverter" in words]
 
 
+def test_its_daemon_takes_a_policy_from_elsewhere_and_gives_it_back(router, at):
+    at(router)
+    program, listens = router.alice.file("/small/tmp/daemon"), router.alice.file("/small/tmp/run/mptune")
+    program.write_bytes(agent.static()[os.uname().machine].read_bytes())
+    program.chmod(0o755)
+    file: Setting = {
+        "kind": "file",
+        "path": "/etc/mptune/policy.toml",
+        "content": '[[policy]]\nname = "own"\nto = ["192.0.2.0/24"]\npolicy = "default"\n',
+        "reload": "/run/mptune/daemon.sock",
+    }
+    target = Target("alice", "alice")
+    process = router.alice.start("chroot", "/small", "/tmp/daemon", "daemon")
+    try:
+        until(lambda: process.poll() is None and (listens / "daemon.sock").exists(), "the daemon's socket")
+        ((_, applied),) = apply.apply([Wanted(target, lambda _place: [file])], run="a run")
+        assert applied.daemon is not None and applied.daemon.state == "reloaded"
+        ((_, back),) = apply.roll_back([target])
+        assert back.kept == [] and not router.alice.file("/small/etc/mptune").exists()
+    finally:
+        router.alice.kill_processes("daemon")
+        process.communicate()
+
+
 def mptune(world: World, *words: object) -> dict:
     """A command's result as JSON."""
     done = subprocess.run(

@@ -73,6 +73,11 @@ pub fn run() -> PathBuf {
     there.unwrap_or(RUN[0]).into()
 }
 
+/// Where a path below /run is on this machine: on OpenWrt below /var/run.
+pub fn located(path: &Path) -> PathBuf {
+    path.strip_prefix(RUN[0]).map_or_else(|_| path.to_owned(), |below| run().join(below))
+}
+
 /// A path from the environment.
 pub fn given(name: &str) -> Option<PathBuf> {
     std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
