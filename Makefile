@@ -248,6 +248,12 @@ lint-rust-format:
 lint-rust:
 	cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
 
+# The role of `mptune advise --files`, for a small answer. Apart from `make lint`, which needs no compiled core.
+.PHONY: lint-ansible
+lint-ansible: setup  ## check the role for Ansible that mptune advise writes, with ansible-lint's strictest profile
+	@$(call tools,ansible) --only-group ansible
+	@PATH="$(CURDIR)/target/ansible-tools/bin:$$PATH" $(BIN)/python -m tests.apply.linted
+
 .PHONY: format
 format: setup  ## format both languages and apply ruff's safe fixes
 	$(BIN)/ruff check --fix

@@ -41,13 +41,14 @@ def test_a_run_shows_what_it_has(optimised: RunData, transfers: RunData, paths: 
         *("trade-off", "response", "bars", "differing", "single-runs", "impact-factors"),
         *over_time,
         "topology",
+        "network-over-time",
     ]
     assert "round-trips-over-time" in names["optimised"]
     assert names["transfers"] == ["impact-factors", "completion", "topology"]  # pcdc measures its sets first
     assert names["paths"] == [
         *("bars", "differing", "single-runs"),
         *over_time,
-        *("initial-paths", "time-of-day", "topology"),
+        *("initial-paths", "time-of-day", "topology", "network-over-time", "network-over-rounds"),
     ]
 
 

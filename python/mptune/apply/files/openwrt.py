@@ -15,9 +15,10 @@ import shlex
 from mptune.apply.files._base import (
     HEADER,
     File,
+    by_device,
     endpoints,
     of_kind,
-    of_mptcp,
+    of_limits,
     of_programs,
     of_routes,
     programs,
@@ -31,6 +32,7 @@ SCRIPT = "90-mptune"
 DEFAULTS = "90-mptune-uci"
 _DEFAULT_CC = "net.ipv4.tcp_congestion_control"
 
+_ONLY_THEN = 'case "$ACTION" in ifup|ifupdate) ;; *) exit 0 ;; esac  # needs the package ip-full'
 #: Makes an endpoint: its number, its address, its flags; what else has that number or address goes.
 _FUNCTIONS = """\
 own() {
@@ -64,28 +66,19 @@ def files(host: HostPlan) -> list[File]:
 
 
 def _script(host: HostPlan) -> list[File]:
-    everywhere = [*of_programs(host), *(row for row in of_mptcp(host) if row.start[2] == "limits")]
-    by_device: dict[str, list[str]] = {}
+    everywhere = [shlex.join(command.start) for command in (*of_programs(host), *of_limits(host))]
+    own: list[tuple[str, str]] = []
     for number, row in endpoints(host):
-        device = row["device"]
-        if not device:
-            continue
         family = "-6" if ":" in row["address"] else "-4"
         address = shlex.quote(row["address"]) if "signal" in row["flags"] else f'"$(own {family})"'
-        by_device.setdefault(device, []).append(f"endpoint {number} {address} {shlex.join(row['flags'])}")
+        if row["device"]:
+            own.append((row["device"], f"endpoint {number} {address} {shlex.join(row['flags'])}"))
     for row, command in zip(of_kind(host, "route"), of_routes(host), strict=True):
-        by_device.setdefault(row["device"], []).append(shlex.join(command.start))
-    if not everywhere and not by_device:
+        own.append((row["device"], shlex.join(command.start)))
+    if not everywhere and not own:
         return []
-    lines = ["#!/bin/sh", HEADER, "# `ip mptcp` is in the package ip-full."]
-    lines += ['case "$ACTION" in ifup|ifupdate) ;; *) exit 0 ;; esac']
-    lines += _FUNCTIONS.splitlines() if by_device else []
-    lines += [shlex.join(command.start) for command in everywhere]
-    lines += ['case "$DEVICE" in'] if by_device else []
-    for device, commands in by_device.items():
-        lines += [f"{shlex.quote(device)})", *(f"    {command}" for command in commands), "    ;;"]
-    lines += ["esac"] if by_device else []
-    content = ("\n".join([*lines, "exit 0"]) + "\n").encode()
+    always = [_ONLY_THEN, *(_FUNCTIONS.splitlines() if own else []), *everywhere]
+    content = by_device(always, own, "$DEVICE")
     return [File(SCRIPT, content, f"/etc/hotplug.d/iface/{SCRIPT}", executable=True)]
 
 

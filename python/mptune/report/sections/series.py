@@ -35,7 +35,7 @@ _LOW = 150
 _RECOMMENDED = "recommended"
 
 #: Where the whole series is.
-_SERIES = "mptune campaign export --series"
+SERIES = "mptune campaign export --series"
 
 
 def over_time(run: RunData, choices: Choices) -> Iterator[Section]:
@@ -54,7 +54,7 @@ def over_time(run: RunData, choices: Choices) -> Iterator[Section]:
         "waited for a missing segment counts when that arrives, so peaks may exceed the links' rates.",
         panels=[Panel(chart=time_chart(rows, colours), zoom=ZOOM_TIME)],
         key=colours,
-        tables=[Table(title="Mean, minimum and maximum", rows=rows, source=_SERIES)],
+        tables=[Table(title="Mean, minimum and maximum", rows=rows, source=SERIES)],
     )
 
 
@@ -63,7 +63,7 @@ def stacked(run: RunData, choices: Choices) -> Iterator[Section]:
     first = {
         name: run.observations[trials[0].key] for name, trials in by_configuration(run, run.shown).items()
     }
-    width = _width(max((len(observation.bins) for observation in first.values()), default=0))
+    width = step_width(max((len(observation.bins) for observation in first.values()), default=0))
     rows = {name: _by_subflow(seen, width) for name, seen in first.items()}
     together: Rows = [{"name": name, **row} for name, mine in rows.items() for row in mine]
     if not together:
@@ -77,14 +77,14 @@ def stacked(run: RunData, choices: Choices) -> Iterator[Section]:
     yield Section(
         name="over-time-subflows",
         title="Throughput over time by subflow",
-        lead=f"First run of each configuration, per {_seconds(width):g} s, stacked; subflows that delivered "
+        lead=f"First run of each configuration, per {seconds(width):g} s, stacked; subflows that delivered "
         "something.",
         panels=[
             Panel(title=name, chart=stacked_chart(mine, colours, top=top), zoom=ZOOM_TIME)
             for name, mine in rows.items()
         ],
         key=colours,
-        tables=[Table(title="Subflow by subflow", rows=without(together, "place"), source=_SERIES)],
+        tables=[Table(title="Subflow by subflow", rows=without(together, "place"), source=SERIES)],
     )
 
 
@@ -194,7 +194,7 @@ def _by_subflow(seen: Observation, width: int) -> Rows:
     ):
         rows += [
             {"subflow": name, "place": place, "t_s": t_s, "throughput_mbps": rate}
-            for t_s, rate in _steps(subflow.bins, width)
+            for t_s, rate in steps(subflow.bins, width)
         ]
     return rows
 
@@ -229,7 +229,7 @@ def panorama(run: RunData, choices: Choices) -> Iterator[Section]:
             for cc in distinct(row["cc"] for row in rows)
         ],
         key=colours,
-        tables=[Table(title="Throughput", rows=without(rows, "min_mbps", "max_mbps"), source=_SERIES)],
+        tables=[Table(title="Throughput", rows=without(rows, "min_mbps", "max_mbps"), source=SERIES)],
     )
 
 
@@ -268,30 +268,31 @@ def _mean_series(
 ) -> tuple[dict[T, Rows], float]:
     """Mean, minimum and maximum over the trials of each group, and the width of a step in seconds."""
     bins = {name: [seen[trial.key].bins for trial in trials] for name, trials in groups.items()}
-    width = _width(max(len(row) for ones in bins.values() for row in ones))
+    width = step_width(max(len(row) for ones in bins.values() for row in ones))
     series: dict[T, Rows] = {}
     for name, ones in bins.items():
         series[name] = []
-        for together in itertools.zip_longest(*(_steps(row, width) for row in ones)):
+        for together in itertools.zip_longest(*(steps(row, width) for row in ones)):
             present = [pair for pair in together if pair is not None]
             rates = [rate for _, rate in present]
             mean = min(max(math.fsum(rates) / len(rates), min(rates)), max(rates))
             ends = {"min_mbps": min(rates), "max_mbps": max(rates)}
             series[name].append({"t_s": present[0][0], "mean_mbps": mean, **ends})
-    return series, _seconds(width)
+    return series, seconds(width)
 
 
-def _width(bins: int) -> int:
-    """Bins of one step."""
+def step_width(bins: int) -> int:
+    """Bins of one step of a series that has so many."""
     return next((width for width in _WIDTHS if bins <= width * _STEPS), -(-bins // _STEPS))
 
 
-def _seconds(width: int) -> float:
+def seconds(width: int) -> float:
+    """Length of a step of so many bins, seconds."""
     return width * BIN_NS / 1e9
 
 
-def _steps(bins: Sequence[int], width: int) -> Iterator[tuple[float, float]]:
+def steps(bins: Sequence[int], width: int) -> Iterator[tuple[float, float]]:
     """Start (s) and throughput (Mbit/s) of each step; the last one only if it is full or the only one."""
     for first in range(0, max(len(bins) - width + 1, min(len(bins), 1)), width):
         part = bins[first : first + width]
-        yield _seconds(first), sum(part) * 8e3 / (len(part) * BIN_NS)
+        yield seconds(first), sum(part) * 8e3 / (len(part) * BIN_NS)
