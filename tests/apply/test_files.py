@@ -204,8 +204,8 @@ def test_a_profile_of_tuned(written: Path):
 @pytest.mark.parametrize("which", ["written", "harmful"])
 def test_the_shell_reads_the_scripts_of_dispatchers(which: str, request: pytest.FixtureRequest):
     scripts = [path for path in request.getfixturevalue(which).rglob("90-mptune") if path.is_file()]
-    assert {script.parent.name for script in scripts} == {"NetworkManager", "networkd-dispatcher"}
-    assert len(scripts) == 4
+    assert {script.parent.name for script in scripts} == {"NetworkManager", "networkd-dispatcher", "openwrt"}
+    assert len(scripts) == 6
     for script in scripts:
         assert os.access(script, os.X_OK)
         subprocess.run(["sh", "-n", str(script)], check=True)
@@ -501,5 +501,5 @@ def test_programs_are_what_was_compiled(run: Make):
     sender = read(run(**{**MESH, "occ": "olia"}))[0]
     objects = [setting["object"] for setting in sender.settings if setting["kind"] == "congestion"]
     contents = [file.content for file in files.made(sender) if file.path.endswith(".o")]
-    # For systemd, for TuneD and for the role.
-    assert contents == [base64.b64decode(program) for program in objects for _ in range(3)]
+    # For systemd, for TuneD, for OpenWrt and for the role.
+    assert contents == [base64.b64decode(program) for program in objects for _ in range(4)]

@@ -20,13 +20,13 @@ from mptune.machines.ssh import VARIABLE, SshMachine
 from mptune.testbeds import host_doctor
 from mptune.testbeds.hosts import HostsTestbed
 from mptune.topology import load
-from mptune.trial import Messages
 from tests.hosts.trials import hosts, sent
 from tests.hosts.world import PLAIN, SERVER, World
-from tests.plugins.needs import require
 from tests.plugins.program import command_line
-from tests.plugins.trials import SECOND, trial
+from tests.plugins.trials import trial
 from tests.plugins.waiting import until
+
+pytestmark = pytest.mark.needs("busybox")
 
 WMEM = "net.ipv4.tcp_wmem"
 
@@ -34,7 +34,6 @@ WMEM = "net.ipv4.tcp_wmem"
 @pytest.fixture(scope="module")
 def router(make_world: Callable[..., World]) -> World:
     """Alice has busybox alone and two uplinks; bob is like any other."""
-    require("busybox")
     return make_world((replace(PLAIN, small=True), SERVER))
 
 
@@ -76,10 +75,10 @@ def test_a_transfer_uses_both_paths_and_leaves_nothing(router, at, bed, reverse)
     assert all(sent(observation).values())
 
 
-def test_messages_and_buffers_that_grow(router, at, bed):
-    messages = Messages(bytes=200, interval_ns=SECOND // 40, duration_ns=SECOND)
-    asked = trial(at(router), workload=messages, buffer_mode="auto", buffer_bytes=2**19)
-    assert bed.run(asked).failed is None
+def test_limits_of_buffers_that_grow_are_set_for_a_trial(router, at, bed):
+    asked = trial(at(router), buffer_mode="auto", buffer_bytes=2**19, transfer_bytes=300_000)
+    observation = bed.run(asked)
+    assert observation.failed is None and int(observation.metadata["effective_receiver_rcvbuf"]) <= 2**19
 
 
 def test_a_congestion_control_that_it_lacks_is_refused_with_the_reason(router, at, bed):
@@ -141,13 +140,16 @@ def test_its_daemon_takes_a_policy_from_elsewhere_and_gives_it_back(router, at):
         "reload": "/run/mptune/daemon.sock",
     }
     target = Target("alice", "alice")
+    own = router.alice.file("/small/etc/mptune/policy.toml")
+    own.parent.mkdir()
+    own.write_text("# Nothing yet.\n")
     process = router.alice.start("chroot", "/small", "/tmp/daemon", "daemon")
     try:
         until(lambda: process.poll() is None and (listens / "daemon.sock").exists(), "the daemon's socket")
         ((_, applied),) = apply.apply([Wanted(target, lambda _place: [file])], run="a run")
         assert applied.daemon is not None and applied.daemon.state == "reloaded"
         ((_, back),) = apply.roll_back([target])
-        assert back.kept == [] and not router.alice.file("/small/etc/mptune").exists()
+        assert back.kept == [] and own.read_text() == "# Nothing yet.\n"
     finally:
         router.alice.kill_processes("daemon")
         process.communicate()

@@ -11,11 +11,10 @@ import pytest
 
 from mptune import __version__
 from mptune.linux import agent
-from tests.plugins.needs import ROOT, program, require
+from tests.plugins.needs import EMULATORS, ROOT, program, require
 
-#: Numbers of processors in ELF headers (elf(5), e_machine), and names of their emulators in qemu.
+#: Numbers of processors in ELF headers (elf(5), e_machine).
 MACHINES = {"x86_64": 62, "aarch64": 183, "armv7l": 40}
-EMULATORS = {"x86_64": "qemu-x86_64-static", "aarch64": "qemu-aarch64-static", "armv7l": "qemu-arm-static"}
 #: Program headers that name a loader, or libraries to be loaded.
 INTERPRETER, DYNAMIC = 3, 2
 
@@ -32,7 +31,7 @@ def start(processor: str) -> list[str]:
     file = str(agent.static()[processor])
     if processor == platform.machine():
         return [file]
-    require(f"qemu-{processor}")
+    require("qemu")
     return [program(EMULATORS[processor]), file]
 
 

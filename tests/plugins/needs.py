@@ -39,6 +39,9 @@ BPF_HEADERS = [Path(root, "include/bpf/bpf_helpers.h") for root in ("/usr", "/us
 #: What the browser is called in distributions.
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
+#: What emulates a processor for one program.
+EMULATORS = {"x86_64": "qemu-x86_64-static", "aarch64": "qemu-aarch64-static", "armv7l": "qemu-arm-static"}
+
 #: No program for the PATH.
 SYSTEMD = Path("/lib/systemd/systemd")
 
@@ -163,6 +166,15 @@ def _static_agent() -> Iterator[Thing]:
         yield Thing("an agent without libraries (make agent-static)", "elsewhere")
 
 
+def _qemu() -> Iterator[Thing]:
+    built = set(agent.static()) - {platform.machine()}
+    yield from (
+        Thing(name, "packages")
+        for processor, name in EMULATORS.items()
+        if processor in built and found(name) is None
+    )
+
+
 def _bpf_tests() -> Iterator[Thing]:
     if not list(BPF_TESTS.glob("*.bpf.o")):
         yield from list(_clang()) or [Thing("the BPF programs of the tests (make bpf)", "packages")]
@@ -182,9 +194,7 @@ NEEDS: Mapping[str, Need] = {
     "browser": Need("the report in a browser", beside=_browser, theirs=(*BROWSERS, "findmnt", "uname")),
     "sshd": Need("machines reached over ssh", ("ssh", "ssh-keygen", "sshd", "ip", "sysctl", "nsenter")),
     "busybox": Need("a machine that has busybox alone", ("busybox",), _static_agent),
-    "qemu-x86_64": Need("agents for other processors", ("qemu-x86_64-static",)),
-    "qemu-aarch64": Need("agents for other processors", ("qemu-aarch64-static",)),
-    "qemu-armv7l": Need("agents for other processors", ("qemu-arm-static",)),
+    "qemu": Need("agents for other processors", beside=_qemu, theirs=tuple(EMULATORS.values())),
     "nft": Need("middleboxes", ("nft",)),
     "sudo": Need("users who may use sudo", ("sudo",)),
     "systemd-analyze": Need("units for systemd", ("systemd-analyze",)),
