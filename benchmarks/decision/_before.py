@@ -11,6 +11,8 @@ from benchmarks.decision._ratios import over
 from benchmarks.shared.measure import RESULTS, write
 from mptune.statistics import summarise
 
+#: As many cases are shown at either end.
+SHOWN = 5
 #: A case counts as changed if its throughput differs by more than this part.
 NOTICED = 0.02
 
@@ -43,15 +45,14 @@ def _name(name: str) -> str:
 
 
 def table(before: Mapping[str, float], after: Mapping[str, float]) -> list[list[str]]:
-    """The cases that differ, the worst first."""
+    """The cases that differ most, the worst first."""
     ratios = {case: over(mbps, before[case]) for case, mbps in after.items()}
+    worst_first = sorted(ratios, key=lambda case: ratios[case])
+    ends = [case for case in worst_first[:SHOWN] if ratios[case] < 1 - NOTICED]
+    ends += [case for case in worst_first[-SHOWN:] if ratios[case] > 1 + NOTICED]
     return [
         [f"differs by more than {100 * NOTICED:.0f} %", "before", "after", "after / before"],
-        *(
-            [case, f"{before[case]:.1f}", f"{after[case]:.1f}", f"{ratio:.2f}"]
-            for case, ratio in sorted(ratios.items(), key=lambda item: item[1])
-            if abs(ratio - 1) > NOTICED
-        ),
+        *([case, f"{before[case]:.1f}", f"{after[case]:.1f}", f"{ratios[case]:.2f}"] for case in ends),
     ]
 
 

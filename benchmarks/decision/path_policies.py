@@ -255,11 +255,10 @@ def _in_dynamic(drawn: Drawn, seed: int, cc: str, path: str | None = None) -> fl
 
 
 def under_policy(arguments: tuple[int, str]) -> tuple[str, float]:
-    """What the dynamic of a seed is, and Mbit/s under a policy's name."""
+    """A name for the dynamic of a seed, and Mbit/s under a policy's name."""
     seed, policy = arguments
     drawn = random_dynamic(seed)
-    name = f"{seed}: {drawn.cc}, {drawn.description}"
-    return name, _in_dynamic(drawn, seed, f"{drawn.cc}+{policy}")
+    return f"seed {seed} ({drawn.cc})", _in_dynamic(drawn, seed, f"{drawn.cc}+{policy}")
 
 
 def dynamic(arguments: tuple[int, str]) -> Dynamic:

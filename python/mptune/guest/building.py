@@ -198,7 +198,9 @@ def _make(kept: Kept) -> list[str]:
 
 def _made(kept: Kept, digests: tuple[str, str], work: Path, jobs: int, progress: Progress) -> Kernel:
     _compile([*_make(kept), f"-j{jobs}", "linux"], kept.tree, lambda share: progress("compiling", share))
-    program = work / kernels.PROGRAM
+    # A guest is nobody, who enters no temporary directory itself, but a directory in it.
+    program = work / "new" / kernels.PROGRAM
+    program.parent.mkdir()
     _step("strip", ["strip", "-o", str(program), str(_out(kept) / kernels.PROGRAM)], work)
     progress("booting", None)
     facts = machine.facts(program)

@@ -41,7 +41,7 @@ from mptune.routes.followed import read_followed
 from mptune.runner.seeds import OF_CAMPAIGN
 from mptune.statistics import quantile
 from mptune.store import Store, StoredTrial, open_store
-from mptune.store.directory import COMPARED, CONFIG, RESULT, STORE, is_unfinished
+from mptune.store.directory import COMPARED, CONFIG, RESULT, STORE, is_unfinished, no_run
 from mptune.store.round_trips import path_rtts
 from mptune.testbeds import stack_title
 from mptune.topology import Topology, from_document
@@ -94,7 +94,7 @@ def read_run(directory: Path, label: str) -> RunData:
         raise InputError(where, "", "expected a complete run, found one to continue (mptune campaign resume)")
     config = read_document(directory, CONFIG, ConfigFile)
     if config is None:
-        raise InputError(where, "", f"expected a run directory, found no {CONFIG} in it")
+        raise no_run(directory)
     is_by_size = bool(config.options.get("transfers")) and config.options.get("confirm_runs") is not None
     is_by_objective = bool(config.options.get("workload")) and config.options.get("confirm_runs") is not None
     answer = None if is_by_size or is_by_objective else read_document(directory, RESULT, Answer)
