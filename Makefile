@@ -115,7 +115,7 @@ docs: setup  ## build the documentation as a site in target/site; loads nothing 
 
 # The outputs are in the repository, for readers there and on the site; a test runs the cells and compares them.
 .PHONY: notebook
-notebook: setup  ## run the cells of docs/notebook.ipynb and write what they show into it
+notebook: setup  ## run the cells of the notebooks in docs/ and write what they show into them
 	@$(BIN)/python shipping/cells.py
 
 .PHONY: pictures
