@@ -44,6 +44,12 @@ bpf:  ## build congestion controls that kernels lack, as BPF objects; needs clan
 agent:  ## build mptune-agent, which runs on the measured machines, the library of mptune exec and the network of guests into the package
 	@python3 shipping/backend.py
 
+# For machines without a C library of this machine's kind, such as OpenWrt; ssh takes the one that suits a host.
+PROCESSORS :=
+.PHONY: agent-static
+agent-static:  ## build the agent without libraries, for x86-64 and, where Rust can, ARM (PROCESSORS="x86_64 aarch64 armv7l")
+	@python3 shipping/static_agents.py $(PROCESSORS)
+
 # Until the next change of a Rust source, when `make setup` compiles without a profile again.
 .PHONY: tuned
 tuned: setup  ## compile the core by a profile of trials, which takes minutes: same results, a tenth less time

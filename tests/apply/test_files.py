@@ -204,8 +204,8 @@ def test_a_profile_of_tuned(written: Path):
 @pytest.mark.parametrize("which", ["written", "harmful"])
 def test_the_shell_reads_the_scripts_of_dispatchers(which: str, request: pytest.FixtureRequest):
     scripts = [path for path in request.getfixturevalue(which).rglob("90-mptune") if path.is_file()]
-    assert {script.parent.name for script in scripts} == {"NetworkManager", "networkd-dispatcher"}
-    assert len(scripts) == 4
+    assert {script.parent.name for script in scripts} == {"NetworkManager", "networkd-dispatcher", "openwrt"}
+    assert len(scripts) == 6
     for script in scripts:
         assert os.access(script, os.X_OK)
         subprocess.run(["sh", "-n", str(script)], check=True)
@@ -249,6 +249,83 @@ def test_networkmanager_gets_flags_by_device(written: Path):
     assert flags == {"interface-name:=eth1": "0xaa", "interface-name:=wwan0": "0xaa"}
     server = profile(written / "S/NetworkManager/90-mptune.conf")
     assert [server[name]["connection.mptcp-flags"] for name in server.sections()] == ["0x1a"]
+
+
+#: An `ip` that has one endpoint, of the address that every device has, and an `uci` with one interface.
+ROUTER = {
+    "ip": """
+printf "%s|" "$@" >> "$NOTED"; echo >> "$NOTED"
+case "$*" in
+"-4 address"*) printf "%s\n" "2: x: <UP> mtu 1500" "    inet 10.9.9.9/24 scope global x" ;;
+"mptcp endpoint show") echo "10.9.9.9 id 7 subflow dev x" ;;
+*) echo default ;;
+esac""",
+    "uci": """
+case "$*" in
+"-q show network") printf "%s\n" "network.globals=globals" "network.wan=interface" "network.lan=interface" ;;
+"-q get network.wan.device") cat "$NOTED.device" ;;
+"-q get"*) exit 1 ;;
+*) printf "%s|" "$@" >> "$NOTED"; echo >> "$NOTED" ;;
+esac""",
+}
+
+
+@pytest.fixture
+def router(tmp_path: Path) -> Callable[..., list[str]]:
+    """Runs a script where these are, and returns what it asked of them."""
+    place, noted = tmp_path / "bin", tmp_path / "noted"
+    place.mkdir()
+    for name, text in ROUTER.items():
+        (place / name).write_text(f"#!/bin/sh{text}\n")
+        (place / name).chmod(0o755)
+    (tmp_path / "noted.device").write_text(DEVICE)
+
+    def called(script: Path, device: str = "", action: str = "ifup") -> list[str]:
+        noted.write_text("")
+        environment = {"PATH": f"{place}:{os.environ['PATH']}", "NOTED": str(noted)}
+        text = script.read_text().replace("/sbin/uci", f"{place}/uci")
+        subprocess.run(
+            ["sh", "-c", text],
+            env={**environment, "DEVICE": device, "ACTION": action},
+            check=True,
+            capture_output=True,
+        )
+        return noted.read_text().splitlines()
+
+    return called
+
+
+def test_hotplug_of_openwrt_makes_endpoints_of_the_address_that_a_device_has(
+    harmful: Path, router: Callable[..., list[str]]
+):
+    script = harmful / "H/openwrt/90-mptune"
+    limits = "mptcp|limits|set|subflows|3|add_addr_accepted|1|"
+    made = router(script, DEVICE)
+    assert made[0] == limits
+    gone = ["mptcp|endpoint|delete|id|7|", "mptcp|endpoint|delete|id|102|"]
+    assert [line for line in made if "delete" in line] == gone
+    assert f"mptcp|endpoint|add|10.9.9.9|dev|{DEVICE}|id|102|subflow|fullmesh|" in made
+    assert f"-4|route|change|default|dev|{DEVICE}|table|102|congctl|cubic|" in made
+    assert router(script, "lo") == [limits] and router(script, DEVICE, "ifdown") == []
+
+
+def test_an_announced_address_is_the_one_that_others_reach(written: Path, router: Callable[..., list[str]]):
+    made = router(written / "S/openwrt/90-mptune", "ens4")
+    assert [line for line in made if "endpoint|add" in line] == [
+        "mptcp|endpoint|add|198.51.100.7|dev|ens4|id|101|signal|"
+    ]
+
+
+def test_uci_gets_its_words_for_interfaces_of_these_devices(harmful: Path, router: Callable[..., list[str]]):
+    assert router(harmful / "H/openwrt/90-mptune-uci") == [
+        "set|network.globals=globals|",
+        "set|network.globals.multipath=enable|",
+        "set|network.globals.mptcp_pm_type=0|",
+        "set|network.globals.mptcp_subflows=3|",
+        "set|network.globals.mptcp_add_addr_accepted=1|",
+        "set|network.wan.multipath=on|",
+        "commit|network|",
+    ]
 
 
 @pytest.mark.needs("ansible")
@@ -424,5 +501,5 @@ def test_programs_are_what_was_compiled(run: Make):
     sender = read(run(**{**MESH, "occ": "olia"}))[0]
     objects = [setting["object"] for setting in sender.settings if setting["kind"] == "congestion"]
     contents = [file.content for file in files.made(sender) if file.path.endswith(".o")]
-    # For systemd, for TuneD and for the role.
-    assert contents == [base64.b64decode(program) for program in objects for _ in range(3)]
+    # For systemd, for TuneD, for OpenWrt and for the role.
+    assert contents == [base64.b64decode(program) for program in objects for _ in range(4)]

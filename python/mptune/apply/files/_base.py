@@ -80,6 +80,12 @@ def sysctls(host: HostPlan) -> list[Value]:
     return values
 
 
+def endpoints(host: HostPlan) -> Iterator[tuple[int, Setting]]:
+    """Endpoints that are to be there, each with its number."""
+    present = [entry for entry in of_kind(host, "endpoint") if not entry.get("absent")]
+    yield from enumerate(present, _FIRST_ID)
+
+
 def of_mptcp(host: HostPlan) -> Iterator[Command]:
     """Limits and endpoints."""
     yield from of_limits(host)
@@ -97,8 +103,7 @@ def of_limits(host: HostPlan) -> Iterator[Command]:
 
 def of_endpoints(host: HostPlan) -> Iterator[tuple[str, Command]]:
     """Endpoints, each behind its device ("" if that is not known)."""
-    present = [entry for entry in of_kind(host, "endpoint") if not entry.get("absent")]
-    for number, row in enumerate(present, _FIRST_ID):
+    for number, row in endpoints(host):
         device = ("dev", row["device"]) if row["device"] else ()
         yield (
             row["device"] or "",
