@@ -20,7 +20,7 @@ from commands import Command, Parameter, program  # noqa: E402 # found by the li
 
 #: Files beside docs/, and the pages they become.
 _ADDED = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
-_WORKER = "assets/iframe-worker.js"
+_WORKER, _STYLE = "assets/iframe-worker.js", "assets/site.css"
 _COMMANDS = "reference/commands"
 #: Pages of the notebooks, and those.
 _NOTEBOOKS = {path.with_suffix(".md").name: path for path in cells.NOTEBOOKS}
@@ -40,7 +40,8 @@ def on_files(files: Files, config: Any) -> Files:
     for page, notebook in _NOTEBOOKS.items():
         way = f"[This page as a notebook]({notebook.name})"
         pages[page] = f"{cells.page(cells.read(notebook)['cells'])}\n{way}\n"
-    pages[_WORKER] = (ROOT / "shipping/iframe-worker.js").read_text("utf-8")
+    for path in (_WORKER, _STYLE):
+        pages[path] = (ROOT / "shipping" / Path(path).name).read_text("utf-8")
     for path, text in pages.items():
         files.append(File.generated(config, path, content=text))
     return files

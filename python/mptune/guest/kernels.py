@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from mptune import files
+from mptune import _cache, files
 from mptune.errors import InputError, MptuneError, one_of
 
 __all__ = ["DEFAULT", "Kernel", "built", "directory", "find", "remove"]
@@ -59,9 +59,7 @@ def directory() -> Path:
     """Directory of all kernels, which need not exist."""
     if named := os.environ.get(VARIABLE, ""):
         return Path(named).absolute()
-    cache = os.environ.get("XDG_CACHE_HOME", "")
-    base = Path(cache) if Path(cache).is_absolute() else Path.home() / ".cache"
-    return base / "mptune" / "kernels"
+    return _cache.directory() / "kernels"
 
 
 def built() -> list[Kernel]:

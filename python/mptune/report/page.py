@@ -5,10 +5,12 @@ The sections' content is in `mptune.report.sections`, looks and behaviour are in
 
 from collections.abc import Mapping, Sequence
 from functools import cache
+from importlib.metadata import version
 from importlib.resources import files
 
 import msgspec
 
+from mptune import _cache
 from mptune._text import escaped
 from mptune.report import markup, measured
 from mptune.report.answer import BESIDE, answer
@@ -127,10 +129,13 @@ def _times(sections: Sequence[Section]) -> dict[str, list[dict[str, object]]]:
 @cache
 def _library() -> str:
     """Vega, Vega-Lite and Vega-Embed as one script; putting them together takes seconds."""
-    import vl_convert
 
-    bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
-    return bundle
+    def put_together() -> str:
+        import vl_convert
+
+        return str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;"))
+
+    return _cache.text(f"vega-{version('vl-convert-python')}.js", put_together)
 
 
 def asset(name: str) -> str:

@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
+from mptune._text import digits
 from mptune.optimisation.over_time import TABLE
 from mptune.report.charts.style import Spec, distinct, key
 from mptune.report.charts.subflows import over_time as time_chart
@@ -15,6 +16,7 @@ from mptune.report.sections._base import Panel, Rows, Section, Table, without
 from mptune.report.sections.sweep import HEADROOM, manager_key
 from mptune.result.answer import Answer
 from mptune.result.run_data import RunData, TrialRow
+from mptune.statistics import quantile
 from mptune.trial import BIN_NS, PLAIN_TCP, Observation, SubflowObservation
 
 T = TypeVar("T")
@@ -27,6 +29,9 @@ _WIDTHS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 #: Axes of a figure over time that can be zoomed.
 ZOOM_TIME = ("x",)
+
+#: Share of the steps that are usual, and how many times as high a peak is cut.
+_USUAL, _FAR = 0.95, 4.0
 
 #: Height of one of many panels, pixels.
 _LOW = 150
@@ -47,12 +52,14 @@ def over_time(run: RunData, choices: Choices) -> Iterator[Section]:
     rows: Rows = [{"name": name, **row} for name, mine in series.items() for row in mine]
     runs = max(len(group) for group in groups.values())
     colours = key("name", "configuration", rows)
+    top, cut = _reach(rows)
     yield Section(
         name="over-time",
         title="Throughput over time",
         lead=f"Received in order, per {step:g} s: mean of {runs} runs, band from minimum to maximum. What "
-        "waited for a missing segment counts when that arrives, so peaks may exceed the links' rates.",
-        panels=[Panel(chart=time_chart(rows, colours), zoom=ZOOM_TIME)],
+        "waited for a missing segment counts when that arrives, so peaks may exceed the links' rates."
+        f"{cut}",
+        panels=[Panel(chart=time_chart(rows, colours, top=top), zoom=ZOOM_TIME)],
         key=colours,
         tables=[Table(title="Mean, minimum and maximum", rows=rows, source=SERIES)],
     )
@@ -214,12 +221,13 @@ def panorama(run: RunData, choices: Choices) -> Iterator[Section]:
     groups = {(trial.cc, trial.manager): [trial] for trial in run.panorama}
     series, step = _mean_series(groups, run.observations)
     rows: Rows = [{"cc": cc, "manager": pm, **row} for (cc, pm), mine in series.items() for row in mine]
-    top = HEADROOM * max(row["max_mbps"] for row in rows)
+    top, cut = _reach(rows)
     colours, first = manager_key(rows), run.panorama[0]
     yield Section(
         name="over-time-congestion-controls",
         title="Throughput over time per congestion control",
-        lead=f"First run with the largest buffer, {first.buffer_mib:.4g} MiB{_begun(first)}, per {step:g} s.",
+        lead=f"First run with the largest buffer, {first.buffer_mib:.4g} MiB{_begun(first)}, per "
+        f"{step:g} s.{cut}",
         panels=[
             Panel(
                 title=cc,
@@ -231,6 +239,18 @@ def panorama(run: RunData, choices: Choices) -> Iterator[Section]:
         key=colours,
         tables=[Table(title="Throughput", rows=without(rows, "min_mbps", "max_mbps"), source=SERIES)],
     )
+
+
+def _reach(rows: Rows) -> tuple[float, str]:
+    """Upper end of the axis, Mbit/s, and what to say of peaks above it.
+
+    A step in which much of what had waited became deliverable may have twenty times the others' throughput.
+    """
+    peaks = sorted(row["max_mbps"] for row in rows)
+    usual = HEADROOM * quantile(peaks, _USUAL)
+    if peaks[-1] <= _FAR * usual:
+        return HEADROOM * peaks[-1], ""
+    return 2 * usual, f" Peaks of up to {digits(peaks[-1], 3)} Mbit/s are cut."
 
 
 def by_configuration(run: RunData, trials: Sequence[TrialRow]) -> dict[str, list[TrialRow]]:
