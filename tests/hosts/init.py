@@ -50,7 +50,7 @@ WRITABLE = {
 }
 SIZE = "size=64m"
 #: The second root, and what busybox is called there: of what OpenWrt has by default, what a session could ask
-#: for. No ip, ss, sudo, nohup, timeout or stat.
+#: for. No ss, sudo, nohup, timeout or stat; its shell has applets without a link too, such as `ip`.
 SMALL = ROOT / "small"
 APPLETS = (
     *("[", "ash", "awk", "basename", "cat", "chmod", "chown", "cp", "cut", "date", "dd", "df", "dirname"),

@@ -1,6 +1,6 @@
 """A machine with busybox alone, as a router, and one like any other: everything that is done with hosts.
 
-The machine has no C library, no `ip`, no `ss`, no /run and no /var/lib, and gets the agent that is linked
+The machine has no C library, no iproute2, no /run and no /var/lib, and gets the agent that is linked
 statically; the other one gets this machine's own.
 """
 
