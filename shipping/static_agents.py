@@ -52,7 +52,7 @@ def lacking(target: Target) -> str | None:
     if libraries.returncode != 0 or not any(Path(libraries.stdout.strip()).glob("libstd-*.rlib")):
         return (
             f"no standard library of Rust for {target.triple} (rustup target add {target.triple}; "
-            f"Debian 13 or later: libstd-rust-dev:{target.architecture})"
+            f"Debian: libstd-rust-dev:{target.architecture})"
         )
     linker = _linker(target)
     if linker is None:
