@@ -344,7 +344,7 @@ def compared(cases: Sequence[Case], duration_ns: int) -> Compared:
     return Compared(
         congestion_controls=tuple(sorted({trial.cc for trial in trials})),
         path_managers=tuple(sorted({trial.pm for trial in trials})),
-        buffer_modes=tuple(sorted({trial.buffer_mode for trial in trials})),
+        buffer_modes=tuple(sorted({trial.sized for trial in trials})),
         paths=around([len(topology.paths) for topology in topologies], 2),
         path_bps=around([path.rate_bps for path in paths], *RATE_BPS),
         total_bps=around([total_bps(topology) for topology in topologies], total_bps(topologies[0])),
