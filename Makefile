@@ -44,6 +44,12 @@ bpf:  ## build congestion controls that kernels lack, as BPF objects; needs clan
 agent:  ## build mptune-agent, which runs on the measured machines, the library of mptune exec and the network of guests into the package
 	@python3 shipping/backend.py
 
+# For machines without a C library of this machine's kind, such as OpenWrt; ssh takes the one that suits a host.
+PROCESSORS :=
+.PHONY: agent-static
+agent-static:  ## build the agent without libraries, for x86-64 and, where Rust can, ARM (PROCESSORS="x86_64 aarch64 armv7l")
+	@python3 shipping/static_agents.py $(PROCESSORS)
+
 # Until the next change of a Rust source, when `make setup` compiles without a profile again.
 .PHONY: tuned
 tuned: setup  ## compile the core by a profile of trials, which takes minutes: same results, a tenth less time
@@ -115,7 +121,7 @@ docs: setup  ## build the documentation as a site in target/site; loads nothing 
 
 # The outputs are in the repository, for readers there and on the site; a test runs the cells and compares them.
 .PHONY: notebook
-notebook: setup  ## run the cells of docs/notebook.ipynb and write what they show into it
+notebook: setup  ## run the cells of the notebooks in docs/ and write what they show into them
 	@$(BIN)/python shipping/cells.py
 
 .PHONY: pictures
@@ -241,6 +247,12 @@ lint-rust-format:
 	cargo fmt --all --check
 lint-rust:
 	cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
+
+# The role of `mptune advise --files`, for a small answer. Apart from `make lint`, which needs no compiled core.
+.PHONY: lint-ansible
+lint-ansible: setup  ## check the role for Ansible that mptune advise writes, with ansible-lint's strictest profile
+	@$(call tools,ansible) --only-group ansible
+	@PATH="$(CURDIR)/target/ansible-tools/bin:$$PATH" $(BIN)/python -m tests.apply.linted
 
 .PHONY: format
 format: setup  ## format both languages and apply ruff's safe fixes

@@ -1,4 +1,4 @@
-"""Runs docs/notebook.ipynb and writes what its cells show (`make notebook`); and turns it into a page.
+"""Runs the notebooks of docs/ and writes what their cells show (`make notebook`); and turns one into a page.
 
 Cells are run one after another in this process, in a directory of their own, as `exec` runs them: without
 Jupyter, whose kernel would be 35 packages more. So a cell is plain Python, without magic. Shown is, as in
@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
-NOTEBOOK = ROOT / "docs/notebook.ipynb"
+#: In the order of docs/pages.md: for researchers, for operators, for developers of the kernel.
+NOTEBOOKS = [ROOT / f"docs/notebook{name}.ipynb" for name in ("", "-operators", "-kernel")]
 
 #: How pandas wants its tables to look; the site has its own way for tables without a class.
 _PANDAS = re.compile(
@@ -27,8 +28,8 @@ _PANDAS = re.compile(
 Cell = dict[str, Any]
 
 
-def read(path: Path = NOTEBOOK) -> dict[str, Any]:
-    """The notebook."""
+def read(path: Path) -> dict[str, Any]:
+    """A notebook."""
     found: dict[str, Any] = json.loads(path.read_text("utf-8"))
     return found
 
@@ -89,7 +90,7 @@ def _lines(text: str) -> list[str]:
 
 
 def page(cells: list[Cell]) -> str:
-    """The notebook as Markdown with its pictures in it."""
+    """A notebook as Markdown with its pictures in it."""
     return "\n\n".join(part for cell in cells for part in _page(cell)) + "\n"
 
 
@@ -110,12 +111,13 @@ def _page(cell: Cell) -> Iterator[str]:
 
 
 def main() -> None:
-    """Run the notebook and keep what it shows."""
-    found = read()
-    with tempfile.TemporaryDirectory() as directory:
-        found["cells"] = executed(found["cells"], Path(directory))
-    NOTEBOOK.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", "utf-8")
-    print(f"{NOTEBOOK.relative_to(ROOT)}: {NOTEBOOK.stat().st_size} bytes")
+    """Run the notebooks and keep what they show."""
+    for notebook in NOTEBOOKS:
+        found = read(notebook)
+        with tempfile.TemporaryDirectory() as directory:
+            found["cells"] = executed(found["cells"], Path(directory))
+        notebook.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", "utf-8")
+        print(f"{notebook.relative_to(ROOT)}: {notebook.stat().st_size} bytes")
 
 
 if __name__ == "__main__":

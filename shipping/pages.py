@@ -1,6 +1,6 @@
 """What the site has beside docs/*.md (a hook of mkdocs; `make docs`).
 
-The front page is the README; the notebook is a page with what its cells show; the commands come from the
+The front page is the README; a notebook is a page with what its cells show; the commands come from the
 declarations that `--help` shows. Pages stand in the order in which docs/pages.md lists them; there is no
 second list.
 """
@@ -20,8 +20,10 @@ from commands import Command, Parameter, program  # noqa: E402 # found by the li
 
 #: Files beside docs/, and the pages they become.
 _ADDED = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
-_WORKER = "assets/iframe-worker.js"
-_COMMANDS, _NOTEBOOK = "reference/commands", "notebook.md"
+_WORKER, _STYLE = "assets/iframe-worker.js", "assets/site.css"
+_COMMANDS = "reference/commands"
+#: Pages of the notebooks, and those.
+_NOTEBOOKS = {path.with_suffix(".md").name: path for path in cells.NOTEBOOKS}
 
 
 def on_config(config: Any) -> Any:
@@ -35,18 +37,22 @@ def on_files(files: Files, config: Any) -> Files:
     pages = {target: _moved((ROOT / source).read_text("utf-8")) for source, target in _ADDED.items()}
     for command in program().walk():
         pages[f"{_COMMANDS}/{command.page}.md"] = "\n".join(_command(command)) + "\n"
-    pages[_NOTEBOOK] = f"{cells.page(cells.read()['cells'])}\n[This page as a notebook](notebook.ipynb)\n"
-    pages[_WORKER] = (ROOT / "shipping/iframe-worker.js").read_text("utf-8")
+    for page, notebook in _NOTEBOOKS.items():
+        way = f"[This page as a notebook]({notebook.name})"
+        pages[page] = f"{cells.page(cells.read(notebook)['cells'])}\n{way}\n"
+    for path in (_WORKER, _STYLE):
+        pages[path] = (ROOT / "shipping" / Path(path).name).read_text("utf-8")
     for path, text in pages.items():
         files.append(File.generated(config, path, content=text))
     return files
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Lead links to the notebook to its page, which leads to the file."""
-    return (
-        markdown if page.file.src_uri == _NOTEBOOK else markdown.replace("notebook.ipynb)", _NOTEBOOK + ")")
-    )
+    """Lead links to a notebook to its page, which leads to the file."""
+    for name, notebook in _NOTEBOOKS.items():
+        if page.file.src_uri != name:
+            markdown = markdown.replace(f"{notebook.name})", f"{name})")
+    return markdown
 
 
 def nav() -> list[Any]:
@@ -57,7 +63,7 @@ def nav() -> list[Any]:
         {"mptune": "index.md"},
         "pages.md",
         "tutorial.md",
-        _NOTEBOOK,
+        *_NOTEBOOKS,
         {"How to": _pages("how-to")},
         {"Reference": reference},
         {"Explanation": _pages("explanation")},

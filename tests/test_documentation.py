@@ -104,11 +104,12 @@ def test_every_link_leads_somewhere(name: str) -> None:
 #: What a stranger reads at once.
 README_LINES, PAGES_MOST = 90, 40
 DOCS = [name for name in NAMES if name.startswith("docs/") and name.endswith(".md")]
+NOTEBOOKS = [name for name in NAMES if name.endswith(".ipynb")]
 
 
 def test_the_readme_is_short_and_the_pages_are_few() -> None:
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= README_LINES
-    assert len(DOCS) <= PAGES_MOST
+    assert len(DOCS) + len(NOTEBOOKS) <= PAGES_MOST
 
 
 def test_the_list_of_pages_has_each_of_them_once() -> None:
@@ -116,7 +117,7 @@ def test_the_list_of_pages_has_each_of_them_once() -> None:
     linked = re.findall(r"^\|.*?\]\(([^)#]+)\)", page.read_text(encoding="utf-8"), re.M)
     linked += re.findall(r"\), \[[^]]*\]\(([^)#]+)\)", page.read_text(encoding="utf-8").split("\nNext:")[0])
     assert sorted(linked) == sorted(
-        name.removeprefix("docs/") for name in [*DOCS, "docs/notebook.ipynb"] if name != "docs/pages.md"
+        name.removeprefix("docs/") for name in [*DOCS, *NOTEBOOKS] if name != "docs/pages.md"
     )
 
 

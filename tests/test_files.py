@@ -206,6 +206,7 @@ ALLOWED = {
     "daemon/remeasure.py": "the daemon's own copy of its answer",
     "guest/boot.py": "files of /proc, and its own in a file system of its own",
     "guest/building.py": "files of the package, and its own below the cache directory",
+    "guest/trees.py": "its own below the cache directory: trees of kernels",
     "guest/builtin.py": "files of the package, and of a tree that was unpacked",
     "guest/debian.py": "a file of its own in a folder of its own",
     "guest/driver.py": "files of the package, and of a tree that was unpacked",

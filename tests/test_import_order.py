@@ -24,6 +24,7 @@ ORDER = [
         "_terminal",
         "errors",
         "files",
+        "_cache",
         "interrupts",
         "units",
         "tables",

@@ -2,7 +2,7 @@
 
 A network is right if the causes named are exactly those built; a sound one if none is named. Goal: 90 %, and
 nothing named in the 10 sound ones. Prints the confusion and the misses one by one, and writes JSON; with
---write-docs (of the simulator) also docs/how-to/why.md. Seeds 1, 2, 3 and 11 to 14 were used while the rules
+--write-docs (of the simulator) also docs/how-to/watch.md. Seeds 1, 2, 3 and 11 to 14 were used while rules
 were made; the page has others. `--testbed namespaces --every 5` takes every fifth network of a kind, on this
 machine's kernel.
 """
@@ -20,7 +20,7 @@ from mptune import testbeds
 from mptune.diagnosis.measuring import Direction, ask
 from mptune.errors import MptuneError
 
-PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "why.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "watch.md"
 KINDS = tuple(SINGLE)
 
 

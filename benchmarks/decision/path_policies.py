@@ -12,21 +12,26 @@ against the best path of each dynamic.
 `--testbed simulated` needs nothing, `virtual` a kernel for guests (half an hour for three runs); `namespaces`
 needs root, a quiet machine, and some 40 minutes. With --write-docs the tables go to
 docs/explanation/scheduling.md.
+
+`--before` and `--after` a change of a policy measure the pair alone, and compare case by case. Changes are
+tried on the dynamics of `--seed 3000000`, and judged once by those of other seeds.
 """
 
 import argparse
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path as File
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from benchmarks.decision import _ratios
+from benchmarks.decision import _before, _ratios
+from benchmarks.decision._dynamics import Dynamic as Drawn
 from benchmarks.decision._dynamics import random_dynamic
 from benchmarks.decision._ratios import over
 from benchmarks.shared import docs
@@ -62,6 +67,7 @@ FIRST_SEED = 7_000_000
 #: Of the quantiles.
 _SHARES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95)
 _MS = 1_000_000
+_T = TypeVar("_T")
 
 
 class Case(NamedTuple):
@@ -192,9 +198,8 @@ def _trials(case: Case, cc: str, policy: str) -> dict[str, Trial]:
     return {**alone, cc: common, f"{cc}+{policy}": change(common, cc=f"{cc}+{policy}")}
 
 
-def measure(runner: Runner, case: Case, cc: str, policy: str, runs: int) -> Row:
-    """All trials of one case."""
-    trials = _trials(case, cc, policy)
+def measure(runner: Runner, trials: Mapping[str, Trial], runs: int) -> dict[str, list[float]]:
+    """The runs of each contender, Mbit/s."""
     jobs = [
         (name, msgspec.structs.replace(trial, seed=seed + 1))
         for name, trial in trials.items()
@@ -205,6 +210,12 @@ def measure(runner: Runner, case: Case, cc: str, policy: str, runs: int) -> Row:
     gained: dict[str, list[float]] = {}
     for (name, _), mbps in zip(jobs, done, strict=True):
         gained.setdefault(name, []).append(mbps)
+    return gained
+
+
+def compared(runner: Runner, case: Case, cc: str, policy: str, runs: int) -> Row:
+    """All contenders of one case."""
+    gained = measure(runner, _trials(case, cc, policy), runs)
     means = {name: statistics.fmean(values) for name, values in gained.items()}
     paired = f"{cc}+{policy}"
     return Row(
@@ -228,24 +239,33 @@ class Dynamic(msgspec.Struct, frozen=True, kw_only=True):
     best: float
 
 
+def _in_dynamic(drawn: Drawn, seed: int, cc: str, path: str | None = None) -> float:
+    """Mbit/s over all paths of a dynamic, or over one alone."""
+    trial = Trial(
+        topology=drawn.topology,
+        pm="fullmesh" if path is None else "default",
+        cc=cc,
+        buffer_bytes=drawn.buffer_bytes,
+        seed=seed,
+        workload=Bulk(duration_ns=drawn.duration_ns),
+        initial_path=path,
+        script=drawn.script,
+    )
+    return testbed("simulated").run(trial).in_order_bytes * 8e3 / drawn.duration_ns
+
+
+def under_policy(arguments: tuple[int, str]) -> tuple[str, float]:
+    """A name for the dynamic of a seed, and Mbit/s under a policy's name."""
+    seed, policy = arguments
+    drawn = random_dynamic(seed)
+    return f"seed {seed} ({drawn.cc})", _in_dynamic(drawn, seed, f"{drawn.cc}+{policy}")
+
+
 def dynamic(arguments: tuple[int, str]) -> Dynamic:
     """All trials of the dynamic of a seed, under a policy's name."""
     seed, policy = arguments
-    drawn, bed = random_dynamic(seed), testbed("simulated")
-
-    def mbps(cc: str, path: str | None = None) -> float:
-        trial = Trial(
-            topology=drawn.topology,
-            pm="fullmesh" if path is None else "default",
-            cc=cc,
-            buffer_bytes=drawn.buffer_bytes,
-            seed=seed,
-            workload=Bulk(duration_ns=drawn.duration_ns),
-            initial_path=path,
-            script=drawn.script,
-        )
-        return bed.run(trial).in_order_bytes * 8e3 / drawn.duration_ns
-
+    drawn = random_dynamic(seed)
+    mbps = partial(_in_dynamic, drawn, seed)
     return Dynamic(
         seed=seed,
         cc=drawn.cc,
@@ -326,8 +346,8 @@ def over_networks(arguments: argparse.Namespace) -> None:
     """Measure the networks that stay, print, write."""
     with Runner(arguments.testbed) as runner:
         rows = [
-            measure(runner, case, arguments.cc, arguments.policy, arguments.runs)
-            for case in track(list(cases()), "networks", console=Console(stderr=True))
+            compared(runner, case, arguments.cc, arguments.policy, arguments.runs)
+            for case in _shown(list(cases()), "networks")
         ]
     lines, remarks = table(rows, arguments.cc, arguments.policy), facts(rows, arguments.runs)
     _show(lines, remarks)
@@ -343,17 +363,49 @@ def over_networks(arguments: argparse.Namespace) -> None:
 
 def over_dynamics(arguments: argparse.Namespace) -> None:
     """Measure the dynamics, print, write."""
-    work = [(FIRST_SEED + number, arguments.policy) for number in range(arguments.dynamics)]
-    console = Console(stderr=True)
-    with ProcessPoolExecutor() as pool:
-        measured = pool.map(dynamic, work, chunksize=4)
-        done = list(track(measured, "dynamics", total=len(work), console=console))
+    done = list(_of_seeds(dynamic, arguments))
     lines = _ratios.table(ratios(done, arguments.policy), _SHARES)
     _show(lines, [])
     kept = {"machine": machine(), "dynamics": msgspec.to_builtins(done), "table": lines}
     write("path-policies-dynamics", kept)
     if arguments.write_docs:
         docs.replace(DOCS, "path policies, dynamics", _ratios.markdown(len(done), lines, []))
+
+
+def of_a_change(arguments: argparse.Namespace) -> None:
+    """Measure the pair alone, and keep that, or compare it with what was kept."""
+    if arguments.dynamics:
+        name, what, words = "dynamics", arguments.policy, ("policy", "dynamics", "seed")
+    else:
+        name, what = arguments.testbed, f"{arguments.cc}+{arguments.policy}"
+        words = ("cc", "policy", "runs")
+    name, options = f"path-policies-{name}", {word: getattr(arguments, word) for word in words}
+    before = {} if arguments.before else _before.kept(name, options)
+    if arguments.dynamics:
+        measured = dict(_of_seeds(under_policy, arguments))
+    else:
+        measured = {}
+        with Runner(arguments.testbed) as runner:
+            for case in _shown(list(cases()), "networks"):
+                trials = {what: _trials(case, arguments.cc, arguments.policy)[what]}
+                (runs,) = measure(runner, trials, arguments.runs).values()
+                measured[f"{case.title()}, buffer {case.buffer()}"] = statistics.fmean(runs)
+    if arguments.before:
+        _before.keep(name, options, measured)
+    else:
+        _show(_before.table(before, measured), _before.verdict(what, before, measured))
+
+
+def _shown(work: list[_T], what: str) -> Iterable[_T]:
+    return track(work, what, console=Console(stderr=True))
+
+
+def _of_seeds(job: Callable[[tuple[int, str]], _T], arguments: argparse.Namespace) -> Iterator[_T]:
+    """A job for each dynamic, on all processors."""
+    work = [(arguments.seed + number, arguments.policy) for number in range(arguments.dynamics)]
+    with ProcessPoolExecutor() as pool:
+        measured = pool.map(job, work, chunksize=4)
+        yield from track(measured, "dynamics", total=len(work), console=Console(stderr=True))
 
 
 def main() -> None:
@@ -368,9 +420,15 @@ def main() -> None:
     parser.add_argument("--policy", default="hold", help="path policy (hold)")
     parser.add_argument("--runs", type=int, default=RUNS, help=f"of each contender ({RUNS})")
     parser.add_argument("--dynamics", type=int, default=0, help="how many, instead of networks that stay")
+    parser.add_argument("--seed", type=int, default=FIRST_SEED, help=f"of the first dynamic ({FIRST_SEED})")
+    change = parser.add_mutually_exclusive_group()
+    change.add_argument("--before", action="store_true", help="only the pair; keep that")
+    change.add_argument("--after", action="store_true", help="only the pair; compare that with what was kept")
     parser.add_argument("--write-docs", action="store_true", help=f"write the table into {DOCS.name}")
     arguments = parser.parse_args()
-    if arguments.dynamics:
+    if arguments.before or arguments.after:
+        of_a_change(arguments)
+    elif arguments.dynamics:
         over_dynamics(arguments)
     else:
         over_networks(arguments)

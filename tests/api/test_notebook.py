@@ -1,4 +1,4 @@
-"""The notebook of the documentation: it runs, shows what is kept in it, and is of no machine."""
+"""The notebooks of the documentation: they run, show what is kept in them, and are of no machine."""
 
 import importlib
 import json
@@ -8,7 +8,14 @@ import pytest
 
 from tests.plugins.needs import ROOT
 
-NOTEBOOK = ROOT / "docs/notebook.ipynb"
+#: Files that each leaves behind, and pictures that it shows.
+LEFT = {
+    "notebook": (("office.svg", "office.pdf", "runs/office/report.html", "runs/office/result.json"), 2),
+    "notebook-operators": (("policy.toml", "runs/office/result.json"), 0),
+    "notebook-kernel": ((), 1),
+}
+#: Cells of a short one.
+MOST = 10
 
 
 @pytest.fixture(scope="module")
@@ -18,9 +25,14 @@ def cells():
         yield importlib.import_module("cells")
 
 
+@pytest.fixture(params=LEFT)
+def name(request):
+    return request.param
+
+
 @pytest.fixture
-def kept():
-    return json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
+def kept(name):
+    return json.loads((ROOT / f"docs/{name}.ipynb").read_text(encoding="utf-8"))["cells"]
 
 
 def outputs(cells):
@@ -36,15 +48,21 @@ def outputs(cells):
     ]
 
 
-def test_it_runs_and_shows_what_is_kept(cells, kept, tmp_path, monkeypatch):
+def test_all_of_them_are_listed_and_the_later_ones_are_short(cells):
+    assert [path.stem for path in cells.NOTEBOOKS] == list(LEFT)
+    assert set(cells.NOTEBOOKS) == set((ROOT / "docs").glob("*.ipynb"))
+    assert all(len(cells.read(path)["cells"]) <= MOST for path in cells.NOTEBOOKS[1:])
+
+
+def test_it_runs_and_shows_what_is_kept(cells, name, kept, tmp_path, monkeypatch):
     import altair
 
     with altair.renderers.enable():  # what the notebook enables ends here
         executed = cells.executed(kept, tmp_path)
     assert outputs(executed) == outputs(kept), "what it shows has changed: make notebook"
-    for name in ("office.svg", "office.pdf", "runs/office/report.html", "runs/office/result.json"):
-        assert (tmp_path / name).stat().st_size
-    assert sum(["picture"] in kinds for kinds in outputs(executed)) == 2
+    files, pictures = LEFT[name]
+    assert all((tmp_path / file).stat().st_size for file in files)
+    assert sum(["picture"] in kinds for kinds in outputs(executed)) == pictures
 
 
 def test_a_cell_shows_what_jupyter_would(cells, tmp_path):
@@ -66,9 +84,9 @@ def test_it_names_no_machine(kept):
     assert not re.search(r"/(home|root|tmp|work|usr)/", text)
 
 
-def test_its_page_has_all_of_it(cells, kept):
+def test_its_page_has_all_of_it(cells, name, kept):
     page = cells.page(kept)
-    assert page.count("data:image/svg+xml") == 2 and page.count("<table") == sum(
+    assert page.count("data:image/svg+xml") == LEFT[name][1] and page.count("<table") == sum(
         "text/html" in output.get("data", {}) for cell in kept for output in cell.get("outputs", [])
     )
     assert all("".join(cell["source"]) in page for cell in kept)

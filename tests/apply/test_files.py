@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import yaml
 
 from mptune.apply import files
 from mptune.apply.files import FORMATS, systemd
@@ -201,15 +202,16 @@ def test_a_profile_of_tuned(written: Path):
 
 
 @pytest.mark.parametrize("which", ["written", "harmful"])
-def test_the_shell_reads_the_script_of_networkmanager(which: str, request: pytest.FixtureRequest):
-    scripts = list(request.getfixturevalue(which).rglob("NetworkManager/90-mptune"))
-    assert len(scripts) == 2
+def test_the_shell_reads_the_scripts_of_dispatchers(which: str, request: pytest.FixtureRequest):
+    scripts = [path for path in request.getfixturevalue(which).rglob("90-mptune") if path.is_file()]
+    assert {script.parent.name for script in scripts} == {"NetworkManager", "networkd-dispatcher", "openwrt"}
+    assert len(scripts) == 6
     for script in scripts:
         assert os.access(script, os.X_OK)
         subprocess.run(["sh", "-n", str(script)], check=True)
 
 
-def test_the_script_of_networkmanager_knows_devices_as_they_are(harmful: Path, tmp_path: Path):
+def test_the_scripts_of_dispatchers_know_devices_as_they_are(harmful: Path, tmp_path: Path):
     """A stand-in for `ip` writes down its arguments."""
     place = tmp_path / "bin"
     place.mkdir()
@@ -219,16 +221,23 @@ def test_the_script_of_networkmanager_knows_devices_as_they_are(harmful: Path, t
     noted = tmp_path / "noted"
     environment = {"PATH": f"{place}:{os.environ['PATH']}", "NOTED": str(noted)}
 
-    def called(*arguments: str) -> list[str]:
+    def called(folder: str, *arguments: str, **more: str) -> list[str]:
         noted.write_text("")
-        script = str(harmful / "H/NetworkManager/90-mptune")
-        subprocess.run([script, *arguments], env=environment, check=True, capture_output=True)
+        command = [str(harmful / "H" / folder / "90-mptune"), *arguments]
+        subprocess.run(command, env={**environment, **more}, check=True, capture_output=True)
         return noted.read_text().splitlines()
 
     limits = "mptcp|limits|set|subflows|3|add_addr_accepted|1|"
-    made = called(DEVICE, "up")
-    assert limits in made and f"-4|route|change|default|dev|{DEVICE}|table|102|congctl|cubic|" in made
-    assert called("lo", "dhcp4-change") == [limits] and called(DEVICE, "down") == []
+    route = f"-4|route|change|default|dev|{DEVICE}|table|102|congctl|cubic|"
+    made = called("NetworkManager", DEVICE, "up")
+    assert limits in made and route in made
+    assert called("NetworkManager", "lo", "dhcp4-change") == [limits]
+    assert called("NetworkManager", DEVICE, "down") == []
+    made = called("networkd-dispatcher", IFACE=DEVICE)
+    gone = made.index("mptcp|endpoint|delete|id|102|")
+    assert made[gone + 1] == f"mptcp|endpoint|add|10.0.2.2|dev|{DEVICE}|id|102|subflow|fullmesh|"
+    assert limits in made and route in made and not [line for line in made if "101" in line]
+    assert called("networkd-dispatcher", IFACE="lo") == called("networkd-dispatcher") == [limits]
 
 
 def test_networkmanager_gets_flags_by_device(written: Path):
@@ -242,6 +251,83 @@ def test_networkmanager_gets_flags_by_device(written: Path):
     assert [server[name]["connection.mptcp-flags"] for name in server.sections()] == ["0x1a"]
 
 
+#: An `ip` that has one endpoint, of the address that every device has, and an `uci` with one interface.
+ROUTER = {
+    "ip": """
+printf "%s|" "$@" >> "$NOTED"; echo >> "$NOTED"
+case "$*" in
+"-4 address"*) printf "%s\n" "2: x: <UP> mtu 1500" "    inet 10.9.9.9/24 scope global x" ;;
+"mptcp endpoint show") echo "10.9.9.9 id 7 subflow dev x" ;;
+*) echo default ;;
+esac""",
+    "uci": """
+case "$*" in
+"-q show network") printf "%s\n" "network.globals=globals" "network.wan=interface" "network.lan=interface" ;;
+"-q get network.wan.device") cat "$NOTED.device" ;;
+"-q get"*) exit 1 ;;
+*) printf "%s|" "$@" >> "$NOTED"; echo >> "$NOTED" ;;
+esac""",
+}
+
+
+@pytest.fixture
+def router(tmp_path: Path) -> Callable[..., list[str]]:
+    """Runs a script where these are, and returns what it asked of them."""
+    place, noted = tmp_path / "bin", tmp_path / "noted"
+    place.mkdir()
+    for name, text in ROUTER.items():
+        (place / name).write_text(f"#!/bin/sh{text}\n")
+        (place / name).chmod(0o755)
+    (tmp_path / "noted.device").write_text(DEVICE)
+
+    def called(script: Path, device: str = "", action: str = "ifup") -> list[str]:
+        noted.write_text("")
+        environment = {"PATH": f"{place}:{os.environ['PATH']}", "NOTED": str(noted)}
+        text = script.read_text().replace("/sbin/uci", f"{place}/uci")
+        subprocess.run(
+            ["sh", "-c", text],
+            env={**environment, "DEVICE": device, "ACTION": action},
+            check=True,
+            capture_output=True,
+        )
+        return noted.read_text().splitlines()
+
+    return called
+
+
+def test_hotplug_of_openwrt_makes_endpoints_of_the_address_that_a_device_has(
+    harmful: Path, router: Callable[..., list[str]]
+):
+    script = harmful / "H/openwrt/90-mptune"
+    limits = "mptcp|limits|set|subflows|3|add_addr_accepted|1|"
+    made = router(script, DEVICE)
+    assert made[0] == limits
+    gone = ["mptcp|endpoint|delete|id|7|", "mptcp|endpoint|delete|id|102|"]
+    assert [line for line in made if "delete" in line] == gone
+    assert f"mptcp|endpoint|add|10.9.9.9|dev|{DEVICE}|id|102|subflow|fullmesh|" in made
+    assert f"-4|route|change|default|dev|{DEVICE}|table|102|congctl|cubic|" in made
+    assert router(script, "lo") == [limits] and router(script, DEVICE, "ifdown") == []
+
+
+def test_an_announced_address_is_the_one_that_others_reach(written: Path, router: Callable[..., list[str]]):
+    made = router(written / "S/openwrt/90-mptune", "ens4")
+    assert [line for line in made if "endpoint|add" in line] == [
+        "mptcp|endpoint|add|198.51.100.7|dev|ens4|id|101|signal|"
+    ]
+
+
+def test_uci_gets_its_words_for_interfaces_of_these_devices(harmful: Path, router: Callable[..., list[str]]):
+    assert router(harmful / "H/openwrt/90-mptune-uci") == [
+        "set|network.globals=globals|",
+        "set|network.globals.multipath=enable|",
+        "set|network.globals.mptcp_pm_type=0|",
+        "set|network.globals.mptcp_subflows=3|",
+        "set|network.globals.mptcp_add_addr_accepted=1|",
+        "set|network.wan.multipath=on|",
+        "commit|network|",
+    ]
+
+
 @pytest.mark.needs("ansible")
 @pytest.mark.parametrize("which", ["written", "harmful"])
 @pytest.mark.timeout(120)
@@ -249,7 +335,12 @@ def test_ansible_reads_its_playbook(which: str, request: pytest.FixtureRequest, 
     ansible = needs.ansible()
     assert ansible is not None
     for playbook in request.getfixturevalue(which).rglob("mptune.yml"):
-        command = [ansible, "--syntax-check", "-i", "H,S,", playbook.name]
+        # What the role includes at its time is only read here if it is imported.
+        tasks = "".join(
+            f"\n  - import_tasks: roles/mptune/tasks/{part}.yml" for part in ("present", "absent")
+        )
+        (playbook.parent / "both.yml").write_text(f"- hosts: H\n  tasks:{tasks}\n")
+        command = [ansible, "--syntax-check", "-i", "H,S,", playbook.name, "both.yml"]
         environment = {**os.environ, "ANSIBLE_HOME": str(tmp_path), "LC_ALL": "C.UTF-8"}
         done = subprocess.run(
             command, cwd=playbook.parent, env=environment, capture_output=True, text=True, check=False
@@ -257,10 +348,26 @@ def test_ansible_reads_its_playbook(which: str, request: pytest.FixtureRequest, 
         assert done.returncode == 0, done.stderr
 
 
-def test_the_playbook_installs_files_that_are_there(written: Path):
-    for playbook in written.rglob("mptune.yml"):
-        sources = re.findall(r'"src": "([^"]+)"', playbook.read_text())
-        assert sources and all((playbook.parent / source).is_file() for source in sources)
+ROLE = "ansible/roles/mptune"
+
+
+def role(folder: Path, part: str) -> list[dict[str, Any]]:
+    """The tasks of a file of the role, as Ansible's loader reads them."""
+    tasks: list[dict[str, Any]] = yaml.safe_load((folder / ROLE / part).read_text())
+    return tasks
+
+
+def test_the_role_installs_files_that_are_there_and_removes_them_again(written: Path):
+    for folder in written.iterdir():
+        tasks, gone = role(folder, "tasks/present.yml"), role(folder, "tasks/absent.yml")
+        copies = [task["ansible.builtin.copy"] for task in tasks if "ansible.builtin.copy" in task]
+        assert copies and all((folder / ROLE / "files" / copy["src"]).is_file() for copy in copies)
+        removed = [task["ansible.builtin.file"]["path"] for task in gone if "ansible.builtin.file" in task]
+        assert sorted(removed) == sorted(copy["dest"] for copy in copies)
+        handlers = {task["name"] for task in role(folder, "handlers/main.yml")}
+        assert {task["notify"] for task in (*tasks, *gone) if "notify" in task} == handlers
+        listed = (folder / "README").read_text()
+        assert all(copy["dest"] in listed for copy in copies)
 
 
 def test_ssh_names_the_machine_in_the_inventory(run: Make):
@@ -394,5 +501,5 @@ def test_programs_are_what_was_compiled(run: Make):
     sender = read(run(**{**MESH, "occ": "olia"}))[0]
     objects = [setting["object"] for setting in sender.settings if setting["kind"] == "congestion"]
     contents = [file.content for file in files.made(sender) if file.path.endswith(".o")]
-    # For systemd and for TuneD.
-    assert contents == [base64.b64decode(program) for program in objects for _ in range(2)]
+    # For systemd, for TuneD, for OpenWrt and for the role.
+    assert contents == [base64.b64decode(program) for program in objects for _ in range(4)]

@@ -19,6 +19,7 @@ from mptune.campaign.definition import from_settings, read_definition
 from mptune.cli import app
 from mptune.errors import MptuneError
 from mptune.store import open_store
+from tests.plugins.needs import ROOT
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -107,6 +108,24 @@ def test_the_campaign_file_asks_for_the_same_again(run: Path, bundle: Path, tmp_
     with open_store(run / "campaign.sqlite", write=False) as store:
         asked = from_settings(store.campaign().settings)
     assert read_definition(tmp_path / "campaign.toml") == asked
+
+
+def test_a_network_of_the_users_own_is_in_it(tmp_path: Path) -> None:
+    """Others repeat the run from the bundle alone."""
+    own = (ROOT / "scenarios/UiT-HAW.toml").read_text().replace('name = "UiT-HAW"', 'name = "my-lines"')
+    (tmp_path / "mine.toml").write_text(own)
+    (tmp_path / "sweep.toml").write_text(CAMPAIGN.replace('"UiT-HAW"', '"mine.toml"'))
+    done = mptune("campaign", "run", tmp_path / "sweep.toml", "--out", tmp_path / "first", "--quiet")
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout.startswith("my-lines, ") and "Largest mean throughput: " in done.stdout
+    other = tmp_path / "elsewhere"
+    with zipfile.ZipFile(write_bundle(tmp_path / "first", tmp_path / "first.zip").path) as archive:
+        archive.extractall(other)
+    (tmp_path / "mine.toml").unlink()
+    again = mptune("campaign", "run", other / "campaign.toml", "--out", tmp_path / "again", "--quiet")
+    assert again.exit_code == 0, again.stderr
+    first, second = ((tmp_path / name / "observations.csv").read_bytes() for name in ("first", "again"))
+    assert first == second
 
 
 def test_the_store_in_it_can_be_read(bundle: Path, tmp_path: Path) -> None:

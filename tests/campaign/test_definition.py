@@ -33,7 +33,7 @@ def settings(kind: str, **options: Any) -> dict[str, Any]:
 
 def test_the_file_of_the_documentation_is_one(tmp_path: Path) -> None:
     text = (Path(__file__).parents[2] / "docs/how-to/campaigns.md").read_text()
-    file, sets, *_ = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    file, sets, small, *_ = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
     (tmp_path / "campaign.toml").write_text(file)
     options = read_definition(tmp_path / "campaign.toml").options
     assert isinstance(options, SweepOptions) and options.rounds == 72 and options.impact is not None
@@ -46,6 +46,9 @@ def test_the_file_of_the_documentation_is_one(tmp_path: Path) -> None:
         for configuration in read.configurations({})
         if configuration.active == ("U-U", "T-U")
     } == {"cubic", "olia"}
+    (tmp_path / "campaign.toml").write_text(small.replace('"my-sites.toml"', '"UNIS-HiN"'))
+    read = read_definition(tmp_path / "campaign.toml").options
+    assert read.in_words() == "54 trials: 2 path managers, 3 sizes, 9 runs."
 
 
 def test_a_script_is_part_of_every_trial_of_a_sweep(tmp_path: Path) -> None:

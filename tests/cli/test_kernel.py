@@ -57,3 +57,12 @@ def test_what_cannot_be_built_is_one_line(tmp_path, monkeypatch):
 def test_a_trial_without_a_kernel_names_the_command():
     result = CliRunner().invoke(app, ["run", "UiT-HAW", "--testbed", "virtual"])
     assert result.exit_code == 1 and "mptune kernel build 7.3" in result.output
+
+
+def test_a_policy_of_an_earlier_text_is_not_measured_in_silence(cache):
+    write(cache, "7.3", "7.3.4", building.recipe(), programs="another")
+    result = CliRunner().invoke(app, ["run", "UiT-HAW", "--testbed", "virtual", "--cc", "cubic+hold"])
+    assert result.exit_code == 2 and result.output.strip() == (
+        "mptune: error: --cc: expected a kernel that was built since bpf/ changed: mptune kernel build 7.3, "
+        "found an earlier cubic+hold in it"
+    )

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from mptune import testbeds
 from mptune.cli import app
 from mptune.result import screen
+from mptune.result.documents import converted
 from mptune.testbeds.simulated import SimulatedTestbed
 from mptune.trial import Observation, Trial
 
@@ -186,6 +187,15 @@ def test_only_an_answer_with_another_subflow_survives_a_dead_path(tmp_path: Path
     more = optimise(tmp_path / "more", "--quiet").stdout
     assert "TCP" in one and "survives" not in " ".join(one.split())
     assert "survives a dead path" in " ".join(more.split())
+    # One run of each has no interval, but a gain that size is not "about as much".
+    document = json.loads((tmp_path / "more/result.json").read_text())
+    for share, words in (
+        (0.47, "It gives 47 % more than TCP"),
+        (0.03, "gives about as much (+3 % for MPTCP)"),
+    ):
+        document["against_tcp"]["gain"] |= {"share": share, "low": None, "high": None}
+        shown = " ".join(screen.lines(converted(document, "a run"), "runs/more", "report.html"))
+        assert words in " ".join(shown.split())
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """`mptune report` as its users meet it."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -76,3 +77,10 @@ def test_bad_input_is_refused_in_one_line(
     assert result.exit_code == 2
     assert named in result.stderr and result.stderr.count("\n") == 1
     assert result.stdout == ""
+
+
+def test_a_run_that_was_named_by_the_time_is_suggested(run: Path, tmp_path: Path) -> None:
+    named = tmp_path / "mine-20260101-120000"
+    shutil.copytree(run, named)
+    result = mptune("report", tmp_path / "mine")
+    assert result.exit_code == 2 and f"; the last run of this name is {named.name}\n" in result.stderr

@@ -124,7 +124,10 @@ def test_a_figure_is_measured_again_and_shown_beside_the_printed_numbers(
     counts, gains = result.stdout.split("claims")[-1].split("PCDC against FullMesh\n")
     names = [line.split()[0] for line in counts.splitlines()[1:] if line]
     assert names == ["pcdc", "part:", "part:", "all", "results"]
-    assert [line.split()[4] for line in gains.splitlines()[1:] if line] == ["cubic", "olia"]
+    gains, next_ = gains.split("\n\n")
+    assert [line.split()[4] for line in gains.splitlines()[1:]] == ["cubic", "olia"]
+    assert "docs/reference/measured.md" in next_
+    assert "Figures: mptune reproduce pcdc --measure fig-6 --out DIR draws them" in next_
     assert [path.suffix for path in (tmp_path / "runs" / "reproduce").glob("trials-*.sqlite")] == [".sqlite"]
     assert not list(tmp_path.rglob("*.html"))
 

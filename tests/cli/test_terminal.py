@@ -16,6 +16,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from mptune._terminal import Terminal
 from mptune.apply import files
 from mptune.apply._settings import Intent
 from mptune.apply.plan import HostPlan
@@ -296,3 +297,20 @@ def test_a_long_argument_is_refused_in_one_line_with_an_end(command: str, name: 
     assert done.exit_code == 2
     assert len(done.stderr.splitlines()) == 1 and len(done.stderr) < 1100
     assert not RAW.findall(done.stderr)
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_a_table_that_is_too_wide_is_broken_between_words_and_keeps_its_names(width: int) -> None:
+    stream = io.StringIO()
+    wide = table("", "alice", "bob", "| load")
+    buffers = "rmem_max 4194304, wmem_max 4194304, tcp_rmem 33554432, tcp_wmem 4194304"
+    wide.add_row("congestion control reno", "in the kernel", "in the kernel", "1.25")
+    wide.add_row("buffers (bytes)", buffers, buffers, "2")
+    Terminal(file=stream, width=width).print(wide)
+    lines = stream.getvalue().splitlines()
+    assert all(len(line.rstrip()) <= width for line in lines) and "…" not in stream.getvalue()
+    assert lines[1].startswith("congestion control reno  in the kernel ") and lines[1].rstrip().endswith(
+        "1.25"
+    )
+    words = stream.getvalue().replace(",", " ").split()
+    assert words.count("33554432") == words.count("wmem_max") == 2

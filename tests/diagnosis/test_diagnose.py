@@ -99,6 +99,19 @@ def test_two_paths_that_give_less_than_their_sum_with_any_buffer_share_a_link():
     assert cause.kind == "shared bottleneck" and cause.mbps == pytest.approx(4.8) and cause.paths == LABELS
 
 
+def test_a_link_that_passes_what_both_paths_carry_is_no_bottleneck_for_a_little_that_is_missing():
+    trials = ALONE | LARGE | {mptcp(): trial(a=8.7, b=4.6), mptcp(buffers="large"): trial(a=8.8, b=4.5)}
+
+    def found(*wide: str) -> list[str]:
+        paths = tuple(PathFacts(label=label, over=("R.X",), wide=wide) for label in LABELS)
+        diagnosis = diagnose(Evidence(paths=paths, settings=SETTINGS, trials=trials))
+        return [f"{cause.kind}: {cause.because}, {cause.remedy}" for cause in diagnosis.findings]
+
+    (shared,) = found()
+    assert "both cross R.X" in shared and "fewer subflows" not in shared, "one path alone has less"
+    assert not any("shared bottleneck" in cause for cause in found("R.X"))
+
+
 @pytest.mark.parametrize(("four", "kind"), [(8.0, "loss"), (5.1, "policing")])
 def test_four_subflows_tell_losses_from_a_policer(four: float, kind: str):
     losing = flow(5, retransmitted=100)

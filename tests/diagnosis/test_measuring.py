@@ -88,6 +88,13 @@ def test_a_token_bucket_is_not_the_rate_of_the_line() -> None:
     assert facts.rate_mbps is not None and case.topology.paths[0].rate_bps < 0.6e6 * facts.rate_mbps
 
 
+def test_a_link_is_wide_where_it_passes_the_sum_of_its_paths() -> None:
+    (first, second) = facts_of(load("CLOUD-HOME.hybrid"))
+    assert first.over == second.over == first.wide == second.wide != ()
+    narrow = next(case for name, case in CASES.items() if "shared bottleneck" in name)
+    assert all(set(path.over) - set(path.wide) for path in facts_of(narrow.topology))
+
+
 def test_an_option_of_another_path_manager_is_refused() -> None:
     given = next(case.options for case in CASES.values() if case.options.pm == "pcdc")
     options = WhyOptions(pm="fullmesh", pm_options=given.pm_options)

@@ -7,7 +7,8 @@ import tarfile
 import pytest
 
 from mptune.errors import InputError, MptuneError
-from mptune.guest import building, kernels
+from mptune.guest import building, builtin, driver, kernels, machine, trees
+from mptune.guest.machine import Facts
 
 MAKEFILE = "VERSION = 7\nPATCHLEVEL = 3\nSUBLEVEL = 4\n"
 UTIL = "ssize_t os_getrandom(void *buf, size_t len, unsigned int flags)\n{\n\treturn 0;\n}\n"
@@ -107,8 +108,63 @@ def test_a_kernel_replaces_an_earlier_one_of_its_release_whole(tmp_path, cache):
     assert kernel.version == "7.3.4" == kernel.program.read_text() and left(cache) == ["7.3"]
 
 
+@pytest.fixture
+def compiled(monkeypatch, tmp_path):
+    """Builds without patch and make; the changed files that each of them compiles."""
+    object_file = tmp_path / "network.o"
+    object_file.write_bytes(b"code" + b"a" * 64)
+    monkeypatch.setattr(driver, "OBJECT", object_file)
+    monkeypatch.setattr(building, "_step", lambda *_, **__: None)
+    monkeypatch.setattr(building, "_check", lambda _: None)
+    monkeypatch.setattr(building, "_kept", lambda kernel, _: kernel)
+    monkeypatch.setattr(machine, "facts", lambda _: Facts("7.3.4", ("reno",)))
+    compiled: list[set[str]] = []
+    seen: dict[str, int] = {}
+
+    def compile_(_command, tree, _advance):
+        times = {path.name: path.stat().st_mtime_ns for path in tree.rglob("*") if path.is_file()}
+        compiled.append({name for name, time in times.items() if seen.get(name) != time})
+        seen.update(times)
+
+    monkeypatch.setattr(building, "_compile", compile_)
+    return compiled
+
+
+def test_a_kept_tree_is_unpacked_once_and_only_what_changed_is_compiled(
+    build, every_program, source, cache, compiled, tmp_path, monkeypatch
+):
+    programs = tmp_path / "bpf"
+    shutil.copytree(builtin.PROGRAMS, programs)
+    monkeypatch.setattr(builtin, "PROGRAMS", programs)
+    archive = source(
+        **{
+            "include/net/tcp.h": "cong_control)(struct sock *sk, u32 ack, int flag",
+            "net/ipv4/tcp_cubic.c": "__bpf_kfunc static int x;\n",
+            "net/ipv4/Makefile": "",
+            "drivers/net/Makefile": "",
+        }
+    )
+
+    def steps():
+        done: list[str] = []
+        building.build(None, source=archive, keep=True, progress=lambda step, _: done.append(step))
+        return set(done)
+
+    assert "unpacking" in steps()
+    hold = programs / "scheduling/hold.h"
+    hold.write_text(hold.read_text().replace("LEAST_RTTS 5", "LEAST_RTTS 6"))
+    assert "unpacking" not in steps()
+    assert {"hold.h", "cubic_hold.c", "tcp_cubic.c"} <= compiled[0] and compiled[1] == {"hold.h"}
+    # Whatever else the tree is made of begins anew: another patch, another archive.
+    archive.touch()
+    assert "unpacking" in steps()
+    assert left(cache) == ["tree-7.3"]
+    assert trees.remove("7.3") > 0 and left(cache) == []
+
+
 def test_what_a_killed_build_left_is_removed_and_a_running_one_is_not(build, every_program, cache):
     (cache / "build-killed").mkdir()
+    (cache / "tree-7.3").mkdir()
     with building._alone(cache):
         assert left(cache) == []
         (cache / "build-running").mkdir()

@@ -10,7 +10,7 @@ from mptune.guest import kernels
 from mptune.guest.kernels import Kernel
 
 
-def write(cache, release, version, recipe="0" * 16):
+def write(cache, release, version, recipe="0" * 16, programs=""):
     """A kernel as it is kept, whose program is none."""
     kernel = Kernel(
         release=release,
@@ -18,7 +18,8 @@ def write(cache, release, version, recipe="0" * 16):
         source="linux.tar.xz",
         recipe=recipe,
         compiler="cc 1.0",
-        congestion_controls=("cubic", "reno"),
+        programs=programs,
+        congestion_controls=("cubic", "cubic+hold", "reno"),
     )
     (cache / release).mkdir()
     (cache / release / "linux").write_bytes(b"kernel")

@@ -3,12 +3,13 @@
 Run by its path, with Python's standard library alone. It reads one line of JSON and prints one:
 
     in   {"hostname", "uptime_s", "files": {path: [mode, uid, base64 or null]}, "links": {path: target},
-          "copies": [path]}
+          "copies": [path], "busybox": path of the program, or null}
     out  {"event": "up", "pid": number of the first process as the caller sees it}
     out  {"event": "down"} when that has ended
 
 The machine ends with this process, and this process with the one that started it, however that ends. It
 shares with the real machine the programs under /usr, read-only, and the devices that are no hardware.
+With `busybox` it has a second root in /small, for those who log in: as on OpenWrt, with no other program.
 """
 
 import base64
@@ -48,6 +49,16 @@ WRITABLE = {
     "var": (MS_NODEV, "mode=755"),
 }
 SIZE = "size=64m"
+#: The second root, and what busybox is called there: of what OpenWrt has by default, what a session could ask
+#: for. No ss, sudo, nohup, timeout or stat; its shell has applets without a link too, such as `ip`.
+SMALL = ROOT / "small"
+APPLETS = (
+    *("[", "ash", "awk", "basename", "cat", "chmod", "chown", "cp", "cut", "date", "dd", "df", "dirname"),
+    *("du", "echo", "env", "expr", "false", "find", "grep", "head", "id", "ifconfig", "kill", "ln", "logger"),
+    *("ls", "mkdir", "mktemp", "mount", "mv", "nc", "pgrep", "ping", "printf", "ps", "pwd", "readlink", "rm"),
+    *("rmdir", "route", "sed", "seq", "sh", "sha256sum", "sleep", "sort", "sysctl", "tail", "tar", "tee"),
+    *("test", "touch", "tr", "true", "umount", "uname", "uniq", "wc", "which", "xargs"),
+)
 
 
 def main() -> int:
@@ -154,15 +165,11 @@ def build(spec: dict) -> None:
             (ROOT / name).symlink_to(source.readlink())
         elif source.is_dir():
             bind(source, ROOT / name, MS_RDONLY)
-    for device in devices:
-        bind(device, ROOT / device.relative_to("/"))
     for name, (flags, options) in WRITABLE.items():
         mount("machine", ROOT / name, "tmpfs", flags, f"{options},{SIZE}")
-    mount("proc", ROOT / "proc", "proc", PLAIN)
-    sys_, net = ROOT / "proc/sys", ROOT / "proc/sys/net"
-    bind(sys_, sys_, PLAIN | MS_RDONLY)  # but for the network's, settings are the real machine's
-    bind(net, net, PLAIN)
-    mount("sysfs", ROOT / "sys", "sysfs", PLAIN | MS_RDONLY)
+    kernel(ROOT, devices)
+    if spec["busybox"] is not None:
+        small(Path(spec["busybox"]), devices)
     mount("devpts", ROOT / "dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=666,mode=620")
     for tree in copies.values():
         write_tree(tree)
@@ -171,6 +178,31 @@ def build(spec: dict) -> None:
     for path, (mode, uid, text) in spec["files"].items():
         write(ROOT / path.lstrip("/"), mode, uid, text)
     pivot()
+
+
+def kernel(root: Path, devices: list[Path]) -> None:
+    """What the kernel shows under a root."""
+    for device in devices:
+        bind(device, root / device.relative_to("/"))
+    mount("proc", root / "proc", "proc", PLAIN)
+    sys_, net = root / "proc/sys", root / "proc/sys/net"
+    bind(sys_, sys_, PLAIN | MS_RDONLY)  # but for the network's, settings are the real machine's
+    bind(net, net, PLAIN)
+    mount("sysfs", root / "sys", "sysfs", PLAIN | MS_RDONLY)
+
+
+def small(busybox: Path, devices: list[Path]) -> None:
+    """The second root: no libraries, no /run, and /var is in memory."""
+    mount("small", SMALL, "tmpfs", 0, f"mode=755,{SIZE}")
+    for name in ("bin", "etc", "root"):
+        (SMALL / name).mkdir()
+    shutil.copy(busybox, SMALL / "bin/busybox")
+    for applet in APPLETS:
+        (SMALL / "bin" / applet).symlink_to("busybox")
+    mount("small", SMALL / "tmp", "tmpfs", MS_NOSUID | MS_NODEV, f"mode=1777,{SIZE}")
+    (SMALL / "var").symlink_to("tmp")
+    (SMALL / "tmp/run").mkdir()
+    kernel(SMALL, devices)
 
 
 def read_tree(top: Path) -> dict[Path, str | tuple[int, bytes] | None]:

@@ -70,6 +70,8 @@ UseDNS no
 PidFile /run/sshd.pid
 MaxStartups 100
 """
+#: Who logs in is where busybox is all there is (tests/hosts/init.py).
+SMALL = "ChrootDirectory /small\n"
 SUDOERS = """
 Defaults !lecture, timestamp_timeout=0, secure_path="{path}"
 root ALL=(ALL:ALL) ALL
@@ -108,6 +110,7 @@ class Machine:
         *,
         uptime_s: int,
         preload: bytes | None = None,
+        busybox: str | None = None,
     ) -> None:
         self.name = name
         #: Ends of its links: network namespace and device.
@@ -117,7 +120,8 @@ class Machine:
             {
                 "hostname": name,
                 "uptime_s": uptime_s,
-                "files": _files(name, host_key, authorized, preload),
+                "files": _files(name, host_key, authorized, preload, small=busybox is not None),
+                "busybox": busybox,
                 "links": {"/dev/ptmx": "pts/ptmx", "/dev/fd": "/proc/self/fd", "/var/run": "/run"},
                 "copies": COPIES,
             }
@@ -304,7 +308,9 @@ class Machine:
         snapshots.settle(self, before)
 
 
-def _files(name: str, host_key: Keys, authorized: str, preload: bytes | None) -> dict[str, object]:
+def _files(
+    name: str, host_key: Keys, authorized: str, preload: bytes | None, *, small: bool
+) -> dict[str, object]:
     """Files of its own, by path: mode, owner, contents; a directory has none."""
     accounts = [*USERS, *SERVICES]
     passwd = "".join(f"{u.name}:x:{u.uid}:{u.uid}::{u.home}:{u.shell}\n" for u in accounts)
@@ -319,7 +325,7 @@ def _files(name: str, host_key: Keys, authorized: str, preload: bytes | None) ->
         "/etc/shells": (0o644, f"/bin/sh\n{BANNER_SHELL}\n"),
         BANNER_SHELL: (0o755, f'#!/bin/sh\necho "{BANNER}"\nexec /bin/sh "$@"\n'),
         "/etc/sudoers": (0o440, SUDOERS.format(path=PATH)),
-        "/etc/ssh/sshd_config": (0o644, SSHD_CONFIG),
+        "/etc/ssh/sshd_config": (0o644, SSHD_CONFIG + (SMALL if small else "")),
         "/etc/ssh/host_key": (0o600, host_key.private),
         "/etc/ssh/authorized_keys": (0o644, authorized),
     }

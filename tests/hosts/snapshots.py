@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 #: Sessions that end take a moment to be gone, seconds.
 _SETTLES_S = 5.0
 #: Where files may be left; programs are elsewhere, read-only.
-_PLACES = ("/run", "/tmp", "/dev/shm", "/home", "/root", "/var", "/etc", "/opt")
+_PLACES = (
+    *("/run", "/tmp", "/dev/shm", "/home", "/root", "/var", "/etc", "/opt"),
+    *("/small/tmp", "/small/root", "/small/etc", "/small/dev/shm"),
+)
 #: What sshd writes for every session.
 _LOGS = ("/var/log", "/run/sshd.pid")
 #: How many sessions begin is in the command line of the listening sshd.

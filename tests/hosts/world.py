@@ -66,6 +66,8 @@ __all__ = ["Side", "Uplink", "World"]
 NAMES = ("alice", "bob")
 REACH = Path(__file__).with_name("reach.py")
 CLOCK = Path(__file__).with_name("clock.c")
+#: Where it is; a machine is put together of files, without what tests put on the PATH.
+BUSYBOX = shutil.which("busybox", path="/usr/bin:/bin:/usr/sbin:/sbin")
 #: Seconds that each machine has been up longer than this one.
 UPTIMES_S = {"alice": 100_000, "bob": 2_000_000}
 
@@ -81,6 +83,8 @@ class Side:
         which others' addresses use too; `wrong`, a default route by the management link, where it ends.
     rp_filter : 0, 1 (strict) or 2, on all its devices.
     clock_off_s : how much its wall clock is ahead; needs a C compiler.
+    small : who logs in finds busybox, and no other program or library, as on a router; `Machine.run` runs
+        programs outside of that.
     transit : address of a router more, behind those of all its uplinks, which every path crosses; it answers
         this machine alone. IPv4 only, and no NAT.
     """
@@ -89,6 +93,7 @@ class Side:
     routing: Literal["source", "main", "wrong"] = "source"
     rp_filter: int = 0
     clock_off_s: int = 0
+    small: bool = False
     transit: str | None = None
 
 
@@ -154,6 +159,7 @@ class World:
                 user.public,
                 uptime_s=UPTIMES_S[name],
                 preload=_clock(side.clock_off_s, self.directory) if side.clock_off_s else None,
+                busybox=BUSYBOX if side.small else None,
             )
             for name, side in zip(NAMES, self.sides, strict=True)
         ]

@@ -76,18 +76,23 @@ def test_start_and_stop_leave_routes_and_endpoints_as_they_were(tmp_path: Path):
 
 DISPATCHED = f"""
 {NETWORK}
-sh "$1" eth1 down
+eval "$2"
 ({SHOW}) > before
-sh "$1" eth1 up || exit 1
+eval "$3" || exit 1
 ({SHOW}) > during
 ip route replace default via 10.0.1.1 dev eth1 proto dhcp metric 100
-sh "$1" eth1 dhcp4-change || exit 1
+eval "$4" || exit 1
 ({SHOW}) > after
 """
+#: As NetworkManager and networkd-dispatcher call their scripts, which is `$1`: for one device, when it is
+#: gone (networkd-dispatcher does not), when it comes up, and when it has another lease or is up again.
+CALLS = {
+    "NetworkManager": ('sh "$1" eth1 down', 'sh "$1" eth1 up', 'sh "$1" eth1 dhcp4-change'),
+    "networkd-dispatcher": ("true", 'IFACE=eth1 sh "$1"', 'IFACE=eth1 STATE=routable sh "$1"'),
+}
 
 
-def test_networkmanager_gives_a_route_its_congestion_control_back(tmp_path: Path):
-    """As it calls the script: for one device, when it comes up and when it has another lease."""
+def test_dispatchers_give_a_route_its_congestion_control_back(tmp_path: Path):
     make_runs(tmp_path, "grid")
     settings: dict[str, Any] = {
         "protocol": "mptcp",
@@ -99,15 +104,20 @@ def test_networkmanager_gives_a_route_its_congestion_control_back(tmp_path: Path
     files.write([resolve(sender, HOME)], tmp_path / "files")
     unshare = shutil.which("unshare", path=needs.ADMINISTRATION)
     assert unshare is not None
-    script = str(tmp_path / "files/H/NetworkManager/90-mptune")
     environment = {**os.environ, "PATH": needs.ADMINISTRATION}
-    command = [unshare, "--net", "sh", "-c", DISPATCHED, "sh", script]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    before, during, after = ((tmp_path / name).read_text() for name in ("before", "during", "after"))
-    assert "congctl cubic" not in before and "congctl reno" in before
-    for text in (during, after):
-        assert "add_addr_accepted 1 subflows 3" in text
-        changed = [line for line in text.splitlines() if "congctl cubic" in line]
-        assert len(changed) == 1 and "dev eth1" in changed[0] and "proto dhcp" in changed[0]
-        assert "congctl reno" in text  # the other device's
+    for folder, calls in CALLS.items():
+        script = str(tmp_path / "files/H" / folder / "90-mptune")
+        command = [unshare, "--net", "sh", "-c", DISPATCHED, "sh", script, *calls]
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        before, during, after = ((tmp_path / name).read_text() for name in ("before", "during", "after"))
+        assert "congctl cubic" not in before and "congctl reno" in before
+        for text in (during, after):
+            assert "add_addr_accepted 1 subflows 3" in text
+            changed = [line for line in text.splitlines() if "congctl cubic" in line]
+            assert len(changed) == 1 and "dev eth1" in changed[0] and "proto dhcp" in changed[0]
+            assert "congctl reno" in text  # the other device's
+            # NetworkManager makes endpoints itself, of its flags.
+            assert text.count(" id 101 ") == (folder == "networkd-dispatcher")

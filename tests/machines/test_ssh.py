@@ -5,6 +5,7 @@ What the agent does on a host is tested where there are hosts (tests/hosts).
 
 import json
 import os
+import platform
 import select
 import signal
 import stat
@@ -309,3 +310,50 @@ def test_a_host_that_cannot_take_the_agent_is_refused_with_its_reason(
         monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
     assert error in refused()
     assert not list(place.iterdir())
+
+
+@pytest.fixture
+def sent(monkeypatch):
+    """Names of the agents that sessions send."""
+    names: list[str] = []
+    deliver = SshMachine._deliver
+
+    def noted(machine, content):
+        names.extend(name for name, agent_ in machine._delivery.agents.items() if agent_ is content)
+        deliver(machine, content)
+
+    monkeypatch.setattr(SshMachine, "_deliver", noted)
+    return names
+
+
+@pytest.mark.parametrize(("processor", "name"), [("aarch64", "aarch64"), ("armv8l", "armv7l")])
+def test_a_host_gets_the_agent_for_its_processor(ssh, tmp_path, monkeypatch, sent, processor, name):
+    for built in ("aarch64", "armv7l"):
+        program(tmp_path / f"mptune-agent-{built}", (tmp_path / "mptune-agent").read_text() + f"# {built}\n")
+    (tmp_path / "bin").mkdir()
+    program(tmp_path / "bin/uname", f'#!/bin/sh\n[ "$1" = -m ] && echo {processor} || echo Linux\n')
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    with session() as machine:
+        assert machine.delivered
+    assert sent == [name]
+
+
+@pytest.mark.parametrize(
+    ("own", "expected"),
+    [
+        ("exit 1", ["own", platform.machine()]),
+        ("exit 0 # /lib/of-no-machine/ld-linux-none.so.2", [platform.machine()]),
+    ],
+    ids=["it does not run", "there is no loader for it"],
+)
+def test_a_host_of_another_c_library_gets_one_that_needs_none(ssh, tmp_path, sent, place, own, expected):
+    program(tmp_path / f"mptune-agent-{platform.machine()}", (tmp_path / "mptune-agent").read_text())
+    program(tmp_path / "mptune-agent", f"#!/bin/sh\n{own}\n")
+    with session():
+        assert not list(place.iterdir())
+    assert sent == expected
+
+
+def test_what_is_asked_for_twice_is_not_sent_again(ssh):
+    ssh("#!/bin/sh\nfor i in 1 2; do echo mptune-bootstrap: need own; done\ncat > /dev/null\n")
+    assert refused() == "alice (user@alice): need own"

@@ -24,7 +24,7 @@ from typing import Literal, NamedTuple, NoReturn
 import pytest
 
 from mptune.guest import building, kernels
-from mptune.linux import bpf
+from mptune.linux import agent, bpf
 from mptune.trial.congestion import PAIRS
 
 ROOT = Path(__file__).parents[2]
@@ -38,6 +38,9 @@ BPF_TESTS = ROOT / "target/bpf-tests"
 BPF_HEADERS = [Path(root, "include/bpf/bpf_helpers.h") for root in ("/usr", "/usr/local")]
 #: What the browser is called in distributions.
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+#: What emulates a processor for one program.
+EMULATORS = {"x86_64": "qemu-x86_64-static", "aarch64": "qemu-aarch64-static", "armv7l": "qemu-arm-static"}
 
 #: No program for the PATH.
 SYSTEMD = Path("/lib/systemd/systemd")
@@ -158,6 +161,20 @@ def _current_guest() -> Iterator[Thing]:
         yield Thing(kernel, "elsewhere")
 
 
+def _static_agent() -> Iterator[Thing]:
+    if platform.machine() not in agent.static():
+        yield Thing("an agent without libraries (make agent-static)", "elsewhere")
+
+
+def _qemu() -> Iterator[Thing]:
+    built = set(agent.static()) - {platform.machine()}
+    yield from (
+        Thing(name, "packages")
+        for processor, name in EMULATORS.items()
+        if processor in built and found(name) is None
+    )
+
+
 def _bpf_tests() -> Iterator[Thing]:
     if not list(BPF_TESTS.glob("*.bpf.o")):
         yield from list(_clang()) or [Thing("the BPF programs of the tests (make bpf)", "packages")]
@@ -176,6 +193,8 @@ NEEDS: Mapping[str, Need] = {
     "compiler": Need("the arithmetic of the BPF programs", beside=_compiler),
     "browser": Need("the report in a browser", beside=_browser, theirs=(*BROWSERS, "findmnt", "uname")),
     "sshd": Need("machines reached over ssh", ("ssh", "ssh-keygen", "sshd", "ip", "sysctl", "nsenter")),
+    "busybox": Need("a machine that has busybox alone", ("busybox",), _static_agent),
+    "qemu": Need("agents for other processors", beside=_qemu, theirs=tuple(EMULATORS.values())),
     "nft": Need("middleboxes", ("nft",)),
     "sudo": Need("users who may use sudo", ("sudo",)),
     "systemd-analyze": Need("units for systemd", ("systemd-analyze",)),

@@ -182,6 +182,45 @@ def ring(page: Page) -> str:
     return text
 
 
+#: What the wide drawing of a section shows: texts that change, and widths of lines.
+SHOWN = """(section) => JSON.stringify([...document.querySelectorAll(`#${section} .wide [data-before]`)]
+    .map((one) => [one.textContent, one.querySelector("path")?.getAttribute("stroke-width")]))"""
+
+
+@pytest.mark.parametrize(
+    ("opened", "section", "last"),
+    [
+        (("answer", DESK, "light"), "network-over-time", "9.8 to 10 s"),
+        (("paths", DESK, "light"), "network-over-rounds", "round 2"),
+    ],
+    indirect=["opened"],
+    ids=["run", "campaign"],
+)
+def test_a_slider_chooses_the_time_of_the_drawing(opened: Opened, section: str, last: str) -> None:
+    """By keyboard, there and back; what is printed is the whole run, and then the time is as it was."""
+    page = opened.page
+    slider = page.get_by_label(
+        "Time in the run" if section == "network-over-time" else "Round of the campaign"
+    )
+    whole = page.evaluate(SHOWN, section)
+    slider.focus()
+    page.keyboard.press("End")
+    then = page.evaluate(SHOWN, section)
+    assert then != whole
+    told = slider.get_attribute("aria-valuetext")
+    assert told is not None and told.startswith(last) and "Mbit/s" in told
+    assert page.locator(f"#{section} output").inner_text() == told.partition(". ")[0]
+    page.evaluate(
+        f"window.addEventListener('beforeprint', () => {{ window.printed = ({SHOWN})('{section}'); }})"
+    )
+    page.pdf()
+    assert page.evaluate("window.printed") == whole
+    assert page.evaluate(SHOWN, section) == then
+    page.keyboard.press("Home")
+    assert page.evaluate(SHOWN, section) == whole
+    assert opened.complaints == []
+
+
 def test_nothing_jumps_while_the_slider_moves(opened: Opened) -> None:
     page = opened.page
     page.locator("#sacrifice").focus()
@@ -270,7 +309,7 @@ def test_text_stands_out_from_its_ground(opened: Opened) -> None:
 def test_it_prints_without_what_only_a_screen_can_do(opened: Opened, tmp_path: Path) -> None:
     page = opened.page
     page.emulate_media(media="print", color_scheme="dark")
-    assert not page.locator(".slider").is_visible() and not page.locator("nav").is_visible()
+    assert page.locator(".slider:visible").count() == 0 and not page.locator("nav").is_visible()
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert len(page.pdf(path=tmp_path / "page.pdf", format="A4")) > 20_000
 

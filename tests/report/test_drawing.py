@@ -6,7 +6,7 @@ from xml.etree import ElementTree as ET
 import msgspec
 import pytest
 
-from mptune.report.drawing import NARROW, WIDE, Flow, Geometry, draw
+from mptune.report.drawing import NARROW, WIDE, Flow, Geometry, Moment, draw, moving, positions
 from mptune.result.run_data import RunData
 from mptune.topology import SharedSegment, Topology, load
 
@@ -108,3 +108,44 @@ def test_what_paths_share_is_marked_at_each_of_them(network: Topology, shape: Ge
     assert all(float(knot.attrib["x"]) > shape.width / 2 + shape.label / 2 for knot in knots)
     below = [text for _, text in texts(drawing) if "is shared" in text]
     assert len(below) == 1 and below[0].startswith("a: <trunk>, 50 Mbit/s")
+
+
+def moments(*flows: dict[str, float]) -> list[Moment]:
+    return [
+        Moment(
+            when=f"step {number}", flows=(Flow(title="Now", mbps={"A-X": 10.0}), Flow(title="<b>", mbps=mbps))
+        )
+        for number, mbps in enumerate(flows)
+    ]
+
+
+@pytest.mark.parametrize("shape", [WIDE, NARROW])
+def test_a_drawing_that_moves_is_like_one_of_its_first_moment(network: Topology, shape: Geometry) -> None:
+    """What is to be changed is told for each title and each path, in their order."""
+    steps = moments({"A-X": 5.0, "B-X": 20.0}, {"C-X": 40.0})
+    root = ET.fromstring(moving(network, shape, steps))
+    changing = [place for place in root.iter(f"{SVG}g") if "data-before" in place.attrib]
+    assert len(changing) == 2 * (1 + len(network.paths))
+    first, later = positions(network, steps)
+    assert len(first.shown) == len(later.shown) == len(changing)
+    for place, change in zip(changing, first.shown, strict=True):
+        text = "".join(list(place)[-1].itertext())
+        assert text == f"{place.attrib['data-before']}{change.words}"
+        for path in place.findall(f"{SVG}path"):
+            assert float(path.attrib["stroke-width"]) == pytest.approx(change.width, abs=0.05)
+            assert ("stroke-dasharray" in path.attrib) == change.dashed
+    assert (first.when, later.told) == ("step 0", "Now: A-X 10.0 Mbit/s. <b>: C-X 40.0 Mbit/s")
+    # One scale for all of them: 40 Mbit/s are the thickest line, and 10 a quarter of that.
+    assert first.shown[1].width == max(change.width for change in later.shown) / 4
+
+
+def test_lines_have_room_for_what_they_carry_later(network: Topology) -> None:
+    """They stay where they are, and at no moment lie on each other."""
+    steps = moments({}, {"A-X": 40.0, "B-X": 40.0, "C-X": 40.0})
+    root = ET.fromstring(moving(network, WIDE, steps))
+    ends = [
+        float(path.attrib["d"].split()[-1])
+        for path in list(root.iter(f"{SVG}path"))[2 * len(network.paths) + 1 :: 2]
+    ]
+    thickest = positions(network, steps)[1].shown[-1].width
+    assert all(b - a == pytest.approx(thickest, abs=0.1) for a, b in itertools.pairwise(ends))

@@ -18,7 +18,7 @@ from mptune.report.measured import in_short, warnings
 from mptune.report.page import page
 from mptune.report.sections import Section
 from mptune.report.sections import sweep as sweep_section
-from mptune.report.sections.series import by_configuration
+from mptune.report.sections.series import by_configuration, over_time
 from mptune.response import FitQuality
 from mptune.result.run_data import RunData, TrialRow
 from mptune.trial import SubflowObservation
@@ -41,14 +41,37 @@ def test_a_run_shows_what_it_has(optimised: RunData, transfers: RunData, paths: 
         *("trade-off", "response", "bars", "differing", "single-runs", "impact-factors"),
         *over_time,
         "topology",
+        "network-over-time",
     ]
     assert "round-trips-over-time" in names["optimised"]
     assert names["transfers"] == ["impact-factors", "completion", "topology"]  # pcdc measures its sets first
     assert names["paths"] == [
         *("bars", "differing", "single-runs"),
         *over_time,
-        *("initial-paths", "time-of-day", "topology"),
+        *("initial-paths", "time-of-day", "topology", "network-over-time", "network-over-rounds"),
     ]
+
+
+def test_a_peak_that_would_flatten_a_figure_is_cut_and_told(optimised: RunData) -> None:
+    """What had waited for a missing segment counts when that arrives: in one step, all of it."""
+    even = {
+        key: msgspec.structs.replace(seen, bins=[25_000] * 100)
+        for key, seen in optimised.observations.items()
+    }
+    key = optimised.shown[0].key
+    peak = msgspec.structs.replace(even[key], bins=[*[25_000] * 98, 2_500_000, 2_500_000])
+    before, after = (
+        next(over_time(run, choices(run)))
+        for seen in (even, {**even, key: peak})
+        for run in [msgspec.structs.replace(optimised, observations=seen)]
+    )
+
+    def top(shown: Section) -> float:
+        layer = shown.panels[0].chart["layer"][0]
+        return float(layer["encoding"]["y"]["scale"]["domain"][1])
+
+    assert top(after) == 2 * top(before)
+    assert "are cut" not in before.lead and after.lead.endswith(" Peaks of up to 200 Mbit/s are cut.")
 
 
 def test_every_figure_has_its_numbers_and_every_section_its_explanation(

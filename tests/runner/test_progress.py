@@ -50,3 +50,20 @@ def test_a_terminal_gets_a_bar_with_count_and_rate() -> None:
             advance(done, 3, "2 failed")
     assert "sweep" in stream.getvalue() and "3/3" in stream.getvalue() and "2 failed" in stream.getvalue()
     assert "trials/s" in stream.getvalue()
+
+
+def test_a_bar_is_one_line_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setenv("TERM", "xterm")
+    for columns in (60, 80, 100):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        stream = Terminal()
+        with Reporter(stream=stream).phase("impact factors") as advance:
+            assert advance is not None
+            for done in range(1, 4):
+                advance(done, 16_532, "best 252.2 Mbit/s (fullmesh, cubic, 16 MiB)")
+        # Rich moves the cursor up by as many lines as it has written.
+        assert "\x1b[1A" not in stream.getvalue(), columns

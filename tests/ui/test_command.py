@@ -60,7 +60,8 @@ def test_a_place_without_runs_is_refused_in_a_line(name: str, tmp_path: Path) ->
     (tmp_path / "file").write_text("")
     done = CliRunner().invoke(app, ["ui", f"{tmp_path}/{name}"])
     assert done.exit_code == 2 and done.stderr.count("\n") == 1
-    assert "expected a run, or a directory with runs in it" in done.stderr
+    expected = "expected a run directory or a bundle" if name == "file" else "expected a run, a bundle, or"
+    assert expected in done.stderr
 
 
 @pytest.mark.parametrize("desktop", [False, True])

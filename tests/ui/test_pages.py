@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import socket
+import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from mptune.bundle import reading
+from mptune.bundle.making import write_bundle
 from mptune.monitor import daemon, sources
 from mptune.report.page import page
 from mptune.report.sections import sections
@@ -164,6 +167,50 @@ def test_a_single_run_that_vanishes_is_a_line(made: Path, tmp_path: Path) -> Non
     with served(tmp_path / "one") as visitor:
         shutil.rmtree(tmp_path / "one")
         assert "expected a run directory" in parts(visitor)["runs"]
+
+
+@pytest.fixture(scope="module")
+def bundle(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The decision from measurements made elsewhere, as one file."""
+    return write_bundle(made / "table", tmp_path_factory.mktemp("bundle") / "paper.zip").path
+
+
+def test_the_run_in_a_bundle_stands_beside_the_others(made: Path, bundle: Path, tmp_path: Path) -> None:
+    """A damaged bundle is a line, and a zip file of somebody else is left alone."""
+    shutil.copytree(made / "table", tmp_path / "run")
+    for name in ("paper.zip", "again.ZIP", "paper.txt"):
+        shutil.copy(bundle, tmp_path / name)
+    (tmp_path / "half.zip").write_bytes(bundle.read_bytes()[:5000])
+    with zipfile.ZipFile(tmp_path / "holiday.zip", "w") as other:
+        other.writestr("beach.txt", "sun")
+    before = content(tmp_path)
+    with served(tmp_path) as visitor:
+        table = parts(visitor)["runs"]
+        assert "4 runs" in table and table.count(">finished, in a bundle</span>") == 2
+        assert "holiday" not in table and "paper.txt" not in table
+        assert table.count('class="line"') == 1 and "half.zip: expected a run directory or a bundle" in table
+        whole = visitor.ask("/report?run=run&run=paper.zip")
+        assert whole.status == 200 and 'id="compared"' in whole.text
+        refused = visitor.ask("/report?run=half.zip")
+        assert refused.status == 409 and refused.text.count('class="line"') == 1
+    assert content(tmp_path) == before
+
+
+def test_a_bundle_alone_is_shown_too(bundle: Path) -> None:
+    with served(bundle) as visitor:
+        assert "1 run<" in parts(visitor)["runs"]
+        assert visitor.ask("/report?run=paper.zip").status == 200
+        assert visitor.ask("/report?run=table").status == 404
+
+
+def test_a_bundle_keeps_to_the_limits_of_bundles(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also for its row in the table; what is wrong is told by the bundle's name."""
+    shown = Runs(bundle.parent)
+    monkeypatch.setattr(reading, "_UNPACKED", 100)
+    assert [run.trouble for run in shown.all()] == [""]  # it has not changed
+    (run,) = Runs(bundle.parent).all()
+    expected = "table/config.json: expected a smaller file when it is unpacked, found more"
+    assert run.trouble == f"{bundle}: {expected}"
 
 
 def test_what_else_is_there_is_no_run(made: Path, tmp_path: Path) -> None:

@@ -8,21 +8,26 @@
 //! ends and what it may do (`role`).
 
 #![cfg(target_os = "linux")]
+// What only those roles use is left out by the linker.
+#![cfg_attr(not(feature = "local"), allow(dead_code, unused_mut))]
 
 mod arguments;
 mod awake;
 mod congestion;
 mod control;
 pub mod daemon;
+#[cfg(feature = "local")]
 mod exec;
 mod files;
 mod host;
 mod kernel;
 mod log;
 pub mod meter;
+#[cfg(feature = "local")]
 mod namespaces;
 pub mod paths;
 pub mod probe;
+#[cfg(feature = "local")]
 mod program;
 mod role;
 mod settings;
@@ -31,8 +36,8 @@ mod undo;
 mod watch;
 
 use self::arguments::{Arguments, DAEMON, HOST, Request};
-use self::exec::EXEC;
-use self::program::first::FIRST;
+#[cfg(feature = "local")]
+use self::{exec::EXEC, program::first::FIRST};
 use std::ffi::OsString;
 
 /// The name of a role and its function, which returns the exit status of the process.
@@ -49,8 +54,11 @@ const ROLES: &[Role] = &[
     ("awake", |_| awake::main()),
     ("transfer", |_| transfer::main()),
     ("watch", |_| watch::main()),
+    #[cfg(feature = "local")]
     (PROGRAM, |_| program::main()),
+    #[cfg(feature = "local")]
     (EMULATOR, |_| mptune_emulator::main()),
+    #[cfg(feature = "local")]
     (NAMESPACES, |_| namespaces::main()),
     (DAEMON, daemon::main),
     (HOST, |arguments| host::main(&startable(), arguments.unlinks)),
@@ -80,9 +88,11 @@ fn startable() -> Vec<&'static str> {
 /// arguments are wrong.
 pub fn main(arguments: impl Iterator<Item = OsString>) -> i32 {
     let mut arguments = arguments.peekable();
+    #[cfg(feature = "local")]
     if arguments.next_if(|first| first == EXEC).is_some() {
         return exec::main(arguments);
     }
+    #[cfg(feature = "local")]
     if arguments.next_if(|first| first == FIRST).is_some() {
         return program::first::main();
     }

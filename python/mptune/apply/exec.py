@@ -130,12 +130,12 @@ def from_run(directory: Path) -> Wanted:
 
 def _check_finished(directory: Path, where: str) -> None:
     """Refuse what is no finished run."""
-    from mptune.store.directory import CONFIG, is_unfinished
+    from mptune.store.directory import CONFIG, is_unfinished, no_run
 
     if is_unfinished(directory):
         raise InputError(where, "", "expected a finished run, found one to continue (mptune campaign resume)")
     if not (directory / CONFIG).is_file():
-        raise InputError(where, "", f"expected a run directory, found no {CONFIG} in it")
+        raise no_run(directory, where)
 
 
 def plan(

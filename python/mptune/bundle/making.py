@@ -48,11 +48,13 @@ RUN_FILES = {
     NETWORKS: "Autonomous systems and places of routers by prefix",
 }
 
+TOPOLOGY = "topology.json"
+
 #: Files that the bundle adds.
 _ADDED = {
     PAGE: "The report: answer and evidence on one page, which needs no network",
     "environment.json": "Software and machine of the run as it recorded them; versions that drew the figures",
-    "topology.json": "The network as it was used, with the source of each value",
+    TOPOLOGY: "The network as it was used, with the source of each value",
     "campaign.toml": "The options of the run as a campaign file",
     "README.md": "What is here, and the commands that make it again",
 }
@@ -124,7 +126,7 @@ def _collected(run: RunData, directory: Path, label: str, work: Path, parquet: b
     commands = [f"mptune report {label}"]
     store = directory / STORE
     if run.topology is not None:
-        documents["topology.json"] = run.topology
+        documents[TOPOLOGY] = run.topology
     if store.is_file():
         with open_store(store, write=False) as opened:
             campaign = opened.campaign()
@@ -163,20 +165,20 @@ def _store(store: Path, work: Path) -> Path:
 def _campaign_file(definition: Definition, work: Path) -> Path | None:
     """The campaign file that repeats the run; None where no file can express it.
 
-    It was held against the run if its topology is a shipped scenario: the contents of a user's own file
-    is in `topology.json`.
+    Its topology is a shipped scenario, or else `topology.json`, which is in the bundle too.
     """
-    file = definition.topology.file or ""
-    name = file.removesuffix(".toml")
-    is_shipped = name in shipped()
+    topology = definition.topology
+    name = (topology.file or "").removesuffix(".toml")
+    if name not in shipped():
+        name = TOPOLOGY
+        _written(work / TOPOLOGY, topology)
     path = work / "campaign.toml"
-    write(path, definition_file(definition, name if is_shipped else Path(file).name))
-    if is_shipped:
-        try:
-            if read_definition(path) != definition:
-                return None
-        except InputError:
+    write(path, definition_file(definition, name))
+    try:
+        if read_definition(path) != definition:
             return None
+    except InputError:
+        return None
     return path
 
 

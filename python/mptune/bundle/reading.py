@@ -12,7 +12,7 @@ import os
 import stat
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
@@ -40,17 +40,26 @@ _RATIO, _ALWAYS = 100, 2**24
 _CHUNK = 2**20
 
 
+class NoBundleError(InputError):
+    """A zip file that is whole, and none of a run."""
+
+
 def is_bundle(path: Path) -> bool:
     """True if a path is to be read as a bundle: everything that is a file."""
     return path.is_file()
 
 
 @contextmanager
-def opened(places: Sequence[Path]) -> Iterator[list[Path]]:
+def opened(places: Sequence[Path], only: Collection[str] = RUN_FILES) -> Iterator[list[Path]]:
     """Run directories for run directories and bundles; what is unpacked is removed at the end.
+
+    Parameters
+    ----------
+    only : files of a run that are unpacked.
 
     Raises
     ------
+    NoBundleError : a zip file is something else.
     InputError : a file is not a bundle, or damaged.
     MptuneError : there is no room to unpack it.
     """
@@ -63,8 +72,17 @@ def opened(places: Sequence[Path]) -> Iterator[list[Path]]:
             # The names above the run distinguish bundles of runs with the same name.
             target = Path(work) / str(number) / place.stem
             target.mkdir(parents=True)
-            directories.append(_unpacked(place, target))
-        yield directories
+            directories.append(_unpacked(place, target, only))
+        try:
+            yield directories
+        except InputError as error:  # what was unpacked is gone then: its place would say nothing
+            for place, directory in zip(places, directories, strict=True):
+                error.reword(_renamed(str(directory), str(place)))
+            raise
+
+
+def _renamed(before: str, after: str) -> Callable[[str], str]:
+    return lambda text: text.replace(before, after)
 
 
 def figures(bundle: Path) -> dict[str, bytes]:
@@ -86,7 +104,7 @@ def versions(bundle: Path) -> dict[str, str]:
             return {}
 
 
-def _unpacked(bundle: Path, target: Path) -> Path:
+def _unpacked(bundle: Path, target: Path, only: Collection[str]) -> Path:
     """The run directory of a bundle below `target`."""
     with _opened(bundle) as archive:
         labels = [
@@ -95,12 +113,12 @@ def _unpacked(bundle: Path, target: Path) -> Path:
             if name == CONFIG and folder and "/" not in folder
         ]
         if METADATA not in archive.names or len(labels) != 1:
-            raise InputError(str(bundle), "", "expected a bundle of mptune, found another zip file")
+            raise NoBundleError(str(bundle), "", "expected a bundle of mptune, found another zip file")
         directory = target / labels[0]
         try:
             directory.mkdir()
             for name in RUN_FILES:
-                if f"{labels[0]}/{name}" in archive.names:
+                if name in only and f"{labels[0]}/{name}" in archive.names:
                     with writing(directory / name) as to:
                         archive.copy(f"{labels[0]}/{name}", to, _UNPACKED)
         except OSError as error:

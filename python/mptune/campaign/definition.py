@@ -222,6 +222,23 @@ class SweepOptions(Options, frozen=True, kw_only=True):
         """Trials of a round, without those of impact factors."""
         return self.runs * len(self.configurations({}))
 
+    def in_words(self) -> str:
+        """The trials of a round, as a sentence."""
+        numbers = {
+            "path managers": len(self.pms),
+            "congestion controls": len(self.ccs),
+            "buffers": len(self.buffers),
+            "modes of buffers": len(self.buffer_modes),
+            "initial paths": len(self.initial_paths),
+            "stacks": len(self.stacks),
+            "schedulers": len(self.schedulers),
+            "sizes": len(self.transfers),
+            "paths with plain TCP": len(self.tcp_paths),
+            "runs": self.runs,
+        }
+        varied = ", ".join(f"{number} {name}" for name, number in numbers.items() if number > 1)
+        return f"{self.swept_trials:,} trials{f': {varied}' if varied else ''}."
+
     @property
     def workloads(self) -> tuple[Workload, ...]:
         """Workloads of the sweep: a transfer of each size, the one asked for, or a saturated sender."""

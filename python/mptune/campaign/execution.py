@@ -111,9 +111,20 @@ def start(
     )
     with started(directory, force=force), create(directory / STORE, campaign, locked=True) as store:
         keep_networks(definition.routes, directory)
-        for sentence in (left_out, *_shortened(definition), *definition.topology.ruled_out):
+        for sentence in (
+            left_out,
+            *_shortened(definition),
+            *_planned(definition),
+            *definition.topology.ruled_out,
+        ):
             shown.notice(sentence)
         return _Run(definition, directory, store, testbed, (workers, executor), shown, wait).run()
+
+
+def _planned(definition: Definition) -> list[str]:
+    """How many trials a sweep has, and of what: a file need not name every factor."""
+    options = definition.options
+    return [options.in_words()] if isinstance(options, SweepOptions) else []
 
 
 def _shortened(definition: Definition) -> list[str]:

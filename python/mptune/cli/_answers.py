@@ -30,8 +30,7 @@ def show(result: Outcome | None, directory: Path, as_json: bool, *, details: boo
         if as_json:
             emit_json({"directory": str(directory), "report": str(directory / PAGE)})
             return
-        console().print(f"All trials are done. Observations: {directory}", markup=False)
-        console().print(f"Report: {directory / PAGE}", markup=False)
+        _print_observed(directory)
     elif as_json or not details:
         _print(_document(result), directory, as_json)
     elif isinstance(result, SizesResult):
@@ -40,6 +39,21 @@ def show(result: Outcome | None, directory: Path, as_json: bool, *, details: boo
         _objective_tables.show(console(), result, directory)
     else:
         _result_tables.show(console(), result, directory)
+
+
+def _print_observed(directory: Path) -> None:
+    """What a sweep has observed, in a sentence, and where all of it is."""
+    from mptune.report.answer import observed
+    from mptune.report.files import PAGE
+    from mptune.result.reading import read_run
+
+    out = console()
+    out.print(observed(read_run(directory, directory.name)), markup=False)
+    out.print(f"Report: {directory / PAGE}", markup=False)
+    out.print(
+        f"Next: mptune report {directory} (figures as SVG, PNG, PDF); mptune bundle {directory} (to publish)",
+        markup=False,
+    )
 
 
 def _document(result: Outcome) -> dict[str, Any]:

@@ -35,6 +35,9 @@ _DIGEST = 4
 
 _WIDTH = 24
 
+#: What a verdict leaves open.
+_WHY = "docs/reference/measured.md"
+
 
 def show_list(papers: Sequence[str], *, as_json: bool) -> None:
     """Print what can be measured."""
@@ -73,6 +76,7 @@ def measure_again(
     from mptune.papers.measure.claims import on_calibrated
     from mptune.papers.measure.document import document
     from mptune.papers.measure.running import measure
+    from mptune.papers.reproduce import PAPERS
     from mptune.runner.progress import Reporter
     from mptune.runner.runner import TrialRunner
 
@@ -93,9 +97,16 @@ def measure_again(
     if as_json:
         emit_json(content)
         return
-    _show(console(), measured, content["counts"])
+    out_console = console()
+    _show(out_console, measured, content["counts"])
+    out_console.print()
+    if any(again.judgement.verdict != "agrees" for again in measured):
+        out_console.print(f"Why, and the rule of the verdicts: {_WHY}", markup=False)
     for page in pages:
-        console().print(str(page), markup=False)
+        out_console.print(f"Figures: {page}", markup=False)
+    if not pages:
+        words = " ".join(["mptune reproduce", *(papers if len(papers) < len(PAPERS) else ())])
+        out_console.print(f"Figures: {words} --measure {asked} --out DIR draws them", markup=False)
 
 
 def _settings(options: MeasureOptions) -> dict[str, object]:

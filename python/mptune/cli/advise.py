@@ -106,6 +106,10 @@ def advise(
         console().print(f"\nWritten to {files}; its README lists the destination of each file.", markup=False)
     for host_advice in advised.hosts:
         plan.check(host_advice.plan)
+    whole = host is None and opened_by is None and all(one.read for one in advised.hosts)
+    if whole and files is None and not as_json:
+        more = " --daemon" if daemon else ""
+        console().print(f"\nNext: mptune apply {run}{more} --verify --confirm-within 10min", markup=False)
 
 
 def _show(out: Console, advised: Advice) -> None:

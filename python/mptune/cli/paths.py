@@ -50,6 +50,8 @@ def paths(
     of links, background traffic and real hosts, if there are any; then every value of the file with its
     origin: published (where), measured (when and how) or assumed (why).
     """
+    from mptune.topology import NO_SOURCE
+
     loaded = load_topology(topology, reverse=reverse, family=family)
     if as_json:
         emit_json(_result(loaded))
@@ -58,7 +60,9 @@ def paths(
     _print_paths(out, loaded)
     _print_more(out, loaded)
     origins = loaded.provenance.items()
-    _print_origins(out, "Published", [(p.source, p.value, key) for key, p in origins if p.source])
+    sources = [(p.source, p.value, key) for key, p in origins if p.source]
+    _print_origins(out, "Stated in the file", [entry for entry in sources if entry[0] == NO_SOURCE])
+    _print_origins(out, "Published", [entry for entry in sources if entry[0] != NO_SOURCE])
     _print_origins(out, "Measured", [(p.measured, p.value, key) for key, p in origins if p.measured])
     for title, default in (("Assumed in the file", False), ("Assumed by default", True)):
         chosen = [(p.assumed, p.value, key) for key, p in origins if p.assumed and p.default is default]

@@ -200,9 +200,9 @@ def _show_sites(out: Console, probed: Probed) -> None:
 def _show_paths(out: Console, paths: list[PathFound]) -> None:
     from mptune.cli._tables import table
 
-    listing = table(
-        "path", "RTT min/median/95 %", "there", "back", "loss there/back", "loaded RTT", "MTU", "NAT", "MPTCP"
-    )
+    # Two tables fit a terminal where one does not.
+    speeds = table("path", "RTT min/median/95 %", "loaded RTT", "there", "back")
+    others = table("path", "loss there", "loss back", "MTU", "NAT", "MPTCP")
     for path in paths:
         rtt = path.rtt
         times = (
@@ -210,19 +210,19 @@ def _show_paths(out: Console, paths: list[PathFound]) -> None:
             if rtt is None
             else "/".join(f"{ns / 1e6:.4g}" for ns in (rtt.min_ns, rtt.median_ns, rtt.p95_ns)) + " ms"
         )
-        listing.add_row(
+        loaded = "-" if path.loaded_rtt_ns is None else units.format_time(path.loaded_rtt_ns, 3)
+        speeds.add_row(path.label, times, loaded, _way(path.up), _way(path.down))
+        others.add_row(
             path.label,
-            times,
-            _way(path.up),
-            _way(path.down),
-            f"{_loss(path.up)} / {_loss(path.down)}",
-            "-" if path.loaded_rtt_ns is None else units.format_time(path.loaded_rtt_ns, 3),
+            _loss(path.up),
+            _loss(path.down),
             str(path.up.mtu or "-"),
             f"yes: {path.source}" if path.translated else "no",
             "-" if path.mptcp is None else path.mptcp.kind,
         )
-    out.print()
-    out.print(listing)
+    for listing in (speeds, others):
+        out.print()
+        out.print(listing)
     remarks = {path.mptcp.kind: path.mptcp.because for path in paths if path.mptcp is not None}
     for kind, because in remarks.items():
         out.print(f"MPTCP {kind}: {because}", style="dim", markup=False)

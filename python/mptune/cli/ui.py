@@ -19,13 +19,14 @@ def register(app: typer.Typer) -> None:
         ui,
         "mptune ui runs                  # all runs of a directory, compared; prints an address",
         "mptune ui runs/demo --open      # one run, in the browser of this desktop",
+        "mptune ui paper.zip             # the run in a bundle",
         "mptune ui runs --port 8384      # always the same port, for a tunnel",
     )
 
 
 def ui(
     directory: Annotated[
-        str, typer.Argument(metavar="DIR", help="A run directory, or a directory with some in it.")
+        str, typer.Argument(metavar="DIR", help="A run directory, a bundle, or a directory with some in it.")
     ],
     port: Annotated[
         int | None, Option(count(1, 65535), "Port on 127.0.0.1; a free one unless given.", flag="--port")

@@ -146,10 +146,21 @@ def _show(out: Console, machines: Mapping[str, Machine]) -> None:
 
     view = View()
     view.open_all()
-    listing = table(*(f"| {name.title}" if name.number else name.title for name in COLUMNS))
     rows = view.rows(machines.values())
-    for row in rows:
-        listing.add_row(*(safe_cell(column, row).text for column in COLUMNS))
+    cells = [[safe_cell(column, row).text for column in COLUMNS] for row in rows]
+    widths = [
+        2 + max(len(column.title), *(len(row[number]) for row in cells), 0)
+        for number, column in enumerate(COLUMNS)
+    ]
+    # The first ones are those that matter most.
+    shown = max(
+        number
+        for number in range(1, len(COLUMNS) + 1)
+        if number == 1 or sum(widths[:number]) - 2 <= out.width
+    )
+    listing = table(*(f"| {name.title}" if name.number else name.title for name in COLUMNS[:shown]))
+    for row_cells in cells:
+        listing.add_row(*row_cells[:shown])
     if rows:
         out.print(listing, markup=False)
     else:

@@ -128,12 +128,14 @@ class PathFacts(msgspec.Struct, frozen=True, kw_only=True):
     rate_mbps : nominal rate of its slowest link; None if it is not known.
     stripped : why MPTCP, or a subflow that joins, does not pass; empty if it does.
     over : names of links that other paths use too.
+    wide : those of them that are known to pass what all these paths can carry.
     """
 
     label: str
     rate_mbps: float | None = None
     stripped: str = ""
     over: tuple[str, ...] = ()
+    wide: tuple[str, ...] = ()
 
     @property
     def achievable_mbps(self) -> float | None:

@@ -1,6 +1,6 @@
 """Experiments of a diagnosis as trials on a testbed, until the evidence is complete or the budget spent."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -22,6 +22,8 @@ from mptune.units import MIB, format_size
 
 #: A buffer that limits nothing, bytes.
 LARGE_BYTES = 64 * MIB
+#: Part of its rate for which a link that was measured may be taken.
+_MEASURED = 0.98
 #: Subflows on a path that may lose packets.
 _FOUR = 4
 #: Trials of a direction that are reckoned with: twice every path, and those of all together; and how long one
@@ -136,17 +138,19 @@ def settings_of(
 def facts_of(topology: Topology) -> tuple[PathFacts, ...]:
     """What the topology knows of its paths; a token bucket does not count as the line's rate."""
     reasons = {text.removeprefix("On ").split()[0]: text for text in topology.ruled_out}
-    number = {
-        path.label: sum(other.local_index == path.local_index for other in topology.paths)
-        for path in topology.paths
-    }
     found = []
     for path in topology.paths:
-        shared = [segment.name for segment in path.shared]
-        if number[path.label] > 1:
-            shared.append(f"{topology.sender.abbr}.{path.local.abbr}")
-        if sum(other.remote_index == path.remote_index for other in topology.paths) > 1:
-            shared.append(f"{topology.receiver.abbr}.{path.remote.abbr}")
+        ends = (
+            (topology.sender.abbr, path.local.abbr, path.local.up_bps, "local_index"),
+            (topology.receiver.abbr, path.remote.abbr, path.remote.down_bps, "remote_index"),
+        )
+        shared, wide = [segment.name for segment in path.shared], []
+        for site, interface, rate_bps, index in ends:
+            users = [other for other in topology.paths if getattr(other, index) == getattr(path, index)]
+            if len(users) > 1:
+                shared.append(f"{site}.{interface}")
+                if _passes(topology, rate_bps, users):
+                    wide.append(shared[-1])
         known = topology.known(path).rate_bps is not None
         found.append(
             PathFacts(
@@ -154,9 +158,17 @@ def facts_of(topology: Topology) -> tuple[PathFacts, ...]:
                 rate_mbps=_line_bps(path) / 1e6 if known else None,
                 stripped=reasons.get(path.label, "").rstrip("."),
                 over=tuple(shared),
+                wide=tuple(wide),
             )
         )
     return tuple(found)
+
+
+def _passes(topology: Topology, rate_bps: int, users: Sequence[Path]) -> bool:
+    """True if a link is known to carry what the paths over it can give together."""
+    if any(topology.known(path).rate_bps is None for path in users):
+        return False
+    return rate_bps >= _MEASURED * sum(map(_line_bps, users))
 
 
 def _line_bps(path: Path) -> int:

@@ -1,7 +1,8 @@
 """Building a kernel for guests: source, patch, configuration, make, and a first boot.
 
-It takes some minutes, and 2 GB of space that are free again afterwards. Nothing is installed, and root is
-not needed. What is built appears in `mptune.guest.kernels` whole, or not at all.
+It takes some minutes, and 2 GB of space that are free again afterwards, unless the tree is kept for the next
+build (`mptune.guest.trees`), which then takes seconds. Nothing is installed, and root is not needed. What is
+built appears in `mptune.guest.kernels` whole, or not at all.
 """
 
 import fcntl
@@ -19,8 +20,9 @@ from pathlib import Path
 import msgspec
 
 from mptune.errors import InputError, MptuneError
-from mptune.guest import builtin, driver, kernels, machine, sources
+from mptune.guest import builtin, driver, kernels, machine, sources, trees
 from mptune.guest.kernels import Kernel
+from mptune.guest.trees import Kept
 from mptune.linux.sandbox import syscalls
 
 __all__ = ["CONFIG", "PATCH", "build", "is_current", "lacking", "recipe"]
@@ -77,7 +79,12 @@ def lacking() -> list[str]:
 
 
 def build(
-    release: str | None = None, *, source: Path | None = None, jobs: int | None = None, progress: Progress
+    release: str | None = None,
+    *,
+    source: Path | None = None,
+    jobs: int | None = None,
+    keep: bool = False,
+    progress: Progress,
 ) -> Kernel:
     """Build a kernel and keep it for guests; one of the same release is replaced.
 
@@ -86,6 +93,7 @@ def build(
     release : such as "7.3"; with `source` it is what the archive has to be.
     source : an archive of Linux's sources; None takes the distribution's.
     jobs : compilers at a time; None is one a processor.
+    keep : keep the tree, and go on with one that was kept: only what has changed is compiled.
 
     Raises
     ------
@@ -99,7 +107,8 @@ def build(
     directory = kernels.directory()
     directory.mkdir(parents=True, exist_ok=True)
     with _alone(directory):
-        return _built(release, source, jobs or os.cpu_count() or 1, progress)
+        tree = _kept_tree(release, source) if keep else None
+        return _built(release, source, jobs or os.cpu_count() or 1, progress, keep, tree)
 
 
 @contextmanager
@@ -113,57 +122,98 @@ def _alone(directory: Path) -> Iterator[None]:
         for pattern in ("build-*", "new-*"):
             for left in directory.glob(pattern):
                 shutil.rmtree(left, ignore_errors=True)
+        trees.tidy()
         yield
 
 
-def _built(release: str | None, source: Path | None, jobs: int, progress: Progress) -> Kernel:
+def _kept_tree(release: str | None, source: Path | None) -> Kept | None:
+    asked = release if source else release or kernels.DEFAULT
+    return trees.find(asked, trees.origin(source), _base())
+
+
+def _base() -> str:
+    """Digest of what a tree is patched and configured with."""
+    return hashlib.sha256(CONFIG.read_bytes() + PATCH.read_bytes()).hexdigest()[:16]
+
+
+def _built(
+    release: str | None, source: Path | None, jobs: int, progress: Progress, keep: bool, kept: Kept | None
+) -> Kernel:
     directory = kernels.directory()
-    if (free := shutil.disk_usage(directory).free) < SPACE:
-        raise MptuneError(f"{directory}: expected {SPACE / 1e9:.1f} GB free, found {free / 1e9:.1f} GB")
     with ExitStack() as stack:
         work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="build-", dir=directory)))
+        if kept is None:
+            if (free := shutil.disk_usage(directory).free) < SPACE:
+                raise MptuneError(
+                    f"{directory}: expected {SPACE / 1e9:.1f} GB free, found {free / 1e9:.1f} GB"
+                )
+            kept = _prepared(release, source, work, keep, progress)
+        # Of what is built here: sources may change meanwhile.
+        digests = recipe(), builtin.digest()
+        builtin.add(kept.tree)
+        driver.add(kept.tree)
+        return _made(kept, digests, work, jobs, progress)
+
+
+def _prepared(release: str | None, source: Path | None, work: Path, keep: bool, progress: Progress) -> Kept:
+    """Unpack a tree, patch and configure it; in `work`, or where it is kept."""
+    with ExitStack() as stack:
         if source is None:
             progress("fetching", None)
             wanted = stack.enter_context(sources.fetched(release or kernels.DEFAULT, work))
         else:
             wanted = sources.Source(source, source.name)
         tree = sources.unpack(wanted, work / "tree", lambda share: progress("unpacking", share))
-        named, version = sources.version_of(tree)
-        if release is not None and named != release:
-            raise InputError("--source", "", f"expected Linux {release}, found {version}")
-        return _made(tree, named, wanted.name, work, jobs, progress)
-
-
-def _made(tree: Path, release: str, source: str, work: Path, jobs: int, progress: Progress) -> Kernel:
+    named, version = sources.version_of(tree)
+    if release is not None and named != release:
+        raise InputError("--source", "", f"expected Linux {release}, found {version}")
     progress("configuring", None)
-    # Of what is built here: sources may change meanwhile.
-    digest = recipe()
     with PATCH.open("rb") as patch:
         _step("patch", ["patch", "--strip=1", "--batch", "--fuzz=3"], tree, stdin=patch)
-    builtin.add(tree)
-    driver.add(tree)
-    out = work / "out"
-    out.mkdir()
-    make = ["make", "ARCH=um", f"O={out}", f"KCONFIG_ALLCONFIG={CONFIG}"]
-    _step("make allnoconfig", [*make, "allnoconfig"], tree)
-    _check(out / ".config")
-    _compile([*make, f"-j{jobs}", "linux"], tree, lambda share: progress("compiling", share))
-    program = out / kernels.PROGRAM
-    _step("strip", ["strip", str(program)], out)
+    if keep:
+        tree = trees.begin(named, tree)
+    # What mptune adds needs no configuration.
+    made = Kept(
+        release=named,
+        source=wanted.name,
+        origin=trees.origin(source),
+        base=_base(),
+        place=str(tree),
+    )
+    _out(made).mkdir()
+    _step("make allnoconfig", [*_make(made), "allnoconfig"], tree)
+    _check(_out(made) / ".config")
+    if keep:
+        trees.finish(made)
+    return made
+
+
+def _out(kept: Kept) -> Path:
+    return kept.tree.parent / "out"
+
+
+def _make(kept: Kept) -> list[str]:
+    return ["make", "ARCH=um", f"O={_out(kept)}", f"KCONFIG_ALLCONFIG={CONFIG}"]
+
+
+def _made(kept: Kept, digests: tuple[str, str], work: Path, jobs: int, progress: Progress) -> Kernel:
+    _compile([*_make(kept), f"-j{jobs}", "linux"], kept.tree, lambda share: progress("compiling", share))
+    # A guest is nobody, who enters no temporary directory itself, but a directory in it.
+    program = work / "new" / kernels.PROGRAM
+    program.parent.mkdir()
+    _step("strip", ["strip", "-o", str(program), str(_out(kept) / kernels.PROGRAM)], work)
     progress("booting", None)
+    facts = machine.facts(program)
     kernel = Kernel(
-        release=release,
-        version="",
-        source=source,
-        recipe=digest,
+        release=kept.release,
+        version=facts.version,
+        source=kept.source,
+        recipe=digests[0],
+        programs=digests[1],
         compiler=subprocess.run(
             ["gcc", "--version"], capture_output=True, text=True, check=True
         ).stdout.split("\n", 1)[0],
-        congestion_controls=(),
-    )
-    facts = machine.facts(program)
-    kernel = msgspec.structs.replace(
-        kernel, version=facts.version, congestion_controls=tuple(sorted(facts.congestion_controls))
+        congestion_controls=tuple(sorted(facts.congestion_controls)),
     )
     return _kept(kernel, program)
 

@@ -5,13 +5,14 @@ for each window algorithm that kernels lack, and for each pair of a window algor
 kernel they have the names that they have in mptune.
 """
 
-import shutil
+import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from mptune.guest import trees
 from mptune.trial.congestion import PAIRS, PLUS
 
-__all__ = ["add", "names", "texts"]
+__all__ = ["add", "digest", "names", "texts"]
 
 #: The text of the programs.
 PROGRAMS = Path(__file__).with_name("bpf")
@@ -55,27 +56,31 @@ def texts() -> list[Path]:
     return [PROGRAMS / "program.bpf.c", PROGRAMS / _TABLE, *headers]
 
 
+def digest() -> str:
+    """Of that text, 16 characters."""
+    return hashlib.sha256(b"".join(file.read_bytes() for file in texts())).hexdigest()[:16]
+
+
 def add(tree: Path) -> None:
-    """Add them to a kernel's tree.
+    """Add them to a kernel's tree, or bring those that are there up to date.
 
     Pairs need the hook `cong_control` with the ACK's flags (Linux 6.10).
     """
     header = (tree / "include/net/tcp.h").read_text()
-    folder = tree / "net/ipv4" / _FOLDER
-    shutil.copytree(PROGRAMS, folder, ignore=shutil.ignore_patterns("tests", "Makefile"))
+    contents = {str(file.relative_to(PROGRAMS)): file.read_bytes() for file in texts()}
     objects = [str(Path(_TABLE).with_suffix(".o"))]
     for cc in names(pairs="cong_control)(struct sock *sk, u32 ack, int flag" in header):
         name = cc.replace(PLUS, "_")
         includes = "".join(f'#include "{part}.h"\n' for part in _parts(cc))
-        (folder / f"{name}.c").write_text(_SOURCE.format(name=name, cc=cc, includes=includes))
+        contents[f"{name}.c"] = _SOURCE.format(name=name, cc=cc, includes=includes).encode()
         objects.append(f"{name}.o")
     # Hooks of Cubic that programs may call are known to that file alone.
     cubic = tree / "net/ipv4/tcp_cubic.c"
-    cubic.write_text(cubic.read_text().replace("__bpf_kfunc static ", "__bpf_kfunc "))
+    trees.put(cubic, cubic.read_bytes().replace(b"__bpf_kfunc static ", b"__bpf_kfunc "))
     defines = "-DTX_START" if "(*cwnd_event_tx_start)" in header else ""
-    (folder / "Makefile").write_text(_MAKEFILE.format(defines=defines, objects=" ".join(objects)))
-    with (tree / "net/ipv4/Makefile").open("a") as makefile:
-        makefile.write(f"obj-y += {_FOLDER}/\n")
+    contents["Makefile"] = _MAKEFILE.format(defines=defines, objects=" ".join(objects)).encode()
+    trees.replace(tree / "net/ipv4" / _FOLDER, contents)
+    trees.append(tree / "net/ipv4/Makefile", f"obj-y += {_FOLDER}/\n")
 
 
 def _parts(cc: str) -> Iterator[str]:

@@ -5,10 +5,10 @@ whoever builds a kernel needs no Rust. A kernel without the driver has TUN devic
 process of the guest.
 """
 
-import shutil
 from pathlib import Path
 
 import mptune
+from mptune.guest import trees
 
 __all__ = ["OBJECT", "SOURCE", "add", "recipe"]
 
@@ -28,14 +28,10 @@ def recipe() -> bytes:
 
 
 def add(tree: Path) -> None:
-    """Add it to a kernel's tree, if it is there."""
+    """Add it to a kernel's tree, if it is there, or bring it up to date."""
     if not OBJECT.exists():
         return
-    folder = tree / "drivers/net" / _FOLDER
-    folder.mkdir()
-    shutil.copy(SOURCE, folder)
-    # Such a file becomes the object itself.
-    shutil.copyfile(OBJECT, folder / "model.o_shipped")
-    (folder / "Makefile").write_text(_MAKEFILE)
-    with (tree / "drivers/net/Makefile").open("a") as makefile:
-        makefile.write(f"obj-y += {_FOLDER}/\n")
+    # An object that is shipped becomes the object itself.
+    contents = {SOURCE.name: SOURCE.read_bytes(), "model.o_shipped": OBJECT.read_bytes()}
+    trees.replace(tree / "drivers/net" / _FOLDER, contents | {"Makefile": _MAKEFILE.encode()})
+    trees.append(tree / "drivers/net/Makefile", f"obj-y += {_FOLDER}/\n")

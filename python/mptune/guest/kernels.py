@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from mptune import files
+from mptune import _cache, files
 from mptune.errors import InputError, MptuneError, one_of
 
 __all__ = ["DEFAULT", "Kernel", "built", "directory", "find", "remove"]
@@ -30,7 +30,8 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True):
     release : its name here: the first two numbers of `version`.
     version : as `uname -r` prints it in a guest.
     source : the package or the archive that it was built from.
-    recipe : digest of configuration, patch, and added congestion controls.
+    recipe : digest of configuration, patch, network, and added congestion controls.
+    programs : digest of the latter's text alone; empty where an earlier mptune built it.
     compiler : its first line of `--version`.
     congestion_controls : of the kernel itself, by the kernel's names.
     """
@@ -40,6 +41,7 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     recipe: str
     compiler: str
+    programs: str = ""
     congestion_controls: tuple[str, ...]
 
     @property
@@ -57,9 +59,7 @@ def directory() -> Path:
     """Directory of all kernels, which need not exist."""
     if named := os.environ.get(VARIABLE, ""):
         return Path(named).absolute()
-    cache = os.environ.get("XDG_CACHE_HOME", "")
-    base = Path(cache) if Path(cache).is_absolute() else Path.home() / ".cache"
-    return base / "mptune" / "kernels"
+    return _cache.directory() / "kernels"
 
 
 def built() -> list[Kernel]:

@@ -6,6 +6,7 @@ controlled by lines of JSON, which depend on its role.
 
 import os
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 import mptune
@@ -13,6 +14,9 @@ from mptune.errors import MptuneError
 
 #: `make setup` puts it there, also before a wheel is built.
 PROGRAM = Path(mptune.__file__).parent / "_bin" / "mptune-agent"
+#: Processors for which there may be an agent that needs nothing of a machine but its kernel, beside `PROGRAM`
+#: and named after them (`make agent-static`): as `uname -m` calls them, with other words for the same.
+PROCESSORS: Mapping[str, tuple[str, ...]] = {"x86_64": (), "aarch64": (), "armv7l": ("armv8l",)}
 
 #: Seconds it has to report its version.
 _ANSWER_S = 10.0
@@ -30,6 +34,12 @@ def command(role: str, network_namespace: str | None = None, user_namespace: str
     namespaces = {"--userns": user_namespace, "--netns": network_namespace}
     entered = [word for option, path in namespaces.items() if path is not None for word in (option, path)]
     return [str(program()), *entered, role]
+
+
+def static() -> dict[str, Path]:
+    """The agents that are linked statically and were built, by the processor."""
+    places = {processor: PROGRAM.with_name(f"{PROGRAM.name}-{processor}") for processor in PROCESSORS}
+    return {processor: place for processor, place in places.items() if place.is_file()}
 
 
 def version() -> str:

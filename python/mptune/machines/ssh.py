@@ -170,18 +170,21 @@ class SshMachine:
     # The beginning, in the caller's thread.
 
     def _begin(self) -> Message:
-        """Deliver the agent if need be, and read its greeting."""
-        while (word := _bootstrap.reply(self._line())) is None:
-            pass  # what a login shell prints
-        if word[0] == "need":
-            self.delivered = True
-            self._late = time.monotonic() + _GREET_S + len(self._delivery.content) / _SLOWEST
-            self._deliver()
-            self._late = time.monotonic() + _GREET_S
-        elif word[0] != "have":
-            raise self._failed(_bootstrap.refusal(*word, self._delivery))
-        while (hello := self._greeting(self._line())) is None:
-            pass
+        """Deliver an agent if need be, and read its greeting."""
+        hello, begun, owed = None, False, dict(self._delivery.agents)
+        while hello is None:
+            line = self._line()
+            if (word := _bootstrap.reply(line)) is None:
+                # Before the bootstrap's first word it is what a login shell prints.
+                hello = self._greeting(line) if begun else None
+                continue
+            said, which = word
+            if said == "need" and which in owed:
+                # Another one where the first does not run; none of them twice.
+                self._deliver(owed.pop(which))
+            elif said != "have" or begun:
+                raise self._failed(_bootstrap.refusal(said, which, self._delivery))
+            begun = True
         return hello
 
     def _line(self) -> bytes:
@@ -201,8 +204,10 @@ class SshMachine:
             raise self._failed(f"unreachable: {error}") from None
         return line
 
-    def _deliver(self) -> None:
-        rest = memoryview(self._delivery.content)
+    def _deliver(self, content: bytes) -> None:
+        self.delivered = True
+        self._late = time.monotonic() + _GREET_S + len(content) / _SLOWEST
+        rest = memoryview(content)
         while rest:
             if not self._ready(writing=[self._stdin]):
                 waited = self._waited("it did not take the agent", "it took nothing")
@@ -213,6 +218,7 @@ class SshMachine:
                 continue
             except BrokenPipeError:
                 raise self._failed(*self._complaint()) from None
+        self._late = time.monotonic() + _GREET_S
 
     def _ready(self, reading: Sequence[int] = (), writing: Sequence[int] = ()) -> bool:
         """True if there is progress within `_SILENCE_S`, and before it is too late."""
@@ -238,8 +244,6 @@ class SshMachine:
 
     def _greeting(self, line: bytes) -> Message | None:
         """The agent's greeting; None for any other line."""
-        if (word := _bootstrap.reply(line)) is not None:
-            raise self._failed(_bootstrap.refusal(*word, self._delivery))
         try:
             greeting = msgspec.json.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

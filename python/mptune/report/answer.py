@@ -30,7 +30,7 @@ def answer(run: RunData, choices_: Choices, beside: str) -> str:
         text = _several(several.answer, alternating=run.by_size is not None)
         return f'<section id="answer" class="answer"><div class="text"><h2>Answer</h2>{text}</div></section>'
     if run.answer is None:
-        text = f'<p class="sentence">{escaped(_without_answer(run))}</p>'
+        text = f'<p class="sentence">{escaped(observed(run))}</p>'
         return f'<section id="answer" class="answer"><h2>Observations</h2>{text}</section>'
     more = run.answer.answer[1:]
     evidence = "".join(f"<p>{escaped(sentence)}</p>" for sentence in more)
@@ -61,7 +61,7 @@ def _sentences(run: RunData, choices_: Choices) -> str:
     return f'<div id="sentence" class="sentence" aria-live="polite">{sentences}</div>'
 
 
-def _without_answer(run: RunData) -> str:
+def observed(run: RunData) -> str:
     """Summary of a sweep, which makes no recommendation."""
     done = len(run.trials) - len(run.failures)
     stacks = dict.fromkeys(row.stack for row in run.trials)

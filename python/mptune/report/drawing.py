@@ -43,6 +43,40 @@ class Flow(msgspec.Struct, frozen=True, kw_only=True):
     mbps: Mapping[str, float]
 
 
+class Moment(msgspec.Struct, frozen=True, kw_only=True):
+    """What the paths carry at one time of several: a flow for each drawing, whose title is its name alone.
+
+    Attributes
+    ----------
+    when : in words.
+    """
+
+    when: str
+    flows: tuple[Flow, ...]
+
+
+class Change(NamedTuple):
+    """A title or a path of a drawing at one time: its words, and of a path the width of its line."""
+
+    words: str
+    width: float = 0.0
+    dashed: bool = False
+
+
+class Position(msgspec.Struct, frozen=True, kw_only=True):
+    """What a slider changes in a drawing of `moving`.
+
+    Attributes
+    ----------
+    when, told : the time, and the drawing in words.
+    shown : the titles and paths of the drawing in their order.
+    """
+
+    when: str
+    told: str
+    shown: tuple[Change, ...]
+
+
 #: One for pages and files, one for phones.
 WIDE = Geometry(width=900, box=200, label=210, row=34, font=14, wide=True)
 NARROW = Geometry(width=360, box=110, label=84, row=46, font=11, wide=False)
@@ -55,6 +89,8 @@ _DOCK = 54.0
 _LABEL = {1: 24, 2: 36}
 #: Widths of lines: without data, with data, and the one that carries most.
 _THIN, _THICK, _MOST = 1.3, 3.5, 16.0
+#: Letters of a sum behind a title.
+_SUM = 8
 #: Room for the mark of a segment that paths share.
 _MARK = 16
 
@@ -68,10 +104,12 @@ class _Look(NamedTuple):
     Attributes
     ----------
     lines : of its label.
+    words : what it carries, at the end of the last line.
     width : of its line.
     """
 
     lines: Sequence[str]
+    words: str
     width: float
     dashed: bool
     bold: bool
@@ -85,9 +123,50 @@ def draw(topology: Topology, carrying: Collection[str], shape: Geometry, flows: 
     carrying : paths that are drawn thick where it is not known how much they carry.
     flows : what they carry, in a drawing each, below one another; lines are as thick as that, on one scale.
     """
+    return _drawn(topology, carrying, shape, [[flow] for flow in flows])
+
+
+def moving(topology: Topology, shape: Geometry, moments: Sequence[Moment]) -> str:
+    """SVG text of a topology at the first of some moments, with room for the lines of all of them.
+
+    What changes has the attribute `data-before`: the text that stays in front of words that change.
+    """
+    drawings = zip(*(moment.flows for moment in moments), strict=True)
+    return _drawn(topology, (), shape, list(drawings))
+
+
+def positions(topology: Topology, moments: Sequence[Moment]) -> tuple[Position, ...]:
+    """What to change in a drawing of `moving` for each of the moments."""
+    most = _most([flow for moment in moments for flow in moment.flows])
+    return tuple(
+        Position(
+            when=moment.when,
+            told=". ".join(_said(flow) for flow in moment.flows),
+            shown=tuple(
+                change
+                for flow in moment.flows
+                for change in (
+                    Change(_mbps(sum(flow.mbps.values()))),
+                    *(_changed(flow.mbps.get(path.label, 0.0), most) for path in topology.paths),
+                )
+            ),
+        )
+        for moment in moments
+    )
+
+
+def _changed(mbps: float, most: float) -> Change:
+    return Change(_words(mbps), round(_width(mbps, most), 2), mbps <= 0)
+
+
+def _drawn(
+    topology: Topology, carrying: Collection[str], shape: Geometry, drawings: Sequence[Sequence[Flow]]
+) -> str:
+    """Drawings below one another, each of the first of its flows; lines have room for the others."""
     body, height = [], float(_TOP)
-    for flow in flows or (None,):
-        parts, height = _panel(topology, carrying, shape, flow, _most(flows), height)
+    most = _most([flow for flows in drawings for flow in flows])
+    for flows in drawings or ((),):
+        parts, height = _panel(topology, carrying, shape, flows, most, height)
         body += parts
     shared = _shared(topology)
     for number, (name, _) in enumerate(shared):
@@ -99,7 +178,7 @@ def draw(topology: Topology, carrying: Collection[str], shape: Geometry, flows: 
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {shape.width} {height:g}" role="img" '
             f'font-family="system-ui, sans-serif" font-size="{shape.font}">',
-            f"<title>{escaped(_told(topology, flows))}</title>",
+            f"<title>{escaped(_told(topology, [flows[0] for flows in drawings]))}</title>",
             *_site(topology.sender, 0, "start", shape),
             *_site(topology.receiver, shape.width, "end", shape),
             *body,
@@ -111,11 +190,13 @@ def draw(topology: Topology, carrying: Collection[str], shape: Geometry, flows: 
 def _told(topology: Topology, flows: Sequence[Flow]) -> str:
     """The drawing in words, for who cannot see it."""
     names = f"{topology.sender.name} and {topology.receiver.name}"
-    parts = [
-        f"{flow.title}: {', '.join(f'{path} {_mbps(mbps)}' for path, mbps in flow.mbps.items() if mbps > 0)}"
-        for flow in flows
-    ]
-    return ". ".join([names, *parts])
+    return ". ".join([names, *map(_said, flows)])
+
+
+def _said(flow: Flow) -> str:
+    """What paths carry, in words."""
+    rates = ", ".join(f"{path} {_mbps(mbps)}" for path, mbps in flow.mbps.items() if mbps > 0)
+    return f"{flow.title}: {rates}"
 
 
 def _most(flows: Sequence[Flow]) -> float:
@@ -126,16 +207,16 @@ def _panel(
     topology: Topology,
     carrying: Collection[str],
     shape: Geometry,
-    flow: Flow | None,
+    flows: Sequence[Flow],
     most: float,
     top: float,
 ) -> tuple[list[str], float]:
-    """The network once, below a height, and the height of its end."""
+    """The network once with the first of the flows, below a height, and the height of its end."""
+    flow = flows[0] if flows else None
     left, right = topology.sender.interfaces, topology.receiver.interfaces
     parts = []
     if flow is not None:
-        line = _fitted(flow.title, shape.width, shape.font)
-        parts.append(_text(shape.width / 2, top + shape.font, line, "middle", shape.font, bold=True))
+        parts.append(_heading(flow, shape, top, changes=len(flows) > 1))
         top += _TITLE
     high = max(len(topology.paths) * shape.row, max(len(left), len(right)) * (_BOX + 14))
     middles = _middles(len(topology.paths), top, high)
@@ -143,12 +224,17 @@ def _panel(
     shared = _shared(topology)
     paths = topology.paths
     looks = [_look(path, topology.known(path), carrying, flow, most, shape) for path in paths]
-    widths = [look.width for look in looks]
+    widths = [
+        max([look.width, *(_width(other.mbps.get(path.label, 0.0), most) for other in flows[1:])])
+        for path, look in zip(paths, looks, strict=True)
+    ]
     begins = _docks(lefts, [path.local_index for path in paths], widths)
     ends = _docks(rights, [path.remote_index for path in paths], widths)
     for number, way in enumerate(zip(begins, middles, ends, strict=True)):
         colour = PALETTE[number % len(PALETTE)]
-        parts += _path(way, colour, looks[number], shape, _MARK * len(shared))
+        drawn = _path(way, colour, looks[number], shape, _MARK * len(shared))
+        before = looks[number].lines[-1].removesuffix(looks[number].words)
+        parts += _changing(drawn, before) if len(flows) > 1 else drawn
     rows = dict(zip((path.label for path in topology.paths), middles, strict=True))
     for number, (_, labels) in enumerate(shared):
         x = (shape.width + shape.label) / 2 + _MARK * (number + 0.5)
@@ -158,6 +244,22 @@ def _panel(
     for interface, y in zip(right, rights, strict=True):
         parts += _interface(shape.width - shape.box, y, interface, shape)
     return parts, top + high
+
+
+def _heading(flow: Flow, shape: Geometry, top: float, *, changes: bool) -> str:
+    """The title of a drawing; the sum, where it changes, behind it."""
+    at = shape.width / 2, top + shape.font
+    if not changes:
+        line = _fitted(flow.title, shape.width, shape.font)
+        return _text(*at, line, "middle", shape.font, bold=True)
+    before = f"{_fitted(flow.title, shape.width - _SUM * shape.font, shape.font)}: "
+    line = _text(*at, before + _mbps(sum(flow.mbps.values())), "middle", shape.font, bold=True)
+    return "".join(_changing([line], before))
+
+
+def _changing(drawn: Sequence[str], before: str) -> list[str]:
+    """What a slider changes: lines, and the last text behind what stays."""
+    return [f'<g data-before="{escaped(before, quote=True)}">', *drawn, "</g>"]
 
 
 def _shared(topology: Topology) -> list[tuple[str, list[str]]]:
@@ -209,12 +311,20 @@ def _look(
         carries = path.label in carrying
         rate = f"  {_known(known.rate_bps, format_rate, 'rate')}" if shape.wide else ""
         width = _THICK if carries else _THIN
-        return _Look([f"{path.label}  {rtt}{rate}"], width, bool(carrying) and not carries, carries)
+        return _Look([f"{path.label}  {rtt}{rate}"], "", width, bool(carrying) and not carries, carries)
     mbps = flow.mbps.get(path.label, 0.0)
-    words = _mbps(mbps) if mbps > 0 else "unused"
+    words = _words(mbps)
     lines = [f"{path.label}  {rtt}  {words}"] if shape.wide else [f"{path.label}  {rtt}", words]
-    width = max(_THIN, _MOST * mbps / most) if most > 0 else _THIN
-    return _Look(lines, width, mbps <= 0, mbps > 0)
+    return _Look(lines, words, _width(mbps, most), mbps <= 0, mbps > 0)
+
+
+def _words(mbps: float) -> str:
+    return _mbps(mbps) if mbps > 0 else "unused"
+
+
+def _width(mbps: float, most: float) -> float:
+    """Width of the line of a path, where the largest rate of all is known."""
+    return max(_THIN, _MOST * mbps / most) if most > 0 else _THIN
 
 
 def _mbps(mbps: float) -> str:

@@ -5,14 +5,18 @@ The sections' content is in `mptune.report.sections`, looks and behaviour are in
 
 from collections.abc import Mapping, Sequence
 from functools import cache
+from importlib.metadata import version
 from importlib.resources import files
 
+import msgspec
+
+from mptune import _cache
 from mptune._text import escaped
 from mptune.report import markup, measured
 from mptune.report.answer import BESIDE, answer
 from mptune.report.charts.style import look, zoomable
 from mptune.report.choices import choices
-from mptune.report.sections import Section
+from mptune.report.sections import Section, Slider
 from mptune.result.run_data import RunData
 
 #: Nothing may be loaded from elsewhere; Vega compiles its expressions.
@@ -99,6 +103,7 @@ def whole(
         "<footer>Made by mptune. Everything is in this one file; nothing is loaded from elsewhere.</footer>",
         markup.data("charts", specs),
         markup.data("choices", slider),
+        markup.data("times", _times(sections)),
         markup.script(_library()),
         markup.script(asset("report.js")),
     ]
@@ -112,13 +117,25 @@ def whole(
     )
 
 
+def _times(sections: Sequence[Section]) -> dict[str, list[dict[str, object]]]:
+    """Positions of the sliders in sections, by the sections' names."""
+    return {
+        section.name: [msgspec.structs.asdict(position) for position in section.slider.positions]
+        for section in sections
+        if section.slider is not None
+    }
+
+
 @cache
 def _library() -> str:
     """Vega, Vega-Lite and Vega-Embed as one script; putting them together takes seconds."""
-    import vl_convert
 
-    bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
-    return bundle
+    def put_together() -> str:
+        import vl_convert
+
+        return str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;"))
+
+    return _cache.text(f"vega-{version('vl-convert-python')}.js", put_together)
 
 
 def asset(name: str) -> str:
@@ -173,6 +190,8 @@ def _content(section: Section | None) -> str:
     parts = [f'<{level}>{escaped(section.title)}</{level}><p class="lead">{escaped(section.lead)}</p>']
     if section.key is not None:
         parts.append(markup.legend(section.key, section.name))
+    if section.slider is not None:
+        parts.append(_slider(section.slider, section.name))
     if section.drawing is not None:
         wide, narrow = section.drawing
         parts.append(f'<div class="drawing wide">{wide}</div><div class="drawing narrow">{narrow}</div>')
@@ -186,6 +205,15 @@ def _content(section: Section | None) -> str:
     if section.tables:
         parts.append(f"<details><summary>The numbers</summary>{markup.tables(section.tables)}</details>")
     return "".join(parts)
+
+
+def _slider(slider: Slider, section: str) -> str:
+    """The slider of a drawing, which is there as soon as the script is."""
+    return (
+        f'<div class="slider times" hidden><label for="{section}-time">{escaped(slider.label)}</label>'
+        f'<input id="{section}-time" data-section="{section}" type="range" min="0" step="1" value="0" '
+        f'max="{len(slider.positions) - 1}"><output for="{section}-time"></output></div>'
+    )
 
 
 def _panels(section: Section) -> list[str]:

@@ -296,9 +296,15 @@ class Process:
         import numpy as np
 
         fitted = self.fit(points, hypothesis)
-        root = np.linalg.cholesky(fitted.within)
-        white = np.linalg.solve(root, points.means - fitted.mean[points.arm, points.size])
-        return float(-white @ white / 2 - np.log(np.diag(root)).sum())
+        apart = points.means - fitted.mean[points.arm, points.size]
+        # The last row of the root of the matrix with a further row is that row over the root of the rest: no
+        # system of equations, for which BLAS starts threads that cost more than they bring. The corner only
+        # has to be more than the square of what is wanted, which the noise alone bounds.
+        corner = 1 + float((apart**2 / fitted.noise).sum())
+        bordered = np.block([[fitted.within, apart[:, None]], [apart[None, :], np.array([[corner]])]])
+        root = np.linalg.cholesky(bordered)
+        white = root[-1, :-1]
+        return float(-white @ white / 2 - np.log(np.diag(root)[:-1]).sum())
 
 
 def _covariance(part: Part, apart: "Floats") -> "Floats":

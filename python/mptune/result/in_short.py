@@ -8,13 +8,12 @@ from pathlib import Path
 
 import msgspec
 
-from mptune.errors import InputError
 from mptune.result.answer import NAMES, Answer, ObjectiveAnswer, SizesAnswer
 from mptune.result.documents import read_document, read_result
 from mptune.result.run_data import ConfigFile
 from mptune.result.screen import buffer_of, configured, in_words, saved
 from mptune.result.values import Baselines, Gain, Interval
-from mptune.store.directory import CONFIG
+from mptune.store.directory import CONFIG, no_run
 from mptune.units import format_size
 
 
@@ -55,7 +54,7 @@ def read_in_short(directory: Path) -> InShort:
     """
     config = read_document(directory, CONFIG, ConfigFile)
     if config is None:
-        raise InputError(str(directory), "", f"expected a run directory, found no {CONFIG} in it")
+        raise no_run(directory)
     result = read_result(directory)
     name = config.topology.get("name") or Path(str(config.options.get("from", ""))).stem
     row = InShort(network=str(name), time=config.time)

@@ -20,22 +20,32 @@ from mptune.result.answer import (
     Answer,
     ImpactSets,
     ObjectiveAnswer,
+    RoundRow,
     SizesAnswer,
     beginning,
     chosen,
     last_answering,
 )
 from mptune.result.documents import read_document
-from mptune.result.run_data import ComparedRow, Config, ConfigFile, CurvePoint, RunData, TimeStep, TrialRow
+from mptune.result.run_data import (
+    ComparedRow,
+    Config,
+    ConfigFile,
+    CurvePoint,
+    RoundFlow,
+    RunData,
+    TimeStep,
+    TrialRow,
+)
 from mptune.routes.followed import read_followed
 from mptune.runner.seeds import OF_CAMPAIGN
 from mptune.statistics import quantile
 from mptune.store import Store, StoredTrial, open_store
-from mptune.store.directory import COMPARED, CONFIG, RESULT, STORE, is_unfinished
+from mptune.store.directory import COMPARED, CONFIG, RESULT, STORE, is_unfinished, no_run
 from mptune.store.round_trips import path_rtts
 from mptune.testbeds import stack_title
 from mptune.topology import Topology, from_document
-from mptune.trial import FIXED, PLAIN_TCP
+from mptune.trial import FIXED, PLAIN_TCP, bits_per_second
 from mptune.trial.records import family_of, is_tcp, members_of, sent_of, stack_of
 from mptune.units import MIB
 
@@ -84,7 +94,7 @@ def read_run(directory: Path, label: str) -> RunData:
         raise InputError(where, "", "expected a complete run, found one to continue (mptune campaign resume)")
     config = read_document(directory, CONFIG, ConfigFile)
     if config is None:
-        raise InputError(where, "", f"expected a run directory, found no {CONFIG} in it")
+        raise no_run(directory)
     is_by_size = bool(config.options.get("transfers")) and config.options.get("confirm_runs") is not None
     is_by_objective = bool(config.options.get("workload")) and config.options.get("confirm_runs") is not None
     answer = None if is_by_size or is_by_objective else read_document(directory, RESULT, Answer)
@@ -111,6 +121,7 @@ def read_run(directory: Path, label: str) -> RunData:
             else {trial.key: store.observation(trial.key) for trial in (*selected, *panorama, *delayed)}
         )
         rtts = () if store is None else tuple(path_rtts(store))
+        by_round = () if store is None else tuple(_by_round(store, trials, answer, selected))
     return RunData(
         label=label,
         name=_name(config, topology, label),
@@ -127,6 +138,7 @@ def read_run(directory: Path, label: str) -> RunData:
         steps=tuple(_steps(directory)),
         rtts=rtts,
         routes=read_followed(directory),
+        by_round=by_round,
         shown=selected,
         panorama=panorama,
         delayed=tuple(trial for trial in delayed if seen[trial.key].delays_ns),
@@ -301,6 +313,47 @@ def _selected(trials: Sequence[TrialRow]) -> tuple[TrialRow, ...]:
             groups.setdefault(key, []).append(trial)
     best = max(groups.values(), key=_mean, default=[])
     return tuple(best)
+
+
+def _by_round(
+    store: Store, trials: Sequence[TrialRow], answer: Answer | None, selected: Sequence[TrialRow]
+) -> Iterator[RoundFlow]:
+    """What paths carried in each round: with its own answer or, of a sweep, with the configuration shown."""
+    if len({trial.round for trial in trials}) < 2 or not selected:
+        return
+    own = {} if answer is None else {row.round: row for row in answer.rounds}
+    groups: dict[int, list[TrialRow]] = {}
+    for trial in trials:
+        if trial.failed is None and trial.is_saturated and _is_of_round(trial, own, selected[0]):
+            groups.setdefault(trial.round, []).append(trial)
+    began = min(trial.started for trial in trials)
+    for number, ones in sorted(groups.items()):
+        mbps: dict[str, float] = {}
+        for seen in (store.observation(trial.key) for trial in ones):
+            for subflow in seen.subflows:
+                rate = bits_per_second(subflow.bytes, seen.duration_ns) / 1e6 / len(ones)
+                mbps[subflow.path] = mbps.get(subflow.path, 0.0) + rate
+        yield RoundFlow(
+            round=number,
+            at_s=own[number].at_s if number in own else ones[0].started - began,
+            manager=ones[0].manager,
+            cc=ones[0].cc,
+            mbps=mbps,
+        )
+
+
+def _is_of_round(trial: TrialRow, own: Mapping[int, RoundRow], shown: TrialRow) -> bool:
+    if not own:
+        same = trial.manager, trial.cc, trial.buffer_bytes, trial.initial_path
+        return trial.purpose == "sweep" and same == (
+            *(shown.manager, shown.cc, shown.buffer_bytes),
+            shown.initial_path,
+        )
+    row = own.get(trial.round)
+    if row is None or row.answer is None or trial.purpose != "confirm":
+        return False
+    answered = row.answer.opm, row.answer.occ, row.answer.obs_bytes
+    return (trial.pm, trial.cc, trial.buffer_bytes) == answered
 
 
 def _mean(trials: Sequence[TrialRow]) -> float:

@@ -161,6 +161,23 @@ class TimeStep(msgspec.Struct, frozen=True, kw_only=True):
     retransmitted: int
 
 
+class RoundFlow(msgspec.Struct, frozen=True, kw_only=True):
+    """What the paths carried in a round of a repeated campaign.
+
+    Attributes
+    ----------
+    at_s : since the first round.
+    manager, cc : of the configuration: the round's answer or, of a sweep, the best of the first round.
+    mbps : payload that each path delivered first, by its label, Mbit/s: the mean of the round's trials.
+    """
+
+    round: int
+    at_s: float
+    manager: str
+    cc: str
+    mbps: dict[str, float]
+
+
 class RunData(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a report shows of one run.
 
@@ -176,6 +193,7 @@ class RunData(msgspec.Struct, frozen=True, kw_only=True):
     foreign : number of those.
     routes : traced over time; None if they were not.
     steps : round trips and retransmissions over time; none where trials cannot be repeated.
+    by_round : of a repeated campaign what the paths carried in each round; none otherwise.
     shown : trials drawn over time in one figure; their series are in `observations`.
     panorama : trials drawn over time in one panel per congestion control.
     delayed : trials whose messages or responses are drawn: those that confirm, or of a sweep the best.
@@ -197,6 +215,7 @@ class RunData(msgspec.Struct, frozen=True, kw_only=True):
     steps: tuple[TimeStep, ...] = ()
     rtts: tuple[PathRtt, ...] = ()
     routes: Followed | None = None
+    by_round: tuple[RoundFlow, ...] = ()
     shown: tuple[TrialRow, ...]
     panorama: tuple[TrialRow, ...]
     delayed: tuple[TrialRow, ...] = ()

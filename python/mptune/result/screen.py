@@ -42,6 +42,9 @@ _WIDEST = 38
 #: What is left of a configuration where a table is too wide.
 _NARROWEST = 20
 
+#: From which gain on a single run of each says that one is better, %.
+_CLEAR_PERCENT = 10
+
 #: Delays below it are told with a decimal, ms.
 _FEW_MS = 9.95
 
@@ -269,9 +272,11 @@ def _reasons(answer: Answer, beside: Baselines) -> Iterator[str]:
     outlives = len(carried) > 1 or bool(answer.standby)
     if not answer.is_tcp and against is not None and against.gain.share is not None:
         share, path = 100 * against.gain.share, against.tcp.path
-        if against.gain.low is not None and against.gain.low > 0:
+        single = against.gain.low is None
+        if share > _CLEAR_PERCENT if single else (against.gain.low or 0.0) > 0:
             survives = ", and survives a dead path" if outlives else ""
-            yield f"It gives {share:.0f} % more than TCP on the best path ({path}){survives}."
+            once = ", in one run of each" if single else ""
+            yield f"It gives {share:.0f} % more than TCP on the best path ({path}){once}{survives}."
         else:
             survives = "; MPTCP survives a dead path" if outlives else ""
             yield f"TCP on {path} gives about as much ({share:+.0f} % for MPTCP){survives}."

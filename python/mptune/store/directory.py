@@ -55,6 +55,15 @@ _LAST = ("stack", "buffer_mode")
 _LIBRARIES = ("numpy", "scipy", "statsmodels", "altair")
 
 
+def no_run(directory: Path, where: str = "") -> InputError:
+    """That it is no run directory, and the last one that `default_directory` has named after it."""
+    expected = f"expected a run directory, found no {CONFIG} in it"
+    later = [path for path in directory.parent.glob(f"{directory.name}-*") if (path / CONFIG).is_file()]
+    if later and not directory.exists():
+        expected += f"; the last run of this name is {file_name(max(later).name, 'another')}"
+    return InputError(where or str(directory), "", expected)
+
+
 def default_directory(name: str, now: datetime) -> Path:
     """Default directory of results: `runs/<name>-<time>`, whatever the name of the topology or campaign."""
     return Path("runs") / f"{file_name(name, 'run')}-{now:%Y%m%d-%H%M%S}"

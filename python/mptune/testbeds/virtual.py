@@ -69,10 +69,11 @@ class VirtualTestbed(Testbed):
     records = True
 
     def __init__(self, release: str = "", *, driver: bool = True) -> None:
-        from mptune.guest import kernels
+        from mptune.guest import builtin, kernels
         from mptune.guest.machine import Processors
 
         self.kernel = kernels.find(release)
+        self._other_text = self.kernel.programs not in ("", builtin.digest())
         # Trials of two releases are two things to a store.
         self.name = f"{self.name}:{self.kernel.release}"
         self._closed = False
@@ -96,6 +97,7 @@ class VirtualTestbed(Testbed):
             known = [cc for cc in _core.congestion_controls() if cc in self.kernel.congestion_controls]
             expected = f"{one_of(known, trial.cc)}, which Linux {self.kernel.version} for guests lacks"
             raise InputError("--cc", "", expected)
+        self._check_text(trial.cc)
         if next(iter(trial.path_parameters.by_path()), None) is not None:
             from mptune.guest.building import is_current
 
@@ -104,6 +106,15 @@ class VirtualTestbed(Testbed):
                 expected = f"expected a kernel of this version of mptune: mptune kernel build {release}"
                 raise InputError("path parameters", "", expected)
         _kernel_plan.check(trial, self.name, memory.BOTH_PRESSURE)
+
+    def _check_text(self, cc: str) -> None:
+        """Refuse a congestion control of mptune whose text is not the one that the kernel was built with."""
+        from mptune.guest import builtin
+
+        if self._other_text and cc in builtin.names(pairs=True):
+            command = f"mptune kernel build {self.kernel.release}"
+            expected = f"expected a kernel that was built since bpf/ changed: {command}"
+            raise InputError("--cc", "", f"{expected}, found an earlier {cc} in it")
 
     def today(self, topology: Topology, members: Mapping[str, object]) -> Today:
         """The defaults of the guests' release."""

@@ -8,6 +8,7 @@ links in `_effects`, each declared once.
 """
 
 from mptune.topology._checked import check_name, coordinate, from_document
+from mptune.topology._defaults import NO_SOURCE
 from mptune.topology._effects import Effects, Schedule, Step
 from mptune.topology._families import BOTH, FAMILIES, OVER_IPV6, Family
 from mptune.topology._flows import Background, TcpBackground, UdpBackground
@@ -36,6 +37,7 @@ from mptune.topology._vary import WRITE, Place, Uncertain, place, uncertain
 __all__ = [
     "BOTH",
     "FAMILIES",
+    "NO_SOURCE",
     "OVER_IPV6",
     "REVERSED",
     "UNKNOWN",

@@ -9,10 +9,11 @@ from pathlib import Path as File
 
 from mptune._text import quoted
 from mptune.errors import InputError
+from mptune.files import read_json, reason
 from mptune.tables import convert, read_toml
 from mptune.topology import _defaults as defaults
 from mptune.topology._background import read_background
-from mptune.topology._checked import check, check_abbr
+from mptune.topology._checked import check, check_abbr, from_document
 from mptune.topology._flows import Background, TcpBackground
 from mptune.topology._interfaces import read_interface
 from mptune.topology._kinds import choice
@@ -30,7 +31,8 @@ def load(path: str | File) -> Topology:
 
     Parameters
     ----------
-    path : the file, or the bare name of a shipped scenario ("UNIS-HiN").
+    path : the file, or the bare name of a shipped scenario ("UNIS-HiN"). A file that ends in `.json` is one
+        that mptune has written, as `mptune bundle` does.
 
     Returns
     -------
@@ -50,8 +52,17 @@ def load(path: str | File) -> Topology:
     """
     file = find(path)
     where = str(file)
+    if file.suffix == ".json":
+        return from_document(_document(file, where), where, "topology")
     raw = read_toml(file, where)
     return from_tables(raw, where, file.name, file.parent)
+
+
+def _document(file: File, where: str) -> object:
+    try:
+        return read_json(file)
+    except (OSError, ValueError) as error:
+        raise InputError(where, "", f"expected a readable JSON file: {reason(error)}") from None
 
 
 def from_tables(raw: object, where: str, file_name: str, folder: File = File()) -> Topology:

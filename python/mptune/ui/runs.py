@@ -1,4 +1,4 @@
-"""Runs of a directory as they are now: finished, at work, left unfinished, or damaged.
+"""Runs of a directory as they are now: finished, at work, left unfinished, damaged, or in a bundle.
 
 A run that vanishes, or that somebody is writing, is no error: it is told as it is, in one line.
 """
@@ -10,8 +10,9 @@ from pathlib import Path
 import msgspec
 
 from mptune._text import pace
+from mptune.bundle.reading import NoBundleError, is_bundle, opened
 from mptune.errors import InputError, MptuneError
-from mptune.files import name_of, reason
+from mptune.files import is_file, name_of, reason
 from mptune.result.in_short import InShort, read_in_short
 from mptune.store import Progress, open_store
 from mptune.store.directory import CONFIG, RESULT, STORE, is_run, is_unfinished, working_in
@@ -24,6 +25,10 @@ _LATEST = 200
 #: Share of the time that is spent on a store, which trials are written into meanwhile, where a look takes
 #: longer than this, seconds: with a million trials some do.
 _SHARE, _QUICK_S = 0.05, 0.2
+
+#: How the names of bundles end, and what is wanted in place of something else.
+_BUNDLE = ".zip"
+_EXPECTED = "expected a run, a bundle, or a directory with some in it"
 
 #: What tells one state of a file from another.
 _Signature = tuple[tuple[int, int, int] | None, ...]
@@ -58,7 +63,7 @@ class AtWork(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """A run directory.
+    """A run directory or a bundle.
 
     Attributes
     ----------
@@ -83,6 +88,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
             return "cannot be read"
         if self.at_work is not None:
             return "interrupted" if self.process is None else f"running (process {self.process})"
+        if is_bundle(self.path):
+            return "finished, in a bundle"
         return "finished" if self.process is None else f"finished, process {self.process} works in it"
 
 
@@ -91,7 +98,7 @@ class Runs:
 
     Parameters
     ----------
-    place : a run directory, or a directory with some in it.
+    place : a run directory, a bundle, or a directory with some in it.
 
     Raises
     ------
@@ -99,23 +106,26 @@ class Runs:
     """
 
     def __init__(self, place: Path) -> None:
-        self.place, self.single = place, is_run(place)
-        self._known: dict[str, tuple[_Signature, InShort]] = {}
+        self.place, self.single = place, is_run(place) or is_file(place)
+        self._known: dict[Path, tuple[_Signature, InShort | MptuneError]] = {}
         self._seen: dict[str, tuple[AtWork, float]] = {}
+        if is_file(place):
+            self._in_short(place)
+            return
         try:
             next(place.iterdir(), None)
         except (OSError, ValueError) as error:
-            expected = f"expected a run, or a directory with runs in it: {reason(error)}"
-            raise InputError(str(place), "", expected) from None
+            raise InputError(str(place), "", f"{_EXPECTED}: {reason(error)}") from None
         if not self.names():
-            raise InputError(str(place), "", "expected a run, or a directory with runs in it, found none")
+            raise InputError(str(place), "", f"{_EXPECTED}, found none")
 
     def names(self) -> dict[str, Path]:
-        """Run directories by their names, in alphabetical order: what may be asked for, and nothing else."""
+        """Runs by their names, in alphabetical order: what may be asked for, and nothing else."""
         if self.single:
             return {name_of(self.place): self.place}
         left = [_ENTRIES]
-        return dict(sorted(_found(self.place, "", _DEPTH, left)))
+        found = sorted(_found(self.place, "", _DEPTH, left))
+        return {name: path for name, path in found if not is_bundle(path) or self._is_of_a_run(path)}
 
     def all(self) -> list[Run]:
         """All of them, those at work first, then the latest."""
@@ -125,12 +135,14 @@ class Runs:
 
     def look(self, name: str, path: Path) -> Run:
         """A run as it is now."""
-        process = working_in(path)
         try:
+            if is_bundle(path):
+                return Run(name=name, path=path, short=self._in_short(path))
+            process = working_in(path)
             if is_unfinished(path):
                 at_work = self._at_work(name, path, process)
                 return Run(name=name, path=path, at_work=at_work, process=process)
-            return Run(name=name, path=path, short=self._in_short(name, path), process=process)
+            return Run(name=name, path=path, short=self._in_short(path), process=process)
         except MptuneError as error:
             return Run(name=name, path=path, trouble=str(error))
         except OSError as error:  # it vanished while it was read
@@ -146,17 +158,41 @@ class Runs:
             self._seen[name] = seen, now + (took_s / _SHARE if took_s > _QUICK_S else 0.0)
         return seen
 
-    def _in_short(self, name: str, path: Path) -> InShort:
+    def _in_short(self, path: Path) -> InShort:
+        """The row of a finished run as it was when it last changed; raises what is wrong with it."""
         now = signature(path)
-        before, short = self._known.get(name, (None, None))
-        if short is None or before != now:
-            short = read_in_short(path)
-            self._known[name] = now, short
-        return short
+        before, known = self._known.get(path, (None, None))
+        if known is None or before != now:
+            known = _of_bundle(path) if is_bundle(path) else read_in_short(path)
+            self._known[path] = now, known
+        if isinstance(known, MptuneError):
+            raise known.with_traceback(None)  # it is raised at every look
+        return known
+
+    def _is_of_a_run(self, bundle: Path) -> bool:
+        """True of a bundle, a damaged one too, and not of zip files that have nothing to do with mptune."""
+        try:
+            self._in_short(bundle)
+        except NoBundleError:
+            return False
+        except (MptuneError, OSError):
+            return True
+        return True
+
+
+def _of_bundle(path: Path) -> InShort | MptuneError:
+    """The row of the run in a bundle, or what is wrong with it: no more than its documents is unpacked."""
+    try:
+        with opened([path], only=(CONFIG, RESULT)) as (directory,):
+            return read_in_short(directory)
+    except MptuneError as error:
+        return error
 
 
 def signature(path: Path) -> _Signature:
     """What changes whenever a finished run does."""
+    if is_bundle(path):
+        return (_stamp(path),)
     return tuple(_stamp(path / name) for name in (CONFIG, RESULT, STORE))
 
 
@@ -169,7 +205,7 @@ def _stamp(file: Path) -> tuple[int, int, int] | None:
 
 
 def _found(place: Path, above: str, depth: int, left: list[int]) -> Iterator[tuple[str, Path]]:
-    """Runs below a directory, not below each other, and nothing that is hidden."""
+    """Runs and zip files below a directory, not below each other, and nothing that is hidden."""
     try:
         entries = sorted(place.iterdir())
     except OSError:
@@ -178,9 +214,13 @@ def _found(place: Path, above: str, depth: int, left: list[int]) -> Iterator[tup
         left[0] -= 1
         if left[0] < 0:
             return
-        if entry.name.startswith(".") or not entry.is_dir():
+        if entry.name.startswith("."):
             continue
-        if is_run(entry):
+        if is_bundle(entry) and entry.suffix.lower() == _BUNDLE:
+            yield f"{above}{entry.name}", entry
+        elif not entry.is_dir():
+            continue
+        elif is_run(entry):
             yield f"{above}{entry.name}", entry
         elif depth > 1 and not entry.is_symlink():
             yield from _found(entry, f"{above}{entry.name}/", depth - 1, left)

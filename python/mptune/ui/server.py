@@ -20,6 +20,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from mptune import interrupts
 from mptune._text import in_one_line, quoted
+from mptune.bundle.reading import opened
 from mptune.errors import InputError, MptuneError
 from mptune.ui import pages
 from mptune.ui.access import ADDRESS, Access
@@ -140,7 +141,8 @@ def _drawn(places: Sequence[Path]) -> str:
     from mptune.report.sections import sections
     from mptune.result.reading import read_runs
 
-    first, *others = read_runs(places)
+    with opened(places) as directories:
+        first, *others = read_runs(directories)
     return page(first, others, sections(first, others), home=(pages.HOME, "All runs"))
 
 

@@ -7,11 +7,9 @@
 use super::status::InterfaceStatus;
 use crate::kernel::error::Error;
 use crate::kernel::netlink::Netlink;
-use crate::kernel::routes::{Routes, own_address};
+use crate::kernel::routes::{Link, Routes, own_address};
 use crate::paths::hosting::{AddressChange, Hosting};
-use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressMessage, AddressScope};
-use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
 use netlink_sys::protocols::NETLINK_ROUTE;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -117,38 +115,27 @@ impl State {
 
     fn look(&mut self) -> Result<(), Error> {
         let mut inventory = Inventory::default();
-        let question = RouteNetlinkMessage::GetLink(LinkMessage::default());
-        self.routes.dump("devices", question, |answer| {
-            let RouteNetlinkMessage::NewLink(link) = answer else { return };
-            let Some(name) = device_name(&link) else { return };
-            let flags = link.header.flags;
-            if flags.contains(LinkFlags::Loopback) {
-                return; // it leads nowhere
-            }
-            if self
-                .interfaces
-                .as_ref()
-                .is_some_and(|name_in_policy| !name_in_policy.contains(&name))
-            {
-                inventory.unused.insert(name, "not among daemon.interfaces");
-            } else if usable_device(&link) {
-                inventory.devices.insert(link.header.index, name);
-            } else if !flags.contains(LinkFlags::Up) {
-                inventory.unused.insert(name, "it is down");
+        // One that leads to this host alone leads nowhere.
+        let named = |link: &Link| !link.loopback && !link.device.is_empty();
+        for (index, link) in self.routes.links()?.into_iter().filter(|(_, link)| named(link)) {
+            let given = self.interfaces.as_ref();
+            if given.is_some_and(|names_in_policy| !names_in_policy.contains(&link.device)) {
+                inventory.unused.insert(link.device, "not among daemon.interfaces");
+            } else if link.carrier {
+                inventory.devices.insert(index, link.device);
+            } else if !link.up {
+                inventory.unused.insert(link.device, "it is down");
             } else {
-                inventory.unused.insert(name, "it has no carrier");
+                inventory.unused.insert(link.device, "it has no carrier");
             }
-        })?;
+        }
         for name_in_policy in self.interfaces.iter().flatten() {
             if !inventory.devices.values().any(|name| name == name_in_policy) {
                 inventory.unused.entry(name_in_policy.clone()).or_insert("there is no such device");
             }
         }
-        let question = RouteNetlinkMessage::GetAddress(AddressMessage::default());
-        self.routes.dump("addresses", question, |answer| {
-            if let RouteNetlinkMessage::NewAddress(address) = answer
-                && inventory.devices.contains_key(&address.header.index)
-            {
+        self.routes.each_address(|address| {
+            if inventory.devices.contains_key(&address.header.index) {
                 inventory.own.extend(usable_address(&address));
             }
         })?;
@@ -332,20 +319,6 @@ fn reaches(local: IpAddr, remote: IpAddr) -> bool {
     }
 }
 
-/// A device is up and leads anywhere.
-fn usable_device(link: &LinkMessage) -> bool {
-    let flags = link.header.flags;
-    let up = flags.contains(LinkFlags::Up | LinkFlags::LowerUp);
-    up && !flags.contains(LinkFlags::Loopback)
-}
-
-fn device_name(link: &LinkMessage) -> Option<String> {
-    link.attributes.iter().find_map(|attribute| match attribute {
-        LinkAttribute::IfName(name) => Some(name.clone()),
-        _ => None,
-    })
-}
-
 /// An address that others can reach.
 fn usable_address(message: &AddressMessage) -> Option<Own> {
     if !matches!(message.header.scope, AddressScope::Universe | AddressScope::Site) {
@@ -435,18 +408,6 @@ mod tests {
         message.attributes.pop();
         message.header.scope = AddressScope::Link;
         assert_eq!(usable_address(&message), None);
-    }
-
-    #[test]
-    fn a_device_must_be_up_and_no_loop() {
-        let mut link = LinkMessage::default();
-        link.attributes.push(LinkAttribute::IfName("eth1".to_owned()));
-        assert_eq!(device_name(&link), Some("eth1".to_owned()));
-        assert!(!usable_device(&link));
-        link.header.flags = LinkFlags::Up | LinkFlags::LowerUp;
-        assert!(usable_device(&link));
-        link.header.flags |= LinkFlags::Loopback;
-        assert!(!usable_device(&link));
     }
 
     #[test]

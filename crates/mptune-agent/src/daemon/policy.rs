@@ -223,7 +223,7 @@ fn place_among(rules: &[Rule], remote: IpAddr) -> usize {
 }
 
 fn socket(daemon: &Table<'_>) -> Result<PathBuf, Error> {
-    let Some(text) = daemon.text("socket")? else { return Ok(SOCKET.into()) };
+    let text = daemon.text("socket")?.unwrap_or(SOCKET);
     let path = PathBuf::from(text);
     // struct sockaddr_un has 108 bytes, the last of which is a zero.
     if path.is_absolute() && path.file_name().is_some() && text.len() < 108 {

@@ -167,7 +167,7 @@ impl Service {
         let prepared = (|| {
             let addresses = Rc::new(Addresses::open(plan.interfaces.clone())?);
             let policies = Box::new(ByDestination::new(&plan, &suspended));
-            let server = Server::open(&plan.socket)?;
+            let server = Server::open(&places::located(&plan.socket))?;
             let web = web(&plan, metrics)?;
             let statistics = Statistics::open()?;
             let adaptation = Adaptation::begin(plan.buffers.as_ref())?;

@@ -1,8 +1,9 @@
 //! The few functions of libbpf that register a congestion control and list the registered ones, behind safe signatures.
 //!
 //! Beside `sys`, `signals` and `seccomp` the only file of the crate with `unsafe`. The library is the host's own, found when it is
-//! needed (dlopen(3)): the agent builds and otherwise runs without it. Not a BPF library, and no policy: it
-//! registers what it is given, through a link that lives as long as its descriptor.
+//! needed (dlopen(3)): the agent builds and otherwise runs without it, and one that is linked statically never
+//! has it. Not a BPF library, and no policy: it registers what it is given, through a link that lives as long as
+//! its descriptor.
 
 #![allow(unsafe_code)]
 
@@ -33,6 +34,8 @@ const PROG_TYPE_STRUCT_OPS: u32 = 27;
 const RECORDED_LEVEL: c_int = 0;
 /// Room for a message, bytes: enough for the verifier's log of a refused program.
 const MESSAGE_BYTES: usize = 1 << 22;
+/// Linked statically: a C library of its own cannot load libraries made for another one.
+const IS_STATIC: bool = cfg!(target_feature = "crt-static");
 /// Longest message in an error, characters.
 const ERROR_CHARACTERS: usize = 360;
 
@@ -45,6 +48,11 @@ pub enum Error {
     /// The library is not installed.
     #[error("no {}: install libbpf1 (Debian, Ubuntu) or libbpf (Fedora)", .0.to_string_lossy())]
     Missing(OsString),
+    /// This program can load no library.
+    #[error(
+        "this agent is linked statically and loads no {LIBRARY}: the kernel's own congestion controls remain"
+    )]
+    Static,
     /// The library lacks a function.
     #[error("{LIBRARY} has no {0}")]
     Function(&'static str),
@@ -200,8 +208,11 @@ impl Libbpf {
     /// Loads it.
     ///
     /// # Errors
-    /// It is missing.
+    /// It is missing, or this program is linked statically.
     pub fn open() -> Result<Self, Error> {
+        if IS_STATIC {
+            return Err(Error::Static);
+        }
         let library = std::env::var_os(VARIABLE).unwrap_or_else(|| OsString::from(LIBRARY));
         let name = CString::new(library.clone().into_vec())?;
         // SAFETY: dlopen reads a text that ends; libbpf's constructors have no demands.
@@ -472,6 +483,9 @@ fn text(name: &[u8]) -> String {
 
 /// The address of a function; `name` ends with a zero.
 fn symbol(library: &Libbpf, name: &'static str) -> Result<*mut c_void, Error> {
+    if IS_STATIC {
+        return Err(Error::Static);
+    }
     // SAFETY: the handle is open, and the name ends with a zero.
     let address = unsafe { libc::dlsym(library.handle.as_ptr(), name.as_ptr().cast()) };
     if address.is_null() {

@@ -1,22 +1,41 @@
 //! Devices, addresses, routes and rules of this network namespace, over rtnetlink(7); `assign` and `raw` write.
 
+#[cfg(feature = "local")]
 pub mod assign;
 pub mod raw;
 
 use crate::kernel::error::Error;
 use crate::kernel::netlink::{Netlink, Received};
-use netlink_packet_core::{NetlinkMessage, NetlinkPayload};
+use netlink_packet_core::{Emitable, NetlinkSerializable, NlasIterator, Parseable};
+use netlink_packet_route::AddressFamily;
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
-use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteMessage, RouteType, RouteVia,
 };
 use netlink_packet_route::rule::{RuleAttribute, RuleMessage};
-use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::protocols::NETLINK_ROUTE;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+
+// Kinds of messages: RTM_NEWLINK and what follows (include/uapi/linux/rtnetlink.h).
+const NEW_LINK: u16 = 16;
+const NEW_ADDRESS: u16 = 20;
+const NEW_ROUTE: u16 = 24;
+const NEW_RULE: u16 = 32;
+/// The question about a kind has the number after the next one.
+const GET: u16 = 2;
+/// Bytes of `struct ifinfomsg`, and where its number and its flags are.
+const LINK_HEADER: usize = 16;
+const LINK_INDEX: usize = 4;
+const LINK_FLAGS: usize = 8;
+/// IFLA_IFNAME and IFLA_MTU (include/uapi/linux/if_link.h).
+const LINK_NAME: u16 = 3;
+const LINK_MTU: u16 = 4;
+/// IFF_UP, IFF_LOOPBACK and IFF_LOWER_UP (include/uapi/linux/if.h).
+const UP: u32 = 1;
+const LOOPBACK: u32 = 1 << 3;
+const LOWER_UP: u32 = 1 << 16;
 
 /// A device.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,8 +44,46 @@ pub struct Link {
     pub device: String,
     /// It is up.
     pub up: bool,
+    /// It is up and something is at its other end.
+    pub carrier: bool,
+    /// It leads to this host alone.
+    pub loopback: bool,
     /// Largest packet, bytes.
     pub mtu: u32,
+}
+
+/// A message of one kind. The codec's own type has a variant for every kind there is, and a program that names it
+/// has the code of all of them.
+struct Message<T> {
+    kind: u16,
+    content: T,
+}
+
+impl<T: Emitable> NetlinkSerializable for Message<T> {
+    fn message_type(&self) -> u16 {
+        self.kind
+    }
+
+    fn buffer_len(&self) -> usize {
+        self.content.buffer_len()
+    }
+
+    fn serialize(&self, buffer: &mut [u8]) {
+        self.content.emit(buffer);
+    }
+}
+
+/// The question about all devices, with its header alone.
+struct AllLinks;
+
+impl Emitable for AllLinks {
+    fn buffer_len(&self) -> usize {
+        LINK_HEADER
+    }
+
+    fn emit(&self, buffer: &mut [u8]) {
+        buffer.fill(0);
+    }
 }
 
 /// An address of a device.
@@ -81,11 +138,12 @@ impl Routes {
     /// All devices by their number.
     pub fn links(&mut self) -> Result<BTreeMap<u32, Link>, Error> {
         let mut links = BTreeMap::new();
-        let question = RouteNetlinkMessage::GetLink(LinkMessage::default());
-        self.dump("devices", question, |answer| {
-            if let RouteNetlinkMessage::NewLink(link) = answer {
-                links.insert(link.header.index, read_link(&link));
+        let question = Message { kind: NEW_LINK + GET, content: AllLinks };
+        self.netlink.dump("devices", question, |answer| {
+            if answer.message_type() == NEW_LINK {
+                links.extend(read_link(answer.payload()));
             }
+            Ok(())
         })?;
         Ok(links)
     }
@@ -93,16 +151,18 @@ impl Routes {
     /// All addresses by the number of their device.
     pub fn addresses(&mut self) -> Result<BTreeMap<u32, Vec<Address>>, Error> {
         let mut addresses: BTreeMap<_, Vec<_>> = BTreeMap::new();
-        let question = RouteNetlinkMessage::GetAddress(AddressMessage::default());
-        self.dump("addresses", question, |answer| {
-            if let RouteNetlinkMessage::NewAddress(address) = answer
-                && let Some(ip) = own_address(&address)
-            {
+        self.each_address(|address| {
+            if let Some(ip) = own_address(&address) {
                 let prefix = address.header.prefix_len;
                 addresses.entry(address.header.index).or_default().push(Address { ip, prefix });
             }
         })?;
         Ok(addresses)
+    }
+
+    /// Every address with what the kernel knows of it.
+    pub fn each_address(&mut self, each: impl FnMut(AddressMessage)) -> Result<(), Error> {
+        self.dump("addresses", NEW_ADDRESS, AddressMessage::default(), each)
     }
 
     /// The default routes of all tables by the number of their device.
@@ -111,11 +171,9 @@ impl Routes {
         for (family, name) in FAMILIES {
             let mut question = RouteMessage::default();
             question.header.address_family = family;
-            self.dump("routes", RouteNetlinkMessage::GetRoute(question), |answer| {
-                if let RouteNetlinkMessage::NewRoute(route) = answer {
-                    for (device, route) in read_default(&route, name) {
-                        routes.entry(device).or_default().push(route);
-                    }
+            self.dump("routes", NEW_ROUTE, question, |route| {
+                for (device, route) in read_default(&route, name) {
+                    routes.entry(device).or_default().push(route);
                 }
             })?;
         }
@@ -128,10 +186,8 @@ impl Routes {
         for (family, name) in FAMILIES {
             let mut question = RuleMessage::default();
             question.header.family = family;
-            self.dump("rules", RouteNetlinkMessage::GetRule(question), |answer| {
-                if let RouteNetlinkMessage::NewRule(rule) = answer
-                    && rule.header.family == family
-                {
+            self.dump("rules", NEW_RULE, question, |rule: RuleMessage| {
+                if rule.header.family == family {
                     rules.push(read_rule(&rule, name));
                 }
             })?;
@@ -152,8 +208,9 @@ impl Routes {
             vec![RouteAttribute::Destination(to.into()), RouteAttribute::Source(from.into())];
         let mut device = None;
         let name = format!("route from {from} to {to}");
-        self.netlink.ask(&name, RouteNetlinkMessage::GetRoute(question), |answer| {
-            if let Some(RouteNetlinkMessage::NewRoute(route)) = read(answer) {
+        let question = Message { kind: NEW_ROUTE + GET, content: question };
+        self.netlink.ask(&name, question, |answer| {
+            if let Some(route) = read::<RouteMessage>(answer, NEW_ROUTE) {
                 device = route.attributes.iter().find_map(|attribute| match attribute {
                     RouteAttribute::Oif(device) => Some(*device),
                     _ => None,
@@ -165,39 +222,44 @@ impl Routes {
     }
 
     /// All objects of a kind; those with parts that the codec does not understand are left out.
-    pub fn dump(
+    fn dump<T: Emitable + Parseable<[u8]>>(
         &mut self,
         name: &str,
-        question: RouteNetlinkMessage,
-        mut each: impl FnMut(RouteNetlinkMessage),
+        kind: u16,
+        question: T,
+        mut each: impl FnMut(T),
     ) -> Result<(), Error> {
+        let question = Message { kind: kind + GET, content: question };
         self.netlink.dump(name, question, |answer| {
-            read(answer).into_iter().for_each(&mut each);
+            read(answer, kind).into_iter().for_each(&mut each);
             Ok(())
         })
     }
 }
 
-/// One object; none if it has a part that the codec does not understand: the others are still reported.
-fn read(answer: &Received<'_>) -> Option<RouteNetlinkMessage> {
-    let bytes = answer.clone().into_inner();
-    match NetlinkMessage::<RouteNetlinkMessage>::deserialize(bytes).ok()?.payload {
-        NetlinkPayload::InnerMessage(message) => Some(message),
-        _ => None,
-    }
+/// One object of a kind; none if it has a part that the codec does not understand: the others are still reported.
+fn read<T: Parseable<[u8]>>(answer: &Received<'_>, kind: u16) -> Option<T> {
+    (answer.message_type() == kind).then(|| T::parse(answer.payload()).ok()).flatten()
 }
 
-fn read_link(link: &LinkMessage) -> Link {
-    let up = link.header.flags.contains(LinkFlags::Up);
-    let mut read = Link { device: String::new(), up, mtu: 0 };
-    for attribute in &link.attributes {
-        match attribute {
-            LinkAttribute::IfName(name) => read.device.clone_from(name),
-            LinkAttribute::Mtu(mtu) => read.mtu = *mtu,
+/// A device and its number. What else a message says of it, and of what kind it is, is not looked at.
+fn read_link(payload: &[u8]) -> Option<(u32, Link)> {
+    let number = |bytes: &[u8]| Some(u32::from_ne_bytes(*bytes.first_chunk()?));
+    let index = number(payload.get(LINK_INDEX..)?)?;
+    let flags = number(payload.get(LINK_FLAGS..)?)?;
+    let (mut device, mut mtu) = (String::new(), 0);
+    for attribute in NlasIterator::new(payload.get(LINK_HEADER..)?).filter_map(Result::ok) {
+        match attribute.kind() {
+            LINK_NAME => {
+                let name = String::from_utf8_lossy(attribute.value());
+                name.trim_end_matches('\0').clone_into(&mut device);
+            }
+            LINK_MTU => mtu = number(attribute.value()).unwrap_or(0),
             _ => {}
         }
     }
-    read
+    let (up, loopback) = (flags & UP != 0, flags & LOOPBACK != 0);
+    Some((index, Link { device, up, carrier: up && flags & LOWER_UP != 0, loopback, mtu }))
 }
 
 /// The local address: on a point-to-point device the other one is the peer's.
@@ -279,6 +341,23 @@ mod tests {
             let here = [127, 0, 0, 1].into();
             assert_eq!(asked(|routes| routes.leaves_by(here, here)), Some(index));
         }
+    }
+
+    #[test]
+    fn a_device_is_read_with_its_name_and_its_flags() {
+        let mut message = vec![0; LINK_HEADER];
+        message[LINK_INDEX] = 7;
+        message[LINK_FLAGS..][..4].copy_from_slice(&(UP | LOWER_UP).to_ne_bytes());
+        assert_eq!(read_link(&message).unwrap().1.device, "");
+        message.extend([9, 0, 3, 0, b'e', b't', b'h', b'1', 0, 0, 0, 0]);
+        message.extend([8, 0, 4, 0, 220, 5, 0, 0]);
+        let (index, link) = read_link(&message).unwrap();
+        assert_eq!((index, link.device.as_str(), link.mtu), (7, "eth1", 1500));
+        assert!(link.up && link.carrier && !link.loopback);
+        message[LINK_FLAGS] = LOOPBACK as u8;
+        let (_, link) = read_link(&message).unwrap();
+        assert!(!link.up && !link.carrier && link.loopback);
+        assert_eq!(read_link(&message[..9]), None);
     }
 
     #[test]

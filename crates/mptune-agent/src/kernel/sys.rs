@@ -520,7 +520,7 @@ pub fn wait(watches: &mut [Watch<'_>], timeout: Duration) -> io::Result<()> {
         .collect();
     let limit = libc::timespec {
         tv_sec: timeout.as_secs() as libc::time_t,
-        tv_nsec: timeout.subsec_nanos().into(),
+        tv_nsec: timeout.subsec_nanos() as libc::c_long,
     };
     let count = polled.len() as libc::nfds_t;
     // SAFETY: the kernel reads and writes `count` elements, all of the vector, and reads the

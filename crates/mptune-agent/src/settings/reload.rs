@@ -3,6 +3,7 @@
 use super::outcome::Reload;
 use super::setting::Setting;
 use crate::kernel::sys;
+use crate::undo::places;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, ErrorKind, Write};
@@ -27,7 +28,7 @@ pub fn ask(settings: impl Iterator<Item = (Setting, bool)>) -> Option<Reload> {
     };
     let sockets: BTreeSet<PathBuf> = settings.filter_map(socket).collect();
     // There is one daemon.
-    sockets.first().map(|socket| tell(socket))
+    sockets.first().map(|socket| tell(&places::located(socket)))
 }
 
 fn tell(socket: &Path) -> Reload {

@@ -241,6 +241,8 @@ impl Store {
     }
 
     fn try_lock(&self) -> io::Result<Option<Held>> {
+        // A router may have no /var/lib since it began; the directory itself is made with its own rights.
+        self.directory.parent().map_or(Ok(()), fs::create_dir_all)?;
         let directory = match Directory::make_for(&self.directory, RIGHTS) {
             // It was removed meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

@@ -15,9 +15,11 @@ use std::time::Duration;
 
 /// Instead of /proc/sys.
 const SYSCTL_ROOT: &str = "MPTUNE_SYSCTL_ROOT";
-/// Root's directory for what must outlive a session. The service has another, /run/mptune, which belongs to
+/// Where directories of this start of the machine are: the first that is there. OpenWrt has the second alone.
+const RUN: [&str; 2] = ["/run", "/var/run"];
+/// Root's directory in it for what must outlive a session. The service has another, mptune, which belongs to
 /// the user that systemd makes for it.
-const ROOTS: &str = "/run/mptune-root";
+const ROOTS: &str = "mptune-root";
 /// That of earlier versions.
 const EARLIER: &str = "/run/mptune";
 /// Instead of it.
@@ -59,10 +61,21 @@ pub fn run_directory() -> PathBuf {
         return directory;
     }
     if sys::user() == 0 {
-        return ROOTS.into();
+        return run().join(ROOTS);
     }
     let shared = || PathBuf::from(format!("/tmp/mptune-{}", sys::user()));
     given("XDG_RUNTIME_DIR").map_or_else(shared, |own| own.join("mptune"))
+}
+
+/// The directory of this start of the machine.
+pub fn run() -> PathBuf {
+    let there = RUN.into_iter().find(|directory| Path::new(directory).is_dir());
+    there.unwrap_or(RUN[0]).into()
+}
+
+/// Where a path below /run is on this machine: on OpenWrt below /var/run.
+pub fn located(path: &Path) -> PathBuf {
+    path.strip_prefix(RUN[0]).map_or_else(|_| path.to_owned(), |below| run().join(below))
 }
 
 /// A path from the environment.

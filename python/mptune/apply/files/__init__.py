@@ -11,7 +11,7 @@ from pathlib import Path
 from unicodedata import category
 
 from mptune._text import file_name, quoted
-from mptune.apply.files import ansible, network_manager, sysctl, systemd, tuned
+from mptune.apply.files import ansible, network_manager, networkd, openwrt, sysctl, systemd, tuned
 from mptune.apply.files._base import File
 from mptune.apply.plan import HostPlan, check
 from mptune.errors import InputError
@@ -24,7 +24,9 @@ FORMATS: dict[str, Callable[[HostPlan], list[File]]] = {
     "sysctl.d": sysctl.files,
     "systemd": systemd.files,
     "NetworkManager": network_manager.files,
+    "networkd-dispatcher": networkd.files,
     "tuned": tuned.files,
+    "openwrt": openwrt.files,
     "ansible": ansible.files,
 }
 
@@ -36,10 +38,10 @@ Settings of {name} for an answer of mptune. Nothing here is in effect until it i
 
 {places}
 
-The systemd units, NetworkManager and the TuneD profile each make the same endpoints, limits and routes'
-congestion control: take one of them. The
-playbook puts sysctl.d and the systemd units into place. `mptune apply` sets the same at once, until the next
-reboot, and takes it back.
+The systemd units, NetworkManager, networkd-dispatcher, the TuneD profile and the scripts of OpenWrt each make
+the same endpoints, limits and routes' congestion control: take one of them; OpenWrt reads sysctl.d too. The
+role of Ansible puts sysctl.d and the systemd units into place, and with mptune_state=absent removes them.
+`mptune apply` sets the same at once, until the next reboot, and takes it back.
 """
 
 

@@ -3,7 +3,7 @@
 import base64
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from mptune._text import quoted
@@ -80,19 +80,37 @@ def sysctls(host: HostPlan) -> list[Value]:
     return values
 
 
+def endpoints(host: HostPlan) -> Iterator[tuple[int, Setting]]:
+    """Endpoints that are to be there, each with its number."""
+    present = [entry for entry in of_kind(host, "endpoint") if not entry.get("absent")]
+    yield from enumerate(present, _FIRST_ID)
+
+
 def of_mptcp(host: HostPlan) -> Iterator[Command]:
     """Limits and endpoints."""
+    yield from of_limits(host)
+    yield from (command for _, command in of_endpoints(host))
+
+
+def of_limits(host: HostPlan) -> Iterator[Command]:
+    """Limits of subflows and of addresses."""
     for row in of_kind(host, "limits"):
         numbers = ("subflows", str(row["subflows"]), "add_addr_accepted", str(row["add_addr_accepted"]))
         # What a kernel begins with (net/mptcp/pm.c: two further subflows, no address).
         before = ("subflows", "2", "add_addr_accepted", "0")
         yield Command(("ip", "mptcp", "limits", "set", *numbers), ("ip", "mptcp", "limits", "set", *before))
-    present = [entry for entry in of_kind(host, "endpoint") if not entry.get("absent")]
-    for number, row in enumerate(present, _FIRST_ID):
+
+
+def of_endpoints(host: HostPlan) -> Iterator[tuple[str, Command]]:
+    """Endpoints, each behind its device ("" if that is not known)."""
+    for number, row in endpoints(host):
         device = ("dev", row["device"]) if row["device"] else ()
-        yield Command(
-            ("ip", "mptcp", "endpoint", "add", row["address"], *device, "id", str(number), *row["flags"]),
-            ("ip", "mptcp", "endpoint", "delete", "id", str(number)),
+        yield (
+            row["device"] or "",
+            Command(
+                ("ip", "mptcp", "endpoint", "add", row["address"], *device, "id", str(number), *row["flags"]),
+                ("ip", "mptcp", "endpoint", "delete", "id", str(number)),
+            ),
         )
 
 
@@ -108,6 +126,27 @@ def of_routes(host: HostPlan) -> Iterator[Command]:
         change = f"{selected} && ip {family} route change $route {device} {place}"
         cc = shlex.quote(row["congctl"])
         yield Command(("sh", "-c", f"{change} congctl {cc}"), ("sh", "-c", change))
+
+
+def by_device(always: Iterable[str], of_devices: Iterable[tuple[str, str]], variable: str) -> bytes:
+    """A shell's script for what calls it with a device: nothing that fails keeps the rest from being made.
+
+    Parameters
+    ----------
+    always : lines for every call.
+    of_devices : devices, and a line for each; one may have several.
+    variable : that has the device.
+    """
+    own: dict[str, list[str]] = {}
+    for device, line in of_devices:
+        own.setdefault(device, []).append(line)
+    cases = [
+        entry
+        for device, lines in own.items()
+        for entry in (f"{shlex.quote(device)})", *(f"    {line}" for line in lines), "    ;;")
+    ]
+    choice = [f'case "{variable}" in', *cases, "esac"] if cases else []
+    return ("\n".join(["#!/bin/sh", HEADER, *always, *choice, "exit 0"]) + "\n").encode()
 
 
 def of_programs(host: HostPlan) -> Iterator[Command]:

@@ -8,7 +8,7 @@ another lease, with which a route loses what was set on it.
 import shlex
 
 from mptune._text import file_name
-from mptune.apply.files._base import HEADER, Command, File, of_kind, of_mptcp, of_routes
+from mptune.apply.files._base import HEADER, File, by_device, of_kind, of_limits, of_routes
 from mptune.apply.plan import HostPlan
 
 NAME = "90-mptune.conf"
@@ -27,25 +27,15 @@ def files(host: HostPlan) -> list[File]:
 
 
 def _script(host: HostPlan) -> list[File]:
-    """Called with a device and what happened to it; nothing that fails keeps the rest from being made."""
-    limits = [command for command in of_mptcp(host) if command.start[2] == "limits"]
-    routes = zip(of_kind(host, "route"), of_routes(host), strict=True)
-    by_device: dict[str, list[Command]] = {}
-    for row, command in routes:
-        by_device.setdefault(row["device"], []).append(command)
-    if not limits and not by_device:
+    """Called with a device and what happened to it."""
+    limits = [shlex.join(command.start) for command in of_limits(host)]
+    routes = [
+        (row["device"], shlex.join(command.start))
+        for row, command in zip(of_kind(host, "route"), of_routes(host), strict=True)
+    ]
+    if not limits and not routes:
         return []
-    lines = ["#!/bin/sh", HEADER, f'case "$2" in {_ACTIONS}) ;; *) exit 0 ;; esac']
-    lines += [shlex.join(command.start) for command in limits]
-    lines += ['case "$1" in'] if by_device else []
-    for device, commands in by_device.items():
-        lines += [
-            f"{shlex.quote(device)})",
-            *(f"    {shlex.join(command.start)}" for command in commands),
-            "    ;;",
-        ]
-    lines += ["esac"] if by_device else []
-    content = ("\n".join([*lines, "exit 0"]) + "\n").encode()
+    content = by_device([f'case "$2" in {_ACTIONS}) ;; *) exit 0 ;; esac', *limits], routes, "$1")
     return [File(SCRIPT, content, f"/etc/NetworkManager/dispatcher.d/{SCRIPT}", executable=True)]
 
 

@@ -9,6 +9,8 @@ from mptune.diagnosis.evidence import Evidence, Experiment, Figures
 
 #: Two paths share a link if together they miss this share of the smaller one; half of it is chance.
 _OVERLAP = 0.25
+#: The same, where every link that both are known to cross passes what both can carry.
+_OVERLAP_UNSEEN = 0.5
 #: And have at least this share of what the larger one has alone.
 _WHOLE = 0.93
 
@@ -18,7 +20,11 @@ def find(evidence: Evidence, gaps: Gaps) -> Iterator[Finding]:
     pairs = sorted(_overlaps(evidence), key=lambda found: -found[0])
     for overlap, pair, figures in pairs:
         one, other = map(evidence.alone_mbps, pair)
-        common = _common(evidence, pair)
+        common = ", ".join(sorted(_narrow(evidence, pair)))
+        # The link gives one path no less than both, unless they hold each other up.
+        fewer = (
+            f", or fewer subflows (--pm pcdc --active {pair[0]})" if figures.mbps < max(one, other) else ""
+        )
         yield Finding(
             kind="shared bottleneck",
             part="together",
@@ -26,8 +32,7 @@ def find(evidence: Evidence, gaps: Gaps) -> Iterator[Finding]:
             paths=pair,
             because=f"{' and '.join(pair)} give {mbps(one)} and {mbps(other)} alone, {mbps(figures.mbps)} "
             f"together, also with large buffers{f'; both cross {common}' if common else ''}",
-            remedy="nothing on the hosts: another access or provider, or fewer subflows (--pm pcdc --active "
-            f"{pair[0]})",
+            remedy=f"nothing on the hosts: another access or provider{fewer}",
         )
 
 
@@ -44,11 +49,18 @@ def _overlaps(evidence: Evidence) -> Iterator[tuple[float, tuple[str, str], Figu
         one, other = map(evidence.alone_mbps, pair)
         missing = one + other - figures.mbps
         # A link that both cross passes at least what the larger one has.
-        if missing >= _OVERLAP * min(one, other) and figures.mbps >= _WHOLE * max(one, other):
+        least = _OVERLAP if _narrow(evidence, pair) or not _common(evidence, pair) else _OVERLAP_UNSEEN
+        if missing >= least * min(one, other) and figures.mbps >= _WHOLE * max(one, other):
             yield min(missing, one, other), pair, figures
 
 
-def _common(evidence: Evidence, pair: tuple[str, str]) -> str:
+def _common(evidence: Evidence, pair: tuple[str, str]) -> set[str]:
     """Links that are known to be under both."""
     one, other = (set(path.over) for path in evidence.paths if path.label in pair)
-    return ", ".join(sorted(one & other))
+    return one & other
+
+
+def _narrow(evidence: Evidence, pair: tuple[str, str]) -> set[str]:
+    """Those of them that may be the bottleneck."""
+    wide = {name for path in evidence.paths if path.label in pair for name in path.wide}
+    return _common(evidence, pair) - wide

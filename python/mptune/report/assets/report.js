@@ -1,4 +1,4 @@
-// Draws the charts of the page, moves the slider through the choices, and lets legends highlight what they name.
+// Draws the charts of the page, moves the sliders through choices and times, and lets legends highlight what they name.
 // Colours are CSS variables, so light, dark and print need no redrawing. It sends no request.
 "use strict";
 (() => {
@@ -39,6 +39,36 @@
     });
     slider.value = slider.dataset.answer; // otherwise a reloaded page keeps the last position
     choose();
+  }
+
+  // What is shown of a time was worked out before; here it only takes the place of what is there.
+  const change = (place, [words, width, dashed]) => {
+    place.lastElementChild.textContent = place.dataset.before + words;
+    for (const line of place.querySelectorAll("path, rect")) {
+      if (line.localName === "path") line.setAttribute("stroke-width", width);
+      line.setAttribute("stroke-dasharray", dashed ? "5 4" : "none");
+    }
+  };
+  const show = (section, time) => {
+    for (const drawing of document.querySelectorAll(`#${section} .drawing svg`)) {
+      drawing.querySelectorAll("[data-before]").forEach((place, i) => change(place, time.shown[i]));
+      drawing.querySelector("title").textContent = `${time.when}. ${time.told}`;
+    }
+  };
+  const times = read("times");
+  for (const slider of document.querySelectorAll(".times input")) {
+    const mine = times[slider.dataset.section];
+    const choose = (index) => {
+      show(slider.dataset.section, mine[index]);
+      slider.parentElement.querySelector("output").textContent = mine[index].when;
+      slider.setAttribute("aria-valuetext", `${mine[index].when}. ${mine[index].told}`);
+    };
+    slider.addEventListener("input", () => choose(Number(slider.value)));
+    window.addEventListener("beforeprint", () => choose(0));
+    window.addEventListener("afterprint", () => choose(Number(slider.value)));
+    slider.value = 0; // otherwise a reloaded page keeps the last position
+    slider.parentElement.hidden = false;
+    choose(0);
   }
 
   const all = document.getElementById("print-all");

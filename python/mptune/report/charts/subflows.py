@@ -121,17 +121,17 @@ def over_time(rows: Rows, colours: Key, *, top: float | None = None, height: int
     Parameters
     ----------
     rows : column of `colours`, t_s, mean_mbps, min_mbps, max_mbps.
-    top : upper end of the throughput axis, Mbit/s; None leaves it to the data.
+    top : upper end of the throughput axis, Mbit/s, where what is above ends; None leaves it to the data.
     """
     x = horizontal(_TIME, nice=False)("t_s")
     limits: dict[str, Any] = {} if top is None else {"domain": [0, top], "nice": True}
     y = vertical(THROUGHPUT, **limits)
     lines = base("rows").encode(x=x, color=colours.colour())
     layers = [
-        lines.mark_area(interpolate="step-after").encode(
+        lines.mark_area(interpolate="step-after", clip=True).encode(
             y=y("min_mbps"), y2="max_mbps:Q", opacity=colours.opacity(0.18)
         ),
-        lines.mark_line(strokeWidth=1.6, interpolate="step-after").encode(
+        lines.mark_line(strokeWidth=1.6, interpolate="step-after", clip=True).encode(
             y=y("mean_mbps"), strokeDash=colours.dash(), opacity=colours.opacity()
         ),
     ]

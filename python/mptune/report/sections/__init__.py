@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from mptune.report.charts.style import unchecked
 from mptune.report.choices import Choices, choices
-from mptune.report.sections._base import Panel, Section, Table
+from mptune.report.sections._base import Panel, Section, Slider, Table
 from mptune.report.sections.algorithm import algorithm
 from mptune.report.sections.by_size import by_size
 from mptune.report.sections.compared import (
@@ -23,6 +23,8 @@ from mptune.report.sections.differing import differing
 from mptune.report.sections.factors import completion, initial_paths, time_of_day
 from mptune.report.sections.front import front
 from mptune.report.sections.map import map_
+from mptune.report.sections.moving import over_rounds as network_over_rounds
+from mptune.report.sections.moving import over_time as network_over_time
 from mptune.report.sections.network import network
 from mptune.report.sections.reached import reached
 from mptune.report.sections.rounds import rounds
@@ -35,7 +37,7 @@ from mptune.report.sections.trade_off import trade_off
 from mptune.report.sections.video import video
 from mptune.result.run_data import RunData
 
-__all__ = ["Panel", "Section", "Table", "choices", "sections"]
+__all__ = ["Panel", "Section", "Slider", "Table", "choices", "sections"]
 
 _Maker = Callable[[RunData, Choices], Iterator[Section]]
 
@@ -66,6 +68,8 @@ _OF_A_RUN: tuple[_Maker, ...] = (
     routes,
     map_,
     network,
+    network_over_time,
+    network_over_rounds,
 )
 
 #: Sections of several runs, after the trade-off of the first, whose slider belongs to the answer.

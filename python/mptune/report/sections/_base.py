@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from mptune.report.charts.style import Key, Spec
+from mptune.report.drawing import Position
 from mptune.result.answer import beginning
 from mptune.result.run_data import RunData, TrialRow
 from mptune.statistics import summarise
@@ -48,6 +49,18 @@ class Table(msgspec.Struct, kw_only=True):
     headings: dict[str, str] = {}
 
 
+class Slider(msgspec.Struct, kw_only=True):
+    """Times between which readers of a page choose; the drawing shows the first of them.
+
+    Attributes
+    ----------
+    label : what is chosen.
+    """
+
+    label: str
+    positions: Sequence[Position]
+
+
 class Section(msgspec.Struct, kw_only=True):
     """One part of a report.
 
@@ -57,6 +70,7 @@ class Section(msgspec.Struct, kw_only=True):
     lead : how to read it, a sentence or two.
     panels : charts side by side; they share one key.
     drawing : SVG texts for a wide and for a narrow page, instead of charts.
+    slider : of the drawing, if that is one of `mptune.report.drawing.moving`.
     tables : the numbers behind it; `open` ones are shown without a click.
     """
 
@@ -66,6 +80,7 @@ class Section(msgspec.Struct, kw_only=True):
     panels: Sequence[Panel] = ()
     key: Key | None = None
     drawing: tuple[str, str] | None = None
+    slider: Slider | None = None
     tables: Sequence[Table] = ()
     open: Sequence[Table] = ()
 

@@ -24,6 +24,8 @@ from mptune.units import MIB
 
 #: Steps of the time of day, hours.
 _STEP_H = 0.25
+#: Share of the runs in which all path managers take the same time, from which on that is explained.
+_MOST = 0.75
 
 
 def completion(run: RunData, choices: Choices) -> Iterator[Section]:
@@ -37,7 +39,7 @@ def completion(run: RunData, choices: Choices) -> Iterator[Section]:
         name="completion",
         title="Completion time over transfer size",
         lead=f"From the first SYN to the last byte in order, with {rows[0]['buffer_mib']:.4g} MiB of buffer. "
-        f"Bar: mean of the runs; {SPREAD}",
+        f"Bar: mean of the runs; {SPREAD}{_alike(run)}",
         panels=[
             Panel(
                 title=cc, chart=charts.completion([row for row in rows if row["cc"] == cc], colours, top=top)
@@ -49,15 +51,39 @@ def completion(run: RunData, choices: Choices) -> Iterator[Section]:
     )
 
 
-def completion_rows(run: RunData) -> Rows:
-    """Completion times with the largest buffer, by rising transfer size."""
+def _alike(run: RunData) -> str:
+    """Why path managers do not differ, where that is so."""
+    done = [trial for trial in _with_the_largest_buffer(run) if trial.buffer_mode == "fixed"]
+    times: dict[object, set[tuple[str, float | None]]] = {}
+    for trial in done:
+        case = (trial.cc, trial.transfer_bytes, trial.run, trial.initial_path, trial.round)
+        times.setdefault(case, set()).add((trial.manager, trial.completion_s))
+    several = [case for case in times.values() if len(case) > 1]
+    same = sum(len({time for _, time in case}) == 1 for case in several)
+    fits = all((trial.transfer_bytes or 0) <= trial.buffer_bytes for trial in done)
+    if not several or not fits or same < _MOST * len(several):
+        return ""
+    return (
+        " Path managers hardly differ here, because these transfers fit into the send buffer: the first "
+        "subflow is given all of it before another one is established. Smaller buffers, or buffers that grow "
+        '(buffer_mode = "auto"), show the difference.'
+    )
+
+
+def _with_the_largest_buffer(run: RunData) -> list[TrialRow]:
+    """Transfers that were completed."""
     done = [
         trial
         for trial in run.trials
         if trial.purpose == "sweep" and trial.transfer_bytes and trial.failed is None
     ]
     largest = max((trial.buffer_bytes for trial in done), default=0)
-    selected = [with_path(run, each_trial) for each_trial in done if each_trial.buffer_bytes == largest]
+    return [trial for trial in done if trial.buffer_bytes == largest]
+
+
+def completion_rows(run: RunData) -> Rows:
+    """Completion times with the largest buffer, by rising transfer size."""
+    selected = [with_path(run, trial) for trial in _with_the_largest_buffer(run)]
     columns = "manager", "cc", "buffer_mib", "transfer_bytes"
     rows = grouped(selected, columns, lambda trial: trial.completion_s, "s")
     rows.sort(key=lambda row: row["transfer_bytes"])

@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
+from mptune._text import digits
 from mptune.optimisation.over_time import TABLE
 from mptune.report.charts.style import Spec, distinct, key
 from mptune.report.charts.subflows import over_time as time_chart
@@ -15,6 +16,7 @@ from mptune.report.sections._base import Panel, Rows, Section, Table, without
 from mptune.report.sections.sweep import HEADROOM, manager_key
 from mptune.result.answer import Answer
 from mptune.result.run_data import RunData, TrialRow
+from mptune.statistics import quantile
 from mptune.trial import BIN_NS, PLAIN_TCP, Observation, SubflowObservation
 
 T = TypeVar("T")
@@ -28,6 +30,9 @@ _WIDTHS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 #: Axes of a figure over time that can be zoomed.
 ZOOM_TIME = ("x",)
 
+#: Share of the steps that are usual, and how many times as high a peak is cut.
+_USUAL, _FAR = 0.95, 4.0
+
 #: Height of one of many panels, pixels.
 _LOW = 150
 
@@ -35,7 +40,7 @@ _LOW = 150
 _RECOMMENDED = "recommended"
 
 #: Where the whole series is.
-_SERIES = "mptune campaign export --series"
+SERIES = "mptune campaign export --series"
 
 
 def over_time(run: RunData, choices: Choices) -> Iterator[Section]:
@@ -47,14 +52,16 @@ def over_time(run: RunData, choices: Choices) -> Iterator[Section]:
     rows: Rows = [{"name": name, **row} for name, mine in series.items() for row in mine]
     runs = max(len(group) for group in groups.values())
     colours = key("name", "configuration", rows)
+    top, cut = _reach(rows)
     yield Section(
         name="over-time",
         title="Throughput over time",
         lead=f"Received in order, per {step:g} s: mean of {runs} runs, band from minimum to maximum. What "
-        "waited for a missing segment counts when that arrives, so peaks may exceed the links' rates.",
-        panels=[Panel(chart=time_chart(rows, colours), zoom=ZOOM_TIME)],
+        "waited for a missing segment counts when that arrives, so peaks may exceed the links' rates."
+        f"{cut}",
+        panels=[Panel(chart=time_chart(rows, colours, top=top), zoom=ZOOM_TIME)],
         key=colours,
-        tables=[Table(title="Mean, minimum and maximum", rows=rows, source=_SERIES)],
+        tables=[Table(title="Mean, minimum and maximum", rows=rows, source=SERIES)],
     )
 
 
@@ -63,7 +70,7 @@ def stacked(run: RunData, choices: Choices) -> Iterator[Section]:
     first = {
         name: run.observations[trials[0].key] for name, trials in by_configuration(run, run.shown).items()
     }
-    width = _width(max((len(observation.bins) for observation in first.values()), default=0))
+    width = step_width(max((len(observation.bins) for observation in first.values()), default=0))
     rows = {name: _by_subflow(seen, width) for name, seen in first.items()}
     together: Rows = [{"name": name, **row} for name, mine in rows.items() for row in mine]
     if not together:
@@ -77,14 +84,14 @@ def stacked(run: RunData, choices: Choices) -> Iterator[Section]:
     yield Section(
         name="over-time-subflows",
         title="Throughput over time by subflow",
-        lead=f"First run of each configuration, per {_seconds(width):g} s, stacked; subflows that delivered "
+        lead=f"First run of each configuration, per {seconds(width):g} s, stacked; subflows that delivered "
         "something.",
         panels=[
             Panel(title=name, chart=stacked_chart(mine, colours, top=top), zoom=ZOOM_TIME)
             for name, mine in rows.items()
         ],
         key=colours,
-        tables=[Table(title="Subflow by subflow", rows=without(together, "place"), source=_SERIES)],
+        tables=[Table(title="Subflow by subflow", rows=without(together, "place"), source=SERIES)],
     )
 
 
@@ -194,7 +201,7 @@ def _by_subflow(seen: Observation, width: int) -> Rows:
     ):
         rows += [
             {"subflow": name, "place": place, "t_s": t_s, "throughput_mbps": rate}
-            for t_s, rate in _steps(subflow.bins, width)
+            for t_s, rate in steps(subflow.bins, width)
         ]
     return rows
 
@@ -214,12 +221,13 @@ def panorama(run: RunData, choices: Choices) -> Iterator[Section]:
     groups = {(trial.cc, trial.manager): [trial] for trial in run.panorama}
     series, step = _mean_series(groups, run.observations)
     rows: Rows = [{"cc": cc, "manager": pm, **row} for (cc, pm), mine in series.items() for row in mine]
-    top = HEADROOM * max(row["max_mbps"] for row in rows)
+    top, cut = _reach(rows)
     colours, first = manager_key(rows), run.panorama[0]
     yield Section(
         name="over-time-congestion-controls",
         title="Throughput over time per congestion control",
-        lead=f"First run with the largest buffer, {first.buffer_mib:.4g} MiB{_begun(first)}, per {step:g} s.",
+        lead=f"First run with the largest buffer, {first.buffer_mib:.4g} MiB{_begun(first)}, per "
+        f"{step:g} s.{cut}",
         panels=[
             Panel(
                 title=cc,
@@ -229,8 +237,20 @@ def panorama(run: RunData, choices: Choices) -> Iterator[Section]:
             for cc in distinct(row["cc"] for row in rows)
         ],
         key=colours,
-        tables=[Table(title="Throughput", rows=without(rows, "min_mbps", "max_mbps"), source=_SERIES)],
+        tables=[Table(title="Throughput", rows=without(rows, "min_mbps", "max_mbps"), source=SERIES)],
     )
+
+
+def _reach(rows: Rows) -> tuple[float, str]:
+    """Upper end of the axis, Mbit/s, and what to say of peaks above it.
+
+    A step in which much of what had waited became deliverable may have twenty times the others' throughput.
+    """
+    peaks = sorted(row["max_mbps"] for row in rows)
+    usual = HEADROOM * quantile(peaks, _USUAL)
+    if peaks[-1] <= _FAR * usual:
+        return HEADROOM * peaks[-1], ""
+    return 2 * usual, f" Peaks of up to {digits(peaks[-1], 3)} Mbit/s are cut."
 
 
 def by_configuration(run: RunData, trials: Sequence[TrialRow]) -> dict[str, list[TrialRow]]:
@@ -268,30 +288,31 @@ def _mean_series(
 ) -> tuple[dict[T, Rows], float]:
     """Mean, minimum and maximum over the trials of each group, and the width of a step in seconds."""
     bins = {name: [seen[trial.key].bins for trial in trials] for name, trials in groups.items()}
-    width = _width(max(len(row) for ones in bins.values() for row in ones))
+    width = step_width(max(len(row) for ones in bins.values() for row in ones))
     series: dict[T, Rows] = {}
     for name, ones in bins.items():
         series[name] = []
-        for together in itertools.zip_longest(*(_steps(row, width) for row in ones)):
+        for together in itertools.zip_longest(*(steps(row, width) for row in ones)):
             present = [pair for pair in together if pair is not None]
             rates = [rate for _, rate in present]
             mean = min(max(math.fsum(rates) / len(rates), min(rates)), max(rates))
             ends = {"min_mbps": min(rates), "max_mbps": max(rates)}
             series[name].append({"t_s": present[0][0], "mean_mbps": mean, **ends})
-    return series, _seconds(width)
+    return series, seconds(width)
 
 
-def _width(bins: int) -> int:
-    """Bins of one step."""
+def step_width(bins: int) -> int:
+    """Bins of one step of a series that has so many."""
     return next((width for width in _WIDTHS if bins <= width * _STEPS), -(-bins // _STEPS))
 
 
-def _seconds(width: int) -> float:
+def seconds(width: int) -> float:
+    """Length of a step of so many bins, seconds."""
     return width * BIN_NS / 1e9
 
 
-def _steps(bins: Sequence[int], width: int) -> Iterator[tuple[float, float]]:
+def steps(bins: Sequence[int], width: int) -> Iterator[tuple[float, float]]:
     """Start (s) and throughput (Mbit/s) of each step; the last one only if it is full or the only one."""
     for first in range(0, max(len(bins) - width + 1, min(len(bins), 1)), width):
         part = bins[first : first + width]
-        yield _seconds(first), sum(part) * 8e3 / (len(part) * BIN_NS)
+        yield seconds(first), sum(part) * 8e3 / (len(part) * BIN_NS)

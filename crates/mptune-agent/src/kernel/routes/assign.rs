@@ -93,8 +93,8 @@ impl Devices {
         question.attributes = vec![RouteAttribute::Destination(ip.into())];
         let mut local = false;
         let asked = self.netlink.ask(name, RouteNetlinkMessage::GetRoute(question), |answer| {
-            let read = routes::read(answer);
-            local |= matches!(read, Some(RouteNetlinkMessage::NewRoute(route)) if route.header.kind == RouteType::Local);
+            let route = routes::read::<RouteMessage>(answer, routes::NEW_ROUTE);
+            local |= route.is_some_and(|route| route.header.kind == RouteType::Local);
             Ok(())
         });
         match asked {
