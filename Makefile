@@ -95,9 +95,17 @@ wheel: setup man  ## build a wheel in dist/ with the agent and the BPF programs,
 	@echo "$$(ls $(WHEEL)): glibc $(GLIBC) or later, with $(words $(PROGRAMS)) BPF programs"
 	@[ $(ARCHITECTURE) != "$$(uname -m)" ] || $(MAKE) check-wheel
 
+EMULATED := target/emulated-$(ARCHITECTURE)-site
 .PHONY: check-wheel
-check-wheel:  ## install the wheel of dist/ where there is nothing else, and use it
+check-wheel:  ## use the wheel of dist/ where there is nothing else; one for another TARGET's processor in its emulator (root, Debian)
+ifeq ($(ARCHITECTURE),$(shell uname -m))
 	@MPTUNE_PACKAGE=$$(ls $(WHEEL)) $(BIN)/pytest $(INSTALLED)
+else
+	@rm -rf $(EMULATED)
+	@$(UV) pip install --quiet --target $(EMULATED) --python-platform $(ARCHITECTURE)-manylinux_2_28 --python-version 3.11 \
+	  --only-binary :all: $(WHEEL)
+	@$(BIN)/python shipping/emulated_wheel.py $(WHEEL) $(EMULATED)
+endif
 
 .PHONY: sdist
 sdist: setup man  ## pack the sources into dist/; `pip install` of that builds all of mptune, and needs Rust
