@@ -16,6 +16,7 @@ import platform
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -105,8 +106,10 @@ def prepare(profile: str) -> None:
 def programs(profile: str) -> None:
     """Build the agent and the library by a profile of Cargo.toml, and put them into the package."""
     if shutil.which("cargo") is None:
+        oldest = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["rust-version"]
         sys.exit(
-            "mptune: cargo, which compiles its programs, is missing: install Rust 1.85 or later, or a wheel"
+            "mptune: cargo, which compiles its programs, is missing: "
+            f"install Rust {oldest} or later, or a wheel"
         )
     target, glibc = _target()
     command = ["cargo", "zigbuild" if glibc else "build", f"--profile={profile}", "--locked", "--quiet"]

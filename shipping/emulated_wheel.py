@@ -3,10 +3,10 @@
     python shipping/emulated_wheel.py WHEEL SITE
 
 SITE is a directory with the wheel and what it needs, unpacked for that processor. Debian's Python 3.11 for it
-comes into `target/emulated-PROCESSOR`, where it stays; nothing of it is installed or run as root's programs.
-Tried is what does not depend on the processor's own kernel: the simulator has to give what it gives here, to
-the byte, and the agent has to start. An emulator takes no programs that an
-emulated one starts, so that whole commands with an agent in them are not tried.
+comes into `target/emulated-PROCESSOR`, where it stays; nothing is installed on this machine. Tried is what
+does not depend on the processor's own kernel: the simulator has to give what it gives here, to the byte, and
+the agent has to start. An emulator takes no programs that an emulated one starts, so that whole commands with
+an agent in them are not tried.
 
 Needs root, debootstrap, dpkg, and qemu-user-static.
 """

@@ -139,6 +139,7 @@ def test_nothing_is_left_however_the_program_ends(two_file, marked, until, how):
 
 @pytest.mark.timeout(600)  # the trial waits for a quiet machine first, and is repeated on a busy one
 @pytest.mark.needs("root", "namespaces")  # to give it up: what another user runs are all such tests
+@pytest.mark.measures("whether packets of a trial in real time were in time, without which it has no number")
 def test_without_root_in_a_user_namespace(two_file):
     """Root without its capabilities is like any other user, but for the right to map its own number."""
     drop = ["setpriv", "--bounding-set=-all,+setfcap", "--inh-caps=-all"]

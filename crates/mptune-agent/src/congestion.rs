@@ -330,7 +330,7 @@ fn privileged() -> bool {
 fn decoded(text: &str) -> Option<Vec<u8>> {
     let text = text.as_bytes();
     let plain = text.strip_suffix(b"==").or_else(|| text.strip_suffix(b"=")).unwrap_or(text);
-    if text.len() % 4 != 0 {
+    if !text.len().is_multiple_of(4) {
         return None;
     }
     let mut bytes = Vec::with_capacity(plain.len() * 3 / 4);

@@ -193,7 +193,7 @@ impl<T: Transport> Simulation<T> {
         let (number, id) = self.io.flows[packet.flow() as usize];
         // A closed flow belongs to no connection.
         let connection = self.connections.get_mut(number)?;
-        let to_receiver = (route % 2 == 0) != connection.is_reversed();
+        let to_receiver = route.is_multiple_of(2) != connection.is_reversed();
         if to_receiver {
             connection.on_receiver_packet(&mut self.io, id, packet);
         } else {

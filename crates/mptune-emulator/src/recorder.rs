@@ -140,7 +140,8 @@ impl Positions {
     /// Index of the segment's subflow, by path and ports.
     fn flow(&mut self, route: RouteId, segment: &Segment) -> usize {
         let (path, [source, destination]) = (route / 2, segment.ports);
-        let ports = if route % 2 == 0 { [source, destination] } else { [destination, source] };
+        let ports =
+            if route.is_multiple_of(2) { [source, destination] } else { [destination, source] };
         let same = |flow: &Flow| flow.path == path && flow.ports == ports;
         self.flows.iter().position(same).unwrap_or_else(|| {
             self.flows.push(Flow { path, ports, directions: [Direction::default(); 2] });

@@ -51,7 +51,7 @@ impl Answers {
     fn read_piece(&mut self, piece: &[u8]) -> Option<u64> {
         let at = self.read_bytes;
         self.read_bytes += piece.len() as u64;
-        if at % self.purpose.request_bytes() > 0 {
+        if !at.is_multiple_of(self.purpose.request_bytes()) {
             return self.pattern.first_wrong(at, piece);
         }
         let mut first = [0];

@@ -150,7 +150,8 @@ impl<C: CongestionControl> Bottleneck<C> {
         let queued = self.queued();
         let policed = !self.pass_policer(self.last_sent_at);
         self.last_sent_at = self.now;
-        let lost = policed || queued >= self.capacity || self.next % self.loss_interval == 0;
+        let lost =
+            policed || queued >= self.capacity || self.next.is_multiple_of(self.loss_interval);
         if !lost {
             self.busy_until = self.busy_until.max(self.now) + (1e9 / self.rate) as Nanos;
         }

@@ -52,7 +52,9 @@ impl Purpose {
         match self {
             Self::Video(video) => video.segment_bytes(choice.into()),
             Self::Requests(requests) => requests.response(number),
-            Self::Page(page) if number % (u64::from(page.objects) + 1) == 0 => page.page_bytes,
+            Self::Page(page) if number.is_multiple_of(u64::from(page.objects) + 1) => {
+                page.page_bytes
+            }
             Self::Page(page) => page.object_bytes,
         }
     }

@@ -43,8 +43,8 @@ struct Talk {
 
 impl Talk {
     fn send(&mut self, route: RouteId, segment: Segment, options: &[u8], payload: usize) {
-        let ports = if route % 2 == 0 { [4000, 5000] } else { [5000, 4000] };
-        let ends = if route % 2 == 0 { [LOCAL, REMOTE] } else { [REMOTE, LOCAL] };
+        let ports = if route.is_multiple_of(2) { [4000, 5000] } else { [5000, 4000] };
+        let ends = if route.is_multiple_of(2) { [LOCAL, REMOTE] } else { [REMOTE, LOCAL] };
         self.recorder.enter(&tcp(ends, &Segment { ports, ..segment }, options, payload));
         self.passages.push(passage(self.passages.len() as u64, route));
     }

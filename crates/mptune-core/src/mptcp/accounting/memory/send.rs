@@ -239,7 +239,7 @@ impl SendMemory {
         let room = self.room();
         let full = Bytes::from(self.full);
         let whole = (room / full) as Seq;
-        let rest = room % full > 0;
+        let rest = !room.is_multiple_of(full);
         let is_last = room == self.offered - self.next;
         whole + Seq::from(rest && (cut || is_last || self.next == self.una))
     }
