@@ -4,9 +4,7 @@ The machine has no C library, no iproute2, no /run and no /var/lib, and gets the
 statically; the other one gets this machine's own.
 """
 
-import json
 import os
-import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -16,13 +14,13 @@ from mptune.apply import apply
 from mptune.apply.apply import Target, Wanted
 from mptune.apply.records import Setting
 from mptune.linux import agent
-from mptune.machines.ssh import VARIABLE, SshMachine
+from mptune.machines.ssh import SshMachine
 from mptune.testbeds import host_doctor
 from mptune.testbeds.hosts import HostsTestbed
 from mptune.topology import load
+from tests.hosts.asking import mptune
 from tests.hosts.trials import hosts, sent
 from tests.hosts.world import PLAIN, SERVER, World
-from tests.plugins.program import command_line
 from tests.plugins.trials import trial
 from tests.plugins.waiting import until
 
@@ -153,21 +151,6 @@ def test_its_daemon_takes_a_policy_from_elsewhere_and_gives_it_back(router, at):
     finally:
         router.alice.kill_processes("daemon")
         process.communicate()
-
-
-def mptune(world: World, *words: object) -> dict:
-    """A command's result as JSON."""
-    done = subprocess.run(
-        command_line(*words, "--json"),
-        env={**os.environ, VARIABLE: str(world.bin / "ssh")},
-        capture_output=True,
-        text=True,
-        timeout=110,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    result: dict = json.loads(done.stdout)
-    return result
 
 
 @pytest.mark.measures("how late the emulator is")

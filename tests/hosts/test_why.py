@@ -1,15 +1,10 @@
 """`mptune why` between two machines: a line that loses packets is named, and both are left as they were."""
 
-import json
-import os
-import subprocess
-
 import pytest
 
-from mptune.machines.ssh import VARIABLE
 from mptune.testbeds.hosts import HostsTestbed
+from tests.hosts.asking import mptune
 from tests.hosts.world import SERVER, Side, Uplink
-from tests.plugins.program import command_line
 
 
 @pytest.fixture(scope="module")
@@ -24,19 +19,9 @@ def test_a_line_that_loses_packets_is_named(lossy, at, tmp_path):
     topology = at(lossy)
     _, worse = (path.label for path in topology.paths)
     with lossy.unchanged():
-        done = subprocess.run(
-            command_line(
-                *("why", tmp_path / "world.toml", "--testbed", "hosts", "--one-way", "--quiet", "--json"),
-                *("--budget", "40s"),
-            ),
-            env={**os.environ, VARIABLE: str(lossy.bin / "ssh")},
-            capture_output=True,
-            text=True,
-            timeout=110,
-            check=False,
-        )
-    assert done.returncode == 0, done.stderr
-    (direction,) = json.loads(done.stdout)["directions"]
+        words = ("why", tmp_path / "world.toml", "--testbed", "hosts", "--one-way", "--quiet")
+        answer = mptune(lossy, *words, "--budget", "40s")
+    (direction,) = answer["directions"]
     (loss,) = (cause for cause in direction["causes"] if cause["kind"] == "loss")
     assert loss["paths"] == [worse] and loss["mbps"] > 3 and "lost" in loss["because"]
 

@@ -121,7 +121,7 @@ def moments(*flows: dict[str, float]) -> list[Moment]:
 
 @pytest.mark.parametrize("shape", [WIDE, NARROW])
 def test_a_drawing_that_moves_is_like_one_of_its_first_moment(network: Topology, shape: Geometry) -> None:
-    """What is to be changed is told for each title and each path, in their order."""
+    """Each title and each path has its words and width, in the order of the drawing."""
     steps = moments({"A-X": 5.0, "B-X": 20.0}, {"C-X": 40.0})
     root = ET.fromstring(moving(network, shape, steps))
     changing = [place for place in root.iter(f"{SVG}g") if "data-before" in place.attrib]

@@ -204,7 +204,7 @@ def test_a_bundle_alone_is_shown_too(bundle: Path) -> None:
 
 
 def test_a_bundle_keeps_to_the_limits_of_bundles(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also for its row in the table; what is wrong is told by the bundle's name."""
+    """Also for its row in the table; an error names the bundle."""
     shown = Runs(bundle.parent)
     monkeypatch.setattr(reading, "_UNPACKED", 100)
     assert [run.trouble for run in shown.all()] == [""]  # it has not changed

@@ -144,5 +144,5 @@ def _means(rates: dict[str, list[float]]) -> dict[str, float]:
 
 
 def _mean_of(rounds: Sequence[RoundFlow]) -> dict[str, float]:
-    paths = dict.fromkeys(path for one in rounds for path in one.mbps)
-    return {path: sum(one.mbps.get(path, 0.0) for one in rounds) / len(rounds) for path in paths}
+    paths = dict.fromkeys(path for flow in rounds for path in flow.mbps)
+    return {path: sum(flow.mbps.get(path, 0.0) for flow in rounds) / len(rounds) for path in paths}
