@@ -143,7 +143,7 @@ def print_rows(rows: Sequence[Row]) -> None:
         for bed in BEDS:
             summary = row.throughput_mbps[bed]
             half = "" if summary.high is None else f" ± {summary.high - summary.mean:.1f}"
-            gain = "" if row.active is None else f" ({100 * row.gain[bed]:+.0f} %)"
+            gain = "" if row.active is None else f" ({100 * row.gain[bed]:+z.0f} %)"
             cells.append(f"{summary.mean:.1f}{half}{gain}")
         shares = ", ".join(f"{path} {100 * share:.0f} %" for path, share in row.shares.items())
         table.add_row(row.network, row.cc, " ".join(row.active or ("all",)), *cells, shares)

@@ -87,6 +87,13 @@ def test_sizes_of_transfers_and_sweeps_are_told_in_words(tmp_path: Path) -> None
     assert row(tmp_path, None).remark == "a sweep makes no recommendation"
 
 
+def test_no_change_has_no_minus(tmp_path: Path) -> None:
+    """A loss of 0.3 % is rounded to zero, whose sign is that of a gain."""
+    gain = {**OURS, "mean": -0.024}
+    size = {**SIZE, "baselines": {"now": {**NOW, "gain": gain}}}
+    assert row(tmp_path, {**SIZES, "sizes": [size]}).remark == "Time saved against today: +0 %."
+
+
 @pytest.mark.parametrize("result", [[], {"sizes": 3}, {"objective": 3}, {}, {**ANSWER, "obs_bytes": "many"}])
 def test_damage_is_a_line_with_its_place(result: Any, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=rf"^{tmp_path}: {RESULT}: expected"):

@@ -106,12 +106,17 @@ impl TrialSpec {
             TransferSize::Unknown
         };
         let default = || path_manager.initial_path(&ends, size, self.network.initial_path);
+        let multipath = self.protocol.rules().is_multipath();
         let mut options = ConnectionOptions {
             protocol: self.protocol,
-            controller,
+            controller: if self.olia_integers && multipath {
+                controller.in_integers()
+            } else {
+                controller
+            },
             scheduler,
             // Without MPTCP it is the window algorithm alone, as in the kernel.
-            path_policy: path_policy.filter(|_| self.protocol.rules().is_multipath()),
+            path_policy: path_policy.filter(|_| multipath),
             path_parameters: vec![],
             opportunistic: self.opportunistic,
             ecn: self.ecn,

@@ -184,10 +184,10 @@ def _by(now: Beside) -> str:
     gain = now.gain
     if gain.mean is None or not now.mean:
         return ""
-    share = f": {100 * gain.mean / now.mean:+.0f} %"
+    share = f": {100 * gain.mean / now.mean:+z.0f} %"
     if gain.low is None or gain.high is None:
         return share
-    return f"{share} ({100 * gain.low / now.mean:+.0f} to {100 * gain.high / now.mean:+.0f} %)"
+    return f"{share} ({100 * gain.low / now.mean:+z.0f} to {100 * gain.high / now.mean:+z.0f} %)"
 
 
 def _between(interval: Interval) -> str:
@@ -279,7 +279,7 @@ def _reasons(answer: Answer, beside: Baselines) -> Iterator[str]:
             yield f"It gives {share:.0f} % more than TCP on the best path ({path}){once}{survives}."
         else:
             survives = "; MPTCP survives a dead path" if outlives else ""
-            yield f"TCP on {path} gives about as much ({share:+.0f} % for MPTCP){survives}."
+            yield f"TCP on {path} gives about as much ({share:+z.0f} % for MPTCP){survives}."
 
 
 def _is_less(one: Interval | None, other: Interval) -> bool:
@@ -516,7 +516,7 @@ def saved(choices: Sequence[SizeChoice]) -> str:
     if not shares:
         return "Seconds until the last byte, in new runs."
     low, high = min(shares), max(shares)
-    how = f"{low:+.0f} %" if round(low) == round(high) else f"{low:+.0f} to {high:+.0f} %"
+    how = f"{low:+z.0f} %" if round(low) == round(high) else f"{low:+z.0f} to {high:+z.0f} %"
     return f"Time saved against today: {how}."
 
 

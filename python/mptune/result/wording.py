@@ -401,7 +401,7 @@ def _open(reached: Reached, chosen: Combination) -> list[str]:
     sentences = [PREDICTION[last.prior]] if last.prior else []
     if last.drift is not None:
         sentences.append(
-            f"The network's throughput drifted by {100 * last.drift:+.0f} % during the measurement: this "
+            f"The network's throughput drifted by {100 * last.drift:+z.0f} % during the measurement: this "
             "answer holds for its end."
         )
     others = [

@@ -215,13 +215,13 @@ def _gain(short: InShort) -> str:
         return ""
     if gain.share is None or not gain.mean:
         return f"{digits(gain.mean, sign='+')} {escaped(short.unit)}"
-    return f"<b>{100 * gain.share:+.0f} %</b>{_share_ends(gain, gain.share / gain.mean)}"
+    return f"<b>{100 * gain.share:+z.0f} %</b>{_share_ends(gain, gain.share / gain.mean)}"
 
 
 def _share_ends(gain: Gain, per_unit: float) -> str:
     if gain.low is None or gain.high is None:
         return ""
-    return _below(f"{100 * gain.low * per_unit:+.0f} to {100 * gain.high * per_unit:+.0f} %")
+    return _below(f"{100 * gain.low * per_unit:+z.0f} to {100 * gain.high * per_unit:+z.0f} %")
 
 
 def _small(text: str) -> str:

@@ -115,6 +115,16 @@ macro_rules! controllers {
     };
 }
 
+impl Controller {
+    /// The controller as the v0.9x kernels compute it, where that is another: OLIA's growth.
+    pub fn in_integers(self) -> Self {
+        match self {
+            Self::Olia(_) => Self::Olia(olia::Olia::in_integers()),
+            other => other,
+        }
+    }
+}
+
 controllers! {
     "reno" => Reno(reno::Reno),
     "cubic" => Cubic(cubic::Cubic),

@@ -19,7 +19,12 @@
 //!   and comes straight back, which the draft does not require.
 //! - `ssthresh` is at least 1 segment with several subflows (draft), 2 in the fork
 //!   (`tcp_reno_ssthresh`).
+//!
+//! [`Olia::in_integers`] does the last four as the fork, for the stack of the papers' kernels.
 
+mod integers;
+
+use self::integers::Integers;
 use super::coupling::{MIN_SSTHRESH_COUPLED, coupled};
 use super::{Ack, CongestionControl, Peer, Peers, Window, reno};
 use crate::units::Nanos;
@@ -40,9 +45,22 @@ fn quality(peer: &Peer) -> f64 {
     peer.acked_since_loss.max(peer.acked_between_losses) as f64 / (rtt * rtt)
 }
 
+/// alpha as a fraction: `sign` / `parts`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Alpha {
+    sign: i32,
+    parts: u32,
+}
+
+impl Alpha {
+    fn value(self) -> f64 {
+        f64::from(self.sign) / f64::from(self.parts)
+    }
+}
+
 /// alpha of the controller's own subflow: over all subflows they add up to 0.
 #[inline]
-fn alpha(peers: Peers<'_>) -> f64 {
+fn alpha(peers: Peers<'_>) -> Alpha {
     let largest = peers.usable().map(segments).max().unwrap_or(0);
     let best = peers.usable().map(quality).fold(0.0, f64::max);
     let is_largest = |peer: &Peer| segments(peer) == largest;
@@ -55,13 +73,13 @@ fn alpha(peers: Peers<'_>) -> f64 {
         collected_paths += u32::from(is_collected(peer));
     }
     if collected_paths == 0 {
-        0.0
+        Alpha { sign: 0, parts: 1 }
     } else if is_collected(peers.mine()) {
-        1.0 / f64::from(paths * collected_paths)
+        Alpha { sign: 1, parts: paths * collected_paths }
     } else if is_largest(peers.mine()) {
-        -1.0 / f64::from(paths * max_w_paths)
+        Alpha { sign: -1, parts: paths * max_w_paths }
     } else {
-        0.0
+        Alpha { sign: 0, parts: 1 }
     }
 }
 
@@ -78,14 +96,23 @@ fn linked_increase(peers: Peers<'_>) -> f64 {
 /// Congestion avoidance of coupled subflows. Where alpha shrinks the window, `ssthresh` is lowered with it.
 #[inline]
 fn linked_growth(window: &mut Window, acked: f64, peers: Peers<'_>) {
-    let increase = linked_increase(peers) + alpha(peers) / window.cwnd;
+    let increase = linked_increase(peers) + alpha(peers).value() / window.cwnd;
     window.cwnd = (window.cwnd + increase * acked).max(MIN_WINDOW);
     window.ssthresh = window.ssthresh.min(window.cwnd);
 }
 
-/// OLIA has no state: the subflows come with every call.
+/// The subflows come with every call, so that only growth in integers has a state.
 #[derive(Debug, Clone, Default)]
-pub struct Olia;
+pub struct Olia {
+    integers: Option<Integers>,
+}
+
+impl Olia {
+    /// As the fork computes it.
+    pub fn in_integers() -> Self {
+        Self { integers: Some(Integers::default()) }
+    }
+}
 
 impl CongestionControl for Olia {
     fn on_ack(&mut self, window: &mut Window, ack: &Ack, peers: Peers<'_>) {
@@ -93,10 +120,15 @@ impl CongestionControl for Olia {
             return;
         }
         let mut acked = f64::from(ack.acked);
-        if window.in_slow_start() {
+        let in_slow_start = window.in_slow_start();
+        if in_slow_start {
             acked = window.slow_start(acked);
         }
-        if acked > 0.0 && coupled(peers) {
+        if let Some(integers) = &mut self.integers {
+            if !in_slow_start && peers.mine().usable {
+                integers.on_ack(window, alpha(peers), peers);
+            }
+        } else if acked > 0.0 && coupled(peers) {
             linked_growth(window, acked, peers);
         } else if acked > 0.0 {
             reno::additive_increase(window, acked);
@@ -104,7 +136,9 @@ impl CongestionControl for Olia {
     }
 
     fn on_congestion(&mut self, window: &Window, _now: Nanos, peers: Peers<'_>) -> f64 {
-        if coupled(peers) {
+        if self.integers.is_some() {
+            reno::halved(window).floor()
+        } else if coupled(peers) {
             (window.cwnd / 2.0).max(MIN_SSTHRESH_COUPLED)
         } else {
             reno::halved(window)
@@ -119,7 +153,7 @@ mod tests {
     use crate::units::MILLISECOND;
 
     /// A usable subflow.
-    fn peer(cwnd: f64, rtt_ms: u64, between_losses: u64, since_loss: u64) -> Peer {
+    pub(super) fn peer(cwnd: f64, rtt_ms: u64, between_losses: u64, since_loss: u64) -> Peer {
         Peer {
             usable: true,
             cwnd,
@@ -133,13 +167,13 @@ mod tests {
 
     fn alphas(all: &[Peer]) -> Vec<f64> {
         let usable = (0..all.len()).filter(|&me| all[me].usable);
-        usable.map(|me| alpha(Peers { all, me })).collect()
+        usable.map(|me| alpha(Peers { all, me }).value()).collect()
     }
 
     /// Growth of subflow `me` per acknowledged segment.
     fn growth(all: &[Peer], me: usize) -> f64 {
         let mut window = avoiding(all[me].cwnd);
-        Olia.on_ack(&mut window, &ack(1), Peers { all, me });
+        Olia::default().on_ack(&mut window, &ack(1), Peers { all, me });
         window.cwnd - all[me].cwnd
     }
 
@@ -218,7 +252,7 @@ mod tests {
 
     #[test]
     fn on_one_path_it_is_reno() {
-        assert_same_as_reno(Olia);
+        assert_same_as_reno(Olia::default());
     }
 
     /// Equal paths that lose one segment in N: the sum of their mean windows is Reno's mean window
@@ -237,9 +271,10 @@ mod tests {
                         delivered += paths as f64;
                         rounds += 1.0 / window.cwnd;
                     }
-                    Olia.on_ack(&mut window, &ack(1), Peers { all: &all, me: 0 });
+                    Olia::default().on_ack(&mut window, &ack(1), Peers { all: &all, me: 0 });
                 }
-                let ssthresh = Olia.on_congestion(&window, 0, Peers { all: &all, me: 0 });
+                let ssthresh =
+                    Olia::default().on_congestion(&window, 0, Peers { all: &all, me: 0 });
                 window = Window { cwnd: ssthresh, ssthresh };
             }
             assert_close(delivered / rounds, (1.5 * f64::from(segments)).sqrt(), 0.02);
@@ -250,11 +285,11 @@ mod tests {
     fn a_shrinking_window_stays_in_congestion_avoidance_and_above_zero() {
         let all = [peer(1.0, 50, 10, 0), peer(0.9, 50, 100, 0)];
         let mut window = Window { cwnd: 1.0, ssthresh: 1.0 };
-        Olia.on_ack(&mut window, &ack(4), Peers { all: &all, me: 0 });
+        Olia::default().on_ack(&mut window, &ack(4), Peers { all: &all, me: 0 });
         assert_eq!(window.cwnd, 1.0);
         let all = [peer(20.0, 50, 10, 0), peer(18.0, 50, 100, 0)];
         let mut window = Window { cwnd: 20.0, ssthresh: 20.0 };
-        Olia.on_ack(&mut window, &ack(1), Peers { all: &all, me: 0 });
+        Olia::default().on_ack(&mut window, &ack(1), Peers { all: &all, me: 0 });
         assert!(window.cwnd < 20.0 && !window.in_slow_start());
     }
 
@@ -262,7 +297,7 @@ mod tests {
     fn the_threshold_may_be_one_segment_with_several_subflows() {
         let all = [peer(2.0, 50, 0, 0); 2];
         let window = avoiding(2.0);
-        assert_eq!(Olia.on_congestion(&window, 0, Peers { all: &all, me: 0 }), 1.0);
-        assert_eq!(Olia.on_congestion(&window, 0, Peers { all: &all[..1], me: 0 }), 2.0);
+        assert_eq!(Olia::default().on_congestion(&window, 0, Peers { all: &all, me: 0 }), 1.0);
+        assert_eq!(Olia::default().on_congestion(&window, 0, Peers { all: &all[..1], me: 0 }), 2.0);
     }
 }

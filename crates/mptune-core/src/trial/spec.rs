@@ -41,6 +41,9 @@ pub struct TrialSpec {
     /// Opportunistic retransmission and penalisation, as in the v0.9x kernels.
     #[serde(default)]
     pub opportunistic: bool,
+    /// OLIA grows in whole 1/1024 of a segment for each ACK, as in the v0.9x kernels.
+    #[serde(default)]
+    pub olia_integers: bool,
     /// Data is ECN-capable (RFC 3168); on by default, as in the papers.
     #[serde(default = "yes")]
     pub ecn: bool,

@@ -123,6 +123,7 @@ pub fn trial(network: NetworkSpec, cc: &str, buffer_bytes: u64, seconds: u64) ->
         cc: cc.into(),
         scheduler: "minrtt".into(),
         opportunistic: false,
+        olia_integers: false,
         ecn: true,
         tso: false,
         accounting: "payload".into(),

@@ -404,7 +404,7 @@ def short(value: float) -> str:
 
 def change(ratio: float) -> str:
     """A ratio as a change in percent, or as a factor where it is large."""
-    return f"x {short(ratio)}" if ratio >= _AS_FACTOR else f"{100 * (ratio - 1):+.0f} %"
+    return f"x {short(ratio)}" if ratio >= _AS_FACTOR else f"{100 * (ratio - 1):+z.0f} %"
 
 
 #: From this ratio on a change is shown as a factor.
