@@ -120,6 +120,7 @@ def calibrated(name: str, asked: argparse.Namespace, console: Console) -> float:
     )
     result = calibrate(nominal, used, options, data=DATA, reporter=Reporter())
     target = file_of(name, asked)
+    target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(calibrated_text(result, name, name=f"{name}{CALIBRATED}", folder=target.parent))
     for value in result.inferred:
         interval = f"{value.low} to {value.high}, {value.determined}"

@@ -146,7 +146,7 @@ def test_the_slider_changes_the_sentence_and_moves_the_ring(opened: Opened, opti
     page = opened.page
     sentence = page.locator("#sentence p:visible")
     assert sentence.all_inner_texts() == [optimised.answer.answer[0]]
-    assert page.locator("#evidence").is_visible()
+    assert page.locator("#evidence").is_visible() and page.locator("#gains").is_visible()
     at_first = ring(page)
     slider = page.locator("#sacrifice")
     slider.focus()
@@ -157,7 +157,7 @@ def test_the_slider_changes_the_sentence_and_moves_the_ring(opened: Opened, opti
     # Whole KiB, rounded up, in hundredths.
     assert match is not None and 0 <= float(match[1]) + 0.005 - best.buffer_mib < 0.012
     assert "model predicts" in page.locator("#prediction").inner_text()
-    assert not page.locator("#evidence").is_visible()
+    assert not page.locator("#evidence").is_visible() and not page.locator("#gains").is_visible()
     least = f"{100 * best.sacrifice:g} %"
     assert slider.get_attribute("aria-valuetext") == page.locator("#given-up").inner_text() == least
     page.wait_for_function("before => JSON.stringify(window.ringAt()) !== before", arg=at_first)
@@ -233,7 +233,7 @@ def test_nothing_jumps_while_the_slider_moves(opened: Opened) -> None:
 
 @pytest.mark.parametrize("opened", [("answer", PHONE, "light")], indirect=True)
 def test_on_a_phone_the_trade_off_comes_before_the_evidence(opened: Opened) -> None:
-    ids = ["sentence", "sacrifice", "trade-off", "evidence"]
+    ids = ["sentence", "gains", "sacrifice", "trade-off", "evidence"]
     tops = [opened.page.locator(f"#{id}").bounding_box() for id in ids]
     assert None not in tops
     assert [box["y"] for box in tops if box] == sorted(box["y"] for box in tops if box)

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from mptune._text import escaped
 from mptune.decision.model_error import OnKernel
 from mptune.errors import Failure
 from mptune.report.answer import answer
@@ -16,6 +17,7 @@ from mptune.report.markup import MAX_ROWS, data, prose, table
 from mptune.report.page import page
 from mptune.report.sections import Table
 from mptune.result.run_data import RunData, TrialRow
+from mptune.result.screen import in_sentences
 from tests.report.making import sections
 
 
@@ -85,6 +87,14 @@ def test_the_answer_and_every_choice_are_there(parsed: Parsed, optimised: RunDat
     assert set(optimised.answer.subflows) <= set(parsed.text["span"])
     (slider,) = [tag for tag in parsed.named("input") if tag.get("id") == "sacrifice"]
     assert slider["max"] == str(len(optimised.answer.pareto) - 1)
+
+
+def test_what_the_terminal_prints_of_it_stands_above_the_slider(html: str, optimised: RunData) -> None:
+    assert optimised.answer is not None
+    gives, why = in_sentences(optimised.answer)
+    assert "Mbit/s" in gives and f'<p class="gains">{escaped(gives)}</p>' in html
+    assert html.index(escaped(gives)) < html.index('id="sacrifice"')
+    assert why == "" or html.index(escaped(why)) < html.index('id="sacrifice"')
 
 
 @pytest.mark.parametrize(

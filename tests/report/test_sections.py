@@ -38,9 +38,8 @@ def test_a_run_shows_what_it_has(optimised: RunData, transfers: RunData, paths: 
     names = {run.label: [section.name for section in sections(run)] for run in (optimised, transfers, paths)}
     over_time = ["over-time", "over-time-subflows", "round-trips", "over-time-congestion-controls"]
     assert [name for name in names["optimised"] if not name.endswith("s-over-time")] == [
-        *("trade-off", "response", "bars", "differing", "single-runs", "impact-factors"),
+        *("trade-off", "topology", "response", "bars", "differing", "single-runs", "impact-factors"),
         *over_time,
-        "topology",
         "network-over-time",
     ]
     assert "round-trips-over-time" in names["optimised"]

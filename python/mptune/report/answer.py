@@ -10,6 +10,7 @@ from mptune.report.choices import Choices
 from mptune.report.markup import prose, scrolled
 from mptune.result.answer import Answer
 from mptune.result.run_data import RunData, TrialRow
+from mptune.result.screen import in_sentences
 from mptune.result.values import Baseline, Interval, TcpBaseline
 from mptune.result.wording import ends
 from mptune.trial import Combination
@@ -35,8 +36,8 @@ def answer(run: RunData, choices_: Choices, beside: str) -> str:
     more = run.answer.answer[1:]
     evidence = "".join(f"<p>{escaped(sentence)}</p>" for sentence in more)
     text = (
-        f'<div class="text"><h2>Answer</h2>{_sentences(run, choices_)}{_slider(choices_)}'
-        f'<p id="prediction" hidden></p><div id="evidence">{evidence}{_confirmed(run.answer)}</div></div>'
+        f'<div class="text"><h2>Answer</h2>{_sentences(run, choices_)}{_gains(run.answer)}{_slider(choices_)}'
+        f'<p id="prediction" hidden></p><div id="evidence">{_confirmed(run.answer)}{evidence}</div></div>'
     )
     figure = f'<div class="beside" id="{BESIDE}">{beside}</div>' if beside else ""
     return f'<section id="answer" class="answer">{text}{figure}</section>'
@@ -59,6 +60,12 @@ def _sentences(run: RunData, choices_: Choices) -> str:
         for index, name in enumerate(choices_.all)
     )
     return f'<div id="sentence" class="sentence" aria-live="polite">{sentences}</div>'
+
+
+def _gains(answer: Answer) -> str:
+    """What the recommended choice gives, and why, as the terminal has it."""
+    gives, why = (escaped(sentences) for sentences in in_sentences(answer))
+    return f'<div id="gains"><p class="gains">{gives}</p>{f"<p>{why}</p>" if why else ""}</div>'
 
 
 def observed(run: RunData) -> str:

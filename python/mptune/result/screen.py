@@ -114,6 +114,12 @@ def _fitting(why: Sequence[str], warnings: Sequence[str], room: int) -> tuple[li
 # ---- throughput -------------------------------------------------------------------------------------
 
 
+def in_sentences(answer: Answer) -> tuple[str, str]:
+    """What the answer gives against today, and why it is best; the second may be empty."""
+    beside = answer.baselines or Baselines()
+    return " ".join(_gives(answer, beside)), " ".join(list(_reasons(answer, beside))[:_REASONS])
+
+
 def _of_throughput(answer: Answer) -> _Parts:
     beside = answer.baselines or Baselines()
     where = _buffer_words(answer.obs_bytes, answer.receive_bytes, fixed=answer.is_fixed)

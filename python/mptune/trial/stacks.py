@@ -44,8 +44,8 @@ class Members(msgspec.Struct, frozen=True, kw_only=True):
     accounting : what the buffers are charged with: "payload", or "linux" for socket memory, with everything
         that follows from it (docs/explanation/buffers.md); "linux-7.3" as that release counts it.
     opportunistic : opportunistic retransmission and penalisation (Raiciu et al., NSDI 2012, section 4.2).
-    olia_integers : OLIA grows in whole 1/1024 of a segment for each ACK (`net/mptcp/mptcp_olia.c` of the fork), so
-        that two equal subflows stop at 256 segments each.
+    olia_integers : OLIA grows in whole 1/1024 of a segment for each ACK (`net/mptcp/mptcp_olia.c` of the
+        fork), so that two equal subflows stop at 256 segments each.
     tso : segments leave in bursts, as with segmentation offload, also with a scheduler that keeps no send
         queues; with `kernel` they always do.
     mss : bytes of a full segment over IPv4. With the accounting "linux" they include the DSS option,
@@ -60,9 +60,7 @@ class Members(msgspec.Struct, frozen=True, kw_only=True):
     scheduler: Annotated[str, Member("Another scheduler.", names="schedulers")] = "kernel"
     accounting: Annotated[str, Member("What counts as buffer use.", names="accountings")] = "linux"
     opportunistic: Annotated[bool, Member("Opportunistic retransmission and penalisation.")] = False
-    olia_integers: Annotated[
-        bool, Member("OLIA grows in whole 1/1024 of a segment for each ACK.")
-    ] = False
+    olia_integers: Annotated[bool, Member("OLIA grows in whole 1/1024 of a segment for each ACK.")] = False
     tso: Annotated[bool, Member("Segments leave in bursts, as with offload.")] = False
     mss: Annotated[
         int, Member("Bytes of a full segment over IPv4; over IPv6 20 fewer fit.", bounds=(64, 8960))
@@ -131,7 +129,9 @@ LINUX_VERSION: Final = "6.18"
 STACKS: Final[Mapping[str, Stack]] = {
     "linux": Stack(),
     "linux-7.3": Stack(accounting="linux-7.3"),
-    "v0.9x": Stack(scheduler="minrtt", accounting="payload", opportunistic=True, olia_integers=True, mss=1428),
+    "v0.9x": Stack(
+        scheduler="minrtt", accounting="payload", opportunistic=True, olia_integers=True, mss=1428
+    ),
 }
 
 #: Payload of a full segment of plain TCP in a packet of 1500 bytes, whatever the stack.

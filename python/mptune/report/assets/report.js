@@ -26,6 +26,8 @@
       place("prediction").textContent = choice.prediction || "";
       place("prediction").hidden = recommended;
       place("evidence").hidden = !recommended;
+      // It keeps its room, so that nothing above the slider moves.
+      place("gains").style.visibility = recommended ? "" : "hidden";
       place("given-up").textContent = choice.sacrifice;
       slider.setAttribute("aria-valuetext", choice.sacrifice);
       back.hidden = recommended;

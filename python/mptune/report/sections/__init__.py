@@ -81,8 +81,9 @@ def sections(run: RunData, others: Sequence[RunData] = ()) -> list[Section]:
     positions = choices(run)
     with unchecked():
         own = [section for maker in _OF_A_RUN for section in maker(run, positions)]
-        if not others:
-            return own
-        against = [section for maker in _OF_SEVERAL for section in maker([run, *others])]
-    first = [each_section for each_section in own if each_section.name == "trade-off"]
-    return [*first, *against, *(each_section for each_section in own if each_section not in first)]
+        against = [section for maker in _OF_SEVERAL for section in maker([run, *others])] if others else []
+    # The drawing shows what an answer changes.
+    drawn = [section for section in own if section.name == "topology" and run.answer is not None]
+    first = [section for section in own if section.name == "trade-off"]
+    rest = [section for section in own if section not in [*first, *drawn]]
+    return [*first, *drawn, *against, *rest]
