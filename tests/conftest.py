@@ -57,7 +57,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mix files that wait for real networks with those that compute: together they take less time.
 
     The longest file begins, and those that wait end a little earlier: many short tests fill the rest evenly.
+
+    Raises
+    ------
+    UsageError : a test that measures is where the Makefile does not look for any.
     """
+    for item in items:
+        if item.get_closest_marker("measures") is not None and WAITING.isdisjoint(item.path.parts):
+            expected = " or ".join(f"tests/{name}" for name in sorted(WAITING))
+            raise pytest.UsageError(f"{item.nodeid}: measures: expected it in {expected}")
     files: dict[bool, dict[File, int]] = {True: {}, False: {}}
     for item in items:
         of_kind = files[WAITING & {*item.path.parts} != set()]
