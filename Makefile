@@ -192,10 +192,11 @@ test-python: | $(RESULTS)
 STARTED := $(RESULTS)/pytest.txt $(RESULTS)/left-out.json
 part = $(BIN)/pytest $(1) --dist=loadfile --left-out=$(RESULTS)/left-out.json 2>&1 | tee -a $(RESULTS)/pytest.txt
 
-# Twice as many workers as processors: half of the tests wait for real networks, each its own, in the order of tests/conftest.py.
+# Twice as many workers as processors, and two more: half of the tests wait for real networks, each its own, in the order of
+# tests/conftest.py.
 .PHONY: test-others
 test-others:
-	@$(call part,--numprocesses=$$((2 * $$(nproc))) -m "not measures")
+	@$(call part,--numprocesses=$$((2 * $$(nproc) + 2)) -m "not measures")
 
 # They take no whole processor each. tests/conftest.py refuses one that is not in these folders.
 .PHONY: test-measuring
