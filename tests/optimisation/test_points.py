@@ -5,7 +5,8 @@ import pytest
 from mptune.optimisation.options import Limit
 from mptune.optimisation.points import Choice, Point
 from mptune.trial import Combination
-from mptune.trial.metrics import DELAYS, THROUGHPUT
+from mptune.trial.metrics import THROUGHPUT
+from mptune.trial.workloads.messages import DELAYS
 
 KIB = 2**10
 BOTH = Choice(DELAYS["p99"], second=THROUGHPUT, saturated=True)
