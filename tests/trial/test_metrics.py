@@ -9,11 +9,12 @@ from mptune.errors import Failure
 from mptune.trial import Bulk, Messages, OnOff, Page, Piece, Record, Requests, Transfer, Video
 from mptune.trial.metrics import COMPLETION, THROUGHPUT, late
 from mptune.trial.objectives import COLUMNS, cost, has, metric_named, metric_of, metrics_of, values
-from mptune.trial.workloads.messages import DELAYS, GAP
+from mptune.trial.workloads.messages import GAP
 from mptune.trial.workloads.onoff import WHILE_ON
 from mptune.trial.workloads.video import STALLED, VIDEO
 
 MS = 1_000_000
+DELAYS = Messages.judged_by.by_word
 CALLS = Messages(bytes=200, interval_ns=100_000_000, duration_ns=2_000_000_000)
 
 
@@ -156,8 +157,8 @@ def test_what_is_asked_for_has_the_times_of_its_own_kind():
         assert not any(has(workload, metric) for metric in (*others_times, GAP, THROUGHPUT))
         assert has(workload, late(10**8))
         # An outage is shown by the longest one.
-        assert workload.outage.of(messages(10.0, 700.0, 20.0)) == 700
-    assert CALLS.outage is GAP
+        assert workload.judged_by.outage.of(messages(10.0, 700.0, 20.0)) == 700
+    assert CALLS.judged_by.outage is GAP
 
 
 def video(*segments, failed=None):
@@ -213,7 +214,7 @@ def test_bursts_are_judged_by_their_times_and_by_what_is_carried_while_there_are
     assert WHILE_ON.of(messages(1.0)) is None and metric_named("on-off:throughput") is WHILE_ON
     bursts = OnOff(mean_bytes=1, mean_gap_ns=1, duration_ns=1)
     assert metric_of(bursts) is metric_named("burst:mean") and has(bursts, WHILE_ON) and has(bursts, late(1))
-    assert bursts.outage.of(kept) == 2000 and not has(CALLS, WHILE_ON)
+    assert bursts.judged_by.outage.of(kept) == 2000 and not has(CALLS, WHILE_ON)
     assert set(values(kept)) <= set(COLUMNS) and values(kept)["burst_mean_ms"] == 1750
 
 
@@ -230,7 +231,7 @@ def test_of_several_players_the_mean_counts():
 def test_only_a_video_has_its_metrics():
     watched = Video(ladder_bps=(10**6,), segment_ns=10**9, buffer_ns=10**10, duration_ns=10**10)
     assert metric_of(watched) is metric_named("video:quality") is VIDEO[0]
-    assert watched.outage is STALLED
+    assert watched.judged_by.outage is STALLED
     for metric in VIDEO:
         assert has(watched, metric) and not has(CALLS, metric)
     assert has(watched, metric_named("segment:p99")) and has(watched, late(1))

@@ -296,7 +296,7 @@ class _Search:
         beside = min(_BESIDE_RUNS, runs)
         saturated = job.measure(bulk, "vary", beside, "throughput beside it")
         cut, outages = self._outage(pair, ours, beside)
-        lost = judged(self.workload).outage
+        lost = judged(self.workload).judged_by.outage
         losses, rivalled = self._losses(pair, runs)
         shown = baselines.measure(job, ours, runs, metric=self.objective)
         second = self.choice.second

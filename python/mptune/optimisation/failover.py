@@ -1,7 +1,7 @@
 """How long a dead path stops the programs, and the mildest timeouts of the hosts that keep it within a limit.
 
 Each path that carries data is cut in runs of its own, at several moments. The metric is the one of a
-standstill (`outage` of its workload). It prints nothing and writes no file.
+standstill (`judged_by.outage` of its workload). It prints nothing and writes no file.
 """
 
 import math
@@ -98,7 +98,7 @@ class Search:
     @property
     def metric(self) -> Metric:
         """What a dead path costs."""
-        return judged(self.workload).outage
+        return judged(self.workload).judged_by.outage
 
     def within(
         self, limit_ms: float, ours: Configuration, default: Standstill, records: list[Record]

@@ -213,7 +213,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
             "configuration beats in both; throughput is that of a saturated sender. Of a --transfer it is "
             "completion.",
             key="decision.objective",
-            unset=", ".join([*(kind.metrics[0].word for kind in TIMED.values()), "completion"]),
+            unset=", ".join([*(kind.judged_by.metrics[0].word for kind in TIMED.values()), "completion"]),
         ),
     ] = None
     at_most_delay_ns: Annotated[
@@ -426,7 +426,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
         if self.sent is None:
             return
         sent = judged(self.sent)
-        slow = sent.slow if isinstance(sent, Timed) else GAP
+        slow = sent.judged_by.by_word["p99"] if isinstance(sent, Timed) else GAP
         for metric, most_ns in ((slow, self.at_most_delay_ns), (GAP, self.at_most_gap_ns)):
             if most_ns is not None:
                 yield Limit(metric, most_ns / 1e6)
@@ -514,7 +514,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
     def _conflicts_of_failover(self) -> Iterator[tuple[str, str]]:
         """Timeouts are searched, unless they were given; for programs that wait."""
         assert self.sent is not None
-        if (waits := judged(self.sent).outage).unit != "ms":
+        if (waits := judged(self.sent).judged_by.outage).unit != "ms":
             yield "at_most_failover_ns", f"expected only with programs that wait, found {waits.name}"
         given = self.stack.given
         for name in ("stale_loss_cnt", "rto_min_us"):

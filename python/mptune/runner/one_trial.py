@@ -364,7 +364,7 @@ def _times_document(sent: Timed, trial: Trial, observation: Observation) -> dict
         **sent.due(connections_of(trial.workload)),
         "arrived": len(observation.delays_ns),
         **{metric.column: value for metric, value in figures(trial, observation)},
-        sent.times: in_ms(observation.delays_ns),
+        sent.judged_by.listed: in_ms(observation.delays_ns),
         **sent.details(observation.pieces),
     }
 

@@ -16,7 +16,7 @@ from mptune.trial.kept import Record
 _ENDS = {"ms": "ms", "%": "percent", "Mbit/s": "mbps", "/min": "per_min", "s": "s"}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Metric:
     """A number of a trial.
 
@@ -26,6 +26,7 @@ class Metric:
     unit : of its values.
     more_is_better : its direction.
     read : the value in a record; None if the trial has none.
+    tabled : its column in tables of trials, if that has another name than `column`.
     floor : differences up to this do not matter to anybody, in the unit.
     """
 
@@ -35,10 +36,11 @@ class Metric:
     read: Callable[[Record], float | None]
     floor: float = 0.0
     word: str = ""
+    tabled: str = ""
 
     @property
     def column(self) -> str:
-        """Its name in tables, which ends in its unit."""
+        """Its name in documents, which ends in its unit."""
         return f"{self.name.replace(' ', '_')}_{self.ending}"
 
     @property

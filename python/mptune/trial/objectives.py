@@ -19,12 +19,12 @@ _WORDS = {
     metric.word: metric
     for metric in (
         *(THROUGHPUT, COMPLETION, COST),
-        *(metric for kind in TIMED.values() for metric in kind.objectives),
+        *(metric for kind in TIMED.values() for metric in kind.judged_by.objectives),
     )
 }
 
 #: Every column of tables of trials for a metric of a kind of workload.
-COLUMNS = tuple(name for kind in TIMED.values() for name in kind.columns)
+COLUMNS = tuple(name for kind in TIMED.values() for name in kind.judged_by.columns)
 
 #: Metrics of which more is better, by name.
 _MORE_IS_BETTER = {metric.name for metric in _WORDS.values() if metric.more_is_better}
@@ -50,12 +50,12 @@ def metric_named(text: str) -> Metric:
 
 def metric_of(workload: Workload) -> Metric:
     """The metric that a workload is judged by, unless another is asked for."""
-    return judged(workload).metrics[0]
+    return judged(workload).judged_by.metrics[0]
 
 
 def usual_of(kept: Record) -> Metric:
     """The metric that a trial is judged by, unless another is asked for; of a saturated sender throughput."""
-    return KINDS[sent_of(kept.settings).get("kind", "bulk")].metrics[0]
+    return KINDS[sent_of(kept.settings).get("kind", "bulk")].judged_by.metrics[0]
 
 
 def metrics_of(workload: Workload) -> tuple[Metric, ...]:
@@ -64,9 +64,9 @@ def metrics_of(workload: Workload) -> tuple[Metric, ...]:
     Of a mix those of its first part, the fairness among its connections, and those of the other parts.
     """
     if not isinstance(workload, Mix):
-        return workload.metrics
+        return workload.judged_by.metrics
     shared = (FAIRNESS,) if workload.parts[0].connections > 1 else ()
-    return (*judged(workload).metrics, *shared, *_of_others(workload))
+    return (*judged(workload).judged_by.metrics, *shared, *_of_others(workload))
 
 
 def _of_others(mix: Mix) -> Iterator[Metric]:
@@ -74,7 +74,7 @@ def _of_others(mix: Mix) -> Iterator[Metric]:
     words = [part.word for part in mix.parts]
     for number, part in enumerate(mix.parts[1:], start=1):
         word = part.word if words.count(part.word) == 1 else f"{part.word} {number + 1}"
-        for metric in part.workload.metrics:
+        for metric in part.workload.judged_by.metrics:
             yield _in_part(metric, number, word)
 
 
@@ -92,9 +92,8 @@ def has(workload: Workload, metric: Metric) -> bool:
     if metric is COST:
         return True
     workload = judged(workload)
-    if not isinstance(workload, Timed):
-        return metric in workload.metrics
-    return metric.name.startswith(LATER) or metric in workload.objectives
+    is_lateness = isinstance(workload, Timed) and metric.name.startswith(LATER)
+    return is_lateness or metric in workload.judged_by.objectives
 
 
 def cost(name: str, value: float) -> float:
@@ -105,4 +104,4 @@ def cost(name: str, value: float) -> float:
 def values(kept: Record) -> dict[str, float | None]:
     """Those columns that the workload of a trial has, with their values."""
     kind = TIMED.get(sent_of(kept.settings).get("kind", ""))
-    return {} if kind is None else {name: metric.of(kept) for name, metric in kind.columns.items()}
+    return {} if kind is None else {name: metric.of(kept) for name, metric in kind.judged_by.columns.items()}

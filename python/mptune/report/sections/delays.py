@@ -52,7 +52,7 @@ def delays(run: RunData, choices: Choices) -> Iterator[Section]:
     runs = max(len(trials) for trials in of_each.values())
     answer = run.by_objective
     seeds = "new seeds, " if answer is not None else ""
-    words = TIMED[(run.delayed[0].workload or {})["kind"]].shown
+    words = TIMED[(run.delayed[0].workload or {})["kind"]].judged_by
     yield Section(
         name="delays",
         title=words.title,
@@ -65,7 +65,7 @@ def delays(run: RunData, choices: Choices) -> Iterator[Section]:
             ),
             Panel(
                 title="One by one",
-                chart=charts.each(singly, colours, of=words.of, across=words.across, title=words.along),
+                chart=charts.each(singly, colours, of=words.of, across=words.across, title=words.axis),
                 zoom=("x",),
             ),
         ],

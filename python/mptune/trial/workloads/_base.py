@@ -1,14 +1,14 @@
 """The common parts of workloads: what they have for a trial, and how they are written by a user."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import msgspec
 
 from mptune import units
 from mptune._text import quoted
 from mptune.trial.kept import Piece
-from mptune.trial.metrics import Metric
+from mptune.trial.workloads._criteria import Criteria, Times
 
 #: Default time after which a transfer is given up, nanoseconds.
 DEADLINE_NS = 600_000_000_000
@@ -30,11 +30,11 @@ class BaseWorkload(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
 
     Attributes
     ----------
-    metrics : those that an answer shows, the usual objective first.
+    judged_by : its metrics.
     completes : an observation has the time of its last byte in order.
     """
 
-    metrics: ClassVar[tuple[Metric, ...]] = ()
+    judged_by: ClassVar[Criteria | Times]
     completes: ClassVar[bool] = False
 
     @property
@@ -61,11 +61,6 @@ class BaseWorkload(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
     def waiting_bytes(self) -> int | None:
         """What can wait to be sent; None if that is not known, or everything."""
         return None
-
-    @property
-    def outage(self) -> Metric:
-        """The metric that shows what an outage costs."""
-        return self.metrics[0]
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -99,27 +94,6 @@ def _without_empty(settings: Any) -> Any:
     return {name: _without_empty(value) for name, value in settings.items() if value not in ((), [])}
 
 
-class Shown(NamedTuple):
-    """What the times of a workload are called in reports.
-
-    Attributes
-    ----------
-    of, many : one time, and what takes it.
-    from_to, waiting : what is measured, and why some take long.
-    across, along : column of the horizontal axis, and its title.
-    slowest : the 99th percentile, in a sentence.
-    """
-
-    title: str
-    of: str
-    many: str
-    from_to: str
-    waiting: str
-    along: str
-    slowest: str
-    across: str = "number"
-
-
 class InPieces(BaseWorkload, frozen=True, kw_only=True):
     """Common part of workloads whose programs offer their data in pieces, and are judged by the time of each.
 
@@ -127,18 +101,9 @@ class InPieces(BaseWorkload, frozen=True, kw_only=True):
     ----------
     duration_ns : pieces begin within this time.
     patience_ns : the trial fails if the last arrives later than this after `duration_ns`.
-    objectives : all metrics that trials have, with those of the times; beside lateness.
-    slow : the 99th percentile of the times.
-    columns : those that have one in tables of trials, by its name.
-    shown : their words in reports.
-    times : name of the list of all times in documents.
     """
 
-    objectives: ClassVar[tuple[Metric, ...]]
-    slow: ClassVar[Metric]
-    columns: ClassVar[Mapping[str, Metric]]
-    shown: ClassVar[Shown]
-    times: ClassVar[str] = "times_ms"
+    judged_by: ClassVar[Times]
 
     duration_ns: int
     patience_ns: int = PATIENCE_NS
@@ -155,7 +120,7 @@ class InPieces(BaseWorkload, frozen=True, kw_only=True):
 
     def arrived(self, number: int, connections: int = 1) -> str:
         """So many pieces, for people."""
-        return f"{number} {self.shown.many}"
+        return f"{number} {self.judged_by.many}"
 
     def due(self, connections: int) -> dict[str, int]:
         """How many are due, where that is known, for documents."""
@@ -164,11 +129,6 @@ class InPieces(BaseWorkload, frozen=True, kw_only=True):
     def details(self, pieces: Sequence[Piece]) -> dict[str, list[float]]:
         """What a document has of each piece beside its time."""
         return {}
-
-
-def columns(*metrics: Metric) -> dict[str, Metric]:
-    """Metrics by their columns."""
-    return {metric.column: metric for metric in metrics}
 
 
 # ---- as a user writes it --------------------------------------------------------------------------

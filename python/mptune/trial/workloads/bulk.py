@@ -2,8 +2,9 @@
 
 from typing import Any, ClassVar, Self
 
-from mptune.trial.metrics import THROUGHPUT, Metric
+from mptune.trial.metrics import THROUGHPUT
 from mptune.trial.workloads._base import BaseWorkload, Written
+from mptune.trial.workloads._criteria import Criteria
 
 
 class Bulk(BaseWorkload, frozen=True, kw_only=True, tag="bulk"):
@@ -16,7 +17,7 @@ class Bulk(BaseWorkload, frozen=True, kw_only=True, tag="bulk"):
         (`crates/mptune-core/src/early_end.rs`); not together with a script.
     """
 
-    metrics: ClassVar[tuple[Metric, ...]] = (THROUGHPUT,)
+    judged_by: ClassVar[Criteria] = Criteria((THROUGHPUT,))
 
     duration_ns: int
     ends_early: bool = False

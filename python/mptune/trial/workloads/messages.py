@@ -1,27 +1,23 @@
 """Messages at fixed times, as calls and games send them; judged by the delay of each."""
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import ClassVar, Self
 
 from mptune import units
 from mptune.trial.kept import Record, sent_of
-from mptune.trial.metrics import Metric, times
+from mptune.trial.metrics import Metric
 from mptune.trial.workloads._base import (
     InPieces,
-    Shown,
     Written,
     check_sizes,
-    columns,
     size_text,
     time_text,
 )
+from mptune.trial.workloads._criteria import Times
 
 #: Most messages of a trial (`crates/mptune-core/src/workload/messages.rs`).
 _MOST = 1_000_000
-
-#: Delays, from when a message was due to its last byte in order.
-DELAYS = times("delay")
 
 
 def _longest_gap(kept: Record) -> float | None:
@@ -58,20 +54,19 @@ class Messages(InPieces, frozen=True, kw_only=True, tag="messages"):
     interval_ns : from one to the next.
     """
 
-    metrics: ClassVar[tuple[Metric, ...]] = (DELAYS["p99"], DELAYS["p50"], DELAYS["p99.9"], GAP)
-    objectives: ClassVar[tuple[Metric, ...]] = (GAP, *DELAYS.values())
-    slow: ClassVar[Metric] = DELAYS["p99"]
-    columns: ClassVar[Mapping[str, Metric]] = columns(DELAYS["p50"], DELAYS["p99"], GAP)
-    times: ClassVar[str] = "delays_ms"
-    shown: ClassVar[Shown] = Shown(
-        title="Delay of messages",
+    judged_by: ClassVar[Times] = Times(
         of="delay",
         many="messages",
         from_to="From when a message was due to its last byte in order.",
         waiting="a message that waits for a retransmission lets those behind it wait too.",
+        heading="Delay of messages",
         across="due_s",
         along="message due (s)",
-        slowest="delay p99 of messages",
+        shown=("p99", "p50", "p99.9"),
+        in_tables=("p50", "p99"),
+        own=(GAP,),
+        standstill=GAP,
+        listed="delays_ms",
     )
 
     bytes: int
@@ -96,11 +91,6 @@ class Messages(InPieces, frozen=True, kw_only=True, tag="messages"):
     def waiting_bytes(self) -> int:
         """What can wait to be sent: a message, and those of a standstill of 2 s."""
         return self.bytes + self.bytes * 2_000_000_000 // self.interval_ns
-
-    @property
-    def outage(self) -> Metric:
-        """The metric that shows what an outage costs."""
-        return GAP
 
     @property
     def phrase(self) -> str:

@@ -1,32 +1,27 @@
 """Bursts with silence between them; judged by the time of each, and by what is carried meanwhile."""
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import ClassVar, Self
 
 from mptune import units
 from mptune.trial.kept import Record
-from mptune.trial.metrics import Metric, longest, times
+from mptune.trial.metrics import Metric
 from mptune.trial.workloads._base import (
     FILE,
     LONG_PATIENCE_NS,
     InPieces,
-    Shown,
     Written,
     check_sizes,
-    columns,
     size_text,
     time_text,
     without_file,
 )
+from mptune.trial.workloads._criteria import Times
 from mptune.trial.workloads.lists import bursts
 
 #: Most bursts of a trial (`crates/mptune-core/src/workload/onoff.rs`).
 _MOST = 100_000
-
-#: Times from when a burst was due to its last byte in order.
-_TIMES = times("burst")
-_LONGEST = longest("burst")
 
 
 def _while_on(kept: Record) -> float | None:
@@ -65,21 +60,12 @@ class OnOff(InPieces, frozen=True, kw_only=True, tag="on-off"):
     listed : when each is due, and its payload; empty for bursts that are drawn.
     """
 
-    metrics: ClassVar[tuple[Metric, ...]] = (
-        *(_TIMES[word] for word in ("mean", "p50", "p95", "p99")),
-        WHILE_ON,
-    )
-    objectives: ClassVar[tuple[Metric, ...]] = (WHILE_ON, *_TIMES.values())
-    slow: ClassVar[Metric] = _TIMES["p99"]
-    columns: ClassVar[Mapping[str, Metric]] = columns(_TIMES["mean"], _TIMES["p99"], WHILE_ON)
-    shown: ClassVar[Shown] = Shown(
-        title="Time of bursts",
+    judged_by: ClassVar[Times] = Times(
         of="burst",
         many="bursts",
         from_to="From when a burst was due to its last byte in order.",
         waiting="a burst that is due before the one in front of it has arrived waits for it.",
-        along="number of the burst",
-        slowest="burst p99",
+        own=(WHILE_ON,),
     )
 
     mean_bytes: int
@@ -97,11 +83,6 @@ class OnOff(InPieces, frozen=True, kw_only=True, tag="on-off"):
     def waiting_bytes(self) -> int:
         """What can wait to be sent: the largest, or three of the mean, which one in twenty exceeds alone."""
         return max((size for _, size in self.listed), default=3 * self.mean_bytes)
-
-    @property
-    def outage(self) -> Metric:
-        """The metric that shows what an outage costs."""
-        return _LONGEST
 
     @property
     def phrase(self) -> str:

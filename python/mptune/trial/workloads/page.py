@@ -6,27 +6,21 @@ from typing import ClassVar, Self
 import msgspec
 
 from mptune import units
-from mptune.trial.metrics import Metric, longest, times
 from mptune.trial.workloads._base import (
     REQUEST_BYTES,
     THINK,
     InPieces,
-    Shown,
     Written,
     check_sizes,
     check_within,
-    columns,
     size_text,
     think_text,
     thinks_too_long,
 )
+from mptune.trial.workloads._criteria import Times
 
 #: Most objects of a page (`crates/mptune-core/src/workload/page.rs`).
 _MOST_OBJECTS = 10_000
-
-#: Times from the request for a page to the last byte of its last object in order.
-_TIMES = times("page")
-_LONGEST = longest("page")
 
 
 class Page(InPieces, frozen=True, kw_only=True, tag="page"):
@@ -43,18 +37,11 @@ class Page(InPieces, frozen=True, kw_only=True, tag="page"):
     think_ns : from a page that is whole to the next request.
     """
 
-    metrics: ClassVar[tuple[Metric, ...]] = tuple(_TIMES[word] for word in ("mean", "p50", "p95", "p99"))
-    objectives: ClassVar[tuple[Metric, ...]] = tuple(_TIMES.values())
-    slow: ClassVar[Metric] = _TIMES["p99"]
-    columns: ClassVar[Mapping[str, Metric]] = columns(_TIMES["mean"], _TIMES["p99"])
-    shown: ClassVar[Shown] = Shown(
-        title="Time of pages",
+    judged_by: ClassVar[Times] = Times(
         of="page",
         many="pages",
         from_to="From the request for a page to the last byte of its last object in order.",
         waiting="the next page is asked for when one is whole.",
-        along="number of the page",
-        slowest="page p99",
     )
 
     request_bytes: int = REQUEST_BYTES
@@ -72,11 +59,6 @@ class Page(InPieces, frozen=True, kw_only=True, tag="page"):
     def waiting_bytes(self) -> int:
         """What can wait to be sent: all objects of a page."""
         return max(self.page_bytes, self.objects * self.object_bytes)
-
-    @property
-    def outage(self) -> Metric:
-        """The metric that shows what an outage costs."""
-        return _LONGEST
 
     @property
     def phrase(self) -> str:

@@ -4,8 +4,9 @@ import shlex
 from typing import ClassVar, Self
 
 from mptune._text import quoted
-from mptune.trial.metrics import COMPLETION, THROUGHPUT, Metric
+from mptune.trial.metrics import COMPLETION, THROUGHPUT
 from mptune.trial.workloads._base import BaseWorkload, Written
+from mptune.trial.workloads._criteria import Criteria
 
 #: How many they are.
 _ENDS = 2
@@ -24,7 +25,7 @@ class Programs(BaseWorkload, frozen=True, kw_only=True, tag="exec"):
     deadline_ns : the trial fails if the client has not ended after this long.
     """
 
-    metrics: ClassVar[tuple[Metric, ...]] = (COMPLETION, THROUGHPUT)
+    judged_by: ClassVar[Criteria] = Criteria((COMPLETION, THROUGHPUT))
     completes: ClassVar[bool] = True
 
     client: tuple[str, ...]

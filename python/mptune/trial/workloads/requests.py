@@ -6,29 +6,23 @@ from typing import ClassVar, Self
 import msgspec
 
 from mptune import units
-from mptune.trial.metrics import Metric, longest, times
 from mptune.trial.workloads._base import (
     FILE,
     THINK,
     InPieces,
-    Shown,
     Written,
     check_sizes,
     check_within,
-    columns,
     size_text,
     think_text,
     thinks_too_long,
     without_file,
 )
+from mptune.trial.workloads._criteria import Times
 from mptune.trial.workloads.lists import sizes
 
 #: Most requests at a time (`crates/mptune-core/src/workload/requests.rs`).
 _MOST_AT_ONCE = 1_000
-
-#: Times from a request to the last byte of its response in order.
-_TIMES = times("response")
-_LONGEST = longest("response")
 
 
 class Requests(InPieces, frozen=True, kw_only=True, tag="requests"):
@@ -46,18 +40,11 @@ class Requests(InPieces, frozen=True, kw_only=True, tag="requests"):
     at_once : requests under way together.
     """
 
-    metrics: ClassVar[tuple[Metric, ...]] = tuple(_TIMES[word] for word in ("mean", "p50", "p95", "p99"))
-    objectives: ClassVar[tuple[Metric, ...]] = tuple(_TIMES.values())
-    slow: ClassVar[Metric] = _TIMES["p99"]
-    columns: ClassVar[Mapping[str, Metric]] = columns(_TIMES["mean"], _TIMES["p99"])
-    shown: ClassVar[Shown] = Shown(
-        title="Time of responses",
+    judged_by: ClassVar[Times] = Times(
         of="response",
         many="responses",
         from_to="From a request to the last byte of its response in order.",
         waiting="a slow one delays the requests that come after it.",
-        along="number of the response",
-        slowest="response p99",
     )
 
     request_bytes: int
@@ -75,11 +62,6 @@ class Requests(InPieces, frozen=True, kw_only=True, tag="requests"):
     def waiting_bytes(self) -> int:
         """What can wait to be sent: all responses at once."""
         return self.at_once * max(self.request_bytes, self.response_bytes, *self.response_sizes)
-
-    @property
-    def outage(self) -> Metric:
-        """The metric that shows what an outage costs."""
-        return _LONGEST
 
     @property
     def phrase(self) -> str:

@@ -3,8 +3,9 @@
 from typing import Any, ClassVar, Self
 
 from mptune import units
-from mptune.trial.metrics import COMPLETION, THROUGHPUT, Metric
+from mptune.trial.metrics import COMPLETION, THROUGHPUT
 from mptune.trial.workloads._base import DEADLINE_NS, BaseWorkload, Written, check_sizes, size_text
+from mptune.trial.workloads._criteria import Criteria
 
 
 class Transfer(BaseWorkload, frozen=True, kw_only=True, tag="transfer"):
@@ -16,7 +17,7 @@ class Transfer(BaseWorkload, frozen=True, kw_only=True, tag="transfer"):
     deadline_ns : it is given up after this long, and is then reported as failed.
     """
 
-    metrics: ClassVar[tuple[Metric, ...]] = (COMPLETION, THROUGHPUT)
+    judged_by: ClassVar[Criteria] = Criteria((COMPLETION, THROUGHPUT))
     completes: ClassVar[bool] = True
 
     bytes: int

@@ -2,21 +2,22 @@
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import ClassVar, NamedTuple, Self
 
 from mptune import units
 from mptune._text import quoted
 from mptune.trial.kept import Piece, Record, sent_of
-from mptune.trial.metrics import Metric, time, times
+from mptune.trial.metrics import Metric, time
 from mptune.trial.workloads._base import (
     LONG_PATIENCE_NS,
     REQUEST_BYTES,
     InPieces,
-    Shown,
     Written,
     check_within,
     time_text,
 )
+from mptune.trial.workloads._criteria import Times
 
 #: The bitrates of a video unless others are asked for, bit/s: those of 16:9 in H.264 from the HLS authoring
 #: specification for Apple devices, 416x234 to 1920x1080.
@@ -35,9 +36,6 @@ LADDER: tuple[int, ...] = (
 _SEGMENT_NS, _BUFFER_NS = 4_000_000_000, 30_000_000_000
 #: Most bitrates (`crates/mptune-core/src/workload/video.rs`).
 _MOST_BITRATES = 256
-
-#: Times from the request for a segment to its last byte in order.
-_TIMES = times("segment")
 
 
 class _Watched(NamedTuple):
@@ -101,44 +99,39 @@ def _of_video(
     return read
 
 
-QUALITY = Metric(
-    name="quality",
-    word="video:quality",
-    unit="Mbit/s",
-    more_is_better=True,
-    read=_of_video(lambda one: one.quality),
-    floor=0.01,
-)
-STALLED = Metric(
-    name="stalled share",
-    word="video:stalled",
-    unit="%",
-    more_is_better=False,
-    read=_of_video(lambda one: 100 * one.stalled_s / one.viewed_s, of_time=True),
-    floor=0.1,
+def _metric(
+    word: str, name: str, unit: str, read: Callable[[Record], float | None], *, more_is_better: bool = False
+) -> Metric:
+    floor = 0.01 if unit == "Mbit/s" else 0.1
+    metric = Metric(name, unit, more_is_better, read, floor, word=f"video:{word}")
+    return replace(metric, tabled=f"video_{word}_{metric.ending}")
+
+
+STALLED = _metric(
+    "stalled",
+    "stalled share",
+    "%",
+    _of_video(lambda one: 100 * one.stalled_s / one.viewed_s, of_time=True),
 )
 
 #: Metrics of a video, the usual first. Pictures stand still for a share of the time from the
 #: arrival of the first segment to that of the last; the start is from the first request to the first segment.
 VIDEO = (
-    QUALITY,
-    Metric(
-        name="bitrate",
-        word="video:bitrate",
-        unit="Mbit/s",
+    _metric("quality", "quality", "Mbit/s", _of_video(lambda one: one.quality), more_is_better=True),
+    _metric(
+        "bitrate",
+        "bitrate",
+        "Mbit/s",
+        _of_video(lambda one: sum(one.bitrates) / len(one.bitrates)),
         more_is_better=True,
-        read=_of_video(lambda one: sum(one.bitrates) / len(one.bitrates)),
-        floor=0.01,
     ),
     STALLED,
-    time("start", _of_video(lambda one: 1e3 * one.start_s), "video:start"),
-    Metric(
-        name="changes of bitrate",
-        word="video:changes",
-        unit="/min",
-        more_is_better=False,
-        read=_of_video(lambda one: 60 * one.changes / one.viewed_s, of_time=True),
-        floor=0.1,
+    replace(time("start", _of_video(lambda one: 1e3 * one.start_s), "video:start"), tabled="video_start_ms"),
+    _metric(
+        "changes",
+        "changes of bitrate",
+        "/min",
+        _of_video(lambda one: 60 * one.changes / one.viewed_s, of_time=True),
     ),
 )
 
@@ -158,20 +151,15 @@ class Video(InPieces, frozen=True, kw_only=True, tag="video"):
     buffer_ns : playing time that the player keeps at most, at least two segments.
     """
 
-    metrics: ClassVar[tuple[Metric, ...]] = VIDEO
-    objectives: ClassVar[tuple[Metric, ...]] = (*VIDEO, *_TIMES.values())
-    slow: ClassVar[Metric] = _TIMES["p99"]
-    columns: ClassVar[Mapping[str, Metric]] = {
-        f"{metric.word.replace(':', '_')}_{metric.ending}": metric for metric in VIDEO
-    }
-    shown: ClassVar[Shown] = Shown(
-        title="Time of segments",
+    judged_by: ClassVar[Times] = Times(
         of="segment",
         many="segments",
         from_to="From the request for a segment of the video to its last byte in order.",
         waiting="the next segment is asked for when one is there and the buffer has room.",
-        along="number of the segment",
-        slowest="segment p99",
+        shown=(),
+        in_tables=(),
+        own=VIDEO,
+        standstill=STALLED,
     )
 
     request_bytes: int = REQUEST_BYTES
@@ -189,11 +177,6 @@ class Video(InPieces, frozen=True, kw_only=True, tag="video"):
     def waiting_bytes(self) -> int:
         """What can wait to be sent: a segment."""
         return -(-self.ladder_bps[-1] * self.segment_ns // 8_000_000_000)
-
-    @property
-    def outage(self) -> Metric:
-        """The metric that shows what an outage costs."""
-        return STALLED
 
     @property
     def phrase(self) -> str:
