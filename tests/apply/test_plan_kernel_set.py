@@ -6,7 +6,8 @@ from typing import get_args
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mptune.apply._kernel_set import MOST, Endpoints, Families, Use, nearest, used
+from mptune.linux.path_manager.ends import MOST
+from mptune.linux.path_manager.nearest import Endpoints, Families, Use, nearest, used
 
 FIRST = (0, 0)
 

@@ -15,11 +15,13 @@ from mptune._text import digits
 from mptune.apply import _words
 from mptune.apply._loss import Loss, loss
 from mptune.apply._settings import Intent, Present, Setting
+from mptune.apply._subflows import Subflows, subflows
 from mptune.apply.machine import LIMITS, Reading, Seen, limits_in, look
 from mptune.apply.plan import Difference, HostPlan, Outline, Part, outline, resolve
 from mptune.apply.policy import POLICIES, content
 from mptune.decision.model_error import GainOnKernel, OnKernel
 from mptune.errors import InputError, MptuneError, one_of
+from mptune.linux.path_manager import commands
 from mptune.result.values import Gain, Interval
 from mptune.topology import Site
 from mptune.trial import FIXED
@@ -75,6 +77,7 @@ class HostAdvice(msgspec.Struct, frozen=True, kw_only=True):
     unread : why not.
     notes : what cannot be set, or has to be known.
     risks : what may go wrong there.
+    commands : the MPTCP settings for a shell, as far as they are not there already.
     plan : with what was read.
     """
 
@@ -86,6 +89,7 @@ class HostAdvice(msgspec.Struct, frozen=True, kw_only=True):
     read: str | None
     unread: str | None
     lines: tuple[Line, ...]
+    commands: tuple[str, ...]
     notes: tuple[str, ...]
     risks: tuple[str, ...]
     plan: HostPlan
@@ -141,6 +145,7 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
     opener : who opens connections.
     wanted : subflows that the answer sends on.
     used, standby : those that the kernel will send on, and keep in reserve.
+    subflows : what a connection gets now and with the settings; None if a machine was not read.
     """
 
     run: str
@@ -151,6 +156,7 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
     used: tuple[str, ...]
     standby: tuple[str, ...]
     hosts: tuple[HostAdvice, ...]
+    subflows: Subflows | None
     expected: Expected
     differs: tuple[Differing, ...]
     risks: tuple[str, ...]
@@ -193,7 +199,8 @@ def advise(
     differences = dict.fromkeys(
         (difference.what, difference.asked, difference) for plan in chosen for difference in plan.differs
     )
-    hosts = tuple(_host(outlined, plan, connections, look) for plan in chosen)
+    read: dict[Part, tuple[HostPlan, Present]] = {}
+    hosts = tuple(_host(outlined, plan, connections, look, read) for plan in chosen)
     return Advice(
         run=str(run),
         answer=outlined.answered.answer.answer[0],
@@ -203,6 +210,7 @@ def advise(
         used=outlined.used,
         standby=outlined.standby,
         hosts=hosts,
+        subflows=subflows(outlined, read),
         expected=_expected(outlined),
         differs=tuple(_differing(outlined, difference, simulate) for _, _, difference in differences),
         risks=tuple(_risks(outlined)),
@@ -239,9 +247,20 @@ def document(advice: Advice) -> dict[str, Any]:
 # A host.
 
 
-def _host(outlined: Outline, host: HostPlan, connections: int, look: Look) -> HostAdvice:
+def _host(
+    outlined: Outline,
+    host: HostPlan,
+    connections: int,
+    look: Look,
+    read: dict[Part, tuple[HostPlan, Present]],
+) -> HostAdvice:
+    """The advice for one machine; what was read there is added to `read`."""
+
     def use(seen: Seen) -> HostAdvice:
         plan = host if seen.present is None else resolve(host, _with_settings(host, seen))
+        end = None if seen.present is None else seen.present.end
+        if seen.present is not None:
+            read[plan.part] = plan, seen.present
         reading = _reading(plan, seen)
         present = _present(plan, seen, reading)
         opens = plan.intent.opens
@@ -265,6 +284,7 @@ def _host(outlined: Outline, host: HostPlan, connections: int, look: Look) -> Ho
             read=seen.how or None,
             unread=seen.reason or None,
             lines=lines,
+            commands=tuple(commands(_needed_there(plan, present), end)),
             notes=plan.notes,
             risks=(
                 *_of_host(outlined, plan, lines, seen, connections),
@@ -275,6 +295,15 @@ def _host(outlined: Outline, host: HostPlan, connections: int, look: Look) -> Ho
 
     advice: HostAdvice = look(host.intent.site, host.intent.file, use)
     return advice
+
+
+def _needed_there(plan: HostPlan, present: list[Setting | None]) -> list[Setting]:
+    """Settings that are not there already, as far as that is known."""
+    return [
+        row
+        for row, now in zip(plan.settings, present, strict=True)
+        if now is None or _words.value(now) != _words.value(row)
+    ]
 
 
 def _with_settings(host: HostPlan, seen: Seen) -> Present:

@@ -7,7 +7,7 @@ by `resolve`, from what was read there; until then a plan has placeholders: `<ip
 the value of a sysctl `*` for what is there now, and `>=` for a value that is only ever raised.
 
 Endpoints belong to interfaces, not to paths, so the kernel cannot have every set of subflows: what it will
-use is computed (`mptune.apply._kernel_set`), and differences from the answer are reported.
+use is computed (`mptune.linux.path_manager.nearest`), and differences from the answer are reported.
 """
 
 from pathlib import Path
@@ -16,12 +16,14 @@ from typing import Any, Literal
 import msgspec
 
 from mptune._text import over
-from mptune.apply import _kernel_set, _settings
+from mptune.apply import _settings
 from mptune.apply._answered import Answered, read_answered
-from mptune.apply._kernel_set import Endpoints, Families, Pair, Use, Used
-from mptune.apply._settings import Intent, Present, Unknown, flags
+from mptune.apply._settings import Intent, Present, Unknown
 from mptune.apply.policy import Policy, policy_of
 from mptune.errors import InputError, MptuneError
+from mptune.linux.path_manager import nearest as _nearest
+from mptune.linux.path_manager.ends import MOST
+from mptune.linux.path_manager.nearest import FLAGS, Endpoints, Families, Pair, Use, Used
 from mptune.topology import BOTH, FAMILIES, Site
 from mptune.topology import Path as NetworkPath
 from mptune.trial import DEFAULT_FAMILY, FIXED, PLAIN_TCP
@@ -275,7 +277,7 @@ class _View:
     def nearest(self, initial: Pair) -> Endpoints:
         if self.answer.opm == "default" or (self.answer.opm in _SAME_PATH and len(self.wanted) <= 1):
             return self.without_endpoints(initial)
-        return _kernel_set.nearest(self.size, initial, self.wanted, self.standby, self.weights, self.families)
+        return _nearest.nearest(self.size, initial, self.wanted, self.standby, self.weights, self.families)
 
 
 class _Found(msgspec.Struct, frozen=True, kw_only=True):
@@ -302,7 +304,7 @@ def _tcp(view: _View) -> _Found:
 
 def _mptcp(view: _View) -> _Found:
     endpoints = view.nearest(view.initial)
-    used = _kernel_set.used(endpoints)
+    used = _nearest.used(endpoints)
     return _Found(
         endpoints=endpoints,
         used=used,
@@ -382,7 +384,7 @@ def _set_differences(view: _View, endpoints: Endpoints, used: Used) -> list[Diff
         reasons.append(f"Without {', '.join(missing)}.")
     if surplus:
         reasons.append(f"With {', '.join(surplus)}, which the answer keeps silent.")
-    most = _kernel_set.MOST
+    most = MOST
     if missing and len(used.active) + len(used.standby) > most:
         reasons.append(f"The kernel opens {most} subflows beside the first at most.")
     reasons.extend(_better_beginning(view, endpoints, used))
@@ -404,7 +406,7 @@ def _better_beginning(view: _View, endpoints: Endpoints, used: Used) -> list[str
         return len(given - asked), len(asked - given)
 
     others = [pair for pair in view.wanted if pair != endpoints.initial]
-    tried = {pair: missed(_kernel_set.used(view.nearest(pair))) for pair in others}
+    tried = {pair: missed(_nearest.used(view.nearest(pair))) for pair in others}
     best = min(tried, key=tried.__getitem__, default=None)
     if best is None or tried[best] >= missed(used):
         return []
@@ -483,7 +485,7 @@ def _limits(view: _View, subflows: _Found, opening: bool) -> tuple[int, int] | N
 
 def _joined(subflows: _Found) -> tuple[int, int] | None:
     """Subflows that a daemon at the other side may open beside the first."""
-    further = min(len(subflows.used.active) + len(subflows.used.standby) - 1, _kernel_set.MOST)
+    further = min(len(subflows.used.active) + len(subflows.used.standby) - 1, MOST)
     return (further, 0) if further else None
 
 
@@ -491,7 +493,7 @@ def _endpoints(
     view: _View, site: Site, subflows: _Found, opening: bool
 ) -> tuple[tuple[int, str, tuple[str, ...]], ...]:
     """Interfaces with an endpoint, the family of its address, and its flags."""
-    uses = [(number, flags(use)) for number, use in enumerate(subflows.endpoints.uses) if use != "none"]
+    uses = [(number, FLAGS[use]) for number, use in enumerate(subflows.endpoints.uses) if use != "none"]
     announced = [(number, ("signal",)) for number in subflows.endpoints.announced]
     return tuple((*view.end(site, number), has) for number, has in (uses if opening else announced))
 

@@ -16,7 +16,9 @@ The rules are those of the kernel's own path manager (net/mptcp/pm_kernel.c, bef
 
 Here are only numbers of addresses: a pair is one of who opens connections and one of the other side. Over
 both families those of IPv6 come last, in the order of those of IPv4. What is set where is
-`mptune.apply.plan`'s business.
+`mptune.apply.plan`'s business. Many sets are compared here, so that the rules have a short form, for ends
+whose limits are ample and where nobody else has endpoints; the whole is in
+`mptune.linux.path_manager.connection`, and a test holds the two together.
 """
 
 import itertools
@@ -24,14 +26,20 @@ import math
 from collections.abc import Collection, Iterator, Mapping
 from typing import Literal, NamedTuple
 
+from mptune.linux.path_manager.ends import MOST
+
 #: An address of who opens connections, and one of the other side.
 Pair = tuple[int, int]
 
 #: Flags of endpoints on the side that opens connections; "none" is no endpoint.
 Use = Literal["none", "subflow", "backup", "fullmesh"]
 
-#: Most subflows beside the first one, and most endpoints (MPTCP_PM_ADDR_MAX).
-MOST = 8
+#: Flags of an endpoint by its use.
+FLAGS: dict[Use, tuple[str, ...]] = {
+    "subflow": ("subflow",),
+    "backup": ("subflow", "backup"),
+    "fullmesh": ("subflow", "fullmesh"),
+}
 
 #: Families with endpoints `fullmesh`, as whether they are IPv6 beside IPv4.
 _MESHES: tuple[frozenset[bool], ...] = tuple(map(frozenset, ([], [False], [True], [False, True])))
