@@ -85,9 +85,9 @@ def machines(run: Path | None, hosts: Sequence[str]) -> list[Target]:
 
 
 def _plans(run: Path, hosts: Sequence[str], *, daemon: bool = False) -> list[tuple[Target, HostPlan]]:
-    from mptune.apply import plan as planning  # with pandas, which a file of settings does not need
+    from mptune.apply.kernels import planned  # with pandas, which a file of settings does not need
 
-    plans = {plan.site: plan for plan in planning.plan(run, daemon=daemon)}
+    plans = {plan.site: plan for plan in planned(run, daemon=daemon).hosts}
     for host in hosts:
         if host not in plans:
             raise InputError("--host", "", one_of(plans, host))
