@@ -139,6 +139,15 @@ def test_what_is_off_is_named(ours, theirs, words):
     assert words in reason(client, other, (OURS[1], THEIRS[0]))
 
 
+def test_endpoints_laminar_answer_one_announcement_each():
+    """net-next 503."""
+    told = [(address, "signal") for address in THEIRS[1:]]
+    client = end(OURS, (OURS[1], "laminar"), (OURS[2], "laminar"))
+    assert pairs(predict(client, server(*told), FIRST)) == [FIRST, (OURS[1], THEIRS[1]), (OURS[2], THEIRS[2])]
+    one = end(OURS, (OURS[1], "laminar"))
+    assert pairs(predict(one, server(*told), FIRST)) == [FIRST, (OURS[1], THEIRS[1])]
+
+
 @given(st.data())
 def test_the_short_form_for_ample_limits_says_the_same(data):
     """`nearest.used`, with which sets of endpoints are compared."""
