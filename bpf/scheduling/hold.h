@@ -23,6 +23,16 @@
  *
  * which is enough for the longest path to be asked for data in its turn: the scheduler compares waits in queues.
  *
+ * Where a burst overflows a queue, the repair takes round trip after round trip, and holds up the faster ones for as long. So
+ * the kernel paces a subflow that would hold them up by a single one:
+ *
+ *   (7)  it sends no faster than its rate while 2 R T > W
+ *
+ * A buffer that grows would stay small while a path is held, and the path held while the buffer is small. So a subflow's part of
+ * it (sndbuf_expand) has room for what the faster ones send meanwhile:
+ *
+ *   (8)  buffer >= 2 cwnd (1 + R T / cwnd)                    the kernel's is 2 cwnd
+ *
  * A released path carries data a second later at worst (holding.h). Reinjection ignores rates, so that a held path takes over
  * when the others die. Not here: growth and reduction of windows.
  */
@@ -43,6 +53,12 @@
 /* Equation 6: what may wait, in parts of what is delivered in the longest RTT; and in bytes, more than any buffer. */
 #define WAITING_RTTS 3
 #define MOST_UNSENT (1ull << 30)
+/* Equation 7: times that a segment is under way which is lost once. */
+#define REPAIRED 2
+/* Equation 8: windows in the kernel's buffer, segments of its smallest, and segments beyond which a part does not grow. */
+#define WINDOWS 2
+#define LEAST_WINDOW 10u
+#define MOST_BUFFERED (1u << 18)
 /* us for which a best rate counts, once or twice. */
 #define MEMORY_US 2000000
 
@@ -53,12 +69,14 @@ struct hold {
 	__u32 longest;	  /* of equation 6, us */
 	__u8 faster;	  /* siblings in R */
 	bool held;
+	bool paced; /* equation 7 */
 };
 
 /* A policy that goes on from here (quick.h) has a state of its own, which begins with this one. */
 #ifndef POLICY_PRIVATE
 #define POLICY_PRIVATE struct hold
 #define POLICY_OBSERVE remember
+#define POLICY_BUFFERED buffered_windows
 #define policy_rate hold_rate
 #endif
 
@@ -133,23 +151,47 @@ static __always_inline __u64 window_of(const struct walk *walk)
 	return min(connection->wnd_end - connection->snd_una, (__u64)connection->sk.icsk_inet.sk.sk_sndbuf);
 }
 
-/* Equations 1 to 3. */
-SEPARATE int would_block(struct tcp_sock *tp HOOKS_SOCKET)
+/* R T after equations 1 and 2. Below 2^34 bytes per second for 2^27 us. */
+static __always_inline __u64 sent_meanwhile(const struct tcp_sock *tp, const struct hold *hold)
+{
+	__u64 least = (__u64)tp->rtt_min.s[0].v * LEAST_RTTS / 4;
+
+	return ((__u64)hold->rate << 10) * min(of_burst(tp, max(tp->srtt_us >> 3, least)), LONGEST_US) / 1000000;
+}
+
+/* Equations 3 and 7. */
+enum { HARMLESS, PACED, HELD };
+
+SEPARATE int harm(struct tcp_sock *tp HOOKS_SOCKET)
 {
 	struct hold *hold = holding((struct sock *)tp);
+	__u64 window, meanwhile;
 	struct walk walk;
-	__u64 time, needed, window;
 
+	hold->faster = 0;
 	if (!begin(&walk, tp))
-		return false;
+		return HARMLESS;
 	window = window_of(&walk);
 	sum_of_faster(tp, hold, &walk);
 	if (!hold->faster)
-		return false;
-	time = min(of_burst(tp, max(tp->srtt_us >> 3, tp->rtt_min.s[0].v * LEAST_RTTS / 4)), LONGEST_US);
-	/* 2^34 bytes per second for 2^27 us. */
-	needed = ((__u64)hold->rate << 10) * time / 1000000;
-	return needed * 64 > window * (hold->held ? RELEASED_BELOW : 64);
+		return HARMLESS;
+	meanwhile = sent_meanwhile(tp, hold);
+	if (meanwhile * 64 > window * (hold->held ? RELEASED_BELOW : 64))
+		return HELD;
+	return meanwhile * REPAIRED > window ? PACED : HARMLESS;
+}
+
+/* Equation 8, in windows. The kernel's product is of 32 bits, with less than 2^13 bytes for a segment. */
+static __always_inline __u32 buffered_windows(struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	const struct hold *hold = holding(sk);
+	__u32 cwnd = max(tp->snd_cwnd, LEAST_WINDOW);
+	__u64 windows = WINDOWS;
+
+	if (hold->faster)
+		windows += WINDOWS * sent_meanwhile(tp, hold) / ((__u64)cwnd * max(tp->mss_cache, 1u));
+	return min(windows, max((__u64)MOST_BUFFERED / cwnd, (__u64)WINDOWS));
 }
 
 /* Equation 6. The kernel wakes up whoever waits for room, so that small changes are not worth it. */
@@ -174,8 +216,10 @@ static __always_inline __u64 hold_rate(struct sock *sk)
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct hold *hold = holding(sk);
 	__u64 delivers = best(hold);
+	int does = harm(tp);
 
-	hold->held = would_block(tp);
+	hold->held = does == HELD;
+	pace_only_if(sk, &hold->paced, does == PACED);
 	if (is_subflow(tp))
 		limit_queue(sk, hold);
 	if (hold->held)

@@ -8,6 +8,8 @@
 //! (4)  rate = 2 min(best, cwnd / srtt)
 //! (5)  N = max(1, burst / cwnd), and 1 before the first loss
 //! (6)  unsent <= max(cwnd, 3 best max_j(srtt_j)) over the subflows j that are not held
+//! (7)  it sends no faster than its rate while 2 R T > W
+//! (8)  its part of a send buffer that grows >= 2 cwnd (1 + R T / cwnd)
 //! ```
 //!
 //! where `best_j` is the largest delivery rate of subflow `j` in the last 2 to 4 s.
@@ -25,6 +27,11 @@ const RELEASED_BELOW: f64 = 54.0 / 64.0;
 const DEMAND: f64 = 2.0;
 /// Equation 6: what may wait, in parts of what is delivered in the longest RTT.
 const WAITING_RTTS: f64 = 3.0;
+/// Equation 7: times that a segment is under way which is lost once.
+const REPAIRED: f64 = 2.0;
+/// Equation 8: the kernel's smallest window, and its windows in a buffer.
+const LEAST_WINDOW: f64 = 10.0;
+const WINDOWS: f64 = 2.0;
 /// Time for which a best rate counts, once or twice.
 const MEMORY: Nanos = 2 * SECOND;
 
@@ -45,6 +52,8 @@ struct State {
     /// Largest delivery rates of this period and the last, segments per ns.
     best: [f64; 2],
     period_end: Nanos,
+    /// Equation 7, segments per ns.
+    limit: Option<f64>,
 }
 
 impl State {
@@ -79,15 +88,14 @@ impl Hold {
         faster.map(|(id, _)| self.subflows[id].best()).sum()
     }
 
-    /// Equations 2 and 3.
-    fn would_block(&self, view: &View<'_>) -> bool {
+    /// R T of equations 1 and 2, segments.
+    fn sent_meanwhile(&self, view: &View<'_>) -> f64 {
         let own = &view.subflows[view.own];
         if !own.usable {
-            return false;
+            return 0.0;
         }
         let time = (own.srtt as f64).max(LEAST_RTTS * own.min_rtt as f64) * rounds(own);
-        let part = if own.held { RELEASED_BELOW } else { 1.0 };
-        self.faster(view) * time > part * view.window
+        self.faster(view) * time
     }
 }
 
@@ -96,14 +104,32 @@ impl PathPolicy for Hold {
         if let Some(rate) = view.delivers {
             self.subflows[view.own].remember(view.now, rate);
         }
-        if self.would_block(&view) {
+        let own = &view.subflows[view.own];
+        let meanwhile = self.sent_meanwhile(&view);
+        let state = &mut self.subflows[view.own];
+        state.limit = None;
+        // Equation 3.
+        if meanwhile > view.window * if own.held { RELEASED_BELOW } else { 1.0 } {
             return 0.0;
         }
-        let (own, best) = (&view.subflows[view.own], self.subflows[view.own].best());
-        if best == 0.0 {
-            return pacing_rate(&Peer { pace: 0.0, held: false, ..*own });
-        }
-        DEMAND * best.min(own.window / own.srtt.max(1) as f64)
+        let best = state.best();
+        let rate = if best == 0.0 {
+            pacing_rate(&Peer { pace: 0.0, held: false, ..*own })
+        } else {
+            DEMAND * best.min(own.window / own.srtt.max(1) as f64)
+        };
+        state.limit = (REPAIRED * meanwhile > view.window).then_some(rate);
+        rate
+    }
+
+    fn limit(&self, subflow: usize) -> Option<f64> {
+        self.subflows[subflow].limit
+    }
+
+    fn buffered(&self, view: View<'_>) -> f64 {
+        let cwnd = view.subflows[view.own].cwnd.max(LEAST_WINDOW);
+        // A number of windows.
+        (WINDOWS * self.sent_meanwhile(&view) / cwnd).floor() * cwnd / WINDOWS
     }
 
     fn unsent(&self, view: View<'_>) -> f64 {
@@ -131,6 +157,7 @@ mod tests {
             srtt: rtt_ms * MILLISECOND,
             min_rtt: rtt_ms * MILLISECOND,
             window,
+            cwnd: window,
             ssthresh: window,
             ..Peer::default()
         })
@@ -253,6 +280,30 @@ mod tests {
         close(unsent(&subflows, 0), 102.0);
         subflows[0].window = 110.0;
         close(unsent(&subflows, 0), 110.0);
+    }
+
+    #[test]
+    fn who_would_hold_up_faster_ones_by_a_repair_is_paced_and_its_buffer_has_room_for_them() {
+        let subflows = subflows();
+        let mut hold = warm(&subflows);
+        let mut paced = |own, window| {
+            let view = View {
+                subflows: &subflows,
+                own,
+                delivers: None,
+                delivered: 0,
+                window,
+                waiting: 1e9,
+                now: 0,
+            };
+            let rate = hold.rate(view);
+            (hold.limit(own) == Some(rate), hold.limit(own), hold.buffered(view))
+        };
+        // R T is 425: twice of it is above 800, and nine halves of a window of 86.
+        assert_eq!(paced(1, 800.0), (true, segments_per_ms(0.8), 9.0 * 86.0 / 2.0));
+        assert_eq!(paced(1, 900.0), (false, None, 9.0 * 86.0 / 2.0));
+        assert_eq!(paced(1, 400.0).1, None, "held");
+        assert_eq!(paced(0, 10.0), (false, None, 0.0), "nothing is faster");
     }
 
     #[test]

@@ -56,6 +56,12 @@ pub trait PathPolicy {
         f64::INFINITY
     }
 
+    /// Segments for which its part of a send buffer that grows has room beside those of its window algorithm, until its
+    /// next ACK, after [`Self::rate`].
+    fn buffered(&self, _view: View<'_>) -> f64 {
+        0.0
+    }
+
     /// A subflow starts, or starts again, on a path with these parameters.
     fn reset(&mut self, subflow: usize, path: Parameters);
 }

@@ -67,6 +67,14 @@ impl PathPolicy for Quick {
         if others_are_quicker(&view, message) { 0.0 } else { rate }
     }
 
+    fn limit(&self, subflow: usize) -> Option<f64> {
+        self.hold.limit(subflow)
+    }
+
+    fn buffered(&self, view: View<'_>) -> f64 {
+        self.hold.buffered(view)
+    }
+
     fn unsent(&self, view: View<'_>) -> f64 {
         self.hold.unsent(view)
     }
