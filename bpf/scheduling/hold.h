@@ -26,7 +26,7 @@
  * Where a burst overflows a queue, the repair takes round trip after round trip, and holds up the faster ones for as long. So
  * the kernel paces a subflow that would hold them up by a single one:
  *
- *   (7)  it sends no faster than its rate while 2 R T > W
+ *   (7)  it sends no faster than its rate while R (T + srtt N) > W
  *
  * A buffer that grows would stay small while a path is held, and the path held while the buffer is small. So a subflow's part of
  * it (sndbuf_expand) has room for what the faster ones send meanwhile:
@@ -53,8 +53,6 @@
 /* Equation 6: what may wait, in parts of what is delivered in the longest RTT; and in bytes, more than any buffer. */
 #define WAITING_RTTS 3
 #define MOST_UNSENT (1ull << 30)
-/* Equation 7: times that a segment is under way which is lost once. */
-#define REPAIRED 2
 /* Equation 8: windows in the kernel's buffer, segments of its smallest, and segments beyond which a part does not grow. */
 #define WINDOWS 2
 #define LEAST_WINDOW 10u
@@ -151,12 +149,18 @@ static __always_inline __u64 window_of(const struct walk *walk)
 	return min(connection->wnd_end - connection->snd_una, (__u64)connection->sk.icsk_inet.sk.sk_sndbuf);
 }
 
-/* R T after equations 1 and 2. Below 2^34 bytes per second for 2^27 us. */
-static __always_inline __u64 sent_meanwhile(const struct tcp_sock *tp, const struct hold *hold)
+/* T of equation 2 for N = 1, us. */
+static __always_inline __u32 under_way(const struct tcp_sock *tp)
 {
 	__u64 least = (__u64)tp->rtt_min.s[0].v * LEAST_RTTS / 4;
 
-	return ((__u64)hold->rate << 10) * min(of_burst(tp, max(tp->srtt_us >> 3, least)), LONGEST_US) / 1000000;
+	return max(tp->srtt_us >> 3, (__u32)least);
+}
+
+/* R times a time on the path, of us, and N, after equation 1. Below 2^34 bytes per second for 2^27 us. */
+static __always_inline __u64 sent_meanwhile(const struct tcp_sock *tp, const struct hold *hold, __u32 time)
+{
+	return ((__u64)hold->rate << 10) * min(of_burst(tp, time), LONGEST_US) / 1000000;
 }
 
 /* Equations 3 and 7. */
@@ -165,7 +169,7 @@ enum { HARMLESS, PACED, HELD };
 SEPARATE int harm(struct tcp_sock *tp HOOKS_SOCKET)
 {
 	struct hold *hold = holding((struct sock *)tp);
-	__u64 window, meanwhile;
+	__u64 window;
 	struct walk walk;
 
 	hold->faster = 0;
@@ -175,10 +179,9 @@ SEPARATE int harm(struct tcp_sock *tp HOOKS_SOCKET)
 	sum_of_faster(tp, hold, &walk);
 	if (!hold->faster)
 		return HARMLESS;
-	meanwhile = sent_meanwhile(tp, hold);
-	if (meanwhile * 64 > window * (hold->held ? RELEASED_BELOW : 64))
+	if (sent_meanwhile(tp, hold, under_way(tp)) * 64 > window * (hold->held ? RELEASED_BELOW : 64))
 		return HELD;
-	return meanwhile * REPAIRED > window ? PACED : HARMLESS;
+	return sent_meanwhile(tp, hold, under_way(tp) + (tp->srtt_us >> 3)) > window ? PACED : HARMLESS;
 }
 
 /* Equation 8, in windows. The kernel's product is of 32 bits, with less than 2^13 bytes for a segment. */
@@ -190,7 +193,7 @@ static __always_inline __u32 buffered_windows(struct sock *sk)
 	__u64 windows = WINDOWS;
 
 	if (hold->faster)
-		windows += WINDOWS * sent_meanwhile(tp, hold) / ((__u64)cwnd * max(tp->mss_cache, 1u));
+		windows += WINDOWS * sent_meanwhile(tp, hold, under_way(tp)) / ((__u64)cwnd * max(tp->mss_cache, 1u));
 	return min(windows, max((__u64)MOST_BUFFERED / cwnd, (__u64)WINDOWS));
 }
 

@@ -8,7 +8,7 @@
 //! (4)  rate = 2 min(best, cwnd / srtt)
 //! (5)  N = max(1, burst / cwnd), and 1 before the first loss
 //! (6)  unsent <= max(cwnd, 3 best max_j(srtt_j)) over the subflows j that are not held
-//! (7)  it sends no faster than its rate while 2 R T > W
+//! (7)  it sends no faster than its rate while R (T + srtt N) > W
 //! (8)  its part of a send buffer that grows >= 2 cwnd (1 + R T / cwnd)
 //! ```
 //!
@@ -27,8 +27,6 @@ const RELEASED_BELOW: f64 = 54.0 / 64.0;
 const DEMAND: f64 = 2.0;
 /// Equation 6: what may wait, in parts of what is delivered in the longest RTT.
 const WAITING_RTTS: f64 = 3.0;
-/// Equation 7: times that a segment is under way which is lost once.
-const REPAIRED: f64 = 2.0;
 /// Equation 8: the kernel's smallest window, and its windows in a buffer.
 const LEAST_WINDOW: f64 = 10.0;
 const WINDOWS: f64 = 2.0;
@@ -88,14 +86,14 @@ impl Hold {
         faster.map(|(id, _)| self.subflows[id].best()).sum()
     }
 
-    /// R T of equations 1 and 2, segments.
-    fn sent_meanwhile(&self, view: &View<'_>) -> f64 {
+    /// R T of equations 1 and 2, segments; and R srtt N.
+    fn sent_meanwhile(&self, view: &View<'_>) -> (f64, f64) {
         let own = &view.subflows[view.own];
         if !own.usable {
-            return 0.0;
+            return (0.0, 0.0);
         }
-        let time = (own.srtt as f64).max(LEAST_RTTS * own.min_rtt as f64) * rounds(own);
-        self.faster(view) * time
+        let (faster, srtt) = (self.faster(view) * rounds(own), own.srtt as f64);
+        (faster * srtt.max(LEAST_RTTS * own.min_rtt as f64), faster * srtt)
     }
 }
 
@@ -105,7 +103,7 @@ impl PathPolicy for Hold {
             self.subflows[view.own].remember(view.now, rate);
         }
         let own = &view.subflows[view.own];
-        let meanwhile = self.sent_meanwhile(&view);
+        let (meanwhile, repairing) = self.sent_meanwhile(&view);
         let state = &mut self.subflows[view.own];
         state.limit = None;
         // Equation 3.
@@ -118,7 +116,7 @@ impl PathPolicy for Hold {
         } else {
             DEMAND * best.min(own.window / own.srtt.max(1) as f64)
         };
-        state.limit = (REPAIRED * meanwhile > view.window).then_some(rate);
+        state.limit = (meanwhile + repairing > view.window).then_some(rate);
         rate
     }
 
@@ -129,7 +127,7 @@ impl PathPolicy for Hold {
     fn buffered(&self, view: View<'_>) -> f64 {
         let cwnd = view.subflows[view.own].cwnd.max(LEAST_WINDOW);
         // A number of windows.
-        (WINDOWS * self.sent_meanwhile(&view) / cwnd).floor() * cwnd / WINDOWS
+        (WINDOWS * self.sent_meanwhile(&view).0 / cwnd).floor() * cwnd / WINDOWS
     }
 
     fn unsent(&self, view: View<'_>) -> f64 {
@@ -299,9 +297,9 @@ mod tests {
             let rate = hold.rate(view);
             (hold.limit(own) == Some(rate), hold.limit(own), hold.buffered(view))
         };
-        // R T is 425: twice of it is above 800, and nine halves of a window of 86.
-        assert_eq!(paced(1, 800.0), (true, segments_per_ms(0.8), 9.0 * 86.0 / 2.0));
-        assert_eq!(paced(1, 900.0), (false, None, 9.0 * 86.0 / 2.0));
+        // R T is 425, and R srtt 340: beyond 760, and nine halves of a window of 86.
+        assert_eq!(paced(1, 760.0), (true, segments_per_ms(0.8), 9.0 * 86.0 / 2.0));
+        assert_eq!(paced(1, 770.0), (false, None, 9.0 * 86.0 / 2.0));
         assert_eq!(paced(1, 400.0).1, None, "held");
         assert_eq!(paced(0, 10.0), (false, None, 0.0), "nothing is faster");
     }
