@@ -8,7 +8,8 @@
  *
  *   (1)  R = sum of best_j over siblings j with min_rtt_j N_j < min_rtt N that are neither held nor timed out
  *   (2)  T = max(srtt, 5/4 min_rtt) N                   a loss on the way costs more than an RTT; seldom there is one
- *   (3)  hold while R T > W, release when R T < 27/32 W      W: what of the window is left to the connection
+ *   (3)  hold while R T > W, release when R T < 27/32 W      W: what of the window is left to the connection; of one that
+ *                                                          grows, by its being used, release when R T <= W
  *   (4)  rate = 2 min(best, cwnd / srtt)                else slow start on a slow path asks for many times its rate
  *
  * where best_j is j's largest delivery rate of the last 2 to 4 s, and N the round trips of a burst: the scheduler hands
@@ -26,7 +27,7 @@
  * Where a burst overflows a queue, the repair takes round trip after round trip, and holds up the faster ones for as long. So
  * the kernel paces a subflow that would hold them up by a single one:
  *
- *   (7)  it sends no faster than its rate while R (T + srtt N) > W
+ *   (7)  it sends no faster than its rate while R (T + srtt N) > W, and before its first loss
  *
  * A buffer that grows would stay small while a path is held, and the path held while the buffer is small. So a subflow's part of
  * it (sndbuf_expand) has room for what the faster ones send meanwhile:
@@ -140,13 +141,25 @@ static __always_inline void sum_of_faster(const struct tcp_sock *tp, struct hold
 	}
 }
 
+static __always_inline const struct mptcp_sock *connection_of(const struct walk *walk)
+{
+	return bpf_rdonly_cast(walk->mine->conn, bpf_core_type_id_kernel(struct mptcp_sock));
+}
+
 /* Bytes that the connection may have under way. */
 static __always_inline __u64 window_of(const struct walk *walk)
 {
-	const struct mptcp_sock *connection =
-		bpf_rdonly_cast(walk->mine->conn, bpf_core_type_id_kernel(struct mptcp_sock));
+	const struct mptcp_sock *connection = connection_of(walk);
 
 	return min(connection->wnd_end - connection->snd_una, (__u64)connection->sk.icsk_inet.sk.sk_sndbuf);
+}
+
+/* Equation 3, in 1/64 of the window. */
+static __always_inline __u32 held_above(const struct walk *walk, const struct hold *hold)
+{
+	const struct sock *sk = &connection_of(walk)->sk.icsk_inet.sk;
+
+	return hold->held && BPF_CORE_READ_BITFIELD(sk, sk_userlocks) & SOCK_SNDBUF_LOCK ? RELEASED_BELOW : 64;
 }
 
 /* T of equation 2 for N = 1, us. */
@@ -169,18 +182,21 @@ enum { HARMLESS, PACED, HELD };
 SEPARATE int harm(struct tcp_sock *tp HOOKS_SOCKET)
 {
 	struct hold *hold = holding((struct sock *)tp);
-	__u64 window;
+	__u64 window, most;
 	struct walk walk;
 
 	hold->faster = 0;
 	if (!begin(&walk, tp))
 		return HARMLESS;
 	window = window_of(&walk);
+	most = window * held_above(&walk, hold);
 	sum_of_faster(tp, hold, &walk);
 	if (!hold->faster)
 		return HARMLESS;
-	if (sent_meanwhile(tp, hold, under_way(tp)) * 64 > window * (hold->held ? RELEASED_BELOW : 64))
+	if (sent_meanwhile(tp, hold, under_way(tp)) * 64 > most)
 		return HELD;
+	if (tp->snd_ssthresh >= INFINITE_SSTHRESH)
+		return PACED;
 	return sent_meanwhile(tp, hold, under_way(tp) + (tp->srtt_us >> 3)) > window ? PACED : HARMLESS;
 }
 

@@ -4,11 +4,11 @@
 //! ```text
 //! (1)  R = sum of best_j over siblings j with min_rtt_j N_j < min_rtt N that are neither held nor timed out
 //! (2)  T = max(srtt, 5/4 min_rtt) N
-//! (3)  hold while R T > W, release when R T < 27/32 W
+//! (3)  hold while R T > W, release when R T < 27/32 W, or R T <= W where the buffer grows by being used
 //! (4)  rate = 2 min(best, cwnd / srtt)
 //! (5)  N = max(1, burst / cwnd), and 1 before the first loss
 //! (6)  unsent <= max(cwnd, 3 best max_j(srtt_j)) over the subflows j that are not held
-//! (7)  it sends no faster than its rate while R (T + srtt N) > W
+//! (7)  it sends no faster than its rate while R (T + srtt N) > W, and before its first loss
 //! (8)  its part of a send buffer that grows >= 2 cwnd (1 + R T / cwnd)
 //! ```
 //!
@@ -107,7 +107,8 @@ impl PathPolicy for Hold {
         let state = &mut self.subflows[view.own];
         state.limit = None;
         // Equation 3.
-        if meanwhile > view.window * if own.held { RELEASED_BELOW } else { 1.0 } {
+        let part = if own.held && !view.grows { RELEASED_BELOW } else { 1.0 };
+        if meanwhile > part * view.window {
             return 0.0;
         }
         let best = state.best();
@@ -116,7 +117,8 @@ impl PathPolicy for Hold {
         } else {
             DEMAND * best.min(own.window / own.srtt.max(1) as f64)
         };
-        state.limit = (meanwhile + repairing > view.window).then_some(rate);
+        let starts = meanwhile > 0.0 && own.ssthresh >= INFINITE_SSTHRESH;
+        state.limit = (starts || meanwhile + repairing > view.window).then_some(rate);
         rate
     }
 
@@ -176,6 +178,7 @@ mod tests {
                 delivers,
                 delivered: 0,
                 window: 1e9,
+                grows: false,
                 waiting: 1e9,
                 now: 0,
             });
@@ -195,6 +198,7 @@ mod tests {
                 delivers: None,
                 delivered: 0,
                 window,
+                grows: false,
                 waiting: 1e9,
                 now: 0,
             };
@@ -222,6 +226,7 @@ mod tests {
                 delivers: None,
                 delivered: 0,
                 window: 10.0,
+                grows: false,
                 waiting: 1e9,
                 now: 0,
             };
@@ -244,6 +249,7 @@ mod tests {
                 delivers: None,
                 delivered: 0,
                 window,
+                grows: false,
                 waiting: 1e9,
                 now: 0,
             })
@@ -266,6 +272,7 @@ mod tests {
                 delivers: None,
                 delivered: 0,
                 window: 1e9,
+                grows: false,
                 waiting: 1e9,
                 now: 0,
             })
@@ -291,6 +298,7 @@ mod tests {
                 delivers: None,
                 delivered: 0,
                 window,
+                grows: false,
                 waiting: 1e9,
                 now: 0,
             };
@@ -305,6 +313,51 @@ mod tests {
     }
 
     #[test]
+    fn before_its_first_loss_a_slower_one_is_paced_whatever_the_window() {
+        let mut subflows = subflows();
+        subflows.iter_mut().for_each(|peer| peer.ssthresh = INFINITE_SSTHRESH);
+        let mut hold = warm(&subflows);
+        for (own, limit) in [(0, None), (1, segments_per_ms(0.8))] {
+            let (window, waiting) = (1e9, 1e9);
+            let view = View {
+                subflows: &subflows,
+                own,
+                delivers: None,
+                delivered: 0,
+                window,
+                grows: false,
+                waiting,
+                now: 0,
+            };
+            hold.rate(view);
+            assert_eq!(hold.limit(own), limit);
+        }
+    }
+
+    #[test]
+    fn a_window_that_grows_by_being_used_releases_at_once() {
+        let mut subflows = subflows();
+        let mut hold = warm(&subflows);
+        subflows[1].held = true;
+        let mut rate = |window, grows| {
+            let view = View {
+                subflows: &subflows,
+                own: 1,
+                delivers: None,
+                delivered: 0,
+                window,
+                grows,
+                waiting: 1e9,
+                now: 0,
+            };
+            hold.rate(view)
+        };
+        assert_eq!(rate(430.0, false), 0.0, "425 is above 27/32 of it");
+        assert!(rate(430.0, true) > 0.0);
+        assert_eq!(rate(420.0, true), 0.0);
+    }
+
+    #[test]
     fn slow_start_does_not_ask_for_more_than_twice_what_was_delivered() {
         let mut subflows = subflows();
         subflows[1].window = 1000.0;
@@ -316,6 +369,7 @@ mod tests {
                 delivers: segments_per_ms(0.1),
                 delivered: 0,
                 window: 1e9,
+                grows: false,
                 waiting: 1e9,
                 now,
             })

@@ -33,6 +33,8 @@ pub struct View<'a> {
     pub delivered: u64,
     /// Segments that the connection may have under way: the smaller of the peer's window and the send buffer.
     pub window: f64,
+    /// The send buffer grows (Linux without `SOCK_SNDBUF_LOCK`).
+    pub grows: bool,
     /// Segments that the program has offered and that are not acknowledged as data, whether they are sent or not.
     pub waiting: f64,
     /// The current time.

@@ -187,6 +187,7 @@ mod tests {
             delivers: Some(0.5),
             delivered: 0,
             window: 9.0,
+            grows: false,
             waiting: 1e9,
             now: 0,
         };

@@ -108,7 +108,16 @@ mod tests {
 
     fn rate(quick: &mut Quick, subflows: &[Peer], own: usize, waiting: f64, now: Nanos) -> f64 {
         let (delivers, window) = (None, 1e9);
-        quick.rate(View { subflows, own, delivers, delivered: 0, window, waiting, now })
+        quick.rate(View {
+            subflows,
+            own,
+            delivers,
+            delivered: 0,
+            window,
+            grows: false,
+            waiting,
+            now,
+        })
     }
 
     #[test]
