@@ -23,7 +23,7 @@ def test_hold_keeps_a_slow_path_from_holding_up_a_quick_one(side_by_side, tmp_pa
 
 @pytest.mark.needs("current-guest")
 def test_hold_has_a_slow_path_beside_a_quick_one_where_both_just_fit_or_buffers_grow(side_by_side, tmp_path):
-    # One product: bursts on the slow path would overflow its queue, and the repair would hold up the quick one.
+    # One product: bursts would overflow the slow path's queue, and the repair would hold up the quick one.
     fixed = trial(network(tmp_path, (20, 20), (5, 200)), "cubic+hold", 625_000)
     growing = msgspec.structs.replace(fixed, buffer_mode="auto", buffer_bytes=4 << 20)
     gained = {mode: mbps(seen) for mode, seen in side_by_side({"fixed": fixed, "auto": growing}).items()}
