@@ -159,31 +159,49 @@ endif
 OPEN_DEMO = if [ -z "$${CI:-}" ] && [ -n "$${DISPLAY:-}$${WAYLAND_DISPLAY:-}" ] && command -v xdg-open > /dev/null; then \
 	xdg-open runs/demo/report.html; fi
 
-# Both suites run even if the first fails; at the end come their summaries and what was not tested.
+# Both suites run even if the other fails; at the end come their summaries and what was not tested. Cargo's works in the time that
+# pytest's leaves to the processors, which is a quarter, and prints what it has when both are done. What measures comes last: it
+# needs processors that nobody else uses.
 .PHONY: test
-test: setup  ## run the tests of the Rust core and of the Python package
-	@status=0; \
-	$(MAKE) test-rust || status=1; \
-	$(MAKE) test-python || status=1; \
+test: setup | $(RESULTS)  ## run the tests of the Rust core and of the Python package
+	@status=0; rm -f $(STARTED); \
+	set -m; nice -n 19 $(CARGO_TEST) >$(RESULTS)/cargo.txt 2>&1 </dev/null & rust=$$!; set +m; \
+	trap 'kill -- "-$$rust" 2>/dev/null || true' EXIT; \
+	$(MAKE) test-others || status=1; \
+	echo "cargo test, beside it:"; wait $$rust || status=1; trap - EXIT; cat $(RESULTS)/cargo.txt; \
+	$(MAKE) test-measuring || status=1; \
 	echo; echo "cargo test:"; grep -h '^test result:' $(RESULTS)/cargo.txt || echo "no result"; \
 	echo "pytest:"; grep -E '^(=+ )?([0-9]+ [a-z]+,? ?)+ in ' $(RESULTS)/pytest.txt || echo "no result"; \
 	grep -A99 '^Repetitions needed: ' $(RESULTS)/pytest.txt | grep -E '^(Repetitions|  [0-9]+ x) ' | sort -u || true; \
 	grep '^Not tested here: ' $(RESULTS)/pytest.txt | tail -n 1; \
 	exit $$status
 
+CARGO_TEST := cargo test --workspace --locked --no-fail-fast
 .PHONY: test-rust
 test-rust: | $(RESULTS)
-	cargo test --workspace --locked --no-fail-fast 2>&1 | tee $(RESULTS)/cargo.txt
+	$(CARGO_TEST) 2>&1 | tee $(RESULTS)/cargo.txt
 
-# Twice as many workers as processors: half of the tests wait for real networks, each its own, in the order of tests/conftest.py.
-# What measures comes last: it needs processors that nobody else uses, but none of its tests takes a whole one.
 .PHONY: test-python
 test-python: | $(RESULTS)
-	@status=0; rm -f $(RESULTS)/pytest.txt $(RESULTS)/left-out.json; \
-	part() { $(BIN)/pytest "$$@" --left-out=$(RESULTS)/left-out.json 2>&1 | tee -a $(RESULTS)/pytest.txt || status=1; }; \
-	part --numprocesses=$$((2 * $$(nproc))) --dist=loadfile -m "not measures"; \
-	part --numprocesses=$$(nproc) --dist=loadfile -m measures; \
+	@status=0; rm -f $(STARTED); \
+	$(MAKE) test-others || status=1; \
+	$(MAKE) test-measuring || status=1; \
 	exit $$status
+
+# What the parts of pytest's suite add to, and what they have left out.
+STARTED := $(RESULTS)/pytest.txt $(RESULTS)/left-out.json
+part = $(BIN)/pytest $(1) --dist=loadfile --left-out=$(RESULTS)/left-out.json 2>&1 | tee -a $(RESULTS)/pytest.txt
+
+# Twice as many workers as processors, and two more: half of the tests wait for real networks, each its own, in the order of
+# tests/conftest.py.
+.PHONY: test-others
+test-others:
+	@$(call part,--numprocesses=$$((2 * $$(nproc) + 2)) -m "not measures")
+
+# They take no whole processor each. tests/conftest.py refuses one that is not in these folders.
+.PHONY: test-measuring
+test-measuring:
+	@$(call part,--numprocesses=$$(nproc) -m measures tests/hosts tests/kernel)
 
 $(RESULTS):
 	@mkdir -p $@

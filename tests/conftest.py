@@ -41,8 +41,15 @@ vars(typer.testing)["_get_command"] = cache(typer.main.get_command)
 
 #: Folders whose tests wait more than they compute.
 WAITING = {"kernel", "hosts"}
-#: The file of tests that takes longest: it runs all others, with programs hidden.
-LONGEST = "test_suite.py"
+#: Where the files of a folder end, as a share of the suite: what comes last is short.
+ENDS = {"kernel": 0.85, "hosts": 0.85, "virtual": 0.7}
+#: The files that take longest, which begin: the first runs all other tests, with programs hidden.
+LONGEST = (
+    "tests/test_suite.py",
+    "hosts/test_probe.py",
+    "virtual/test_twins.py",
+    "virtual/test_congestion.py",
+)
 
 # The name of a UNIX socket has at most 107 bytes, and a test's directory takes 60 of them.
 if len(tempfile.gettempdir()) > 12:
@@ -56,18 +63,32 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mix files that wait for real networks with those that compute: together they take less time.
 
-    The longest file begins, and those that wait end a little earlier: many short tests fill the rest evenly.
+    Raises
+    ------
+    UsageError : a test that measures is where the Makefile does not look for any.
     """
-    files: dict[bool, dict[File, int]] = {True: {}, False: {}}
+    files: dict[float, dict[File, int]] = {}
     for item in items:
-        of_kind = files[WAITING & {*item.path.parts} != set()]
+        if item.get_closest_marker("measures") is not None and WAITING.isdisjoint(item.path.parts):
+            expected = " or ".join(f"tests/{name}" for name in sorted(WAITING))
+            raise pytest.UsageError(f"{item.nodeid}: measures: expected it in {expected}")
+        of_kind = files.setdefault(_end(item.path), {})
         of_kind.setdefault(item.path, len(of_kind))
     at = {
-        path: place / len(of_kind) * (0.85 if waits else 1)
-        for waits, of_kind in files.items()
+        path: (_longest(path), place / len(of_kind) * end)
+        for end, of_kind in files.items()
         for path, place in of_kind.items()
     }
-    items.sort(key=lambda item: (item.path.name != LONGEST, at[item.path]))
+    items.sort(key=lambda item: at[item.path])
+
+
+def _end(path: File) -> float:
+    return next((end for folder, end in ENDS.items() if folder in path.parts), 1.0)
+
+
+def _longest(path: File) -> int:
+    """The place among the longest, or behind them."""
+    return next((n for n, name in enumerate(LONGEST) if path.match(name)), len(LONGEST))
 
 
 def pytest_collection_finish() -> None:

@@ -25,7 +25,7 @@ from mptune.runner.seeds import seed_for
 from mptune.statistics import quantile
 from mptune.topology import Topology
 from mptune.trial import Messages, Observation, PlannedTrial, Record, Requests, Trial, Video
-from mptune.trial.metrics import metrics_of
+from mptune.trial.objectives import metrics_of
 from mptune.trial.records import record
 from mptune.trial.stacks import STACKS
 

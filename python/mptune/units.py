@@ -28,6 +28,7 @@ FRACTIONS = {"%": 10**7, "ppm": 10**3, "": 10**9}
 LIMIT = 2**63 - 1
 
 _TEXT = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?)\s*([A-Za-z\u00b5\u03bc%/]*)", re.ASCII)
+_WHOLE = re.compile(r"[+-]?[0-9]{1,30}")
 # 19 digits of a 63-bit integer and the 30 decimals of 1 B in GiB fit.
 _EXACT = Context(prec=80)
 
@@ -60,6 +61,18 @@ def parse_size(text: str) -> int:
     ValueError : no number with such a unit, negative, finer than 1 B, or too large.
     """
     return _parse(text, SIZES, "size", "256 KiB", "1 B")
+
+
+def parse_count(text: str) -> int:
+    """A whole number as people write it; Python's own syntax has more, and no end.
+
+    Raises
+    ------
+    ValueError : it is none.
+    """
+    if not _WHOLE.fullmatch(text.strip()):
+        raise ValueError(f"expected a whole number, found {quoted(text)}")
+    return int(text)
 
 
 def parse_fraction(text: str) -> int:

@@ -16,6 +16,7 @@ from mptune.apply.advice import Advice, advise, document
 from mptune.apply.machine import Reading, Seen
 from mptune.cli import app
 from mptune.errors import InputError, TrialError
+from mptune.linux.path_manager import End, Endpoint, Limits
 from mptune.linux.sandbox import sysctls
 from mptune.topology import load
 from tests.apply.worlds import HOME, NETWORK, looked, reads
@@ -477,3 +478,83 @@ def test_wrong_options_are_one_line(run: Make, arguments: list[str], error: str)
 def test_a_directory_that_is_no_run_is_refused(tmp_path: Path):
     result = mptune(tmp_path, "--no-look")
     assert result.exit_code == 2 and "expected a run directory" in result.stderr
+
+
+# Subflows, now and then.
+
+
+#: As after a start.
+USUAL = Limits()
+
+
+def seen(interfaces: dict[str, str], *endpoints: Endpoint, limits: Limits = USUAL) -> Seen:
+    """A machine with these addresses by device, and these settings of its path manager."""
+    rows = tuple(
+        {"device": device, "addresses": [{"ip": ip, "prefix": 24}], "default_routes": []}
+        for device, ip in interfaces.items()
+    )
+    end = End(addresses=tuple(interfaces.values()), endpoints=endpoints, limits=limits)
+    sysctls = {"net.mptcp.enabled": "1", "net.mptcp.path_manager": "kernel"}
+    present = msgspec.structs.replace(HOME, interfaces=rows, sysctls={**HOME.sysctls, **sysctls}, end=end)
+    return Seen(how="ssh", present=present, read=reads())
+
+
+BOTH = ({"eth1": "10.0.1.2", "wwan0": "10.0.2.2"}, {"ens3": "203.0.113.7", "ens4": "198.51.100.7"})
+
+
+def test_subflows_are_counted_as_the_machines_are_set_and_with_the_settings(run: Make):
+    advised = advice_of(run(**MESH, occ="cubic"), *map(seen, BOTH))
+    assert advised.subflows is not None
+    assert (advised.subflows.now, advised.subflows.missing) == (("F-T",), {})
+    assert set(advised.subflows.then) == {*MESH["subflows"]}
+    assert advised.subflows.text[0].startswith(
+        "As the machines are set now, a connection surely has 1 subflow (F-T); with these settings 4 ("
+    )
+    home, server = advised.hosts
+    assert home.commands == (
+        "ip mptcp limits set subflows 3 add_addr_accepted 1",
+        "ip mptcp endpoint add 10.0.1.2 dev eth1 subflow fullmesh",
+        "ip mptcp endpoint add 10.0.2.2 dev wwan0 subflow fullmesh",
+    )
+    assert server.commands[1:] == ("ip mptcp endpoint add 198.51.100.7 dev ens4 signal",)
+    assert document(advised)["subflows"]["now"] == ("F-T",)
+
+
+def test_what_is_set_already_has_no_line_and_endpoints_of_others_are_counted(run: Make):
+    mesh = [
+        Endpoint(address=ip, flags=("subflow", "fullmesh"), id=number)
+        for number, ip in enumerate(BOTH[0].values(), 1)
+    ]
+    told = Endpoint(address="198.51.100.7", flags=("signal",), id=1)
+    ample = Limits(subflows=3, add_addr_accepted=1)
+    advised = advice_of(
+        run(**MESH, occ="cubic"), seen(BOTH[0], *mesh, limits=ample), seen(BOTH[1], told, limits=ample)
+    )
+    assert advised.subflows is not None and advised.subflows.now == advised.subflows.then
+    assert all(not any("add" in line.split()[3:4] for line in host.commands) for host in advised.hosts)
+
+
+def test_a_machine_that_was_not_read_leaves_subflows_open(run: Make):
+    assert advice_of(run(**MESH, occ="cubic"), seen(BOTH[0]), Seen(reason="away")).subflows is None
+
+
+def by_site(**sites: Seen) -> Callable[..., Any]:
+    """Looks at a machine as often as it is asked for."""
+    return lambda site, file, use: use(sites[site.abbr])
+
+
+def test_one_to_one_sets_come_from_endpoints_laminar_where_the_kernel_has_them(run: Make):
+    """PCDC's sets, which take routes otherwise: the kernel of who opens connections counts."""
+    place = run(**DIAGONAL, occ="cubic")
+    old = msgspec.structs.replace(seen(BOTH[0]).present, end=End(addresses=(), release=(6, 12)))  # type: ignore[type-var]
+    for home, expected in (
+        (seen(BOTH[0]), ("F-T", "M-V")),
+        (msgspec.structs.replace(seen(BOTH[0]), present=old), ("F-T",)),
+    ):
+        advised = advise(place, look=by_site(H=home, S=seen(BOTH[1])))
+        others = [one for one in advised.differs if one.difference.what == "subflows"]
+        assert (advised.used, bool(others)) == (expected, len(expected) == 1)
+    advised = advise(place, look=by_site(H=seen(BOTH[0]), S=seen(BOTH[1])))
+    assert "ip mptcp endpoint add 10.0.2.2 dev wwan0 laminar" in advised.hosts[0].commands
+    assert "ip mptcp endpoint add 198.51.100.7 dev ens4 signal" in advised.hosts[1].commands
+    assert advised.subflows is not None and advised.subflows.then == ("F-T", "M-V")

@@ -71,7 +71,7 @@ def test_a_user_without_root_is_refused_before_anything_runs(world, at):
 
 
 def test_the_doctor_lists_where_each_comes_from(topology):
-    for host in examine(topology):
+    for host in examine(topology).hosts:
         findings = {finding.name: finding.found for finding in host.findings}
         assert findings["congestion control cubic"] == "in the kernel"
         assert findings["congestion control olia"] == "as a BPF program"

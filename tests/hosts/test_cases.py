@@ -130,7 +130,7 @@ def test_a_path_without_the_family_is_left_out(make_world, at):
 
 def findings(topology, name):
     """Findings of doctor on a machine, by name."""
-    (host,) = (host for host in host_doctor.examine(topology) if host.name == name)
+    (host,) = (host for host in host_doctor.examine(topology).hosts if host.name == name)
     return {finding.name: finding for finding in host.findings}
 
 

@@ -67,7 +67,11 @@ def test_two_machines_are_found_as_they_are_and_left_as_they_were(world, at, tmp
     shared = [(hop["end"], hop["paths"]) for hop in found["shared_hops"]]
     assert shared == [("receiver", [path["label"] for path in found["paths"]])]
     assert found["bytes"] <= 4_000_000
-    assert host_doctor.ready(host_doctor.examine(topology))
+    examined = host_doctor.examine(topology)
+    assert host_doctor.ready(examined.hosts) and examined.subflows is not None
+    # Nobody has made endpoints there; the lines would be for all paths.
+    assert examined.subflows.numbers == (1,) and any(examined.subflows.lines.values())
+    assert examined.subflows.with_lines == len(topology.paths)
     with hosts(world) as bed:
         assert set(sent(bed.run(trial(topology)))) == {path.label for path in topology.paths}
 

@@ -62,7 +62,7 @@ def test_it_greets_and_gets_the_agent_that_needs_nothing(router, at):
 
 def test_doctor_says_that_trials_can_run(router, at):
     with router.unchanged():
-        assert host_doctor.ready(host_doctor.examine(at(router)))
+        assert host_doctor.ready(host_doctor.examine(at(router)).hosts)
 
 
 @pytest.mark.parametrize("reverse", [False, True], ids=["there", "back"])

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from mptune.apply._kernel_set import Endpoints, Families, Pair, Use, nearest, used
+from mptune.linux.path_manager.nearest import Endpoints, Families, Pair, Use, nearest, used
 from tests.plugins import needs
 from tests.plugins.waiting import until
 

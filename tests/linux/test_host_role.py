@@ -228,6 +228,11 @@ def test_a_look_reports_facts_of_the_host_and_changes_nothing(world):
     assert elsewhere["device"] is None and "192.0.2.77" in elsewhere["reason"]
     assert {rule["table"] for rule in facts["rules"]} >= {253, 254, 255}
     assert {*facts["offloads"]} == {interface["device"] for interface in facts["interfaces"]}
+    # Of the kernel's path manager: what it has, where this process may read it, and what it would take.
+    if facts["endpoints"] is not None:
+        assert {*facts["limits"]} == {"subflows", "add_addr_accepted"}
+    if (most := facts["most"]) is not None:
+        assert most in ({"endpoints": 8, "subflows": 8}, {"endpoints": 255, "subflows": 64})
     assert world.values() == BEFORE and not world.processes("guardian")
 
 

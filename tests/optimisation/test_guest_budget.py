@@ -19,8 +19,7 @@ from mptune.runner.planning import plan_trials
 from mptune.runner.runner import TrialRunner
 from mptune.store import Campaign, create
 from mptune.topology import Topology
-from mptune.trial import Bulk, Configuration, PlannedTrial
-from mptune.trial.records import Record
+from mptune.trial import Bulk, Configuration, PlannedTrial, Record
 from tests.conftest import FakeTestbed
 from tests.guest.test_kernels import write
 

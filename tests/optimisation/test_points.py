@@ -4,10 +4,11 @@ import pytest
 
 from mptune.optimisation.options import Limit
 from mptune.optimisation.points import Choice, Point
-from mptune.trial import Combination
-from mptune.trial.metrics import DELAYS, THROUGHPUT
+from mptune.trial import Combination, Messages
+from mptune.trial.metrics import THROUGHPUT
 
 KIB = 2**10
+DELAYS = Messages.judged_by.by_word
 BOTH = Choice(DELAYS["p99"], second=THROUGHPUT, saturated=True)
 
 

@@ -6,7 +6,6 @@ import msgspec
 import pytest
 
 from mptune.options.workloads import (
-    LADDER,
     WORKLOAD,
     AskedWorkload,
     impossible,
@@ -14,6 +13,7 @@ from mptune.options.workloads import (
     shown,
 )
 from mptune.trial import Asked, Asking, Browsing, Bursting, Commands, Pattern, Several, Watching
+from mptune.trial.workloads.video import LADDER
 
 MS, SECOND = 10**6, 10**9
 

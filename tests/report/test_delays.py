@@ -162,7 +162,7 @@ def test_a_sweep_shows_its_best_combinations_and_names_the_quickest(calls: RunDa
         }
     assert {trial.key: trial.p99_ms for trial in calls.trials} == pytest.approx(stored)
     text = answer(calls, Choices(), "")
-    assert "Smallest mean delay p99 of messages: " in text and "(3 runs, " in text
+    assert "Smallest mean delay p99: " in text and "(3 runs, " in text
     assert names[0].rpartition(",")[0] in text
 
 

@@ -7,27 +7,14 @@ import pytest
 
 from mptune.errors import Failure
 from mptune.trial import Bulk, Messages, OnOff, Page, Piece, Record, Requests, Transfer, Video
-from mptune.trial.metrics import (
-    COMPLETION,
-    DELAYS,
-    GAP,
-    THROUGHPUT,
-    TIME_COLUMNS,
-    TIMES,
-    VIDEO,
-    WHILE_ON,
-    cost,
-    has,
-    late,
-    metric_named,
-    metric_of,
-    metrics_of,
-    through_an_outage,
-    times,
-    usual_objective,
-)
+from mptune.trial.metrics import COMPLETION, THROUGHPUT, late
+from mptune.trial.objectives import COLUMNS, cost, has, metric_named, metric_of, metrics_of, values
+from mptune.trial.workloads.messages import GAP
+from mptune.trial.workloads.onoff import WHILE_ON
+from mptune.trial.workloads.video import STALLED, VIDEO
 
 MS = 1_000_000
+DELAYS = Messages.judged_by.by_word
 CALLS = Messages(bytes=200, interval_ns=100_000_000, duration_ns=2_000_000_000)
 
 
@@ -161,14 +148,17 @@ def test_a_wrong_word_is_refused_with_those_that_are_right(word, message):
 def test_what_is_asked_for_has_the_times_of_its_own_kind():
     asking = Requests(request_bytes=400, response_bytes=65536, duration_ns=10**9)
     pages = Page(page_bytes=60_000, objects=30, object_bytes=20_000, duration_ns=10**9)
-    assert metric_of(asking) is TIMES["response"]["mean"] and metric_of(pages) is TIMES["page"]["mean"]
+    assert metric_of(asking) is metric_named("response:mean")
+    assert metric_of(pages) is metric_named("page:mean")
     for workload, of, others in ((asking, "response", "page"), (pages, "page", "delay")):
-        assert all(has(workload, metric) for metric in TIMES[of].values())
-        assert not any(has(workload, metric) for metric in (*TIMES[others].values(), GAP, THROUGHPUT))
+        words = ("mean", "p50", "p90", "p95", "p99", "p99.9")
+        assert all(has(workload, metric_named(f"{of}:{word}")) for word in words)
+        others_times = [metric_named(f"{others}:{word}") for word in words]
+        assert not any(has(workload, metric) for metric in (*others_times, GAP, THROUGHPUT))
         assert has(workload, late(10**8))
         # An outage is shown by the longest one.
-        assert through_an_outage(workload).of(messages(10.0, 700.0, 20.0)) == 700
-    assert through_an_outage(CALLS) is GAP
+        assert workload.judged_by.outage.of(messages(10.0, 700.0, 20.0)) == 700
+    assert CALLS.judged_by.outage is GAP
 
 
 def video(*segments, failed=None):
@@ -185,7 +175,7 @@ def test_a_video_is_judged_by_bitrates_changes_stalls_and_start():
     kept = video(
         (0, 500, 500_000, 0), (500, 1000, 1_500_000, 0), (1500, 8000, 500_000, 3000), (9500, 3000, 500_000, 0)
     )
-    found = {word: metric.of(kept) for word, metric in VIDEO.items()}
+    found = {metric.word: metric.of(kept) for metric in VIDEO}
     assert found == {
         # (1 + 3 + 1 + 1) less changes of 2 and 2, and 3 Mbit/s for each of 3.5 s.
         "video:quality": pytest.approx((6 - 4 - 3 * 3.5) / 4),
@@ -194,19 +184,20 @@ def test_a_video_is_judged_by_bitrates_changes_stalls_and_start():
         "video:start": 500,
         "video:changes": pytest.approx(10),
     }
-    assert all(metric_named(f" {word} ") is metric for word, metric in VIDEO.items())
-    assert TIMES["segment"]["p50"].of(kept) == 2000
-    columns = times(kept)
-    assert columns["video_stalled_percent"] == pytest.approx(25) and set(columns) <= set(TIME_COLUMNS)
+    assert all(metric_named(f" {metric.word} ") is metric for metric in VIDEO)
+    assert metric_named("segment:p50").of(kept) == 2000
+    columns = values(kept)
+    assert columns["video_stalled_percent"] == pytest.approx(25) and set(columns) <= set(COLUMNS)
 
 
 def test_a_video_of_one_segment_has_a_start_and_no_share():
     kept = video((0, 500, 500_000, 0))
-    assert VIDEO["video:stalled"].of(kept) is VIDEO["video:changes"].of(kept) is None
-    assert VIDEO["video:start"].of(kept) == 500
-    assert all(metric.of(video()) is None for metric in VIDEO.values())
+    still, changes, start = (metric_named(f"video:{word}") for word in ("stalled", "changes", "start"))
+    assert still.of(kept) is changes.of(kept) is None
+    assert start.of(kept) == 500
+    assert all(metric.of(video()) is None for metric in VIDEO)
     stalled = Failure("stalled", "no byte in order")
-    assert all(metric.of(video((0, 500, 1, 0), failed=stalled)) is None for metric in VIDEO.values())
+    assert all(metric.of(video((0, 500, 1, 0), failed=stalled)) is None for metric in VIDEO)
 
 
 def test_bursts_are_judged_by_their_times_and_by_what_is_carried_while_there_are_any():
@@ -222,9 +213,9 @@ def test_bursts_are_judged_by_their_times_and_by_what_is_carried_while_there_are
     assert WHILE_ON.of(kept) == pytest.approx(8 * 5 / 6)
     assert WHILE_ON.of(messages(1.0)) is None and metric_named("on-off:throughput") is WHILE_ON
     bursts = OnOff(mean_bytes=1, mean_gap_ns=1, duration_ns=1)
-    assert metric_of(bursts) is TIMES["burst"]["mean"] and has(bursts, WHILE_ON) and has(bursts, late(1))
-    assert through_an_outage(bursts).of(kept) == 2000 and not has(CALLS, WHILE_ON)
-    assert set(times(kept)) <= set(TIME_COLUMNS) and times(kept)["burst_mean_ms"] == 1750
+    assert metric_of(bursts) is metric_named("burst:mean") and has(bursts, WHILE_ON) and has(bursts, late(1))
+    assert bursts.judged_by.outage.of(kept) == 2000 and not has(CALLS, WHILE_ON)
+    assert set(values(kept)) <= set(COLUMNS) and values(kept)["burst_mean_ms"] == 1750
 
 
 def test_of_several_players_the_mean_counts():
@@ -232,18 +223,18 @@ def test_of_several_players_the_mean_counts():
     first = ((0, 500, 500_000, 0), (500, 1000, 1_500_000, 0))
     second = ((0, 1500, 500_000, 0), (1500, 500, 500_000, 0))
     both, alone = video(*first, *second), [video(*first), video(*second)]
-    for metric in VIDEO.values():
+    for metric in VIDEO:
         values = metric.values(alone)
         assert metric.of(both) == pytest.approx(sum(values) / 2)
 
 
 def test_only_a_video_has_its_metrics():
     watched = Video(ladder_bps=(10**6,), segment_ns=10**9, buffer_ns=10**10, duration_ns=10**10)
-    assert metric_of(watched) is metric_named(usual_objective(watched)) is VIDEO["video:quality"]
-    assert through_an_outage(watched) is VIDEO["video:stalled"]
-    for metric in VIDEO.values():
+    assert metric_of(watched) is metric_named("video:quality") is VIDEO[0]
+    assert watched.judged_by.outage is STALLED
+    for metric in VIDEO:
         assert has(watched, metric) and not has(CALLS, metric)
-    assert has(watched, TIMES["segment"]["p99"]) and has(watched, late(1))
+    assert has(watched, metric_named("segment:p99")) and has(watched, late(1))
     assert not any(has(watched, metric) for metric in (GAP, THROUGHPUT, DELAYS["p99"]))
 
 
@@ -253,12 +244,12 @@ def test_the_cost_of_a_metric_falls_where_it_gets_better():
 
 
 def test_tables_have_the_columns_of_the_kinds_that_are_there():
-    assert times(messages(20.0, 30.0)) == {
+    assert values(messages(20.0, 30.0)) == {
         "delay_p50_ms": 25.0,
         "delay_p99_ms": pytest.approx(29.9),
         "longest_gap_ms": pytest.approx(110),
     }
     asked = msgspec.structs.replace(messages(20.0, 40.0), settings={"workload": {"kind": "requests"}})
-    assert times(asked) == {"response_mean_ms": 30.0, "response_p99_ms": pytest.approx(39.8)}
-    assert times(record(5.0)) == {}
-    assert {*times(asked), *times(messages(1.0, 2.0))} <= set(TIME_COLUMNS)
+    assert values(asked) == {"response_mean_ms": 30.0, "response_p99_ms": pytest.approx(39.8)}
+    assert values(record(5.0)) == {}
+    assert {*values(asked), *values(messages(1.0, 2.0))} <= set(COLUMNS)

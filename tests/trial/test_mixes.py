@@ -29,8 +29,11 @@ from mptune.trial import (
     on_each,
     size_of,
 )
-from mptune.trial.metrics import FAIRNESS, GAP, THROUGHPUT, has, metric_named, metrics_of, usual_objective
-from mptune.trial.records import of_part, record, sent_of
+from mptune.trial.kept import of_part, sent_of
+from mptune.trial.metrics import FAIRNESS, THROUGHPUT
+from mptune.trial.objectives import has, metric_named, metric_of, metrics_of
+from mptune.trial.records import record
+from mptune.trial.workloads.messages import GAP
 
 MS, SECOND = 10**6, 10**9
 CALLS = Messages(bytes=200, interval_ns=100 * MS, duration_ns=SECOND)
@@ -62,7 +65,7 @@ def test_connections_begin_at_times_drawn_from_the_seed_within_a_tenth_of_what_t
 def test_a_trial_is_judged_by_its_first_part():
     workload = mix(CALLS, (2, BULK), ASKING)
     assert judged(workload) == CALLS and judged(BULK) == BULK
-    assert usual_objective(workload) == "delay:p99"
+    assert metric_of(workload).word == "delay:p99"
     assert has(workload, GAP) and has(workload, metric_named("late:150ms")) and not has(workload, THROUGHPUT)
     names = [metric.name for metric in metrics_of(workload)]
     assert names[:4] == [metric.name for metric in metrics_of(CALLS)]

@@ -8,7 +8,7 @@ import pytest
 
 from mptune.trial import Bulk, ScriptedAction, Transfer, Trial, Workload
 from mptune.trial.records import settings_of
-from mptune.trial.workloads import _Workload
+from mptune.trial.workloads import BaseWorkload
 
 SECOND = 10**9
 USUAL = {"accounting": "linux", "opportunistic": True, "scheduler": "kernel", "tso": True}
@@ -53,7 +53,7 @@ def test_a_workload_has_the_settings_and_their_order_of_version_0_2(network, wor
     assert json.dumps(settings) == json.dumps(expected)
 
 
-class Later(_Workload, frozen=True, kw_only=True, tag="later"):
+class Later(BaseWorkload, frozen=True, kw_only=True, tag="later"):
     """A kind that later versions may have."""
 
     interval_ns: int

@@ -127,10 +127,10 @@ def test_vegas_keeps_the_queue_short_where_reno_fills_it(network, side_by_side):
 
 
 def test_coupled_subflows_do_no_harm_and_leave_the_contended_path():
-    estimates = rules("reno", "olia", "lia", "balia", seconds=10, runs=3, testbed="virtual")
+    estimates = rules("reno", "olia", "lia", "balia", seconds=10, runs=2, testbed="virtual")
     reno = estimates.pop("reno")
     assert reno["share"] > 0.5  # 0.60 at length
     for cc, coupled in estimates.items():
         assert 0.2 < coupled["share"] < min(0.6, reno["share"]), (cc, estimates)
-        # In single runs uncoupled 0.15 to 0.19, coupled 0.04 to 0.11: the means of three are apart.
+        # In single runs uncoupled 0.15 to 0.19, coupled 0.04 to 0.11: the means of two are apart.
         assert coupled["on_contended"] < 0.75 * reno["on_contended"], (cc, estimates)

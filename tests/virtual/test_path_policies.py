@@ -121,10 +121,11 @@ def test_the_second_path_is_for_what_the_preferred_one_cannot_carry(side_by_side
 def test_recovery_is_the_kernels(side_by_side, tmp_path, window, loss):
     """Plain TCP, where a policy decides nothing: only `cong_control` in place of `cong_avoid` is new.
 
-    Every policy has the same: all of them are asked with Cubic.
+    Every policy has the same: all of them are asked with Cubic where packets are lost, which is most of it.
     """
     lossy = network(tmp_path, (20, 20), loss=loss)
-    pairs = [f"{window}+{policy}" for policy in (PATH_POLICIES if window == "cubic" else ("hold",))]
+    every = window == "cubic" and loss
+    pairs = [f"{window}+{policy}" for policy in (PATH_POLICIES if every else ("hold",))]
     trials = {cc: trial(lossy, cc, 1_000_000, "tcp") for cc in (window, *pairs)}
     gained = {cc: mbps(observation) for cc, observation in side_by_side(trials).items()}
     for pair in pairs:

@@ -14,7 +14,7 @@ from mptune.testbeds.simulated import SimulatedTestbed
 from mptune.testbeds.virtual import VirtualTestbed
 from mptune.topology import load
 from mptune.trial import Messages, OnOff, PlannedTrial, Requests, Video
-from mptune.trial.metrics import VIDEO
+from mptune.trial.objectives import metric_named
 from mptune.trial.path_parameters import PathParameters
 from mptune.trial.records import record
 from tests.plugins import trials
@@ -119,7 +119,8 @@ def test_a_video_is_played_as_the_simulator_expects(testbed, trial, ladder_bps):
     both = [bed.run(asked) for bed in (testbed, SimulatedTestbed())]
     assert all(observation.failed is None for observation in both)
     found = [record(PlannedTrial(purpose="sweep", run=0, trial=asked), observation) for observation in both]
-    stalled, bitrate = ([VIDEO[f"video:{word}"].of(one) for one in found] for word in ("stalled", "bitrate"))
+    words = ("video:stalled", "video:bitrate")
+    stalled, bitrate = ([metric_named(word).of(one) for one in found] for word in words)
     assert stalled[0] == pytest.approx(stalled[1], abs=2)
     assert bitrate[0] == pytest.approx(bitrate[1], rel=0.05)
     assert stalled[0] is not None and (stalled[0] > 10) == (ladder_bps[0] > 30_000_000)

@@ -8,6 +8,7 @@ use crate::transport::Transport;
 use crate::units::{NEVER, Nanos};
 use crate::workload::{Ask, Client, Ends, Piece, Purpose};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// The two programs and their connections.
 #[derive(Debug)]
@@ -29,7 +30,7 @@ pub(crate) struct Exchange {
 }
 
 impl Exchange {
-    pub fn new(purpose: Purpose, [response_number, request_number]: [usize; 2]) -> Self {
+    pub fn new(purpose: Arc<dyn Purpose>, [response_number, request_number]: [usize; 2]) -> Self {
         Self {
             responses: response_number,
             requests: request_number,

@@ -9,6 +9,7 @@ use crate::pathmanager::PathEnds;
 use crate::transport::{Io, Transport};
 use crate::units::Nanos;
 use crate::workload::{Piece, Purpose};
+use std::sync::Arc;
 
 /// A simulated network with its connections.
 #[derive(Debug)]
@@ -64,7 +65,7 @@ impl<T: Transport> Simulation<T> {
     }
 
     /// A client and a server from now on, on the connections of the responses and of the requests.
-    pub fn exchange(&mut self, purpose: Purpose, connections: [usize; 2]) {
+    pub fn exchange(&mut self, purpose: Arc<dyn Purpose>, connections: [usize; 2]) {
         for number in connections {
             if self.exchanging.len() <= number {
                 self.exchanging.resize(number + 1, None);

@@ -15,6 +15,7 @@ from mptune._text import over
 from mptune.apply.policy import Policy
 from mptune.apply.policy import settings as settings_of_policy
 from mptune.linux import bpf
+from mptune.linux.path_manager import End
 from mptune.topology import Interface, Site
 from mptune.trial import FAMILIES, FIXED
 
@@ -33,7 +34,6 @@ _WHY = {
     "net.mptcp.stale_loss_cnt": "A silent subflow is given up sooner, and its data goes over the others.",
     "net.ipv4.tcp_rto_min_us": "A lost segment is repeated sooner; the other host delays its ACKs less.",
 }
-_FLAGS = {"subflow": ("subflow",), "backup": ("subflow", "backup"), "fullmesh": ("subflow", "fullmesh")}
 
 
 class Unknown(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,6 +61,7 @@ class Present(msgspec.Struct, frozen=True, kw_only=True):
     congestion_controls : those that its kernel knows now.
     endpoints : addresses with their flags; None if they could not be read.
     limits : further subflows of a connection, and addresses accepted; None if they could not be read.
+    end : what its kernel's path manager goes by; None if that could not be read.
     memory_bytes : MemAvailable; None if it is unknown.
     policies : content of the file with the daemon's policies; None if there is none, or it was not asked for.
     """
@@ -71,6 +72,7 @@ class Present(msgspec.Struct, frozen=True, kw_only=True):
     congestion_controls: tuple[str, ...] = ()
     endpoints: Mapping[str, tuple[str, ...]] | None = None
     limits: tuple[int, int] | None = None
+    end: End | None = None
     memory_bytes: int | None = None
     policies: str | None = None
 
@@ -140,11 +142,6 @@ class Made(msgspec.Struct, frozen=True, kw_only=True):
     unread: tuple[str, ...]
 
 
-def flags(use: str) -> tuple[str, ...]:
-    """Flags of an endpoint by its use (`mptune.apply._kernel_set.Use`)."""
-    return _FLAGS[use]
-
-
 def addresses(device: Mapping[str, Any], family: str | None = None) -> list[str]:
     """Addresses of a device that others can reach, of a family or of both."""
     candidates = [ip_address(address["ip"].partition("%")[0]) for address in device["addresses"]]
@@ -154,6 +151,21 @@ def addresses(device: Mapping[str, Any], family: str | None = None) -> list[str]
         for candidate in candidates
         if not candidate.is_link_local and version in (None, candidate.version)
     ]
+
+
+def own_addresses(interface: Interface, present: Present) -> dict[str, str]:
+    """Its own addresses on the machine, by family."""
+    device = present.device(interface)
+    own: dict[str, str] = {}
+    for family in FAMILIES:
+        given: str | None = getattr(interface, family)
+        there = [] if device is None else addresses(device, family)
+        text = None if given is None else str(ip_address(given))
+        if text is not None and (text in there or device is None):
+            own[family] = text
+        elif there:
+            own[family] = there[0]
+    return own
 
 
 def settings(intent: Intent, present: Present | None) -> Made:
@@ -212,7 +224,9 @@ class _Maker:
         policy = self._intent.policy
         if policy is None:
             return
-        own = [self._own(each_interface) for each_interface in self._intent.site.interfaces]
+        own = [
+            own_addresses(each_interface, self._present) for each_interface in self._intent.site.interfaces
+        ]
         if all(own):
             yield from settings_of_policy(policy, own, self._present.policies, self._intent.site.name)
             return
@@ -220,20 +234,6 @@ class _Maker:
             if not address:
                 family = self._intent.family
                 self._placeholder(interface, family, read=self._present.device(interface) is not None)
-
-    def _own(self, interface: Interface) -> dict[str, str]:
-        """Its own addresses by family."""
-        device = self._present.device(interface)
-        own: dict[str, str] = {}
-        for family in FAMILIES:
-            given: str | None = getattr(interface, family)
-            there = [] if device is None else addresses(device, family)
-            text = None if given is None else str(ip_address(given))
-            if text is not None and (text in there or device is None):
-                own[family] = text
-            elif there:
-                own[family] = there[0]
-        return own
 
     def _limits(self, further: int, accepted: int) -> _Made:
         if not self._intent.opens:
@@ -467,6 +467,8 @@ def _of_endpoint(abbr: str, row: Sequence[str], other: Site) -> str:
         return f"{name} learns that it can be reached by {abbr} too."
     if "backup" in row:
         return f"{abbr} is joined and waits: it carries data only when every active subflow fails."
+    if "laminar" in row:
+        return f"{abbr} joins to one address that {name} announces, unless another one does."
     if "fullmesh" in row:
         return f"{abbr} joins to every address of {name}."
     return f"{abbr} joins to the address of {name} on which the connection began."

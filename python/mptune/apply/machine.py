@@ -16,7 +16,7 @@ import msgspec
 
 from mptune.apply._settings import Present, Setting
 from mptune.errors import MptuneError
-from mptune.linux import agent
+from mptune.linux import agent, path_manager
 from mptune.linux.sandbox import leftovers, sysctls
 from mptune.linux.sandbox.processes import Child
 from mptune.linux.talker import Talker
@@ -37,8 +37,7 @@ NAMES = (
     "net.core.wmem_max",
     "net.ipv4.tcp_congestion_control",
     "net.ipv4.tcp_moderate_rcvbuf",
-    "net.mptcp.enabled",
-    "net.mptcp.path_manager",
+    *path_manager.NAMES,
 )
 
 
@@ -145,17 +144,23 @@ def _here(use: Callable[[Seen], Any]) -> Any:
     except (MptuneError, OSError) as error:
         # Not half of it: only the agent reports routes and rules.
         return use(Seen(reason=str(error)))
-    present = msgspec.structs.replace(_present(looked), endpoints=_own_endpoints(), memory_bytes=_memory())
+    present = msgspec.structs.replace(_present(looked), memory_bytes=_memory())
+    if present.endpoints is None:  # the agent has not the privilege that it takes
+        present = msgspec.structs.replace(present, endpoints=_own_endpoints())
     return use(Seen(how="this machine", present=present, strict=_strict(looked), read=_read_here))
 
 
 def _present(looked: Mapping[str, Any]) -> Present:
     sysctls: Mapping[str, str | None] = looked["sysctls"]
+    own = [address["ip"] for device in looked["interfaces"] for address in device["addresses"]]
+    end = path_manager.end_of(looked, tuple(own))
     return Present(
         sysctls={name: " ".join(value.split()) for name, value in sysctls.items() if value is not None},
         interfaces=tuple(looked["interfaces"]),
         rules=tuple(looked["rules"]),
         congestion_controls=tuple(looked["congestion_controls"]["available"]),
+        endpoints=None if end is None else {one.address: one.flags for one in end.endpoints},
+        end=end,
         memory_bytes=looked.get("memory_available"),
     )
 
@@ -251,7 +256,7 @@ def _own_endpoints() -> dict[str, tuple[str, ...]] | None:
     text = _ip("-j", "mptcp", "endpoint", "show")
     if text is None:
         return None
-    known = ("signal", "subflow", "backup", "fullmesh", "implicit")
+    known = ("signal", "subflow", "backup", "fullmesh", "implicit", "laminar")
     return {row["address"]: tuple(flag for flag in known if row.get(flag)) for row in _json(text)}
 
 

@@ -7,7 +7,7 @@ by `resolve`, from what was read there; until then a plan has placeholders: `<ip
 the value of a sysctl `*` for what is there now, and `>=` for a value that is only ever raised.
 
 Endpoints belong to interfaces, not to paths, so the kernel cannot have every set of subflows: what it will
-use is computed (`mptune.apply._kernel_set`), and differences from the answer are reported.
+use is computed (`mptune.linux.path_manager.nearest`), and differences from the answer are reported.
 """
 
 from pathlib import Path
@@ -16,12 +16,14 @@ from typing import Any, Literal
 import msgspec
 
 from mptune._text import over
-from mptune.apply import _kernel_set, _settings
+from mptune.apply import _settings
 from mptune.apply._answered import Answered, read_answered
-from mptune.apply._kernel_set import Endpoints, Families, Pair, Use, Used
-from mptune.apply._settings import Intent, Present, Unknown, flags
+from mptune.apply._settings import Intent, Present, Unknown
 from mptune.apply.policy import Policy, policy_of
 from mptune.errors import InputError, MptuneError
+from mptune.linux.path_manager import nearest as _nearest
+from mptune.linux.path_manager.ends import MOST
+from mptune.linux.path_manager.nearest import FLAGS, Endpoints, Families, Pair, Use, Used
 from mptune.topology import BOTH, FAMILIES, Site
 from mptune.topology import Path as NetworkPath
 from mptune.trial import DEFAULT_FAMILY, FIXED, PLAIN_TCP
@@ -101,6 +103,7 @@ class Outline(msgspec.Struct, frozen=True, kw_only=True):
     initial : the path on which they begin.
     wanted : what the answer sends on.
     used, standby : what the kernel will send on, and keep in reserve.
+    more : another kernel might come nearer to the answer.
     """
 
     answered: Answered
@@ -109,7 +112,25 @@ class Outline(msgspec.Struct, frozen=True, kw_only=True):
     wanted: tuple[str, ...]
     used: tuple[str, ...]
     standby: tuple[str, ...]
+    more: bool
     hosts: tuple[HostPlan, ...]
+
+
+class Kernels(msgspec.Struct, frozen=True, kw_only=True):
+    """What the kernels of both machines can do; by default what all do that have endpoints.
+
+    Attributes
+    ----------
+    most : subflows beside the first one, and endpoints, that they take.
+    laminar : that of who opens connections has endpoints `laminar`.
+    """
+
+    most: int = MOST
+    laminar: bool = False
+
+
+#: Nobody has read them.
+ANY = Kernels()
 
 
 def plan(run: Path, *, daemon: bool = False) -> list[HostPlan]:
@@ -122,15 +143,18 @@ def plan(run: Path, *, daemon: bool = False) -> list[HostPlan]:
     return list(outline(run, daemon=daemon).hosts)
 
 
-def outline(run: Path, opened_by: Part | None = None, *, daemon: bool = False) -> Outline:
+def outline(
+    run: Path, opened_by: Part | None = None, *, daemon: bool = False, kernels: Kernels = ANY
+) -> Outline:
     """The plan with its sets of subflows; errors as `plan`.
 
     Parameters
     ----------
     opened_by : which side of the data opens connections; None is the one that the topology file calls sender.
     daemon : mptune's daemon steers the connections of who sends, by a policy.
+    kernels : what they can do, where they were read (`mptune.apply.kernels`).
     """
-    return outline_of(read_answered(run), opened_by, daemon=daemon)
+    return outline_of(read_answered(run), opened_by, daemon=daemon, kernels=kernels)
 
 
 def resolve(host: HostPlan, present: Present) -> HostPlan:
@@ -158,10 +182,12 @@ def check(host: HostPlan, *, read: bool = False) -> None:
         raise MptuneError(f"{host.name}: {', '.join(host.unread)}: could not be read there")
 
 
-def outline_of(answered: Answered, opened_by: Part | None = None, *, daemon: bool = False) -> Outline:
+def outline_of(
+    answered: Answered, opened_by: Part | None = None, *, daemon: bool = False, kernels: Kernels = ANY
+) -> Outline:
     """As `outline`, for a run that was read."""
     opener: Part = opened_by or ("receiver" if answered.is_reversed else "sender")
-    view = _View(answered, opener)
+    view = _View(answered, opener, kernels)
     policy = policy_of(answered) if daemon else None
     subflows = _tcp(view) if view.is_tcp else _steered(view) if policy and view.sender_opens else _mptcp(view)
     return Outline(
@@ -171,6 +197,7 @@ def outline_of(answered: Answered, opened_by: Part | None = None, *, daemon: boo
         wanted=tuple(view.labels(view.wanted)),
         used=tuple(view.labels(subflows.used.active)),
         standby=tuple(view.labels(subflows.used.standby)),
+        more=not view.is_tcp and set(subflows.used.active) != set(view.wanted),
         hosts=tuple(_host(view, part, subflows, policy) for part in ("sender", "receiver")),
     )
 
@@ -178,8 +205,8 @@ def outline_of(answered: Answered, opened_by: Part | None = None, *, daemon: boo
 class _View:
     """An answer seen from who opens connections: its paths as pairs of interfaces."""
 
-    def __init__(self, answered: Answered, opener: Part) -> None:
-        self.answered, self.opener = answered, opener
+    def __init__(self, answered: Answered, opener: Part, kernels: Kernels) -> None:
+        self.answered, self.opener, self.kernels = answered, opener, kernels
         self.answer, self.topology = answered.answer, answered.topology
         self._pairs = {path.label: self._pair(path) for path in self.topology.paths}
         self._labels = {pair: label for label, pair in self._pairs.items()}
@@ -275,7 +302,16 @@ class _View:
     def nearest(self, initial: Pair) -> Endpoints:
         if self.answer.opm == "default" or (self.answer.opm in _SAME_PATH and len(self.wanted) <= 1):
             return self.without_endpoints(initial)
-        return _kernel_set.nearest(self.size, initial, self.wanted, self.standby, self.weights, self.families)
+        return _nearest.nearest(
+            self.size,
+            initial,
+            self.wanted,
+            self.standby,
+            self.weights,
+            self.families,
+            most=self.kernels.most,
+            laminar=self.kernels.laminar,
+        )
 
 
 class _Found(msgspec.Struct, frozen=True, kw_only=True):
@@ -302,7 +338,7 @@ def _tcp(view: _View) -> _Found:
 
 def _mptcp(view: _View) -> _Found:
     endpoints = view.nearest(view.initial)
-    used = _kernel_set.used(endpoints)
+    used = _nearest.used(endpoints)
     return _Found(
         endpoints=endpoints,
         used=used,
@@ -382,7 +418,7 @@ def _set_differences(view: _View, endpoints: Endpoints, used: Used) -> list[Diff
         reasons.append(f"Without {', '.join(missing)}.")
     if surplus:
         reasons.append(f"With {', '.join(surplus)}, which the answer keeps silent.")
-    most = _kernel_set.MOST
+    most = view.kernels.most
     if missing and len(used.active) + len(used.standby) > most:
         reasons.append(f"The kernel opens {most} subflows beside the first at most.")
     reasons.extend(_better_beginning(view, endpoints, used))
@@ -404,7 +440,7 @@ def _better_beginning(view: _View, endpoints: Endpoints, used: Used) -> list[str
         return len(given - asked), len(asked - given)
 
     others = [pair for pair in view.wanted if pair != endpoints.initial]
-    tried = {pair: missed(_kernel_set.used(view.nearest(pair))) for pair in others}
+    tried = {pair: missed(_nearest.used(view.nearest(pair))) for pair in others}
     best = min(tried, key=tried.__getitem__, default=None)
     if best is None or tried[best] >= missed(used):
         return []
@@ -483,7 +519,7 @@ def _limits(view: _View, subflows: _Found, opening: bool) -> tuple[int, int] | N
 
 def _joined(subflows: _Found) -> tuple[int, int] | None:
     """Subflows that a daemon at the other side may open beside the first."""
-    further = min(len(subflows.used.active) + len(subflows.used.standby) - 1, _kernel_set.MOST)
+    further = min(len(subflows.used.active) + len(subflows.used.standby) - 1, subflows.endpoints.most)
     return (further, 0) if further else None
 
 
@@ -491,7 +527,7 @@ def _endpoints(
     view: _View, site: Site, subflows: _Found, opening: bool
 ) -> tuple[tuple[int, str, tuple[str, ...]], ...]:
     """Interfaces with an endpoint, the family of its address, and its flags."""
-    uses = [(number, flags(use)) for number, use in enumerate(subflows.endpoints.uses) if use != "none"]
+    uses = [(number, FLAGS[use]) for number, use in enumerate(subflows.endpoints.uses) if use != "none"]
     announced = [(number, ("signal",)) for number in subflows.endpoints.announced]
     return tuple((*view.end(site, number), has) for number, has in (uses if opening else announced))
 

@@ -14,7 +14,7 @@ from mptune.optimisation.by_objective import Figure, ObjectiveResult
 from mptune.optimisation.points import Point
 from mptune.result import wording
 from mptune.statistics import Summary, summarise
-from mptune.trial.metrics import cost
+from mptune.trial.objectives import cost
 from mptune.units import format_size
 
 #: Combinations in the table of what was compared.

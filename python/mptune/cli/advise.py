@@ -116,6 +116,7 @@ def _show(out: Console, advised: Advice) -> None:
     out.print(advised.answer, style="bold", markup=False)
     for host in advised.hosts:
         _show_host(out, host)
+    _paragraphs(out, "Subflows", advised.subflows.text if advised.subflows is not None else ())
     _paragraphs(out, "Expected effect", advised.expected.text)
     _paragraphs(out, "Differences from the answer", map(_difference, advised.differs))
     _paragraphs(out, "Risks", advised.risks)
@@ -131,6 +132,10 @@ def _show_host(out: Console, host: HostAdvice) -> None:
         out.print("Reasons, and other programs concerned", markup=False)
     for number, line in enumerate(host.lines, 1):
         _item(out, f"{number:>3}", f"{line.why} {line.cost}")
+    if host.commands:
+        out.print("The same of MPTCP by hand, until the next start", markup=False)
+    for command in host.commands:
+        out.print(f"    {command}", markup=False, soft_wrap=True)
     _items(out, "Not among the settings", host.notes)
     _items(out, "Risks there", host.risks)
 

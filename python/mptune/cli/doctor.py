@@ -20,9 +20,11 @@ if TYPE_CHECKING:
     from mptune.linux.doctor import Finding
     from mptune.linux.integrity import Integrity, Wrong
     from mptune.testbeds.host_doctor import HostFindings
+    from mptune.testbeds.host_subflows import Between, PathSubflow
     from mptune.topology import Topology
 
 
+_UNKNOWN = "Subflows without trials: unknown, as endpoints and limits of a host could not be read (root can)."
 #: Transfers with wrong payload that are shown.
 _SHOWN = 5
 
@@ -52,7 +54,7 @@ def register(app: typer.Typer) -> None:
         "mptune doctor          # what works here, and how to fix the rest",
         "mptune doctor --json",
         "mptune doctor --installed             # whether every part of the package is there and works",
-        "mptune doctor --hosts my-sites.toml   # what works on two hosts, over ssh",
+        "mptune doctor --hosts my-sites.toml   # two hosts over ssh, and the subflows between them",
         "mptune doctor --integrity             # whether this kernel delivers what was sent",
         "mptune doctor --integrity --transfers 30000 --within 30min",
     )
@@ -277,7 +279,8 @@ def _doctor_hosts(topology: Topology, *, as_json: bool) -> None:
     """Both hosts of a topology."""
     from mptune.testbeds.host_doctor import examine, ready
 
-    hosts = examine(topology)
+    examined = examine(topology)
+    hosts = examined.hosts
     able = ready(hosts)
     if as_json:
         emit_json(
@@ -292,10 +295,12 @@ def _doctor_hosts(topology: Topology, *, as_json: bool) -> None:
                     }
                     for host in hosts
                 ],
+                "subflows": msgspec.to_builtins(examined.subflows),
             }
         )
     else:
         _show_hosts(console(), hosts, able)
+        _show_subflows(console(), examined.subflows)
     if not able:
         raise typer.Exit(1)
 
@@ -313,6 +318,38 @@ def _show_hosts(out: Console, hosts: Sequence[HostFindings], able: bool) -> None
         listing.add_row(name, *("" if name not in row else _cell(row[name]) for row in by_name))
     out.print(listing)
     _advise(out, [(host.name, host.findings) for host in hosts])
+
+
+def _show_subflows(out: Console, between: Between | None) -> None:
+    """What programs get without trials, path by path, and the lines for more."""
+    from mptune.cli._tables import table
+
+    if between is None:
+        out.print(f"\n{_UNKNOWN}", style="dim", markup=False)
+        return
+    surely = sum(path.comes_up is True for path in between.paths)
+    paths = number_of(len(between.paths), "path")
+    opened = f"that {between.client} (client) opens to {between.server} (server), without trials"
+    out.print(f"\nSubflows of a connection {opened}: {surely} of {paths}", style="bold", markup=False)
+    listing = table("", "from", "to", "comes up")
+    for path in between.paths:
+        listing.add_row(path.path, path.client, path.server, _comes_up(path))
+    out.print(listing)
+    if not any(between.lines.values()):
+        return
+    reach = f"{between.with_lines} of {paths}, if packets leave by their own interfaces"
+    out.print(f"Lines for {reach}", style="bold", markup=False)
+    for host, lines in between.lines.items():
+        if lines:
+            out.print(host, markup=False)
+        for line in lines:
+            out.print(f"    {line}", markup=False, soft_wrap=True)
+
+
+def _comes_up(path: PathSubflow) -> str:
+    word = {True: "yes", None: "perhaps", False: "no"}[path.comes_up]
+    more = [*(["the first one"] if path.first else []), *(["standby"] if path.standby else [])]
+    return ": ".join(filter(None, [", ".join([word, *more]), path.because]))
 
 
 def _cell(finding: Finding) -> str:

@@ -12,8 +12,8 @@ from mptune.errors import MptuneError
 from mptune.response import Sample
 from mptune.statistics import Summary, summarise
 from mptune.trial import Combination, Record
+from mptune.trial.kept import is_tcp
 from mptune.trial.metrics import THROUGHPUT, Metric
-from mptune.trial.records import is_tcp
 from mptune.units import MIB
 
 

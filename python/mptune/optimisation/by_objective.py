@@ -41,7 +41,8 @@ from mptune.trial import (
     Transfer,
     judged,
 )
-from mptune.trial.metrics import COST, THROUGHPUT, Metric, has, metrics_of, through_an_outage
+from mptune.trial.metrics import COST, THROUGHPUT, Metric
+from mptune.trial.objectives import has, metrics_of
 
 #: The limit of `--do-no-harm`, for people.
 NO_HARM = "loss of another TCP connection of at most 5 % for sure"
@@ -295,7 +296,7 @@ class _Search:
         beside = min(_BESIDE_RUNS, runs)
         saturated = job.measure(bulk, "vary", beside, "throughput beside it")
         cut, outages = self._outage(pair, ours, beside)
-        lost = through_an_outage(self.workload)
+        lost = judged(self.workload).judged_by.outage
         losses, rivalled = self._losses(pair, runs)
         shown = baselines.measure(job, ours, runs, metric=self.objective)
         second = self.choice.second

@@ -1,7 +1,7 @@
 """How long a dead path stops the programs, and the mildest timeouts of the hosts that keep it within a limit.
 
 Each path that carries data is cut in runs of its own, at several moments. The metric is the one of a
-standstill (`mptune.trial.metrics.through_an_outage`). It prints nothing and writes no file.
+standstill (`judged_by.outage` of its workload). It prints nothing and writes no file.
 """
 
 import math
@@ -12,8 +12,8 @@ import msgspec
 
 from mptune.decision.robustness import REGRET
 from mptune.optimisation.job import Job
-from mptune.trial import Bulk, Configuration, Mix, Record, ScriptedAction, Timed
-from mptune.trial.metrics import THROUGHPUT, Metric, through_an_outage
+from mptune.trial import Bulk, Configuration, Mix, Record, ScriptedAction, Timed, judged
+from mptune.trial.metrics import THROUGHPUT, Metric
 
 #: Share of the cases that a limit is about.
 CASES = 0.95
@@ -98,7 +98,7 @@ class Search:
     @property
     def metric(self) -> Metric:
         """What a dead path costs."""
-        return through_an_outage(self.workload)
+        return judged(self.workload).judged_by.outage
 
     def within(
         self, limit_ms: float, ours: Configuration, default: Standstill, records: list[Record]

@@ -49,19 +49,12 @@ from mptune.trial import (
     judged,
     workloads_of,
 )
-from mptune.trial.metrics import (
-    GAP,
-    STALLED,
-    THROUGHPUT,
-    USUAL,
-    Metric,
-    has,
-    metric_named,
-    through_an_outage,
-    times_of,
-    usual_objective,
-)
+from mptune.trial.metrics import THROUGHPUT, Metric
+from mptune.trial.objectives import has, metric_named, metric_of
 from mptune.trial.stacks import flag
+from mptune.trial.workloads import TIMED, WRITTEN
+from mptune.trial.workloads.messages import GAP
+from mptune.trial.workloads.video import STALLED
 
 #: Configuration of a host that was never tuned; measured with the largest buffer of the sweep.
 DEFAULT_PM, DEFAULT_CC = "fullmesh", "cubic"
@@ -107,6 +100,9 @@ _OF_THROUGHPUT = (
 
 #: The same of messages, which have a duration, and whose sets of subflows do not follow from impact factors.
 _NOT_OF_MESSAGES = (*(name for name in _OF_THROUGHPUT if name != "duration_ns"), "sets")
+
+#: What may be best, of each workload.
+_OF_WORKLOADS = "; ".join(kind.objectives_help for kind in WRITTEN.values())
 
 #: Options of messages alone.
 _ONLY_MESSAGES = (
@@ -212,16 +208,12 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
         str | None,
         Option(
             Kind("METRIC", str.strip, str, _check_objective),
-            "What is to be best of the --workload: of messages delay:p50, p90, p95, p99 or p99.9, or gap "
-            "(the longest time without one); of requests response:mean or a percentile, of pages page:mean "
-            "or one; of a video video:quality, bitrate, stalled, start or changes, or segment:mean or a "
-            "percentile; of bursts burst:mean or a percentile, or on-off:throughput; of all late:150ms, the "
-            "share that takes longer. Two (throughput,delay:p99): also what no other configuration beats in "
-            "both; throughput is that of a saturated sender. Of a --transfer it is completion.",
+            f"What is to be best of the --workload: {_OF_WORKLOADS}; of all "
+            "late:150ms, the share that takes longer. Two (throughput,delay:p99): also what no other "
+            "configuration beats in both; throughput is that of a saturated sender. Of a --transfer it is "
+            "completion.",
             key="decision.objective",
-            unset=", ".join(
-                USUAL[kind] for kind in ("messages", "requests", "page", "video", "on-off", "exec")
-            ),
+            unset=", ".join([*(kind.judged_by.metrics[0].word for kind in TIMED.values()), "completion"]),
         ),
     ] = None
     at_most_delay_ns: Annotated[
@@ -425,7 +417,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
         """The metrics that are to be best, first the one that decides: the workload's own."""
         sent = self.sent
         assert sent is not None
-        asked = map(metric_named, (self.objective or usual_objective(sent)).split(","))
+        asked = map(metric_named, (self.objective or metric_of(sent).word).split(","))
         return sorted(asked, key=lambda metric: not has(sent, metric))
 
     @property
@@ -434,7 +426,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
         if self.sent is None:
             return
         sent = judged(self.sent)
-        slow = times_of(sent)["p99"] if isinstance(sent, Timed) else GAP
+        slow = sent.judged_by.by_word["p99"] if isinstance(sent, Timed) else GAP
         for metric, most_ns in ((slow, self.at_most_delay_ns), (GAP, self.at_most_gap_ns)):
             if most_ns is not None:
                 yield Limit(metric, most_ns / 1e6)
@@ -522,7 +514,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
     def _conflicts_of_failover(self) -> Iterator[tuple[str, str]]:
         """Timeouts are searched, unless they were given; for programs that wait."""
         assert self.sent is not None
-        if (waits := through_an_outage(self.sent)).unit != "ms":
+        if (waits := judged(self.sent).judged_by.outage).unit != "ms":
             yield "at_most_failover_ns", f"expected only with programs that wait, found {waits.name}"
         given = self.stack.given
         for name in ("stale_loss_cnt", "rto_min_us"):

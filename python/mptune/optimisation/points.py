@@ -13,8 +13,8 @@ from mptune.errors import MptuneError
 from mptune.optimisation.options import Limit
 from mptune.statistics import summarise
 from mptune.trial import Combination, Record
+from mptune.trial.kept import is_tcp
 from mptune.trial.metrics import THROUGHPUT, Metric
-from mptune.trial.records import is_tcp
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True):

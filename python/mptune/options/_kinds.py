@@ -4,7 +4,6 @@ A kind knows neither the option nor the place: it raises ValueError with a sente
 the value was written.
 """
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
@@ -24,9 +23,6 @@ _WORDS = {
     list: "a list",
     dict: "a table",
 }
-
-
-_WHOLE = re.compile(r"[+-]?[0-9]{1,30}")
 
 
 def _anything(value: object) -> None:
@@ -109,13 +105,7 @@ def count(least: int = 0, most: int = units.LIMIT, *, zero: str = "") -> Kind[in
             range_ = f"{low} or more" if most == units.LIMIT else f"{low} to {most}"
             raise ValueError(f"expected {range_}, found {value}")
 
-    def parse(text: str) -> int:
-        # As people write numbers; Python's own syntax has more, and no end.
-        if not _WHOLE.fullmatch(text.strip()):
-            raise ValueError(f"expected a whole number, found {quoted(text)}")
-        return int(text)
-
-    return Kind("N", parse, str, check, (int,), "a whole number")
+    return Kind("N", units.parse_count, str, check, (int,), "a whole number")
 
 
 def time(*, positive: bool = False, step_ns: int = 0) -> Kind[int]:

@@ -13,6 +13,7 @@ from mptune.result.run_data import RunData, TrialRow
 from mptune.result.values import Baseline, Interval, TcpBaseline
 from mptune.result.wording import ends
 from mptune.trial import Combination
+from mptune.trial.workloads import TIMED
 
 #: The section shown beside the answer.
 BESIDE = "trade-off"
@@ -109,13 +110,7 @@ def _fastest(run: RunData) -> str:
 def _quickest(run: RunData) -> str:
     """For messages or requests: what had the smallest 99th percentile, on average."""
     first = run.delayed[0]
-    kind = (first.workload or {}).get("kind")
-    what = {
-        "messages": "delay p99 of messages",
-        "page": "page p99",
-        "video": "segment p99",
-        "on-off": "burst p99",
-    }.get(kind or "", "response p99")
+    what = TIMED[(first.workload or {})["kind"]].judged_by.by_word["p99"].name
     best = [trial for trial in run.delayed if _configuration(trial) == _configuration(first)]
     delays = [trial.p99_ms for trial in best if trial.p99_ms is not None]
     return (

@@ -46,7 +46,8 @@ from mptune.store.round_trips import path_rtts
 from mptune.testbeds import stack_title
 from mptune.topology import Topology, from_document
 from mptune.trial import FIXED, PLAIN_TCP, bits_per_second
-from mptune.trial.records import family_of, is_tcp, members_of, sent_of, stack_of
+from mptune.trial.kept import is_tcp, sent_of
+from mptune.trial.records import family_of, members_of, stack_of
 from mptune.units import MIB
 
 #: Most combinations of path manager and congestion control for which each is drawn over time.

@@ -44,24 +44,22 @@ from mptune.trial import (
     BIN_NS,
     DEFAULT_FAMILY,
     FIXED,
-    Messages,
     Mix,
     Observation,
     Part,
     PartObservation,
     PlannedTrial,
-    Programs,
     Record,
     Timed,
-    Transfer,
     Trial,
-    Video,
     connections_of,
     judged,
     time_or_size,
 )
-from mptune.trial.metrics import UNIT_ENDS, metrics_of
-from mptune.trial.records import in_ms, of_part, record
+from mptune.trial.kept import of_part
+from mptune.trial.metrics import Metric
+from mptune.trial.objectives import metrics_of
+from mptune.trial.records import in_ms, record
 from mptune.trial.stacks import describe
 
 #: A connection's reaction to a script, by its name in the metadata of every testbed.
@@ -219,7 +217,7 @@ def uncounted(trial: Trial, observation: Observation) -> Uncounted:
     much its sender sent again, of which not all need have arrived twice: `repeated` is at most that.
     """
     excess = max(0, sum(subflow.bytes for subflow in observation.subflows) - observation.in_order_bytes)
-    if isinstance(judged(trial.workload), Transfer | Programs) and observation.completion_ns is not None:
+    if judged(trial.workload).completes and observation.completion_ns is not None:
         return Uncounted(excess, 0)
     if testbeds.only_stack(observation.testbed) is None:
         return Uncounted(0, excess)
@@ -300,10 +298,10 @@ def trial_document(trial: Trial, observation: Observation) -> dict[str, Any]:
     return result
 
 
-def figures(trial: Trial, observation: Observation) -> dict[tuple[str, str], float | None]:
-    """Metrics of the messages or requests by name and unit; None where too few arrived."""
+def figures(trial: Trial, observation: Observation) -> Iterator[tuple[Metric, float | None]]:
+    """Metrics of the messages or requests; None where too few arrived."""
     kept = kept_of(trial, observation)
-    return {(metric.name, metric.unit): metric.read(kept) for metric in metrics_of(judged(trial.workload))}
+    return ((metric, metric.read(kept)) for metric in metrics_of(judged(trial.workload)))
 
 
 def kept_of(trial: Trial, observation: Observation) -> Record:
@@ -348,8 +346,8 @@ def times_line(trial: Trial, observation: Observation) -> str:
     assert isinstance(trial.workload, Timed | Mix)
     what = trial.workload.arrived(len(observation.delays_ns))
     found = [
-        f"{name} {digits(value)} {unit}"
-        for (name, unit), value in figures(trial, observation).items()
+        f"{metric.name} {digits(value)} {metric.unit}"
+        for metric, value in figures(trial, observation)
         if value is not None
     ]
     return f"{what}: {', '.join(found) or 'no delay known'}"
@@ -358,32 +356,16 @@ def times_line(trial: Trial, observation: Observation) -> str:
 def _times_document(sent: Timed, trial: Trial, observation: Observation) -> dict[str, Any]:
     """What was sent, how much of it arrived, and how long each took, ms."""
     asked = {name: getattr(sent, name) for name in sent.__struct_fields__ if name != "patience_ns"}
-    in_all = {"due": sent.count * connections_of(trial.workload)} if isinstance(sent, Messages) else {}
-    times = "delays_ms" if isinstance(sent, Messages) else "times_ms"
     return {
         **{
             name.replace("_ns", "_ms"): value / 1e6 if name.endswith("_ns") else value
             for name, value in asked.items()
         },
-        **in_all,
+        **sent.due(connections_of(trial.workload)),
         "arrived": len(observation.delays_ns),
-        **{
-            f"{name.replace(' ', '_')}_{UNIT_ENDS[unit]}": value
-            for (name, unit), value in figures(trial, observation).items()
-        },
-        times: in_ms(observation.delays_ns),
-        **_of_segments(sent, observation),
-    }
-
-
-def _of_segments(sent: Timed, observation: Observation) -> dict[str, list[float]]:
-    """Of a video when each segment was asked for, its bitrate, and how long the player waited for it."""
-    if not isinstance(sent, Video):
-        return {}
-    return {
-        "asked_ms": [piece.at_ns / 1e6 for piece in observation.pieces],
-        "bitrates_mbps": [piece.bytes * 8e3 / sent.segment_ns for piece in observation.pieces],
-        "stalls_ms": [piece.stalled_ns / 1e6 for piece in observation.pieces],
+        **{metric.column: value for metric, value in figures(trial, observation)},
+        sent.judged_by.listed: in_ms(observation.delays_ns),
+        **sent.details(observation.pieces),
     }
 
 

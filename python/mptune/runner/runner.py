@@ -17,7 +17,8 @@ from mptune.runner.executors import Executor
 from mptune.runner.running import Advance, reduce_trials
 from mptune.testbeds import Testbed
 from mptune.trial import Observation, PlannedTrial, Record
-from mptune.trial.metrics import Metric, usual_of
+from mptune.trial.metrics import Metric
+from mptune.trial.objectives import usual_of
 from mptune.trial.records import record
 from mptune.units import format_size
 

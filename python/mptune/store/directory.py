@@ -23,7 +23,7 @@ from mptune._text import file_name, quoted
 from mptune.errors import InputError
 from mptune.store._locking import SUFFIX, Lock, holder
 from mptune.trial import Record
-from mptune.trial.metrics import TIME_COLUMNS, times
+from mptune.trial.objectives import COLUMNS, values
 from mptune.trial.records import setting, stack_of
 
 #: The file that identifies a run directory, and the word in it.
@@ -264,7 +264,7 @@ def write_observations(directory: Path, records: Sequence[Record]) -> None:
     Throughputs in Mbit/s, buffers in bytes, RTTs and RTOs in ms, completion times in s. An empty field means
     no value; a failed trial has no throughput, but a reason in `failed` and a kind in `failed_kind`. The last
     columns are the trial's settings: those of `_SETTINGS`, any others that were set in any trial, and those
-    of `_LAST`; behind them, where any trial has messages or requests, `mptune.trial.metrics.TIME_COLUMNS`.
+    of `_LAST`; behind them, where any trial has messages or requests, `mptune.trial.objectives.COLUMNS`.
     """
     key = ("purpose", "pm", "cc", "buffer_bytes", "run", "seed", "withdrawn")
     outcome = ("throughput_mbps", "omega", "failed")
@@ -272,8 +272,8 @@ def write_observations(directory: Path, records: Sequence[Record]) -> None:
     subflow_columns = ("path", "active", "throughput_mbps", "rtt_ms", "retransmitted")
     windows = ("with_mbps", "without_mbps", "min_rtt_ms", "rto_ms")
     settings = _settings(records)
-    taken = [times(record) for record in records]
-    known = [name for name in TIME_COLUMNS if any(name in each for each in taken)]
+    taken = [values(record) for record in records]
+    known = [name for name in COLUMNS if any(name in each for each in taken)]
     _write_csv(
         directory / "observations.csv",
         (*key, *outcome, *later, *settings, *_LAST, *known),

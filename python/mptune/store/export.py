@@ -14,7 +14,7 @@ from mptune.errors import MptuneError
 from mptune.files import writing
 from mptune.store import Store
 from mptune.trial import BIN_NS, FIXED, ConnectionObservation, Observation
-from mptune.trial.metrics import TIME_COLUMNS, times
+from mptune.trial.objectives import COLUMNS, values
 from mptune.trial.records import family_of, members_of, stack_of
 
 if TYPE_CHECKING:
@@ -90,8 +90,8 @@ def _trials(store: Store, zone: tzinfo | None) -> Iterator[dict[str, Any]]:
     """Every trial; where any has messages or requests, with their times behind."""
     rows = store.rows(_TRIALS)
     records = store.records(row["key"] for row in rows if "workload" in json.loads(row["settings"]))
-    taken = {key: times(record) for key, record in records.items()}
-    known = [name for name in TIME_COLUMNS if any(name in each for each in taken.values())]
+    taken = {key: values(record) for key, record in records.items()}
+    known = [name for name in COLUMNS if any(name in each for each in taken.values())]
     for row in rows:
         mine = taken.get(row.pop("key"), {})
         yield {**_trial(row, zone), **{name: mine.get(name) for name in known}}

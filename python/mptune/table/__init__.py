@@ -14,14 +14,14 @@ from mptune._text import quoted
 from mptune.errors import InputError
 from mptune.table._headers import NO_FACTORS, Column, ReadOptions, find_columns
 from mptune.table._rows import UNSET, cell_error, is_ours, observations, physical, rows_of
-from mptune.trial.metrics import TIME_COLUMNS
+from mptune.trial.objectives import COLUMNS
 
 __all__ = ["Measurement", "Measurements", "ReadOptions", "pooled", "read_measurements"]
 
 #: Columns of our files that are not varied: the identity and the outcome of a trial.
 _NOT_VARIED = {
     *("purpose", "run", "round", "seed", "withdrawn", "omega", "failed_kind", "completion_s"),
-    *TIME_COLUMNS,
+    *COLUMNS,
 }
 
 

@@ -9,7 +9,7 @@ from ipaddress import ip_address
 from typing import Any
 
 from mptune.errors import InputError, one_of
-from mptune.linux import bpf
+from mptune.linux import bpf, path_manager
 from mptune.linux.addresses import NamedInterface, Side
 from mptune.linux.sandbox import sysctls
 from mptune.testbeds._today import largest
@@ -18,9 +18,7 @@ from mptune.trial import FAMILIES, PLAIN_TCP, Trial
 from mptune.trial.stacks import flag, in_a_kernel, sysctls_of
 
 #: Sysctls whose values a trial needs to know.
-ASKED = tuple(
-    dict.fromkeys([*sysctls.TELLING, "net.mptcp.enabled", "net.mptcp.path_manager", "net.mptcp.pm_type"])
-)
+ASKED = tuple(dict.fromkeys([*sysctls.TELLING, *path_manager.NAMES]))
 #: The setting that chooses the path manager of new connections: its name since Linux 6.15, and before.
 _PATH_MANAGER = (("net.mptcp.path_manager", "userspace"), ("net.mptcp.pm_type", "1"))
 #: After a lost SYN with MPTCP and an answered one without it, Linux (since 6.12) gives up MPTCP for this many

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from mptune.errors import InputError, LimitReached
 from mptune.topology import Interface, Site, Topology
-from mptune.trial import Bulk, Messages, Observation, Trial, Workload
+from mptune.trial import Bulk, Observation, Trial, Workload
 
 #: Bytes on the wire per byte of payload: a packet of 1500 has 1428 bytes with all options of MPTCP, 1408 over
 #: IPv6 (RFC 8684 section 3.3).
@@ -162,8 +162,7 @@ def _wire_bytes(workload: Workload, rate_bps: int) -> float:
 
 def _with_headers(workload: Workload, payload: int) -> int:
     """Bytes on the wire of a payload; each message has packets of its own."""
-    short = payload // workload.bytes if isinstance(workload, Messages) else 0
-    return math.ceil(_WIRE * payload) + _HEADERS * short
+    return math.ceil(_WIRE * payload) + _HEADERS * workload.messages_in(payload)
 
 
 def _rate_bps(topology: Topology, site: Site, interface: Interface, way: str) -> int | None:

@@ -20,9 +20,7 @@ from mptune.testbeds._outages import coarse, take_over_ms
 from mptune.trial import (
     Observation,
     Piece,
-    Programs,
     SubflowObservation,
-    Transfer,
     Trial,
     expected_bps,
     judged,
@@ -86,9 +84,7 @@ def observe(
         bins=coarse(result.get("bins", []), width_ns),
         subflows=_subflows(paths, found, width_ns),
         expected_bps=expected_bps(trial, result.get("expected_bytes")),
-        completion_ns=result.get("completion_ns")
-        if isinstance(judged(trial.workload), Transfer | Programs)
-        else None,
+        completion_ns=result.get("completion_ns") if judged(trial.workload).completes else None,
         delays_ns=result.get("delays_ns", []),
         pieces=msgspec.convert(result.get("pieces", []), list[Piece]),
         failed=failed,

@@ -17,6 +17,8 @@ from mptune.linux.doctor import Finding
 from mptune.machines import SshMachine, sessions
 from mptune.machines.ssh import connect
 from mptune.testbeds._host_facts import ASKED, HostFacts
+from mptune.testbeds.host_subflows import Between, between
+from mptune.testbeds.host_subflows import asked as selecting
 from mptune.testbeds.hosts import check_site
 from mptune.topology import Site, Topology
 from mptune.trial import DEFAULT_FAMILY, FAMILIES
@@ -37,8 +39,20 @@ class HostFindings(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...]
 
 
-def examine(topology: Topology) -> tuple[HostFindings, ...]:
-    """All findings about the hosts of both sites, the sender's first.
+class Examined(msgspec.Struct, frozen=True, kw_only=True):
+    """Both hosts, the sender's first.
+
+    Attributes
+    ----------
+    subflows : what their kernels open by themselves; None if that cannot be known.
+    """
+
+    hosts: tuple[HostFindings, ...]
+    subflows: Between | None
+
+
+def examine(topology: Topology) -> Examined:
+    """All findings about the hosts of both sites.
 
     Raises
     ------
@@ -49,6 +63,7 @@ def examine(topology: Topology) -> tuple[HostFindings, ...]:
         check_site(topology, site)
     machines: dict[Side, SshMachine] = {}
     found: dict[Side, list[Finding]] = {side: [] for side in sites}
+    leaves: dict[Side, Sequence[Mapping[str, Any]]] = {}
     opened: list[SshMachine] = []
     with sessions.ended(opened):
         for side, site in sites.items():
@@ -66,18 +81,21 @@ def examine(topology: Topology) -> tuple[HostFindings, ...]:
         }
         named = {side: list(_named(fact, found[side])) for side, fact in facts.items()}
         for side, machine in machines.items():
-            other: Side = "remote" if side == "local" else "local"
-            pairs = list(_pairs(named[side], named.get(other, [])))
+            others = named.get("remote" if side == "local" else "local", [])
+            pairs = list(_pairs(named[side], others))
             asked = [(source, target) for _, source, target in pairs]
-            leaves = machine.look(ASKED, asked)["leaves"]
+            leaves[side] = machine.look(ASKED, [*asked, *selecting(named[side], others)])["leaves"]
             found[side] = [
                 *_of_machine(machine, facts[side]),
                 *found[side],
-                *_of_interfaces(facts[side], named[side], pairs, leaves),
+                *_of_interfaces(facts[side], named[side], pairs, leaves[side][: len(pairs)]),
             ]
-    return tuple(
-        HostFindings(site=site.abbr, name=site.name, ssh=site.ssh or "", findings=tuple(found[side]))
-        for side, site in sites.items()
+    return Examined(
+        hosts=tuple(
+            HostFindings(site=site.abbr, name=site.name, ssh=site.ssh or "", findings=tuple(found[side]))
+            for side, site in sites.items()
+        ),
+        subflows=between(topology, facts, named, leaves["local"]) if len(facts) == len(sites) else None,
     )
 
 

@@ -11,7 +11,6 @@ from mptune.trial._observation import (
     ConnectionObservation,
     Observation,
     PartObservation,
-    Piece,
     SubflowObservation,
     bits_per_second,
     expected_bps,
@@ -24,7 +23,6 @@ from mptune.trial._trial import (
     FAMILY_CHOICES,
     FIXED,
     MSS,
-    PLAIN_TCP,
     PROTOCOLS,
     SENDER,
     ScriptedAction,
@@ -33,17 +31,14 @@ from mptune.trial._trial import (
 )
 from mptune.trial.combination import Combination
 from mptune.trial.configuration import Configuration
+from mptune.trial.kept import PLAIN_TCP, PartRecord, Piece, Record, SubflowRecord
 from mptune.trial.mixes import (
     MOST_CONNECTIONS,
     AskedPart,
-    AskedSingle,
     Described,
     Mix,
     Part,
-    Saturating,
     Several,
-    Single,
-    Sized,
     Workload,
     connections_of,
     fairness,
@@ -52,9 +47,10 @@ from mptune.trial.mixes import (
     size_of,
 )
 from mptune.trial.path_parameters import PathParameters
-from mptune.trial.records import PartRecord, PlannedTrial, Record, SubflowRecord
+from mptune.trial.records import PlannedTrial
 from mptune.trial.workloads import (
     Asked,
+    AskedSingle,
     Asking,
     Browsing,
     Bulk,
@@ -66,6 +62,9 @@ from mptune.trial.workloads import (
     Pattern,
     Programs,
     Requests,
+    Saturating,
+    Single,
+    Sized,
     Timed,
     Transfer,
     Video,

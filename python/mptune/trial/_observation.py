@@ -4,6 +4,7 @@ import msgspec
 
 from mptune.errors import Failure
 from mptune.trial._trial import Trial
+from mptune.trial.kept import Piece
 from mptune.trial.workloads import Bulk
 
 
@@ -33,21 +34,6 @@ class BackgroundObservation(msgspec.Struct, frozen=True, kw_only=True):
     duration_ns: int
     bytes: int
     retransmitted: int
-
-
-class Piece(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a piece of a workload beside the time that it took, such as a segment of a video.
-
-    Attributes
-    ----------
-    at_ns : when it was asked for, since the connection was established.
-    bytes : its payload.
-    stalled_ns : how long the player stood still before it arrived.
-    """
-
-    at_ns: int
-    bytes: int
-    stalled_ns: int = 0
 
 
 class ConnectionObservation(msgspec.Struct, frozen=True, kw_only=True):

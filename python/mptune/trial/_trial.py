@@ -1,10 +1,11 @@
 """The trial: one measurement to make, with everything that its result depends on."""
 
-from typing import Any, Final, Literal, get_args
+from typing import Any, Literal, get_args
 
 import msgspec
 
 from mptune.topology import BOTH, FAMILIES, Topology
+from mptune.trial.kept import PLAIN_TCP
 from mptune.trial.mixes import Workload
 from mptune.trial.path_parameters import PathParameters
 from mptune.trial.stacks import MEMBERS, Members
@@ -22,11 +23,7 @@ MSS = Members().mss
 
 
 #: Transport protocols: the names of `Trial.protocol`.
-PROTOCOLS: tuple[str, ...] = ("mptcp", "tcp")
-
-#: The protocol without MPTCP; where path managers are listed, it stands for one, and no path manager has this
-#: name.
-PLAIN_TCP: Final = "tcp"
+PROTOCOLS: tuple[str, ...] = ("mptcp", PLAIN_TCP)
 
 #: The names of `Trial.family`.
 FAMILY_CHOICES: tuple[str, ...] = (*FAMILIES, BOTH)

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from mptune._text import on_subflows, plain_tcp
-from mptune.trial._trial import PLAIN_TCP
+from mptune.trial.kept import PLAIN_TCP
 
 
 class Combination(NamedTuple):

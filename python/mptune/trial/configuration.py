@@ -8,7 +8,8 @@ from typing import Any, Literal
 import msgspec
 
 from mptune._text import on_subflows, plain_tcp
-from mptune.trial._trial import DEFAULT_FAMILY, FIXED, PLAIN_TCP, ScriptedAction
+from mptune.trial._trial import DEFAULT_FAMILY, FIXED, ScriptedAction
+from mptune.trial.kept import PLAIN_TCP
 from mptune.trial.mixes import Workload
 from mptune.trial.stacks import DEFAULT_STACK, STACKS, Stack
 

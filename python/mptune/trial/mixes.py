@@ -4,23 +4,34 @@ They are between the same two sites: they share paths and queues, and path manag
 buffers of the host apply to each.
 """
 
+from collections.abc import Iterator
 from hashlib import blake2b
+from typing import ClassVar, Self
 
 import msgspec
 
-from mptune.trial.workloads import Asked, Bulk, Messages, Programs, Timed, Transfer, _Workload
-from mptune.trial.workloads import Workload as One
-from mptune.units import format_size
+from mptune import units
+from mptune.errors import one_of
+from mptune.trial.workloads import (
+    WRITTEN_IN_A_MIX,
+    AskedSingle,
+    BaseWorkload,
+    Programs,
+    Single,
+    Timed,
+    Written,
+    check_within,
+    kind_and_rest,
+)
 
 #: Most connections of a trial (`crates/mptune-core/src/trial/flows.rs`).
 MOST_CONNECTIONS = 1_000
 
+#: What is between the parts of a mix as it is written, and behind their numbers of connections.
+_AND, _TIMES = "+", "*"
+
 #: Connections begin within this time, nanoseconds, and within a tenth of what they last.
 _SPREAD_NS = 1_000_000_000
-
-
-#: What one connection can do.
-Single = One
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,17 +48,10 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def phrase(self) -> str:
         """The part for people."""
-        sent = self.workload
-        if isinstance(sent, Bulk):
-            what = "a saturated sender" if self.connections == 1 else "saturated senders"
-        elif isinstance(sent, Transfer):
-            what = f"transfers of {format_size(sent.bytes)}"
-        else:
-            what = sent.phrase
-        return what if self.connections == 1 else f"{self.connections} connections with {what}"
+        return self.workload.on(self.connections)
 
 
-class Mix(_Workload, frozen=True, kw_only=True, tag="mix"):
+class Mix(BaseWorkload, frozen=True, kw_only=True, tag="mix"):
     """Workloads at the same time; the first is the one that a trial is judged by.
 
     Attributes
@@ -75,16 +79,20 @@ class Mix(_Workload, frozen=True, kw_only=True, tag="mix"):
     @property
     def duration_ns(self) -> int:
         """How long it sends, if it has a time."""
-        times = [part.workload.duration_ns for part in self.parts if not isinstance(part.workload, Transfer)]
-        return max(times, default=self.limit_ns)
+        return max(self._durations, default=self.limit_ns)
+
+    @property
+    def _durations(self) -> list[int]:
+        """Those of the parts that have one."""
+        durations = [part.workload.lasts_ns for part in self.parts]
+        return [lasts_ns for lasts_ns in durations if lasts_ns is not None]
 
     @property
     def waiting_bytes(self) -> int | None:
         """What can wait to be sent on a connection; None if one always has more."""
-        parts = [part.workload for part in self.parts]
-        if any(isinstance(sent, Bulk | Transfer) for sent in parts):
-            return None
-        return max(sent.waiting_bytes for sent in parts if not isinstance(sent, Bulk | Transfer))
+        found = [part.workload.waiting_bytes for part in self.parts]
+        known = [waiting for waiting in found if waiting is not None]
+        return max(known) if len(known) == len(found) else None
 
     @property
     def connections(self) -> int:
@@ -96,22 +104,14 @@ class Mix(_Workload, frozen=True, kw_only=True, tag="mix"):
         """The workload for people."""
         return " beside ".join(part.phrase for part in self.parts)
 
-    def arrived(self, number: int) -> str:
+    def arrived(self, number: int, connections: int = 1) -> str:
         """So many messages, responses or pages of the first part, for people."""
-        first = self.parts[0].workload
-        if isinstance(first, Bulk | Transfer):
-            return self.parts[0].phrase
-        if isinstance(first, Messages):
-            due = first.count * self.parts[0].connections
-            of_all = "" if number == due else f" of {due}"
-            return f"{number}{of_all} messages of {format_size(first.bytes)}"
-        return first.arrived(number)
+        return self.parts[0].workload.arrived(number, self.parts[0].connections)
 
     @property
     def spread_ns(self) -> int:
         """The time within which connections begin."""
-        lasting = min(getattr(part.workload, "duration_ns", 10 * _SPREAD_NS) for part in self.parts)
-        return min(_SPREAD_NS, lasting // 10)
+        return min(_SPREAD_NS, min(self._durations, default=10 * _SPREAD_NS) // 10)
 
     def starts_ns(self, seed: int) -> list[list[int]]:
         """Time of the first SYN of each connection, by part; 0 for the first of all.
@@ -153,39 +153,78 @@ def connections_of(workload: Workload) -> int:
     return workload.parts[0].connections if isinstance(workload, Mix) else 1
 
 
-class Saturating(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="bulk"):
-    """A saturated sender in a mix, without an end; as `Pattern`."""
-
-    def lasting(self, duration_ns: int) -> Bulk:
-        """The workload of a trial."""
-        return Bulk(duration_ns=duration_ns)
-
-
-class Sized(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="transfer"):
-    """A transfer in a mix; as `Pattern`."""
-
-    bytes: int
-
-    def lasting(self, duration_ns: int) -> Transfer:
-        """The workload of a trial."""
-        return Transfer(bytes=self.bytes)
-
-
-#: What is asked for of one connection, without the time that it lasts.
-AskedSingle = Saturating | Sized | Asked
-
-
 class AskedPart(msgspec.Struct, frozen=True, kw_only=True):
     """A part of a mix without an end."""
 
     workload: AskedSingle
     connections: int = 1
 
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """A part such as "20*messages:200B/100ms".
 
-class Several(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="mix"):
-    """A mix without an end, as `Pattern`."""
+        Raises
+        ------
+        ValueError : it is none.
+        """
+        number, times, one = text.partition(_TIMES)
+        if not times:
+            number, one = "1", text
+        kind, rest = kind_and_rest(one)
+        if kind not in WRITTEN_IN_A_MIX:
+            raise ValueError(one_of(WRITTEN_IN_A_MIX, kind))
+        workload = WRITTEN_IN_A_MIX[kind].read(one, rest)
+        return cls(workload=workload, connections=units.parse_count(number))
+
+    @property
+    def text(self) -> str:
+        """The text that means it."""
+        times = f"{self.connections}{_TIMES}" if self.connections != 1 else ""
+        return f"{times}{self.workload.text}"
+
+
+class Several(Written, frozen=True, kw_only=True, tag="mix"):
+    """A mix without an end."""
+
+    form: ClassVar[str] = "mix:WORKLOAD[+WORKLOAD...]"
+    help: ClassVar[str] = (
+        "mix:bulk+20*messages:200B/100ms: several at the same time, on connections of their own, here one "
+        "that sends as fast as it can beside 20 with messages; what counts is the first, and transfer:SIZE "
+        "can be in it too."
+    )
 
     parts: tuple[AskedPart, ...]
+
+    @classmethod
+    def read(cls, text: str, rest: str | None) -> Self:
+        """The mix that a text means."""
+        if rest is None or ":" not in text:
+            raise cls.wrong(text)
+        return cls(parts=tuple(map(AskedPart.read, rest.split(_AND))))
+
+    @property
+    def text(self) -> str:
+        """The text that means it."""
+        return f"mix:{_AND.join(part.text for part in self.parts)}"
+
+    @property
+    def connections(self) -> int:
+        """All of them."""
+        return sum(part.connections for part in self.parts)
+
+    def check(self) -> None:
+        """Refuse values that no trial can have."""
+        for part in self.parts:
+            check_within("connections", part.connections, MOST_CONNECTIONS)
+            part.workload.check()
+        check_within("connections", self.connections, MOST_CONNECTIONS)
+
+    def impossible(self, duration_ns: int) -> Iterator[str]:
+        """Errors of the workload for this time."""
+        if self.connections > MOST_CONNECTIONS:
+            yield f"expected at most {MOST_CONNECTIONS} connections, found {self.connections}"
+        for part in self.parts:
+            yield from part.workload.impossible(duration_ns)
 
     def lasting(self, duration_ns: int) -> Mix:
         """The workload of a trial."""
@@ -198,7 +237,7 @@ class Several(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="
 
 
 def on_each(asked: AskedSingle | Several, connections: int) -> Several:
-    """A workload (`Saturating`, `Pattern` and so on, or a mix) on so many connections."""
+    """A workload (or a mix) on so many connections."""
     parts = asked.parts if isinstance(asked, Several) else (AskedPart(workload=asked),)
     return Several(
         parts=tuple(

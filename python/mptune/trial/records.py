@@ -8,11 +8,10 @@ from typing import Any
 
 import msgspec
 
-from mptune._text import plain_tcp
-from mptune.errors import Failure, FailureKind
 from mptune.trial import workloads
-from mptune.trial._observation import Observation, PartObservation, Piece
-from mptune.trial._trial import PLAIN_TCP, Trial
+from mptune.trial._observation import Observation, PartObservation
+from mptune.trial._trial import Trial
+from mptune.trial.kept import PartRecord, Record, SubflowRecord, is_tcp
 from mptune.trial.mixes import fairness
 from mptune.trial.stacks import MEMBERS, VERSION_0_1, describe, of_mptcp
 
@@ -37,104 +36,6 @@ class PlannedTrial(msgspec.Struct, frozen=True, kw_only=True):
     withdrawn: str | None = None
 
 
-class SubflowRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """One subflow of one trial: its share of the delivered payload, and its state at the end.
-
-    Attributes
-    ----------
-    rtt_ms, min_rtt_ms : last smoothed RTT and smallest RTT; None if it never measured one. Trials of version
-        0.1 have no smallest RTT.
-    rto_ms : retransmission timeout at the end; None if it is not known.
-    with_mbps, without_mbps : throughput of the connection around the window without the subflow, and in it,
-        if the trial withdrew it for a while to measure its impact factor (`mptune.impact`).
-    """
-
-    path: str
-    active: bool
-    throughput_mbps: float
-    rtt_ms: float | None
-    retransmitted: int
-    min_rtt_ms: float | None = None
-    with_mbps: float | None = None
-    without_mbps: float | None = None
-    rto_ms: float | None = None
-
-
-class PartRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """One part of a mix: its connections together.
-
-    Attributes
-    ----------
-    throughput_mbps : sum over the connections, each over the time for which it was measured.
-    completion_s : of transfers, that of the connection that took longest.
-    fairness : Jain's index of their throughputs, percent; None of a single connection.
-    delays_ms, pieces : as of a record.
-    """
-
-    throughput_mbps: float
-    completion_s: float | None = None
-    fairness: float | None = None
-    delays_ms: tuple[float, ...] = ()
-    pieces: tuple[Piece, ...] = ()
-
-
-class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """One trial of a campaign.
-
-    Attributes
-    ----------
-    throughput_mbps : over the whole trial, including handshake and slow start; None if it failed. Of a trial
-        that ended early, what is expected over the duration that was asked for.
-    omega : impact factor of the withdrawn subflow, if one was withdrawn (MPCOA's design).
-    failed : the reason, if it failed.
-    duration_s : how long it really lasted, s, also if it failed: the time it cost on the testbed, without
-        its set-up.
-    took_s : real time that it took, s, of a trial with a clock of its own; None where it cost its duration.
-    completion_s : of a transfer, from the first SYN to its last byte in order.
-    delays_ms : of each message, response, page or segment in order; empty for other workloads.
-    pieces : the rest of what is known of each segment of a video; players one after the other.
-    repeated : how often it was run before, and not counted because the machine was too busy.
-    others_mbps : throughput of TCP connections of others, in the order of the topology, of a trial with a
-        workload in `settings`.
-    parts : of a mix, one for each of its parts; the other numbers are those of the first.
-    settings : fields of the trial that differ from the defaults of version 0.1 and are not fields here
-        (JSON types).
-    """
-
-    purpose: str
-    pm: str
-    cc: str
-    buffer_bytes: int
-    run: int
-    seed: int
-    withdrawn: str | None
-    throughput_mbps: float | None
-    failed: Failure | None
-    subflows: tuple[SubflowRecord, ...]
-    omega: float | None = None
-    round: int = 0
-    duration_s: float | None = None
-    took_s: float | None = None
-    completion_s: float | None = None
-    repeated: int = 0
-    settings: dict[str, Any] = {}
-    delays_ms: tuple[float, ...] = ()
-    pieces: tuple[Piece, ...] = ()
-    parts: tuple[PartRecord, ...] = ()
-    others_mbps: tuple[float, ...] = ()
-
-    @property
-    def manager(self) -> str:
-        """The path manager, or plain TCP with its path if that is known, for tables and sentences."""
-        path = self.settings.get("initial_path", "")
-        return plain_tcp(path) if is_tcp(self.settings) else self.pm
-
-    @property
-    def failed_kind(self) -> FailureKind | None:
-        """The kind of its failure, if it failed."""
-        return None if self.failed is None else self.failed.kind
-
-
 def settings_of(trial: Trial, leave_out: Collection[str]) -> dict[str, Any]:
     """Fields of a trial that differ from the defaults of version 0.1, as JSON types.
 
@@ -156,11 +57,6 @@ def settings_of(trial: Trial, leave_out: Collection[str]) -> dict[str, Any]:
 def setting(trial_record: Record, name: str) -> object:
     """Setting of a record's trial, or its default; None for an unset option of a path manager."""
     return trial_record.settings.get(name, _DEFAULTS.get(name))
-
-
-def is_tcp(settings: Mapping[str, Any]) -> bool:
-    """True if a trial with these settings is plain TCP."""
-    return bool(settings.get("protocol") == PLAIN_TCP)
 
 
 def family_of(settings: Mapping[str, Any]) -> str:
@@ -238,25 +134,6 @@ def _part(part: PartObservation) -> PartRecord:
         delays_ms=in_ms(ns for one in part.connections for ns in one.delays_ns),
         pieces=tuple(piece for one in part.connections for piece in one.pieces),
     )
-
-
-def of_part(kept: Record, number: int) -> Record:
-    """The record of a mix as if its part with this number, from 0 on, were what it was judged by."""
-    part, sent = kept.parts[number], kept.settings["workload"]["parts"][number]
-    return msgspec.structs.replace(
-        kept,
-        throughput_mbps=part.throughput_mbps,
-        completion_s=part.completion_s,
-        delays_ms=part.delays_ms,
-        pieces=part.pieces,
-        settings={**kept.settings, "workload": sent["workload"]},
-    )
-
-
-def sent_of(settings: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The workload that a trial with these settings is judged by, as it is stored; empty without a name."""
-    sent: Mapping[str, Any] = settings.get("workload") or {}
-    return sent["parts"][0]["workload"] if "parts" in sent else sent
 
 
 def in_ms(times_ns: Iterable[int]) -> tuple[float, ...]:

@@ -1,7 +1,9 @@
 //! The facts of a host that matter to measurements between hosts. Nothing is changed.
 
 use crate::kernel::error::Error;
+use crate::kernel::mptcp_pm::endpoints::{self as pm, PathManager};
 use crate::kernel::mptcp_pm::family;
+use crate::kernel::mptcp_pm::most::{self, Most};
 use crate::kernel::routes::{Address, DefaultRoute, Link, Routes, Rule};
 use crate::kernel::sysctl::single_spaced;
 use crate::kernel::sysctl::{self, Values};
@@ -28,6 +30,10 @@ pub struct Facts {
     mptcp: Option<String>,
     /// The reason why no program can manage paths here; none if programs can.
     path_manager: Option<String>,
+    /// Of the kernel's own path manager; none where they cannot be read.
+    endpoints: Option<Vec<Endpoint>>,
+    limits: Option<Limits>,
+    most: Option<Most>,
     net_admin: bool,
     /// It runs under sudo.
     sudo: bool,
@@ -64,6 +70,21 @@ struct CongestionControls {
     allowed: Vec<String>,
 }
 
+#[derive(Debug, Serialize)]
+struct Endpoint {
+    address: IpAddr,
+    id: u8,
+    port: u16,
+    flags: Vec<&'static str>,
+    device: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Limits {
+    subflows: u32,
+    add_addr_accepted: u32,
+}
+
 /// The device by which packets leave.
 #[derive(Debug, Serialize)]
 struct Leaves {
@@ -82,6 +103,7 @@ struct Leaves {
 pub fn read(names: &[String], pairs: &[(IpAddr, IpAddr)]) -> Result<Facts, Error> {
     let mut routes = Routes::open()?;
     let links = routes.links()?;
+    let (endpoints, limits) = managed(&links).unzip();
     let devices = links.values().map(|link| link.device.clone());
     let read = |name: &str| Some((name.to_owned(), setting(name)?));
     Ok(Facts {
@@ -92,6 +114,9 @@ pub fn read(names: &[String], pairs: &[(IpAddr, IpAddr)]) -> Result<Facts, Error
         machine: std::env::consts::ARCH,
         mptcp: no_mptcp(),
         path_manager: no_path_manager(),
+        endpoints,
+        limits,
+        most: most::read(),
         net_admin: may_administrate(),
         sudo: std::env::var_os("SUDO_UID").is_some(),
         congestion_controls: CongestionControls {
@@ -172,6 +197,22 @@ fn leaves(routes: &mut Routes, links: &BTreeMap<u32, Link>, from: IpAddr, to: Ip
         Err(error) => (None, Some(error.to_string())),
     };
     Leaves { from, to, device, reason }
+}
+
+/// Endpoints and limits; none without MPTCP, or without the privilege that reading them takes.
+fn managed(links: &BTreeMap<u32, Link>) -> Option<(Vec<Endpoint>, Limits)> {
+    let mut manager = PathManager::open().ok()?;
+    let device = |number: i32| links.get(&u32::try_from(number).ok()?);
+    let endpoint = |one: pm::Endpoint| Endpoint {
+        address: one.ip,
+        id: one.id,
+        port: one.port,
+        flags: pm::names(one.flags),
+        device: device(one.device).map(|link| link.device.clone()),
+    };
+    let endpoints = manager.endpoints().ok()?.into_iter().map(endpoint).collect();
+    let pm::Limits { subflows, add_addr_accepted } = manager.limits().ok()?;
+    Some((endpoints, Limits { subflows, add_addr_accepted }))
 }
 
 fn no_mptcp() -> Option<String> {

@@ -6,10 +6,11 @@
 use crate::meter::config::Job;
 use crate::meter::pattern::Pattern;
 use mptune_core::workload::Purpose;
+use std::sync::Arc;
 
 /// The responses of a server.
 pub struct Answers {
-    purpose: Purpose,
+    purpose: Arc<dyn Purpose>,
     /// The bytes of requests, which are checked.
     pattern: Pattern,
     /// Bytes of requests that were read, and the requests among them that are whole.

@@ -1,6 +1,6 @@
 //! A saturated sender: the program always has more to send.
 
-use super::span;
+use super::{Kind, span};
 use crate::error::SpecError;
 use crate::units::Nanos;
 use serde::Deserialize;
@@ -16,8 +16,20 @@ pub struct Bulk {
     pub ends_early: bool,
 }
 
-impl Bulk {
-    pub(super) fn validate(&self) -> Result<(), SpecError> {
+impl Kind for Bulk {
+    fn validate(&self, _segment: u32) -> Result<(), SpecError> {
         span::check("duration_ns", self.duration_ns)
+    }
+
+    fn limit(&self) -> Nanos {
+        self.duration_ns
+    }
+
+    fn duration(&self) -> Option<Nanos> {
+        Some(self.duration_ns)
+    }
+
+    fn ends_early(&self) -> bool {
+        self.ends_early
     }
 }

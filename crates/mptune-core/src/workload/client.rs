@@ -1,12 +1,11 @@
 //! Clients: when they ask, for how much, and what they measure. They know neither network nor connection; the simulator
 //! and the agent run the same ones.
 
-use super::page::Page;
 use super::player::{Piece, Player};
-use super::requests::Requests;
-use super::video::Video;
 use crate::units::{Bytes, Nanos};
 use std::collections::VecDeque;
+use std::fmt::Debug;
+use std::sync::Arc;
 
 /// A request that is to be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,79 +20,73 @@ pub struct Ask {
     pub choice: u8,
 }
 
-/// What a client asks for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Purpose {
-    /// Single responses.
-    Requests(Requests),
-    /// Pages with their objects.
-    Page(Page),
-    /// Segments of a video.
-    Video(Video),
-}
-
-impl Purpose {
+/// What a client asks for, and a server answers: wholes, each of one response or of several parts.
+pub trait Purpose: Debug + Send + Sync {
     /// Payload of each request.
-    pub fn request_bytes(&self) -> Bytes {
-        match self {
-            Self::Requests(requests) => requests.request_bytes,
-            Self::Page(page) => page.request_bytes,
-            Self::Video(video) => video.request_bytes,
-        }
-    }
+    fn request_bytes(&self) -> Bytes;
 
     /// Responses among which a request chooses; its content says which ([`Ask::choice`]).
-    pub fn choices(&self) -> usize {
-        if let Self::Video(video) = self { video.ladder_bps.len() } else { 1 }
+    fn choices(&self) -> usize {
+        1
     }
 
     /// Payload of the response to a request, by its number from 0 on and its choice.
-    pub fn response_bytes(&self, number: u64, choice: u8) -> Bytes {
-        match self {
-            Self::Video(video) => video.segment_bytes(choice.into()),
-            Self::Requests(requests) => requests.response(number),
-            Self::Page(page) if number.is_multiple_of(u64::from(page.objects) + 1) => {
-                page.page_bytes
-            }
-            Self::Page(page) => page.object_bytes,
-        }
+    fn response_bytes(&self, number: u64, choice: u8) -> Bytes;
+
+    /// Time for which the client asks.
+    fn duration(&self) -> Nanos;
+
+    /// Wholes under way together; one if they have parts.
+    fn at_once(&self) -> u32 {
+        1
+    }
+
+    /// Responses of a whole, at least one: those behind the first are asked for together when that has arrived.
+    fn parts(&self) -> u32 {
+        1
+    }
+
+    /// Time from a whole to the next request.
+    fn think(&self) -> Nanos {
+        0
+    }
+
+    /// Of a video: what chooses the time and the response of the next request.
+    fn player(&self) -> Option<Player> {
+        None
     }
 }
 
 /// The client. Times count from any common origin.
 #[derive(Debug, Clone)]
 pub struct Client {
-    purpose: Purpose,
+    purpose: Arc<dyn Purpose>,
     /// The end of asking, once it began.
     until: Nanos,
-    /// Times of the requests under way, in their order; and of the current page's.
+    /// Times of the requests under way, in their order; and that of the current whole's first.
     asked: VecDeque<Nanos>,
-    page_asked: Nanos,
-    /// Objects of the current page that are missing; none while the page itself is.
-    missing: Option<u32>,
+    whole_asked: Nanos,
+    /// Parts of the current whole that are missing; none while its first is.
+    missing: u32,
     /// Of a video.
     player: Option<Player>,
     /// Payload of the segment that the player waits for.
     segment_bytes: Bytes,
-    /// Single responses that were planned.
+    /// Responses that were planned, with all parts of their wholes.
     planned: u64,
     times: Vec<Nanos>,
 }
 
 impl Client {
     /// Before the connection is established.
-    pub fn new(purpose: Purpose) -> Self {
-        let player = match &purpose {
-            Purpose::Video(video) => Some(Player::new(video.clone())),
-            Purpose::Requests(_) | Purpose::Page(_) => None,
-        };
+    pub fn new(purpose: Arc<dyn Purpose>) -> Self {
         Self {
+            player: purpose.player(),
             purpose,
             until: 0,
             asked: VecDeque::new(),
-            page_asked: 0,
-            missing: None,
-            player,
+            whole_asked: 0,
+            missing: 0,
             segment_bytes: 0,
             planned: 0,
             times: Vec::new(),
@@ -102,16 +95,11 @@ impl Client {
 
     /// The connection is established: the first requests, at once.
     pub fn begin(&mut self, now: Nanos, planned: &mut VecDeque<Ask>) {
-        let (duration, first) = match &self.purpose {
-            Purpose::Requests(requests) => (requests.duration_ns, requests.at_once),
-            Purpose::Page(page) => (page.duration_ns, 1),
-            Purpose::Video(video) => (video.duration_ns, 1),
-        };
-        self.until = now + duration;
+        self.until = now + self.purpose.duration();
         if let Some(player) = &mut self.player {
             player.begin(now);
         }
-        for _ in 0..first {
+        for _ in 0..self.purpose.at_once() {
             self.plan(now, planned);
         }
     }
@@ -120,14 +108,18 @@ impl Client {
     fn plan(&mut self, now: Nanos, planned: &mut VecDeque<Ask>) {
         let (at, rung) = self.player.as_ref().map_or((now, 0), |player| player.next(now));
         if at < self.until {
-            let choice = u8::try_from(rung).unwrap_or(u8::MAX);
-            let request_bytes = self.purpose.request_bytes();
-            let response_bytes = self.purpose.response_bytes(self.planned, choice);
-            // A page is always the first of its objects.
-            self.planned += u64::from(matches!(self.purpose, Purpose::Requests(_)));
-            self.segment_bytes = response_bytes;
-            planned.push_back(Ask { at, request_bytes, response_bytes, choice });
+            let ask = self.ask(at, self.planned, u8::try_from(rung).unwrap_or(u8::MAX));
+            self.planned += u64::from(self.purpose.parts());
+            self.segment_bytes = ask.response_bytes;
+            planned.push_back(ask);
         }
+    }
+
+    /// The request with this number.
+    fn ask(&self, at: Nanos, number: u64, choice: u8) -> Ask {
+        let request_bytes = self.purpose.request_bytes();
+        let response_bytes = self.purpose.response_bytes(number, choice);
+        Ask { at, request_bytes, response_bytes, choice }
     }
 
     /// A request was made.
@@ -138,36 +130,22 @@ impl Client {
     /// The oldest response arrived with its last byte: what is asked next goes behind what is planned.
     pub fn on_response(&mut self, now: Nanos, planned: &mut VecDeque<Ask>) {
         let Some(asked) = self.asked.pop_front() else { return };
-        if let Purpose::Page(page) = self.purpose {
-            return self.on_part(now, asked, page, planned);
+        if self.missing > 0 {
+            self.missing -= 1;
+        } else {
+            self.whole_asked = asked;
+            self.missing = self.purpose.parts() - 1;
+            let others = self.planned - u64::from(self.missing)..self.planned;
+            planned.extend(others.map(|number| self.ask(now, number, 0)));
         }
-        self.times.push(now - asked);
+        if self.missing > 0 {
+            return;
+        }
+        self.times.push(now - self.whole_asked);
         if let Some(player) = &mut self.player {
             player.on_segment(now, asked, self.segment_bytes);
         }
-        let think =
-            if let Purpose::Requests(requests) = &self.purpose { requests.think_ns } else { 0 };
-        self.plan(now + think, planned);
-    }
-
-    /// A page or one of its objects arrived.
-    fn on_part(&mut self, now: Nanos, asked: Nanos, page: Page, planned: &mut VecDeque<Ask>) {
-        match self.missing {
-            None => {
-                self.page_asked = asked;
-                self.missing = Some(page.objects);
-                let Page { request_bytes, object_bytes, .. } = page;
-                let object =
-                    Ask { at: now, request_bytes, response_bytes: object_bytes, choice: 0 };
-                planned.extend((0..page.objects).map(|_| object));
-            }
-            Some(1) => {
-                self.missing = None;
-                self.times.push(now - self.page_asked);
-                self.plan(now + page.think_ns, planned);
-            }
-            Some(objects) => self.missing = Some(objects - 1),
-        }
+        self.plan(now + self.purpose.think(), planned);
     }
 
     /// Requests under way.
@@ -190,7 +168,7 @@ impl Client {
 #[derive(Debug, Clone, Default)]
 pub struct Ends {
     total: Bytes,
-    ends: std::collections::VecDeque<Bytes>,
+    ends: VecDeque<Bytes>,
 }
 
 impl Ends {
@@ -212,6 +190,7 @@ impl Ends {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Page, Requests};
     use super::*;
     use crate::units::{MILLISECOND, SECOND};
 
@@ -235,7 +214,7 @@ mod tests {
 
     #[test]
     fn a_client_asks_again_after_thinking_until_its_time_is_over() {
-        let (mut client, mut planned) = (Client::new(Purpose::Requests(REQUESTS)), [].into());
+        let (mut client, mut planned) = (Client::new(Arc::new(REQUESTS)), [].into());
         client.begin(5, &mut planned);
         let first = ask(&mut client, &mut planned);
         assert_eq!(
@@ -255,8 +234,8 @@ mod tests {
     #[test]
     fn a_client_expects_the_sizes_that_the_server_draws() {
         let response_sizes = (1..=40).map(|size| 1_000 * size).collect();
-        let purpose = Purpose::Requests(Requests { response_sizes, seed: 3, ..REQUESTS });
-        let (mut client, mut planned) = (Client::new(purpose.clone()), [].into());
+        let purpose = Requests { response_sizes, seed: 3, ..REQUESTS };
+        let (mut client, mut planned) = (Client::new(Arc::new(purpose.clone())), [].into());
         client.begin(0, &mut planned);
         let mut expected: Vec<_> = planned.iter().map(|ask: &Ask| ask.response_bytes).collect();
         for number in 1..6 {
@@ -279,7 +258,7 @@ mod tests {
             duration_ns: SECOND,
             patience_ns: SECOND,
         };
-        let (mut client, mut planned) = (Client::new(Purpose::Page(page)), [].into());
+        let (mut client, mut planned) = (Client::new(Arc::new(page)), [].into());
         client.begin(0, &mut planned);
         assert_eq!(ask(&mut client, &mut planned)[0].response_bytes, 30_000);
         client.on_response(40 * MILLISECOND, &mut planned);

@@ -1,6 +1,6 @@
 //! A message of a fixed size at fixed times, as calls and games send them: measured by the delay of each.
 
-use super::span;
+use super::{Kind, Schedule, span};
 use crate::error::SpecError;
 use crate::units::{Bytes, Nanos};
 use serde::Deserialize;
@@ -29,25 +29,27 @@ impl Messages {
     pub fn count(&self) -> u64 {
         self.duration_ns.div_ceil(self.interval_ns)
     }
+}
 
-    /// Their payload.
-    pub fn total(&self) -> Bytes {
-        self.count() * self.bytes
-    }
-
-    /// Latest end of the trial, from the first SYN.
-    pub fn limit(&self) -> Nanos {
+impl Kind for Messages {
+    fn limit(&self) -> Nanos {
         self.duration_ns + self.patience_ns
     }
 
-    /// The time at which message `number` is due, since the connection was established.
-    #[inline]
-    pub fn due(&self, number: u64) -> Nanos {
-        number * self.interval_ns
+    fn length(&self) -> Option<Bytes> {
+        Some(self.count() * self.bytes)
     }
 
-    /// `segment`: payload bytes of a full segment, of which there are to be less than 2^31.
-    pub(super) fn validate(&self, segment: u32) -> Result<(), SpecError> {
+    fn schedule(&self) -> Option<Schedule> {
+        Some(Schedule::Regular {
+            bytes: self.bytes,
+            interval: self.interval_ns,
+            count: self.count(),
+        })
+    }
+
+    /// There are to be less than 2^31 segments.
+    fn validate(&self, segment: u32) -> Result<(), SpecError> {
         if self.bytes == 0 {
             return Err(SpecError::new("bytes", "expected at least 1 byte"));
         }
@@ -81,9 +83,10 @@ mod tests {
 
     #[test]
     fn messages_are_due_for_the_duration() {
-        assert_eq!((MESSAGES.count(), MESSAGES.total(), MESSAGES.limit()), (10, 2_000, 2 * SECOND));
+        assert_eq!((MESSAGES.length(), MESSAGES.limit()), (Some(2_000), 2 * SECOND));
         let longer = Messages { duration_ns: SECOND + 1, ..MESSAGES };
-        assert_eq!((longer.count(), longer.due(10)), (11, SECOND));
+        let schedule = longer.schedule().expect("messages");
+        assert_eq!((schedule.count(), schedule.due(10)), (11, SECOND));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 mod bulk;
 mod client;
+mod kind;
 mod messages;
 mod onoff;
 mod page;
@@ -15,6 +16,7 @@ mod video;
 
 pub use bulk::Bulk;
 pub use client::{Ask, Client, Ends, Purpose};
+pub use kind::Kind;
 pub use messages::Messages;
 pub use onoff::OnOff;
 pub use page::Page;
@@ -28,26 +30,41 @@ use crate::error::SpecError;
 use crate::pathmanager::TransferSize;
 use crate::units::{Bytes, NEVER, Nanos};
 use serde::Deserialize;
+use std::sync::Arc;
 
-/// The workload of a connection.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(tag = "kind", rename_all = "lowercase")]
-pub enum Workload {
-    /// As much as the connection takes.
-    Bulk(Bulk),
-    /// A number of bytes.
-    Transfer(Transfer),
-    /// A message at fixed times.
-    Messages(Messages),
-    /// Bursts at drawn times.
-    #[serde(rename = "on-off")]
-    OnOff(OnOff),
-    /// Requests and their responses.
-    Requests(Requests),
-    /// Pages with their objects.
-    Page(Page),
-    /// Segments of a video.
-    Video(Video),
+/// Builds the list of workloads: each is its word and its type, which implements [`Kind`].
+macro_rules! workloads {
+    ($($name:literal => $kind:ident),+ $(,)?) => {
+        /// The workload of a connection.
+        #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+        #[serde(tag = "kind")]
+        pub enum Workload {
+            $(#[allow(missing_docs)] #[serde(rename = $name)] $kind($kind)),+
+        }
+
+        impl Workload {
+            /// What all kinds have. Dispatch is dynamic: nothing here is asked for each packet of a simulation.
+            fn kind(&self) -> &dyn Kind {
+                match self { $(Self::$kind(kind) => kind),+ }
+            }
+
+            /// The same with what is drawn in it, by a seed: of many connections each has the trial's plus its number.
+            #[must_use]
+            pub fn drawn(&self, seed: u64) -> Self {
+                match self { $(Self::$kind(kind) => Self::$kind(kind.drawn(seed))),+ }
+            }
+        }
+    };
+}
+
+workloads! {
+    "bulk" => Bulk,
+    "transfer" => Transfer,
+    "messages" => Messages,
+    "on-off" => OnOff,
+    "requests" => Requests,
+    "page" => Page,
+    "video" => Video,
 }
 
 /// Bytes that a program writes at once; those of a longer piece follow as soon as these are queued.
@@ -59,96 +76,55 @@ impl Workload {
 
     /// Total payload bytes, [`Bytes::MAX`] without an end.
     pub fn bytes(&self) -> Bytes {
-        match self {
-            Self::Bulk(_) | Self::Requests(_) | Self::Page(_) | Self::Video(_) => Bytes::MAX,
-            Self::Transfer(transfer) => transfer.bytes,
-            Self::Messages(messages) => messages.total(),
-            Self::OnOff(bursts) => bursts.total(),
-        }
+        self.length().unwrap_or(Bytes::MAX)
     }
 
     /// Its size, as an informed path manager knows it.
     pub fn size(&self) -> TransferSize {
-        match self {
-            Self::Bulk(_) | Self::Requests(_) | Self::Page(_) | Self::Video(_) | Self::OnOff(_) => {
-                TransferSize::Unlimited
-            }
-            Self::Transfer(transfer) => TransferSize::Known(transfer.bytes),
-            Self::Messages(_) => TransferSize::Known(self.bytes()),
+        match self.length().filter(|_| self.kind().is_foreseen()) {
+            Some(bytes) => TransferSize::Known(bytes),
+            None => TransferSize::Unlimited,
         }
     }
 
-    /// Sending time, if a time ends it.
+    /// [`Kind::duration`].
     pub fn duration(&self) -> Option<Nanos> {
-        match self {
-            Self::Bulk(bulk) => Some(bulk.duration_ns),
-            _ => None,
-        }
+        self.kind().duration()
     }
 
-    /// Total payload bytes, if they end it.
+    /// [`Kind::length`].
     pub fn length(&self) -> Option<Bytes> {
-        match self {
-            Self::Bulk(_) | Self::Requests(_) | Self::Page(_) | Self::Video(_) => None,
-            Self::Transfer(_) | Self::Messages(_) | Self::OnOff(_) => Some(self.bytes()),
-        }
+        self.kind().length()
     }
 
-    /// Latest end of the trial.
+    /// [`Kind::limit`].
     pub fn limit(&self) -> Nanos {
-        match self {
-            Self::Bulk(bulk) => bulk.duration_ns,
-            Self::Transfer(transfer) => transfer.deadline_ns,
-            Self::Messages(messages) => messages.limit(),
-            Self::OnOff(bursts) => bursts.limit(),
-            Self::Requests(requests) => requests.limit(),
-            Self::Page(page) => page.limit(),
-            Self::Video(video) => video.limit(),
-        }
+        self.kind().limit()
     }
 
     /// It ends with its last byte, and fails if that is later than its limit.
     pub fn completes(&self) -> bool {
-        !matches!(self, Self::Bulk(_))
+        self.duration().is_none()
     }
 
-    /// The trial ends as soon as its throughput is known well enough ([`crate::early_end`]).
+    /// [`Kind::ends_early`].
     pub fn ends_early(&self) -> bool {
-        matches!(self, Self::Bulk(Bulk { ends_early: true, .. }))
+        self.kind().ends_early()
     }
 
-    /// The same with what is drawn in it, by a seed: of many connections each has the trial's plus its number.
-    #[must_use]
-    pub fn drawn(&self, seed: u64) -> Self {
-        match self {
-            Self::OnOff(bursts) => Self::OnOff(bursts.drawn(seed)),
-            Self::Requests(requests) => Self::Requests(Requests { seed, ..requests.clone() }),
-            _ => self.clone(),
-        }
-    }
-
-    /// Its pieces, if it is a series of them that are due at times of their own.
+    /// [`Kind::schedule`].
     pub fn schedule(&self) -> Option<Schedule> {
-        match self {
-            Self::Messages(messages) => Some(Schedule::Regular(*messages)),
-            Self::OnOff(bursts) => Some(bursts.schedule()),
-            _ => None,
-        }
+        self.kind().schedule()
     }
 
-    /// What is known of the first bursts beside their times; empty of other workloads.
+    /// [`Kind::pieces`].
     pub fn pieces(&self, number: usize) -> Vec<Piece> {
-        if let Self::OnOff(bursts) = self { bursts.pieces(number) } else { Vec::new() }
+        self.kind().pieces(number)
     }
 
-    /// What a client asks for, if there is one.
-    pub fn purpose(&self) -> Option<Purpose> {
-        match self {
-            Self::Requests(requests) => Some(Purpose::Requests(requests.clone())),
-            Self::Page(page) => Some(Purpose::Page(*page)),
-            Self::Video(video) => Some(Purpose::Video(video.clone())),
-            Self::Bulk(_) | Self::Transfer(_) | Self::Messages(_) | Self::OnOff(_) => None,
-        }
+    /// [`Kind::purpose`].
+    pub fn purpose(&self) -> Option<Arc<dyn Purpose>> {
+        self.kind().purpose()
     }
 
     /// The program offers data in pieces, and sets TCP_NODELAY; others always have more, or all of it at once.
@@ -163,15 +139,8 @@ impl Workload {
     /// # Errors
     /// The first key that is wrong.
     pub fn validate(&self, segment: u32) -> Result<(), SpecError> {
-        match self {
-            Self::Bulk(bulk) => bulk.validate(),
-            Self::Transfer(transfer) => transfer.validate(segment),
-            Self::Messages(messages) => messages.validate(segment),
-            Self::OnOff(bursts) => bursts.validate(segment),
-            Self::Requests(requests) => requests.validate(segment),
-            Self::Page(page) => page.validate(segment),
-            Self::Video(video) => video.validate(segment),
-        }
-        .map_err(|error| SpecError::new(format!("workload.{}", error.key), error.expected))
+        self.kind()
+            .validate(segment)
+            .map_err(|error| SpecError::new(format!("workload.{}", error.key), error.expected))
     }
 }

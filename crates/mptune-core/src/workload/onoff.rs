@@ -2,7 +2,7 @@
 
 use super::player::Piece;
 use super::schedule::{Burst, Schedule};
-use super::span;
+use super::{Kind, span};
 use crate::engine::Random;
 use crate::error::SpecError;
 use crate::units::{Bytes, Nanos};
@@ -47,9 +47,11 @@ impl OnOff {
         let (listed, bursts) = (Vec::new(), [].into());
         Self { mean_bytes, mean_gap_ns, listed, duration_ns, patience_ns, bursts }
     }
+}
 
-    /// The same with its bursts drawn, or taken from the list.
-    pub fn drawn(&self, seed: u64) -> Self {
+impl Kind for OnOff {
+    /// With its bursts drawn, or taken from the list.
+    fn drawn(&self, seed: u64) -> Self {
         if !self.listed.is_empty() {
             let mut end = 0;
             let in_time = self.listed.iter().take_while(|(due, _)| *due < self.duration_ns);
@@ -70,18 +72,20 @@ impl OnOff {
         Self { bursts: bursts.into(), ..self.clone() }
     }
 
-    /// The bursts that were drawn.
-    pub(super) fn schedule(&self) -> Schedule {
-        Schedule::Drawn(Arc::clone(&self.bursts))
+    fn schedule(&self) -> Option<Schedule> {
+        Some(Schedule::Drawn(Arc::clone(&self.bursts)))
     }
 
-    /// Payload of all of them.
-    pub(super) fn total(&self) -> Bytes {
-        self.bursts.last().map_or(0, |last| last.end)
+    fn length(&self) -> Option<Bytes> {
+        Some(self.bursts.last().map_or(0, |last| last.end))
+    }
+
+    fn is_foreseen(&self) -> bool {
+        false
     }
 
     /// When each of the first bursts was due, and its payload.
-    pub(super) fn pieces(&self, number: usize) -> Vec<Piece> {
+    fn pieces(&self, number: usize) -> Vec<Piece> {
         let first = self.bursts.iter().take(number).enumerate();
         let begin = |place: usize| place.checked_sub(1).map_or(0, |before| self.bursts[before].end);
         first
@@ -93,13 +97,12 @@ impl OnOff {
             .collect()
     }
 
-    /// Latest end of the trial, from the first SYN.
-    pub fn limit(&self) -> Nanos {
+    fn limit(&self) -> Nanos {
         self.duration_ns + self.patience_ns
     }
 
-    /// `segment`: payload bytes of a full segment, of which bursts of four times the mean are to have less than 2^31.
-    pub(super) fn validate(&self, segment: u32) -> Result<(), SpecError> {
+    /// Bursts of four times the mean are to have less than 2^31 segments.
+    fn validate(&self, segment: u32) -> Result<(), SpecError> {
         span::check_payload("mean_bytes", self.mean_bytes, segment)?;
         span::check("mean_gap_ns", self.mean_gap_ns)?;
         span::check_client(self.duration_ns, self.patience_ns, 0)?;
@@ -159,13 +162,14 @@ mod tests {
         // 10,000 expected, with a standard deviation of 100.
         assert!((count - 10_000.0).abs() < 400.0, "{count}");
         let pieces = drawn.pieces(usize::MAX);
-        let mean = drawn.total() as f64 / count;
+        let total = drawn.length().expect("drawn");
+        let mean = total as f64 / count;
         assert!((mean / 50_000.0 - 1.0).abs() < 0.04, "{mean}");
         let above =
             |bytes: u64| pieces.iter().filter(|one| one.bytes > bytes).count() as f64 / count;
         assert!((above(50_000) - libm::exp(-1.0)).abs() < 0.02);
         assert!((above(150_000) - libm::exp(-3.0)).abs() < 0.01);
-        assert_eq!((pieces[0].at_ns, pieces.iter().map(|one| one.bytes).sum()), (0, drawn.total()));
+        assert_eq!((pieces[0].at_ns, pieces.iter().map(|one| one.bytes).sum()), (0, total));
     }
 
     #[test]
@@ -182,7 +186,8 @@ mod tests {
         assert_eq!(bursts.drawn(7), bursts.drawn(8));
         let pieces = bursts.drawn(7).pieces(usize::MAX);
         let seen: Vec<_> = pieces.iter().map(|one| (one.at_ns, one.bytes)).collect();
-        assert_eq!((seen, bursts.drawn(7).total()), (vec![(0, 1_000), (SECOND, 500)], 1_500));
+        let length = bursts.drawn(7).length();
+        assert_eq!((seen, length), (vec![(0, 1_000), (SECOND, 500)], Some(1_500)));
     }
 
     #[test]

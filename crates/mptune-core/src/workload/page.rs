@@ -1,10 +1,11 @@
 //! Pages: a client asks for a page, then for all the objects that it names, and after thinking for the next page.
 //! Measured by the time of each page.
 
-use super::span;
+use super::{Kind, Purpose, span};
 use crate::error::SpecError;
 use crate::units::{Bytes, Nanos};
 use serde::Deserialize;
+use std::sync::Arc;
 
 /// Most objects of a page.
 const MOST_OBJECTS: u32 = 10_000;
@@ -31,14 +32,17 @@ pub struct Page {
     pub patience_ns: Nanos,
 }
 
-impl Page {
-    /// Latest end of the trial, from the first SYN.
-    pub fn limit(&self) -> Nanos {
+impl Kind for Page {
+    fn purpose(&self) -> Option<Arc<dyn Purpose>> {
+        Some(Arc::new(*self))
+    }
+
+    fn limit(&self) -> Nanos {
         self.duration_ns + self.patience_ns
     }
 
-    /// `segment`: payload bytes of a full segment, of which each request and response is to have less than 2^24.
-    pub(super) fn validate(&self, segment: u32) -> Result<(), SpecError> {
+    /// Each request and response is to have less than 2^24 segments.
+    fn validate(&self, segment: u32) -> Result<(), SpecError> {
         let sizes = [
             ("request_bytes", self.request_bytes),
             ("page_bytes", self.page_bytes),
@@ -52,6 +56,29 @@ impl Page {
             return Err(SpecError::new("objects", expected));
         }
         span::check_client(self.duration_ns, self.patience_ns, self.think_ns)
+    }
+}
+
+impl Purpose for Page {
+    fn request_bytes(&self) -> Bytes {
+        self.request_bytes
+    }
+
+    fn parts(&self) -> u32 {
+        self.objects + 1
+    }
+
+    fn response_bytes(&self, number: u64, _choice: u8) -> Bytes {
+        let is_page = number.is_multiple_of(u64::from(self.parts()));
+        if is_page { self.page_bytes } else { self.object_bytes }
+    }
+
+    fn duration(&self) -> Nanos {
+        self.duration_ns
+    }
+
+    fn think(&self) -> Nanos {
+        self.think_ns
     }
 }
 

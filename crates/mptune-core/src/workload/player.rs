@@ -33,7 +33,7 @@ pub struct Piece {
 
 /// The player.
 #[derive(Debug, Clone)]
-pub(super) struct Player {
+pub struct Player {
     video: Video,
     /// V and g of BOLA, seconds.
     v: f64,

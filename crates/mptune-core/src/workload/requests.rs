@@ -1,11 +1,12 @@
 //! Requests and responses: a client asks, a server answers, the client thinks and asks again. Measured by the time of
 //! each response.
 
-use super::span;
+use super::{Kind, Purpose, span};
 use crate::engine::Random;
 use crate::error::SpecError;
 use crate::units::{Bytes, Nanos};
 use serde::Deserialize;
+use std::sync::Arc;
 
 /// Most requests at a time.
 const MOST_AT_ONCE: u32 = 1_000;
@@ -47,9 +48,13 @@ fn one() -> u32 {
     1
 }
 
-impl Requests {
-    /// Payload of the response to a request, by its number from 0 on: the same to everybody who asks for it.
-    pub(super) fn response(&self, number: u64) -> Bytes {
+impl Purpose for Requests {
+    fn request_bytes(&self) -> Bytes {
+        self.request_bytes
+    }
+
+    /// The same to everybody who asks for it.
+    fn response_bytes(&self, number: u64, _choice: u8) -> Bytes {
         let Some(last) = self.response_sizes.len().checked_sub(1) else {
             return self.response_bytes;
         };
@@ -57,13 +62,34 @@ impl Requests {
         self.response_sizes[usize::try_from(drawn).unwrap_or(last)]
     }
 
-    /// Latest end of the trial, from the first SYN.
-    pub fn limit(&self) -> Nanos {
+    fn duration(&self) -> Nanos {
+        self.duration_ns
+    }
+
+    fn at_once(&self) -> u32 {
+        self.at_once
+    }
+
+    fn think(&self) -> Nanos {
+        self.think_ns
+    }
+}
+
+impl Kind for Requests {
+    fn drawn(&self, seed: u64) -> Self {
+        Self { seed, ..self.clone() }
+    }
+
+    fn purpose(&self) -> Option<Arc<dyn Purpose>> {
+        Some(Arc::new(self.clone()))
+    }
+
+    fn limit(&self) -> Nanos {
         self.duration_ns + self.patience_ns
     }
 
-    /// `segment`: payload bytes of a full segment, of which each request and response is to have less than 2^24.
-    pub(super) fn validate(&self, segment: u32) -> Result<(), SpecError> {
+    /// Each request and response is to have less than 2^24 segments.
+    fn validate(&self, segment: u32) -> Result<(), SpecError> {
         for (key, bytes) in
             [("request_bytes", self.request_bytes), ("response_bytes", self.response_bytes)]
         {
@@ -103,18 +129,21 @@ mod tests {
 
     #[test]
     fn sizes_are_drawn_alike_by_whoever_asks_and_each_is_as_likely() {
-        assert_eq!(REQUESTS.response(7), 20_000);
+        assert_eq!(REQUESTS.response_bytes(7, 0), 20_000);
         let sizes = vec![1_000, 2_000, 50_000];
         let drawn = Requests { response_sizes: sizes.clone(), seed: 7, ..REQUESTS };
-        let all: Vec<_> = (0..30_000).map(|number| drawn.response(number)).collect();
+        let all: Vec<_> = (0..30_000).map(|number| drawn.response_bytes(number, 0)).collect();
         for size in sizes {
             // 10,000 expected, with a standard deviation of 82.
             let count = all.iter().filter(|&&one| one == size).count() as f64;
             assert!((count - 10_000.0).abs() < 400.0, "{size}: {count}");
         }
-        assert_eq!(all[..50], (0..50).map(|number| drawn.response(number)).collect::<Vec<_>>());
+        assert_eq!(
+            all[..50],
+            (0..50).map(|number| drawn.response_bytes(number, 0)).collect::<Vec<_>>()
+        );
         let other = Requests { seed: 8, ..drawn };
-        assert!((0..50).any(|number| other.response(number) != all[number as usize]));
+        assert!((0..50).any(|number| other.response_bytes(number, 0) != all[number as usize]));
     }
 
     #[test]

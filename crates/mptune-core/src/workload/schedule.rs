@@ -1,7 +1,6 @@
 //! Pieces of data that are due at times of their own, whatever became of those before: messages and bursts, and the delay
 //! of each.
 
-use super::messages::Messages;
 use crate::units::{Bytes, Nanos};
 use std::sync::Arc;
 
@@ -16,7 +15,14 @@ pub struct Burst {
 #[derive(Debug, Clone)]
 pub enum Schedule {
     /// Of one size, at fixed times.
-    Regular(Messages),
+    Regular {
+        /// Payload of each.
+        bytes: Bytes,
+        /// Time from one to the next.
+        interval: Nanos,
+        /// Number of them.
+        count: u64,
+    },
     /// Of any sizes, at any times.
     Drawn(Arc<[Burst]>),
 }
@@ -30,7 +36,7 @@ impl Schedule {
     #[inline]
     pub fn count(&self) -> u64 {
         match self {
-            Self::Regular(messages) => messages.count(),
+            Self::Regular { count, .. } => *count,
             Self::Drawn(bursts) => bursts.len() as u64,
         }
     }
@@ -39,7 +45,7 @@ impl Schedule {
     #[inline]
     pub fn due(&self, number: u64) -> Nanos {
         match self {
-            Self::Regular(messages) => messages.due(number),
+            Self::Regular { interval, .. } => number * interval,
             Self::Drawn(bursts) => bursts[place(number)].due,
         }
     }
@@ -48,7 +54,7 @@ impl Schedule {
     #[inline]
     pub fn bytes(&self, number: u64) -> Bytes {
         match self {
-            Self::Regular(messages) => messages.bytes,
+            Self::Regular { bytes, .. } => *bytes,
             Self::Drawn(_) => {
                 self.end(number) - number.checked_sub(1).map_or(0, |last| self.end(last))
             }
@@ -59,7 +65,7 @@ impl Schedule {
     #[inline]
     fn end(&self, number: u64) -> Bytes {
         match self {
-            Self::Regular(messages) => (number + 1) * messages.bytes,
+            Self::Regular { bytes, .. } => (number + 1) * bytes,
             Self::Drawn(bursts) => bursts.get(place(number)).map_or(Bytes::MAX, |burst| burst.end),
         }
     }
@@ -99,14 +105,13 @@ impl Delays {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::{MILLISECOND, SECOND};
+    use crate::units::MILLISECOND;
 
     #[test]
     fn a_piece_arrives_with_its_last_byte_and_several_may_arrive_together() {
-        let (interval_ns, duration_ns) = (100 * MILLISECOND, SECOND);
-        let messages = Messages { bytes: 200, interval_ns, duration_ns, patience_ns: SECOND };
+        let regular = Schedule::Regular { bytes: 200, interval: 100 * MILLISECOND, count: 10 };
         let ends = [200, 400, 600].map(|end| Burst { due: (end / 2 - 100) * MILLISECOND, end });
-        for schedule in [Schedule::Regular(messages), Schedule::Drawn(ends.into())] {
+        for schedule in [regular, Schedule::Drawn(ends.into())] {
             assert_eq!(
                 (schedule.bytes(0), schedule.bytes(2), schedule.due(2)),
                 (200, 200, 200 * MILLISECOND)

@@ -1,6 +1,6 @@
 //! A transfer of a given size, measured to its last byte in order.
 
-use super::span;
+use super::{Kind, span};
 use crate::error::SpecError;
 use crate::units::{Bytes, Nanos};
 use serde::Deserialize;
@@ -15,9 +15,9 @@ pub struct Transfer {
     pub deadline_ns: Nanos,
 }
 
-impl Transfer {
-    /// `segment`: payload bytes of a full segment, of which there are to be less than 2^31.
-    pub(super) fn validate(&self, segment: u32) -> Result<(), SpecError> {
+impl Kind for Transfer {
+    /// There are to be less than 2^31 segments.
+    fn validate(&self, segment: u32) -> Result<(), SpecError> {
         if self.bytes == 0 {
             return Err(SpecError::new("bytes", "expected at least 1 byte"));
         }
@@ -26,5 +26,13 @@ impl Transfer {
             return Err(SpecError::new("bytes", "expected less than 2^31 segments"));
         }
         Ok(())
+    }
+
+    fn limit(&self) -> Nanos {
+        self.deadline_ns
+    }
+
+    fn length(&self) -> Option<Bytes> {
+        Some(self.bytes)
     }
 }

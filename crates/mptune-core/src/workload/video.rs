@@ -1,10 +1,12 @@
 //! Video: a player asks for one segment after the other, each at the bitrate that its buffer allows, and plays them.
 //! Measured by its start, its stalls and its bitrates.
 
-use super::span;
+use super::player::Player;
+use super::{Kind, Purpose, span};
 use crate::error::SpecError;
 use crate::units::{Bytes, Nanos, SECOND};
 use serde::Deserialize;
+use std::sync::Arc;
 
 /// Most bitrates: a request names one by a byte.
 const MOST_BITRATES: usize = 256;
@@ -29,20 +31,24 @@ pub struct Video {
 }
 
 impl Video {
-    /// Latest end of the trial, from the first SYN.
-    pub fn limit(&self) -> Nanos {
-        self.duration_ns + self.patience_ns
-    }
-
     /// Payload of a segment at a bitrate, by its place in the ladder.
     pub fn segment_bytes(&self, rung: usize) -> Bytes {
         let bits = u128::from(self.ladder_bps[rung]) * u128::from(self.segment_ns);
         Bytes::try_from(bits.div_ceil(8 * u128::from(SECOND))).unwrap_or(Bytes::MAX)
     }
+}
 
-    /// `segment`: payload bytes of a full segment of TCP, of which each request and each segment of the video is to have
-    /// less than 2^24.
-    pub(super) fn validate(&self, segment: u32) -> Result<(), SpecError> {
+impl Kind for Video {
+    fn limit(&self) -> Nanos {
+        self.duration_ns + self.patience_ns
+    }
+
+    fn purpose(&self) -> Option<Arc<dyn Purpose>> {
+        Some(Arc::new(self.clone()))
+    }
+
+    /// Each request and each segment of the video is to have less than 2^24 segments of TCP.
+    fn validate(&self, segment: u32) -> Result<(), SpecError> {
         span::check_payload("request_bytes", self.request_bytes, segment)?;
         let wrong = |key: &str, expected: &str| Err(SpecError::new(key, expected));
         if self.ladder_bps.is_empty() || self.ladder_bps.len() > MOST_BITRATES {
@@ -63,6 +69,28 @@ impl Video {
             return wrong("buffer_ns", "expected at least two segments");
         }
         span::check_client(self.duration_ns, self.patience_ns, 0)
+    }
+}
+
+impl Purpose for Video {
+    fn request_bytes(&self) -> Bytes {
+        self.request_bytes
+    }
+
+    fn choices(&self) -> usize {
+        self.ladder_bps.len()
+    }
+
+    fn response_bytes(&self, _number: u64, choice: u8) -> Bytes {
+        self.segment_bytes(choice.into())
+    }
+
+    fn duration(&self) -> Nanos {
+        self.duration_ns
+    }
+
+    fn player(&self) -> Option<Player> {
+        Some(Player::new(self.clone()))
     }
 }
 

@@ -12,7 +12,8 @@ import msgspec
 
 from mptune.topology import Topology, load
 from mptune.trial import Configuration
-from mptune.trial.metrics import Metric, metric_of
+from mptune.trial.metrics import Metric
+from mptune.trial.objectives import metric_of
 
 #: Use of a claim when scenarios are calibrated: to fit what was not published, or to judge the result.
 Part = Literal["fit", "judge"]

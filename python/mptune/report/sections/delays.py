@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from mptune.report.charts import delays as charts
 from mptune.report.charts.style import key
@@ -12,76 +11,9 @@ from mptune.result.answer import Figure, ObjectiveAnswer
 from mptune.result.run_data import RunData, TrialRow
 from mptune.result.values import Interval, Setting
 from mptune.trial import PLAIN_TCP
-from mptune.trial.metrics import cost
+from mptune.trial.objectives import cost
+from mptune.trial.workloads import TIMED, Times
 from mptune.units import MIB
-
-
-class _Words(NamedTuple):
-    """What the times of a workload are called.
-
-    Attributes
-    ----------
-    of, many : one time, and what takes it.
-    from_to, waiting : what is measured, and why some take long.
-    across, along : column of the horizontal axis, and its title.
-    """
-
-    title: str
-    of: str
-    many: str
-    from_to: str
-    waiting: str
-    across: str
-    along: str
-
-
-_WORDS = {
-    "messages": _Words(
-        title="Delay of messages",
-        of="delay",
-        many="messages",
-        from_to="From when a message was due to its last byte in order.",
-        waiting="a message that waits for a retransmission lets those behind it wait too.",
-        across="due_s",
-        along="message due (s)",
-    ),
-    "requests": _Words(
-        title="Time of responses",
-        of="response",
-        many="responses",
-        from_to="From a request to the last byte of its response in order.",
-        waiting="a slow one delays the requests that come after it.",
-        across="number",
-        along="number of the response",
-    ),
-    "page": _Words(
-        title="Time of pages",
-        of="page",
-        many="pages",
-        from_to="From the request for a page to the last byte of its last object in order.",
-        waiting="the next page is asked for when one is whole.",
-        across="number",
-        along="number of the page",
-    ),
-    "on-off": _Words(
-        title="Time of bursts",
-        of="burst",
-        many="bursts",
-        from_to="From when a burst was due to its last byte in order.",
-        waiting="a burst that is due before the one in front of it has arrived waits for it.",
-        across="number",
-        along="number of the burst",
-    ),
-    "video": _Words(
-        title="Time of segments",
-        of="segment",
-        many="segments",
-        from_to="From the request for a segment of the video to its last byte in order.",
-        waiting="the next segment is asked for when one is there and the buffer has room.",
-        across="number",
-        along="number of the segment",
-    ),
-}
 
 #: Points of a curve, and of a configuration over time: a screen shows no more.
 _POINTS, _MESSAGES = 120, 400
@@ -120,7 +52,7 @@ def delays(run: RunData, choices: Choices) -> Iterator[Section]:
     runs = max(len(trials) for trials in of_each.values())
     answer = run.by_objective
     seeds = "new seeds, " if answer is not None else ""
-    words = _WORDS.get((run.delayed[0].workload or {})["kind"], _WORDS["requests"])
+    words = _words(run.delayed[0])
     yield Section(
         name="delays",
         title=words.title,
@@ -133,7 +65,7 @@ def delays(run: RunData, choices: Choices) -> Iterator[Section]:
             ),
             Panel(
                 title="One by one",
-                chart=charts.each(singly, colours, of=words.of, across=words.across, title=words.along),
+                chart=charts.each(singly, colours, of=words.of, across=words.across, title=words.axis),
                 zoom=("x",),
             ),
         ],
@@ -144,6 +76,11 @@ def delays(run: RunData, choices: Choices) -> Iterator[Section]:
             Table(title=f"{words.many.capitalize()} of the first run", rows=singly, source=_SERIES),
         ],
     )
+
+
+def _words(trial: TrialRow) -> Times:
+    """What the times of a trial's workload are called."""
+    return TIMED[(trial.workload or {})["kind"]].judged_by
 
 
 # ---- trials ---------------------------------------------------------------------------------------
@@ -212,7 +149,7 @@ def _over_time(name: str, run: RunData, trial: TrialRow) -> Rows:
     seen = run.observations[trial.key].delays_ns
     width = math.ceil(len(seen) / _MESSAGES)
     sent = trial.workload or {}
-    interval_ns = sent.get("interval_ns")
+    interval_ns = sent["interval_ns"] if _words(trial).across == "due_s" else None
     # Of many connections one follows another.
     is_many = interval_ns is not None and bool(run.observations[trial.key].parts)
     count = -(-sent["duration_ns"] // interval_ns) if is_many else len(seen)

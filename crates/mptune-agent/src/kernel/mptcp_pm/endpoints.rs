@@ -24,6 +24,22 @@ pub const BACKUP: u32 = 1 << 2;
 pub const FULLMESH: u32 = 1 << 3;
 /// The kernel has made it by itself; it gives way to one by request.
 pub const IMPLICIT: u32 = 1 << 4;
+/// One subflow, to an announced address, from an address that has none yet (Linux 6.18).
+pub const LAMINAR: u32 = 1 << 5;
+/// Flags by their names in `ip-mptcp(8)`.
+pub const FLAGS: [(&str, u32); 6] = [
+    ("signal", SIGNAL),
+    ("subflow", SUBFLOW),
+    ("backup", BACKUP),
+    ("fullmesh", FULLMESH),
+    ("implicit", IMPLICIT),
+    ("laminar", LAMINAR),
+];
+
+/// Names of the flags that are set.
+pub fn names(flags: u32) -> Vec<&'static str> {
+    FLAGS.iter().filter(|(_, bit)| flags & bit != 0).map(|(name, _)| *name).collect()
+}
 
 // enum mptcp_pm_attrs
 const ATTR_RCV_ADD_ADDRS: u16 = 2;

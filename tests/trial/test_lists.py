@@ -6,9 +6,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mptune.options.lists import MOST, bursts, sizes
 from mptune.options.workloads import WORKLOAD, AskedWorkload, shown
 from mptune.trial import Asking, Bursting
+from mptune.trial.workloads.lists import MOST, bursts, sizes
 
 MS, SECOND = 10**6, 10**9
 
