@@ -16,7 +16,7 @@ import yaml
 
 from mptune.apply import files
 from mptune.apply.files import FORMATS, systemd
-from mptune.apply.plan import HostPlan, Present, plan, resolve
+from mptune.apply.plan import HostPlan, Kernels, Present, outline, plan, resolve
 from mptune.errors import InputError, MptuneError
 from tests.apply.worlds import HOME, NETWORK, SERVER
 from tests.plugins import needs
@@ -238,6 +238,18 @@ def test_the_scripts_of_dispatchers_know_devices_as_they_are(harmful: Path, tmp_
     assert made[gone + 1] == f"mptcp|endpoint|add|10.0.2.2|dev|{DEVICE}|id|102|subflow|fullmesh|"
     assert limits in made and route in made and not [line for line in made if "101" in line]
     assert called("networkd-dispatcher", IFACE="lo") == called("networkd-dispatcher") == [limits]
+
+
+def test_an_endpoint_laminar_is_in_scripts_and_not_among_flags_that_cannot_have_it(run: Make, tmp_path: Path):
+    diagonal = run(**{**MESH, "opm": "pcdc", "subflows": ["F-T", "M-V"]})
+    hosts = outline(diagonal, kernels=Kernels(laminar=True)).hosts
+    plans = [resolve(host, present) for host, present in zip(hosts, (HOME, SERVER), strict=True)]
+    files.write(plans, tmp_path / "files")
+    home = tmp_path / "files" / "H"
+    texts = {path.parent.name: path.read_text() for path in home.rglob("*") if path.is_file()}
+    assert "laminar" in texts["systemd"]
+    (flags,) = [path.read_text() for path in (home / "NetworkManager").rglob("*.conf")]
+    assert "# The endpoint laminar of wwan0" in flags and "mptcp-flags" not in flags
 
 
 def test_networkmanager_gets_flags_by_device(written: Path):

@@ -225,7 +225,7 @@ def drawn(seed: int) -> tuple[End, End]:
         if draw.random() < 0.2:
             endpoints.append(Endpoint(address=NOWHERE, flags=("signal",), id=len(endpoints) + 1))
         if addresses is OURS and draw.random() < 0.2:
-            listens = Endpoint(address=OURS[1], flags=("signal",), id=9, port=4000)
+            listens = Endpoint(address=OURS[1], flags=("signal",), id=9, port=4000 + seed)
             endpoints = [listens, *(one for one in endpoints if one.address != OURS[1])]
         limits = Limits(
             subflows=draw.choice((0, 1, 2, 2, 4, 8)), add_addr_accepted=draw.choice((0, 0, 1, 2, 8))
@@ -236,6 +236,7 @@ def drawn(seed: int) -> tuple[End, End]:
                 endpoints=tuple(endpoints),
                 limits=limits,
                 joins=draw.random() < 0.8,
+                release=RELEASE,
             )
         )
     return ends[0], ends[1]

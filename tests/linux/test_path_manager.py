@@ -205,6 +205,16 @@ def test_lines_change_what_can_be_changed_and_add_the_rest():
     assert commands(mended.server, server()) == ["ip mptcp endpoint add 198.51.100.1 signal"]
 
 
+@pytest.mark.parametrize(("subflows", "endpoints", "number"), [(8, 8, 9), (64, 255, 12)])
+def test_lines_ask_for_as_much_as_the_kernels_take(subflows, endpoints, number):
+    many = tuple(f"10.{index}.0.2" for index in range(12))
+    takes = {"most_subflows": subflows, "most_endpoints": endpoints, "limits": Limits()}
+    wanted = {(address, THEIRS[0]) for address in many}
+    mended = mend(end(many, **takes), server(**takes), (many[0], THEIRS[0]), wanted)
+    assert mended.prediction.numbers == (number,)
+    assert [row["subflows"] for row in mended.server] == [number - 1]
+
+
 def test_settings_that_are_off_come_first():
     off = server(enabled=False, managed=False, joins=False, limits=Limits())
     client = end(OURS, (OURS[1], "subflow"), managed=False, release=(6, 12))
