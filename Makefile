@@ -198,10 +198,10 @@ part = $(BIN)/pytest $(1) --dist=loadfile --left-out=$(RESULTS)/left-out.json 2>
 test-others:
 	@$(call part,--numprocesses=$$((2 * $$(nproc) + 2)) -m "not measures")
 
-# They take no whole processor each. tests/conftest.py refuses one that is not in these folders.
+# Each takes a fifth of a processor. tests/conftest.py refuses one that is not in these folders.
 .PHONY: test-measuring
 test-measuring:
-	@$(call part,--numprocesses=$$(nproc) -m measures tests/hosts tests/kernel)
+	@$(call part,--numprocesses=$$((2 * $$(nproc))) -m measures tests/hosts tests/kernel)
 
 $(RESULTS):
 	@mkdir -p $@

@@ -175,6 +175,14 @@ __u32 PROGRAM(undo_cwnd, struct sock *sk)
 	return WINDOW_UNDO_CWND(sk);
 }
 
+#ifdef POLICY_BUFFERED
+SEC("struct_ops/sndbuf_expand")
+__u32 PROGRAM(sndbuf_expand, struct sock *sk)
+{
+	return POLICY_BUFFERED(sk);
+}
+#endif
+
 SEC(".struct_ops")
 struct tcp_congestion_ops REGISTERED = {
 #if defined(WINDOW_INIT) || defined(POLICY_PRIVATE)
@@ -200,5 +208,8 @@ struct tcp_congestion_ops REGISTERED = {
 	.pkts_acked = (void *)NAMED(pkts_acked, ALGORITHM),
 #endif
 	.undo_cwnd = (void *)NAMED(undo_cwnd, ALGORITHM),
+#ifdef POLICY_BUFFERED
+	.sndbuf_expand = (void *)NAMED(sndbuf_expand, ALGORITHM),
+#endif
 	.name = QUOTED(REGISTERED),
 };

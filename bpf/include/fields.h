@@ -28,6 +28,7 @@ typedef _Bool bool;
 enum { AF_INET6 = 10, SOL_SOCKET = 1, SO_KEEPALIVE = 9 };
 enum { SOL_TCP = 6, TCP_KEEPIDLE = 4, TCP_KEEPINTVL = 5, TCP_KEEPCNT = 6, TCP_NOTSENT_LOWAT = 25 };
 enum { BPF_MAP_TYPE_LPM_TRIE = 11, BPF_F_NO_PREALLOC = 1 };
+enum { SOCK_SNDBUF_LOCK = 1 };		     /* include/net/sock.h: the application set the buffer */
 enum { SK_PACING_NONE, SK_PACING_NEEDED }; /* include/net/sock.h */
 enum { TCP_ESTABLISHED = 1, TCP_CLOSE_WAIT = 8 };
 enum { TCP_CA_Open, TCP_CA_Disorder, TCP_CA_CWR, TCP_CA_Recovery, TCP_CA_Loss };
@@ -55,6 +56,7 @@ struct sock_common {
 struct sock {
 	struct sock_common __sk_common;
 	int sk_sndbuf;
+	__u8 sk_userlocks : 4;
 	unsigned long sk_pacing_rate; /* bytes per second; may be written */
 	unsigned long sk_max_pacing_rate;
 	__u32 sk_pacing_status; /* SK_PACING_NONE and so on; may be written */
@@ -136,6 +138,7 @@ struct tcp_congestion_ops {
 	void (*cwnd_event)(struct sock *sk, enum tcp_ca_event event);
 	void (*pkts_acked)(struct sock *sk, const struct ack_sample *sample);
 	__u32 (*undo_cwnd)(struct sock *sk);
+	__u32 (*sndbuf_expand)(struct sock *sk);
 	void (*in_ack_event)(struct sock *sk, __u32 flags);
 	void (*cong_control)(struct sock *sk, __u32 ack, int flag, const struct rate_sample *rs);
 	void (*init)(struct sock *sk);

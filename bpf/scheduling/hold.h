@@ -8,7 +8,8 @@
  *
  *   (1)  R = sum of best_j over siblings j with min_rtt_j N_j < min_rtt N that are neither held nor timed out
  *   (2)  T = max(srtt, 5/4 min_rtt) N                   a loss on the way costs more than an RTT; seldom there is one
- *   (3)  hold while R T > W, release when R T < 27/32 W      W: what of the window is left to the connection
+ *   (3)  hold while R T > W, release when R T < 27/32 W      W: what of the window is left to the connection; of one that
+ *                                                          grows, by its being used, release when R T <= W
  *   (4)  rate = 2 min(best, cwnd / srtt)                else slow start on a slow path asks for many times its rate
  *
  * where best_j is j's largest delivery rate of the last 2 to 4 s, and N the round trips of a burst: the scheduler hands
@@ -22,6 +23,16 @@
  *   (6)  unsent <= max(cwnd, 3 best max_j(srtt_j)) over the subflows j that are not held
  *
  * which is enough for the longest path to be asked for data in its turn: the scheduler compares waits in queues.
+ *
+ * Where a burst overflows a queue, the repair takes round trip after round trip, and holds up the faster ones for as long. So
+ * the kernel paces a subflow that would hold them up by a single one:
+ *
+ *   (7)  it sends no faster than its rate while R (T + srtt N) > W, and before its first loss
+ *
+ * A buffer that grows would stay small while a path is held, and the path held while the buffer is small. So a subflow's part of
+ * it (sndbuf_expand) has room for what the faster ones send meanwhile:
+ *
+ *   (8)  buffer >= 2 cwnd (1 + R T / cwnd)                    the kernel's is 2 cwnd
  *
  * A released path carries data a second later at worst (holding.h). Reinjection ignores rates, so that a held path takes over
  * when the others die. Not here: growth and reduction of windows.
@@ -43,6 +54,10 @@
 /* Equation 6: what may wait, in parts of what is delivered in the longest RTT; and in bytes, more than any buffer. */
 #define WAITING_RTTS 3
 #define MOST_UNSENT (1ull << 30)
+/* Equation 8: windows in the kernel's buffer, segments of its smallest, and segments beyond which a part does not grow. */
+#define WINDOWS 2
+#define LEAST_WINDOW 10u
+#define MOST_BUFFERED (1u << 18)
 /* us for which a best rate counts, once or twice. */
 #define MEMORY_US 2000000
 
@@ -53,12 +68,14 @@ struct hold {
 	__u32 longest;	  /* of equation 6, us */
 	__u8 faster;	  /* siblings in R */
 	bool held;
+	bool paced; /* equation 7 */
 };
 
 /* A policy that goes on from here (quick.h) has a state of its own, which begins with this one. */
 #ifndef POLICY_PRIVATE
 #define POLICY_PRIVATE struct hold
 #define POLICY_OBSERVE remember
+#define POLICY_BUFFERED buffered_windows
 #define policy_rate hold_rate
 #endif
 
@@ -124,32 +141,76 @@ static __always_inline void sum_of_faster(const struct tcp_sock *tp, struct hold
 	}
 }
 
+static __always_inline const struct mptcp_sock *connection_of(const struct walk *walk)
+{
+	return bpf_rdonly_cast(walk->mine->conn, bpf_core_type_id_kernel(struct mptcp_sock));
+}
+
 /* Bytes that the connection may have under way. */
 static __always_inline __u64 window_of(const struct walk *walk)
 {
-	const struct mptcp_sock *connection =
-		bpf_rdonly_cast(walk->mine->conn, bpf_core_type_id_kernel(struct mptcp_sock));
+	const struct mptcp_sock *connection = connection_of(walk);
 
 	return min(connection->wnd_end - connection->snd_una, (__u64)connection->sk.icsk_inet.sk.sk_sndbuf);
 }
 
-/* Equations 1 to 3. */
-SEPARATE int would_block(struct tcp_sock *tp HOOKS_SOCKET)
+/* Equation 3, in 1/64 of the window. */
+static __always_inline __u32 held_above(const struct walk *walk, const struct hold *hold)
+{
+	const struct sock *sk = &connection_of(walk)->sk.icsk_inet.sk;
+
+	return hold->held && BPF_CORE_READ_BITFIELD(sk, sk_userlocks) & SOCK_SNDBUF_LOCK ? RELEASED_BELOW : 64;
+}
+
+/* T of equation 2 for N = 1, us. */
+static __always_inline __u32 under_way(const struct tcp_sock *tp)
+{
+	__u64 least = (__u64)tp->rtt_min.s[0].v * LEAST_RTTS / 4;
+
+	return max(tp->srtt_us >> 3, (__u32)least);
+}
+
+/* R times a time on the path, of us, and N, after equation 1. Below 2^34 bytes per second for 2^27 us. */
+static __always_inline __u64 sent_meanwhile(const struct tcp_sock *tp, const struct hold *hold, __u32 time)
+{
+	return ((__u64)hold->rate << 10) * min(of_burst(tp, time), LONGEST_US) / 1000000;
+}
+
+/* Equations 3 and 7. */
+enum { HARMLESS, PACED, HELD };
+
+SEPARATE int harm(struct tcp_sock *tp HOOKS_SOCKET)
 {
 	struct hold *hold = holding((struct sock *)tp);
+	__u64 window, most;
 	struct walk walk;
-	__u64 time, needed, window;
 
+	hold->faster = 0;
 	if (!begin(&walk, tp))
-		return false;
+		return HARMLESS;
 	window = window_of(&walk);
+	most = window * held_above(&walk, hold);
 	sum_of_faster(tp, hold, &walk);
 	if (!hold->faster)
-		return false;
-	time = min(of_burst(tp, max(tp->srtt_us >> 3, tp->rtt_min.s[0].v * LEAST_RTTS / 4)), LONGEST_US);
-	/* 2^34 bytes per second for 2^27 us. */
-	needed = ((__u64)hold->rate << 10) * time / 1000000;
-	return needed * 64 > window * (hold->held ? RELEASED_BELOW : 64);
+		return HARMLESS;
+	if (sent_meanwhile(tp, hold, under_way(tp)) * 64 > most)
+		return HELD;
+	if (tp->snd_ssthresh >= INFINITE_SSTHRESH)
+		return PACED;
+	return sent_meanwhile(tp, hold, under_way(tp) + (tp->srtt_us >> 3)) > window ? PACED : HARMLESS;
+}
+
+/* Equation 8, in windows. The kernel's product is of 32 bits, with less than 2^13 bytes for a segment. */
+static __always_inline __u32 buffered_windows(struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	const struct hold *hold = holding(sk);
+	__u32 cwnd = max(tp->snd_cwnd, LEAST_WINDOW);
+	__u64 windows = WINDOWS;
+
+	if (hold->faster)
+		windows += WINDOWS * sent_meanwhile(tp, hold, under_way(tp)) / ((__u64)cwnd * max(tp->mss_cache, 1u));
+	return min(windows, max((__u64)MOST_BUFFERED / cwnd, (__u64)WINDOWS));
 }
 
 /* Equation 6. The kernel wakes up whoever waits for room, so that small changes are not worth it. */
@@ -174,8 +235,10 @@ static __always_inline __u64 hold_rate(struct sock *sk)
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct hold *hold = holding(sk);
 	__u64 delivers = best(hold);
+	int does = harm(tp);
 
-	hold->held = would_block(tp);
+	hold->held = does == HELD;
+	pace_only_if(sk, &hold->paced, does == PACED);
 	if (is_subflow(tp))
 		limit_queue(sk, hold);
 	if (hold->held)

@@ -19,6 +19,7 @@
 
 #define POLICY_PRIVATE struct quick
 #define POLICY_OBSERVE remember
+#define POLICY_BUFFERED buffered_windows
 #include "hold.h"
 
 /* Equation 3: eighths of its own time that another has to be below, if it is not held. */

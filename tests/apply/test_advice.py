@@ -536,3 +536,25 @@ def test_what_is_set_already_has_no_line_and_endpoints_of_others_are_counted(run
 
 def test_a_machine_that_was_not_read_leaves_subflows_open(run: Make):
     assert advice_of(run(**MESH, occ="cubic"), seen(BOTH[0]), Seen(reason="away")).subflows is None
+
+
+def by_site(**sites: Seen) -> Callable[..., Any]:
+    """Looks at a machine as often as it is asked for."""
+    return lambda site, file, use: use(sites[site.abbr])
+
+
+def test_one_to_one_sets_come_from_endpoints_laminar_where_the_kernel_has_them(run: Make):
+    """PCDC's sets, which take routes otherwise: the kernel of who opens connections counts."""
+    place = run(**DIAGONAL, occ="cubic")
+    old = msgspec.structs.replace(seen(BOTH[0]).present, end=End(addresses=(), release=(6, 12)))  # type: ignore[type-var]
+    for home, expected in (
+        (seen(BOTH[0]), ("F-T", "M-V")),
+        (msgspec.structs.replace(seen(BOTH[0]), present=old), ("F-T",)),
+    ):
+        advised = advise(place, look=by_site(H=home, S=seen(BOTH[1])))
+        others = [one for one in advised.differs if one.difference.what == "subflows"]
+        assert (advised.used, bool(others)) == (expected, len(expected) == 1)
+    advised = advise(place, look=by_site(H=seen(BOTH[0]), S=seen(BOTH[1])))
+    assert "ip mptcp endpoint add 10.0.2.2 dev wwan0 laminar" in advised.hosts[0].commands
+    assert "ip mptcp endpoint add 198.51.100.7 dev ens4 signal" in advised.hosts[1].commands
+    assert advised.subflows is not None and advised.subflows.then == ("F-T", "M-V")

@@ -4,13 +4,14 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from mptune.apply import apply, records, source
+from mptune.apply import apply, kernels, records, source
 from mptune.apply import plan as plans
 from mptune.apply.apply import HERE, Target
 from mptune.cli import app
@@ -250,7 +251,7 @@ class Plan(msgspec.Struct):
 
 def test_a_run_names_its_machines_by_their_sites(monkeypatch, tmp_path):
     both = [Plan("A", "alice", (WMEM,)), Plan("B", None, (BEFORE,))]
-    monkeypatch.setattr(plans, "plan", lambda run, *, daemon: both)
+    monkeypatch.setattr(plans, "plan", lambda run: both)
     assert source.machines(tmp_path, []) == [Target("A", "alice"), HERE]
     assert source.machines(tmp_path, ["A"]) == [Target("A", "alice")]
     with pytest.raises(InputError, match="one of A, B, found 'C'"):
@@ -261,7 +262,7 @@ def test_a_run_names_its_machines_by_their_sites(monkeypatch, tmp_path):
 
 def test_two_sites_cannot_both_be_this_machine(monkeypatch, tmp_path):
     both = [Plan("A", None, (WMEM,)), Plan("B", None, (BEFORE,))]
-    monkeypatch.setattr(plans, "plan", lambda run, *, daemon: both)
+    monkeypatch.setattr(kernels, "planned", lambda run, *, daemon: SimpleNamespace(hosts=both))
     with pytest.raises(InputError, match="which of A, B is this machine"):
         source.from_run(tmp_path, [])
     (setup,) = source.from_run(tmp_path, ["B"])

@@ -16,7 +16,7 @@ import yaml
 
 from mptune.apply import files
 from mptune.apply.files import FORMATS, systemd
-from mptune.apply.plan import HostPlan, Present, plan, resolve
+from mptune.apply.plan import HostPlan, Kernels, Present, outline, plan, resolve
 from mptune.errors import InputError, MptuneError
 from tests.apply.worlds import HOME, NETWORK, SERVER
 from tests.plugins import needs
@@ -240,6 +240,18 @@ def test_the_scripts_of_dispatchers_know_devices_as_they_are(harmful: Path, tmp_
     assert called("networkd-dispatcher", IFACE="lo") == called("networkd-dispatcher") == [limits]
 
 
+def test_an_endpoint_laminar_is_in_scripts_and_not_among_flags_that_cannot_have_it(run: Make, tmp_path: Path):
+    diagonal = run(**{**MESH, "opm": "pcdc", "subflows": ["F-T", "M-V"]})
+    hosts = outline(diagonal, kernels=Kernels(laminar=True)).hosts
+    plans = [resolve(host, present) for host, present in zip(hosts, (HOME, SERVER), strict=True)]
+    files.write(plans, tmp_path / "files")
+    home = tmp_path / "files" / "H"
+    texts = {path.parent.name: path.read_text() for path in home.rglob("*") if path.is_file()}
+    assert "laminar" in texts["systemd"]
+    (flags,) = [path.read_text() for path in (home / "NetworkManager").rglob("*.conf")]
+    assert "# The endpoint laminar of wwan0" in flags and "mptcp-flags" not in flags
+
+
 def test_networkmanager_gets_flags_by_device(written: Path):
     parsed = profile(written / "H/NetworkManager/90-mptune.conf")
     flags = {
@@ -385,27 +397,36 @@ TEMPLATES = (
 
 
 @pytest.mark.needs("ansible")
-@pytest.mark.parametrize("template", TEMPLATES)
 @pytest.mark.parametrize("mode", ["--syntax-check", "--check"])
 @pytest.mark.timeout(180)
-def test_ansible_runs_nothing_that_names_hold(run: Make, tmp_path: Path, template: str, mode: str):
+def test_ansible_runs_nothing_that_names_hold(run: Make, tmp_path: Path, mode: str):
     """Names of sites, of machines and of devices, each with a file of its own that would be made."""
     ansible = needs.ansible()
     assert ansible is not None
-    evil = {word: template.format(tmp_path / word) for word in ("name", "ssh", "device")}
     sender = read(run(**MESH))[0]
-    settings = [
-        {**setting, "device": evil["device"]} if "device" in setting else setting
-        for setting in sender.settings
-    ]
-    host = msgspec.structs.replace(sender, settings=tuple(settings), name=evil["name"])
-    for number, ssh in enumerate([None, f"root@{evil['ssh']}", evil["ssh"]]):
-        files.write([msgspec.structs.replace(host, ssh=ssh)], tmp_path / str(number))
-        (playbook,) = (tmp_path / str(number)).rglob("mptune.yml")
-        command = [ansible, mode, "-c", "local", "-i", "elsewhere,", playbook.name]
-        environment = {**os.environ, "ANSIBLE_HOME": str(tmp_path / "home"), "LC_ALL": "C.UTF-8"}
-        subprocess.run(command, cwd=playbook.parent, env=environment, capture_output=True, check=True)
-    assert not [word for word in evil if (tmp_path / word).exists()]
+    made: list[Path] = []
+    playbooks: list[str] = []
+    for template in TEMPLATES:
+        marks = {word: tmp_path / f"{word}{len(playbooks)}" for word in ("name", "ssh", "device")}
+        made += marks.values()
+        evil = {word: template.format(mark) for word, mark in marks.items()}
+        settings = [
+            {**setting, "device": evil["device"]} if "device" in setting else setting
+            for setting in sender.settings
+        ]
+        host = msgspec.structs.replace(sender, settings=tuple(settings), name=evil["name"])
+        for ssh in (None, f"root@{evil['ssh']}", evil["ssh"]):
+            folder = tmp_path / f"files{len(playbooks)}"
+            files.write([msgspec.structs.replace(host, ssh=ssh)], folder)
+            playbooks += map(str, folder.rglob("mptune.yml"))
+    assert len(playbooks) == 3 * len(TEMPLATES)
+    command = [ansible, mode, "-c", "local", "-i", "elsewhere,", *playbooks]
+    environment = {**os.environ, "ANSIBLE_HOME": str(tmp_path / "home"), "LC_ALL": "C.UTF-8"}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.count("\nplaybook: " if mode == "--syntax-check" else "no hosts matched") >= len(
+        playbooks
+    ), done
+    assert not [mark.name for mark in made if mark.exists()]
 
 
 def test_a_site_that_ansible_would_take_for_a_template_is_refused(run: Make):

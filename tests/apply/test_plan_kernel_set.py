@@ -65,6 +65,27 @@ def test_a_diagonal_cannot_be_had_and_nothing_unwanted_is_opened_instead():
     assert set(pairs.active) == {(0, 0)}
 
 
+def test_endpoints_laminar_give_one_to_one_sets():
+    """PCDC's classes (net-next 503): what the kernel could have by routes alone."""
+    for size, asked in (
+        ((2, 2), {(0, 0), (1, 1)}),
+        ((3, 3), {(0, 0), (1, 2), (2, 1)}),
+        ((3, 2), {(0, 0), (1, 0), (2, 1)}),
+    ):
+        endpoints = nearest(size, FIRST, asked, laminar=True)
+        assert set(used(endpoints).active) == asked and "laminar" in endpoints.uses
+        assert set(used(nearest(size, FIRST, asked)).active) != asked
+    # Where others give the set as well, nothing new is taken.
+    assert "laminar" not in nearest((2, 1), FIRST, {(0, 0), (1, 0)}, laminar=True).uses
+
+
+def test_a_kernel_that_takes_more_subflows_gets_them():
+    asked = set(itertools.product(range(4), range(4)))
+    assert set(used(nearest((4, 4), FIRST, asked, most=64)).active) == asked
+    row = {(local, 0) for local in range(12)}
+    assert set(used(nearest((12, 1), FIRST, row, most=64)).active) == row
+
+
 def test_what_matters_most_is_kept():
     """Interface 1 there for 0 here, or interface 2 there for 1 here: announcing both gives more than both."""
     asked = {(0, 0), (0, 1), (1, 0), (1, 2)}
@@ -126,7 +147,7 @@ def test_the_nearest_set_is_no_worse_than_any_other_choice(data):
     initial = data.draw(st.sampled_from(pairs))
     distance = missed(nearest(size, initial, asked), asked)
     others = [remote for remote in range(size[1]) if remote != initial[1]]
-    for uses in itertools.product(get_args(Use), repeat=size[0]):
+    for uses in itertools.product(set(get_args(Use)) - {"laminar"}, repeat=size[0]):
         for announced in ((), tuple(others)):
             if uses[initial[0]] == "backup" and announced and "fullmesh" not in uses:
                 continue

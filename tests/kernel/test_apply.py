@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from mptune.linux import agent
 from tests.kernel.settings_world import OTHER, PLAIN, SYSCTL, TAKEN, WMEM
+from tests.plugins.needs import Thing, lack
 from tests.plugins.waiting import until
 
 pytestmark = pytest.mark.needs("root")
@@ -60,6 +62,27 @@ def test_an_endpoint_goes_and_comes_back_with_its_number(machine):
     assert "10.0.1.77" not in machine.sh("ip mptcp endpoint")
     machine.roll_back()
     assert machine.look() == before and "10.0.1.77 id 2 signal" in before
+
+
+def test_more_than_the_kernel_takes_is_refused_with_the_number_that_was_tried(machine):
+    before = machine.look()
+    limits = {"kind": "limits", "subflows": 65, "add_addr_accepted": 1}
+    refused = machine.order("apply", settings=[limits], run="a run")
+    assert refused["event"] == "refused"
+    assert re.search(r"at most (8|64) \(the most that this kernel takes\), found 65", refused["reason"])
+    assert machine.look() == before
+
+
+def test_an_endpoint_laminar_is_made_and_put_back(machine):
+    if tuple(map(int, os.uname().release.split(".")[:2])) < (6, 18):
+        lack("endpoints laminar", Thing("Linux 6.18", "elsewhere"))
+    before = machine.look()
+    setting = {"kind": "endpoint", "address": "10.0.1.2", "device": "eth1", "flags": ["laminar"]}
+    machine.apply([setting])
+    (standing,) = machine.order("status")["settings"]
+    assert standing["state"] == "set" and standing["present"]["flags"] == ["laminar"]
+    assert machine.roll_back()["kept"] == []
+    assert machine.look() == before
 
 
 @pytest.mark.needs("bpf")

@@ -27,6 +27,8 @@ pytestmark = pytest.mark.needs("linux", "root", "namespaces", "sysctl")
 OURS = ("10.1.0.2", "10.2.0.2", "10.3.0.2")
 THEIRS = ("10.1.0.1", "10.2.0.1", "10.3.0.1")
 FIRST = (OURS[0], THEIRS[0])
+#: Of this kernel.
+RELEASE = (int(os.uname().release.split(".")[0]), int(os.uname().release.split(".")[1]))
 #: An address of nobody's.
 NOWHERE = "192.0.2.9"
 PORT = 5000
@@ -55,6 +57,37 @@ for line in sys.stdin:
         one.connect((sys.argv[3], {PORT}))
         hold(one)
     print("done", one.getsockname()[1] if sys.argv[1] != "listen" else "", flush=True)
+"""
+
+
+#: Adds endpoints with flags that iproute2 may not know yet: generic netlink, packed by hand
+#: (include/uapi/linux/mptcp_pm.h).
+LAMINAR = """
+import socket, struct, sys
+def part(kind, value):
+    return struct.pack("=HH", 4 + len(value), kind) + value + bytes(-len(value) % 4)
+def ask(family, command, version, parts):
+    body = struct.pack("=BBH", command, version, 0) + parts
+    netlink.send(struct.pack("=IHHII", 16 + len(body), family, 5, 1, 0) + body)
+    answer = netlink.recv(65536)
+    code = struct.unpack_from("=i", answer, 16)[0] if answer[4:6] == bytes((2, 0)) else 0
+    assert code == 0, code
+    return answer[20:]
+netlink = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 16)
+netlink.bind((0, 0))
+answer, family = ask(16, 3, 1, part(2, b"mptcp_pm" + bytes(1))), 0
+while len(answer) >= 4:
+    size, kind = struct.unpack_from("=HH", answer)
+    family = struct.unpack_from("=H", answer, 4)[0] if kind == 1 else family
+    answer = answer[size + -size % 4 :]
+netlink = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 16)
+netlink.bind((0, 0))
+bits = {"signal": 1, "subflow": 2, "backup": 4, "laminar": 32}
+for words in sys.argv[1:]:
+    address, number, *flags = words.split(",")
+    ask(family, 1, 1, part(0x8001,
+        part(1, struct.pack("=H", socket.AF_INET)) + part(3, socket.inet_aton(address))
+        + part(2, bytes((int(number),))) + part(6, struct.pack("=I", sum(bits[flag] for flag in flags)))))
 """
 
 
@@ -112,9 +145,15 @@ class World:
         )
         for one in end.endpoints:
             port = f" port {one.port}" if one.port else ""
-            lines.append(f"mptcp endpoint add {one.address} id {one.id}{port} {' '.join(one.flags)}")
+            if "laminar" not in one.flags:
+                lines.append(f"mptcp endpoint add {one.address} id {one.id}{port} {' '.join(one.flags)}")
         script = "\n".join([f"ip {line}" for line in lines])
         self.run(pid, "sh", "-ec", script)
+        told = [
+            f"{one.address},{one.id},{','.join(one.flags)}" for one in end.endpoints if "laminar" in one.flags
+        ]
+        if told:
+            self.run(pid, sys.executable, "-c", LAMINAR, *told)
         self.run(pid, "sysctl", "-qw", f"net.mptcp.allow_join_initial_addr_port={int(end.joins)}")
 
     @contextmanager
@@ -186,7 +225,7 @@ def drawn(seed: int) -> tuple[End, End]:
         if draw.random() < 0.2:
             endpoints.append(Endpoint(address=NOWHERE, flags=("signal",), id=len(endpoints) + 1))
         if addresses is OURS and draw.random() < 0.2:
-            listens = Endpoint(address=OURS[1], flags=("signal",), id=9, port=4000)
+            listens = Endpoint(address=OURS[1], flags=("signal",), id=9, port=4000 + seed)
             endpoints = [listens, *(one for one in endpoints if one.address != OURS[1])]
         limits = Limits(
             subflows=draw.choice((0, 1, 2, 2, 4, 8)), add_addr_accepted=draw.choice((0, 0, 1, 2, 8))
@@ -197,6 +236,7 @@ def drawn(seed: int) -> tuple[End, End]:
                 endpoints=tuple(endpoints),
                 limits=limits,
                 joins=draw.random() < 0.8,
+                release=RELEASE,
             )
         )
     return ends[0], ends[1]
@@ -235,6 +275,26 @@ def test_a_connection_gets_what_was_predicted(world: World, seed: int):
             lambda: all(talk.subflows(port) in outcomes for port in ports),
             f"{outcomes}, last seen {[talk.subflows(port) for port in ports]}",
         )
+
+
+@pytest.mark.parametrize("flags", [("laminar",), ("backup", "laminar"), ("laminar", "subflow")])
+@pytest.mark.parametrize("announced", [THEIRS[1:], THEIRS[:0:-1], THEIRS[2:]])
+def test_endpoints_laminar_get_what_was_predicted(
+    world: World, flags: tuple[str, ...], announced: tuple[str, ...]
+):
+    if RELEASE < (6, 18):
+        needs.lack("endpoints laminar", needs.Thing("Linux 6.18", "elsewhere"))
+    ours = [Endpoint(address=address, flags=flags, id=number) for number, address in enumerate(OURS[1:], 1)]
+    theirs = [Endpoint(address=one, flags=("signal",), id=number) for number, one in enumerate(announced, 1)]
+    ample = Limits(subflows=8, add_addr_accepted=8)
+    client = End(addresses=OURS, endpoints=tuple(ours), limits=ample, release=RELEASE)
+    server = End(addresses=THEIRS, endpoints=tuple(theirs), limits=ample, release=RELEASE)
+    world.set(world.ours, client)
+    world.set(world.theirs, server)
+    outcomes = possible(predict(client, server, FIRST, NETWORK))
+    with world.talking() as talk:
+        port = talk.connect()
+        until(lambda: talk.subflows(port) in outcomes, f"{outcomes}, last seen {talk.subflows(port)}")
 
 
 @pytest.mark.parametrize("seed", range(40, 46))

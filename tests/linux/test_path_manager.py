@@ -139,6 +139,15 @@ def test_what_is_off_is_named(ours, theirs, words):
     assert words in reason(client, other, (OURS[1], THEIRS[0]))
 
 
+def test_endpoints_laminar_answer_one_announcement_each():
+    """net-next 503."""
+    told = [(address, "signal") for address in THEIRS[1:]]
+    client = end(OURS, (OURS[1], "laminar"), (OURS[2], "laminar"))
+    assert pairs(predict(client, server(*told), FIRST)) == [FIRST, (OURS[1], THEIRS[1]), (OURS[2], THEIRS[2])]
+    one = end(OURS, (OURS[1], "laminar"))
+    assert pairs(predict(one, server(*told), FIRST)) == [FIRST, (OURS[1], THEIRS[1])]
+
+
 @given(st.data())
 def test_the_short_form_for_ample_limits_says_the_same(data):
     """`nearest.used`, with which sets of endpoints are compared."""
@@ -194,6 +203,16 @@ def test_lines_change_what_can_be_changed_and_add_the_rest():
         "ip mptcp limits set subflows 3 add_addr_accepted 1",
     ]
     assert commands(mended.server, server()) == ["ip mptcp endpoint add 198.51.100.1 signal"]
+
+
+@pytest.mark.parametrize(("subflows", "endpoints", "number"), [(8, 8, 9), (64, 255, 12)])
+def test_lines_ask_for_as_much_as_the_kernels_take(subflows, endpoints, number):
+    many = tuple(f"10.{index}.0.2" for index in range(12))
+    takes = {"most_subflows": subflows, "most_endpoints": endpoints, "limits": Limits()}
+    wanted = {(address, THEIRS[0]) for address in many}
+    mended = mend(end(many, **takes), server(**takes), (many[0], THEIRS[0]), wanted)
+    assert mended.prediction.numbers == (number,)
+    assert [row["subflows"] for row in mended.server] == [number - 1]
 
 
 def test_settings_that_are_off_come_first():

@@ -13,6 +13,7 @@ from mptune.options.workloads import (
     shown,
 )
 from mptune.trial import Asked, Asking, Browsing, Bursting, Commands, Pattern, Several, Watching
+from mptune.trial.workloads import WRITTEN
 from mptune.trial.workloads.video import LADDER
 
 MS, SECOND = 10**6, 10**9
@@ -96,6 +97,14 @@ def test_a_word_is_a_size_and_an_interval(text, size, interval_ns):
 def test_a_wrong_word_is_refused(text, message):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
         WORKLOAD.check(WORKLOAD.parse(text))
+
+
+@pytest.mark.parametrize("form", [*WRITTEN.values(), Several, Commands])
+def test_the_help_begins_with_a_text_that_means_it(form):
+    example, colon, _ = form.help.partition(": ")
+    asked = WORKLOAD.parse(example)
+    WORKLOAD.check(asked)
+    assert isinstance(asked, form) and colon and asked.text == example
 
 
 @pytest.mark.parametrize(

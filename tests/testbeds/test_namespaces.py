@@ -5,8 +5,9 @@ from contextlib import nullcontext
 import msgspec
 import pytest
 
-from mptune.errors import InputError
-from mptune.linux import doctor, quiet
+from mptune import _core
+from mptune.errors import InputError, MptuneError
+from mptune.linux import agent, doctor, quiet
 from mptune.linux.quiet import Noise, Quiet
 from mptune.linux.sandbox import leftovers
 from mptune.runner.runner import TrialRunner
@@ -51,6 +52,22 @@ def test_without_ipv6_it_is_refused_with_the_reason_and_tried_once(testbed, netw
             f"--family: expected ipv4, found {family}: Address family not supported"
         )
     assert len(tried) == 1
+
+
+def test_in_a_guest_only_the_agent_is_looked_at(network, monkeypatch):
+    """Its kernel was built with everything else, and nothing ran there before."""
+    untried = "tried what every guest has"
+    for name in ("obstacle", "obstacle_of_ipv6"):
+        monkeypatch.setattr(doctor, name, lambda: pytest.fail(untried))
+    monkeypatch.setattr(leftovers, "end_strays", lambda: pytest.fail(untried))
+    monkeypatch.setattr(agent, "version", _core.version)
+    guest = NamespacesTestbed(in_guest=True)
+    workload = Bulk(duration_ns=10**9)
+    common = {"topology": network, "pm": "fullmesh", "cc": "reno", "buffer_bytes": 2**20}
+    guest.check(Trial(**common, workload=workload, seed=1, family="ipv6"))
+    monkeypatch.setattr(agent, "version", lambda: "0.0.0")
+    with pytest.raises(MptuneError, match=r"version 0\.0\.0 beside mptune"):
+        NamespacesTestbed(in_guest=True)
 
 
 def test_connections_of_others_may_be_as_many_as_there_can_be(testbed, network):

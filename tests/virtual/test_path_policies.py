@@ -21,6 +21,15 @@ def test_hold_keeps_a_slow_path_from_holding_up_a_quick_one(side_by_side, tmp_pa
     assert gained["cubic"] < 0.7 * WHOLE, "the network no longer shows what hold is for"
 
 
+@pytest.mark.needs("current-guest")
+def test_hold_has_a_slow_path_beside_a_quick_one_where_both_just_fit_or_buffers_grow(side_by_side, tmp_path):
+    # One product: bursts would overflow the slow path's queue, and the repair would hold up the quick one.
+    fixed = trial(network(tmp_path, (20, 20), (5, 200)), "cubic+hold", 625_000)
+    growing = msgspec.structs.replace(fixed, buffer_mode="auto", buffer_bytes=4 << 20)
+    gained = {mode: mbps(seen) for mode, seen in side_by_side({"fixed": fixed, "auto": growing}).items()}
+    assert min(gained.values()) > 1.03 * WHOLE, gained
+
+
 def test_hold_leaves_equal_paths_alone(side_by_side, tmp_path):
     alike = network(tmp_path, (20, 30), (20, 30))
     trials = {cc: trial(alike, cc, 1_000_000) for cc in ("cubic", "cubic+hold")}

@@ -73,17 +73,22 @@ fn full_packets_carry_as_much_as_on_linux() {
     assert!((share / (1424.0 / 1500.0) - 1.0).abs() < 0.015, "{share}");
 }
 
+/// Whether one of so many trials with a buffer on unlike paths stalls.
+fn one_stalls(kib: u64, trials: u64) -> bool {
+    (0..trials).any(|seed| charged(kib * KIB, seed).run().expect("valid").stalled_ns.is_some())
+}
+
 #[test]
-fn small_buffers_on_unlike_paths_stall_now_and_then_and_large_ones_do_not() {
+fn small_buffers_on_unlike_paths_stall_now_and_then() {
     // On Linux 3 of 11 runs of 25 s stalled with 64 KiB, 4 of 11 with 96, 2 of 11 with 128, 0 of 5 with 192.
     // In the simulator it is rarer: about 3 of 200.
-    let stalls = |kib: u64| {
-        let runs = (0..100).map(|seed| charged(kib * KIB, seed).run().expect("valid"));
-        runs.filter(|outcome| outcome.stalled_ns.is_some()).count()
-    };
-    let small: Vec<_> = [64, 96].map(stalls).into();
-    assert!(small.iter().sum::<usize>() > 0, "{small:?}");
-    assert_eq!([512, 1024].map(stalls), [0, 0]);
+    assert!(one_stalls(64, 100) || one_stalls(96, 100));
+}
+
+#[test]
+fn large_buffers_on_unlike_paths_do_not_stall() {
+    assert!(!one_stalls(512, 100));
+    assert!(!one_stalls(1024, 20), "twice what suffices");
 }
 
 /// A trial that stalls, long enough before its end for timeouts to back off.

@@ -47,6 +47,18 @@ fn hold_leaves_equal_paths_and_large_buffers_alone() {
 }
 
 #[test]
+fn hold_has_a_slow_path_beside_a_quick_one_where_both_just_fit_the_buffers_or_these_grow() {
+    let alone = throughput(&UNLIKE[..1], "cubic", 2.5);
+    // Equations 7 and 8: bursts would overflow the slow path's queue; a small buffer would hold it for good.
+    let fixed = throughput(&UNLIKE, "cubic+hold", 1.0);
+    let mut grows = linux(&UNLIKE, "cubic+hold", 1.0);
+    (grows.buffer_mode, grows.buffer_bytes) = ("auto".into(), 4 << 20);
+    let auto = mbps(&run(&grows));
+    assert!(fixed > 1.05 * alone, "{fixed:.1} of {alone:.1}");
+    assert!(auto > 1.02 * alone, "{auto:.1} of {alone:.1}");
+}
+
+#[test]
 fn hold_keeps_a_buffer_from_going_whole_into_the_first_subflow() {
     // 1 MB, written before there is a second subflow, takes 4 s of the first one's 2 Mbit/s.
     let took = |cc: &str| {

@@ -11,7 +11,8 @@ pub const IPPROTO_MPTCP: c_int = 262;
 /// Level of its socket options.
 pub const SOL_MPTCP: c_int = 284;
 
-/// Subflows of a connection that are reported; the kernel's path manager has at most 9.
+/// Subflows of a connection that are reported; with its usual limits the kernel's path manager opens 3, at most 9
+/// until Linux 6.18.
 pub const MAX_SUBFLOWS: usize = 16;
 /// Room for `struct mptcp_info`, 96 bytes in Linux 6.18.
 pub const MPTCP_INFO_ROOM: usize = 128;

@@ -467,6 +467,8 @@ def _of_endpoint(abbr: str, row: Sequence[str], other: Site) -> str:
         return f"{name} learns that it can be reached by {abbr} too."
     if "backup" in row:
         return f"{abbr} is joined and waits: it carries data only when every active subflow fails."
+    if "laminar" in row:
+        return f"{abbr} joins to one address that {name} announces, unless another one does."
     if "fullmesh" in row:
         return f"{abbr} joins to every address of {name}."
     return f"{abbr} joins to the address of {name} on which the connection began."

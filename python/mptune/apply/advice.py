@@ -14,10 +14,12 @@ import msgspec
 from mptune._text import digits
 from mptune.apply import _words
 from mptune.apply._loss import Loss, loss
-from mptune.apply._settings import Intent, Present, Setting
+from mptune.apply._risks import memory, metered
+from mptune.apply._settings import Present, Setting
 from mptune.apply._subflows import Subflows, subflows
+from mptune.apply.kernels import kernels_of
 from mptune.apply.machine import LIMITS, Reading, Seen, limits_in, look
-from mptune.apply.plan import Difference, HostPlan, Outline, Part, outline, resolve
+from mptune.apply.plan import ANY, Difference, HostPlan, Kernels, Outline, Part, outline, resolve
 from mptune.apply.policy import POLICIES, content
 from mptune.decision.model_error import GainOnKernel, OnKernel
 from mptune.errors import InputError, MptuneError, one_of
@@ -171,6 +173,7 @@ def advise(
     simulate: bool = True,
     daemon: bool = False,
     look: Look = look,
+    kernels: Kernels = ANY,
 ) -> Advice:
     """Give the advice of a finished run.
 
@@ -182,12 +185,13 @@ def advise(
     simulate : whether the simulator may predict the cost of other subflows.
     daemon : as in `mptune.apply.plan.outline`.
     look : looks at machines.
+    kernels : what they can do; what is read there replaces it, if that could bring the plan nearer.
 
     Raises
     ------
     InputError : it is no finished run with one answer, or has no such host.
     """
-    outlined = outline(run, opened_by, daemon=daemon)
+    outlined = outline(run, opened_by, daemon=daemon, kernels=kernels)
     chosen = [
         host_plan
         for host_plan in outlined.hosts
@@ -201,6 +205,18 @@ def advise(
     )
     read: dict[Part, tuple[HostPlan, Present]] = {}
     hosts = tuple(_host(outlined, plan, connections, look, read) for plan in chosen)
+    can = kernels_of({part: present for part, (_, present) in read.items()}, outlined.opener)
+    if outlined.more and can != kernels:
+        return advise(
+            run,
+            host=host,
+            opened_by=opened_by,
+            connections=connections,
+            simulate=simulate,
+            daemon=daemon,
+            look=look,
+            kernels=can,
+        )
     return Advice(
         run=str(run),
         answer=outlined.answered.answer.answer[0],
@@ -363,9 +379,9 @@ def _of_host(
 ) -> Iterator[str]:
     """Risks on one machine."""
     intent = plan.intent
-    yield _memory(intent, seen, connections)
+    yield memory(intent, None if seen.present is None else seen.present.memory_bytes, connections)
     yield from _lowered(lines)
-    yield from _metered(outlined, plan)
+    yield from metered(outlined, plan)
     strict = [name for name in seen.strict if name in _devices(plan)]
     if strict:
         yield (
@@ -402,22 +418,6 @@ def _devices(plan: HostPlan) -> set[str]:
     return {*filter(None, given), *(setting["device"] for setting in plan.settings if setting.get("device"))}
 
 
-def _memory(intent: Intent, seen: Seen, connections: int) -> str:
-    """Memory of many connections with full buffers: send and receive buffer of each."""
-    amount = 2 * intent.buffer_bytes
-    whole = connections * amount
-    number = "a connection" if connections == 1 else f"{connections:,} connections"
-    buffers = f"{number} with full buffers: {format_size(whole, 3)}"
-    available = None if seen.present is None else seen.present.memory_bytes
-    if available is None:
-        return (
-            f"Memory of {buffers} (2 x {format_size(intent.buffer_bytes, 3)} each); free memory is unknown."
-        )
-    free = f"of {format_size(available, 3)} available, enough for {available // amount:,}"
-    warning = " That exceeds the available memory." if whole > available else ""
-    return f"Memory of {buffers} {free}.{warning}"
-
-
 def _lowered(lines: tuple[Line, ...]) -> Iterator[str]:
     """Buffers that become smaller for everybody."""
     for line in lines:
@@ -429,24 +429,6 @@ def _lowered(lines: tuple[Line, ...]) -> Iterator[str]:
             yield (
                 f"{line.title} falls from {before} to {after}: connections over longer or faster paths "
                 "than those measured will be slower."
-            )
-
-
-def _metered(outlined: Outline, plan: HostPlan) -> Iterator[str]:
-    """Interfaces that cost money and would be used."""
-    topology = outlined.answered.topology
-    sender = plan.part == "sender"
-    ends = {path.label: (path.local if sender else path.remote) for path in topology.paths}
-    for interface in plan.intent.site.interfaces:
-        if not interface.metered:
-            continue
-        abbr = interface.abbr
-        if any(ends[label].abbr == abbr for label in outlined.used):
-            yield f"{abbr} is metered, and would carry data of every such connection."
-        elif any(ends[label].abbr == abbr for label in outlined.standby):
-            yield (
-                f"{abbr} is metered: a standby subflow costs handshakes, and carries everything when the "
-                "others fail."
             )
 
 

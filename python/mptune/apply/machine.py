@@ -256,7 +256,7 @@ def _own_endpoints() -> dict[str, tuple[str, ...]] | None:
     text = _ip("-j", "mptcp", "endpoint", "show")
     if text is None:
         return None
-    known = ("signal", "subflow", "backup", "fullmesh", "implicit")
+    known = ("signal", "subflow", "backup", "fullmesh", "implicit", "laminar")
     return {row["address"]: tuple(flag for flag in known if row.get(flag)) for row in _json(text)}
 
 

@@ -103,6 +103,7 @@ class Outline(msgspec.Struct, frozen=True, kw_only=True):
     initial : the path on which they begin.
     wanted : what the answer sends on.
     used, standby : what the kernel will send on, and keep in reserve.
+    more : another kernel might come nearer to the answer.
     """
 
     answered: Answered
@@ -111,7 +112,25 @@ class Outline(msgspec.Struct, frozen=True, kw_only=True):
     wanted: tuple[str, ...]
     used: tuple[str, ...]
     standby: tuple[str, ...]
+    more: bool
     hosts: tuple[HostPlan, ...]
+
+
+class Kernels(msgspec.Struct, frozen=True, kw_only=True):
+    """What the kernels of both machines can do; by default what all do that have endpoints.
+
+    Attributes
+    ----------
+    most : subflows beside the first one, and endpoints, that they take.
+    laminar : that of who opens connections has endpoints `laminar`.
+    """
+
+    most: int = MOST
+    laminar: bool = False
+
+
+#: Nobody has read them.
+ANY = Kernels()
 
 
 def plan(run: Path, *, daemon: bool = False) -> list[HostPlan]:
@@ -124,15 +143,18 @@ def plan(run: Path, *, daemon: bool = False) -> list[HostPlan]:
     return list(outline(run, daemon=daemon).hosts)
 
 
-def outline(run: Path, opened_by: Part | None = None, *, daemon: bool = False) -> Outline:
+def outline(
+    run: Path, opened_by: Part | None = None, *, daemon: bool = False, kernels: Kernels = ANY
+) -> Outline:
     """The plan with its sets of subflows; errors as `plan`.
 
     Parameters
     ----------
     opened_by : which side of the data opens connections; None is the one that the topology file calls sender.
     daemon : mptune's daemon steers the connections of who sends, by a policy.
+    kernels : what they can do, where they were read (`mptune.apply.kernels`).
     """
-    return outline_of(read_answered(run), opened_by, daemon=daemon)
+    return outline_of(read_answered(run), opened_by, daemon=daemon, kernels=kernels)
 
 
 def resolve(host: HostPlan, present: Present) -> HostPlan:
@@ -160,10 +182,12 @@ def check(host: HostPlan, *, read: bool = False) -> None:
         raise MptuneError(f"{host.name}: {', '.join(host.unread)}: could not be read there")
 
 
-def outline_of(answered: Answered, opened_by: Part | None = None, *, daemon: bool = False) -> Outline:
+def outline_of(
+    answered: Answered, opened_by: Part | None = None, *, daemon: bool = False, kernels: Kernels = ANY
+) -> Outline:
     """As `outline`, for a run that was read."""
     opener: Part = opened_by or ("receiver" if answered.is_reversed else "sender")
-    view = _View(answered, opener)
+    view = _View(answered, opener, kernels)
     policy = policy_of(answered) if daemon else None
     subflows = _tcp(view) if view.is_tcp else _steered(view) if policy and view.sender_opens else _mptcp(view)
     return Outline(
@@ -173,6 +197,7 @@ def outline_of(answered: Answered, opened_by: Part | None = None, *, daemon: boo
         wanted=tuple(view.labels(view.wanted)),
         used=tuple(view.labels(subflows.used.active)),
         standby=tuple(view.labels(subflows.used.standby)),
+        more=not view.is_tcp and set(subflows.used.active) != set(view.wanted),
         hosts=tuple(_host(view, part, subflows, policy) for part in ("sender", "receiver")),
     )
 
@@ -180,8 +205,8 @@ def outline_of(answered: Answered, opened_by: Part | None = None, *, daemon: boo
 class _View:
     """An answer seen from who opens connections: its paths as pairs of interfaces."""
 
-    def __init__(self, answered: Answered, opener: Part) -> None:
-        self.answered, self.opener = answered, opener
+    def __init__(self, answered: Answered, opener: Part, kernels: Kernels) -> None:
+        self.answered, self.opener, self.kernels = answered, opener, kernels
         self.answer, self.topology = answered.answer, answered.topology
         self._pairs = {path.label: self._pair(path) for path in self.topology.paths}
         self._labels = {pair: label for label, pair in self._pairs.items()}
@@ -277,7 +302,16 @@ class _View:
     def nearest(self, initial: Pair) -> Endpoints:
         if self.answer.opm == "default" or (self.answer.opm in _SAME_PATH and len(self.wanted) <= 1):
             return self.without_endpoints(initial)
-        return _nearest.nearest(self.size, initial, self.wanted, self.standby, self.weights, self.families)
+        return _nearest.nearest(
+            self.size,
+            initial,
+            self.wanted,
+            self.standby,
+            self.weights,
+            self.families,
+            most=self.kernels.most,
+            laminar=self.kernels.laminar,
+        )
 
 
 class _Found(msgspec.Struct, frozen=True, kw_only=True):
@@ -384,7 +418,7 @@ def _set_differences(view: _View, endpoints: Endpoints, used: Used) -> list[Diff
         reasons.append(f"Without {', '.join(missing)}.")
     if surplus:
         reasons.append(f"With {', '.join(surplus)}, which the answer keeps silent.")
-    most = MOST
+    most = view.kernels.most
     if missing and len(used.active) + len(used.standby) > most:
         reasons.append(f"The kernel opens {most} subflows beside the first at most.")
     reasons.extend(_better_beginning(view, endpoints, used))
@@ -485,7 +519,7 @@ def _limits(view: _View, subflows: _Found, opening: bool) -> tuple[int, int] | N
 
 def _joined(subflows: _Found) -> tuple[int, int] | None:
     """Subflows that a daemon at the other side may open beside the first."""
-    further = min(len(subflows.used.active) + len(subflows.used.standby) - 1, MOST)
+    further = min(len(subflows.used.active) + len(subflows.used.standby) - 1, subflows.endpoints.most)
     return (further, 0) if further else None
 
 

@@ -74,20 +74,24 @@ def from_run(run: Path, hosts: Sequence[str], *, daemon: bool = False) -> list[W
     ------
     InputError : it is no such run, or has no such site.
     """
-    return [Wanted(target, partial(_planned, plan)) for target, plan in _plans(run, hosts, daemon=daemon)]
+    from mptune.apply.kernels import planned  # with pandas, which a file of settings does not need
+
+    plans = _of_machines(planned(run, daemon=daemon).hosts, hosts)
+    return [Wanted(target, partial(_planned, plan)) for target, plan in plans]
 
 
 def machines(run: Path | None, hosts: Sequence[str]) -> list[Target]:
     """The machines that a run and the user name; this one if they name none."""
     if run is not None:
-        return [target for target, _ in _plans(run, hosts)]
+        from mptune.apply import plan as planning
+
+        return [target for target, _ in _of_machines(planning.plan(run), hosts)]
     return [Target(host, host) for host in hosts] or [HERE]
 
 
-def _plans(run: Path, hosts: Sequence[str], *, daemon: bool = False) -> list[tuple[Target, HostPlan]]:
-    from mptune.apply import plan as planning  # with pandas, which a file of settings does not need
-
-    plans = {plan.site: plan for plan in planning.plan(run, daemon=daemon)}
+def _of_machines(planned: Sequence[HostPlan], hosts: Sequence[str]) -> list[tuple[Target, HostPlan]]:
+    """The plans for the machines that the user names, or for all."""
+    plans = {plan.site: plan for plan in planned}
     for host in hosts:
         if host not in plans:
             raise InputError("--host", "", one_of(plans, host))

@@ -195,12 +195,12 @@ def _refuse_without_verify(options: ApplyOptions) -> None:
 def _verified(
     run: Path | None, hosts: Sequence[str], how: How, order: dict[str, Any], *, quiet: bool, daemon: bool
 ) -> Verified:
-    from mptune.apply import plan, verify
+    from mptune.apply import kernels, verify
     from mptune.runner.progress import Reporter
 
     if run is None:
         raise InputError("--verify", "", "expected RUN, whose promise is verified, found --settings")
-    outline = plan.outline(run, daemon=daemon)
+    outline = kernels.planned(run, daemon=daemon)
     verify.check(outline, hosts, how, order["confirm_within_s"])
     requests = _requests(run, None, hosts, daemon=daemon)
     reporter = Reporter(quiet=quiet)

@@ -87,6 +87,11 @@ def obstacle() -> str | None:
     return _missing(finding for finding in _of_trials() if finding.required)
 
 
+def obstacle_of_agent() -> str | None:
+    """As `obstacle`, of the agent alone: for a kernel that is known to have everything else, a guest's."""
+    return _missing([_agent()])
+
+
 def obstacle_of_ipv6() -> str | None:
     """Why trials over IPv6 cannot run, where others can, with the remedy; None if they can."""
     return _missing(finding for finding in _inside() if finding.name == _OPTIONAL["ipv6"][0])

@@ -18,7 +18,6 @@ from mptune.trial import (
     Mix,
     PartObservation,
     Piece,
-    Transfer,
     Trial,
 )
 
@@ -67,7 +66,7 @@ def parts_of(trial: Trial, outcome: Outcome) -> list[PartObservation]:
     return [
         PartObservation(
             connections=[
-                _connection(result, is_sized=isinstance(part.workload, Transfer))
+                _connection(result, completes=part.workload.completes)
                 for one, result in found
                 if one.part == number and result
             ]
@@ -110,12 +109,12 @@ def _results(trial: Trial, outcome: Outcome) -> list[tuple[Connection, Result]]:
     return [(one, result or {}) for one, result in zip(ours, results, strict=False)]
 
 
-def _connection(result: Result, *, is_sized: bool) -> ConnectionObservation:
+def _connection(result: Result, *, completes: bool) -> ConnectionObservation:
     return ConnectionObservation(
         duration_ns=result["duration_ns"],
         bytes=result["in_order_bytes"],
         retransmitted=_retransmitted(result),
-        completion_ns=result["completion_ns"] if is_sized else None,
+        completion_ns=result["completion_ns"] if completes else None,
         delays_ns=result["delays_ns"],
         pieces=msgspec.convert(result.get("pieces", []), list[Piece]),
     )

@@ -59,7 +59,7 @@ def work(trial: Trial, begin_ns: int, *, record: bool, driver: bool = True) -> d
 
 def _measured(trial: Trial, begin_ns: int, *, record: bool) -> Answer:
     _TCP_MEMORY.write_text(" ".join(map(str, memory.BOTH_PAGES)))
-    testbed = NamespacesTestbed(ready=lambda: inside.start_at(begin_ns))
+    testbed = NamespacesTestbed(ready=lambda: inside.start_at(begin_ns), in_guest=True)
     if not record:
         return Answer(observation=testbed.run(trial))
     observation, run = testbed.record(trial)

@@ -59,6 +59,7 @@ class NamespacesTestbed(Testbed):
     ----------
     quiet : what waits for that.
     ready : called in each trial when all is set up, before its network's clock starts.
+    in_guest : the kernel is a guest's: it was built to have everything, and nothing ran there before.
 
     Raises
     ------
@@ -71,15 +72,25 @@ class NamespacesTestbed(Testbed):
     set_up_s = 1.0
     records = True
 
-    def __init__(self, quiet: Quiet | None = None, ready: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        quiet: Quiet | None = None,
+        ready: Callable[[], None] = lambda: None,
+        *,
+        in_guest: bool = False,
+    ) -> None:
         if sys.platform != "linux":
             raise MptuneError("--testbed namespaces: needs Linux")
         from mptune.linux import awake, doctor, processor_load
         from mptune.linux import quiet as quietness
         from mptune.linux.sandbox import leftovers
 
-        leftovers.end_strays()
-        missing = doctor.obstacle()
+        self._in_guest = in_guest
+        if in_guest:
+            missing = doctor.obstacle_of_agent()
+        else:
+            leftovers.end_strays()
+            missing = doctor.obstacle()
         if missing is not None:
             raise MptuneError(f"--testbed namespaces: {missing} (see mptune doctor)")
         # The gate limits them further: trials over slow links need only a small part of a processor each.
@@ -140,7 +151,7 @@ class NamespacesTestbed(Testbed):
         """Tried at the first trial over IPv6: most have none."""
         from mptune.linux import doctor
 
-        return doctor.obstacle_of_ipv6()
+        return None if self._in_guest else doctor.obstacle_of_ipv6()
 
     def run(self, trial: Trial) -> Observation:
         """Run one trial when the machine is quiet; an overloaded one is repeated once, alone.

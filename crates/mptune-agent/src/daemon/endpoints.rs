@@ -13,6 +13,7 @@ use crate::kernel::diag::{Counting, Diag};
 use crate::kernel::error::{Error, Refusal};
 use crate::kernel::info::TcpInfo;
 use crate::kernel::mptcp_pm::endpoints::{BACKUP, IMPLICIT, Limits, PathManager};
+use crate::kernel::mptcp_pm::most;
 use crate::kernel::pair::Pair;
 use crate::kernel::sys;
 use crate::log;
@@ -38,8 +39,9 @@ const CLEARLY_MORE: u64 = 2;
 const SURVEYS: u32 = 3;
 /// Addresses that come and go together are acted on together, after this long.
 const SETTLING_NS: u64 = 100_000_000;
-/// Most subflows that the kernel allows (MPTCP_PM_ADDR_MAX), and the announced addresses to accept.
-const MOST: u32 = 8;
+/// Most subflows to ask for, of which the kernel may refuse more than `most::EVERY`; and the announced addresses
+/// to accept.
+const MOST: u32 = 64;
 const ANNOUNCED: u32 = 2;
 /// The endpoints that are kept.
 struct Kept {
@@ -86,11 +88,22 @@ impl Kept {
         let present = self.pm.limits()?;
         let own = self.journal.endpoints.len() as u32;
         let announced = present.add_addr_accepted.max(ANNOUNCED);
-        let wanted = Limits {
-            subflows: present.subflows.max((own * (1 + announced)).min(MOST)),
+        let wanted = |most: u32| Limits {
+            subflows: present.subflows.max((own * (1 + announced)).min(most)),
             add_addr_accepted: announced,
         };
-        if wanted == present || own == 0 {
+        if own == 0 {
+            return Ok(());
+        }
+        match self.set_limits(present, wanted(MOST)) {
+            Err(Error::Refused(_)) => self.set_limits(present, wanted(most::EVERY)),
+            done => done,
+        }
+    }
+
+    /// Sets limits that were others, which the journal has first.
+    fn set_limits(&mut self, present: Limits, wanted: Limits) -> Result<(), Error> {
+        if wanted == present {
             return Ok(());
         }
         let before = self.journal.limits.map_or(present, |(before, _)| before);

@@ -9,6 +9,7 @@
 //! | `diag` | sockets as sock_diag reports them |
 //! | `info`, `apart` | `struct tcp_info` and `struct mptcp_info`; what older kernels give of them |
 //! | `routes` | devices, addresses, routes and rules |
+//! | `release` | the kernel's release |
 //! | `offloads` | segmentation and aggregation by devices |
 //! | `address`, `pair`, `prefix` | addresses in the kernel's layout; the two ends of a subflow; prefixes |
 //!
@@ -29,6 +30,7 @@ pub mod netlink;
 pub mod offloads;
 pub mod pair;
 pub mod prefix;
+pub mod release;
 pub mod routes;
 pub mod seccomp;
 pub mod signals;

@@ -5,8 +5,9 @@
 
 use crate::kernel::error as kernel;
 use crate::kernel::mptcp_pm::endpoints::{
-    self as pm, BACKUP, FULLMESH, IMPLICIT, PathManager, SIGNAL, SUBFLOW,
+    self as pm, BACKUP, FULLMESH, IMPLICIT, LAMINAR, PathManager, SIGNAL, SUBFLOW,
 };
+use crate::kernel::release;
 use crate::kernel::routes::Routes;
 use crate::undo::kind::{Error, Kind, State, words};
 use crate::undo::steps;
@@ -15,8 +16,15 @@ use serde_json::{Value, json};
 use std::net::IpAddr;
 
 /// The flags that can be asked for.
-const FLAGS: [(&str, u32); 4] =
-    [("signal", SIGNAL), ("subflow", SUBFLOW), ("backup", BACKUP), ("fullmesh", FULLMESH)];
+const FLAGS: [(&str, u32); 5] = [
+    ("signal", SIGNAL),
+    ("subflow", SUBFLOW),
+    ("backup", BACKUP),
+    ("fullmesh", FULLMESH),
+    ("laminar", LAMINAR),
+];
+/// First release that knows `laminar`; earlier ones store the flag without a word, and do nothing with it.
+const WITH_LAMINAR: (u32, u32) = (6, 18);
 /// The flags that change without the endpoint being removed and made again.
 const CHANGEABLE: u32 = BACKUP | FULLMESH;
 
@@ -99,8 +107,13 @@ impl Kind for Endpoint {
         match self.absent {
             true if flags == 0 && self.device.is_none() => Ok(()),
             true => Err(self.expected("none of an endpoint that is absent", "some")),
-            false if flags & (SIGNAL | SUBFLOW) == 0 => {
-                Err(self.expected("signal or subflow", "neither"))
+            false if flags & (SIGNAL | SUBFLOW | LAMINAR) == 0 => {
+                Err(self.expected("signal, subflow or laminar", "none of them"))
+            }
+            false if flags & LAMINAR != 0 && release::release() < WITH_LAMINAR => {
+                let (major, minor) = release::release();
+                let found = format!("laminar on Linux {major}.{minor}");
+                Err(self.expected("signal or subflow: laminar takes Linux 6.18", &found))
             }
             false if flags & SIGNAL != 0 && flags & FULLMESH != 0 => {
                 Err(self.expected("signal or fullmesh", "both"))
@@ -225,6 +238,9 @@ mod tests {
         {
             endpoint(flags, false).check().unwrap();
         }
+        // Where the kernel knows it.
+        let laminar = endpoint(&["laminar"], false).check();
+        assert_eq!(laminar.is_ok(), release::release() >= WITH_LAMINAR);
         for flags in [&[][..], &["backup"], &["signal", "fullmesh"], &["subflows"]] {
             let reason = endpoint(flags, false).check().unwrap_err().to_string();
             assert!(reason.starts_with("endpoint 10.0.1.2: flags: expected "), "{reason}");

@@ -1,13 +1,11 @@
 //! Limits of a connection of the kernel's path manager: subflows and announced addresses.
 
 use crate::kernel::mptcp_pm::endpoints::{self as pm, PathManager};
+use crate::kernel::mptcp_pm::most;
 use crate::undo::kind::{Error, Kind, State, words};
 use crate::undo::steps;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-
-/// Most that the kernel takes of either (MPTCP_PM_ADDR_MAX, net/mptcp/pm_kernel.c).
-const MOST: u32 = 8;
 
 /// Both limits; there is one pair of them in a network namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,6 +15,19 @@ pub struct Limits {
     pub subflows: u32,
     /// Announced addresses that are used.
     pub add_addr_accepted: u32,
+}
+
+/// The most of a limit, if a value is above it, and who takes no more. Where nobody may ask the kernel, it is left
+/// to refuse by itself.
+fn exceeded(value: u32) -> Option<(u32, &'static str)> {
+    if value > u32::from(u8::MAX) {
+        return Some((u8::MAX.into(), ""));
+    }
+    if value <= most::EVERY {
+        return None;
+    }
+    let most = most::read()?.subflows;
+    (value > most).then_some((most, " (the most that this kernel takes)"))
 }
 
 impl Kind for Limits {
@@ -32,8 +43,8 @@ impl Kind for Limits {
         for (key, value) in
             [("subflows", self.subflows), ("add_addr_accepted", self.add_addr_accepted)]
         {
-            if value > MOST {
-                let (place, expected) = (format!("limits: {key}"), format!("at most {MOST}"));
+            if let Some((most, who)) = exceeded(value) {
+                let (place, expected) = (format!("limits: {key}"), format!("at most {most}{who}"));
                 return Err(Error::unexpected(place, expected, value.to_string()));
             }
         }

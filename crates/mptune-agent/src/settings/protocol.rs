@@ -184,7 +184,7 @@ mod tests {
         for (wrong, words) in [
             (json!({"kind": "limit", "subflows": 3}), "unknown variant limit"),
             (json!({"kind": "limits", "subflows": 3}), "add_addr_accepted"),
-            (json!({"kind": "limits", "subflows": 9, "add_addr_accepted": 1}), "at most 8"),
+            (json!({"kind": "limits", "subflows": 256, "add_addr_accepted": 1}), "at most 255"),
             (json!({"kind": "sysctl", "name": "a.b.c", "value": ""}), "setting of the network"),
             (json!({"kind": "sysctl", "name": "net.b.c", "value": "", "x": 1}), "unknown field x"),
             (json!({"kind": "directory", "path": "/"}), "found directory"),

@@ -44,6 +44,12 @@ def _flags(host: HostPlan) -> list[File]:
     for number, row in enumerate(of_kind(host, "endpoint"), 1):
         if row.get("absent") or not row["device"]:
             continue
+        if "laminar" in row["flags"]:
+            lines += [
+                "",
+                f"# The endpoint laminar of {row['device']} is none of these flags: see systemd's unit.",
+            ]
+            continue
         value = _ON | sum(_FLAGS[flag] for flag in row["flags"])
         device = row["device"]
         lines += [

@@ -31,7 +31,7 @@ def find(evidence: Evidence, gaps: Gaps) -> Iterator[Finding]:
         )
 
 
-_OPEN = "--pm fullmesh; or ip mptcp limits set subflow 8 add_addr_accepted 8, and an endpoint per address"
+_OPEN = "--pm fullmesh; or the lines of mptune doctor --hosts: limits, and an endpoint per address"
 _OTHER_END = (
     "limits and firewall of the other end: ip mptcp limits show, and endpoint show, there (mptune doctor)"
 )

@@ -82,7 +82,7 @@ class Half:
         self.pending = end.managed and (opens or self.count("signal") > 0)
         self.accepts_addresses = self.limit_accepted > 0
         self.accepts_subflows = limit > 0
-        self.first_backup = False
+        self.first_backup = self.has_heard = False
         # mptcp_subflow_create_socket: nothing can be opened for a connection that no program has accepted.
         self.taken = True
 
@@ -211,6 +211,7 @@ class Half:
 
     def _announced(self, number: int, address: str, port: int) -> None:
         """mptcp_pm_add_addr_received, and mptcp_pm_nl_add_addr_received."""
+        self.has_heard = True
         self._send("echoed")
         foreign = number == 0 and address != self.remote
         deaf = number > 0 and not self.accepts_addresses and not self._is_c_flag()

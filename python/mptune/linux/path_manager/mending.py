@@ -89,7 +89,8 @@ def _proposal(
     ours = list(dict.fromkeys([first[0], *(pair[0] for pair in sorted(wanted))]))
     theirs = list(dict.fromkeys([first[1], *(pair[1] for pair in sorted(wanted))]))
     asked = {(ours.index(here), theirs.index(there)) for here, there in wanted}
-    chosen = nearest_set.nearest((len(ours), len(theirs)), (0, 0), asked)
+    most = min(client.most_subflows, client.most_endpoints, server.most_subflows)
+    chosen = nearest_set.nearest((len(ours), len(theirs)), (0, 0), asked, most=most)
     uses = {ours[number]: FLAGS[use] for number, use in enumerate(chosen.uses) if use != "none"}
     told = [server.seen(theirs[number]) for number in chosen.announced]
     exact = keep == "planned"

@@ -11,8 +11,10 @@ The rules are those of the kernel's own path manager (net/mptcp/pm_kernel.c, bef
 - All of that within a family of addresses, and over both only in sockets of IPv6
   (`mptcp_pm_addr_families_match`): an endpoint of the other family than the first subflow's needs `fullmesh`
   and an announced address.
+- If there is no mesh, and there are endpoints `laminar` (Linux 6.18), each announced address gets a subflow
+  from the first of them that has none yet; once they are all taken, none.
 - `backup` makes every subflow of that address standby, the first one too.
-- A connection has at most eight subflows beside the first.
+- A connection has a limit of subflows beside the first, of which kernels take different ones.
 
 Here are only numbers of addresses: a pair is one of who opens connections and one of the other side. Over
 both families those of IPv6 come last, in the order of those of IPv4. What is set where is
@@ -32,13 +34,14 @@ from mptune.linux.path_manager.ends import MOST
 Pair = tuple[int, int]
 
 #: Flags of endpoints on the side that opens connections; "none" is no endpoint.
-Use = Literal["none", "subflow", "backup", "fullmesh"]
+Use = Literal["none", "subflow", "backup", "fullmesh", "laminar"]
 
 #: Flags of an endpoint by its use.
 FLAGS: dict[Use, tuple[str, ...]] = {
     "subflow": ("subflow",),
     "backup": ("subflow", "backup"),
     "fullmesh": ("subflow", "fullmesh"),
+    "laminar": ("laminar",),
 }
 
 #: Families with endpoints `fullmesh`, as whether they are IPv6 beside IPv4.
@@ -68,14 +71,16 @@ class Endpoints(NamedTuple):
     ----------
     initial : where connections begin.
     uses : of every address of who opens connections.
-    announced : addresses of the other side that it announces.
+    announced : addresses of the other side that it announces, in that order.
     families : None where all are of one family.
+    most : subflows beside the first one, and endpoints, that the kernel takes.
     """
 
     initial: Pair
     uses: tuple[Use, ...]
     announced: tuple[int, ...] = ()
     families: Families | None = None
+    most: int = MOST
 
     def match(self, local: int, remote: int) -> bool:
         """A subflow between two addresses is possible."""
@@ -111,7 +116,7 @@ class Used(NamedTuple):
 def used(endpoints: Endpoints) -> Used:
     """Subflows that the kernel opens; routing is assumed to select the address where connections begin."""
     opened = [endpoints.initial, *_further(endpoints)]
-    possible, left_out = opened[: 1 + MOST], opened[1 + MOST :]
+    possible, left_out = opened[: 1 + endpoints.most], opened[1 + endpoints.most :]
     standby = [pair for pair in possible if endpoints.uses[pair[0]] == "backup"]
     return Used(tuple(pair for pair in possible if pair not in standby), tuple(standby), tuple(left_out))
 
@@ -120,15 +125,32 @@ def _further(endpoints: Endpoints) -> Iterator[Pair]:
     """The subflows beside the first: those to its address at once, others as addresses are announced."""
     (first, there), uses = endpoints.initial, endpoints.uses
     for local, use in enumerate(uses):
-        if use != "none" and local != first and endpoints.match(local, there):
+        if use not in ("none", "laminar") and local != first and endpoints.match(local, there):
             yield local, there
     meshed = [local for local, use in enumerate(uses) if use == "fullmesh"]
+    if not meshed and "laminar" in uses:
+        yield from _one_each(endpoints)
+        return
     for remote in endpoints.announced:
         own = [local for local in meshed if endpoints.match(local, remote)]
         selected = endpoints.selected(remote)
         yield from ((local, remote) for local in own)
         if not own and endpoints.match(selected, remote):
             yield selected, remote
+
+
+def _one_each(endpoints: Endpoints) -> Iterator[Pair]:
+    """Every announced address from an address that has no subflow yet."""
+    left = [
+        local
+        for local, use in enumerate(endpoints.uses)
+        if use == "laminar" and local != endpoints.initial[0]
+    ]
+    for remote in endpoints.announced:
+        local = next((one for one in left if endpoints.match(one, remote)), None)
+        if local is not None:
+            left.remove(local)
+            yield local, remote
 
 
 def nearest(
@@ -138,6 +160,9 @@ def nearest(
     standby: Collection[Pair] = (),
     weights: Mapping[Pair, float] | None = None,
     families: Families | None = None,
+    *,
+    most: int = MOST,
+    laminar: bool = False,
 ) -> Endpoints:
     """The endpoints whose active subflows are nearest to the wanted ones.
 
@@ -149,15 +174,20 @@ def nearest(
     size : number of addresses of who opens connections, and of the other side.
     standby : pairs whose interfaces get an endpoint `backup` if nothing else uses them.
     weights : what a pair that is missing costs; 1 if it is not named.
-    families : as in `Endpoints`.
+    families, most : as in `Endpoints`.
+    laminar : the kernel of who opens connections has such endpoints.
     """
     weights = weights or {}
+    begun = Endpoints(initial, (), (), families, most)
 
     def cost(endpoints: Endpoints) -> tuple[int, float, int]:
         count = sum(use != "none" for use in endpoints.uses) + len(endpoints.announced)
         return *_missed(set(used(endpoints).active), set(asked), weights), count
 
-    best = min(_candidates(size, Endpoints(initial, (), (), families), asked, weights), key=cost)
+    candidates = _candidates(size, begun, asked, weights)
+    if laminar:
+        candidates = itertools.chain(candidates, [_laminar(size[0], begun, asked, weights)])
+    best = min(candidates, key=cost)
     silent = {local for local, _ in standby} - {initial[0]}
     uses: list[Use] = [
         "backup" if use == "none" and local in silent else use for local, use in enumerate(best.uses)
@@ -166,12 +196,12 @@ def nearest(
 
 
 def _needed(endpoints: Endpoints) -> Endpoints:
-    """Without those that open nothing because of the limit; the kernel takes no more than `MOST` either."""
+    """Without those that open nothing because of the limit; the kernel takes no more either."""
     given = used(endpoints)
     needed = {*given.active, *given.standby}
     uses: list[Use] = []
     for local, use in enumerate(endpoints.uses):
-        room = sum(earlier != "none" for earlier in uses) < MOST
+        room = sum(earlier != "none" for earlier in uses) < endpoints.most
         uses.append(use if room and any(pair[0] == local for pair in needed) else "none")
     announced = (number for number in endpoints.announced if any(pair[1] == number for pair in needed))
     return endpoints._replace(uses=tuple(uses), announced=tuple(announced))
@@ -181,7 +211,7 @@ def _candidates(
     size: tuple[int, int], begun: Endpoints, asked: Collection[Pair], weights: Mapping[Pair, float]
 ) -> Iterator[Endpoints]:
     """For each selection of announced addresses, with and without a mesh, the best use of every address."""
-    for announced in _announced(size[1], begun.initial[1], asked):
+    for announced in _announced(size[1], begun.initial[1], asked, begun.most):
         given = begun._replace(announced=announced)
         for meshed in _MESHES if begun.families else _MESHES[:2]:
             uses = tuple(_best_use(local, given, meshed, asked, weights) for local in range(size[0]))
@@ -189,12 +219,29 @@ def _candidates(
                 yield given._replace(uses=uses)
 
 
-def _announced(count: int, there: int, asked: Collection[Pair]) -> Iterator[tuple[int, ...]]:
+def _laminar(
+    count: int, begun: Endpoints, asked: Collection[Pair], weights: Mapping[Pair, float]
+) -> Endpoints:
+    """A subflow for each announced address from an address of its own, those first that matter most."""
+    first, there = begun.initial
+    at_once = {local for local, remote in asked if remote == there and local != first}
+    apart: dict[int, int] = {}
+    for local, remote in sorted(asked, key=lambda pair: (-weights.get(pair, 1.0), pair)):
+        free = local not in at_once and local != first and local not in apart
+        if free and remote != there and remote not in apart.values():
+            apart[local] = remote
+    uses: list[Use] = [
+        "laminar" if local in apart else "subflow" if local in at_once else "none" for local in range(count)
+    ]
+    return begun._replace(uses=tuple(uses), announced=tuple(apart[local] for local in sorted(apart)))
+
+
+def _announced(count: int, there: int, asked: Collection[Pair], most: int) -> Iterator[tuple[int, ...]]:
     others = [remote for remote in range(count) if remote != there]
     if len(others) > _MANY:
         needed = {remote for _, remote in asked}
         yield ()
-        yield tuple(remote for remote in others if remote in needed)[:MOST]
+        yield tuple(remote for remote in others if remote in needed)[:most]
         return
     for number in range(len(others) + 1):
         yield from itertools.combinations(others, number)

@@ -99,8 +99,16 @@ def _at_server(event: Event) -> bool:
     return event.to.role == "server"
 
 
+def _begins_at_server(event: Event) -> bool:
+    return event.kind == "established" and event.to.role == "server"
+
+
 def _announced(event: Event) -> bool:
     return event.kind == "announced"
+
+
+def _announced_first(event: Event) -> bool:
+    return event.kind == "announced" and not event.to.has_heard
 
 
 def _vain(event: Event) -> bool:
@@ -110,12 +118,18 @@ def _vain(event: Event) -> bool:
 
 #: Orders of arrival. The first is the usual one: the server has the connection half a round trip earlier, and
 #: an announced address is what tells the client that it is established (`check_fully_established`), which the
-#: worker answers before it opens anything else (`__mptcp_pm_kernel_worker`). Then others: as sent; one end
-#: before the other; all of them with refusals that come first, or last.
+#: worker answers before it opens anything else (`__mptcp_pm_kernel_worker`). Then others: all announcements
+#: first; as sent; one end before the other; all of them with refusals that come first, or last.
 ORDERS: tuple[Order, ...] = tuple(
     _preferring(*refusals, *rest)
     for refusals in ((_vain,), (), (_timely,))
-    for rest in ((_at_server, _announced), (), (_at_client,), (_at_server,))
+    for rest in (
+        (_begins_at_server, _announced_first),
+        (_at_server, _announced),
+        (),
+        (_at_client,),
+        (_at_server,),
+    )
 )
 
 

@@ -12,7 +12,7 @@ from mptune.result.run_data import RunData, TrialRow
 from mptune.result.values import Interval, Setting
 from mptune.trial import PLAIN_TCP
 from mptune.trial.objectives import cost
-from mptune.trial.workloads import TIMED
+from mptune.trial.workloads import TIMED, Times
 from mptune.units import MIB
 
 #: Points of a curve, and of a configuration over time: a screen shows no more.
@@ -52,7 +52,7 @@ def delays(run: RunData, choices: Choices) -> Iterator[Section]:
     runs = max(len(trials) for trials in of_each.values())
     answer = run.by_objective
     seeds = "new seeds, " if answer is not None else ""
-    words = TIMED[(run.delayed[0].workload or {})["kind"]].judged_by
+    words = _words(run.delayed[0])
     yield Section(
         name="delays",
         title=words.title,
@@ -76,6 +76,11 @@ def delays(run: RunData, choices: Choices) -> Iterator[Section]:
             Table(title=f"{words.many.capitalize()} of the first run", rows=singly, source=_SERIES),
         ],
     )
+
+
+def _words(trial: TrialRow) -> Times:
+    """What the times of a trial's workload are called."""
+    return TIMED[(trial.workload or {})["kind"]].judged_by
 
 
 # ---- trials ---------------------------------------------------------------------------------------
@@ -144,7 +149,7 @@ def _over_time(name: str, run: RunData, trial: TrialRow) -> Rows:
     seen = run.observations[trial.key].delays_ns
     width = math.ceil(len(seen) / _MESSAGES)
     sent = trial.workload or {}
-    interval_ns = sent.get("interval_ns")
+    interval_ns = sent["interval_ns"] if _words(trial).across == "due_s" else None
     # Of many connections one follows another.
     is_many = interval_ns is not None and bool(run.observations[trial.key].parts)
     count = -(-sent["duration_ns"] // interval_ns) if is_many else len(seen)

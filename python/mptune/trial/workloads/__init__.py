@@ -8,6 +8,7 @@ trial, its metrics, its words in reports, and how a user writes it.
 from typing import Any, get_args
 
 from mptune.trial.workloads._base import DEADLINE_NS, BaseWorkload, Written, check_within
+from mptune.trial.workloads._criteria import Times
 from mptune.trial.workloads.bulk import Bulk, Saturating
 from mptune.trial.workloads.messages import Messages, Pattern
 from mptune.trial.workloads.onoff import Bursting, OnOff
@@ -41,6 +42,7 @@ __all__ = [
     "Single",
     "Sized",
     "Timed",
+    "Times",
     "Transfer",
     "Video",
     "Watching",

@@ -10,6 +10,9 @@ use serde::Serialize;
 use std::net::Ipv4Addr;
 use std::thread;
 
+/// What every kernel takes.
+pub const EVERY: u32 = 8;
+
 /// What the kernel takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Most {

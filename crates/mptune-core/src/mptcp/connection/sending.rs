@@ -83,6 +83,7 @@ impl Connection {
             Phase::Established => {
                 if io.now >= subflow.beat_at {
                     self.sender.pace(io.now, &mut self.subflows, id);
+                    self.sender.expand(io, &self.subflows, id, false);
                 }
                 let subflow = &mut self.subflows[id];
                 match subflow.sender.on_timer(io.now, self.sender.peers(), id) {

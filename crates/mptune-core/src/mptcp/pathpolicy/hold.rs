@@ -4,10 +4,12 @@
 //! ```text
 //! (1)  R = sum of best_j over siblings j with min_rtt_j N_j < min_rtt N that are neither held nor timed out
 //! (2)  T = max(srtt, 5/4 min_rtt) N
-//! (3)  hold while R T > W, release when R T < 27/32 W
+//! (3)  hold while R T > W, release when R T < 27/32 W, or R T <= W where the buffer grows by being used
 //! (4)  rate = 2 min(best, cwnd / srtt)
 //! (5)  N = max(1, burst / cwnd), and 1 before the first loss
 //! (6)  unsent <= max(cwnd, 3 best max_j(srtt_j)) over the subflows j that are not held
+//! (7)  it sends no faster than its rate while R (T + srtt N) > W, and before its first loss
+//! (8)  its part of a send buffer that grows >= 2 cwnd (1 + R T / cwnd)
 //! ```
 //!
 //! where `best_j` is the largest delivery rate of subflow `j` in the last 2 to 4 s.
@@ -25,6 +27,9 @@ const RELEASED_BELOW: f64 = 54.0 / 64.0;
 const DEMAND: f64 = 2.0;
 /// Equation 6: what may wait, in parts of what is delivered in the longest RTT.
 const WAITING_RTTS: f64 = 3.0;
+/// Equation 8: the kernel's smallest window, and its windows in a buffer.
+const LEAST_WINDOW: f64 = 10.0;
+const WINDOWS: f64 = 2.0;
 /// Time for which a best rate counts, once or twice.
 const MEMORY: Nanos = 2 * SECOND;
 
@@ -45,6 +50,8 @@ struct State {
     /// Largest delivery rates of this period and the last, segments per ns.
     best: [f64; 2],
     period_end: Nanos,
+    /// Equation 7, segments per ns.
+    limit: Option<f64>,
 }
 
 impl State {
@@ -79,15 +86,14 @@ impl Hold {
         faster.map(|(id, _)| self.subflows[id].best()).sum()
     }
 
-    /// Equations 2 and 3.
-    fn would_block(&self, view: &View<'_>) -> bool {
+    /// R T of equations 1 and 2, segments; and R srtt N.
+    fn sent_meanwhile(&self, view: &View<'_>) -> (f64, f64) {
         let own = &view.subflows[view.own];
         if !own.usable {
-            return false;
+            return (0.0, 0.0);
         }
-        let time = (own.srtt as f64).max(LEAST_RTTS * own.min_rtt as f64) * rounds(own);
-        let part = if own.held { RELEASED_BELOW } else { 1.0 };
-        self.faster(view) * time > part * view.window
+        let (faster, srtt) = (self.faster(view) * rounds(own), own.srtt as f64);
+        (faster * srtt.max(LEAST_RTTS * own.min_rtt as f64), faster * srtt)
     }
 }
 
@@ -96,14 +102,34 @@ impl PathPolicy for Hold {
         if let Some(rate) = view.delivers {
             self.subflows[view.own].remember(view.now, rate);
         }
-        if self.would_block(&view) {
+        let own = &view.subflows[view.own];
+        let (meanwhile, repairing) = self.sent_meanwhile(&view);
+        let state = &mut self.subflows[view.own];
+        state.limit = None;
+        // Equation 3.
+        let part = if own.held && !view.grows { RELEASED_BELOW } else { 1.0 };
+        if meanwhile > part * view.window {
             return 0.0;
         }
-        let (own, best) = (&view.subflows[view.own], self.subflows[view.own].best());
-        if best == 0.0 {
-            return pacing_rate(&Peer { pace: 0.0, held: false, ..*own });
-        }
-        DEMAND * best.min(own.window / own.srtt.max(1) as f64)
+        let best = state.best();
+        let rate = if best == 0.0 {
+            pacing_rate(&Peer { pace: 0.0, held: false, ..*own })
+        } else {
+            DEMAND * best.min(own.window / own.srtt.max(1) as f64)
+        };
+        let starts = meanwhile > 0.0 && own.ssthresh >= INFINITE_SSTHRESH;
+        state.limit = (starts || meanwhile + repairing > view.window).then_some(rate);
+        rate
+    }
+
+    fn limit(&self, subflow: usize) -> Option<f64> {
+        self.subflows[subflow].limit
+    }
+
+    fn buffered(&self, view: View<'_>) -> f64 {
+        let cwnd = view.subflows[view.own].cwnd.max(LEAST_WINDOW);
+        // A number of windows.
+        (WINDOWS * self.sent_meanwhile(&view).0 / cwnd).floor() * cwnd / WINDOWS
     }
 
     fn unsent(&self, view: View<'_>) -> f64 {
@@ -131,6 +157,7 @@ mod tests {
             srtt: rtt_ms * MILLISECOND,
             min_rtt: rtt_ms * MILLISECOND,
             window,
+            cwnd: window,
             ssthresh: window,
             ..Peer::default()
         })
@@ -151,6 +178,7 @@ mod tests {
                 delivers,
                 delivered: 0,
                 window: 1e9,
+                grows: false,
                 waiting: 1e9,
                 now: 0,
             });
@@ -170,6 +198,7 @@ mod tests {
                 delivers: None,
                 delivered: 0,
                 window,
+                grows: false,
                 waiting: 1e9,
                 now: 0,
             };
@@ -197,6 +226,7 @@ mod tests {
                 delivers: None,
                 delivered: 0,
                 window: 10.0,
+                grows: false,
                 waiting: 1e9,
                 now: 0,
             };
@@ -219,6 +249,7 @@ mod tests {
                 delivers: None,
                 delivered: 0,
                 window,
+                grows: false,
                 waiting: 1e9,
                 now: 0,
             })
@@ -241,6 +272,7 @@ mod tests {
                 delivers: None,
                 delivered: 0,
                 window: 1e9,
+                grows: false,
                 waiting: 1e9,
                 now: 0,
             })
@@ -256,6 +288,76 @@ mod tests {
     }
 
     #[test]
+    fn who_would_hold_up_faster_ones_by_a_repair_is_paced_and_its_buffer_has_room_for_them() {
+        let subflows = subflows();
+        let mut hold = warm(&subflows);
+        let mut paced = |own, window| {
+            let view = View {
+                subflows: &subflows,
+                own,
+                delivers: None,
+                delivered: 0,
+                window,
+                grows: false,
+                waiting: 1e9,
+                now: 0,
+            };
+            let rate = hold.rate(view);
+            (hold.limit(own) == Some(rate), hold.limit(own), hold.buffered(view))
+        };
+        // R T is 425, and R srtt 340: beyond 760, and nine halves of a window of 86.
+        assert_eq!(paced(1, 760.0), (true, segments_per_ms(0.8), 9.0 * 86.0 / 2.0));
+        assert_eq!(paced(1, 770.0), (false, None, 9.0 * 86.0 / 2.0));
+        assert_eq!(paced(1, 400.0).1, None, "held");
+        assert_eq!(paced(0, 10.0), (false, None, 0.0), "nothing is faster");
+    }
+
+    #[test]
+    fn before_its_first_loss_a_slower_one_is_paced_whatever_the_window() {
+        let mut subflows = subflows();
+        subflows.iter_mut().for_each(|peer| peer.ssthresh = INFINITE_SSTHRESH);
+        let mut hold = warm(&subflows);
+        for (own, limit) in [(0, None), (1, segments_per_ms(0.8))] {
+            let (window, waiting) = (1e9, 1e9);
+            let view = View {
+                subflows: &subflows,
+                own,
+                delivers: None,
+                delivered: 0,
+                window,
+                grows: false,
+                waiting,
+                now: 0,
+            };
+            hold.rate(view);
+            assert_eq!(hold.limit(own), limit);
+        }
+    }
+
+    #[test]
+    fn a_window_that_grows_by_being_used_releases_at_once() {
+        let mut subflows = subflows();
+        let mut hold = warm(&subflows);
+        subflows[1].held = true;
+        let mut rate = |window, grows| {
+            let view = View {
+                subflows: &subflows,
+                own: 1,
+                delivers: None,
+                delivered: 0,
+                window,
+                grows,
+                waiting: 1e9,
+                now: 0,
+            };
+            hold.rate(view)
+        };
+        assert_eq!(rate(430.0, false), 0.0, "425 is above 27/32 of it");
+        assert!(rate(430.0, true) > 0.0);
+        assert_eq!(rate(420.0, true), 0.0);
+    }
+
+    #[test]
     fn slow_start_does_not_ask_for_more_than_twice_what_was_delivered() {
         let mut subflows = subflows();
         subflows[1].window = 1000.0;
@@ -267,6 +369,7 @@ mod tests {
                 delivers: segments_per_ms(0.1),
                 delivered: 0,
                 window: 1e9,
+                grows: false,
                 waiting: 1e9,
                 now,
             })

@@ -33,6 +33,8 @@ pub struct View<'a> {
     pub delivered: u64,
     /// Segments that the connection may have under way: the smaller of the peer's window and the send buffer.
     pub window: f64,
+    /// The send buffer grows (Linux without `SOCK_SNDBUF_LOCK`).
+    pub grows: bool,
     /// Segments that the program has offered and that are not acknowledged as data, whether they are sent or not.
     pub waiting: f64,
     /// The current time.
@@ -54,6 +56,12 @@ pub trait PathPolicy {
     /// it is the buffer's matter.
     fn unsent(&self, _view: View<'_>) -> f64 {
         f64::INFINITY
+    }
+
+    /// Segments for which its part of a send buffer that grows has room beside those of its window algorithm, until its
+    /// next ACK, after [`Self::rate`].
+    fn buffered(&self, _view: View<'_>) -> f64 {
+        0.0
     }
 
     /// A subflow starts, or starts again, on a path with these parameters.

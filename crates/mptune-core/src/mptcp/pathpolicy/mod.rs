@@ -60,6 +60,11 @@ macro_rules! path_policies {
                 match self { $(Self::$variant(policy) => policy.unsent(view)),+ }
             }
 
+            /// [`PathPolicy::buffered`].
+            fn buffered(&self, view: View<'_>) -> f64 {
+                match self { $(Self::$variant(policy) => policy.buffered(view)),+ }
+            }
+
             /// [`PathPolicy::reset`].
             fn reset(&mut self, subflow: usize, path: Parameters) {
                 match self { $(Self::$variant(policy) => policy.reset(subflow, path)),+ }
@@ -90,6 +95,7 @@ struct Chosen {
     rate: f64,
     limit: Option<f64>,
     unsent: f64,
+    buffered: f64,
 }
 
 /// The policy of a connection with what it was told of the paths, and the rates that it has chosen.
@@ -119,9 +125,11 @@ impl Paces {
     /// An ACK arrived: the policy chooses the subflow's rate. The rate above which it does not send.
     pub fn choose(&mut self, view: View<'_>) -> Option<f64> {
         let rate = self.policy.rate(view);
-        let limit = self.policy.limit(view.own);
+        // The kernel paces by no rate of 0.
+        let limit = self.policy.limit(view.own).filter(|_| rate > 0.0);
         let unsent = self.policy.unsent(view);
-        self.rates[view.own] = Some(Chosen { rate, limit, unsent });
+        let buffered = self.policy.buffered(view);
+        self.rates[view.own] = Some(Chosen { rate, limit, unsent, buffered });
         limit
     }
 
@@ -129,6 +137,11 @@ impl Paces {
     pub fn may_queue(&self, subflow: usize, unsent: u32) -> bool {
         let chosen = self.rates.get(subflow).copied().flatten();
         chosen.is_none_or(|chosen| f64::from(unsent) < chosen.unsent)
+    }
+
+    /// Segments for which a subflow's part of a send buffer that grows has room beside those of its window algorithm.
+    pub fn buffered(&self, subflow: usize) -> f64 {
+        self.rates.get(subflow).copied().flatten().map_or(0.0, |chosen| chosen.buffered)
     }
 
     /// Writes the rate that was chosen into the view of a subflow.
@@ -174,6 +187,7 @@ mod tests {
             delivers: Some(0.5),
             delivered: 0,
             window: 9.0,
+            grows: false,
             waiting: 1e9,
             now: 0,
         };

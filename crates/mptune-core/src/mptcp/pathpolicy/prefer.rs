@@ -115,6 +115,7 @@ mod tests {
             delivers: None,
             delivered: 0,
             window: 1e9,
+            grows: false,
             waiting: 1e9,
             now,
         })

@@ -67,6 +67,14 @@ impl PathPolicy for Quick {
         if others_are_quicker(&view, message) { 0.0 } else { rate }
     }
 
+    fn limit(&self, subflow: usize) -> Option<f64> {
+        self.hold.limit(subflow)
+    }
+
+    fn buffered(&self, view: View<'_>) -> f64 {
+        self.hold.buffered(view)
+    }
+
     fn unsent(&self, view: View<'_>) -> f64 {
         self.hold.unsent(view)
     }
@@ -100,7 +108,16 @@ mod tests {
 
     fn rate(quick: &mut Quick, subflows: &[Peer], own: usize, waiting: f64, now: Nanos) -> f64 {
         let (delivers, window) = (None, 1e9);
-        quick.rate(View { subflows, own, delivers, delivered: 0, window, waiting, now })
+        quick.rate(View {
+            subflows,
+            own,
+            delivers,
+            delivered: 0,
+            window,
+            grows: false,
+            waiting,
+            now,
+        })
     }
 
     #[test]

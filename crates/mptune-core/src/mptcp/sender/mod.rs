@@ -185,8 +185,10 @@ impl DataSender {
 
     #[inline(never)]
     fn expand_part(&mut self, io: &mut Io, subflow: &Subflow, id: SubflowId, new: bool) -> bool {
-        let cwnd = self.scheduling.peers[id].cwnd;
-        let grew = subflow.sender.has_room() && self.buffer.expand(id, cwnd, new);
+        let paces = self.scheduling.paces.as_ref();
+        let beside = paces.map_or(0.0, |paces| paces.buffered(id));
+        let room = self.scheduling.peers[id].cwnd + beside;
+        let grew = subflow.sender.has_room() && self.buffer.expand(id, room, new);
         match &self.timers {
             Some(timers) if grew && self.buffer.wakes_application() => {
                 timers.wake_application(io);

@@ -33,6 +33,7 @@ impl DataSender {
             delivers: subflow.sender.delivery_rate(),
             delivered: subflow.sender.delivered(),
             window: self.buffer.window(),
+            grows: self.buffer.grows(),
             waiting: (self.buffer.next() - self.buffer.una()) as f64 + self.buffer.left() as f64,
             now,
         });
