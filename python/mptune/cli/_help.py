@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from mptune.cli._values import as_given
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -71,6 +73,12 @@ class Panel(str):
 class Command(TyperCommand):
     """A command whose help begins with what most users need."""
 
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Its parameters, whose values are taken as they are given."""
+        parameters: list[Any] = super().get_params(ctx)
+        as_given(parameters)
+        return parameters
+
     def format_help_text(self, ctx: Any, formatter: Any) -> None:
         """Write its first paragraphs, or all."""
         with _shortened(self, "help", _paragraphs(self.help or "") if not _all(ctx) else self.help):
@@ -109,6 +117,12 @@ class Command(TyperCommand):
 
 class Groups(TyperGroup):
     """A program, or a command with commands below it: their whole summaries, in groups if it has any."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Its parameters, whose values are taken as they are given."""
+        parameters: list[Any] = super().get_params(ctx)
+        as_given(parameters)
+        return parameters
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the commands, which matter more, before the options."""
