@@ -27,7 +27,8 @@
  * Where a burst overflows a queue, the repair takes round trip after round trip, and holds up the faster ones for as long. So
  * the kernel paces a subflow that would hold them up by a single one:
  *
- *   (7)  it sends no faster than its rate while R (T + srtt N) > W, and before its first loss
+ *   (7)  it sends no faster than its rate while R (T + srtt N) > W, and before its first loss; unless less than
+ *        64 KiB of the program's are sent or waiting
  *
  * A buffer that grows would stay small while a path is held, and the path held while the buffer is small. So a subflow's part of
  * it (sndbuf_expand) has room for what the faster ones send meanwhile:
@@ -182,7 +183,7 @@ enum { HARMLESS, PACED, HELD };
 SEPARATE int harm(struct tcp_sock *tp HOOKS_SOCKET)
 {
 	struct hold *hold = holding((struct sock *)tp);
-	__u64 window, most;
+	__u64 window, most, waiting;
 	struct walk walk;
 
 	hold->faster = 0;
@@ -190,11 +191,14 @@ SEPARATE int harm(struct tcp_sock *tp HOOKS_SOCKET)
 		return HARMLESS;
 	window = window_of(&walk);
 	most = window * held_above(&walk, hold);
+	waiting = connection_of(&walk)->write_seq - connection_of(&walk)->snd_una;
 	sum_of_faster(tp, hold, &walk);
 	if (!hold->faster)
 		return HARMLESS;
 	if (sent_meanwhile(tp, hold, under_way(tp)) * 64 > most)
 		return HELD;
+	if (waiting <= BURST)
+		return HARMLESS;
 	if (tp->snd_ssthresh >= INFINITE_SSTHRESH)
 		return PACED;
 	return sent_meanwhile(tp, hold, under_way(tp) + (tp->srtt_us >> 3)) > window ? PACED : HARMLESS;

@@ -8,7 +8,8 @@
 //! (4)  rate = 2 min(best, cwnd / srtt)
 //! (5)  N = max(1, burst / cwnd), and 1 before the first loss
 //! (6)  unsent <= max(cwnd, 3 best max_j(srtt_j)) over the subflows j that are not held
-//! (7)  it sends no faster than its rate while R (T + srtt N) > W, and before its first loss
+//! (7)  it sends no faster than its rate while R (T + srtt N) > W, and before its first loss;
+//!      unless less than a burst of the program's is sent or waiting
 //! (8)  its part of a send buffer that grows >= 2 cwnd (1 + R T / cwnd)
 //! ```
 //!
@@ -118,7 +119,8 @@ impl PathPolicy for Hold {
             DEMAND * best.min(own.window / own.srtt.max(1) as f64)
         };
         let starts = meanwhile > 0.0 && own.ssthresh >= INFINITE_SSTHRESH;
-        state.limit = (starts || meanwhile + repairing > view.window).then_some(rate);
+        let overflows = starts || meanwhile + repairing > view.window;
+        state.limit = (overflows && view.waiting > BURST).then_some(rate);
         rate
     }
 
@@ -313,12 +315,13 @@ mod tests {
     }
 
     #[test]
-    fn before_its_first_loss_a_slower_one_is_paced_whatever_the_window() {
+    fn before_its_first_loss_a_slower_one_is_paced_whatever_the_window_but_not_for_messages() {
         let mut subflows = subflows();
         subflows.iter_mut().for_each(|peer| peer.ssthresh = INFINITE_SSTHRESH);
         let mut hold = warm(&subflows);
-        for (own, limit) in [(0, None), (1, segments_per_ms(0.8))] {
-            let (window, waiting) = (1e9, 1e9);
+        let paced = segments_per_ms(0.8);
+        for (own, waiting, limit) in [(0, 1e9, None), (1, 1e9, paced), (1, 40.0, None)] {
+            let window = 1e9;
             let view = View {
                 subflows: &subflows,
                 own,
