@@ -22,66 +22,17 @@
 //!
 //! [`Olia::in_integers`] does the last four as the fork, for the stack of the papers' kernels.
 
+mod alpha;
 mod integers;
 
+use self::alpha::alpha;
 use self::integers::Integers;
 use super::coupling::{MIN_SSTHRESH_COUPLED, coupled};
-use super::{Ack, CongestionControl, Peer, Peers, Window, reno};
+use super::{Ack, CongestionControl, Peers, Window, reno};
 use crate::units::Nanos;
 
 /// Smallest window; alpha may shrink one.
 const MIN_WINDOW: f64 = 1.0;
-
-/// The window in whole segments.
-#[inline]
-fn segments(peer: &Peer) -> u32 {
-    peer.cwnd as u32
-}
-
-/// l / rtt^2, where l estimates the segments sent from one loss to the next.
-#[inline]
-fn quality(peer: &Peer) -> f64 {
-    let rtt = peer.srtt as f64;
-    peer.acked_since_loss.max(peer.acked_between_losses) as f64 / (rtt * rtt)
-}
-
-/// alpha as a fraction: `sign` / `parts`.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Alpha {
-    sign: i32,
-    parts: u32,
-}
-
-impl Alpha {
-    fn value(self) -> f64 {
-        f64::from(self.sign) / f64::from(self.parts)
-    }
-}
-
-/// alpha of the controller's own subflow: over all subflows they add up to 0.
-#[inline]
-fn alpha(peers: Peers<'_>) -> Alpha {
-    let largest = peers.usable().map(segments).max().unwrap_or(0);
-    let best = peers.usable().map(quality).fold(0.0, f64::max);
-    let is_largest = |peer: &Peer| segments(peer) == largest;
-    let is_collected = |peer: &Peer| !is_largest(peer) && quality(peer) >= best;
-
-    let (mut paths, mut max_w_paths, mut collected_paths) = (0u32, 0u32, 0u32);
-    for peer in peers.usable() {
-        paths += 1;
-        max_w_paths += u32::from(is_largest(peer));
-        collected_paths += u32::from(is_collected(peer));
-    }
-    if collected_paths == 0 {
-        Alpha { sign: 0, parts: 1 }
-    } else if is_collected(peers.mine()) {
-        Alpha { sign: 1, parts: paths * collected_paths }
-    } else if is_largest(peers.mine()) {
-        Alpha { sign: -1, parts: paths * max_w_paths }
-    } else {
-        Alpha { sign: 0, parts: 1 }
-    }
-}
 
 /// The linked increase, segments per acknowledged segment:
 /// (w_r / rtt_r^2) / (sum of w_p / rtt_p)^2, with rtt_r^2 multiplied into the denominator.
@@ -126,7 +77,8 @@ impl CongestionControl for Olia {
         }
         if let Some(integers) = &mut self.integers {
             if !in_slow_start && peers.mine().usable {
-                integers.on_ack(window, alpha(peers), peers);
+                let segments = integers.on_ack(window.cwnd as u64, alpha(peers), peers);
+                window.cwnd = (window.cwnd + segments).max(MIN_WINDOW);
             }
         } else if acked > 0.0 && coupled(peers) {
             linked_growth(window, acked, peers);
@@ -149,6 +101,7 @@ impl CongestionControl for Olia {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::congestion::Peer;
     use crate::congestion::testing::{ack, assert_close, assert_same_as_reno, avoiding};
     use crate::units::MILLISECOND;
 

@@ -12,7 +12,6 @@
 //!
 //! Not here: the paper's variants against oscillation (BOLA-O, BOLA-U), and an estimate of the throughput, which it has none of.
 
-use super::video::Video;
 use crate::units::{Bytes, Nanos, SECOND};
 use serde::Serialize;
 
@@ -34,7 +33,11 @@ pub struct Piece {
 /// The player.
 #[derive(Debug, Clone)]
 pub struct Player {
-    video: Video,
+    /// Bitrates, ascending, bit/s; at least one.
+    ladder_bps: Vec<u64>,
+    /// Playing time of a segment, and the most that it keeps.
+    segment_ns: Nanos,
+    buffer_ns: Nanos,
     /// V and g of BOLA, seconds.
     v: f64,
     g: f64,
@@ -50,19 +53,21 @@ fn seconds(span: Nanos) -> f64 {
 }
 
 impl Player {
-    /// Before it has asked for anything.
-    pub fn new(video: Video) -> Self {
-        let (full, low) =
-            (seconds(video.buffer_ns - video.segment_ns), seconds(video.buffer_ns) * LOW);
-        let utility = |rung| utility(&video, rung);
-        let highest = utility(video.ladder_bps.len() - 1);
+    /// Before it has asked for anything: of a video with these bitrates (ascending, at least one), in segments of
+    /// `segment_ns`, of which at most `buffer_ns` are kept.
+    pub fn new(ladder_bps: Vec<u64>, segment_ns: Nanos, buffer_ns: Nanos) -> Self {
+        let (full, low) = (seconds(buffer_ns - segment_ns), seconds(buffer_ns) * LOW);
+        let highest = utility(&ladder_bps, ladder_bps.len() - 1);
         // Equal scores of the lowest two: V (g - a) = Q.
-        let a = match video.ladder_bps[..] {
-            [first, second, ..] => first as f64 * utility(1) / (second as f64 - first as f64),
+        let a = match ladder_bps[..] {
+            [first, second, ..] => {
+                first as f64 * utility(&ladder_bps, 1) / (second as f64 - first as f64)
+            }
             _ => 1.0, // with one bitrate only V (u + g) counts
         };
         let v = (full - low) / (highest + a);
-        Self { v, g: low / v + a, video, lasts_until: None, begun_at: 0, pieces: Vec::new() }
+        let (lasts_until, begun_at, pieces) = (None, 0, Vec::new());
+        Self { v, g: low / v + a, ladder_bps, segment_ns, buffer_ns, lasts_until, begun_at, pieces }
     }
 
     /// The connection is established.
@@ -73,17 +78,17 @@ impl Player {
     /// Time and bitrate of the next request, at `now` or after a pause.
     pub fn next(&self, now: Nanos) -> (Nanos, usize) {
         let level = self.lasts_until.map_or(0, |until| until.saturating_sub(now));
-        let pause = level.saturating_sub(self.video.buffer_ns - self.video.segment_ns);
+        let pause = level.saturating_sub(self.buffer_ns - self.segment_ns);
         (now + pause, self.rung(seconds(level - pause)))
     }
 
     /// The bitrate for a buffer, seconds.
     fn rung(&self, level: f64) -> usize {
         let score = |rung| {
-            (self.v * (utility(&self.video, rung) + self.g) - level)
-                / self.video.ladder_bps[rung] as f64
+            (self.v * (utility(&self.ladder_bps, rung) + self.g) - level)
+                / self.ladder_bps[rung] as f64
         };
-        let rungs = 1..self.video.ladder_bps.len();
+        let rungs = 1..self.ladder_bps.len();
         rungs.fold(0, |best, rung| if score(rung) > score(best) { rung } else { best })
     }
 
@@ -91,7 +96,7 @@ impl Player {
     pub fn on_segment(&mut self, now: Nanos, asked: Nanos, bytes: Bytes) {
         let until = self.lasts_until.unwrap_or(now);
         let stalled_ns = now.saturating_sub(until);
-        self.lasts_until = Some(until.max(now) + self.video.segment_ns);
+        self.lasts_until = Some(until.max(now) + self.segment_ns);
         self.pieces.push(Piece { at_ns: asked - self.begun_at, bytes, stalled_ns });
     }
 
@@ -102,8 +107,8 @@ impl Player {
 }
 
 /// Utility of a bitrate: sizes of segments are as their bitrates.
-fn utility(video: &Video, rung: usize) -> f64 {
-    libm::log(video.ladder_bps[rung] as f64 / video.ladder_bps[0] as f64)
+fn utility(ladder_bps: &[u64], rung: usize) -> f64 {
+    libm::log(ladder_bps[rung] as f64 / ladder_bps[0] as f64)
 }
 
 #[cfg(test)]
@@ -111,17 +116,7 @@ mod tests {
     use super::*;
 
     fn player(ladder_bps: &[u64]) -> Player {
-        let (segment_ns, buffer_ns) = (4 * SECOND, 30 * SECOND);
-        let (request_bytes, ladder_bps) = (400, ladder_bps.to_vec());
-        let (duration_ns, patience_ns) = (600 * SECOND, SECOND);
-        Player::new(Video {
-            request_bytes,
-            ladder_bps,
-            segment_ns,
-            buffer_ns,
-            duration_ns,
-            patience_ns,
-        })
+        Player::new(ladder_bps.to_vec(), 4 * SECOND, 30 * SECOND)
     }
 
     const LADDER: [u64; 4] = [1_000_000, 2_500_000, 5_000_000, 8_000_000];
@@ -132,10 +127,10 @@ mod tests {
         let mut bitrates = Vec::new();
         for _ in 0..segments {
             let (at, rung) = player.next(now);
-            let bytes = player.video.segment_bytes(rung);
+            let bytes = player.ladder_bps[rung] * 4 / 8;
             now = at + bytes * 8 * SECOND / rate_bps;
             player.on_segment(now, at, bytes);
-            bitrates.push(player.video.ladder_bps[rung]);
+            bitrates.push(player.ladder_bps[rung]);
             most = most.max(player.lasts_until.unwrap() - now);
         }
         (bitrates, most)

@@ -90,7 +90,7 @@ impl Purpose for Video {
     }
 
     fn player(&self) -> Option<Player> {
-        Some(Player::new(self.clone()))
+        Some(Player::new(self.ladder_bps.clone(), self.segment_ns, self.buffer_ns))
     }
 }
 

@@ -4,8 +4,8 @@
 //! What is smaller than a unit is lost, so windows stop growing: n equal subflows at 1024 / n^2 segments each, one at
 //! 1024, and a subflow whose siblings carry nearly everything at once.
 
-use super::{Alpha, segments};
-use crate::congestion::{Peers, Window};
+use super::alpha::{Alpha, segments};
+use crate::congestion::{Peer, Peers};
 
 /// Units of a segment.
 const SCALE: u64 = 1 << 10;
@@ -15,7 +15,7 @@ const SEGMENT: i64 = SCALE as i64 - 1;
 /// (sum of w_p rtt_r / rtt_p)^2, the windows in units.
 fn squared_sum(peers: Peers<'_>) -> u64 {
     let rtt = peers.mine().srtt;
-    let of_peer = |peer: &crate::congestion::Peer| {
+    let of_peer = |peer: &Peer| {
         let product = u128::from(u64::from(segments(peer)) * SCALE) * u128::from(rtt);
         (product / u128::from(peer.srtt.max(1))) as u64
     };
@@ -47,13 +47,14 @@ pub struct Integers {
 }
 
 impl Integers {
-    /// An ACK in congestion avoidance. A window that shrinks below `ssthresh` comes back by slow start.
-    pub fn on_ack(&mut self, window: &mut Window, alpha: Alpha, peers: Peers<'_>) {
-        self.units += growth(window.cwnd as u64, alpha, peers);
-        if self.units.abs() >= SEGMENT {
-            window.cwnd = (window.cwnd + self.units.signum() as f64).max(super::MIN_WINDOW);
-            self.units = 0;
+    /// An ACK in congestion avoidance, with a window of `cwnd` segments: by how many it changes. A window that shrinks below
+    /// `ssthresh` comes back by slow start.
+    pub fn on_ack(&mut self, cwnd: u64, alpha: Alpha, peers: Peers<'_>) -> f64 {
+        self.units += growth(cwnd, alpha, peers);
+        if self.units.abs() < SEGMENT {
+            return 0.0;
         }
+        std::mem::take(&mut self.units).signum() as f64
     }
 }
 
@@ -62,7 +63,7 @@ mod tests {
     use super::super::tests::peer;
     use super::*;
     use crate::congestion::testing::{ack, avoiding};
-    use crate::congestion::{CongestionControl, Peer, olia::Olia};
+    use crate::congestion::{CongestionControl, Window, olia::Olia};
 
     /// ACKs until the first of equal subflows has grown by a segment; none within 10,000.
     fn acks_for_a_segment(all: &[Peer]) -> Option<u32> {
