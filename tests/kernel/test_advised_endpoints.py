@@ -3,7 +3,6 @@
 Two namespaces, every pair of whose addresses works; each connection is opened anew.
 """
 
-import os
 import re
 import subprocess
 import sys
@@ -13,7 +12,7 @@ from contextlib import ExitStack
 import pytest
 
 from mptune.linux.path_manager.nearest import Endpoints, Families, Pair, Use, nearest, used
-from tests.plugins import needs
+from tests.kernel.two_namespaces import TwoNamespaces
 from tests.plugins.waiting import until
 
 pytestmark = pytest.mark.needs("linux", "root", "namespaces", "sysctl")
@@ -45,12 +44,11 @@ sys.stdin.read()
 """
 
 
-class World:
+class World(TwoNamespaces):
     """Two namespaces, as long as the block lasts."""
 
     def __init__(self, stack: ExitStack) -> None:
-        self._stack = stack
-        self.ours, self.theirs = self._namespace(), self._namespace()
+        super().__init__(stack)
         for index, (near, far) in enumerate((("10.1.0.2", "10.1.0.1"), ("10.2.0.2", "10.2.0.1"))):
             self.ip(self.ours, f"link add if{index} type veth peer name if{index} netns {self.theirs}")
             for pid, address in ((self.ours, near), (self.theirs, far)):
@@ -74,36 +72,8 @@ class World:
         for address in THEIRS:
             self.ip(self.theirs, f"address add {address}/{128 if ':' in address else 32} dev lo")
 
-    def _namespace(self) -> int:
-        """A namespace by the process that lives in it."""
-        # `unshare` becomes the program, whose number stays.
-        command = ["unshare", "--net", "sh", "-c", "echo there; exec cat"]
-        process = self._stack.enter_context(self._start(command))
-        assert process.stdout is not None and process.stdout.readline() == "there\n"
-        return process.pid
-
-    @staticmethod
-    def _start(command: list[str]) -> "subprocess.Popen[str]":
-        environment = {**os.environ, "PATH": needs.ADMINISTRATION}
-        return subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-        )
-
-    def run(self, pid: int, *words: str) -> str:
-        command = ["nsenter", "--net", "--target", str(pid), *words]
-        environment = {**os.environ, "PATH": needs.ADMINISTRATION}
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-        assert done.returncode == 0, f"{command}: {done.stderr}"
-        return done.stdout
-
-    def ip(self, pid: int, words: str) -> str:
-        return self.run(pid, "ip", *words.split())
-
     def talk(self, pid: int, *words: str) -> "subprocess.Popen[str]":
-        command = ["nsenter", "--net", "--target", str(pid), sys.executable, "-c", TALK, *words]
-        process = self._stack.enter_context(self._start(command))
-        assert process.stdout is not None and process.stdout.readline() == "ready\n"
-        return process
+        return self._start(["nsenter", "--net", "--target", str(pid), sys.executable, "-c", TALK, *words])
 
     def set(self, endpoints: Endpoints) -> None:
         """Make the endpoints of a plan."""

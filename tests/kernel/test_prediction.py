@@ -18,6 +18,7 @@ import msgspec
 import pytest
 
 from mptune.linux.path_manager import End, Endpoint, Limits, Network, Prediction, commands, mend, predict
+from tests.kernel.two_namespaces import TwoNamespaces
 from tests.plugins import needs
 from tests.plugins.waiting import until
 
@@ -91,12 +92,11 @@ for words in sys.argv[1:]:
 """
 
 
-class World:
+class World(TwoNamespaces):
     """The two namespaces, as long as the block lasts."""
 
     def __init__(self, stack: ExitStack) -> None:
-        self._stack = stack
-        self.ours, self.theirs = self._namespace(), self._namespace()
+        super().__init__(stack)
         for index, (near, far) in enumerate(zip(OURS, THEIRS, strict=True)):
             self.ip(self.ours, f"link add if{index} type veth peer name if{index} netns {self.theirs}")
             for pid, address in ((self.ours, near), (self.theirs, far)):
@@ -110,31 +110,6 @@ class World:
             self.ip(pid, "link set lo up")
             settings = [f"net.ipv4.conf.{name}.rp_filter=0" for name in ("all", "if0", "if1", "if2")]
             self.run(pid, "sysctl", "-qw", *settings, "net.mptcp.enabled=1")
-
-    def _namespace(self) -> int:
-        # `unshare` becomes the program, whose number stays.
-        process = self._start(["unshare", "--net", "sh", "-c", "echo ready; exec cat"])
-        return process.pid
-
-    def _start(self, command: list[str]) -> "subprocess.Popen[str]":
-        environment = {**os.environ, "PATH": needs.ADMINISTRATION}
-        process = self._stack.enter_context(
-            subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-            )
-        )
-        assert process.stdout is not None and process.stdout.readline() == "ready\n"
-        return process
-
-    def run(self, pid: int, *words: str) -> str:
-        command = ["nsenter", "--net", "--target", str(pid), *words]
-        environment = {**os.environ, "PATH": needs.ADMINISTRATION}
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-        assert done.returncode == 0, f"{command}: {done.stderr}"
-        return done.stdout
-
-    def ip(self, pid: int, words: str) -> str:
-        return self.run(pid, "ip", *words.split())
 
     def set(self, pid: int, end: End) -> None:
         """Give one end its settings, in one call."""

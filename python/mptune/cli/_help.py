@@ -75,9 +75,7 @@ class Command(TyperCommand):
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Its parameters, whose values are taken as they are given."""
-        parameters: list[Any] = super().get_params(ctx)
-        as_given(parameters)
-        return parameters
+        return as_given(super().get_params(ctx))
 
     def format_help_text(self, ctx: Any, formatter: Any) -> None:
         """Write its first paragraphs, or all."""
@@ -120,9 +118,7 @@ class Groups(TyperGroup):
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Its parameters, whose values are taken as they are given."""
-        parameters: list[Any] = super().get_params(ctx)
-        as_given(parameters)
-        return parameters
+        return as_given(super().get_params(ctx))
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the commands, which matter more, before the options."""

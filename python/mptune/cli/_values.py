@@ -7,10 +7,7 @@ Whatever else comes is left to typer.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from typing import Any
 
 __all__ = ["as_given"]
 
@@ -34,11 +31,12 @@ class _AsGiven:
 _AS_GIVEN = _AsGiven()
 
 
-def as_given(parameters: Sequence[Any]) -> None:
-    """Have typer take the values of a command's parameters as they are.
+def as_given(parameters: list[Any]) -> list[Any]:
+    """The parameters of a command, whose values typer then takes as they are.
 
     A release of typer that knows nothing of it goes on as it does.
     """
     for parameter in parameters:
         if getattr(parameter, "_runtime_param", ...) is None:
             parameter._runtime_param = _AS_GIVEN
+    return parameters

@@ -89,7 +89,7 @@ def _endpoints(end: End, row: Mapping[str, Any]) -> Iterator[Endpoint]:
     there = end.endpoint(row["address"])
     flags = tuple(row.get("flags") or ())
     if there is None or row.get("absent") or not set(there.flags) ^ set(flags) <= _IN_PLACE:
-        yield from (one for one in end.endpoints if one is not there)
+        yield from (endpoint for endpoint in end.endpoints if endpoint is not there)
         if not row.get("absent"):
             number = max((one.id for one in end.endpoints), default=0) + 1
             yield Endpoint(address=row["address"], flags=flags, id=number, device=row.get("device"))

@@ -118,16 +118,21 @@ class Half:
         """mptcp_mpc_endpoint_setup."""
         if not self.accounted:
             self.accounted = True
-            own = next((one for one in self.endpoints if one.address == self.local and not one.port), None)
+            own = self._endpoint_of(self.local)
             if own is not None:
                 self.free.discard(own.id)
                 self.first_id = own.id
                 self.first_backup = "backup" in own.flags
 
+    def _endpoint_of(self, address: str) -> Endpoint | None:
+        """Its endpoint of an address, for the connection's port."""
+        of_address = (each for each in self.endpoints if each.address == address and not each.port)
+        return next(of_address, None)
+
     def _available(self, flag: str) -> Endpoint | None:
         """select_local_address, select_signal_address."""
-        found = (one for one in self.endpoints if flag in one.flags and one.id in self.free)
-        return next(found, None)
+        available = (each for each in self.endpoints if flag in each.flags and each.id in self.free)
+        return next(available, None)
 
     def _create(self) -> None:
         """mptcp_pm_create_subflow_or_signal_addr."""
@@ -340,7 +345,7 @@ class Half:
         """mptcp_pm_get_local_id: 0 for the first address; without an endpoint it gets one (implicit)."""
         if address == self.local:
             return 0
-        known = next((one for one in self.endpoints if one.address == address and not one.port), None)
+        known = self._endpoint_of(address)
         if known is not None:
             return known.id
         if len(self.endpoints) >= self.end.most_endpoints:

@@ -169,21 +169,26 @@ mod tests {
         Some(number / MILLISECOND as f64)
     }
 
+    /// What a policy sees of a subflow with no new sample of its rate, and a program that always has more.
+    fn view(subflows: &[Peer], own: usize, window: f64) -> View<'_> {
+        View {
+            subflows,
+            own,
+            delivers: None,
+            delivered: 0,
+            window,
+            grows: false,
+            waiting: 1e9,
+            now: 0,
+        }
+    }
+
     /// Both subflows have delivered at their rates.
     fn warm(subflows: &[Peer]) -> Hold {
         let mut hold = Hold::default();
         for (own, delivers) in [(0, segments_per_ms(1.7)), (1, segments_per_ms(0.4))] {
             hold.reset(own, Parameters::default());
-            hold.rate(View {
-                subflows,
-                own,
-                delivers,
-                delivered: 0,
-                window: 1e9,
-                grows: false,
-                waiting: 1e9,
-                now: 0,
-            });
+            hold.rate(View { delivers, ..view(subflows, own, 1e9) });
         }
         hold
     }
@@ -194,16 +199,7 @@ mod tests {
         let mut hold = warm(&subflows);
         // Equations 1 and 2: 1.7 segments per ms for 250 ms are 425.
         let mut rate = |own, window| {
-            let view = View {
-                subflows: &subflows,
-                own,
-                delivers: None,
-                delivered: 0,
-                window,
-                grows: false,
-                waiting: 1e9,
-                now: 0,
-            };
+            let view = view(&subflows, own, window);
             let rate = hold.rate(view);
             subflows[own].held = rate == 0.0;
             rate
@@ -222,16 +218,7 @@ mod tests {
             let mut subflows = subflows();
             let mut hold = warm(&subflows);
             change(&mut subflows[0]);
-            let view = View {
-                subflows: &subflows,
-                own: 1,
-                delivers: None,
-                delivered: 0,
-                window: 10.0,
-                grows: false,
-                waiting: 1e9,
-                now: 0,
-            };
+            let view = view(&subflows, 1, 10.0);
             assert!(hold.rate(view) > 0.0);
         }
     }
@@ -244,18 +231,7 @@ mod tests {
         (subflows[0].window, subflows[1].window) = (50.0, 2.0);
         let mut hold = warm(&subflows);
         // 1.7 segments per ms for 25 ms 23 times are 978.
-        let mut rate = |subflows: &[Peer], own, window| {
-            hold.rate(View {
-                subflows,
-                own,
-                delivers: None,
-                delivered: 0,
-                window,
-                grows: false,
-                waiting: 1e9,
-                now: 0,
-            })
-        };
+        let mut rate = |subflows: &[Peer], own, window| hold.rate(view(subflows, own, window));
         assert!(rate(&subflows, 1, 1000.0) > 0.0);
         assert_eq!(rate(&subflows, 1, 950.0), 0.0);
         assert!(rate(&subflows, 0, 1.0) > 0.0, "the other way round nothing is waited for");
@@ -267,18 +243,7 @@ mod tests {
     fn as_much_waits_unsent_as_a_window_or_what_is_delivered_in_three_of_the_longest_rtt() {
         let mut subflows = subflows();
         let hold = warm(&subflows);
-        let unsent = |subflows: &[Peer], own| {
-            hold.unsent(View {
-                subflows,
-                own,
-                delivers: None,
-                delivered: 0,
-                window: 1e9,
-                grows: false,
-                waiting: 1e9,
-                now: 0,
-            })
-        };
+        let unsent = |subflows: &[Peer], own| hold.unsent(view(subflows, own, 1e9));
         let close = |number: f64, expected: f64| assert!((number - expected).abs() < 1e-6);
         // Equation 6: 1.7 segments per ms for three times 200 ms, and 0.4.
         close(unsent(&subflows, 0), 1020.0);
@@ -294,16 +259,7 @@ mod tests {
         let subflows = subflows();
         let mut hold = warm(&subflows);
         let mut paced = |own, window| {
-            let view = View {
-                subflows: &subflows,
-                own,
-                delivers: None,
-                delivered: 0,
-                window,
-                grows: false,
-                waiting: 1e9,
-                now: 0,
-            };
+            let view = view(&subflows, own, window);
             let rate = hold.rate(view);
             (hold.limit(own) == Some(rate), hold.limit(own), hold.buffered(view))
         };
@@ -322,16 +278,7 @@ mod tests {
         let paced = segments_per_ms(0.8);
         for (own, waiting, limit) in [(0, 1e9, None), (1, 1e9, paced), (1, 40.0, None)] {
             let window = 1e9;
-            let view = View {
-                subflows: &subflows,
-                own,
-                delivers: None,
-                delivered: 0,
-                window,
-                grows: false,
-                waiting,
-                now: 0,
-            };
+            let view = View { waiting, ..view(&subflows, own, window) };
             hold.rate(view);
             assert_eq!(hold.limit(own), limit);
         }
@@ -343,16 +290,7 @@ mod tests {
         let mut hold = warm(&subflows);
         subflows[1].held = true;
         let mut rate = |window, grows| {
-            let view = View {
-                subflows: &subflows,
-                own: 1,
-                delivers: None,
-                delivered: 0,
-                window,
-                grows,
-                waiting: 1e9,
-                now: 0,
-            };
+            let view = View { grows, ..view(&subflows, 1, window) };
             hold.rate(view)
         };
         assert_eq!(rate(430.0, false), 0.0, "425 is above 27/32 of it");
@@ -366,16 +304,7 @@ mod tests {
         subflows[1].window = 1000.0;
         let mut hold = warm(&subflows);
         let rate = |hold: &mut Hold, now| {
-            hold.rate(View {
-                subflows: &subflows,
-                own: 1,
-                delivers: segments_per_ms(0.1),
-                delivered: 0,
-                window: 1e9,
-                grows: false,
-                waiting: 1e9,
-                now,
-            })
+            hold.rate(View { delivers: segments_per_ms(0.1), now, ..view(&subflows, 1, 1e9) })
         };
         let close = |rate: f64, per_ms: f64| (rate * MILLISECOND as f64 - per_ms).abs() < 1e-9;
         assert!(close(rate(&mut hold, 0), 0.8));
