@@ -191,13 +191,23 @@ def test_every_part_of_the_package_is_tried():
     assert document["ready"] and [check["name"] for check in document["checks"]][:2] == ["core", "agent"]
 
 
+def not_ok(output):
+    return [line for line in output.splitlines() if not line.startswith("ok ")]
+
+
 @pytest.mark.parametrize("content", [None, "#!/bin/sh\necho mptune-agent 0.0.1\n", "no program"])
 def test_a_part_that_is_missing_or_another_is_named_and_ends_with_1(monkeypatch, tmp_path, content):
+    # A checkout that was set up without clang lacks the BPF programs too.
+    lacking = [
+        line for line in run("doctor", "--installed").stdout.splitlines() if not line.startswith("ok ")
+    ]
     program = tmp_path / "mptune-agent"
     if content is not None:
         program.write_text(content)
     monkeypatch.setattr("mptune.linux.agent.PROGRAM", program)
     result = run("doctor", "--installed")
-    wrong = [line for line in result.stdout.splitlines() if not line.startswith("ok ")]
+    wrong = [
+        line for line in result.stdout.splitlines() if not line.startswith("ok ") and line not in lacking
+    ]
     assert result.exit_code == 1 and len(wrong) == 1
     assert wrong[0].startswith("missing  agent") and "install mptune again" in wrong[0]
