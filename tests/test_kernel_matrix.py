@@ -82,8 +82,10 @@ def gone(work):
 def test_a_guest_that_hangs_is_ended_and_its_lines_are_kept(guest, stand_in):
     kernel, work = stand_in('echo \'{"event": "kernel"}\'; trap "" TERM; exec sleep 1000')
     with guest.booted(kernel, b"", work) as booted:
-        lines = list(booted.lines(silence_s=1.0, limit_s=60.0))
-    assert lines == [{"event": "kernel"}] and not booted.ended.well and "silent" in booted.ended.reason
+        # Until its first line, it may start as slowly as a busy machine lets it.
+        assert next(booted.lines(silence_s=60.0, limit_s=60.0)) == {"event": "kernel"}
+        assert list(booted.lines(silence_s=1.0, limit_s=60.0)) == []
+    assert not booted.ended.well and "silent" in booted.ended.reason
     assert gone(work)
 
 

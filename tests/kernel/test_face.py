@@ -3,6 +3,7 @@
 import pytest
 
 import mptune
+from tests.plugins.reruns import spoiled
 
 pytestmark = pytest.mark.usefixtures("testbed")
 
@@ -10,6 +11,9 @@ pytestmark = pytest.mark.usefixtures("testbed")
 @pytest.mark.measures("two trials, which an overloaded machine refuses")
 def test_simulator_and_kernel_are_compared(two, tmp_path):
     compared = mptune.compare(two, cc="reno,cubic", buffers="1MiB", duration="2s")
+    for row in compared.comparison.rows:
+        if "overloaded" in (row.kernel.reason or ""):
+            spoiled(row.kernel.reason)
     table = compared.frame()
     assert table["cc"].tolist() == ["reno", "cubic"] and set(table["buffer_bytes"]) == {2**20}
     capacity_mbps = 60
