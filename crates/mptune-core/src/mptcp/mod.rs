@@ -22,6 +22,6 @@ mod subflow;
 pub use connection::Connection;
 pub use io::{Io, Timer};
 pub use options::{ConnectionOptions, STALE_LOSS_CNT, ScriptedAction, ScriptedEvent, USUAL_RTO};
-pub use packet::{Ack, Content, Mapping, Packet, Segment};
+pub use packet::{Ack, Answered, Content, Mapping, Packet, Segment};
 pub use protocol::{Protocol, Rules};
 pub use subflow::{Subflow, Totals};

@@ -39,8 +39,22 @@ pub struct Segment {
     /// No other follows it at once (PSH, RFC 9293 section 3.9.1.2): the receiver does not delay its ACK beyond the
     /// application's read.
     pub pushed: bool,
+    /// Sent before on this subflow.
+    pub repeated: bool,
     /// Timestamp of the newest acknowledgement before it, whole ms (TSecr, RFC 7323 section 3.2).
     pub echo: u16,
+}
+
+/// The segment that an ACK answers, as its D-SACK block (RFC 2883) and its echoed timestamp (TSecr, RFC 7323 section 4.3)
+/// tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answered {
+    /// The first copy of one that is new.
+    Original,
+    /// A retransmission of one that is new.
+    Repeated,
+    /// One that was received before.
+    Duplicate,
 }
 
 /// A pure acknowledgement.
@@ -55,8 +69,8 @@ pub struct Ack {
     pub window: Seq,
     /// Selectively acknowledged ranges.
     pub sack: SackBlocks,
-    /// Caused by a segment received twice (D-SACK).
-    pub duplicate: bool,
+    /// What it answers.
+    pub answers: Answered,
     /// A mark is echoed (ECE, RFC 3168 section 6.1).
     pub ecn_echo: bool,
     /// When it was sent, whole ms (TSval, RFC 7323 section 3.2).

@@ -42,4 +42,6 @@ pub struct Acknowledgement {
     pub duplicate: bool,
     /// A congestion mark is echoed (ECE, RFC 3168 section 6.1).
     pub ecn_echo: bool,
+    /// The timestamp that it echoes is that of a first copy, not of a retransmission (RFC 7323 section 4.3).
+    pub original: bool,
 }

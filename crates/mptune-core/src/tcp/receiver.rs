@@ -91,6 +91,8 @@ pub struct Receiver<T> {
     delay: Delay,
     ecn_per_segment: bool,
     ecn_echo: bool,
+    /// Timestamps that are echoed are those of a segment's first copy.
+    original: bool,
     /// Time of the last segment, if silences count.
     heard_at: Nanos,
 }
@@ -111,6 +113,7 @@ impl<T: Copy + Default> Receiver<T> {
             delay: Delay::new(&Timing::EXACT),
             ecn_per_segment,
             ecn_echo: false,
+            original: false,
             heard_at: 0,
         }
     }
@@ -137,6 +140,15 @@ impl<T: Copy + Default> Receiver<T> {
         }
         self.ecn_echo = marked || (self.ecn_echo && !reduced);
         false
+    }
+
+    /// A segment's timestamp; to be called before [`Self::on_segment`]. What is echoed is that of the first segment
+    /// since the last ACK, if it is the next one (RFC 7323 section 4.3, Linux `tcp_replace_ts_recent`).
+    #[inline]
+    pub fn note_stamp(&mut self, seq: Seq, repeated: bool) {
+        if seq == self.next && self.unacknowledged == 0 {
+            self.original = !repeated;
+        }
     }
 
     /// DCTCP: the mark of the segments acknowledged from now on (`DCTCP.CE`).
@@ -299,7 +311,8 @@ impl<T: Copy + Default> Receiver<T> {
         self.quick = self.quick.saturating_sub(1);
         self.deadline = NEVER;
         let sack = if self.out_of_order.is_empty() { SackBlocks::default() } else { self.blocks() };
-        Acknowledgement { next: self.next, sack, duplicate, ecn_echo: self.ecn_echo }
+        let Self { next, ecn_echo, original, .. } = *self;
+        Acknowledgement { next, sack, duplicate, ecn_echo, original }
     }
 
     /// RFC 2018 section 4: the block with the most recent segment first, then its predecessor.
@@ -413,6 +426,23 @@ mod tests {
         receiver.acknowledge(false);
         receiver.note_silence(2_001, 1_000);
         assert_eq!(receiver.on_segment(2_001, 17, 17, |_| ()), AT_ONCE);
+    }
+
+    #[test]
+    fn the_timestamp_of_the_first_segment_since_the_last_ack_is_echoed_if_it_was_the_next() {
+        // RFC 7323 section 4.3: 17 is delayed behind a first copy of 16; 20 came before a retransmission of 18.
+        let mut receiver = settled();
+        let mut original = |seqs: &[Seq], repeated: &[Seq]| {
+            for &seq in seqs {
+                receiver.note_stamp(seq, repeated.contains(&seq));
+                receiver.on_segment(0, seq, seq, |_| ());
+            }
+            receiver.acknowledge(false).original
+        };
+        assert!(original(&[16, 17], &[17]));
+        assert!(original(&[20], &[]), "still that of 16");
+        assert!(!original(&[18], &[18]));
+        assert!(original(&[19], &[]));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 use super::outcome::{Outcome, Span};
 use super::spec::TrialSpec;
 use crate::error::SpecError;
-use crate::mptcp::{Ack, Connection, Content, Packet};
+use crate::mptcp::{Ack, Answered, Connection, Content, Packet};
 use crate::network::Passage;
 use crate::recording::{NONE, RECORD_BYTES, Record, SACKS, flag, option};
 use crate::simulation::Simulation;
@@ -228,6 +228,6 @@ impl Places {
             *to = if end > 0 { (relative(from), relative(end)) } else { (0, 0) };
         }
         record.flags |= u8::from(ack.ecn_echo) * flag::ECE;
-        record.options |= u8::from(ack.duplicate) * option::DUPLICATE;
+        record.options |= u8::from(ack.answers == Answered::Duplicate) * option::DUPLICATE;
     }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::mptcp::accounting::Miscount;
-use crate::mptcp::{Ack, Content, Mapping, Packet, Segment};
+use crate::mptcp::{Ack, Answered, Content, Mapping, Packet, Segment};
 use crate::network::{LinkSpec, NetworkSpec, PathSpec};
 use crate::units::SECOND;
 
@@ -72,6 +72,7 @@ fn a_segment_that_begins_elsewhere_fails_the_trial() {
             congestion_experienced: false,
             reduced: false,
             pushed: false,
+            repeated: false,
             echo: 0,
         });
         simulation.inject(0, &Packet { flow: 0, content });
@@ -89,7 +90,7 @@ fn an_acknowledgement_of_what_was_not_sent_fails_the_trial() {
                 data: next + 100_000,
                 window: 0,
                 sack: Default::default(),
-                duplicate: false,
+                answers: Answered::Original,
                 ecn_echo: false,
                 stamp: 0,
             };

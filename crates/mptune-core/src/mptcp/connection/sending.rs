@@ -3,7 +3,7 @@
 use super::Connection;
 use crate::mptcp::echoes::newer;
 use crate::mptcp::io::Io;
-use crate::mptcp::packet::Ack;
+use crate::mptcp::packet::{Ack, Answered};
 use crate::mptcp::subflow::Phase;
 use crate::pathmanager::{Report, SubflowId};
 use crate::tcp::{Acknowledgement, TimerAction};
@@ -16,8 +16,9 @@ impl Connection {
         let ack = Acknowledgement {
             next: packet.next,
             sack: packet.sack,
-            duplicate: packet.duplicate,
+            duplicate: packet.answers == Answered::Duplicate,
             ecn_echo: packet.ecn_echo,
+            original: packet.answers == Answered::Original,
         };
         let progress = subflow.sender.on_ack(io.now, &ack, self.sender.peers(), id);
         subflow.acked_at = io.now;

@@ -14,7 +14,7 @@ use super::accounting::{Miscount, ReceiveBuffer};
 use super::echoes::stamp;
 use super::io::Io;
 use super::options::ConnectionOptions;
-use super::packet::{Ack, Content, Packet, Segment, sack_size};
+use super::packet::{Ack, Answered, Content, Packet, Segment, sack_size};
 use super::reassembly::Reassembly;
 use super::subflow::{Phase, Subflow};
 use crate::pathmanager::SubflowId;
@@ -110,6 +110,7 @@ impl DataReceiver {
         segment: &Segment,
     ) {
         self.note_ecn(io, &mut subflows[id], segment);
+        subflows[id].receiver.note_stamp(segment.seq, segment.repeated);
         match self.buffer {
             ReceiveBuffer::Payload(_) => {
                 if self.buffer.needs_rtts() {
@@ -162,7 +163,11 @@ impl DataReceiver {
             data,
             window: self.buffer.offer(io.now, data, receiver, memory),
             sack: ack.sack,
-            duplicate,
+            answers: match (duplicate, ack.original) {
+                (true, _) => Answered::Duplicate,
+                (false, true) => Answered::Original,
+                (false, false) => Answered::Repeated,
+            },
             ecn_echo: ack.ecn_echo,
             stamp: self.stamp(io.now),
         });

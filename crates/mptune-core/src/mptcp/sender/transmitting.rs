@@ -89,6 +89,7 @@ impl DataSender {
             congestion_experienced: false,
             reduced: new && subflow.sender.take_ecn_signal(),
             pushed,
+            repeated: !new,
             echo: subflow.newest_stamp,
         };
         let packet = Packet { flow: subflow.flow, content: Content::Data(segment) };

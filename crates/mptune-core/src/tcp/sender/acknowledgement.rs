@@ -86,7 +86,7 @@ impl Sender {
         if delivery.delivered > 0 {
             self.note_delivered(now, &delivery);
         }
-        self.undo_if_spurious(now, ack.duplicate, &delivery);
+        self.undo_if_spurious(now, ack, &delivery);
         let may_have_lost = self.sacked_out > 0 || self.state != State::Open;
         let retransmission_lost = may_have_lost && self.detect_losses(now);
         self.end_probe(now, ack, peers);

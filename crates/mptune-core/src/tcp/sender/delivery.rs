@@ -10,6 +10,8 @@ pub(super) struct Delivery {
     pub(super) delivered: u32,
     /// A segment counted as lost was delivered without a retransmission.
     pub(super) original_of_lost: bool,
+    /// One that was sent more than once was delivered.
+    pub(super) ambiguous: bool,
     /// Latest transmission among the delivered segments, and the segment's number plus 1.
     pub(super) newest_sent_at: Nanos,
     pub(super) newest_end: Seq,
@@ -25,6 +27,7 @@ impl Delivery {
             min_rtt,
             delivered: 0,
             original_of_lost: false,
+            ambiguous: false,
             newest_sent_at: 0,
             newest_end: 0,
             first_sent_at: None,
@@ -53,6 +56,7 @@ impl Delivery {
     /// original, whose departure is unknown.
     pub(super) fn note_ambiguous(&mut self, sent_at: Nanos, seq: Seq) {
         self.delivered += 1;
+        self.ambiguous = true;
         if self.now - sent_at >= self.min_rtt {
             self.note_newest(sent_at, seq);
         }

@@ -45,12 +45,16 @@ impl Subject {
     ) -> Progress {
         let mut blocks = SackBlocks::default();
         blocks[..sack.len()].copy_from_slice(sack);
-        let ack = Acknowledgement { next, sack: blocks, duplicate, ecn_echo: false };
+        let ack = Acknowledgement { next, sack: blocks, duplicate, ..Acknowledgement::default() };
+        self.take(at_ms, &ack)
+    }
+
+    fn take(&mut self, at_ms: u64, ack: &Acknowledgement) -> Progress {
         let (now, peers) = (at_ms * MILLISECOND, Peers { all: &self.peers, me: 0 });
         let mut thorough = self.sender.clone();
-        let progress = self.sender.on_ack(now, &ack, &self.peers, 0);
+        let progress = self.sender.on_ack(now, ack, &self.peers, 0);
         // The fast path gives the same state.
-        assert_eq!(thorough.on_any_ack(now, &ack, peers), progress);
+        assert_eq!(thorough.on_any_ack(now, ack, peers), progress);
         assert_eq!(format!("{thorough:?}"), format!("{:?}", self.sender));
         progress
     }
@@ -378,6 +382,18 @@ fn a_timeout_is_undone_when_an_original_arrives_after_all() {
     assert!(subject.sender.window.cwnd >= 10.0);
     assert!(!subject.sender.window.in_slow_start() || subject.sender.window.ssthresh > 10.0);
     assert_eq!(subject.retransmissions(at + 150), [] as [Seq; 0], "nothing is lost any more");
+}
+
+#[test]
+fn a_timeout_is_undone_by_the_timestamp_of_a_first_copy() {
+    // RFC 3522 (Eifel): the ACK of the segment that was sent again echoes what its first copy carried.
+    let late = Acknowledgement { next: 1, original: true, ..Acknowledgement::default() };
+    for (ack, resent) in [(late, &[][..]), (Acknowledgement { original: false, ..late }, &[1, 2])] {
+        let (mut subject, at) = timed_out();
+        subject.take(at + 150, &ack);
+        assert_eq!(subject.sender.window.cwnd >= 10.0, ack.original);
+        assert_eq!(subject.retransmissions(at + 150), resent);
+    }
 }
 
 #[test]

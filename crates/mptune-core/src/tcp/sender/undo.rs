@@ -1,25 +1,31 @@
 //! Undo of a spurious reduction: the segments were late, not lost (Linux `net/ipv4/tcp_input.c`,
 //! `tcp_try_undo_recovery`, `tcp_try_undo_loss`, `tcp_try_undo_dsack`).
 //!
-//! Two criteria: every retransmission was reported as duplicate (D-SACK, RFC 3708), or after a timeout an original
-//! that was not retransmitted is delivered (F-RTO, RFC 5682 step 3.b). Linux has a third, the echo of a timestamp
-//! from before the retransmission (Eifel, RFC 3522), one round trip earlier than D-SACK; segments here carry no
-//! timestamps.
+//! Three criteria: every retransmission was reported as duplicate (D-SACK, RFC 3708); after a timeout an original
+//! that was not retransmitted is delivered (F-RTO, RFC 5682 step 3.b), or the ACK of one that was echoes the timestamp of
+//! its first copy (Eifel, RFC 3522). Linux looks at timestamps in a fast recovery too, one round trip before D-SACK.
 
 use super::delivery::Delivery;
 use super::{LOST, Sender, State};
+use crate::tcp::Acknowledgement;
 use crate::units::Nanos;
 
 impl Sender {
     /// Undoes the reduction if the ACK just processed shows that nothing was lost.
-    pub(super) fn undo_if_spurious(&mut self, now: Nanos, duplicate: bool, delivery: &Delivery) {
+    pub(super) fn undo_if_spurious(
+        &mut self,
+        now: Nanos,
+        ack: &Acknowledgement,
+        delivery: &Delivery,
+    ) {
         let Some(undo) = &mut self.undo else { return };
         // The duplicate of a tail loss probe does not explain a retransmission.
-        if duplicate && self.probe_end.is_none() {
+        if ack.duplicate && self.probe_end.is_none() {
             undo.unexplained = undo.unexplained.saturating_sub(1);
         }
         let all_duplicates = undo.retransmitted && undo.unexplained == 0;
-        if all_duplicates || (self.state == State::Loss && delivery.original_of_lost) {
+        let late = delivery.original_of_lost || (delivery.ambiguous && ack.original);
+        if all_duplicates || (self.state == State::Loss && late) {
             self.undo_reduction(now);
         }
     }
