@@ -14,6 +14,7 @@ import msgspec
 
 from mptune.topology._effects import Effects
 from mptune.topology._flows import Background, TcpBackground, UdpBackground
+from mptune.topology._over_time import blocks
 from mptune.topology._sites import CoreSegment, Path, SharedSegment, Site
 
 
@@ -32,6 +33,15 @@ class Link(NamedTuple):
     def words(self) -> list[str]:
         """Each of its effects for people; empty if it has none."""
         return self.effects.words(self.rate_bps)
+
+    def courses(self, width: int) -> list[tuple[str, str]]:
+        """Names of values that change often, each with a line of blocks from 0 to its largest."""
+        schedule = self.effects.schedule
+        if schedule is None:
+            return []
+        values = {"rate": schedule.held(lambda step: step.rate_bps)}
+        values["delay"] = schedule.held(lambda step: step.delay_ns)
+        return [(name, blocks(held, width)) for name, held in values.items() if held]
 
 
 def links(sender: Site, receiver: Site, paths: Sequence[Path]) -> list[Link]:
