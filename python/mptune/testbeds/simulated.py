@@ -186,7 +186,7 @@ def _spec(trial: Trial) -> dict[str, object]:
         return numbers[label]
 
     return {
-        "network": topology.network() | {"lsrr_honoured": trial.lsrr_honoured},
+        "network": topology.network(trial.seed) | {"lsrr_honoured": trial.lsrr_honoured},
         **trial.members,
         "protocol": trial.protocol,
         # Over both, each path has its own.

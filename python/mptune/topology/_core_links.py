@@ -144,6 +144,9 @@ class LinkReader:
         forward = Effects(
             trace_ms=times, schedule=over_time(lossy=True), **cap.effects, **self._reader.on_wire()
         )
+        if back.model is not None and (times is not None or back.schedule is not None or forward.schedule):
+            expected = "expected a fixed rate and delay beside it, without a trace or a schedule"
+            raise InputError(self._ledger.where, inside(self._key, "model"), expected)
         return forward, back
 
     def _steps(self, cap: _Cap) -> Steps | None:

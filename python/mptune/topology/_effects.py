@@ -29,6 +29,7 @@ from mptune.topology._kinds import (
     SOME_TIME,
     SWITCH,
 )
+from mptune.topology.models import Mobile5g, Starlink, Wifi
 
 _PPB = 10**9
 #: Steps of a value from which on it is described by figures.
@@ -232,6 +233,10 @@ class FqCodel(_ControlledDelay, frozen=True, kw_only=True, tag="fq_codel", tag_f
 Aqm = Red | Codel | FqCodel | StepMarking
 
 
+#: A course that is drawn for every seed.
+Model = Starlink | Mobile5g | Wifi
+
+
 _RUNS = "no bad_loss given: the bad state loses everything (the simple Gilbert model), so bursts are runs"
 
 
@@ -345,6 +350,7 @@ class Effects(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     schedule: Schedule | None = None
     bucket: Annotated[TokenBucket | None, On("rate", both=False)] = None
     aqm: Annotated[Aqm | None, On("queue", "discipline", plain="droptail")] = None
+    model: Annotated[Model | None, On("queue", plain="steady")] = None
     gilbert_elliott: Annotated[GilbertElliott | None, On("wire")] = None
     reorder: Annotated[Reorder | None, On("wire")] = None
     duplicate_ppb: Annotated[

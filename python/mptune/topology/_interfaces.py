@@ -114,6 +114,9 @@ class _InterfaceReader:
             **reader.on_queue(None if bound is None else Ahead(queue, bound)),
             **reader.on_wire(),
         )
+        if effects.model is not None and (times_ms is not None or effects.schedule is not None):
+            expected = "expected a fixed rate and delay beside it, without a trace or a schedule"
+            raise InputError(self._ledger.where, f"{self._key}.model", expected)
         return _AccessLink(UNKNOWN if rate is None else rate, queue, effects)
 
     def _line(self, way: str) -> tuple[int | None, tuple[int, ...] | None]:

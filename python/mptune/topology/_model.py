@@ -244,9 +244,14 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Every link in one direction, in the order of `network()`."""
         return links(self.sender, self.receiver, self.paths)
 
-    def network(self) -> dict[str, Any]:
-        """Description of links and paths as the core reads it (JSON types only)."""
-        network = describe(self.sender, self.receiver, self.paths, self.background)
+    def network(self, seed: int = 0) -> dict[str, Any]:
+        """Description of links and paths as the core reads it (JSON types only).
+
+        Parameters
+        ----------
+        seed : of the trial: links with a `model` have another course for each.
+        """
+        network = describe(self.sender, self.receiver, self.paths, self.background, seed)
         labels = [path.label for path in self.paths]
         return network | {
             "initial_path": labels.index(self.initial_path),

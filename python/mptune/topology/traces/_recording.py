@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from mptune import units
 from mptune.topology._effects import Schedule, Step
+from mptune.topology._kinds import MIN_RATE_BPS
 from mptune.topology.traces._format import SECOND, WHOLE, Entry, Format, Source, unfit
 
 #: Most entries of a part: with more, every trial would carry megabytes.
@@ -29,9 +30,6 @@ OUTAGE = 2
 WINDOW = 50
 #: Later than this a `start` or `stop` is a date, earlier a time since the first entry.
 _DATES = 10**6 * SECOND
-#: Below this rate nothing passes: the lowest rate of a link (`_kinds`).
-_MIN_BPS = 100
-
 GAPS = ("refuse", "cut", "hold")
 WAYS = ("up", "down")
 
@@ -205,7 +203,7 @@ def _rate(series: dict[str, Series], way: str) -> Series:
     other = WAYS[1 - WAYS.index(way)]
     own = series.get(way) or series.get("rate")
     found = own or (() if "rate" in series else series.get(other, ()))
-    return tuple((at, value if value >= _MIN_BPS else 0) for at, value in found)
+    return tuple((at, value if value >= MIN_RATE_BPS else 0) for at, value in found)
 
 
 def _delay(series: dict[str, Series], way: str, elsewhere_ns: int) -> Series:
@@ -234,7 +232,7 @@ def _scaled(recording: Recording, mean_bps: int) -> Recording:
     for way, series in recording.rate.items():
         mean = recording.mean(series)
         scaled = ((at, round(value * mean_bps / mean)) for at, value in series)
-        rates[way] = tuple((at, value if value >= _MIN_BPS else 0) for at, value in scaled)
+        rates[way] = tuple((at, value if value >= MIN_RATE_BPS else 0) for at, value in scaled)
     return recording._replace(rate=rates)
 
 
