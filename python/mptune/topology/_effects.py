@@ -335,7 +335,8 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def held(self, value: Callable[[Step], int | None]) -> list[tuple[int, int]]:
         """One of the values with the times, ns, for which each holds; empty if it hardly ever changes."""
         changes = [(step.at_ns, found) for step in self.steps if (found := value(step)) is not None]
-        return _over_time.held(changes, self.period_ns) if len(changes) >= _MANY else []
+        varies = len(changes) >= _MANY and len({value for _, value in changes}) > 1
+        return _over_time.held(changes, self.period_ns) if varies else []
 
 
 class Effects(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
