@@ -39,11 +39,13 @@ from mptune.options.workloads import (
     wrong_connections,
 )
 from mptune.runner.progress import Reporter
+from mptune.statistics import quantile
 from mptune.topology import Topology
 from mptune.trial import (
     BIN_NS,
     DEFAULT_FAMILY,
     FIXED,
+    Bulk,
     Mix,
     Observation,
     Part,
@@ -61,6 +63,10 @@ from mptune.trial.metrics import Metric
 from mptune.trial.objectives import metrics_of
 from mptune.trial.records import in_ms, record
 from mptune.trial.stacks import describe
+
+_MINUTE_NS = 60 * 10**9
+#: Least whole minutes of which 95 % are told: one of twenty may have less.
+_LEAST_MINUTES = 20
 
 #: A connection's reaction to a script, by its name in the metadata of every testbed.
 AFTER_A_SCRIPT = ("takeover_ms", "reinjected_bytes")
@@ -292,6 +298,8 @@ def trial_document(trial: Trial, observation: Observation) -> dict[str, Any]:
             _part_document(*both) for both in zip(trial.workload.parts, observation.parts, strict=True)
         ]
         result |= {"fairness": kept_of(trial, observation).parts[0].fairness}
+    if (found := minutes(trial, observation)) is not None:
+        result["minutes"] = found._asdict()
     if observation.failed is not None:
         result["failed"] = observation.failed.reason
         result["failed_kind"] = observation.failed.kind
@@ -322,6 +330,36 @@ def part_lines(trial: Trial, observation: Observation) -> Iterator[str]:
         if done.fairness is not None:
             texts.append(f"fairness {digits(done.fairness)} % (Jain's index)")
         yield f"{part.phrase}: {', '.join(texts) or 'nothing arrived'}"
+
+
+class Minutes(NamedTuple):
+    """Throughput in the whole minutes of a trial, Mbit/s: their number, what 95 % and half of them have."""
+
+    whole: int
+    at_least_95_mbps: float
+    median_mbps: float
+
+
+def minutes(trial: Trial, observation: Observation) -> Minutes | None:
+    """What a saturated sender had in each minute of a network that varies; None if there are below 20.
+
+    A mean hides the minutes in which a call would have failed. One minute in twenty may have less.
+    """
+    if observation.failed or not (isinstance(trial.workload, Bulk) and trial.topology.varies):
+        return None
+    whole = observation.duration_ns // _MINUTE_NS
+    if whole < _LEAST_MINUTES:
+        return None
+    wide = _MINUTE_NS // BIN_NS
+    sums = sorted(sum(observation.bins[number * wide : (number + 1) * wide]) for number in range(whole))
+    rates = [size * 8e3 / _MINUTE_NS for size in sums]
+    return Minutes(whole, quantile(rates, 0.05), quantile(rates, 0.5))
+
+
+def minutes_line(found: Minutes) -> str:
+    """The minutes for people."""
+    least, half = digits(found.at_least_95_mbps), digits(found.median_mbps)
+    return f"at least {least} Mbit/s in 95 % of the {found.whole} minutes, {half} in half of them"
 
 
 def _part_document(part: Part, observed: PartObservation) -> dict[str, Any]:

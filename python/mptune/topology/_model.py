@@ -244,6 +244,12 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Every link in one direction, in the order of `network()`."""
         return links(self.sender, self.receiver, self.paths)
 
+    @property
+    def varies(self) -> bool:
+        """True if the rate, the delay or the loss of a link changes with time."""
+        effects = [link.effects for link in self.links]
+        return any(each.trace_ms or each.schedule or each.model for each in effects)
+
     def network(self, seed: int = 0) -> dict[str, Any]:
         """Description of links and paths as the core reads it (JSON types only).
 
