@@ -217,10 +217,10 @@ def instruction(
     send = f", send on {', '.join(subflows)}{silent}," if subflows else ""
     whose = f", {'measured against' if pm == PLAIN_TCP else 'for'} {stack}{over(family)}" if stack else ""
     begin = f", begin on {initial_path}{'' if send else ','}" if initial_path else ""
-    buffer = f"the buffer to {buffer_bytes / MIB:.2f} MiB ({buffer_bytes // 1024} KiB)"
+    buffer = f"the buffer to {format_size(buffer_bytes)}"
     if mode == AUTO:
         which = "limits of tcp_rmem and tcp_wmem" if receive_bytes is None else "limit of tcp_wmem"
-        buffer = f"the {which} to {buffer_bytes / MIB:.2f} MiB ({buffer_bytes} bytes)"
+        buffer = f"the {which} to {format_size(buffer_bytes)} ({buffer_bytes} bytes)"
     if receive_bytes is not None:
         buffer += f", that of tcp_rmem to no less than {receive_bytes / MIB:.4g} MiB"
     if pm == PLAIN_TCP:
