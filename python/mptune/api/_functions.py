@@ -403,8 +403,10 @@ def _each(given: Given | Sequence[Given]) -> list[str]:
     """Values by name, one or several of them, as they are written on the command line."""
     several = [given] if isinstance(given, str | Mapping) else given
     return [
-        one if isinstance(one, str) else ",".join(f"{name}={value}" for name, value in one.items())
-        for one in several
+        topology
+        if isinstance(topology, str)
+        else ",".join(f"{name}={value}" for name, value in topology.items())
+        for topology in several
     ]
 
 

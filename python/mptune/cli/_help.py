@@ -123,7 +123,7 @@ class Groups(TyperGroup):
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the commands, which matter more, before the options."""
         self.format_commands(ctx, formatter)
-        records = [one.get_help_record(ctx) for one in self.get_params(ctx)]
+        records = [parameter.get_help_record(ctx) for parameter in self.get_params(ctx)]
         with formatter.section("Options"):
             formatter.write_dl([record for record in records if record is not None])
 

@@ -368,13 +368,17 @@ def _part_document(part: Part, observed: PartObservation) -> dict[str, Any]:
         "kind": part.workload.kind,
         "connections": [
             {
-                "throughput_mbps": one.throughput_bps / 1e6,
-                "duration_s": one.duration_ns / 1e9,
-                "retransmitted": one.retransmitted,
-                **({} if one.completion_ns is None else {"completion_s": one.completion_ns / 1e9}),
-                **({"times_ms": in_ms(one.delays_ns)} if one.delays_ns else {}),
+                "throughput_mbps": connection.throughput_bps / 1e6,
+                "duration_s": connection.duration_ns / 1e9,
+                "retransmitted": connection.retransmitted,
+                **(
+                    {}
+                    if connection.completion_ns is None
+                    else {"completion_s": connection.completion_ns / 1e9}
+                ),
+                **({"times_ms": in_ms(connection.delays_ns)} if connection.delays_ns else {}),
             }
-            for one in observed.connections
+            for connection in observed.connections
         ],
     }
 

@@ -290,14 +290,14 @@ def _parts(trial: Trial, outcome: _Outcome) -> list[PartObservation]:
         PartObservation(
             connections=[
                 ConnectionObservation(
-                    duration_ns=one.duration_ns,
-                    bytes=one.bytes,
-                    retransmitted=one.retransmitted,
-                    completion_ns=one.completion_ns if part.workload.completes else None,
-                    delays_ns=one.delays_ns,
-                    pieces=one.pieces,
+                    duration_ns=connection.duration_ns,
+                    bytes=connection.bytes,
+                    retransmitted=connection.retransmitted,
+                    completion_ns=connection.completion_ns if part.workload.completes else None,
+                    delays_ns=connection.delays_ns,
+                    pieces=connection.pieces,
                 )
-                for one in flow.connections
+                for connection in flow.connections
             ]
         )
         for part, flow in zip(trial.workload.parts, found, strict=True)
