@@ -195,8 +195,13 @@ part = $(BIN)/pytest $(1) --dist=loadfile --left-out=$(RESULTS)/left-out.json 2>
 # Twice as many workers as processors, and two more: half of the tests wait for real networks, each its own, in the order of
 # tests/conftest.py.
 .PHONY: test-others
-test-others:
+test-others: rewritten
 	@$(call part,--numprocesses=$$((2 * $$(nproc) + 2)) -m "not measures")
+
+# pytest compiles the tests with its assertions. On a fresh clone each worker would compile all of them, at the same time.
+.PHONY: rewritten
+rewritten:
+	@$(BIN)/pytest --collect-only --quiet >/dev/null || true
 
 # Each takes a fifth of a processor. tests/conftest.py refuses one that is not in these folders.
 .PHONY: test-measuring

@@ -36,9 +36,8 @@ from pathlib import Path
 def may_lack(module):
     return any(call in inspect.getsource(module) for call in ("require(", "lack("))
 def pytest_configure():
-    from mptune.linux import bpf
     from tests.plugins import needs, reruns
-    bpf.OBJECTS = needs.BPF_TESTS = needs.SYSTEMD = Path("/nonexistent")
+    needs.BPF_OBJECTS = needs.BPF_TESTS = needs.SYSTEMD = Path("/nonexistent")
     needs.BPF_HEADERS = []
     needs.ADMINISTRATION = ""
     reruns.BUSY, reruns.LATE_S, reruns.LOOK_S = float("inf"), float("inf"), 0.0

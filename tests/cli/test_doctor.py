@@ -198,16 +198,12 @@ def not_ok(output):
 @pytest.mark.parametrize("content", [None, "#!/bin/sh\necho mptune-agent 0.0.1\n", "no program"])
 def test_a_part_that_is_missing_or_another_is_named_and_ends_with_1(monkeypatch, tmp_path, content):
     # A checkout that was set up without clang lacks the BPF programs too.
-    lacking = [
-        line for line in run("doctor", "--installed").stdout.splitlines() if not line.startswith("ok ")
-    ]
+    lacking = not_ok(run("doctor", "--installed").stdout)
     program = tmp_path / "mptune-agent"
     if content is not None:
         program.write_text(content)
     monkeypatch.setattr("mptune.linux.agent.PROGRAM", program)
     result = run("doctor", "--installed")
-    wrong = [
-        line for line in result.stdout.splitlines() if not line.startswith("ok ") and line not in lacking
-    ]
+    wrong = [line for line in not_ok(result.stdout) if line not in lacking]
     assert result.exit_code == 1 and len(wrong) == 1
     assert wrong[0].startswith("missing  agent") and "install mptune again" in wrong[0]

@@ -4,6 +4,7 @@ import itertools
 import json
 import re
 import statistics
+from functools import partial
 from typing import Any
 
 import pytest
@@ -460,3 +461,33 @@ def test_messages_that_never_arrive_fail_the_trial_and_are_counted():
     result = CliRunner().invoke(app, ["run", "UiT-HAW", *MESSAGES, *cut, "--json"])
     document = json.loads(result.stdout)
     assert document["messages"]["arrived"] < document["messages"]["due"] and document["failed"]
+
+
+def varying(folder, rates):
+    """A network of one path whose down link has each of these rates for a minute, over and over."""
+    rows = "".join(f"{60 * at},{rate}\n" for at, rate in enumerate(rates))
+    (folder / "minutes.csv").write_text(f"time (s),down (Mbit/s)\n{rows}")
+    links = {"A": 'down = "10 Mbit/s"', "B": 'trace_down = "minutes.csv"'}
+    sites = "".join(
+        f'[sites.{abbr}]\nname = "{abbr}"\n[[sites.{abbr}.interfaces]]\nisp = "{abbr}"\nabbr = "{abbr}"\n'
+        f'up = "10 Mbit/s"\n{link}\n'
+        for abbr, link in links.items()
+    )
+    file = folder / "net.toml"
+    file.write_text(f'name = "net"\nsender = "A"\nreceiver = "B"\n{sites}[core]\ndelay = "5 ms"\n')
+    return str(file)
+
+
+def test_of_a_network_that_varies_it_says_what_95_percent_of_the_minutes_have(tmp_path):
+    network = varying(tmp_path, (0.5, *[1] * 4))
+    invoke = partial(CliRunner().invoke, app)
+    result = json.loads(invoke(["run", network, "--duration", "20min", "--json"]).stdout)
+    payload = 1448 / 1500
+    assert result["throughput_mbps"] == pytest.approx(0.9 * payload, rel=0.02)
+    assert result["minutes"]["whole"] == 20
+    assert result["minutes"]["at_least_95_mbps"] == pytest.approx(0.5 * payload, rel=0.05)
+    assert result["minutes"]["median_mbps"] == pytest.approx(payload, rel=0.02)
+    text = invoke(["run", network, "--duration", "20min"]).stdout
+    assert re.search(r"^at least 0\.4\d+ Mbit/s in 95 % of the 20 minutes, 0\.9\d+ in half", text, re.M)
+    assert "minutes" not in json.loads(invoke(["run", network, "--duration", "19min", "--json"]).stdout)
+    assert "minutes" not in json.loads(run("--json").stdout)

@@ -43,14 +43,6 @@ def _awake() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(autouse=True)
-def _no_bpf_without_the_mark(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A test of BPF programs without the mark fails where they are, and not only where they are not."""
-    names = {name for mark in request.node.iter_markers("needs") for name in mark.args}
-    if not names & {"bpf", "bpf-tests"}:
-        monkeypatch.setattr(bpf, "OBJECTS", Path("/nonexistent"))
-
-
 @pytest.fixture(scope="session")
 def until() -> Callable[[Callable[[], Any], str], Any]:
     """Wait for something that is bound to happen."""

@@ -85,6 +85,7 @@ def carries_beside(ends, others):
     return False
 
 
+@pytest.mark.measures("how late the emulator is")
 @FAMILIES
 def test_a_round_trip_takes_what_both_links_take(family):
     with Emulation(links(delay_ns=10_000_000)) as emulation:

@@ -186,7 +186,7 @@ def go_program(tmp_path_factory) -> Path:
     return folder / "fetch"
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)  # it is compiled first, with all of the standard library that it uses
 @pytest.mark.needs("curl")
 @pytest.mark.needs("go")
 def test_a_static_go_program_by_its_own_mptcp(hosts, folder, go_program):
@@ -202,7 +202,7 @@ def test_a_static_go_program_by_its_own_mptcp(hosts, folder, go_program):
     assert refused.returncode == 2 and "can be started without --stats" in refused.stderr
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)  # it is compiled first, with all of the standard library that it uses
 @pytest.mark.needs("curl")
 @pytest.mark.needs("go")
 def test_a_static_go_program_whose_sockets_are_made_for_it(hosts, folder, go_program):

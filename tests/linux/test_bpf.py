@@ -10,6 +10,7 @@ from mptune import testbeds
 from mptune.errors import MptuneError
 from mptune.linux import bpf
 from mptune.trial.congestion import PAIRS
+from tests.plugins.needs import BPF_OBJECTS
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "bpf/congestion").glob("*.h"))
@@ -18,14 +19,14 @@ SOURCES = sorted((ROOT / "bpf/congestion").glob("*.h"))
 def test_programs_are_looked_for_where_they_are_built_and_packaged() -> None:
     """Three places name the folder; where they differ, only a machine with clang would notice."""
     built = re.search(r"^PACKAGED := (.*)$", (ROOT / "bpf/Makefile").read_text(), re.MULTILINE)
-    assert built is not None and (ROOT / "bpf" / built[1]).resolve() == bpf.OBJECTS
+    assert built is not None and (ROOT / "bpf" / built[1]).resolve() == BPF_OBJECTS
     package = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["maturin"]
     included = [
         ROOT / included_file["path"]
         for included_file in package["include"]
         if "wheel" in included_file["format"]
     ]
-    assert bpf.OBJECTS / "*.bpf.o" in included
+    assert BPF_OBJECTS / "*.bpf.o" in included
 
 
 #: Type information of a kernel from Linux 6.4 on, as far as it is looked at.

@@ -32,6 +32,8 @@ ROOT = Path(__file__).parents[2]
 #: Window algorithms that have a BPF program, compiled or not; and all programs, with those of path policies.
 BPF_SOURCES = sorted({path.stem for path in (ROOT / "bpf/congestion").glob("*.h")} - {"cubic", "reno"})
 BPF_PROGRAMS = sorted([*BPF_SOURCES, *PAIRS])
+#: Where they are compiled to, and for tests that do not name them: a checkout set up without clang has none.
+BPF_OBJECTS, _NO_OBJECTS = bpf.OBJECTS, Path("/nonexistent/bpf_objects")
 #: Programs the kernel must refuse, compiled for the tests alone.
 BPF_TESTS = ROOT / "target/bpf-tests"
 #: Where libbpf's headers are, as bpf/Makefile looks for them.
@@ -211,9 +213,12 @@ NEEDS: Mapping[str, Need] = {
     "mandoc": Need("man pages in the programs that read them", ("mandoc",)),
     "dask": Need("trials on the workers of dask", beside=_dask),
     "iperf3": Need("iperf3 beside the meter", ("iperf3", "mptcpize")),
+    "tshark": Need("captures in Wireshark's dissectors", ("tshark",), theirs=("dumpcap",)),
     **{name: Need("programs under mptune exec", (name,)) for name in ("curl", "go", "nginx", "node", "wget")},
 }
 
+#: Tests that name one of these are shown BPF programs.
+OF_PROGRAMS = frozenset({"bpf", "bpf-tests"})
 #: Tests that name one of these are shown kernels for guests.
 OF_GUESTS = frozenset({"guest", "current-guest"})
 #: The user's own value of `kernels.VARIABLE`, for processes of a suite that runs in parts; empty without one.
@@ -340,6 +345,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Hold every test against the names in its marks, before any fixture."""
     names = [name for mark in item.iter_markers("needs") for name in mark.args]
     show_kernels(shown=not OF_GUESTS.isdisjoint(names))
+    bpf.OBJECTS = _NO_OBJECTS if OF_PROGRAMS.isdisjoint(names) else BPF_OBJECTS
     for name in names:
         require(name)
 

@@ -58,7 +58,7 @@ def test_other_choices_have_what_to_set_and_what_to_expect(optimised: RunData) -
     assert best.sentence.startswith(
         f"{optimised.name}, for Linux 6.18's MPTCP: use path manager pcdc with cubic, send on {carrying}"
     )
-    assert best.sentence.endswith("set the buffer to 1.00 MiB (1025 KiB).")
+    assert best.sentence.endswith("set the buffer to 1025 KiB.")
     assert best.sacrifice == "0 %"
     assert best.prediction is not None
     assert "predicts 100.0 Mbit/s (90.00 to 99.00)" in best.prediction
@@ -70,7 +70,7 @@ def test_limits_of_growing_buffers_are_set_by_sysctl(optimised: RunData) -> None
     front = (row(0.0, 1.0001), row(0.07, 0.5))
     run = answered(optimised, front, buffer_mode="auto", opm="pcdc", occ="cubic", obs_mib=0.5, sacrifice=0.07)
     sentence = choices(run).all[0].sentence
-    assert sentence.endswith("set the limits of tcp_rmem and tcp_wmem to 1.00 MiB (1049600 bytes).")
+    assert sentence.endswith("set the limits of tcp_rmem and tcp_wmem to 1025 KiB (1049600 bytes).")
 
 
 def test_over_ipv6_every_choice_names_the_family(optimised: RunData) -> None:

@@ -14,7 +14,10 @@ TEXT = (Path(__file__).parents[2] / "docs/reference/topology.md").read_text(enco
 EXAMPLES = re.findall(r"^```toml\n(.*?)^```$", TEXT, re.M | re.S)
 FILES = [example for example in EXAMPLES if example.startswith("name = ")]
 PARTS = [example for example in EXAMPLES if example not in FILES]
-TRACE = re.search(r"`lte\.trace`.*?^```text\n(.*?)^```$", TEXT, re.M | re.S)
+TRACES = {
+    name: re.search(rf"^```{language}\n(.*?)^```$", TEXT, re.M | re.S)
+    for name, language in (("lte.trace", "text"), ("drive.csv", "csv"), ("ping.txt", "ping"))
+}
 
 TABLES = [
     table
@@ -27,8 +30,9 @@ KEYS = sorted({key for table in TABLES for key in table.__struct_fields__})
 
 
 def _loaded(tmp_path: Path, *parts: str) -> Topology:
-    assert TRACE
-    (tmp_path / "lte.trace").write_text(TRACE[1], encoding="ascii")
+    for name, found in TRACES.items():
+        assert found
+        (tmp_path / name).write_text(found[1], encoding="ascii")
     file = tmp_path / "home.toml"
     file.write_text("\n".join(parts), encoding="utf-8")
     return load(file)

@@ -101,6 +101,24 @@ def test_throughput_under_a_schedule_is_its_mean() -> None:
     assert mbps(run(topology)) == pytest.approx(10 * PAYLOAD, rel=0.02)
 
 
+def test_throughput_and_rtt_under_recordings_are_theirs(tmp_path: Path) -> None:
+    (tmp_path / "rates.csv").write_text("time (s),down (Mbit/s)\n0,16\n1,4\n2,10\n", encoding="ascii")
+    (tmp_path / "ping.txt").write_text(
+        "".join(
+            f"[{at + 0.02:.3f}] 64 bytes from 192.0.2.1: icmp_seq={at} ttl=9 time=20.0 ms\n"
+            for at in range(1000, 1030)
+        ),
+        encoding="ascii",
+    )
+    names = {"trace_down": str(tmp_path / "rates.csv"), "trace": str(tmp_path / "ping.txt")}
+    topology = line({"down": None, "delay": None} | names)
+    assert topology.paths[0].rate_bps == 10_000_000
+    assert topology.paths[0].base_rtt_ns == 38_000_000
+    observation = run(topology)
+    assert mbps(observation) == pytest.approx(10 * PAYLOAD, rel=0.03)
+    assert observation.subflows[0].min_rtt_ns == pytest.approx(38e6, rel=0.05)
+
+
 def test_an_outage_is_one() -> None:
     steps = [{"at": "5 s", "down": "0 bit/s"}, {"at": "10 s", "down": "12 Mbit/s"}]
     bins = run(line({"schedule": steps})).bins

@@ -182,8 +182,8 @@ class StatedFit(msgspec.Struct, frozen=True, kw_only=True):
         """
         return frame_of(
             [
-                {**one.levels, **_linear(one.mean), "behind": one.behind, "p": one.p}
-                for one in self.stated.means
+                {**mean.levels, **_linear(mean.mean), "behind": mean.behind, "p": mean.p}
+                for mean in self.stated.means
             ]
         )
 
@@ -194,8 +194,14 @@ class StatedFit(msgspec.Struct, frozen=True, kw_only=True):
         """
         return frame_of(
             [
-                {**one.numbers, **one.levels, **_linear(one.mean), "one_low": one.low, "one_high": one.high}
-                for one in self.stated.predictions
+                {
+                    **prediction.numbers,
+                    **prediction.levels,
+                    **_linear(prediction.mean),
+                    "one_low": prediction.low,
+                    "one_high": prediction.high,
+                }
+                for prediction in self.stated.predictions
             ]
         )
 
@@ -208,16 +214,16 @@ class StatedFit(msgspec.Struct, frozen=True, kw_only=True):
         return frame_of(
             [
                 {
-                    "wanted": one.wanted,
-                    **one.numbers,
-                    **one.levels,
-                    "variable": one.variable,
-                    "value": one.value,
-                    "low": one.low,
-                    "high": one.high,
-                    "reason": one.reason,
+                    "wanted": inverse.wanted,
+                    **inverse.numbers,
+                    **inverse.levels,
+                    "variable": inverse.variable,
+                    "value": inverse.value,
+                    "low": inverse.low,
+                    "high": inverse.high,
+                    "reason": inverse.reason,
                 }
-                for one in self.stated.inverses
+                for inverse in self.stated.inverses
             ]
         )
 
@@ -281,19 +287,19 @@ class Calibrated(msgspec.Struct, frozen=True, kw_only=True):
         return frame_of(
             [
                 {
-                    "key": one.key,
-                    "kind": one.kind,
-                    "determined": one.determined,
-                    "value": one.number,
-                    "low": one.low_number,
-                    "high": one.high_number,
-                    "width": one.width,
-                    "stated_text": one.stated,
-                    "value_text": one.value,
-                    "low_text": one.low,
-                    "high_text": one.high,
+                    "key": value.key,
+                    "kind": value.kind,
+                    "determined": value.determined,
+                    "value": value.number,
+                    "low": value.low_number,
+                    "high": value.high_number,
+                    "width": value.width,
+                    "stated_text": value.stated,
+                    "value_text": value.value,
+                    "low_text": value.low,
+                    "high_text": value.high,
                 }
-                for one in self.calibration.inferred
+                for value in self.calibration.inferred
             ]
         )
 

@@ -159,7 +159,7 @@ def _present(looked: Mapping[str, Any]) -> Present:
         interfaces=tuple(looked["interfaces"]),
         rules=tuple(looked["rules"]),
         congestion_controls=tuple(looked["congestion_controls"]["available"]),
-        endpoints=None if end is None else {one.address: one.flags for one in end.endpoints},
+        endpoints=None if end is None else {endpoint.address: endpoint.flags for endpoint in end.endpoints},
         end=end,
         memory_bytes=looked.get("memory_available"),
     )

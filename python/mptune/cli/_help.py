@@ -42,7 +42,7 @@ GROUPS = (
     Group("Ask about a network or your data", ("paths", "buffers", "fit", "calibrate")),
     Group("Measure more of it", ("run", "impact", "rules", "routes")),
     Group("Apply an answer, and take it back", ("advise", "status", "rollback", "exec", "daemon")),
-    Group("Look at a machine or a run", ("ui", "doctor", "bundle")),
+    Group("Look at a machine or a run", ("ui", "doctor", "capture", "bundle")),
     Group("Reproduce, on a simulator or a kernel", ("compare", "diverge", "shrink")),
     Group("Develop and install", ("cc", "kernel", "clean", "completion")),
 )
@@ -123,7 +123,7 @@ class Groups(TyperGroup):
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the commands, which matter more, before the options."""
         self.format_commands(ctx, formatter)
-        records = [one.get_help_record(ctx) for one in self.get_params(ctx)]
+        records = [parameter.get_help_record(ctx) for parameter in self.get_params(ctx)]
         with formatter.section("Options"):
             formatter.write_dl([record for record in records if record is not None])
 

@@ -183,8 +183,8 @@ def _show(out: Console, measured: Sequence[Again], counts: dict[str, Any]) -> No
         for column in plain.columns[1:]:
             column.no_wrap = False
         plain.columns[1].min_width = _WIDTH
-        for one in again.judgement.statements:
-            plain.add_row(one.verdict, one.words, one.printed, one.measured)
+        for statement in again.judgement.statements:
+            plain.add_row(statement.verdict, statement.words, statement.printed, statement.measured)
         out.print(plain)
         out.print()
     if len(measured) > 1:

@@ -70,10 +70,10 @@ def _front(out: Console, result: ObjectiveResult) -> None:
         *(f"| {names[1]}", "95 % interval", ""),
     )
     for point in result.front:
-        one, values = point.combination, (list(point.by_run.values()), list(point.second.values()))
+        combination, values = point.combination, (list(point.by_run.values()), list(point.second.values()))
         cells = [cell for runs in values for cell in _pair(summarise(runs))]
         mark = "recommended" if point == result.chosen else ""
-        listing.add_row(one.manager, one.cc, format_size(point.buffer_bytes), *cells, mark)
+        listing.add_row(combination.manager, combination.cc, format_size(point.buffer_bytes), *cells, mark)
     section(out, "What no other configuration beats in both", listing)
 
 
@@ -91,9 +91,13 @@ def _compared(out: Console, result: ObjectiveResult) -> None:
     ordered = sorted(best.values(), key=_cost)
     listing = table("path manager", "CC", "| buffer", f"| {result.objective} ({result.unit})", "| failed")
     for point in ordered[:_SHOWN]:
-        one = point.combination
+        combination = point.combination
         listing.add_row(
-            one.manager, one.cc, format_size(point.buffer_bytes), digits(point.mean), str(point.failed)
+            combination.manager,
+            combination.cc,
+            format_size(point.buffer_bytes),
+            digits(point.mean),
+            str(point.failed),
         )
     many = f"{len(result.points)} configurations swept, {result.alike} like the best"
     section(out, f"Best combinations ({many})", listing)

@@ -165,7 +165,7 @@ def _show(run: Path | None, hosts: Sequence[str], done: Sequence[tuple[str, Appl
         show_applied(out, machine, applied)
     waiting = [applied.confirm for _, applied in done if applied.confirm is not None]
     if waiting:
-        show_waiting(out, min(waiting, key=lambda one: one.left_s), confirming(run, hosts))
+        show_waiting(out, min(waiting, key=lambda confirm: confirm.left_s), confirming(run, hosts))
     else:
         back = " ".join(["mptune rollback", *([] if run is None else [str(run)])])
         out.print(f"{back} puts everything back.", markup=False)

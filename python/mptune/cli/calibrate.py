@@ -93,7 +93,7 @@ def _show(out: Console, result: Calibration, target: Path | None) -> None:
     from mptune.calibration.result import off
     from mptune.cli._tables import section, table
 
-    counted = {word: sum(one.determined == word for one in result.inferred) for word in _DETERMINED}
+    counted = {word: sum(value.determined == word for value in result.inferred) for word in _DETERMINED}
     out.print(
         f"{result.name}: the simulated throughput is off by {off(result.error)} on average, "
         f"{off(result.nominal_error)} as the file has it",
@@ -106,8 +106,10 @@ def _show(out: Console, result: Calibration, target: Path | None) -> None:
         markup=False,
     )
     values = table("value", "| stated", "| calibrated", "| 80 % from", "| to", "determined")
-    for one in result.inferred:
-        values.add_row(_name(one), one.stated, one.value, one.low, one.high, _DETERMINED[one.determined])
+    for value in result.inferred:
+        values.add_row(
+            _name(value), value.stated, value.value, value.low, value.high, _DETERMINED[value.determined]
+        )
     section(out, "Values", values)
     rows = table("row", "configuration", "| measured", "| as stated", "| calibrated", "unit")
     for row in result.fitted:

@@ -234,7 +234,11 @@ def _show_rtts(out: Console, rtts: Sequence[PathRtt]) -> None:
     listing = table("path", *(f"| {name}" for name in _OF_RTT), *(f"| loaded {name}" for name in _OF_RTT))
     for rtt in rtts:
         both = (rtt.idle, rtt.loaded)
-        cells = ["-" if one is None else f"{getattr(one, name):.1f}" for one in both for name in _OF_RTT]
+        cells = [
+            "-" if summary is None else f"{getattr(summary, name):.1f}"
+            for summary in both
+            for name in _OF_RTT
+        ]
         listing.add_row(rtt.path, *cells)
     section(out, "RTT of each path over all trials (ms): without load, then at their ends", listing)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from typing import TYPE_CHECKING
 
 import typer
@@ -126,10 +127,10 @@ def _competition(measured: Impact) -> str:
     from mptune._text import digits
 
     ranked = [
-        f"{', '.join(one.subflows)}: {digits(sum(one.throughput_mbps) / len(one.throughput_mbps))}"
-        for one in measured.compared[:2]
+        f"{', '.join(contest.subflows)}: {digits(statistics.fmean(contest.throughput_mbps))}"
+        for contest in measured.compared[:2]
     ]
-    trials = sum(len(one.throughput_mbps) for one in measured.compared)
+    trials = sum(len(contest.throughput_mbps) for contest in measured.compared)
     return f"{len(measured.compared)} sets competed in {trials} of the trials (Mbit/s: {'; '.join(ranked)})."
 
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: Significant digits in the table; `--json` and the lists below the table have all digits.
 _DIGITS = 4
+#: Columns of a course over time.
+_COURSE = 48
 
 
 def register(app: typer.Typer) -> None:
@@ -186,6 +188,19 @@ def _print_more(out: Console, topology: Topology) -> None:
             out.print(f"\n{title}", style="bold")
         for line in lines:
             out.print(f"  {line}", markup=False)
+    _print_courses(out, topology)
+
+
+def _print_courses(out: Console, topology: Topology) -> None:
+    """Rates and delays that change often, as lines of blocks."""
+    courses: dict[str, list[str]] = {}
+    for link in topology.links:
+        for what, line in link.courses(_COURSE):
+            courses.setdefault(line, []).append(f"{link.name}, {what}")
+    if courses:
+        out.print("\nOver time", style="bold")
+    for line, names in courses.items():
+        out.print(f"  {line}  {'; '.join(names)}", markup=False)
 
 
 def _reached(site: Site) -> str:

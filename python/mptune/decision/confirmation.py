@@ -91,7 +91,7 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
         """What each path carries with the recommended configuration, Mbit/s: means over the runs."""
         done = [record for record in self.records[: self.runs] if record.failed is None]
         found: dict[str, float] = {}
-        for subflow in (one for record in done for one in record.subflows):
+        for subflow in (carried for record in done for carried in record.subflows):
             found[subflow.path] = found.get(subflow.path, 0.0) + subflow.throughput_mbps / len(done)
         return found
 

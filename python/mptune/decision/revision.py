@@ -30,7 +30,7 @@ def enlarged(decision: Decision, size_mib: float, points: Sequence[SweepPoint]) 
     if uncertainty is not None:
         low, high = uncertainty.obs_mib
         least, most = uncertainty.otp_mbps
-        seen = [one for one in (point.throughput.low, point.throughput.high) if one is not None]
+        seen = [bound for bound in (point.throughput.low, point.throughput.high) if bound is not None]
         uncertainty = msgspec.structs.replace(
             uncertainty,
             obs_mib=(low, max(high, size_mib)),

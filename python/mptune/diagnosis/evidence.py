@@ -202,7 +202,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         """Paths that MPTCP could use and has no subflow on, as things are."""
         together = self.together()
         carrying = frozenset(self.labels) if together is None else together.carrying
-        return tuple(one for one in self.labels if self.passes(one) and one not in carrying)
+        return tuple(label for label in self.labels if self.passes(label) and label not in carrying)
 
     @property
     def base(self) -> Subflows:
@@ -223,7 +223,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     def carrying(self) -> tuple[str, ...]:
         """Paths with data in that basis."""
         basis = self.basis
-        return () if basis is None else tuple(one for one in self.labels if one in basis.carrying)
+        return () if basis is None else tuple(label for label in self.labels if label in basis.carrying)
 
     @property
     def slow(self) -> tuple[str, ...]:
@@ -235,8 +235,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
             return ()
         fastest = max(self.carrying, key=self.alone_mbps)
         mark = UNLIKE * self.loaded_rtt_ms(fastest)
-        slow = tuple(one for one in self.carrying if self.loaded_rtt_ms(one) >= mark)
-        others = [one for one in self.carrying if one != fastest]
+        slow = tuple(label for label in self.carrying if self.loaded_rtt_ms(label) >= mark)
+        others = [label for label in self.carrying if label != fastest]
         return slow or (max(others, key=self.loaded_rtt_ms),)
 
     def is_far(self, label: str) -> bool:

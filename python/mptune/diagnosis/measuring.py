@@ -175,7 +175,7 @@ def _line_bps(path: Path) -> int:
     """Rate of the slowest link, where none has a token bucket."""
     links = [
         (path.local.up_bps, path.local.up_effects),
-        *((one.rate_bps, one.forward_effects) for one in (*path.shared, path.core)),
+        *((link.rate_bps, link.forward_effects) for link in (*path.shared, path.core)),
         (path.remote.down_bps, path.remote.down_effects),
     ]
     plain = ((rate, msgspec.structs.replace(effects, bucket=None)) for rate, effects in links)
@@ -305,7 +305,7 @@ def _direction(
         trials = [bench.trial(experiment, spending.length_ns) for experiment in chosen]
         with reporter.phase(ends) as progress:
             made = run_trials(bench.testbed, trials, progress=progress, executor=executor)
-        figures = [figures_of(one, trial.mss) for one, trial in zip(made, trials, strict=True)]
+        figures = [figures_of(sample, trial.mss) for sample, trial in zip(made, trials, strict=True)]
         for one in figures:
             spending.add(one)
         known = {**evidence.trials, **dict(zip(chosen, figures, strict=True))}

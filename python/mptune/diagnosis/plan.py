@@ -25,7 +25,9 @@ EMPTY = 1.5
 def expected(evidence: Evidence) -> list[Experiment]:
     """The experiments that are still needed; none if the diagnosis can be made."""
     for stage in (_first, _opened, _decisive, _which_end, _shared):
-        missing = [one for one in dict.fromkeys(stage(evidence)) if one not in evidence.trials]
+        missing = [
+            experiment for experiment in dict.fromkeys(stage(evidence)) if experiment not in evidence.trials
+        ]
         if missing:
             return missing
     return []

@@ -246,10 +246,13 @@ def _result(
 ) -> dict[str, Any]:
     """The measurement, as `mptune.linux.meter_report.join` has it; bytes are those of both directions."""
     connections = ours.connections
-    accepted = {(one.remote, one.local): one for one in theirs.connections}
-    sizes = [_payload(one, accepted.get((one.local, one.remote))) for one in connections]
-    kinds = [one.kind for one in connections]
-    reinjected = [one.reinjected_bytes for one in (*connections, *theirs.connections)]
+    accepted = {(connection.remote, connection.local): connection for connection in theirs.connections}
+    sizes = [
+        _payload(connection, accepted.get((connection.local, connection.remote)))
+        for connection in connections
+    ]
+    kinds = [connection.kind for connection in connections]
+    reinjected = [connection.reinjected_bytes for connection in (*connections, *theirs.connections)]
     return {
         "duration_ns": elapsed_ns,
         "in_order_bytes": sum(sizes),
@@ -259,7 +262,7 @@ def _result(
         "failed_kind": None if failed is None else failed.kind,
         "fallback": any(kind == "fallback" for kind in kinds),
         "requested": {"sndbuf": job.buffer_bytes, "rcvbuf": job.buffer_bytes},
-        "cc_effective": next((one.cc for one in connections if one.cc), None),
+        "cc_effective": next((connection.cc for connection in connections if connection.cc), None),
         "reinjected_bytes": sum(size or 0 for size in reinjected),
         "subflows": _subflows(ours, theirs),
         "cpu_ns": 0,

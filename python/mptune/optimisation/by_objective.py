@@ -154,7 +154,7 @@ def optimise_by_objective(
         expected = f"expected a testbed that cuts paths, found {runner.testbed.name}"
         raise InputError("--at-most-failover", "", expected)
     job = replace(Job.on(topology, runner, options, reporter), sent=workload)
-    objective, *second = (_priced(topology, one) for one in options.objectives)
+    objective, *second = (_priced(topology, name) for name in options.objectives)
     choice = Choice(objective, tuple(options.limits), next(iter(second), None), not has(workload, THROUGHPUT))
     return _Search(job, workload, choice).answered()
 
@@ -208,7 +208,11 @@ class _Search:
     ) -> tuple[tuple[Point, ...], list[Record]]:
         """Every combination with every buffer, and all trials; a saturated sender too if it is asked for."""
         job = self.job
-        asked = [job.configuration(one, buffer_bytes) for one in combinations for buffer_bytes in buffers]
+        asked = [
+            job.configuration(combination, buffer_bytes)
+            for combination in combinations
+            for buffer_bytes in buffers
+        ]
         records = job.measure(asked, "screen" if name == "screening" else name, runs, name)
         saturated: list[Record] = []
         if self.choice.asks_saturated:
@@ -250,7 +254,7 @@ class _Search:
         if not orders[0]:
             raise MptuneError("no configuration completed a trial")
         each = [_few(order)[: MOST // len(orders)] for order in orders]
-        return list(dict.fromkeys(one for few in each for one in few))
+        return list(dict.fromkeys(combination for few in each for combination in few))
 
     def _harmless(self, points: tuple[Point, ...]) -> tuple[tuple[Point, ...], list[Record]]:
         """With `--do-no-harm`, points of combinations that do harm with their best buffer violate a limit."""
@@ -260,9 +264,14 @@ class _Search:
         for point in points:
             known = best.setdefault(point.combination, point)
             best[point.combination] = min(known, point, key=self.choice.rank)
-        asked = [self.job.configuration(one, point.buffer_bytes) for one, point in best.items()]
+        asked = [
+            self.job.configuration(combination, point.buffer_bytes) for combination, point in best.items()
+        ]
         found, records = harm.measure(self.job, asked, SCREEN_RUNS, "harm to another TCP")
-        excess = {one: max(losses.harms(number) for losses in found) / 100 for number, one in enumerate(best)}
+        excess = {
+            combination: max(losses.harms(number) for losses in found) / 100
+            for number, combination in enumerate(best)
+        }
         return tuple(
             msgspec.structs.replace(
                 point,
@@ -292,7 +301,7 @@ class _Search:
         fresh = job.measure(pair, "confirm", runs, "confirmation")
         ours, theirs = fresh[:runs], fresh[runs:]
         others = self._others()
-        bulk = [one.under(self._bulk) for one in pair]
+        bulk = [configuration.under(self._bulk) for configuration in pair]
         beside = min(_BESIDE_RUNS, runs)
         saturated = job.measure(bulk, "vary", beside, "throughput beside it")
         cut, outages = self._outage(pair, ours, beside)
@@ -360,7 +369,9 @@ class _Search:
         of_default: dict[tuple[str, ...], Standstill] = {}
         for point in contenders:
             configuration = job.configuration(point.combination, point.buffer_bytes)
-            paths = _carrying(job.topology, configuration, [one for one in before if _is_of(one, point)])
+            paths = _carrying(
+                job.topology, configuration, [record for record in before if _is_of(record, point)]
+            )
             search = Search(job, self.workload, self.objective, paths, job.options.fresh_runs)
             if paths not in of_default:
                 of_default[paths] = search.standstill(default, records)
@@ -403,10 +414,12 @@ class _Search:
 
     def _others(self) -> list[Metric]:
         """Metrics of the workload that are shown beside the objective."""
-        asked = [one for one in (self.choice.second, cost.metric(self.job.topology)) if one is not None]
-        asked = [one for one in asked if one.name == COST.name or has(self.workload, one)]
-        by_name = {one.name: one for one in (*asked, *metrics_of(self.workload))}
-        return [one for name, one in by_name.items() if name != self.objective.name]
+        asked = [
+            metric for metric in (self.choice.second, cost.metric(self.job.topology)) if metric is not None
+        ]
+        asked = [metric for metric in asked if metric.name == COST.name or has(self.workload, metric)]
+        by_name = {metric.name: metric for metric in (*asked, *metrics_of(self.workload))}
+        return [metric for name, metric in by_name.items() if name != self.objective.name]
 
     @property
     def _alone(self) -> Metric:
@@ -433,7 +446,7 @@ class _Search:
             return None, []
         path = max(carried, key=lambda label: (carried[label], label))
         script = (ScriptedAction(at_ns=self.workload.duration_ns // 2, path=path, action="down"),)
-        cut = [msgspec.structs.replace(one, script=script) for one in pair]
+        cut = [msgspec.structs.replace(configuration, script=script) for configuration in pair]
         return path, self.job.measure(cut, "vary", runs, "outage")
 
     def _warnings(
@@ -483,8 +496,8 @@ def _few(ordered: Sequence[Combination]) -> list[Combination]:
         alike = few.setdefault((one.pm, one.subflows), [])
         if len(alike) < _OF_EACH or (one.cc == FAMILIAR_CC and len(alike) == _OF_EACH):
             alike.append(one)
-    kept = {one for alike in few.values() for one in alike}
-    return [one for one in ordered if one in kept]
+    kept = {combination for alike in few.values() for combination in alike}
+    return [combination for combination in ordered if combination in kept]
 
 
 def _halves(records: Sequence[Record]) -> tuple[Sequence[Record], Sequence[Record]]:

@@ -228,8 +228,8 @@ def _screen(job: Job, impacts: Sequence[Impact]) -> tuple[list[Record], dict[int
         return [], dict.fromkeys(options.transfers, usual)
     by_size = {
         size: [
-            job.of_size(size).configuration(one, buffer)
-            for one in (*usual, *others)
+            job.of_size(size).configuration(combination, buffer)
+            for combination in (*usual, *others)
             for buffer in screen_buffers(sizes_worth_measuring(options.buffers, size))
         ]
         for size in options.transfers

@@ -325,7 +325,10 @@ def rivals(
     """
     at, favourite = decision.optimum.buffer_mib, decision.optimum.combination
     curves = decision.response.curves
-    found = [favourite, *sorted(curves, key=lambda one: (-curves[one].predict(at), one))[:_FASTEST]]
+    found = [
+        favourite,
+        *sorted(curves, key=lambda combination: (-curves[combination].predict(at), combination))[:_FASTEST],
+    ]
     if default.pm in pms:
         found.append(default)
     if "pcdc" in pms:

@@ -89,4 +89,8 @@ def measure(
 
 def _rates(records: Sequence[Record]) -> dict[int, float]:
     """Throughput of the rival by run, Mbit/s."""
-    return {one.run: one.others_mbps[-1] for one in records if one.failed is None and one.others_mbps}
+    return {
+        record.run: record.others_mbps[-1]
+        for record in records
+        if record.failed is None and record.others_mbps
+    }

@@ -168,31 +168,42 @@ class Job:
         prefix = f"round {self.round_ + 1}, " if self.options.every_ns else ""
         return self.reporter.phase(f"{prefix}{name}")
 
-    def configuration(self, one: Combination, buffer_bytes: int) -> Configuration:
+    def configuration(self, combination: Combination, buffer_bytes: int) -> Configuration:
         """A configuration of the stack that was asked for; a chosen set of subflows is PCDC's."""
-        options, told, sets = self.options, self.options.pm_options.of(one.pm), self.sets
+        options, told, sets = self.options, self.options.pm_options.of(combination.pm), self.sets
         common: dict[str, Any] = {
             "stack": options.stack.chosen(),
             "buffer_mode": options.mode_of_trials,
             "receive_buffer_bytes": self.receive_bytes,
             "family": options.family,
-            "initial_path": one.initial_path or None,
+            "initial_path": combination.initial_path or None,
             "size_known": options.size_known,
             "workload": self.transfer or self.sent or Bulk(duration_ns=self.options.duration_ns),
         }
-        if one.is_tcp:
-            (path,) = one.subflows
-            stack = options.stack.chosen(protocol=one.pm)
-            common |= {"protocol": one.pm, "initial_path": path, "stack": stack}
-            return configuration(USUAL_PMS[one.pm], one.cc, buffer_bytes, {}, **common)
-        if not one.subflows:
-            return configuration(one.pm, one.cc, buffer_bytes, sets, pm_options=told, **common)
-        order = [*(sets[one.cc].optional if one.cc in sets else ()), *(p.label for p in self.mptcp.paths)]
-        standby = tuple(label for label in dict.fromkeys(order) if label not in one.subflows)
-        pm_options = {**told, "active": one.subflows, **({"standby_order": standby} if standby else {})}
-        if one.cc in sets and self.transfer is not None:
-            pm_options |= {"rtt_ns": sets[one.cc].rtt_ns}
-        return configuration(one.pm, one.cc, buffer_bytes, {}, pm_options=pm_options, **common)
+        if combination.is_tcp:
+            (path,) = combination.subflows
+            stack = options.stack.chosen(protocol=combination.pm)
+            common |= {"protocol": combination.pm, "initial_path": path, "stack": stack}
+            return configuration(USUAL_PMS[combination.pm], combination.cc, buffer_bytes, {}, **common)
+        if not combination.subflows:
+            return configuration(
+                combination.pm, combination.cc, buffer_bytes, sets, pm_options=told, **common
+            )
+        order = [
+            *(sets[combination.cc].optional if combination.cc in sets else ()),
+            *(p.label for p in self.mptcp.paths),
+        ]
+        standby = tuple(label for label in dict.fromkeys(order) if label not in combination.subflows)
+        pm_options = {
+            **told,
+            "active": combination.subflows,
+            **({"standby_order": standby} if standby else {}),
+        }
+        if combination.cc in sets and self.transfer is not None:
+            pm_options |= {"rtt_ns": sets[combination.cc].rtt_ns}
+        return configuration(
+            combination.pm, combination.cc, buffer_bytes, {}, pm_options=pm_options, **common
+        )
 
     @property
     def default(self) -> Configuration:
@@ -214,7 +225,11 @@ class Job:
         first: int = 0,
     ) -> list[Record]:
         """Trials of every configuration, configuration by configuration, run by run from the first on."""
-        asked = configurations if workload is None else [one.under(workload) for one in configurations]
+        asked = (
+            configurations
+            if workload is None
+            else [configuration.under(workload) for configuration in configurations]
+        )
         return self.measure_in([topology or self.topology], asked, purpose, runs, name, first)
 
     def measure_in(

@@ -70,7 +70,7 @@ def fixed_may_win(
     tops: dict[Combination, float] = {}
     for point in points:
         tops[point.combination] = max(point.throughput.mean, tops.get(point.combination, 0.0))
-    fastest = sorted(tops, key=lambda one: (-tops[one], one))[:_FASTEST]
+    fastest = sorted(tops, key=lambda combination: (-tops[combination], combination))[:_FASTEST]
     tcp = [finalist.combination for finalist in finalists if finalist.combination.is_tcp]
     sets = {impact.cc: impact.sets for impact in impacts}
     return _most(replace(job, sets=sets), dict.fromkeys((*fastest, *tcp))) > max(tops.values())
@@ -99,7 +99,7 @@ def sentence(mode: str, optimum: Optimum, buffer_bytes: int, confirmed: Summary 
 def _most(job: Job, combinations: Iterable[Combination], *, brief: bool = False) -> float:
     """The largest throughput of single trials of combinations with some sizes, Mbit/s."""
     sizes = [whole_buffer(share * max(job.options.buffers) / MIB) for share in _SIZES]
-    configurations = [job.configuration(one, size) for one in combinations for size in sizes]
+    configurations = [job.configuration(combination, size) for combination in combinations for size in sizes]
     workload = Bulk(duration_ns=min(job.options.duration_ns, _BRIEF_NS)) if brief else None
     records = job.measure(configurations, BASELINE, 1, "a look at fixed buffers", workload=workload)
     return max(THROUGHPUT.values(records), default=0.0)

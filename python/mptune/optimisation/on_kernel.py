@@ -139,7 +139,7 @@ class AskingKernel:
         favourite, decision = contest.decision.optimum.combination, contest.decision
         rivals = [finalist.combination for finalist in open_][:_RIVALS]
         combinations, buffer_bytes = [favourite, *rivals], open_[0].buffer_bytes
-        configurations = [self.job.configuration(one, buffer_bytes) for one in combinations]
+        configurations = [self.job.configuration(combination, buffer_bytes) for combination in combinations]
         if self._refused(configurations):
             return contest, ()
         records = self._measure(configurations, "finalists", "finalists")
@@ -147,13 +147,13 @@ class AskingKernel:
             sentences = failures(records, f"finalists' ({self.kernel})")
             return contest.with_trials((), *sentences), ()
         stated = by_combination(combinations, records)
-        found = finalists(buffer_bytes, stated, {one: [] for one in combinations})
+        found = finalists(buffer_bytes, stated, {combination: [] for combination in combinations})
         barred = collapsing(decision, self.points, combinations)
         eligible = [finalist for finalist in found if finalist.combination not in barred]
         chosen = survivor(favourite, stated, eligible, self.job.options.sacrifice)
         if chosen == favourite:
             return contest, found
-        gave = {one: sum(values) / len(values) for one, values in stated.items()}
+        gave = {combination: sum(values) / len(values) for combination, values in stated.items()}
         sentence = (
             f"On {self.kernel} {chosen.manager} with {chosen.cc} gave {digits(gave[chosen])} Mbit/s, "
             f"{favourite.manager} with {favourite.cc} {digits(gave[favourite])} with the same buffer: that "

@@ -495,7 +495,9 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
         if self.at_most_delay_ns is not None and not isinstance(judged(self.sent), Timed):
             yield "at_most_delay_ns", f"expected only with messages, requests or pages, found {kind}"
         first, *second = self.objectives
-        if not has(self.sent, first) or any(not has(self.sent, one) and one != THROUGHPUT for one in second):
+        if not has(self.sent, first) or any(
+            not has(self.sent, metric) and metric != THROUGHPUT for metric in second
+        ):
             yield "objective", f"expected {_of_kind(kind, several=bool(second))}, found {self.objective}"
         if self.at_most_failover_ns is not None:
             yield from self._conflicts_of_failover()

@@ -128,7 +128,7 @@ class Choice:
                     continue
                 rank = _rank(point, metric, getattr(point, field))
                 best[point.combination] = min(best.get(point.combination, rank), rank)
-            found.append(sorted(best, key=lambda one: (best[one], one)))
+            found.append(sorted(best, key=lambda combination: (best[combination], combination)))
         return found
 
     def choose(self, points: Sequence[Point]) -> tuple[Point, Point, int]:
@@ -175,15 +175,15 @@ class Choice:
 
     def simplicity(self, point: Point) -> tuple[object, ...]:
         """Smaller buffers, MPTCP, all subflows, the usual congestion control, the better objective."""
-        one = point.combination
-        familiar = one.cc != FAMILIAR_CC
+        combination = point.combination
+        familiar = combination.cc != FAMILIAR_CC
         return (
             point.buffer_bytes,
-            one.is_tcp,
+            combination.is_tcp,
             familiar,
-            one.pm == "pcdc",
+            combination.pm == "pcdc",
             self.objective.cost(point.mean),
-            one,
+            combination,
         )
 
     def is_worse(self, point: Point, best: Point) -> bool:
@@ -204,11 +204,13 @@ class Choice:
         sound = [point for point in points if point.by_run and point.second and point.kept]
         sound = [point for point in sound if not point.failed or point == chosen]
         standing = [
-            point for point in sound if point == chosen or not any(self._beats(one, point) for one in sound)
+            point
+            for point in sound
+            if point == chosen or not any(self._beats(rival, point) for rival in sound)
         ]
         few: list[Point] = []
         for point in sorted(standing, key=lambda point: (point != chosen, self.simplicity(point))):
-            if all(self._differ(point, one) for one in few):
+            if all(self._differ(point, kept) for kept in few):
                 few.append(point)
         return tuple(sorted(few, key=lambda point: (self.objective.cost(point.mean), self.simplicity(point))))
 

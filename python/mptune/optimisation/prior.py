@@ -89,8 +89,8 @@ class Prior:
             return
         planned = [self._planned(arm, buffer_bytes) for arm, buffer_bytes in ones]
         records = self._runner.measure(planned, progress=progress)
-        for one, record in zip(ones, records, strict=True):
-            self._known[one] = record.throughput_mbps or 0.0
+        for configuration, record in zip(ones, records, strict=True):
+            self._known[configuration] = record.throughput_mbps or 0.0
 
     def _between(self, arm: Combination, some: Sequence[int], buffer_bytes: int) -> float:
         """Along a straight line over the logarithm of the buffer."""

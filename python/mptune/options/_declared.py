@@ -203,8 +203,8 @@ def error_about(
 
 def written(kind: type[Options], field: str, value: object, place: Place = by_flag) -> str:
     """A value of an option as the user would write it where the others were written."""
-    (one,) = (declaration for declaration in declared(kind) if declaration.fields == (field,))
-    text, (where, key) = one.option.kind.show(value), place(one)
+    (found,) = (declaration for declaration in declared(kind) if declaration.fields == (field,))
+    text, (where, key) = found.option.kind.show(value), place(found)
     return f'{key} = "{text}"' if key else f"{where} {text}"
 
 

@@ -182,8 +182,8 @@ def _with_unique_names(nics: list[Nic]) -> list[Nic]:
     return found
 
 
-def _addresses(one: Mapping[str, Any]) -> list[str]:
-    found = [entry["ip"] for entry in one["addresses"]]
+def _addresses(interface: Mapping[str, Any]) -> list[str]:
+    found = [entry["ip"] for entry in interface["addresses"]]
     return [ip for ip in found if not (_ip(ip).is_loopback or _ip(ip).is_link_local)]
 
 

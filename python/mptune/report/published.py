@@ -83,8 +83,13 @@ def _section(again: Again, drawn: set[tuple[str, ...]]) -> Section:
     statements = Table(
         title="Statements",
         rows=[
-            {"statement": one.words, "printed": one.printed, "measured": one.measured, "verdict": one.verdict}
-            for one in again.judgement.statements
+            {
+                "statement": statement.words,
+                "printed": statement.printed,
+                "measured": statement.measured,
+                "verdict": statement.verdict,
+            }
+            for statement in again.judgement.statements
         ],
     )
     numbers = Table(title="Trials", rows=[_row(number) for number in again.numbers])
@@ -141,11 +146,11 @@ def _rows(numbers: Sequence[Number], *, over: bool) -> list[dict[str, Any]]:
 def _factor_rows(again: Again) -> list[dict[str, Any]]:
     """Printed and measured impact factors."""
     rows = []
-    for one in again.claim.factors:
-        for path, printed in one.printed.items():
-            place = {"name": f"{one.cc} {path}"}
+    for factor in again.claim.factors:
+        for path, printed in factor.printed.items():
+            place = {"name": f"{factor.cc} {path}"}
             rows.append({**place, "source": PRINTED, **_values("", printed, printed, printed)})
-            if (omega := again.factors[one.name].get(path)) is not None:
+            if (omega := again.factors[factor.name].get(path)) is not None:
                 rows.append({**place, "source": MEASURED, **_values("", omega, omega, omega)})
     return rows
 

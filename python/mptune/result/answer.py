@@ -318,9 +318,9 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     def shown(self) -> Iterator[tuple[str, Baseline | TcpBaseline, Interval]]:
         """What a table of the answer shows: name, configuration with Mbit/s, delay under load; ours last."""
         beside = self.baselines or Baselines()
-        for name, one in (("now", beside.now), ("by hand", beside.by_hand)):
-            if one is not None:
-                yield name, one, one.queueing
+        for name, baseline in (("now", beside.now), ("by hand", beside.by_hand)):
+            if baseline is not None:
+                yield name, baseline, baseline.queueing
         pairs: dict[str, Baseline | TcpBaseline | None] = {"default": self.default}
         if self.against_tcp is not None:
             against = self.against_tcp

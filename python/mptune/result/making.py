@@ -90,8 +90,8 @@ def impact_document(impact: Impact) -> dict[str, Any]:
             "doubts": list(impact.doubts),
             "homogeneous": impact.homogeneous,
             "compared": [
-                {"subflows": list(one.subflows), "throughput_mbps": list(one.throughput_mbps)}
-                for one in impact.compared
+                {"subflows": list(contest.subflows), "throughput_mbps": list(contest.throughput_mbps)}
+                for contest in impact.compared
             ],
             "trials": impact.trials,
             "measured_s": impact.measured_ns / 1e9,

@@ -78,13 +78,13 @@ def write_objective(
 
 def _row(result: ObjectiveResult, point: Point) -> dict[str, Any]:
     """One configuration of the sweep."""
-    one = point.combination
+    combination = point.combination
     return document(
         {
-            "pm": one.pm,
-            "cc": one.cc,
-            "active": " ".join(one.subflows),
-            "initial_path": one.initial_path or None,
+            "pm": combination.pm,
+            "cc": combination.cc,
+            "active": " ".join(combination.subflows),
+            "initial_path": combination.initial_path or None,
             "buffer_bytes": point.buffer_bytes,
             "objective": result.objective,
             "unit": result.unit,

@@ -102,7 +102,7 @@ def _fitting(why: Sequence[str], warnings: Sequence[str], room: int) -> tuple[li
         left = len(warnings) - len(kept)
         rest = [f"! {left} more in the report and with --details."] if left else []
         told = _wrapped(f"Why: {' '.join(reasons)}") if reasons else []
-        minded = [line for one in kept for line in _wrapped(f"! {one}", "  ")] + rest
+        minded = [line for warning in kept for line in _wrapped(f"! {warning}", "  ")] + rest
         if len(told) + len(minded) <= room or not (reasons or kept):
             return told, minded
         if len(reasons) > 1 or not kept:
@@ -390,9 +390,9 @@ def _better(gain: Interval, over: float) -> str:
 def _objectives(answer: ObjectiveAnswer, first: Figure, beside: Baselines) -> _Table:
     head = ["", "configuration", f"{first.name} ({first.unit})", "95 % interval", "Mbit/s", "buffer"]
     rows = [
-        [name, configured(one), *_cells(one), "-", buffer_of(one)]
-        for name, one in (("now", beside.now), ("by hand", beside.by_hand))
-        if one is not None
+        [name, configured(baseline), *_cells(baseline), "-", buffer_of(baseline)]
+        for name, baseline in (("now", beside.now), ("by hand", beside.by_hand))
+        if baseline is not None
     ]
     sides = (
         ("papers' default", answer.default, first.default, answer.throughput.default),
@@ -454,13 +454,13 @@ def _costs(answer: ObjectiveAnswer, others: Sequence[Figure]) -> Iterator[str]:
         yield f"If {answer.outage.path} dies, the {gap.name} is {_both(gap)}."
     for loss in answer.harm[:1]:
         yield f"The {loss.name} is {_both(loss)}."
-    told = [f"{one.name} {_both(one)}" for one in others[:3] if one.recommended.mean is not None]
+    told = [f"{figure.name} {_both(figure)}" for figure in others[:3] if figure.recommended.mean is not None]
     if told:
         yield f"{told[0][0].upper()}{'; '.join(told)[1:]}."
 
 
 def _both(figure: Figure) -> str:
-    ours, theirs = (_tell(one.mean, 3) for one in (figure.recommended, figure.default))
+    ours, theirs = (_tell(interval.mean, 3) for interval in (figure.recommended, figure.default))
     return f"{ours} {figure.unit} (papers' default {theirs})"
 
 

@@ -90,7 +90,7 @@ def objective_answer(result: ObjectiveResult) -> list[str]:
         *([" ".join(_figure(other) for other in others)] if others else []),
         f"{_figure(result.throughput, title='A saturated sender')}",
     ]
-    sentences += [*(_figure(one) for one in result.harm), *result.costs]
+    sentences += [*(_figure(figure) for figure in result.harm), *result.costs]
     if result.outage is not None:
         path, outage = result.outage
         sentences.append(_figure(outage, title=f"If {path} fails for good, the {outage.name} is"))
@@ -217,10 +217,10 @@ def instruction(
     send = f", send on {', '.join(subflows)}{silent}," if subflows else ""
     whose = f", {'measured against' if pm == PLAIN_TCP else 'for'} {stack}{over(family)}" if stack else ""
     begin = f", begin on {initial_path}{'' if send else ','}" if initial_path else ""
-    buffer = f"the buffer to {buffer_bytes / MIB:.2f} MiB ({buffer_bytes // 1024} KiB)"
+    buffer = f"the buffer to {format_size(buffer_bytes)}"
     if mode == AUTO:
         which = "limits of tcp_rmem and tcp_wmem" if receive_bytes is None else "limit of tcp_wmem"
-        buffer = f"the {which} to {buffer_bytes / MIB:.2f} MiB ({buffer_bytes} bytes)"
+        buffer = f"the {which} to {format_size(buffer_bytes)} ({buffer_bytes} bytes)"
     if receive_bytes is not None:
         buffer += f", that of tcp_rmem to no less than {receive_bytes / MIB:.4g} MiB"
     if pm == PLAIN_TCP:
@@ -284,13 +284,13 @@ def _measured_on_kernel(result: Result) -> list[str]:
         text = f"On {measured.kernel} (guest, {_runs(found.runs)}): {_mbps(found.confirmed)}"
         text += f", {_plain(found.baseline)} with the default"
         if rival is not None:
-            one = rival.combination
-            text += f", {_plain(rival.throughput)} with {one.manager} and {one.cc}"
+            combination = rival.combination
+            text += f", {_plain(rival.throughput)} with {combination.manager} and {combination.cc}"
         sentences.append(f"{text}.")
         if measured.finalists:
             sentences.append(f"{measured.kernel} decided between {len(measured.finalists)} finalists.")
     if result.undecided:
-        names = [f"{one.combination.manager} with {one.combination.cc}" for one in result.undecided]
+        names = [f"{near.combination.manager} with {near.combination.cc}" for near in result.undecided]
         more = f" and {len(names) - _NAMED} others" if len(names) > _NAMED else ""
         sentences.append(
             f"On a kernel {', '.join(names[:_NAMED])}{more} may be as good, which the simulator cannot tell: "

@@ -4,12 +4,14 @@ Nothing is kept of it; trials of a campaign are planned in `mptune.runner.planni
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Self
 
 import msgspec
 
 from mptune import testbeds, units
 from mptune._text import digits
+from mptune.errors import InputError
 from mptune.options import Option, Options, count
 from mptune.options.path_managers import PathManagerOptions
 from mptune.options.paths import PathOptions
@@ -39,11 +41,13 @@ from mptune.options.workloads import (
     wrong_connections,
 )
 from mptune.runner.progress import Reporter
+from mptune.statistics import quantile
 from mptune.topology import Topology
 from mptune.trial import (
     BIN_NS,
     DEFAULT_FAMILY,
     FIXED,
+    Bulk,
     Mix,
     Observation,
     Part,
@@ -61,6 +65,10 @@ from mptune.trial.metrics import Metric
 from mptune.trial.objectives import metrics_of
 from mptune.trial.records import in_ms, record
 from mptune.trial.stacks import describe
+
+_MINUTE_NS = 60 * 10**9
+#: Least whole minutes of which 95 % are told: one of twenty may have less.
+_LEAST_MINUTES = 20
 
 #: A connection's reaction to a script, by its name in the metadata of every testbed.
 AFTER_A_SCRIPT = ("takeover_ms", "reinjected_bytes")
@@ -166,13 +174,19 @@ def trial_of(topology: Topology, options: RunOptions, testbed: str) -> Trial:
 
 
 def measure_one(
-    topology: Topology, options: RunOptions, *, testbed: str = "simulated", reporter: Reporter | None = None
+    topology: Topology,
+    options: RunOptions,
+    *,
+    testbed: str = "simulated",
+    reporter: Reporter | None = None,
+    capture: Path | None = None,
 ) -> tuple[Trial, Observation]:
     """Run one trial.
 
     Parameters
     ----------
     reporter : prints notices to the user before it begins.
+    capture : file for its packets; None keeps none.
 
     Returns
     -------
@@ -182,7 +196,10 @@ def measure_one(
     ------
     InputError : an option that cannot be on this topology or testbed.
     """
-    trial = trial_of(topology, options, testbed)
+    trial, bed = trial_of(topology, options, testbed), testbeds.create(testbed)
+    if capture is not None and not bed.records:
+        expected = f"expected a testbed that keeps packets, found --testbed {bed.name}"
+        raise InputError("--capture", "", expected)
     notice = testbeds.notice(
         testbed,
         topology,
@@ -192,7 +209,19 @@ def measure_one(
     shown = reporter or Reporter(quiet=True)
     for sentence in (*(topology.ruled_out if options.protocol == "mptcp" else ()), notice):
         shown.notice(sentence)
-    return trial, testbeds.create(testbed).run(trial)
+    return trial, bed.run(trial) if capture is None else _captured(bed, trial, capture, shown)
+
+
+def _captured(bed: testbeds.Testbed, trial: Trial, file: Path, reporter: Reporter) -> Observation:
+    """Run one trial and write its packets to a file."""
+    from mptune.capture import export
+
+    observation, run = bed.record(trial)
+    if run.unrecorded:
+        reporter.notice(f"{file}: {run.unrecorded} packets at the end are missing, there were too many")
+    standby = frozenset(subflow.path for subflow in observation.subflows if not subflow.active)
+    export.write(trial, run, file, standby)
+    return observation
 
 
 class Uncounted(NamedTuple):
@@ -292,6 +321,8 @@ def trial_document(trial: Trial, observation: Observation) -> dict[str, Any]:
             _part_document(*both) for both in zip(trial.workload.parts, observation.parts, strict=True)
         ]
         result |= {"fairness": kept_of(trial, observation).parts[0].fairness}
+    if (found := minutes(trial, observation)) is not None:
+        result["minutes"] = found._asdict()
     if observation.failed is not None:
         result["failed"] = observation.failed.reason
         result["failed_kind"] = observation.failed.kind
@@ -324,19 +355,53 @@ def part_lines(trial: Trial, observation: Observation) -> Iterator[str]:
         yield f"{part.phrase}: {', '.join(texts) or 'nothing arrived'}"
 
 
+class Minutes(NamedTuple):
+    """Throughput in the whole minutes of a trial, Mbit/s: their number, what 95 % and half of them have."""
+
+    whole: int
+    at_least_95_mbps: float
+    median_mbps: float
+
+
+def minutes(trial: Trial, observation: Observation) -> Minutes | None:
+    """What a saturated sender had in each minute of a network that varies; None if there are below 20.
+
+    A mean hides the minutes in which a call would have failed. One minute in twenty may have less.
+    """
+    if observation.failed or not (isinstance(trial.workload, Bulk) and trial.topology.varies):
+        return None
+    whole = observation.duration_ns // _MINUTE_NS
+    if whole < _LEAST_MINUTES:
+        return None
+    wide = _MINUTE_NS // BIN_NS
+    sums = sorted(sum(observation.bins[number * wide : (number + 1) * wide]) for number in range(whole))
+    rates = [size * 8e3 / _MINUTE_NS for size in sums]
+    return Minutes(whole, quantile(rates, 0.05), quantile(rates, 0.5))
+
+
+def minutes_line(found: Minutes) -> str:
+    """The minutes for people."""
+    least, half = digits(found.at_least_95_mbps), digits(found.median_mbps)
+    return f"at least {least} Mbit/s in 95 % of the {found.whole} minutes, {half} in half of them"
+
+
 def _part_document(part: Part, observed: PartObservation) -> dict[str, Any]:
     """A part of a mix, with each of its connections."""
     return {
         "kind": part.workload.kind,
         "connections": [
             {
-                "throughput_mbps": one.throughput_bps / 1e6,
-                "duration_s": one.duration_ns / 1e9,
-                "retransmitted": one.retransmitted,
-                **({} if one.completion_ns is None else {"completion_s": one.completion_ns / 1e9}),
-                **({"times_ms": in_ms(one.delays_ns)} if one.delays_ns else {}),
+                "throughput_mbps": connection.throughput_bps / 1e6,
+                "duration_s": connection.duration_ns / 1e9,
+                "retransmitted": connection.retransmitted,
+                **(
+                    {}
+                    if connection.completion_ns is None
+                    else {"completion_s": connection.completion_ns / 1e9}
+                ),
+                **({"times_ms": in_ms(connection.delays_ns)} if connection.delays_ns else {}),
             }
-            for one in observed.connections
+            for connection in observed.connections
         ],
     }
 

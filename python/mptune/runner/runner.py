@@ -187,9 +187,9 @@ class TrialRunner(NamedTuple):
         order = list(missing.items())
 
         def keep(index: int, started: float, observation: Observation) -> Record:
-            key, one = order[index]
-            reduced = reduce(one, started, observation)
-            store.finish(key, one, observation, reduced, testbed=self.testbed.name, started=started)
+            key, trial = order[index]
+            reduced = reduce(trial, started, observation)
+            store.finish(key, trial, observation, reduced, testbed=self.testbed.name, started=started)
             return reduced
 
         def advance(done: int, total: int, note: str = "") -> None:

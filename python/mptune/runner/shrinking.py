@@ -110,7 +110,9 @@ def _reason(observation: Observation) -> str:
 
 def given(options: RunOptions) -> dict[tuple[str, ...], Any]:
     """Values of options that are not at their defaults."""
-    values = {one.fields: (value_of(options, one.fields), one.default) for one in declared(RunOptions)}
+    values = {
+        option.fields: (value_of(options, option.fields), option.default) for option in declared(RunOptions)
+    }
     return {fields: value for fields, (value, default) in values.items() if value != default}
 
 
@@ -124,14 +126,14 @@ def command(name: str, file: str, options: RunOptions, *, testbed: str, reverse:
     """
     words = ["mptune", name, file, "--testbed", testbed, *(["--reverse"] if reverse else [])]
     values = given(options)
-    for one in declared(RunOptions):
-        if one.fields not in values:
+    for option in declared(RunOptions):
+        if option.fields not in values:
             continue
-        value = values[one.fields]
-        if one.option.kind in (SWITCH, TOGGLE):
-            words.append(one.flag if value else f"--no-{one.flag.removeprefix('--')}")
+        value = values[option.fields]
+        if option.option.kind in (SWITCH, TOGGLE):
+            words.append(option.flag if value else f"--no-{option.flag.removeprefix('--')}")
         else:
-            words += [one.flag, one.option.kind.show(value)]
+            words += [option.flag, option.option.kind.show(value)]
     return shlex.join(words)
 
 
@@ -250,11 +252,11 @@ class _Shrinking:
         """Without options about paths that are not there any more."""
         labels = {path.label for path in self._network(state).paths}
         values = dict(state.values)
-        for one in declared(RunOptions):
-            if one.option.kind.labels and one.fields in values:
-                left = _left(values.pop(one.fields), labels)
+        for option in declared(RunOptions):
+            if option.option.kind.labels and option.fields in values:
+                left = _left(values.pop(option.fields), labels)
                 if left:
-                    values[one.fields] = left
+                    values[option.fields] = left
         return _State(state.raw, values)
 
     def _note(self, state: _State) -> str:
@@ -347,7 +349,7 @@ def _with(fields: tuple[str, ...], value: Any) -> _Step:
 def _without_action(action: ScriptedAction) -> _Step:
     def taken(state: _State) -> _State | None:
         script = state.values.get(_SCRIPT, ())
-        left = tuple(one for one in script if one is not action)
+        left = tuple(event for event in script if event is not action)
         return _with(_SCRIPT, left)(state) if len(left) < len(script) else None
 
     return taken

@@ -170,7 +170,7 @@ def started(path: Path, *, force: bool = False) -> Iterator[None]:
         if earlier:
             away = Path(tempfile.mkdtemp(dir=path.parent, prefix=".mptune-"))
             # What marks a run goes first: half of one is none.
-            for route in sorted(earlier, key=lambda one: one.name != CONFIG):
+            for route in sorted(earlier, key=lambda name: name.name != CONFIG):
                 route.rename(away / route.name)
             shutil.rmtree(away)
         yield

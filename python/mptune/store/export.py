@@ -139,8 +139,8 @@ def _times(store: Store) -> Iterator[dict[str, Any]]:
         settings = json.loads(row["settings"])
         observation = store.observation(row["key"])
         for part, sent, many in _sent(settings, observation):
-            for connection, one in enumerate(many):
-                for number, taken_ns in enumerate(one.delays_ns):
+            for connection, observed in enumerate(many):
+                for number, taken_ns in enumerate(observed.delays_ns):
                     interval_ns = sent.get("interval_ns")
                     taken = {
                         "trial": row["id"],
@@ -149,8 +149,8 @@ def _times(store: Store) -> Iterator[dict[str, Any]]:
                         "time_ms": taken_ns / 1e6,
                         **({} if part is None else {"part": part, "connection": connection}),
                     }
-                    if one.pieces:
-                        piece = one.pieces[number]
+                    if observed.pieces:
+                        piece = observed.pieces[number]
                         taken["due_s"] = piece.at_ns / 1e9
                         taken |= {"bytes": piece.bytes, "stalled_ms": piece.stalled_ns / 1e6}
                     yield taken

@@ -314,7 +314,7 @@ def links(
 
     return Links(
         interfaces=named,
-        network=trial.topology.network(),
+        network=trial.topology.network(trial.seed),
         seed=trial.seed,
         settings=_settings(trial),
         recording=recording,

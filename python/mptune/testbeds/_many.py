@@ -37,15 +37,15 @@ def judged_result(trial: Trial, outcome: Outcome, bin_ns: int) -> Result:
     found = _results(trial, outcome)
     if not isinstance(trial.workload, Mix) or not found[0][1]:
         return found[0][1]
-    own = [(one, result) for one, result in found if one.part == 0 and result]
+    own = [(connection, result) for connection, result in found if connection.part == 0 and result]
     first = own[0][1]
     completed = [result["completion_ns"] for _, result in own if result["completion_ns"] is not None]
     kind, reason = _failure(trial.workload, found)
     return {
         **first,
-        "duration_ns": max(one.start_ns + result["duration_ns"] for one, result in own),
+        "duration_ns": max(connection.start_ns + result["duration_ns"] for connection, result in own),
         "in_order_bytes": _sum(own, "in_order_bytes"),
-        "bins": added([(one.start_ns, result["bins"]) for one, result in own], bin_ns),
+        "bins": added([(connection.start_ns, result["bins"]) for connection, result in own], bin_ns),
         "completion_ns": max(completed) if len(completed) == trial.workload.parts[0].connections else None,
         "delays_ns": [ns for _, result in own for ns in result["delays_ns"]],
         "pieces": [piece for _, result in own for piece in result.get("pieces", ())],
@@ -67,8 +67,8 @@ def parts_of(trial: Trial, outcome: Outcome) -> list[PartObservation]:
         PartObservation(
             connections=[
                 _connection(result, completes=part.workload.completes)
-                for one, result in found
-                if one.part == number and result
+                for connection, result in found
+                if connection.part == number and result
             ]
         )
         for number, part in enumerate(trial.workload.parts)
@@ -106,7 +106,7 @@ def _results(trial: Trial, outcome: Outcome) -> list[tuple[Connection, Result]]:
     ours = connections(trial)
     results = [outcome.result, *outcome.beside]
     results += [None] * (len(ours) - len(results))
-    return [(one, result or {}) for one, result in zip(ours, results, strict=False)]
+    return [(connection, result or {}) for connection, result in zip(ours, results, strict=False)]
 
 
 def _connection(result: Result, *, completes: bool) -> ConnectionObservation:
@@ -137,7 +137,7 @@ def _reinjected(results: Sequence[tuple[Connection, Result]]) -> int | None:
 def _failure(mix: Mix, found: Sequence[tuple[Connection, Result]]) -> tuple[str | None, str | None]:
     """Kind and reason of the first failure. Of many saturated senders some may starve."""
     for number, part in enumerate(mix.parts):
-        own = [result for one, result in found if one.part == number]
+        own = [result for connection, result in found if connection.part == number]
         is_crowd = part.connections > 1 and isinstance(part.workload, Bulk)
         may_starve = is_crowd and any(result and not result["failed"] for result in own)
         for place, result in enumerate(own, start=1):
@@ -152,10 +152,10 @@ def _failure(mix: Mix, found: Sequence[tuple[Connection, Result]]) -> tuple[str 
 def _by_path(own: Sequence[tuple[Connection, Result]], width_ns: int) -> Iterable[Result]:
     """One subflow for each pair of addresses: sums, mean of the smoothed RTTs, the smallest RTT."""
     grouped: dict[tuple[str, str], list[tuple[int, Result]]] = {}
-    for one, result in own:
+    for connection, result in own:
         for subflow in result["subflows"]:
             ends = subflow["local"], subflow["remote"]
-            grouped.setdefault(ends, []).append((one.start_ns, subflow))
+            grouped.setdefault(ends, []).append((connection.start_ns, subflow))
     for placed in grouped.values():
         subflows = [subflow for _, subflow in placed]
         yield {

@@ -59,8 +59,8 @@ class Between(msgspec.Struct, frozen=True, kw_only=True):
 
 def asked(own: Sequence[NamedInterface], others: Sequence[NamedInterface]) -> list[tuple[str, str]]:
     """Pairs of addresses, of which the first is any, whose route shows what routing selects."""
-    reached = [(family, one.reached_at(family)) for one in others for family in FAMILIES]
-    there = {family for one in own for family in FAMILIES if one.address(family) is not None}
+    reached = [(family, interface.reached_at(family)) for interface in others for family in FAMILIES]
+    there = {family for interface in own for family in FAMILIES if interface.address(family) is not None}
     return [(ANY[family], to) for family, to in dict.fromkeys(reached) if to is not None and family in there]
 
 
@@ -76,8 +76,8 @@ def between(
     ----------
     leaves : of the sender's host, by which device packets leave (`asked` too).
     """
-    ours = {one.index: one for one in named["local"]}
-    theirs = {one.index: one for one in named["remote"]}
+    ours = {interface.index: interface for interface in named["local"]}
+    theirs = {interface.index: interface for interface in named["remote"]}
     ends = {side: _end(facts[side], named[side]) for side in facts}
     pairs = dict(_pairs(topology.paths, ours, theirs))
     client, server = ends.get("local"), ends.get("remote")
@@ -97,7 +97,12 @@ def between(
         first,
         {pair for pair in pairs.values() if network.dual or (":" in pair[0]) == (":" in here)},
         msgspec.structs.replace(network, blocked=cut),
-        {address: one.device for one in ours.values() for address in (one.ipv4, one.ipv6) if address},
+        {
+            address: interface.device
+            for interface in ours.values()
+            for address in (interface.ipv4, interface.ipv6)
+            if address
+        },
     )
     names = {side: facts[side].name for side in facts}
     return Between(
@@ -133,10 +138,10 @@ def _pairs(
 def _end(facts: HostFacts, named: Sequence[NamedInterface]) -> End | None:
     own = [each["ip"] for device in facts.looked["interfaces"] for each in device["addresses"]]
     outside = {
-        address: one.public[family]
-        for one in named
+        address: interface.public[family]
+        for interface in named
         for family in FAMILIES
-        if family in one.public and (address := one.address(family)) is not None
+        if family in interface.public and (address := interface.address(family)) is not None
     }
     return end_of(facts.looked, tuple(own), outside)
 
@@ -145,8 +150,8 @@ def _blocked(
     client: End, own: Sequence[NamedInterface], leaves: Sequence[Mapping[str, Any]]
 ) -> tuple[dict[Pair, str], dict[Pair, str]]:
     """Pairs whose packets leave by another device, which rules mend, and those that have no route."""
-    devices = {address: one.device for one in own for address in (one.ipv4, one.ipv6)}
-    bound = {one.address for one in client.endpoints if one.device is not None}
+    devices = {address: interface.device for interface in own for address in (interface.ipv4, interface.ipv6)}
+    bound = {endpoint.address for endpoint in client.endpoints if endpoint.device is not None}
     routed: dict[Pair, str] = {}
     cut: dict[Pair, str] = {}
     for way in leaves:
@@ -167,7 +172,7 @@ def _selected(own: Sequence[NamedInterface], leaves: Sequence[Mapping[str, Any]]
         family = next((name for name, text in ANY.items() if text == way["from"]), None)
         if family is None:
             continue
-        by = (one.address(family) for one in own if one.device == way["device"])
+        by = (interface.address(family) for interface in own if interface.device == way["device"])
         address = next((text for text in by if text is not None), None)
         # By another device than those of the file: as where connections begin.
         if address is not None or way["device"] is None:
@@ -178,7 +183,9 @@ def _selected(own: Sequence[NamedInterface], leaves: Sequence[Mapping[str, Any]]
 def _path(
     label: str, pair: Pair, client: End, server: End, first: Pair, network: Network, found: Prediction
 ) -> PathSubflow:
-    there = [one for each in found.possible for one in each if (one.client, one.server) == pair]
+    there = [
+        subflow for each in found.possible for subflow in each if (subflow.client, subflow.server) == pair
+    ]
     sure = pair in found.surely
     why = "" if sure else because(client, server, first, pair, network, found)
     if there and not sure:
@@ -188,7 +195,7 @@ def _path(
         client=pair[0],
         server=pair[1],
         comes_up=True if sure else None if there else False,
-        standby=any(one.backup for one in there),
+        standby=any(subflow.backup for subflow in there),
         first=pair[0] == first[0] and server.own(first[1]) == pair[1],
         because=why,
     )

@@ -193,8 +193,8 @@ class NamespacesTestbed(Testbed):
         labels = assignment.labels(plan.assignment.paths)
         numbers = {path.label: number for number, path in enumerate(trial.topology.paths)}
         samples = [
-            {**one, "path": labels.get((_host(one["local"]), _host(one["remote"])))}
-            for one in (outcome.result or {}).get("samples", [])
+            {**sample, "path": labels.get((_host(sample["local"]), _host(sample["remote"])))}
+            for sample in (outcome.result or {}).get("samples", [])
         ]
         unrecorded = (outcome.report or {}).get("unrecorded", 0)
         return observation, run_of(trial, observation, packets, samples, numbers, unrecorded)

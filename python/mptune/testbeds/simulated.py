@@ -108,6 +108,7 @@ _WEIGHING = "kernel"
 
 #: Keys of the core's workload, as a trial has them.
 _KEYS = {
+    "starts_ns": "connections",
     "workload.duration_ns": "duration_ns",
     "workload.ends_early": "ends_early",
     "workload.bytes": "transfer_bytes",
@@ -186,7 +187,7 @@ def _spec(trial: Trial) -> dict[str, object]:
         return numbers[label]
 
     return {
-        "network": topology.network() | {"lsrr_honoured": trial.lsrr_honoured},
+        "network": topology.network(trial.seed) | {"lsrr_honoured": trial.lsrr_honoured},
         **trial.members,
         "protocol": trial.protocol,
         # Over both, each path has its own.
@@ -290,14 +291,14 @@ def _parts(trial: Trial, outcome: _Outcome) -> list[PartObservation]:
         PartObservation(
             connections=[
                 ConnectionObservation(
-                    duration_ns=one.duration_ns,
-                    bytes=one.bytes,
-                    retransmitted=one.retransmitted,
-                    completion_ns=one.completion_ns if part.workload.completes else None,
-                    delays_ns=one.delays_ns,
-                    pieces=one.pieces,
+                    duration_ns=connection.duration_ns,
+                    bytes=connection.bytes,
+                    retransmitted=connection.retransmitted,
+                    completion_ns=connection.completion_ns if part.workload.completes else None,
+                    delays_ns=connection.delays_ns,
+                    pieces=connection.pieces,
                 )
-                for one in flow.connections
+                for connection in flow.connections
             ]
         )
         for part, flow in zip(trial.workload.parts, found, strict=True)

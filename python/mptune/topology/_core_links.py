@@ -19,8 +19,9 @@ from mptune.topology._link_effects import EffectsReader, Fields, Found, bounded
 from mptune.topology._schedules import Steps, read_steps
 from mptune.topology._schema import SegmentValues
 from mptune.topology._sites import UNKNOWN, CoreSegment
-from mptune.topology._trace import Trace, trace_in
+from mptune.topology._trace import Trace, trace_of
 from mptune.topology._values import Ledger, Origin
+from mptune.topology.traces import WAYS, schedule
 
 
 class Level(NamedTuple):
@@ -53,7 +54,7 @@ class LinkReader:
         self, key: str, levels: Sequence[Level], ledger: Ledger, folder: Folder, no_cap: str
     ) -> None:
         self._key, self._levels, self._ledger, self._no_cap = key, levels, ledger, no_cap
-        self._trace = trace_in(folder)
+        self._folder = folder
         self._reader = EffectsReader(ledger, self._find)
 
     def segment(self, core_rtt_ns: int | None) -> CoreSegment:
@@ -118,27 +119,43 @@ class LinkReader:
     def _line(self, name: str, found: Found) -> tuple[int, Trace | None]:
         if name == "rate":
             return self._ledger.read(found.key, found.raw, RATE, found.origin), None
-        trace = self._ledger.read(found.key, found.raw, self._trace, found.origin)
-        return trace.mean_bps, trace
+        trace = trace_of(self._ledger, found.key, found.raw, found.origin, self._folder)
+        means = {trace.mean_bps(way) for way in WAYS}
+        delays = trace.recording is not None and trace.recording.delay
+        mean = means.pop()
+        if mean is None or means or delays:
+            expected = "expected a trace of one rate for both ways, and of no RTTs (interfaces take those)"
+            raise InputError(self._ledger.where, found.key, f"{expected}, found {trace.name}")
+        return mean, trace
 
     def _effects(self, cap: _Cap) -> tuple[Effects, Effects]:
         """Effects of both directions: rate limits either way, and what happens to data on the wire."""
         steps = self._steps(cap)
         base = None if cap.trace else cap.rate_bps
-        times = None if cap.trace is None else cap.trace.times_ms
+        times = None if cap.trace is None else cap.trace.times_ms or None
+        recording = None if cap.trace is None else cap.trace.recording
 
-        def schedule(*, lossy: bool) -> Schedule | None:
+        def over_time(*, lossy: bool) -> Schedule | None:
+            if recording is not None:
+                return schedule(recording, None, recording if lossy and recording.loss else None, WAYS[0])
             return None if steps is None else steps.of_link("rate", base, lossy=lossy)
 
-        back = Effects(trace_ms=times, schedule=schedule(lossy=False), **cap.effects)
+        back = Effects(trace_ms=times, schedule=over_time(lossy=False), **cap.effects)
         forward = Effects(
-            trace_ms=times, schedule=schedule(lossy=True), **cap.effects, **self._reader.on_wire()
+            trace_ms=times, schedule=over_time(lossy=True), **cap.effects, **self._reader.on_wire()
         )
+        if back.model is not None and (times is not None or back.schedule is not None or forward.schedule):
+            expected = "expected a fixed rate and delay beside it, without a trace or a schedule"
+            raise InputError(self._ledger.where, inside(self._key, "model"), expected)
         return forward, back
 
     def _steps(self, cap: _Cap) -> Steps | None:
         fixed = {"rate": cap.rate_bps is not None and cap.trace is None}
+        recorded = cap.trace is not None and cap.trace.recording is not None
         for level in self._levels:
+            if recorded and level.table.schedule is not None:
+                expected = "expected either a schedule or a trace with rates over time, found both"
+                raise InputError(self._ledger.where, inside(level.key, "schedule"), expected)
             steps = read_steps(self._ledger, level.key, level.table, level.origin, fixed)
             if steps is not None:
                 return steps

@@ -14,6 +14,7 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from mptune import units
+from mptune.topology import _over_time
 from mptune.topology._declared import Ahead, Effect, On, Parameter, Values, declared
 from mptune.topology._defaults import Assumption
 from mptune.topology._kinds import (
@@ -28,8 +29,11 @@ from mptune.topology._kinds import (
     SOME_TIME,
     SWITCH,
 )
+from mptune.topology.models import Mobile5g, Starlink, Wifi
 
 _PPB = 10**9
+#: Steps of a value from which on it is described by figures.
+_MANY = 10
 _FULL_PACKET = 1500
 _BIT_NS_PER_BYTE = 8 * 10**9
 #: Significant digits in descriptions.
@@ -229,6 +233,10 @@ class FqCodel(_ControlledDelay, frozen=True, kw_only=True, tag="fq_codel", tag_f
 Aqm = Red | Codel | FqCodel | StepMarking
 
 
+#: A course that is drawn for every seed.
+Model = Starlink | Mobile5g | Wifi
+
+
 _RUNS = "no bad_loss given: the bad state loses everything (the simple Gilbert model), so bursts are runs"
 
 
@@ -307,7 +315,28 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         if rate_bps is not None and any(step.rate_bps is not None for step in self.steps):
             mean = self.mean(rate_bps, lambda step: step.rate_bps)
             what += f", {rate_in_words(mean)} in the long run"
-        return what
+        return what + "".join(f", {part}" for part in self._figures())
+
+    def _figures(self) -> Iterator[str]:
+        """What is to be said of values that change so often that nobody reads their steps."""
+        for what, value, write in (
+            ("rate", lambda step: step.rate_bps, rate_in_words),
+            ("delay", lambda step: step.delay_ns, time_in_words),
+        ):
+            if values := self.held(value):
+                low, high = (write(_over_time.quantile(values, share)) for share in (0.05, 0.95))
+                yield f"{what} {low} to {high} in 90 % of the time"
+        for value, nothing in ((lambda step: step.rate_bps, 0), (lambda step: step.loss_ppb, _PPB)):
+            if values := self.held(value):
+                count, time = _over_time.outages(values, nothing)
+                if count:
+                    yield f"{count} outage{'s' if count > 1 else ''} of {time_in_words(time)} in all"
+
+    def held(self, value: Callable[[Step], int | None]) -> list[tuple[int, int]]:
+        """One of the values with the times, ns, for which each holds; empty if it hardly ever changes."""
+        changes = [(step.at_ns, found) for step in self.steps if (found := value(step)) is not None]
+        varies = len(changes) >= _MANY and len({value for _, value in changes}) > 1
+        return _over_time.held(changes, self.period_ns) if varies else []
 
 
 class Effects(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -322,6 +351,7 @@ class Effects(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     schedule: Schedule | None = None
     bucket: Annotated[TokenBucket | None, On("rate", both=False)] = None
     aqm: Annotated[Aqm | None, On("queue", "discipline", plain="droptail")] = None
+    model: Annotated[Model | None, On("queue", plain="steady")] = None
     gilbert_elliott: Annotated[GilbertElliott | None, On("wire")] = None
     reorder: Annotated[Reorder | None, On("wire")] = None
     duplicate_ppb: Annotated[

@@ -15,7 +15,8 @@ from mptune.errors import one_of
 
 T = TypeVar("T")
 
-_MIN_RATE = 100
+#: The lowest rate of a link that the core takes; below, nothing passes.
+MIN_RATE_BPS = 100
 _MAX_TIME = 100 * 10**9
 _MAX_MOMENT = 10**6 * 10**9
 _FULL_PACKET = 1500
@@ -45,8 +46,8 @@ class Kind(NamedTuple, Generic[T]):
 
 def _rate(text: str) -> int:
     value = units.parse_rate(text)
-    if value < _MIN_RATE:
-        raise ValueError(f"expected a rate above zero (at least {_MIN_RATE} bit/s), found {quoted(text)}")
+    if value < MIN_RATE_BPS:
+        raise ValueError(f"expected a rate above zero (at least {MIN_RATE_BPS} bit/s), found {quoted(text)}")
     return value
 
 

@@ -244,9 +244,20 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Every link in one direction, in the order of `network()`."""
         return links(self.sender, self.receiver, self.paths)
 
-    def network(self) -> dict[str, Any]:
-        """Description of links and paths as the core reads it (JSON types only)."""
-        network = describe(self.sender, self.receiver, self.paths, self.background)
+    @property
+    def varies(self) -> bool:
+        """True if the rate, the delay or the loss of a link changes with time."""
+        effects = [link.effects for link in self.links]
+        return any(each.trace_ms or each.schedule or each.model for each in effects)
+
+    def network(self, seed: int = 0) -> dict[str, Any]:
+        """Description of links and paths as the core reads it (JSON types only).
+
+        Parameters
+        ----------
+        seed : of the trial: links with a `model` have another course for each.
+        """
+        network = describe(self.sender, self.receiver, self.paths, self.background, seed)
         labels = [path.label for path in self.paths]
         return network | {
             "initial_path": labels.index(self.initial_path),

@@ -8,13 +8,17 @@ it; such links have no queue unless a token bucket needs one.
 """
 
 from collections.abc import Sequence
+from random import Random
 from typing import Any, NamedTuple
 
 import msgspec
 
-from mptune.topology._effects import Effects
+from mptune.topology._effects import Effects, Model, Schedule, Step
 from mptune.topology._flows import Background, TcpBackground, UdpBackground
+from mptune.topology._kinds import MIN_RATE_BPS
+from mptune.topology._over_time import blocks
 from mptune.topology._sites import CoreSegment, Path, SharedSegment, Site
+from mptune.topology.models import Moment
 
 
 class Link(NamedTuple):
@@ -33,6 +37,17 @@ class Link(NamedTuple):
         """Each of its effects for people; empty if it has none."""
         return self.effects.words(self.rate_bps)
 
+    def courses(self, width: int) -> list[tuple[str, str]]:
+        """Names of values that change often, each with a line of blocks from 0 to its largest."""
+        model = self.effects.model
+        schedule = self.effects.schedule if model is None else drawn(self, model, 0)
+        if schedule is None:
+            return []
+        which = "" if model is None else ", drawn"
+        values = {"rate": schedule.held(lambda step: step.rate_bps)}
+        values["delay"] = schedule.held(lambda step: step.delay_ns)
+        return [(f"{name}{which}", blocks(held, width)) for name, held in values.items() if held]
+
 
 def links(sender: Site, receiver: Site, paths: Sequence[Path]) -> list[Link]:
     """Every link: two of each interface, sender's first; two of each segment, shared ones last."""
@@ -47,12 +62,17 @@ def shared(paths: Sequence[Path]) -> dict[str, SharedSegment]:
 
 
 def describe(
-    sender: Site, receiver: Site, paths: Sequence[Path], background: Sequence[Background]
+    sender: Site, receiver: Site, paths: Sequence[Path], background: Sequence[Background], seed: int
 ) -> dict[str, Any]:
-    """Return links, routes and background of the core's `NetworkSpec` as JSON types."""
+    """Return links, routes and background of the core's `NetworkSpec` as JSON types.
+
+    Parameters
+    ----------
+    seed : that the courses of models are drawn from.
+    """
     labels = [path.label for path in paths]
     network: dict[str, Any] = {
-        "links": [_described(link, background) for link in links(sender, receiver, paths)],
+        "links": [_described(link, background, seed) for link in links(sender, receiver, paths)],
         "paths": _routes(sender, receiver, paths),
     }
     if flows := [flow for flow in background if isinstance(flow, TcpBackground)]:
@@ -109,9 +129,12 @@ def _routes(sender: Site, receiver: Site, paths: Sequence[Path]) -> list[dict[st
     return routes
 
 
-def _described(link: Link, background: Sequence[Background]) -> dict[str, Any]:
+def _described(link: Link, background: Sequence[Background], seed: int) -> dict[str, Any]:
     """Description of a link, without effects it does not have."""
-    described: dict[str, Any] = link._asdict() | _plain(link.effects)
+    effects = link.effects
+    if effects.model is not None:
+        effects = msgspec.structs.replace(effects, model=None, schedule=drawn(link, effects.model, seed))
+    described: dict[str, Any] = link._asdict() | _plain(effects)
     del described["effects"]
     if link.effects.trace_ms is not None:
         described["rate_bps"] = None
@@ -119,6 +142,24 @@ def _described(link: Link, background: Sequence[Background]) -> dict[str, Any]:
     if sources:
         described["udp"] = [_without_place(source) for source in sources]
     return described
+
+
+def drawn(link: Link, model: Model, seed: int) -> Schedule:
+    """The course of a link by its model; both directions have what happens to them at once from one draw."""
+    place, _, way = link.name.rpartition(" ")
+    events, rates = Random(f"model/{seed}/{place}"), Random(f"model/{seed}/{place}/{way}")
+    return Schedule(
+        steps=tuple(_step(link, moment) for moment in model.course(events, rates)), period_ns=model.lasts_ns
+    )
+
+
+def _step(link: Link, moment: Moment) -> Step:
+    rate = None if link.rate_bps is None else round(link.rate_bps * moment.rate)
+    return Step(
+        at_ns=moment.at_ns,
+        rate_bps=rate if rate is None or rate >= MIN_RATE_BPS else 0,
+        delay_ns=link.delay_ns + moment.delay_ns,
+    )
 
 
 def _without_place(flow: Background) -> dict[str, Any]:

@@ -104,9 +104,17 @@ def _move(raw: dict[str, Any], old: File, new: File) -> None:
     tables += [row for site in raw["sites"].values() for row in site["interfaces"]]
     for table in tables:
         for key in _FILES:
-            holder, last = (table[key], "value") if isinstance(table.get(key), dict) else (table, key)
+            holder, last = _name_in(table, key)
             if isinstance(holder.get(last), str):
                 holder[last] = os.path.relpath((old / holder[last]).resolve(), new.resolve())
+
+
+def _name_in(table: dict[str, Any], key: str) -> tuple[dict[str, Any], str]:
+    """Where the name of a trace is: a value, a value with its origin, or a table with `file`."""
+    inner = table.get(key)
+    if not isinstance(inner, dict):
+        return table, key
+    return _name_in(inner, "file") if "file" in inner else (inner, "value")
 
 
 def _lines(raw: Mapping[str, Any]) -> Iterator[str]:

@@ -12,12 +12,11 @@ from mptune.errors import InputError
 from mptune.tables import inside
 from mptune.topology._effects import Schedule, Step
 from mptune.topology._groups import Group
-from mptune.topology._kinds import CHANCE, MOMENT, PERIOD, STEP_RATE, TIME
+from mptune.topology._kinds import CHANCE, MIN_RATE_BPS, MOMENT, PERIOD, STEP_RATE, TIME
 from mptune.topology._schema import InterfaceStepTable, InterfaceTable, SegmentStepTable, SegmentValues
 from mptune.topology._values import Ledger, Origin
 
 _KINDS = {"up": STEP_RATE, "down": STEP_RATE, "rate": STEP_RATE, "delay": TIME, "loss": CHANCE}
-_MIN_RATE = 100
 _WHOLE = units.FRACTIONS[""]
 
 
@@ -119,10 +118,9 @@ class Steps:
     def _check(self, schedule: Schedule, rate: str, base_bps: int | None) -> None:
         if base_bps is not None:
             mean = schedule.mean(base_bps, lambda step: step.rate_bps)
-            if mean < _MIN_RATE:
-                expected = (
-                    f"expected at least {_MIN_RATE} bit/s in the long run: a later step or a schedule_period"
-                )
+            if mean < MIN_RATE_BPS:
+                least = f"expected at least {MIN_RATE_BPS} bit/s in the long run"
+                expected = f"{least}: a later step or a schedule_period"
                 found = f"{units.format_rate(mean)}{'' if self._period_ns else ' for ever'}"
                 raise InputError(self._where, self._last(rate), f"{expected}, found {found}")
         if schedule.mean(0, lambda step: step.loss_ppb) == _WHOLE:

@@ -2,8 +2,8 @@
 
     name, description, sender, receiver, initial_path, lsrr = "honoured" | "ignored"
     [sites.<abbreviation>]                  name, location, lat, lon, ssh
-    [[sites.<abbreviation>.interfaces]]     isp, abbr, adsl, up or trace_up, down or trace_down, delay,
-                                            jitter, loss, queue*, effects* (`_effects`), schedule,
+    [[sites.<abbreviation>.interfaces]]     isp, abbr, adsl, up or trace_up, down or trace_down, trace,
+                                            delay, jitter, loss, queue*, effects* (`_effects`), schedule,
                                             schedule_period, ipv4, ipv6, device, metered, max_data,
                                             price_per_gb, monthly_data
     [core]                                  what segments leave out: rtt or delay, jitter, loss, rate or
@@ -96,6 +96,7 @@ class InterfaceTable(_AccessEffects, kw_only=True):
     down: Any = None
     trace_up: Any = None
     trace_down: Any = None
+    trace: Any = None
     delay: Any = None
     jitter: Any = None
     queue: Any = None
@@ -172,6 +173,21 @@ class SegmentStepTable(SourcedTable, kw_only=True):
     rate: Any = None
     delay: Any = None
     loss: Any = None
+
+
+class TraceTable(SourcedTable, kw_only=True):
+    """A trace with what is to be done with it."""
+
+    file: Any
+    format: Any = None
+    start: Any = None
+    stop: Any = None
+    gaps: Any = None
+    ends: Any = None
+    mean: Any = None
+    elsewhere: Any = None
+    one_way: Any = None
+    rows: Any = None
 
 
 class TcpTable(SourcedTable, kw_only=True):

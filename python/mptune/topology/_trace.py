@@ -1,89 +1,208 @@
-"""Rate traces in mahimahi's format: a text file with one time per line, in ms, at which 1500 bytes can leave.
+"""The traces of a topology file: what a key names, in any format, and the part of it that is meant.
 
-The times do not decrease; the last one is the period after which the trace repeats. What mahimahi refuses
-(`src/frontend/link_queue.cc`) is refused here too: no line, an empty line, a period of 0. The core determines
-what a trace does to packets.
+A key has the name of a file beside the topology file, or a table with `file` and what is to be done with it.
+The formats are in `traces`; the core determines what a trace does to packets.
 """
 
-from collections.abc import Callable
+from __future__ import annotations
+
+import gzip
+import io
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from mptune import units
 from mptune._text import quoted
-from mptune.files import read_text
-from mptune.topology._kinds import RATE, Kind
+from mptune.errors import InputError
+from mptune.files import LIMIT, read_bytes
+from mptune.tables import inside
+from mptune.topology._groups import Group
+from mptune.topology._kinds import RATE, SWITCH, TIME, Kind, choice
+from mptune.topology._schema import TraceTable
+from mptune.topology._values import Ledger, Origin
+from mptune.topology.traces import (
+    FORMATS,
+    GAPS,
+    NAMES,
+    Part,
+    Recording,
+    Source,
+    mahimahi,
+    moment,
+    others,
+    recognised,
+    recorded,
+)
 
 #: Longest name of a trace, characters.
 _LONGEST = 200
-_MAX_MS = 2**32 - 1
-_MAX_DIGITS = len(str(_MAX_MS))
-_BIT_MS_PER_OPPORTUNITY = 1500 * 8 * 1000
+_GZIP = b"\x1f\x8b"
+#: Most `rows` of a trace, and their longest value, characters.
+_MOST_ROWS = 20
+_MAX_RELATIVE = 10**6 * 10**9
 
 
 class Trace(NamedTuple):
-    """A file's name as given, and the times in it, ms."""
+    """A trace as read: mahimahi's opportunities, or a recording.
+
+    Attributes
+    ----------
+    name : of the file as given.
+    times_ms : times of opportunities; empty if there is a recording instead.
+    recording : what any other format has.
+    kind : name of the format.
+    """
 
     name: str
     times_ms: tuple[int, ...]
+    recording: Recording | None = None
+    kind: str = mahimahi.NAME
 
-    @property
-    def mean_bps(self) -> int:
-        """Long-run mean rate of a fully used trace, rounded down."""
-        return len(self.times_ms) * _BIT_MS_PER_OPPORTUNITY // self.times_ms[-1]
+    def mean_bps(self, way: str) -> int | None:
+        """Long-run mean rate of a way, bit/s, rounded down; None if the trace has no rates."""
+        if self.recording is None:
+            return mahimahi.mean_bps(self.times_ms)
+        series = self.recording.rate.get(way)
+        return None if series is None else int(self.recording.mean(series))
 
 
-def trace_in(folder: Path) -> Kind[Trace]:
+def trace_of(ledger: Ledger, key: str, raw: object, origin: Origin, folder: Path) -> Trace:
+    """The trace at a key.
+
+    Parameters
+    ----------
+    raw : as written: a name, a value with its origin, or a table with `file`.
+    folder : where relative names start.
+
+    Raises
+    ------
+    InputError : anything that is not as expected.
+    """
+    if not (isinstance(raw, dict) and "file" in raw):
+        return ledger.read(key, raw, _kind(folder, None, Source(""), Part()), origin)
+    group = Group(ledger, key, raw, TraceTable, origin)
+    kind = group.optional("format", choice({name: name for name in NAMES}))
+    part = Part(
+        start_ns=group.optional("start", _START) or 0,
+        stop_ns=group.optional("stop", _START),
+        gaps=group.optional("gaps", choice({name: name for name in GAPS})) or GAPS[0],
+        mean_bps=group.optional("mean", RATE),
+        elsewhere_ns=group.optional("elsewhere", TIME) or 0,
+        hold=group.optional("ends", choice({"repeat": False, "hold": True})) or False,
+    )
+    one_way = group.optional("one_way", SWITCH) or False
+    source = Source("", _rows(ledger.where, inside(key, "rows"), raw.get("rows")), one_way)
+    trace = group.value("file", _kind(folder, kind, source, part))
+    if trace.recording is None:
+        given = next((name for name in raw if name in _OF_RECORDINGS), None)
+        if given is not None:
+            expected = f"expected a trace of another format than mahimahi beside it, found {trace.name}"
+            raise group.refuse(given, expected)
+    return trace
+
+
+#: Keys that mahimahi's traces, which are played as they are, do not have.
+_OF_RECORDINGS = ("start", "stop", "gaps", "mean", "elsewhere", "ends", "one_way", "rows")
+
+
+def _start(text: str) -> int:
+    """A time since the first entry, or a date with a time of day."""
+    if "-" in text:
+        return moment(text, 0)
+    value = units.parse_time(text)
+    if value > _MAX_RELATIVE:
+        most = units.format_time(_MAX_RELATIVE)
+        raise ValueError(f"expected at most {most} or a date, found {quoted(text)}")
+    return value
+
+
+_START = Kind(_start, units.format_time, "90 s")
+
+
+def _rows(where: str, key: str, raw: object) -> Mapping[str, str]:
+    if raw is None:
+        return {}
+    if (
+        not isinstance(raw, dict)
+        or len(raw) > _MOST_ROWS
+        or not all(isinstance(value, str) and len(value) <= _LONGEST for value in raw.values())
+    ):
+        expected = 'expected a table of columns and texts such as { unit_id = "386" }'
+        raise InputError(where, key, f"{expected}, found {quoted(raw)}")
+    return raw
+
+
+def _kind(folder: Path, kind: str | None, source: Source, part: Part) -> Kind[Trace]:
     """Kind of a value that names a trace, relative to a folder."""
-    return Kind(_reader(folder), _shown, "lte.trace")
+    return Kind(_reader(folder, kind, source, part), _shown, "lte.trace")
 
 
-def _reader(folder: Path) -> Callable[[str], Trace]:
+def _reader(folder: Path, kind: str | None, source: Source, part: Part) -> Callable[[str], Trace]:
     def read(name: str) -> Trace:
         if not name.isprintable() or len(name) > _LONGEST:
             raise ValueError(f"expected the name of a file, found {quoted(name)}")
-        trace = Trace(name, tuple(_times(name, _lines(folder / name, name))))
-        if trace.times_ms[-1] == 0:
-            raise ValueError(f"expected a last time above 0 in {name}: it is the period")
-        try:
-            RATE.parse(f"{trace.mean_bps} bit/s")
-        except ValueError:
-            found = units.format_rate(trace.mean_bps)
-            raise ValueError(f"expected at least 100 bit/s on average in {name}, found {found}") from None
+        text = _text(folder / name, name)
+        chosen = recognised(text) if kind is None else FORMATS.get(kind)
+        if chosen is None:
+            trace = Trace(name, mahimahi.opportunities(name, text, others()))
+        else:
+            try:
+                recording = recorded(source._replace(text=text), chosen, part)
+            except ValueError as error:
+                raise ValueError(f"{name}: {error}") from None
+            trace = Trace(name, (), recording, chosen.name)
+        for way in ("up", "down"):
+            _check_mean(trace, trace.mean_bps(way))
         return trace
 
     return read
 
 
-def _shown(trace: Trace) -> str:
-    period = units.format_time(trace.times_ms[-1] * 10**6)
-    return f"{trace.name}, {units.format_rate(trace.mean_bps, 4)} on average, repeating after {period}"
-
-
-def _lines(file: Path, name: str) -> list[str]:
+def _check_mean(trace: Trace, mean_bps: int | None) -> None:
+    if mean_bps is None:
+        return
     try:
-        lines = read_text(file, encoding="ascii").splitlines()
+        RATE.parse(f"{mean_bps} bit/s")
+    except ValueError:
+        found = units.format_rate(mean_bps)
+        raise ValueError(f"expected at least 100 bit/s on average in {trace.name}, found {found}") from None
+
+
+def _shown(trace: Trace) -> str:
+    recording = trace.recording
+    if recording is None:
+        period = units.format_time(trace.times_ms[-1] * 10**6)
+        mean = units.format_rate(mahimahi.mean_bps(trace.times_ms), 4)
+        return f"{trace.name}, {mean} on average, repeating after {period}"
+    length = units.format_time(recording.length_ns, 4)
+    ends = "then held" if recording.hold else "repeating"
+    return f"{trace.name} ({trace.kind}), {recording.entries} measurements in {length}, {ends}"
+
+
+def _text(file: Path, name: str) -> str:
+    try:
+        content = read_bytes(file)
+        if content.startswith(_GZIP):
+            content = _unpacked(content, name)
+        text = content.decode()
     except FileNotFoundError:
         raise ValueError(f"expected a trace beside the topology file, found no file {name}") from None
     except UnicodeDecodeError:
-        raise ValueError(f"expected whole numbers of milliseconds, one per line, in {name}") from None
+        expected = f"expected whole numbers of milliseconds, one per line, in {name}, or {others()}"
+        raise ValueError(f"{expected}, found other bytes than UTF-8") from None
     except OSError as error:
-        raise ValueError(f"expected a readable file: {name}: {error.strerror}") from None
-    if not lines:
-        raise ValueError(f"expected at least one time in {name}, found an empty file")
-    return lines
+        raise ValueError(f"expected a readable file: {name}: {error.strerror or error}") from None
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _times(name: str, lines: list[str]) -> list[int]:
-    times: list[int] = []
-    before = 0
-    for number, line in enumerate(lines, start=1):
-        if not line.isdigit() or len(line) > _MAX_DIGITS or (time := int(line)) > _MAX_MS:
-            expected = f"expected a whole number of milliseconds below 2^32 in line {number} of {name}"
-            raise ValueError(f"{expected}, found {quoted(line[:20])}")
-        if time < before:
-            expected = f"expected times that do not decrease in {name}"
-            raise ValueError(f"{expected}, found {time} after {before} in line {number}")
-        times.append(time)
-        before = time
-    return times
+def _unpacked(content: bytes, name: str) -> bytes:
+    """What a compressed file has in it, which may be as large as a file that is not."""
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(content)) as packed:
+            found = packed.read(LIMIT + 1)
+    except (OSError, EOFError) as error:
+        raise ValueError(f"expected a whole compressed file: {name}: {error}") from None
+    if len(found) > LIMIT:
+        raise ValueError(f"expected at most {units.format_size(LIMIT)} in {name}, found more")
+    return found

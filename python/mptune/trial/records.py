@@ -124,15 +124,19 @@ def parts_of(observation: Observation) -> tuple[PartRecord, ...]:
 
 
 def _part(part: PartObservation) -> PartRecord:
-    rates = [one.throughput_bps for one in part.connections]
-    done = [one.completion_ns / 1e9 for one in part.connections if one.completion_ns is not None]
+    rates = [connection.throughput_bps for connection in part.connections]
+    done = [
+        connection.completion_ns / 1e9
+        for connection in part.connections
+        if connection.completion_ns is not None
+    ]
     index = fairness(rates) if len(rates) > 1 else None
     return PartRecord(
         throughput_mbps=sum(rates) / 1e6,
         completion_s=max(done, default=None),
         fairness=None if index is None else 100 * index,
-        delays_ms=in_ms(ns for one in part.connections for ns in one.delays_ns),
-        pieces=tuple(piece for one in part.connections for piece in one.pieces),
+        delays_ms=in_ms(ns for connection in part.connections for ns in connection.delays_ns),
+        pieces=tuple(piece for connection in part.connections for piece in connection.pieces),
     )
 
 

@@ -91,8 +91,8 @@ def _endpoints(end: End, row: Mapping[str, Any]) -> Iterator[Endpoint]:
     if there is None or row.get("absent") or not set(there.flags) ^ set(flags) <= _IN_PLACE:
         yield from (endpoint for endpoint in end.endpoints if endpoint is not there)
         if not row.get("absent"):
-            number = max((one.id for one in end.endpoints), default=0) + 1
+            number = max((known.id for known in end.endpoints), default=0) + 1
             yield Endpoint(address=row["address"], flags=flags, id=number, device=row.get("device"))
         return
     changed = msgspec.structs.replace(there, flags=flags)
-    yield from (changed if one is there else one for one in end.endpoints)
+    yield from (changed if known is there else known for known in end.endpoints)

@@ -69,7 +69,7 @@ class Half:
         self.local = first.local if role == "client" else end.own(first.remote) or first.remote
         self.remote = first.remote if role == "client" else other.seen(first.local)
         self.endpoints = list(end.endpoints)
-        self.free = {one.id for one in self.endpoints}
+        self.free = {endpoint.id for endpoint in self.endpoints}
         self.first_id = 0
         self.accounted = False
         self.announcements = self.accepted = self.used = self.extra = 0
@@ -88,7 +88,7 @@ class Half:
 
     def count(self, flag: str) -> int:
         """Endpoints with a flag (mptcp_pm_get_endp_signal_max and its like)."""
-        return sum(flag in one.flags for one in self.end.endpoints)
+        return sum(flag in endpoint.flags for endpoint in self.end.endpoints)
 
     def matches(self, local: str, remote: str) -> bool:
         """mptcp_pm_addr_families_match."""
@@ -165,9 +165,9 @@ class Half:
                 self.extra += 1
                 yield self._join(local, number, self.remote, 0)
             return
-        known = {self._there(one) for one in self.subflows if self._here(one) == number}
+        known = {self._there(subflow) for subflow in self.subflows if self._here(subflow) == number}
         known |= {0} if number == 0 else set()
-        theirs = [(self._there(one), self._towards(one), one.port) for one in self.subflows]
+        theirs = [(self._there(subflow), self._towards(subflow), subflow.port) for subflow in self.subflows]
         opened = 0
         for remote_id, remote, port in ((0, self.remote, 0), *theirs):
             barred = remote_id in known or (self.denied and not remote_id)
@@ -207,7 +207,7 @@ class Half:
 
     def _is_pending(self) -> bool:
         """mptcp_pm_nl_check_work_pending."""
-        if self.extra == self.limit or not any(one.id in self.free for one in self.endpoints):
+        if self.extra == self.limit or not any(endpoint.id in self.free for endpoint in self.endpoints):
             self.pending = False
             return False
         return True
@@ -223,8 +223,11 @@ class Half:
         if foreign or deaf or not self.end.managed:
             return
         self._account_first()
-        there = [(self.remote, 0), *((self._towards(one), one.port) for one in self.subflows)]
-        if any(one == address and (not port or there_port == port) for one, there_port in there):
+        there = [(self.remote, 0), *((self._towards(subflow), subflow.port) for subflow in self.subflows)]
+        if any(
+            there_address == address and (not port or there_port == port)
+            for there_address, there_port in there
+        ):
             return
         joins = list(self._answers(number, address, port))
         opened = [self._connect(join, local) for join, local in joins]
@@ -256,30 +259,35 @@ class Half:
     ) -> Iterator[tuple[Join, Endpoint]]:
         """fill_local_addresses_vec_fullmesh."""
         opened = 0
-        for one in list(self.endpoints):
-            if "fullmesh" not in one.flags or not self.matches(one.address, address):
+        for endpoint in list(self.endpoints):
+            if "fullmesh" not in endpoint.flags or not self.matches(endpoint.address, address):
                 continue
-            if c_flag and "subflow" in one.flags:
-                self.free.discard(one.id)
-                self.used += one.id != self.first_id
+            if c_flag and "subflow" in endpoint.flags:
+                self.free.discard(endpoint.id)
+                self.used += endpoint.id != self.first_id
             self.extra += 1
             opened += 1
-            yield self._join(one, 0 if one.id == self.first_id else one.id, address, number, port), one
+            yield (
+                self._join(
+                    endpoint, 0 if endpoint.id == self.first_id else endpoint.id, address, number, port
+                ),
+                endpoint,
+            )
             if self.extra >= self.limit or opened == _AT_ONCE:
                 return
 
     def _laminar(self, number: int, address: str, port: int) -> Iterator[tuple[Join, Endpoint]]:
         """fill_local_laminar_endp."""
-        taken = {0, *(self._here(one) for one in self.subflows)}
-        for one in list(self.endpoints):
-            own = 0 if one.id == self.first_id else one.id
-            if "laminar" in one.flags and own not in taken and self.matches(one.address, address):
-                if "subflow" in one.flags:
-                    self.free.discard(one.id)
-                    self.used += one.id != self.first_id
+        taken = {0, *(self._here(subflow) for subflow in self.subflows)}
+        for endpoint in list(self.endpoints):
+            own = 0 if endpoint.id == self.first_id else endpoint.id
+            if "laminar" in endpoint.flags and own not in taken and self.matches(endpoint.address, address):
+                if "subflow" in endpoint.flags:
+                    self.free.discard(endpoint.id)
+                    self.used += endpoint.id != self.first_id
                 self.extra += 1
                 # The kernel gives it its own number, also where that is the first address's.
-                yield self._join(one, one.id, address, number, port), one
+                yield self._join(endpoint, endpoint.id, address, number, port), endpoint
                 return
 
     def _here(self, join: Join) -> int:
@@ -293,14 +301,14 @@ class Half:
     def _unused(self, number: int, address: str, port: int) -> Iterator[tuple[Join, Endpoint]]:
         """fill_local_addresses_vec_c_flag."""
         opened = 0
-        while self.used < self.count("subflow") and (one := self._available("subflow")) is not None:
-            self.free.discard(one.id)
-            if not self.matches(one.address, address) or one.id == self.first_id:
+        while self.used < self.count("subflow") and (endpoint := self._available("subflow")) is not None:
+            self.free.discard(endpoint.id)
+            if not self.matches(endpoint.address, address) or endpoint.id == self.first_id:
                 continue
             self.used += 1
             self.extra += 1
             opened += 1
-            yield self._join(one, one.id, address, number, port), one
+            yield self._join(endpoint, endpoint.id, address, number, port), endpoint
             if self.extra >= self.limit or opened == _AT_ONCE:
                 return
 
@@ -309,7 +317,9 @@ class Half:
         if remote in self.network.selected:
             return self.network.selected[remote]
         version = ip_address(remote).version
-        own = (one for one in (self.local, *self.end.addresses) if ip_address(one).version == version)
+        own = (
+            address for address in (self.local, *self.end.addresses) if ip_address(address).version == version
+        )
         return next(own, None)
 
     # Subflows.
@@ -350,14 +360,14 @@ class Half:
             return known.id
         if len(self.endpoints) >= self.end.most_endpoints:
             return None
-        number = max((one.id for one in self.endpoints), default=0) + 1
+        number = max((endpoint.id for endpoint in self.endpoints), default=0) + 1
         self.endpoints.append(Endpoint(address=address, flags=("implicit",), id=number))
         self.free.add(number)
         return number
 
     def _is_backup(self, address: str) -> bool:
         """mptcp_pm_is_backup: it asks for the address, also of the first one."""
-        known = next((one for one in self.endpoints if one.address == address), None)
+        known = next((endpoint for endpoint in self.endpoints if endpoint.address == address), None)
         return known is not None and "backup" in known.flags
 
     def _arrives(self, join: Join) -> None:
@@ -391,7 +401,7 @@ class Half:
     def _listens(self, own: str, port: int) -> bool:
         """The program that accepts, or the kernel for an endpoint with a port."""
         if port:
-            return any((one.address, one.port) == (own, port) for one in self.end.endpoints)
+            return any((endpoint.address, endpoint.port) == (own, port) for endpoint in self.end.endpoints)
         return self.role == "server"
 
     def _refuse(self, join: Join, fate: str) -> None:

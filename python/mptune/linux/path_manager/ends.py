@@ -86,7 +86,10 @@ class End(msgspec.Struct, frozen=True, kw_only=True):
 
     def endpoint(self, address: str, port: int = 0) -> Endpoint | None:
         """The endpoint of an address."""
-        return next((one for one in self.endpoints if (one.address, one.port) == (address, port)), None)
+        return next(
+            (endpoint for endpoint in self.endpoints if (endpoint.address, endpoint.port) == (address, port)),
+            None,
+        )
 
 
 class Network(msgspec.Struct, frozen=True, kw_only=True):

@@ -95,7 +95,7 @@ def _proposal(
     told = [server.seen(theirs[number]) for number in chosen.announced]
     exact = keep == "planned"
     endpoints = [_endpoint(client, here, flags, devices.get(here), exact) for here, flags in uses.items()]
-    signals = [_endpoint(server, one, ("signal",), None, exact) for one in told]
+    signals = [_endpoint(server, address, ("signal",), None, exact) for address in told]
     number = len(nearest_set.used(chosen).active) - 1
     # What others open, and what is tried in vain, has its place within the limits too.
     further = 0 if exact else _count(client, "subflow", uses)
@@ -137,22 +137,26 @@ def _endpoint(end: End, address: str, flags: tuple[str, ...], device: str | None
             flags = there.flags
         else:
             stays = ("backup", "laminar")
-            flags = (*flags, *(one for one in there.flags if one in stays and one not in flags))
+            flags = (*flags, *(flag for flag in there.flags if flag in stays and flag not in flags))
     return {"kind": "endpoint", "address": address, "device": device, "flags": list(flags)}
 
 
 def _absent(end: End, planned: Collection[str], harmful: Collection[str]) -> Iterator[Setting]:
     """Endpoints that open subflows nobody wants, or try in vain and take the place of others."""
-    for one in end.endpoints:
+    for endpoint in end.endpoints:
         # From outside nobody reaches an address behind NAT.
-        inner = one.address in end.outside and "signal" in one.flags
-        if one.address not in planned and not one.port and (inner or set(one.flags) & set(harmful)):
-            yield {"kind": "endpoint", "address": one.address, "absent": True}
+        inner = endpoint.address in end.outside and "signal" in endpoint.flags
+        if (
+            endpoint.address not in planned
+            and not endpoint.port
+            and (inner or set(endpoint.flags) & set(harmful))
+        ):
+            yield {"kind": "endpoint", "address": endpoint.address, "absent": True}
 
 
 def _count(end: End, flag: str, but: Collection[str] = ()) -> int:
     """Endpoints with a flag, at other addresses."""
-    return sum(flag in one.flags and one.address not in but for one in end.endpoints)
+    return sum(flag in endpoint.flags and endpoint.address not in but for endpoint in end.endpoints)
 
 
 def _limits(end: End, subflows: int, accepted: int) -> Iterator[Setting]:

@@ -147,7 +147,7 @@ def _one_each(endpoints: Endpoints) -> Iterator[Pair]:
         if use == "laminar" and local != endpoints.initial[0]
     ]
     for remote in endpoints.announced:
-        local = next((one for one in left if endpoints.match(one, remote)), None)
+        local = next((interface for interface in left if endpoints.match(interface, remote)), None)
         if local is not None:
             left.remove(local)
             yield local, remote

@@ -44,7 +44,7 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def surely(self) -> set[Pair]:
         """Pairs with a subflow whatever arrives first."""
-        each = [{(one.client, one.server) for one in outcome} for outcome in self.possible]
+        each = [{(subflow.client, subflow.server) for subflow in outcome} for outcome in self.possible]
         return set.intersection(*each)
 
 
@@ -57,7 +57,7 @@ def predict(client: End, server: End, first: Pair, network: Network | None = Non
     """
     network = network or Network()
     # What the server opens can come to something only at a port of the client's own.
-    late = any(one.port for one in client.endpoints)
+    late = any(endpoint.port for endpoint in client.endpoints)
     ran = [
         _ran(client, server, first, network, order, taken=taken)
         for taken in ((True, False) if late else (True,))
@@ -215,23 +215,23 @@ def _after_announcement(client: End, server: End, pair: Pair, network: Network, 
         return "the kernel does not manage paths at the server, and announces nothing"
     if not client.limits.add_addr_accepted:
         return "the client uses no announced address (add_addr_accepted 0)"
-    others = {one.server for one in found.subflows} - {found.subflows[0].server}
+    others = {subflow.server for subflow in found.subflows} - {found.subflows[0].server}
     if theirs not in others and len(others) >= client.limits.add_addr_accepted:
         accepted = client.limits.add_addr_accepted
         return f"the client uses {accepted} announced address{'' if accepted == 1 else 'es'} at most"
     own = client.endpoint(ours)
-    if any("fullmesh" in one.flags for one in client.endpoints):
+    if any("fullmesh" in endpoint.flags for endpoint in client.endpoints):
         if own is None or "fullmesh" not in own.flags:
             return f"the client has no endpoint fullmesh for {ours}, but for others"
         return _limited(client)
     if theirs in others:
-        by = next(one.client for one in found.subflows if one.server == theirs)
+        by = next(subflow.client for subflow in found.subflows if subflow.server == theirs)
         return f"without endpoints fullmesh the client joins {outside} from {by} alone, which routing selects"
     return _limited(client)
 
 
 def _is_told(server: End, address: str) -> bool:
-    return any(one.address == address and "signal" in one.flags for one in server.endpoints)
+    return any(endpoint.address == address and "signal" in endpoint.flags for endpoint in server.endpoints)
 
 
 def _limited(client: End) -> str:
@@ -246,5 +246,5 @@ def count(found: Prediction) -> str:
 
 def repeated(found: Prediction) -> list[Pair]:
     """Pairs with more than one subflow."""
-    counted = Counter((one.client, one.server) for one in found.subflows)
+    counted = Counter((subflow.client, subflow.server) for subflow in found.subflows)
     return [pair for pair, number in counted.items() if number > 1]

@@ -306,7 +306,9 @@ class _Worked:
         for group in dict.fromkeys(groups):
             combinations = list(itertools.product(*(levels[factor] for factor in group)))
             if len(combinations) <= _ROWS:
-                found += self._means([dict(zip(group, one, strict=True)) for one in combinations])
+                found += self._means(
+                    [dict(zip(group, combination, strict=True)) for combination in combinations]
+                )
         return found
 
     def predicted(self, text: str) -> list[Prediction]:
@@ -558,7 +560,7 @@ def _pairs(texts: Sequence[str], option: str) -> dict[str, str]:
 
 def _level(factor: str, known: Sequence[str], text: str, option: str) -> str:
     """Level of a factor, whatever its capitalisation."""
-    level = next((one for one in known if one.casefold() == text.casefold()), None)
+    level = next((name for name in known if name.casefold() == text.casefold()), None)
     if level is None:
         raise InputError(option, factor, one_of(known, text))
     return level

@@ -66,11 +66,11 @@ def _impacts() -> Iterator[Claim]:
                 factors=factors,
                 statements=tuple(
                     Statement(
-                        words=f"{one.cc}: {'the sets' if rule == 'set' else 'who helps and who hurts'}",
+                        words=f"{factor.cc}: {'the sets' if rule == 'set' else 'who helps and who hurts'}",
                         rule="set" if rule == "set" else "factors",
-                        of=(one.name,),
+                        of=(factor.name,),
                     )
-                    for one in factors
+                    for factor in factors
                 ),
             )
 

@@ -50,10 +50,10 @@ def _impacts(pair: str) -> Claim:
         factors=factors,
         statements=(
             *(
-                Statement(words=f"{one.cc}: who helps and who hurts", rule="factors", of=(one.name,))
-                for one in factors
+                Statement(words=f"{factor.cc}: who helps and who hurts", rule="factors", of=(factor.name,))
+                for factor in factors
             ),
-            *(Statement(words=f"{one.cc}: the sets", rule="set", of=(one.name,)) for one in factors),
+            *(Statement(words=f"{factor.cc}: the sets", rule="set", of=(factor.name,)) for factor in factors),
         ),
     )
 

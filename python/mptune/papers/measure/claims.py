@@ -80,7 +80,7 @@ def on_network(claim: Claim, network: str) -> Claim:
 
 def _moved(claim: Claim, named: Callable[[str], str]) -> Claim:
     def of(parts: tuple[Measured, ...]) -> tuple[Measured, ...]:
-        return tuple(msgspec.structs.replace(one, scenario=named(one.scenario)) for one in parts)
+        return tuple(msgspec.structs.replace(claim, scenario=named(claim.scenario)) for claim in parts)
 
     return msgspec.structs.replace(
         claim, points=of(claim.points), factors=of(claim.factors), answers=of(claim.answers)

@@ -31,11 +31,12 @@ def figure_title(name: str) -> str:
 
 def settings_of(point: Point) -> dict[str, str]:
     """Network and configuration of a point, for tables."""
-    one = point.configuration
+    configuration = point.configuration
     return {
         "network": point.scenario,
-        "configuration": f"{one.manager}, {one.cc}",
-        "buffer": format_size(one.buffer_bytes, 3) + ("" if one.buffer_mode == "fixed" else " at most"),
+        "configuration": f"{configuration.manager}, {configuration.cc}",
+        "buffer": format_size(configuration.buffer_bytes, 3)
+        + ("" if configuration.buffer_mode == "fixed" else " at most"),
     }
 
 
@@ -56,22 +57,24 @@ def document(measured: Sequence[Again], settings: Mapping[str, object]) -> dict[
     return {
         **settings,
         "counts": {
-            **{paper: counts([one for one in measured if one.claim.paper == paper]) for paper in papers},
+            **{
+                paper: counts([claim for claim in measured if claim.claim.paper == paper]) for paper in papers
+            },
             **{part: counts(some) for part, some in parts.items()},
             "total": counts(measured),
-            "results": tally(one.verdict for one in results(measured)),
+            "results": tally(result.verdict for result in results(measured)),
         },
         "results": [
             {
-                "paper": one.paper,
-                "figure": one.figure,
-                "scenario": one.scenario,
-                "claims": one.claims,
-                "verdict": one.verdict,
+                "paper": result.paper,
+                "figure": result.figure,
+                "scenario": result.scenario,
+                "claims": result.claims,
+                "verdict": result.verdict,
             }
-            for one in results(measured)
+            for result in results(measured)
         ],
-        "gains": [{**msgspec.to_builtins(one), "has_sign": one.has_sign} for one in gains(measured)],
+        "gains": [{**msgspec.to_builtins(gain), "has_sign": gain.has_sign} for gain in gains(measured)],
         "claims": [
             {
                 **_claim(again.claim),
@@ -80,16 +83,16 @@ def document(measured: Sequence[Again], settings: Mapping[str, object]) -> dict[
                 "points": [_point(number) for number in again.numbers],
                 "factors": [
                     {
-                        "name": one.name,
-                        "scenario": one.scenario,
-                        "cc": one.cc,
-                        "printed": one.printed,
-                        "measured": again.factors[one.name],
+                        "name": factor.name,
+                        "scenario": factor.scenario,
+                        "cc": factor.cc,
+                        "printed": factor.printed,
+                        "measured": again.factors[factor.name],
                     }
-                    for one in again.claim.factors
+                    for factor in again.claim.factors
                 ],
                 "answers": [
-                    {"name": name, **msgspec.to_builtins(one)} for name, one in again.answers.items()
+                    {"name": name, **msgspec.to_builtins(answer)} for name, answer in again.answers.items()
                 ],
             }
             for again in measured
@@ -111,17 +114,17 @@ def _claim(claim: Claim) -> dict[str, Any]:
 
 def _point(number: Number) -> dict[str, Any]:
     point, found = number.point, number.measured
-    one = point.configuration
+    configuration = point.configuration
     return {
         "name": point.name,
         "scenario": point.scenario,
-        "pm": one.pm,
-        "cc": one.cc,
-        "buffer_bytes": one.buffer_bytes,
-        "buffer_mode": one.buffer_mode,
-        "protocol": one.protocol,
-        "initial_path": one.initial_path,
-        "active": one.active,
+        "pm": configuration.pm,
+        "cc": configuration.cc,
+        "buffer_bytes": configuration.buffer_bytes,
+        "buffer_mode": configuration.buffer_mode,
+        "protocol": configuration.protocol,
+        "initial_path": configuration.initial_path,
+        "active": configuration.active,
         "unit": point.unit,
         "printed": point.printed,
         "mean": None if found is None else found.mean,

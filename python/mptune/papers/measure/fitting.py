@@ -50,16 +50,16 @@ def rows(scenario: str) -> list[Measured]:
 
 def _levels(claim: Claim) -> set[str]:
     """Points whose own level a claim states."""
-    return {name for one in claim.statements if one.rule == "level" for name in one.of}
+    return {name for statement in claim.statements if statement.rule == "level" for name in statement.of}
 
 
 def _of_points(claim: Claim, scenario: str) -> Iterator[Measured]:
     """Printed throughputs of points, and of statements about several points."""
     named = {
-        name: float(one.printed)
-        for one in claim.statements
-        if one.rule == "level" and isinstance(one.printed, int | float)
-        for name in one.of[:1]
+        name: float(statement.printed)
+        for statement in claim.statements
+        if statement.rule == "level" and isinstance(statement.printed, int | float)
+        for name in statement.of[:1]
     }
     for point in claim.points:
         value = point.printed if point.printed is not None else named.get(point.name)

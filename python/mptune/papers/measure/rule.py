@@ -123,7 +123,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
 
 def overall(statements: Sequence[Judged]) -> Verdict:
     """The verdict on several statements, by the mean of their scores."""
-    return _by_share(statistics.fmean(SCORES[one.verdict] for one in statements), CLAIM)
+    return _by_share(statistics.fmean(SCORES[statement.verdict] for statement in statements), CLAIM)
 
 
 def judge(claim: Claim, values: Values) -> Judgement:
@@ -309,7 +309,7 @@ def _set(look: _Look) -> Outcome:
 
 def _shared(look: _Look, kind: Callable[[float], int]) -> Outcome:
     (name,) = look.statement.of
-    (factors,) = (one for one in look.claim.factors if one.name == name)
+    (factors,) = (factor for factor in look.claim.factors if factor.name == name)
     measured = look.values.factors.get(name, {})
     if not measured:
         raise _NotMeasured("no impact factor")

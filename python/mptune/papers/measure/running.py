@@ -265,8 +265,10 @@ def _again(
 ) -> Again:
     """A claim with its numbers and its verdict."""
     measured = {point.name: runs[_key(point, options)] for point in claim.points}
-    mine = {one.name: factors[one.scenario, one.cc] for one in claim.factors}
-    answered = {one.name: answers[one.scenario] for one in claim.answers if one.scenario in answers}
+    mine = {factor.name: factors[factor.scenario, factor.cc] for factor in claim.factors}
+    answered = {
+        answer.name: answers[answer.scenario] for answer in claim.answers if answer.scenario in answers
+    }
     values = Values(
         runs={name: found for name, (found, _) in measured.items()}, factors=mine, answers=answered
     )

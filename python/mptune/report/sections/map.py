@@ -81,7 +81,7 @@ def _crossed(run: RunData, topology: Topology) -> dict[str, list[str]]:
         }
     last = None if run.routes is None else run.routes.last
     found = [] if last is None else meetings(last, topology)
-    return {f"shared {number}": list(one.paths) for number, one in enumerate(found, 1)}
+    return {f"shared {number}": list(shared.paths) for number, shared in enumerate(found, 1)}
 
 
 def _routers(run: RunData, topology: Topology) -> dict[str, list[Network]]:
@@ -117,7 +117,7 @@ def _lines(
     for number, label in enumerate(labels):
         if routers[label]:
             aside = (number - (len(labels) - 1) / 2) * _ASIDE
-            lines[label] = mapping.along(start, end, [_of(one, start) for one in routers[label]], aside)
+            lines[label] = mapping.along(start, end, [_of(router, start) for router in routers[label]], aside)
     return lines
 
 

@@ -68,12 +68,12 @@ def over_rounds(run: RunData, choices: Choices) -> Iterator[Section]:
         return
     moments = [
         Moment(when="all rounds", flows=(Flow(title="All rounds", mbps=_mean_of(rounds)),)),
-        *(Moment(when=_when(one), flows=(Flow(title="The round", mbps=one.mbps),)) for one in rounds),
+        *(Moment(when=_when(flow), flows=(Flow(title="The round", mbps=flow.mbps),)) for flow in rounds),
     ]
     rows: Rows = [
-        {"round": one.round + 1, "when": f"{one.at_s / _HOUR_S:.4g} h", "path": path, "carries_mbps": mbps}
-        for one in rounds
-        for path, mbps in one.mbps.items()
+        {"round": flow.round + 1, "when": f"{flow.at_s / _HOUR_S:.4g} h", "path": path, "carries_mbps": mbps}
+        for flow in rounds
+        for path, mbps in flow.mbps.items()
     ]
     whose = "each round's answer" if run.answer is not None else "the best configuration of the first round"
     yield _section(
@@ -115,8 +115,8 @@ def _short(name: str) -> str:
     return role.capitalize() if configuration else name
 
 
-def _when(one: RoundFlow) -> str:
-    return f"round {one.round + 1}, after {one.at_s / _HOUR_S:.4g} h: {one.manager}, {one.cc}"
+def _when(flow: RoundFlow) -> str:
+    return f"round {flow.round + 1}, after {flow.at_s / _HOUR_S:.4g} h: {flow.manager}, {flow.cc}"
 
 
 def _by_path(seen: Observation, width: int) -> dict[str, list[float]]:

@@ -93,7 +93,7 @@ def _of_video(
     """Reads the mean of a value over the players; `of_time` needs a second segment."""
 
     def read(kept: Record) -> float | None:
-        found = [value(one) for one in _watched(kept) if one.viewed_s or not of_time]
+        found = [value(view) for view in _watched(kept) if view.viewed_s or not of_time]
         return sum(found) / len(found) if found else None
 
     return read
@@ -111,27 +111,29 @@ STALLED = _metric(
     "stalled",
     "stalled share",
     "%",
-    _of_video(lambda one: 100 * one.stalled_s / one.viewed_s, of_time=True),
+    _of_video(lambda view: 100 * view.stalled_s / view.viewed_s, of_time=True),
 )
 
 #: Metrics of a video, the usual first. Pictures stand still for a share of the time from the
 #: arrival of the first segment to that of the last; the start is from the first request to the first segment.
 VIDEO = (
-    _metric("quality", "quality", "Mbit/s", _of_video(lambda one: one.quality), more_is_better=True),
+    _metric("quality", "quality", "Mbit/s", _of_video(lambda view: view.quality), more_is_better=True),
     _metric(
         "bitrate",
         "bitrate",
         "Mbit/s",
-        _of_video(lambda one: sum(one.bitrates) / len(one.bitrates)),
+        _of_video(lambda view: sum(view.bitrates) / len(view.bitrates)),
         more_is_better=True,
     ),
     STALLED,
-    replace(time("start", _of_video(lambda one: 1e3 * one.start_s), "video:start"), tabled="video_start_ms"),
+    replace(
+        time("start", _of_video(lambda view: 1e3 * view.start_s), "video:start"), tabled="video_start_ms"
+    ),
     _metric(
         "changes",
         "changes of bitrate",
         "/min",
-        _of_video(lambda one: 60 * one.changes / one.viewed_s, of_time=True),
+        _of_video(lambda view: 60 * view.changes / view.viewed_s, of_time=True),
     ),
 )
 
