@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 #: Most packets of TCP in all, and most options beside DSS: some 250 MB of memory.
 MOST_PACKETS = 4_000_000
 MOST_OPTIONS = 200_000
+#: Most points; further ones are taken for the last of them.
+_MOST_POINTS = 2**16
 #: Most bytes of a file.
 _LARGEST = 64 * 2**30
 
@@ -182,7 +184,7 @@ class _Reading:
         numbers = []
         for kind in kinds.tolist():
             point = Point(number, reader.interfaces[kind >> 32], kind & 0xFFFFFFFF)
-            numbers.append(self.points.setdefault(point, len(self.points)))
+            numbers.append(self.points.setdefault(point, min(len(self.points), _MOST_POINTS - 1)))
         return np.array(numbers, "u2")[inverse] if numbers else 0
 
     def _name(self, table: Any, ends: Any) -> None:
