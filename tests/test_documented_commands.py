@@ -32,6 +32,7 @@ LEFT_OUT = {
     r"^mptune fit (data.csv --(validate|model|target)|eq4\.csv)": "tests/cli/test_fit.py has such data",
     r"^mptune ui\b": "serves until Ctrl-C: tests/ui",
     r"^mptune completion\b": "writes into the reader's home: tests/cli/test_completion.py",
+    r"^mptune capture (trace|client)": "reads captures of the reader: tests/cli/test_capture.py",
     r"^mptune report runs/new": "compares two runs: tests/cli/test_report.py",
 }
 

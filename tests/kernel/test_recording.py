@@ -5,8 +5,9 @@ from functools import partial
 import numpy as np
 import pytest
 
-from mptune.capture import FATES
+from mptune.capture import FATES, export
 from mptune.capture._model import ACK, NONE, SYN
+from mptune.capture.connections import examine
 from mptune.capture.series import curves
 from tests.plugins import trials
 from tests.plugins.reruns import spoiled
@@ -76,3 +77,25 @@ def test_samples_are_those_of_the_subflows(recorded, two):
         samples = run.samples[run.samples["path"] == path]
         assert len(samples) > 100 and (samples["cwnd"] > 0).all()
         assert (np.diff(samples["t"]) > 0).all() and np.isfinite(samples["ssthresh"][-1])
+
+
+def test_its_capture_tells_what_the_recording_has(testbed, two, tmp_path):
+    """Packets, mappings and repetitions of the kernel, written as packets of the wire and read again."""
+    trial = partial(trials.trial, two)(duration_ns=SECOND, cc="reno")
+    _, run = testbed.record(trial)
+    export.write(trial, run, tmp_path / "run.pcapng")
+    (connection,) = examine(tmp_path / "run.pcapng").analysis.connections
+    assert connection.whole and not connection.fallback
+    sent = run.packets[(run.packets["route"] % 2 == 0) & (run.packets["length"] > 0)]
+    seen = np.zeros(int((sent["data"] + sent["length"]).max()), bool)
+    for start, length in zip(sent["data"].tolist(), sent["length"].tolist(), strict=True):
+        seen[start : start + length] = True
+    assert connection.there.sent_bytes == np.count_nonzero(seen)
+    known = run.packets["data_ack"][(run.packets["route"] % 2 == 1) & (run.packets["data_ack"] != NONE)]
+    assert connection.there.acked_bytes == int(known.max())
+    series = curves(run, tuple(path.label for path in two.paths))
+    assert len(connection.subflows) == len(two.paths)
+    for subflow in connection.subflows:
+        assert subflow.there.unmapped == 0 and subflow.handshake_ms is not None
+    repeats = sorted(len(subflow.repeats) for subflow in series.subflows.values())
+    assert sorted(subflow.there.retransmitted for subflow in connection.subflows) == repeats

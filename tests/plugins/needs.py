@@ -213,6 +213,7 @@ NEEDS: Mapping[str, Need] = {
     "mandoc": Need("man pages in the programs that read them", ("mandoc",)),
     "dask": Need("trials on the workers of dask", beside=_dask),
     "iperf3": Need("iperf3 beside the meter", ("iperf3", "mptcpize")),
+    "tshark": Need("captures in Wireshark's dissectors", ("tshark",), theirs=("dumpcap",)),
     **{name: Need("programs under mptune exec", (name,)) for name in ("curl", "go", "nginx", "node", "wget")},
 }
 

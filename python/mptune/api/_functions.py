@@ -28,7 +28,7 @@ from mptune.campaign.definition import Definition
 from mptune.campaign.execution import start
 from mptune.decision.comparison import measure as measure_both
 from mptune.errors import InputError, TrialError
-from mptune.files import name_of
+from mptune.files import check_writable, name_of
 from mptune.impact import measure_alone
 from mptune.optimisation.mpcoa import MpcoaOptions
 from mptune.options import words
@@ -54,12 +54,19 @@ def _loaded(topology: Network, *, reverse: bool, family: str) -> Topology:
 
 
 @speaking("run")
-def run(topology: Network, *, progress: bool = False, **options: Unpack[RunKeywords]) -> OneTrial:
+def run(
+    topology: Network,
+    *,
+    capture: str | Path | None = None,
+    progress: bool = False,
+    **options: Unpack[RunKeywords],
+) -> OneTrial:
     """Run one trial, as `mptune run` does.
 
     Parameters
     ----------
     topology : a topology, its file, or the name of a shipped scenario.
+    capture : pcapng file for the packets of both ends.
     progress : print on stderr what to expect.
     options : those of the command, as keywords.
 
@@ -81,12 +88,16 @@ def run(topology: Network, *, progress: bool = False, **options: Unpack[RunKeywo
     ('reno', 1048576, 40)
     """
     chosen, where = build(options, *KINDS["run"])
+    file = None if capture is None else Path(capture)
+    if file is not None:
+        check_writable(file, "--capture")
     with interrupts.noting():
         trial, observation = measure_one(
             _loaded(topology, reverse=where.reverse, family=chosen.family),
             chosen,
             testbed=where.testbed,
             reporter=Reporter(quiet=not progress),
+            capture=file,
         )
     if observation.failed:
         raise TrialError(f"the trial failed: {observation.failed}", observation.failed.kind)

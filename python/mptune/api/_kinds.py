@@ -47,6 +47,7 @@ KINDS: dict[str, tuple[type[Options], ...]] = {
 
 #: Other parameters of a function, by the flags that its command has for them.
 OWN: dict[str, dict[str, str]] = {
+    "run": {"--capture": "capture"},
     "sweep": {"--out": "out", "--force": "force"},
     "optimise": {"--out": "out", "--force": "force", "--as-papers": "as_papers"},
     "fit": {

@@ -42,7 +42,7 @@ GROUPS = (
     Group("Ask about a network or your data", ("paths", "buffers", "fit", "calibrate")),
     Group("Measure more of it", ("run", "impact", "rules", "routes")),
     Group("Apply an answer, and take it back", ("advise", "status", "rollback", "exec", "daemon")),
-    Group("Look at a machine or a run", ("ui", "doctor", "bundle")),
+    Group("Look at a machine or a run", ("ui", "doctor", "capture", "bundle")),
     Group("Reproduce, on a simulator or a kernel", ("compare", "diverge", "shrink")),
     Group("Develop and install", ("cc", "kernel", "clean", "completion")),
 )

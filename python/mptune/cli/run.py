@@ -6,7 +6,8 @@ The options become a `Trial`; the testbed does the rest.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -45,6 +46,7 @@ def register(app: typer.Typer) -> None:
         "mptune run UNIS-HiN --family ipv6                          # the same over IPv6",
         "mptune run UNIS-HiN --family both                          # subflows of both families",
         "mptune run UiT-HAW --testbed namespaces                    # Linux itself",
+        "mptune run UiT-HAW --capture uit.pcapng                    # its packets, as Wireshark reads them",
     )
 
 
@@ -52,6 +54,9 @@ def run(
     topology: TopologyArgument,
     options: RunOptions,
     testbed: Testbed = "simulated",
+    capture: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Keep the packets of both ends in a pcapng file.")
+    ] = None,
     reverse: Reverse = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -60,11 +65,15 @@ def run(
     Subflows can carry more than what arrives in order, which is the throughput: the table then has what was
     *repeated* on another subflow and arrived twice, and what was *not in order* at the end.
     """
+    from mptune.files import check_writable
     from mptune.runner.one_trial import measure_one, trial_document
     from mptune.runner.progress import Reporter
 
+    file = None if capture is None else Path(capture)
+    if file is not None:
+        check_writable(file, "--capture")
     loaded = load_topology(topology, reverse=reverse, family=options.family)
-    trial, observation = measure_one(loaded, options, testbed=testbed, reporter=Reporter())
+    trial, observation = measure_one(loaded, options, testbed=testbed, reporter=Reporter(), capture=file)
     if as_json:
         emit_json(trial_document(trial, observation))
     else:

@@ -4,12 +4,14 @@ Nothing is kept of it; trials of a campaign are planned in `mptune.runner.planni
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Self
 
 import msgspec
 
 from mptune import testbeds, units
 from mptune._text import digits
+from mptune.errors import InputError
 from mptune.options import Option, Options, count
 from mptune.options.path_managers import PathManagerOptions
 from mptune.options.paths import PathOptions
@@ -172,13 +174,19 @@ def trial_of(topology: Topology, options: RunOptions, testbed: str) -> Trial:
 
 
 def measure_one(
-    topology: Topology, options: RunOptions, *, testbed: str = "simulated", reporter: Reporter | None = None
+    topology: Topology,
+    options: RunOptions,
+    *,
+    testbed: str = "simulated",
+    reporter: Reporter | None = None,
+    capture: Path | None = None,
 ) -> tuple[Trial, Observation]:
     """Run one trial.
 
     Parameters
     ----------
     reporter : prints notices to the user before it begins.
+    capture : file for its packets; None keeps none.
 
     Returns
     -------
@@ -188,7 +196,10 @@ def measure_one(
     ------
     InputError : an option that cannot be on this topology or testbed.
     """
-    trial = trial_of(topology, options, testbed)
+    trial, bed = trial_of(topology, options, testbed), testbeds.create(testbed)
+    if capture is not None and not bed.records:
+        expected = f"expected a testbed that keeps packets, found --testbed {bed.name}"
+        raise InputError("--capture", "", expected)
     notice = testbeds.notice(
         testbed,
         topology,
@@ -198,7 +209,19 @@ def measure_one(
     shown = reporter or Reporter(quiet=True)
     for sentence in (*(topology.ruled_out if options.protocol == "mptcp" else ()), notice):
         shown.notice(sentence)
-    return trial, testbeds.create(testbed).run(trial)
+    return trial, bed.run(trial) if capture is None else _captured(bed, trial, capture, shown)
+
+
+def _captured(bed: testbeds.Testbed, trial: Trial, file: Path, reporter: Reporter) -> Observation:
+    """Run one trial and write its packets to a file."""
+    from mptune.capture import export
+
+    observation, run = bed.record(trial)
+    if run.unrecorded:
+        reporter.notice(f"{file}: {run.unrecorded} packets at the end are missing, there were too many")
+    standby = frozenset(subflow.path for subflow in observation.subflows if not subflow.active)
+    export.write(trial, run, file, standby)
+    return observation
 
 
 class Uncounted(NamedTuple):

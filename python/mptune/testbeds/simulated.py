@@ -108,6 +108,7 @@ _WEIGHING = "kernel"
 
 #: Keys of the core's workload, as a trial has them.
 _KEYS = {
+    "starts_ns": "connections",
     "workload.duration_ns": "duration_ns",
     "workload.ends_early": "ends_early",
     "workload.bytes": "transfer_bytes",
