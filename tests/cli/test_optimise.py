@@ -299,7 +299,7 @@ def test_a_decision_on_foreign_data_lists_what_it_lacks(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, [*command, "UiT-HAW"])
     assert result.exit_code == 0, result.stderr
     first, second, third, *_ = result.stdout.splitlines()
-    assert first.startswith("mine: use path manager fullmesh with cubic and set the buffer to 3.7")
+    assert first.startswith("mine: use path manager fullmesh with cubic and set the buffer to 38")
     assert second.endswith("this is not confirmed.")
     assert third.startswith("95 % intervals from 200 resamples of the runs: buffer ")
     assert "traditional buffer" in result.stdout and "not confirmed by new trials" in result.stdout

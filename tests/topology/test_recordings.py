@@ -85,6 +85,30 @@ def test_start_and_stop_choose_a_part_by_time_or_date(
     assert rates(traced(part, PLAIN[1])) == [(0, 2), (3600, 3)]
 
 
+def test_a_trial_begins_where_its_seed_says(traced: Callable[..., Topology]) -> None:
+    whole = '{ file = "rates.csv", begins = "anywhere" }'
+    keys = f"trace_down = {whole}\ntrace_up = {whole}"
+    topology = traced(keys, *PLAIN)
+    first_rates = []
+    for seed in range(200):
+        assert topology.network(seed) == topology.network(seed)
+        found = {
+            link["name"]: link["schedule"] for link in topology.network(seed)["links"] if "schedule" in link
+        }
+        up, down = found["B 3 up"], found["B 3 down"]
+        assert up["period_ns"] == down["period_ns"] == 4 * 10**9 and "anywhere" not in down
+        assert down["steps"][0]["at_ns"] == up["steps"][0]["at_ns"] == 0
+        # Both were measured at the same time.
+        assert (down["steps"][0]["rate_bps"] in (0, 30_000_000)) == (up["steps"][0]["rate_bps"] == 2_000_000)
+        first_rates.append(down["steps"][0]["rate_bps"])
+    assert {rate: first_rates.count(rate) > 25 for rate in first_rates} == {
+        rate * 10**6: True for rate in (0, 10, 20, 30)
+    }
+    assert topology.later(10**9) == topology
+    with pytest.raises(InputError, match="begins: expected a trace that repeats"):
+        traced('trace_down = { file = "rates.csv", begins = "anywhere", ends = "hold" }', PLAIN[1])
+
+
 def test_it_can_be_held_and_have_another_mean(traced: Callable[..., Topology]) -> None:
     topology = traced('trace_down = { file = "rates.csv", ends = "hold", mean = "30 Mbit/s" }', PLAIN[1])
     assert rates(topology) == [(0, 20), (1, 40), (2, 0), (3, 60)]

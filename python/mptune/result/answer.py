@@ -13,7 +13,16 @@ from mptune._text import on_subflows, plain_tcp
 from mptune.decision.model_error import GainOnKernel, OnKernel
 from mptune.optimisation.sensitivity import Sensitivity
 from mptune.response import BELIEF, FitQuality, ModelError
-from mptune.result.values import Baseline, Baselines, Front, Gain, Interval, Setting, TcpBaseline
+from mptune.result.values import (
+    Baseline,
+    Baselines,
+    Front,
+    Gain,
+    Interval,
+    NearlyAlways,
+    Setting,
+    TcpBaseline,
+)
 from mptune.trial import FIXED, PLAIN_TCP
 from mptune.units import MIB
 
@@ -230,7 +239,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     What an older version did not write has a default. `receive_bytes` is the limit of the receiver's buffer
     where only the sender's was searched, and None where both have `obs_bytes`. `sysctls` are settings of
     both hosts that are not the kernel's usual ones, `heed` the warnings that ask for something, the most
-    urgent first. MiB, Mbit/s, bytes, s; intervals of 95 %.
+    urgent first; `nearly_always` is of networks that vary. MiB, Mbit/s, bytes, s; intervals of 95 %.
     """
 
     version: int = 0
@@ -280,6 +289,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     algorithm: tuple[AlgorithmStep, ...] = ()
     baselines: Baselines | None = None
     heed: tuple[str, ...] = ()
+    nearly_always: NearlyAlways | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def is_belief(self) -> bool:

@@ -45,6 +45,7 @@ from mptune.result.answer import (
     Win,
 )
 from mptune.result.values import Baseline, Baselines, Beside, Gain, Interval, TcpBaseline
+from mptune.result.variation import nearly_always
 from mptune.statistics import Summary
 from mptune.store.directory import RESULT, write_config, write_json, write_observations
 from mptune.trial import Combination, Configuration, Record
@@ -161,6 +162,7 @@ def answer_of(result: Result) -> Answer:
         algorithm=algorithm.steps(result),
         baselines=None if result.baselines is None else besides(result.baselines, confirmation),
         heed=result.heed,
+        nearly_always=next(nearly_always(result), msgspec.UNSET),
     )
 
 

@@ -24,6 +24,7 @@ from mptune.result.values import (
     Front,
     FrontPoint,
     Interval,
+    NearlyAlways,
     Setting,
     TcpBaseline,
 )
@@ -183,6 +184,8 @@ def _gives(answer: Answer, beside: Baselines) -> Iterator[str]:
     queued, before = beside.queueing.get("recommended"), now.queueing
     if queued is not None and queued.mean is not None and before.mean is not None:
         yield f"Delay under load: {_whole(queued.mean)} ms instead of {_whole(before.mean)}."
+    if isinstance(answer.nearly_always, NearlyAlways):
+        yield answer.nearly_always.words
 
 
 def _by(now: Beside) -> str:

@@ -17,6 +17,7 @@ from mptune.optimisation.failover import Failover, Standstill
 from mptune.optimisation.main_job import Result
 from mptune.optimisation.reached import Reached, percent_certain
 from mptune.optimisation.rounds import Round
+from mptune.result.variation import nearly_always
 from mptune.statistics import Summary
 from mptune.strategy import ROOM
 from mptune.trial import AUTO, PLAIN_TCP, Combination, Configuration
@@ -47,6 +48,7 @@ def answer(result: Result) -> list[str]:
         *_on_kernel(result),
         *_measured_on_kernel(result),
         *filter(None, comparisons),
+        *(found.words for found in nearly_always(result)),
         *_costs(result),
         *_sureness(result),
         *_over_time(result.rounds),

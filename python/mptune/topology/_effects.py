@@ -287,10 +287,16 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Rate, delay and loss over time; without a period the last values hold for ever."""
+    """Rate, delay and loss over time; without a period the last values hold for ever.
+
+    Attributes
+    ----------
+    anywhere : a trial begins at a moment of the period that its seed draws, not at its start.
+    """
 
     steps: tuple[Step, ...]
     period_ns: int | None = None
+    anywhere: bool = False
 
     def mean(self, base: int, value: Callable[[Step], int | None]) -> int:
         """Long-run mean of one of the values: over a period, or after the last step; rounded down.

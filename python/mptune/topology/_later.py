@@ -24,6 +24,8 @@ def later_schedule(schedule: Schedule, by_ns: int) -> Schedule | None:
     What holds at that time becomes a step at 0. Before the first step of a value the link's own holds, and
     only in the first period: with a period, later ones begin with the last value of the one before.
     """
+    if schedule.anywhere:
+        return schedule
     period = schedule.period_ns
     passed, phase = divmod(by_ns, period) if period is not None else (0, by_ns)
     before = [step for step in schedule.steps if step.at_ns <= phase]

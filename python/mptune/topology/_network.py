@@ -16,9 +16,13 @@ import msgspec
 from mptune.topology._effects import Effects, Model, Schedule, Step
 from mptune.topology._flows import Background, TcpBackground, UdpBackground
 from mptune.topology._kinds import MIN_RATE_BPS
+from mptune.topology._later import later_schedule
 from mptune.topology._over_time import blocks
 from mptune.topology._sites import CoreSegment, Path, SharedSegment, Site
 from mptune.topology.models import Moment
+
+#: A moment of a recording is drawn below this, ns, and taken modulo its length.
+_LATEST_NS = 10**16
 
 
 class Link(NamedTuple):
@@ -134,6 +138,8 @@ def _described(link: Link, background: Sequence[Background], seed: int) -> dict[
     effects = link.effects
     if effects.model is not None:
         effects = msgspec.structs.replace(effects, model=None, schedule=drawn(link, effects.model, seed))
+    elif effects.schedule is not None and effects.schedule.anywhere:
+        effects = msgspec.structs.replace(effects, schedule=_from_anywhere(effects.schedule, seed))
     described: dict[str, Any] = link._asdict() | _plain(effects)
     del described["effects"]
     if link.effects.trace_ms is not None:
@@ -142,6 +148,12 @@ def _described(link: Link, background: Sequence[Background], seed: int) -> dict[
     if sources:
         described["udp"] = [_without_place(source) for source in sources]
     return described
+
+
+def _from_anywhere(schedule: Schedule, seed: int) -> Schedule | None:
+    """A recording from a moment on that the seed draws: the same one for all that are equally long."""
+    moment_ns = Random(f"trace/{seed}").randrange(_LATEST_NS)
+    return later_schedule(msgspec.structs.replace(schedule, anywhere=False), moment_ns)
 
 
 def drawn(link: Link, model: Model, seed: int) -> Schedule:

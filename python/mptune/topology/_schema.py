@@ -183,6 +183,7 @@ class TraceTable(SourcedTable, kw_only=True):
     start: Any = None
     stop: Any = None
     gaps: Any = None
+    begins: Any = None
     ends: Any = None
     mean: Any = None
     elsewhere: Any = None

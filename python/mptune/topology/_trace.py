@@ -90,7 +90,10 @@ def trace_of(ledger: Ledger, key: str, raw: object, origin: Origin, folder: Path
         mean_bps=group.optional("mean", RATE),
         elsewhere_ns=group.optional("elsewhere", TIME) or 0,
         hold=group.optional("ends", choice({"repeat": False, "hold": True})) or False,
+        anywhere=group.optional("begins", choice({"start": False, "anywhere": True})) or False,
     )
+    if part.hold and part.anywhere:
+        raise group.refuse("begins", 'expected a trace that repeats, found ends = "hold" beside it')
     one_way = group.optional("one_way", SWITCH) or False
     source = Source("", _rows(ledger.where, inside(key, "rows"), raw.get("rows")), one_way)
     trace = group.value("file", _kind(folder, kind, source, part))
@@ -103,7 +106,7 @@ def trace_of(ledger: Ledger, key: str, raw: object, origin: Origin, folder: Path
 
 
 #: Keys that mahimahi's traces, which are played as they are, do not have.
-_OF_RECORDINGS = ("start", "stop", "gaps", "mean", "elsewhere", "ends", "one_way", "rows")
+_OF_RECORDINGS = ("start", "stop", "gaps", "mean", "elsewhere", "begins", "ends", "one_way", "rows")
 
 
 def _start(text: str) -> int:

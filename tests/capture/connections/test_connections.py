@@ -3,8 +3,11 @@
 import hashlib
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mptune.capture.connections import examine
+from mptune.errors import InputError
 from tests.plugins.packets import (
     ACK,
     CLIENT,
@@ -310,3 +313,21 @@ def test_plain_tcp_is_counted(tmp_path):
     file.write_bytes(pcap([*plain, *exchange(handshake())]))
     analysis = examine(file).analysis
     assert analysis.plain == 1 and len(analysis.connections) == 1
+
+
+@given(st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), max_size=30), st.integers(0, 200))
+def test_whatever_bytes_are_wrong_it_is_read_or_refused(tmp_path_factory, changes, cut):
+    first = [*handshake(), data(21, 0, 100), data(22, 100, 50, place=100), ack(62, 150, 150)]
+    frames = [*exchange(first), *exchange([*join(22), data(63, 150, 200, seq=200)], SECOND)]
+    content = bytearray(pcap(sorted(frames)))
+    for place, value in changes:
+        content[24 + place % (len(content) - 24)] = value
+    file = tmp_path_factory.mktemp("wrong") / "some.pcap"
+    file.write_bytes(content[: len(content) - cut])
+    try:
+        found = examine(file)
+    except InputError:
+        return
+    for number, connection in enumerate(found.analysis.connections):
+        assert connection.subflows and connection.there.sent_bytes >= 0
+        assert all(step.mbps >= 0 for step in found.course(number))

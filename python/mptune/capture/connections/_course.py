@@ -38,20 +38,21 @@ def course(group: Group) -> list[Step]:
 
     start_ns = min(member.flow.near.first_ns for member in group.members)
     last_ns = max(member.flow.near.last_ns for member in group.members)
-    edges = np.linspace(start_ns, max(last_ns, start_ns + 1), _STEPS + 1)
-    width_s = float(edges[1] - edges[0]) / 1e9
+    # From 0 on: times since 1970 have no nanoseconds as floating-point numbers.
+    edges = np.linspace(0, max(last_ns - start_ns, _STEPS), _STEPS + 1)
+    width_s = float(edges[1]) / 1e9
     steps: list[Step] = []
     for number, member in enumerate(group.members, 1):
         for end in range(2):
             way = member.way(end)
             view = (member.flow.near, member.flow.far)[way]
             packets = view.ways[way].packets
-            sizes = np.histogram(packets["at"], edges, weights=packets["length"])[0]
+            sizes = np.histogram(packets["at"] - start_ns, edges, weights=packets["length"])[0]
             if not sizes.any():
                 continue
             at, rtts = round_trips(view.ways[way], view.ways[1 - way])
-            for index, rtt in enumerate(_medians(at, rtts, edges)):
-                middle_s = float(edges[index] - start_ns) / 1e9 + width_s / 2
+            for index, rtt in enumerate(_medians(at - start_ns, rtts, edges)):
+                middle_s = float(edges[index]) / 1e9 + width_s / 2
                 mbps = float(sizes[index]) * 8e-6 / width_s
                 steps.append(Step(subflow=number, end=end, t_s=middle_s, mbps=mbps, rtt_ms=rtt))
     return steps

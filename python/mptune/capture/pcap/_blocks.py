@@ -52,24 +52,35 @@ class Interface(msgspec.Struct, frozen=True, kw_only=True):
     description: str = ""
 
 
+class Frame(NamedTuple):
+    """One frame: where it is in the content of its piece, and what the file says of it.
+
+    Attributes
+    ----------
+    start, caught : place and length.
+    length : what it had on the wire.
+    time_ns : since 1970, or what the file counts from.
+    interface : number in `Reader.interfaces`.
+    """
+
+    start: int
+    caught: int
+    length: int
+    time_ns: int
+    interface: int
+
+
 class Frames(NamedTuple):
-    """Frames of one piece: their content, and for each where it is there, and what the file says of it.
+    """Frames of one piece; the rows are plain tuples, as making a million of them shows.
 
     Attributes
     ----------
     content : bytes of the file.
-    starts, caught : place and length of each frame in it.
-    lengths : what the frames had on the wire.
-    times_ns : since 1970, or what the file counts from.
-    interfaces : numbers in `Reader.interfaces`.
+    rows : as of `Frame`.
     """
 
     content: bytes
-    starts: list[int]
-    caught: list[int]
-    lengths: list[int]
-    times_ns: list[int]
-    interfaces: list[int]
+    rows: list[tuple[int, int, int, int, int]]
 
 
 class _Clock(NamedTuple):
@@ -83,7 +94,7 @@ class _Clock(NamedTuple):
     def time_ns(self, ticks: int) -> int:
         """Time of a number of ticks."""
         time_ns = ticks * self.numerator // self.denominator + self.offset_ns
-        return min(max(time_ns, -_LATEST), _LATEST)
+        return time_ns if time_ns < _LATEST else _LATEST
 
 
 class Reader:
@@ -101,8 +112,7 @@ class Reader:
         self._file = file
         self._name = name
         self._read = 0
-        self._clocks: list[_Clock] = []
-        self._order = "<"
+        self._use("<")
 
     def frames(self) -> Iterator[Frames]:
         """All frames, piece by piece.
@@ -127,7 +137,7 @@ class Reader:
         while not self.damage:
             more = self._file.read(_READ)
             content = carried + more
-            found = Frames(content, [], [], [], [], [])
+            found = Frames(content, [])
             end = walk(found)
             self._read += end
             carried = content[end:]
@@ -156,11 +166,8 @@ class Reader:
                     break
                 if at + _PCAP_FRAME + caught > end:
                     break
-                to.starts.append(at + _PCAP_FRAME)
-                to.caught.append(caught)
-                to.lengths.append(length)
-                to.times_ns.append(seconds * 10**9 + fraction * nanoseconds)
-                to.interfaces.append(0)
+                time_ns = seconds * 10**9 + fraction * nanoseconds
+                to.rows.append((at + _PCAP_FRAME, caught, length, time_ns, 0))
                 at += _PCAP_FRAME + caught
             return at
 
@@ -170,12 +177,13 @@ class Reader:
 
     def _pcapng(self, to: Frames) -> int:
         """Walk through the whole blocks of a piece."""
-        at, end = 0, len(to.content)
+        at, content, end = 0, to.content, len(to.content)
         while at + 12 <= end:
-            kind = int.from_bytes(to.content[at : at + 4], "little")
-            if kind == _SECTION and not self._section(to.content, at):
-                break
-            kind, size = struct.unpack_from(self._order + "II", to.content, at)
+            kind, size = self._head.unpack_from(content, at)
+            if kind == _SECTION:
+                if not self._section(content, at):
+                    break
+                kind, size = self._head.unpack_from(content, at)
             if size % 4 or not 12 <= size <= _LARGEST + 512:
                 self.damage = f"{size} bytes of a block, at byte {self._read + at}"
                 break
@@ -187,11 +195,16 @@ class Reader:
             at += size
         return at
 
+    def _use(self, order: str) -> None:
+        """Go on in another byte order, without interfaces yet."""
+        self._order, self._clocks = order, list[_Clock]()
+        self._head, self._packet = struct.Struct(order + "II"), struct.Struct(order + "IIIII")
+
     def _section(self, content: bytes, at: int) -> bool:
         """A section begins: its byte order, and no interfaces yet."""
         for order in ("<", ">"):
             if struct.unpack_from(order + "I", content, at + 8)[0] == _ORDER:
-                self._order, self._clocks = order, []
+                self._use(order)
                 return True
         self.damage = f"a section without byte order, at byte {self._read + at}"
         return False
@@ -199,31 +212,29 @@ class Reader:
     def _block(self, to: Frames, kind: int, at: int, size: int) -> bool:
         """Take what a block has; False if that cannot be."""
         content, order, body = to.content, self._order, size - 12
+        if kind == _ENHANCED and body >= 20:
+            number, high, low, caught, length = self._packet.unpack_from(content, at + 8)
+            if caught > body - 20 or number >= len(self._clocks):
+                return False
+            clock = self._clocks[number]
+            to.rows.append((at + 28, caught, length, clock.time_ns(high << 32 | low), clock.number))
+            return True
         if kind == _INTERFACE:
             return body >= 8 and self._interface(content, at + 8, at + size - 4)
         if kind in (_ENHANCED, _OBSOLETE):
             if body < 20:
                 return False
-            form = "IIIII" if kind == _ENHANCED else "HxxIIII"
-            number, high, low, caught, length = struct.unpack_from(order + form, content, at + 8)
+            number, high, low, caught, length = struct.unpack_from(order + "HxxIIII", content, at + 8)
             if caught > body - 20 or number >= len(self._clocks):
                 return False
             clock = self._clocks[number]
-            self._add(to, at + 28, caught, length, clock.time_ns(high << 32 | low), clock.number)
+            to.rows.append((at + 28, caught, length, clock.time_ns(high << 32 | low), clock.number))
         elif kind == _SIMPLE:
             if body < 4 or not self._clocks:
                 return False
             (length,) = struct.unpack_from(order + "I", content, at + 8)
-            self._add(to, at + 12, min(length, body - 4), length, 0, self._clocks[0].number)
+            to.rows.append((at + 12, min(length, body - 4), length, 0, self._clocks[0].number))
         return True
-
-    @staticmethod
-    def _add(to: Frames, start: int, caught: int, length: int, time_ns: int, interface: int) -> None:
-        to.starts.append(start)
-        to.caught.append(caught)
-        to.lengths.append(length)
-        to.times_ns.append(time_ns)
-        to.interfaces.append(interface)
 
     def _interface(self, content: bytes, at: int, end: int) -> bool:
         """An interface of this section, with the options that matter."""
@@ -242,7 +253,7 @@ class Reader:
                 # The highest bit tells a power of 2 from one of 10.
                 numerator, denominator = 10**9, (2 if value[0] & 0x80 else 10) ** (value[0] & 0x7F)
             elif code == _IF_OFFSET and size == 8:
-                offset_ns = struct.unpack(self._order + "q", value)[0] * 10**9
+                offset_ns = max(struct.unpack(self._order + "q", value)[0] * 10**9, -_LATEST)
             at += 4 + size + -size % 4
         if len(self.interfaces) >= _INTERFACES:
             return False

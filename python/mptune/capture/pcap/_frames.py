@@ -44,19 +44,20 @@ class Segments(NamedTuple):
     content : bytes, with some to spare at the end.
     at : place of each TCP header in it.
     end : where what was caught of the packet ends.
-    frame : number of the frame in the piece.
     length : bytes of payload on the wire.
     ends : (segments, 5) words of source and destination address, and both ports.
     device : Linux's number of the device in cooked frames v2, otherwise 0.
+    time_ns, interface : of the frame.
     """
 
     content: Array
     at: Array
     end: Array
-    frame: Array
     length: Array
     ends: Array
     device: Array
+    time_ns: Array
+    interface: Array
 
     def up_to(self, most: int) -> Segments:
         """The first ones."""
@@ -86,21 +87,40 @@ def words(content: Array, at: Array, width: int) -> Array:
     return content[at[:, None] + np.arange(width)].view(f">u{width}")[:, 0].astype(f"u{width}")
 
 
+class Table(NamedTuple):
+    """Frames of a piece in columns, as of `mptune.capture.pcap._blocks.Frame`."""
+
+    start: Array
+    caught: Array
+    length: Array
+    time_ns: Array
+    interface: Array
+
+
+def columns(frames: Frames) -> Table:
+    """Columns of the rows."""
+    import numpy as np
+
+    rows = np.array(frames.rows, "i8").reshape(-1, len(Table._fields))
+    return Table(*rows.T)
+
+
 def segments(frames: Frames, interfaces: Sequence[Interface]) -> tuple[Segments, Passed]:
     """Find the TCP segments of a piece."""
     import numpy as np
 
     content = np.frombuffer(frames.content + bytes(_SPARE), "u1")
-    start = np.array(frames.starts, "i8")
-    end = start + np.array(frames.caught, "i8")
-    links = np.array([interface.link for interface in interfaces], "i4")[np.array(frames.interfaces, "i4")]
+    table = columns(frames)
+    start = table.start
+    end = start + table.caught
+    links = np.array([interface.link for interface in interfaces], "i4")[table.interface]
     at, device = _network(content, start, end, links)
     unknown = int(np.count_nonzero(at < 0))
     frame = np.flatnonzero((at >= 0) & (at + 20 <= end))
     first = content[at[frame]]
     packets = [
-        _ipv4(content, frame[first >> 4 == 4], at, end, frames),
-        _ipv6(content, frame[(first >> 4 == 6) & (at[frame] + 40 <= end[frame])], at, end, frames),
+        _ipv4(content, frame[first >> 4 == 4], at, end, table),
+        _ipv6(content, frame[(first >> 4 == 6) & (at[frame] + 40 <= end[frame])], at, end, table),
     ]
     fragments = sum(part.fragments for part in packets)
     frame = np.concatenate([part.frame for part in packets])
@@ -118,10 +138,11 @@ def segments(frames: Frames, interfaces: Sequence[Interface]) -> tuple[Segments,
         content=content,
         at=tcp,
         end=end[frame],
-        frame=frame,
         length=np.maximum(payload[whole] - header[whole], 0),
         ends=np.column_stack([addresses, words(content, tcp, 4).astype("u8")]),
         device=device[frame],
+        time_ns=table.time_ns[frame],
+        interface=table.interface[frame],
     )
     other = len(start) - unknown - fragments - cut - len(frame)
     return found, Passed(unknown, other, fragments, cut)
@@ -164,7 +185,7 @@ class _Packets(NamedTuple):
     fragments: int
 
 
-def _ipv4(content: Array, frame: Array, at: Array, end: Array, frames: Frames) -> _Packets:
+def _ipv4(content: Array, frame: Array, at: Array, end: Array, table: Table) -> _Packets:
     import numpy as np
 
     begin = at[frame]
@@ -175,7 +196,7 @@ def _ipv4(content: Array, frame: Array, at: Array, end: Array, frames: Frames) -
     mine = np.flatnonzero(tcp & ~fragment)
     begin, header, frame = begin[mine], header[mine], frame[mine]
     total = words(content, begin + 2, 2).astype("i8")
-    payload = _bytes_of(total, frame, begin, frames) - header
+    payload = _bytes_of(total, frame, begin, table) - header
     source, target = (
         words(content, begin + place, 4).astype("u8") | np.uint64(_MAPPED) for place in (12, 16)
     )
@@ -184,7 +205,7 @@ def _ipv4(content: Array, frame: Array, at: Array, end: Array, frames: Frames) -
     return _Packets(frame, begin + header, payload, addresses, int(np.count_nonzero(fragment)))
 
 
-def _ipv6(content: Array, frame: Array, at: Array, end: Array, frames: Frames) -> _Packets:
+def _ipv6(content: Array, frame: Array, at: Array, end: Array, table: Table) -> _Packets:
     import numpy as np
 
     begin = at[frame]
@@ -201,14 +222,13 @@ def _ipv6(content: Array, frame: Array, at: Array, end: Array, frames: Frames) -
     mine = np.flatnonzero((following == _TCP) & ~fragment)
     begin, tcp, frame = begin[mine], tcp[mine], frame[mine]
     total = words(content, begin + 4, 2).astype("i8")
-    payload = _bytes_of(np.where(total > 0, total + 40, 0), frame, begin, frames) - (tcp - begin)
+    payload = _bytes_of(np.where(total > 0, total + 40, 0), frame, begin, table) - (tcp - begin)
     addresses = np.column_stack([words(content, begin + place, 8) for place in (8, 16, 24, 32)])
     return _Packets(frame, tcp, payload, addresses, int(np.count_nonzero(fragment)))
 
 
-def _bytes_of(total: Array, frame: Array, begin: Array, frames: Frames) -> Array:
+def _bytes_of(total: Array, frame: Array, begin: Array, table: Table) -> Array:
     """Bytes of packets: without a length, as large ones have that are cut later (TSO), those of the frame."""
     import numpy as np
 
-    lengths, starts = (np.array(values, "i8")[frame] for values in (frames.lengths, frames.starts))
-    return np.where(total > 0, total, lengths - (begin - starts))
+    return np.where(total > 0, total, table.length[frame] - (begin - table.start[frame]))

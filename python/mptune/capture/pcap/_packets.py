@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 #: Most packets of TCP in all, and most options beside DSS: some 250 MB of memory.
 MOST_PACKETS = 4_000_000
 MOST_OPTIONS = 200_000
+#: Most points; further ones are taken for the last of them.
+_MOST_POINTS = 2**16
 #: Most bytes of a file.
 _LARGEST = 64 * 2**30
 
@@ -136,7 +138,7 @@ class _Reading:
             with files.reading(path, limit=_LARGEST) as file:
                 reader = Reader(file, str(path))
                 for piece in reader.frames():
-                    frames += len(piece.starts)
+                    frames += len(piece.rows)
                     self._piece(piece, reader, number)
                     if self._packets >= MOST_PACKETS:
                         self.warnings.append(f"{path}: only the first {MOST_PACKETS:,} packets are looked at")
@@ -159,13 +161,13 @@ class _Reading:
         found = _options.read(segments, MOST_OPTIONS - self._options)
         content, at = segments.content, segments.at
         table = np.zeros(len(at), packet_type())
-        table["at"] = np.array(piece.times_ns, "i8")[segments.frame]
+        table["at"] = segments.time_ns
         table["seq"], table["ack"] = (_frames.words(content, at + place, 4) for place in (4, 8))
         table["flags"], table["window"] = content[at + 13], _frames.words(content, at + 14, 2)
         table["length"] = segments.length
         for name, column in found.columns.items():
             table[name] = column
-        table["point"] = self._points(piece, segments, reader, number)
+        table["point"] = self._points(segments, reader, number)
         self._name(table, segments.ends)
         for place, option in found.others:
             self.options.setdefault(self._packets + place, []).append(option)
@@ -173,16 +175,16 @@ class _Reading:
         self._packets += len(table)
         self.tables.append(table)
 
-    def _points(self, piece: Frames, segments: _frames.Segments, reader: Reader, number: int) -> Any:
+    def _points(self, segments: _frames.Segments, reader: Reader, number: int) -> Any:
         """Number of the point of each segment."""
         import numpy as np
 
-        interfaces = np.array(piece.interfaces, "u8")[segments.frame]
+        interfaces = segments.interface.astype("u8")
         kinds, inverse = np.unique(interfaces << np.uint64(32) | segments.device, return_inverse=True)
         numbers = []
         for kind in kinds.tolist():
             point = Point(number, reader.interfaces[kind >> 32], kind & 0xFFFFFFFF)
-            numbers.append(self.points.setdefault(point, len(self.points)))
+            numbers.append(self.points.setdefault(point, min(len(self.points), _MOST_POINTS - 1)))
         return np.array(numbers, "u2")[inverse] if numbers else 0
 
     def _name(self, table: Any, ends: Any) -> None:

@@ -47,6 +47,7 @@ class Part(NamedTuple):
     mean_bps : rates are multiplied so that this is their mean; None leaves them.
     elsewhere_ns : part of each RTT that other links have.
     hold : the last values stay; otherwise everything repeats.
+    anywhere : a trial begins at a moment of it that its seed draws.
     """
 
     start_ns: int = 0
@@ -55,6 +56,7 @@ class Part(NamedTuple):
     mean_bps: int | None = None
     elsewhere_ns: int = 0
     hold: bool = False
+    anywhere: bool = False
 
 
 class Recording(NamedTuple):
@@ -65,6 +67,7 @@ class Recording(NamedTuple):
     rate, delay, loss : way -> its rate in bit/s, one-way delay in ns, loss in ppb over time, from 0 on.
     length_ns : how long it is.
     hold : the last values stay; otherwise it repeats.
+    anywhere : a trial begins at a moment of it that its seed draws.
     entries : number of measurements.
     """
 
@@ -73,6 +76,7 @@ class Recording(NamedTuple):
     loss: dict[str, Series]
     length_ns: int
     hold: bool
+    anywhere: bool
     entries: int
 
     def mean(self, series: Series) -> float:
@@ -106,6 +110,7 @@ def recorded(source: Source, kind: Format, part: Part) -> Recording:
         loss={way: found for way in WAYS if (found := _loss(series, way))},
         length_ns=length,
         hold=part.hold,
+        anywhere=part.anywhere,
         entries=len(entries),
     )
     _check(recording)
@@ -263,7 +268,9 @@ def schedule(
             steps.setdefault(at, {})[field] = value
     hold = any(recording.hold for _, recording, _ in parts)
     return Schedule(
-        steps=tuple(Step(at_ns=at, **steps[at]) for at in sorted(steps)), period_ns=None if hold else length
+        steps=tuple(Step(at_ns=at, **steps[at]) for at in sorted(steps)),
+        period_ns=None if hold else length,
+        anywhere=any(recording.anywhere for _, recording, _ in parts),
     )
 
 
