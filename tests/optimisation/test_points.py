@@ -2,7 +2,7 @@
 
 import pytest
 
-from mptune.optimisation.options import Limit
+from mptune.optimisation.limits import Limit
 from mptune.optimisation.points import Choice, Point
 from mptune.trial import Combination, Messages
 from mptune.trial.metrics import THROUGHPUT

@@ -4,15 +4,14 @@ One declaration of each is its flag, its key in a file and its default (`mptune.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated, NamedTuple, Self
+from typing import Annotated, Self
 
 import msgspec
 
 from mptune.decision import DecisionOptions, too_few_sizes
 from mptune.errors import one_of
-from mptune.impact import (
-    ImpactOptions,
-)
+from mptune.impact import ImpactOptions
+from mptune.optimisation.limits import Limit
 from mptune.optimisation.papers import BUFFERS, CCS, PMS
 from mptune.options import SWITCH, TOGGLE, Kind, Option, choice, confidence, count, rate, share, time
 from mptune.options.path_managers import PathManagerOptions
@@ -125,26 +124,6 @@ def _check_confirming(name: str) -> None:
         raise ValueError(one_of((VirtualTestbed.name, f"{VirtualTestbed.name}:RELEASE", NOWHERE), name))
     if name != NOWHERE:
         check_name(name)
-
-
-class Limit(NamedTuple):
-    """A limit on a metric that is not the objective: the least where more of it is better, or the most."""
-
-    metric: Metric
-    limit: float
-
-    @property
-    def text(self) -> str:
-        """The limit for people: "delay p99 of at most 80 ms"."""
-        end = "least" if self.metric.more_is_better else "most"
-        return f"{self.metric.name} of at {end} {self.limit:g} {self.metric.unit}"
-
-    def violation(self, value: float) -> float:
-        """By how much a value is beyond it, as a share of it; 0 where it is not."""
-        if self.limit == 0:
-            return value
-        beyond = value / self.limit - 1
-        return max(0.0, -beyond if self.metric.more_is_better else beyond)
 
 
 #: Objectives at a time: one, or two whose front is asked for.

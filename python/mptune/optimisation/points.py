@@ -10,7 +10,7 @@ import msgspec
 
 from mptune.decision.robustness import FAMILIAR_CC, REGRET, SURVIVAL
 from mptune.errors import MptuneError
-from mptune.optimisation.options import Limit
+from mptune.optimisation.limits import Limit
 from mptune.statistics import summarise
 from mptune.trial import Combination, Record
 from mptune.trial.kept import is_tcp

@@ -7,18 +7,18 @@
 
 #![allow(unsafe_code)]
 
+mod error;
+
+pub use self::error::Error;
+
+use self::error::{LIBRARY, MESSAGES, check, last_error, line};
 use serde::Serialize;
-use std::ffi::{CStr, CString, NulError, OsString, c_char, c_int, c_void};
-use std::io;
+use std::ffi::{CStr, CString, OsString, c_char, c_int, c_void};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::ptr::{self, NonNull};
-use std::sync::Mutex;
-use thiserror::Error;
 
-/// The library; its ABI has been stable since 2022.
-const LIBRARY: &str = "libbpf.so.1";
 /// Another file instead, for tests.
 const VARIABLE: &str = "MPTUNE_LIBBPF";
 /// `BPF_MAP_TYPE_LPM_TRIE`, `BPF_MAP_TYPE_STRUCT_OPS` and `BPF_STRUCT_OPS` (include/uapi/linux/bpf.h).
@@ -36,73 +36,6 @@ const RECORDED_LEVEL: c_int = 0;
 const MESSAGE_BYTES: usize = 1 << 22;
 /// Linked statically: a C library of its own cannot load libraries made for another one.
 const IS_STATIC: bool = cfg!(target_feature = "crt-static");
-/// Longest message in an error, characters.
-const ERROR_CHARACTERS: usize = 360;
-
-/// Messages of libbpf since the last registration began; it has one print function for the whole process.
-static MESSAGES: Mutex<Vec<String>> = Mutex::new(Vec::new());
-
-/// Failure of libbpf, or of the kernel behind it.
-#[derive(Debug, Error)]
-pub enum Error {
-    /// The library is not installed.
-    #[error("no {}: install libbpf1 (Debian, Ubuntu) or libbpf (Fedora)", .0.to_string_lossy())]
-    Missing(OsString),
-    /// This program can load no library.
-    #[error(
-        "this agent is linked statically and loads no {LIBRARY}: the kernel's own congestion controls remain"
-    )]
-    Static,
-    /// The library lacks a function.
-    #[error("{LIBRARY} has no {0}")]
-    Function(&'static str),
-    /// A path has a zero byte.
-    #[error(transparent)]
-    Path(#[from] NulError),
-    /// The object registers something else.
-    #[error("expected an object that registers {expected}, found one of {present}")]
-    Object {
-        /// Name of the congestion control.
-        expected: String,
-        /// Names of the struct_ops maps that the object has.
-        present: String,
-    },
-    /// A call failed.
-    #[error("{call}: {error}{}", bracketed(.message.as_deref()))]
-    Call {
-        /// The call, as a participle.
-        call: &'static str,
-        /// The system's error.
-        error: io::Error,
-        /// The most useful message of libbpf: the verifier's, or else the first.
-        message: Option<String>,
-    },
-}
-
-impl Error {
-    /// The kernel has a congestion control of this name already.
-    pub fn is_taken(&self) -> bool {
-        matches!(self, Self::Call { error, .. } if error.kind() == io::ErrorKind::AlreadyExists)
-    }
-
-    /// The last system call failed, which libbpf has no message for.
-    fn last(call: &'static str) -> Self {
-        Self::Call { call, error: io::Error::last_os_error(), message: None }
-    }
-
-    /// A call failed with this number, perhaps after messages.
-    fn with_message(call: &'static str, number: c_int) -> Self {
-        let messages = MESSAGES.lock().expect("nothing panics with it");
-        let verifier = messages.iter().find(|line| line.starts_with("the verifier"));
-        let message = verifier.or(messages.first());
-        let message = message.map(|line| line.chars().take(ERROR_CHARACTERS).collect());
-        Self::Call { call, error: io::Error::from_raw_os_error(number), message }
-    }
-}
-
-fn bracketed(message: Option<&str>) -> String {
-    message.map_or_else(String::new, |message| format!(" ({message})"))
-}
 
 /// A congestion control (or another struct_ops map) that a link keeps registered.
 #[derive(Debug, Serialize)]
@@ -570,14 +503,6 @@ fn owned(descriptor: RawFd) -> OwnedFd {
     unsafe { OwnedFd::from_raw_fd(descriptor) }
 }
 
-fn last_error() -> c_int {
-    io::Error::last_os_error().raw_os_error().unwrap_or(0)
-}
-
-fn check(call: &'static str, result: c_int) -> Result<c_int, Error> {
-    if result < 0 { Err(Error::with_message(call, -result)) } else { Ok(result) }
-}
-
 /// Records a message instead of printing it.
 extern "C" fn record(level: c_int, form: *const c_char, arguments: *mut c_void) -> c_int {
     if level <= RECORDED_LEVEL {
@@ -591,21 +516,6 @@ extern "C" fn record(level: c_int, form: *const c_char, arguments: *mut c_void) 
         }
     }
     0
-}
-
-/// The error in a message; for the verifier's log, the last line before its statistics.
-fn line(message: &str) -> String {
-    const APART: [&str; 6] =
-        ["libbpf:", "-- END", "processed ", "verification time ", "stack depth ", "mark_precise:"];
-    let mut lines = message.lines().map(str::trim).filter(|line| !line.is_empty());
-    if !message.contains("BEGIN PROG LOAD LOG") {
-        let first = lines.next().unwrap_or_default();
-        return first.trim_start_matches("libbpf: ").to_owned();
-    }
-    let last = lines.rfind(|line| !APART.iter().any(|apart| line.starts_with(apart)));
-    last.map_or("the verifier refuses it".to_owned(), |line| {
-        format!("the verifier reports: {line}")
-    })
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 //! numbers to addresses and ports and back, and records what happened.
 
 mod appearing;
+mod between;
 mod ends;
 mod ordering;
 mod retrying;
