@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.planted import FAULTS, Fault
 from tests.plugins import reruns
 from tests.plugins.naps import LATE_S, NAP_S, Naps
 from tests.plugins.needs import NEEDS, ROOT, Thing, summary
@@ -394,3 +395,11 @@ def test_the_command_gets_what_is_missing(
     line = summary({"flights": dict.fromkeys(lacks)})
     assert line.startswith(f"Not tested here: flights ({', '.join(thing.name for thing in lacks)}).")
     assert ("`" in line) == (command is not None) and (command or "") in line
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.what)
+def test_a_planted_fault_is_still_one(fault: Fault) -> None:
+    """Whether the suite finds it takes minutes (tests/planted.py); that it can be planted does not."""
+    assert (ROOT / fault.file).read_text().count(fault.text) == 1
+    files = [ROOT / name for name in fault.part if name.startswith("tests/")]
+    assert all(file.exists() for file in files) and (files or fault.part[0] == "cargo")

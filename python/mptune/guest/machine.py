@@ -110,7 +110,7 @@ def run(
     seed : of the kernel's random numbers.
     limit_s : real time after which it is killed.
     cpu : processor for all of it; None leaves that to the system.
-    beside : directories that it imports from, beside those of this interpreter.
+    beside : directories that it imports from before those of this interpreter.
     interrupted : asked several times a second; then it is killed, and the answer is empty.
 
     Raises
@@ -177,7 +177,7 @@ def _command(program: Path) -> list[str]:
 
 def _first(module: str, beside: Sequence[Path]) -> str:
     paths = [str(path) for path in beside]
-    return f"import runpy, sys\nsys.path += {paths!r}\nrunpy.run_module({module!r}, run_name='__main__')\n"
+    return f"import runpy, sys\nsys.path[:0] = {paths!r}\nrunpy.run_module({module!r}, run_name='__main__')\n"
 
 
 def _needs(program: Path, beside: Sequence[Path]) -> list[Path]:

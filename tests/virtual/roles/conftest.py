@@ -20,6 +20,8 @@ from tests.virtual.roles import inside
 
 __all__ = ["accepting", "daemon", "joined", "may_manage_paths", "server", "world"]
 
+#: The package too, as it is here: this interpreter may have another one.
+SOURCES = [ROOT, ROOT / "python"]
 #: Real seconds that the tests of a file may take, ten times what they do; pytest's own limit is a bit more.
 _LIMIT_S = 280.0
 
@@ -67,7 +69,7 @@ def _run(tests: list[str]) -> tuple[dict[str, list[dict[str, Any]]], str]:
     try:
         with _processors.taken() as cpu:
             answered = machine.run(
-                program, inside.__name__, work, seed=seed, limit_s=_LIMIT_S, cpu=cpu, beside=[ROOT]
+                program, inside.__name__, work, seed=seed, limit_s=_LIMIT_S, cpu=cpu, beside=SOURCES
             )
     except machine.Died as died:
         return {}, str(died)
