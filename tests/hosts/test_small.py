@@ -79,6 +79,7 @@ def test_limits_of_buffers_that_grow_are_set_for_a_trial(router, at, bed):
     assert observation.failed is None and int(observation.metadata["effective_receiver_rcvbuf"]) <= 2**19
 
 
+@pytest.mark.needs("bpf")
 def test_a_congestion_control_that_it_lacks_is_refused_with_the_reason(router, at, bed):
     with pytest.raises(Exception, match="linked statically"):
         bed.run(trial(at(router), cc="olia"))

@@ -9,6 +9,7 @@ from playwright.sync_api import Browser, Page, Route
 
 from mptune.report.files import write_report
 from mptune.result.run_data import RunData
+from mptune.units import MIB, parse_size
 from tests.plugins.browsing import barriers, launched
 from tests.report.making import sections
 
@@ -153,9 +154,9 @@ def test_the_slider_changes_the_sentence_and_moves_the_ring(opened: Opened, opti
     page.keyboard.press("Home")
     best = optimised.answer.pareto[0]
     assert f"with {best.cc}" in sentence.inner_text() and sentence.inner_text() != optimised.answer.answer[0]
-    match = re.search(r"set the buffer to ([\d.]+) MiB", sentence.inner_text())
-    # Whole KiB, rounded up, in hundredths.
-    assert match is not None and 0 <= float(match[1]) + 0.005 - best.buffer_mib < 0.012
+    match = re.search(r"set the buffer to ([\d.]+ \w+)", sentence.inner_text())
+    # Whole KiB, rounded up.
+    assert match is not None and 0 <= parse_size(match[1]) - best.buffer_mib * MIB < 1024
     assert "model predicts" in page.locator("#prediction").inner_text()
     assert not page.locator("#evidence").is_visible() and not page.locator("#gains").is_visible()
     least = f"{100 * best.sacrifice:g} %"
