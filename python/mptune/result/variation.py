@@ -11,7 +11,7 @@ from mptune.result.values import NearlyAlways
 from mptune.statistics import quantile
 from mptune.trial.records import setting
 
-#: Least fresh runs of which 95 % are told: one of twenty may give less.
+#: Fewest fresh runs for which "in 95 % of the runs" is reported: one of twenty may give less.
 LEAST_RUNS = 20
 
 

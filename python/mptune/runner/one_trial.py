@@ -67,7 +67,7 @@ from mptune.trial.records import in_ms, record
 from mptune.trial.stacks import describe
 
 _MINUTE_NS = 60 * 10**9
-#: Least whole minutes of which 95 % are told: one of twenty may have less.
+#: Fewest whole minutes for which "in 95 % of the minutes" is reported: one of twenty may have less.
 _LEAST_MINUTES = 20
 
 #: A connection's reaction to a script, by its name in the metadata of every testbed.

@@ -30,8 +30,8 @@ _NAME = 200
 _MAGIC = {0xA1B2C3D4: 1000, 0xA1B23C4D: 1}
 _PCAP_HEAD, _PCAP_FRAME = 24, 16
 #: pcapng: types of blocks, and the section's byte order mark.
-_SECTION, _INTERFACE, _OBSOLETE, _SIMPLE, _ENHANCED = 0x0A0D0D0A, 1, 2, 3, 6
-_ORDER = 0x1A2B3C4D
+SECTION, INTERFACE, _OBSOLETE, _SIMPLE, ENHANCED = 0x0A0D0D0A, 1, 2, 3, 6
+ORDER = 0x1A2B3C4D
 #: pcapng: options of an interface.
 _IF_NAME, _IF_DESCRIPTION, _IF_RESOLUTION, _IF_OFFSET = 2, 3, 9, 14
 #: Times are kept in 63 bits.
@@ -52,31 +52,14 @@ class Interface(msgspec.Struct, frozen=True, kw_only=True):
     description: str = ""
 
 
-class Frame(NamedTuple):
-    """One frame: where it is in the content of its piece, and what the file says of it.
-
-    Attributes
-    ----------
-    start, caught : place and length.
-    length : what it had on the wire.
-    time_ns : since 1970, or what the file counts from.
-    interface : number in `Reader.interfaces`.
-    """
-
-    start: int
-    caught: int
-    length: int
-    time_ns: int
-    interface: int
-
-
 class Frames(NamedTuple):
     """Frames of one piece; the rows are plain tuples, as making a million of them shows.
 
     Attributes
     ----------
     content : bytes of the file.
-    rows : as of `Frame`.
+    rows : of each frame where it starts in the content, the bytes caught, those it had on the wire, its time
+        (ns since 1970, or what the file counts from), and the number of its interface in `Reader.interfaces`.
     """
 
     content: bytes
@@ -128,7 +111,7 @@ class Reader:
             if len(head) == _PCAP_HEAD and struct.unpack(order + "I", head[:4])[0] in _MAGIC:
                 yield from self._pieces(b"", self._pcap(head, order))
                 return
-        if kind != _SECTION:
+        if kind != SECTION:
             raise InputError(self._name, "", "expected a capture in the format of pcap or pcapng")
         yield from self._pieces(head, self._pcapng)
 
@@ -180,7 +163,7 @@ class Reader:
         at, content, end = 0, to.content, len(to.content)
         while at + 12 <= end:
             kind, size = self._head.unpack_from(content, at)
-            if kind == _SECTION:
+            if kind == SECTION:
                 if not self._section(content, at):
                     break
                 kind, size = self._head.unpack_from(content, at)
@@ -198,12 +181,13 @@ class Reader:
     def _use(self, order: str) -> None:
         """Go on in another byte order, without interfaces yet."""
         self._order, self._clocks = order, list[_Clock]()
-        self._head, self._packet = struct.Struct(order + "II"), struct.Struct(order + "IIIII")
+        self._head = struct.Struct(order + "II")
+        self._enhanced, self._obsolete = struct.Struct(order + "IIIII"), struct.Struct(order + "HxxIIII")
 
     def _section(self, content: bytes, at: int) -> bool:
         """A section begins: its byte order, and no interfaces yet."""
         for order in ("<", ">"):
-            if struct.unpack_from(order + "I", content, at + 8)[0] == _ORDER:
+            if struct.unpack_from(order + "I", content, at + 8)[0] == ORDER:
                 self._use(order)
                 return True
         self.damage = f"a section without byte order, at byte {self._read + at}"
@@ -212,23 +196,17 @@ class Reader:
     def _block(self, to: Frames, kind: int, at: int, size: int) -> bool:
         """Take what a block has; False if that cannot be."""
         content, order, body = to.content, self._order, size - 12
-        if kind == _ENHANCED and body >= 20:
-            number, high, low, caught, length = self._packet.unpack_from(content, at + 8)
-            if caught > body - 20 or number >= len(self._clocks):
-                return False
-            clock = self._clocks[number]
-            to.rows.append((at + 28, caught, length, clock.time_ns(high << 32 | low), clock.number))
-            return True
-        if kind == _INTERFACE:
-            return body >= 8 and self._interface(content, at + 8, at + size - 4)
-        if kind in (_ENHANCED, _OBSOLETE):
+        if kind in (ENHANCED, _OBSOLETE):
             if body < 20:
                 return False
-            number, high, low, caught, length = struct.unpack_from(order + "HxxIIII", content, at + 8)
+            fields = self._enhanced if kind == ENHANCED else self._obsolete
+            number, high, low, caught, length = fields.unpack_from(content, at + 8)
             if caught > body - 20 or number >= len(self._clocks):
                 return False
             clock = self._clocks[number]
             to.rows.append((at + 28, caught, length, clock.time_ns(high << 32 | low), clock.number))
+        elif kind == INTERFACE:
+            return body >= 8 and self._interface(content, at + 8, at + size - 4)
         elif kind == _SIMPLE:
             if body < 4 or not self._clocks:
                 return False

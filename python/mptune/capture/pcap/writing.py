@@ -8,6 +8,8 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any
 
+from mptune.capture.pcap._blocks import ENHANCED, INTERFACE, ORDER, SECTION
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -15,7 +17,6 @@ if TYPE_CHECKING:
 
 Array = Any
 
-_SECTION, _INTERFACE, _PACKET = 0x0A0D0D0A, 1, 6
 #: Options.
 _COMMENT, _PROGRAM, _NAME, _DESCRIPTION, _RESOLUTION = 1, 4, 2, 3, 9
 _NANOSECONDS = b"\x09"
@@ -32,13 +33,13 @@ def head(interfaces: Sequence[Interface], comment: str, program: str) -> bytes:
     program : that wrote it.
     """
     unknown_length = -1
-    section = struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, unknown_length)
-    blocks = [_block(_SECTION, section, [(_COMMENT, comment.encode()), (_PROGRAM, program.encode())])]
+    section = struct.pack("<IHHq", ORDER, 1, 0, unknown_length)
+    blocks = [_block(SECTION, section, [(_COMMENT, comment.encode()), (_PROGRAM, program.encode())])]
     for interface in interfaces:
         named = [(_NAME, interface.name.encode()), (_DESCRIPTION, interface.description.encode())]
         whole = 0
         body = struct.pack("<HHI", interface.link, 0, whole)
-        blocks.append(_block(_INTERFACE, body, [*named, (_RESOLUTION, _NANOSECONDS)]))
+        blocks.append(_block(INTERFACE, body, [*named, (_RESOLUTION, _NANOSECONDS)]))
     return b"".join(blocks)
 
 
@@ -59,7 +60,7 @@ def packets(content: Array, lengths: Array, times_ns: Array, interfaces: Array, 
     size = _BEFORE + padded + len(trailer) + 4
     blocks = np.zeros((count, size), "u1")
     fields = (
-        (0, _PACKET),
+        (0, ENHANCED),
         (4, size),
         (8, interfaces),
         (12, times_ns >> 32),

@@ -101,6 +101,11 @@ class Quantiles:
         return self.at(_NORMAL.cdf(value))
 
 
+def quantiles(*values: float) -> Quantiles:
+    """The distribution with these values at the shares of which the models have figures."""
+    return Quantiles(*zip((0, 0.05, 0.25, 0.5, 0.75, 0.95, 1), values, strict=True))
+
+
 class Outages:
     """Outages that begin at random and last for a geometric number of steps.
 

@@ -23,6 +23,7 @@ from mptune.topology.models._process import (
     Moment,
     Outages,
     Quantiles,
+    quantiles,
     share_out,
 )
 
@@ -47,15 +48,11 @@ class Carrier(NamedTuple):
     outage_s: float
 
 
-def _quantiles(*values: float) -> Quantiles:
-    return Quantiles(*zip((0, 0.05, 0.25, 0.5, 0.75, 0.95, 1), values, strict=True))
-
-
 #: The sets: 35,516 s, 37,430 s and 35,384 s.
 CARRIERS: Final = {
-    "verizon": Carrier(_quantiles(0, 0.053, 0.274, 0.753, 1.513, 2.645, 4.2), 13.9, 4.74),
-    "att": Carrier(_quantiles(0, 0.062, 0.331, 0.680, 1.361, 3.080, 5.5), 48.3, 1.89),
-    "tmobile": Carrier(_quantiles(0, 0.026, 0.165, 0.587, 1.801, 2.754, 4.2), 64.7, 2.38),
+    "verizon": Carrier(quantiles(0, 0.053, 0.274, 0.753, 1.513, 2.645, 4.2), 13.9, 4.74),
+    "att": Carrier(quantiles(0, 0.062, 0.331, 0.680, 1.361, 3.080, 5.5), 48.3, 1.89),
+    "tmobile": Carrier(quantiles(0, 0.026, 0.165, 0.587, 1.801, 2.754, 4.2), 64.7, 2.38),
 }
 
 

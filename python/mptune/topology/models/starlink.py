@@ -29,7 +29,7 @@ from mptune.topology.models._process import (
     Model,
     Moment,
     Outages,
-    Quantiles,
+    quantiles,
     share_out,
 )
 
@@ -41,9 +41,7 @@ _END_NS: Final = 75_000_000
 #: One way by a satellite at the lowest elevation, more than by one overhead, ns.
 _FARTHER_NS: Final = 3_800_000
 #: Quantiles of the rate relative to its mean, without outages.
-RATE: Final = Quantiles(
-    (0, 0), (0.05, 0.184), (0.25, 0.631), (0.5, 1.009), (0.75, 1.358), (0.95, 1.778), (1, 2.5)
-)
+RATE: Final = quantiles(0, 0.184, 0.631, 1.009, 1.358, 1.778, 2.5)
 #: Part of the variance that a cycle keeps, correlation from cycle to cycle, and of the rest per second: so
 #: that the autocorrelation of the rate is that of the set, 0.82 after 1 s and 0.38 after 15 s.
 _OF_CYCLE: Final = 0.62

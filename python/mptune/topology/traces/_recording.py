@@ -1,8 +1,7 @@
 """A recording: the entries of a trace, checked and put into series of a link's rate, delay and loss.
 
-Here is what is true of all formats: times go forward, gaps are told from measurements, a part can be chosen,
-single lost probes become a probability and runs of them outages, and round trips are divided between the
-directions.
+This holds for every format: times go forward, gaps are recognised, a part can be chosen, single lost probes
+become a probability and runs of them outages, and round trips are divided between the directions.
 """
 
 from __future__ import annotations
