@@ -235,7 +235,7 @@ fn socket(daemon: &Table<'_>) -> Result<PathBuf, Error> {
 
 fn metrics(daemon: &Table<'_>) -> Result<Option<SocketAddr>, Error> {
     let Some(text) = daemon.text("metrics")? else { return Ok(None) };
-    web::address(text).map(Some).map_err(|words| daemon.wrong("metrics", words))
+    web::address(text).map(Some).map_err(|error| daemon.wrong("metrics", error.to_string()))
 }
 
 /// Names of devices, all of which must be among `allowed` if that is given.
