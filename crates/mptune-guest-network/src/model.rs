@@ -111,7 +111,7 @@ impl Model {
         self.emulation.as_ref().map_or(0, Emulation::devices)
     }
 
-    /// Where a frame is written before it enters.
+    /// Room for a frame, to be written before it enters.
     pub fn frame(&mut self) -> &mut [u8] {
         &mut self.frame
     }

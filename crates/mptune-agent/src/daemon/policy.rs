@@ -66,7 +66,7 @@ pub struct Plan {
     pub mode: Mode,
     /// Path of the socket.
     pub socket: PathBuf,
-    /// Where the metrics are, over HTTP; none for nowhere.
+    /// Address of the metrics, over HTTP; none without.
     pub metrics: Option<SocketAddr>,
     /// Endpoints outlive a clean end.
     pub keep_endpoints: bool,

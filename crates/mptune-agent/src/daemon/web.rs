@@ -16,7 +16,7 @@ const REQUEST_BYTES: usize = 8192;
 const LIFETIME_NS: u64 = 5_000_000_000;
 /// The only thing that there is.
 const PATH: &str = "/metrics";
-/// What `metrics::text` writes (OpenMetrics 1.0, "Text format": media type).
+/// Media type of `metrics::text` (OpenMetrics 1.0, "Text format").
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const PLAIN: &str = "text/plain; charset=utf-8";
 
@@ -46,7 +46,7 @@ struct Visitor {
     stream: TcpStream,
     ends_ns: u64,
     incoming: Vec<u8>,
-    /// What is still to be written.
+    /// Bytes that are still to be written.
     outgoing: Vec<u8>,
     state: State,
 }
@@ -78,7 +78,7 @@ impl Web {
         Ok(Self { listener, address, visitors: Vec::new() })
     }
 
-    /// Where it listens.
+    /// The address at which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
