@@ -80,7 +80,7 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def quantile(self) -> float:
-        """Where the stated value is in its prior, standard normal."""
+        """Place of the stated value in its prior, standard normal."""
         return PRIORS[self.kind].quantile(self.stated)
 
     def words(self, value: int) -> str:
@@ -123,7 +123,7 @@ def _of_links(topology: Topology) -> Iterator[Parameter]:
 
 
 def _can_limit(paths: Sequence[Path], sends: bool) -> bool:
-    """Whether an access link can be slower than what comes in, or goes out, on the other side."""
+    """True if an access link can be slower than what comes in, or goes out, on the other side."""
     rate = paths[0].local.up_bps if sends else paths[0].remote.down_bps
     beyond = sum(
         min(path.remote.down_bps if sends else path.local.up_bps, path.core.rate_bps or rate)

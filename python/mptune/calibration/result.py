@@ -97,7 +97,7 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def explains(self) -> bool:
-        """Whether the likeliest network explains the data."""
+        """True if the likeliest network explains the data."""
         return self.misfit <= MOST_MISFIT
 
     @property

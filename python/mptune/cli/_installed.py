@@ -29,7 +29,7 @@ _GUESTS = "x86_64"
 
 
 class _Broken(Exception):
-    """What a part does not do."""
+    """Failure of a part."""
 
 
 def examine() -> list[Finding]:

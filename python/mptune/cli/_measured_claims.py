@@ -110,7 +110,7 @@ def measure_again(
 
 
 def _settings(options: MeasureOptions) -> dict[str, object]:
-    """How it was measured."""
+    """Settings of the measurement."""
     from mptune import testbeds
     from mptune.papers.measure import STACK
     from mptune.units import format_time

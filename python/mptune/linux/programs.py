@@ -31,7 +31,7 @@ _END_S = 10.0
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """What runs.
+    """Programs of a trial.
 
     Attributes
     ----------
@@ -145,7 +145,7 @@ class Programs:
         role.tell({"command": [_file(words), *words], "environment": environment, "listens": listens})
 
     def take(self) -> list[Message]:
-        """What happened since the last call: the result, once the client has ended or its time is over."""
+        """Messages since the last call: the result, once the client has ended or its time is over."""
         if self._result is None:
             for message in self._client.take():
                 self._conclude(message)
@@ -184,7 +184,7 @@ class Programs:
         self._messages.append({"event": "result", **self._result})
 
     def _end_of_server(self) -> Message:
-        """How it ended, at the latest now.
+        """Its last message, at the latest now.
 
         Raises
         ------
@@ -206,7 +206,7 @@ def _kind(message: Message) -> FailureKind:
 
 
 def _ending(message: Message) -> str:
-    """How a program ended, in a part of a sentence, with its last words."""
+    """Ending of a program as a part of a sentence, with its last words."""
     if message["event"] == "error":
         return f"it cannot be started: {message['reason']}"
     words = last_words(message.get("stderr", ""))

@@ -96,7 +96,7 @@ class Delivery(NamedTuple):
         return branches
 
     def _loader(self) -> str:
-        """What starts this machine's own agent: it is where there is a C library of its kind."""
+        """Loader of this machine's own agent: it exists where there is a C library of its kind."""
         named = re.search(rb"/lib[\w/.-]*/ld-linux[\w.-]*", self.agents[OWN][:_HEAD_BYTES])
         return "/" if named is None else named[0].decode()
 

@@ -185,7 +185,7 @@ class _Search:
 
     @property
     def objective(self) -> Metric:
-        """What decides."""
+        """The deciding metric."""
         return self.choice.objective
 
     def answered(self) -> ObjectiveResult:
@@ -405,7 +405,7 @@ class _Search:
         return list(firsts.values())[:_CONTENDERS]
 
     def _losses(self, pair: Sequence[Configuration], runs: int) -> tuple[tuple[Figure, ...], list[Record]]:
-        """What another TCP connection loses beside both, if that was asked for."""
+        """Losses of another TCP connection beside both, if that was asked for."""
         options = self.job.options
         if not (options.beside_tcp or options.do_no_harm):
             return (), []

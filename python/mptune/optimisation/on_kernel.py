@@ -60,7 +60,7 @@ class RunnerUp(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MeasuredOnKernel(msgspec.Struct, frozen=True, kw_only=True):
-    """What a kernel gave with the simulator's answer, with the default, and with the runner-up.
+    """Results of a kernel with the simulator's answer, with the default, and with the runner-up.
 
     Attributes
     ----------
@@ -167,7 +167,7 @@ class AskingKernel:
     def confirm(
         self, contest: Contest, simulated: Confirmation, decided: tuple[Finalist, ...]
     ) -> MeasuredOnKernel | str:
-        """What the kernel gives with the answer; or why it cannot run it, as a sentence.
+        """Results of the kernel with the answer; or why it cannot run it, as a sentence.
 
         Parameters
         ----------
@@ -280,7 +280,7 @@ def _rivals(contest: Contest) -> list[Finalist]:
 
 
 def _favourite(contest: Contest) -> Summary | None:
-    """What the answer gave in the simulator's contest."""
+    """Result of the answer in the simulator's contest."""
     favourite = contest.decision.optimum.combination
     of_it = (finalist for finalist in contest.finalists if finalist.combination == favourite)
     return next((finalist.throughput for finalist in of_it), None)

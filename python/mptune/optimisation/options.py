@@ -140,7 +140,7 @@ def _check_objective(text: str) -> None:
 
 
 def _of_kind(kind: str, *, several: bool) -> str:
-    """What an objective may be."""
+    """Possible objectives, in words."""
     return f"two metrics of {kind}, or one and throughput" if several else f"a metric of {kind}"
 
 
@@ -458,7 +458,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
                 yield f"pm_options.pcdc.{name}", "expected only in a sweep: the main job measures it"
 
     def _conflicts_of_workload(self) -> Iterator[tuple[str, str]]:
-        """What messages have is not asked of others, and the other way round."""
+        """Options of messages for another workload, and the other way round."""
         if self.workload is None:
             for name in _ONLY_MESSAGES:
                 if getattr(self, name) not in (None, False):
@@ -530,7 +530,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
 
     @property
     def grows_at_sender(self) -> bool:
-        """Whether only the sender's buffer is searched, as long as nothing else was found to be better."""
+        """True if only the sender's buffer is searched, as long as nothing else was found to be better."""
         return self.buffer_mode in (SENDER, COMPETE)
 
     @property

@@ -99,7 +99,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def state(self) -> State:
-        """How it ends."""
+        """Its last state."""
         if self.reached:
             return "reached"
         if all(hop.address is None for hop in self.hops):

@@ -160,7 +160,7 @@ def _segment(pair: Sequence[PathFound], found: Probed, longest: int | None) -> I
 
 
 def _mptcp(pair: Sequence[PathFound], when: str) -> Iterator[str]:
-    """What becomes of MPTCP on the first path of a pair, and over IPv6 beside it, where that differs."""
+    """Fate of MPTCP on the first path of a pair, and over IPv6 beside it, where that differs."""
     words = [None if path.mptcp is None else _CARRIES.get(path.mptcp.kind) for path in pair]
     for key, path, word in zip(("mptcp", "mptcp_ipv6"), pair, words, strict=False):
         if path.mptcp is None or (word == words[0] if key == "mptcp_ipv6" else word is None):
@@ -170,7 +170,7 @@ def _mptcp(pair: Sequence[PathFound], when: str) -> Iterator[str]:
 
 
 def _pair(path: PathFound) -> str:
-    """What the file calls a path's pair of interfaces."""
+    """Name of a path's pair of interfaces in the file."""
     return path.label.removesuffix(OVER_IPV6)
 
 

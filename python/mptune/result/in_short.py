@@ -109,7 +109,7 @@ def _of_objective(row: InShort, answer: ObjectiveAnswer) -> InShort:
 
 
 def _beside(baselines: Baselines | None, default: Interval | None, gain: Gain) -> tuple[str, Interval, Gain]:
-    """What hosts do now, where that was measured, or else the default; its name, its values, our gain."""
+    """Hosts' settings of today, if measured, or else the default; its name, its values, our gain."""
     now = None if baselines is None else baselines.now
     if now is not None and now.mean is not None:
         own = now.gain

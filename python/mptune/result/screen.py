@@ -55,7 +55,7 @@ _Table = tuple[Sequence[str], list[list[str]]]
 
 @dataclass(frozen=True)
 class _Parts:
-    """What a screen has to say, each part with the most important first.
+    """Parts of a screen, the most important of each first.
 
     Attributes
     ----------
@@ -116,7 +116,7 @@ def _fitting(why: Sequence[str], warnings: Sequence[str], room: int) -> tuple[li
 
 
 def in_sentences(answer: Answer) -> tuple[str, str]:
-    """What the answer gives against today, and why it is best; the second may be empty."""
+    """Gains of the answer against today, and the reasons; the second may be empty."""
     beside = answer.baselines or Baselines()
     return " ".join(_gives(answer, beside)), " ".join(list(_reasons(answer, beside))[:_REASONS])
 
@@ -206,7 +206,7 @@ def _between(interval: Interval) -> str:
 
 
 def _throughputs(answer: Answer) -> _Table:
-    """What is compared, ours last; a kernel's below it where one was asked."""
+    """The compared configurations, ours last; a kernel's results below it where one was asked."""
     head = ["", "configuration", "Mbit/s", "95 % interval", "delay (ms)", "buffer"]
     rows = [
         [name, configured(pair), *_cells(pair), _delay(queueing), buffer_of(pair)]
@@ -257,7 +257,7 @@ def _tell(value: float | None, count: int) -> str:
 
 
 def _reasons(answer: Answer, beside: Baselines) -> Iterator[str]:
-    """What the evidence says about the paths, the queues, and plain TCP."""
+    """Evidence about the paths, the queues, and plain TCP."""
     carried = {path: mbps for path, mbps in beside.carried.items() if mbps > 0}
     if answer.is_tcp:
         yield from _reasons_of_tcp(answer)
@@ -306,7 +306,7 @@ def _reasons_of_tcp(answer: Answer) -> Iterator[str]:
 
 
 def _reason_of_buffer(answer: Answer, beside: Baselines) -> Iterator[str]:
-    """What larger buffers give: throughput, and queues."""
+    """Effect of larger buffers: throughput, and queues."""
     default, queued = answer.default, beside.queueing
     ours, theirs = queued.get("recommended"), queued.get("default")
     if default is None or default.mean is None or answer.confirmed.mean is None:
@@ -408,7 +408,7 @@ def _objectives(answer: ObjectiveAnswer, first: Figure, beside: Baselines) -> _T
 
 
 def _of_front(answer: ObjectiveAnswer, front: Front) -> _Table:
-    """What no other configuration beats in both objectives, some of many."""
+    """Configurations that no other one beats in both objectives, some of many."""
     names = (
         unit if name == "throughput" else f"{name} ({unit})"
         for name, unit in ((answer.objective, answer.unit), (front.second, front.second_unit))
@@ -448,7 +448,7 @@ def in_words(setting: Setting) -> str:
 
 
 def _costs(answer: ObjectiveAnswer, others: Sequence[Figure]) -> Iterator[str]:
-    """What happens when a path dies, and what else changes against the papers' default."""
+    """Cost of a dead path, and other changes against the papers' default."""
     if answer.failover is not None and answer.failover.recommended is not None:
         cost = f"{digits(answer.failover.recommended, 3)} ms"
         yield f"A path that dies ({answer.failover.path} at worst) costs at most {cost} in 95 % of the cases."

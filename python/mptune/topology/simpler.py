@@ -151,7 +151,7 @@ def _without_interface(raw: Raw, site: str, abbr: str) -> Raw | None:
 
 
 def _stays(row: Raw, labels: set[str], site: str, abbr: str) -> bool:
-    """Whether traffic of others still has its link or path."""
+    """True if cross traffic still has its link or path."""
     path, link = _plain(row.get("path")), _plain(row.get("link"))
     if isinstance(path, str):
         return path in labels

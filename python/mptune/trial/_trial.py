@@ -103,7 +103,7 @@ class Trial(Members, frozen=True, kw_only=True):
 
     @property
     def sized(self) -> str:
-        """What its buffer's size is meant for: its `buffer_mode`, or `SENDER`."""
+        """Purpose of its buffer's size: its `buffer_mode`, or `SENDER`."""
         receive = self.receive_buffer_bytes
         alone = self.buffer_mode == AUTO and receive is not None and receive > self.buffer_bytes
         return SENDER if alone else self.buffer_mode

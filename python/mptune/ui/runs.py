@@ -190,7 +190,7 @@ def _of_bundle(path: Path) -> InShort | MptuneError:
 
 
 def signature(path: Path) -> _Signature:
-    """What changes whenever a finished run does."""
+    """Stamps of a finished run's files; they change whenever the run does."""
     if is_bundle(path):
         return (_stamp(path),)
     return tuple(_stamp(path / name) for name in (CONFIG, RESULT, STORE))

@@ -14,7 +14,7 @@ use std::thread;
 /// The word that only the role `program` starts it by: it is no role, and signals to it are the kernel's business.
 pub const FIRST: &str = "first";
 
-/// What it starts.
+/// The program to start.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Job {
     command: Vec<String>,

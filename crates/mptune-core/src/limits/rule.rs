@@ -57,7 +57,7 @@ pub enum Side {
 }
 
 impl Side {
-    /// What limits, in a message.
+    /// Its name in a message.
     pub fn words(self) -> &'static str {
         match self {
             Self::Send => "send buffer",
@@ -66,7 +66,7 @@ impl Side {
     }
 }
 
-/// What the rule keeps to.
+/// Bounds of the rule.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bounds {
     /// No limit is below.
@@ -120,7 +120,7 @@ impl Destination<'_> {
     }
 }
 
-/// What follows from an interval.
+/// Decision after an interval.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
     /// The limit from now on, bytes.

@@ -1,4 +1,4 @@
-"""What captures tell of MPTCP: connections by token, their subflows, data sent again, and what went wrong.
+"""MPTCP in captures: connections by token, their subflows, data sent again, and what went wrong.
 
 `_flows` finds the TCP flows and where they were captured, `_grouping` joins them, `_data` follows the data
 sequence space, `_traffic` each direction of a subflow, `_findings` has the sentences. It reads no file:
@@ -38,7 +38,7 @@ __all__ = [
 
 
 class Examined(NamedTuple):
-    """What captures tell, and the packets behind it.
+    """Analysis of captures, and the packets behind it.
 
     Attributes
     ----------
@@ -153,7 +153,7 @@ def _bracketed(address: str) -> str:
 
 
 def _close(member: Member) -> str:
-    """How a subflow ended."""
+    """Ending of a subflow."""
     closed = member.flow.options(pcap.Closed)
     if closed:
         return f"MP_FASTCLOSE by the {ENDS[closed[0].way ^ member.opener]}"

@@ -29,7 +29,7 @@ _FULL_WINDOW = 2**16 - 1
 
 
 class Shape(NamedTuple):
-    """What packets of one shape have in common.
+    """Common properties of packets of one shape.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class Shape(NamedTuple):
 
 
 class Written(NamedTuple):
-    """What all packets need to know.
+    """Common data of all packets.
 
     Attributes
     ----------

@@ -39,7 +39,7 @@ _LATEST = 2**62
 
 
 class Interface(msgspec.Struct, frozen=True, kw_only=True):
-    """Where frames were captured.
+    """Interface on which frames were captured.
 
     Attributes
     ----------
@@ -133,7 +133,7 @@ class Reader:
     # ---- pcap ---------------------------------------------------------------------------------------
 
     def _pcap(self, head: bytes, order: str) -> _Walk:
-        """How to walk through the frames of a pcap whose header is this."""
+        """Walk through the frames of a pcap with this header."""
         magic, *_, link = struct.unpack(order + "IHHiIII", head)
         # The upper bits tell about frame check sequences.
         self.interfaces.append(Interface(link=link & 0xFFFF))

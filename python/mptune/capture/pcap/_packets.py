@@ -119,7 +119,7 @@ def read(*paths: Path) -> Packets:
 
 
 class _Reading:
-    """What has been read so far."""
+    """Packets read so far."""
 
     def __init__(self) -> None:
         self.tables: list[Any] = []

@@ -1,4 +1,4 @@
-"""What the kernel's path manager goes by: settings of one end, and the network between two."""
+"""Input of the kernel's path manager: settings of each end, and the network between the two."""
 
 import re
 from collections.abc import Mapping
@@ -93,7 +93,7 @@ class End(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Network(msgspec.Struct, frozen=True, kw_only=True):
-    """What lies between two ends.
+    """Network between two ends.
 
     Attributes
     ----------

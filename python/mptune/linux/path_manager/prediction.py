@@ -23,7 +23,7 @@ class Subflow(msgspec.Struct, frozen=True, kw_only=True, order=True):
 
 
 class Prediction(msgspec.Struct, frozen=True, kw_only=True):
-    """What a connection gets.
+    """Predicted subflows of a connection.
 
     Attributes
     ----------
@@ -112,7 +112,7 @@ def _announced_first(event: Event) -> bool:
 
 
 def _vain(event: Event) -> bool:
-    """What the server tries by itself, one round trip before a join of the client's can be complete."""
+    """True for attempts of the server alone, a round trip before the client's join can be complete."""
     return event.kind == "refused" or (event.kind == "arrives" and event.to.role == "client")
 
 

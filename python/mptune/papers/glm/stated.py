@@ -42,7 +42,7 @@ _POINTS = 501
 
 
 class Statement(msgspec.Struct, frozen=True, kw_only=True):
-    """What the user asks for, as written.
+    """Request of the user, as written.
 
     Attributes
     ----------

@@ -85,7 +85,7 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Values(msgspec.Struct, frozen=True, kw_only=True):
-    """What was measured for a claim.
+    """Measurements for a claim.
 
     Attributes
     ----------
@@ -157,7 +157,7 @@ class _Look(msgspec.Struct, frozen=True):
 
     @property
     def printed_text(self) -> str:
-        """What is printed, where nothing was measured."""
+        """The printed value, where nothing was measured."""
         printed = self.statement.printed
         return "-" if printed is None else printed if isinstance(printed, str) else short(printed)
 
@@ -260,7 +260,7 @@ def direction(ratio: float) -> int:
 
 
 def _best(look: _Look) -> Outcome:
-    """Whether the first point is the best."""
+    """Test that the first point is the best."""
     first, *others = look.statement.of
     metric = look.claim.point(first).metric
     names = [*look.statement.against, *others, first]
@@ -271,7 +271,7 @@ def _best(look: _Look) -> Outcome:
 
 
 def _even(look: _Look) -> Outcome:
-    """How alike points are."""
+    """Test that points are alike, by their largest ratio."""
     values = [look.measured(name) for name in look.statement.of]
     apart = max(values) / max(min(values), _LEAST)
     measured = f"{short(min(values))} to {short(max(values))} {look.unit}"

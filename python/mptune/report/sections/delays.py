@@ -79,7 +79,7 @@ def delays(run: RunData, choices: Choices) -> Iterator[Section]:
 
 
 def _words(trial: TrialRow) -> Times:
-    """What the times of a trial's workload are called."""
+    """Names for the times of a trial's workload."""
     return TIMED[(trial.workload or {})["kind"]].judged_by
 
 

@@ -81,7 +81,7 @@ class OnOff(InPieces, frozen=True, kw_only=True, tag="on-off"):
 
     @property
     def waiting_bytes(self) -> int:
-        """What can wait to be sent: the largest, or three of the mean, which one in twenty exceeds alone."""
+        """Bytes that can wait to be sent: the largest burst, or three of the mean: 5 % are larger."""
         return max((size for _, size in self.listed), default=3 * self.mean_bytes)
 
     @property
