@@ -22,7 +22,7 @@ USUAL: tuple[str, ...] = tuple(kind for kind in KINDS if kind != "core")
 CORE_QUEUE_S = 0.1
 _CORE_QUEUES = (65_536, 4_194_304)
 
-#: What begins the key of a number of connections; the link's name follows.
+#: Beginning of the key of a number of connections; the link's name follows.
 TCP = "background."
 
 #: Congestion control of the connections of others: Linux's default.
@@ -32,7 +32,7 @@ _TCP_CC = "cubic"
 #: Kinds of values as `mptune.topology.place` has them.
 _UNITS: Mapping[str, str] = {"rate": "rate", "core": "rate", "rtt": "time", "queue": "size", "loss": "loss"}
 
-#: How words of a value are read.
+#: Readers of a value's words.
 _READ: Mapping[str, Callable[[str], int]] = {
     "rate": parse_rate,
     "time": parse_time,
@@ -43,8 +43,8 @@ _READ: Mapping[str, Callable[[str], int]] = {
 #: Smallest values: a queue holds a full packet, and a link has some rate.
 _LEAST: Mapping[str, int] = {"rate": 100, "core": 100, "rtt": 1, "queue": 1500, "loss": 0}
 
-#: What follows from a value unless the file states it: kind -> last parts of keys. It keeps the digits of its
-#: words too, and is written beside the value.
+#: Values that follow from another one unless the file states them: kind -> last parts of keys. They keep the
+#: digits of its words too, and are written beside the value.
 FOLLOWING: Mapping[str, Mapping[str, str]] = {
     "core": {"rate": "queue"},
     "rate": {"up": "queue_up", "down": "queue_down", "rate": "queue"},

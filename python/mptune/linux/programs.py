@@ -171,7 +171,7 @@ class Programs:
         return None
 
     def _conclude(self, ending: Message) -> None:
-        """The result, now that the client is over: `ending` is what is said of it."""
+        """The result, now that the client is over: `ending` is the report of its end."""
         self._result = {}
         self._server.tell({"action": "stop"})
         served = self._end_of_server()
@@ -188,7 +188,7 @@ class Programs:
 
         Raises
         ------
-        TrialError : its process says nothing.
+        TrialError : its process does not answer.
         """
         end = time.monotonic() + _END_S
         while (left := end - time.monotonic()) > 0:

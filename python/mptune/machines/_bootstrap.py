@@ -26,7 +26,7 @@ _HEAD_BYTES = 4096
 OWN = "own"
 
 #: No apostrophes, backslashes and line breaks: login shells disagree on how to quote them.
-#: What suits the machine is in its words: name, hash and size of an agent.
+#: Its words describe what suits the machine: name, hash and size of an agent.
 _SCRIPT = """
 umask 077; t=;
 say() { echo; echo "mptune-bootstrap: $*"; };

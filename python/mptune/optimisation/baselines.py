@@ -116,7 +116,7 @@ def measure(
 
 
 def verdict(found: Baselines, ours: Summary | None, sacrifice: float) -> list[str]:
-    """Sentences where an answer is not better than what hosts do anyway; each says what to do.
+    """Sentences where an answer is not better than what hosts do anyway; each has its advice.
 
     Parameters
     ----------

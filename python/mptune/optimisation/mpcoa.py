@@ -25,7 +25,7 @@ MOST_TIMES = 3
 #: Probability that step 6 gives up although more runs would do.
 _ERROR_RATE = 0.01
 
-#: How step 6 ended.
+#: Ending of step 6.
 Ending = Literal["accepted", "bound", "out of reach"]
 
 _MODEL, _STRATEGY = "quadratic", "grid"

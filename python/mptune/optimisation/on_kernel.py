@@ -34,7 +34,7 @@ from mptune.trial.stacks import refusal
 
 #: Fewest runs of a configuration where the answer has fewer: one has no interval, two have one of no use.
 _FEWEST_RUNS = 3
-#: Where the kernel was not named, a trial carries this at most, bits, as a guest computes 2 ms for
+#: Most bits of a trial where the kernel was not named, as a guest computes 2 ms for
 #: a Mbit; but it lasts this long.
 _MOST_BITS = 3e9
 _LEAST_NS = 10_000_000_000

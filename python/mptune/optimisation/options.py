@@ -58,11 +58,11 @@ from mptune.trial.workloads.video import STALLED
 #: Configuration of a host that was never tuned; measured with the largest buffer of the sweep.
 DEFAULT_PM, DEFAULT_CC = "fullmesh", "cubic"
 
-#: What a size is meant for: buffers of both ends, fixed or growing, or the sender's alone; or what is best.
+#: Purpose of a size: buffers of both ends, fixed or growing, or the sender's alone; or the best of them.
 COMPETE = "compete"
 MODES = (COMPETE, SENDER, AUTO, FIXED)
 
-#: Where PCDC's sets come from.
+#: Sources of PCDC's sets.
 SETS = ("compete", "signs")
 
 #: Runs of each configuration, and of the answer beside the default: of a saturated sender, and of transfers,
@@ -100,7 +100,7 @@ _OF_THROUGHPUT = (
 #: The same of messages, which have a duration, and whose sets of subflows do not follow from impact factors.
 _NOT_OF_MESSAGES = (*(name for name in _OF_THROUGHPUT if name != "duration_ns"), "sets")
 
-#: What may be best, of each workload.
+#: Objectives of each workload.
 _OF_WORKLOADS = "; ".join(kind.objectives_help for kind in WRITTEN.values())
 
 #: Options of messages alone.

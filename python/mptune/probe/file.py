@@ -140,8 +140,8 @@ def _segment(pair: Sequence[PathFound], found: Probed, longest: int | None) -> I
         how = f"{when}, smallest of {rtt.samples}: {shown}"
         yield f"rtt = {_value(units.format_time(path.base_rtt_ns, _DIGITS), 'measured', how)}"
         jitter = rtt.median_ns - rtt.min_ns
-        said = f"{when}, the median RTT above the smallest"
-        yield f"jitter = {_value(units.format_time(jitter, 3), 'measured', said)}"
+        origin = f"{when}, the median RTT above the smallest"
+        yield f"jitter = {_value(units.format_time(jitter, 3), 'measured', origin)}"
     elif found.sender.ssh is None or found.receiver.ssh is None:
         assumed = units.format_time(longest or 100_000_000, _DIGITS)
         yield f"rtt = {_value(assumed, 'assumed', 'nothing came through: not measured')}"

@@ -141,7 +141,7 @@ def positions(topology: Topology, moments: Sequence[Moment]) -> tuple[Position, 
     return tuple(
         Position(
             when=moment.when,
-            told=". ".join(_said(flow) for flow in moment.flows),
+            told=". ".join(_in_words(flow) for flow in moment.flows),
             shown=tuple(
                 change
                 for flow in moment.flows
@@ -190,10 +190,10 @@ def _drawn(
 def _told(topology: Topology, flows: Sequence[Flow]) -> str:
     """The drawing in words, for who cannot see it."""
     names = f"{topology.sender.name} and {topology.receiver.name}"
-    return ". ".join([names, *map(_said, flows)])
+    return ". ".join([names, *map(_in_words, flows)])
 
 
-def _said(flow: Flow) -> str:
+def _in_words(flow: Flow) -> str:
     """Load of the paths, in words."""
     rates = ", ".join(f"{path} {_mbps(mbps)}" for path, mbps in flow.mbps.items() if mbps > 0)
     return f"{flow.title}: {rates}"

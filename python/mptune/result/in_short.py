@@ -29,7 +29,7 @@ class InShort(msgspec.Struct, frozen=True, kw_only=True):
     metric, unit : what the numbers are of.
     beside : what the answer is compared with: "now", or the papers' default.
     before, recommended, gain : with 95 % intervals, in the unit; a gain is positive where ours is better.
-    remark : what else there is to say, in place of numbers; empty if nothing.
+    remark : text in place of numbers; empty if there is none.
     """
 
     network: str

@@ -55,7 +55,7 @@ from mptune.units import MIB
 #: of linear algebra, which differ between processors, never show.
 _DIGITS = 9
 
-#: What only some answers have.
+#: Fields of some answers alone.
 _OF_SOME = ("confirmed_on_kernel", "sensitivity", "rounds", "algorithm", "baselines", "heed")
 
 #: Points of a fitted curve in a table.

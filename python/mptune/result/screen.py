@@ -1,7 +1,7 @@
 """The answer on one screen: what to use, what it changes, why, how certain it is, what to mind, what next.
 
 From the document alone (`mptune.result.answer`), so that a run can show it again. It has at most `LINES`
-lines of `COLUMNS` columns: where there is more to say, the last reasons and warnings are left to the report.
+lines of `COLUMNS` columns: the last reasons and warnings that do not fit are left to the report.
 """
 
 import textwrap
@@ -40,10 +40,10 @@ _NAMED, _SIZES, _FRONT, _REASONS, _WARNINGS = 4, 10, 8, 3, 3
 
 #: Columns that a name or a configuration of a table may take.
 _WIDEST = 38
-#: What is left of a configuration where a table is too wide.
+#: Remaining letters of a configuration where a table is too wide.
 _NARROWEST = 20
 
-#: From which gain on a single run of each says that one is better, %.
+#: Gain from which on a single run of each shows that one is better, %.
 _CLEAR_PERCENT = 10
 
 #: Delays below it are told with a decimal, ms.
@@ -480,7 +480,10 @@ def _of_sizes(answer: SizesAnswer) -> _Parts:
     rows = [_of_size(choice) for choice in few]
     alike = [f"{choice.alike} of {choice.compared}" for choice in few]
     return _Parts(
-        use=[f"{_name(answer.topology)}use for {many} of transfers what its line says{whose}.", saved(few)],
+        use=[
+            f"{_name(answer.topology)}use for {many} of transfers the settings of its line{whose}.",
+            saved(few),
+        ],
         table=(head, rows),
         why=(),
         certain=(

@@ -43,7 +43,7 @@ class Pair(NamedTuple):
 
 
 def label(local: Interface, remote: Interface, family: Family | None) -> str:
-    """Label of a path; its family, if it has one of its own, is IPv6 where the label says so."""
+    """Label of a path; its family, if it has one of its own, is IPv6 where the label ends with that."""
     return f"{local.abbr}-{remote.abbr}{OVER_IPV6 if family == 'ipv6' else ''}"
 
 

@@ -15,7 +15,7 @@ BIN_NS = 100_000_000
 
 #: The modes of buffers: they have a size, or they grow up to it.
 FIXED, AUTO = "fixed", "auto"
-#: What a size is meant for where it is the sender's alone: buffers that grow, the receiver's further.
+#: Purpose of a size that is the sender's alone: buffers that grow, the receiver's further.
 SENDER = "sender"
 
 #: Default maximum segment size: bytes of a full segment.

@@ -27,10 +27,10 @@ def pages_of(host_bytes: int) -> tuple[int, int, int]:
     return least, limit, 2 * least
 
 
-#: What such a host's kernel charges before it prunes, bytes.
+#: Memory that such a host's kernel charges before it prunes, bytes.
 _PRESSURE = pages_of(HOST_BYTES)[1] * _PAGE
 
-#: Where one kernel is both hosts: net.ipv4.tcp_mem, pages, and what it charges before it prunes, bytes.
+#: The same of one kernel that is both hosts: net.ipv4.tcp_mem, pages, and memory that it charges, bytes.
 BOTH_PAGES, BOTH_PRESSURE = pages_of(2 * HOST_BYTES), 2 * _PRESSURE
 
 

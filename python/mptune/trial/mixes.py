@@ -27,7 +27,7 @@ from mptune.trial.workloads import (
 #: Most connections of a trial (`crates/mptune-core/src/trial/flows.rs`).
 MOST_CONNECTIONS = 1_000
 
-#: What is between the parts of a mix as it is written, and behind their numbers of connections.
+#: Separators of a mix's parts as it is written, and of their numbers of connections.
 _AND, _TIMES = "+", "*"
 
 #: Connections begin within this time, nanoseconds, and within a tenth of what they last.

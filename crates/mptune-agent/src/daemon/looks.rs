@@ -42,7 +42,7 @@ struct Glimpse {
     is_full: bool,
     /// The send buffer keeps it, or one of its subflows, from sending.
     is_held: bool,
-    /// Time for which the kernel itself says so, nanoseconds; of TCP only.
+    /// The same time by the kernel's own count, nanoseconds; of TCP only.
     held_ns: u64,
     /// Size of the send buffer of each subflow.
     send_buffers: Vec<u32>,

@@ -172,7 +172,7 @@ impl Visitor {
         }
     }
 
-    /// Goes by the request line as soon as all headers are there; they say nothing that is needed.
+    /// Goes by the request line as soon as all headers are there; none of these is needed.
     fn understand(&mut self) {
         let ends = |mark: &[u8]| self.incoming.windows(mark.len()).any(|bytes| bytes == mark);
         if !ends(b"\r\n\r\n") && !ends(b"\n\n") {

@@ -18,7 +18,7 @@
 //!
 //! Below 1 - p, 5 %, and above two fifths of it nothing changes: that is the hysteresis. A limit that rose does not fall for 30 intervals. If
 //! twice the limit left the throughput within 5 % at two intervals that were still limited, it is taken back, and
-//! does not rise for 30 intervals: then something else is in the way, a queue that every window fills, say. Up to the
+//! does not rise for 30 intervals: then something else is in the way, such as a queue that every window fills. Up to the
 //! buffer that the curve wants for its goal a rise has nothing to prove: the run has shown what it brings, and single
 //! intervals scatter.
 

@@ -226,7 +226,7 @@ fn options_of(
     }
 }
 
-/// The first failure. Of many saturated senders some may starve: their share says so.
+/// The first failure. Of many saturated senders some may starve: their share shows it.
 fn failure(groups: &[Vec<Flow>], contradiction: Option<String>) -> Option<(FailureKind, String)> {
     if let Some(reason) = contradiction {
         return Some((FailureKind::Miscounted, format!("accounting: {reason}")));

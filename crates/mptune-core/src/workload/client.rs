@@ -25,7 +25,7 @@ pub trait Purpose: Debug + Send + Sync {
     /// Payload of each request.
     fn request_bytes(&self) -> Bytes;
 
-    /// Responses among which a request chooses; its content says which ([`Ask::choice`]).
+    /// Responses among which a request chooses; its content tells which ([`Ask::choice`]).
     fn choices(&self) -> usize {
         1
     }

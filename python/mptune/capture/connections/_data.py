@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Array = Any
 
-#: Where a number should be that is not known.
+#: Stands for a number that is not known.
 _NONE = -(2**62)
 
 

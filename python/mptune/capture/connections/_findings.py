@@ -1,6 +1,6 @@
 """Findings about a connection, in sentences: vanished options, failed joins, resets.
 
-Sentences say what the packets show, and what a capture at that place cannot tell apart.
+Sentences state what the packets show, and what a capture at that place cannot tell apart.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Formats: draft-ietf-opsawg-pcap (the header's magic number has byte order and resolution) and
 draft-ietf-opsawg-pcapng (sections of blocks, each with an interface list of its own). A file that is cut or
-damaged is read up to there, and `Reader.damage` then says where.
+damaged is read up to there, and `Reader.damage` is then the place.
 """
 
 from __future__ import annotations

@@ -161,7 +161,7 @@ def _subflow(connection: Connection, join: Join) -> Subflow:
 
 
 def _refused(connection: Connection) -> dict[Pair, str]:
-    """Attempts that came to nothing; those of the client say more."""
+    """Attempts that came to nothing; those of the client take precedence."""
     found: dict[Pair, str] = {}
     for opener in ("client", "server"):
         for join in connection.attempts:

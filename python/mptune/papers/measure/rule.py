@@ -44,7 +44,7 @@ from mptune.units import MIB, format_size
 
 Verdict = Literal["agrees", "half", "disagrees"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
-#: What a statement counts.
+#: Score of a statement by its verdict.
 SCORES: dict[Verdict, float] = {"agrees": 1.0, "half": 0.5, "disagrees": 0.0}
 
 #: Factors and shares of the rules: for "agrees", and for "half".
@@ -61,7 +61,7 @@ UNCHANGED, SMALL, ONE_SIZE = 1.05, 1.25, 2.0
 #: Least impact factor of a subflow that helps; of one that hurts it is the negative.
 HELPS = 0.05
 
-#: How far from the border of a good fit a fit on the other side may be.
+#: Largest distance from the border of a good fit for a fit on the other side.
 NEAR_R_SQUARED = 0.10
 
 #: Rounding of a logarithm: what is at a border is within it; and what stands for a throughput of zero.

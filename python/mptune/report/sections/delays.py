@@ -24,7 +24,7 @@ _COMPARED = 20
 #: A logarithmic axis has no 0, ms.
 _LEAST_MS = 1e-3
 
-#: Where every delay is.
+#: Command that writes every delay.
 _SERIES = "mptune campaign export --series"
 
 _HEADINGS = {

@@ -188,7 +188,7 @@ def table(source: Source, lines_of: Sequence[str] = ()) -> Iterator[Row]:
 
     Parameters
     ----------
-    lines_of : columns that say which of several lines a row belongs to; a trace is of one.
+    lines_of : columns that tell which of several lines a row belongs to; a trace is of one.
 
     Raises
     ------

@@ -18,7 +18,7 @@ PATIENCE_NS = 10_000_000_000
 LONG_PATIENCE_NS = 60_000_000_000
 #: Payload of a request for a page or an object, bytes: a line and some headers.
 REQUEST_BYTES = 400
-#: What a file with a list begins with.
+#: Mark before the name of a file with a list.
 FILE = "@"
 
 

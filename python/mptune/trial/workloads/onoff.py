@@ -34,7 +34,7 @@ def _while_on(kept: Record) -> float | None:
     return 8e3 * size / on_ns if on_ns else None
 
 
-#: What a connection carries while it has bursts to carry.
+#: Throughput of a connection while it has bursts to carry.
 WHILE_ON = Metric(
     name="throughput while on",
     word="on-off:throughput",
