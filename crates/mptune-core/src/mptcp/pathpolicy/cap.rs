@@ -6,7 +6,7 @@
 //!
 //! A path without a cap has the window algorithm alone.
 
-use super::{Parameters, PathPolicy, View};
+use super::{Parameter, Parameters, PathPolicy, View};
 
 /// The policy of a connection.
 #[derive(Debug, Clone, Default)]
@@ -16,6 +16,8 @@ pub struct Cap {
 }
 
 impl PathPolicy for Cap {
+    const GOES_BY: Option<Parameter> = Some(Parameter::Cap);
+
     fn rate(&mut self, _view: View<'_>) -> f64 {
         f64::INFINITY
     }

@@ -3,6 +3,17 @@
 use crate::congestion::Peer;
 use crate::units::Nanos;
 
+/// A parameter of paths by which a policy goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Parameter {
+    /// [`Parameters::rank`].
+    Rank,
+    /// [`Parameters::weight`].
+    Weight,
+    /// [`Parameters::cap`].
+    Cap,
+}
+
 /// Parameters of a path; each policy goes by one of them, or by none.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Parameters {
@@ -43,6 +54,9 @@ pub struct View<'a> {
 
 /// A path policy of one connection.
 pub trait PathPolicy {
+    /// The parameter by which it goes; a trial with another is refused.
+    const GOES_BY: Option<Parameter> = None;
+
     /// The pacing rate of the subflow from now on, segments per ns: its weight for the scheduler. 0 if it takes no new
     /// data; infinite if it keeps that of its window algorithm.
     fn rate(&mut self, view: View<'_>) -> f64;

@@ -12,7 +12,7 @@ pub mod prefer;
 pub mod quick;
 pub mod weight;
 
-pub use interface::{Parameters, PathPolicy, View};
+pub use interface::{Parameter, Parameters, PathPolicy, View};
 
 use crate::congestion::Peer;
 use crate::mptcp::scheduler::kernel::pacing_rate;
@@ -43,6 +43,11 @@ macro_rules! path_policies {
                     $($name => Some(Self::$variant(<$type>::default())),)+
                     _ => None,
                 }
+            }
+
+            /// [`PathPolicy::GOES_BY`].
+            pub fn goes_by(&self) -> Option<Parameter> {
+                match self { $(Self::$variant(_) => <$type as PathPolicy>::GOES_BY),+ }
             }
 
             /// [`PathPolicy::rate`].

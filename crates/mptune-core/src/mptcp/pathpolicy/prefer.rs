@@ -10,7 +10,7 @@
 //!
 //! Paths without a place in the order come after those that have one, and never hold each other.
 
-use super::{Parameters, PathPolicy, View};
+use super::{Parameter, Parameters, PathPolicy, View};
 use crate::congestion::{INFINITE_SSTHRESH, Peer};
 use crate::units::Nanos;
 
@@ -66,6 +66,8 @@ impl Prefer {
 }
 
 impl PathPolicy for Prefer {
+    const GOES_BY: Option<Parameter> = Some(Parameter::Rank);
+
     fn rate(&mut self, view: View<'_>) -> f64 {
         self.subflows[view.own].observe(&view.subflows[view.own], view.now);
         if self.others_have_room(&view) { 0.0 } else { f64::INFINITY }

@@ -11,7 +11,7 @@
 //! A subflow follows the sibling that is the tightest for its weight, by what the path of that one can do rather than by what
 //! it was given; an eighth more leaves that one room to grow, and who is ahead (a > 1) gets less.
 
-use super::{Parameters, PathPolicy, View};
+use super::{Parameter, Parameters, PathPolicy, View};
 use crate::congestion::{INFINITE_SSTHRESH, Peer};
 use crate::units::{MILLISECOND, Nanos, SECOND};
 
@@ -109,6 +109,8 @@ impl Weight {
 }
 
 impl PathPolicy for Weight {
+    const GOES_BY: Option<Parameter> = Some(Parameter::Weight);
+
     fn rate(&mut self, view: View<'_>) -> f64 {
         self.subflows[view.own].remember(&view);
         self.subflows[view.own].limit = self.limit_of(&view);
