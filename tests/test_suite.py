@@ -130,12 +130,12 @@ def test_without_the_extra_tools_nothing_fails_and_each_is_named(bare: Run, beco
     counts, left_out = outcome(done)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr
     assert set(counts) - {"warning", "warnings"} == {"passed", "skipped"} and counts["skipped"] > 300
+    rootless = become == NOBODY or os.geteuid() != 0
     # What takes root as well is left out for that reason, where there is no root.
-    for need in [] if become else NEEDS.values():
+    for need in [] if rootless else NEEDS.values():
         assert set(need.programs) <= set(re.findall(r"[\w.-]+", left_out)), need
     for lacking in ("clang", "libbpf-dev", "chromium", ".ci/packages"):
         assert lacking in left_out
-    rootless = become == NOBODY or os.geteuid() != 0
     assert ("root" in left_out) == ("sudo .venv/bin/pytest" in left_out) == rootless
 
 

@@ -125,10 +125,10 @@ def test_without_the_library_the_error_names_what_to_install(monkeypatch: pytest
 
 
 @pytest.mark.needs("dask", "namespaces")
-def test_a_kernel_is_not_somewhere_else() -> None:
+def test_a_kernel_is_not_somewhere_else(fake_testbed) -> None:
     chosen = EXECUTORS["dask"](ExecutorOptions(executor="dask", scheduler="tcp://127.0.0.1:9"), None)
-    with pytest.raises(InputError, match="expected threads with the testbed namespaces"):
-        chosen.check(testbeds.create("namespaces"))
+    with pytest.raises(InputError, match="expected threads with the testbed fake"):
+        chosen.check(fake_testbed)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from mptune.errors import Failure, InputError
 from mptune.options import Given
 from mptune.runner.one_trial import RunOptions
 from mptune.runner.shrinking import JOIN, shrink
-from mptune.testbeds import TESTBEDS
 from mptune.testbeds.simulated import SimulatedTestbed
 from mptune.topology import load
 from mptune.trial import Observation, ScriptedAction, Transfer
@@ -74,7 +73,7 @@ def observation(**fields):
 def bed(monkeypatch):
     """The testbed, with its rule to be set."""
     made = Failing()
-    monkeypatch.setitem(TESTBEDS, "simulated", lambda: made)
+    monkeypatch.setattr("mptune.testbeds.create", lambda name: made)
     return made
 
 

@@ -104,10 +104,7 @@ def unpack(source: Source, folder: Path, advance: Callable[[float], None]) -> Pa
                 top, _, below = member.name.removeprefix("./").partition("/")
                 if not top or _LEFT_OUT.match(below):
                     continue
-                if hasattr(tarfile, "data_filter"):
-                    tar.extract(member, folder, filter="data")
-                elif member.isreg() and ".." not in Path(member.name).parts:
-                    tar.extract(member, folder)  # Python 3.11.2, Debian 12's
+                _extract(tar, member, folder)
                 if number % 100 == 0:
                     advance(file.tell() / size)
     except OSError as error:
@@ -123,6 +120,24 @@ def unpack(source: Source, folder: Path, advance: Callable[[float], None]) -> Pa
             "--source", "", "expected an archive of Linux's sources, found none of arch/um in it"
         )
     return trees[0]
+
+
+def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
+    """Extract a member below `folder`.
+
+    Raises
+    ------
+    tarfile.TarError : it leads elsewhere.
+    """
+    if hasattr(tarfile, "data_filter"):
+        tar.extract(member, folder, filter="data")
+        return
+    # Python 3.11.2, Debian 12's: links are left out, so that no path leads through one.
+    if ".." in Path(member.name).parts:
+        raise tarfile.ExtractError(f"{member.name!r} would be outside the folder")
+    if member.isreg():
+        member.mode &= 0o755
+        tar.extract(member, folder)
 
 
 def version_of(tree: Path) -> tuple[str, str]:

@@ -164,11 +164,11 @@ def shrink(
     ------
     InputError : the trial does not fail, or is impossible, or the testbed is not one whose trials repeat.
     """
-    bed = testbeds.create(testbed)
-    if not bed.anywhere:
-        known = [one for one in testbeds.TESTBEDS if testbeds.repeats(one)]
+    # Before it is made: this machine may lack what it takes.
+    if not testbeds.repeats(testbed):
+        known = [name for name in testbeds.TESTBEDS if testbeds.repeats(name)]
         raise InputError("--testbed", "", f"{one_of(known, testbed)}: elsewhere no trial repeats exactly")
-    return _Shrinking(bed, file, testbed, reverse, seeds).run(
+    return _Shrinking(testbeds.create(testbed), file, testbed, reverse, seeds).run(
         options, folder, name, budget_ns, reporter or Reporter(quiet=True)
     )
 
