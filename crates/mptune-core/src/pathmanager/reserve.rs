@@ -6,7 +6,7 @@
 //!
 //! 1. full: `sent - acked >= f sum of cwnd over the free subflows` ([`Reserve::is_full`])
 //! 2. taken in: full, and at least `above` Mbit/s in order, all the time for `after` ([`Reserve::look`])
-//! 3. released: not so, all the time for `calm`; a release that does not last as long doubles the next one's `calm`, up to
+//! 3. released: not so, all the time for `calm`; a release that does not last longer than both doubles the next one's `calm`, up to
 //!    `longest_calm`, so that a demand between the two rates does not change roles all the time
 //!
 //! Without a live free subflow the metered ones carry data at once, as standby subflows do anyway (RFC 8684 section
@@ -20,11 +20,20 @@ use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 /// The options of reserve.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
     /// Mbit/s below which metered paths carry nothing, however full the others are.
     pub above: usize,
+    /// Seconds for which the others must have been full.
+    pub after: usize,
+}
+
+impl Default for Options {
+    /// The download of a piece of a video, which another path need not shorten, takes less than five seconds.
+    fn default() -> Self {
+        Self { above: 0, after: 5 }
+    }
 }
 
 /// The constants of the equations.
@@ -34,30 +43,29 @@ struct Tuning {
     span: Nanos,
     /// f of equation 1: a window that is being filled is not full all the time.
     full: f64,
-    after: Nanos,
     calm: Nanos,
     longest_calm: Nanos,
 }
 
-/// Chosen beforehand, and not fitted to any network: a second is more than slow start takes on most paths, and five are
-/// less than any tariff bills.
+/// Chosen beforehand, and not fitted to any network.
 const TUNING: Tuning = Tuning {
     interval: 100 * MILLISECOND,
     span: SECOND,
     full: 0.8,
-    after: SECOND,
-    calm: 5 * SECOND,
+    calm: 2 * SECOND,
     longest_calm: 300 * SECOND,
 };
 
-/// The largest `above`: no connection carries more.
+/// The largest `above` and `after`: no connection carries more, and few last longer.
 const MOST_MBIT_S: usize = 1_000_000;
+const MOST_SECONDS: usize = 3600;
 
 /// The policy with its options and observations.
 #[derive(Debug, Clone)]
 pub struct Reserve {
     /// Bytes per second.
     above: f64,
+    after: Nanos,
     /// Bytes in order, at the times of the last samples.
     acked: VecDeque<(Nanos, Bytes)>,
     /// The metered subflows carry data.
@@ -100,7 +108,7 @@ impl Reserve {
             return;
         }
         let since = *self.otherwise.get_or_insert(now);
-        let patience = if self.in_use { self.calm } else { TUNING.after };
+        let patience = if self.in_use { self.calm } else { self.after };
         if now - since < patience {
             return;
         }
@@ -109,7 +117,7 @@ impl Reserve {
         if !needed {
             self.released = Some(now);
         } else if let Some(released) = self.released {
-            let lasted = now - released >= self.calm;
+            let lasted = now - released >= self.calm + self.after;
             let doubled = (2 * self.calm).min(TUNING.longest_calm);
             self.calm = if lasted { TUNING.calm } else { doubled };
         }
@@ -138,20 +146,35 @@ impl Reserve {
 impl PathManager for Reserve {
     type Options = Options;
 
-    const OPTIONS: &'static [OptionInfo] = &[OptionInfo {
-        name: "above",
-        kind: OptionKind::Count,
-        unit: "Mbit/s",
-        help: "throughput below which metered paths carry no data, even if the others are full",
-    }];
+    const OPTIONS: &'static [OptionInfo] = &[
+        OptionInfo {
+            name: "above",
+            kind: OptionKind::Count,
+            unit: "Mbit/s",
+            help: "throughput in Mbit/s below which metered paths carry no data, even if the others are full",
+        },
+        OptionInfo {
+            name: "after",
+            kind: OptionKind::Count,
+            unit: "s",
+            help: "seconds for which the other paths must have been full before metered ones carry data",
+        },
+    ];
 
     fn new(options: Options) -> Result<Self, SpecError> {
-        if options.above > MOST_MBIT_S {
-            let expected = format!("expected at most {MOST_MBIT_S}, found {}", options.above);
-            return Err(SpecError::new("above", expected));
+        for (name, value, most) in
+            [("above", options.above, MOST_MBIT_S), ("after", options.after, MOST_SECONDS)]
+        {
+            if value > most {
+                return Err(SpecError::new(
+                    name,
+                    format!("expected at most {most}, found {value}"),
+                ));
+            }
         }
         Ok(Self {
             above: options.above as f64 * 1e6 / 8.0,
+            after: options.after as Nanos * SECOND,
             acked: VecDeque::new(),
             in_use: false,
             otherwise: None,
@@ -197,7 +220,7 @@ mod tests {
 
     /// Paths 0 and 1 of two interfaces, the second of which is metered, established.
     fn world(above: usize) -> World<Reserve> {
-        let mut world = World::<Reserve>::new(2, 1, Options { above });
+        let mut world = World::<Reserve>::new(2, 1, Options { above, after: 1 });
         world.paths[1].metered = true;
         assert_eq!(world.start(0), [connect_backup(1)]);
         assert_eq!(world.establish(1, 50), []);
@@ -232,13 +255,13 @@ mod tests {
     }
 
     #[test]
-    fn it_is_taken_in_after_a_second_of_full_windows_and_released_after_five_of_room() {
+    fn it_is_taken_in_after_a_second_of_full_windows_and_released_after_two_of_room() {
         let mut world = world(0);
         assert_eq!(pass(&mut world, 0..9, 100_000, WINDOW), []);
         // A window with room begins the second anew.
         assert_eq!(pass(&mut world, 9..10, 100_000, WINDOW / 2), []);
         assert_eq!(pass(&mut world, 10..30, 100_000, WINDOW), [(20, vec![activate(1)])]);
-        assert_eq!(pass(&mut world, 30..100, 100_000, WINDOW / 2), [(80, vec![silence(1)])]);
+        assert_eq!(pass(&mut world, 30..100, 100_000, WINDOW / 2), [(50, vec![silence(1)])]);
     }
 
     #[test]
@@ -249,7 +272,7 @@ mod tests {
         let given = pass(&mut world, 100..130, 110_000, WINDOW);
         assert!(matches!(given[..], [(110..120, _)]), "{given:?}");
         let given = pass(&mut world, 130..200, 90_000, WINDOW);
-        assert!(matches!(given[..], [(180..190, _)]), "{given:?}");
+        assert!(matches!(given[..], [(150..160, _)]), "{given:?}");
     }
 
     #[test]
@@ -264,7 +287,7 @@ mod tests {
         let within = |from: u64, to: u64| {
             changes.iter().filter(|&&(at, _)| (from * 10..to * 10).contains(&at)).count()
         };
-        assert!((10..=14).contains(&within(0, 300)), "{}", within(0, 300));
+        assert!((12..=18).contains(&within(0, 300)), "{}", within(0, 300));
         assert!(within(3300, 3600) <= 4, "{}", within(3300, 3600));
     }
 
@@ -303,7 +326,7 @@ mod tests {
 
     #[test]
     fn a_rate_that_no_connection_has_is_refused() {
-        let error = Reserve::new(Options { above: 1_000_001 }).expect_err("refused");
+        let error = Reserve::new(Options { above: 1_000_001, after: 0 }).expect_err("refused");
         assert_eq!(
             (error.key.as_str(), &*error.expected),
             ("above", "expected at most 1000000, found 1000001")
