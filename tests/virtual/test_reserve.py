@@ -25,7 +25,7 @@ def topology(tmp_path) -> Topology:
 
 def carried(observation: Observation) -> dict[str, float]:
     """Share of the data, by path."""
-    bytes_ = {subflow.label: subflow.bytes for subflow in observation.subflows}
+    bytes_ = {subflow.path: subflow.bytes for subflow in observation.subflows}
     return {label: count / sum(bytes_.values()) for label, count in bytes_.items()}
 
 
