@@ -58,7 +58,7 @@ __all__ = [
 #: Version of the package; the Python files and the compiled core always carry the same one.
 __version__ = version()
 
-#: Where names are that are not in the face.
+#: Modules of names that are not in `api`.
 _ELSEWHERE = {"InputError": "errors", "MptuneError": "errors", "Topology": "topology", "load": "topology"}
 
 

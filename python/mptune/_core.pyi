@@ -65,7 +65,7 @@ def path_manager_options() -> bytes:
 def path_manager_start(
     name: str, options: bytes, paths: bytes, transfer_bytes: int | None, default: int
 ) -> tuple[int, list[int]]:
-    """How a connection under a path manager begins.
+    """Beginning of a connection under a path manager.
 
     Parameters
     ----------

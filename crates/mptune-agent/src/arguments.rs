@@ -84,7 +84,7 @@ pub struct Arguments {
 pub struct DaemonArguments {
     /// Its policy file, if not the usual one.
     pub policy: Option<PathBuf>,
-    /// Where the metrics are, over HTTP.
+    /// Address of the metrics, over HTTP.
     pub metrics: Option<String>,
     /// Only check that file.
     pub check: bool,

@@ -161,7 +161,7 @@ impl Held {
         }
     }
 
-    /// Where other processes find them, and the settings of this process's, which is the remote one.
+    /// Their files for other processes, and the settings of this process's, which is the remote one.
     fn reported(&self, telling: &[String]) -> Reported {
         let own = format!("/proc/{}", process::id());
         let path = |file: &File| format!("{own}/fd/{}", file.as_raw_fd());

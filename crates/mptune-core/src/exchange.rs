@@ -1,7 +1,7 @@
 //! A client and a server over two connections of the simulation, one for each direction of the data.
 //!
 //! The two directions of a TCP connection have windows, losses and timers of their own, so each is a connection here.
-//! What they share is left out: acknowledgements that travel with data (pure ones are a few more packets), and one handshake
+//! Their interaction is left out: acknowledgements that travel with data (pure ones are a few more packets), and one handshake
 //! in place of two at the same time.
 
 use crate::transport::Transport;
@@ -96,7 +96,7 @@ impl Exchange {
         self.client.times()
     }
 
-    /// What is known of its pieces beside their times.
+    /// Records of its pieces beside their times.
     pub fn pieces(&self) -> &[Piece] {
         self.client.pieces()
     }

@@ -97,7 +97,7 @@ impl<T: Transport> Simulation<T> {
         )
     }
 
-    /// What is known of the pieces of a connection's workload beside their times.
+    /// Records of the pieces of a connection's workload beside their times.
     pub fn pieces(&self, number: usize) -> &[Piece] {
         self.exchange_of(number).map_or(&[], Exchange::pieces)
     }

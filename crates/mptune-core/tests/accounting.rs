@@ -73,7 +73,7 @@ fn full_packets_carry_as_much_as_on_linux() {
     assert!((share / (1424.0 / 1500.0) - 1.0).abs() < 0.015, "{share}");
 }
 
-/// Whether one of so many trials with a buffer on unlike paths stalls.
+/// True if one of so many trials with a buffer on unlike paths stalls.
 fn one_stalls(kib: u64, trials: u64) -> bool {
     (0..trials).any(|seed| charged(kib * KIB, seed).run().expect("valid").stalled_ns.is_some())
 }

@@ -163,7 +163,7 @@ fn capped(path: usize, mbps: f64) -> PathParameters {
     PathParameters { cap_bps: Some((mbps * 1e6) as u64), ..untold(path) }
 }
 
-/// What each path delivered from 3 s on, after slow start and its losses, Mbit/s.
+/// Throughput of each path from 3 s on, after slow start and its losses, Mbit/s.
 fn by_path(outcome: &Outcome) -> Vec<f64> {
     let bins = &outcome.subflows[0].bins;
     let seconds = (bins.len() - 30) as f64 / 10.0;

@@ -1,5 +1,6 @@
 //! The configuration: the emulator's first line of input.
 
+use crate::error::Error;
 use crate::recorder::Recording;
 use mptune_core::error::SpecError;
 use mptune_core::network::{LinkSpec, NetworkSpec, PathSpec};
@@ -59,10 +60,9 @@ impl Config {
     ///
     /// # Errors
     /// The first problem, with its key.
-    pub fn parse(line: &[u8]) -> Result<Self, String> {
-        let config: Self = serde_json::from_slice(line)
-            .map_err(|error| format!("configuration: expected an object: {error}"))?;
-        config.validate().map_err(|error| error.to_string())?;
+    pub fn parse(line: &[u8]) -> Result<Self, Error> {
+        let config: Self = serde_json::from_slice(line).map_err(Error::Configuration)?;
+        config.validate().map_err(Error::Specification)?;
         Ok(config)
     }
 
@@ -197,7 +197,7 @@ pub(crate) mod tests {
     fn refused(change: impl Fn(&mut Value)) -> String {
         let mut config = two_by_two(json!({}));
         change(&mut config);
-        Config::parse(config.to_string().as_bytes()).expect_err("invalid")
+        Config::parse(config.to_string().as_bytes()).expect_err("invalid").to_string()
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Commands to a running emulation: lines of JSON.
 
+use crate::error::Error;
 use serde::Deserialize;
 
 /// A line after the first.
@@ -21,12 +22,11 @@ impl Command {
     ///
     /// # Errors
     /// The expected command.
-    pub fn parse(line: &[u8], paths: usize) -> Result<Self, String> {
-        let command = serde_json::from_slice(line)
-            .map_err(|error| format!("command: expected start, down, up or stop: {error}"))?;
+    pub fn parse(line: &[u8], paths: usize) -> Result<Self, Error> {
+        let command = serde_json::from_slice(line).map_err(Error::Command)?;
         if let Self::Down { path } | Self::Up { path } = command {
             if path >= paths {
-                return Err(format!("command: expected a path below {paths}, found {path}"));
+                return Err(Error::Path { paths, found: path });
             }
         }
         Ok(command)
@@ -40,8 +40,9 @@ mod tests {
     #[test]
     fn commands_are_read_and_wrong_ones_refused() {
         let parse = |line: &str| Command::parse(line.as_bytes(), 4);
-        assert_eq!(parse(r#"{"action": "start"}"#), Ok(Command::Start));
-        assert_eq!(parse(r#"{"action": "down", "path": 3}"#), Ok(Command::Down { path: 3 }));
+        assert_eq!(parse(r#"{"action": "start"}"#).unwrap(), Command::Start);
+        let down = parse(r#"{"action": "down", "path": 3}"#).unwrap();
+        assert_eq!(down, Command::Down { path: 3 });
         for wrong in [
             r#"{"action": "up", "path": 4}"#,
             r#"{"action": "up"}"#,

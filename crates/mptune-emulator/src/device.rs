@@ -3,6 +3,7 @@
 //! Not its addresses, routes and queue length, which the namespace's creator sets.
 
 use crate::config::Interface;
+use crate::error::{ProcessError, TunError};
 use crate::processors;
 use crate::relay::Ports;
 use crate::sys;
@@ -30,17 +31,23 @@ impl Device {
     ///
     /// # Errors
     /// The failed step, and its requirement.
-    pub fn create(interface: &Interface, receiving: Option<usize>) -> Result<Self, String> {
+    pub fn create(interface: &Interface, receiving: Option<usize>) -> Result<Self, ProcessError> {
         let name = interface.device.clone();
         let path = &interface.netns;
-        let namespace = File::open(path)
-            .map_err(|error| format!("interface {name}: {}: {error}", path.display()))?;
+        let namespace = File::open(path).map_err(|error| ProcessError::Interface {
+            device: name.clone(),
+            namespace: path.clone(),
+            error,
+        })?;
         let make = || {
             receiving.iter().for_each(|&processor| processors::receive_on(processor));
             create(&name)
         };
-        let tun = within(&namespace, make)
-            .map_err(|reason| format!("interface {name} in {}: {reason}", path.display()))?;
+        let tun = within(&namespace, make).map_err(|error| ProcessError::Tun {
+            device: name.clone(),
+            namespace: path.clone(),
+            error,
+        })?;
         Ok(Self { name, tun, namespace, refused: 0 })
     }
 
@@ -48,11 +55,11 @@ impl Device {
     /// if unknown.
     pub fn lost(&self) -> u64 {
         let count = || {
-            let table =
-                fs::read_to_string("/proc/thread-self/net/dev").map_err(|e| e.to_string())?;
-            dropped(&table, &self.name).ok_or_else(|| "no such device".into())
+            let table = fs::read_to_string("/proc/thread-self/net/dev").ok();
+            Ok(table.and_then(|table| dropped(&table, &self.name)))
         };
-        within(&self.namespace, count).unwrap_or(0).saturating_sub(self.refused)
+        let count = within(&self.namespace, count).ok().flatten();
+        count.unwrap_or(0).saturating_sub(self.refused)
     }
 
     /// Its name.
@@ -70,28 +77,21 @@ impl AsFd for Device {
 /// Runs a function in a namespace: in a separate thread, because a thread that enters cannot leave.
 fn within<T: Send>(
     namespace: &File,
-    action: impl FnOnce() -> Result<T, String> + Send,
-) -> Result<T, String> {
+    action: impl FnOnce() -> Result<T, TunError> + Send,
+) -> Result<T, TunError> {
     let enter_and_act = || {
-        sys::enter_network_namespace(namespace).map_err(|error| {
-            format!("setns: {error}; root (CAP_SYS_ADMIN) is needed, also in a user namespace")
-        })?;
+        sys::enter_network_namespace(namespace).map_err(TunError::Entering)?;
         action()
     };
-    thread::scope(|scope| scope.spawn(enter_and_act).join())
-        .unwrap_or_else(|_| Err("the thread that entered it panicked".into()))
+    thread::scope(|scope| scope.spawn(enter_and_act).join()).unwrap_or(Err(TunError::Panicked))
 }
 
 /// Creates a TUN device in this thread's namespace.
-fn create(name: &str) -> Result<File, String> {
+fn create(name: &str) -> Result<File, TunError> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).custom_flags(libc::O_NONBLOCK);
-    let file = options.open(TUN).map_err(|error| {
-        format!("{TUN}: {error}; the kernel's tun driver and access to this file are needed")
-    })?;
-    sys::create_tun(&file, name).map_err(|error| {
-        format!("TUNSETIFF: {error}; a name that is free and root (CAP_NET_ADMIN) are needed")
-    })?;
+    let file = options.open(TUN).map_err(|error| TunError::File(TUN, error))?;
+    sys::create_tun(&file, name).map_err(TunError::Creating)?;
     sys::enable_offloads(&file);
     Ok(file)
 }

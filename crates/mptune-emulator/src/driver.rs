@@ -5,6 +5,7 @@
 //! afterwards is its answer, or the reason why it was refused.
 
 use crate::config::Interface;
+use crate::error::ProcessError;
 use crate::sys;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -25,11 +26,11 @@ impl Driver {
     ///
     /// # Errors
     /// It is there and cannot be opened.
-    pub fn open() -> Result<Option<Self>, String> {
+    pub fn open() -> Result<Option<Self>, ProcessError> {
         match OpenOptions::new().read(true).write(true).open(FILE) {
             Ok(file) => Ok(Some(Self(file))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(format!("{FILE}: {error}")),
+            Err(error) => Err(ProcessError::System(FILE, error)),
         }
     }
 
@@ -37,14 +38,15 @@ impl Driver {
     ///
     /// # Errors
     /// The reason why it was refused.
-    pub fn tell(&mut self, line: &[u8]) -> Result<Vec<u8>, String> {
+    pub fn tell(&mut self, line: &[u8]) -> Result<Vec<u8>, ProcessError> {
+        let failed = |error| ProcessError::System(FILE, error);
         let written = self.0.write(line);
         let mut answer = Vec::new();
-        self.0.read_to_end(&mut answer).map_err(|error| format!("{FILE}: {error}"))?;
+        self.0.read_to_end(&mut answer).map_err(failed)?;
         match written {
             Ok(_) => Ok(answer),
-            Err(error) if answer.is_empty() => Err(format!("{FILE}: {error}")),
-            Err(_) => Err(String::from_utf8_lossy(&answer).into_owned()),
+            Err(error) if answer.is_empty() => Err(failed(error)),
+            Err(_) => Err(ProcessError::Driver(String::from_utf8_lossy(&answer).into_owned())),
         }
     }
 
@@ -52,9 +54,13 @@ impl Driver {
     ///
     /// # Errors
     /// The failed step.
-    pub fn add(&self, interface: &Interface) -> Result<(), String> {
+    pub fn add(&self, interface: &Interface) -> Result<(), ProcessError> {
         let Interface { device, netns, .. } = interface;
-        let failed = |error| format!("interface {device}: {}: {error}", netns.display());
+        let failed = |error| ProcessError::Interface {
+            device: device.clone(),
+            namespace: netns.clone(),
+            error,
+        };
         let namespace = File::open(netns).map_err(failed)?;
         sys::add_device(&self.0, &namespace, device).map_err(failed)
     }

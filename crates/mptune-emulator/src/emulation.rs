@@ -6,6 +6,7 @@
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::control::Command;
+use crate::error::Error;
 use crate::recorder::Encoded;
 use crate::relay::{Ports, Relay};
 use crate::report::{Effort, Event, Report};
@@ -40,7 +41,7 @@ impl Emulation {
     ///
     /// # Errors
     /// The first problem of the configuration, with its key.
-    pub fn new(line: &[u8]) -> Result<Self, String> {
+    pub fn new(line: &[u8]) -> Result<Self, Error> {
         Ok(Self::of(Config::parse(line)?))
     }
 
@@ -59,11 +60,9 @@ impl Emulation {
     ///
     /// # Errors
     /// The line is no command, or a second start.
-    pub fn execute(&mut self, line: &[u8]) -> Result<Effect, String> {
+    pub fn execute(&mut self, line: &[u8]) -> Result<Effect, Error> {
         match Command::parse(line, self.config.network.paths.len())? {
-            Command::Start if self.started => {
-                return Err("command: expected one start, found another".into());
-            }
+            Command::Start if self.started => return Err(Error::Started),
             Command::Start => {
                 self.started = true;
                 return Ok(Effect::Start);

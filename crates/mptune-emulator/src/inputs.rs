@@ -1,5 +1,6 @@
 //! Standard input, and the signals that ask for the end.
 
+use crate::error::ProcessError;
 use crate::sys;
 use std::fs::File;
 use std::io::{self, Read};
@@ -7,6 +8,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Most bytes of a line: traces of links may be long.
 const LINE: usize = 256 << 20;
+/// Its name in errors.
+pub(crate) const STANDARD_INPUT: &str = "standard input";
 /// Files to wait for besides the devices.
 pub(crate) const INPUTS: usize = 2;
 
@@ -30,10 +33,10 @@ impl Inputs {
     }
 
     /// Takes the results of the wait.
-    pub fn take(&mut self, polled: &[libc::pollfd]) -> Result<(), String> {
+    pub fn take(&mut self, polled: &[libc::pollfd]) -> Result<(), ProcessError> {
         self.terminated |= polled[0].revents != 0;
         if polled[1].revents != 0 {
-            self.lines.fill().map_err(|error| format!("standard input: {error}"))?;
+            self.lines.fill().map_err(|error| ProcessError::System(STANDARD_INPUT, error))?;
         }
         Ok(())
     }
@@ -43,7 +46,7 @@ impl Inputs {
     }
 
     /// Waits for the next line; none if the end comes first.
-    pub fn next_line(&mut self) -> Result<Option<Vec<u8>>, String> {
+    pub fn next_line(&mut self) -> Result<Option<Vec<u8>>, ProcessError> {
         loop {
             if let Some(line) = self.lines.next() {
                 return Ok(Some(line));
@@ -52,7 +55,7 @@ impl Inputs {
                 return Ok(None);
             }
             let mut files = self.files();
-            sys::wait(&mut files, false).map_err(|error| format!("waiting: {error}"))?;
+            sys::wait(&mut files, false).map_err(|error| ProcessError::System("waiting", error))?;
             self.take(&files)?;
         }
     }

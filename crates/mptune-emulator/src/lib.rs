@@ -17,6 +17,7 @@ mod control;
 mod device;
 mod driver;
 mod emulation;
+mod error;
 mod frame;
 mod header;
 mod inputs;
@@ -33,4 +34,5 @@ mod slab;
 mod sys;
 
 pub use emulation::{Effect, Emulation};
+pub use error::Error;
 pub use run::main;

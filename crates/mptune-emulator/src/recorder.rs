@@ -57,7 +57,7 @@ impl Recorder {
     }
 }
 
-/// How much of a recording has been encoded.
+/// Encoded part of a recording.
 #[derive(Debug, Default)]
 pub(crate) struct Encoded {
     records: usize,

@@ -5,7 +5,8 @@ use crate::config::Config;
 use crate::device::Device;
 use crate::driver::{self, Driver};
 use crate::emulation::{Effect, Emulation};
-use crate::inputs::{INPUTS, Inputs};
+use crate::error::ProcessError;
+use crate::inputs::{INPUTS, Inputs, STANDARD_INPUT};
 use crate::processors;
 use crate::report::{Effort, Event, print};
 use crate::sys::{self, Timer};
@@ -21,15 +22,20 @@ const RECORDS: usize = 4096;
 
 /// Runs the emulator on standard input and output until it is stopped; returns the exit status.
 pub fn main() -> i32 {
-    emulate().unwrap_or_else(|reason| {
-        print(&Event::Error { reason: &reason }.line());
+    emulate().unwrap_or_else(|error| {
+        print_error(&error);
         1
     })
 }
 
-fn emulate() -> Result<i32, String> {
-    sys::kill_with_parent().map_err(|error| format!("PR_SET_PDEATHSIG: {error}"))?;
-    let mut inputs = Inputs::open().map_err(|error| format!("standard input: {error}"))?;
+fn print_error(error: &ProcessError) {
+    print(&Event::Error { reason: &error.to_string() }.line());
+}
+
+fn emulate() -> Result<i32, ProcessError> {
+    let failed = |call| move |error| ProcessError::System(call, error);
+    sys::kill_with_parent().map_err(failed("PR_SET_PDEATHSIG"))?;
+    let mut inputs = Inputs::open().map_err(failed(STANDARD_INPUT))?;
     let Some(line) = inputs.next_line()? else { return Ok(0) };
     let config = Config::parse(&line)?;
     match Driver::open()? {
@@ -39,7 +45,7 @@ fn emulate() -> Result<i32, String> {
 }
 
 /// Emulates in this process, with TUN devices.
-fn in_process(inputs: Inputs, config: Config) -> Result<i32, String> {
+fn in_process(inputs: Inputs, config: Config) -> Result<i32, ProcessError> {
     let receiving = processors::reserve_receiving(config.capacity());
     let create = |interface| Device::create(interface, receiving);
     let devices = config.interfaces.iter().map(create).collect::<Result<Vec<_>, _>>()?;
@@ -48,8 +54,8 @@ fn in_process(inputs: Inputs, config: Config) -> Result<i32, String> {
     let file = config.recording.as_ref().map(|recording| recording.file.clone());
     let mut session = Session::new(Emulation::of(config), inputs, devices)?;
     let outcome = session.carry();
-    if let Err(reason) = &outcome {
-        print(&Event::Error { reason }.line());
+    if let Err(error) = &outcome {
+        print_error(error);
     }
     let effort = session.effort(scheduling);
     let report = session.emulation.report_of(effort);
@@ -66,7 +72,7 @@ fn in_kernel(
     mut inputs: Inputs,
     line: &[u8],
     config: &Config,
-) -> Result<i32, String> {
+) -> Result<i32, ProcessError> {
     driver.tell(line)?;
     config.interfaces.iter().try_for_each(|interface| driver.add(interface))?;
     print(&Event::Ready.line());
@@ -77,8 +83,8 @@ fn in_kernel(
             // Only the end is answered.
             Ok(answer) if answer.is_empty() => {}
             Ok(report) => break report,
-            Err(reason) => {
-                print(&Event::Error { reason: &reason }.line());
+            Err(error) => {
+                print_error(&error);
                 status = 1;
                 break driver.tell(driver::STOP)?;
             }
@@ -94,9 +100,9 @@ fn in_kernel(
 /// Writes pieces of a recording into its file until there are no more.
 fn write_recording(
     path: &Path,
-    mut next: impl FnMut() -> Result<Vec<u8>, String>,
-) -> Result<(), String> {
-    let failed = |error| format!("recording: {}: {error}", path.display());
+    mut next: impl FnMut() -> Result<Vec<u8>, ProcessError>,
+) -> Result<(), ProcessError> {
+    let failed = |error| ProcessError::Recording { file: path.to_owned(), error };
     let mut file = File::create(path).map_err(failed)?;
     loop {
         let records = next()?;
@@ -123,16 +129,20 @@ struct Session {
 }
 
 impl Session {
-    fn new(emulation: Emulation, inputs: Inputs, devices: Vec<Device>) -> Result<Self, String> {
+    fn new(
+        emulation: Emulation,
+        inputs: Inputs,
+        devices: Vec<Device>,
+    ) -> Result<Self, ProcessError> {
         let readable = devices.iter().map(|device| sys::readable(device.as_fd()));
-        let timer = Timer::new().map_err(|error| format!("timerfd_create: {error}"))?;
+        let timer = Timer::new().map_err(|error| ProcessError::System("timerfd_create", error))?;
         let files = inputs.files().into_iter().chain(readable);
         let files = files.chain([sys::readable(timer.as_fd())]).collect();
         Ok(Self { inputs, devices, emulation, files, timer, alarm: None, start: None })
     }
 
     /// Carries packets until the end.
-    fn carry(&mut self) -> Result<(), String> {
+    fn carry(&mut self) -> Result<(), ProcessError> {
         loop {
             while let Some(line) = self.inputs.lines.next() {
                 match self.emulation.execute(&line)? {
@@ -144,8 +154,8 @@ impl Session {
             if self.inputs.ended() {
                 return Ok(());
             }
-            self.move_packets().map_err(|error| error.to_string())?;
-            self.wait().map_err(|error| format!("waiting: {error}"))?;
+            self.move_packets().map_err(ProcessError::Carrying)?;
+            self.wait().map_err(|error| ProcessError::System("waiting", error))?;
             self.inputs.take(&self.files)?;
         }
     }

@@ -28,7 +28,7 @@ pub struct Arena(UnsafeCell<State>);
 struct State {
     /// The first free piece of each size; each begins with the address of the next.
     free: [*mut u8; SIZES],
-    /// What is left of the last chunk.
+    /// Rest of the last chunk.
     rest: *mut u8,
     left: usize,
 }

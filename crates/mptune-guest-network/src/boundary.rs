@@ -31,7 +31,7 @@ pub extern "C" fn mptune_model_new(panicked: Panicked) -> *mut Model {
     Box::into_raw(Box::default())
 }
 
-/// What the object's build puts in the place of functions that a kernel does not have and nothing here calls: those
+/// Replacement, in the object's build, of functions that a kernel does not have and nothing here calls: those
 /// that unwind, and C's allocator.
 #[unsafe(no_mangle)]
 pub extern "C" fn mptune_model_fault() -> ! {
@@ -77,7 +77,7 @@ pub unsafe extern "C" fn mptune_model_devices(model: *const Model) -> u32 {
     unsafe { &*model }.devices() as u32
 }
 
-/// Where a frame of up to [`crate::model::FRAME`] bytes is to be written before [`mptune_model_enter`].
+/// Room for a frame of up to [`crate::model::FRAME`] bytes, to be written before [`mptune_model_enter`].
 ///
 /// # Safety
 /// The model is one of [`mptune_model_new`] that nobody else uses.

@@ -1,7 +1,8 @@
 //! An emulation with its clock's begin, and the answer to the last line.
 
 use mptune_core::units::Nanos;
-use mptune_emulator::{Effect, Emulation};
+use mptune_emulator::{self as emulator, Effect, Emulation};
+use thiserror::Error;
 
 /// Bytes of the largest frame: `struct virtio_net_hdr` and a packet.
 pub const FRAME: usize = 10 + u16::MAX as usize;
@@ -12,7 +13,18 @@ const NEXT_RECORDS: &[u8] = b"records";
 /// The report's scheduling class.
 const SCHEDULING: &str = "kernel";
 
-/// What a line did.
+/// A refused line.
+#[derive(Debug, Error)]
+enum Refusal {
+    /// The emulation refuses it.
+    #[error(transparent)]
+    Emulation(#[from] emulator::Error),
+    /// A command after the end.
+    #[error("command: expected none after the end")]
+    Ended,
+}
+
+/// Effect of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Told {
     /// Nothing: it was refused, and the answer is the reason.
@@ -51,20 +63,20 @@ impl Model {
         self.read = 0;
         self.answer.clear();
         let line = line.trim_ascii();
-        self.told(line, now).unwrap_or_else(|reason| {
-            self.answer = reason.into_bytes();
+        self.told(line, now).unwrap_or_else(|error| {
+            self.answer = error.to_string().into_bytes();
             Told::Refused
         })
     }
 
-    fn told(&mut self, line: &[u8], now: Nanos) -> Result<Told, String> {
+    fn told(&mut self, line: &[u8], now: Nanos) -> Result<Told, Refusal> {
         let Some(emulation) = &mut self.emulation else {
             self.emulation = Some(Emulation::new(line)?);
             return Ok(Told::Taken);
         };
         if self.ended {
             if line != NEXT_RECORDS {
-                return Err("command: expected none after the end".into());
+                return Err(Refusal::Ended);
             }
             self.answer = emulation.records(RECORDS);
             return Ok(Told::Taken);
@@ -99,7 +111,7 @@ impl Model {
         self.emulation.as_ref().map_or(0, Emulation::devices)
     }
 
-    /// Where a frame is written before it enters.
+    /// Room for a frame, to be written before it enters.
     pub fn frame(&mut self) -> &mut [u8] {
         &mut self.frame
     }

@@ -23,7 +23,7 @@ pub const ADDRESSES: usize = 256;
 pub const SUBFLOW_INFO: usize = ADDRESSES + 8;
 /// `struct mptcp_subflow_data`, which precedes the elements of the two options about subflows.
 pub const DATA_HEAD: usize = 16;
-/// How often the subflows are read until they are the same before and after their state. Subflows come and go a few
+/// Most readings of the subflows until they are the same before and after their state. Subflows come and go a few
 /// times in a second at most, and a reading takes microseconds.
 const ATTEMPTS: usize = 8;
 
@@ -87,7 +87,7 @@ pub fn assemble<E>(
     Ok(length.saturating_add(FULL_INFO_HEADER))
 }
 
-/// What one of the two options wrote: bytes of an element, and elements.
+/// Result of one of the two options: bytes of an element, and elements.
 #[derive(Clone, Copy)]
 struct Elements {
     size: usize,

@@ -34,7 +34,7 @@ pub enum Refused {
     Option(&'static str),
 }
 
-/// Which end began a connection.
+/// End that began a connection.
 #[derive(Clone, Copy)]
 pub enum Role {
     /// This program did.
@@ -207,7 +207,7 @@ fn counters(line: &mut Line, tcp: &TcpInfo) -> fmt::Result {
     line.write_str("}")
 }
 
-/// What is unknown has no field.
+/// A field of the line, unless its value is unknown.
 fn field(line: &mut Line, name: &str, value: Option<impl Display>) -> fmt::Result {
     value.map_or(Ok(()), |known| write!(line, r#","{name}":{known}"#))
 }

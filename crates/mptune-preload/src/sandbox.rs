@@ -1,10 +1,10 @@
-//! Whether the program is in a sandbox of its own: a filter of system calls (seccomp(2)) may kill it for a call
+//! Detection of a sandbox of the program's own: a filter of system calls (seccomp(2)) may kill it for a call
 //! that it does not make itself.
 //!
 //! Asking the kernel is such a call too. So what there is when the program begins is read where the loader has
 //! just made the same calls, and what is installed later is seen where the C library is asked for it (`enter`).
 //!
-//! What a program installs past the C library only the kernel knows: `PR_GET_SECCOMP` reports it, unless a filter was
+//! Of a filter installed past the C library only the kernel knows: `PR_GET_SECCOMP` reports it, unless a filter was
 //! there from the beginning, as in a container.
 
 use std::ffi::{c_int, c_long};

@@ -34,7 +34,7 @@ pub struct FullInfo {
     pub tcp: [u8; MAX_SUBFLOWS * TCP_INFO_ROOM],
 }
 
-/// What a spare room is made of, for `FullInfo::read`.
+/// An empty spare room, for `FullInfo::read`.
 pub const fn spare() -> [u8; SPARE_ROOM] {
     [0; SPARE_ROOM]
 }
@@ -51,7 +51,7 @@ impl FullInfo {
     }
 }
 
-/// Which end of a connection's addresses.
+/// End of a connection, by its addresses.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum End {
     /// This program's.

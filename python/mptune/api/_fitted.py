@@ -275,7 +275,7 @@ class Calibrated(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def complete(self) -> bool:
-        """Whether Ctrl-C did not end it: otherwise it is the best network so far."""
+        """False if Ctrl-C ended it: the network is then the best so far."""
         return self.calibration.complete
 
     def frame(self) -> pd.DataFrame:

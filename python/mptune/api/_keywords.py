@@ -29,7 +29,7 @@ class _PathManagerKeywords(TypedDict, total=False):
 
 
 class _PathKeywords(TypedDict, total=False):
-    """What path policies are told of paths (`mptune.options.paths`)."""
+    """Path parameters of path policies (`mptune.options.paths`)."""
 
     order: Many | None
     weights: str | Mapping[str, int] | None

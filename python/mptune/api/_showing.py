@@ -1,4 +1,4 @@
-"""How records show themselves: as frames, charts, notebook output, and lines of a console."""
+"""Display of records: as frames, charts, notebook output, and lines of a console."""
 
 from __future__ import annotations
 

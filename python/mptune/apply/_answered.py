@@ -46,7 +46,7 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def objective(self) -> str:
-        """What the answer is the best of, where that is not throughput; empty where it is."""
+        """Objective of the answer; empty for throughput."""
         return "" if self.run.by_objective is None else self.run.by_objective.objective
 
     @property

@@ -1,4 +1,4 @@
-"""What may go wrong with a plan, in sentences: memory, and interfaces that cost money."""
+"""Risks of a plan, in sentences: memory, and interfaces that cost money."""
 
 from collections.abc import Iterator
 

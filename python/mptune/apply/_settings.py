@@ -29,7 +29,7 @@ _MAIN = 254
 _EVERYWHERE_TO = {"ipv4": "default", "ipv6": "::/0"}
 _DEFAULT_CC = "net.ipv4.tcp_congestion_control"
 _PATH_MANAGER = "net.mptcp.path_manager"
-#: What settings of timeouts are for.
+#: Purpose of the settings of timeouts.
 _WHY = {
     "net.mptcp.stale_loss_cnt": "A silent subflow is given up sooner, and its data goes over the others.",
     "net.ipv4.tcp_rto_min_us": "A lost segment is repeated sooner; the other host delays its ACKs less.",

@@ -41,7 +41,7 @@ class _Side(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def subflows(outlined: Outline, machines: Mapping[Part, tuple[HostPlan, Present]]) -> Subflows | None:
-    """What a connection gets; None if a machine was not read, or its endpoints take root to read."""
+    """Subflows of a connection; None if a machine was not read, or only root may read its endpoints."""
     sides = {part: _side(plan, present) for part, (plan, present) in machines.items()}
     accepts: Part = "receiver" if outlined.opener == "sender" else "sender"
     client, server = sides.get(outlined.opener), sides.get(accepts)

@@ -21,7 +21,7 @@ _STEP_S = 20.0
 #: Bytes of what a connection begins with and no other.
 _TOKEN_BYTES = 16
 
-#: Where a program listens: everywhere, as subflows may join anywhere.
+#: Addresses at which a program listens: everywhere, as subflows may join anywhere.
 _EVERYWHERE = {4: "0.0.0.0", 6: "::"}
 
 

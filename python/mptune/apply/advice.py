@@ -35,7 +35,7 @@ Look = Callable[[Site, str, Callable[[Seen], Any]], Any]
 #: Connections for which the memory is stated, unless the user names a number.
 CONNECTIONS = 100
 
-#: Where trials of a testbed ran, as a sentence ends.
+#: Place of a testbed's trials, as a sentence ends.
 _WHERE = {
     "simulated": "in the simulator",
     "virtual": "on a kernel in virtual time, over an emulated network",

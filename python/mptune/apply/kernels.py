@@ -1,4 +1,4 @@
-"""What the kernels of a run's machines can do that not all can, read where it could bring a plan nearer."""
+"""Capabilities of a run's kernels that not all have, read where they could bring a plan nearer."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -27,7 +27,7 @@ def planned(run: Path, *, daemon: bool = False) -> Outline:
 
 
 def kernels_of(presents: Mapping[Part, Present], opener: Part) -> Kernels:
-    """What both can; by default what all can, if one was not read."""
+    """Capabilities of both; by default those of all kernels, if one was not read."""
     ends = {part: present.end for part, present in presents.items() if present.end is not None}
     if len(ends) < 2:
         return ANY

@@ -117,7 +117,7 @@ class Outline(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Kernels(msgspec.Struct, frozen=True, kw_only=True):
-    """What the kernels of both machines can do; by default what all do that have endpoints.
+    """Common capabilities of both machines' kernels; by default those of all that have endpoints.
 
     Attributes
     ----------

@@ -24,9 +24,9 @@ from mptune.topology import Interface
 from mptune.trial import FAMILIES, PLAIN_TCP
 from mptune.units import MIB
 
-#: Where the daemon looks by default.
+#: Policy file that the daemon reads by default.
 FILE = str(daemon.FILE)
-#: Where the answers are.
+#: Directory of the answers.
 DIRECTORY = PurePosixPath("/var/lib/mptune/policies")
 
 #: Reads that file.

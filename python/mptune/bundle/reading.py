@@ -75,7 +75,7 @@ def opened(places: Sequence[Path], only: Collection[str] = RUN_FILES) -> Iterato
             directories.append(_unpacked(place, target, only))
         try:
             yield directories
-        except InputError as error:  # what was unpacked is gone then: its place would say nothing
+        except InputError as error:  # what was unpacked is gone then: its place would mean nothing
             for place, directory in zip(places, directories, strict=True):
                 error.reword(_renamed(str(directory), str(place)))
             raise

@@ -1,4 +1,4 @@
-"""How well a simulated network explains measurements: errors of the logarithm, under Student's t.
+"""Fit of a simulated network to measurements: errors of the logarithm, under Student's t.
 
 The logarithm, because throughputs of paths differ by orders of magnitude; Student's t, because now and then a
 simulated trial collapses where the measured one did not, and a single row must not decide everything.
@@ -57,7 +57,7 @@ def trials(topology: Topology, rows: Sequence[Measured], longest_ns: int, seed: 
 
 
 def simulated(row: Measured, observation: Observation) -> Simulated:
-    """What a trial gave, as the row has it."""
+    """Result of a trial in the form of the row."""
     seconds = max(observation.duration_ns, 1) / 1e9
     subflows = dict.fromkeys(row.subflows, 0.0)
     for subflow in observation.subflows:

@@ -22,7 +22,7 @@ USUAL: tuple[str, ...] = tuple(kind for kind in KINDS if kind != "core")
 CORE_QUEUE_S = 0.1
 _CORE_QUEUES = (65_536, 4_194_304)
 
-#: What begins the key of a number of connections; the link's name follows.
+#: Beginning of the key of a number of connections; the link's name follows.
 TCP = "background."
 
 #: Congestion control of the connections of others: Linux's default.
@@ -32,7 +32,7 @@ _TCP_CC = "cubic"
 #: Kinds of values as `mptune.topology.place` has them.
 _UNITS: Mapping[str, str] = {"rate": "rate", "core": "rate", "rtt": "time", "queue": "size", "loss": "loss"}
 
-#: How words of a value are read.
+#: Readers of a value's words.
 _READ: Mapping[str, Callable[[str], int]] = {
     "rate": parse_rate,
     "time": parse_time,
@@ -43,8 +43,8 @@ _READ: Mapping[str, Callable[[str], int]] = {
 #: Smallest values: a queue holds a full packet, and a link has some rate.
 _LEAST: Mapping[str, int] = {"rate": 100, "core": 100, "rtt": 1, "queue": 1500, "loss": 0}
 
-#: What follows from a value unless the file states it: kind -> last parts of keys. It keeps the digits of its
-#: words too, and is written beside the value.
+#: Values that follow from another one unless the file states them: kind -> last parts of keys. They keep the
+#: digits of its words too, and are written beside the value.
 FOLLOWING: Mapping[str, Mapping[str, str]] = {
     "core": {"rate": "queue"},
     "rate": {"up": "queue_up", "down": "queue_down", "rate": "queue"},
@@ -80,7 +80,7 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def quantile(self) -> float:
-        """Where the stated value is in its prior, standard normal."""
+        """Place of the stated value in its prior, standard normal."""
         return PRIORS[self.kind].quantile(self.stated)
 
     def words(self, value: int) -> str:
@@ -123,7 +123,7 @@ def _of_links(topology: Topology) -> Iterator[Parameter]:
 
 
 def _can_limit(paths: Sequence[Path], sends: bool) -> bool:
-    """Whether an access link can be slower than what comes in, or goes out, on the other side."""
+    """True if an access link can be slower than what comes in, or goes out, on the other side."""
     rate = paths[0].local.up_bps if sends else paths[0].remote.down_bps
     beyond = sum(
         min(path.remote.down_bps if sends else path.local.up_bps, path.core.rate_bps or rate)

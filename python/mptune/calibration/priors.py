@@ -1,4 +1,4 @@
-"""What is plausible of a value that nobody published: one declaration for each kind of value.
+"""Priors of values that nobody published: one declaration for each kind of value.
 
 Every value is inferred as a standard normal number: a prior turns it into the value by its quantiles, so that
 an ensemble knows neither units nor bounds.

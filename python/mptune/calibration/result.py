@@ -8,7 +8,7 @@ import msgspec
 from mptune.calibration.parameters import Parameter
 from mptune.topology import Topology
 
-#: How well the data determine a value: by the width of its interval beside that of the prior's.
+#: Degree to which the data determine a value: by the width of its interval beside that of the prior's.
 Determined = Literal["well", "weakly", "not"]
 
 #: Largest share of the prior's interval at which a value is well determined, and determined at all.
@@ -97,7 +97,7 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def explains(self) -> bool:
-        """Whether the likeliest network explains the data."""
+        """True if the likeliest network explains the data."""
         return self.misfit <= MOST_MISFIT
 
     @property

@@ -100,7 +100,7 @@ def calibrated_text(calibration: Calibration, source: str, *, name: str, folder:
 
 
 def _origin(calibration: Calibration, inferred: Inferred) -> str:
-    """Where a value comes from: the data, and its interval."""
+    """Origin of a value: the data, and its interval."""
     interval = f"{inferred.low} to {inferred.high} with 80 %"
     doubt = {"well": "", "weakly": ", weakly determined", "not": ", not determined alone"}
     return f"inferred from {calibration.data}: {interval}{doubt[inferred.determined]}"

@@ -326,7 +326,7 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
     testbed: str
     options: OptimiseOptions | SweepOptions
     routes: RoutesOptions = RoutesOptions()
-    #: Where its file has it run; no part of its settings, as it changes no result.
+    #: Executor of its file; no part of its settings, as it changes no result.
     executor: ExecutorOptions = ExecutorOptions()
 
     def settings(self) -> dict[str, Any]:

@@ -122,7 +122,7 @@ def start(
 
 
 def _planned(definition: Definition) -> list[str]:
-    """How many trials a sweep has, and of what: a file need not name every factor."""
+    """Number of a sweep's trials, and its factors: a file need not name every factor."""
     options = definition.options
     return [options.in_words()] if isinstance(options, SweepOptions) else []
 
@@ -165,7 +165,7 @@ def _testbed(definition: Definition, reporter: Reporter) -> Testbed:
 
 
 def _confirming(definition: Definition, store: Store, workers: int | None) -> TrialRunner | None:
-    """Where the simulator's answer is confirmed, if anywhere: guests are this machine's."""
+    """Runner that confirms the simulator's answer, if anything does: guests are this machine's."""
     options = definition.options
     if not isinstance(options, OptimiseOptions):
         return None

@@ -79,7 +79,7 @@ def _asked(definition: Definition, stored: StoredTrial) -> Trial:
 
 
 def _workload(settings: dict[str, Any]) -> Workload:
-    """What a trial with these settings sends."""
+    """Workload of a trial with these settings."""
     if (whole := settings.get("workload")) is not None:
         sent: Workload = msgspec.convert(whole, Workload)
         return sent

@@ -3,7 +3,7 @@
 The simulator and the emulator make the same records (`crates/mptune-core/src/recording.rs`), so recordings
 can be compared whatever made them. `_model` has what a recording is, `_file` reads and writes files, `series`
 makes curves over time. It compares nothing: `mptune.capture.divergence` does. Captures of other programs are
-another thing: `mptune.capture.pcap` reads them, `mptune.capture.connections` says what is in them, and
+another thing: `mptune.capture.pcap` reads them, `mptune.capture.connections` analyses them, and
 `mptune.capture.export` makes one of a recorded run.
 """
 

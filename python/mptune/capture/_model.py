@@ -30,7 +30,7 @@ PACKET: list[tuple[Any, ...]] = [
     ("link", "u1"),
     ("reserved", "u1"),
 ]
-#: Where a position should be that a packet does not have.
+#: Stands for a position that a packet does not have.
 NONE = 2**64 - 1
 #: Fates of packets, by their numbers.
 FATES = ("under way", "arrived", "dropped", "lost", "cut")

@@ -42,7 +42,7 @@ def show(result: Outcome | None, directory: Path, as_json: bool, *, details: boo
 
 
 def _print_observed(directory: Path) -> None:
-    """What a sweep has observed, in a sentence, and where all of it is."""
+    """Print a sweep's observations in a sentence, and the place of all of them."""
     from mptune.report.answer import observed
     from mptune.report.files import PAGE
     from mptune.result.reading import read_run

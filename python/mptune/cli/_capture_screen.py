@@ -1,4 +1,4 @@
-"""What `mptune capture` found, on a screen: the largest connections with their subflows, and sentences."""
+"""Screen of `mptune capture`: the largest connections with their subflows, and sentences."""
 
 from __future__ import annotations
 

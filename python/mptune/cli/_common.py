@@ -287,7 +287,7 @@ def _usage(error: BaseException) -> str:
 
 
 def _objection(error: BaseException) -> str:
-    """What is wrong with a command line, with the nearest of the names it could have been."""
+    """Error of a command line, with the nearest of the names that were possible."""
     near = get_close_matches(
         getattr(error, "option_name", ""), getattr(error, "possibilities", None) or (), 1, 0
     )

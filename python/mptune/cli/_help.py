@@ -1,4 +1,4 @@
-"""What `--help` shows: commands in groups, and of a command first what most users need.
+"""Output of `--help`: commands in groups, and of a command first what most users need.
 
 `GROUPS` is the one declaration of which command belongs where; `mptune.cli` lists the commands in its order,
 man pages and the site follow it. An option's group is the table of campaign files it is in (`_flags`), and

@@ -21,15 +21,15 @@ from mptune.result import schema
 from mptune.topology import load, shipped
 from mptune.trial.congestion import PAIRS
 
-#: What the trial transfers, bytes, and over which network.
+#: Size of the trial's transfer, bytes, and its network.
 _SIZE, _NETWORK = 1 << 20, "UNIS-HiN"
 _PACKAGE = Path(agent.__file__).parents[1]
-#: Where the network of guests' kernels is compiled for.
+#: Processor for which the network of guests' kernels is compiled.
 _GUESTS = "x86_64"
 
 
 class _Broken(Exception):
-    """What a part does not do."""
+    """Failure of a part."""
 
 
 def examine() -> list[Finding]:

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from mptune.papers.measure.running import Again, MeasureOptions
     from mptune.store import Store
 
-#: Where trials are kept without --out.
+#: Directory of the trials without --out.
 DIRECTORY = "runs/reproduce"
 
-#: What --measure takes for the list of what it takes.
+#: Value of --measure that lists its values.
 LIST = "list"
 
 #: Beginning of the names of the files with trials, and the file with everything that was measured.
@@ -35,7 +35,7 @@ _DIGEST = 4
 
 _WIDTH = 24
 
-#: What a verdict leaves open.
+#: Page on what a verdict leaves open.
 _WHY = "docs/reference/measured.md"
 
 
@@ -110,7 +110,7 @@ def measure_again(
 
 
 def _settings(options: MeasureOptions) -> dict[str, object]:
-    """How it was measured."""
+    """Settings of the measurement."""
     from mptune import testbeds
     from mptune.papers.measure import STACK
     from mptune.units import format_time

@@ -63,7 +63,7 @@ def _pair(summary: Summary | None) -> tuple[str, str]:
 
 
 def _front(out: Console, result: ObjectiveResult) -> None:
-    """What no other configuration beats in both objectives."""
+    """Print the configurations that no other one beats in both objectives."""
     names = f"{result.objective} ({result.unit})", f"{result.second} ({result.second_unit})"
     listing = table(
         *("path manager", "CC", "| buffer", f"| {names[0]}", "95 % interval"),

@@ -30,7 +30,7 @@ def show_routes(out: Console, followed: Followed) -> None:
 
 
 def as_json_of(followed: Followed) -> dict[str, Any]:
-    """How often they were traced, the last routes, shared routers and changes, a row each."""
+    """Number of traces, last routes, shared routers and changes, a row each."""
     return {
         "traced": len(followed.snapshots),
         "failed": sum(snapshot.failed is not None for snapshot in followed.snapshots),

@@ -175,7 +175,7 @@ def _means(out: Console, stated: Stated) -> None:
 
 
 def _left(rows: Sequence[object]) -> str:
-    """How many rows are not printed."""
+    """Number of rows that are not printed."""
     return f"; {len(rows) - _MOST} more with --json" if len(rows) > _MOST else ""
 
 

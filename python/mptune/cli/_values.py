@@ -16,7 +16,7 @@ class _AsGiven:
     """Takes the place of what typer makes of a parameter's type (`typer._coercion.RuntimeParam`)."""
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        """What typer would give: the same for these kinds."""
+        """Value that typer would give: the same for these kinds."""
         kind = param.type_descriptor.annotation
         if value is None:
             return () if param.multiple or param.nargs == -1 else None

@@ -167,7 +167,7 @@ def _mbps(value: float) -> str:
 
 
 def document(found: Why) -> dict[str, Any]:
-    """`--json`: Mbit/s, ms, percent, as the names say."""
+    """`--json`: Mbit/s, ms, percent, by the names."""
     return {
         "topology": found.name,
         "testbed": found.testbed,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from mptune.calibration import Calibration, Inferred
 
-#: How well a value is determined, in words.
+#: Degrees to which a value is determined, in words.
 _DETERMINED = {"well": "well", "weakly": "weakly", "not": "not determined by these data"}
 
 

@@ -41,7 +41,7 @@ def capture(
 
     Of each connection its token, its subflows with addresses and round trips, what each of them carried, sent
     again or reinjected, how far the data was acknowledged, and what went wrong: options that vanished, joins
-    refused or never answered, addresses that nobody used. What a capture at that place cannot tell is said.
+    refused or never answered, addresses that nobody used. The limits of a capture at that place are listed.
 
     The capture is taken elsewhere, with headers whole: 128 bytes of a packet are enough. Two captures, one at
     each end, tell what was lost and removed between them. `mptune run ... --capture FILE` writes one.

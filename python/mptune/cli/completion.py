@@ -13,7 +13,7 @@ import typer
 from mptune.cli._common import COMPLETION_VARIABLE, PROGRAM, add
 from mptune.errors import InputError, one_of
 
-#: Where each shell looks for them (`man bash`, zshcompsys(1), fish's documentation).
+#: Directories in which each shell looks for them (`man bash`, zshcompsys(1), fish's documentation).
 _PLACES = {
     "bash": "~/.local/share/bash-completion/completions/mptune",
     "zsh": "~/.zfunc/_mptune",

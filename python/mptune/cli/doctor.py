@@ -321,7 +321,7 @@ def _show_hosts(out: Console, hosts: Sequence[HostFindings], able: bool) -> None
 
 
 def _show_subflows(out: Console, between: Between | None) -> None:
-    """What programs get without trials, path by path, and the lines for more."""
+    """Print the subflows of programs outside of trials, path by path, and the lines for more."""
     from mptune.cli._tables import table
 
     if between is None:

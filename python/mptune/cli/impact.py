@@ -123,7 +123,7 @@ def _interval(path: PathImpact) -> str:
 
 
 def _competition(measured: Impact) -> str:
-    """How many sets competed, and what the best two gave."""
+    """Number of sets that competed, and throughput of the best two."""
     from mptune._text import digits
 
     ranked = [

@@ -97,8 +97,8 @@ def optimise(
 
     It measures whatever may still change the answer, and ends when that is certain or the budget is used up.
     The answer has the smallest buffer within the accepted sacrifice of throughput, and is measured again
-    beside the plain default. Where plain TCP is clearly faster it says so. Ctrl-C prints the best answer so
-    far; mptune campaign resume continues.
+    beside the plain default. Plain TCP is the answer where it is clearly faster. Ctrl-C prints the best
+    answer so far; mptune campaign resume continues.
 
     First come the impact factors of all subflows; then path managers, sets of subflows, congestion controls
     and buffers compete. The plain default is fullmesh, cubic and the largest buffer, and confirmation has new

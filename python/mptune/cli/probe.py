@@ -133,7 +133,7 @@ def machines_of(stack: ExitStack, targets: dict[End, str]) -> dict[End, Machine]
 
 
 def wish_of(options: ProbeOptions, sender: str, receiver: str) -> Wish:
-    """What the options ask a probe for."""
+    """Request of the options to a probe."""
     from mptune.probe.preparation import Wish
 
     return Wish(

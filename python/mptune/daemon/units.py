@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-#: Where programs may be that a service without homes does not see.
+#: Directories that a service without homes does not see.
 _HOMES = ("/home", "/root", "/run/user")
 
 SERVICE, REMEASURE, TIMER = "mptune.service", "mptune-remeasure.service", "mptune-remeasure.timer"

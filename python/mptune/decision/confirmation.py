@@ -88,7 +88,7 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def carried(self) -> dict[str, float]:
-        """What each path carries with the recommended configuration, Mbit/s: means over the runs."""
+        """Throughput of each path with the recommended configuration, Mbit/s: means over the runs."""
         done = [record for record in self.records[: self.runs] if record.failed is None]
         found: dict[str, float] = {}
         for subflow in (carried for record in done for carried in record.subflows):

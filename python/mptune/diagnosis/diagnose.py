@@ -62,7 +62,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def missing_mbps(self) -> float:
-        """What is missing; 0 if they give more together."""
+        """The missing throughput; 0 if they give more together."""
         return max(0.0, self.potential_mbps - self.together_mbps)
 
     @property

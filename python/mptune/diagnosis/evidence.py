@@ -1,4 +1,4 @@
-"""What the experiments of a diagnosis gave, as numbers: pure records, made of observations.
+"""Results of a diagnosis's experiments as numbers: pure records, made of observations.
 
 Throughputs are steady ones, Mbit/s: of the last two thirds of a trial, so that slow start weighs nothing.
 """
@@ -41,7 +41,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def words(self) -> str:
-        """What is measured, in words."""
+        """The measured quantity, in words."""
         over = "+".join(self.paths)
         what = f"TCP on {over}" if self.tcp else f"MPTCP on {over}"
         if self.subflows != "now":
@@ -121,7 +121,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PathFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a path before anything is measured.
+    """Knowledge of a path before anything is measured.
 
     Attributes
     ----------
@@ -139,14 +139,14 @@ class PathFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def achievable_mbps(self) -> float | None:
-        """What a TCP connection can have of its rate."""
+        """Throughput that a TCP connection can achieve at its rate."""
         if self.rate_mbps is None:
             return None
         return rfc6349.achievable_bps(self.rate_mbps, _MTU, OPTIONS_BYTES)
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """What the connection has now; buffers in bytes."""
+    """Settings of the connection now; buffers in bytes."""
 
     pm: str
     cc: str
@@ -187,7 +187,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         return max((figures.mbps for figures in runs if figures is not None), default=0.0)
 
     def potential_mbps(self, label: str) -> float:
-        """What the path can give: by its rate, or the most that was seen there."""
+        """Potential of the path: by its rate, or the highest throughput that was seen there."""
         (path,) = (path for path in self.paths if path.label == label)
         four = self.found(Experiment(paths=(label,), buffers="large", subflows="four"))
         seen = max(self.alone_mbps(label), 0.0 if four is None else four.mbps)

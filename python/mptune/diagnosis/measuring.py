@@ -96,7 +96,7 @@ def ask(
 
 
 def notice(topology: Topology, testbed: Testbed, options: WhyOptions, directions: int) -> str:
-    """What the trials may cost, in a sentence; the data go by the rates as far as they are known."""
+    """Cost of the trials, in a sentence; the data go by the rates as far as they are known."""
     seconds = length_ns(topology, testbed, options, directions) / 1e9
     rates = [0 if (rate := topology.known(path).rate_bps) is None else rate for path in topology.paths]
     most = f", at most {format_size(options.max_data, 3)}" if options.max_data is not None else ""
@@ -122,7 +122,7 @@ def length_ns(topology: Topology, testbed: Testbed, options: WhyOptions, directi
 def settings_of(
     options: WhyOptions, testbed: str, own: tuple[tuple[int, int], tuple[int, int]] | None = None
 ) -> Settings:
-    """What the connection has now; `own` are the buffers of both hosts, sender first."""
+    """Settings of the connection now; `own` are the buffers of both hosts, sender first."""
     send = options.buffer_bytes or (own[0][0] if own else SEND_BYTES)
     receive = options.receive_bytes or options.buffer_bytes or (own[1][1] if own else RECEIVE_BYTES)
     return Settings(
@@ -136,7 +136,7 @@ def settings_of(
 
 
 def facts_of(topology: Topology) -> tuple[PathFacts, ...]:
-    """What the topology knows of its paths; a token bucket does not count as the line's rate."""
+    """Facts of the topology about its paths; a token bucket does not count as the line's rate."""
     reasons = {text.removeprefix("On ").split()[0]: text for text in topology.ruled_out}
     found = []
     for path in topology.paths:
@@ -183,7 +183,7 @@ def _line_bps(path: Path) -> int:
 
 
 class _Spending:
-    """What the trials cost so far, by the testbed's clock."""
+    """Cost of the trials so far, by the testbed's clock."""
 
     def __init__(self, options: WhyOptions, length_ns: int, set_up_s: float) -> None:
         self._options, self.length_ns, self._set_up_s = options, length_ns, set_up_s

@@ -1,4 +1,4 @@
-"""Which experiments come next: a pure function of the evidence, so that the same numbers lead the same way.
+"""Choice of experiments: a pure function of the evidence, so that the same numbers lead the same way.
 
 First every path alone and all together, as things are; if something is missing, the experiments that decide
 between causes: larger buffers, without the slowest path, a subflow on every path, four subflows on a path

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from mptune.linux.sandbox import syscalls
 
-#: Where the small file system is, in the place of what this machine has there (part of FHS 3.0).
+#: Place of the small file system, instead of what this machine has there (part of FHS 3.0).
 PLACE = "/mnt"
 #: Below it: what a guest is to do, and its first program.
 WORK, FIRST = "work.json", "first"

@@ -54,7 +54,7 @@ _REQUIRED = (
 _HZ = 1000
 #: Lines of make that compile or link something.
 _STEP = re.compile(r"^\s+(CC|LD|AR|AS|HOSTCC|LINK)\s", re.MULTILINE)
-#: How many of them there are, roughly: for the progress alone.
+#: Their number, roughly: for the progress alone.
 STEPS = 1400
 
 #: Called with what is being done, and the share of it that is done, if that is known.
@@ -259,16 +259,16 @@ def _compile(command: Sequence[str], cwd: Path, advance: Callable[[float], None]
         preexec_fn=syscalls.die_with_parent,
     )
     assert process.stdout is not None
-    steps, said = 0, [""]
+    steps, errors = 0, [""]
     try:
         for line in process.stdout:
             if _STEP.match(line):
                 steps += 1
                 advance(min(1.0, steps / STEPS))
             elif "rror" in line:
-                said.append(line)
+                errors.append(line)
         if process.wait():
-            raise MptuneError(f"make linux: {_last(''.join(said[:5]))}")
+            raise MptuneError(f"make linux: {_last(''.join(errors[:5]))}")
     finally:
         if process.poll() is None:
             with suppress(ProcessLookupError):

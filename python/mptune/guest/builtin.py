@@ -21,7 +21,7 @@ _FOLDER = "mptune"
 #: Window algorithms that every kernel for guests has itself.
 _OF_THE_KERNEL = {"cubic", "reno", "hybla", "scalable", "vegas"}
 
-#: What path policies are told of paths.
+#: Table of path parameters.
 _TABLE = "builtin/table.c"
 
 _SOURCE = """\

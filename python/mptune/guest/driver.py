@@ -23,7 +23,7 @@ _MAKEFILE = f"obj-y += {SOURCE.stem}.o model.o\n"
 
 
 def recipe() -> bytes:
-    """What makes two drivers the same; empty where mptune was installed without the object."""
+    """Identity of a driver; empty where mptune was installed without the object."""
     return SOURCE.read_bytes() + OBJECT.read_bytes()[-_DIGEST:] if OBJECT.exists() else b""
 
 

@@ -35,7 +35,7 @@ _RNDADDTOENTCNT, _RNDRESEEDCRNG = 0x40045201, 0x5207  # linux/random.h
 #: Bits of entropy with which every kernel's random numbers begin.
 _ENTROPY = 256
 
-#: What a guest has beside its root, which is this machine's: kind and place.
+#: File systems of a guest beside its root, which is this machine's: kind and place.
 _MOUNTS = (
     ("proc", "/proc"),
     ("sysfs", "/sys"),

@@ -47,7 +47,7 @@ class Died(MptuneError):
 
 
 class Facts(msgspec.Struct, frozen=True):
-    """What a kernel is like."""
+    """Properties of a kernel."""
 
     version: str
     congestion_controls: tuple[str, ...]

@@ -59,7 +59,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def origin(archive: Path | None) -> str:
-    """Which sources a build asks for: the distribution's, or an archive as it is now."""
+    """Origin of a build's sources: the distribution's, or an archive as it is now."""
     if archive is None:
         return DEBIAN
     try:

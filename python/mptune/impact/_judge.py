@@ -70,7 +70,7 @@ def judge(
 
 
 def may_compete(paths: int, options: ImpactOptions) -> bool:
-    """Whether sets may compete: not with the papers' design, nor with fewer trials than a contest takes."""
+    """True if sets may compete: not with the papers' design, nor with fewer trials than a contest takes."""
     return options.design == "paired" and options.most_runs >= LEAST and paths > 1
 
 

@@ -20,7 +20,7 @@ PROCESSORS: Mapping[str, tuple[str, ...]] = {"x86_64": (), "aarch64": (), "armv7
 
 #: Seconds it has to report its version.
 _ANSWER_S = 10.0
-#: Where the compiled files of the package come from.
+#: Remedy for missing compiled files of the package.
 REMEDY = "run `make setup` in the source directory, or install mptune again"
 
 

@@ -217,13 +217,13 @@ def _buffers() -> Finding:
 
 
 def tcp_memory() -> int | None:
-    """What the kernel charges to all TCP sockets before it prunes, bytes; None if it does not say."""
+    """Limit of `net.ipv4.tcp_mem` above which the kernel prunes sockets, bytes; None if it is unknown."""
     name = "net.ipv4.tcp_mem"
     return memory.pressure_of({name: sysctls.read(name) or ""}, resource.getpagesize())
 
 
 def _tcp_memory() -> Finding:
-    """Whether it suffices for a trial's two ends."""
+    """Memory for TCP, against the need of a trial's two ends."""
     limit = tcp_memory() or 0
     enough = memory.fits(_LARGEST_BUFFER, _LARGEST_BUFFER, limit)
     return Finding(

@@ -92,7 +92,7 @@ class Others:
             self._meters[number].connect(*self._plans[number].initial)
 
     def hear(self) -> None:
-        """Take what they say.
+        """Take their messages.
 
         Raises
         ------

@@ -122,7 +122,7 @@ def run(plan: Plan, venue: Venue, interrupted: Callable[[], bool] = lambda: Fals
 
 
 def _meter(plan: Plan, venue: Venue, stack: ExitStack) -> Meter[Talker] | Programs:
-    """What measures: both halves of the meter, or both programs."""
+    """The measuring programs: both halves of the meter, or the two of the user."""
     if plan.programs is None:
         return Meter(
             stack.enter_context(venue.start("sender", "local")),

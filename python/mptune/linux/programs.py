@@ -31,7 +31,7 @@ _END_S = 10.0
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """What runs.
+    """Programs of a trial.
 
     Attributes
     ----------
@@ -145,7 +145,7 @@ class Programs:
         role.tell({"command": [_file(words), *words], "environment": environment, "listens": listens})
 
     def take(self) -> list[Message]:
-        """What happened since the last call: the result, once the client has ended or its time is over."""
+        """Messages since the last call: the result, once the client has ended or its time is over."""
         if self._result is None:
             for message in self._client.take():
                 self._conclude(message)
@@ -171,7 +171,7 @@ class Programs:
         return None
 
     def _conclude(self, ending: Message) -> None:
-        """The result, now that the client is over: `ending` is what is said of it."""
+        """The result, now that the client is over: `ending` is the report of its end."""
         self._result = {}
         self._server.tell({"action": "stop"})
         served = self._end_of_server()
@@ -184,11 +184,11 @@ class Programs:
         self._messages.append({"event": "result", **self._result})
 
     def _end_of_server(self) -> Message:
-        """How it ended, at the latest now.
+        """Its last message, at the latest now.
 
         Raises
         ------
-        TrialError : its process says nothing.
+        TrialError : its process does not answer.
         """
         end = time.monotonic() + _END_S
         while (left := end - time.monotonic()) > 0:
@@ -206,7 +206,7 @@ def _kind(message: Message) -> FailureKind:
 
 
 def _ending(message: Message) -> str:
-    """How a program ended, in a part of a sentence, with its last words."""
+    """Ending of a program as a part of a sentence, with its last words."""
     if message["event"] == "error":
         return f"it cannot be started: {message['reason']}"
     words = last_words(message.get("stderr", ""))

@@ -26,7 +26,7 @@ _HEAD_BYTES = 4096
 OWN = "own"
 
 #: No apostrophes, backslashes and line breaks: login shells disagree on how to quote them.
-#: What suits the machine is in its words: name, hash and size of an agent.
+#: Its words describe what suits the machine: name, hash and size of an agent.
 _SCRIPT = """
 umask 077; t=;
 say() { echo; echo "mptune-bootstrap: $*"; };
@@ -96,7 +96,7 @@ class Delivery(NamedTuple):
         return branches
 
     def _loader(self) -> str:
-        """What starts this machine's own agent: it is where there is a C library of its kind."""
+        """Loader of this machine's own agent: it exists where there is a C library of its kind."""
         named = re.search(rb"/lib[\w/.-]*/ld-linux[\w.-]*", self.agents[OWN][:_HEAD_BYTES])
         return "/" if named is None else named[0].decode()
 

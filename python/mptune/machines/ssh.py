@@ -178,12 +178,12 @@ class SshMachine:
                 # Before the bootstrap's first word it is what a login shell prints.
                 hello = self._greeting(line) if begun else None
                 continue
-            said, which = word
-            if said == "need" and which in owed:
+            answer, which = word
+            if answer == "need" and which in owed:
                 # Another one where the first does not run; none of them twice.
                 self._deliver(owed.pop(which))
-            elif said != "have" or begun:
-                raise self._failed(_bootstrap.refusal(said, which, self._delivery))
+            elif answer != "have" or begun:
+                raise self._failed(_bootstrap.refusal(answer, which, self._delivery))
             begun = True
         return hello
 

@@ -50,7 +50,7 @@ def limit(before: Subflow, now: Subflow, elapsed_ns: int) -> Limit | None:
 
 
 def blocked(held: Subflow, siblings: Iterable[Subflow]) -> tuple[int, int] | None:
-    """What a held subflow would hold up, bit/s, and for how long, ns.
+    """Rate that a held subflow would hold up, bit/s, and time for which it would, ns.
 
     Equations 1 and 2 of the path policy hold, from what the kernel reports of this moment, where the policy
     goes by the largest rates of some seconds and by bursts; None if that is not known.

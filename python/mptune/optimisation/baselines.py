@@ -1,4 +1,4 @@
-"""What an answer is shown beside: what the hosts do today, and what anybody would do by hand.
+"""Baselines of an answer: the hosts' settings of today, and those that anybody would make by hand.
 
 *Now* is a host that nobody has told anything: Linux's own path manager without endpoints, so that a
 connection has its first subflow alone, with the congestion control and the limits of growing buffers that
@@ -49,7 +49,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Baselines(msgspec.Struct, frozen=True, kw_only=True):
-    """What an answer is shown beside.
+    """Baselines of an answer.
 
     Attributes
     ----------
@@ -116,7 +116,7 @@ def measure(
 
 
 def verdict(found: Baselines, ours: Summary | None, sacrifice: float) -> list[str]:
-    """Sentences where an answer is not better than what hosts do anyway; each says what to do.
+    """Sentences where an answer is not better than what hosts do anyway; each has its advice.
 
     Parameters
     ----------

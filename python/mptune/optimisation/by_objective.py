@@ -2,7 +2,7 @@
 
     sets of subflows -> screening -> sweep -> choice -> confirmation, throughput and outage beside the default
 
-Impact factors are of throughput and say nothing about delays, so sets of subflows compete directly. There is
+Impact factors are of throughput and do not cover delays, so sets of subflows compete directly. There is
 no model and no sacrifice, as with transfers (`by_size`): of the configurations that cannot be distinguished
 from the best one, the smallest buffer is the answer (`points`). Of two objectives the workload's own decides;
 what no other configuration beats in both is the front. It prints nothing and writes no file.
@@ -185,7 +185,7 @@ class _Search:
 
     @property
     def objective(self) -> Metric:
-        """What decides."""
+        """The deciding metric."""
         return self.choice.objective
 
     def answered(self) -> ObjectiveResult:
@@ -405,7 +405,7 @@ class _Search:
         return list(firsts.values())[:_CONTENDERS]
 
     def _losses(self, pair: Sequence[Configuration], runs: int) -> tuple[tuple[Figure, ...], list[Record]]:
-        """What another TCP connection loses beside both, if that was asked for."""
+        """Losses of another TCP connection beside both, if that was asked for."""
         options = self.job.options
         if not (options.beside_tcp or options.do_no_harm):
             return (), []

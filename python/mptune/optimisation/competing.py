@@ -1,4 +1,4 @@
-"""What competes for an objective: sets of subflows, where a connection begins, and buffers."""
+"""Competitors for an objective: sets of subflows, where a connection begins, and buffers."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""What the data of an answer cost: prices of interfaces, and what the subflows carried.
+"""Data cost of an answer: prices of interfaces, and the payload that the subflows carried.
 
 A path costs what both of its interfaces do. Headers and what is sent twice are left out: payload that a
 subflow carried is what counts.
@@ -41,7 +41,7 @@ def metric(topology: Topology) -> Metric | None:
 
 
 def sentences(topology: Topology, records: Sequence[Record]) -> Iterator[str]:
-    """What a configuration costs per GB and hour, and how long contracts last with it.
+    """Cost of a configuration per GB and hour, and how long contracts last with it.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""How long a dead path stops the programs, and the mildest timeouts of the hosts that keep it within a limit.
+"""Standstill after the death of a path, and the mildest timeouts of the hosts that keep it within a limit.
 
 Each path that carries data is cut in runs of its own, at several moments. The metric is the one of a
 standstill (`judged_by.outage` of its workload). It prints nothing and writes no file.
@@ -31,7 +31,7 @@ _CUTS_NS = tuple(137_000_000 * number for number in range(5))
 
 
 class Standstill(msgspec.Struct, frozen=True, kw_only=True):
-    """What dead paths cost a configuration.
+    """Cost of dead paths with a configuration.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class Standstill(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ms(self) -> float:
-        """What it costs."""
+        """Its cost, ms."""
         return self.by_path[self.path]
 
 
@@ -97,7 +97,7 @@ class Search:
 
     @property
     def metric(self) -> Metric:
-        """What a dead path costs."""
+        """Metric of a dead path's cost."""
         return judged(self.workload).judged_by.outage
 
     def within(
@@ -130,7 +130,7 @@ class Search:
         )
 
     def standstill(self, configuration: Configuration, records: list[Record]) -> Standstill:
-        """What the death of each path costs a configuration; the trials go to the records."""
+        """Cost of each path's death with a configuration; the trials go to the records."""
         middle = self.workload.duration_ns // 2
         cuts = [
             msgspec.structs.replace(

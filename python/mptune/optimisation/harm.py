@@ -1,4 +1,4 @@
-"""What another TCP connection loses beside a configuration: RFC 6356, section 2.1, goal 2, "do no harm".
+"""Loss of another TCP connection beside a configuration: RFC 6356, section 2.1, goal 2, "do no harm".
 
 The other one is a saturated plain TCP connection on a path, of a machine with Linux's defaults. Its loss is
 against what it has beside plain TCP in our place: the same workload on the same path with the same defaults.
@@ -23,7 +23,7 @@ HARMLESS = 100 * MARGIN
 
 @dataclass(frozen=True)
 class Losses:
-    """What a rival on one path lost beside each configuration, by run, percent; of failed runs nothing."""
+    """Loss of a rival on one path beside each configuration, by run, percent; nothing of failed runs."""
 
     path: str
     by_configuration: tuple[dict[int, float], ...]
@@ -68,7 +68,7 @@ def check(job: Job) -> None:
 def measure(
     job: Job, configurations: Sequence[Configuration], runs: int, name: str
 ) -> tuple[list[Losses], list[Record]]:
-    """What the rival on each path loses, and all trials."""
+    """Losses of the rival on each path, and all trials."""
     found, every = [], []
     for path in rivals(job.topology):
         ours = job.configuration(Combination.plain_tcp(path, FAMILIAR_CC), max(job.options.buffers))

@@ -95,7 +95,7 @@ class Job:
         )
 
     def may_have(self, buffer_bytes: int) -> bool:
-        """Whether hosts have the memory for a buffer of this size."""
+        """True if hosts have the memory for a buffer of this size."""
         return self.most_bytes is None or buffer_bytes <= self.most_bytes
 
     @property

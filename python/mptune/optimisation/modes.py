@@ -1,4 +1,4 @@
-"""Whether an answer is for buffers that grow or for fixed ones: by trials, or by the simulator's prediction.
+"""Buffer mode of an answer, growing or fixed: by trials, or by the simulator's prediction.
 
 Of those that grow only the sender's is searched (`mptune.trial.SENDER`), and any host can have
 the answer. Fixed ones have to be set by programs. They are worth it where long paths lose packets: a send
@@ -60,7 +60,7 @@ def predicted(topology: Topology, options: OptimiseOptions) -> str:
 def fixed_may_win(
     job: Job, points: Sequence[SweepPoint], finalists: Sequence[Finalist], impacts: Sequence[Impact]
 ) -> bool:
-    """Whether a look at fixed buffers finds something faster than all that grow.
+    """True if a search with fixed buffers may find something faster than all that grow.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def fixed_may_win(
 
 
 def fixed_wins(grown: Confirmation, fixed: Confirmation, sacrifice: float) -> bool:
-    """Whether fixed buffers surely give more than the sacrifice more, which is worth setting them."""
+    """True if fixed buffers surely give more than the sacrifice more, which is worth setting them."""
     runs = min(grown.runs, fixed.runs)
     gains, confirmed = THROUGHPUT.gains(fixed.records[:runs], grown.records[:runs]), grown.confirmed
     if confirmed is None or not gains:
@@ -87,7 +87,7 @@ def fixed_wins(grown: Confirmation, fixed: Confirmation, sacrifice: float) -> bo
 
 
 def sentence(mode: str, optimum: Optimum, buffer_bytes: int, confirmed: Summary | None) -> str:
-    """What the mode gave that is not the answer's; its answer is that optimum."""
+    """Result of the mode that the answer does not use; its answer is that optimum."""
     gave = "nothing" if confirmed is None else f"{digits(confirmed.mean)} Mbit/s"
     size = format_size(buffer_bytes, 3)
     found = f"were searched too: {optimum.combination.manager} with {optimum.cc} and {size} gave {gave}"

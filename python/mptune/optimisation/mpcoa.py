@@ -25,7 +25,7 @@ MOST_TIMES = 3
 #: Probability that step 6 gives up although more runs would do.
 _ERROR_RATE = 0.01
 
-#: How step 6 ended.
+#: Ending of step 6.
 Ending = Literal["accepted", "bound", "out of reach"]
 
 _MODEL, _STRATEGY = "quadratic", "grid"
@@ -87,7 +87,7 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def accepted(self) -> bool:
-        """Whether it is what step 6 demands."""
+        """True if it fulfils step 6."""
         return (
             self.r_squared is not None
             and self.p_value is not None
@@ -137,7 +137,7 @@ class Traditional(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Mpcoa(msgspec.Struct, frozen=True, kw_only=True):
-    """What only a run of Algorithm 1 has; `traditional` is None if rates, RTTs or timeouts are unknown."""
+    """Results of Algorithm 1 alone; `traditional` is None if rates, RTTs or timeouts are unknown."""
 
     step_six: StepSix
     traditional: Traditional | None
@@ -229,7 +229,7 @@ class _Lack(NamedTuple):
 
     @property
     def is_proven(self) -> bool:
-        """Whether chance and an acceptable lack of fit do not explain what is missed (noncentral F-test)."""
+        """True if chance and an acceptable lack of fit do not explain the deviation (noncentral F-test)."""
         total = max(0.0, self.total - (self.means - 1) * self.scatter)
         acceptable, left = (1 - MIN_R_SQUARED) * total, self.means - self.terms
         if self.missed <= acceptable or left < 1:
@@ -243,7 +243,7 @@ class _Lack(NamedTuple):
 
 
 def ending(fits_: Sequence[Fit], runs: int, most_runs: int) -> Ending | None:
-    """How step 6 ends with these fits; None if it measures on."""
+    """Ending of step 6 with these fits; None if it measures on."""
     if all(fit.accepted for fit in fits_):
         return "accepted"
     if any(fit.out_of_reach for fit in fits_):

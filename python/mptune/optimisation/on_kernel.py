@@ -34,7 +34,7 @@ from mptune.trial.stacks import refusal
 
 #: Fewest runs of a configuration where the answer has fewer: one has no interval, two have one of no use.
 _FEWEST_RUNS = 3
-#: Where the kernel was not named, a trial carries this at most, bits, as a guest computes 2 ms for
+#: Most bits of a trial where the kernel was not named, as a guest computes 2 ms for
 #: a Mbit; but it lasts this long.
 _MOST_BITS = 3e9
 _LEAST_NS = 10_000_000_000
@@ -60,7 +60,7 @@ class RunnerUp(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MeasuredOnKernel(msgspec.Struct, frozen=True, kw_only=True):
-    """What a kernel gave with the simulator's answer, with the default, and with the runner-up.
+    """Results of a kernel with the simulator's answer, with the default, and with the runner-up.
 
     Attributes
     ----------
@@ -167,7 +167,7 @@ class AskingKernel:
     def confirm(
         self, contest: Contest, simulated: Confirmation, decided: tuple[Finalist, ...]
     ) -> MeasuredOnKernel | str:
-        """What the kernel gives with the answer; or why it cannot run it, as a sentence.
+        """Results of the kernel with the answer; or why it cannot run it, as a sentence.
 
         Parameters
         ----------
@@ -280,7 +280,7 @@ def _rivals(contest: Contest) -> list[Finalist]:
 
 
 def _favourite(contest: Contest) -> Summary | None:
-    """What the answer gave in the simulator's contest."""
+    """Result of the answer in the simulator's contest."""
     favourite = contest.decision.optimum.combination
     of_it = (finalist for finalist in contest.finalists if finalist.combination == favourite)
     return next((finalist.throughput for finalist in of_it), None)

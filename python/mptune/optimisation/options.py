@@ -58,11 +58,11 @@ from mptune.trial.workloads.video import STALLED
 #: Configuration of a host that was never tuned; measured with the largest buffer of the sweep.
 DEFAULT_PM, DEFAULT_CC = "fullmesh", "cubic"
 
-#: What a size is meant for: buffers of both ends, fixed or growing, or the sender's alone; or what is best.
+#: Purpose of a size: buffers of both ends, fixed or growing, or the sender's alone; or the best of them.
 COMPETE = "compete"
 MODES = (COMPETE, SENDER, AUTO, FIXED)
 
-#: Where PCDC's sets come from.
+#: Sources of PCDC's sets.
 SETS = ("compete", "signs")
 
 #: Runs of each configuration, and of the answer beside the default: of a saturated sender, and of transfers,
@@ -100,7 +100,7 @@ _OF_THROUGHPUT = (
 #: The same of messages, which have a duration, and whose sets of subflows do not follow from impact factors.
 _NOT_OF_MESSAGES = (*(name for name in _OF_THROUGHPUT if name != "duration_ns"), "sets")
 
-#: What may be best, of each workload.
+#: Objectives of each workload.
 _OF_WORKLOADS = "; ".join(kind.objectives_help for kind in WRITTEN.values())
 
 #: Options of messages alone.
@@ -140,7 +140,7 @@ def _check_objective(text: str) -> None:
 
 
 def _of_kind(kind: str, *, several: bool) -> str:
-    """What an objective may be."""
+    """Possible objectives, in words."""
     return f"two metrics of {kind}, or one and throughput" if several else f"a metric of {kind}"
 
 
@@ -458,7 +458,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
                 yield f"pm_options.pcdc.{name}", "expected only in a sweep: the main job measures it"
 
     def _conflicts_of_workload(self) -> Iterator[tuple[str, str]]:
-        """What messages have is not asked of others, and the other way round."""
+        """Options of messages for another workload, and the other way round."""
         if self.workload is None:
             for name in _ONLY_MESSAGES:
                 if getattr(self, name) not in (None, False):
@@ -530,7 +530,7 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
 
     @property
     def grows_at_sender(self) -> bool:
-        """Whether only the sender's buffer is searched, as long as nothing else was found to be better."""
+        """True if only the sender's buffer is searched, as long as nothing else was found to be better."""
         return self.buffer_mode in (SENDER, COMPETE)
 
     @property

@@ -75,7 +75,7 @@ def everywhere(topology: Topology, ccs: Iterable[str]) -> list[Combination]:
 
 
 def alone(cc: str) -> str:
-    """What a congestion control is for a single flow."""
+    """Equivalent of a congestion control for a single flow."""
     return _ALONE.get(cc, cc)
 
 

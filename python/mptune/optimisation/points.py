@@ -50,7 +50,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Choice:
-    """What points are compared by.
+    """Criteria for comparing points.
 
     Attributes
     ----------

@@ -112,7 +112,7 @@ def _listed(names: tuple[str, ...]) -> str:
     return f"{', '.join(plain)}; each{but} also with {', '.join(most)} or {last}"
 
 
-#: Where the value of an option was written: `where` and `key` of an InputError.
+#: Place where the value of an option was written: `where` and `key` of an InputError.
 Place = Callable[[Declared], tuple[str, str]]
 
 

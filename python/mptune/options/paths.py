@@ -1,4 +1,4 @@
-"""What a path policy is told of paths, as options: `--order A-X,B-X`, `--weights A-X=3,B-X=1`.
+"""Path parameters of a path policy, as options: `--order A-X,B-X`, `--weights A-X=3,B-X=1`.
 
 A command or a campaign that has `PathOptions` as a field has them. Where there is no topology, and so no
 labels (`mptune cc load`), `AddressOptions` name paths by addresses. What they mean is the policies' business
@@ -129,7 +129,7 @@ class AddressOptions(Options, frozen=True, kw_only=True):
         yield from self._parameters().misfits(ccs)
 
     def told(self, cc: str) -> list[dict[str, Any]] | None:
-        """What the program of a congestion control is told from now on; None for what it was told before."""
+        """Parameters for the program of a congestion control from now on; None to leave those it has."""
         own = PATH_POLICIES.get(path_policy(cc) or "")
         if not own or getattr(self, own) is None:
             return None

@@ -92,7 +92,7 @@ def answered(ends: Ends, sizes: Mapping[int, int]) -> Greeted:
 
 
 def _paths_of_link(prepared: Prepared, udp: Sequence[int]) -> Iterator[int]:
-    """How many of the paths share each access link; at least 1."""
+    """Number of paths that share each access link; at least 1."""
     yield 1
     for end in ENDS:
         yield from Counter(prepared.number(end, path, near=True) for path in udp).values()

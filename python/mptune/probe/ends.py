@@ -21,7 +21,7 @@ from mptune.probe.estimates import Train
 End = Literal["sender", "receiver"]
 ENDS: tuple[End, End] = ("sender", "receiver")
 
-#: How a route ends: at the other end; in routers that send packets to each other; behind a last router that
+#: Ending of a route: at the other end; in routers that send packets to each other; behind a last router that
 #: answered; without any router that answered; not traced for a reason that it has.
 State = Literal["reached", "loop", "unfinished", "silent", "failed"]
 
@@ -99,7 +99,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def state(self) -> State:
-        """How it ends."""
+        """Its last state."""
         if self.reached:
             return "reached"
         if all(hop.address is None for hop in self.hops):
@@ -313,15 +313,15 @@ class Ends:
         self.bytes += moved * len(connections)
         return [self._asked(number, one) for number, one in zip(connections, asked, strict=True)]
 
-    def _asked(self, number: int, said: Message) -> Asked:
+    def _asked(self, number: int, report: Message) -> Asked:
         # The receiver reports before the sender knows; from another machine that may still arrive later.
         served = None
-        if said["failed"] is None:
+        if report["failed"] is None:
             served = self._expect("receiver", "served", number, STEP_S)
         return Asked(
-            failed=said["failed"],
-            pings_ns=said["pings_ns"],
-            view=msgspec.convert(said["view"], View),
+            failed=report["failed"],
+            pings_ns=report["pings_ns"],
+            view=msgspec.convert(report["view"], View),
             served=None if served is None else msgspec.convert(served["view"], View),
             source=None if served is None else served["from"],
         )

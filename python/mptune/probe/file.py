@@ -140,8 +140,8 @@ def _segment(pair: Sequence[PathFound], found: Probed, longest: int | None) -> I
         how = f"{when}, smallest of {rtt.samples}: {shown}"
         yield f"rtt = {_value(units.format_time(path.base_rtt_ns, _DIGITS), 'measured', how)}"
         jitter = rtt.median_ns - rtt.min_ns
-        said = f"{when}, the median RTT above the smallest"
-        yield f"jitter = {_value(units.format_time(jitter, 3), 'measured', said)}"
+        origin = f"{when}, the median RTT above the smallest"
+        yield f"jitter = {_value(units.format_time(jitter, 3), 'measured', origin)}"
     elif found.sender.ssh is None or found.receiver.ssh is None:
         assumed = units.format_time(longest or 100_000_000, _DIGITS)
         yield f"rtt = {_value(assumed, 'assumed', 'nothing came through: not measured')}"
@@ -160,7 +160,7 @@ def _segment(pair: Sequence[PathFound], found: Probed, longest: int | None) -> I
 
 
 def _mptcp(pair: Sequence[PathFound], when: str) -> Iterator[str]:
-    """What becomes of MPTCP on the first path of a pair, and over IPv6 beside it, where that differs."""
+    """Fate of MPTCP on the first path of a pair, and over IPv6 beside it, where that differs."""
     words = [None if path.mptcp is None else _CARRIES.get(path.mptcp.kind) for path in pair]
     for key, path, word in zip(("mptcp", "mptcp_ipv6"), pair, words, strict=False):
         if path.mptcp is None or (word == words[0] if key == "mptcp_ipv6" else word is None):
@@ -170,7 +170,7 @@ def _mptcp(pair: Sequence[PathFound], when: str) -> Iterator[str]:
 
 
 def _pair(path: PathFound) -> str:
-    """What the file calls a path's pair of interfaces."""
+    """Name of a path's pair of interfaces in the file."""
     return path.label.removesuffix(OVER_IPV6)
 
 

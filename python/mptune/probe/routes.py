@@ -17,7 +17,7 @@ from mptune.probe.ends import ENDS, End, Ends, Hop, Route
 _PATIENCE_NS = 200_000_000
 
 
-#: Where data go that an end sends.
+#: Receiving end of the data that an end sends.
 TO: Mapping[End, End] = {"sender": "receiver", "receiver": "sender"}
 
 

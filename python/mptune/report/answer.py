@@ -45,7 +45,7 @@ def answer(run: RunData, choices_: Choices, beside: str) -> str:
 
 
 def _several(sentences: Sequence[str], *, alternating: bool) -> str:
-    """What to set, and below it what to expect; `alternating` for one of each in turn."""
+    """Settings, and below them the expected gains; `alternating` for one of each in turn."""
     return "".join(
         f"<p{'' if (number % 2 if alternating else number) else ' class=sentence'}>{escaped(sentence)}</p>"
         for number, sentence in enumerate(sentences)
@@ -64,7 +64,7 @@ def _sentences(run: RunData, choices_: Choices) -> str:
 
 
 def _gains(answer: Answer) -> str:
-    """What the recommended choice gives, and why, as the terminal has it."""
+    """Gains of the recommended choice and their reasons, as in the terminal."""
     gives, why = (escaped(sentences) for sentences in in_sentences(answer))
     return f'<div id="gains"><p class="gains">{gives}</p>{f"<p>{why}</p>" if why else ""}</div>'
 
@@ -174,7 +174,7 @@ def _on_kernel(answer: Answer) -> str:
 
 
 def _measured_on_kernel(answer: Answer) -> str:
-    """What a kernel gave with the configurations; empty where none was asked."""
+    """Results on a kernel; empty where none was measured."""
     measured = answer.confirmed_on_kernel
     if measured is None:
         return ""

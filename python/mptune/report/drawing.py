@@ -31,7 +31,7 @@ class Geometry(msgspec.Struct, frozen=True):
 
 
 class Flow(msgspec.Struct, frozen=True, kw_only=True):
-    """What the paths carry with one configuration.
+    """Load of the paths with one configuration.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class Flow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Moment(msgspec.Struct, frozen=True, kw_only=True):
-    """What the paths carry at one time of several: a flow for each drawing, whose title is its name alone.
+    """Load of the paths at one time of several: a flow for each drawing, whose title is its name alone.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class Change(NamedTuple):
 
 
 class Position(msgspec.Struct, frozen=True, kw_only=True):
-    """What a slider changes in a drawing of `moving`.
+    """Parts of a drawing of `moving` at one position of the slider.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ _LETTER = 0.58
 
 
 class _Look(NamedTuple):
-    """How a path is drawn.
+    """Appearance of a path.
 
     Attributes
     ----------
@@ -136,12 +136,12 @@ def moving(topology: Topology, shape: Geometry, moments: Sequence[Moment]) -> st
 
 
 def positions(topology: Topology, moments: Sequence[Moment]) -> tuple[Position, ...]:
-    """What to change in a drawing of `moving` for each of the moments."""
+    """Positions of the slider in a drawing of `moving`, one for each of the moments."""
     most = _most([flow for moment in moments for flow in moment.flows])
     return tuple(
         Position(
             when=moment.when,
-            told=". ".join(_said(flow) for flow in moment.flows),
+            told=". ".join(_in_words(flow) for flow in moment.flows),
             shown=tuple(
                 change
                 for flow in moment.flows
@@ -190,11 +190,11 @@ def _drawn(
 def _told(topology: Topology, flows: Sequence[Flow]) -> str:
     """The drawing in words, for who cannot see it."""
     names = f"{topology.sender.name} and {topology.receiver.name}"
-    return ". ".join([names, *map(_said, flows)])
+    return ". ".join([names, *map(_in_words, flows)])
 
 
-def _said(flow: Flow) -> str:
-    """What paths carry, in words."""
+def _in_words(flow: Flow) -> str:
+    """Load of the paths, in words."""
     rates = ", ".join(f"{path} {_mbps(mbps)}" for path, mbps in flow.mbps.items() if mbps > 0)
     return f"{flow.title}: {rates}"
 
@@ -258,7 +258,7 @@ def _heading(flow: Flow, shape: Geometry, top: float, *, changes: bool) -> str:
 
 
 def _changing(drawn: Sequence[str], before: str) -> list[str]:
-    """What a slider changes: lines, and the last text behind what stays."""
+    """Parts that a slider replaces: lines, and the last text behind what stays."""
     return [f'<g data-before="{escaped(before, quote=True)}">', *drawn, "</g>"]
 
 
@@ -281,7 +281,7 @@ def _middles(count: int, top: float, high: float) -> list[float]:
 
 
 def _docks(middles: Sequence[float], which: Sequence[int], widths: Sequence[float]) -> list[float]:
-    """Where lines end at the boxes in these places: beside each other, and not on each other."""
+    """Ends of lines at the boxes in these places: beside each other, and not on each other."""
     room = [
         sum(width for at, width in zip(which, widths, strict=True) if at == box)
         for box, _ in enumerate(middles)

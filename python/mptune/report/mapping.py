@@ -41,7 +41,7 @@ class Extent(NamedTuple):
 
 
 def placed(site: Site) -> Point | None:
-    """Where a site is, if it is known."""
+    """Coordinates of a site; None if they are unknown."""
     return None if site.lat is None or site.lon is None else Point(site.lon, site.lat)
 
 
@@ -110,7 +110,7 @@ def on_line(start: Point, end: Point, share: float) -> Point:
 
 
 def extent(points: Sequence[Point]) -> Extent:
-    """What to draw around these points, about equally scaled both ways in the middle."""
+    """Extent of a map of these points, about equally scaled both ways in the middle."""
     west, east = min(point.lon for point in points), max(point.lon for point in points)
     south, north = min(point.lat for point in points), max(point.lat for point in points)
     lon, lat = (west + east) / 2, (south + north) / 2

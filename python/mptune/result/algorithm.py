@@ -16,7 +16,7 @@ from mptune.units import MIB, format_rate, format_time
 #: A smaller p is not written out; MPCOA Table 4 does the same.
 _SMALLEST_P = 1e-5
 
-#: How step 6 ended, in words.
+#: Endings of step 6, in words.
 _ENDED = {
     "accepted": f"R-square >= {MIN_R_SQUARED:.2f} and p <= {MAX_P:g} reached",
     "bound": "not reached within the limit of {most} runs; the model is used anyway",

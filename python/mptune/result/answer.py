@@ -212,7 +212,7 @@ class Reached(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConfirmedOnKernel(msgspec.Struct, frozen=True, kw_only=True):
-    """What a kernel gave with a simulated answer (`mptune.optimisation.on_kernel`), Mbit/s.
+    """Results of a kernel with a simulated answer (`mptune.optimisation.on_kernel`), Mbit/s.
 
     Attributes
     ----------
@@ -326,7 +326,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
             yield name, pair.manager, pair.cc, pair.buffer_mib, pair
 
     def shown(self) -> Iterator[tuple[str, Baseline | TcpBaseline, Interval]]:
-        """What a table of the answer shows: name, configuration with Mbit/s, delay under load; ours last."""
+        """Rows of the answer's table: name, configuration with Mbit/s, delay under load; ours last."""
         beside = self.baselines or Baselines()
         for name, baseline in (("now", beside.now), ("by hand", beside.by_hand)):
             if baseline is not None:
@@ -445,7 +445,7 @@ class OutageFigure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FailoverFigure(msgspec.Struct, frozen=True, kw_only=True):
-    """What a dead path costs in 95 % of the cases, ms; null where too many never went on.
+    """Cost of a dead path in 95 % of the cases, ms; null where too many never went on.
 
     Attributes
     ----------

@@ -29,7 +29,7 @@ class InShort(msgspec.Struct, frozen=True, kw_only=True):
     metric, unit : what the numbers are of.
     beside : what the answer is compared with: "now", or the papers' default.
     before, recommended, gain : with 95 % intervals, in the unit; a gain is positive where ours is better.
-    remark : what else there is to say, in place of numbers; empty if nothing.
+    remark : text in place of numbers; empty if there is none.
     """
 
     network: str
@@ -109,7 +109,7 @@ def _of_objective(row: InShort, answer: ObjectiveAnswer) -> InShort:
 
 
 def _beside(baselines: Baselines | None, default: Interval | None, gain: Gain) -> tuple[str, Interval, Gain]:
-    """What hosts do now, where that was measured, or else the default; its name, its values, our gain."""
+    """Hosts' settings of today, if measured, or else the default; its name, its values, our gain."""
     now = None if baselines is None else baselines.now
     if now is not None and now.mean is not None:
         own = now.gain

@@ -55,7 +55,7 @@ from mptune.units import MIB
 #: of linear algebra, which differ between processors, never show.
 _DIGITS = 9
 
-#: What only some answers have.
+#: Fields of some answers alone.
 _OF_SOME = ("confirmed_on_kernel", "sensitivity", "rounds", "algorithm", "baselines", "heed")
 
 #: Points of a fitted curve in a table.
@@ -352,7 +352,7 @@ def _finalist(finalist: Finalist) -> FinalistRow:
 
 
 def _confirmed_on_kernel(measured: MeasuredOnKernel | None) -> ConfirmedOnKernel | None:
-    """What a kernel gave with the answer."""
+    """Results of a kernel with the answer."""
     if measured is None:
         return None
     found, rival = measured.confirmation, measured.runner_up
@@ -448,7 +448,7 @@ def beside(measured: baselines.Measured | None) -> Beside | None:
 
 
 def besides(found: baselines.Baselines, confirmed: confirmation.Confirmation | None = None) -> Baselines:
-    """What an answer is shown beside; of a confirmed one with its delays under load and its paths."""
+    """Baselines of an answer; of a confirmed one with its delays under load and its paths."""
     queueing = {} if confirmed is None else confirmed.queueing
     return Baselines(
         whose=found.whose,

@@ -319,7 +319,7 @@ def _selected(trials: Sequence[TrialRow]) -> tuple[TrialRow, ...]:
 def _by_round(
     store: Store, trials: Sequence[TrialRow], answer: Answer | None, selected: Sequence[TrialRow]
 ) -> Iterator[RoundFlow]:
-    """What paths carried in each round: with its own answer or, of a sweep, with the configuration shown."""
+    """Load of the paths in each round: with its own answer or, of a sweep, with the configuration shown."""
     if len({trial.round for trial in trials}) < 2 or not selected:
         return
     own = {} if answer is None else {row.round: row for row in answer.rounds}
@@ -407,7 +407,7 @@ def _curves(directory: Path, name: str) -> Iterator[CurvePoint]:
 
 
 def _compared(directory: Path) -> Iterator[ComparedRow]:
-    """What an answer by an objective was compared with; none if there is no such file."""
+    """Configurations compared with an answer by an objective; none if there is no such file."""
     path = directory / COMPARED
     try:
         with files.reading_table(path) as file:

@@ -162,7 +162,7 @@ class TimeStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RoundFlow(msgspec.Struct, frozen=True, kw_only=True):
-    """What the paths carried in a round of a repeated campaign.
+    """Load of the paths in a round of a repeated campaign.
 
     Attributes
     ----------

@@ -1,7 +1,7 @@
 """The answer on one screen: what to use, what it changes, why, how certain it is, what to mind, what next.
 
 From the document alone (`mptune.result.answer`), so that a run can show it again. It has at most `LINES`
-lines of `COLUMNS` columns: where there is more to say, the last reasons and warnings are left to the report.
+lines of `COLUMNS` columns: the last reasons and warnings that do not fit are left to the report.
 """
 
 import textwrap
@@ -40,10 +40,10 @@ _NAMED, _SIZES, _FRONT, _REASONS, _WARNINGS = 4, 10, 8, 3, 3
 
 #: Columns that a name or a configuration of a table may take.
 _WIDEST = 38
-#: What is left of a configuration where a table is too wide.
+#: Remaining letters of a configuration where a table is too wide.
 _NARROWEST = 20
 
-#: From which gain on a single run of each says that one is better, %.
+#: Gain from which on a single run of each shows that one is better, %.
 _CLEAR_PERCENT = 10
 
 #: Delays below it are told with a decimal, ms.
@@ -55,7 +55,7 @@ _Table = tuple[Sequence[str], list[list[str]]]
 
 @dataclass(frozen=True)
 class _Parts:
-    """What a screen has to say, each part with the most important first.
+    """Parts of a screen, the most important of each first.
 
     Attributes
     ----------
@@ -116,7 +116,7 @@ def _fitting(why: Sequence[str], warnings: Sequence[str], room: int) -> tuple[li
 
 
 def in_sentences(answer: Answer) -> tuple[str, str]:
-    """What the answer gives against today, and why it is best; the second may be empty."""
+    """Gains of the answer against today, and the reasons; the second may be empty."""
     beside = answer.baselines or Baselines()
     return " ".join(_gives(answer, beside)), " ".join(list(_reasons(answer, beside))[:_REASONS])
 
@@ -206,7 +206,7 @@ def _between(interval: Interval) -> str:
 
 
 def _throughputs(answer: Answer) -> _Table:
-    """What is compared, ours last; a kernel's below it where one was asked."""
+    """The compared configurations, ours last; a kernel's results below it where one was asked."""
     head = ["", "configuration", "Mbit/s", "95 % interval", "delay (ms)", "buffer"]
     rows = [
         [name, configured(pair), *_cells(pair), _delay(queueing), buffer_of(pair)]
@@ -257,7 +257,7 @@ def _tell(value: float | None, count: int) -> str:
 
 
 def _reasons(answer: Answer, beside: Baselines) -> Iterator[str]:
-    """What the evidence says about the paths, the queues, and plain TCP."""
+    """Evidence about the paths, the queues, and plain TCP."""
     carried = {path: mbps for path, mbps in beside.carried.items() if mbps > 0}
     if answer.is_tcp:
         yield from _reasons_of_tcp(answer)
@@ -306,7 +306,7 @@ def _reasons_of_tcp(answer: Answer) -> Iterator[str]:
 
 
 def _reason_of_buffer(answer: Answer, beside: Baselines) -> Iterator[str]:
-    """What larger buffers give: throughput, and queues."""
+    """Effect of larger buffers: throughput, and queues."""
     default, queued = answer.default, beside.queueing
     ours, theirs = queued.get("recommended"), queued.get("default")
     if default is None or default.mean is None or answer.confirmed.mean is None:
@@ -408,7 +408,7 @@ def _objectives(answer: ObjectiveAnswer, first: Figure, beside: Baselines) -> _T
 
 
 def _of_front(answer: ObjectiveAnswer, front: Front) -> _Table:
-    """What no other configuration beats in both objectives, some of many."""
+    """Configurations that no other one beats in both objectives, some of many."""
     names = (
         unit if name == "throughput" else f"{name} ({unit})"
         for name, unit in ((answer.objective, answer.unit), (front.second, front.second_unit))
@@ -448,7 +448,7 @@ def in_words(setting: Setting) -> str:
 
 
 def _costs(answer: ObjectiveAnswer, others: Sequence[Figure]) -> Iterator[str]:
-    """What happens when a path dies, and what else changes against the papers' default."""
+    """Cost of a dead path, and other changes against the papers' default."""
     if answer.failover is not None and answer.failover.recommended is not None:
         cost = f"{digits(answer.failover.recommended, 3)} ms"
         yield f"A path that dies ({answer.failover.path} at worst) costs at most {cost} in 95 % of the cases."
@@ -480,7 +480,10 @@ def _of_sizes(answer: SizesAnswer) -> _Parts:
     rows = [_of_size(choice) for choice in few]
     alike = [f"{choice.alike} of {choice.compared}" for choice in few]
     return _Parts(
-        use=[f"{_name(answer.topology)}use for {many} of transfers what its line says{whose}.", saved(few)],
+        use=[
+            f"{_name(answer.topology)}use for {many} of transfers the settings of its line{whose}.",
+            saved(few),
+        ],
         table=(head, rows),
         why=(),
         certain=(

@@ -50,7 +50,7 @@ class TcpBaseline(Interval, frozen=True, kw_only=True):
 
 
 class NearlyAlways(msgspec.Struct, frozen=True, kw_only=True):
-    """What 95 % of the fresh runs gave at least in a network that varies, Mbit/s; a failed run gave 0.
+    """Throughput that 95 % of the fresh runs reached in a network that varies, Mbit/s; a failed run gave 0.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ class Beside(Baseline, frozen=True, kw_only=True):
 
 
 class Baselines(msgspec.Struct, frozen=True, kw_only=True):
-    """What an answer is shown beside (`mptune.optimisation.baselines`).
+    """Baselines of an answer (`mptune.optimisation.baselines`).
 
     Attributes
     ----------
@@ -148,7 +148,7 @@ class FrontPoint(Setting, frozen=True, kw_only=True):
 
 
 class Front(msgspec.Struct, frozen=True, kw_only=True):
-    """What two objectives leave: `points` by `objective`, the best first, each with its second one."""
+    """Front of two objectives: `points` by `objective`, the best first, each with its second one."""
 
     second: str
     second_unit: str

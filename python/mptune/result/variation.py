@@ -1,4 +1,4 @@
-"""What an answer gives nearly always in a network that varies: a mean hides the bad minutes.
+"""Lower bound of an answer in a network that varies: a mean hides the bad minutes.
 
 Each fresh run has a seed of its own, and with it another course of links that are drawn, or another moment of
 recordings. What is the same in every run is no variation; a campaign over the hours repeats its rounds.
@@ -16,7 +16,7 @@ LEAST_RUNS = 20
 
 
 def nearly_always(result: Result) -> Iterator[NearlyAlways]:
-    """What 95 % of the fresh runs gave at least, if the network varies and there are enough of them."""
+    """Throughput that 95 % of the fresh runs reached, if the network varies and there are enough of them."""
     confirmation, topology = result.confirmation, result.topology
     if confirmation is None or topology is None or not topology.varies or confirmation.runs < LEAST_RUNS:
         return

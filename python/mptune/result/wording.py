@@ -56,7 +56,7 @@ def answer(result: Result) -> list[str]:
 
 
 def _costs(result: Result) -> Iterator[str]:
-    """What a confirmed answer costs, where the topology has prices."""
+    """Cost of a confirmed answer, where the topology has prices."""
     confirmation = result.confirmation
     if confirmation is not None and result.topology is not None:
         yield from cost.sentences(result.topology, confirmation.records[: confirmation.runs])
@@ -72,7 +72,7 @@ def sizes_answer(result: SizesResult) -> list[str]:
 
 
 def objective_answer(result: ObjectiveResult) -> list[str]:
-    """What to set, what to expect beside the default, what it costs, and what an outage does."""
+    """Settings, expected values beside the default, cost, and effect of an outage."""
     first, *others = result.figures
     sentences = [
         instruction(
@@ -102,7 +102,7 @@ def objective_answer(result: ObjectiveResult) -> list[str]:
 
 
 def failover_sentences(failover: Failover) -> list[str]:
-    """What a dead path costs with which timeouts."""
+    """Cost of a dead path with the timeouts tried."""
     told = ", ".join(f"{DECLARED[name].sysctl} = {value}" for name, value in failover.members.items())
     with_what = f"With {told} on both hosts a" if told else "A"
     ours, default = _standstill(failover.ours), _standstill(failover.default)
@@ -279,7 +279,7 @@ def _on_kernel(result: Result) -> list[str]:
 
 
 def _measured_on_kernel(result: Result) -> list[str]:
-    """What a kernel gave with a simulated answer, and finalists that only a kernel can decide."""
+    """Results of a kernel with a simulated answer, and finalists that only a kernel can decide."""
     sentences = []
     if (measured := result.measured_on_kernel) is not None:
         found, rival = measured.confirmation, measured.runner_up

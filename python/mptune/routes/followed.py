@@ -31,7 +31,7 @@ class Followed(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sentence(self) -> str:
-        """How often the routes were traced, when, and with what success."""
+        """Number of traces, their times, and their success."""
         return described(self.snapshots)
 
     @property

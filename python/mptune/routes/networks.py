@@ -34,7 +34,7 @@ UNKNOWN = "?"
 
 
 class Network(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a prefix.
+    """Owner and place of a prefix.
 
     Attributes
     ----------

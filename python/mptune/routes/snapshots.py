@@ -111,7 +111,7 @@ def addresses(route: Route) -> list[Hop]:
 
 
 def described(snapshots: Sequence[Snapshot]) -> str:
-    """How often the routes were traced, and when: a sentence."""
+    """Number and times of the traces: a sentence."""
     times, failed = len(snapshots), sum(snapshot.failed is not None for snapshot in snapshots)
     often = "once" if times == 1 else f"{times} times"
     last = "" if times == 1 else f" to {snapshots[-1].at}"
@@ -124,5 +124,5 @@ def _reason(snapshots: Sequence[Snapshot]) -> str:
 
 
 def to(end: End) -> str:
-    """Where data go that an end sends, for tables."""
+    """Direction of the data that an end sends, for tables."""
     return f"to the {TO[end]}"

@@ -19,7 +19,7 @@ from mptune._text import pace
 
 #: Letters of a line beside the bar and the note, and the widest bar.
 _FIXED, _BAR = 55, 40
-#: A note of fewer letters says nothing.
+#: A note of fewer letters would tell nothing.
 _LEAST_NOTE = 12
 
 

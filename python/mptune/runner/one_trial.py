@@ -341,7 +341,7 @@ def kept_of(trial: Trial, observation: Observation) -> Record:
 
 
 def part_lines(trial: Trial, observation: Observation) -> Iterator[str]:
-    """What each part of a mix did: "20 connections with saturated senders: throughput 18.9 Mbit/s"."""
+    """A line for each part of a mix: "20 connections with saturated senders: throughput 18.9 Mbit/s"."""
     if not isinstance(trial.workload, Mix):
         return
     kept = kept_of(trial, observation)
@@ -364,7 +364,7 @@ class Minutes(NamedTuple):
 
 
 def minutes(trial: Trial, observation: Observation) -> Minutes | None:
-    """What a saturated sender had in each minute of a network that varies; None if there are below 20.
+    """Throughput of a saturated sender in each minute of a network that varies; None for fewer than 20.
 
     A mean hides the minutes in which a call would have failed. One minute in twenty may have less.
     """
@@ -419,7 +419,7 @@ def times_line(trial: Trial, observation: Observation) -> str:
 
 
 def _times_document(sent: Timed, trial: Trial, observation: Observation) -> dict[str, Any]:
-    """What was sent, how much of it arrived, and how long each took, ms."""
+    """Workload, pieces that arrived, and the time of each, ms."""
     asked = {name: getattr(sent, name) for name in sent.__struct_fields__ if name != "patience_ns"}
     return {
         **{

@@ -93,7 +93,7 @@ class Tally:
 
 
 def _metric(trial_record: Record) -> Metric:
-    """What a trial is judged by on the way: its throughput, or the delay of its messages."""
+    """Metric that judges a trial on the way: its throughput, or the delay of its messages."""
     return usual_of(trial_record)
 
 

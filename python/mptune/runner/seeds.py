@@ -15,7 +15,7 @@ _SEED_BYTES = 6
 #: Purposes of trials on the testbed of a campaign, and of those on a kernel beside the simulator's answer.
 OF_CAMPAIGN = ("impact", "sets", "screen", "search", "sweep", "shortlist", "confirm", "vary")
 ON_KERNEL = ("finalists", "guest")
-#: What an answer is shown beside: as the confirmation, run by run, and no part of the search.
+#: Baselines of an answer: as the confirmation, run by run, and no part of the search.
 BASELINE = "baseline"
 PURPOSES = (*OF_CAMPAIGN, *ON_KERNEL, BASELINE)
 

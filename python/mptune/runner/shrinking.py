@@ -36,7 +36,7 @@ JOIN = "join"
 
 _SEED, _DURATION, _TRANSFER = ("seed",), ("duration_ns",), ("transfer_bytes",)
 _BUFFER, _SCRIPT, _FAMILY = ("buffer_bytes",), ("script",), ("family",)
-#: What a trial is about: left out they would mean another one, not a simpler one.
+#: Essentials of a trial: without them it would be another one, not a simpler one.
 _STAYS = (_SEED, _DURATION, _TRANSFER)
 #: Shortest trial, ns, and smallest transfer, bytes.
 _SHORTEST_NS, _SMALLEST = 1_000_000_000, 10 * MSS

@@ -36,7 +36,7 @@ STORE = "campaign.sqlite"
 #: The answer in a run directory, if there was a question.
 RESULT = "result.json"
 
-#: What an answer by an objective was compared with.
+#: Table of the configurations that an answer by an objective was compared with.
 COMPARED = "compared.csv"
 
 #: Prefix of incomplete results.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-#: What models call a column, as the GLM study does.
+#: Symbols of columns in models, as in the GLM study.
 SYMBOLS = {"T": "throughput", "B": "buffer", "CC": "cc", "PM": "pm"}
 
 

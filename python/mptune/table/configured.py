@@ -65,7 +65,7 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """What was measured of one configuration.
+    """Measurements of one configuration.
 
     Attributes
     ----------
@@ -147,7 +147,7 @@ def _columns(path: str, header: Sequence[str], labels: Sequence[str]) -> dict[st
 
 
 def _role(path: str, header: str, labels: Sequence[str]) -> tuple[str, float]:
-    """What a header means, and the factor of its unit."""
+    """Meaning of a header, and the factor of its unit."""
     name = _OTHERS.get(_words(header), _words(header))
     if name in (*_PLAIN, *_NOT_READ):
         return name, 1.0

@@ -94,7 +94,7 @@ def only_stack(name: str) -> str | None:
 
 
 def repeats(name: str) -> bool:
-    """Whether the same trial gives the same observation again on the testbed called `name`."""
+    """True if the same trial repeats its observation on the testbed called `name`."""
     return _class(name).anywhere
 
 

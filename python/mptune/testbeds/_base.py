@@ -124,7 +124,7 @@ class Testbed(ABC):
         self.check(trial)
 
     def today(self, topology: Topology, members: Mapping[str, object]) -> Today:
-        """What the hosts of trials do without anybody's help; of others than real ones by their release.
+        """Settings of the trials' hosts when mptune changes nothing; by release, except on real hosts.
 
         Parameters
         ----------

@@ -52,7 +52,7 @@ class HostFacts:
 
     @property
     def largest_buffers(self) -> tuple[int, int] | None:
-        """Sizes up to which send and receive buffers grow, bytes; None if it does not say."""
+        """Sizes up to which send and receive buffers grow, bytes; None if it does not report them."""
         send, receive = (largest(self.sysctls, f"net.ipv4.tcp_{way}mem") for way in "wr")
         return None if send is None or receive is None else (send, receive)
 

@@ -11,7 +11,7 @@ from typing import Any
 from mptune.linux import bpf
 from mptune.linux.talker import Talker
 
-#: What a path policy is told of paths.
+#: Path parameters of a path policy.
 Told = Sequence[Mapping[str, Any]]
 
 

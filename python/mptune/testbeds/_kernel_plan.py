@@ -106,7 +106,7 @@ def _check_mix(trial: Trial, mix: Mix, testbed: str) -> None:
 
 
 def told(trial: Trial, named: Named) -> list[dict[str, Any]]:
-    """What the program of the path policy is told of paths, by their addresses.
+    """Path parameters for the path policy's program, by addresses.
 
     Raises
     ------
@@ -242,7 +242,7 @@ def connections(trial: Trial) -> list[Connection]:
 
 
 def _from(workload: Single, start_ns: int) -> Single:
-    """What is left of a saturated sender that begins later."""
+    """Remaining workload of a saturated sender that begins later."""
     if not isinstance(workload, Bulk):
         return workload
     return msgspec.structs.replace(workload, duration_ns=workload.duration_ns - start_ns)

@@ -1,4 +1,4 @@
-"""What a host does today: settings that nobody chose, by the release of its kernel or as read from it.
+"""Settings of a host today that nobody chose, by the release of its kernel or as read from it.
 
 Linux opens no second subflow by itself: its own path manager has no endpoints until somebody adds them
 (net/mptcp/pm_kernel.c; `ip-mptcp(8)`). Buffers grow up to `tcp_wmem[2]` and `tcp_rmem[2]`, whose defaults
@@ -53,7 +53,7 @@ def of_stack(members: Mapping[str, object]) -> Today:
 
 
 def read_from(sender: Mapping[str, str], receiver: Mapping[str, str], whose: str) -> Today:
-    """What sysctls of both ends say; a kernel's defaults for those that are missing."""
+    """Settings of both ends from their sysctls; a kernel's defaults for those that are missing."""
     send, receive = largest(sender, "net.ipv4.tcp_wmem"), largest(receiver, "net.ipv4.tcp_rmem")
     return Today(
         cc=sender.get("net.ipv4.tcp_congestion_control", _CC),

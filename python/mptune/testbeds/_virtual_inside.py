@@ -38,7 +38,7 @@ class Recorded(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What a guest gives back."""
+    """Answer of a guest."""
 
     observation: Observation | None = None
     recorded: Recorded | None = None

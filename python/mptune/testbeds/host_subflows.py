@@ -39,7 +39,7 @@ class PathSubflow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Between(msgspec.Struct, frozen=True, kw_only=True):
-    """What connections between two hosts get.
+    """Subflows of connections between two hosts.
 
     Attributes
     ----------

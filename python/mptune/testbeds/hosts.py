@@ -301,7 +301,7 @@ class HostsTestbed(Testbed):
         return observation
 
     def today(self, topology: Topology, members: Mapping[str, object]) -> Today:
-        """What the hosts do outside of trials; what endpoints they have is not asked.
+        """Settings of the hosts outside of trials; their endpoints are not read.
 
         Raises
         ------

@@ -137,7 +137,7 @@ class NamespacesTestbed(Testbed):
             raise InputError("--family", "", f"expected ipv4, found {trial.family}: {self._obstacle_of_ipv6}")
 
     def today(self, topology: Topology, members: Mapping[str, object]) -> Today:
-        """What this machine does outside of trials."""
+        """Settings of this machine outside of trials."""
         from mptune.linux import doctor
         from mptune.linux.sandbox import sysctls
 

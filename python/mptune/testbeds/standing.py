@@ -18,7 +18,7 @@ from mptune.errors import InputError, MptuneError
 from mptune.topology import Topology, from_tables, load
 from mptune.trial import Programs, Trial
 
-#: What a network is made of: a scenario's name, a topology file, a topology, or one entry for each path,
+#: Source of a network: a scenario's name, a topology file, a topology, or one entry for each path,
 #: "20Mbit/s 10ms 1%" (rate, one-way delay, loss), or keys of an interface as in a topology file.
 Described = str | Path | Topology | Sequence[str | Mapping[str, object]]
 

@@ -324,7 +324,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return what + "".join(f", {part}" for part in self._figures())
 
     def _figures(self) -> Iterator[str]:
-        """What is to be said of values that change so often that nobody reads their steps."""
+        """Summary of values that change so often that nobody reads their steps."""
         for what, value, write in (
             ("rate", lambda step: step.rate_bps, rate_in_words),
             ("delay", lambda step: step.delay_ns, time_in_words),

@@ -43,7 +43,7 @@ class Pair(NamedTuple):
 
 
 def label(local: Interface, remote: Interface, family: Family | None) -> str:
-    """Label of a path; its family, if it has one of its own, is IPv6 where the label says so."""
+    """Label of a path; its family, if it has one of its own, is IPv6 where the label ends with that."""
     return f"{local.abbr}-{remote.abbr}{OVER_IPV6 if family == 'ipv6' else ''}"
 
 
@@ -62,7 +62,7 @@ def _has(interface: Interface, family: Family) -> bool:
 
 
 def is_dual(paths: Sequence[Path]) -> bool:
-    """Whether these are the paths of a connection over both families."""
+    """True for the paths of a connection over both families."""
     return any(path.family is not None for path in paths)
 
 
@@ -97,7 +97,7 @@ def dual(sender: Site, receiver: Site, paths: Sequence[Path], file: str) -> tupl
 
 
 def differs(paths: Sequence[Path]) -> bool:
-    """Whether MPTCP over IPv6 has another fate than over IPv4 on some of these paths of one family."""
+    """True if MPTCP over IPv6 fares otherwise than over IPv4 on some of these paths of one family."""
     return any(path.core.mptcp_ipv6 is not None for path in paths)
 
 

@@ -51,7 +51,7 @@ def read_interface(
 
 
 def _series(trace: Trace, quantity: str) -> Mapping[str, object]:
-    """What a trace has of a quantity, by way."""
+    """Series of a quantity in a trace, by direction."""
     recording = trace.recording
     if recording is None:
         return {}

@@ -35,7 +35,7 @@ class Found(NamedTuple):
     default_key: str
 
 
-#: Where a value of the link is, by name; None if it is not given.
+#: Finds a value of the link by name; None if it is not given.
 Find = Callable[[str], Found | None]
 
 #: The fields of `Effects` that the file gives, with their values.

@@ -19,7 +19,7 @@ FIRST: Carries = "first"
 NONE: Carries = "none"
 WORDS: dict[str, Carries] = {word: word for word in (FULL, FIRST, NONE)}
 
-#: Where each value comes from, by its key.
+#: Provenance of each value, by its key.
 _Origins = Mapping[str, Provenance]
 
 

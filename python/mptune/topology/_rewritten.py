@@ -110,7 +110,7 @@ def _move(raw: dict[str, Any], old: File, new: File) -> None:
 
 
 def _name_in(table: dict[str, Any], key: str) -> tuple[dict[str, Any], str]:
-    """Where the name of a trace is: a value, a value with its origin, or a table with `file`."""
+    """Table and key of a trace's name: a value, a value with its origin, or a table with `file`."""
     inner = table.get(key)
     if not isinstance(inner, dict):
         return table, key

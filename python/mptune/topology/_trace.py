@@ -200,7 +200,7 @@ def _text(file: Path, name: str) -> str:
 
 
 def _unpacked(content: bytes, name: str) -> bytes:
-    """What a compressed file has in it, which may be as large as a file that is not."""
+    """Content of a compressed file, at most as large as a file that is not."""
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(content)) as packed:
             found = packed.read(LIMIT + 1)

@@ -1,7 +1,7 @@
 """Steps to a simpler topology file: without an interface, without a key, with round numbers.
 
-A step takes the tables of a file and gives others, or None where there is nothing for it to do. Whether the
-result is still a network, `from_tables` says.
+A step takes the tables of a file and gives others, or None where there is nothing for it to do. `from_tables`
+checks that the result is still a network.
 """
 
 import copy
@@ -17,10 +17,10 @@ __all__ = ["Raw", "Step", "extras", "interfaces", "numbers", "rows"]
 Raw = dict[str, Any]
 Step = Callable[[Raw], Raw | None]
 
-#: Where a table is: keys, and for a row of a list its number.
+#: Place of a table: keys, and for a row of a list its number.
 _Place = tuple[str | int, ...]
 
-#: Keys that say which part of the network a table is about, or what it is: nothing is simpler without them.
+#: Keys that name the part of the network a table is about, or its kind: nothing is simpler without them.
 _NAMES = ("isp", "abbr", "path", "paths", "name", "link", "kind", "interfaces", "segments", "shared")
 #: Keys of the file that are no part of the network.
 _WORDS = ("source", "assumed", "measured")
@@ -151,7 +151,7 @@ def _without_interface(raw: Raw, site: str, abbr: str) -> Raw | None:
 
 
 def _stays(row: Raw, labels: set[str], site: str, abbr: str) -> bool:
-    """Whether traffic of others still has its link or path."""
+    """True if cross traffic still has its link or path."""
     path, link = _plain(row.get("path")), _plain(row.get("link"))
     if isinstance(path, str):
         return path in labels

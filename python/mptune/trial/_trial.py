@@ -15,7 +15,7 @@ BIN_NS = 100_000_000
 
 #: The modes of buffers: they have a size, or they grow up to it.
 FIXED, AUTO = "fixed", "auto"
-#: What a size is meant for where it is the sender's alone: buffers that grow, the receiver's further.
+#: Purpose of a size that is the sender's alone: buffers that grow, the receiver's further.
 SENDER = "sender"
 
 #: Default maximum segment size: bytes of a full segment.
@@ -103,7 +103,7 @@ class Trial(Members, frozen=True, kw_only=True):
 
     @property
     def sized(self) -> str:
-        """What its buffer's size is meant for: its `buffer_mode`, or `SENDER`."""
+        """Purpose of its buffer's size: its `buffer_mode`, or `SENDER`."""
         receive = self.receive_buffer_bytes
         alone = self.buffer_mode == AUTO and receive is not None and receive > self.buffer_bytes
         return SENDER if alone else self.buffer_mode

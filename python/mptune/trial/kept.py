@@ -17,7 +17,7 @@ PLAIN_TCP: Final = "tcp"
 
 
 class Piece(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a piece of a workload beside the time that it took, such as a segment of a video.
+    """Record of a piece of a workload beside the time that it took, such as a segment of a video.
 
     Attributes
     ----------

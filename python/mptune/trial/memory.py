@@ -27,15 +27,15 @@ def pages_of(host_bytes: int) -> tuple[int, int, int]:
     return least, limit, 2 * least
 
 
-#: What such a host's kernel charges before it prunes, bytes.
+#: Memory that such a host's kernel charges before it prunes, bytes.
 _PRESSURE = pages_of(HOST_BYTES)[1] * _PAGE
 
-#: Where one kernel is both hosts: net.ipv4.tcp_mem, pages, and what it charges before it prunes, bytes.
+#: The same of one kernel that is both hosts: net.ipv4.tcp_mem, pages, and memory that it charges, bytes.
 BOTH_PAGES, BOTH_PRESSURE = pages_of(2 * HOST_BYTES), 2 * _PRESSURE
 
 
 def pressure_of(sysctls: Mapping[str, str], page_bytes: int = _PAGE) -> int | None:
-    """What a kernel charges before it prunes, by its sysctls, bytes; None if they do not say."""
+    """Memory of all TCP sockets at which a kernel prunes, by its sysctls, bytes; None if they lack it."""
     pages = sysctls.get("net.ipv4.tcp_mem", "").split()
     return int(pages[1]) * page_bytes if len(pages) == 3 else None
 
@@ -53,5 +53,5 @@ def largest_fixed(pressure_bytes: int | None = None, *, both_ends: bool = False)
 
 
 def fits(send_bytes: int, receive_bytes: int, pressure_bytes: int) -> bool:
-    """Whether both ends of a connection with fixed buffers have room on one host."""
+    """True if both ends of a connection with fixed buffers have room on one host."""
     return _AT_SENDER * send_bytes + _AT_RECEIVER * receive_bytes <= pressure_bytes

@@ -103,10 +103,10 @@ def _queueing(kept: Record) -> float | None:
     return sum(mbps * ms for mbps, ms in queued) / carried if carried else None
 
 
-#: What a sender adds to the RTT of its own packets, and of those of others behind the same queues.
+#: Delay that a sender adds to the RTT of its own packets, and of those of others behind the same queues.
 QUEUEING = Metric(name="delay under load", unit="ms", more_is_better=False, read=_queueing, floor=0.5)
 
-#: What 10^9 bytes cost; prices are the topology's, so that `mptune.optimisation.cost` reads the value.
+#: Cost of 10^9 bytes; prices are the topology's, so that `mptune.optimisation.cost` reads the value.
 COST = Metric(
     name="cost", word="cost", unit="per GB", more_is_better=False, read=lambda kept: None, floor=0.001
 )
@@ -156,7 +156,7 @@ def longest(what: str) -> Metric:
     return time(f"longest {what}", lambda kept: max(kept.delays_ms, default=None))
 
 
-#: What metrics of lateness are called.
+#: Beginning of the names of lateness metrics.
 LATER = "later than"
 
 

@@ -27,7 +27,7 @@ from mptune.trial.workloads import (
 #: Most connections of a trial (`crates/mptune-core/src/trial/flows.rs`).
 MOST_CONNECTIONS = 1_000
 
-#: What is between the parts of a mix as it is written, and behind their numbers of connections.
+#: Separators of a mix's parts as it is written, and of their numbers of connections.
 _AND, _TIMES = "+", "*"
 
 #: Connections begin within this time, nanoseconds, and within a tenth of what they last.
@@ -78,7 +78,7 @@ class Mix(BaseWorkload, frozen=True, kw_only=True, tag="mix"):
 
     @property
     def duration_ns(self) -> int:
-        """How long it sends, if it has a time."""
+        """Time for which it sends, if it has one."""
         return max(self._durations, default=self.limit_ns)
 
     @property
@@ -89,7 +89,7 @@ class Mix(BaseWorkload, frozen=True, kw_only=True, tag="mix"):
 
     @property
     def waiting_bytes(self) -> int | None:
-        """What can wait to be sent on a connection; None if one always has more."""
+        """Bytes that can wait to be sent on a connection; None if one always has more."""
         found = [part.workload.waiting_bytes for part in self.parts]
         known = [waiting for waiting in found if waiting is not None]
         return max(known) if len(known) == len(found) else None

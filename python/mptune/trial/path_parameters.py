@@ -1,4 +1,4 @@
-"""What a path policy is told of paths: their order, their shares, the largest rates on them.
+"""Path parameters of a path policy: order of the paths, their shares, the largest rates on them.
 
 Which policy goes by which of them is in `mptune.trial.congestion`; what it makes of them is the policy's.
 """

@@ -1,4 +1,4 @@
-"""Who may ask: this machine's browser that was given the token, and no page of anybody else.
+"""Access control: this machine's browser that was given the token, and no page of anybody else.
 
 The server listens on 127.0.0.1 alone. That keeps out other machines, but neither other users of this one nor
 pages in the same browser: a page may send requests to 127.0.0.1, and one whose name begins to mean 127.0.0.1

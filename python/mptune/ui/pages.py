@@ -55,7 +55,7 @@ def key(name: str) -> str:
 
 
 def entrance() -> str:
-    """What a browser gets for its token: a way on that has none.
+    """The page that answers an address with a token: it leads on to an address without it.
 
     A page and no redirection, so that the request for the next one comes from this site: the cookie of a
     browser that was sent here by another site is not sent with that one's requests.

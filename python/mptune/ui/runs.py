@@ -26,11 +26,11 @@ _LATEST = 200
 #: longer than this, seconds: with a million trials some do.
 _SHARE, _QUICK_S = 0.05, 0.2
 
-#: How the names of bundles end, and what is wanted in place of something else.
+#: Ending of bundles' names, and the expected form in errors.
 _BUNDLE = ".zip"
 _EXPECTED = "expected a run, a bundle, or a directory with some in it"
 
-#: What tells one state of a file from another.
+#: Stamps that tell one state of a file from another.
 _Signature = tuple[tuple[int, int, int] | None, ...]
 
 
@@ -190,7 +190,7 @@ def _of_bundle(path: Path) -> InShort | MptuneError:
 
 
 def signature(path: Path) -> _Signature:
-    """What changes whenever a finished run does."""
+    """Stamps of a finished run's files; they change whenever the run does."""
     if is_bundle(path):
         return (_stamp(path),)
     return tuple(_stamp(path / name) for name in (CONFIG, RESULT, STORE))

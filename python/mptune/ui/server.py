@@ -164,7 +164,7 @@ def _ended_by_signal() -> Iterator[None]:
 
 
 class _Answer(NamedTuple):
-    """What is sent."""
+    """Response to a request."""
 
     text: str
     status: HTTPStatus = HTTPStatus.OK

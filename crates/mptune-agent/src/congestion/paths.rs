@@ -11,7 +11,7 @@ use std::net::{IpAddr, Ipv6Addr};
 
 /// Name of the map.
 const MAP: &str = "paths";
-/// What a guest's kernel has in its place (`bpf/builtin/table.c`).
+/// The file that a guest's kernel has in its place (`bpf/builtin/table.c`).
 pub const TABLE: &str = "/dev/mptune-paths";
 /// Bytes of its keys: the number of bits that count, and two addresses; and of its values: the cap, the weight and the rank.
 const KEY_BYTES: usize = 36;

@@ -304,7 +304,7 @@ fn set(
     }
 }
 
-/// What was seen of the connections of each policy, in their order.
+/// Observations of the connections of each policy, in their order.
 fn by_destination(shown: &[Shown], plan: &Plan, side: Side) -> Vec<Vec<Seen>> {
     let mut seen = vec![Vec::new(); plan.rules.len()];
     for connection in shown {

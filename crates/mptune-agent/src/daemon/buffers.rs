@@ -12,7 +12,7 @@ const EVERY_NS: u64 = 10 * SECOND_NS;
 const SHORTEST_NS: u64 = SECOND_NS;
 /// Share of a curve's maximum that is enough by default, as in the decision (`mptune optimise`).
 const TARGET: f64 = 0.95;
-/// Range of that share. It also says how long a buffer may hold a connection up.
+/// Range of that share. It also decides how long a buffer may hold a connection up.
 const TARGETS: (f64, f64) = (0.5, 0.99);
 /// Bounds of the bounds: a page, and what the kernel's value of type int holds.
 const SMALLEST: u64 = 4096;

@@ -1,4 +1,4 @@
-//! What connections do while limits are adapted: looks at all that are open, and what an interval of them shows.
+//! Connections while limits are adapted: looks at all that are open, and a summary of each interval.
 //!
 //! Plain TCP is looked at too, as the limits are its own as well. A connection counts as held up by its send buffer
 //! while that has grown to the limit and a look shows room in cwnd that it keeps from being used
@@ -42,7 +42,7 @@ struct Glimpse {
     is_full: bool,
     /// The send buffer keeps it, or one of its subflows, from sending.
     is_held: bool,
-    /// Time for which the kernel itself says so, nanoseconds; of TCP only.
+    /// The same time by the kernel's own count, nanoseconds; of TCP only.
     held_ns: u64,
     /// Size of the send buffer of each subflow.
     send_buffers: Vec<u32>,
@@ -212,7 +212,7 @@ fn smallest(left: u64, right: u64) -> u64 {
     if left == 0 || right == 0 { left.max(right) } else { left.min(right) }
 }
 
-/// What an interval has shown of a connection.
+/// Summary of a connection's interval.
 #[derive(Debug, Clone, Copy)]
 pub struct Shown {
     /// Its destination.
@@ -258,7 +258,7 @@ impl Looks {
         Ok(())
     }
 
-    /// What the looks since the last call show, of connections that moved anything; the next interval begins.
+    /// Summaries of the looks since the last call, of connections that moved anything; the next interval begins.
     pub fn take(&mut self, interval_ns: u64) -> Vec<Shown> {
         self.over_time.take(interval_ns)
     }
@@ -429,7 +429,7 @@ mod tests {
         Known { send: limits.clone(), receive: limits }
     }
 
-    /// What ten looks show of a connection.
+    /// Summary of ten looks at a connection.
     fn shown(known: &Known, change: impl Fn(&mut Glimpse)) -> Shown {
         let mut over_time = OverTime::default();
         for number in 0..=10 {

@@ -9,7 +9,7 @@ use std::fmt::{Display, Write};
 /// Bit/s of a Mbit/s.
 const MBIT: f64 = 1e6;
 
-/// How metrics are written.
+/// Format of the metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// Text exposition format 0.0.4, which node_exporter takes from files.
@@ -18,7 +18,7 @@ pub enum Format {
     OpenMetrics,
 }
 
-/// What a family is.
+/// Type of a family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Gauge,
@@ -27,7 +27,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// What the names of its samples end in (OpenMetrics 1.0, "Metric types").
+    /// Ending of its samples' names (OpenMetrics 1.0, "Metric types").
     fn suffix(self) -> &'static str {
         match self {
             Self::Gauge => "",
@@ -204,7 +204,7 @@ pub fn text(status: &Status, format: Format) -> String {
     text.ended()
 }
 
-/// What is written so far.
+/// The output so far.
 struct Text {
     format: Format,
     content: String,

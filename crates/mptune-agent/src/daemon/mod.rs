@@ -70,8 +70,8 @@ pub fn main(arguments: &Arguments) -> i32 {
     };
     let metrics = match arguments.daemon.metrics.as_deref().map(web::address).transpose() {
         Ok(metrics) => metrics,
-        Err(words) => {
-            log::write(&format!("--metrics: {words}"));
+        Err(error) => {
+            log::write(&format!("--metrics: {error}"));
             return 2;
         }
     };

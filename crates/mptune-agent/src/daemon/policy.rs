@@ -66,7 +66,7 @@ pub struct Plan {
     pub mode: Mode,
     /// Path of the socket.
     pub socket: PathBuf,
-    /// Where the metrics are, over HTTP; none for nowhere.
+    /// Address of the metrics, over HTTP; none without.
     pub metrics: Option<SocketAddr>,
     /// Endpoints outlive a clean end.
     pub keep_endpoints: bool,
@@ -235,7 +235,7 @@ fn socket(daemon: &Table<'_>) -> Result<PathBuf, Error> {
 
 fn metrics(daemon: &Table<'_>) -> Result<Option<SocketAddr>, Error> {
     let Some(text) = daemon.text("metrics")? else { return Ok(None) };
-    web::address(text).map(Some).map_err(|words| daemon.wrong("metrics", words))
+    web::address(text).map(Some).map_err(|error| daemon.wrong("metrics", error.to_string()))
 }
 
 /// Names of devices under a key, all of which must be among `allowed` if that is given.

@@ -261,7 +261,7 @@ impl Service {
         remotes
     }
 
-    /// Says which addresses are of no use, as their packets leave elsewhere.
+    /// Reports addresses that are of no use, as their packets leave elsewhere.
     fn warn_of_routes(&mut self) {
         for (device, address, other) in self.addresses.misled(&self.remotes()) {
             let why = format!(

@@ -25,7 +25,7 @@ pub struct Status {
     pub in_force: bool,
     /// The reason of the last reload's refusal; none if it was not refused.
     pub reload_refused: Option<String>,
-    /// Where the metrics are, over HTTP; none if nowhere.
+    /// Address of the metrics, over HTTP; none without.
     pub metrics: Option<SocketAddr>,
     /// Connections to the socket.
     pub readers: u64,
@@ -75,7 +75,7 @@ pub struct LimitStatus {
     pub before_bytes: u64,
     /// The policy whose connections decided last; none if none did.
     pub policy: Option<String>,
-    /// What the last interval showed, or why it is not adapted.
+    /// Result of the last interval, or the reason why it is not adapted.
     pub why: String,
     /// False if somebody else has set it, or the kernel refused it.
     pub adapted: bool,

@@ -16,22 +16,23 @@ const REQUEST_BYTES: usize = 8192;
 const LIFETIME_NS: u64 = 5_000_000_000;
 /// The only thing that there is.
 const PATH: &str = "/metrics";
-/// What `metrics::text` writes (OpenMetrics 1.0, "Text format": media type).
+/// Media type of `metrics::text` (OpenMetrics 1.0, "Text format").
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const PLAIN: &str = "text/plain; charset=utf-8";
+
+/// Text that is no address to listen at; in a message after its flag or key.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected an IP address with a port, such as 127.0.0.1:9464 or [::1]:9464, found {0:?}")]
+pub struct AddressError(String);
 
 /// An address to listen at: an IP address with a port, or a port of 127.0.0.1 alone.
 ///
 /// # Errors
-/// It is something else, in words for one line.
-pub fn address(text: &str) -> Result<SocketAddr, String> {
+/// The text is something else.
+pub fn address(text: &str) -> Result<SocketAddr, AddressError> {
     let of_loopback = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let port = text.parse().map(of_loopback);
-    port.ok().or_else(|| text.parse().ok()).ok_or_else(|| {
-        format!(
-            "expected an IP address with a port, such as 127.0.0.1:9464 or [::1]:9464, found {text:?}"
-        )
-    })
+    port.ok().or_else(|| text.parse().ok()).ok_or_else(|| AddressError(text.to_owned()))
 }
 
 /// The listener with those who ask.
@@ -45,7 +46,7 @@ struct Visitor {
     stream: TcpStream,
     ends_ns: u64,
     incoming: Vec<u8>,
-    /// What is still to be written.
+    /// Bytes that are still to be written.
     outgoing: Vec<u8>,
     state: State,
 }
@@ -77,7 +78,7 @@ impl Web {
         Ok(Self { listener, address, visitors: Vec::new() })
     }
 
-    /// Where it listens.
+    /// The address at which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -171,7 +172,7 @@ impl Visitor {
         }
     }
 
-    /// Goes by the request line as soon as all headers are there; they say nothing that is needed.
+    /// Goes by the request line as soon as all headers are there; none of these is needed.
     fn understand(&mut self) {
         let ends = |mark: &[u8]| self.incoming.windows(mark.len()).any(|bytes| bytes == mark);
         if !ends(b"\r\n\r\n") && !ends(b"\n\n") {
@@ -263,7 +264,7 @@ mod tests {
         assert_eq!(address("[::1]:80").unwrap().to_string(), "[::1]:80");
         for text in ["", "localhost:9464", "127.0.0.1", ":9464", "70000", "1.2.3.4:x", "::1:9464x"]
         {
-            let words = address(text).unwrap_err();
+            let words = address(text).unwrap_err().to_string();
             assert!(words.ends_with(&format!("found {text:?}")), "{words}");
         }
     }

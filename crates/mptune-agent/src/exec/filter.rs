@@ -1,4 +1,4 @@
-//! Which system calls of a program are stopped or answered at once, as a filter of seccomp (seccomp(2)).
+//! System calls of a program that are stopped or answered at once, as a filter of seccomp (seccomp(2)).
 //!
 //! A stopped call costs some microseconds, so nothing is stopped but the making of a TCP socket. No system call is
 //! made here.

@@ -1,6 +1,6 @@
 //! Makes the TCP sockets of a program that another process runs, until that and its children have ended.
 //!
-//! What it cannot do it leaves to the kernel: the program gets what it would have got without. If it is killed, the
+//! It leaves to the kernel what it cannot do: the program gets what it would have got without. If it is killed, the
 //! program's connections live on, and making another TCP socket fails with ENOSYS.
 
 use crate::kernel::seccomp::{self, Call};

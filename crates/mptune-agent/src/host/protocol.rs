@@ -50,7 +50,7 @@ pub enum Order {
     Restore {
         /// Number of the question.
         id: u64,
-        /// Which ones; none for all.
+        /// Their names; none for all.
         #[serde(default)]
         names: Option<Vec<String>>,
     },

@@ -1,4 +1,4 @@
-//! What the kernel knows about every established TCP connection in a namespace, including MPTCP
+//! State of every established TCP connection in a namespace, as the kernel reports it, including MPTCP
 //! subflows (include/uapi/linux/{inet_diag,tcp,mptcp}.h).
 //!
 //! It also sees the connections of other processes, and is read-only. Five queries: a glance at all of

@@ -242,7 +242,7 @@ fn read<T: Parseable<[u8]>>(answer: &Received<'_>, kind: u16) -> Option<T> {
     (answer.message_type() == kind).then(|| T::parse(answer.payload()).ok()).flatten()
 }
 
-/// A device and its number. What else a message says of it, and of what kind it is, is not looked at.
+/// A device and its number. The rest of the message, such as its kind, is not looked at.
 fn read_link(payload: &[u8]) -> Option<(u32, Link)> {
     let number = |bytes: &[u8]| Some(u32::from_ne_bytes(*bytes.first_chunk()?));
     let index = number(payload.get(LINK_INDEX..)?)?;

@@ -90,7 +90,7 @@ impl Asking {
         self.client.times()
     }
 
-    /// What is known of segments beside their times.
+    /// Records of segments beside their times.
     pub fn pieces(&self) -> &[Piece] {
         self.client.pieces()
     }

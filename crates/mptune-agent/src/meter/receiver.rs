@@ -65,7 +65,7 @@ struct Report<'a> {
     /// response or page, from its request.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     delays_ns: &'a [u64],
-    /// What is known of each segment of a video beside its time.
+    /// Record of each segment of a video beside its time.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pieces: Vec<Piece>,
     /// First byte that differs from what was sent.
@@ -452,7 +452,7 @@ impl<'a> Receiver<'a> {
         self.last_byte_ns.map(|at_ns| self.clock.since_connect_ns(at_ns))
     }
 
-    /// What is known of segments or bursts beside their times.
+    /// Records of segments or bursts beside their times.
     fn pieces(&self) -> Vec<Piece> {
         match &self.asking {
             Some(asking) => asking.pieces().to_vec(),

@@ -1,6 +1,6 @@
 //! The server of a client that asks, in the sending half: what it owes for the requests that it has read.
 //!
-//! Both halves know the client's purpose, so a request need not say how much it asks for. Where it chooses among several
+//! Both halves know the client's purpose, so a request need not state how much it asks for. Where it chooses among several
 //! responses, the first byte of the request differs from the pattern by the choice.
 
 use crate::meter::config::Job;

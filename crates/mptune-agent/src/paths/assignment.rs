@@ -1,4 +1,4 @@
-//! What a path manager should do: a policy of the core with its options, and its paths, by the
+//! Assignment of a path manager: a policy of the core with its options, and its paths, by the
 //! addresses that the kernel knows.
 
 use crate::kernel::pair::Pair;

@@ -273,7 +273,7 @@ impl Meter {
     }
 }
 
-/// Which connections get looks, and when.
+/// Connections that get looks, and the times of these.
 #[derive(Debug, Default)]
 pub struct Schedule {
     /// By token.

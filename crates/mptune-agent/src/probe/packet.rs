@@ -4,7 +4,7 @@
 //! token 16 | kind 1 | path 1 | flow 2 | id 4 | seq 4 | stamp 4      network order, 32 bytes
 //! ```
 //!
-//! What follows is padding that does not compress. A reply is a header alone, never longer than what it
+//! The rest is padding that does not compress. A reply is a header alone, never longer than what it
 //! answers: nobody can use the responder to amplify traffic.
 
 /// Bytes of a header.

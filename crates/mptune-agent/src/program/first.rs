@@ -1,4 +1,4 @@
-//! The first process of a program's PID namespace: it starts the program, says how it ended, and ends.
+//! The first process of a program's PID namespace: it starts the program, reports how it ended, and ends.
 //!
 //! With it the kernel ends every other process there. It is not the program itself, because the kernel keeps signals
 //! without a handler from a first process: a program that is one could not be ended by its own `kill`.
@@ -14,7 +14,7 @@ use std::thread;
 /// The word that only the role `program` starts it by: it is no role, and signals to it are the kernel's business.
 pub const FIRST: &str = "first";
 
-/// What it starts.
+/// The program to start.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Job {
     command: Vec<String>,

@@ -126,7 +126,7 @@ struct Running {
     /// Its end asks the program to end.
     input: Option<ChildStdin>,
     output: Option<ChildStdout>,
-    said: Vec<u8>,
+    report: Vec<u8>,
     errors: Option<ChildStderr>,
     stderr: Vec<u8>,
 }
@@ -144,7 +144,7 @@ impl Running {
         let (output, errors) = (first.stdout.take(), first.stderr.take());
         let input = first.stdin.take();
         let mut running =
-            Self { first, input, output, said: Vec::new(), errors, stderr: Vec::new() };
+            Self { first, input, output, report: Vec::new(), errors, stderr: Vec::new() };
         if let Some(input) = &mut running.input {
             input.write_all(format!("{}\n", serde_json::to_string(&job)?).as_bytes())?;
         }
@@ -175,7 +175,7 @@ impl Running {
         self.serve(&ready)
     }
 
-    /// The first process has said how the program ended, or has ended itself.
+    /// The first process has reported how the program ended, or has ended itself.
     fn has_ended(&self) -> bool {
         self.output.is_none()
     }
@@ -189,7 +189,7 @@ impl Running {
     fn serve(&mut self, ready: &[bool]) -> io::Result<()> {
         let mut ready = ready.iter().copied();
         if self.output.is_some() && ready.next() == Some(true) {
-            take(&mut self.output, &mut self.said)?;
+            take(&mut self.output, &mut self.report)?;
         }
         if self.errors.is_some() && ready.next() == Some(true) {
             take(&mut self.errors, &mut self.stderr)?;
@@ -207,13 +207,13 @@ impl Running {
             keep_end(&mut self.stderr);
         }
         while self.output.is_some() {
-            take(&mut self.output, &mut self.said)?;
+            take(&mut self.output, &mut self.report)?;
         }
         let stderr = String::from_utf8_lossy(&self.stderr).into_owned();
-        if stopped || self.said.is_empty() {
+        if stopped || self.report.is_empty() {
             return Ok(serde_json::to_string(&Message::Stopped { stderr: &stderr })?);
         }
-        let mut line: Value = serde_json::from_slice(&self.said)?;
+        let mut line: Value = serde_json::from_slice(&self.report)?;
         line["stderr"] = stderr.into();
         Ok(line.to_string())
     }
@@ -245,7 +245,7 @@ fn take<P: Read>(pipe: &mut Option<P>, bytes: &mut Vec<u8>) -> io::Result<()> {
     Ok(())
 }
 
-/// Only the end of what a program says is of interest.
+/// Only the end of a program's output is of interest.
 fn keep_end(bytes: &mut Vec<u8>) {
     let surplus = bytes.len().saturating_sub(KEPT_BYTES);
     bytes.drain(..surplus);

@@ -145,7 +145,7 @@ pub enum Message {
 /// The settings of an order, each of a kind that may be ordered.
 ///
 /// # Errors
-/// Which one is wrong, and how.
+/// The first wrong setting, with the reason.
 pub fn settings(ordered: &[Value]) -> Result<Vec<Setting>, Refusal> {
     let wrong = |number: usize, reason: &dyn std::fmt::Display| {
         Refusal::new(Because::Input, format!("settings[{number}]: {reason}"))

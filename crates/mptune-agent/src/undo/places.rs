@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// Instead of /proc/sys.
 const SYSCTL_ROOT: &str = "MPTUNE_SYSCTL_ROOT";
-/// Where directories of this start of the machine are: the first that is there. OpenWrt has the second alone.
+/// Place for directories of this start of the machine: the first that is there. OpenWrt has the second alone.
 const RUN: [&str; 2] = ["/run", "/var/run"];
 /// Root's directory in it for what must outlive a session. The service has another, mptune, which belongs to
 /// the user that systemd makes for it.
@@ -73,7 +73,7 @@ pub fn run() -> PathBuf {
     there.unwrap_or(RUN[0]).into()
 }
 
-/// Where a path below /run is on this machine: on OpenWrt below /var/run.
+/// Place of a path below /run on this machine: on OpenWrt below /var/run.
 pub fn located(path: &Path) -> PathBuf {
     path.strip_prefix(RUN[0]).map_or_else(|_| path.to_owned(), |below| run().join(below))
 }
@@ -93,7 +93,7 @@ pub fn make_run_directory() -> Result<Directory, Error> {
 }
 
 /// The directory of earlier versions (0.2), if it is root's alone: what their sessions have left is put back too.
-/// What they left in /tmp is not looked at.
+/// Their files in /tmp are not looked at.
 pub fn earlier_directory() -> Option<Directory> {
     let is_usual = sys::user() == 0 && given(RUN_DIRECTORY).is_none();
     is_usual.then(|| Directory::open(Path::new(EARLIER)).ok()).flatten()

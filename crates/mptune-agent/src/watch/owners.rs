@@ -1,4 +1,4 @@
-//! Which process has a socket open: the links in /proc/PID/fd name inodes.
+//! Processes that have a socket open: the links in /proc/PID/fd name inodes.
 //!
 //! They are read once for inodes that are new, all processes in one pass, and not again.
 

@@ -26,7 +26,7 @@ pub enum Order {
     Stop,
 }
 
-/// Which role a subflow is to have; it is named as in the last report.
+/// New role of a subflow, which is named as in the last report.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
     /// Its connection.

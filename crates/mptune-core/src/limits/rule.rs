@@ -18,7 +18,7 @@
 //!
 //! Below 1 - p, 5 %, and above two fifths of it nothing changes: that is the hysteresis. A limit that rose does not fall for 30 intervals. If
 //! twice the limit left the throughput within 5 % at two intervals that were still limited, it is taken back, and
-//! does not rise for 30 intervals: then something else is in the way, a queue that every window fills, say. Up to the
+//! does not rise for 30 intervals: then something else is in the way, such as a queue that every window fills. Up to the
 //! buffer that the curve wants for its goal a rise has nothing to prove: the run has shown what it brings, and single
 //! intervals scatter.
 
@@ -57,7 +57,7 @@ pub enum Side {
 }
 
 impl Side {
-    /// What limits, in a message.
+    /// Its name in a message.
     pub fn words(self) -> &'static str {
         match self {
             Self::Send => "send buffer",
@@ -66,7 +66,7 @@ impl Side {
     }
 }
 
-/// What the rule keeps to.
+/// Bounds of the rule.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bounds {
     /// No limit is below.
@@ -120,7 +120,7 @@ impl Destination<'_> {
     }
 }
 
-/// What follows from an interval.
+/// Decision after an interval.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
     /// The limit from now on, bytes.

@@ -58,7 +58,7 @@ pub struct ConnectionOptions {
     pub scheduler: scheduler::Policy,
     /// Path policy, if there is one; only with the scheduler `kernel`.
     pub path_policy: Option<pathpolicy::Policy>,
-    /// What it is told of paths, by their numbers.
+    /// Its path parameters, by the paths' numbers.
     pub path_parameters: Vec<(PathId, Parameters)>,
     /// Path manager.
     pub path_manager: pathmanager::Policy,

@@ -69,7 +69,7 @@ pub struct Ack {
     pub window: Seq,
     /// Selectively acknowledged ranges.
     pub sack: SackBlocks,
-    /// What it answers.
+    /// The packet that it answers.
     pub answers: Answered,
     /// A mark is echoed (ECE, RFC 3168 section 6.1).
     pub ecn_echo: bool,

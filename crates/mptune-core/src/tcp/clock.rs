@@ -72,7 +72,7 @@ impl Clock {
         if self.is_exact() { time } else { self.in_ticks(time) * self.tick }
     }
 
-    /// How often cwnd is halved after an idle time of more than a timeout: not for one that is just as long (Linux
+    /// Number of times that cwnd is halved after an idle time of more than a timeout: not for one that is just as long (Linux
     /// `tcp_cwnd_restart`).
     pub fn halvings(self, idle: Nanos, timeout: Nanos) -> Nanos {
         let exact = u64::from(!self.is_exact());

@@ -1,4 +1,4 @@
-//! How a host times its retransmissions: the clock of its timers, and the bounds of the timeout.
+//! Retransmission timing of a host: the clock of its timers, and the bounds of the timeout.
 
 use super::Clock;
 use crate::units::{MILLISECOND, Nanos, SECOND};

@@ -1,7 +1,7 @@
 //! Many connections of a trial: several of one workload, or several workloads at once, each on connections of its own.
 //!
 //! They share paths and queues; path manager, congestion control and buffers are those of the host, and apply to each.
-//! Which of them begin when is the caller's: connections that begin together are in step, which those of real
+//! The caller decides when each begins: connections that begin together are in step, which those of real
 //! programs are not.
 
 use super::outcome::{ConnectionOutcome, FailureKind, FlowOutcome, Outcome, Span};
@@ -226,7 +226,7 @@ fn options_of(
     }
 }
 
-/// The first failure. Of many saturated senders some may starve: their share says so.
+/// The first failure. Of many saturated senders some may starve: their share shows it.
 fn failure(groups: &[Vec<Flow>], contradiction: Option<String>) -> Option<(FailureKind, String)> {
     if let Some(reason) = contradiction {
         return Some((FailureKind::Miscounted, format!("accounting: {reason}")));

@@ -39,7 +39,7 @@ pub struct Outcome {
     /// from the request on.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub delays_ns: Vec<Nanos>,
-    /// What is known of each segment of a video beside its time.
+    /// Record of each segment of a video beside its time.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pieces: Vec<Piece>,
     /// Reason for a trial without a usable number.
@@ -235,7 +235,7 @@ fn failure(
     }
 }
 
-/// What is known of segments of a video, or of bursts, beside their times.
+/// Records of segments of a video, or of bursts, beside their times.
 fn pieces_of(
     simulation: &Simulation<impl Transport>,
     workload: &Workload,

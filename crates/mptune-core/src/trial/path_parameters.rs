@@ -1,11 +1,11 @@
-//! What a path policy is told of paths.
+//! Path parameters of a path policy.
 
 use crate::error::SpecError;
 use crate::mptcp::pathpolicy::{self, Parameters};
 use crate::pathmanager::PathId;
 use serde::Deserialize;
 
-/// What it is told of a path; it has the default of what it is not told.
+/// Parameters of a path; those that are missing have their defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PathParameters {
@@ -35,7 +35,7 @@ impl PathParameters {
         (self.path, told)
     }
 
-    /// What is told, and the policy that it concerns.
+    /// The given parameters, and the policy that each concerns.
     fn concerns(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
         let told = [
             ("rank", "prefer", self.rank.is_some()),

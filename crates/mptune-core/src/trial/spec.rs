@@ -96,7 +96,7 @@ pub struct TrialSpec {
     /// Options of the path manager, by name.
     #[serde(default)]
     pub pm_options: OptionMap,
-    /// What the path policy is told of paths, each once.
+    /// Path parameters for the path policy, each path once.
     #[serde(default)]
     pub path_parameters: Vec<PathParameters>,
     /// The path manager knows the size of the workload beforehand; otherwise it sees only the bytes sent.

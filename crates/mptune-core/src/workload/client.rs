@@ -16,16 +16,16 @@ pub struct Ask {
     pub request_bytes: Bytes,
     /// That of its response.
     pub response_bytes: Bytes,
-    /// Which of several responses it asks for ([`Purpose::choices`]).
+    /// Number of the response among several ([`Purpose::choices`]).
     pub choice: u8,
 }
 
-/// What a client asks for, and a server answers: wholes, each of one response or of several parts.
+/// Requests of a client, and a server's responses: wholes, each of one response or of several parts.
 pub trait Purpose: Debug + Send + Sync {
     /// Payload of each request.
     fn request_bytes(&self) -> Bytes;
 
-    /// Responses among which a request chooses; its content says which ([`Ask::choice`]).
+    /// Responses among which a request chooses; its content tells which ([`Ask::choice`]).
     fn choices(&self) -> usize {
         1
     }

@@ -55,12 +55,12 @@ pub trait Kind {
         None
     }
 
-    /// What is known of the first pieces beside their times, if anything is.
+    /// Records of the first pieces beside their times, if there are any.
     fn pieces(&self, _number: usize) -> Vec<Piece> {
         Vec::new()
     }
 
-    /// What a client asks for, if there is one.
+    /// Purpose of its client, if there is one.
     fn purpose(&self) -> Option<Arc<dyn Purpose>> {
         None
     }

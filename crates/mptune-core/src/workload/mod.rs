@@ -43,7 +43,7 @@ macro_rules! workloads {
         }
 
         impl Workload {
-            /// What all kinds have. Dispatch is dynamic: nothing here is asked for each packet of a simulation.
+            /// Common interface of all kinds. Dispatch is dynamic: nothing here is asked for each packet of a simulation.
             fn kind(&self) -> &dyn Kind {
                 match self { $(Self::$kind(kind) => kind),+ }
             }

@@ -18,7 +18,7 @@ use serde::Serialize;
 /// The part of the buffer below which it asks for the lowest bitrate.
 const LOW: f64 = 1.0 / 3.0;
 
-/// What is known of a piece of a workload beside the time that it took. Times count from the establishment of the
+/// Record of a piece of a workload beside the time that it took. Times count from the establishment of the
 /// connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Piece {

@@ -15,7 +15,7 @@ Setting = dict[str, Any]
 #: First line of every file.
 HEADER = "# Written by mptune advise."
 
-#: Where BPF programs are kept on the machine.
+#: Directory of BPF programs on the machine.
 PROGRAMS = "/usr/local/lib/mptune"
 
 #: First number of an endpoint: the kernel and NetworkManager count from 1.

@@ -1,4 +1,4 @@
-"""What captures tell of MPTCP: connections by token, their subflows, data sent again, and what went wrong.
+"""MPTCP in captures: connections by token, their subflows, data sent again, and what went wrong.
 
 `_flows` finds the TCP flows and where they were captured, `_grouping` joins them, `_data` follows the data
 sequence space, `_traffic` each direction of a subflow, `_findings` has the sentences. It reads no file:
@@ -38,7 +38,7 @@ __all__ = [
 
 
 class Examined(NamedTuple):
-    """What captures tell, and the packets behind it.
+    """Analysis of captures, and the packets behind it.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ def _connection(group: Group) -> Connection:
     ways = [direction(group, end, fallback=fallbacks[end]) for end in range(2)]
     states = [state(member) for member in group.members]
     about = About(group, start_ns)
-    said = findings(about, states)
+    remarks = findings(about, states)
     tokens = [group.token_of(end) for end in range(2)]
     first = group.members[0]
     return Connection(
@@ -99,7 +99,7 @@ def _connection(group: Group) -> Connection:
         checksums=group.checksums,
         start_ns=start_ns,
         duration_s=(max(member.flow.near.last_ns for member in group.members) - start_ns) / 1e9,
-        fallback=any(fallbacks) or any(finding.kind in _FALLBACKS for finding in said),
+        fallback=any(fallbacks) or any(finding.kind in _FALLBACKS for finding in remarks),
         whole=first.initial and first.flow.near.syn(0) is not None,
         subflows=[
             _subflow(member, number, states[number], start_ns, ways)
@@ -107,7 +107,7 @@ def _connection(group: Group) -> Connection:
         ],
         there=ways[0].data,
         back=ways[1].data,
-        findings=said,
+        findings=remarks,
     )
 
 
@@ -153,7 +153,7 @@ def _bracketed(address: str) -> str:
 
 
 def _close(member: Member) -> str:
-    """How a subflow ended."""
+    """Ending of a subflow."""
     closed = member.flow.options(pcap.Closed)
     if closed:
         return f"MP_FASTCLOSE by the {ENDS[closed[0].way ^ member.opener]}"

@@ -27,7 +27,7 @@ class Coverage(NamedTuple):
 
 
 def coverage(starts: Array, ends: Array) -> Coverage:
-    """Who was first to cover what; an empty range covers nothing."""
+    """First cover of each range's bytes; an empty range covers nothing."""
     import numpy as np
 
     if not len(starts):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Array = Any
 
-#: Where a number should be that is not known.
+#: Stands for a number that is not known.
 _NONE = -(2**62)
 
 
@@ -61,7 +61,7 @@ class Direction(msgspec.Struct, kw_only=True):
 
 
 def direction(group: Group, end: int, *, fallback: bool) -> Direction:
-    """What an end sent.
+    """Data that an end sent.
 
     Parameters
     ----------
@@ -225,7 +225,7 @@ def _borrow(way: Way, numbers: Array, rest: Array, start: Array, base: int) -> N
 
 
 def _fresh_in_tcp(group: Group, end: int, sent: Sent) -> Array:
-    """Which packets are no retransmissions of their subflow's TCP."""
+    """Mask of packets that are no retransmissions of their subflow's TCP."""
     import numpy as np
 
     fresh = np.ones(len(sent.at), bool)

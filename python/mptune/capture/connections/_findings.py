@@ -1,6 +1,6 @@
-"""What is remarkable about a connection, in sentences: vanished options, failed joins, resets.
+"""Findings about a connection, in sentences: vanished options, failed joins, resets.
 
-Sentences say what the packets show, and what a capture at that place cannot tell apart.
+Sentences state what the packets show, and what a capture at that place cannot tell apart.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _capable(about: About) -> Iterator[Finding]:
 
 
 def _where_capable(flow: Flow, near: View, far: View) -> str:
-    """Where MP_CAPABLE vanished: two captures tell."""
+    """Place where MP_CAPABLE vanished: two captures tell."""
     if flow.both:
         if not with_option(far, 0, CAPABLE, SYN)[1]:
             return "MP_CAPABLE of the SYN is removed on the way from the client to the server."
@@ -180,7 +180,7 @@ def _share(packets: Any) -> bool:
 
 
 def state(member: Member) -> str:
-    """What became of a subflow's handshake."""
+    """Fate of a subflow's handshake."""
     if member.initial:
         return "initial"
     near = member.flow.near
@@ -280,7 +280,7 @@ def _ends(about: About) -> Iterator[Finding]:
 
 
 def is_backup(member: Member, joined: list[Sent[Join]]) -> bool | None:
-    """Whether a subflow is standby: what MP_JOIN of its SYN says, and MP_PRIO later.
+    """True for a standby subflow, by MP_JOIN of its SYN and later MP_PRIO; None if the capture lacks both.
 
     Parameters
     ----------

@@ -62,7 +62,7 @@ class Way(msgspec.Struct, kw_only=True):
         return coverage(self.start[loaded], self.end[loaded])
 
     def repeated(self) -> Array:
-        """Which packets with payload end below what was sent before."""
+        """Mask of packets with payload that ends below data that were sent before."""
         import numpy as np
 
         end = self.end[self.loaded]

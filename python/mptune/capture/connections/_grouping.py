@@ -1,4 +1,4 @@
-"""Which subflows belong together: by the tokens of MP_JOIN and the keys of MP_CAPABLE."""
+"""Grouping of subflows into connections: by the tokens of MP_JOIN and the keys of MP_CAPABLE."""
 
 from __future__ import annotations
 

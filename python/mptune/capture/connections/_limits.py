@@ -1,4 +1,4 @@
-"""What captures cannot tell, by where they were taken, and what of them is not looked at."""
+"""Limits of captures, by where they were taken, and parts of them that are not looked at."""
 
 from __future__ import annotations
 

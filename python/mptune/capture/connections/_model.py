@@ -17,7 +17,7 @@ class Traffic(msgspec.Struct, kw_only=True):
     first_bytes : data that arrived on this subflow before it did on another one, in the subflow's order.
     unmapped : packets with payload without a place in the data.
     zero_windows : packets that advertised no window.
-    duplicate_acks : D-SACK, what the other end says it received twice (RFC 2883).
+    duplicate_acks : D-SACK, what the other end reports to have received twice (RFC 2883).
     rtt_ms, median_rtt_ms : from data to its acknowledgement, least and median, seen from the capture.
     lost, lost_bytes : that the other capture does not have.
     delay_ms, jitter_ms : least delay one way, if both have one clock, and how much longer 99 % take at most.
@@ -48,13 +48,13 @@ class Subflow(msgspec.Struct, kw_only=True):
     Attributes
     ----------
     client, server : address and port.
-    opened_by : "client" or "server"; None if the capture does not say.
+    opened_by : "client" or "server"; None if the capture does not show it.
     opened_s : its first packet, from the connection's first one.
     state : "initial", "joined", "refused", "unanswered", "not MPTCP" or "unknown".
-    backup : its opener asked for standby, or an MP_PRIO did later; None if the capture does not say.
+    backup : its opener asked for standby, or an MP_PRIO did later; None if the capture shows neither.
     address_id : of its opener.
     handshake_ms : round trip of the handshake, wherever it was captured.
-    taken_near : end near which it was captured; None between them, or if the capture does not say.
+    taken_near : end near which it was captured; None between them, or if the capture does not show it.
     close : how it ended.
     there, back : traffic from the client, and to it.
     """

@@ -26,7 +26,7 @@ _LENGTHS = (1 << _LENGTH_BITS) - 1
 
 
 def traffic(member: Member, number: int, end: int, direction: Direction) -> Traffic:
-    """What an end sent on a subflow.
+    """Data that an end sent on a subflow.
 
     Parameters
     ----------

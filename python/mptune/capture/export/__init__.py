@@ -113,7 +113,7 @@ def _blocks(trial: Trial, run: Run, standby: frozenset[str]) -> Iterator[bytes]:
         kinds = np.column_stack([of_record[index], left & (packets["options"][index] & MARKED > 0), comment])
         several, inverse = np.unique(kinds, axis=0, return_inverse=True)
         made = []
-        for number, (shape, congested, said) in enumerate(several.tolist()):
+        for number, (shape, congested, bits) in enumerate(several.tolist()):
             mine = np.flatnonzero(inverse.reshape(-1) == number)
             own = index[mine]
             rows = written.headers(
@@ -121,7 +121,7 @@ def _blocks(trial: Trial, run: Run, standby: frozenset[str]) -> Iterator[bytes]:
             )
             lengths = rows.shape[1] + packets["length"][own].astype("u4")
             made.append(
-                (mine, writing.packets(rows, lengths, times[chosen[mine]], interfaces[mine], _words(said)))
+                (mine, writing.packets(rows, lengths, times[chosen[mine]], interfaces[mine], _words(bits)))
             )
         yield _interleaved(made, len(chosen))
 
@@ -166,11 +166,11 @@ def _last_data(packets: Array) -> Array:
     return last
 
 
-def _words(said: int) -> str:
+def _words(bits: int) -> str:
     """The comment of packets: what became of them, and which options they had."""
-    fate = _LOST.get(FATES[said >> 8], "") if said >> 8 < len(FATES) else ""
+    fate = _LOST.get(FATES[bits >> 8], "") if bits >> 8 < len(FATES) else ""
     return "; ".join(
-        [*([fate] if fate else []), *(f"with {name}" for bit, name in _NOT_KEPT.items() if said & bit)]
+        [*([fate] if fate else []), *(f"with {name}" for bit, name in _NOT_KEPT.items() if bits & bit)]
     )
 
 

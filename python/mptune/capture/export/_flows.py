@@ -1,4 +1,4 @@
-"""What a recording does not have of its connection and headers need: addresses, ports, keys, first numbers.
+"""Values that headers need and a recording lacks: addresses, ports, keys, first numbers.
 
 All of it is derived from the trial's seed, so that the same trial gives the same file. Tokens, initial data
 sequence numbers and HMACs follow from the keys as RFC 8684 sections 3.1 and 3.2 have them.

@@ -18,7 +18,7 @@ Array = Any
 _MSS, _SCALE, _SACK_PERMITTED, _SACK, _MPTCP, _PAD = 2, 3, 4, 5, 30, 1
 #: Subtypes, as the byte in which they stand, and the flag DATA_FIN of DSS.
 _JOIN, _DSS, _DATA_FIN = 1 << 4, 2 << 4, 1 << 4
-#: What `options` of a record means: `crates/mptune-core/src/recording.rs`.
+#: Bits of a record's `options`: `crates/mptune-core/src/recording.rs`.
 CAPABLE, JOIN, DATA_FIN, MARKED = 1, 1 << 1, 1 << 4, 1 << 6
 #: Bytes of options that a header has room for.
 _ROOM = 40
@@ -29,7 +29,7 @@ _FULL_WINDOW = 2**16 - 1
 
 
 class Shape(NamedTuple):
-    """What packets of one shape have in common.
+    """Common properties of packets of one shape.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class Shape(NamedTuple):
 
 
 class Written(NamedTuple):
-    """What all packets need to know.
+    """Common data of all packets.
 
     Attributes
     ----------

@@ -2,7 +2,7 @@
 
 Formats: draft-ietf-opsawg-pcap (the header's magic number has byte order and resolution) and
 draft-ietf-opsawg-pcapng (sections of blocks, each with an interface list of its own). A file that is cut or
-damaged is read up to there, and `Reader.damage` then says where.
+damaged is read up to there, and `Reader.damage` is then the place.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _LATEST = 2**62
 
 
 class Interface(msgspec.Struct, frozen=True, kw_only=True):
-    """Where frames were captured.
+    """Interface on which frames were captured.
 
     Attributes
     ----------
@@ -133,7 +133,7 @@ class Reader:
     # ---- pcap ---------------------------------------------------------------------------------------
 
     def _pcap(self, head: bytes, order: str) -> _Walk:
-        """How to walk through the frames of a pcap whose header is this."""
+        """Walk through the frames of a pcap with this header."""
         magic, *_, link = struct.unpack(order + "IHHiIII", head)
         # The upper bits tell about frame check sequences.
         self.interfaces.append(Interface(link=link & 0xFFFF))

@@ -149,7 +149,7 @@ def segments(frames: Frames, interfaces: Sequence[Interface]) -> tuple[Segments,
 
 
 def _network(content: Array, start: Array, end: Array, links: Array) -> tuple[Array, Array]:
-    """Where the packet of the network begins in each frame, -1 if nothing is known there; and devices."""
+    """Offset of the network's packet in each frame, -1 if nothing is known there; and devices."""
     import numpy as np
 
     at, device = np.full(len(start), -1, "i8"), np.zeros(len(start), "u4")

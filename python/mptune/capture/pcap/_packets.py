@@ -29,7 +29,7 @@ _MOST_POINTS = 2**16
 _LARGEST = 64 * 2**30
 
 #: One packet. `way` 1 is against the end that `Ends` has first; `point` is where it was captured. Numbers of
-#: MPTCP are as they stand in DSS, and there if its flags say so; `options` has a bit for each subtype.
+#: MPTCP are as they stand in DSS, and there if its flags are set; `options` has a bit for each subtype.
 PACKET = [
     ("at", "<i8"),
     ("flow", "<u4"),
@@ -119,7 +119,7 @@ def read(*paths: Path) -> Packets:
 
 
 class _Reading:
-    """What has been read so far."""
+    """Packets read so far."""
 
     def __init__(self) -> None:
         self.tables: list[Any] = []

@@ -50,7 +50,7 @@ def _is_alone(gain: float | None, both: float, own: int, other: int) -> bool:
 
 
 def _brings(evidence: Evidence, which: Buffers) -> float | None:
-    """What one larger buffer brings, Mbit/s; None if it was not tried."""
+    """Gain of one larger buffer, Mbit/s; None if it was not tried."""
     now, one = evidence.basis, evidence.together(which, evidence.base)
     return None if now is None or one is None else one.mbps - now.mbps
 

@@ -7,7 +7,7 @@ from mptune.diagnosis.evidence import Evidence
 
 
 def find(evidence: Evidence, gaps: Gaps) -> Iterator[Finding]:
-    """The kernel says that it fell back; the other paths carry nothing."""
+    """The kernel reports that it fell back; the other paths carry nothing."""
     together = evidence.together()
     if together is None or not together.fallback:
         return

@@ -61,7 +61,7 @@ class Gaps(msgspec.Struct, frozen=True, kw_only=True):
         return float(getattr(self, word))
 
     def left(self, part: Part, found: Sequence[Finding]) -> float:
-        """What the causes that were found before leave of a part."""
+        """Remainder of a part after the causes that were found before."""
         return self.of(part) - sum(finding.mbps for finding in found if finding.part == part)
 
 

@@ -55,7 +55,7 @@ def find(evidence: Evidence, gaps: Gaps) -> Iterator[Finding]:
 
 
 def of_single_paths(evidence: Evidence, gaps: Gaps) -> float:
-    """What larger buffers bring to the paths alone: no other path is to blame for that."""
+    """Gain of the paths alone from larger buffers: no other path is to blame for that."""
     gain = 0.0
     for label in evidence.labels:
         now, large = evidence.alone(label), evidence.alone(label, "large")

@@ -65,7 +65,7 @@ class Losing(NamedTuple):
         if self.four_mbps is None:
             return self.idle
         if self.four_mbps < _LESS * one:
-            return self.idle  # too short a trial for slow starts: it says nothing
+            return self.idle  # too short a trial for slow starts: it proves nothing
         gap = self.potential_mbps - one
         return self.four_mbps >= _MORE * one or self.four_mbps - one >= _CLOSES * gap
 

@@ -18,7 +18,7 @@ from mptune.errors import TrialError
 from mptune.linux.sandbox.namespaces import STEP_S, Sites
 from mptune.linux.sandbox.processes import Child
 
-#: Where a fault that is found is described.
+#: Page that describes the faults found.
 PAGE = "docs/explanation/kernel-findings.md"
 #: Rule of three: no event in n trials, then its probability is below this over n, with 95 % confidence.
 RULE_OF_THREE = 3

@@ -2,7 +2,7 @@
 
 The rules are those of net/mptcp/pm_kernel.c and net/mptcp/pm.c (Linux 6.18 and 7.3; pm_netlink.c before
 6.16); each function names the kernel's. No time passes: what is in flight waits in a list, and an *order*
-says what arrives next. Packets on different paths may arrive in any order, so that one question can have
+decides what arrives next. Packets on different paths may arrive in any order, so that one question can have
 several outcomes (`mptune.linux.path_manager.prediction`).
 
 What is lost in silence keeps its place within the limit, as a SYN is repeated for minutes.

@@ -1,4 +1,4 @@
-"""What the kernel's path manager goes by: settings of one end, and the network between two."""
+"""Input of the kernel's path manager: settings of each end, and the network between the two."""
 
 import re
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ MOST = 8
 _LAMINAR, _MESH_ALONE = (6, 18), (7, 0)
 #: Name and value of the setting by which the kernel manages paths: since Linux 6.15, and before.
 KERNEL = (("net.mptcp.path_manager", "kernel"), ("net.mptcp.pm_type", "0"))
-#: Whether peers may join the address where connections begin: flag C of MP_CAPABLE (RFC 8684, section 3.1).
+#: Permission to join the address where connections begin: flag C of MP_CAPABLE (RFC 8684, section 3.1).
 JOINS = "net.mptcp.allow_join_initial_addr_port"
 ENABLED = "net.mptcp.enabled"
 
@@ -93,7 +93,7 @@ class End(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Network(msgspec.Struct, frozen=True, kw_only=True):
-    """What lies between two ends.
+    """Network between two ends.
 
     Attributes
     ----------

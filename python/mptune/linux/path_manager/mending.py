@@ -20,7 +20,7 @@ Keep = Literal["all", "planned"]
 
 
 class Mended(msgspec.Struct, frozen=True, kw_only=True):
-    """What to set, and what a connection then gets.
+    """Settings that mend a connection, and its subflows with them.
 
     Attributes
     ----------

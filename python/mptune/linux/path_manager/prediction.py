@@ -23,7 +23,7 @@ class Subflow(msgspec.Struct, frozen=True, kw_only=True, order=True):
 
 
 class Prediction(msgspec.Struct, frozen=True, kw_only=True):
-    """What a connection gets.
+    """Predicted subflows of a connection.
 
     Attributes
     ----------
@@ -112,7 +112,7 @@ def _announced_first(event: Event) -> bool:
 
 
 def _vain(event: Event) -> bool:
-    """What the server tries by itself, one round trip before a join of the client's can be complete."""
+    """True for attempts of the server alone, a round trip before the client's join can be complete."""
     return event.kind == "refused" or (event.kind == "arrives" and event.to.role == "client")
 
 
@@ -161,7 +161,7 @@ def _subflow(connection: Connection, join: Join) -> Subflow:
 
 
 def _refused(connection: Connection) -> dict[Pair, str]:
-    """Attempts that came to nothing; those of the client say more."""
+    """Attempts that came to nothing; those of the client take precedence."""
     found: dict[Pair, str] = {}
     for opener in ("client", "server"):
         for join in connection.attempts:

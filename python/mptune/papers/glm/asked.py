@@ -1,4 +1,4 @@
-"""Which of the two fits is asked for: the procedure of the study, or a model that is stated.
+"""Choice between the two fits: the procedure of the study, or a model that is stated.
 
 Both belong to one command, and each refuses the options of the other.
 """

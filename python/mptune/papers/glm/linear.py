@@ -89,7 +89,7 @@ class Mean(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Data(msgspec.Struct, frozen=True, kw_only=True):
-    """What a model is fitted to, all with one value per observation.
+    """Data of a fit, all with one value per observation.
 
     Attributes
     ----------

@@ -42,7 +42,7 @@ _POINTS = 501
 
 
 class Statement(msgspec.Struct, frozen=True, kw_only=True):
-    """What the user asks for, as written.
+    """Request of the user, as written.
 
     Attributes
     ----------
@@ -457,7 +457,7 @@ class _Worked:
     def _note_outside(self, numbers: Mapping[str, float], levels: Mapping[str, str]) -> None:
         """Note values outside the data."""
         if not self._at(levels).any():
-            self._note(f"No row has {_named(levels)} together: only the model says what holds there.")
+            self._note(f"No row has {_named(levels)} together: values there follow from the model alone.")
         for name, value in numbers.items():
             low, high = self._range(name, levels)
             at = f" with {_named(levels)}" if levels else ""

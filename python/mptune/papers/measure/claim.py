@@ -18,7 +18,7 @@ from mptune.trial.objectives import metric_of
 #: Use of a claim when scenarios are calibrated: to fit what was not published, or to judge the result.
 Part = Literal["fit", "judge"]
 
-#: How a statement is judged: a key of `mptune.papers.measure.rule.RULES`, which describes each.
+#: Rule that judges a statement: a key of `mptune.papers.measure.rule.RULES`, which describes each.
 Rule = Literal[
     "level",
     "ratio",
@@ -33,7 +33,7 @@ Rule = Literal[
     "chosen throughput",
 ]
 
-#: What is read from the runs of a point: their mean, or the distance of the largest from the smallest.
+#: Value that is read from the runs of a point: their mean, or the distance of the largest from the smallest.
 Take = Literal["mean", "spread"]
 
 

@@ -17,10 +17,10 @@ from mptune.papers.measure import _buffersizes, _glm, _mpcoa, _pathmgmt, _pcdc
 from mptune.papers.measure.claim import Answer, Claim, Factors, Point
 from mptune.topology import shipped
 
-#: How many names an error suggests.
+#: Number of names that an error suggests.
 _NEAR = 3
 
-#: What stands for every figure and table.
+#: Name of all figures and tables.
 ALL = "all"
 
 #: End of the names of calibrated scenarios.

@@ -1,4 +1,4 @@
-"""What was measured again as JSON, and the words that its tables and pages share."""
+"""Measured claims as JSON, and the words that their tables and pages share."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

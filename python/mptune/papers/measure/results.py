@@ -59,17 +59,17 @@ class Gain(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def counts(self) -> bool:
-        """Whether PCDC gains more than 5 % in print."""
+        """True if PCDC gains more than 5 % in print."""
         return self.printed > GAIN
 
     @property
     def has_sign(self) -> bool:
-        """Whether the measured change, in whole percent, has the printed sign."""
+        """True if the measured change, in whole percent, has the printed sign."""
         return self.measured is not None and _sign(self.measured) == _sign(self.printed)
 
 
 def is_result(claim: Claim) -> bool:
-    """Whether a claim judges, and belongs to its paper's section of results."""
+    """True if a claim judges, and belongs to its paper's section of results."""
     whole = claim.section.replace("-", ".").split(".")[0]
     return claim.part == "judge" and whole == SECTIONS[claim.paper]
 

@@ -44,7 +44,7 @@ from mptune.units import MIB, format_size
 
 Verdict = Literal["agrees", "half", "disagrees"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
-#: What a statement counts.
+#: Score of a statement by its verdict.
 SCORES: dict[Verdict, float] = {"agrees": 1.0, "half": 0.5, "disagrees": 0.0}
 
 #: Factors and shares of the rules: for "agrees", and for "half".
@@ -61,7 +61,7 @@ UNCHANGED, SMALL, ONE_SIZE = 1.05, 1.25, 2.0
 #: Least impact factor of a subflow that helps; of one that hurts it is the negative.
 HELPS = 0.05
 
-#: How far from the border of a good fit a fit on the other side may be.
+#: Largest distance from the border of a good fit for a fit on the other side.
 NEAR_R_SQUARED = 0.10
 
 #: Rounding of a logarithm: what is at a border is within it; and what stands for a throughput of zero.
@@ -85,7 +85,7 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Values(msgspec.Struct, frozen=True, kw_only=True):
-    """What was measured for a claim.
+    """Measurements for a claim.
 
     Attributes
     ----------
@@ -157,7 +157,7 @@ class _Look(msgspec.Struct, frozen=True):
 
     @property
     def printed_text(self) -> str:
-        """What is printed, where nothing was measured."""
+        """The printed value, where nothing was measured."""
         printed = self.statement.printed
         return "-" if printed is None else printed if isinstance(printed, str) else short(printed)
 
@@ -260,7 +260,7 @@ def direction(ratio: float) -> int:
 
 
 def _best(look: _Look) -> Outcome:
-    """Whether the first point is the best."""
+    """Test that the first point is the best."""
     first, *others = look.statement.of
     metric = look.claim.point(first).metric
     names = [*look.statement.against, *others, first]
@@ -271,7 +271,7 @@ def _best(look: _Look) -> Outcome:
 
 
 def _even(look: _Look) -> Outcome:
-    """How alike points are."""
+    """Test that points are alike, by their largest ratio."""
     values = [look.measured(name) for name in look.statement.of]
     apart = max(values) / max(min(values), _LEAST)
     measured = f"{short(min(values))} to {short(max(values))} {look.unit}"

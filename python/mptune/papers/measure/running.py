@@ -30,7 +30,7 @@ from mptune.units import MIB
 
 
 class MeasureOptions(Options, frozen=True, kw_only=True):
-    """How the claims are measured.
+    """Settings for measuring the claims.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class MeasureOptions(Options, frozen=True, kw_only=True):
 
 
 class Number(msgspec.Struct, frozen=True, kw_only=True):
-    """What the runs of a point gave.
+    """Result of a point's runs.
 
     Attributes
     ----------
@@ -125,7 +125,7 @@ def _stack(testbed: str, stack: Stack) -> Stack:
 
 
 def _configuration(point: Point, options: MeasureOptions) -> Configuration:
-    """What is run for a point."""
+    """Configuration of a point."""
     configuration = point.configuration
     configuration = msgspec.structs.replace(configuration, stack=_stack(options.testbed, configuration.stack))
     if options.duration_ns is not None and isinstance(configuration.workload, Bulk):

@@ -24,7 +24,7 @@ _COMPARED = 20
 #: A logarithmic axis has no 0, ms.
 _LEAST_MS = 1e-3
 
-#: Where every delay is.
+#: Command that writes every delay.
 _SERIES = "mptune campaign export --series"
 
 _HEADINGS = {
@@ -79,7 +79,7 @@ def delays(run: RunData, choices: Choices) -> Iterator[Section]:
 
 
 def _words(trial: TrialRow) -> Times:
-    """What the times of a trial's workload are called."""
+    """Names for the times of a trial's workload."""
     return TIMED[(trial.workload or {})["kind"]].judged_by
 
 

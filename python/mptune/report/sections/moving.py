@@ -110,7 +110,7 @@ def _section(
 
 
 def _short(name: str) -> str:
-    """What a configuration was confirmed as, or else all of it."""
+    """Role in which a configuration was confirmed; the whole name if it has none."""
     role, _, configuration = name.partition(": ")
     return role.capitalize() if configuration else name
 

@@ -78,7 +78,7 @@ def network(run: RunData, choices: Choices) -> Iterator[Section]:
 
 
 def _carried(answer: Answer) -> dict[str, Flow]:
-    """What paths carry now, if hosts use a single one, and as recommended; nothing if that is unknown."""
+    """Load of the paths now, if hosts use a single one, and as recommended; nothing if that is unknown."""
     beside = answer.baselines
     if beside is None or not any(beside.carried.values()):
         return {}

@@ -39,7 +39,7 @@ _LOW = 150
 #: The answer's name among the configurations that were confirmed with new seeds.
 _RECOMMENDED = "recommended"
 
-#: Where the whole series is.
+#: Command that writes the whole series.
 SERIES = "mptune campaign export --series"
 
 
@@ -242,7 +242,7 @@ def panorama(run: RunData, choices: Choices) -> Iterator[Section]:
 
 
 def _reach(rows: Rows) -> tuple[float, str]:
-    """Upper end of the axis, Mbit/s, and what to say of peaks above it.
+    """Upper end of the axis, Mbit/s, and a note on peaks above it.
 
     A step in which much of what had waited became deliverable may have twenty times the others' throughput.
     """

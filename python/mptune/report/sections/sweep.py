@@ -32,7 +32,7 @@ _FEW = 3
 #: Runs of a configuration that are drawn one by one; a page of 100,000 trials stays small.
 _MOST_RUNS = 150
 
-#: Where the path managers start in the palette: away from the congestion controls' first colours.
+#: Start of the path managers in the palette: away from the congestion controls' first colours.
 MANAGERS = 4
 
 

@@ -60,7 +60,7 @@ def _arrivals_s(seen: Observation) -> list[float]:
 
 
 def buffer(name: str, trial: TrialRow, seen: Observation) -> Rows:
-    """What is left to play, s, before and after the arrival of every segment, and when it is used up."""
+    """Playback buffer, s, before and after the arrival of every segment, and when it runs empty."""
     length_s = (trial.workload or {})["segment_ns"] / 1e9
     rows: Rows = []
     left_s = before_s = 0.0

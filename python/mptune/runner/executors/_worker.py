@@ -31,7 +31,7 @@ Outcome = tuple[Any, ...]
 
 
 def identity(testbed: str) -> str:
-    """What makes the results of a testbed: mptune (`_mptune`), and the kernel where it runs guests."""
+    """Identity of a testbed's results: mptune (`_mptune`), and the kernel where it runs guests."""
     if not testbeds.own_clock(testbed):
         return _mptune()
     try:

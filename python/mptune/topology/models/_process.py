@@ -1,4 +1,4 @@
-"""What models of links share: the moments of a drawn course, and random values with published quantiles.
+"""Common parts of link models: the moments of a drawn course, and random values with published quantiles.
 
 A model draws the course of a link for a while, relative to the link's own rate and delay; after that it
 repeats. The same seed draws the same course on every machine.
@@ -50,7 +50,7 @@ class Model(Effect, frozen=True, kw_only=True):
 
     @property
     def lasts_ns(self) -> int:
-        """How long a course is before it repeats."""
+        """Length of a course before it repeats."""
         raise NotImplementedError
 
 

@@ -59,7 +59,7 @@ class Starlink(Model, frozen=True, kw_only=True, tag="starlink", tag_field="kind
 
     @property
     def words(self) -> str:
-        """Where the dish is."""
+        """Model and place of the dish, in words."""
         return f"Starlink, {'on the move' if self.moving else 'with a free view'}, drawn for every seed"
 
     @property

@@ -43,7 +43,7 @@ class Wifi(Model, frozen=True, kw_only=True, tag="wifi", tag_field="kind"):
 
     @property
     def words(self) -> str:
-        """How busy it is."""
+        """Model and load, in words."""
         others = "among many stations" if self.busy else "nearly alone"
         return f"Wi-Fi, {others}, drawn for every seed"
 

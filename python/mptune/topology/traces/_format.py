@@ -1,4 +1,4 @@
-"""What a trace format declares, and what its file shares with those of other formats: numbers, times, CSV.
+"""Declaration of a trace format, and parts that all formats share: numbers, times, CSV.
 
 A format turns the text of a file into entries, each with the time and the values of one measurement. What is
 true of every trace (order, gaps, parts, links) is in `_recording`. Errors are ValueErrors with the line and
@@ -59,7 +59,7 @@ class Entry(NamedTuple):
 
 
 class Source(NamedTuple):
-    """What a format reads.
+    """Input of a format.
 
     Attributes
     ----------
@@ -188,7 +188,7 @@ def table(source: Source, lines_of: Sequence[str] = ()) -> Iterator[Row]:
 
     Parameters
     ----------
-    lines_of : columns that say which of several lines a row belongs to; a trace is of one.
+    lines_of : columns that tell which of several lines a row belongs to; a trace is of one.
 
     Raises
     ------

@@ -59,7 +59,7 @@ class Part(NamedTuple):
 
 
 class Recording(NamedTuple):
-    """What a trace has to say of an interface.
+    """Values of an interface in a trace.
 
     Attributes
     ----------
@@ -248,7 +248,7 @@ def typical_delay_ns(delays: Iterable[Series]) -> int:
 def schedule(
     rate: Recording | None, delay: Recording | None, loss: Recording | None, way: str
 ) -> Schedule | None:
-    """What recordings have to say of one link, together as long as the shortest of them."""
+    """Schedule of one link from its recordings, together as long as the shortest of them."""
     parts = [
         (field, recording, series[way])
         for field, recording, series in (

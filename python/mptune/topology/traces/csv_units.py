@@ -93,7 +93,7 @@ def _unit(name: str, text: str, units: dict[str, int]) -> int:
 
 FORMAT = Format(
     name="csv",
-    units="as its header says",
+    units="those of its header",
     source="the reference of topology files",
     recognises=_recognises,
     read=_read,

@@ -50,7 +50,7 @@ def _recognises(head: str) -> bool:
 def _read(source: Source) -> Iterator[Entry]:
     file = document(source.text, _File)
     if file.error is not None:
-        raise ValueError(f"expected a test that succeeded; iperf3 says {quoted(file.error)}")
+        raise ValueError(f"expected a test that succeeded; iperf3 reports {quoted(file.error)}")
     way, other = ("down", "up") if file.start.test_start.reverse else ("up", "down")
     for number, interval in enumerate(file.intervals, start=1):
         if interval.sum.omitted:

@@ -58,9 +58,9 @@ Timed = Messages | Requests | Page | OnOff | Video
 #: The same as a user writes them.
 Asked = Pattern | Asking | Browsing | Bursting | Watching
 
-#: What one connection can do.
+#: Workload of one connection.
 Single = Bulk | Transfer | Timed
-#: What is asked for of one connection, without the time that it lasts.
+#: Requested workload of one connection, without its duration.
 AskedSingle = Saturating | Sized | Asked
 
 

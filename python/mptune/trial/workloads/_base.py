@@ -18,7 +18,7 @@ PATIENCE_NS = 10_000_000_000
 LONG_PATIENCE_NS = 60_000_000_000
 #: Payload of a request for a page or an object, bytes: a line and some headers.
 REQUEST_BYTES = 400
-#: What a file with a list begins with.
+#: Mark before the name of a file with a list.
 FILE = "@"
 
 
@@ -59,7 +59,7 @@ class BaseWorkload(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
 
     @property
     def waiting_bytes(self) -> int | None:
-        """What can wait to be sent; None if that is not known, or everything."""
+        """Bytes that can wait to be sent; None if that is not known, or everything."""
         return None
 
     @property
@@ -123,11 +123,11 @@ class InPieces(BaseWorkload, frozen=True, kw_only=True):
         return f"{number} {self.judged_by.many}"
 
     def due(self, connections: int) -> dict[str, int]:
-        """How many are due, where that is known, for documents."""
+        """Number of pieces that are due, where that is known, for documents."""
         return {}
 
     def details(self, pieces: Sequence[Piece]) -> dict[str, list[float]]:
-        """What a document has of each piece beside its time."""
+        """Values of each piece in a document beside its time."""
         return {}
 
 
@@ -184,7 +184,7 @@ class Written(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
 
     @classmethod
     def halves(cls, text: str, rest: str | None) -> tuple[str, str, dict[str, int]]:
-        """What is in front of a slash and behind it, and the options that are named.
+        """Texts before and after a slash, and the options that are named.
 
         Raises
         ------

@@ -89,7 +89,7 @@ class Messages(InPieces, frozen=True, kw_only=True, tag="messages"):
 
     @property
     def waiting_bytes(self) -> int:
-        """What can wait to be sent: a message, and those of a standstill of 2 s."""
+        """Bytes that can wait to be sent: a message, and those of a standstill of 2 s."""
         return self.bytes + self.bytes * 2_000_000_000 // self.interval_ns
 
     @property
@@ -105,7 +105,7 @@ class Messages(InPieces, frozen=True, kw_only=True, tag="messages"):
         return f"{number}{of_all} messages of {units.format_size(self.bytes)}"
 
     def due(self, connections: int) -> dict[str, int]:
-        """How many are due."""
+        """Number of messages that are due."""
         return {"due": self.count * connections}
 
     def messages_in(self, payload: int) -> int:

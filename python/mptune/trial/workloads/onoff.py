@@ -34,7 +34,7 @@ def _while_on(kept: Record) -> float | None:
     return 8e3 * size / on_ns if on_ns else None
 
 
-#: What a connection carries while it has bursts to carry.
+#: Throughput of a connection while it has bursts to carry.
 WHILE_ON = Metric(
     name="throughput while on",
     word="on-off:throughput",
@@ -81,7 +81,7 @@ class OnOff(InPieces, frozen=True, kw_only=True, tag="on-off"):
 
     @property
     def waiting_bytes(self) -> int:
-        """What can wait to be sent: the largest, or three of the mean, which one in twenty exceeds alone."""
+        """Bytes that can wait to be sent: the largest burst, or three of the mean: 5 % are larger."""
         return max((size for _, size in self.listed), default=3 * self.mean_bytes)
 
     @property

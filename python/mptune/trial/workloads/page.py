@@ -57,7 +57,7 @@ class Page(InPieces, frozen=True, kw_only=True, tag="page"):
 
     @property
     def waiting_bytes(self) -> int:
-        """What can wait to be sent: all objects of a page."""
+        """Bytes that can wait to be sent: all objects of a page."""
         return max(self.page_bytes, self.objects * self.object_bytes)
 
     @property

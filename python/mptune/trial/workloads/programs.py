@@ -8,7 +8,7 @@ from mptune.trial.metrics import COMPLETION, THROUGHPUT
 from mptune.trial.workloads._base import BaseWorkload, Written
 from mptune.trial.workloads._criteria import Criteria
 
-#: How many they are.
+#: Number of programs.
 _ENDS = 2
 
 

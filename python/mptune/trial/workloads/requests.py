@@ -60,7 +60,7 @@ class Requests(InPieces, frozen=True, kw_only=True, tag="requests"):
 
     @property
     def waiting_bytes(self) -> int:
-        """What can wait to be sent: all responses at once."""
+        """Bytes that can wait to be sent: all responses at once."""
         return self.at_once * max(self.request_bytes, self.response_bytes, *self.response_sizes)
 
     @property

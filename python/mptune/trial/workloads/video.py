@@ -39,7 +39,7 @@ _MOST_BITRATES = 256
 
 
 class _Watched(NamedTuple):
-    """What one player played: bitrates, Mbit/s; start, stalls, and from the first segment to the last, s."""
+    """Playback of one player: bitrates, Mbit/s; start, stalls, and from the first segment to the last, s."""
 
     bitrates: list[float]
     highest: float
@@ -63,7 +63,7 @@ class _Watched(NamedTuple):
 
     @property
     def changes(self) -> int:
-        """How often the bitrate changes."""
+        """Number of changes of the bitrate."""
         return sum(before != after for before, after in itertools.pairwise(self.bitrates))
 
 
@@ -177,7 +177,7 @@ class Video(InPieces, frozen=True, kw_only=True, tag="video"):
 
     @property
     def waiting_bytes(self) -> int:
-        """What can wait to be sent: a segment."""
+        """Bytes that can wait to be sent: a segment."""
         return -(-self.ladder_bps[-1] * self.segment_ns // 8_000_000_000)
 
     @property

@@ -1,4 +1,4 @@
-//! What readers of the socket ask the service for, and what it answers.
+//! Requests of the socket's readers to the service, and its answers.
 
 use super::{Service, TICK_NS};
 use crate::daemon::error::Error;

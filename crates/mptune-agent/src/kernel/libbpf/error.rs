@@ -1,4 +1,4 @@
-//! What may go wrong with libbpf, and the most useful of its messages.
+//! Errors of libbpf, and the most useful of its messages.
 
 use std::ffi::{NulError, OsString, c_int};
 use std::io;

@@ -10,10 +10,10 @@ use serde::Serialize;
 use std::net::Ipv4Addr;
 use std::thread;
 
-/// What every kernel takes.
+/// Number of each that every kernel takes.
 pub const EVERY: u32 = 8;
 
-/// What the kernel takes.
+/// Largest numbers that the kernel takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Most {
     /// Endpoints of a network namespace.

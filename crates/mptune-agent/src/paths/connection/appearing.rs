@@ -78,7 +78,7 @@ impl Connection {
         self.leave(now_ns);
     }
 
-    /// What the host's addresses are good for is used.
+    /// Uses what the host's addresses have become good for.
     pub fn on_usable(&mut self, host: &dyn Hosting, now_ns: u64) {
         for address in
             self.appearing.as_mut().map(|one| std::mem::take(&mut one.back)).unwrap_or_default()
@@ -521,7 +521,7 @@ impl Connection {
     }
 }
 
-/// What was measured with one host is used with another that the policy is for: paths to the first of its
+/// Measurements with one host are used with another that the policy is for: paths to the first of its
 /// addresses lead to the only one that is known of this one, the others nowhere.
 fn readdress_all(assignment: &mut Assignment, remote: IpAddr) {
     let mut paths = assignment.paths.to_vec();

@@ -1,4 +1,4 @@
-//! Which paths a connection has between the places of its ends.
+//! Paths of a connection between the places of its ends.
 
 use super::Connection;
 use super::ends::{Local, Remote};

@@ -105,7 +105,7 @@ impl Ends {
     }
 }
 
-/// How many of the peer's announcements (ADD_ADDR) lead to subflows: some at once, and later one now and then. Each
+/// Number of the peer's announcements (ADD_ADDR) that lead to subflows: some at once, and later one now and then. Each
 /// makes this host send to an address that the peer chose.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Allowance {

@@ -1,7 +1,7 @@
 //! One kernel connection under a driver of the core: what happened goes in, what the kernel should do
 //! comes out.
 //!
-//! Where paths are not all known beforehand, `appearing` has what is special about that. It opens no socket
+//! If not all paths are known beforehand, `appearing` has what is special about that. It opens no socket
 //! and reads no clock. The driver (`mptune_core::pathmanager`), which the simulator
 //! also runs, decides which subflows there should be and in which role; this module translates its
 //! numbers to addresses and ports and back, and records what happened.

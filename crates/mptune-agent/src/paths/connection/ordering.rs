@@ -63,7 +63,7 @@ impl Connection {
         self.acts.push(Act::Create { subflow, pair, address_id, backup });
     }
 
-    /// What MP_JOIN calls an address of this host, usually by the number of its interface; 0 is that of the
+    /// Address ID of an address of this host in MP_JOIN, usually the number of its interface; 0 is that of the
     /// first subflow (RFC 8684 section 3.2).
     pub(super) fn address_id(&mut self, address: IpAddr, number: usize) -> Option<u8> {
         let wanted = u8::try_from(number + 1).unwrap_or(1);

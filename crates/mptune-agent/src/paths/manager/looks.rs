@@ -1,4 +1,4 @@
-//! What the manager learns by looking: glances at all connections, close looks at some, and samples.
+//! Looks of the manager: glances at all connections, close looks at some, and samples.
 
 use super::{GLANCE_NS, Manager};
 use crate::kernel::diag::{Families, Glance};

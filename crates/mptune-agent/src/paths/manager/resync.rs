@@ -238,7 +238,7 @@ impl Manager {
         }
     }
 
-    /// What was not known of a connection, with the roles and numbers that its subflows have; the whole of it if
+    /// Missing parts of a connection, with the roles and numbers that its subflows have; the whole of it if
     /// it was there before this, or if its events were lost.
     fn mend_unknown(&mut self, token: u32, there: There) -> Result<(), Error> {
         if !self.all && self.only != Some(token) || self.left_alone.contains(&token) {

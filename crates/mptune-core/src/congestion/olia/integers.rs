@@ -1,7 +1,7 @@
 //! OLIA's growth as the fork computes it (v0.9x kernels, `net/mptcp/mptcp_olia.c`): in whole 1/1024 of a segment, once for
 //! each ACK.
 //!
-//! What is smaller than a unit is lost, so windows stop growing: n equal subflows at 1024 / n^2 segments each, one at
+//! Growth of less than a unit is lost, so windows stop growing: n equal subflows at 1024 / n^2 segments each, one at
 //! 1024, and a subflow whose siblings carry nearly everything at once.
 
 use super::alpha::{Alpha, segments};
@@ -40,7 +40,7 @@ fn growth(cwnd: u64, alpha: Alpha, peers: Peers<'_>) -> i64 {
     }
 }
 
-/// What has grown since the window last changed.
+/// Growth since the window last changed.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Integers {
     units: i64,

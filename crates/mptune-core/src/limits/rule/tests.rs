@@ -15,7 +15,7 @@ struct Network {
 }
 
 impl Network {
-    /// What a buffer gives there, Mbit/s.
+    /// Throughput with a buffer there, Mbit/s.
     fn throughput(&self, buffer: Bytes) -> f64 {
         (buffer as f64 * 8e-6 / MEMORY / self.rtt_s).min(self.mbit_s)
     }

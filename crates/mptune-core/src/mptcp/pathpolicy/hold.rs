@@ -45,7 +45,7 @@ fn least_time(peer: &Peer) -> f64 {
     peer.min_rtt as f64 * rounds(peer)
 }
 
-/// What is remembered of a subflow.
+/// State of a subflow.
 #[derive(Debug, Clone, Copy, Default)]
 struct State {
     /// Largest delivery rates of this period and the last, segments per ns.
@@ -169,7 +169,7 @@ mod tests {
         Some(number / MILLISECOND as f64)
     }
 
-    /// What a policy sees of a subflow with no new sample of its rate, and a program that always has more.
+    /// View of a subflow with no new sample of its rate, and a program that always has more.
     fn view(subflows: &[Peer], own: usize, window: f64) -> View<'_> {
         View {
             subflows,

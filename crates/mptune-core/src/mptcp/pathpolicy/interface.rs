@@ -3,7 +3,7 @@
 use crate::congestion::Peer;
 use crate::units::Nanos;
 
-/// What a policy is told of a path; each policy goes by one of them, or by none.
+/// Parameters of a path; each policy goes by one of them, or by none.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Parameters {
     /// Its place in the order of the paths, the first 0; [`u32::MAX`] behind those that have one.

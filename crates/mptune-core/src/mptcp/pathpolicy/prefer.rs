@@ -17,7 +17,7 @@ use crate::units::Nanos;
 /// Equation 1: for how long the queue is looked at, in RTTs.
 const RTTS: Nanos = 2;
 
-/// What is remembered of a subflow.
+/// State of a subflow.
 #[derive(Debug, Clone, Copy)]
 struct State {
     rank: u32,

@@ -24,7 +24,7 @@ const ROOM: f64 = 1.0 / 8.0;
 const LEAST: f64 = 1.0 / 2.0;
 const MOST: f64 = 2.0;
 
-/// What is remembered of a subflow; rates are segments per ns.
+/// State of a subflow; rates are segments per ns.
 #[derive(Debug, Clone, Copy, Default)]
 struct State {
     weight: f64,
@@ -41,12 +41,12 @@ struct State {
 }
 
 impl State {
-    /// What it can do, for its weight.
+    /// Best rate, divided by its weight.
     fn able(&self) -> f64 {
         self.best[0].max(self.best[1]) / self.weight
     }
 
-    /// What it delivers, for its weight.
+    /// Average rate, divided by its weight.
     fn share(&self) -> f64 {
         self.average / self.weight
     }

@@ -1,4 +1,4 @@
-//! What a sender does when it begins again after a time without data (RFC 5681 section 4.1, Linux `tcp_cwnd_restart`).
+//! Restart of a sender after a time without data (RFC 5681 section 4.1, Linux `tcp_cwnd_restart`).
 
 use super::Sender;
 use crate::units::Nanos;

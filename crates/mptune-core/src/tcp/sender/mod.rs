@@ -221,7 +221,7 @@ impl Sender {
         }
     }
 
-    /// Whether reductions and pacing rates are of whole segments, as Linux counts them: with a window of a few segments, which
+    /// With `whole`, reductions and pacing rates are of whole segments, as Linux counts them: with a window of a few segments, which
     /// a program that waits for its next piece never lets grow, the parts that this simulator keeps make a difference.
     pub fn counting_whole(self, whole: bool) -> Self {
         Self { whole, ..self }

@@ -35,7 +35,7 @@ impl Sender {
         self.due = now + clock.rounded_up(wait);
     }
 
-    /// How long the timer still has, 0 if it is off, or due and about to expire with a coarse tick (Linux
+    /// Remaining time of the timer, 0 if it is off, or due and about to expire with a coarse tick (Linux
     /// `mptcp_timeout_from_subflow`).
     pub fn remaining(&self, now: Nanos) -> Nanos {
         let clock = self.timing.clock;

@@ -35,7 +35,7 @@ const DEFAULT_MOST: Bytes = 32 * 1024 * 1024;
 /// Segments with less payload do not make the window grow (Linux `tcp_event_data_recv`).
 const SMALL: u32 = 128;
 
-/// How the connection's share of payload in memory (Linux `scaling_ratio`) follows from those of its subflows.
+/// Rule by which the connection's share of payload in memory (Linux `scaling_ratio`) follows from its subflows'.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Share {
     /// That of the only subflow applies at once: plain TCP.

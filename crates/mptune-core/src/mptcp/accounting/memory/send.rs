@@ -83,7 +83,7 @@ pub struct SendMemory {
     newest_is_short: bool,
     /// Each segment that is not DATA_ACKed.
     segments: Ring<Extent>,
-    /// Where the program wrote while nothing waited to be handed over: fragments begin there (Linux
+    /// Positions of writes while nothing waited to be handed over: fragments begin there (Linux
     /// `mptcp_frag_can_collapse_to`, of the tail of what is pending). Those before `una` may be left.
     begins: VecDeque<Bytes>,
 }

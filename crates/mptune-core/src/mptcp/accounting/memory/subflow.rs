@@ -53,7 +53,7 @@ pub struct SubflowMemory {
     pub is_largest: bool,
     /// Its own `sk_rcvbuf`, once it grew with the connection's.
     pub grown: Option<Bytes>,
-    /// What was read in the RTT before its memory last grew (Linux `rcvq_space.space`); none before.
+    /// Bytes read in the RTT before its memory last grew (Linux `rcvq_space.space`); none before.
     pub space: Option<Bytes>,
     /// Its RTT at the receiver (Linux `rcv_rtt_est`); 0 before any data.
     pub rtt: Nanos,
