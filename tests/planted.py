@@ -122,8 +122,8 @@ FAULTS = (
     Fault(
         "a limit of the machine is lowered to what the answer needs",
         "python/mptune/apply/_settings.py",
-        "str(max(int(now), size))",
-        "str(size)",
+        "str(max(int(now), buffer_bytes))",
+        "str(buffer_bytes)",
         None,
         ("tests/apply/test_plan.py", "tests/apply/test_files.py"),
     ),

@@ -26,7 +26,7 @@ use crate::network::Family;
 use crate::pathmanager::{PathEnds, Policy, TransferSize};
 use crate::simulation::Simulation;
 use crate::transport::Transport;
-use crate::units::{MICROSECOND, MILLISECOND, Nanos};
+use crate::units::Nanos;
 use outcome::Span;
 
 impl TrialSpec {
@@ -109,7 +109,7 @@ impl TrialSpec {
         let multipath = self.protocol.rules().is_multipath();
         let mut options = ConnectionOptions {
             protocol: self.protocol,
-            controller: if self.olia_integers && multipath {
+            controller: if self.members.olia_integers && multipath {
                 controller.in_integers()
             } else {
                 controller
@@ -118,9 +118,7 @@ impl TrialSpec {
             // Without MPTCP it is the window algorithm alone, as in the kernel.
             path_policy: path_policy.filter(|_| multipath),
             path_parameters: vec![],
-            opportunistic: self.opportunistic,
-            ecn: self.ecn,
-            tso: self.tso,
+            members: self.members,
             workload: self.workload.drawn(self.seed),
             size,
             accounting,
@@ -130,8 +128,6 @@ impl TrialSpec {
             mss: self.segment(),
             initial_path: self.initial_path.unwrap_or_else(default),
             path_manager,
-            rto: [self.rto_min_us * MICROSECOND, self.rto_max_ms * MILLISECOND],
-            stale_loss_cnt: self.stale_loss_cnt,
             phase: self.phase_ns,
             bin: self.bin_ns,
             start: 0,

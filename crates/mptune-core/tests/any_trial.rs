@@ -124,7 +124,7 @@ prop_compose! {
         spec.pm = if is_tcp { "default" } else { pm }.into();
         (spec.scheduler, spec.accounting, spec.buffer_mode) =
             (scheduler.into(), accounting.into(), buffer_mode.into());
-        (spec.opportunistic, spec.tso, spec.ecn, spec.size_known) =
+        (spec.members.opportunistic, spec.members.tso, spec.members.ecn, spec.size_known) =
             (opportunistic, tso, ecn, size_known);
         (spec.family, spec.mss, spec.seed) = (family, mss, seed);
         if let Some(policy) = policy.filter(|_| scheduler == "kernel") {

@@ -1,6 +1,7 @@
 //! Segments that leave in bursts, as with segmentation offload and from the send queues of Linux.
 
 use crate::common::*;
+use mptune_core::mptcp::Members;
 use mptune_core::recording::RECORD_BYTES;
 use mptune_core::trial::{Outcome, Recording, TrialSpec};
 use mptune_core::units::{MILLISECOND, SECOND};
@@ -10,7 +11,8 @@ fn outcome(mbps: f64, rtt_ms: f64, packets: u64, tso: bool) -> Outcome {
     let mut bottleneck = link(mbps, rtt_ms / 2.0);
     bottleneck.queue_bytes = Some(packets * 1500);
     let spec = trial(disjoint(&[bottleneck]), "reno", 16 * MIB, 60);
-    run(&TrialSpec { tso, pm: "default".into(), ..spec })
+    let members = Members { tso, ..spec.members };
+    run(&TrialSpec { members, pm: "default".into(), ..spec })
 }
 
 #[test]

@@ -64,7 +64,7 @@ fn steady(link: LinkSpec, cc: &str, flows: usize, ecn: bool) -> Steady {
     let mut simulation = Simulation::<Connection>::new(&network, 1);
     for _ in 0..flows {
         let mut options = connection(cc, "default", 0, 0);
-        options.ecn = ecn;
+        options.members.ecn = ecn;
         simulation.connect(options);
     }
     let totals = |simulation: &Simulation<Connection>| {

@@ -1,6 +1,7 @@
 //! Many connections between the same two sites, of one workload or of several at once.
 
 use crate::common::*;
+use mptune_core::mptcp::Members;
 use mptune_core::network::NetworkSpec;
 use mptune_core::trial::{FailureKind, FlowOutcome, FlowSpec, Outcome, ScriptAction, TrialSpec};
 use mptune_core::units::{MILLISECOND, Nanos, SECOND};
@@ -47,7 +48,7 @@ fn linux(network: NetworkSpec, first: Workload, count: usize, beside: Vec<FlowSp
     TrialSpec {
         accounting: "linux".into(),
         scheduler: "kernel".into(),
-        tso: true,
+        members: Members { tso: true, ..Members::default() },
         workload: first,
         starts_ns: starts(count),
         beside,

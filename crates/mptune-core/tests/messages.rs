@@ -1,6 +1,7 @@
 //! Messages at fixed times against closed forms: an idle path delays each by its serialisation and propagation.
 
 use crate::common::*;
+use mptune_core::mptcp::Members;
 use mptune_core::network::NetworkSpec;
 use mptune_core::trial::{FailureKind, Outcome, ScriptAction, TrialSpec};
 use mptune_core::units::{MILLISECOND, Nanos, SECOND};
@@ -17,7 +18,7 @@ fn messages(network: NetworkSpec, accounting: &str, bytes: u64, interval_ns: Nan
     TrialSpec {
         accounting: accounting.into(),
         scheduler: if accounting == "linux" { "kernel" } else { "minrtt" }.into(),
-        tso: accounting == "linux",
+        members: Members { tso: accounting == "linux", ..Members::default() },
         workload: Workload::Messages(messages),
         ..trial(network, "cubic", MIB, 1)
     }

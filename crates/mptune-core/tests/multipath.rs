@@ -2,6 +2,7 @@
 //! withdrawal, standby subflows and take-over.
 
 use crate::common::*;
+use mptune_core::mptcp::Members;
 use mptune_core::network::{Family, NetworkSpec};
 use mptune_core::trial::{Outcome, ScriptAction, ScriptSpec, TrialSpec};
 use mptune_core::units::{Nanos, SECOND};
@@ -240,7 +241,8 @@ fn blest_and_ecf_avoid_the_blocking_that_minrtt_runs_into() {
 fn opportunistic_retransmission_and_penalisation_relieve_blocking() {
     // Raiciu et al., NSDI 2012, section 4.2.
     let plain = blocking_trial("minrtt");
-    let relieved = TrialSpec { opportunistic: true, ..plain.clone() };
+    let members = Members { opportunistic: true, ..plain.members };
+    let relieved = TrialSpec { members, ..plain.clone() };
     let (plain, relieved) = (run(&plain), run(&relieved));
     assert!(mbps(&relieved) > 1.2 * mbps(&plain), "{} to {}", mbps(&relieved), mbps(&plain));
     assert!(relieved.reinjected > 0);

@@ -96,7 +96,7 @@ fn ecn_takes_the_place_of_losses() {
         let managed = LinkSpec { aqm: Some(aqm.clone()), ..queued(link(20.0, 20.0), 40.0, 10.0) };
         let run_with = |ecn| {
             let mut spec = trial(disjoint(std::slice::from_ref(&managed)), "reno", 16 * MIB, 60);
-            spec.ecn = ecn;
+            spec.members.ecn = ecn;
             run(&spec)
         };
         let (marked, dropped) = (run_with(true), run_with(false));
@@ -261,7 +261,7 @@ proptest! {
     ) {
         let mut spec = transfer(trial(network, cc, MIB, 1), bytes);
         spec.seed = seed;
-        spec.ecn = ecn;
+        spec.members.ecn = ecn;
         within(&mut spec, 3600);
         let outcome = spec.run().expect("a valid trial");
         prop_assert_eq!(outcome.failed.as_deref(), None);

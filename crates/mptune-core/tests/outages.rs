@@ -102,7 +102,8 @@ fn what_waits_in_the_queue_of_a_slow_first_subflow_is_repeated_on_the_others() {
         let slow = queued(link(1.5, 6.0), 80.0, 1.0);
         let fast = queued(link(20.0, 20.0), 40.0, 1.0);
         let mut spec = trial(disjoint(&[slow, fast.clone(), fast.clone(), fast]), "cubic", MIB, 20);
-        (spec.accounting, spec.scheduler, spec.tso) = (accounting.into(), "kernel".into(), true);
+        (spec.accounting, spec.scheduler, spec.members.tso) =
+            (accounting.into(), "kernel".into(), true);
         spec.initial_path = Some(0);
         spec.workload = Workload::Transfer(Transfer { bytes: 1_800_000, deadline_ns: 20 * SECOND });
         run(&spec).completion_ns.expect("completes")

@@ -41,7 +41,7 @@ proptest! {
         let mut spec = transfer(trial(network, cc, segments * u64::from(MSS), 1), bytes);
         spec.pm = pm.into();
         spec.scheduler = scheduler.into();
-        spec.opportunistic = opportunistic;
+        spec.members.opportunistic = opportunistic;
         spec.seed = seed;
         within(&mut spec, 3600);
         let outcome = spec.run().expect("a valid trial");
@@ -151,7 +151,7 @@ proptest! {
         let mut spec = transfer(trial(network, cc, kib * 1024, 1), bytes);
         spec.scheduler = scheduler.into();
         spec.accounting = "linux".into();
-        spec.tso = tso;
+        spec.members.tso = tso;
         spec.seed = seed;
         for (path, from, length) in changes {
             let path = path % paths;
@@ -185,7 +185,7 @@ proptest! {
         let mut spec = transfer(trial(network, cc, segments * u64::from(mss), 1), bytes);
         spec.family = family;
         (spec.pm, spec.scheduler, spec.accounting) = (pm.into(), scheduler.into(), "linux".into());
-        (spec.opportunistic, spec.tso, spec.mss, spec.seed) = (opportunistic, tso, mss, seed);
+        (spec.members.opportunistic, spec.members.tso, spec.mss, spec.seed) = (opportunistic, tso, mss, seed);
         within(&mut spec, 3600);
         let outcome = spec.run().expect("a valid trial");
         if let Some(at) = outcome.stalled_ns {
@@ -227,7 +227,7 @@ proptest! {
         seed in any::<u64>(),
     ) {
         let mut spec = transfer(trial(network, cc, segments * u64::from(MSS), 1), bytes);
-        (spec.scheduler, spec.tso, spec.seed) = (scheduler.into(), true, seed);
+        (spec.scheduler, spec.members.tso, spec.seed) = (scheduler.into(), true, seed);
         within(&mut spec, 3600);
         let outcome = spec.run().expect("a valid trial");
         prop_assert!(complete(&outcome, bytes), "{:?}", outcome.failed);
@@ -273,7 +273,7 @@ proptest! {
     ) {
         let paths = network.paths.len();
         let mut spec = transfer(trial(network, "reno", 200_000, 1), 1_000_000);
-        (spec.pm, spec.scheduler, spec.tso, spec.seed) = (pm.into(), scheduler.into(), tso, seed);
+        (spec.pm, spec.scheduler, spec.members.tso, spec.seed) = (pm.into(), scheduler.into(), tso, seed);
         within(&mut spec, 3600);
         let at = |quarters: u64, path, action| ScriptSpec { at_ns: quarters * SECOND / 4, path, action };
         for (when, path, add) in changes {

@@ -1,6 +1,7 @@
 //! Requests and responses against closed forms: an idle path delays both by their serialisation and propagation.
 
 use crate::common::*;
+use mptune_core::mptcp::Members;
 use mptune_core::network::NetworkSpec;
 use mptune_core::trial::{FailureKind, ScriptAction, TrialSpec};
 use mptune_core::units::{MILLISECOND, Nanos, SECOND};
@@ -28,7 +29,7 @@ fn requests(network: NetworkSpec, accounting: &str, requests: Requests) -> Trial
     TrialSpec {
         accounting: accounting.into(),
         scheduler: if accounting == "linux" { "kernel" } else { "minrtt" }.into(),
-        tso: accounting == "linux",
+        members: Members { tso: accounting == "linux", ..Members::default() },
         workload: Workload::Requests(requests),
         ..trial(network, "cubic", MIB, 1)
     }

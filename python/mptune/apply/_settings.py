@@ -440,24 +440,24 @@ class _Maker:
         if not sends:
             yield sysctl("net.ipv4.tcp_moderate_rcvbuf", "1"), "Receive buffers grow by themselves."
 
-    def _at_least(self, name: str, size: int) -> str:
+    def _at_least(self, name: str, buffer_bytes: int) -> str:
         """A value that is only ever raised."""
         now = self._present.sysctls.get(name)
         if now is None:
             self.unread.append(name)
-            return f">={size}"
-        return str(max(int(now), size))
+            return f">={buffer_bytes}"
+        return str(max(int(now), buffer_bytes))
 
-    def _limit(self, name: str, size: int) -> str:
+    def _limit(self, name: str, buffer_bytes: int) -> str:
         """Smallest and first size as they are, none above the limit."""
         now = self._present.sysctls.get(name)
         if now is None:
             self.unread.append(name)
-            return f"* * {size}"
+            return f"* * {buffer_bytes}"
         if self._intent.raises:
-            size = max(size, int(now.split()[2]))
-        lower = [min(int(text), size) for text in now.split()[:2]]
-        return " ".join(map(str, (*lower, size)))
+            buffer_bytes = max(buffer_bytes, int(now.split()[2]))
+        lower = [min(int(text), buffer_bytes) for text in now.split()[:2]]
+        return " ".join(map(str, (*lower, buffer_bytes)))
 
 
 def _of_endpoint(abbr: str, row: Sequence[str], other: Site) -> str:

@@ -74,11 +74,11 @@ def _range(low: Decimal, high: Decimal, step: Decimal, *, text: str) -> Iterable
     return [low + i * step for i in range(count)]
 
 
-def _check(size: int) -> None:
-    if size < MSS:
-        raise ValueError(f"expected at least one segment ({MSS} B), found {format_size(size)}")
-    if size > _MAX_BYTES:
-        raise ValueError(f"expected at most {_MAX_BYTES // MIB} MiB, found {format_size(size)}")
+def _check(buffer_bytes: int) -> None:
+    if buffer_bytes < MSS:
+        raise ValueError(f"expected at least one segment ({MSS} B), found {format_size(buffer_bytes)}")
+    if buffer_bytes > _MAX_BYTES:
+        raise ValueError(f"expected at most {_MAX_BYTES // MIB} MiB, found {format_size(buffer_bytes)}")
 
 
 def _check_all(sizes: Sequence[int]) -> None:
@@ -91,8 +91,8 @@ def _check_all(sizes: Sequence[int]) -> None:
         raise ValueError("expected ascending sizes")
 
 
-def _formatted(size: int) -> str:
-    return format_size(size).replace(" ", "")
+def _formatted(buffer_bytes: int) -> str:
+    return format_size(buffer_bytes).replace(" ", "")
 
 
 def _all_shown(sizes: Sequence[int]) -> str:

@@ -36,7 +36,8 @@ class Member:
 class Members(msgspec.Struct, frozen=True, kw_only=True):
     """Behaviour of a stack; the defaults are those of upstream Linux.
 
-    Each field, a *member*, has the name that the core's `TrialSpec` has for it. A trial has them too.
+    Each field, a *member*, has the name that the core has for it (`mptcp/members.rs`; `mss` and what names an
+    algorithm are in its `TrialSpec`). A trial has them too.
 
     Attributes
     ----------

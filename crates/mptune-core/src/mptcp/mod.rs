@@ -8,6 +8,7 @@ pub mod accounting;
 mod connection;
 mod echoes;
 mod io;
+mod members;
 mod options;
 mod packet;
 pub mod pathpolicy;
@@ -21,7 +22,8 @@ mod subflow;
 
 pub use connection::Connection;
 pub use io::{Io, Timer};
-pub use options::{ConnectionOptions, STALE_LOSS_CNT, ScriptedAction, ScriptedEvent, USUAL_RTO};
+pub use members::Members;
+pub use options::{ConnectionOptions, ScriptedAction, ScriptedEvent};
 pub use packet::{Ack, Answered, Content, Mapping, Packet, Segment};
 pub use protocol::{Protocol, Rules};
 pub use subflow::{Subflow, Totals};

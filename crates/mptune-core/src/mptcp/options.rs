@@ -1,6 +1,7 @@
 //! The options of a connection, and its scripted events.
 
 use super::accounting::{Accounting, BufferMode, Release};
+use super::members::Members;
 use super::packet::{DATA_HEADER, HandshakeSizes};
 use super::pathpolicy::{self, Paces, Parameters};
 use super::protocol::Protocol;
@@ -11,11 +12,6 @@ use crate::tcp::pacing::Lengths;
 use crate::tcp::{Clock, Timing};
 use crate::units::{Bytes, Nanos};
 use crate::workload::Workload;
-
-/// Linux's bounds of the retransmission timeout.
-pub const USUAL_RTO: [Nanos; 2] = [Timing::EXACT.rto_min, Timing::EXACT.rto_max];
-/// Linux's `net.mptcp.stale_loss_cnt`.
-pub const STALE_LOSS_CNT: u32 = 4;
 
 /// A scripted change of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,16 +74,8 @@ pub struct ConnectionOptions {
     pub mss: u32,
     /// Path of the MP_CAPABLE handshake.
     pub initial_path: PathId,
-    /// Opportunistic retransmission and penalisation, as in the v0.9x kernels.
-    pub opportunistic: bool,
-    /// Segments leave in bursts, as with segmentation offload (TSO).
-    pub tso: bool,
-    /// Data is ECN-capable (RFC 3168).
-    pub ecn: bool,
-    /// Bounds of the retransmission timeout: least beyond the smoothed RTT, longest.
-    pub rto: [Nanos; 2],
-    /// Periods of the connection's timer after which a silent subflow is stale; 0 never.
-    pub stale_loss_cnt: u32,
+    /// The other members of its stack.
+    pub members: Members,
     /// Time by the clock of its hosts when it starts: the phase of their timers.
     pub phase: Nanos,
     /// Width of the bins of its series.
@@ -144,7 +132,7 @@ impl ConnectionOptions {
 
     /// The timers of its hosts.
     pub fn timing(&self) -> Timing {
-        let [rto_min, rto_max] = self.rto;
+        let [rto_min, rto_max] = self.members.rto();
         Timing { clock: self.clock(), rto_min, rto_max, pauses: self.workload.offers_pieces() }
     }
 
@@ -152,7 +140,7 @@ impl ConnectionOptions {
     /// hosts (`net/mptcp/protocol.c`, `__mptcp_set_timeout`), before that always `TCP_RTO_MIN`.
     pub fn usual_interval(&self) -> Nanos {
         match self.accounting {
-            Accounting::Linux(Release::Linux7) => self.rto[0],
+            Accounting::Linux(Release::Linux7) => self.members.rto()[0],
             _ => Timing::EXACT.rto_min,
         }
     }

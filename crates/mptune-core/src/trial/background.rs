@@ -5,8 +5,7 @@ use super::names;
 use crate::error::SpecError;
 use crate::mptcp::accounting::{Accounting, BufferMode};
 use crate::mptcp::{
-    ConnectionOptions, Protocol, STALE_LOSS_CNT, ScriptedAction, ScriptedEvent, USUAL_RTO,
-    scheduler,
+    ConnectionOptions, Members, Protocol, ScriptedAction, ScriptedEvent, scheduler,
 };
 use crate::network::{BackgroundSpec, Family, NetworkSpec};
 use crate::pathmanager;
@@ -66,11 +65,7 @@ fn connection(
         receive_buffer: BUFFER,
         mss,
         initial_path: flow.path,
-        opportunistic: false,
-        tso: false,
-        ecn: true,
-        rto: USUAL_RTO,
-        stale_loss_cnt: STALE_LOSS_CNT,
+        members: Members::default(),
         phase: 0,
         bin: BIN,
         start: flow.start_ns,

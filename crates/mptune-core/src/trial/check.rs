@@ -24,18 +24,7 @@ impl TrialSpec {
             "receive_buffer_bytes",
             self.receive_buffer_bytes.unwrap_or(self.buffer_bytes),
         )?;
-        if self.stale_loss_cnt > 255 {
-            let found = self.stale_loss_cnt;
-            return wrong("stale_loss_cnt", format!("expected 0 to 255, found {found}"));
-        }
-        if !(1_000..=1_000_000).contains(&self.rto_min_us) {
-            let found = self.rto_min_us;
-            return wrong("rto_min_us", format!("expected 1000 to 1000000, found {found}"));
-        }
-        if !(1_000..=120_000).contains(&self.rto_max_ms) {
-            let found = self.rto_max_ms;
-            return wrong("rto_max_ms", format!("expected 1000 to 120000, found {found}"));
-        }
+        self.members.validate()?;
         if !(1_000_000..=1_000_000_000).contains(&self.bin_ns) {
             return wrong("bin_ns", format!("expected 1 ms to 1 s, found {} ns", self.bin_ns));
         }

@@ -2,11 +2,11 @@
 
 use super::path_parameters::PathParameters;
 use super::script::ScriptSpec;
-use crate::mptcp::{Protocol, STALE_LOSS_CNT, USUAL_RTO};
+use crate::mptcp::{Members, Protocol};
 use crate::network::{Family, NetworkSpec};
 use crate::pathmanager::{OptionMap, PathId};
 use crate::transport::BIN;
-use crate::units::{Bytes, MICROSECOND, MILLISECOND, Nanos};
+use crate::units::{Bytes, Nanos};
 use crate::workload::Workload;
 use serde::Deserialize;
 
@@ -38,28 +38,9 @@ pub struct TrialSpec {
     pub cc: String,
     /// Scheduler.
     pub scheduler: String,
-    /// Opportunistic retransmission and penalisation, as in the v0.9x kernels.
-    #[serde(default)]
-    pub opportunistic: bool,
-    /// OLIA grows in whole 1/1024 of a segment for each ACK, as in the v0.9x kernels.
-    #[serde(default)]
-    pub olia_integers: bool,
-    /// Data is ECN-capable (RFC 3168); on by default, as in the papers.
-    #[serde(default = "yes")]
-    pub ecn: bool,
-    /// Segments leave in bursts, as with segmentation offload.
-    #[serde(default)]
-    pub tso: bool,
-    /// Silent periods after which a subflow is stale, with a kernel's accounting; 0 never (Linux
-    /// `net.mptcp.stale_loss_cnt`).
-    #[serde(default = "stale_loss_cnt")]
-    pub stale_loss_cnt: u32,
-    /// Least retransmission timeout beyond the smoothed RTT, microseconds (Linux `net.ipv4.tcp_rto_min_us`).
-    #[serde(default = "rto_min_us")]
-    pub rto_min_us: u64,
-    /// Longest retransmission timeout, milliseconds (Linux `net.ipv4.tcp_rto_max_ms`).
-    #[serde(default = "rto_max_ms")]
-    pub rto_max_ms: u64,
+    /// Members of the stack that are switches and numbers, each a key beside the others.
+    #[serde(flatten)]
+    pub members: Members,
     /// Accounting of the buffer's bytes: "payload", or "linux" for socket memory as the kernel counts it.
     #[serde(default = "payload")]
     pub accounting: String,
@@ -116,18 +97,6 @@ fn one() -> Vec<Nanos> {
 
 fn yes() -> bool {
     true
-}
-
-fn stale_loss_cnt() -> u32 {
-    STALE_LOSS_CNT
-}
-
-fn rto_min_us() -> u64 {
-    USUAL_RTO[0] / MICROSECOND
-}
-
-fn rto_max_ms() -> u64 {
-    USUAL_RTO[1] / MILLISECOND
 }
 
 fn fixed() -> String {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::mptcp::accounting::Miscount;
-use crate::mptcp::{Ack, Answered, Content, Mapping, Packet, Segment};
+use crate::mptcp::{Ack, Answered, Content, Mapping, Members, Packet, Segment};
 use crate::network::{LinkSpec, NetworkSpec, PathSpec};
 use crate::units::SECOND;
 
@@ -123,4 +123,41 @@ fn the_receive_buffer_can_be_another_one() {
     assert!(took(Some(5_000)) > 2 * took(None));
     let small = TrialSpec { receive_buffer_bytes: Some(100), ..spec };
     assert_eq!(small.run().expect_err("less than a segment").key, "receive_buffer_bytes");
+}
+
+#[test]
+fn members_of_the_stack_are_keys_beside_the_others_and_no_other_key_is_known() {
+    let read = |more: serde_json::Value| {
+        let mut trial = serde_json::json!({
+            "network": {"links": [], "paths": []}, "pm": "default", "cc": "reno", "scheduler": "minrtt",
+            "buffer_bytes": 200_000, "mss": 1448, "seed": 1, "workload": {"kind": "bulk", "duration_ns": SECOND},
+        });
+        let keys = trial.as_object_mut().expect("an object");
+        keys.extend(more.as_object().expect("an object").clone());
+        serde_json::from_value::<TrialSpec>(trial)
+    };
+    assert_eq!(read(serde_json::json!({})).expect("a trial").members, Members::default());
+    let given = read(serde_json::json!({"tso": true, "ecn": false, "rto_min_us": 5_000}));
+    let expected = Members { tso: true, ecn: false, rto_min_us: 5_000, ..Members::default() };
+    assert_eq!(given.expect("a trial").members, expected);
+    assert_eq!(expected.rto(), [SECOND / 200, 120 * SECOND]);
+    let refused = |more| read(more).expect_err("no trial").to_string();
+    assert!(refused(serde_json::json!({"tsoo": true})).contains("unknown field `tsoo`"));
+    assert!(refused(serde_json::json!({"members": {}})).contains("unknown field `members`"));
+    assert!(refused(serde_json::json!({"tso": 1})).contains("expected a boolean"));
+}
+
+#[test]
+fn a_member_out_of_its_bounds_is_refused_by_its_key() {
+    let refused = |members| {
+        let error = TrialSpec { members, ..spec("linux") }.run().expect_err("refused");
+        (error.key, error.expected)
+    };
+    let usual = Members::default();
+    let (key, expected) = refused(Members { stale_loss_cnt: 256, ..usual });
+    assert_eq!((&*key, &*expected), ("stale_loss_cnt", "expected 0 to 255, found 256"));
+    let (key, expected) = refused(Members { rto_min_us: 999, ..usual });
+    assert_eq!((&*key, &*expected), ("rto_min_us", "expected 1000 to 1000000, found 999"));
+    let (key, expected) = refused(Members { rto_max_ms: 120_001, ..usual });
+    assert_eq!((&*key, &*expected), ("rto_max_ms", "expected 1000 to 120000, found 120001"));
 }

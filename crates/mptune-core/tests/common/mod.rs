@@ -6,7 +6,7 @@ pub mod drawn;
 
 use mptune_core::congestion::Controller;
 use mptune_core::mptcp::accounting::{Accounting, BufferMode};
-use mptune_core::mptcp::{ConnectionOptions, Protocol, STALE_LOSS_CNT, USUAL_RTO, scheduler};
+use mptune_core::mptcp::{ConnectionOptions, Members, Protocol, scheduler};
 use mptune_core::network::{Family, LinkSpec, NetworkSpec, PathSpec};
 use mptune_core::pathmanager::{OptionMap, Policy, TransferSize};
 use mptune_core::transport::BIN;
@@ -123,10 +123,7 @@ pub fn trial(network: NetworkSpec, cc: &str, buffer_bytes: u64, seconds: u64) ->
         pm: "fullmesh".into(),
         cc: cc.into(),
         scheduler: "minrtt".into(),
-        opportunistic: false,
-        olia_integers: false,
-        ecn: true,
-        tso: false,
+        members: Members::default(),
         accounting: "payload".into(),
         buffer_mode: "fixed".into(),
         buffer_bytes,
@@ -140,9 +137,6 @@ pub fn trial(network: NetworkSpec, cc: &str, buffer_bytes: u64, seconds: u64) ->
         starts_ns: vec![0],
         beside: vec![],
         size_known: true,
-        stale_loss_cnt: STALE_LOSS_CNT,
-        rto_min_us: 200_000,
-        rto_max_ms: 120_000,
         phase_ns: 0,
         bin_ns: BIN,
         script: vec![],
@@ -199,9 +193,7 @@ pub fn connection(cc: &str, pm: &str, initial_path: usize, start: Nanos) -> Conn
         scheduler: scheduler::Policy::new("minrtt").expect("known scheduler"),
         path_policy: None,
         path_parameters: vec![],
-        opportunistic: false,
-        ecn: true,
-        tso: false,
+        members: Members::default(),
         accounting: Accounting::Payload,
         buffer_mode: BufferMode::Fixed,
         path_manager: Policy::new(pm, &OptionMap::new(), 1).expect("known path manager"),
@@ -211,8 +203,6 @@ pub fn connection(cc: &str, pm: &str, initial_path: usize, start: Nanos) -> Conn
         receive_buffer: 32 * MIB,
         mss: MSS,
         initial_path,
-        rto: USUAL_RTO,
-        stale_loss_cnt: STALE_LOSS_CNT,
         phase: 0,
         bin: BIN,
         start,

@@ -22,15 +22,18 @@ def _sizes(lower: tuple[int, int], limit: int) -> str:
     return " ".join(str(min(size, limit)) for size in (*lower, limit))
 
 
-def buffer_limits(limit: int, receive_limit: int | None = None) -> dict[str, str]:
-    """Settings with which buffers that no program sets grow up to `limit` bytes.
+def buffer_limits(buffer_bytes: int, receive_buffer_bytes: int | None = None) -> dict[str, str]:
+    """Settings with which buffers that no program sets grow up to `buffer_bytes`.
 
     Parameters
     ----------
-    receive_limit : of receive buffers, where it is another one.
+    receive_buffer_bytes : of receive buffers, where it is another limit.
     """
-    receive = limit if receive_limit is None else receive_limit
-    return {"net.ipv4.tcp_rmem": _sizes(_RECEIVE, receive), "net.ipv4.tcp_wmem": _sizes(_SEND, limit)}
+    received = buffer_bytes if receive_buffer_bytes is None else receive_buffer_bytes
+    return {
+        "net.ipv4.tcp_rmem": _sizes(_RECEIVE, received),
+        "net.ipv4.tcp_wmem": _sizes(_SEND, buffer_bytes),
+    }
 
 
 #: By name, as sysctl(8) prints them; values as the files hold them.

@@ -18,6 +18,7 @@ mod transmitting;
 
 use super::accounting::{Accounting, Miscount, ReceiveBuffer, SendBuffer};
 use super::io::Io;
+use super::members::Members;
 use super::options::ConnectionOptions;
 use super::packet::Ack;
 use super::scheduler::Style;
@@ -56,12 +57,8 @@ pub struct DataSender {
     /// Timers of the connection-level retransmission and of the application, under Linux accounting.
     timers: Option<Timers>,
     fails_at_timeout: bool,
-    /// Silent periods after which a subflow is stale (Linux `net.mptcp.stale_loss_cnt`); 0 never.
-    stale_loss_cnt: u32,
     is_multipath: bool,
-    opportunistic: bool,
-    tso: bool,
-    ecn: bool,
+    members: Members,
     /// The congestion control or the path policy asks for delivery-rate samples.
     rate_samples: bool,
     /// Bytes before the payload of a packet, over IPv4.
@@ -104,10 +101,7 @@ impl DataSender {
             blocking: Blocking::new(),
             timers: Timers::new(number, options, io),
             fails_at_timeout,
-            stale_loss_cnt: options.stale_loss_cnt,
-            opportunistic: options.opportunistic,
-            tso: options.tso,
-            ecn: options.ecn,
+            members: options.members,
             rate_samples: options.controller.rate_samples() || options.path_policy.is_some(),
             header: options.header(),
             lengths: options.lengths(),

@@ -71,7 +71,7 @@ impl DataSender {
     fn on_blocked(&mut self, io: &mut Io, subflows: &mut [Subflow], ready: u64, limit: Seq) {
         self.note_app_limited(subflows, ready);
         self.note_blocked(io.now, limit);
-        if self.opportunistic && self.buffer.has_more(limit) {
+        if self.members.opportunistic && self.buffer.has_more(limit) {
             self.unblock(io, subflows, ready);
         }
     }

@@ -61,7 +61,7 @@ impl DataSender {
 
     /// Marks a stale subflow as failing if there is a better one. True if it did.
     fn give_up_stale(&mut self, subflows: &mut [Subflow], id: SubflowId) -> bool {
-        let limit = self.stale_loss_cnt;
+        let limit = self.members.stale_loss_cnt;
         let subflow = &subflows[id];
         if !subflow.alive() || limit == 0 || subflow.stale_count <= limit {
             return false;

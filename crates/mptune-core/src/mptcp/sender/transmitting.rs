@@ -85,7 +85,7 @@ impl DataSender {
             seq,
             mapping,
             // RFC 3168 section 6.1.5: retransmissions are not ECN-capable.
-            ecn_capable: new && (self.ecn || subflow.sender.ecn_per_segment()),
+            ecn_capable: new && (self.members.ecn || subflow.sender.ecn_per_segment()),
             congestion_experienced: false,
             reduced: new && subflow.sender.take_ecn_signal(),
             pushed,
@@ -195,8 +195,8 @@ impl DataSender {
             paces.apply(id, peer);
         }
         let pulls = self.scheduling.style != Style::Push;
-        let room =
-            subflow.sender.ready(now) && !(self.tso && pulls && self.defers(now, subflow, id));
+        let room = subflow.sender.ready(now)
+            && !(self.members.tso && pulls && self.defers(now, subflow, id));
         self.scheduling.set_room(id, room);
     }
 }
