@@ -1,5 +1,6 @@
 """A policy and its paths as the agent receives them: labels become numbers, paths get their addresses."""
 
+import msgspec
 import pytest
 
 from mptune.errors import InputError
@@ -49,6 +50,16 @@ def test_the_agent_gets_paths_by_their_numbers():
 def test_a_path_that_is_not_there_is_named_with_those_that_are(tell):
     with pytest.raises(InputError, match=r"path manager: active: .*0-0, 0-1, 1-0, 1-1.*'9-9'"):
         tell(pcdc(active=("9-9",)))
+
+
+def test_the_agent_knows_which_paths_are_metered(network):
+    metered = msgspec.structs.replace(network.paths[0].local, metered=True)
+    first = msgspec.structs.replace(network.paths[0], local=metered)
+    topology = msgspec.structs.replace(network, paths=(first, *network.paths[1:]))
+    assigned = Assignment(pm="reserve", paths=kernel_paths(topology, addresses.interfaces(network)))
+    document = assignment.document(assigned)
+    assert [path.get("metered", False) for path in document["paths"]] == [True, False, False]
+    assert assignment.start(assigned, "A-X").initial_path == "B-X"
 
 
 def test_what_an_assignment_cannot_be_is_named():

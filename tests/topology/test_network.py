@@ -22,6 +22,13 @@ def test_paths_share_the_access_links_of_their_interfaces_only(changed: Change) 
     assert set(reverse1) & set(reverse2) == {names.index("B 3 up")}
 
 
+def test_a_path_is_metered_if_one_of_its_interfaces_is(changed: Change) -> None:
+    topology = changed(('abbr = "1"\n', 'abbr = "1"\nmetered = true\n'))
+    metered = [path["label"] for path in topology.network()["paths"] if path.get("metered")]
+    assert metered == [path.label for path in topology.paths if path.local_index == 0]
+    assert len(metered) < len(topology.paths)
+
+
 def test_links_carry_the_numbers_of_their_direction(changed: Change) -> None:
     topology = changed()
     links = {link["name"]: link for link in topology.network()["links"]}

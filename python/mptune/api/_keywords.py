@@ -24,6 +24,8 @@ class _PathManagerKeywords(TypedDict, total=False):
     active: Many | None
     standby_order: Many | None
     class_bytes: Many | None
+    above: int | None
+    after: int | None
 
 
 class _PathKeywords(TypedDict, total=False):

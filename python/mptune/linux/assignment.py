@@ -18,7 +18,7 @@ from mptune.topology import FAMILIES, Topology
 SATURATED = 2**64 - 1
 
 
-class KernelPath(msgspec.Struct, frozen=True, kw_only=True):
+class KernelPath(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A path with its addresses.
 
     Attributes
@@ -26,12 +26,14 @@ class KernelPath(msgspec.Struct, frozen=True, kw_only=True):
     label : as in the topology.
     local, remote : numbers of its interfaces at the two sites.
     pairs : its local and remote address, as the sender sees them, for each address family.
+    metered : data over it are paid for.
     """
 
     label: str
     local: int
     remote: int
     pairs: tuple[tuple[str, str], ...]
+    metered: bool = False
 
 
 class Assignment(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,7 +88,9 @@ def start(assignment: Assignment, default: str) -> Start:
     ------
     InputError : no such policy or path, or an option that the policy does not have.
     """
-    ends = [{"local": path.local, "remote": path.remote} for path in assignment.paths]
+    ends = [
+        {"local": path.local, "remote": path.remote, "metered": path.metered} for path in assignment.paths
+    ]
     number = assignment.number(default, "initial path")
     options, paths = msgspec.json.encode(_numbered(assignment)), msgspec.json.encode(ends)
     try:
@@ -132,6 +136,7 @@ def kernel_paths(
                 named["remote"][path.remote_index],
                 families if path.family is None else (path.family,),
             ),
+            metered=path.metered,
         )
         for path in topology.paths
     )

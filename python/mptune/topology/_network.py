@@ -122,14 +122,18 @@ def _routes(sender: Site, receiver: Site, paths: Sequence[Path]) -> list[dict[st
         local, remote = 2 * path.local_index, receiver_base + 2 * path.remote_index
         core = core_base + 2 * numbers[path.crosses]
         crossed = [core_base + 2 * numbers[segment.name] for segment in path.shared]
-        route = {
+        route: dict[str, Any] = {
             "label": path.label,
             "local": path.local_index,
             "remote": path.remote_index,
             "forward": [local, *crossed, core, remote + 1],
             "reverse": [remote, core + 1, *(one + 1 for one in reversed(crossed)), local + 1],
         }
-        routes.append(route if path.family is None else route | {"family": path.family})
+        if path.family is not None:
+            route["family"] = path.family
+        if path.metered:
+            route["metered"] = True
+        routes.append(route)
     return routes
 
 

@@ -183,6 +183,11 @@ class Path(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Part of the RTT outside its own segment: of access links and shared segments."""
         return around_ns(self.local, self.remote, self.shared)
 
+    @property
+    def metered(self) -> bool:
+        """True if data over one of its interfaces are paid for."""
+        return self.local.metered or self.remote.metered
+
     def meets(self, other: "Path") -> bool:
         """True if the two have an interface or a shared segment in common."""
         mine, theirs = ({one.name for one in path.shared} for path in (self, other))

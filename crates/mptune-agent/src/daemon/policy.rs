@@ -149,7 +149,7 @@ impl Plan {
         let daemon = whole.table("daemon")?.unwrap_or(&none);
         let known = ["mode", "socket", "metrics", "keep_endpoints", "interfaces"];
         let daemon = Table::new(file, "daemon", daemon, &known)?;
-        let interfaces = devices(&daemon, None)?;
+        let interfaces = devices(&daemon, "interfaces", None)?;
         let remeasure = match whole.table("remeasure")? {
             Some(values) => Some(Remeasure::read(file, values)?),
             None => None,
@@ -238,11 +238,15 @@ fn metrics(daemon: &Table<'_>) -> Result<Option<SocketAddr>, Error> {
     web::address(text).map(Some).map_err(|error| daemon.wrong("metrics", error.to_string()))
 }
 
-/// Names of devices, all of which must be among `allowed` if that is given.
-fn devices(table: &Table<'_>, allowed: Option<&[String]>) -> Result<Option<Vec<String>>, Error> {
-    let Some(names) = table.texts("interfaces")? else { return Ok(None) };
+/// Names of devices under a key, all of which must be among `allowed` if that is given.
+fn devices(
+    table: &Table<'_>,
+    key: &str,
+    allowed: Option<&[String]>,
+) -> Result<Option<Vec<String>>, Error> {
+    let Some(names) = table.texts(key)? else { return Ok(None) };
     let wrong = |index: usize, name: &str, expected: &str| {
-        table.wrong(&format!("interfaces[{index}]"), format!("expected {expected}, found {name:?}"))
+        table.wrong(&format!("{key}[{index}]"), format!("expected {expected}, found {name:?}"))
     };
     for (index, name) in names.iter().enumerate() {
         let strange = |byte: u8| byte.is_ascii_whitespace() || byte == b'/' || byte == 0;
@@ -294,7 +298,7 @@ fn rules(whole: &Table<'_>, interfaces: Option<&[String]>) -> Result<Vec<Rule>, 
 }
 
 /// The keys that every policy may have.
-const KEYS: [&str; 6] = ["policy", "run", "options", "interfaces", "announce", "open"];
+const KEYS: [&str; 7] = ["policy", "run", "options", "interfaces", "metered", "announce", "open"];
 
 impl Rule {
     fn named(
@@ -343,7 +347,8 @@ impl Rule {
         interfaces: Option<&[String]>,
     ) -> Result<Self, Error> {
         let terms = Terms {
-            interfaces: devices(table, interfaces)?,
+            interfaces: devices(table, "interfaces", interfaces)?,
+            metered: devices(table, "metered", interfaces)?.unwrap_or_default(),
             announce: table.flag("announce")?,
             open_accepted: table
                 .word("open", &[("own", false), ("always", true)])?

@@ -41,6 +41,9 @@ pub struct KernelPath {
     pub remote: usize,
     /// The sender's and the receiver's address, at most once per address family.
     pub pairs: Vec<(IpAddr, IpAddr)>,
+    /// Data over it are paid for.
+    #[serde(default)]
+    pub metered: bool,
 }
 
 impl KernelPath {
@@ -48,7 +51,7 @@ impl KernelPath {
     pub fn ends(&self) -> PathEnds {
         let six = self.pairs.first().is_some_and(|(local, _)| local.is_ipv6());
         let family = if six { Family::Ipv6 } else { Family::Ipv4 };
-        PathEnds { local: self.local, remote: self.remote, family }
+        PathEnds { local: self.local, remote: self.remote, family, metered: self.metered }
     }
 }
 
@@ -89,6 +92,8 @@ pub struct Assignment {
 pub struct Terms {
     /// The devices whose addresses it uses; none for all.
     pub interfaces: Option<Vec<String>>,
+    /// The devices over which data are paid for.
+    pub metered: Vec<String>,
     /// This host's other addresses are announced to peers that connect (ADD_ADDR).
     pub announce: bool,
     /// Subflows are also opened on connections that the peer opened.

@@ -109,6 +109,9 @@ pub struct PathSpec {
     /// IP version; none is the trial's.
     #[serde(default)]
     pub family: Option<Family>,
+    /// Data over one of the interfaces are paid for, which path managers may ask.
+    #[serde(default)]
+    pub metered: bool,
 }
 
 /// The whole network between two sites.

@@ -58,6 +58,7 @@ fn path(forward: &[usize], reverse: &[usize]) -> PathSpec {
         forward: forward.into(),
         reverse: reverse.into(),
         family: None,
+        metered: false,
     }
 }
 

@@ -25,6 +25,9 @@ pub struct PathEnds {
     /// Family of the addresses at both ends.
     #[serde(default)]
     pub family: Family,
+    /// Data over one of the interfaces are paid for.
+    #[serde(default)]
+    pub metered: bool,
 }
 
 impl PathEnds {
@@ -34,6 +37,7 @@ impl PathEnds {
             local: path.local,
             remote: path.remote,
             family: path.family.unwrap_or(family),
+            metered: path.metered,
         };
         network.paths.iter().map(ends).collect()
     }

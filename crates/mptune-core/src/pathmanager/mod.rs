@@ -18,6 +18,7 @@ mod manager;
 pub mod ndiffports;
 mod options;
 pub mod pcdc;
+pub mod reserve;
 #[cfg(test)]
 pub(crate) mod testing;
 
@@ -117,4 +118,5 @@ path_managers! {
     "binder" => Binder(binder::Binder),
     "pcdc" => Pcdc(pcdc::Pcdc),
     "guard" => Guard(guard::Guard),
+    "reserve" => Reserve(reserve::Reserve),
 }

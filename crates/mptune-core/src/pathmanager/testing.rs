@@ -36,7 +36,7 @@ fn opening(path: PathId, backup: bool) -> SubflowView {
 /// `n / M` and remote interface `n % M`, as in a topology.
 pub struct World<P> {
     policy: P,
-    paths: Vec<PathEnds>,
+    pub paths: Vec<PathEnds>,
     pub lsrr_honoured: bool,
     pub size: TransferSize,
     pub subflows: Vec<SubflowView>,

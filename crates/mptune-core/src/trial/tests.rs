@@ -21,6 +21,7 @@ fn spec(accounting: &str) -> TrialSpec {
         forward: vec![0],
         reverse: vec![1],
         family: None,
+        metered: false,
     };
     let links = vec![link(5_000_000), link(50_000_000)];
     let network = serde_json::json!({

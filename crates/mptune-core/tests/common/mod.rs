@@ -105,6 +105,7 @@ pub fn path(local: usize, remote: usize, forward: &[usize], reverse: &[usize]) -
         forward: forward.into(),
         reverse: reverse.into(),
         family: None,
+        metered: false,
     }
 }
 

@@ -159,6 +159,16 @@ fn an_error_is_one_line_with_its_key() {
             ),
             "policy[0].interfaces[0]: expected one of daemon.interfaces (eth1), found \"eth2\"",
         ),
+        (
+            format!(
+                "[daemon]\ninterfaces = [\"eth1\"]\n{a}policy = \"reserve\"\nmetered = [\"eth2\"]"
+            ),
+            "policy[0].metered[0]: expected one of daemon.interfaces (eth1), found \"eth2\"",
+        ),
+        (
+            format!("{a}policy = \"reserve\"\noptions = {{ above = 8, after = 9999 }}"),
+            "policy[0].options.after: expected at most 3600, found 9999",
+        ),
         ("buffers = true".to_owned(), "buffers: expected a table, found true"),
         (
             "[buffers]\nleast = \"2MiB\"\nmost = \"1MiB\"".to_owned(),

@@ -562,11 +562,15 @@ fn ends_of(assignment: &Assignment, initial: &Pair) -> Ends {
 fn add_path(assignment: &mut Assignment, ends: &Ends, local: usize, remote: usize) -> PathId {
     let (here, there) = (&ends.locals[local], &ends.remotes[remote]);
     let name = here.device.clone().unwrap_or_else(|| here.address.to_string());
+    let terms = assignment.terms.as_ref();
     let path = KernelPath {
         label: format!("{name}-{}", there.address),
         local: here.number,
         remote: there.number,
         pairs: vec![(here.address, there.address)],
+        metered: terms.is_some_and(|terms| {
+            here.device.as_ref().is_some_and(|device| terms.metered.contains(device))
+        }),
     };
     assignment.policy.add_path(path.ends());
     assignment.paths = assignment.paths.iter().cloned().chain([path]).collect();

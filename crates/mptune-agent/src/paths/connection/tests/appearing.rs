@@ -123,6 +123,25 @@ impl Kernel {
 }
 
 #[test]
+fn paths_from_a_device_whose_data_are_paid_for_stay_in_reserve() {
+    let metered = |device: &str| Terms { metered: vec![device.to_owned()], ..Terms::default() };
+    let mut kernel = begun(&policy("reserve", metered("eth2")), false, &host(TWO));
+    kernel.announced(3, "10.9.1.1:0");
+    let backups = |kernel: &Kernel, own: &str| {
+        let pairs = kernel.subflows.iter().filter(|(pair, _)| pair.local.ip().to_string() == own);
+        pairs.map(|(_, seen)| seen.backup).collect::<Vec<_>>()
+    };
+    assert_eq!(backups(&kernel, "10.0.1.2"), [false, false]);
+    assert_eq!(backups(&kernel, "10.0.2.2"), [true, true]);
+    // A program that began over it: its subflow goes on standby when the other one has joined.
+    let kernel = begun(&policy("reserve", metered("eth1")), false, &host(TWO));
+    assert_eq!(
+        (backups(&kernel, "10.0.1.2"), backups(&kernel, "10.0.2.2")),
+        (vec![true], vec![false])
+    );
+}
+
+#[test]
 fn every_usable_address_makes_a_path_with_every_address_of_the_peer() {
     let mut kernel = begun(&policy("fullmesh", Terms::default()), false, &host(TWO));
     assert_eq!(kernel.ends(), ["10.0.1.2 10.9.0.1", "10.0.2.2 10.9.0.1"]);
