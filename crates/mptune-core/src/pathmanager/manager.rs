@@ -159,6 +159,20 @@ pub enum Command {
     NotifyAtBytes(Bytes),
 }
 
+/// Gives subflows the roles that they should have: true for standby, none to leave one alone. Those that become active come
+/// first, so that data can always flow.
+pub(super) fn assign(
+    subflows: &[SubflowView],
+    role: impl Fn(SubflowId) -> Option<bool>,
+    commands: &mut Vec<Command>,
+) {
+    for backup in [false, true] {
+        let changed = (0..subflows.len())
+            .filter(|&id| role(id) == Some(backup) && subflows[id].backup != backup);
+        commands.extend(changed.map(|subflow| Command::SetBackup { subflow, backup }));
+    }
+}
+
 /// A path-management policy.
 pub trait PathManager: Sized {
     /// Its options with their defaults; path numbers in them are checked by the code that reads them.

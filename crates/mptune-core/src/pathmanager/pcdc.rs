@@ -23,6 +23,7 @@
 //! - Paths that are added later are used if they are in P or in the given order. Subflows that the peer opens
 //!   on others are standby.
 
+use super::manager::assign;
 use super::{Command, Event, OptionInfo, OptionKind, PathEnds, PathId, PathManager, SubflowId};
 use super::{SubflowView, TransferSize, View};
 use crate::error::SpecError;
@@ -182,15 +183,8 @@ impl Pcdc {
     /// Activates the subflows that should carry data, then silences the others.
     fn apply(&self, subflows: &[SubflowView], commands: &mut Vec<Command>) {
         let active = self.active_set(subflows);
-        let wrong = |backup| {
-            let is_wrong =
-                move |id: &SubflowId| subflows[*id].alive && subflows[*id].backup != backup;
-            (0..subflows.len()).filter(is_wrong)
-        };
-        for (backup, set) in [(false, true), (true, false)] {
-            let ids = wrong(backup).filter(|id| active.contains(id) == set);
-            commands.extend(ids.map(|subflow| Command::SetBackup { subflow, backup }));
-        }
+        let role = |id: SubflowId| subflows[id].alive.then(|| !active.contains(&id));
+        assign(subflows, role, commands);
     }
 }
 

@@ -12,8 +12,9 @@
 //! Without a live free subflow the metered ones carry data at once, as standby subflows do anyway (RFC 8684 section
 //! 3.3.8). Where nothing is metered, or all is, this is fullmesh. The papers have no such policy: it is our own.
 
-use super::{Command, Event, OptionInfo, OptionKind, PathEnds, PathId, PathManager, SubflowView};
-use super::{TransferSize, View};
+use super::manager::assign;
+use super::{Command, Event, OptionInfo, OptionKind, PathEnds, PathId, PathManager, SubflowId};
+use super::{SubflowView, TransferSize, View};
 use crate::error::SpecError;
 use crate::units::{Bytes, MILLISECOND, Nanos, SECOND};
 use serde::{Deserialize, Serialize};
@@ -127,14 +128,11 @@ impl Reserve {
     fn apply(&self, view: View<'_>, commands: &mut Vec<Command>) {
         let metered = |subflow: &SubflowView| view.paths[subflow.path].metered;
         let free = view.subflows.iter().any(|subflow| subflow.alive && !metered(subflow));
-        for backup in [false, true] {
-            for (subflow, of) in view.subflows.iter().enumerate() {
-                let wanted = metered(of) && free && !self.in_use;
-                if of.alive && wanted == backup && of.backup != backup {
-                    commands.push(Command::SetBackup { subflow, backup });
-                }
-            }
-        }
+        let role = |id: SubflowId| {
+            let subflow = &view.subflows[id];
+            subflow.alive.then(|| metered(subflow) && free && !self.in_use)
+        };
+        assign(view.subflows, role, commands);
     }
 
     fn connect(&self, path: PathId, paths: &[PathEnds]) -> Command {
@@ -151,13 +149,13 @@ impl PathManager for Reserve {
             name: "above",
             kind: OptionKind::Count,
             unit: "Mbit/s",
-            help: "throughput in Mbit/s below which metered paths carry no data, even if the others are full",
+            help: "throughput below which metered paths carry no data, even if the others are full",
         },
         OptionInfo {
             name: "after",
             kind: OptionKind::Count,
             unit: "s",
-            help: "seconds for which the other paths must have been full before metered ones carry data",
+            help: "time for which the other paths must have been full before metered ones carry data",
         },
     ];
 

@@ -1,6 +1,7 @@
 //! Sets of subflows, and the orders that activate a set.
 
 use super::tuning::TUNING;
+use crate::pathmanager::manager::assign;
 use crate::pathmanager::{Command, SubflowId, SubflowView};
 
 /// A set of subflows, a bit each.
@@ -32,9 +33,6 @@ pub(super) fn order(
     subflows: &[SubflowView],
     commands: &mut Vec<Command>,
 ) {
-    for backup in [false, true] {
-        let changed = members(concerned).filter(|&id| (target >> id & 1 == 0) == backup);
-        let changed = changed.filter(|&id| subflows[id].backup != backup);
-        commands.extend(changed.map(|subflow| Command::SetBackup { subflow, backup }));
-    }
+    let has = |set: Set, id: SubflowId| set >> id & 1 == 1;
+    assign(subflows, |id| has(concerned, id).then(|| !has(target, id)), commands);
 }
