@@ -151,7 +151,11 @@ impl<T: Transport> Simulation<T> {
             self.io.now = at;
             self.events += 1;
             let touched = if source < self.first_timer {
-                let arrived = self.io.network.advance(&mut self.io.queue, source, until);
+                let (network, queue) = (&mut self.io.network, &mut self.io.queue);
+                let arrived = match network.arrive(queue, source) {
+                    None => network.advance(queue, source, until),
+                    arrived => arrived,
+                };
                 let Some((route, packet)) = arrived else { continue };
                 let Some(number) = self.deliver(route, &packet) else { continue };
                 number

@@ -83,8 +83,10 @@ impl EventQueue {
     /// for themselves whether they fired too early.
     #[inline]
     pub fn set_no_later(&mut self, source: Source, time: Nanos) {
-        if time < self.time_of(source) {
-            self.set(source, time);
+        if source < TREE_SOURCES {
+            self.first.set_no_later(source, time);
+        } else {
+            self.more[source / TREE_SOURCES - 1].set_no_later(source % TREE_SOURCES, time);
         }
     }
 
@@ -139,6 +141,13 @@ impl Tree {
             node /= 2;
         }
         self.keys[1] = winner;
+    }
+
+    #[inline]
+    fn set_no_later(&mut self, source: Source, time: Nanos) {
+        if time < self.time_of(source) {
+            self.set(source, time);
+        }
     }
 
     #[inline]

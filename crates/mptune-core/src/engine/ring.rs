@@ -1,7 +1,7 @@
 //! A FIFO in a power-of-two array, also addressable by an ever-growing sequence number.
 //!
-//! `RangeSet` and `VecDeque` are used where access is not by sequence number; this is used for the packets in
-//! flight on a link and a sender's scoreboard, the two hottest structures.
+//! `RangeSet` and `VecDeque` are used off the fast path; this is used for the packets in flight on a link, a sender's
+//! scoreboard and its send queue, the hottest structures.
 
 /// Elements `first..first + len`, numbered without wrap-around by the caller's sequence numbers.
 #[derive(Debug, Clone)]
@@ -60,6 +60,38 @@ impl<T: Copy + Default> Ring<T> {
     #[inline]
     pub fn front(&self) -> Option<&T> {
         (self.len > 0).then(|| &self.slots[self.slot(self.first)])
+    }
+
+    /// The first element.
+    #[inline]
+    pub fn front_mut(&mut self) -> Option<&mut T> {
+        if self.len == 0 {
+            return None;
+        }
+        let slot = self.slot(self.first);
+        Some(&mut self.slots[slot])
+    }
+
+    /// The last element.
+    #[inline]
+    pub fn back(&self) -> Option<&T> {
+        self.get(self.first.wrapping_add(self.len.wrapping_sub(1)))
+    }
+
+    /// The last element.
+    #[inline]
+    pub fn back_mut(&mut self) -> Option<&mut T> {
+        if self.len == 0 {
+            return None;
+        }
+        let slot = self.slot(self.first.wrapping_add(self.len - 1));
+        Some(&mut self.slots[slot])
+    }
+
+    /// Removes all elements.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.skip(self.len);
     }
 
     /// Removes and returns the first element.
@@ -141,6 +173,9 @@ mod tests {
                 }
                 prop_assert_eq!(ring.len(), model.len());
                 prop_assert_eq!(ring.front(), model.front());
+                prop_assert_eq!(ring.back(), model.back());
+                prop_assert_eq!(ring.front_mut(), model.front_mut());
+                prop_assert_eq!(ring.back_mut(), model.back_mut());
                 prop_assert!(ring.iter().eq(&model));
                 prop_assert_eq!(ring.get(next), None);
                 prop_assert_eq!(ring.get(next.wrapping_sub(1)), model.back());

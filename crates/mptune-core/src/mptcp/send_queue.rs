@@ -4,8 +4,8 @@
 //! Consecutive data joins the last packet until that has its size. The part that is left of a packet whose beginning
 //! was sent takes no more data on a subflow of MPTCP, since its mapping has been sent (`mptcp_ext.frozen`).
 
+use crate::engine::Ring;
 use crate::units::{Bytes, Seq};
-use std::collections::VecDeque;
 
 /// Memory of a packet besides its payload: `struct sk_buff` with its clone, and its head. Measured on Linux 6.18:
 /// 14,144 bytes for 17 packets.
@@ -23,7 +23,7 @@ pub fn packet_segments(window: u32, full: u32) -> u32 {
 }
 
 /// A packet in the queue.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Packet {
     segments: u32,
     /// Its beginning was sent.
@@ -33,10 +33,10 @@ struct Packet {
 /// Segments that wait for cwnd, by their data, and the packets of those that were sent.
 #[derive(Debug, Clone, Default)]
 pub struct SendQueue {
-    segments: VecDeque<Seq>,
-    packets: VecDeque<Packet>,
+    segments: Ring<Seq>,
+    packets: Ring<Packet>,
     /// One past the last segment, on the subflow, of each packet that is not acknowledged.
-    sent: VecDeque<Seq>,
+    sent: Ring<Seq>,
 }
 
 impl SendQueue {
@@ -74,14 +74,14 @@ impl SendQueue {
     #[inline]
     pub fn push(&mut self, data: Seq, most: u32) -> bool {
         let follows = self.segments.back().is_some_and(|last| last.wrapping_add(1) == data);
-        self.segments.push_back(data);
+        self.segments.push(data);
         match self.packets.back_mut() {
             Some(last) if follows && !last.cut && last.segments < most => {
                 last.segments += 1;
                 false
             }
             _ => {
-                self.packets.push_back(Packet { segments: 1, cut: false });
+                self.packets.push(Packet { segments: 1, cut: false });
                 true
             }
         }
@@ -96,11 +96,11 @@ impl SendQueue {
     /// Takes the first segment out.
     #[inline]
     pub fn pop(&mut self) -> Option<Seq> {
-        let data = self.segments.pop_front()?;
+        let data = self.segments.pop()?;
         if let Some(first) = self.packets.front_mut() {
             first.segments -= 1;
             if first.segments == 0 {
-                self.packets.pop_front();
+                self.packets.pop();
             }
         }
         Some(data)
@@ -110,7 +110,7 @@ impl SendQueue {
     /// they leave of theirs takes no more data.
     #[inline]
     pub fn on_sent(&mut self, end: Seq, cut: bool, closes: bool) {
-        self.sent.push_back(end);
+        self.sent.push(end);
         if let Some(first) = self.packets.front_mut().filter(|_| cut && closes) {
             first.cut = true;
         }
@@ -120,7 +120,7 @@ impl SendQueue {
     #[inline]
     pub fn on_acknowledged(&mut self, una: Seq) {
         while self.sent.front().is_some_and(|&end| end <= una) {
-            self.sent.pop_front();
+            self.sent.pop();
         }
     }
 
@@ -134,7 +134,9 @@ impl SendQueue {
     /// Takes out everything.
     pub fn drain(&mut self) -> impl DoubleEndedIterator<Item = Seq> {
         self.packets.clear();
-        self.segments.drain(..)
+        let all: Vec<Seq> = self.segments.iter().copied().collect();
+        self.segments.clear();
+        all.into_iter()
     }
 
     /// The subflow starts again: nothing of it is in flight.

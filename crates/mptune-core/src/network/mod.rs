@@ -231,9 +231,25 @@ impl<P: Carried> Network<P> {
         self.watch.as_ref().map_or(0, |watch| watch.unrecorded())
     }
 
+    /// The fast path of [`Self::advance`], which handles any event for which there is none: a packet at the end of its
+    /// route.
+    #[inline(always)]
+    pub fn arrive(&mut self, queue: &mut EventQueue, source: Source) -> Option<(RouteId, P)> {
+        let number = source - self.first_source;
+        if self.waiting.get(number) != Some(&Waiting::End) {
+            return None;
+        }
+        let ring = &mut self.rings[number];
+        let packet = ring.front()?;
+        let arrived = (RouteId::from(packet.route), packet.payload);
+        ring.skip(1);
+        queue.set(source, ring.front().map_or(NEVER, |next| next.at));
+        Some(arrived)
+    }
+
     /// Handles the event of a source. The first packet of a ring moves on; at the end of its route it is
     /// returned. Steps after `until` are left to later calls, so that the counters are those at `until`.
-    #[inline]
+    #[inline(never)]
     pub fn advance(
         &mut self,
         queue: &mut EventQueue,
@@ -250,15 +266,11 @@ impl<P: Carried> Network<P> {
             self.enter_junction(queue, junction, horizon);
             return None;
         }
-        let ring = &mut self.rings[number];
-        let packet = ring.front()?;
         if waiting == Waiting::End {
-            let arrived = (RouteId::from(packet.route), packet.payload);
-            ring.skip(1);
-            queue.set(source, ring.front().map_or(NEVER, |next| next.at));
-            return Some(arrived);
+            return self.arrive(queue, source);
         }
-        let packet = *packet;
+        let ring = &mut self.rings[number];
+        let packet = *ring.front()?;
         ring.skip(1);
         queue.set(source, ring.front().map_or(NEVER, |next| next.at));
         if waiting == Waiting::WatchedEnd {

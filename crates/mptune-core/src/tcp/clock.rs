@@ -82,12 +82,16 @@ impl Clock {
     /// When a timer expires that is set now for this long.
     #[inline]
     pub fn after(self, now: Nanos, wait: Nanos) -> Nanos {
-        if self.is_exact() { now + wait } else { self.after_ticks(now, self.in_ticks(wait)) }
+        if self.is_exact() {
+            now + wait
+        } else {
+            self.after_tick(self.ticks(now), self.in_ticks(wait))
+        }
     }
 
-    /// The same for so many ticks.
-    pub fn after_ticks(self, now: Nanos, ticks: u64) -> Nanos {
-        let expires = self.ticks(now) + ticks;
+    /// When a timer expires that is set at a tick for so many.
+    pub fn after_tick(self, tick: u64, ticks: u64) -> Nanos {
+        let expires = tick + ticks;
         let (mut shift, mut level) = (0, LEVEL);
         while ticks >= level && shift < LEVELS * COARSER {
             (shift, level) = (shift + COARSER, level << COARSER);

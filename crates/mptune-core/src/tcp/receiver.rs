@@ -32,26 +32,47 @@ pub enum Reply {
 #[derive(Debug, Clone, Copy)]
 struct Delay {
     clock: Clock,
-    /// Most ticks of it: one fewer than of the least timeout (Linux `tcp_delack_max`).
+    /// Least ticks of it (Linux `TCP_ATO_MIN`).
+    least: u64,
+    /// Most ticks of it: one fewer than of the least timeout (Linux `tcp_delack_max`), and by the RTT of the handshake.
     most: u64,
+    bound: u64,
     /// Ticks of the delay (Linux `ato`), 0 before the first segment, and tick of the last segment (`lrcvtime`).
     ticks: u64,
     last: u64,
-    /// That of the handshake.
-    rtt: Nanos,
+    /// Ticks without a segment after which ACKs are not delayed (Linux `icsk_rto`).
+    silence: u64,
 }
 
 impl Delay {
     fn new(timing: &Timing) -> Self {
         let clock = timing.clock;
         let most = clock.in_ticks(timing.rto_min).max(2) - 1;
-        Self { clock, most, ticks: 0, last: 0, rtt: 0 }
+        let delay = Self {
+            clock,
+            least: clock.in_ticks(DELAYED_ACK),
+            most,
+            bound: 0,
+            ticks: 0,
+            last: 0,
+            silence: 0,
+        };
+        delay.for_rtt(0)
+    }
+
+    /// The handshake took this RTT, 0 if that is unknown.
+    fn for_rtt(self, rtt: Nanos) -> Self {
+        let clock = self.clock;
+        let bound = if rtt > 0 { rtt.clamp(DELAYED_ACK, LONGEST_DELAY) } else { LONGEST_DELAY };
+        // RFC 6298 (2.2).
+        let silence = clock.in_ticks(rtt + (2 * rtt).max(LONGEST_DELAY));
+        Self { bound: clock.in_ticks(bound), silence, ..self }
     }
 
     /// A segment arrived in order. True if so long after the last that ACKs are not delayed for a while.
     #[inline]
     fn on_segment(&mut self, now: Nanos) -> bool {
-        let (tick, least) = (self.clock.ticks(now), self.clock.in_ticks(DELAYED_ACK));
+        let (tick, least) = (self.clock.ticks(now), self.least);
         let elapsed = tick - std::mem::replace(&mut self.last, tick);
         if self.ticks == 0 {
             self.ticks = least;
@@ -60,18 +81,15 @@ impl Delay {
         } else if elapsed < self.ticks {
             self.ticks = (self.ticks / 2 + elapsed).min(self.clock.in_ticks(LONGEST_DELAY));
         } else {
-            // RFC 6298 (2.2).
-            return elapsed > self.clock.in_ticks(self.rtt + (2 * self.rtt).max(LONGEST_DELAY));
+            return elapsed > self.silence;
         }
         false
     }
 
-    /// When the ACK of a segment that arrives now is sent at the latest.
+    /// Latest time of the ACK of the last segment.
     #[inline]
-    fn until(&self, now: Nanos) -> Nanos {
-        let bound =
-            if self.rtt > 0 { self.rtt.clamp(DELAYED_ACK, LONGEST_DELAY) } else { LONGEST_DELAY };
-        self.clock.after_ticks(now, self.ticks.min(self.clock.in_ticks(bound)).min(self.most))
+    fn until(&self) -> Nanos {
+        self.clock.after_tick(self.last, self.ticks.min(self.bound).min(self.most))
     }
 }
 
@@ -125,7 +143,7 @@ impl<T: Copy + Default> Receiver<T> {
 
     /// The handshake took this RTT.
     pub fn note_rtt(&mut self, rtt: Nanos) {
-        self.delay.rtt = rtt;
+        self.delay = self.delay.for_rtt(rtt);
     }
 
     /// A segment with `marked` (CE) and `reduced` (CWR) arrived; to be called before [`Self::on_segment`]. True if
@@ -138,7 +156,9 @@ impl<T: Copy + Default> Receiver<T> {
         if self.ecn_per_segment {
             return marked != self.ecn_echo && self.unacknowledged > 0;
         }
-        self.ecn_echo = marked || (self.ecn_echo && !reduced);
+        if marked || self.ecn_echo {
+            self.ecn_echo = marked || !reduced;
+        }
         false
     }
 
@@ -218,7 +238,7 @@ impl<T: Copy + Default> Receiver<T> {
         if self.unacknowledged >= 2 || self.in_quickack() {
             return Reply::Now { duplicate: false };
         }
-        self.deadline = self.deadline.min(self.delay.until(now));
+        self.deadline = self.deadline.min(self.delay.until());
         Reply::Later
     }
 

@@ -279,7 +279,7 @@ impl SendBuffer {
         data
     }
 
-    #[inline(never)]
+    #[inline]
     fn take_irregular(&mut self, subflow: &mut SendWindow) {
         let Some(memory) = &mut self.memory else { return };
         let segment = memory.take();
@@ -413,7 +413,7 @@ impl SendBuffer {
         Mapping { data, start: data.wrapping_mul(self.full), length: self.full as u16 }
     }
 
-    #[inline(never)]
+    #[inline]
     fn irregular_mapping(&self, data: Seq) -> Mapping {
         if self.memory.is_none() {
             let (start, length) = (self.payload(0, data), self.payload(data, data + 1));

@@ -44,15 +44,23 @@ impl Delivered {
     }
 
     /// Adds delivered bytes.
-    #[inline]
+    // Inlined into the hottest loop in spite of its other callers.
+    #[inline(always)]
     pub(super) fn add(&mut self, now: Nanos, bytes: Bytes) {
         self.series.add(now, bytes);
         self.progress_at = now;
-        if let Some(delays) = &mut self.delays {
-            delays.on_arrival(now - self.begun_at, self.series.total());
+        if self.delays.is_some() {
+            self.note_delays(now);
         }
         if self.series.total() == self.whole {
             self.completed_at.get_or_insert(now);
+        }
+    }
+
+    #[inline(never)]
+    fn note_delays(&mut self, now: Nanos) {
+        if let Some(delays) = &mut self.delays {
+            delays.on_arrival(now - self.begun_at, self.series.total());
         }
     }
 }

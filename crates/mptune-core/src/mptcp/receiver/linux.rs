@@ -63,7 +63,6 @@ impl DataReceiver {
         if segment.seq == gap {
             own.note_pushed(segment.mapping.length.into(), segment.pushed);
         }
-        let longest = postponed(memory.release(), shorter(own.rtt, sender.rtt.smallest()));
         let mut accepted = Accepted { now, reassembly, memory, own, delivered, series };
         let reply = match receiver.on_next(now, segment.seq) {
             Some(reply) => {
@@ -72,7 +71,9 @@ impl DataReceiver {
             }
             None => accepted.take_released(receiver, segment),
         };
-        Some(compressed(own, receiver, now, gap, longest, reply))
+        Some(compressed(own, receiver, now, gap, reply, |own| {
+            postponed(memory.release(), shorter(own.rtt, sender.rtt.smallest()))
+        }))
     }
 
     /// The application read everything: the buffer may grow, and with it those of the subflows.
@@ -156,7 +157,7 @@ struct Accepted<'a> {
 
 impl Accepted<'_> {
     /// Passes a segment that is in subflow order to the connection.
-    #[inline]
+    #[inline(always)]
     fn take(&mut self, mapping: &Mapping) {
         let (now, payload) = (self.now, u32::from(mapping.length));
         if !accepts(self.memory, self.own, mapping, self.reassembly.next()) {
@@ -221,14 +222,14 @@ fn would_lose_range(subflow: &Subflow, seq: Seq) -> bool {
         && receiver.begins_range(seq)
 }
 
-/// The reply, at most so much later if the ACK of a gap at `gap` is compressed.
+/// The reply, at most `longest` later if the ACK of a gap at `gap` is compressed.
 fn compressed(
     own: &mut SubflowMemory,
     receiver: &mut Receiver<Mapping>,
     now: Nanos,
     gap: Seq,
-    longest: Nanos,
     reply: Reply,
+    longest: impl Fn(&SubflowMemory) -> Nanos,
 ) -> Reply {
     let behind_gap = reply == Reply::Now { duplicate: false } && receiver.next() == gap;
     if !behind_gap || receiver.in_quickack() {
@@ -237,7 +238,7 @@ fn compressed(
     if !own.compression.postpones(gap) {
         return reply;
     }
-    receiver.acknowledge_by(now + longest);
+    receiver.acknowledge_by(now + longest(own));
     Reply::Later
 }
 

@@ -109,12 +109,12 @@ impl DataReceiver {
         id: SubflowId,
         segment: &Segment,
     ) {
-        self.note_ecn(io, &mut subflows[id], segment);
-        subflows[id].receiver.note_stamp(segment.seq, segment.repeated);
+        let subflow = &mut subflows[id];
+        self.note_ecn(io, subflow, segment);
+        subflow.receiver.note_stamp(segment.seq, segment.repeated);
         match self.buffer {
             ReceiveBuffer::Payload(_) => {
                 if self.buffer.needs_rtts() {
-                    let subflow = &mut subflows[id];
                     subflow.memory.rtt = subflow.sender.rtt.srtt;
                 }
                 self.on_payload(io, subflows, id, segment);

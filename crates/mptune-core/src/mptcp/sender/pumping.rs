@@ -195,6 +195,8 @@ impl DataSender {
     }
 
     /// Appends a segment to a subflow's send queue.
+    // Inlined into the hottest loop in spite of its other caller.
+    #[inline(always)]
     pub(super) fn enqueue(&mut self, now: Nanos, subflow: &mut Subflow, id: SubflowId, data: Seq) {
         let begins = subflow.queue.push(data, self.buffer.packet_segments(&subflow.send_window));
         // Each packet that is made (Linux `tcp_skb_entail`).

@@ -311,7 +311,7 @@ impl Sender {
             outstanding: self.outstanding(),
             memory: 0.0,
             rtt_variation: self.rtt.variation(),
-            window: if self.whole { self.window.cwnd.floor() } else { self.window.cwnd },
+            window: if self.whole { f64::from(self.window.cwnd as u32) } else { self.window.cwnd },
             sent: self.outstanding(),
             pace: self.pacing.rate(),
             held: false,

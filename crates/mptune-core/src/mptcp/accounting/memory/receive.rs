@@ -54,6 +54,8 @@ enum Share {
 pub struct ReceiveMemory {
     /// `sk_rcvbuf`: of each subflow at first; of the connection now, and at most (`tcp_rmem[2]`).
     first: Bytes,
+    /// Window of the SYN/ACK ([`first_offer`]).
+    first_offer: Bytes,
     limit: Bytes,
     most: Bytes,
     tuning: Option<ReceiveTuning>,
@@ -150,6 +152,7 @@ impl ReceiveMemory {
         let full = Bytes::from(full);
         let mut memory = Self {
             first: limit,
+            first_offer: first_offer(limit, segment.into()),
             limit,
             most,
             tuning: None,
@@ -176,16 +179,8 @@ impl ReceiveMemory {
             overflowed_at: None,
             miscount: None,
         };
-        memory.edge = memory.first_offer().max(full).min(memory.rest_window());
+        memory.edge = memory.first_offer.max(full).min(memory.rest_window());
         memory
-    }
-
-    /// The window of the SYN/ACK, which has no scale: whole segments of half the memory (Linux
-    /// `tcp_select_initial_window`).
-    fn first_offer(&self) -> Bytes {
-        let (half, segment) = (self.first / 2, self.segment);
-        let whole = if half > segment { half / segment * segment } else { half };
-        whole.min(UNSCALED_WINDOW)
     }
 
     /// The largest window that a subflow may offer at first (Linux `tcp_init_buffer_space`): half the
@@ -226,7 +221,7 @@ impl ReceiveMemory {
         in_order: bool,
     ) -> bool {
         let measured = subflow.measure(payload);
-        let begins = subflow.begins_window(now, payload, in_order, self.first_offer());
+        let begins = subflow.begins_window(now, payload, in_order, self.first_offer);
         match self.share {
             Share::Only if measured => self.ratio = subflow.ratio.unwrap_or(DEFAULT_RATIO),
             Share::Average if begins && subflow.rtt > 0 => {
@@ -518,6 +513,13 @@ impl ReceiveMemory {
         }
         whole_segments(free, whole, subflow.received_mss(), subflow.window).min(UNSCALED_WINDOW)
     }
+}
+
+/// The window of the SYN/ACK, which has no scale: whole segments of half the memory (Linux `tcp_select_initial_window`).
+fn first_offer(memory: Bytes, segment: Bytes) -> Bytes {
+    let half = memory / 2;
+    let whole = if half > segment { half / segment * segment } else { half };
+    whole.min(UNSCALED_WINDOW)
 }
 
 /// The window of `free` bytes in a header without a scale: whole segments of `mss` bytes, unless the last window is
