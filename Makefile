@@ -219,6 +219,10 @@ conformance: setup  ## run the tests of RFCs, drafts and kernel files; show how 
 recommendations: setup  ## measure every scenario's answer in guests, beside what hosts do without it
 	@$(BIN)/python -m benchmarks.decision.recommendations $(OPTIONS)
 
+.PHONY: published-networks
+published-networks: setup  ## measure answers on networks of which others published what they reached
+	@$(BIN)/python -m benchmarks.decision.published_networks $(OPTIONS)
+
 # Needs root, Debian's apt, and qemu-system-x86; takes about 15 minutes a kernel.
 .PHONY: kernel-matrix
 kernel-matrix: setup  ## boot Debian's kernels in qemu, without KVM, and write what each has and does into the docs

@@ -142,9 +142,17 @@ def joined(old: Sequence[Row], new: Sequence[Row]) -> list[Row]:
     return [rows[name] for name in sorted(rows)]
 
 
-def recommend(topology: Topology, stack: str, asked: argparse.Namespace, reporter: Reporter) -> Result:
+def recommend(
+    topology: Topology,
+    stack: str,
+    asked: argparse.Namespace,
+    reporter: Reporter,
+    duration_ns: int = OptimiseOptions.duration_ns,
+) -> Result:
     """The main job in the simulator, with its own defaults."""
-    options = OptimiseOptions(stack=StackOptions(stack=stack), seed=asked.seed, confirm_on="none")
+    options = OptimiseOptions(
+        stack=StackOptions(stack=stack), seed=asked.seed, confirm_on="none", duration_ns=duration_ns
+    )
     with stored_results("recommendations", topology.name, fresh=asked.fresh) as store:
         runner = TrialRunner(create("simulated"), asked.jobs, store)
         return optimise(topology, runner, options.completed(), reporter=reporter)
