@@ -39,8 +39,7 @@ def test_a_drive_becomes_a_network_with_a_rate_every_second(tmp_path):
     drive = published_networks.DRIVES["starlink-att"]
     for file in (drive.starlink, drive.other):
         (folder / file).write_text(TEXT)
-    file = published_networks.written(drive, "starlink-att", tmp_path, tmp_path / "out")
-    topology = load(str(file))
+    topology = load(str(published_networks.written(drive, "starlink-att", tmp_path, tmp_path / "out")))
     assert topology.name in published_networks.PUBLISHED
     assert [path.label for path in topology.paths] == ["T-S", "T-C"]
     starlink, cellular = (interface.down_effects.schedule for interface in topology.receiver.interfaces)

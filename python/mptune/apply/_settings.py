@@ -158,7 +158,7 @@ def own_addresses(interface: Interface, present: Present) -> dict[str, str]:
     device = present.device(interface)
     own: dict[str, str] = {}
     for family in FAMILIES:
-        given: str | None = getattr(interface, family)
+        given = interface.address(family)
         there = [] if device is None else addresses(device, family)
         text = None if given is None else str(ip_address(given))
         if text is not None and (text in there or device is None):
@@ -272,7 +272,7 @@ class _Maker:
 
     def _address(self, interface: Interface, family: str, *, announced: bool = False) -> str:
         """Its own address, or where others reach it; a placeholder if neither is known."""
-        given = getattr(interface, family)
+        given = interface.address(family)
         device = self._present.device(interface)
         own = [] if device is None else addresses(device, family)
         if given is not None:
@@ -401,7 +401,7 @@ class _Maker:
 
     def _connected(self, device: Mapping[str, Any], family: str) -> str | None:
         """The device's own network, if the other site is in it."""
-        others = [getattr(interface, family) for interface in self._intent.other.interfaces]
+        others = [interface.address(family) for interface in self._intent.other.interfaces]
         for address in device["addresses"]:
             network = ip_interface(f"{address['ip'].partition('%')[0]}/{address['prefix']}").network
             if any(text is not None and ip_address(text) in network for text in others):
@@ -410,7 +410,7 @@ class _Maker:
 
     def _table(self, interface: Interface, device: Mapping[str, Any], family: str) -> int:
         """The table that is asked for packets from its address."""
-        own = ip_address(next(iter(addresses(device, family)), getattr(interface, family) or "::"))
+        own = ip_address(next(iter(addresses(device, family)), interface.address(family) or "::"))
         for rule in self._present.rules:
             source = rule.get("from")
             if rule["family"] != family or source is None or rule["table"] == 255:

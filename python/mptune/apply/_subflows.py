@@ -87,7 +87,7 @@ def _side(plan: HostPlan, present: Present) -> _Side | None:
     outside: dict[str, str] = {}
     for interface, addresses in zip(plan.intent.site.interfaces, own, strict=True):
         for family, address in addresses.items():
-            given: str | None = getattr(interface, family)
+            given = interface.address(family)
             if given is not None and given not in present.end.addresses:
                 outside[address] = given
     return _Side(end=msgspec.structs.replace(present.end, outside=outside), own=own)

@@ -141,7 +141,7 @@ class _Known:
 
     def _given(self, interface: Interface) -> dict[str, str]:
         """The addresses at which the other site is reached."""
-        given: dict[str, str | None] = {family: getattr(interface, family) for family in FAMILIES}
+        given: dict[str, str | None] = {family: interface.address(family) for family in FAMILIES}
         addresses = {family: str(ip_address(text)) for family, text in given.items() if text is not None}
         if not addresses:
             topology = self._answered.topology

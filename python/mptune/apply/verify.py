@@ -304,7 +304,7 @@ def _reached(outline: Outline) -> str:
     family = path.family or answered.answer.family or DEFAULT_FAMILY
     ends: tuple[Interface, Interface] = (path.local, path.remote)
     site, end = (topology.receiver, ends[1]) if outline.opener == "sender" else (topology.sender, ends[0])
-    address: str | None = getattr(end, family)
+    address = end.address(family)
     if address is None:
         key = f"sites.{site.abbr}.interfaces.{end.abbr}.{family}"
         expected = "expected the address to which programs connect; `mptune probe` writes it"

@@ -196,7 +196,7 @@ class HostFacts:
         public: dict[str, str] = {}
         for family in FAMILIES:
             there = _addresses(device, family)
-            given: str | None = getattr(interface, family)
+            given = interface.address(family)
             if given is not None and str(ip_address(given)) not in there:
                 # The public address of a device behind NAT.
                 public[family] = given
@@ -227,7 +227,7 @@ class HostFacts:
                     return device
             names = [device["device"] for device in devices]
             raise self.refuse(f"{key}.device", f"{one_of(names, interface.device)} on {self.name}")
-        given = [getattr(interface, family) for family in FAMILIES if getattr(interface, family) is not None]
+        given = [text for family in FAMILIES if (text := interface.address(family)) is not None]
         for device in devices:
             has = {address["ip"] for address in device["addresses"]}
             if any(str(ip_address(text)) in has for text in given):

@@ -58,7 +58,7 @@ def pairs(sender: Site, receiver: Site, *, both: bool) -> Iterator[Pair]:
 
 def _has(interface: Interface, family: Family) -> bool:
     """An interface has addresses of both families, unless the file gives one of the other family alone."""
-    return getattr(interface, family) is not None or (interface.ipv4 is None and interface.ipv6 is None)
+    return interface.address(family) is not None or (interface.ipv4 is None and interface.ipv6 is None)
 
 
 def is_dual(paths: Sequence[Path]) -> bool:

@@ -85,6 +85,10 @@ class Interface(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     up_effects: Effects = Effects()
     down_effects: Effects = Effects()
 
+    def address(self, family: str) -> str | None:
+        """Its address of a family, "ipv4" or "ipv6"; None if it has none."""
+        return self.ipv6 if family == "ipv6" else self.ipv4
+
 
 class Site(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A multi-homed endpoint; `abbr` is its key in the file.
