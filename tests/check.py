@@ -65,7 +65,7 @@ def changed() -> Iterator[str]:
 
 
 def plan(files: Sequence[str]) -> Iterator[Step]:
-    """What is run side by side: one chain for each language, for each shares the caches of its tools."""
+    """Chains to run side by side, one for each language: each shares the caches of its tools."""
     rust, python = list(_rust(files)), list(_python(files))
     if any(command[0] == "make" for command in python) and rust:
         yield Step("Rust, then Python", [*rust, *python])

@@ -1,4 +1,4 @@
-"""What every test shares: hypothesis without a clock, and the same examples in every run.
+"""Shared by all tests: hypothesis without a clock, and the same examples in every run.
 
 And a testbed of formulas instead of packets, for tests of what is done with observations.
 """

@@ -35,7 +35,7 @@ AGENT = "mptune-agent"
 
 
 class Fault(NamedTuple):
-    """What is wrong, where, the agent's crate if it is compiled anew, and the part that is to find it."""
+    """A fault, its place, the agent's crate if it is compiled anew, and the part that is to find it."""
 
     what: str
     file: str
@@ -190,7 +190,7 @@ def copy() -> None:
 
 
 def _beside(path: Path) -> bool:
-    """Whether a file is below a link, or was left there by the tools."""
+    """A file is below a link, or was left there by the tools."""
     parents = path.relative_to(TREE).parts
     return parents[0] in (".pytest_cache", "target", ".hypothesis", ".ruff_cache") or any(
         Path(TREE, *parents[: n + 1]).is_symlink() for n in range(len(parents))
@@ -227,7 +227,7 @@ def compile_(crate: str) -> None:
 
 
 class Result(NamedTuple):
-    """What a part of the suite gave."""
+    """Result of a part of the suite."""
 
     failed: int
     passed: int

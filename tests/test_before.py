@@ -1,4 +1,4 @@
-"""Whether a changed rule is better: the comparison of `benchmarks.decision._before`."""
+"""A changed rule beside the old one: the comparison of `benchmarks.decision._before`."""
 
 import json
 

@@ -14,7 +14,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def made(text):
-    """What makes a text, and how often it did."""
+    """The maker of a text, and its number of calls."""
     asked = []
 
     def make():

@@ -142,7 +142,7 @@ def command_lines(page: Page) -> Iterator[tuple[str, bool]]:
 
 
 def _output(line: str) -> bool:
-    """Whether a line of a block is something that mptune or a table of it prints: "mptune 0.2.0"."""
+    """A line of a block is something that mptune or a table of it prints: "mptune 0.2.0"."""
     return bool(re.match(r"mptune(:| +[\d(=:])", line))
 
 

@@ -63,7 +63,7 @@ def shown(name: str) -> Iterator[Shown]:
 
 
 def reason(line: str) -> str | None:
-    """Why a command is not run; None if it is."""
+    """The reason for which a command is not run; None if it is."""
     return next((why for pattern, why in LEFT_OUT.items() if re.search(pattern, line)), None)
 
 

@@ -1,4 +1,4 @@
-"""What benchmarks/decision/economy.py judges strategies by."""
+"""Figures by which benchmarks/decision/economy.py judges strategies."""
 
 import argparse
 import importlib

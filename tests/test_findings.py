@@ -1,4 +1,4 @@
-"""What outputs of the programs of benchmarks/findings show."""
+"""Findings in outputs of the programs of benchmarks/findings."""
 
 import pytest
 

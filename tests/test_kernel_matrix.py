@@ -74,7 +74,7 @@ def stand_in(guest, monkeypatch, tmp_path):
 
 
 def gone(work):
-    """Whether the stand-in's process has ended."""
+    """The stand-in's process has ended."""
     return not Path("/proc", (work / "pid").read_text().strip()).exists()
 
 

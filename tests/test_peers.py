@@ -1,4 +1,4 @@
-"""What benchmarks/speed/peers.py compares, and what it prints of peers that are not there."""
+"""Comparison of benchmarks/speed/peers.py, and its lines about peers that are not there."""
 
 import importlib
 import json

@@ -319,7 +319,7 @@ def test_a_process_that_naps_notices_that_it_wakes_up_late() -> None:
     with closing(Naps()) as naps:
 
         def stopped() -> bool:
-            """Whether it was noticed that it had no processor for a while."""
+            """It was noticed that it had no processor for a while."""
             os.kill(naps.pid, signal.SIGSTOP)
             os.waitid(os.P_PID, naps.pid, os.WSTOPPED)
             began = time.monotonic()

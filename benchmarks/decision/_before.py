@@ -1,4 +1,4 @@
-"""Whether a rule that was changed is better than it was: the same cases and seeds, before and after.
+"""A changed rule beside the old one: the same cases and seeds, before and after.
 
 Not a benchmark.
 """
@@ -23,7 +23,7 @@ def keep(name: str, options: Mapping[str, object], cases: Mapping[str, float]) -
 
 
 def kept(name: str, options: Mapping[str, object]) -> dict[str, float]:
-    """What `keep` has kept.
+    """The results that `keep` kept.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Whether `mptune why` names built causes: 30 alone, 20 mixtures, and 10 sound networks, drawn from a seed.
+"""Built causes, as `mptune why` names them: 30 alone, 20 mixtures, and 10 sound networks, drawn.
 
 A network is right if the causes named are exactly those built; a sound one if none is named. Goal: 90 %, and
 nothing named in the 10 sound ones. Prints the confusion and the misses one by one, and writes JSON; with

@@ -183,7 +183,7 @@ def table(found: Sequence[Case]) -> list[list[str]]:
 
 
 def arguments() -> argparse.Namespace:
-    """What to measure."""
+    """The scope of the measurement."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

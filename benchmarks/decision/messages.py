@@ -110,7 +110,7 @@ def _core(draw: Draw) -> CoreSegment:
 
 
 def figures(job: Job) -> dict[str, float]:
-    """What a trial is judged by, ms: the median and the 99th percentile, or the completion time."""
+    """Figures of a trial, ms: the median and the 99th percentile, or the completion time."""
     trial = Trial(
         topology=network(job.seed),
         pm="fullmesh",

@@ -279,7 +279,7 @@ HEAD = ("network", "with", "Mbit/s, queueing delay", "of the sum", "simulated")
 
 
 def summary(outcomes: Iterable[Outcome], testbed: str) -> str:
-    """How the best entry of each network does beside the goal and the authors' best."""
+    """The best entry of each network beside the goal and the authors' best."""
     sentences = []
     for measured in outcomes:
         published = PUBLISHED[measured.network]

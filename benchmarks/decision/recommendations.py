@@ -52,7 +52,7 @@ ENOUGH = 0.93
 
 
 class Given(msgspec.Struct, frozen=True):
-    """What a configuration gave in its runs.
+    """Throughput and delay of a configuration's runs.
 
     Attributes
     ----------
@@ -110,7 +110,7 @@ class Row(msgspec.Struct, frozen=True):
 
     @property
     def holds(self) -> bool:
-        """Whether what hosts do, and what anybody would do by hand, are no better."""
+        """Neither today's settings nor endpoints by hand are better."""
         shares = [self.over(name) for name in ("now", "by_hand")]
         return _number(self.cells[_ANSWER]) is not None and all(
             share >= ENOUGH for share in shares if share is not None
@@ -176,7 +176,7 @@ def measure(
     asked: argparse.Namespace,
     reporter: Reporter,
 ) -> dict[str, Given]:
-    """What each configuration gives on a testbed."""
+    """Throughput and delay of each configuration on a testbed."""
     planned = plan_trials(
         topology,
         list(configurations.values()),
@@ -197,7 +197,7 @@ def measure(
 
 
 def given(records: Sequence[Record]) -> Given:
-    """What the runs of a configuration gave."""
+    """Means of the runs of a configuration."""
     rates, delays = THROUGHPUT.values(records), QUEUEING.values(records)
     return Given(
         statistics.fmean(rates) if rates else None,
@@ -253,7 +253,7 @@ def row(measured: Outcome) -> Row:
 
 
 def summary(rows: Sequence[Row], testbed: str) -> str:
-    """How many answers are at least as good as what they are measured beside, and the others."""
+    """The number of answers at least as good as what they are measured beside, and the others."""
     worse = [line.scenario for line in rows if not line.holds]
     text = (
         f"On {testbed} {len(rows) - len(worse)} of {len(rows)} answers give at least "

@@ -78,7 +78,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
         return self.mean(rule) / best if best else 1.0
 
     def is_clear(self, rule: str, other: str) -> bool:
-        """Whether a rule's set is slower than another one with 95 % confidence, in pairs of runs."""
+        """A rule's set is slower than another one with 95 % confidence, in pairs of runs."""
         if self.sets[rule] == self.sets[other]:
             return False
         difference = paired(self.mbps[other], self.mbps[rule])
@@ -166,7 +166,7 @@ def rows(cases: Sequence[Case]) -> list[list[str]]:
 
 
 def row(stack: str, rule: str, cases: Sequence[Case]) -> list[str]:
-    """What one rule gives under one stack."""
+    """Results of a rule under a stack."""
     shares = [case.reached(rule, "signs", "eq5") for case in cases]
     of_eq5 = [case.reached(rule, "eq5") for case in cases]
     clear = sum(
@@ -216,7 +216,7 @@ def short(cases: Sequence[Case]) -> list[str]:
 
 
 def summary(cases: Sequence[Case]) -> str:
-    """How often the goals are met."""
+    """The frequency with which the goals are met."""
     better = sum(case.reached("shipped", "signs", "eq5") >= REACHED for case in cases)
     eq5 = sum(case.reached("shipped", "eq5") >= REACHED for case in cases)
     return (
@@ -241,7 +241,7 @@ def markdown(cases: Sequence[Case], asked: argparse.Namespace) -> str:
 
 
 def arguments() -> argparse.Namespace:
-    """What to measure."""
+    """The scope of the measurement."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

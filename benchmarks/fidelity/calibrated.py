@@ -61,7 +61,7 @@ DATA = "the throughputs and impact factors that the papers print"
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether a calibrated scenario is shipped, and why.
+    """The decision to ship a calibrated scenario, with its reason.
 
     Attributes
     ----------

@@ -83,7 +83,7 @@ def assumed(topology: Topology) -> Topology:
 
 
 def configurations(topology: Topology) -> tuple[list[Configuration], list[Configuration]]:
-    """What is measured, and what is held out."""
+    """Configurations to fit, and those held out."""
     workload = Bulk(duration_ns=SECONDS * 10**9)
     stack = STACKS["linux"]
     paths = [path.label for path in topology.paths]

@@ -59,7 +59,7 @@ Contend = Callable[[Path, str, Sequence[str], Sequence[str], float, int], Contes
 
 @contextmanager
 def contests(bed: str, ccs: Sequence[str]) -> Iterator[Contend]:
-    """How contests are held on a testbed, `namespaces` or `virtual[:RELEASE]`."""
+    """The contest of a testbed, `namespaces` or `virtual[:RELEASE]`."""
     if bed != "namespaces":
         yield partial(in_guest, kernels.find(bed.partition(":")[2]), Processors())
         return

@@ -127,7 +127,7 @@ def _programs(kernels: Sequence[Asked]) -> list[list[str]]:
 
 
 def _accepted(programs: Sequence[dict[str, Any]]) -> str:
-    """How many are accepted and deliver every byte, and the most instructions that the verifier followed."""
+    """The number that are accepted and deliver every byte, and the verifier's most instructions."""
     # Algorithms that the kernel has itself are no programs.
     own = [line for line in programs if line.get("refused") or line.get("instructions")]
     well = [line["instructions"] for line in own if line.get("intact")]

@@ -99,7 +99,7 @@ def _key(line: Kept) -> tuple[str, Case, int]:
 
 
 def kept() -> dict[tuple[str, Case, int], Kept]:
-    """What was measured so far; of a trial that was repeated the last."""
+    """Measurements so far; of a repeated trial the last."""
     lines = KEPT.read_text().splitlines() if KEPT.exists() else []
     return {_key(line): line for line in (msgspec.json.decode(text, type=Kept) for text in lines)}
 

@@ -14,7 +14,7 @@ def table(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def markers(name: str) -> tuple[str, str]:
-    """What stands before and after the content of that name."""
+    """The lines before and after the content of that name."""
     return f"<!-- {name}: written by the command -->", f"<!-- end of {name} -->"
 
 

@@ -22,7 +22,7 @@ _NARROW = 0.9
 
 
 class Shown(NamedTuple):
-    """What a program showed: the finding or not, and in words."""
+    """Outcome of a program: the finding or not, and in words."""
 
     seen: bool
     what: str

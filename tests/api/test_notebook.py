@@ -36,7 +36,7 @@ def kept(name):
 
 
 def outputs(cells):
-    """What is shown, cell by cell; of a picture only that it is one, as its text is as wide as the fonts."""
+    """Outputs, cell by cell; of a picture only that it is one, as its text is as wide as the fonts."""
     return [
         [
             ["picture"] if "image/svg+xml" in data else [kind, *data.values()]

@@ -1,4 +1,4 @@
-"""What the kernel's own path manager opens for given endpoints, and the endpoints nearest to a set."""
+"""Subflows that the kernel's path manager opens for given endpoints, and the endpoints nearest to a set."""
 
 import itertools
 from typing import get_args
@@ -133,7 +133,7 @@ def test_a_path_that_does_not_exist_costs_nothing():
 
 
 def missed(endpoints, asked):
-    """How many subflows are not wanted, and how many are missing."""
+    """The numbers of unwanted and of missing subflows."""
     active = set(used(endpoints).active)
     return len(active - asked), len(asked - active)
 

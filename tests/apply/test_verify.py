@@ -1,4 +1,4 @@
-"""When settings may stay: the rule, and what is refused before anything is measured.
+"""The rule by which settings may stay, and refusals before anything is measured.
 
 Measuring is in tests/hosts.
 """

@@ -1,4 +1,4 @@
-"""What is inferred of a topology, and the topology with other values."""
+"""Values to infer of a topology, and the topology with other values."""
 
 import pytest
 

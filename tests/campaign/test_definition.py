@@ -1,4 +1,4 @@
-"""What a campaign was asked to do, as earlier versions kept it in their stores."""
+"""A campaign's question as earlier versions kept it in their stores."""
 
 import json
 import re

@@ -406,7 +406,7 @@ def settings() -> Iterator[str]:
 
 
 def odd(command: tuple[str, ...], name: str, good: Mapping[str, Maker]) -> Iterator[Case]:
-    """What no file is, at the place of one."""
+    """Something else than a file, at the place of one."""
     for maker in NO_FILES:
         yield Case(command, (name,), {**good, name: maker})
     yield Case(command, (name,), {file: content for file, content in good.items() if file != name})

@@ -1,4 +1,4 @@
-"""How commands end: exit codes, one line per error, no traceback unless asked for."""
+"""Ends of commands: exit codes, one line per error, no traceback unless asked for."""
 
 import json
 import platform

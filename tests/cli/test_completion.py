@@ -1,4 +1,4 @@
-"""What a shell completes: the shell's own line, in bash, with the program that it asks."""
+"""Completion in a shell: the shell's own line, in bash, with the program that it asks."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""How a decision is printed: of a belief the best curves, and intervals only where there are some."""
+"""Tables of a decision: of a belief the best curves, and intervals only where there are some."""
 
 import io
 

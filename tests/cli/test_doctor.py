@@ -88,7 +88,7 @@ def test_clean_lists_what_it_ended(monkeypatch):
 
 @pytest.fixture
 def examined(monkeypatch):
-    """What `--integrity` found, as a test sets it."""
+    """Findings of `--integrity`, as a test sets them."""
     from mptune.linux import integrity
 
     arguments: dict[str, Any] = {}

@@ -124,7 +124,7 @@ Sink = Callable[[str, pytest.MonkeyPatch, pytest.CaptureFixture[str]], str]
 
 
 def lossless(text: str) -> str:
-    """What is written with an escape of its own there, as the others write it."""
+    """Text written with an escape of its own there, as the others write it."""
     return re.sub(RAW, lambda match: repr(match[0])[1:-1], text)
 
 

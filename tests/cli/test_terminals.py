@@ -1,4 +1,4 @@
-"""Where output goes and where a command is started, whatever they are like: by real processes."""
+"""Any place of output, and any working directory: by real processes."""
 
 import os
 import subprocess

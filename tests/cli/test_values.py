@@ -21,7 +21,7 @@ def parameters(command: str) -> list[Any]:
 
 
 def outcome(parameter: Any, value: object) -> object:
-    """What becomes of a value, or why it is refused."""
+    """The value as read, or the reason of its refusal."""
     try:
         return parameter.get_runtime_param().coerce(value, param=parameter, ctx=None)
     except Exception as error:

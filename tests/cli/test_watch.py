@@ -168,7 +168,7 @@ def at_a_terminal() -> Iterator[tuple["subprocess.Popen[bytes]", int]]:
 
 
 def read_until(terminal: int, words: bytes) -> bytes:
-    """What a terminal shows until these words come, or until it is closed."""
+    """Output of a terminal until these words come, or until it is closed."""
     printed, end = b"", time.monotonic() + PATIENCE_S
     while words not in printed:
         assert select.select([terminal], [], [], max(0.0, end - time.monotonic()))[0], printed

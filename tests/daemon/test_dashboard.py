@@ -74,7 +74,7 @@ def test_grafana_knows_all_of_it(dashboard):
 
 
 def written(kind: Any, given: Any) -> Any:
-    """What a class of Grafana's makes of something that it has read."""
+    """A document as a class of Grafana's writes it after reading it."""
     return json.loads(JSONEncoder().encode(kind.from_json(given)))
 
 

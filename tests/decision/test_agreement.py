@@ -1,4 +1,4 @@
-"""How far two testbeds are apart: errors, ranks, optima, and what has no number."""
+"""Distance of two testbeds: errors, ranks, optima, and failures without a number."""
 
 import pytest
 from hypothesis import given

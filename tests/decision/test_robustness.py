@@ -1,4 +1,4 @@
-"""Which finalist survives fresh trials and networks that are off."""
+"""The finalist that survives fresh trials and networks that are off."""
 
 import pytest
 

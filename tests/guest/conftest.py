@@ -1,4 +1,4 @@
-"""What tests of guests' kernels share: a cache directory of their own."""
+"""Shared by tests of guests' kernels: a cache directory of their own."""
 
 import pytest
 

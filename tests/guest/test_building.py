@@ -1,4 +1,4 @@
-"""What can go wrong before a compiler starts, and that nothing is left of it."""
+"""Faults before a compiler starts, which leave nothing behind."""
 
 import io
 import shutil

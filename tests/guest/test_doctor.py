@@ -1,4 +1,4 @@
-"""What doctor reports of trials in virtual time."""
+"""Doctor's report on trials in virtual time."""
 
 import platform
 

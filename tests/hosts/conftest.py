@@ -1,4 +1,4 @@
-"""What the tests with two machines share. Where there cannot be any they are skipped; in CI they fail."""
+"""Shared by tests with two machines. Where there cannot be any they are skipped; in CI they fail."""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence

@@ -181,7 +181,7 @@ def build(spec: dict) -> None:
 
 
 def kernel(root: Path, devices: list[Path]) -> None:
-    """What the kernel shows under a root."""
+    """The kernel's file systems under a root."""
     for device in devices:
         bind(device, root / device.relative_to("/"))
     mount("proc", root / "proc", "proc", PLAIN)

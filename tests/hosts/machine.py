@@ -297,7 +297,7 @@ class Machine:
 
     @contextmanager
     def unchanged(self) -> Iterator[None]:
-        """What happens in the block leaves nothing behind.
+        """The block leaves nothing behind.
 
         Raises
         ------

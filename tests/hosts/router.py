@@ -52,7 +52,7 @@ _FORWARD: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Uplink:
-    """How a machine is attached to a provider.
+    """A machine's line to a provider.
 
     Attributes
     ----------

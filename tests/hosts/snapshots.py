@@ -1,4 +1,4 @@
-"""What a machine looks like: two pictures are equal if nothing was left behind in between."""
+"""Pictures of a machine: two are equal if nothing was left behind in between."""
 
 import difflib
 import hashlib
@@ -50,7 +50,7 @@ class Snapshot(NamedTuple):
     found: Mapping[str, Mapping[str, str]]
 
     def difference(self, later: "Snapshot") -> str:
-        """What is different later, line by line with - and +; empty if nothing is.
+        """Later differences, line by line with - and +; empty if there are none.
 
         Sessions of sshd that have ended since are no difference.
         """

@@ -43,7 +43,7 @@ def mptune(world: World, tmp_path, *words: object) -> subprocess.CompletedProces
 
 
 def typed(world: World, tmp_path, *words: object) -> str:
-    """What a command prints; it must not fail."""
+    """Output of a command, which must not fail."""
     done = mptune(world, tmp_path, *words)
     if done.returncode and "overloaded" in done.stderr:
         spoiled(done.stderr.strip())
@@ -52,7 +52,7 @@ def typed(world: World, tmp_path, *words: object) -> str:
 
 
 def transfer_mbps(world: World) -> tuple[float, int]:
-    """What a program of alice's that sets nothing gets to bob, and its subflows."""
+    """Throughput to bob of a program of alice's that sets nothing, and its subflows."""
     with connected(world) as ends:
         rate = rate_mbps(ends.client, ends.server, 12_000_000)
         return rate, mptcp(ends.client).subflows

@@ -180,14 +180,14 @@ def test_mptcp_joins_by_the_second_uplink(world):
 
 
 def settled(world, **how):
-    """What both ends are some time after the handshake."""
+    """State of both ends some time after the handshake."""
     with joining(world), connected(world, **how) as ends:
         exchange(ends, 20)
         return [tuple(mptcp(end)) for end in ends]
 
 
 def joins(world):
-    """How many joins bob's kernel has been asked for, and how many have succeeded."""
+    """Joins that bob's kernel has been asked for, and those that succeeded."""
     text = world.bob.inside(lambda: Path("/proc/thread-self/net/netstat").read_text())
     names, values = (line.split() for line in text.splitlines() if line.startswith("MPTcpExt:"))
     counters = dict(zip(names, values, strict=True))
@@ -467,7 +467,7 @@ def inhabitants(machines):
 
 
 def own():
-    """What a world could leave behind in this process."""
+    """Things of this process that a world could leave behind."""
     return len(list(Path("/proc/self/fd").iterdir())), Path("/proc/self/mounts").read_text()
 
 

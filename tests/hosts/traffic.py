@@ -110,7 +110,7 @@ def rate_mbps(sender: socket.socket, receiver: socket.socket, count: int) -> flo
 
 
 def mptcp(end: socket.socket) -> Mptcp:
-    """Whether an end speaks MPTCP, and how many subflows it has."""
+    """An end's protocol, and its number of subflows."""
     try:
         info = end.getsockopt(SOL_MPTCP, MPTCP_INFO, 64)
     except OSError as error:

@@ -78,7 +78,7 @@ def mute(world: World, name: str) -> Iterator[None]:
 
 
 def undisturbed(bed: HostsTestbed, asked: Trial) -> Observation:
-    """What a trial gives that was not overloaded: a machine that is too busy says nothing about the code."""
+    """Result of a trial that was not overloaded: a machine that is too busy is no evidence about the code."""
     observation = bed.run(asked)
     if "overloaded" in observation.metadata:
         spoiled(str(observation.metadata["overloaded"]))

@@ -74,7 +74,7 @@ UPTIMES_S = {"alice": 100_000, "bob": 2_000_000}
 
 @dataclass(frozen=True)
 class Side:
-    """How a machine is set up.
+    """Set-up of a machine.
 
     Attributes
     ----------
@@ -353,7 +353,7 @@ class World:
 
     @contextmanager
     def unchanged(self) -> Iterator[None]:
-        """What happens in the block leaves nothing behind on either machine.
+        """The block leaves nothing behind on either machine.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""What the tests on the running kernel share. Where they cannot run they are skipped; in CI they fail."""
+"""Shared by tests on the running kernel. Where they cannot run they are skipped; in CI they fail."""
 
 import base64
 import os

@@ -145,7 +145,7 @@ class Machine:
         return {**os.environ, **self.marks, **more}
 
     def sh(self, script: str) -> str:
-        """What a script prints there; it must not fail."""
+        """Output of a script there, which must not fail."""
         done = subprocess.run(
             self.inside(["sh", "-c", script]),
             capture_output=True,
@@ -172,7 +172,7 @@ class Machine:
         return Role(self, orders, environment)
 
     def order(self, action: str, **more: object) -> Message:
-        """What the role answers to an order."""
+        """The role's answer to an order."""
         return self.start({"action": action, **more}).answer()
 
     def apply(self, settings: Sequence[Setting], **more: object) -> Message:
@@ -239,7 +239,7 @@ class Role:
         return messages
 
     def stopped(self) -> bool:
-        """Whether it stops at the step that it was given; false if it ends first."""
+        """It stops at the step that it was given; false if it ends first."""
         return ending(self.process.pid) == "T"
 
     def kill(self) -> None:
@@ -250,5 +250,5 @@ class Role:
 
 
 def gone(machine: Machine) -> bool:
-    """Whether no process waits for a confirmation any more."""
+    """No process waits for a confirmation any more."""
     return not machine.reverters()

@@ -1,4 +1,4 @@
-"""What advised files do on a kernel, in a namespace of its own: the script's stop takes back its start."""
+"""Advised files on a kernel, in a namespace of its own: the script's stop takes back its start."""
 
 import os
 import shutil

@@ -172,7 +172,7 @@ def daemon(machine: Machine, socket: Path, *answers: str) -> "subprocess.Popen[s
 
 
 def heard(process: "subprocess.Popen[str]") -> list[str]:
-    """What it printed."""
+    """Its output."""
     output, _ = process.communicate(timeout=30)
     return output.splitlines()
 

@@ -33,7 +33,7 @@ def stopped(daemon: Daemon) -> Iterator[None]:
 
 
 def counts(daemon: Daemon) -> tuple[int, int]:
-    """What it believes: connections and their subflows."""
+    """Its belief: connections and their subflows."""
     status = daemon.policy("default")
     return status["connections"], status["active"] + status["standby"]
 

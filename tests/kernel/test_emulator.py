@@ -71,7 +71,7 @@ def stamped(receiver):
 
 
 def carries_beside(ends, others):
-    """Whether a datagram arrives before several that follow it on another path of the same length."""
+    """A datagram arrives before several that follow it on another path of the same length."""
     sender, receiver = ends
     receiver.setblocking(False)
     with suppress(BlockingIOError):
@@ -262,7 +262,7 @@ def test_a_signal_ends_it_with_its_report(number):
 
 
 def told_at_once(*commands):
-    """What an emulator answers to commands that are its whole input, and its exit status."""
+    """An emulator's answer to commands that are its whole input, and its exit status."""
     with Sites() as sites:
         network = links()
         end = {"index": 0, "device": "if0"}

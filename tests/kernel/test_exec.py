@@ -45,7 +45,7 @@ def hosts() -> Iterator[Hosts]:
 
 @pytest.fixture(scope="module")
 def folder() -> Iterator[Path]:
-    """What the web servers have; those of pytest are closed to servers that give up their rights."""
+    """Folder of the web servers; those of pytest are closed to servers that give up their rights."""
     with tempfile.TemporaryDirectory(prefix="mptune-web-") as name:
         made = Path(name)
         made.chmod(0o755)

@@ -103,7 +103,7 @@ def test_strangers_neither_end_nor_delay_the_trial(joined, descriptors, payloads
 
 
 def is_reset(stranger: socket.socket) -> bool:
-    """Whether nothing more can come on a connection."""
+    """Nothing more can come on a connection."""
     try:
         return stranger.recv(1) == b""
     except OSError as error:
@@ -124,7 +124,7 @@ def test_the_token_is_no_payload(joined):
 
 
 def refuses(joined: JoinedSites, address: str, port: int) -> bool:
-    """Whether a stranger's connection is reset before anything is sent."""
+    """A stranger's connection is reset before anything is sent."""
 
     def connect() -> bool:
         try:

@@ -38,7 +38,7 @@ def machines(topology):
 
 
 def there(value):
-    """What may be missing, but is not."""
+    """Facts that may be missing, but are not."""
     assert value is not None
     return value
 

@@ -1,4 +1,4 @@
-"""What mptune leaves to systemd, under a real one: the daemon's unit, and what waits for a confirmation."""
+"""Tasks left to systemd, under a real one: the daemon's unit, and the wait for a confirmation."""
 
 import importlib
 import json
@@ -93,7 +93,7 @@ def service(systemd: Systemd) -> Iterator[Systemd]:
 
 
 def manager(systemd: Systemd) -> str:
-    """Who manages paths there."""
+    """The path manager there."""
     return systemd.run("cat", "/proc/sys/net/mptcp/path_manager").stdout.strip()
 
 
@@ -103,7 +103,7 @@ def main_process(systemd: Systemd) -> int:
 
 
 def is_another(systemd: Systemd, before: int) -> bool:
-    """Whether a daemon after that one is ready."""
+    """A daemon after that one is ready."""
     pid, state = systemd.properties(UNIT, "MainPID", "ActiveState")
     return int(pid) not in (0, before) and state == "active"
 

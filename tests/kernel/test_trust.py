@@ -81,7 +81,7 @@ def first(process: Any) -> str:
 
 
 def refusal(realm: Realm, **more: Any) -> str:
-    """Why a session ends at once, in one line."""
+    """The reason for which a session ends at once, in one line."""
     process = realm.agent("host", **more)
     output, errors = process.communicate("", timeout=PATIENCE_S)
     (line,) = output.split("\n")[1:-1]

@@ -110,7 +110,7 @@ class Realm:
         return self.start(str(agent.program()), *words, env={**kept, **(environment or {})}, **more)
 
     def run(self, script: str, *words: str, user: int = 0) -> str:
-        """What a Python script prints there; it must not fail."""
+        """Output of a Python script there, which must not fail."""
         output, errors = self.start("-", script, *words, user=user).communicate(timeout=PATIENCE_S)
         assert not errors, errors
         printed: str = output
@@ -125,7 +125,7 @@ class Realm:
         return self.run("print(open(arguments[0]).read())", f"/proc/sys/{name.replace('.', '/')}").strip()
 
     def names(self, place: str) -> list[str]:
-        """What is in a directory there; nothing if there is none."""
+        """Names in a directory there; nothing if there is none."""
         script = "print(json.dumps(sorted(os.listdir(arguments[0])) if os.path.exists(arguments[0]) else []))"
         names: list[str] = json.loads(self.run(script, place))
         return names
@@ -153,14 +153,14 @@ class Realm:
 
 
 def holds(pid: int, number: int) -> bool:
-    """Whether a process does something else than to end when it gets a signal: it has a handler, or waits."""
+    """A process does something else than to end when it gets a signal: it has a handler, or waits."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     masks = [int(line.split()[1], 16) for line in lines if line.startswith(("SigCgt:", "SigBlk:"))]
     return any(mask >> (number - 1) & 1 for mask in masks)
 
 
 def is_agent(pid: int) -> bool:
-    """Whether a process that was started is the agent by now, or has ended."""
+    """A process that was started is the agent by now, or has ended."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"mptune-agent\0")
     except FileNotFoundError:

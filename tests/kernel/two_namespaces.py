@@ -30,7 +30,7 @@ class TwoNamespaces:
         return process
 
     def run(self, pid: int, *words: str) -> str:
-        """What a command prints in a namespace."""
+        """Output of a command in a namespace."""
         command = ["nsenter", "--net", "--target", str(pid), *words]
         environment = {**os.environ, "PATH": needs.ADMINISTRATION}
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)

@@ -91,7 +91,7 @@ def test_it_ends_with_a_program_that_is_ended(ending):
 
 def test_its_time_is_nobodys_load(late):
     def ticks(pid):
-        """What is left out; the machine's own load only grows in between."""
+        """Ticks beside those left out; the machine's own load only grows in between."""
         without = Load.now(pid).busy
         return Load.now().busy - without
 

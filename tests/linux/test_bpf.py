@@ -1,4 +1,4 @@
-"""Which name a congestion control has on a kernel, decided without registering anything."""
+"""A congestion control's name on a kernel, decided without registering anything."""
 
 import re
 import tomllib

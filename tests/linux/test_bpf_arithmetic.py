@@ -27,7 +27,7 @@ Build = Callable[[str], Any]
 
 
 class Subflow(NamedTuple):
-    """What a coupled algorithm sees of a subflow."""
+    """A subflow as a coupled algorithm sees it."""
 
     cwnd: int
     rtt_us: int

@@ -1,4 +1,4 @@
-"""What the doctor finds, and what it advises; on machines that are made up."""
+"""The doctor's findings and advice, on machines that are made up."""
 
 import shutil
 

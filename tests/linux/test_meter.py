@@ -1,4 +1,4 @@
-"""What passes between the two halves of a measurement, with halves that only repeat what they are given."""
+"""Messages between the two halves of a measurement, with halves that only repeat what they are given."""
 
 from typing import Any
 

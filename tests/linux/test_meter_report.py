@@ -1,4 +1,4 @@
-"""What two halves found, joined to one result."""
+"""Results of two halves, joined to one."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What comes up between two ends, why the rest does not, and the lines that mend it: worked out by hand.
+"""Subflows that come up between two ends, reasons for the others, and lines that mend them, by hand.
 
 That the kernel does the same is tests/kernel/test_prediction.py's matter.
 """

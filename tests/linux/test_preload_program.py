@@ -1,4 +1,4 @@
-"""What `mptune exec` makes of a program before it starts it: ELF files put together here, and real ones."""
+"""Programs as `mptune exec` sees them before it starts them: ELF files put together here, and real ones."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""How many trials are let in, and how busy the machine is."""
+"""Admission of trials, and the load of the machine."""
 
 import os
 import threading

@@ -79,7 +79,7 @@ def session(name="alice"):
 
 
 def refused():
-    """Why there is none."""
+    """The reason for which there is none."""
     with pytest.raises(MachineError) as caught:
         SshMachine("user@alice", "alice")
     assert "\n" not in str(caught.value)

@@ -1,4 +1,4 @@
-"""What is heard of the daemon, by a stand-in for it."""
+"""Reports of the daemon, by a stand-in for it."""
 
 import json
 

@@ -54,13 +54,13 @@ class Screen:
         await self.pilot.pause()
 
     def lines(self):
-        """What is on the screen."""
+        """Lines of the screen."""
         width, _ = self.app.size
         strips = self.app.screen._compositor.render_strips()
         return ["".join(segment.text for segment in strip)[:width].rstrip() for strip in strips]
 
     def notified(self, words):
-        """Whether a notification has these words, which may wrap."""
+        """A notification has these words, which may wrap."""
         return any(words in notification.message for notification in self.app._notifications)
 
     def text(self):

@@ -1,4 +1,4 @@
-"""What an answer is shown beside: configurations, seeds, and that the search knows nothing of them."""
+"""Configurations beside an answer: their seeds, and that the search knows nothing of them."""
 
 from typing import Any
 

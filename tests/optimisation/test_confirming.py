@@ -1,4 +1,4 @@
-"""What is left of a budget confirms the answer, and an answer that misses its target gets another try."""
+"""The rest of a budget confirms the answer, and an answer that misses its target gets another try."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""What trials with a clock of their own cost: real time, learnt from what they took, and kept with them."""
+"""Cost of trials with a clock of their own: real time, learnt from what they took, and kept with them."""
 
 from datetime import datetime
 from pathlib import Path

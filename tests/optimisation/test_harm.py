@@ -1,4 +1,4 @@
-"""What another connection loses, from formulas: of which paths, against what, and when it is harm."""
+"""Losses of another connection, from formulas: of which paths, against what, and when they are harm."""
 
 import pytest
 

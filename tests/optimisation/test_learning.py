@@ -40,7 +40,7 @@ def changed(**changes: Any) -> OptimiseOptions:
 
 
 def seconds(result: Result) -> float:
-    """What all trials took on the testbed, which needs no time to set one up."""
+    """Duration of all trials on the testbed, which needs no time to set one up."""
     return math.fsum(record.settings["duration_ns"] / 1e9 for record in result.records)
 
 

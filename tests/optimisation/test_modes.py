@@ -1,4 +1,4 @@
-"""Which buffers an answer is for: the sender's, which grows, or fixed ones where they give clearly more."""
+"""Buffers of an answer: the sender's, which grows, or fixed ones where they give clearly more."""
 
 from typing import Any
 

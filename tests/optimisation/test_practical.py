@@ -1,4 +1,4 @@
-"""What is enough from each initial path, on a testbed of formulas and in the simulator."""
+"""Sufficient buffers from each initial path, on a testbed of formulas and in the simulator."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""What the simulator's predictions for a real testbed are worth."""
+"""Worth of the simulator's predictions for a real testbed."""
 
 import math
 

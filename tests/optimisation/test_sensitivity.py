@@ -1,4 +1,4 @@
-"""What an answer hangs on, on a testbed of formulas where that is known."""
+"""Values on which an answer depends, on a testbed of formulas where that is known."""
 
 from typing import Any
 

@@ -30,7 +30,7 @@ def searched(
     optional: dict[str, tuple[str, ...]],
     mesh: bool = True,
 ) -> tuple[list[Combination], list[Combination]]:
-    """What the search asked for, in order, and what it found."""
+    """Questions of the search, in order, and its result."""
     search = SetSearch(NETWORK, CCS, optional, mesh=mesh)
     worth = {combination: value(set_of(combination, optional), combination.cc) for combination in start}
     search.start(worth)

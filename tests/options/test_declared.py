@@ -44,7 +44,7 @@ class Other(Options, frozen=True, kw_only=True):
 
 
 class Head(Options, frozen=True, kw_only=True):
-    """What chooses the kind."""
+    """The choice of the kind."""
 
     kind: Annotated[str, Option(choice(lambda: ("whole", "part")), "Kind.", key="kind")] = "whole"
 

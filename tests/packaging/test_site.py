@@ -1,4 +1,4 @@
-"""What the check of the built site takes for loaded from elsewhere; `make docs` runs it on the site."""
+"""Loads from elsewhere, as the check of the built site finds them; `make docs` runs it on the site."""
 
 import importlib
 
@@ -9,7 +9,7 @@ from tests.plugins.needs import ROOT
 
 @pytest.fixture
 def fetched(monkeypatch, tmp_path):
-    """What the check finds in a site of one file."""
+    """Findings of the check in a site of one file."""
     monkeypatch.syspath_prepend(str(ROOT / "shipping"))
     check = importlib.import_module("check_site")
 

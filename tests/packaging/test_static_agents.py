@@ -66,7 +66,7 @@ def test_it_greets_and_says_what_it_cannot_do(processor: str, tmp_path: Path):
 
 
 def told(command: list[str], *lines: dict[str, object], run: Path) -> list[dict]:
-    """What a role answers to these lines."""
+    """A role's answer to these lines."""
     done = subprocess.run(
         command,
         input="".join(json.dumps(line) + "\n" for line in lines),

@@ -145,7 +145,7 @@ def everything(place: Path) -> dict[str, tuple[int, int, int]]:
 
 
 def verdict(case: Case, place: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """What became of a case in a folder; "clean" if nothing is wrong."""
+    """The verdict on a case in a folder; "clean" if nothing is wrong."""
     made(case.files, place)
     monkeypatch.chdir(place)
     before = everything(place)
@@ -166,7 +166,7 @@ def verdict(case: Case, place: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def judged(code: int, stderr: str, names: tuple[str, ...]) -> str:
-    """What is wrong with an exit code and an error; empty if nothing is."""
+    """Faults of an exit code and an error; empty if there are none."""
     if code == 0:
         return "accepted"
     if "error: unexpected " in stderr or "Traceback" in stderr:

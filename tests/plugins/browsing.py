@@ -25,7 +25,7 @@ def launched() -> Iterator[Browser]:
 
 
 def barriers(page: Page) -> dict[str, str]:
-    """What axe-core finds grave in a page with all its details open: rule -> an element that breaks it."""
+    """Grave findings of axe-core in a page with all its details open: rule -> an element that breaks it."""
     page.eval_on_selector_all("details", "found => found.forEach(one => { one.open = true; })")
     found = Axe().run(page).response["violations"]
     return {one["id"]: one["nodes"][0]["html"] for one in found if one["impact"] in _GRAVE}

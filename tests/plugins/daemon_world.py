@@ -118,7 +118,7 @@ class Daemon:
         threading.Thread(target=self._listen, args=(self.process, self.said), daemon=True).start()
 
     def stops(self) -> bool:
-        """Whether it stops at its step, as it begins or as it is ended; false if it ends."""
+        """It stops at its step, as it begins or as it is ended; false if it ends."""
 
         def is_ready() -> bool:
             return any("ready:" in line for line in self.said)
@@ -176,7 +176,7 @@ class Daemon:
         return pids
 
     def everything(self) -> tuple[str, list[str], list[str]]:
-        """What a daemon changes: the path manager, endpoints and limits, and its files."""
+        """Everything that a daemon changes: the path manager, endpoints and limits, and its files."""
 
         def look() -> list[str]:
             with pyroute2.MPTCP() as manager:

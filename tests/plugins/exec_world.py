@@ -172,7 +172,7 @@ class Hosts:
             process.communicate()
 
     def listens(self, port: int) -> bool:
-        """Whether the server accepts connections at a port."""
+        """The server accepts connections at a port."""
         return f":{port} " in self.call("remote", "ss", "-Hltn", f"sport = :{port}")
 
 

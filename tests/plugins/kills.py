@@ -22,7 +22,7 @@ def state(pid: int) -> str:
 
 
 def ending(pid: int) -> str:
-    """How a process comes to rest: T if it stops, Z if it ends."""
+    """State in which a process comes to rest: T if it stops, Z if it ends."""
     until(lambda: state(pid) in "TZ", f"process {pid} to stop or to end")
     return state(pid)
 

@@ -130,7 +130,7 @@ class JoinedSites:
         return [connection for connection in inside(self.sites.of(side), read) if connection[0] != TIME_WAIT]
 
     def listening(self, side: addresses.Side) -> set[str]:
-        """Where a site listens: "10.65.0.1:40123"."""
+        """Address at which a site listens: "10.65.0.1:40123"."""
         return {_readable(end) for state, end in self.sockets(side) if state == LISTEN}
 
 

@@ -1,4 +1,4 @@
-"""How late this machine wakes up: a process that naps, with priority over programs, and keeps what it found.
+"""Lateness of this machine's timers: a process that naps, with priority, and keeps what it found.
 
 A processor that the host of a virtual machine takes away is busy with nobody's programs, and seldom counted
 as stolen; whoever sleeps notices it. What measures in real time cannot do without waking up in time.

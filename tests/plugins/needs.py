@@ -1,4 +1,4 @@
-"""What tests need beyond the README's list, and what is reported where it is missing.
+"""Needs of tests beyond the README's list, and the report where they are missing.
 
 A test names its needs, `@pytest.mark.needs("bpf")`; a fixture calls `require`, for all tests that use it, and
 `lack` when it finds out only while it runs. On a machine without them the test is skipped with the reason;
@@ -80,7 +80,7 @@ class Need(NamedTuple):
         return frozenset((*self.programs, *self.theirs))
 
     def lacking(self) -> Iterator[Thing]:
-        """What this machine lacks."""
+        """Needs that this machine lacks."""
         yield from self.beside()
         yield from (Thing(name, "packages") for name in self.programs if found(name) is None)
 
@@ -396,7 +396,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 
 def summary(lacks: Mapping[str, Mapping[Thing, None]]) -> str:
-    """What was not tested and the command that would get it.
+    """Parts that were not tested, and the command that would get what they need.
 
     Parameters
     ----------

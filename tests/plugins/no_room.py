@@ -1,4 +1,4 @@
-"""What a full disk does to whoever writes, without one."""
+"""The effect of a full disk on whoever writes, without one."""
 
 import resource
 import signal

@@ -473,13 +473,13 @@ def ended(child: Child) -> bool:
 
 
 def ask(child: Child) -> Message:
-    """What a manager reports now."""
+    """A manager's report now."""
     child.tell({"action": "report"})
     return child.expect("report", STEP_S)
 
 
 def lacking() -> Thing | None:
-    """What this machine lacks for these tests."""
+    """Needs of these tests that this machine lacks."""
     try:
         with Sites() as sites:
             if sites.user is not None:  # the tests enter the namespaces themselves

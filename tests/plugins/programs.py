@@ -120,7 +120,7 @@ def _others(path: str) -> Iterator[tuple[str, str]]:
 
 
 def _own(path: str) -> bool:
-    """Whether a program belongs to the project, or was made by a test."""
+    """A program belongs to the project, or was made by a test."""
     real = Path(path).resolve()
     mine = (needs.ROOT, Path(sys.prefix), Path(tempfile.gettempdir()).resolve())
     return real == Path(sys.executable).resolve() or any(real.is_relative_to(folder) for folder in mine)
@@ -141,7 +141,7 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 class Seen:
-    """What was started and granted from a moment on."""
+    """Programs started, and rights granted, from a moment on."""
 
     def __init__(self, recorders: Recorders) -> None:
         self._recorders, self._start, self._grants = recorders, recorders.number, len(needs.granted)

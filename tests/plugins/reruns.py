@@ -43,7 +43,7 @@ _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 
 class Spoiled(pytest.fail.Exception):  # type: ignore[name-defined,misc] # set by a decorator
-    """What a test measured is no evidence: others used the processors."""
+    """A measurement is no evidence: others used the processors."""
 
     __module__ = "builtins"  # pytest prints its name in front of the reason
 
@@ -88,7 +88,7 @@ def use() -> Use:
 
 
 def late_since(before: Use) -> float:
-    """How long this machine has woken up late since, seconds; naps from the first call on."""
+    """Time that this machine has woken up late since, seconds; it naps from the first call on."""
     return _naps().late_since(before.at_s)
 
 
@@ -100,7 +100,7 @@ def _naps() -> Naps:
 
 
 def _disturbed(before: Use) -> str:
-    """What disturbed a measurement since, in words; empty if nothing did."""
+    """Disturbances of a measurement since, in words; empty if there were none."""
     others, late_s = others_since(before), late_since(before)
     if others >= BUSY:
         return f"others used {others:.0%} of the processors"
@@ -146,7 +146,7 @@ class Patience:
 
 
 def look() -> float:
-    """What others use now."""
+    """Processors that others use now."""
     before = use()
     time.sleep(LOOK_S)  # noqa: TID251 - a share of the time takes a time
     return others_since(before)

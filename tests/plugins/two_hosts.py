@@ -88,7 +88,7 @@ def trial(topology: Topology, /, **changes: Any) -> Trial:
 
 
 def observation(path: str, size: int, retransmitted: int = 0, failed: Failure | None = None) -> Observation:
-    """What a trial gives that sends this many bytes over one path."""
+    """Observation of a trial that sends this many bytes over one path."""
     flow = SubflowObservation(
         path=path,
         active=True,

@@ -1,4 +1,4 @@
-"""What the role `watch` reports of a world's connections, and the reports that tests wait for."""
+"""Reports of the role `watch` on a world's connections, and those that tests wait for."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -31,7 +31,7 @@ class Link:
         self.rate_bps, self.free_ns = rate_bps, 0.0
 
     def leaves(self, at_ns: float, size: int) -> float | None:
-        """When a packet has left; None if the queue is full."""
+        """Time at which a packet has left; None if the queue is full."""
         backlog = max(0.0, self.free_ns - at_ns) * self.rate_bps / 8e9
         if backlog + size > QUEUE:
             return None
@@ -54,7 +54,7 @@ class Network:
         self.paths = paths
 
     def carries(self, path: int) -> bool:
-        """Whether anything passes on a path."""
+        """Something passes on a path."""
         return not self.no_ipv6 or ":" not in (self.paths[path].addresses or ("",))[0]
 
     def send(

@@ -1,4 +1,4 @@
-"""Where the second address family of a probe differs from the first."""
+"""Differences of the second address family of a probe from the first."""
 
 import pytest
 

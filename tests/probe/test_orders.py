@@ -1,4 +1,4 @@
-"""What is sent stays within budgets, and is of use."""
+"""Orders stay within budgets, and are of use."""
 
 import itertools
 

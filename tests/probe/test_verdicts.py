@@ -1,4 +1,4 @@
-"""What becomes of MPTCP, from what both ends saw."""
+"""The fate of MPTCP, from what both ends saw."""
 
 import pytest
 

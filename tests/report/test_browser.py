@@ -169,7 +169,7 @@ def test_the_slider_changes_the_sentence_and_moves_the_ring(opened: Opened, opti
 
 
 def ring(page: Page) -> str:
-    """Where the visible ring of the trade-off is."""
+    """Place of the visible ring of the trade-off."""
     page.evaluate(
         """() => { window.ringAt = () => [...document.querySelectorAll("#trade-off-0 path")]
             .filter((one) => one.getAttribute("stroke") === "var(--ink)")

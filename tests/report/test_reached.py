@@ -102,7 +102,7 @@ def section_of(run: RunData) -> Section:
 
 
 def table(run: RunData) -> dict[str, dict[str, Any]]:
-    """What became of each candidate, by its congestion control."""
+    """The fate of each candidate, by its congestion control."""
     return {row["candidate"].removeprefix("fullmesh, "): row for row in section_of(run).open[0].rows}
 
 

@@ -1,4 +1,4 @@
-"""What is particular to a belief: few observations are enough, and no acceptance of a fit applies."""
+"""Particulars of a belief: few observations are enough, and no acceptance of a fit applies."""
 
 from mptune.response import BELIEF, MODELS, Sample
 from mptune.trial import Combination

@@ -1,4 +1,4 @@
-"""What every response model promises, whichever it is: a new one is tested by its line in MODELS."""
+"""The contract of every response model: a new one is tested by its line in MODELS."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""What an answer gives nearly always, of a network that varies."""
+"""The throughput that an answer nearly always gives, over a network that varies."""
 
 import json
 

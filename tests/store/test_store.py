@@ -1,4 +1,4 @@
-"""What is stored survives: interruptions, other processes, full disks; and nothing is measured twice."""
+"""Stores survive interruptions, other processes and full disks, and nothing is measured twice."""
 
 import os
 import sqlite3

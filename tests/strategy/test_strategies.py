@@ -1,4 +1,4 @@
-"""What every strategy promises, whatever the question and the answers."""
+"""The contract of every strategy, whatever the question and the answers."""
 
 import math
 import random
@@ -219,7 +219,7 @@ PLATEAUS = {"cubic": (100, 512 * KIB), "reno": (80, 256 * KIB), "vegas": (97, 12
 
 
 def predictions(asked, world, *, turned=False):
-    """What the world gives in the first run, half as much; or that of the arms in the wrong order."""
+    """Results of the world's first run, half as much; or that of the arms in the wrong order."""
     arms = asked.arms[::-1] if turned else asked.arms
     return tuple(tuple(world(arm, size, 0) / 2 for size in range(len(BUFFERS))) for arm in arms)
 

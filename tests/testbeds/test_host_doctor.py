@@ -1,4 +1,4 @@
-"""What is found out about two hosts, and the lines to paste where packets would leave by another device."""
+"""Facts about two hosts, and the lines to paste where packets would leave by another device."""
 
 import copy
 import json

@@ -1,4 +1,4 @@
-"""What is refused, found out and counted before and between trials on hosts; trials are in tests/hosts."""
+"""Refusals, facts and counts before and between trials on hosts; trials are in tests/hosts."""
 
 import base64
 import copy

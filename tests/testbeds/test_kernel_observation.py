@@ -1,4 +1,4 @@
-"""What becomes of the processes' reports: labels, bins, take-over times, and when a trial is not believed."""
+"""Observations from processes' reports: labels, bins, take-over times, and trials not believed."""
 
 import msgspec
 import pytest

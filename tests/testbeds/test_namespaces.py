@@ -1,4 +1,4 @@
-"""What the namespaces testbed refuses before it runs anything, and what it does on a machine that is busy."""
+"""Refusals of the namespaces testbed before it runs anything, and its trials on a machine that is busy."""
 
 from contextlib import nullcontext
 

@@ -20,7 +20,7 @@ Given = Callable[..., Topology]
 
 
 def links(topology: Topology) -> dict[str, dict[str, Any]]:
-    """What the core reads of each link, by name."""
+    """The core's specification of each link, by name."""
     return {link["name"]: link for link in topology.network()["links"]}
 
 

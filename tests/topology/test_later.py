@@ -15,7 +15,7 @@ NAMES = ("rate_bps", "delay_ns", "loss_ppb")
 
 
 def value(schedule: Schedule | None, name: str, at_ns: int) -> int | None:
-    """What a schedule sets at a time; None leaves the link's own. As `Timeline::span` of the core has it."""
+    """A schedule's value at a time, as the core's `Timeline::span` has it; None leaves the link's own."""
     steps = [] if schedule is None else schedule.steps
     known = [(step.at_ns, change) for step in steps if (change := getattr(step, name)) is not None]
     if schedule is None or not known:
@@ -59,7 +59,7 @@ def test_its_steps_ascend_within_the_period_and_each_sets_something(schedule: Sc
 
 
 def mobile_mbps(topology: Topology) -> float:
-    """What the mobile network gives to one TCP connection."""
+    """Throughput of one TCP connection over the mobile network."""
     trial = Trial(
         topology=topology,
         pm="default",

@@ -1,4 +1,4 @@
-"""What a topology file becomes: values, defaults, provenance, paths and their derived numbers."""
+"""Topologies as read from a file: values, defaults, provenance, paths and their derived numbers."""
 
 from collections.abc import Callable
 

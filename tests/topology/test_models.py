@@ -70,7 +70,7 @@ def autocorrelation(name: str, lag: int) -> float:
 
 
 def outages(name: str) -> list[int]:
-    """How long each outage is, in seconds."""
+    """Duration of each outage, seconds."""
     return [
         len(list(run)) for course in seconds(name) for out, run in groupby(not rate for rate in course) if out
     ]

@@ -1,4 +1,4 @@
-"""What becomes of a trace on a link: the part that is meant, gaps, scale, several traces, base values."""
+"""Traces on a link: the part that is meant, gaps, scale, several traces, base values."""
 
 from collections.abc import Callable
 from pathlib import Path

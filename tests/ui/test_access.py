@@ -1,4 +1,4 @@
-"""Who may ask, what may be asked for, and how it is answered."""
+"""Access: peers that may ask, questions they may ask, and the answers."""
 
 import socket
 from pathlib import Path

@@ -32,7 +32,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def complaints() -> list[str]:
-    """What pages said on their console."""
+    """Messages of pages on their console."""
     return []
 
 

@@ -1,4 +1,4 @@
-"""What the pages show: runs compared, progress, damage, live connections; and that nothing is written."""
+"""Contents of the pages: runs compared, progress, damage, live connections; and that nothing is written."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""What the tests in guests share: two unlike paths, and a testbed on the kernel that is built.
+"""Shared by tests in guests: two unlike paths, and a testbed on the kernel that is built.
 
 They need no root and no quiet machine: a guest has a clock of its own.
 """

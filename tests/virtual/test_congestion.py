@@ -1,4 +1,4 @@
-"""What the congestion controls are for, on a guest's kernel, which has the text of the BPF programs.
+"""Purposes of the congestion controls, on a guest's kernel, which has the text of the BPF programs.
 
 Wide limits. That programs load on the running kernel and carry transfers is in tests/kernel/test_bpf.py.
 """

@@ -1,4 +1,4 @@
-"""What a dead path costs messages: a kernel in virtual time beside the simulator, by the hosts' timeouts."""
+"""Cost of a dead path to messages: a kernel in virtual time beside the simulator, by the hosts' timeouts."""
 
 import itertools
 import statistics

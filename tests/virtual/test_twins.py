@@ -119,7 +119,7 @@ def networks(tmp_path_factory: pytest.TempPathFactory) -> list[Topology]:
 
 @pytest.fixture(scope="module")
 def kernel(side_by_side, networks: list[Topology]) -> Runs:
-    """What the kernel gave, by network and algorithm."""
+    """Results of the kernel, by network and algorithm."""
     ccs = (YARDSTICK, *BPF_SOURCES)
     trials = {(network.name, cc): trial(network, in_guests(cc), seed=1) for network in networks for cc in ccs}
     return {key: [observation] for key, observation in side_by_side(trials).items()}
@@ -173,7 +173,7 @@ def shares(observation: Observation) -> dict[str, float]:
 
 
 def differences(networks: Sequence[Topology], kernel: Runs, program: str, original: str) -> list[Difference]:
-    """What runs as `program` on the kernel against `original` in the simulator, in every network."""
+    """Differences of `program` on the kernel from `original` in the simulator, in every network."""
     bed = create("simulated")
     return [
         difference(
@@ -186,7 +186,7 @@ def differences(networks: Sequence[Topology], kernel: Runs, program: str, origin
 
 
 def alike(cc: str, pairs: Sequence[Difference]) -> bool:
-    """Whether these are twins."""
+    """These are twins."""
     agree = AGREE_BALIA if cc == "balia" else AGREE
     return (
         statistics.median(pair.throughput for pair in pairs) <= agree

@@ -1,4 +1,4 @@
-"""What is written about the reproduction, held against the reproduction itself."""
+"""The documentation of the reproduction, held against the reproduction itself."""
 
 import re
 from pathlib import Path

@@ -84,7 +84,7 @@ def beside(emulation: Emulation, side: Side, folder: Path, text: str) -> Daemon:
 
 
 def gives_the_curve(emulation: Emulation, *, lives: bool) -> bool:
-    """Whether a connection reaches nearly the curve's most: one that lives on, or within some seconds.
+    """A connection reaches nearly the curve's most: one that lives on, or within some seconds.
 
     A receive buffer does not always follow a limit that rises, as it grows only if more is read in a round
     trip than ever before: connections that begin later show the limit.

@@ -1,4 +1,4 @@
-"""What the daemon makes of connections: both sides, both families, addresses that come and go, both modes."""
+"""The daemon's work on connections: both sides, both families, addresses that come and go, both modes."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""What the role `watch` reports of real connections, held against their receivers and against the kernel."""
+"""Reports of the role `watch` on real connections, held against their receivers and against the kernel."""
 
 import os
 import shutil
