@@ -231,7 +231,8 @@ impl<P: Carried> Network<P> {
         self.watch.as_ref().map_or(0, |watch| watch.unrecorded())
     }
 
-    /// The fast path of [`Self::advance`]: the packet that an event brings to the end of its route; none of any other event.
+    /// The fast path of [`Self::advance`]: the packet that an event brings to the end of its route; none of another
+    /// event.
     #[inline(always)]
     pub fn arrive(&mut self, queue: &mut EventQueue, source: Source) -> Option<(RouteId, P)> {
         let number = source - self.first_source;
