@@ -115,7 +115,8 @@ class Daemon:
             start_new_session=True,
         )
         self.said = []
-        threading.Thread(target=self._listen, args=(self.process, self.said), daemon=True).start()
+        self.listener = threading.Thread(target=self._listen, args=(self.process, self.said), daemon=True)
+        self.listener.start()
 
     def stops(self) -> bool:
         """It stops at its step, as it begins or as it is ended; false if it ends."""
@@ -138,9 +139,10 @@ class Daemon:
         """Wait for a line with these words."""
 
         def matching() -> str | None:
-            assert self.process is not None
+            # Before the lines: of a daemon that has ended all are there once its listener has ended too.
+            is_over = not self.listener.is_alive()
             line = next((line for line in self.said if words in line), None)
-            assert line or self.process.poll() is None, self.said
+            assert line or not is_over, self.said
             return line
 
         return until(matching, f"{words!r} among {self.said}")
