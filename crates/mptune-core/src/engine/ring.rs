@@ -65,11 +65,8 @@ impl<T: Copy + Default> Ring<T> {
     /// The first element.
     #[inline]
     pub fn front_mut(&mut self) -> Option<&mut T> {
-        if self.len == 0 {
-            return None;
-        }
-        let slot = self.slot(self.first);
-        Some(&mut self.slots[slot])
+        let first = self.first;
+        (self.len > 0).then(|| self.at_mut(first))
     }
 
     /// The last element.
@@ -81,11 +78,8 @@ impl<T: Copy + Default> Ring<T> {
     /// The last element.
     #[inline]
     pub fn back_mut(&mut self) -> Option<&mut T> {
-        if self.len == 0 {
-            return None;
-        }
-        let slot = self.slot(self.first.wrapping_add(self.len - 1));
-        Some(&mut self.slots[slot])
+        let last = self.first.wrapping_add(self.len.wrapping_sub(1));
+        (self.len > 0).then(|| self.at_mut(last))
     }
 
     /// Removes all elements.

@@ -22,30 +22,22 @@ impl Transport for Connection {
 
     #[inline]
     fn on_receiver_packet(&mut self, io: &mut Io, id: SubflowId, packet: &Packet) {
-        if let Content::Data(segment) = &packet.content {
-            return self.receiver.on_data(io, &mut self.subflows, id, segment);
-        }
         match &packet.content {
+            Content::Data(segment) => self.receiver.on_data(io, &mut self.subflows, id, segment),
             Content::Syn => self.send_handshake_reply(io, id, Content::SynAck),
             Content::JoinAck => self.on_join(io, id),
             Content::HandshakeAck => self.receiver.on_established(io.now),
-            Content::SynAck | Content::JoinConfirmed | Content::Ack(_) | Content::Data(_) => {}
+            Content::SynAck | Content::JoinConfirmed | Content::Ack(_) => {}
         }
     }
 
     #[inline]
     fn on_sender_packet(&mut self, io: &mut Io, id: SubflowId, packet: &Packet) {
-        if let Content::Ack(ack) = &packet.content {
-            return self.on_ack(io, id, ack);
-        }
         match &packet.content {
+            Content::Ack(ack) => self.on_ack(io, id, ack),
             Content::SynAck => self.on_syn_ack(io, id),
             Content::JoinConfirmed => self.on_join_confirmed(io, id),
-            Content::Syn
-            | Content::HandshakeAck
-            | Content::JoinAck
-            | Content::Data(_)
-            | Content::Ack(_) => {}
+            Content::Syn | Content::HandshakeAck | Content::JoinAck | Content::Data(_) => {}
         }
     }
 
