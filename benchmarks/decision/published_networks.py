@@ -37,7 +37,6 @@ from mptune.errors import MptuneError
 from mptune.runner.progress import Reporter
 from mptune.topology import Topology, load
 from mptune.trial import PLAIN_TCP, Bulk, Configuration
-from mptune.units import format_size
 
 #: Of the table's markers in the docs.
 NAME = "published networks"
@@ -240,13 +239,11 @@ def outcome(topology: Topology, asked: argparse.Namespace, reporter: Reporter) -
         for entry, configuration in entries(compared, topology, asked.enter).items()
     }
     ours = compared["answer"]
-    receive = ours.receive_buffer_bytes
     on_kernel = asked.testbed != "simulated"
     return Outcome(
         network=topology.name,
         answer=f"{ours.manager}, {ours.cc}",
-        buffers=format_size(ours.buffer_bytes, 3)
-        + ("" if receive is None else f", {format_size(receive, 3)}"),
+        buffers=recommendations.buffers(ours),
         simulated=recommendations.measure("simulated", topology, measured, asked, reporter),
         kernel=recommendations.measure(asked.testbed, topology, measured, asked, reporter)
         if on_kernel
@@ -288,22 +285,12 @@ def summary(outcomes: Iterable[Outcome], testbed: str) -> str:
 
 
 def arguments() -> argparse.Namespace:
-    """The scope of the measurement."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--runs", type=int, default=3, help="of each configuration on each testbed")
-    parser.add_argument(
-        "--testbed", default="virtual:7.3", help='guests whose kernel measures, or "simulated"'
-    )
+    """The scope of the measurement; the testbed may be "simulated" too."""
+    parser = recommendations.options(__doc__)
     parser.add_argument("--stack", default="linux-7.3", help="of the simulator")
-    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", action="append", choices=PUBLISHED, help="only this network; repeat")
     parser.add_argument("--enter", action="append", default=["cubic+hold"], metavar="CC")
     parser.add_argument("--conext23", type=Path, metavar="DIR", help="checkout with the drives")
-    parser.add_argument("--jobs", type=int, help="trials in parallel; one per core")
-    parser.add_argument("--fresh", action="store_true", help="measure everything again")
-    parser.add_argument("--write-docs", action="store_true", help="put the table into the docs too")
     return parser.parse_args()
 
 

@@ -206,6 +206,12 @@ def given(records: Sequence[Record]) -> Given:
     )
 
 
+def buffers(configuration: Configuration) -> str:
+    """The send and the receive buffer, in words."""
+    send, receive = configuration.buffer_bytes, configuration.receive_buffer_bytes
+    return format_size(send, 3) + ("" if receive is None else f", {receive // MIB} MiB")
+
+
 def outcome(topology: Topology, asked: argparse.Namespace, reporter: Reporter) -> Outcome:
     """Recommend, and measure."""
     stack = f"linux-{asked.testbed.partition(':')[2]}"
@@ -213,11 +219,10 @@ def outcome(topology: Topology, asked: argparse.Namespace, reporter: Reporter) -
     configurations = compared(result)
     ours = configurations["answer"]
     on = f" on {', '.join(result.subflows)}" if ours.pm == "pcdc" and ours.protocol != "tcp" else ""
-    receive = ours.receive_buffer_bytes
     return Outcome(
         scenario=topology.name,
         answer=f"{ours.manager if ours.protocol == 'tcp' else ours.pm}{on}, {ours.cc}",
-        buffers=format_size(ours.buffer_bytes, 3) + ("" if receive is None else f", {receive // MIB} MiB"),
+        buffers=buffers(ours),
         simulated=measure("simulated", topology, configurations, asked, reporter),
         kernel=measure(asked.testbed, topology, configurations, asked, reporter),
     )
@@ -272,18 +277,22 @@ def summary(rows: Sequence[Row], testbed: str) -> str:
     return f"{text}{listed}. They give {', '.join(ranges)}."
 
 
-def arguments() -> argparse.Namespace:
-    """The scope of the measurement."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+def options(about: str | None) -> argparse.ArgumentParser:
+    """Options of every measurement of answers."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=3, help="of each configuration on each testbed")
     parser.add_argument("--testbed", default="virtual:7.3", help="guests whose kernel measures")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", action="append", help="only scenarios with this name; repeat")
     parser.add_argument("--jobs", type=int, help="trials in parallel; one per core")
     parser.add_argument("--fresh", action="store_true", help="measure everything again")
     parser.add_argument("--write-docs", action="store_true", help="put the table into the docs too")
+    return parser
+
+
+def arguments() -> argparse.Namespace:
+    """The scope of the measurement."""
+    parser = options(__doc__)
+    parser.add_argument("--only", action="append", help="only scenarios with this name; repeat")
     return parser.parse_args()
 
 
