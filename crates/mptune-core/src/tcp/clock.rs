@@ -19,17 +19,30 @@ const BEFORE: u64 = 816;
 pub struct Clock {
     /// Length of a tick, 0 if timers are exact.
     tick: Nanos,
+    /// 2^64 divided by `tick`, rounded up.
+    reciprocal: u64,
     /// Time of the clock at the start of a trial.
     phase: Nanos,
 }
 
 impl Clock {
     /// Timers expire exactly when they are due.
-    pub const EXACT: Self = Self { tick: 0, phase: 0 };
+    pub const EXACT: Self = Self { tick: 0, reciprocal: 0, phase: 0 };
 
-    /// A clock that has ticked for `phase` when a trial starts.
+    /// A clock with ticks of at least 2 ns that has ticked for `phase` when a trial starts.
     pub const fn new(tick: Nanos, phase: Nanos) -> Self {
-        Self { tick, phase }
+        Self { tick, reciprocal: u64::MAX / tick + 1, phase }
+    }
+
+    /// Whole ticks in a time. Each ACK asks several times: a product, at most 1 too large, takes a third of a division.
+    #[inline]
+    fn whole_ticks(self, time: Nanos) -> u64 {
+        if self.is_exact() {
+            return time;
+        }
+        let product = u128::from(time) * u128::from(self.reciprocal);
+        let ticks = (product >> u64::BITS) as u64;
+        ticks - u64::from(ticks * self.tick > time)
     }
 
     /// Timers expire exactly when they are due.
@@ -47,13 +60,14 @@ impl Clock {
     /// Ticks so far (Linux `jiffies`).
     #[inline]
     pub fn ticks(self, now: Nanos) -> u64 {
-        BEFORE + (now + self.phase) / self.tick.max(1)
+        BEFORE + self.whole_ticks(now + self.phase)
     }
 
     /// A time in ticks, rounded up (Linux `usecs_to_jiffies`).
     #[inline]
     pub fn in_ticks(self, time: Nanos) -> u64 {
-        time.div_ceil(self.tick.max(1))
+        let ticks = self.whole_ticks(time);
+        ticks + u64::from(ticks * self.tick.max(1) < time)
     }
 
     /// The time between two moments, in whole ticks.
@@ -130,6 +144,15 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn ticks_are_those_of_a_division(tick in 2u64..20_000_000, time in 0u64..1 << 62, near in 0u64..1 << 38) {
+            let clock = Clock::new(tick, 0);
+            for time in [time, near * tick, (near * tick).saturating_sub(1)] {
+                prop_assert_eq!(clock.ticks(time), BEFORE + time / tick);
+                prop_assert_eq!(clock.in_ticks(time), time.div_ceil(tick));
+            }
+        }
+
         #[test]
         fn no_timer_is_early_and_none_is_later_than_an_eighth(
             tick in 1u64..5, phase in 0u64..10_000_000_000, now in 0u64..1 << 40, wait in 1u64..1 << 36,

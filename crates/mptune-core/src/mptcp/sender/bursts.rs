@@ -48,18 +48,19 @@ impl DataSender {
         }
         let (window, room) = self.subflow_window(subflow);
         let (packet, is_followed) = subflow.queue.first_packet();
-        let burst = self.burst(id);
         // A single segment never waits for others, nor does a packet with a successor, which will not grow.
         let fits = packet <= room && is_followed;
         let goes = packet <= 1
             || fits
-            || room >= burst
             || f64::from(room) >= window / WINDOW_PART
+            || room >= self.burst(id)
             || !Self::expects_more_room(now, subflow, self.scheduling.peers[id].srtt);
         if goes {
             // At least two packets in each window (Linux `tcp_cwnd_test`).
             let half = (subflow.sender.window.cwnd as u32 / 2).max(1);
-            let segments = packet.min(subflow.sender.room()).min(burst).min(half);
+            let most = packet.min(subflow.sender.room()).min(half);
+            // The rate is asked only where it can matter: it takes two divisions.
+            let segments = if most <= SMALLEST_BURST { most } else { most.min(self.burst(id)) };
             return Burst { segments, whole: segments == packet };
         }
         if room == subflow.sender.room() {

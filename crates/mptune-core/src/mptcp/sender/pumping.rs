@@ -17,7 +17,8 @@ impl DataSender {
             return self.push(io, subflows);
         }
         if self.timers.is_some() {
-            self.send_retransmissions(io, subflows);
+            // Without send queues of the scheduler, these hold only the connection's retransmissions, which go first.
+            self.send_queues(io, subflows);
         }
         match self.scheduling.style {
             Style::Copy => self.copy(io, subflows),
@@ -25,9 +26,9 @@ impl DataSender {
         }
     }
 
-    /// Without send queues of the scheduler, these hold only the connection's retransmissions, which go first.
-    #[inline(never)]
-    fn send_retransmissions(&mut self, io: &mut Io, subflows: &mut [Subflow]) {
+    /// Subflows send from their queues. Standby subflows too: data in their queues is not taken back.
+    #[inline]
+    fn send_queues(&mut self, io: &mut Io, subflows: &mut [Subflow]) {
         for id in scheduler::bits(self.scheduling.room) {
             if !subflows[id].queue.is_empty() {
                 self.send_queue(io, subflows, id);
@@ -98,10 +99,7 @@ impl DataSender {
         while !self.reinjections.is_empty() && self.reinject(io, subflows, self.scheduling.ready())
         {
         }
-        // Standby subflows too: data in their queues is not taken back.
-        for id in scheduler::bits(self.scheduling.room) {
-            self.send_queue(io, subflows, id);
-        }
+        self.send_queues(io, subflows);
         // Also for data that no cwnd lets go, such as that of a program that was silent on a path that is dead (Linux
         // `__mptcp_push_pending`).
         if self.buffer.offers_pieces() && self.buffer.una() < self.buffer.next() {
@@ -167,7 +165,7 @@ impl DataSender {
                 self.assign(io, subflows, id, data, burst.place(sent));
             }
             self.note_packet(&mut subflows[id], burst.segments > 0, !burst.whole);
-            if burst.segments == 0 {
+            if burst.segments == 0 || subflows[id].queue.is_empty() {
                 return;
             }
         }
