@@ -26,6 +26,7 @@ from mptune.trial import (
     Pattern,
     Piece,
     Programs,
+    Saturating,
     Trial,
     Video,
     Watching,
@@ -592,6 +593,61 @@ def test_what_concerns_throughput_is_refused(changes: dict[str, Any], named: str
         changed(**changes).check()
 
 
+class Uneven(Testbed):
+    """More throughput with cubic, which stands still in every third second; reno is steady."""
+
+    name = "fake"
+    parallel: int | None = 1
+
+    def __init__(self, saturated: Any) -> None:
+        self._saturated = saturated
+        self.trials: list[Trial] = []
+
+    def run(self, trial: Trial) -> Observation:
+        self.trials.append(trial)
+        like: Observation = self._saturated.run(trial)
+        rates = [0, 6_000_000, 6_000_000] if trial.cc == "cubic" else [3_000_000] * 3
+        sizes = [rate // 80 for rate in rates * 7 for _ in range(10)]
+        return msgspec.structs.replace(
+            like, duration_ns=21 * SECOND, in_order_bytes=sum(sizes), bins=sizes, failed=None
+        )
+
+
+@pytest.mark.parametrize(
+    ("changes", "cc", "objective"),
+    [
+        ({}, "cubic", "throughput"),
+        ({"objective": "throughput:p5"}, "reno", "throughput p5"),
+        ({"at_least_p5_bps": 2_000_000}, "reno", "throughput"),
+    ],
+)
+def test_bad_seconds_of_a_saturated_sender_are_an_objective_and_a_limit(
+    network: Topology, fake_testbed: Any, changes: dict[str, Any], cc: str, objective: str
+) -> None:
+    testbed = Uneven(fake_testbed)
+    result = run(network, testbed, workload=Saturating(), **changes)
+    assert (result.chosen.combination.cc, result.objective) == (cc, objective)
+    assert result.chosen.kept
+    values = {figure.name: figure.ours.mean for figure in result.table if figure.ours is not None}
+    assert (
+        values
+        == {
+            "cubic": {"throughput": 4.0, "throughput p5": 0.0},
+            "reno": {"throughput": 3.0, "throughput p5": 3.0},
+        }[cc]
+    )
+    assert len(result.table) == 2 and result.figures[0].name == objective
+    # No trial of a saturated sender beside those of the workload, and none twice in the records.
+    assert {trial.workload for trial in testbed.trials} == {Bulk(duration_ns=20 * SECOND)}
+    keys = [
+        (kept.purpose, kept.run, kept.pm, kept.cc, kept.buffer_bytes, str(kept.settings))
+        for kept in result.records
+    ]
+    assert len(set(keys)) == len(keys)
+    document = objective_document(result)
+    assert document["workload"] == {"kind": "bulk", "duration_ns": 20 * SECOND}
+
+
 VIDEO = Watching(ladder_bps=(1_000_000, 4_000_000), segment_ns=SECOND, buffer_ns=4 * SECOND)
 
 
@@ -640,6 +696,18 @@ def test_more_quality_is_better_and_fewer_stalls_are(
     [
         ({"workload": None, "objective": "gap"}, "--objective: expected throughput with a saturated sender"),
         ({"workload": None, "at_most_gap_ns": SECOND}, "--at-most-gap: expected only with --workload"),
+        (
+            {"workload": None, "objective": "throughput:p5"},
+            "--objective: expected throughput with a saturated sender, or --workload bulk, found",
+        ),
+        ({"objective": "throughput:p5"}, "--objective: expected a metric of messages, found throughput:p5"),
+        ({"at_least_p5_bps": 1}, "--at-least-p5: expected only with bulk, found messages"),
+        ({"workload": None, "at_least_p5_bps": 1}, "--at-least-p5: expected only with --workload"),
+        (
+            {"workload": Saturating(), "at_least_p5_bps": 1, "duration_ns": 19 * SECOND},
+            "--duration: expected at least 20 s with throughput:p5, found 19 s",
+        ),
+        ({"workload": Saturating(), "at_most_delay_ns": 1}, "--at-most-delay: expected only with messages"),
         ({"transfers": (64 * KIB,)}, "--workload: expected either --workload or sizes of transfers"),
         (
             {"workload": None, "transfers": (64 * KIB,), "objective": "throughput"},

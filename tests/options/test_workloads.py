@@ -37,8 +37,8 @@ def test_a_word_is_a_size_and_an_interval(text, size, interval_ns):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("calls:200B/100ms", "expected one of messages"),
-        ("", "expected one of messages"),
+        ("calls:200B/100ms", "expected one of bulk, messages"),
+        ("", "expected one of bulk, messages"),
         ("messages", "expected messages:SIZE/INTERVAL, found"),
         ("messages:200B", "expected messages:SIZE/INTERVAL, found"),
         ("messages:/100ms", "expected a size such as"),
@@ -72,7 +72,7 @@ def test_a_word_is_a_size_and_an_interval(text, size, interval_ns):
         ("mix:x*bulk", "expected a whole number, found"),
         ("mix:0*bulk", "expected 1 to 1000 connections, found 0"),
         ("mix:999*bulk+2*bulk", "expected 1 to 1000 connections, found 1001"),
-        ("bulk", "expected one of messages"),
+        ("bulk:1MiB", "expected bulk, found"),
         ("page:1KiB/3x20KiB,at_once=2", "expected page:SIZE/NxSIZE[,think=TIME], found"),
         ("on-off:1MiB", "expected on-off:SIZE/TIME, found"),
         ("on-off:0B/1s", "expected a burst of at least 1 B, found 0 B"),

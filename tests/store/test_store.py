@@ -249,7 +249,7 @@ def test_a_store_of_version_0_1_is_read_continued_and_merged(
     connection = sqlite3.connect(path)
     connection.executescript(
         "ALTER TABLE subflow DROP COLUMN min_rtt_ms; ALTER TABLE trial DROP COLUMN failed_kind;"
-        "ALTER TABLE trial DROP COLUMN repeated;"
+        "ALTER TABLE trial DROP COLUMN repeated; ALTER TABLE trial DROP COLUMN p5_mbps;"
         "ALTER TABLE subflow DROP COLUMN with_mbps; ALTER TABLE subflow DROP COLUMN without_mbps;"
         "ALTER TABLE subflow DROP COLUMN rto_ms;"
         "PRAGMA user_version = 1;"
@@ -339,6 +339,22 @@ def test_delays_of_messages_come_back_as_they_were(network: Topology, tmp_path: 
         assert store.records(keys)[keys[0]].delays_ms == records[0].delays_ms
 
 
+def test_what_19_of_20_seconds_reach_comes_back_also_where_it_was_merged(
+    network: Topology, tmp_path: Path
+) -> None:
+    long = Bulk(duration_ns=21_000_000_000)
+    configurations = [Configuration(pm="fullmesh", cc="reno", buffer_bytes=2**20, workload=long)]
+    trials = plan_trials(network, configurations, purpose="sweep", runs=2, base_seed=1)
+    with create(tmp_path / "s", CAMPAIGN) as store:
+        records = TrialRunner(SimulatedTestbed(), 1, store).measure(trials)
+        assert all(record.p5_mbps and record.p5_mbps < record.throughput_mbps for record in records)
+        assert TrialRunner(SimulatedTestbed(), 1, store).measure(trials) == records
+    with create(tmp_path / "other", msgspec.structs.replace(CAMPAIGN, settings={"another": 1})) as store:
+        store.merge(tmp_path / "s")
+        keys = [store.key("simulated", plan) for plan in trials]
+        assert [store.records(keys)[key] for key in keys] == records
+
+
 def test_observations_that_know_no_delays_are_read_without_any(network: Topology, tmp_path: Path) -> None:
     """Version 0.2 wrote none."""
     trials = calls(network)[2:]
@@ -382,8 +398,8 @@ def earlier_store(path: Path, network: Topology, fake_testbed: Any) -> list[Plan
             seen["failed"] = seen["failed"]["reason"]
             old = zlib.compress(msgspec.msgpack.encode(seen))
             connection.execute("UPDATE trial SET observation = ? WHERE id = ?", (old, number))
-        connection.execute("ALTER TABLE trial DROP COLUMN failed_kind")
-        connection.execute("ALTER TABLE trial DROP COLUMN repeated")
+        for column in ("failed_kind", "repeated", "p5_mbps"):
+            connection.execute(f"ALTER TABLE trial DROP COLUMN {column}")
         for column in ("min_rtt_ms", "with_mbps", "without_mbps", "rto_ms"):
             connection.execute(f"ALTER TABLE subflow DROP COLUMN {column}")
         connection.execute("PRAGMA user_version = 1")

@@ -6,14 +6,31 @@ import msgspec
 import pytest
 
 from mptune.errors import Failure
-from mptune.trial import Bulk, Messages, OnOff, Page, Piece, Record, Requests, Transfer, Video
-from mptune.trial.metrics import COMPLETION, THROUGHPUT, late
+from mptune.testbeds.standing import described_by
+from mptune.trial import (
+    Bulk,
+    Messages,
+    Mix,
+    Observation,
+    OnOff,
+    Page,
+    Part,
+    Piece,
+    Record,
+    Requests,
+    Transfer,
+    Trial,
+    Video,
+)
+from mptune.trial.metrics import COMPLETION, NEARLY_ALWAYS, THROUGHPUT, late
 from mptune.trial.objectives import COLUMNS, cost, has, metric_named, metric_of, metrics_of, values
+from mptune.trial.records import PlannedTrial
+from mptune.trial.records import record as record_of
 from mptune.trial.workloads.messages import GAP
 from mptune.trial.workloads.onoff import WHILE_ON
 from mptune.trial.workloads.video import STALLED, VIDEO
 
-MS = 1_000_000
+MS, SECOND = 1_000_000, 1_000_000_000
 DELAYS = Messages.judged_by.by_word
 CALLS = Messages(bytes=200, interval_ns=100_000_000, duration_ns=2_000_000_000)
 
@@ -37,6 +54,55 @@ def record(throughput_mbps=None, completion_s=None, failed=None):
 def test_a_workload_is_judged_by_its_own_metric():
     assert metric_of(Bulk(duration_ns=1)) is THROUGHPUT
     assert metric_of(Transfer(bytes=1)) is COMPLETION
+
+
+def of_seconds(*mbps, failed=None, workload=None, unfinished_ms=0):
+    """The record of a trial with these rates in its seconds, in bins that differ."""
+    sizes = [size * rate * 12_500 for rate in mbps for size in (2, 0) * 5]
+    observation = Observation(
+        testbed="simulated",
+        duration_ns=len(mbps) * SECOND + unfinished_ms * MS,
+        in_order_bytes=sum(sizes),
+        bins=[*sizes, *[0] * (unfinished_ms // 100)],
+        subflows=[],
+        failed=failed,
+    )
+    trial = Trial(
+        topology=described_by("UiB-HiN"),
+        pm="fullmesh",
+        cc="reno",
+        buffer_bytes=1,
+        seed=1,
+        workload=workload or Bulk(duration_ns=SECOND),
+    )
+    return record_of(PlannedTrial(purpose="sweep", run=0, trial=trial), observation)
+
+
+def test_nearly_always_is_what_19_of_20_seconds_reach():
+    # Of 21 values the second smallest: type 7 of Hyndman and Fan.
+    rates = [5] * 19 + [1, 3]
+    assert of_seconds(*rates).p5_mbps == 3.0
+    assert of_seconds(*rates, unfinished_ms=900).p5_mbps == 3.0
+    assert metric_named("throughput:p5").of(of_seconds(*rates)) == 3.0
+
+
+@pytest.mark.parametrize(
+    ("rates", "changes"),
+    [
+        ([5] * 19, {}),
+        ([5] * 30, {"failed": Failure("died", "killed")}),
+        ([5] * 30, {"workload": Transfer(bytes=1000)}),
+    ],
+)
+def test_too_few_seconds_failures_and_other_workloads_have_no_such_value(rates, changes):
+    assert of_seconds(*rates, **changes).p5_mbps is None
+
+
+def test_only_a_saturated_sender_is_asked_for_its_bad_seconds():
+    mix = Mix(parts=(Part(workload=Bulk(duration_ns=SECOND)), Part(workload=CALLS)))
+    assert has(Bulk(duration_ns=SECOND), NEARLY_ALWAYS) and has(mix, NEARLY_ALWAYS)
+    assert not has(CALLS, NEARLY_ALWAYS) and not has(Transfer(bytes=1), NEARLY_ALWAYS)
+    assert metrics_of(Bulk(duration_ns=SECOND)) == (THROUGHPUT,)
 
 
 def test_a_failed_trial_has_no_value():

@@ -139,6 +139,7 @@ class OptimiseKeywords(MemberKeywords, _PathManagerKeywords, _MeasuringKeywords,
     connections: int | None
     objective: One | None
     at_least: One | None
+    at_least_p5: One | None
     at_most_delay: One | None
     at_most_gap: One | None
     at_most_failover: One | None

@@ -45,7 +45,7 @@ def _beside(out: Console, result: ObjectiveResult) -> None:
         if result.outage is None
         else ((f"{result.outage[1].name} if {result.outage[0]} fails", result.outage[1]),)
     )
-    single = (*result.figures, result.throughput, *result.harm)
+    single = (*result.table, *result.harm)
     rows = [*((figure.name, figure) for figure in single), *outages]
     for name, figure in rows:
         listing.add_row(f"{name} ({figure.unit})", *_cells(figure))

@@ -132,6 +132,12 @@ class ObjectiveResult(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...]
     records: tuple[Record, ...]
 
+    @property
+    def table(self) -> tuple[Figure, ...]:
+        """Figures for a table, throughput once."""
+        is_own = self.objective == self.throughput.name
+        return self.figures if is_own else (*self.figures, self.throughput)
+
 
 def optimise_by_objective(
     topology: Topology,
@@ -303,7 +309,10 @@ class _Search:
         others = self._others()
         bulk = [configuration.under(self._bulk) for configuration in pair]
         beside = min(_BESIDE_RUNS, runs)
-        saturated = job.measure(bulk, "vary", beside, "throughput beside it")
+        # A saturated sender has been measured by then, if it is what was asked about.
+        is_bulk = isinstance(self.workload, Bulk)
+        further = [] if is_bulk else job.measure(bulk, "vary", beside, "throughput beside it")
+        saturated = further or [*ours[:beside], *theirs[:beside]]
         cut, outages = self._outage(pair, ours, beside)
         lost = judged(self.workload).judged_by.outage
         losses, rivalled = self._losses(pair, runs)
@@ -347,7 +356,7 @@ class _Search:
                 *self._warnings(before, fresh, saturated, chosen, failover),
                 *failures(outages, f"outage ({cut} is cut)"),
             ),
-            records=(*before, *searched, *fresh, *saturated, *outages, *rivalled),
+            records=(*before, *searched, *fresh, *further, *outages, *rivalled),
         )
 
     def _failover(
@@ -418,7 +427,11 @@ class _Search:
             metric for metric in (self.choice.second, cost.metric(self.job.topology)) if metric is not None
         ]
         asked = [metric for metric in asked if metric.name == COST.name or has(self.workload, metric)]
-        by_name = {metric.name: metric for metric in (*asked, *metrics_of(self.workload))}
+        # Of a saturated sender the bad seconds too: its mean is shown anyway.
+        known = (
+            self.workload.judged_by.others if isinstance(self.workload, Bulk) else metrics_of(self.workload)
+        )
+        by_name = {metric.name: metric for metric in (*asked, *known)}
         return [metric for name, metric in by_name.items() if name != self.objective.name]
 
     @property

@@ -4,10 +4,12 @@ One declaration of each is its flag, its key in a file and its default (`mptune.
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import permutations
 from typing import Annotated, Self
 
 import msgspec
 
+from mptune import units
 from mptune.decision import DecisionOptions, too_few_sizes
 from mptune.errors import one_of
 from mptune.impact import ImpactOptions
@@ -48,8 +50,9 @@ from mptune.trial import (
     judged,
     workloads_of,
 )
-from mptune.trial.metrics import THROUGHPUT, Metric
+from mptune.trial.metrics import NEARLY_ALWAYS, THROUGHPUT, Metric
 from mptune.trial.objectives import has, metric_named, metric_of
+from mptune.trial.records import LEAST_SECONDS
 from mptune.trial.stacks import flag
 from mptune.trial.workloads import TIMED, WRITTEN
 from mptune.trial.workloads.messages import GAP
@@ -108,10 +111,17 @@ _ONLY_MESSAGES = (
     "at_most_delay_ns",
     "at_most_gap_ns",
     "at_least_bps",
+    "at_least_p5_bps",
     "at_most_failover_ns",
     "at_most_stalled",
     "beside_tcp",
     "do_no_harm",
+)
+
+#: Objectives of a saturated sender that need its workload by name.
+_OF_SECONDS = (
+    NEARLY_ALWAYS.word,
+    *(",".join(both) for both in permutations((THROUGHPUT.word, NEARLY_ALWAYS.word))),
 )
 
 #: Options of pcdc that follow from the impact factors.
@@ -218,6 +228,15 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
             "Only configurations with which a saturated sender reaches this throughput, or the --workload "
             "itself if throughput is a metric of it.",
             key="decision.at_least",
+        ),
+    ] = None
+    at_least_p5_bps: Annotated[
+        int | None,
+        Option(
+            rate(),
+            "Only configurations with which the saturated sender of --workload bulk reaches this throughput "
+            "in 95 % of the seconds.",
+            key="decision.at_least_p5",
         ),
     ] = None
     at_most_failover_ns: Annotated[
@@ -413,6 +432,8 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
             yield Limit(STALLED, 100 * self.at_most_stalled)
         if self.at_least_bps is not None:
             yield Limit(THROUGHPUT, self.at_least_bps / 1e6)
+        if self.at_least_p5_bps is not None:
+            yield Limit(NEARLY_ALWAYS, self.at_least_p5_bps / 1e6)
 
     @property
     def workloads(self) -> tuple[Workload, ...]:
@@ -484,13 +505,26 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
             yield "at_most_gap_ns", f"expected only with messages, found {kind}"
         if self.at_most_stalled is not None and not has(self.sent, STALLED):
             yield "at_most_stalled", f"expected only with a video, found {kind}"
+        yield from self._conflicts_of_seconds(kind)
+
+    def _conflicts_of_seconds(self, kind: str) -> Iterator[tuple[str, str]]:
+        """What 95 % of the seconds reach needs a saturated sender, and enough seconds."""
+        assert self.sent is not None
+        asks = self.at_least_p5_bps is not None
+        if asks and not has(self.sent, NEARLY_ALWAYS):
+            yield "at_least_p5_bps", f"expected only with bulk, found {kind}"
+        least_ns = LEAST_SECONDS * 1_000_000_000
+        if (asks or NEARLY_ALWAYS in self.objectives) and self.duration_ns < least_ns:
+            found = units.format_time(self.duration_ns)
+            yield "duration_ns", f"expected at least {LEAST_SECONDS} s with throughput:p5, found {found}"
 
     def _conflicts_of_synonym(self) -> Iterator[tuple[str, str]]:
         """Without a workload an objective is what is asked for anyway."""
         usual = "completion" if self.transfers else "throughput"
         if self.objective not in (None, usual):
             what = "sizes of transfers" if self.transfers else "a saturated sender"
-            yield "objective", f"expected {usual} with {what}, or --workload, found {self.objective}"
+            workload = "--workload bulk" if self.objective in _OF_SECONDS else "--workload"
+            yield "objective", f"expected {usual} with {what}, or {workload}, found {self.objective}"
 
     def _conflicts_of_failover(self) -> Iterator[tuple[str, str]]:
         """Timeouts are searched, unless they were given; for programs that wait."""

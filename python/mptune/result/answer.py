@@ -507,6 +507,16 @@ class ObjectiveAnswer(msgspec.Struct, frozen=True, kw_only=True):
     answer: tuple[str, ...]
     warnings: tuple[str, ...]
 
+    @property
+    def is_throughput(self) -> bool:
+        """True if a saturated sender's throughput is the objective."""
+        return self.objective == self.throughput.name
+
+    @property
+    def table(self) -> tuple[Figure, ...]:
+        """Figures for a table, throughput once."""
+        return self.figures if self.is_throughput else (*self.figures, self.throughput)
+
 
 def settings_of(answer: ObjectiveAnswer) -> Answer:
     """An answer by an objective for who sets what it recommends; its throughputs are a saturated sender's."""

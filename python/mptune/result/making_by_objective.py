@@ -42,7 +42,12 @@ def objective_document(result: ObjectiveResult) -> dict[str, Any]:
             receive_bytes=result.receive_bytes,
             family=result.family,
             trials=counts(result.records),
-            workload=msgspec.to_builtins(result.workload),
+            # Switches of a saturated sender are off here.
+            workload={
+                name: value
+                for name, value in msgspec.to_builtins(result.workload).items()
+                if value is not False
+            },
             objective=result.objective,
             unit=result.unit,
             limits=result.limits,

@@ -370,13 +370,10 @@ def minutes(trial: Trial, observation: Observation) -> Minutes | None:
     """
     if observation.failed or not (isinstance(trial.workload, Bulk) and trial.topology.varies):
         return None
-    whole = observation.duration_ns // _MINUTE_NS
-    if whole < _LEAST_MINUTES:
+    rates = sorted(observation.rates_mbps(_MINUTE_NS))
+    if len(rates) < _LEAST_MINUTES:
         return None
-    wide = _MINUTE_NS // BIN_NS
-    sums = sorted(sum(observation.bins[number * wide : (number + 1) * wide]) for number in range(whole))
-    rates = [size * 8e3 / _MINUTE_NS for size in sums]
-    return Minutes(whole, quantile(rates, 0.05), quantile(rates, 0.5))
+    return Minutes(len(rates), quantile(rates, 0.05), quantile(rates, 0.5))
 
 
 def minutes_line(found: Minutes) -> str:

@@ -47,7 +47,7 @@ _LEVEL = 1
 #: Columns of a record, without its subflows.
 _RECORD = (
     "purpose, pm, cc, buffer_bytes, run, round, seed, withdrawn, settings, duration_ns, completion_ns, "
-    "throughput_mbps, failed_kind, failed, omega, repeated, testbed, started, finished"
+    "throughput_mbps, p5_mbps, failed_kind, failed, omega, repeated, testbed, started, finished"
 )
 
 #: Columns of a record's subflow, which are its fields.
@@ -59,7 +59,7 @@ _subflow_values = attrgetter(*_SUBFLOWS)
 _TRIAL = (
     *("id", "key", "campaign", "topology", "testbed", "purpose", "round", "run", "pm", "cc", "buffer_bytes"),
     *("seed", "withdrawn", "settings", "status", "failed", "failed_kind", "started", "finished"),
-    *("duration_ns", "completion_ns", "throughput_mbps", "omega", "repeated", "observation"),
+    *("duration_ns", "completion_ns", "throughput_mbps", "omega", "repeated", "p5_mbps", "observation"),
 )
 
 #: Rows of one statement: as many as fit, by the largest of these; SQLite allows 32766 values.
@@ -312,6 +312,7 @@ class Store:
             record.throughput_mbps,
             record.omega,
             record.repeated,
+            record.p5_mbps,
             finished.packed,
         )
 
@@ -572,6 +573,7 @@ def _record(row: Mapping[str, Any], subflows: Iterable[SubflowRecord]) -> Record
         duration_s=None if row["duration_ns"] is None else row["duration_ns"] / 1e9,
         took_s=round(row["finished"] - row["started"], 3) if own_clock(row["testbed"]) else None,
         completion_s=None if row["completion_ns"] is None else row["completion_ns"] / 1e9,
+        p5_mbps=row["p5_mbps"],
         repeated=row["repeated"],
         settings=msgspec.json.decode(row["settings"]),
     )

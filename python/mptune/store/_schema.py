@@ -93,6 +93,10 @@ _VERSION_5 = """
 ALTER TABLE subflow ADD COLUMN rto_ms REAL;  -- at the end
 """
 
+_VERSION_6 = """
+ALTER TABLE trial ADD COLUMN p5_mbps REAL;  -- of a saturated sender: 95 % of the whole seconds reach it
+"""
+
 #: Beginnings of reasons in version 1, which had no kinds; any other reason is of kind "died".
 _KINDS: tuple[tuple[str, FailureKind], ...] = (
     ("stalled at ", "stalled"),
@@ -117,7 +121,7 @@ def failure_kind(reason: str) -> FailureKind:
 _COLUMNS = (
     "key, topology, testbed, purpose, round, run, pm, cc, buffer_bytes, seed, withdrawn, settings, status, "
     "failed, started, finished, duration_ns, completion_ns, throughput_mbps, omega, observation, "
-    "failed_kind, repeated"
+    "failed_kind, repeated, p5_mbps"
 )
 
 #: Adds what only the attached database `other` has. Campaigns with the same settings are the same campaign,
@@ -147,7 +151,7 @@ DROP TABLE added;
 COMMIT;
 """
 
-MIGRATIONS: tuple[str, ...] = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5)
+MIGRATIONS: tuple[str, ...] = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5, _VERSION_6)
 
 #: Version that this program writes.
 VERSION = len(MIGRATIONS)

@@ -3,7 +3,7 @@
 import msgspec
 
 from mptune.errors import Failure
-from mptune.trial._trial import Trial
+from mptune.trial._trial import BIN_NS, Trial
 from mptune.trial.kept import Piece
 from mptune.trial.workloads import Bulk
 
@@ -105,6 +105,13 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
         if self.expected_bps is not None:
             return self.expected_bps
         return bits_per_second(self.in_order_bytes, self.duration_ns) if self.duration_ns else 0.0
+
+    def rates_mbps(self, window_ns: int) -> list[float]:
+        """In-order payload in each whole window of so many bins (`BIN_NS`), Mbit/s."""
+        wide = window_ns // BIN_NS
+        windows = range(self.duration_ns // window_ns)
+        sums = [sum(self.bins[number * wide : (number + 1) * wide]) for number in windows]
+        return [size * 8e3 / window_ns for size in sums]
 
 
 def bits_per_second(size_bytes: int, duration_ns: int) -> float:

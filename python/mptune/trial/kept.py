@@ -85,6 +85,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
         its set-up.
     took_s : real time that it took, s, of a trial with a clock of its own; None where it cost its duration.
     completion_s : of a transfer, from the first SYN to its last byte in order.
+    p5_mbps : of a saturated sender, throughput that 95 % of the whole seconds reach; None for fewer than 20
+        of them, and for trials of version 0.2.
     delays_ms : of each message, response, page or segment in order; empty for other workloads.
     pieces : the rest of what is known of each segment of a video; players one after the other.
     repeated : how often it was run before, and not counted because the machine was too busy.
@@ -110,6 +112,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     duration_s: float | None = None
     took_s: float | None = None
     completion_s: float | None = None
+    p5_mbps: float | None = None
     repeated: int = 0
     settings: dict[str, Any] = {}
     delays_ms: tuple[float, ...] = ()
@@ -141,6 +144,7 @@ def of_part(kept: Record, number: int) -> Record:
         kept,
         throughput_mbps=part.throughput_mbps,
         completion_s=part.completion_s,
+        p5_mbps=kept.p5_mbps if number == 0 else None,
         delays_ms=part.delays_ms,
         pieces=part.pieces,
         settings={**kept.settings, "workload": sent["workload"]},

@@ -16,6 +16,7 @@ from mptune.trial.workloads import (
     WRITTEN_IN_A_MIX,
     AskedSingle,
     BaseWorkload,
+    Bulk,
     Programs,
     Single,
     Timed,
@@ -133,7 +134,7 @@ class Mix(BaseWorkload, frozen=True, kw_only=True, tag="mix"):
 
 
 #: Workloads that a user describes, and that have an objective.
-Described = Timed | Mix | Programs
+Described = Bulk | Timed | Mix | Programs
 #: Whatever a trial can send.
 Workload = Single | Mix | Programs
 

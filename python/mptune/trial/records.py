@@ -8,15 +8,22 @@ from typing import Any
 
 import msgspec
 
+from mptune.statistics import quantile
 from mptune.trial import workloads
 from mptune.trial._observation import Observation, PartObservation
 from mptune.trial._trial import Trial
 from mptune.trial.kept import PartRecord, Record, SubflowRecord, is_tcp
-from mptune.trial.mixes import fairness
+from mptune.trial.mixes import fairness, judged
 from mptune.trial.stacks import MEMBERS, VERSION_0_1, describe, of_mptcp
+from mptune.trial.workloads import Bulk
 
 #: Fields of a trial that have their own fields in a record, and the topology.
 COLUMNS = frozenset({"topology", "pm", "cc", "buffer_bytes", "seed"})
+
+
+#: Fewest whole seconds of which a twentieth is known.
+LEAST_SECONDS = 20
+_SECOND_NS = 1_000_000_000
 
 
 class PlannedTrial(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,6 +99,7 @@ def record(planned: PlannedTrial, observation: Observation) -> Record:
         round=planned.round,
         duration_s=observation.duration_ns / 1e9,
         completion_s=None if observation.completion_ns is None else observation.completion_ns / 1e9,
+        p5_mbps=p5_of(observation) if isinstance(judged(trial.workload), Bulk) else None,
         repeated=int(observation.metadata.get("repeated", 0)),
         settings=settings,
         delays_ms=in_ms(observation.delays_ns),
@@ -111,6 +119,12 @@ def record(planned: PlannedTrial, observation: Observation) -> Record:
             for subflow in observation.subflows
         ),
     )
+
+
+def p5_of(observation: Observation) -> float | None:
+    """Throughput that 95 % of the whole seconds of a trial reach, Mbit/s; None for fewer than 20 of them."""
+    rates = sorted(observation.rates_mbps(_SECOND_NS))
+    return None if observation.failed or len(rates) < LEAST_SECONDS else quantile(rates, 0.05)
 
 
 def others_of(observation: Observation) -> tuple[float, ...]:

@@ -165,8 +165,7 @@ def _over_time(name: str, run: RunData, trial: TrialRow) -> Rows:
 
 
 def _of_answer(run: RunData, answer: ObjectiveAnswer) -> Iterator[Table]:
-    figures = [*answer.figures, answer.throughput]
-    rows = [_figure(figure.name, figure) for figure in figures]
+    rows = [_figure(figure.name, figure) for figure in answer.table]
     rows += [_figure(harm.name, harm) for harm in answer.harm]
     if answer.outage is not None:
         rows.append(_figure(f"{answer.outage.gap.name} if {answer.outage.path} fails", answer.outage.gap))

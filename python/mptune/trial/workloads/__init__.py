@@ -55,8 +55,8 @@ __all__ = [
 
 #: Workloads that are judged by the time of each of their parts.
 Timed = Messages | Requests | Page | OnOff | Video
-#: The same as a user writes them.
-Asked = Pattern | Asking | Browsing | Bursting | Watching
+#: The same, and a saturated sender, as a user writes them.
+Asked = Saturating | Pattern | Asking | Browsing | Bursting | Watching
 
 #: Workload of one connection.
 Single = Bulk | Transfer | Timed

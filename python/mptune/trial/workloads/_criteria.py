@@ -14,14 +14,16 @@ class Criteria:
     Attributes
     ----------
     metrics : those that an answer shows, the usual objective first.
+    others : those that it shows where they are asked for.
     """
 
     metrics: tuple[Metric, ...]
+    others: tuple[Metric, ...] = ()
 
     @property
     def objectives(self) -> tuple[Metric, ...]:
         """All that its trials have."""
-        return self.metrics
+        return (*self.metrics, *self.others)
 
     @property
     def outage(self) -> Metric:
