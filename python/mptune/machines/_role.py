@@ -31,7 +31,8 @@ class RemoteRole(Talker):
         #: Messages that nobody has taken, and their bytes.
         self._arrived: list[Message] = []
         self._arrived_bytes = 0
-        #: Held by either thread for a message and its byte in the pipe: what is readable has a message.
+        #: Held by either thread for a message and its byte in the pipe, and for the end and that of the pipe: what is
+        #: readable has a message, or has ended, and the other way round.
         self._lock = threading.Lock()
         self._read, self._write = os.pipe()
         os.set_blocking(self._read, False)
@@ -57,8 +58,9 @@ class RemoteRole(Talker):
     def finished(self, how: str, *, killed: bool, kind: FailureKind = "died") -> None:
         """It has ended, `how` in a sentence; called once, after its last message, by the session's thread."""
         self._how, self._killed, self.kind = how, killed, kind
-        self._over.set()
-        os.close(self._write)
+        with self._lock:
+            self._over.set()
+            os.close(self._write)
 
     def fileno(self) -> int:
         """The pipe's end to read; once the role has ended it stays readable."""
@@ -99,8 +101,8 @@ class RemoteRole(Talker):
         return self._how or f"{self.name} closed its output"
 
     def _receive(self) -> None:
-        over = self._over.is_set()  # read first: the last message comes before the end
         with self._lock:
+            over = self._over.is_set()
             with suppress(OSError):
                 while self._read >= 0 and os.read(self._read, 4096):
                     pass
