@@ -31,8 +31,8 @@ class RemoteRole(Talker):
         #: Messages that nobody has taken, and their bytes.
         self._arrived: list[Message] = []
         self._arrived_bytes = 0
-        #: Held by either thread for a message and its byte in the pipe, and for the end and that of the pipe: what is
-        #: readable has a message, or has ended, and the other way round.
+        #: Held by either thread for a message and its byte in the pipe, and for the end of both: what is
+        #: readable has a message, or has ended.
         self._lock = threading.Lock()
         self._read, self._write = os.pipe()
         os.set_blocking(self._read, False)

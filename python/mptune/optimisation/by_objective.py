@@ -372,7 +372,7 @@ class _Search:
         contenders = self._contenders(points, best, chosen)
         if limit_ns is None or not contenders or len(job.topology.paths) < 2:
             return chosen, None, []
-        assert not isinstance(self.workload, Programs), "an option that is refused"
+        assert not isinstance(self.workload, Bulk | Programs), "an option that is refused"
         nearest: tuple[Point, Failover] | None = None
         records: list[Record] = []
         of_default: dict[tuple[str, ...], Standstill] = {}
