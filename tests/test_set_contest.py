@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from mptune.impact import Impact, ImpactOptions, SubflowSets, measure_impact
-from mptune.impact._contest import Contest
 from mptune.impact._result import PathImpact
+from mptune.impact._set_contest import Contest
 from mptune.runner.runner import TrialRunner
 from mptune.statistics import summarise
 from mptune.topology import Topology

@@ -12,7 +12,7 @@ from mptune.optimisation.by_objective import (
     ObjectiveResult,
     optimise_by_objective,
 )
-from mptune.optimisation.competing import subsets, worth_measuring
+from mptune.optimisation.objective_candidates import subsets, worth_measuring
 from mptune.optimisation.options import OptimiseOptions
 from mptune.result.making_by_objective import objective_document
 from mptune.runner.runner import TrialRunner

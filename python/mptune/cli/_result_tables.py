@@ -1,4 +1,4 @@
-"""Output of `mptune optimise`: the answer in a sentence, then the evidence.
+"""Output of `mptune optimise --details`: the answer in a sentence, then the evidence.
 
 It formats a `Result` and computes nothing. Tables of the decision itself are in `_decision_tables`.
 """

@@ -1,4 +1,7 @@
-"""`mptune optimise`: the main job on the command line. The output is in `_result_tables`."""
+"""`mptune optimise`: the main job on the command line.
+
+`_answers` prints the answer: as `mptune.result.screen` words it, with `--details` as `_result_tables` does.
+"""
 
 from __future__ import annotations
 

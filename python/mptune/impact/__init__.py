@@ -3,7 +3,7 @@
 The impact factor of a subflow is the share of the throughput that the connection loses without it (MPCOA
 Eq. 5). Two designs measure it: `_paired` (the default) and `_eq5` (the papers'). `_sequential` decides when
 enough trials are done, `_judge` interprets them; where the factors leave the sets open, some of them compete
-(`_contest`, `_competing`). This package measures and partitions; the core's path managers use the sets.
+(`_set_contest`, `_set_trials`). This package measures and partitions; the core's path managers use the sets.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,6 @@ from types import ModuleType
 from mptune.impact import _eq5, _paired
 from mptune.impact._alone import alone
 from mptune.impact._candidates import candidates
-from mptune.impact._competing import compete, set_ns
 from mptune.impact._eq5 import impact_factor
 from mptune.impact._judge import MAX_SUM, judge, may_compete
 from mptune.impact._options import DESIGNS, ZERO_RULES, ImpactOptions
@@ -26,6 +25,7 @@ from mptune.impact._result import (
     partition,
     warnings_of,
 )
+from mptune.impact._set_trials import compete, set_ns
 from mptune.options.stacks import StackOptions
 from mptune.options.trials import MeasuringOptions
 from mptune.runner.executors import Executor

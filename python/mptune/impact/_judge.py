@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from mptune.impact import _sequential
-from mptune.impact._contest import LEAST, Contest, decided
 from mptune.impact._options import ImpactOptions
 from mptune.impact._result import Impact, PathImpact, SubflowSets, every_subflow_helps, partition
 from mptune.impact._sequential import Verdict
+from mptune.impact._set_contest import LEAST, Contest, decided
 from mptune.statistics import summarise
 from mptune.topology import Topology
 from mptune.trial import Record

@@ -18,9 +18,9 @@ from mptune.errors import InputError, MptuneError
 from mptune.optimisation import baselines, cost, harm
 from mptune.optimisation.baselines import Baselines
 from mptune.optimisation.candidates import screen_buffers
-from mptune.optimisation.competing import beginnings, few_of, subsets, worth_measuring
 from mptune.optimisation.failover import Failover, Search, Standstill, with_members
 from mptune.optimisation.job import Job, failures
+from mptune.optimisation.objective_candidates import beginnings, few_of, subsets, worth_measuring
 from mptune.optimisation.options import OptimiseOptions
 from mptune.optimisation.plain_tcp import everywhere
 from mptune.optimisation.points import Choice, Point, combination

@@ -13,8 +13,8 @@ from mptune.decision.selection import whole_buffer
 from mptune.decision.sweep import SweepPoint
 from mptune.optimisation.budget import Budget
 from mptune.optimisation.candidates import ENLARGEMENTS, missed, next_larger, wanted
-from mptune.optimisation.contest import Compared, Contest
 from mptune.optimisation.job import Job
+from mptune.optimisation.rivals import Compared, Contest
 
 
 @dataclass(frozen=True)

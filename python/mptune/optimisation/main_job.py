@@ -38,7 +38,6 @@ from mptune.optimisation.baselines import Baselines
 from mptune.optimisation.budget import Budget, shortened
 from mptune.optimisation.candidates import asked
 from mptune.optimisation.confirming import Confirming
-from mptune.optimisation.contest import Contest
 from mptune.optimisation.impacts import measure_impacts
 from mptune.optimisation.job import Job, failures
 from mptune.optimisation.learning import learn
@@ -47,6 +46,7 @@ from mptune.optimisation.on_kernel import AskingKernel, MeasuredOnKernel, undeci
 from mptune.optimisation.options import COMPETE, OptimiseOptions
 from mptune.optimisation.plain_tcp import PlainTcp
 from mptune.optimisation.reached import Reached, telling
+from mptune.optimisation.rivals import Contest
 from mptune.optimisation.rounds import Answered, Round
 from mptune.optimisation.screening import Screened, Screening
 from mptune.optimisation.sensitivity import Sensitivity, vary

@@ -20,9 +20,9 @@ from mptune.decision.sweep import SweepPoint
 from mptune.errors import InputError
 from mptune.guest import building, kernels
 from mptune.optimisation.candidates import collapsing
-from mptune.optimisation.contest import Contest, by_combination
 from mptune.optimisation.job import Job, failures
 from mptune.optimisation.options import FRESH_RUNS, NOWHERE, OptimiseOptions
+from mptune.optimisation.rivals import Contest, by_combination
 from mptune.runner.planning import plan_run
 from mptune.runner.runner import TrialRunner
 from mptune.statistics import Summary, summarise

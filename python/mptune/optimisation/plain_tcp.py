@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 
 from mptune.decision.selection import whole_buffer
 from mptune.optimisation.candidates import SCREEN_RUNS
-from mptune.optimisation.contest import Contest, by_combination, compare
 from mptune.optimisation.job import Job
 from mptune.optimisation.options import DEFAULT_CC
+from mptune.optimisation.rivals import Contest, by_combination, compare
 from mptune.topology import Topology
 from mptune.trial import Combination, Record
 

@@ -12,9 +12,9 @@ from mptune.decision.robustness import change, survivor
 from mptune.decision.selection import whole_buffer
 from mptune.decision.sweep import SweepPoint, named
 from mptune.optimisation.candidates import ENLARGEMENTS, again, collapsing, larger, rivals, wanted
-from mptune.optimisation.contest import Contest, compare
 from mptune.optimisation.job import Job
 from mptune.optimisation.options import DEFAULT_CC, DEFAULT_PM
+from mptune.optimisation.rivals import Contest, compare
 from mptune.trial import Combination, Record
 
 

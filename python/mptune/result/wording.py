@@ -1,6 +1,6 @@
-"""The answer of the main job in sentences: for the terminal, the JSON document and the report.
+"""The answer of the main job in sentences: for the JSON document, the report and `--details`.
 
-It formats and computes nothing.
+It formats and computes nothing. What `optimise` prints without `--details` is in `screen`.
 """
 
 import math

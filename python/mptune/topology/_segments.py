@@ -15,11 +15,11 @@ from mptune._text import quoted
 from mptune.errors import InputError
 from mptune.tables import convert
 from mptune.topology import _defaults as defaults
-from mptune.topology._core_links import Level, LinkReader
 from mptune.topology._families import MAX_PATHS, pairs
 from mptune.topology._kinds import TIME, choice
 from mptune.topology._mptcp import WORDS
 from mptune.topology._schema import CoreTable, SegmentTable
+from mptune.topology._segment_values import Level, LinkReader
 from mptune.topology._shared import read_shared
 from mptune.topology._sites import Carries, CoreSegment, Path, Site, around_ns
 from mptune.topology._values import Ledger, Origin

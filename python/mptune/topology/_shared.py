@@ -16,9 +16,9 @@ from mptune.errors import InputError
 from mptune.tables import convert
 from mptune.topology import _defaults as defaults
 from mptune.topology._checked import check_abbr
-from mptune.topology._core_links import Level, LinkReader
 from mptune.topology._kinds import TIME
 from mptune.topology._schema import CoreTable, SharedTable
+from mptune.topology._segment_values import Level, LinkReader
 from mptune.topology._sites import SharedSegment
 from mptune.topology._values import Ledger, Origin
 

@@ -6,16 +6,16 @@
 
 mod clock;
 pub mod pacing;
+mod prr;
 mod rate;
 mod receiver;
-mod recovery;
 mod rtt;
 mod sender;
 mod timing;
 
 pub use clock::Clock;
+pub use prr::Prr;
 pub use receiver::{Receiver, Reply};
-pub use recovery::Prr;
 pub use rtt::RttEstimator;
 pub use sender::{Progress, Sender, SenderCounters, TimerAction};
 pub use timing::Timing;

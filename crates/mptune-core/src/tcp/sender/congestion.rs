@@ -3,7 +3,7 @@
 use super::reduction::Undo;
 use super::{Sender, State};
 use crate::congestion::Peers;
-use crate::tcp::recovery::PrrInput;
+use crate::tcp::prr::PrrInput;
 use crate::tcp::{Acknowledgement, Prr};
 use crate::units::Nanos;
 

@@ -1,4 +1,6 @@
-"""A short contest of sets of subflows: which one the answer ships, where the factors leave it open.
+"""A short contest of sets of subflows: which one `mptune impact` ships, and `optimise --sets signs`.
+
+By default the main job lets sets compete in its sweep instead (`mptune.optimisation.arms`).
 
 An impact factor is what one subflow is worth beside all others, in the middle of a connection. It does not
 show what several of them do without the others (two that share a link take over from each other, so neither

@@ -1,4 +1,4 @@
-"""Trials of the contests of sets (`_contest`): PCDC on each set, saturated, as long as three windows.
+"""Trials of the contests of sets (`_set_contest`): PCDC on each set, saturated, as long as three windows.
 
 All congestion controls go on side by side, batch by batch. A set has the seed of its run under each of them,
 so two sets differ by their subflows and not by luck.
@@ -6,11 +6,11 @@ so two sets differ by their subflows and not by luck.
 
 from collections.abc import Mapping, Sequence
 
-from mptune.impact._contest import Contest, decided
 from mptune.impact._judge import may_compete, revised
 from mptune.impact._options import ImpactOptions
 from mptune.impact._paired import LEAD
 from mptune.impact._result import Impact
+from mptune.impact._set_contest import Contest, decided
 from mptune.runner.planning import plan_run
 from mptune.runner.runner import TrialRunner
 from mptune.runner.running import Advance
