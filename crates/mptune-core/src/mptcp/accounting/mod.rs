@@ -11,7 +11,7 @@ mod autotuning;
 pub mod memory;
 mod miscount;
 mod modes;
-mod offers;
+mod pieces;
 mod receive;
 mod send;
 mod send_window;

@@ -4,7 +4,7 @@ use super::autotuning::SendTuning;
 use super::memory::{Extent, SendMemory, fixed_limit};
 use super::miscount::Miscount;
 use super::modes::{Accounting, BufferMode};
-use super::offers::Offers;
+use super::pieces::Pieces;
 use super::receive::ReceiveBuffer;
 use super::send_window::SendWindow;
 use crate::mptcp::options::ConnectionOptions;
@@ -43,7 +43,7 @@ pub struct SendBuffer {
     end: Seq,
     regular_until: Seq,
     /// The pieces in which the program offers its data, if it does so.
-    pieces: Option<Offers>,
+    pieces: Option<Pieces>,
     /// The edge of the window may cut a segment (see [`SendMemory::segments`]).
     cut: bool,
     memory: Option<Box<SendMemory>>,
@@ -69,7 +69,7 @@ impl SendBuffer {
             // Under Linux accounting segments are counted as they are made.
             end: Seq::MAX,
             regular_until: 0,
-            pieces: options.workload.offers_pieces().then(|| Offers::new(full)),
+            pieces: options.workload.offers_pieces().then(|| Pieces::new(full)),
             cut,
             memory: None,
             first_window: u32::try_from(receiver.edge()).unwrap_or(u32::MAX),

@@ -4,14 +4,14 @@ use crate::units::{Bytes, Seq};
 
 /// The lengths of the segments.
 #[derive(Debug, Clone)]
-pub(super) struct Offers {
+pub(super) struct Pieces {
     /// Payload bytes of a full segment.
     full: Bytes,
     /// Segments and payload at the end of each piece, after those of none.
     ends: Vec<(Seq, Bytes)>,
 }
 
-impl Offers {
+impl Pieces {
     /// Nothing is offered; a full segment has `full` payload bytes.
     pub fn new(full: u32) -> Self {
         Self { full: full.into(), ends: vec![(0, 0)] }
@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn the_last_segment_of_each_piece_is_short() {
-        let mut offers = Offers::new(1_000);
+        let mut offers = Pieces::new(1_000);
         assert_eq!((offers.push(2_500), offers.push(1_000), offers.push(1)), (3, 4, 5));
         let starts = [0, 1_000, 2_000, 2_500, 3_500, 3_501, 3_501];
         assert_eq!([0, 1, 2, 3, 4, 5, 6].map(|segment| offers.payload_before(segment)), starts);
