@@ -19,13 +19,13 @@ from typing import NamedTuple, Self, TypeVar
 from mptune.linux.sandbox.processes import Child
 from tests.hosts import snapshots
 from tests.plugins.netlink import inside
-from tests.plugins.waiting import until
+from tests.plugins.waiting import PATIENCE_S, until
 
 T = TypeVar("T")
 
 INIT = Path(__file__).with_name("init.py")
-#: Longest time for a step that takes a fraction of a second, seconds.
-STEP_S = 20.0
+#: Longest time for a step that takes a fraction of a second where nobody else is at work, seconds.
+STEP_S = PATIENCE_S
 #: Of a machine after its start.
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #: Taken over from the real machine where they exist: what programs need to start, and sudo to decide.

@@ -16,8 +16,8 @@ from tests.plugins.waiting import until
 if TYPE_CHECKING:
     from tests.hosts.machine import Machine
 
-#: Sessions that end take a moment to be gone, seconds.
-_SETTLES_S = 5.0
+#: Sessions that end take a moment to be gone, on a busy machine a long one, seconds.
+_SETTLES_S = 60.0
 #: Where files may be left; programs are elsewhere, read-only.
 _PLACES = (
     *("/run", "/tmp", "/dev/shm", "/home", "/root", "/var", "/etc", "/opt"),

@@ -116,6 +116,7 @@ def test_the_main_job_ends_with_an_answer_that_it_confirmed_and_within_its_budge
     assert (tmp_path / "run" / "report.html").is_file()
 
 
+@pytest.mark.measures("how late the action is")
 def test_times_are_those_of_the_trial_whatever_the_clock_of_the_host(world, tmp_path, monkeypatch):
     """Alice has been up for a day longer than this machine."""
     monkeypatch.setattr(hosts_testbed, "_BUSY", 2.0)

@@ -127,7 +127,7 @@ def test_connections_of_others_are_left_alone(world, topology):
 
         thread = threading.Thread(target=meanwhile)
         thread.start()
-        observation = bed.run(trial(topology, duration_ns=2 * SECOND))
+        observation = bed.run(trial(topology, duration_ns=5 * SECOND))
         thread.join()
         assert observation.failed is None and during == [True]
         traffic.exchange(before)
@@ -146,8 +146,11 @@ def _accepted() -> bool:
 def test_while_data_flow_new_connections_have_their_path_manager_again(world, file):
     with world.unchanged(), command(file) as program:
         carrying(world)
-        for machine in world.machines.values():
-            assert machine.sysctl("net.mptcp.path_manager") == "kernel"
+        machines = world.machines.values()
+        until(
+            lambda: all(machine.sysctl("net.mptcp.path_manager") == "kernel" for machine in machines),
+            "the restored settings",
+        )
         program.send_signal(signal.SIGINT)
         program.communicate(timeout=20)
 
@@ -165,7 +168,7 @@ def test_strangers_at_the_port_neither_end_nor_delay_a_trial(world, topology):
     with hosts(world) as bed:
         thread = threading.Thread(target=meanwhile)
         thread.start()
-        observation = bed.run(trial(topology))
+        observation = bed.run(trial(topology, duration_ns=5 * SECOND))
         thread.join()
     assert strangers and observation.failed is None
 
@@ -279,7 +282,7 @@ def test_a_machine_whose_plug_is_pulled_fails_its_trial_and_those_after_it_by_na
     make_world, at, monkeypatch, tmp_path
 ):
     """Not with the world of the others: it has lost a machine. Its ssh gives up sooner than by default."""
-    soon = "-o ServerAliveInterval=1 -o ServerAliveCountMax=2 -o ConnectTimeout=1"
+    soon = "-o ServerAliveInterval=1 -o ServerAliveCountMax=10"
     with World(tmp_path) as gone:
         topology = at(gone)
         monkeypatch.setenv(VARIABLE, f"{gone.bin / 'ssh'} {soon}")
@@ -297,6 +300,7 @@ def test_a_machine_whose_plug_is_pulled_fails_its_trial_and_those_after_it_by_na
                 thread.join()
                 assert observation.failed is not None and observation.failed.kind == "died"
                 assert observation.failed.reason.startswith("bob: the connection was lost")
+                monkeypatch.setenv(VARIABLE, f"{gone.bin / 'ssh'} -o ConnectTimeout=1")
                 with pytest.raises(TrialError, match=r"^bob: unreachable") as caught:
                     bed.run(trial(topology, transfer_bytes=10_000))
                 assert caught.value.kind == "unreachable"

@@ -169,11 +169,11 @@ def test_a_silent_host_is_given_up_at_once_if_it_has_to_hurry(ssh, monkeypatch):
 
 
 def test_a_host_that_answers_is_not_given_up_however_long_it_takes(ssh, monkeypatch):
-    monkeypatch.setattr(sessions, "_HURRY_S", 0.2)
+    monkeypatch.setattr(sessions, "_HURRY_S", FOREVER_S)
     with session() as machine:
+        machine.look()
         machine.hurry()
-        since = time.monotonic()
-        until(lambda: machine.killed or machine._heard > since + 5 * 0.2, "many answers")
+        machine._hurried = time.monotonic() - 20 * FOREVER_S
         assert machine.look()["kernel"] == "6.18"
     assert not machine.unheard
 

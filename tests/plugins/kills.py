@@ -17,7 +17,7 @@ def state(pid: int) -> str:
     """Of a process: T if it is stopped; Z if it is gone."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return "Z"
 
 

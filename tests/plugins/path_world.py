@@ -352,8 +352,8 @@ class Managed:
                 subflow["pair"] for subflow in self.report()["subflows"] if subflow["state"] == "established"
             ]
 
-        until(lambda: len(pairs()) == count)
-        return pairs()
+        (found,) = until(lambda: (found,) if len(found := pairs()) == count else None)
+        return found
 
     def kernel(self) -> list[tuple[str, Message]]:
         """Label of the path and statistics of every subflow that is established in the kernel."""
