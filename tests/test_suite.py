@@ -119,7 +119,7 @@ ALL = (
 )
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
     "become",
     [pytest.param([], id="this-user"), pytest.param(NOBODY, id="nobody", marks=pytest.mark.needs("root"))],

@@ -342,7 +342,6 @@ def test_uci_gets_its_words_for_interfaces_of_these_devices(harmful: Path, route
 
 @pytest.mark.needs("ansible")
 @pytest.mark.parametrize("which", ["written", "harmful"])
-@pytest.mark.timeout(120)
 def test_ansible_reads_its_playbook(which: str, request: pytest.FixtureRequest, tmp_path: Path):
     ansible = needs.ansible()
     assert ansible is not None
@@ -398,7 +397,6 @@ TEMPLATES = (
 
 @pytest.mark.needs("ansible")
 @pytest.mark.parametrize("mode", ["--syntax-check", "--check"])
-@pytest.mark.timeout(180)
 def test_ansible_runs_nothing_that_names_hold(run: Make, tmp_path: Path, mode: str):
     """Names of sites, of machines and of devices, each with a file of its own that would be made."""
     ansible = needs.ansible()

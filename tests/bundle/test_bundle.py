@@ -21,8 +21,6 @@ from mptune.errors import MptuneError
 from mptune.store import open_store
 from tests.plugins.needs import ROOT
 
-pytestmark = pytest.mark.timeout(180)
-
 CAMPAIGN = """
 name = "small"
 topology = "UiT-HAW"

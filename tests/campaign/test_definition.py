@@ -415,7 +415,7 @@ def test_a_sweep_may_have_messages_in_place_of_a_saturated_sender(tmp_path: Path
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"workload": "calls:200B/1s"}, "trials.workload: expected one of messages"),
+        ({"workload": "calls:200B/1s"}, "trials.workload: expected one of bulk, messages"),
         ({"workload": "messages:200B"}, "trials.workload: expected messages:SIZE/INTERVAL"),
         ({"workload": "messages:200B/1us", "duration": "30s"}, "trials.workload: expected at most 1000000"),
         ({"factors": 'transfer = ["64 KiB"]'}, "trials.workload: expected either"),

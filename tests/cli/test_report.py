@@ -44,7 +44,6 @@ def test_it_prints_where_the_page_is(run: Path, tmp_path: Path) -> None:
     assert [file.name for file in (tmp_path / "here").iterdir()] == ["report.html"]
 
 
-@pytest.mark.timeout(120)
 def test_figures_stand_beside_the_page(run: Path, tmp_path: Path) -> None:
     document = json.loads(mptune("report", run, "--out", tmp_path, "--json").stdout)
     assert document["report"] == str(tmp_path / "report.html")

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.plugins.waiting import PATIENCE_S
+
 #: The program, as it is started.
 PROGRAM = (sys.executable, "-c", "from mptune.cli import main; main()")
 PATHS = ("paths", "UiT-HAW")
@@ -27,7 +29,7 @@ def started(
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE if into is None else into,
         stderr=subprocess.PIPE,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
 
@@ -66,7 +68,10 @@ def test_a_reader_that_is_gone_ends_in_silence(arguments: tuple[str, ...]) -> No
 def test_closed_output_is_one_line_or_nothing(arguments: tuple[str, ...]) -> None:
     code = "import os, sys; os.close(1); os.execv(sys.argv[1], sys.argv[1:])"
     done = subprocess.run(
-        [sys.executable, "-c", code, *PROGRAM, *arguments], capture_output=True, timeout=60, check=False
+        [sys.executable, "-c", code, *PROGRAM, *arguments],
+        capture_output=True,
+        timeout=PATIENCE_S,
+        check=False,
     )
     assert done.returncode in (0, 1)
     assert b"Traceback" not in done.stderr
@@ -115,7 +120,7 @@ def test_a_working_directory_that_is_gone(arguments: tuple[str, ...], code: int,
         [sys.executable, "-c", leave, *PROGRAM, *arguments],
         cwd=gone,
         capture_output=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
     )

@@ -15,7 +15,6 @@ MS, SECOND = 10**6, 10**9
 KIB = 2**10
 
 
-@pytest.mark.timeout(240)
 @pytest.mark.measures("delays of messages")
 @pytest.mark.parametrize(
     ("workload", "objective"),

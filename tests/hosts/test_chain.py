@@ -58,7 +58,6 @@ def transfer_mbps(world: World) -> tuple[float, int]:
         return rate, mptcp(ends.client).subflows
 
 
-@pytest.mark.timeout(150)
 @pytest.mark.measures("how fast a short transfer is")
 def test_what_was_measured_is_applied_shown_to_help_confirmed_and_taken_back(world, tmp_path):
     run = "runs/world"

@@ -96,7 +96,6 @@ def test_ctrl_c_rolls_back(world, run):
         assert "mptune: S was rolled back" in complaint and "mptune: R was rolled back" in complaint
 
 
-@pytest.mark.timeout(90)
 def test_a_machine_that_is_lost_goes_back_by_itself_and_the_other_one_at_once(world, run, monkeypatch):
     """Bob's sessions end after the settings are made."""
     monkeypatch.setattr(verify, "_SLACK_S", 14.0)

@@ -10,6 +10,7 @@ import pytest
 
 from mptune.linux import agent
 from tests.kernel.settings_world import PLAIN, SYSCTL, WMEM, Machine, applying
+from tests.plugins.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.needs("root")
 
@@ -173,7 +174,7 @@ def daemon(machine: Machine, socket: Path, *answers: str) -> "subprocess.Popen[s
 
 def heard(process: "subprocess.Popen[str]") -> list[str]:
     """Its output."""
-    output, _ = process.communicate(timeout=30)
+    output, _ = process.communicate(timeout=PATIENCE_S)
     return output.splitlines()
 
 

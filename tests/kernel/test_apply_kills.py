@@ -104,10 +104,11 @@ def test_a_reverter_that_is_killed_anywhere_leaves_the_rest_to_a_rollback(machin
 
     def kills_at(number: int) -> bool:
         assert machine.start(order, MPTUNE_STOP_AT=f"reverter {number}").answer()["event"] == "applied"
-        (pid,) = until(lambda: machine.reverters(), "a process that waits")
-        if ending(pid) == "Z":
+        # The answer has waited for it: it waits too, or its time was over.
+        pids = machine.reverters()
+        if not pids or ending(pids[0]) == "Z":
             return False
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pids[0], signal.SIGKILL)
         until(lambda: gone(machine), "its end")
         assert machine.roll_back()["kept"] == [] and machine.look() == before, number
         return True
@@ -121,7 +122,7 @@ def test_a_reverter_that_is_killed_anywhere_leaves_the_rest_to_a_rollback(machin
 @pytest.mark.needs("bpf")
 def test_nobody_confirms_and_everything_returns_although_the_session_is_killed(machine, program):
     before = machine.look()
-    order = json.dumps(applying([*PLAIN, program], confirm_within_s=2))
+    order = json.dumps(applying([*PLAIN, program], confirm_within_s=20))
     shell = subprocess.Popen(
         machine.inside(["sh", "-c", f"{agent.PROGRAM} settings; cat"]),
         stdin=subprocess.PIPE,
@@ -181,7 +182,7 @@ def test_another_apply_and_a_rollback_end_the_waiting(machine):
 
 
 def test_what_could_not_be_put_back_by_itself_is_reported(machine):
-    machine.apply(PLAIN[:3], confirm_within_s=1)
+    machine.apply(PLAIN[:3], confirm_within_s=20)
     machine.sh(f"echo 1 2 3 > {WMEM}")
     until(lambda: gone(machine), "the return")
     status = machine.order("status")

@@ -1,7 +1,6 @@
 """The agent's role `host` with the kernel's own settings, in a namespace: set, and put back byte for byte."""
 
 import os
-import select
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ from mptune.linux.sandbox import sysctls
 from mptune.linux.sandbox.namespaces import Sites
 from tests.plugins.needs import Thing, lack
 from tests.plugins.netlink import inside
-from tests.plugins.waiting import PATIENCE_S, until
+from tests.plugins.waiting import until
 
 #: Everything that trials and probes set on a host, none of it as in a new namespace.
 WANTED = {
@@ -56,8 +55,8 @@ def test_the_kernels_settings_are_put_back(sites, tmp_path, number):
         assert session.stdin is not None and session.stdout is not None
         session.stdin.write(ORDER % str(WANTED).replace("'", '"').encode())
         session.stdin.flush()
-        while b'"event":"set"' not in session.stdout.readline():
-            assert select.select([session.stdout], [], [], PATIENCE_S)[0]
+        while b'"event":"set"' not in (line := session.stdout.readline()):
+            assert line
         words = {name: " ".join(value.decode().split()) for name, value in values(sites).items()}
         assert words == WANTED and all(before[name] != value for name, value in values(sites).items())
         session.send_signal(number)

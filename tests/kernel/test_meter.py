@@ -101,7 +101,6 @@ def iperf3(joined: JoinedSites, seconds: int, buffer: int) -> float:
 
 @pytest.mark.measures("two transfers one after the other, with the processors that are left to each")
 @pytest.mark.needs("iperf3")
-@pytest.mark.timeout(120)
 def test_agrees_with_iperf3(joined):
     """Within 5 % over 10 s, in which they do not lose the same packets."""
     joined.shape(60 * MBIT, 30 * MBIT)

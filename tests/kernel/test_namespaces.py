@@ -137,7 +137,6 @@ def test_nothing_is_left_however_the_program_ends(two_file, marked, until, how):
     until(lambda: not marked(f"{leftovers.VARIABLE}={run}"), "the end of all processes")
 
 
-@pytest.mark.timeout(600)  # the trial waits for a quiet machine first, and is repeated on a busy one
 @pytest.mark.needs("root", "namespaces")  # to give it up: what another user runs are all such tests
 @pytest.mark.measures("whether packets of a trial in real time were in time, without which it has no number")
 def test_without_root_in_a_user_namespace(two_file):

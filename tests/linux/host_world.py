@@ -43,7 +43,11 @@ class World:
         return sorted(self.run.glob("journal-*.json"))
 
     def environment(self) -> dict[str, str]:
-        return {"MPTUNE_SYSCTL_ROOT": str(self.root), "MPTUNE_RUN_DIRECTORY": str(self.run)}
+        return {
+            "MPTUNE_SYSCTL_ROOT": str(self.root),
+            "MPTUNE_RUN_DIRECTORY": str(self.run),
+            "MPTUNE_SILENCE_MS": "600000",  # nobody beats here
+        }
 
     def session(self, stop_at: str = "", **others: str) -> "Session":
         session = Session({**self.environment(), "MPTUNE_STOP_AT": stop_at, **others})

@@ -24,7 +24,8 @@ def test_a_session_that_is_killed_as_it_begins_changes_nothing(world):
     following.expect("hello")
     assert [*world.run.iterdir()] == [lock]
     following.tell("stop")
-    assert following.process.wait(PATIENCE_S) == 0 and world.is_as_before()
+    assert following.process.wait(PATIENCE_S) == 0
+    until(world.is_as_before, "the guardian's end")
 
 
 def whole(world: World, stop_at: str) -> Session:
@@ -87,7 +88,7 @@ def test_a_guardian_that_is_killed_anywhere_leaves_the_rest_to_the_next_session(
         return True
 
     assert everywhere("guardian at work", kills_at) > 4
-    assert world.is_as_before()
+    until(world.is_as_before, "the guardian's end")
 
 
 def test_a_session_that_is_killed_anywhere_while_it_tidies_up_leaves_the_rest_to_the_next(world):
@@ -108,7 +109,7 @@ def test_a_session_that_is_killed_anywhere_while_it_tidies_up_leaves_the_rest_to
         return True
 
     assert everywhere("session that tidies up", kills_at) > 5
-    assert world.is_as_before()
+    until(world.is_as_before, "the guardian's end")
 
 
 def test_a_guardian_that_is_killed_gets_a_successor(world):
@@ -182,4 +183,4 @@ def recovered(world: World, left: Mapping[str, bytes]) -> None:
     assert {name for name in BEFORE if left[name] != BEFORE[name]} <= {*hello["recovered"]}
     session.tell("stop")
     assert session.process.wait(PATIENCE_S) == 0
-    assert world.is_as_before()
+    until(world.is_as_before, "the guardian's end")

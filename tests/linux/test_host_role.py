@@ -103,7 +103,7 @@ def test_when_the_directory_of_the_journal_is_gone_nothing_more_is_changed(world
     assert world.values()[MANAGER] == BEFORE[MANAGER]
     session.tell("stop")
     assert session.process.wait(PATIENCE_S) == 0
-    assert world.is_as_before()
+    until(world.is_as_before, "the guardian's end")
 
 
 def test_a_second_session_is_refused_with_the_first_ones_number(world):
@@ -157,7 +157,8 @@ def test_whatever_ends_the_session_puts_everything_back_and_ends_the_roles(world
     (role,) = world.processes("awake")
     ends(session)
     assert session.process.wait(PATIENCE_S) == status
-    assert world.is_as_before() and gone(role)
+    until(world.is_as_before, "the guardian's end")
+    assert gone(role)
 
 
 CONTROLLER = """
@@ -187,11 +188,11 @@ def test_a_controller_that_is_killed_ends_the_session(world):
 
 
 def test_silence_ends_the_session(world):
-    session = world.session(MPTUNE_SILENCE_MS="200")
+    session = world.session(MPTUNE_SILENCE_MS="10000")
     session.set()
     assert session.process.wait(PATIENCE_S) == 1
     assert "nothing heard" in session.expect("error")["reason"]
-    assert world.is_as_before()
+    until(world.is_as_before, "the guardian's end")
 
 
 def test_a_role_that_does_not_end_with_its_input_is_killed(world):

@@ -19,7 +19,7 @@ import pyroute2
 from mptune.errors import TrialError
 from mptune.linux import addresses, assignment
 from mptune.linux.assignment import SATURATED, Assignment, KernelPath
-from mptune.linux.sandbox.namespaces import STEP_S, Sites
+from mptune.linux.sandbox.namespaces import Sites
 from mptune.linux.sandbox.processes import Child
 from mptune.linux.talker import Message
 from tests.plugins import shaping
@@ -168,7 +168,7 @@ class World:
         port = options.get("port")
         with self.sender(pm, **options) as sender, self.receiver(port) as receiver:
             for child in (sender, receiver):
-                child.expect("ready", STEP_S)
+                child.expect("ready", PATIENCE_S)
             yield Managed(sender, receiver)
 
     @contextmanager
@@ -475,7 +475,7 @@ def ended(child: Child) -> bool:
 def ask(child: Child) -> Message:
     """A manager's report now."""
     child.tell({"action": "report"})
-    return child.expect("report", STEP_S)
+    return child.expect("report", PATIENCE_S)
 
 
 def lacking() -> Thing | None:
@@ -487,7 +487,7 @@ def lacking() -> Thing | None:
             inside(sites.local, lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262).close())
             with sites.start_agent("paths", "remote") as child:
                 child.tell({"side": "receiver"})
-                child.expect("ready", STEP_S)
+                child.expect("ready", PATIENCE_S)
                 return None
     except (TrialError, OSError) as error:
         return Thing(str(error), "elsewhere")

@@ -5,11 +5,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from mptune.linux.addresses import Side
-from mptune.linux.sandbox.namespaces import STEP_S
 from mptune.linux.sandbox.processes import Child
 from mptune.monitor.shape import Census, Connection, census
 from tests.plugins.path_world import World
-from tests.plugins.waiting import until
+from tests.plugins.waiting import PATIENCE_S, until
 
 INTERVAL_NS = 100_000_000
 
@@ -27,7 +26,7 @@ def reported(child: Child, condition: Callable[[Census], Any] = bool) -> Census:
     censuses: list[Census] = []
 
     def comes() -> bool:
-        censuses.append(census(child.expect("connections", STEP_S)))
+        censuses.append(census(child.expect("connections", PATIENCE_S)))
         return bool(condition(censuses[-1]))
 
     until(comes, "a report")

@@ -11,9 +11,10 @@ from mptune.report.files import write_report
 from mptune.result.run_data import RunData
 from mptune.units import MIB, parse_size
 from tests.plugins.browsing import barriers, launched
+from tests.plugins.waiting import PATIENCE_S
 from tests.report.making import sections
 
-pytestmark = [pytest.mark.timeout(180), pytest.mark.needs("browser")]
+pytestmark = pytest.mark.needs("browser")
 
 #: Widths of a phone and of a desk, pixels.
 PHONE, DESK = 390, 1400
@@ -75,10 +76,11 @@ def opened(browser: Browser, file: dict[str, Path], request: pytest.FixtureReque
     """A page, its width and its colour scheme as parametrised; drawn."""
     name, width, scheme = getattr(request, "param", ("answer", DESK, "light"))
     context = browser.new_context(viewport={"width": width, "height": 900})
+    context.set_default_timeout(1000 * PATIENCE_S)
     opened = Opened(context.new_page())
     opened.page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
     opened.page.goto(file[name].as_uri())
-    opened.page.wait_for_selector("body[data-drawn]", timeout=60_000)
+    opened.page.wait_for_selector("body[data-drawn]")
     yield opened
     context.close()
 

@@ -13,8 +13,6 @@ from mptune.result.run_data import RunData
 from tests.plugins.no_room import no_room
 from tests.report.making import sections
 
-pytestmark = pytest.mark.timeout(180)
-
 
 @pytest.fixture(scope="module")
 def written(optimised: RunData, transfers: RunData, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:

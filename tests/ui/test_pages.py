@@ -29,7 +29,7 @@ from mptune.trial import Bulk, Configuration
 from mptune.ui import runs
 from mptune.ui.runs import Runs
 from tests.monitor.reports import FakeAgent, connection, report, subflow
-from tests.plugins.waiting import until
+from tests.plugins.waiting import PATIENCE_S, until
 from tests.ui.visiting import Visitor, served
 
 
@@ -239,7 +239,10 @@ def test_nothing_is_written(made: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.needs("linux")  # /proc/locks
-def test_the_progress_of_a_campaign_at_work(network: Topology, fake_testbed: Any, tmp_path: Path) -> None:
+def test_the_progress_of_a_campaign_at_work(
+    network: Topology, fake_testbed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "_QUICK_S", PATIENCE_S)
     trials = plan_trials(
         network,
         [

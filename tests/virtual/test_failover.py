@@ -49,7 +49,6 @@ def longest_gap_ms(observations: Sequence[Observation], interval_ms: int = INTER
     return statistics.median(gaps)
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("scenario", "interval_ms"), [("UiT-HAW", 20), ("UiT-HAW", 100), ("CLOUD-HOME.hybrid", 20)]
 )
@@ -81,7 +80,6 @@ def test_a_dead_path_whose_only_alternative_is_on_standby_costs_as_much(
     assert real > 2 * 200 and simulated == pytest.approx(real, rel=0.1)
 
 
-@pytest.mark.timeout(300)
 def test_a_dead_path_costs_as_much_in_the_simulator(side_by_side) -> None:
     trials = {(*told, seed): dying(seed, *told) for told in TIMEOUTS for seed in SEEDS}
     kernel = side_by_side(trials)

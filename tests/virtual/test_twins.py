@@ -205,7 +205,6 @@ def described(pairs: Sequence[Difference]) -> str:
     return "\n".join(lines)
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("cc", [YARDSTICK, *BPF_SOURCES])
 def test_a_program_and_its_original_in_the_simulator_are_alike(cc, networks, kernel, side_by_side) -> None:
     pairs = differences(networks, kernel, cc, cc)
@@ -225,7 +224,6 @@ def test_a_program_and_its_original_in_the_simulator_are_alike(cc, networks, ker
     assert alike(cc, pairs), described(pairs)
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("cc", ["olia", "balia", "wvegas"])
 def test_reno_on_the_kernel_would_not_pass_for_another(cc, networks, kernel) -> None:
     pairs = differences(networks, kernel, YARDSTICK, cc)

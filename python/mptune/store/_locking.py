@@ -8,6 +8,7 @@ programs.
 import fcntl
 import os
 import stat
+import time
 from pathlib import Path
 from types import TracebackType
 
@@ -39,6 +40,10 @@ def holder(store: Path) -> int | None:
     return process if (str(process), number) in taken else None
 
 
+#: Time within which who takes the lock has written its number, seconds.
+_NUMBER_S = 10.0
+
+
 class Lock:
     """Holds `<store>.lock`, which is the run directory's, while the block runs; `taken=False` takes none.
 
@@ -58,6 +63,7 @@ class Lock:
         InputError : its file is something else.
         MptuneError : another process has it; the message gives its process ID.
         """
+        end = time.monotonic() + _NUMBER_S
         while self._taken and self._file < 0:
             file = self._opened()
             try:
@@ -65,6 +71,9 @@ class Lock:
             except BlockingIOError:
                 holder = os.read(file, 32).decode(errors="replace").strip()
                 os.close(file)
+                if not holder and time.monotonic() < end:
+                    time.sleep(_NUMBER_S / 100)
+                    continue
                 who = f"process {holder if holder.isdecimal() else 'unknown'}"
                 raise MptuneError(f"{self._path.parent}: {who} is working in this directory") from None
             if self._is_at_its_place(file):
@@ -79,6 +88,7 @@ class Lock:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._file >= 0:
+            os.ftruncate(self._file, 0)
             os.close(self._file)
             self._file = -1
 

@@ -22,8 +22,8 @@ __all__ = ["accepting", "daemon", "joined", "may_manage_paths", "server", "world
 
 #: The package too, as it is here: this interpreter may have another one.
 SOURCES = [ROOT, ROOT / "python"]
-#: Real seconds that the tests of a file may take, ten times what they do; pytest's own limit is a bit more.
-_LIMIT_S = 280.0
+#: Real seconds that the tests of a file may take, thirty times what they do: less than pytest's own limit.
+_LIMIT_S = 850.0
 
 _processors = machine.Processors()
 #: What guests' pytests reported of each test, and what they printed, by file.

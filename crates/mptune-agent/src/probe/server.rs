@@ -18,7 +18,7 @@ const BACKLOG: i32 = 64;
 /// Connections at a time, strangers included.
 const MOST: usize = 64;
 /// Time for the greeting, and the pause until the next order.
-const GREETING_NS: u64 = 5_000_000_000;
+const GREETING_NS: u64 = if cfg!(test) { 120_000_000_000 } else { 5_000_000_000 };
 const PATIENCE_NS: u64 = 120_000_000_000;
 
 /// The listeners.
@@ -171,7 +171,7 @@ mod tests {
         while messages.len() < count {
             let mut watches: Vec<_> = server.watches().collect();
             watches.push(Watch { fd: inbox.fd(), events: libc::POLLIN, ready: false });
-            sys::wait(&mut watches, Duration::from_secs(10)).unwrap();
+            sys::wait(&mut watches, Duration::from_secs(120)).unwrap();
             assert!(watches.iter().any(|watch| watch.ready));
             server.accept(&inbox.outbox());
             messages.extend(inbox.take());
@@ -215,7 +215,7 @@ mod tests {
         let mut stranger = TcpStream::connect((local, server.port)).unwrap();
         stranger.write_all(&[0; GREETING]).unwrap();
         let mut watches: Vec<_> = server.watches().collect();
-        sys::wait(&mut watches, Duration::from_secs(10)).unwrap();
+        sys::wait(&mut watches, Duration::from_secs(120)).unwrap();
         server.accept(&inbox.outbox());
         let error = stranger.read_exact(&mut [0]).unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof));

@@ -112,9 +112,9 @@ class Dask:
         try:
             return _library().Client(self._scheduler, timeout=_ANSWER_S, set_as_default=False)
         except (OSError, ValueError, TypeError) as error:
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
             raise MptuneError(
-                f"{self._scheduler}: no scheduler of dask answers ({str(error).splitlines()[0]}): start one "
-                "with: dask scheduler"
+                f"{self._scheduler}: no scheduler of dask answers ({reason}): start one with: dask scheduler"
             ) from None
 
     def places(self, workers: int) -> int:

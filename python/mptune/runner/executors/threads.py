@@ -43,7 +43,8 @@ class Threads:
         try:
             yield [pool.submit(one, index) for index in range(len(trials))]
         except KeyboardInterrupt:
-            # Otherwise trials in real time would run to their end.
+            # Otherwise trials in real time would run to their end, and an interrupted one let the next begin.
+            pool.shutdown(wait=False, cancel_futures=True)
             testbed.interrupt()
             raise
         finally:
