@@ -629,14 +629,10 @@ def test_bad_seconds_of_a_saturated_sender_are_an_objective_and_a_limit(
     assert (result.chosen.combination.cc, result.objective) == (cc, objective)
     assert result.chosen.kept
     values = {figure.name: figure.ours.mean for figure in result.table if figure.ours is not None}
-    assert (
-        values
-        == {
-            "cubic": {"throughput": 4.0, "throughput p5": 0.0},
-            "reno": {"throughput": 3.0, "throughput p5": 3.0},
-        }[cc]
-    )
-    assert len(result.table) == 2 and result.figures[0].name == objective
+    assert values.pop("round trips under load") > 0
+    expected = {"cubic": (4.0, 0.0), "reno": (3.0, 3.0)}[cc]
+    assert (values["throughput"], values["throughput p5"]) == expected
+    assert len(result.table) == 3 and result.figures[0].name == objective
     # No trial of a saturated sender beside those of the workload, and none twice in the records.
     assert {trial.workload for trial in testbed.trials} == {Bulk(duration_ns=20 * SECOND)}
     keys = [

@@ -22,7 +22,8 @@ from mptune.trial import (
     Trial,
     Video,
 )
-from mptune.trial.metrics import COMPLETION, NEARLY_ALWAYS, THROUGHPUT, late
+from mptune.trial.kept import SubflowRecord
+from mptune.trial.metrics import COMPLETION, NEARLY_ALWAYS, QUEUEING, ROUND_TRIPS, THROUGHPUT, late
 from mptune.trial.objectives import COLUMNS, cost, has, metric_named, metric_of, metrics_of, values
 from mptune.trial.records import PlannedTrial
 from mptune.trial.records import record as record_of
@@ -96,6 +97,27 @@ def test_nearly_always_is_what_19_of_20_seconds_reach():
 )
 def test_too_few_seconds_failures_and_other_workloads_have_no_such_value(rates, changes):
     assert of_seconds(*rates, **changes).p5_mbps is None
+
+
+def of_subflows(*carried):
+    """A record of subflows with throughput, Mbit/s, and smoothed RTT, ms."""
+    return msgspec.structs.replace(
+        record(5.0),
+        subflows=tuple(
+            SubflowRecord(
+                path="A-X", active=True, throughput_mbps=mbps, rtt_ms=ms, min_rtt_ms=10.0, retransmitted=0
+            )
+            for mbps, ms in carried
+        ),
+    )
+
+
+def test_round_trips_are_those_of_the_load_by_what_each_subflow_carries():
+    assert ROUND_TRIPS.of(of_subflows((3.0, 50.0), (1.0, 250.0))) == 60_000 / 100
+    assert QUEUEING.of(of_subflows((3.0, 50.0), (1.0, 250.0))) == 90.0
+    assert ROUND_TRIPS.of(of_subflows((0.0, 50.0))) is None
+    assert ROUND_TRIPS.of(of_subflows((3.0, None), (1.0, 60.0))) == 1000
+    assert metric_named("rpm") is ROUND_TRIPS
 
 
 def test_only_a_saturated_sender_is_asked_for_its_bad_seconds():

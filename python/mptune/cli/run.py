@@ -16,7 +16,15 @@ from mptune._text import over
 from mptune.cli._common import JsonOption, TopologyArgument, add, console, emit_json, load_topology
 from mptune.errors import TrialError
 from mptune.options.trials import Reverse, Testbed
-from mptune.runner.one_trial import AFTER_A_SCRIPT, RunOptions, minutes, minutes_line, part_lines, times_line
+from mptune.runner.one_trial import (
+    AFTER_A_SCRIPT,
+    RunOptions,
+    minutes,
+    minutes_line,
+    part_lines,
+    responsiveness_line,
+    times_line,
+)
 from mptune.trial import FIXED, Timed, judged
 
 if TYPE_CHECKING:
@@ -103,6 +111,8 @@ def _print(trial: Trial, observation: Observation) -> None:
         out.print(f"{observation.throughput_bps / 1e6:.2f} Mbit/s over {seconds:g} s ({what})", style="bold")
     if (found := minutes(trial, observation)) is not None:
         out.print(minutes_line(found))
+    if (sentence := responsiveness_line(trial, observation)) is not None:
+        out.print(sentence)
     for line in part_lines(trial, observation):
         out.print(line)
     table = DataTable(box=None, pad_edge=False, padding=(0, 2, 0, 0))

@@ -4,7 +4,6 @@ One declaration of each is its flag, its key in a file and its default (`mptune.
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import permutations
 from typing import Annotated, Self
 
 import msgspec
@@ -44,6 +43,7 @@ from mptune.trial import (
     DEFAULT_FAMILY,
     FIXED,
     SENDER,
+    Bulk,
     Described,
     Timed,
     Workload,
@@ -119,10 +119,7 @@ _ONLY_MESSAGES = (
 )
 
 #: Objectives of a saturated sender that need its workload by name.
-_OF_SECONDS = (
-    NEARLY_ALWAYS.word,
-    *(",".join(both) for both in permutations((THROUGHPUT.word, NEARLY_ALWAYS.word))),
-)
+_OF_BULK = {metric.word for metric in Bulk.judged_by.others}
 
 #: Options of pcdc that follow from the impact factors.
 _MEASURED = ("active", "standby_order", "rtt_ns")
@@ -523,7 +520,8 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
         usual = "completion" if self.transfers else "throughput"
         if self.objective not in (None, usual):
             what = "sizes of transfers" if self.transfers else "a saturated sender"
-            workload = "--workload bulk" if self.objective in _OF_SECONDS else "--workload"
+            is_bulks = not _OF_BULK.isdisjoint((self.objective or "").split(","))
+            workload = "--workload bulk" if is_bulks else "--workload"
             yield "objective", f"expected {usual} with {what}, or {workload}, found {self.objective}"
 
     def _conflicts_of_failover(self) -> Iterator[tuple[str, str]]:

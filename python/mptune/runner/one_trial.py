@@ -61,7 +61,7 @@ from mptune.trial import (
     time_or_size,
 )
 from mptune.trial.kept import of_part
-from mptune.trial.metrics import Metric
+from mptune.trial.metrics import ROUND_TRIPS, Metric
 from mptune.trial.objectives import metrics_of
 from mptune.trial.records import in_ms, record
 from mptune.trial.stacks import describe
@@ -323,6 +323,8 @@ def trial_document(trial: Trial, observation: Observation) -> dict[str, Any]:
         result |= {"fairness": kept_of(trial, observation).parts[0].fairness}
     if (found := minutes(trial, observation)) is not None:
         result["minutes"] = found._asdict()
+    if (trips := _round_trips(trial, observation)) is not None:
+        result["round_trips_per_min"] = trips
     if observation.failed is not None:
         result["failed"] = observation.failed.reason
         result["failed_kind"] = observation.failed.kind
@@ -380,6 +382,18 @@ def minutes_line(found: Minutes) -> str:
     """The minutes for people."""
     least, half = digits(found.at_least_95_mbps), digits(found.median_mbps)
     return f"at least {least} Mbit/s in 95 % of the {found.whole} minutes, {half} in half of them"
+
+
+def _round_trips(trial: Trial, observation: Observation) -> float | None:
+    """Round trips per minute behind a saturated sender's queues; None if it was none, or failed."""
+    is_bulk = isinstance(trial.workload, Bulk)
+    return ROUND_TRIPS.of(kept_of(trial, observation)) if is_bulk else None
+
+
+def responsiveness_line(trial: Trial, observation: Observation) -> str | None:
+    """What its queues leave to others, for people: "412 round trips a minute under load"."""
+    trips = _round_trips(trial, observation)
+    return None if trips is None else f"{digits(trips, 3)} round trips a minute under load"
 
 
 def _part_document(part: Part, observed: PartObservation) -> dict[str, Any]:

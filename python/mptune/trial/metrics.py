@@ -100,19 +100,43 @@ COMPLETION = Metric(
 )
 
 
-def _queueing(kept: Record) -> float | None:
-    """Smoothed RTT above the smallest at the end, ms: the mean over the subflows by what they carried."""
-    queued = [
-        (subflow.throughput_mbps, subflow.rtt_ms - subflow.min_rtt_ms)
+def _by_load(kept: Record, value: Callable[[float, float], float]) -> float | None:
+    """A value of smoothed and smallest RTT at the end: the mean over the subflows by what they carried."""
+    found = [
+        (subflow.throughput_mbps, value(subflow.rtt_ms, subflow.min_rtt_ms))
         for subflow in kept.subflows
         if subflow.rtt_ms is not None and subflow.min_rtt_ms is not None and subflow.throughput_mbps > 0
     ]
-    carried = sum(mbps for mbps, _ in queued)
-    return sum(mbps * ms for mbps, ms in queued) / carried if carried else None
+    carried = sum(mbps for mbps, _ in found)
+    return sum(mbps * each for mbps, each in found) / carried if carried else None
+
+
+def _round_trips(kept: Record) -> float | None:
+    """Round trips per minute under load (draft-ietf-ippm-responsiveness: 60,000 / latency in ms).
+
+    The latency is the smoothed RTT of the load's own packets.
+    """
+    latency_ms = _by_load(kept, lambda rtt_ms, _: rtt_ms)
+    return None if not latency_ms else 60_000 / latency_ms
 
 
 #: Delay that a sender adds to the RTT of its own packets, and of those of others behind the same queues.
-QUEUEING = Metric(name="delay under load", unit="ms", more_is_better=False, read=_queueing, floor=0.5)
+QUEUEING = Metric(
+    name="delay under load",
+    unit="ms",
+    more_is_better=False,
+    read=lambda kept: _by_load(kept, lambda rtt_ms, min_rtt_ms: rtt_ms - min_rtt_ms),
+    floor=0.5,
+)
+#: What somebody behind the same queues has left of them while the connection sends.
+ROUND_TRIPS = Metric(
+    name="round trips under load",
+    word="rpm",
+    unit="/min",
+    more_is_better=True,
+    read=_round_trips,
+    floor=1.0,
+)
 
 #: Cost of 10^9 bytes; prices are the topology's, so that `mptune.optimisation.cost` reads the value.
 COST = Metric(

@@ -10,7 +10,17 @@ from mptune import units
 from mptune._text import quoted
 from mptune.errors import one_of
 from mptune.trial.kept import Record, of_part, sent_of
-from mptune.trial.metrics import COMPLETION, COST, FAIRNESS, LATER, NEARLY_ALWAYS, THROUGHPUT, Metric, late
+from mptune.trial.metrics import (
+    COMPLETION,
+    COST,
+    FAIRNESS,
+    LATER,
+    NEARLY_ALWAYS,
+    ROUND_TRIPS,
+    THROUGHPUT,
+    Metric,
+    late,
+)
 from mptune.trial.mixes import Mix, Workload, judged
 from mptune.trial.workloads import KINDS, TIMED, Timed
 
@@ -18,7 +28,7 @@ from mptune.trial.workloads import KINDS, TIMED, Timed
 _WORDS = {
     metric.word: metric
     for metric in (
-        *(THROUGHPUT, NEARLY_ALWAYS, COMPLETION, COST),
+        *(THROUGHPUT, NEARLY_ALWAYS, ROUND_TRIPS, COMPLETION, COST),
         *(metric for kind in TIMED.values() for metric in kind.judged_by.objectives),
     )
 }

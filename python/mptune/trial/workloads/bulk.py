@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar, Self
 
-from mptune.trial.metrics import NEARLY_ALWAYS, THROUGHPUT
+from mptune.trial.metrics import NEARLY_ALWAYS, ROUND_TRIPS, THROUGHPUT
 from mptune.trial.workloads._base import BaseWorkload, Written
 from mptune.trial.workloads._criteria import Criteria
 
@@ -17,7 +17,7 @@ class Bulk(BaseWorkload, frozen=True, kw_only=True, tag="bulk"):
         (`crates/mptune-core/src/early_end.rs`); not together with a script.
     """
 
-    judged_by: ClassVar[Criteria] = Criteria((THROUGHPUT,), (NEARLY_ALWAYS,))
+    judged_by: ClassVar[Criteria] = Criteria((THROUGHPUT,), (NEARLY_ALWAYS, ROUND_TRIPS))
 
     duration_ns: int
     ends_early: bool = False
@@ -52,7 +52,10 @@ class Saturating(Written, frozen=True, kw_only=True, tag="bulk"):
 
     form: ClassVar[str] = "bulk"
     help: ClassVar[str] = "bulk: as much as the connection takes, as without this option."
-    objectives_help: ClassVar[str] = "throughput, or throughput:p5, which 95 % of the seconds reach (bulk)"
+    objectives_help: ClassVar[str] = (
+        "throughput, throughput:p5, which 95 % of the seconds reach, or rpm, round trips per minute under "
+        "load (bulk)"
+    )
 
     @classmethod
     def read(cls, text: str, rest: str | None) -> Self:
