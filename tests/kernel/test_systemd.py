@@ -84,7 +84,9 @@ def service(systemd: Systemd) -> Iterator[Systemd]:
     (systemd.root / POLICY.relative_to("/")).write_text(FULLMESH)
     programs = units.Programs(agent=AGENT, mptune=("mptune",))
     for name, text in units.texts(programs, POLICY, None).items():
-        (systemd.root / "etc/systemd/system" / name).write_text(text)
+        # Long enough for somebody who is slow to see what is between two daemons.
+        unhurried = text.replace("RestartSec=1s", "RestartSec=5s")
+        (systemd.root / "etc/systemd/system" / name).write_text(unhurried)
     systemd.run("systemctl", "daemon-reload")
     systemd.run("systemctl", "reset-failed", UNIT, fails=True)
     assert systemd.run("systemctl", "start", UNIT, fails=True).returncode == 0, systemd.said(UNIT)
