@@ -201,6 +201,13 @@ def test_patience_covers_slow_paths_and_what_the_script_cuts(trial):
     assert stall_ns(trial(script=(cut,))) == 7 * SECOND
 
 
+def test_patience_covers_links_that_pass_nothing_for_seconds(trial, tmp_path):
+    file = two_hosts.write(tmp_path)
+    steps = 'schedule = [{ at = "1 s", up = "0 bit/s" }, { at = "5 s", up = "41 Mbit/s" }]'
+    file.write_text(file.read_text().replace('abbr = "A"', f'abbr = "A"\n{steps}'))
+    assert stall_ns(trial(topology=load(file))) > 2 * 4 * SECOND + stall_ns(trial())
+
+
 @pytest.mark.parametrize(
     ("rtt", "missing", "patience"),
     [

@@ -216,6 +216,45 @@ ASKING = Requests(
 MESSAGES = Messages(bytes=200, interval_ns=25 * MS, duration_ns=SECOND, patience_ns=SECOND)
 
 
+PAUSING = """
+name = "pausing"
+sender = "S"
+receiver = "R"
+[sites.S]
+name = "S"
+[[sites.S.interfaces]]
+isp = "A"
+abbr = "A"
+up = "20 Mbit/s"
+down = "20 Mbit/s"
+schedule = [
+    { at = "2 s", up = "0 bit/s", down = "0 bit/s" },
+    { at = "6 s", up = "20 Mbit/s", down = "20 Mbit/s" },
+]
+[sites.R]
+name = "R"
+[[sites.R.interfaces]]
+isp = "X"
+abbr = "X"
+up = "100 Mbit/s"
+down = "100 Mbit/s"
+[core]
+delay = "10 ms"
+"""
+
+
+def test_a_link_that_passes_nothing_for_seconds_is_no_stall(observed, tmp_path):
+    """TCP goes on at its next timeout, and in the simulator too."""
+    (tmp_path / "pausing.toml").write_text(PAUSING)
+    asked = trials.trial(
+        load(tmp_path / "pausing.toml"), protocol="tcp", pm="default", duration_ns=12 * SECOND
+    )
+    seen = observed(asked)
+    assert seen.failed is None and sum(seen.bins[25:60]) == 0 < sum(seen.bins[100:])
+    simulated = create("simulated").run(asked)
+    assert seen.throughput_bps == pytest.approx(simulated.throughput_bps, rel=0.05)
+
+
 def test_messages_take_as_long_as_the_faster_path_and_the_same_again(observed, trial):
     asked = trial(workload=MESSAGES)
     observation = observed(asked)

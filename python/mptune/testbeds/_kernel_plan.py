@@ -42,6 +42,9 @@ _UNKNOWN_RTT_NS = 500_000_000
 #: The same where several connections are measured, nanoseconds: in a crowd one can starve for longer than
 #: recoveries take.
 _CROWD_STALL_NS = 15_000_000_000
+#: The same where links vary, nanoseconds: they may pass nothing for seconds, and TCP tries again only after
+#: as long again.
+_VARYING_STALL_NS = 60_000_000_000
 #: Buffers of TCP connections of others, bytes: never the limit, like the core's (`trial/background.rs`).
 _OTHERS_BYTES = 8 * 2**20
 #: Bytes of what the trial's connection begins with and no other (`meter/config.rs` of the agent).
@@ -135,7 +138,8 @@ def stall_ns(trial: Trial) -> int:
     known = [trial.topology.known(path).base_rtt_ns for path in trial.topology.paths]
     rtt = max(_UNKNOWN_RTT_NS if number is None else number for number in known)
     is_crowd = isinstance(trial.workload, Mix) and trial.workload.connections > 1
-    patience = max(_CROWD_STALL_NS if is_crowd else STALL_NS, _STALL_RTTS * rtt)
+    least = _CROWD_STALL_NS if is_crowd else STALL_NS
+    patience = max(least, _STALL_RTTS * rtt, _VARYING_STALL_NS if trial.topology.varies else 0)
     if trial.script:
         patience += trial.workload.limit_ns - min(action.at_ns for action in trial.script)
     return patience + trial.workload.pause_ns
