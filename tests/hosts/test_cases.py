@@ -48,7 +48,6 @@ def test_a_middlebox_on_the_first_path_makes_it_a_fallback(world, at, kind):
         assert traffic.mptcp(ends.client).alive
 
 
-@pytest.mark.measures("how late the emulator is")
 @pytest.mark.parametrize("kind", ["strips", "strips-later", "drops-syn", "refuses-joins", "black-hole"])
 def test_a_middlebox_on_the_second_path_costs_that_path_alone(world, at, kind):
     topology = at(world)
@@ -65,7 +64,6 @@ def test_where_nothing_gets_through_it_is_unreachable(world, at):
     assert observation.failed is not None and observation.failed.kind == "unreachable"
 
 
-@pytest.mark.measures("how late the emulator is")
 def test_a_connection_goes_on_where_its_first_path_goes_dark(world, at):
     topology = at(world)
     with world.uplink("alice", 0).middlebox("dark"), hosts(world) as bed:
@@ -76,7 +74,6 @@ def test_a_connection_goes_on_where_its_first_path_goes_dark(world, at):
     assert sum(observation.bins[-20:]) > 2 * PAYLOAD * 10 / 2
 
 
-@pytest.mark.measures("how late the emulator is")
 def test_behind_nat_and_with_asymmetric_rates_each_direction_has_its_own(make_world, at):
     """And nobody is reached from outside."""
     uplinks = Uplink(up_mbps=4, down_mbps=16, nat=True), Uplink(up_mbps=8, down_mbps=2, nat=True)
@@ -90,7 +87,6 @@ def test_behind_nat_and_with_asymmetric_rates_each_direction_has_its_own(make_wo
     assert back.failed is not None and back.failed.kind == "unreachable"
 
 
-@pytest.mark.measures("how late the emulator is")
 def test_downloads_have_the_rates_down(make_world, at):
     uplinks = Uplink(up_mbps=4, down_mbps=16), Uplink(up_mbps=8, down_mbps=2)
     world = make_world((Side(uplinks=uplinks), SERVER))
@@ -100,7 +96,6 @@ def test_downloads_have_the_rates_down(make_world, at):
     assert carried["X-A"] > 2 * carried["X-B"] > 0
 
 
-@pytest.mark.measures("how late the emulator is")
 def test_a_path_whose_large_packets_vanish_carries_nothing_alone_or_beside_another(make_world, at):
     vanishing = Uplink(mtu=1400, middlebox="icmp-blocked")
     world = make_world((Side(uplinks=(Uplink(), vanishing)), SERVER))
