@@ -52,7 +52,7 @@ from mptune.trial import (
 )
 from mptune.trial.metrics import NEARLY_ALWAYS, THROUGHPUT, Metric
 from mptune.trial.objectives import has, metric_named, metric_of
-from mptune.trial.records import LEAST_SECONDS
+from mptune.trial.records import LEAST_WINDOWS
 from mptune.trial.stacks import flag
 from mptune.trial.workloads import TIMED, WRITTEN
 from mptune.trial.workloads.messages import GAP
@@ -510,10 +510,10 @@ class OptimiseOptions(DecisionOptions, frozen=True, kw_only=True):
         asks = self.at_least_p5_bps is not None
         if asks and not has(self.sent, NEARLY_ALWAYS):
             yield "at_least_p5_bps", f"expected only with bulk, found {kind}"
-        least_ns = LEAST_SECONDS * 1_000_000_000
+        least_ns = LEAST_WINDOWS * 1_000_000_000
         if (asks or NEARLY_ALWAYS in self.objectives) and self.duration_ns < least_ns:
             found = units.format_time(self.duration_ns)
-            yield "duration_ns", f"expected at least {LEAST_SECONDS} s with throughput:p5, found {found}"
+            yield "duration_ns", f"expected at least {LEAST_WINDOWS} s with throughput:p5, found {found}"
 
     def _conflicts_of_synonym(self) -> Iterator[tuple[str, str]]:
         """Without a workload an objective is what is asked for anyway."""

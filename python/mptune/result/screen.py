@@ -391,7 +391,7 @@ def _better(gain: Interval, over: float) -> str:
 
 
 def _objectives(answer: ObjectiveAnswer, first: Figure, beside: Baselines) -> _Table:
-    # Beside throughput what 95 % of the seconds reach, beside other objectives throughput.
+    # Beside throughput the figure after it, beside other objectives throughput.
     other = answer.figures[1] if answer.is_throughput else answer.throughput
     title = other.unit if other.name == answer.throughput.name else f"{other.name} ({other.unit})"
     head = ["", "configuration", f"{first.name} ({first.unit})", "95 % interval", title, "buffer"]

@@ -63,12 +63,10 @@ from mptune.trial import (
 from mptune.trial.kept import of_part
 from mptune.trial.metrics import ROUND_TRIPS, Metric
 from mptune.trial.objectives import metrics_of
-from mptune.trial.records import in_ms, record
+from mptune.trial.records import LEAST_WINDOWS, in_ms, record
 from mptune.trial.stacks import describe
 
 _MINUTE_NS = 60 * 10**9
-#: Fewest whole minutes for which "in 95 % of the minutes" is reported: one of twenty may have less.
-_LEAST_MINUTES = 20
 
 #: A connection's reaction to a script, by its name in the metadata of every testbed.
 AFTER_A_SCRIPT = ("takeover_ms", "reinjected_bytes")
@@ -373,7 +371,7 @@ def minutes(trial: Trial, observation: Observation) -> Minutes | None:
     if observation.failed or not (isinstance(trial.workload, Bulk) and trial.topology.varies):
         return None
     rates = sorted(observation.rates_mbps(_MINUTE_NS))
-    if len(rates) < _LEAST_MINUTES:
+    if len(rates) < LEAST_WINDOWS:
         return None
     return Minutes(len(rates), quantile(rates, 0.05), quantile(rates, 0.5))
 

@@ -17,6 +17,8 @@ from mptune.errors import InputError, MptuneError
 
 #: Suffix of a store's lock.
 SUFFIX = ".lock"
+#: Time within which who takes the lock has written its number, seconds.
+_NUMBER_S = 10.0
 
 #: The locks that are held, and the most bytes of the number of a process.
 _HELD, _NUMBER = Path("/proc/locks"), 32
@@ -38,10 +40,6 @@ def holder(store: Path) -> int | None:
     rows = [line.split() for line in held.splitlines()]
     taken = {(row[4], row[5].rpartition(":")[2]) for row in rows if len(row) > 5 and row[1] == "FLOCK"}
     return process if (str(process), number) in taken else None
-
-
-#: Time within which who takes the lock has written its number, seconds.
-_NUMBER_S = 10.0
 
 
 class Lock:

@@ -10,25 +10,15 @@ from mptune import units
 from mptune._text import quoted
 from mptune.errors import one_of
 from mptune.trial.kept import Record, of_part, sent_of
-from mptune.trial.metrics import (
-    COMPLETION,
-    COST,
-    FAIRNESS,
-    LATER,
-    NEARLY_ALWAYS,
-    ROUND_TRIPS,
-    THROUGHPUT,
-    Metric,
-    late,
-)
+from mptune.trial.metrics import COMPLETION, COST, FAIRNESS, LATER, Metric, late
 from mptune.trial.mixes import Mix, Workload, judged
-from mptune.trial.workloads import KINDS, TIMED, Timed
+from mptune.trial.workloads import KINDS, TIMED, Bulk, Timed
 
 #: By their words.
 _WORDS = {
     metric.word: metric
     for metric in (
-        *(THROUGHPUT, NEARLY_ALWAYS, ROUND_TRIPS, COMPLETION, COST),
+        *(*Bulk.judged_by.objectives, COMPLETION, COST),
         *(metric for kind in TIMED.values() for metric in kind.judged_by.objectives),
     )
 }

@@ -21,8 +21,8 @@ from mptune.trial.workloads import Bulk
 COLUMNS = frozenset({"topology", "pm", "cc", "buffer_bytes", "seed"})
 
 
-#: Fewest whole seconds of which a twentieth is known.
-LEAST_SECONDS = 20
+#: Fewest windows, such as seconds, of which a twentieth is known.
+LEAST_WINDOWS = 20
 _SECOND_NS = 1_000_000_000
 
 
@@ -124,7 +124,7 @@ def record(planned: PlannedTrial, observation: Observation) -> Record:
 def p5_of(observation: Observation) -> float | None:
     """Throughput that 95 % of the whole seconds of a trial reach, Mbit/s; None for fewer than 20 of them."""
     rates = sorted(observation.rates_mbps(_SECOND_NS))
-    return None if observation.failed or len(rates) < LEAST_SECONDS else quantile(rates, 0.05)
+    return None if observation.failed or len(rates) < LEAST_WINDOWS else quantile(rates, 0.05)
 
 
 def others_of(observation: Observation) -> tuple[float, ...]:
