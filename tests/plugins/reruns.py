@@ -78,13 +78,17 @@ def others_since(before: Use) -> float:
     return max(0.0, others_s) / elapsed_s / (os.cpu_count() or 1) if elapsed_s > 0 else 0.0
 
 
-def use() -> Use:
-    """Of now. The kernel's work for the network, outside of programs, counts for nobody."""
+def use(first: int | None = None) -> Use:
+    """Of now; own is what descends from `first`, by default the process that began this run of tests.
+
+    The kernel's work for the network, outside of programs, counts for nobody; what a process has used that
+    its parent has left behind counts as own only as long as it runs.
+    """
     try:
         user, nice, system, _, _, _, _, steal = map(int, Path("/proc/stat").read_text().split()[1:9])
     except (OSError, ValueError):  # no Linux: nobody is seen
         return Use(time.monotonic(), 0.0, 0.0)
-    return Use(time.monotonic(), (user + nice + system + steal) / _TICKS, _own_s())
+    return Use(time.monotonic(), (user + nice + system + steal) / _TICKS, _tree_s(first or _first()))
 
 
 def late_since(before: Use) -> float:
@@ -107,7 +111,8 @@ def _disturbed(before: Use) -> str:
     return f"this machine woke up late for {late_s:.1f} s" if late_s >= LATE_S else ""
 
 
-def _own_s() -> float:
+def _tree_s(first: int) -> float:
+    """Processor time of a process, of all that descend from it now, and of what they have waited for."""
     times: dict[int, int] = {}
     children: dict[int, list[int]] = {}
     for directory in Path("/proc").iterdir():
@@ -117,7 +122,7 @@ def _own_s() -> float:
                 fields = (directory / "stat").read_text().rpartition(")")[2].split()
                 times[int(directory.name)] = sum(map(int, fields[11:15]))
                 children.setdefault(int(fields[1]), []).append(int(directory.name))
-    ticks, waiting = 0, [_first()]
+    ticks, waiting = 0, [first]
     while waiting:
         pid = waiting.pop()
         ticks += times.get(pid, 0)
