@@ -19,6 +19,7 @@ from mptune.campaign.execution import start
 from mptune.cli import app
 from mptune.daemon.remeasure import definition_of
 from mptune.errors import InputError
+from mptune.topology import load
 from tests.apply.worlds import HOME, NETWORK, SERVER, looked, reads
 
 CAMPAIGN = """
@@ -161,11 +162,36 @@ def test_the_daemon_is_promised_no_throughput(measured: Path, tmp_path: Path) ->
         definition_of(measured)
 
 
-def test_verify_measures_throughput_and_refuses_anything_else(measured: Path) -> None:
-    result = CliRunner().invoke(app, ["apply", str(measured), "--verify"])
-    assert result.exit_code == 2
-    expected = "expected a run for throughput, which it measures, found one for delay p99"
-    assert result.stderr == f"mptune: error: --verify: {expected}\n"
+def test_verify_measures_the_objective_and_refuses_what_programs_cannot_show(
+    measured: Path, tmp_path: Path
+) -> None:
+    def refused(run: Path, *words: str) -> str:
+        result = CliRunner().invoke(app, ["apply", str(run), "--verify", *words])
+        assert result.exit_code == 2 and result.stderr.count("\n") == 1
+        return result.stderr.removeprefix("mptune: error: ")
+
+    # Between no machines nothing is measured; all else is as it should be.
+    assert 'sites.H.ssh: expected "user@host"' in refused(measured)
+    expected = (
+        "--max-data: expected with a run for throughput, found one for messages of 200 B every 100 ms\n"
+    )
+    assert refused(measured, "--max-data", "1MB") == expected
+    limited = altered(measured, tmp_path / "limited")
+    config = json.loads((limited / "config.json").read_text())
+    network = tmp_path / "limited.toml"
+    network.write_text(NETWORK.replace("metered = true", 'metered = true\nmax_data = "1 kB"'))
+    config["topology"] = msgspec.to_builtins(load(network))
+    (limited / "config.json").write_text(json.dumps(config))
+    assert "max_data: 0.001 MB do not suffice: 0 MB sent, and 10 trials send up to" in refused(limited)
+    mix = {"kind": "mix", "parts": [{"workload": {"kind": "bulk", "duration_ns": 1}, "connections": 2}]}
+    for key, value, complaint in (
+        ("objective", "cost", "expected a run for something that programs show, found one for cost"),
+        ("workload", mix, "expected a run for one connection, found one for messages"),
+    ):
+        run = altered(measured, tmp_path / key)
+        result = json.loads((run / "result.json").read_text()) | {key: value}
+        (run / "result.json").write_text(json.dumps(result))
+        assert refused(run).startswith(f"--verify: {complaint}")
 
 
 def test_a_damaged_answer_is_refused_in_one_line(measured: Path, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from typer.testing import CliRunner
 
@@ -16,6 +17,7 @@ from mptune.apply._transfers import Got
 from mptune.apply.records import Applied, Waiting
 from mptune.cli import app
 from mptune.statistics import summarise
+from mptune.trial.objectives import metric_called
 from tests.apply.worlds import DUAL, NETWORK
 
 #: Both machines are reached by ssh.
@@ -47,6 +49,24 @@ def test_half_of_what_was_promised_has_to_be_shown(before, after, promised, kept
     assert verdict.kept is kept
     assert verdict.gain.low <= verdict.gain.least <= verdict.gain.mean <= verdict.gain.high
     assert f"{verdict.gain.mean:+.2f}"[:4] in verdict.text
+
+
+@pytest.mark.parametrize(
+    ("after", "kept"), [((60, 61, 59), True), ((76, 77, 75), False), ((120, 121, 119), False)]
+)
+def test_of_a_delay_less_is_the_gain(after: tuple[float, ...], kept: bool) -> None:
+    """100 ms before, and 50 are promised."""
+    before, later = (
+        msgspec.structs.replace(side(1, 1, 1), values=values, summary=summarise(values))
+        for values in ((100, 101, 99), after)
+    )
+    metric = metric_called("delay p99")
+    assert metric is not None
+    verdict = verify.judged(before, later, 50, metric)
+    assert (verdict.kept, verdict.objective, verdict.unit) == (kept, "delay p99", "ms")
+    assert (verdict.gain.mean, verdict.promised, verdict.needed) == (100 - after[0], 50, 25)
+    assert verdict.text.startswith(f"The gain in delay p99 is {100 - after[0]:+.1f} ms")
+    assert verdict.text.endswith("promises 50.00 ms, +50.0; more than +25.0, half of that, is needed.")
 
 
 def run_of(run: Callable[..., Path], network: str = REACHED, **answer: Any) -> Path:

@@ -78,6 +78,39 @@ def test_without_the_gain_everything_is_as_before(world, answered, tmp_path):
     assert "S was rolled back" in done.stdout and "R was rolled back" in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("workload", "asked", "objective"),
+    [
+        ("messages:200B/20ms", "delay:p99", "delay p99"),
+        ("requests:200B/50KiB", "response:mean", "response mean"),
+    ],
+)
+def test_an_answer_by_an_objective_is_verified_by_it(world, tmp_path, workload, asked, objective):
+    """The promise is one that nothing keeps: everything is as before, whatever the machine is doing."""
+    (tmp_path / "world.toml").write_text(world.topology() + '[core]\nrtt = "60 ms"\n')
+    words = ("optimise", tmp_path / "world.toml", "--workload", workload, "--objective", asked)
+    brief = ("--duration", "2s", "--runs", "2", "--cc", "cubic", "--pm", "fullmesh", "--buffers", "0.1")
+    run = tmp_path / "run"
+    subprocess.run(command_line(*words, *brief, "--out", run, "--quiet"), capture_output=True, check=True)
+    result = json.loads((run / "result.json").read_text())
+    result["figures"][0]["recommended"]["mean"] = 0.001
+    (run / "result.json").write_text(json.dumps(result))
+    with world.unchanged():
+        line = command_line("apply", run, "--verify", "--json", *BRIEF)
+        done = subprocess.run(line, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+    verdict = json.loads(done.stdout)["verdict"]
+    assert "The run promises 0.001" in verdict["text"]
+    assert (verdict["objective"], verdict["unit"]) == (objective, "ms")
+    # A request and its response take a round trip at least, a message half of one.
+    rtt_ms = min(2 * uplink.uplink.delay_ms for uplink in world.uplinks["alice"])
+    sides = [verdict[name] for name in ("before", "after")]
+    for side in sides:
+        assert len(side["values"]) == 2 and all(value >= rtt_ms / 2 for value in side["values"]), rtt_ms
+        assert side["last"]["mptcp"] and side["last"]["cc"] and side["last"]["bytes"]
+    assert len(sides[0]["last"]["subflows"]) == 1
+
+
 def test_ctrl_c_rolls_back(world, run):
     with world.unchanged():
         program = subprocess.Popen(

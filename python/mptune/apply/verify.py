@@ -3,7 +3,8 @@
     n transfers -> settings are made -> n transfers -> they stay, or everything is as before
 
 What is measured is not a trial: a program that sets nothing gets the machines' own path manager, congestion
-control and buffers (`mptune.apply._transfers`). The rule is `judged`'s alone. Whatever happens in between
+control and buffers (`mptune.apply._transfers`; of an answer by an objective the run's workload,
+`mptune.apply._workloads`). The rule is `judged`'s alone. Whatever happens in between
 (Ctrl-C, a machine that is gone, a transfer that fails), the settings go again; a machine that cannot be
 reached puts them back by itself, as nobody confirms.
 """
@@ -19,6 +20,7 @@ import msgspec
 from mptune._text import digits
 from mptune.apply import apply as applying
 from mptune.apply._transfers import Course, Got, transfer
+from mptune.apply._workloads import Sent, by_workload, sent
 from mptune.apply.apply import Orders, Place, Refused, Target, Wanted
 from mptune.apply.plan import Outline
 from mptune.apply.records import Applied
@@ -26,6 +28,7 @@ from mptune.errors import InputError, MptuneError
 from mptune.statistics import Difference, Summary, difference, summarise
 from mptune.topology import BOTH, Interface
 from mptune.trial import DEFAULT_FAMILY, PLAIN_TCP
+from mptune.trial.metrics import THROUGHPUT, Metric
 from mptune.units import LIMIT, format_time
 
 #: Least share of the run's promised gain over the state before.
@@ -41,33 +44,45 @@ _PAUSE_S = 0.5
 _WIRE = 1.1 * 1500 / 1408
 
 
+#: Seconds of a transfer, unless others are asked for.
+SECONDS = 5
+
+
 class How(msgspec.Struct, frozen=True, kw_only=True):
     """Parameters of the measurement.
 
     Attributes
     ----------
     runs : transfers before, and as many after.
-    seconds : of each.
+    seconds : of each; None is `SECONDS`, and of a workload as long as in the run.
     max_data_bytes : payload of all of them together; None is no limit.
     """
 
     runs: int = 5
-    seconds: int = 5
+    seconds: int | None = None
     max_data_bytes: int | None = None
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True):
-    """Throughput of programs, before or after.
+    """Results of programs, before or after.
 
     Attributes
     ----------
     mbps : of the transfers, Mbit/s.
+    values : of the objective, in its unit; unset where that is throughput.
+    summary : of what is compared.
     last : the last of them: its protocol, congestion control and subflows.
     """
 
     mbps: tuple[float, ...]
+    values: tuple[float, ...] | msgspec.UnsetType = msgspec.UNSET
     summary: Summary
     last: Got
+
+    @property
+    def compared(self) -> tuple[float, ...]:
+        """The results that decide."""
+        return self.mbps if isinstance(self.values, msgspec.UnsetType) else self.values
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,13 +90,17 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    gain : after minus before, Mbit/s; `least` is the one-sided bound that decides.
+    objective, unit : what is compared; unset where that is throughput, in Mbit/s.
+    gain : after minus before, or where less is better before minus after; `least` is the one-sided bound that
+        decides.
     share : its mean as a share of what programs got before; None if they got nothing.
-    promised : what the run promises over that, Mbit/s.
+    promised : what the run promises over that.
     needed : what the bound has to exceed.
     text : all of it in a sentence.
     """
 
+    objective: str | msgspec.UnsetType = msgspec.UNSET
+    unit: str | msgspec.UnsetType = msgspec.UNSET
     before: Side
     after: Side
     gain: Difference
@@ -100,11 +119,12 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
     rolled_back: tuple[str, ...] = ()
 
 
+Phase = Literal["before", "after"]
 #: Called with the phase, the transfers done, and how many there are.
-Progress = Callable[[Literal["before", "after"], int, int], None]
+Progress = Callable[[Phase, int, int], None]
 
 
-def judged(before: Side, after: Side, expected_mbps: float) -> Verdict:
+def judged(before: Side, after: Side, expected: float, metric: Metric = THROUGHPUT) -> Verdict:
     """Judge whether the settings may stay.
 
     They may if the gain is more than `NEEDED` of the promised one, with 95 % confidence (one-sided, Welch);
@@ -112,27 +132,19 @@ def judged(before: Side, after: Side, expected_mbps: float) -> Verdict:
 
     Parameters
     ----------
-    expected_mbps : what the run promises.
+    expected : what the run promises, in the metric's unit.
+    metric : of the run's objective.
     """
-    gain = difference(before.mbps, after.mbps)
-    promised = expected_mbps - before.summary.mean
+    worse, better = (before, after) if metric.more_is_better else (after, before)
+    gain = difference(worse.compared, better.compared)
+    promised = metric.cost(before.summary.mean) - metric.cost(expected)
     needed = max(0.0, NEEDED * promised)
     confirmed = gain.least > needed
     share = gain.mean / before.summary.mean if before.summary.mean else None
-    percent = "" if share is None else f", {100 * share:+.1f} %"
-    at_least = digits(gain.least, 3, "+")
-    text = (
-        f"The gain is {digits(gain.mean, 3, '+')} Mbit/s (95 %: {digits(gain.low, 3, '+')} to "
-        f"{digits(gain.high, 3, '+')}){percent}; with 95 % confidence at least {at_least}. "
-    )
-    if promised > 0:
-        text += (
-            f"The run promises {digits(expected_mbps)} Mbit/s, {digits(promised, 3, '+')}; more than "
-            f"{digits(needed, 3, '+')}, half of that, is needed."
-        )
-    else:
-        text += f"The run promises {digits(expected_mbps)} Mbit/s, no more than before; any gain is enough."
+    is_throughput = metric is THROUGHPUT
     return Verdict(
+        objective=msgspec.UNSET if is_throughput else metric.name,
+        unit=msgspec.UNSET if is_throughput else metric.unit,
         before=before,
         after=after,
         gain=gain,
@@ -140,12 +152,37 @@ def judged(before: Side, after: Side, expected_mbps: float) -> Verdict:
         promised=promised,
         needed=needed,
         kept=confirmed,
-        text=text,
+        text=_text(gain, share, metric, expected, promised, needed),
     )
 
 
-def expected_mbps(outline: Outline) -> float:
-    """Promised throughput of a run: confirmed by fresh trials, otherwise predicted by its model."""
+def _text(
+    gain: Difference, share: float | None, metric: Metric, expected: float, promised: float, needed: float
+) -> str:
+    percent = "" if share is None else f", {100 * share:+.1f} %"
+    of = "" if metric is THROUGHPUT else f" in {metric.name}"
+    mean, low, high, least, more, half = (
+        digits(value, 3, "+") for value in (gain.mean, gain.low, gain.high, gain.least, promised, needed)
+    )
+    text = (
+        f"The gain{of} is {mean} {metric.unit} (95 %: {low} to {high}){percent}; with 95 % confidence at "
+        f"least {least}. The run promises {digits(expected)} {metric.unit}"
+    )
+    if promised > 0:
+        return f"{text}, {more}; more than {half}, half of that, is needed."
+    return f"{text}, no {'more' if metric.more_is_better else 'less'} than before; any gain is enough."
+
+
+def expected(outline: Outline) -> float:
+    """Promise of a run in the unit of its objective.
+
+    Confirmed by fresh trials, otherwise of throughput predicted by its model.
+    """
+    by_objective = outline.answered.run.by_objective
+    if by_objective is not None:
+        mean = by_objective.figures[0].recommended.mean
+        assert mean is not None
+        return mean
     answer = outline.answered.answer
     return answer.otp_mbps if answer.confirmed.mean is None else answer.confirmed.mean
 
@@ -162,9 +199,7 @@ def check(outline: Outline, hosts: Sequence[str], how: How, confirm_within_s: in
     InputError : naming the option or the key.
     """
     topology = outline.answered.topology
-    if objective := outline.answered.objective:
-        expected = f"expected a run for throughput, which it measures, found one for {objective}"
-        raise InputError("--verify", "", expected)
+    sending = sent(outline, 2 * how.runs, how.seconds, how.max_data_bytes)
     if all(host.ssh is None for host in outline.hosts):
         emulated = outline.answered.testbed not in ("", "hosts")
         measured = (
@@ -174,7 +209,7 @@ def check(outline: Outline, hosts: Sequence[str], how: How, confirm_within_s: in
         raise InputError(topology.file, f"sites.{outline.hosts[0].site}.ssh", expected)
     if hosts:
         raise InputError("--verify", "", "expected both machines of the run, found --host")
-    if confirm_within_s is not None and confirm_within_s < (least := after_s(how)):
+    if confirm_within_s is not None and confirm_within_s < (least := after_s(sending, how)):
         expected = (
             f"expected at least {format_time(round(least) * 10**9)}, which measuring afterwards may take, "
             f"found {format_time(confirm_within_s * 10**9)}"
@@ -183,19 +218,27 @@ def check(outline: Outline, hosts: Sequence[str], how: How, confirm_within_s: in
     _reached(outline)
 
 
-def after_s(how: How) -> float:
-    """Seconds that measuring takes once the settings are made."""
-    return how.runs * (how.seconds + _SET_UP_S) + _SLACK_S
+def after_s(sending: Sent | None, how: How) -> float:
+    """Seconds that measuring takes at most once the settings are made."""
+    each_s = how.seconds or SECONDS if sending is None else sending.workload.limit_ns / 1e9
+    return how.runs * (each_s + _SET_UP_S) + _SLACK_S
 
 
 def notice(outline: Outline, how: How) -> str:
     """The data to be sent, as a sentence."""
     sender, receiver = outline.answered.topology.sender.name, outline.answered.topology.receiver.name
+    sending = sent(outline, 2 * how.runs, how.seconds, how.max_data_bytes)
+    if sending is not None:
+        lasts = format_time(sending.workload.lasts_ns)
+        return (
+            f"Programs use {sending.workload.phrase} between {sender} and {receiver}, {2 * how.runs} times "
+            f"for {lasts}: {how.runs} times before the settings are made, {how.runs} times after."
+        )
     most = _most_bytes(outline, how)
     limit = "" if most is None else f", {most * 2 * how.runs / 1e6:.3g} MB of payload in all at most"
     return (
-        f"{sender} sends to {receiver} as programs do, {2 * how.runs} times for {how.seconds} s: {how.runs} "
-        f"times before the settings are made, {how.runs} times after{limit}."
+        f"{sender} sends to {receiver} as programs do, {2 * how.runs} times for {how.seconds or SECONDS} s: "
+        f"{how.runs} times before the settings are made, {how.runs} times after{limit}."
     )
 
 
@@ -226,16 +269,19 @@ def apply(
     with applying.use([target.target for target in requests]) as places:
         _refuse_earlier(places)
         orders = applying.ready(requests, places, despite)
-        course = _course(outline, places)
-        before = _measured(course, outline, how, lambda done: progress("before", done, how.runs))
+        sending = sent(outline, 2 * how.runs, how.seconds, how.max_data_bytes)
+        measured = _measuring(outline, places, how, sending, progress)
+        before = measured("before")
         targets = [target.target for target in requests]
         with _undone(places, targets) as made:
             # A machine that cannot be reached any more has to go back by itself.
-            within_s = round(after_s(how)) if confirm_within_s is None else confirm_within_s
+            within_s = round(after_s(sending, how)) if confirm_within_s is None else confirm_within_s
             applied = dict(_make(orders, run, within_s, despite, force=force))
             made.append(applied)
-            after = _measured(course, outline, how, lambda done: progress("after", done, how.runs))
-            verdict = judged(before, after, expected_mbps(outline))
+            after = measured("after")
+            verdict = judged(
+                before, after, expected(outline), THROUGHPUT if sending is None else sending.metric
+            )
             if verdict.kept and confirm_within_s is None:
                 for place in places:
                     applying.confirm_on(place)
@@ -326,15 +372,34 @@ def _most_bytes(outline: Outline, how: How) -> int | None:
     return max(1, min(limits) // (2 * how.runs)) if limits else None
 
 
-def _measured(course: Course, outline: Outline, how: How, advance: Callable[[int], None]) -> Side:
-    """A few transfers, one after the other."""
+def _measuring(
+    outline: Outline, places: Sequence[Place], how: How, sending: Sent | None, progress: Progress
+) -> Callable[[Phase], Side]:
+    """How to measure a phase: a few transfers, one after the other."""
+    course = _course(outline, places)
     most = _most_bytes(outline, how)
-    results: list[Got] = []
-    for number in range(how.runs):
-        results.append(transfer(course, how.seconds, LIMIT if most is None else most, applying.hurrying))
-        advance(number + 1)
-    mbps = tuple(got.mbps for got in results)
-    return Side(mbps=mbps, summary=summarise(mbps), last=results[-1])
+
+    def once(number: int) -> tuple[Got, float]:
+        if sending is not None:
+            return by_workload(sending, outline, course, number, applying.hurrying)
+        seconds, most_bytes = how.seconds or SECONDS, LIMIT if most is None else most
+        got = transfer(course, seconds, most_bytes, applying.hurrying)
+        return got, got.mbps
+
+    def measured(phase: Phase) -> Side:
+        results = []
+        for number in range(how.runs):
+            results.append(once(number))
+            progress(phase, number + 1, how.runs)
+        values = tuple(value for _, value in results)
+        return Side(
+            mbps=tuple(got.mbps for got, _ in results),
+            values=msgspec.UNSET if sending is None else values,
+            summary=summarise(values),
+            last=results[-1][0],
+        )
+
+    return measured
 
 
 # Going back.

@@ -60,9 +60,10 @@ def _show_told(out: Console, answer: Told | None) -> None:
 
 
 def show_verdict(out: Console, verified: Verified) -> None:
-    """Print the throughput of programs before and after, and the verdict."""
+    """Print what programs got before and after, and the verdict."""
     verdict = verified.verdict
-    listing = table("programs got", "Mbit/s", "95 % interval", "transfers", "protocol", "subflows", "cc")
+    objective = f"{verdict.objective} ({verdict.unit})" if verdict.objective else "Mbit/s"
+    listing = table("programs got", objective, "95 % interval", "transfers", "protocol", "subflows", "cc")
     for name, side in (("before", verdict.before), ("after", verdict.after)):
         listing.add_row(name, *_side(side))
     out.print(listing)

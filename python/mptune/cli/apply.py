@@ -63,7 +63,12 @@ class ApplyOptions(Options, frozen=True, kw_only=True):
     ] = None
     seconds: Annotated[
         int | None,
-        Option(count(1, 3600), "With --verify: how long each takes.", flag="--seconds", unset="5"),
+        Option(
+            count(1, 3600),
+            "With --verify: how long each takes.",
+            flag="--seconds",
+            unset="5, or as long as the run's workload",
+        ),
     ] = None
     max_data: Annotated[
         int | None,
@@ -177,7 +182,7 @@ def _parameters(options: ApplyOptions) -> How:
     usual = How()
     return How(
         runs=options.runs or usual.runs,
-        seconds=options.seconds or usual.seconds,
+        seconds=options.seconds,
         max_data_bytes=options.max_data,
     )
 

@@ -49,7 +49,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     ----------
     assignment : of the path manager.
     meter : instructions for both halves of the meter.
-    initial : local and remote address of the initial path, as the sender sees them.
+    initial : local and remote address of the initial path, as the sender sees them; routes choose an
+        empty local one.
     address : where the connection arrives: the receiver's own address on the initial path.
     joins : the receiver's own addresses where subflows may arrive, including `address`.
     script : in order of time.

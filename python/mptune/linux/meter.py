@@ -71,9 +71,9 @@ class Meter(Generic[Half]):
         return port
 
     def connect(self, local: str, remote: str) -> None:
-        """Let the sender connect from one address to the other, and send."""
+        """Let the sender connect from one address to the other, and send; routes choose an empty `local`."""
         heard = {key: self._listening[key] for key in ("port", "plain_because")}
-        self.sender.tell({"job": self._job, "local": local, "remote": remote, **heard})
+        self.sender.tell({"job": self._job, "local": local or None, "remote": remote, **heard})
 
     def stop(self) -> None:
         """Let both end with what they have measured."""

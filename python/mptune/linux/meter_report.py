@@ -80,6 +80,7 @@ class _Report(msgspec.Struct):
     buffers: dict[str, int] = {}
     cc: str | None = None
     reinjected_bytes: int | None = None
+    plain: bool = False
     samples: list[dict[str, Any]] = []
     cpu_ns: int = 0
     busy_share: float | None = None
@@ -118,7 +119,8 @@ def join(job: Mapping[str, Any], sender: Message | None, receiver: Message) -> d
     """
     sent = sender or {}
     connected = receiver["connected"]
-    single = not job.get("mptcp", True)
+    plain = sent.get("plain", False)
+    single = plain or not job.get("mptcp", True)
     subflows = join_subflows(sent.get("subflows", []), receiver["subflows"], single=single)
     ending = _ending([receiver["ending"], *([sender["ending"]] if sender else [])])
     failed = failure(job, ending, sent, receiver)
@@ -135,7 +137,7 @@ def join(job: Mapping[str, Any], sender: Message | None, receiver: Message) -> d
         "failed": None if failed is None else failed.reason,
         "failed_kind": None if failed is None else failed.kind,
         "corrupt_at": receiver["corrupt_at"],
-        "fallback": ending["kind"] == "fallback",
+        "fallback": plain or ending["kind"] == "fallback",
         "requested": {"sndbuf": job["buffer_bytes"], "rcvbuf": job["buffer_bytes"]},
         "effective": _effective({"sender": sent, "receiver": receiver}),
         "cc_effective": sent.get("cc"),

@@ -45,18 +45,7 @@ class Meter:
         InputError : naming the interface, or its rate if that is not known.
         LimitReached : it would, together with earlier trials.
         """
-        for site, interface, way in _limited(trial.topology):
-            key = f"sites.{site.abbr}.interfaces.{interface.abbr}"
-            if isinstance(trial.workload, Bulk) and f"{key}.{way}" in trial.topology.missing:
-                expected = f"expected a rate, needed by {key}.max_data; `mptune probe` measures it"
-                raise InputError(trial.topology.file, f"{key}.{way}", expected)
-            limit, sent = interface.max_data_bytes or 0, self._sent.get(_name(site, interface), 0)
-            most = at_most(trial, interface, way)
-            if sent + most > limit:
-                found = f"{_shown(sent)} sent, and the next trial sends up to {_shown(most)}"
-                raise LimitReached(
-                    trial.topology.file, f"{key}.max_data", f"{_shown(limit)} do not suffice: {found}"
-                )
+        check(trial, sent=self._sent)
 
     def count(self, trial: Trial, observation: Observation) -> None:
         """Add what a trial sent; a failed one counts with all that it may have sent."""
@@ -73,6 +62,33 @@ class Meter:
     def _add(self, site: Site, interface: Interface, sent: int) -> None:
         name = _name(site, interface)
         self._sent[name] = self._sent.get(name, 0) + sent
+
+
+def check(trial: Trial, times: int = 1, sent: Sent = MappingProxyType({})) -> None:
+    """Refuse a trial that may exceed the limit of an interface, so many times over.
+
+    Parameters
+    ----------
+    sent : before.
+
+    Raises
+    ------
+    InputError : naming the interface, or its rate if that is not known.
+    LimitReached : it would, together with earlier trials.
+    """
+    for site, interface, way in _limited(trial.topology):
+        key = f"sites.{site.abbr}.interfaces.{interface.abbr}"
+        if isinstance(trial.workload, Bulk) and f"{key}.{way}" in trial.topology.missing:
+            expected = f"expected a rate, needed by {key}.max_data; `mptune probe` measures it"
+            raise InputError(trial.topology.file, f"{key}.{way}", expected)
+        limit, before = interface.max_data_bytes or 0, sent.get(_name(site, interface), 0)
+        most = times * at_most(trial, interface, way)
+        if before + most > limit:
+            coming = "the next trial sends" if times == 1 else f"{times} trials send"
+            found = f"{_shown(before)} sent, and {coming} up to {_shown(most)}"
+            raise LimitReached(
+                trial.topology.file, f"{key}.max_data", f"{_shown(limit)} do not suffice: {found}"
+            )
 
 
 def _sent(trial: Trial, observation: Observation, interface: Interface, way: str) -> int:

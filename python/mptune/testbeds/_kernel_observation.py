@@ -54,6 +54,7 @@ def observe(
     *,
     testbed: str = "namespaces",
     overload: Sequence[str] = (),
+    paths: Labels | None = None,
 ) -> Observation:
     """Make an observation of an outcome.
 
@@ -63,12 +64,14 @@ def observe(
     busy : share of all processors that was in use during the trial.
     testbed : where it was.
     overload : why it cannot be trusted, besides the reasons in the outcome itself.
+    paths : names of subflows by their addresses; None takes the labels of the plan's paths.
     """
     from mptune.linux.assignment import labels
 
     result = judged_result(trial, outcome, plan.meter["bin_ns"])
     found = result.get("subflows", [])
-    paths = labels(plan.assignment.paths)
+    if paths is None:
+        paths = labels(plan.assignment.paths)
     failed = outcome.failed or _failure(result)
     width_ns = plan.meter["bin_ns"]
     metadata = _metadata(outcome, busy) | _addresses(paths, found)

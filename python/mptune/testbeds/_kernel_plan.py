@@ -185,7 +185,7 @@ def plan(
     of_mix = (
         Beside(
             # What is drawn differs by connection, as in the simulator.
-            meter=_meter(trial, one.workload, kernel_cc, []) | {"seed": (trial.seed + number) % 2**64},
+            meter=meter(trial, one.workload, kernel_cc, []) | {"seed": (trial.seed + number) % 2**64},
             initial=ends,
             address=address,
             joins=joins,
@@ -196,7 +196,7 @@ def plan(
     )
     return kernel_trial.Plan(
         assignment=assignment,
-        meter=_meter(trial, first.workload, kernel_cc, begins.thresholds),
+        meter=meter(trial, first.workload, kernel_cc, begins.thresholds),
         initial=ends,
         address=address,
         joins=joins,
@@ -269,11 +269,11 @@ def _of_others(trial: Trial, ccs: Mapping[str, str], named: Named) -> Iterator[B
         address = _given(receiver, trial, family, receiver.address(family))
         stop_ns = flow.stop_ns or limit_ns
         lasting = Bulk(duration_ns=max(1, stop_ns - flow.start_ns))
-        meter = _meter(trial, lasting, ccs[flow.cc], [])
+        configuration = meter(trial, lasting, ccs[flow.cc], [])
         yield Beside(
             # Nobody waits for it, and it may starve.
             meter={
-                **meter,
+                **configuration,
                 "mptcp": False,
                 "buffer_bytes": _OTHERS_BYTES,
                 "receive_buffer_bytes": None,
@@ -373,10 +373,10 @@ def _script(trial: Trial) -> tuple[Action, ...]:
     return tuple(actions)
 
 
-def _meter(
-    trial: Trial, workload: Single | Programs, kernel_cc: str, thresholds: list[int]
+def meter(
+    trial: Trial, workload: Single | Programs, kernel_cc: str | None, thresholds: list[int]
 ) -> dict[str, Any]:
-    """Configuration of the meter."""
+    """Configuration of the meter; no congestion control is the kernel's."""
     return {
         "cc": kernel_cc,
         "buffer_bytes": trial.buffer_bytes if trial.buffer_mode == "fixed" else None,

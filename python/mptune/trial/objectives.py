@@ -48,6 +48,13 @@ def metric_named(text: str) -> Metric:
     raise ValueError(one_of((*_WORDS, "late:TIME"), text))
 
 
+def metric_called(name: str) -> Metric | None:
+    """The metric of a name, such as "delay p99" or "later than 150 ms"; None if it is none's."""
+    if name.startswith(LATER):
+        return late(units.parse_time(name.removeprefix(LATER).strip()))
+    return next((metric for metric in _WORDS.values() if metric.name == name), None)
+
+
 def metric_of(workload: Workload) -> Metric:
     """The metric that a workload is judged by, unless another is asked for."""
     return judged(workload).judged_by.metrics[0]

@@ -18,8 +18,9 @@ pub type Token = [u8; TOKEN_BYTES];
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Job {
-    /// Congestion control of the sender.
-    pub cc: String,
+    /// Congestion control of the sender; none leaves it to the kernel.
+    #[serde(default)]
+    pub cc: Option<String>,
     /// `SO_SNDBUF` and `SO_RCVBUF` of both ends, as requested (the kernel doubles it); none leaves both to
     /// the kernel, which lets them grow up to its limits.
     #[serde(default)]
@@ -43,6 +44,9 @@ pub struct Job {
     /// Multipath TCP; plain TCP otherwise.
     #[serde(default = "yes")]
     pub mptcp: bool,
+    /// TCP is taken where there is no MPTCP, as programs do; otherwise that is a failure.
+    #[serde(default)]
+    pub takes_tcp: bool,
     /// The connection may have subflows of both address families, which Linux allows in sockets of IPv6.
     #[serde(default)]
     pub both_families: bool,
@@ -60,8 +64,9 @@ pub struct Job {
 pub struct SenderConfig {
     /// The measurement.
     pub job: Job,
-    /// Its address on the initial path.
-    pub local: IpAddr,
+    /// Its address on the initial path; none leaves it to the routes.
+    #[serde(default)]
+    pub local: Option<IpAddr>,
     /// The receiver's address on it.
     pub remote: IpAddr,
     /// The port the receiver listens on.
@@ -157,7 +162,9 @@ impl SenderConfig {
     /// # Errors
     /// The first key whose value is wrong.
     pub fn checked(self) -> Result<Self, Error> {
-        same_family("remote", &self.local, &self.remote)?;
+        if let Some(local) = &self.local {
+            same_family("remote", local, &self.remote)?;
+        }
         Ok(Self { job: self.job.checked()?, ..self })
     }
 }
@@ -207,6 +214,18 @@ mod tests {
         assert_eq!((job.bin_ns, job.mptcp, job.seed), (100_000_000, true, 0));
         assert_eq!(job.thresholds_bytes, [524_288, 1_048_576]);
         assert_eq!(job.workload.limit(), 5_000_000_000);
+        assert!(!job.takes_tcp);
+    }
+
+    #[test]
+    fn an_ordinary_program_chooses_neither_address_nor_congestion_control() {
+        let line = format!(
+            r#"{{"job": {}, "remote": "10.65.0.1", "port": 5000}}"#,
+            JOB.replace("\"cc\": \"cubic\"", "\"takes_tcp\": true")
+        );
+        let config: SenderConfig = serde_json::from_str(&line).unwrap();
+        let config = config.checked().unwrap();
+        assert_eq!((config.local, config.job.cc, config.job.takes_tcp), (None, None, true));
     }
 
     #[test]
@@ -260,7 +279,8 @@ mod tests {
         let both = Job { both_families: true, ..job.clone() };
         assert_eq!(both.socket_address(four, 1).to_string(), "[::ffff:10.65.0.1]:1");
         assert!(ReceiverConfig { job: both, ..config }.checked().is_ok());
-        let config = SenderConfig { job, local: four, remote: six, port: 1, plain_because: None };
+        let config =
+            SenderConfig { job, local: Some(four), remote: six, port: 1, plain_because: None };
         assert!(config.checked().unwrap_err().to_string().contains("remote: "));
     }
 }

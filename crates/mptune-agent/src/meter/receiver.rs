@@ -224,7 +224,7 @@ impl<'a> Receiver<'a> {
     /// The clock runs from when the connection was accepted.
     fn begin(&mut self, chosen: Chosen) -> TcpStream {
         let Chosen { stream, accepted_ns } = chosen;
-        let statistics = socket::statistics(&stream, self.job.mptcp).ok();
+        let statistics = socket::statistics_for(self.job, &stream).ok();
         let initial = statistics.and_then(|statistics| statistics.initial());
         // The round-trip time of the handshake is the only one this end ever measures.
         let rtt_ns = initial.map_or(0, |flow| flow.tcp.srtt_ns);
@@ -432,7 +432,7 @@ impl<'a> Receiver<'a> {
     fn sample(&mut self, stream: &TcpStream, at_ns: u64) {
         self.recorder.look(self.progress_ns);
         // Whatever prevents reading them, the sender sees and reports too.
-        if let Ok(statistics) = socket::statistics(stream, self.job.mptcp) {
+        if let Ok(statistics) = socket::statistics_for(self.job, stream) {
             self.subflows.update(at_ns, &statistics.subflows);
         }
         if let Some(diag) = &mut self.diag {

@@ -62,6 +62,8 @@ struct Report<'a> {
     cc: String,
     /// Payload bytes reinjected on another subflow; none if the kernel does not count them (before Linux 6.5).
     reinjected_bytes: Option<u64>,
+    /// It became TCP, which the job takes.
+    plain: bool,
     /// Samples of the subflows, if they were asked for.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     samples: &'a [Sample],
@@ -96,14 +98,15 @@ fn run(control: &mut Control) -> Result<(), Error> {
 }
 
 fn set_up(config: &SenderConfig) -> Result<(OwnedFd, Diag), Error> {
-    let local = config.job.socket_address(config.local, 0);
-    let fd = socket::open_for(&config.job, config.local, config.job.mptcp).map_err(|error| {
-        let unsupported = config.job.mptcp && socket::is_unsupported(&error);
-        if unsupported { Error::NoMptcp(error) } else { Error::Socket(error) }
-    })?;
-    sys::bind(fd.as_fd(), &address::encode(local))
-        .map_err(|error| Error::Local(config.local, error))?;
-    socket::set_congestion_control(fd.as_fd(), &config.job.cc)?;
+    let fd = opened(config)?;
+    if let Some(local) = config.local {
+        let address = config.job.socket_address(local, 0);
+        sys::bind(fd.as_fd(), &address::encode(address))
+            .map_err(|error| Error::Local(local, error))?;
+    }
+    if let Some(cc) = &config.job.cc {
+        socket::set_congestion_control(fd.as_fd(), cc)?;
+    }
     socket::set_buffers(fd.as_fd(), config.job.buffer_bytes, "sender")?;
     if config.job.workload.offers_pieces() {
         // As programs do that answer, or send messages.
@@ -112,6 +115,22 @@ fn set_up(config: &SenderConfig) -> Result<(OwnedFd, Diag), Error> {
     }
     let diag = Diag::open().map_err(Error::Diagnostics)?;
     Ok((fd, diag))
+}
+
+/// A socket of MPTCP if the job has that, and of TCP if it takes that where there is none.
+fn opened(config: &SenderConfig) -> Result<OwnedFd, Error> {
+    let job = &config.job;
+    let open = |mptcp| socket::open_for(job, config.local.unwrap_or(config.remote), mptcp);
+    match open(job.mptcp) {
+        Err(error) if job.mptcp && socket::is_unsupported(&error) => {
+            if job.takes_tcp {
+                open(false).map_err(Error::Socket)
+            } else {
+                Err(Error::NoMptcp(error))
+            }
+        }
+        fd => fd.map_err(Error::Socket),
+    }
 }
 
 /// Payload still to be sent, generated a piece at a time; the token comes before the first.
@@ -181,6 +200,8 @@ struct Sender<'a> {
     diag: Diag,
     connected: bool,
     reinjected_bytes: Option<u64>,
+    /// It is TCP, which the job takes.
+    plain: bool,
     /// Payload the receiver has acknowledged, and when that last grew.
     acknowledged: u64,
     progress_ns: u64,
@@ -208,6 +229,7 @@ impl<'a> Sender<'a> {
             diag,
             connected: false,
             reinjected_bytes: Some(0),
+            plain: false,
             acknowledged: 0,
             progress_ns: 0,
             subflows: Ledger::new(config.job.bin_ns),
@@ -410,8 +432,9 @@ impl<'a> Sender<'a> {
 
     fn refresh(&mut self, stream: &TcpStream) {
         let now_ns = self.half.now_ns();
-        match socket::statistics(stream, self.job.mptcp) {
+        match socket::statistics_for(self.job, stream) {
             Ok(statistics) => {
+                self.plain = statistics.plain;
                 self.reinjected_bytes = statistics.reinjected;
                 if statistics.acknowledged != self.acknowledged {
                     (self.acknowledged, self.progress_ns) = (statistics.acknowledged, now_ns);
@@ -449,10 +472,18 @@ impl<'a> Sender<'a> {
         let cc = socket::congestion_control(stream.as_fd()).map_err(failed)?;
         let subflows = self.subflows.reports(0); // it receives nothing: no bins
         let seen = self.half.seen(buffers, subflows, self.recorder.moved());
-        let reinjected_bytes = self.reinjected_bytes;
+        let (reinjected_bytes, plain) = (self.reinjected_bytes, self.plain && self.job.mptcp);
         let samples = self.samples.as_ref().map_or(&[][..], Samples::all);
         let late_ns = self.messages.as_ref().map(DueTimes::late_ns);
-        self.half.tell(&Report { duration_ns, cc, reinjected_bytes, samples, late_ns, seen });
+        self.half.tell(&Report {
+            duration_ns,
+            cc,
+            reinjected_bytes,
+            plain,
+            samples,
+            late_ns,
+            seen,
+        });
         Ok(())
     }
 }

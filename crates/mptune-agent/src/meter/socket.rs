@@ -135,6 +135,8 @@ pub struct Statistics {
     pub acknowledged: u64,
     /// The subflows.
     pub subflows: Vec<SubflowInfo>,
+    /// They are one connection of TCP.
+    pub plain: bool,
 }
 
 impl Statistics {
@@ -168,7 +170,16 @@ pub fn statistics(stream: &TcpStream, mptcp: bool) -> Result<Statistics, NoStati
         reinjected: info.mptcp.bytes_reinjected,
         acknowledged: info.mptcp.snd_una,
         subflows: info.subflows,
+        plain: false,
     })
+}
+
+/// The statistics of a job's connection: TCP's if it became TCP, and the job takes that.
+pub fn statistics_for(job: &Job, stream: &TcpStream) -> Result<Statistics, NoStatistics> {
+    match statistics(stream, job.mptcp) {
+        Err(NoStatistics::Fallback) if job.takes_tcp => statistics(stream, false),
+        found => found,
+    }
 }
 
 /// `MPTCP_INFO`. A connection that became plain TCP passes the request on to TCP, which has no
@@ -190,7 +201,7 @@ fn plain_statistics(stream: &TcpStream) -> io::Result<Statistics> {
     let tcp = TcpInfo::parse(&bytes);
     let (local, remote) = (stream.local_addr()?, stream.peer_addr()?);
     let subflows = vec![SubflowInfo { id: 1, local, remote, tcp }];
-    Ok(Statistics { reinjected: Some(0), acknowledged: tcp.bytes_acked, subflows })
+    Ok(Statistics { reinjected: Some(0), acknowledged: tcp.bytes_acked, subflows, plain: true })
 }
 
 /// Starts connecting to `remote`.
