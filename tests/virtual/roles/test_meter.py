@@ -165,6 +165,21 @@ def test_sender_without_mptcp_is_refused(joined):
     assert line["event"] == "error" and "net.mptcp.enabled" in line["reason"]
 
 
+@pytest.mark.parametrize("side", ["local", "remote"])
+def test_a_program_that_takes_tcp_is_measured_without_mptcp_at_either_end(joined, side):
+    joined.sysctl(side, "net.mptcp.enabled", "0")
+    result = joined.measure(transfer_bytes=1_000_000, takes_tcp=True)
+    assert result["failed"] is None and result["fallback"] is True
+    (flow,) = result["subflows"]
+    assert flow["bytes"] == result["in_order_bytes"] == 1_000_000
+
+
+def test_without_a_congestion_control_it_is_the_machines(joined):
+    joined.sysctl("local", "net.ipv4.tcp_congestion_control", "reno")
+    result = joined.measure(transfer_bytes=1_000_000, cc=None, buffer_bytes=None)
+    assert result["failed"] is None and result["cc_effective"] == "reno"
+
+
 def test_nobody_answers(joined):
     joined.cut(0)
     result = joined.measure(duration_ns=500_000_000)
