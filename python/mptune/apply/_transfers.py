@@ -15,14 +15,12 @@ import msgspec
 
 from mptune.errors import TrialError
 from mptune.linux.talker import Message, Talker
+from mptune.testbeds.ordinary import EVERYWHERE
 
 #: Seconds that an end has to begin, and to report after its time.
 _STEP_S = 20.0
 #: Bytes of what a connection begins with and no other.
 _TOKEN_BYTES = 16
-
-#: Addresses at which a program listens: everywhere, as subflows may join anywhere.
-_EVERYWHERE = {4: "0.0.0.0", 6: "::"}
 
 
 class Where(Protocol):
@@ -101,7 +99,7 @@ def transfer(
         course.opener.start("transfer") as opener,
         guard([course.opener, course.other]),
     ):
-        here = _EVERYWHERE[course.version]
+        here = EVERYWHERE[course.version]
         listener.tell({**order, "listen": here, "sends": not course.opener_sends})
         port = listener.expect("listening", _STEP_S)["port"]
         opener.tell({**order, "connect": course.address, "port": port, "sends": course.opener_sends})

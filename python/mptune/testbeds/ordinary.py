@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mptune.linux.venue import About
 
 #: Addresses at which a program listens: everywhere, as subflows may join anywhere.
-_EVERYWHERE = {4: "0.0.0.0", 6: "::"}
+EVERYWHERE = {4: "0.0.0.0", 6: "::"}
 
 
 class Ends(NamedTuple):
@@ -78,7 +78,7 @@ def measure(trial: Trial, ends: Ends, interrupted: Callable[[], bool] = lambda: 
     from mptune.linux.assignment import Assignment
 
     assert isinstance(trial.workload, Bulk | Timed)
-    everywhere = _EVERYWHERE[ends.version]
+    everywhere = EVERYWHERE[ends.version]
     plan = kernel_trial.Plan(
         assignment=Assignment(pm=trial.pm, paths=()),
         meter={
